@@ -9,10 +9,13 @@ pub mod census;
 pub mod earlier;
 pub mod intervals;
 pub mod ledger;
+mod numbers;
+pub mod objects;
 pub mod postmortem;
 pub mod program;
 mod ruby;
 pub mod session;
+pub mod tracked;
 
 pub use ruby::RubyGuest;
 pub use session::{Options, Session};

@@ -5,6 +5,7 @@
 //! is in use, garbage not yet swept among them, with its number; sizes are those of the slots.
 
 use crate::ledger::{Records, Tally};
+use crate::numbers::Slots;
 use inject::records::{ReadRecords, implausible};
 use process::error::{Error, Result};
 use process::memory::GuestMemory;
@@ -14,8 +15,8 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 use vm::ruby::{Facts, Ruby, Slot, Type};
 use wire::ledger::SITES;
-use wire::slots::{ROOTS, Table, site_of};
-use wire::{Counts, Entry, Ledger, Site, SlotPath};
+use wire::slots::site_of;
+use wire::{Counts, Entry, Ledger, Site};
 
 /// What was seen.
 pub struct Seen {
@@ -111,70 +112,6 @@ impl Before {
             (name.into(), internal, Counts::default())
         });
         counts
-    }
-}
-
-/// The agent's numbers of heap slots.
-struct Slots<'a> {
-    memory: &'a GuestMemory,
-    roots: u64,
-    page_shift: u32,
-}
-
-/// The numbers of one page; none of them if nothing was born there.
-struct Numbers {
-    page_shift: u32,
-    table: Table,
-    numbers: Vec<u32>,
-}
-
-impl<'a> Slots<'a> {
-    fn of(memory: &'a GuestMemory, ledger: u64) -> Result<Self> {
-        let page_shift = memory.half(ledger + offset_of!(Ledger, page_shift) as u64)?;
-        Ok(Slots {
-            memory,
-            roots: memory.word(ledger + offset_of!(Ledger, slot_roots) as u64)?,
-            // What was read from a guest must not lead us astray.
-            page_shift: page_shift.clamp(12, 24),
-        })
-    }
-
-    /// All numbers of the page that `address` lies in.
-    fn numbers(&self, address: u64) -> Result<Numbers> {
-        let table = self.table(SlotPath::of(address, self.page_shift))?;
-        let count = Table::numbers(table.step(), self.page_shift) as usize;
-        Ok(Numbers {
-            page_shift: self.page_shift,
-            table,
-            numbers: match table.address() {
-                0 => Vec::new(),
-                at => self.memory.records(at, count)?,
-            },
-        })
-    }
-
-    fn table(&self, path: SlotPath) -> Result<Table> {
-        if self.roots == 0 || path.root >= ROOTS {
-            return Ok(Table::NONE);
-        }
-        let word = |table: u64, index: u32| {
-            let at = table.wrapping_add(u64::from(index) * 8);
-            self.memory.word(at)
-        };
-        match word(self.roots, path.root)? {
-            0 => Ok(Table::NONE),
-            tables => Ok(Table::from_word(word(tables, path.page)?)),
-        }
-    }
-}
-
-impl Numbers {
-    /// That of the object at `address`, which lies in this page; 0 if it was born before we came.
-    fn of(&self, address: u64) -> u32 {
-        let path = SlotPath::of(address, self.page_shift);
-        let index = self.table.index(path.grain);
-        let number = index.and_then(|index| self.numbers.get(index as usize));
-        number.copied().unwrap_or(0)
     }
 }
 

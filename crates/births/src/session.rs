@@ -14,6 +14,7 @@ pub use watched::{Event, Shared};
 
 use crate::intervals::Intervals;
 use crate::ledger::{Reader, Tally};
+use crate::objects::Object;
 use crate::postmortem;
 use crate::ruby::RubyGuest;
 use hooks::ScriptStart;
@@ -360,12 +361,31 @@ impl Session {
 
     /// Has births from now on be of the latest of these intervals. The guest is not stopped.
     pub fn mark(&self, intervals: &Intervals) -> Result<()> {
-        let field = |offset: usize| self.resident.header.ledger + offset as u64;
-        self.memory
-            .write(field(offset_of!(Ledger, intervals)), intervals.of_epochs())?;
-        let epoch = u64::from(epoch_bits(intervals.epoch()));
-        let at = field(offset_of!(Ledger, epoch));
+        self.set_intervals(intervals.of_epochs())?;
+        self.begin_epoch(intervals.epoch())
+    }
+
+    /// Tells the agent to which interval each epoch belongs.
+    pub(crate) fn set_intervals(&self, of_epochs: &[u8]) -> Result<()> {
+        let at = self.resident.header.ledger + offset_of!(Ledger, intervals) as u64;
+        self.memory.write(at, of_epochs)
+    }
+
+    /// Has births from now on be of this epoch, of which the agent knows the interval.
+    pub(crate) fn begin_epoch(&self, epoch: u32) -> Result<()> {
+        let at = self.resident.header.ledger + offset_of!(Ledger, epoch) as u64;
+        let epoch = u64::from(epoch_bits(epoch));
         self.memory.write(at, &epoch.to_le_bytes())
+    }
+
+    /// Calls `each` for every object that the last census can have counted, with its number; see [`crate::objects`].
+    pub(crate) fn each_object(&self, each: &mut dyn FnMut(Object)) -> Result<()> {
+        crate::objects::each(
+            &self.memory,
+            &self.ruby.facts,
+            self.resident.header.ledger,
+            each,
+        )
     }
 
     /// Takes the hook out and gives the guest its memory back.

@@ -5,6 +5,7 @@
 //! of its name in the crate `report`.
 
 pub mod calls;
+mod companion;
 mod completions;
 mod events;
 mod man;
@@ -42,10 +43,13 @@ macro_rules! commands {
 impl Command {
     /// Whether processes may stand still for it.
     pub fn stops_guests(&self) -> bool {
-        matches!(
-            self,
-            Self::Mem(_) | Self::Calls(_) | Self::Syscalls(_) | Self::Stack(_) | Self::Patch(_)
-        )
+        match self {
+            Self::Mem(_) | Self::Calls(_) | Self::Syscalls(_) | Self::Stack(_) | Self::Patch(_) => {
+                true
+            }
+            Self::Companion(args) => args.detached,
+            _ => false,
+        }
     }
 }
 
@@ -62,6 +66,9 @@ commands! {
     Patch(patch::PatchArgs) => patch::run,
     /// Is this machine set up for this process?
     Tune(tune::TuneArgs) => tune::run,
+    /// Serve the program that has started it: what `gem/` and `python/` ask
+    #[command(hide = true)]
+    Companion(companion::CompanionArgs) => companion::run,
     /// Print the man page of lancet or of one of its commands: lancet man mem | man -l -
     Man(man::ManArgs) => |args| man::run(args, Cli::command()),
     /// Print the completions for a shell

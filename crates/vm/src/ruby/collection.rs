@@ -88,6 +88,15 @@ impl<M: Memory> Iterator for Pairs<'_, M> {
 }
 
 impl<'a, M: Memory> Ruby<'a, M> {
+    /// Returns how many elements an Array or pairs a Hash has.
+    pub fn length(&self, object: u64) -> Result<u64, Error> {
+        match self.type_of(object)? {
+            Type::Array => Ok(self.elements(object)?.len),
+            Type::Hash => Ok(self.pairs(object)?.0),
+            _ => Err(Error::garbled("Array or Hash", object)),
+        }
+    }
+
     /// Returns the elements of an Array.
     pub(super) fn elements(&self, array: u64) -> Result<Elements, Error> {
         let flags = self.flags(array)?;

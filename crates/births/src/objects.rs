@@ -1,0 +1,91 @@
+//! The objects of an open guest one by one, read from outside while it runs.
+//!
+//! A census has counted them before, so garbage that had not been swept is gone; what the guest's other threads make or lose
+//! meanwhile may be among them or not. Each reading is checked, as all of a guest is: an object that is gone when it is looked
+//! at is left out.
+
+use std::time::{Duration, Instant};
+
+use process::error::{Error, Result};
+use process::memory::GuestMemory;
+use vm::Limits;
+use vm::ruby::{Facts, Ruby, Type};
+use wire::slots::{epoch_of, site_of};
+
+use crate::numbers::Slots;
+
+/// How long the heap is walked. Ten million objects take two seconds.
+const PATIENCE: Duration = Duration::from_secs(20);
+
+/// An object in a slot of the heap.
+pub struct Object<'a> {
+    ruby: &'a Ruby<'a, GuestMemory>,
+    /// Its address.
+    pub address: u64,
+    /// The number of its site.
+    pub site: u32,
+    /// The epoch of its birth.
+    pub epoch: u32,
+    flags: u64,
+}
+
+impl Object<'_> {
+    /// What kind of object it is to the VM: `string`, `array`, `object`.
+    pub fn kind(&self) -> &'static str {
+        Type::of(self.flags).hidden_name().trim_matches('_')
+    }
+
+    /// Bytes of a String, elements of an Array, pairs of a Hash; `None` for all else.
+    pub fn length(&self) -> Option<u64> {
+        match Type::of(self.flags) {
+            Type::String => self.ruby.text(self.address).ok().map(|text| text.len),
+            Type::Array | Type::Hash => self.ruby.length(self.address).ok(),
+            _ => None,
+        }
+    }
+
+    /// What it holds, as `inspect` would write it, as far as that is known without running its code; long ones are cut.
+    pub fn contents(&self) -> Option<String> {
+        let mut text = String::new();
+        let written = self
+            .ruby
+            .write_value(self.address, &Limits::default(), &mut text);
+        written.ok().map(|()| text)
+    }
+}
+
+/// Calls `each` for every object that carries a number.
+pub(crate) fn each(
+    memory: &GuestMemory,
+    facts: &Facts,
+    ledger: u64,
+    each: &mut dyn FnMut(Object),
+) -> Result<()> {
+    let started = Instant::now();
+    let unreadable = |error: vm::ruby::Error| Error::NotARuby {
+        pid: memory.pid(),
+        reason: error.to_string(),
+    };
+    let slots = Slots::of(memory, ledger)?;
+    let ruby = Ruby::new(memory, *facts).map_err(|error| unreadable(error.into()))?;
+    for page in ruby.pages().map_err(unreadable)?.flatten() {
+        // The list of pages is the process's own and may have no end; its thread waits for us.
+        if started.elapsed() > PATIENCE {
+            break;
+        }
+        let numbers = slots.numbers(page.start)?;
+        for slot in ruby.slots(page).flatten() {
+            let number = numbers.of(slot.address);
+            if site_of(number) != 0 && !matches!(Type::of(slot.flags), Type::None | Type::Moved) {
+                each(Object {
+                    ruby: &ruby,
+                    address: slot.address,
+                    site: site_of(number),
+                    epoch: epoch_of(number),
+                    flags: slot.flags,
+                });
+            }
+        }
+    }
+    Ok(())
+}

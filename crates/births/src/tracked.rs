@@ -1,0 +1,330 @@
+//! Births that a program asks to be told apart itself, for the doors from inside: those of its blocks.
+//!
+//! ```text
+//!   blocks       ──────┬── first ──────────────────────┬──────
+//!                      │         ┌── second ──┐        │
+//!   epoch           0  │    1    │     2      │   2    │  0        each birth carries the number of its own
+//!   first has                    1, 2, 2
+//!   second has                   2            (it has ended; later births of epoch 2 are the first's alone)
+//! ```
+//!
+//! A block that begins takes the next epoch, so its objects are those of its own epoch and of all later ones, and epoch 0 is
+//! what nobody tracks. To begin or end one, a word is written into the memory of the guest (`Ledger::epoch`): the guest is not
+//! stopped. Only a count stops it, as every census does. When the numbers are used up and no block is open, the agent leaves and
+//! comes anew, with empty books.
+
+use std::collections::{BTreeMap, HashMap};
+use std::sync::Arc;
+
+use inject::image::Image;
+use process::error::{Error, Result};
+use wire::slots::EPOCHS;
+
+use crate::ledger::{SiteTally, Tally};
+use crate::objects::Object;
+use crate::session::{Options, Session};
+
+/// One block: the number by which its program knows it.
+pub type Block = u64;
+
+/// A guest in which blocks are tracked. It is left when this is dropped.
+pub struct Tracked {
+    session: Session,
+    epochs: Epochs,
+    /// The births that a block found at its beginning, of those blocks that want to know.
+    births: BTreeMap<Block, HashMap<Place, u64>>,
+}
+
+/// What tells rows of a count apart.
+type Place = (Option<(Arc<str>, u32)>, Arc<str>);
+
+/// A row of a count: a line and a type.
+pub struct Row {
+    /// The file and the line; `None`: no Ruby code ran.
+    pub line: Option<(Arc<str>, u32)>,
+    /// The type.
+    pub kind: Arc<str>,
+    /// Objects that were made in the block; 0 where that was not asked for.
+    pub born: u64,
+    /// Objects that were made in the block and live.
+    pub live: u64,
+}
+
+/// Opens a process without counting children.
+const OPTIONS: Options = Options {
+    depth: 1,
+    follow: false,
+    interval: std::time::Duration::MAX,
+    looks: false,
+    budget: 100,
+};
+
+impl Tracked {
+    /// Opens a process; no block is open.
+    ///
+    /// # Errors
+    /// Those of [`Session::open`].
+    pub fn open(pid: i32, image: &Image) -> Result<Self> {
+        Ok(Tracked {
+            session: Session::open(pid, image, OPTIONS)?,
+            epochs: Epochs::default(),
+            births: BTreeMap::new(),
+        })
+    }
+
+    /// Whether the agent is there, and has not left by itself.
+    pub fn is_there(&self) -> bool {
+        matches!(self.session.farewell(), Ok(None))
+    }
+
+    /// Whether there is a number left for a block.
+    pub fn has_room(&self) -> bool {
+        self.epochs.has_room()
+    }
+
+    /// Whether a block is open.
+    pub fn is_in_use(&self) -> bool {
+        self.epochs.is_in_use()
+    }
+
+    /// Begins a block. With `births` it can be asked what was made in it, dead or alive; that takes a count here and a count
+    /// there.
+    ///
+    /// # Errors
+    /// The process cannot be written or asked.
+    pub fn begin(&mut self, births: bool) -> Result<Block> {
+        let found = match births {
+            true => Some(self.born_until_now()?),
+            false => None,
+        };
+        let block = self.epochs.begin();
+        self.session.begin_epoch(self.epochs.current())?;
+        if let Some(found) = found {
+            self.births.insert(block, found);
+        }
+        Ok(block)
+    }
+
+    /// Forgets what was made in a block until now; it goes on.
+    ///
+    /// # Errors
+    /// As of [`Tracked::begin`].
+    pub fn forget(&mut self, block: Block) -> Result<()> {
+        self.epochs.forget(block);
+        self.session.begin_epoch(self.epochs.current())
+    }
+
+    /// Ends a block.
+    ///
+    /// # Errors
+    /// The process cannot be written.
+    pub fn end(&mut self, block: Block) -> Result<()> {
+        self.epochs.end(block);
+        self.births.remove(&block);
+        self.session.begin_epoch(self.epochs.current())
+    }
+
+    /// Has births from now on be of no block, until [`Tracked::resume`].
+    ///
+    /// # Errors
+    /// The process cannot be written.
+    pub fn pause(&self) -> Result<()> {
+        self.session.begin_epoch(NOBODY)
+    }
+
+    /// Takes back [`Tracked::pause`].
+    ///
+    /// # Errors
+    /// The process cannot be written.
+    pub fn resume(&self) -> Result<()> {
+        self.session.begin_epoch(self.epochs.current())
+    }
+
+    /// Counts the objects of a block, after a garbage collection if `collect` says so.
+    ///
+    /// # Errors
+    /// Those of [`Session::census`].
+    pub fn count(&mut self, block: Block, collect: bool) -> Result<Vec<Row>> {
+        self.session
+            .set_intervals(&self.epochs.intervals_of(block))?;
+        let tally = self.session.census(collect)?;
+        let before = self.births.get(&block);
+        let mut rows: HashMap<Place, (u64, u64)> = HashMap::new();
+        for site in shown(&tally) {
+            let (born, live) = rows.entry(place_of(site)).or_default();
+            *born += site.counts.born;
+            *live += u64::from(site.counts.alive[usize::from(OF_BLOCK)]);
+        }
+        let rows = rows.into_iter().map(|(place, (born, live))| {
+            let born = match before {
+                Some(before) => born.saturating_sub(before.get(&place).copied().unwrap_or(0)),
+                None => 0,
+            };
+            let (line, kind) = place;
+            Row {
+                line,
+                kind,
+                born,
+                live,
+            }
+        });
+        Ok(rows.filter(|row| row.born != 0 || row.live != 0).collect())
+    }
+
+    /// Calls `each` for every living object of a block, with its line and type.
+    ///
+    /// # Errors
+    /// As of [`Tracked::count`].
+    pub fn each_object(
+        &mut self,
+        block: Block,
+        each: &mut dyn FnMut(&SiteTally, &Object),
+    ) -> Result<()> {
+        let of_epochs = self.epochs.intervals_of(block);
+        let tally = self.session.census(false)?;
+        let sites: HashMap<u32, &SiteTally> =
+            shown(&tally).map(|site| (site.number, site)).collect();
+        self.session.each_object(&mut |object| {
+            let of_block = of_epochs.get(object.epoch as usize) == Some(&OF_BLOCK);
+            if of_block && let Some(site) = sites.get(&object.site) {
+                each(site, &object);
+            }
+        })
+    }
+
+    /// Takes the hook out, and gives the guest its memory back.
+    ///
+    /// # Errors
+    /// Those of [`Session::leave`].
+    pub fn leave(self) -> Result<()> {
+        self.session.leave().map(drop)
+    }
+
+    fn born_until_now(&mut self) -> Result<HashMap<Place, u64>> {
+        let tally = self.session.census(false)?;
+        let mut born = HashMap::new();
+        for site in shown(&tally) {
+            *born.entry(place_of(site)).or_insert(0) += site.counts.born;
+        }
+        Ok(born)
+    }
+}
+
+/// The sites of what Ruby code can see.
+fn shown(tally: &Tally) -> impl Iterator<Item = &SiteTally> {
+    tally.sites.iter().filter(|site| !site.internal)
+}
+
+fn place_of(site: &SiteTally) -> Place {
+    let line = site.path.first();
+    (
+        line.map(|line| (line.path.clone(), line.line)),
+        site.kind.clone(),
+    )
+}
+
+/// The error of a program that has too many blocks in one another.
+pub fn no_numbers(pid: i32) -> Error {
+    Error::NotAGuest {
+        pid,
+        reason: "more blocks were tracked within another one than there are numbers for (1,023): end the outer one",
+    }
+}
+
+/// The epoch of what nobody tracks.
+const NOBODY: u32 = 0;
+/// The interval that a count uses for the objects of its block.
+const OF_BLOCK: u8 = 1;
+
+/// Which epochs belong to which block.
+#[derive(Default)]
+struct Epochs {
+    last: u32,
+    blocks: u64,
+    /// The first epoch of each open block.
+    open: BTreeMap<Block, u32>,
+}
+
+impl Epochs {
+    fn has_room(&self) -> bool {
+        self.last + 1 < EPOCHS
+    }
+
+    fn is_in_use(&self) -> bool {
+        !self.open.is_empty()
+    }
+
+    /// The epoch of births now.
+    fn current(&self) -> u32 {
+        match self.is_in_use() {
+            true => self.last,
+            false => NOBODY,
+        }
+    }
+
+    fn begin(&mut self) -> Block {
+        self.blocks += 1;
+        self.last += 1;
+        self.open.insert(self.blocks, self.last);
+        self.blocks
+    }
+
+    fn forget(&mut self, block: Block) {
+        if let Some(first) = self.open.get_mut(&block) {
+            self.last += 1;
+            *first = self.last;
+        }
+    }
+
+    fn end(&mut self, block: Block) {
+        self.open.remove(&block);
+    }
+
+    /// For each epoch the interval of a count for this block.
+    fn intervals_of(&self, block: Block) -> [u8; EPOCHS as usize] {
+        let first = self.open.get(&block).map_or(EPOCHS, |first| *first);
+        let mut intervals = [0; EPOCHS as usize];
+        intervals[first as usize..].fill(OF_BLOCK);
+        intervals
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// The epochs that a block has.
+    fn of(epochs: &Epochs, block: Block) -> Vec<u32> {
+        let intervals = epochs.intervals_of(block);
+        (0..8)
+            .filter(|epoch| intervals[*epoch as usize] == OF_BLOCK)
+            .collect()
+    }
+
+    #[test]
+    fn a_block_has_its_own_epoch_and_those_within_it() {
+        let mut epochs = Epochs::default();
+        assert_eq!(epochs.current(), NOBODY);
+        let first = epochs.begin();
+        let second = epochs.begin();
+        assert_eq!(of(&epochs, first)[..2], [1, 2]);
+        assert_eq!(of(&epochs, second)[0], 2);
+        epochs.end(second);
+        assert_eq!((epochs.current(), of(&epochs, second)), (2, vec![]));
+        epochs.forget(first);
+        assert_eq!((epochs.current(), of(&epochs, first)[0]), (3, 3));
+        epochs.end(first);
+        assert_eq!((epochs.current(), epochs.is_in_use()), (NOBODY, false));
+    }
+
+    #[test]
+    fn numbers_run_out_in_time() {
+        let mut epochs = Epochs::default();
+        while epochs.has_room() {
+            let block = epochs.begin();
+            assert!(epochs.current() < EPOCHS);
+            epochs.end(block);
+        }
+        assert_eq!(epochs.blocks, u64::from(EPOCHS) - 1);
+    }
+}

@@ -1,0 +1,210 @@
+//! Births of the guest's blocks.
+//!
+//! The guest is opened by its first block and stays open for some seconds after its last one, so that the next one costs no
+//! more than an exchange of two lines.
+
+use std::io;
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use births::ledger::SiteTally;
+use births::objects::Object;
+use births::tracked::{Tracked, no_numbers};
+use inject::Image;
+use process::Error;
+use serde_json::{Value, json};
+
+use super::protocol::Answer;
+use crate::agent::AGENT;
+use crate::ui::advice::explain;
+
+/// How long a guest stays open without a block.
+const IDLE: Duration = Duration::from_secs(5);
+
+/// See the module's text.
+pub struct Blocks {
+    pid: i32,
+    /// What has this before its path is the asking library's own.
+    hidden: Option<String>,
+    tracked: Option<Tracked>,
+    last_used: Instant,
+}
+
+/// Why a request is not done: in words for the program's author.
+pub type Refusal = String;
+
+impl Blocks {
+    /// Of a guest that is not open yet.
+    pub fn new(pid: i32, hide: Option<PathBuf>) -> Self {
+        Blocks {
+            pid,
+            hidden: hide.map(|folder| format!("{}/", folder.display())),
+            tracked: None,
+            last_used: Instant::now(),
+        }
+    }
+
+    /// Begins a block; its number.
+    pub fn track(&mut self, births: bool) -> Result<u64, Refusal> {
+        self.last_used = Instant::now();
+        if let Some(tracked) = &self.tracked {
+            let is_there = tracked.is_there();
+            if is_there && !tracked.has_room() && tracked.is_in_use() {
+                return Err(no_numbers(self.pid).to_string());
+            }
+            if !is_there || !tracked.has_room() {
+                self.leave();
+            }
+        }
+        let tracked = match &mut self.tracked {
+            Some(tracked) => tracked,
+            none => none.insert(open(self.pid)?),
+        };
+        let begun = tracked.begin(births);
+        self.checked(begun)
+    }
+
+    /// Counts the objects of a block. What is made from then on is of no block, until [`Blocks::resume`].
+    pub fn count(
+        &mut self,
+        block: u64,
+        collect: bool,
+        answer: &mut Answer,
+    ) -> io::Result<Result<(), Refusal>> {
+        let tracked = match self.known() {
+            Ok(tracked) => tracked,
+            Err(gone) => return Ok(Err(gone)),
+        };
+        let counted = tracked.pause().and_then(|()| tracked.count(block, collect));
+        let rows = match self.checked(counted) {
+            Ok(rows) => rows,
+            Err(why) => return Ok(Err(why)),
+        };
+        for row in rows {
+            let (path, line) = place(row.line.as_ref().map(|(path, line)| (path, *line)));
+            if !self.hides(path) {
+                answer.record(&json!({
+                    "path": path, "line": line, "type": &*row.kind, "live": row.live, "born": row.born,
+                }))?;
+            }
+        }
+        Ok(Ok(()))
+    }
+
+    /// Tells the living objects of a block one by one; otherwise as [`Blocks::count`].
+    pub fn objects(
+        &mut self,
+        block: u64,
+        contents: bool,
+        answer: &mut Answer,
+    ) -> io::Result<Result<(), Refusal>> {
+        let hidden = self.hidden.clone();
+        let tracked = match self.known() {
+            Ok(tracked) => tracked,
+            Err(gone) => return Ok(Err(gone)),
+        };
+        let mut written = Ok(());
+        let mut tell = |site: &SiteTally, object: &Object| {
+            let line = site.path.first();
+            let (path, line) = place(line.map(|line| (&line.path, line.line)));
+            if written.is_err() || is_below(path, hidden.as_deref()) {
+                return;
+            }
+            let mut record = json!({
+                "_id": format!("{:#x}", object.address), "type": object.kind(),
+                "class": &*site.kind, "file": path, "line": line,
+            });
+            if let Some(length) = object.length() {
+                record["length"] = length.into();
+            }
+            if contents {
+                record["data"] = object.contents().map_or(Value::Null, Value::from);
+            }
+            written = answer.record(&record);
+        };
+        let told = tracked
+            .pause()
+            .and_then(|()| tracked.each_object(block, &mut tell));
+        written.map(|()| self.checked(told))
+    }
+
+    /// What is made from now on is of the blocks that are open.
+    pub fn resume(&mut self) -> Result<(), Refusal> {
+        let done = self.tracked.as_ref().map_or(Ok(()), Tracked::resume);
+        self.checked(done)
+    }
+
+    /// Forgets what was made in a block.
+    pub fn forget(&mut self, block: u64) -> Result<(), Refusal> {
+        let pid = self.pid;
+        let tracked = self.known()?;
+        if !tracked.has_room() {
+            return Err(no_numbers(pid).to_string());
+        }
+        let done = tracked.forget(block);
+        self.checked(done)
+    }
+
+    /// Ends a block. One that is gone with the agent has ended.
+    pub fn end(&mut self, block: u64) -> Result<(), Refusal> {
+        self.last_used = Instant::now();
+        let done = self
+            .tracked
+            .as_mut()
+            .map_or(Ok(()), |tracked| tracked.end(block));
+        self.checked(done)
+    }
+
+    /// Leaves a guest that has no block for some seconds.
+    pub fn rest(&mut self) {
+        let unused = self
+            .tracked
+            .as_ref()
+            .is_some_and(|tracked| !tracked.is_in_use());
+        if unused && self.last_used.elapsed() > IDLE {
+            self.leave();
+        }
+    }
+
+    /// Leaves.
+    pub fn leave(&mut self) {
+        if let Some(tracked) = self.tracked.take() {
+            // A guest that cannot be asked any more is left as its agent leaves without us.
+            let _ = tracked.leave();
+        }
+    }
+
+    fn known(&mut self) -> Result<&mut Tracked, Refusal> {
+        let gone = "no block is open: what was counted is gone with the agent";
+        self.tracked.as_mut().ok_or_else(|| gone.to_owned())
+    }
+
+    /// An error in words. After one by which the agent is gone, the guest is opened anew by the next block.
+    fn checked<T>(&mut self, done: Result<T, Error>) -> Result<T, Refusal> {
+        done.map_err(|error| {
+            if matches!(error, Error::Left { .. } | Error::Replaced(_)) {
+                self.tracked = None;
+            }
+            format!("{:#}", explain(error))
+        })
+    }
+
+    fn hides(&self, path: Option<&str>) -> bool {
+        is_below(path, self.hidden.as_deref())
+    }
+}
+
+fn open(pid: i32) -> Result<Tracked, Refusal> {
+    let image = Image::parse(AGENT).map_err(|error| error.to_string())?;
+    Tracked::open(pid, &image).map_err(|error| format!("{:#}", explain(error)))
+}
+
+/// A line in the words of a record.
+fn place(line: Option<(&Arc<str>, u32)>) -> (Option<&str>, u32) {
+    line.map_or((None, 0), |(path, line)| (Some(path), line))
+}
+
+fn is_below(path: Option<&str>, folder: Option<&str>) -> bool {
+    matches!((path, folder), (Some(path), Some(folder)) if path.starts_with(folder))
+}

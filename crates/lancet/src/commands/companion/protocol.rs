@@ -1,0 +1,249 @@
+//! Requests and answers: one JSON object a line, both ways.
+//!
+//! ```text
+//!   guest      {"id":7,"do":"count","block":3}
+//!   companion  {"id":7,"record":{"path":"app.rb","line":12,"type":"String","live":100,"born":0}}
+//!              {"id":7,"ok":{}}                        or {"id":7,"error":"why, and what to do"}
+//! ```
+//!
+//! A request has any number of records and then one end. The guest drops answers of other numbers than the one it waits for:
+//! they are to a request that an exception has interrupted.
+
+use std::io::{self, ErrorKind, Read, Write};
+use std::os::fd::AsFd;
+use std::time::Duration;
+
+use nix::errno::Errno;
+use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
+use serde::{Deserialize, Serialize};
+
+/// Rises when a request or an answer changes its meaning or is taken away.
+pub const PROTOCOL: u32 = 1;
+
+/// Longer lines are no requests.
+const LONGEST: usize = 1 << 20;
+
+/// What the guest asks for.
+#[derive(Debug, Deserialize)]
+pub struct Request {
+    /// The number that all answers carry.
+    pub id: u64,
+    /// What is to be done.
+    #[serde(flatten)]
+    pub what: What,
+}
+
+/// See [`Request::what`].
+#[derive(Debug, Deserialize)]
+#[serde(tag = "do", rename_all = "snake_case")]
+pub enum What {
+    /// Begin a block.
+    Track {
+        /// It will be asked what was made in it, dead or alive.
+        #[serde(default)]
+        births: bool,
+    },
+    /// The objects of a block by line and type. What is made from then on is of no block, until `resume`.
+    Count {
+        /// Which.
+        block: u64,
+        /// Collect garbage before.
+        #[serde(default)]
+        collect: bool,
+    },
+    /// The living objects of a block, one by one. As of `count`.
+    Objects {
+        /// Which.
+        block: u64,
+        /// Their contents too.
+        #[serde(default)]
+        contents: bool,
+    },
+    /// What is made from now on is of the blocks that are open.
+    Resume,
+    /// Forget what was made in a block.
+    Forget {
+        /// Which.
+        block: u64,
+    },
+    /// End a block.
+    End {
+        /// Which.
+        block: u64,
+    },
+    /// Begin to watch calls.
+    Watch {
+        /// `calls` or `syscalls`.
+        command: String,
+        /// Its command line.
+        words: Vec<String>,
+    },
+    /// End a watch; what it has seen.
+    Finish {
+        /// Which.
+        watch: u64,
+    },
+    /// Run a command that ends by itself: `stack`.
+    Run {
+        /// Which.
+        command: String,
+        /// Its command line.
+        words: Vec<String>,
+    },
+}
+
+/// The two pipes.
+pub struct Channel {
+    input: io::Stdin,
+    output: io::BufWriter<io::Stdout>,
+    /// What was read and is no line yet.
+    pending: Vec<u8>,
+}
+
+/// What the guest has to say.
+pub enum Heard {
+    /// A request, or why a line is none.
+    Request(Result<Request, String>),
+    /// Nothing for so long.
+    Nothing,
+    /// It has closed its end: it is gone, or wants no more.
+    End,
+}
+
+impl Channel {
+    /// Standard input and output.
+    pub fn new() -> Self {
+        Channel {
+            input: io::stdin(),
+            output: io::BufWriter::new(io::stdout()),
+            pending: Vec::new(),
+        }
+    }
+
+    /// Says who we are.
+    pub fn greet(&mut self) -> io::Result<()> {
+        let (lancet, pid) = (env!("CARGO_PKG_VERSION"), std::process::id());
+        let hello = serde_json::json!({"lancet": lancet, "protocol": PROTOCOL, "pid": pid});
+        report::json::line(&mut self.output, &hello)?;
+        self.output.flush()
+    }
+
+    /// Waits for the next request, for at most so long.
+    pub fn hear(&mut self, patience: Duration) -> io::Result<Heard> {
+        loop {
+            if let Some(end) = self.pending.iter().position(|byte| *byte == b'\n') {
+                let line: Vec<u8> = self.pending.drain(..=end).collect();
+                let request = serde_json::from_slice(&line);
+                return Ok(Heard::Request(request.map_err(|why| why.to_string())));
+            }
+            if self.pending.len() > LONGEST {
+                return Ok(Heard::End);
+            }
+            let timeout = PollTimeout::try_from(patience).unwrap_or(PollTimeout::MAX);
+            let mut wanted = [PollFd::new(self.input.as_fd(), PollFlags::POLLIN)];
+            match poll(&mut wanted, timeout) {
+                Ok(0) | Err(Errno::EINTR) => return Ok(Heard::Nothing),
+                Ok(_) => {}
+                Err(error) => return Err(error.into()),
+            }
+            let mut bytes = [0; 4096];
+            match self.input.lock().read(&mut bytes) {
+                Ok(0) => return Ok(Heard::End),
+                Ok(count) => self.pending.extend_from_slice(&bytes[..count]),
+                Err(error) if error.kind() == ErrorKind::Interrupted => return Ok(Heard::Nothing),
+                Err(error) => return Err(error),
+            }
+        }
+    }
+
+    /// The answers to one request.
+    pub fn answer(&mut self, id: u64) -> Answer<'_> {
+        Answer {
+            id,
+            out: &mut self.output,
+        }
+    }
+}
+
+/// Writes the answers to one request.
+pub struct Answer<'a> {
+    id: u64,
+    out: &'a mut dyn Write,
+}
+
+impl Answer<'_> {
+    /// One of any number of records.
+    pub fn record(&mut self, record: &impl Serialize) -> io::Result<()> {
+        self.line("record", record)
+    }
+
+    /// The same of a record that is a line of JSON already.
+    pub fn raw_record(&mut self, line: &[u8]) -> io::Result<()> {
+        write!(self.out, "{{\"id\":{},\"record\":", self.id)?;
+        self.out.write_all(line.trim_ascii_end())?;
+        self.out.write_all(b"}\n")
+    }
+
+    /// The end: it is done.
+    pub fn done(mut self, result: &impl Serialize) -> io::Result<()> {
+        self.line("ok", result)?;
+        self.out.flush()
+    }
+
+    /// The end: it could not be done.
+    pub fn failed(mut self, why: &str) -> io::Result<()> {
+        self.line("error", &why)?;
+        self.out.flush()
+    }
+
+    fn line(&mut self, name: &str, value: &impl Serialize) -> io::Result<()> {
+        write!(self.out, "{{\"id\":{},\"{name}\":", self.id)?;
+        let mut text = Vec::new();
+        report::json::line(&mut text, value)?;
+        text.pop();
+        text.extend_from_slice(b"}\n");
+        self.out.write_all(&text)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_answer_is_records_and_one_end() {
+        let mut out = Vec::new();
+        let mut answer = Answer {
+            id: 7,
+            out: &mut out,
+        };
+        answer.record(&"ä\n").unwrap();
+        answer.raw_record(b"{\"record\":\"call\"}\n").unwrap();
+        answer.failed("no \"guest\"").unwrap();
+        let text = String::from_utf8(out).unwrap();
+        let wanted = "{\"id\":7,\"record\":\"ä\\n\"}\n{\"id\":7,\"record\":{\"record\":\"call\"}}\n{\"id\":7,\"error\":\"no \\\"guest\\\"\"}\n";
+        assert_eq!(text, wanted);
+    }
+
+    #[test]
+    fn requests_are_read_by_their_names() {
+        let read = |text: &str| serde_json::from_str::<Request>(text);
+        let count = read(r#"{"id":1,"do":"count","block":3}"#).unwrap();
+        assert!(matches!(
+            (count.id, count.what),
+            (
+                1,
+                What::Count {
+                    block: 3,
+                    collect: false
+                }
+            )
+        ));
+        assert!(matches!(
+            read(r#"{"id":2,"do":"resume"}"#).unwrap().what,
+            What::Resume
+        ));
+        assert!(read(r#"{"id":2,"do":"exec"}"#).is_err());
+        assert!(read(r#"{"do":"resume"}"#).is_err());
+    }
+}

@@ -1,0 +1,96 @@
+//! Serves requests, one after the other, until the program ends.
+
+use std::io;
+use std::process::{Command, Stdio};
+use std::time::Duration;
+
+use process::guest::Status;
+use serde_json::json;
+
+use super::CompanionArgs;
+use super::blocks::Blocks;
+use super::protocol::{Answer, Channel, Heard, Request, What};
+use super::watches::Watches;
+use crate::ui::interrupt;
+
+/// Between two looks at the program while it asks for nothing.
+const LOOK: Duration = Duration::from_secs(1);
+
+/// Runs `lancet companion`.
+pub fn run(args: CompanionArgs) -> anyhow::Result<u8> {
+    if !args.detached {
+        return detach();
+    }
+    interrupt::catch();
+    // A terminal's signals are not for us. We are a leader already if somebody else has seen to that.
+    let _ = nix::unistd::setsid();
+    // No folder is held.
+    std::env::set_current_dir("/")?;
+    match serve(args) {
+        Ok(()) => Ok(0),
+        // The program is gone.
+        Err(error) if error.kind() == io::ErrorKind::BrokenPipe => Ok(0),
+        Err(error) => Err(error.into()),
+    }
+}
+
+/// Starts a companion that is not the program's child. It has our pipes to the program; where it fails it closes them, and the
+/// program says so.
+fn detach() -> anyhow::Result<u8> {
+    Command::new(std::env::current_exe()?)
+        .args(std::env::args_os().skip(1))
+        .arg("--detached")
+        .stderr(Stdio::null())
+        .spawn()?;
+    Ok(0)
+}
+
+fn serve(args: CompanionArgs) -> io::Result<()> {
+    let status = Status::read(args.pid).map_err(io::Error::other)?;
+    let mut channel = Channel::new();
+    let mut blocks = Blocks::new(args.pid, args.hide);
+    let mut watches = Watches::new(args.pid);
+    channel.greet()?;
+    while !interrupt::asked() && status.is_current() {
+        match channel.hear(LOOK)? {
+            Heard::Request(Ok(request)) => {
+                let answer = channel.answer(request.id);
+                serve_one(request, answer, &mut blocks, &mut watches)?;
+            }
+            Heard::Request(Err(why)) => channel.answer(0).failed(&why)?,
+            Heard::Nothing => {}
+            Heard::End => break,
+        }
+        blocks.rest();
+    }
+    blocks.leave();
+    Ok(())
+}
+
+fn serve_one(
+    request: Request,
+    mut answer: Answer,
+    blocks: &mut Blocks,
+    watches: &mut Watches,
+) -> io::Result<()> {
+    let nothing = |()| json!({});
+    let done = match request.what {
+        What::Track { births } => blocks.track(births).map(|block| json!({"block": block})),
+        What::Count { block, collect } => blocks.count(block, collect, &mut answer)?.map(nothing),
+        What::Objects { block, contents } => {
+            blocks.objects(block, contents, &mut answer)?.map(nothing)
+        }
+        What::Resume => blocks.resume().map(nothing),
+        What::Forget { block } => blocks.forget(block).map(nothing),
+        What::End { block } => blocks.end(block).map(nothing),
+        What::Watch { command, words } => watches
+            .begin(&command, &words)
+            .map(|watch| json!({"watch": watch})),
+        What::Finish { watch } => watches.finish(watch, &mut answer)?,
+        What::Run { command, words } => watches.run(&command, &words, &mut answer)?,
+    };
+    match done {
+        Ok(done) => answer.done(&done),
+        Err(why) => answer.failed(&why),
+    }
+}

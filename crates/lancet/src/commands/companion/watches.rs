@@ -1,0 +1,247 @@
+//! Commands that are run for the guest: `calls`, `syscalls` and `stack` with `--json`, as they are from outside.
+//!
+//! Each is a lancet of its own that we start, so nothing of what they do is written twice. Where Yama lets a process be traced
+//! by those it has named, it has named us, and that holds for our children too (`task_is_descendant`, security/yama/yama_lsm.c).
+
+use std::collections::BTreeMap;
+use std::io::{self, BufRead, BufReader, Read};
+use std::process::{Child, ChildStdout, Command, Stdio};
+use std::sync::mpsc::{Receiver, RecvTimeoutError, channel};
+use std::thread::{self, JoinHandle};
+use std::time::{Duration, Instant};
+
+use nix::sys::signal::{Signal, kill};
+use nix::unistd::Pid;
+use serde_json::{Value, json};
+
+use super::blocks::Refusal;
+use super::protocol::Answer;
+
+/// How long a command may take to open the guest, or to leave it.
+const PATIENCE: Duration = Duration::from_secs(60);
+/// Between two looks whether it has ended.
+const LOOK: Duration = Duration::from_millis(1);
+/// The most bytes of records that are kept of one watch; what comes later is counted.
+const MOST_KEPT: usize = 512 << 20;
+
+/// The commands that are watches, and the one that ends by itself.
+const WATCHES: [&str; 2] = ["calls", "syscalls"];
+const RUNS: [&str; 1] = ["stack"];
+
+/// See the module's text.
+pub struct Watches {
+    pid: i32,
+    last: u64,
+    open: BTreeMap<u64, Watch>,
+}
+
+struct Watch {
+    child: Child,
+    records: JoinHandle<Kept>,
+    said: JoinHandle<String>,
+}
+
+/// The records of a watch.
+#[derive(Default)]
+struct Kept {
+    lines: Vec<Vec<u8>>,
+    bytes: usize,
+    /// How many were too many.
+    lost: u64,
+}
+
+impl Watches {
+    /// None yet.
+    pub fn new(pid: i32) -> Self {
+        Watches {
+            pid,
+            last: 0,
+            open: BTreeMap::new(),
+        }
+    }
+
+    /// Begins a watch and waits until the guest is open; its number.
+    pub fn begin(&mut self, command: &str, words: &[String]) -> Result<u64, Refusal> {
+        allow(command, &WATCHES)?;
+        let (mut watch, opened) = self.start(command, words).map_err(not_started)?;
+        match opened.recv_timeout(PATIENCE) {
+            Ok(()) => {
+                self.last += 1;
+                self.open.insert(self.last, watch);
+                Ok(self.last)
+            }
+            // It has ended, and has said why.
+            Err(RecvTimeoutError::Disconnected) => {
+                let _ = watch.child.wait();
+                let said = watch.said.join().unwrap_or_default();
+                Err(without_name(&said).join("; "))
+            }
+            Err(RecvTimeoutError::Timeout) => {
+                drop(watch.end());
+                Err(format!(
+                    "lancet {command} did not open the process within 60 s"
+                ))
+            }
+        }
+    }
+
+    /// Ends a watch; its records and how it ended.
+    pub fn finish(
+        &mut self,
+        watch: u64,
+        answer: &mut Answer,
+    ) -> io::Result<Result<Value, Refusal>> {
+        match self.open.remove(&watch) {
+            Some(watch) => watch.end()?.tell(answer).map(Ok),
+            None => Ok(Err(format!("watch {watch} is not open"))),
+        }
+    }
+
+    /// Runs a command to its end.
+    pub fn run(
+        &self,
+        command: &str,
+        words: &[String],
+        answer: &mut Answer,
+    ) -> io::Result<Result<Value, Refusal>> {
+        if let Err(why) = allow(command, &RUNS) {
+            return Ok(Err(why));
+        }
+        let (watch, _) = match self.start(command, words) {
+            Ok(started) => started,
+            Err(error) => return Ok(Err(not_started(error))),
+        };
+        let ended = watch.wait()?;
+        if ended.kept.lines.is_empty() {
+            return Ok(Err(without_name(&ended.said).join("; ")));
+        }
+        ended.tell(answer).map(Ok)
+    }
+
+    /// Starts a command. The receiver hears when its first record is there, which is written when the guest is open.
+    fn start(&self, command: &str, words: &[String]) -> io::Result<(Watch, Receiver<()>)> {
+        let mut child = Command::new(std::env::current_exe()?)
+            .args([command, "--json", "-p", &self.pid.to_string()])
+            .args(words)
+            .stdin(Stdio::null())
+            .stdout(Stdio::piped())
+            .stderr(Stdio::piped())
+            .spawn()?;
+        let (stdout, stderr) = (child.stdout.take(), child.stderr.take());
+        let (opens, opened) = channel();
+        let records = thread::spawn(move || {
+            let mut kept = Kept::default();
+            if let Some(stdout) = stdout {
+                kept.read(stdout, || {
+                    let _ = opens.send(());
+                });
+            }
+            kept
+        });
+        let said = thread::spawn(move || {
+            let mut bytes = Vec::new();
+            if let Some(mut stderr) = stderr {
+                let _ = stderr.read_to_end(&mut bytes);
+            }
+            String::from_utf8_lossy(&bytes).into_owned()
+        });
+        let watch = Watch {
+            child,
+            records,
+            said,
+        };
+        Ok((watch, opened))
+    }
+}
+
+impl Drop for Watches {
+    fn drop(&mut self) {
+        for watch in std::mem::take(&mut self.open).into_values() {
+            drop(watch.end());
+        }
+    }
+}
+
+impl Watch {
+    /// Has it leave the guest, and waits for its end.
+    fn end(self) -> io::Result<Ended> {
+        let _ = kill(Pid::from_raw(self.child.id() as i32), Signal::SIGINT);
+        self.wait()
+    }
+
+    fn wait(mut self) -> io::Result<Ended> {
+        let started = Instant::now();
+        let status = loop {
+            match self.child.try_wait()? {
+                Some(status) => break status,
+                None if started.elapsed() > PATIENCE => {
+                    self.child.kill()?;
+                    break self.child.wait()?;
+                }
+                None => thread::sleep(LOOK),
+            }
+        };
+        Ok(Ended {
+            code: status.code(),
+            kept: self.records.join().unwrap_or_default(),
+            said: self.said.join().unwrap_or_default(),
+        })
+    }
+}
+
+/// A command that has ended.
+struct Ended {
+    code: Option<i32>,
+    kept: Kept,
+    said: String,
+}
+
+impl Ended {
+    fn tell(self, answer: &mut Answer) -> io::Result<Value> {
+        for line in &self.kept.lines {
+            answer.raw_record(line)?;
+        }
+        let said = without_name(&self.said);
+        Ok(json!({"exit": self.code, "said": said, "lost": self.kept.lost}))
+    }
+}
+
+impl Kept {
+    fn read(&mut self, from: ChildStdout, mut opened: impl FnMut()) {
+        let mut from = BufReader::new(from);
+        loop {
+            let mut line = Vec::new();
+            match from.read_until(b'\n', &mut line) {
+                Ok(0) | Err(_) => return,
+                Ok(length) => {
+                    opened();
+                    if self.bytes + length > MOST_KEPT {
+                        self.lost += 1;
+                    } else {
+                        self.bytes += length;
+                        self.lines.push(line);
+                    }
+                }
+            }
+        }
+    }
+}
+
+fn allow(command: &str, which: &[&str]) -> Result<(), Refusal> {
+    match which.contains(&command) {
+        true => Ok(()),
+        false => Err(format!("`{command}` is none of {}", which.join(", "))),
+    }
+}
+
+fn not_started(error: io::Error) -> Refusal {
+    format!("lancet cannot be started: {error}")
+}
+
+/// What a command has said, without the name that each line begins with.
+fn without_name(said: &str) -> Vec<&str> {
+    let lines = said.lines();
+    lines
+        .map(|line| line.strip_prefix("lancet: ").unwrap_or(line))
+        .collect()
+}

@@ -1,0 +1,42 @@
+# frozen_string_literal: true
+
+require_relative "lancet/version"
+require_relative "lancet/error"
+require_relative "lancet/block"
+require_relative "lancet/allocations"
+require_relative "lancet/leaks"
+require_relative "lancet/watch"
+require_relative "memprof"
+
+# What the lines of this program do, asked of a lancet that has it open from outside: see README.md.
+module Lancet
+  class << self
+    # The objects that the block makes, by line and type, those of all threads.
+    def allocations(&block)
+      Allocations.of(&block)
+    end
+
+    # The lines of which objects are left over from each of several runs of the block.
+    def leaks(runs: Leaks::RUNS, &block)
+      Leaks.of(runs, &block)
+    end
+
+    # The calls of these C functions that the block makes, as a list of Hashes with the names of docs/calls-json.md. Options are
+    # those of `lancet calls`: `preset: "sql"`, `min_time: "1ms"`.
+    def calls(*functions, **options, &block)
+      words = functions.flat_map { |function| ["-x", function.to_s] }
+      Watch.during("calls", words + Watch.words(options), &block)
+    end
+
+    # The system calls that the block makes; those of these names, if any is named. Options are those of `lancet syscalls`.
+    def syscalls(*names, **options, &block)
+      words = names.empty? ? [] : ["-e", "trace=#{names.join(",")}"]
+      Watch.during("syscalls", words + Watch.words(options), &block)
+    end
+
+    # What each thread does and where, as a list of Hashes. Options are those of `lancet stack`.
+    def stack(**options)
+      Watch.run("stack", Watch.words(options))
+    end
+  end
+end

@@ -1,0 +1,178 @@
+# frozen_string_literal: true
+
+require "json"
+require "monitor"
+require_relative "error"
+require_relative "permission"
+require_relative "program"
+
+module Lancet
+  # The lancet that has this process open, and the two pipes to it: docs/inside.md has the lines.
+  #
+  # Each process has its own. It is started when it is first needed; a child of a fork starts another one. What objects are
+  # made here while a block is tracked is made in files of this folder, which the companion leaves out; and it tracks nothing
+  # from a count until `resume`, so a long answer may be read by any library.
+  class Companion
+    PROTOCOL = 1
+    # No request takes longer: opening a process and leaving it are given up after 60 s.
+    PATIENCE = 150
+    ENDED = "lancet's companion has ended (was it killed?), and what it had counted is gone: the next call starts another one"
+    SILENT = "lancet's companion has not answered for #{PATIENCE} s and was given up: the next call starts another one"
+    private_constant :ENDED, :SILENT
+
+    @lock = Monitor.new
+    @current = nil
+
+    class << self
+      # That of this process.
+      def current
+        @lock.synchronize do
+          @current.abandon if @current&.forked?
+          @current = new if @current.nil? || @current.over?
+          @current
+        end
+      end
+
+      # Asks for something that depends on nothing before. A companion that was killed unnoticed is replaced. Returns the
+      # companion and the result.
+      def begin(request)
+        companion = current
+        begin
+          [companion, companion.ask(request)]
+        rescue Lost
+          companion = current
+          [companion, companion.ask(request)]
+        end
+      end
+    end
+
+    def initialize
+      @owner = Process.pid
+      @lock = Monitor.new
+      @pending = +""
+      @last = 0
+      Thread.handle_interrupt(Object => :never) { start }
+    end
+
+    def over?
+      @to.nil? || forked?
+    end
+
+    # It is a parent's: this process is the child of a fork.
+    def forked?
+      @owner != Process.pid
+    end
+
+    # Only one thread has the companion within the block.
+    def synchronize(&block)
+      @lock.synchronize(&block)
+    end
+
+    # Asks for something, in the JSON that stands behind the number of a request; the result. Records go to the block.
+    #
+    # An exception of another thread or of a signal that comes within ends the companion: nobody could tell any more what it
+    # has done.
+    def ask(request)
+      synchronize do
+        raise Lost, ENDED if over?
+
+        Thread.handle_interrupt(Object => :never) do
+          @last += 1
+          tell("{\"id\":#{@last},#{request}}\n")
+          answered { |record| yield record if block_given? }
+        end
+      end
+    end
+
+    # Closes our ends of the pipes, by which the companion leaves and ends.
+    def abandon
+      [@from, @to].compact.each(&:close)
+      @from = @to = nil
+    end
+
+    private
+
+    def start
+      theirs, @to = IO.pipe
+      @from, answers = IO.pipe
+      [@to, @from].each(&:binmode)
+      @to.sync = true
+      words = [Program.path, "companion", "--pid", @owner.to_s, "--hide", File.expand_path("..", __dir__)]
+      # Not our sockets, which others could not listen on as long as it has them.
+      first = Process.spawn(*words, in: theirs, out: answers, close_others: true)
+      [theirs, answers].each(&:close)
+      # It has started the companion, which is not our child, and ends.
+      wait_for(first)
+      greet(JSON.parse(line))
+    rescue SystemCallError => e
+      abandon
+      raise Error, "lancet cannot be started: #{e.message}"
+    rescue Exception # rubocop:disable Lint/RescueException
+      abandon
+      raise
+    end
+
+    def wait_for(pid)
+      Process.wait(pid)
+    rescue Errno::ECHILD
+      # The program reaps all of its children itself.
+    end
+
+    def greet(hello)
+      unless hello["protocol"] == PROTOCOL
+        raise Error, "lancet #{hello["lancet"]} speaks protocol #{hello["protocol"]}, and this gem #{PROTOCOL}: " \
+                     "install the same version of both, or unset LANCET_BIN"
+      end
+      Permission.give(hello["pid"])
+    end
+
+    def tell(text)
+      @to.write(text)
+    rescue SystemCallError
+      abandon
+      raise Lost, ENDED
+    end
+
+    # The result of the request that was made last.
+    def answered
+      loop do
+        text = line
+        next unless text =~ /\A\{"id":(\d+),"(record|ok|error)":/ && $1.to_i == @last
+
+        name = $2
+        value = parse($'[0..-3])
+        case name
+        when "ok" then return value
+        when "error" then raise Error, value
+        else yield value
+        end
+      end
+    end
+
+    # Short results are read here, so that no library makes objects in a block that is tracked.
+    def parse(text)
+      case text
+      when "{}" then {}
+      when /\A\{"(\w+)":(\d+)\}\z/ then { $1.to_sym => $2.to_i }
+      else JSON.parse(text, symbolize_names: true)
+      end
+    end
+
+    # The next line of the companion's.
+    def line
+      until (at = @pending.index("\n"))
+        more = Thread.handle_interrupt(Object => :on_blocking) { IO.select([@from], nil, nil, PATIENCE) }
+        raise Lost, SILENT unless more
+
+        bytes = @from.read_nonblock(65_536, exception: false)
+        raise Lost, ENDED if bytes.nil?
+
+        @pending << bytes unless bytes == :wait_readable
+      end
+      @pending.slice!(0..at).force_encoding(Encoding::UTF_8)
+    rescue Exception # rubocop:disable Lint/RescueException
+      abandon
+      raise
+    end
+  end
+end

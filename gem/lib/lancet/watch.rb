@@ -1,0 +1,100 @@
+# frozen_string_literal: true
+
+require_relative "companion"
+
+module Lancet
+  # The commands of `lancet` that watch this process, and what they have seen as Ruby objects.
+  module Watch
+    # What was seen.
+    class Seen
+      include Enumerable
+
+      # Hashes with the names of the command's JSON.
+      attr_reader :records
+
+      # What the block has returned.
+      attr_reader :result
+
+      # What the command has said: how many functions are hooked, what was lost.
+      attr_reader :said
+
+      def initialize(records, result, said)
+        @records = records
+        @result = result
+        @said = said
+      end
+
+      def each(&block)
+        records.each(&block)
+      end
+
+      def size
+        records.size
+      end
+    end
+
+    # Those of the guest's acts that a watch is about.
+    EVENTS = %w[call syscall row total signal fork].freeze
+    OURS = "#{File.expand_path("..", __dir__)}/"
+    private_constant :EVENTS, :OURS
+
+    class << self
+      # Options of a method as those of a command line: `min_time: "1ms"`, `follow_forks: true`.
+      def words(options)
+        options.flat_map do |name, value|
+          flag = "--#{name.to_s.tr("_", "-")}"
+          Array(value).flat_map do |one|
+            case one
+            when true then [flag]
+            when false, nil then []
+            else [flag, one.to_s]
+            end
+          end
+        end
+      end
+
+      # Watches until the block has returned.
+      def during(command, words)
+        raise ArgumentError, "block required" unless block_given?
+
+        companion, begun = Companion.begin("\"do\":\"watch\"," + arguments(command, words))
+        watch = begun.fetch(:watch)
+        begin
+          result = yield
+          records, ended = finish(companion, watch)
+          watch = nil
+          Seen.new(records.select { |record| shown?(record) }, result, ended.fetch(:said))
+        ensure
+          finish(companion, watch) if watch && !companion.over?
+        end
+      end
+
+      # The records of a command that ends by itself.
+      def run(command, words)
+        records = []
+        Companion.current.ask("\"do\":\"run\"," + arguments(command, words)) { |record| records << record }
+        records
+      end
+
+      private
+
+      def arguments(command, words)
+        "\"command\":#{JSON.generate(command)},\"words\":#{JSON.generate(words)}"
+      end
+
+      def finish(companion, watch)
+        records = []
+        ended = companion.ask("\"do\":\"finish\",\"watch\":#{watch}") { |record| records << record }
+        [records, ended]
+      end
+
+      # Not what this library does to ask.
+      def shown?(record)
+        return false unless EVENTS.include?(record[:record])
+
+        line = record[:library] || record[:line]
+        !(line.is_a?(Hash) && line[:path].to_s.start_with?(OURS))
+      end
+    end
+  end
+end

@@ -1,0 +1,161 @@
+# frozen_string_literal: true
+
+require_relative "lancet/block"
+
+# The memory profiler of 2009, over lancet: which line has made the objects that live?
+#
+#   Memprof.start
+#   …
+#   Memprof.stats      # "   1000 app.rb:12:String", to standard error or to a file
+#   Memprof.stop
+#
+# What a child of a fork makes is not tracked before it calls `start` itself.
+module Memprof
+  NOT_STARTED = "object tracking disabled, call Memprof.start first"
+  private_constant :NOT_STARTED
+
+  @lock = Monitor.new
+  @started = nil
+
+  class << self
+    # Tracks all objects that are made from now on. Returns false if it does already.
+    def start
+      @lock.synchronize do
+        return false if goes_on?
+
+        @started = Lancet::Block.new
+        true
+      end
+    end
+
+    # Forgets all objects and tracks none. Returns false if none were tracked.
+    def stop
+      @lock.synchronize do
+        block = started
+        @started = nil
+        block&.end
+        !block.nil?
+      end
+    end
+
+    # Writes how many objects of each line and type live, the most first. Within `track` those of its block.
+    def stats(file = nil)
+      current { |block| write_stats(block, file) }
+    end
+
+    # The same, and forgets them; objects are tracked on.
+    def stats!(file = nil)
+      current do |block|
+        write_stats(block, file)
+        block.forget
+      end
+      nil
+    end
+
+    # Tracks the objects that are made in the block, and writes how many of each line and type live at its end.
+    def track(file = nil)
+      raise ArgumentError, "block required" unless block_given?
+
+      within do |block|
+        yield
+        write_stats(block, file) unless block.forked?
+      end
+    end
+
+    # Writes one JSON object a line for each object that was made in the block and lives at its end. With `contents`, what
+    # it holds stands there too.
+    def dump(file = nil, contents: false)
+      raise ArgumentError, "block required" unless block_given?
+
+      within do |block|
+        yield
+        write_objects(block, file, contents) unless block.forked?
+      end
+    end
+
+    private
+
+    # The block of `start`. That of a parent is none of ours.
+    def started
+      @started = nil if @started&.forked?
+      @started
+    end
+
+    # Whether objects are tracked; the companion may have been killed unnoticed.
+    def goes_on?
+      started&.check
+      !started.nil?
+    rescue Lancet::Lost
+      @started = nil
+      false
+    end
+
+    # The innermost block of this thread's `track`, or that of `start`.
+    def current
+      @lock.synchronize do
+        block = blocks.last || started
+        raise NOT_STARTED unless block
+
+        begin
+          yield block
+        rescue Lancet::Lost
+          @started = nil
+          raise
+        end
+      end
+    end
+
+    def within
+      block = Lancet::Block.new
+      blocks.push(block)
+      yield block
+      nil
+    ensure
+      if block
+        blocks.delete(block)
+        end_of(block)
+      end
+    end
+
+    # What the program raises, or how it ends, is not replaced by an error of ours.
+    def end_of(block)
+      block.end unless block.over?
+    rescue Lancet::Lost
+      nil
+    end
+
+    def blocks
+      Thread.current[:memprof_blocks] ||= []
+    end
+
+    def write_stats(block, file)
+      block.rows do |rows|
+        output(file) do |out|
+          rows.each { |row| out.puts(format("%7d %s", row.live, row)) }
+        end
+      end
+      nil
+    end
+
+    def write_objects(block, file, contents)
+      output(file) do |out|
+        block.each_object(contents: contents) { |object| out.puts(JSON.generate(object)) }
+      end
+    end
+
+    def output(file, &block)
+      return yield($stderr) unless file
+
+      begin
+        out = File.open(file, "w", 0o600)
+      rescue SystemCallError => e
+        raise ArgumentError, "unable to open output file: #{e.message}"
+      end
+      begin
+        block.call(out)
+      ensure
+        out.close
+      end
+    end
+  end
+end
