@@ -35,16 +35,19 @@ module Lancet
 
       # Asks for something that depends on nothing before. A companion that was killed unnoticed is replaced. Returns the
       # companion and the result.
-      def begin(request)
+      def begin(request, &block)
         companion = current
         begin
-          [companion, companion.ask(request)]
+          [companion, companion.ask(request, &block)]
         rescue Lost
           companion = current
-          [companion, companion.ask(request)]
+          [companion, companion.ask(request, &block)]
         end
       end
     end
+
+    # Its process.
+    attr_reader :pid
 
     def initialize
       @owner = Process.pid
@@ -97,13 +100,16 @@ module Lancet
       @from, answers = IO.pipe
       [@to, @from].each(&:binmode)
       @to.sync = true
-      words = [Program.path, "companion", "--pid", @owner.to_s, "--hide", File.expand_path("..", __dir__)]
+      program = Program.path
+      words = [program, "companion", "--pid", @owner.to_s, "--hide", File.expand_path("..", __dir__)]
       # Not our sockets, which others could not listen on as long as it has them.
       first = Process.spawn(*words, in: theirs, out: answers, close_others: true)
       [theirs, answers].each(&:close)
       # It has started the companion, which is not our child, and ends.
       wait_for(first)
       greet(JSON.parse(line))
+    rescue Lost
+      raise Error, "#{program} has not answered: is it a lancet, and not one of another machine?"
     rescue SystemCallError => e
       abandon
       raise Error, "lancet cannot be started: #{e.message}"
@@ -123,7 +129,8 @@ module Lancet
         raise Error, "lancet #{hello["lancet"]} speaks protocol #{hello["protocol"]}, and this gem #{PROTOCOL}: " \
                      "install the same version of both, or unset LANCET_BIN"
       end
-      Permission.give(hello["pid"])
+      @pid = hello["pid"]
+      Permission.give(@pid)
     end
 
     def tell(text)

@@ -39,10 +39,10 @@ module Lancet
     private_constant :EVENTS, :OURS
 
     class << self
-      # Options of a method as those of a command line: `min_time: "1ms"`, `follow_forks: true`.
+      # Options of a method as those of a command line: `min_time: "1ms"`, `follow_forks: true`, `c: true`.
       def words(options)
         options.flat_map do |name, value|
-          flag = "--#{name.to_s.tr("_", "-")}"
+          flag = name.size == 1 ? "-#{name}" : "--#{name.to_s.tr("_", "-")}"
           Array(value).flat_map do |one|
             case one
             when true then [flag]
@@ -72,7 +72,7 @@ module Lancet
       # The records of a command that ends by itself.
       def run(command, words)
         records = []
-        Companion.current.ask("\"do\":\"run\"," + arguments(command, words)) { |record| records << record }
+        Companion.begin("\"do\":\"run\"," + arguments(command, words)) { |record| records << record }
         records
       end
 
@@ -92,8 +92,8 @@ module Lancet
       def shown?(record)
         return false unless EVENTS.include?(record[:record])
 
-        line = record[:library] || record[:line]
-        !(line.is_a?(Hash) && line[:path].to_s.start_with?(OURS))
+        lines = record.values_at(:line, :library).grep(Hash)
+        lines.none? { |line| line[:path].to_s.start_with?(OURS) }
       end
     end
   end

@@ -7,7 +7,7 @@ pub mod losses;
 mod repeated;
 mod run;
 
-pub use run::run;
+pub use run::{READY, run};
 
 use args::Common;
 use calls::consumer::Consumer;

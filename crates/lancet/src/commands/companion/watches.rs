@@ -4,8 +4,8 @@
 //! by those it has named, it has named us, and that holds for our children too (`task_is_descendant`, security/yama/yama_lsm.c).
 
 use std::collections::BTreeMap;
-use std::io::{self, BufRead, BufReader, Read};
-use std::process::{Child, ChildStdout, Command, Stdio};
+use std::io::{self, BufRead, BufReader};
+use std::process::{Child, ChildStderr, ChildStdout, Command, Stdio};
 use std::sync::mpsc::{Receiver, RecvTimeoutError, channel};
 use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
@@ -16,6 +16,7 @@ use serde_json::{Value, json};
 
 use super::blocks::Refusal;
 use super::protocol::Answer;
+use crate::commands::events::READY;
 
 /// How long a command may take to open the guest, or to leave it.
 const PATIENCE: Duration = Duration::from_secs(60);
@@ -38,7 +39,7 @@ pub struct Watches {
 struct Watch {
     child: Child,
     records: JoinHandle<Kept>,
-    said: JoinHandle<String>,
+    said: JoinHandle<Vec<String>>,
 }
 
 /// The records of a watch.
@@ -63,7 +64,9 @@ impl Watches {
     /// Begins a watch and waits until the guest is open; its number.
     pub fn begin(&mut self, command: &str, words: &[String]) -> Result<u64, Refusal> {
         allow(command, &WATCHES)?;
-        let (mut watch, opened) = self.start(command, words).map_err(not_started)?;
+        let (mut watch, opened) = self
+            .start(command, &["--say-ready"], words)
+            .map_err(not_started)?;
         match opened.recv_timeout(PATIENCE) {
             Ok(()) => {
                 self.last += 1;
@@ -74,7 +77,7 @@ impl Watches {
             Err(RecvTimeoutError::Disconnected) => {
                 let _ = watch.child.wait();
                 let said = watch.said.join().unwrap_or_default();
-                Err(without_name(&said).join("; "))
+                Err(said.join("; "))
             }
             Err(RecvTimeoutError::Timeout) => {
                 drop(watch.end());
@@ -107,21 +110,27 @@ impl Watches {
         if let Err(why) = allow(command, &RUNS) {
             return Ok(Err(why));
         }
-        let (watch, _) = match self.start(command, words) {
+        let (watch, _) = match self.start(command, &[], words) {
             Ok(started) => started,
             Err(error) => return Ok(Err(not_started(error))),
         };
         let ended = watch.wait()?;
         if ended.kept.lines.is_empty() {
-            return Ok(Err(without_name(&ended.said).join("; ")));
+            return Ok(Err(ended.said.join("; ")));
         }
         ended.tell(answer).map(Ok)
     }
 
-    /// Starts a command. The receiver hears when its first record is there, which is written when the guest is open.
-    fn start(&self, command: &str, words: &[String]) -> io::Result<(Watch, Receiver<()>)> {
+    /// Starts a command. The receiver hears when it says that it is ready.
+    fn start(
+        &self,
+        command: &str,
+        own: &[&str],
+        words: &[String],
+    ) -> io::Result<(Watch, Receiver<()>)> {
         let mut child = Command::new(std::env::current_exe()?)
             .args([command, "--json", "-p", &self.pid.to_string()])
+            .args(own)
             .args(words)
             .stdin(Stdio::null())
             .stdout(Stdio::piped())
@@ -129,21 +138,18 @@ impl Watches {
             .spawn()?;
         let (stdout, stderr) = (child.stdout.take(), child.stderr.take());
         let (opens, opened) = channel();
-        let records = thread::spawn(move || {
-            let mut kept = Kept::default();
-            if let Some(stdout) = stdout {
-                kept.read(stdout, || {
-                    let _ = opens.send(());
-                });
-            }
-            kept
-        });
+        let records = thread::spawn(move || stdout.map(Kept::read).unwrap_or_default());
         let said = thread::spawn(move || {
-            let mut bytes = Vec::new();
-            if let Some(mut stderr) = stderr {
-                let _ = stderr.read_to_end(&mut bytes);
+            let mut said = Vec::new();
+            for line in stderr.into_iter().flat_map(lines) {
+                if line == READY {
+                    // Nobody waits for it any more: then it is told to leave.
+                    let _ = opens.send(());
+                } else {
+                    said.push(line);
+                }
             }
-            String::from_utf8_lossy(&bytes).into_owned()
+            said
         });
         let watch = Watch {
             child,
@@ -193,7 +199,7 @@ impl Watch {
 struct Ended {
     code: Option<i32>,
     kept: Kept,
-    said: String,
+    said: Vec<String>,
 }
 
 impl Ended {
@@ -201,26 +207,22 @@ impl Ended {
         for line in &self.kept.lines {
             answer.raw_record(line)?;
         }
-        let said = without_name(&self.said);
-        Ok(json!({"exit": self.code, "said": said, "lost": self.kept.lost}))
+        Ok(json!({"exit": self.code, "said": self.said, "lost": self.kept.lost}))
     }
 }
 
 impl Kept {
-    fn read(&mut self, from: ChildStdout, mut opened: impl FnMut()) {
+    fn read(from: ChildStdout) -> Self {
+        let mut kept = Kept::default();
         let mut from = BufReader::new(from);
         loop {
             let mut line = Vec::new();
             match from.read_until(b'\n', &mut line) {
-                Ok(0) | Err(_) => return,
+                Ok(0) | Err(_) => return kept,
+                Ok(length) if kept.bytes + length > MOST_KEPT => kept.lost += 1,
                 Ok(length) => {
-                    opened();
-                    if self.bytes + length > MOST_KEPT {
-                        self.lost += 1;
-                    } else {
-                        self.bytes += length;
-                        self.lines.push(line);
-                    }
+                    kept.bytes += length;
+                    kept.lines.push(line);
                 }
             }
         }
@@ -238,10 +240,11 @@ fn not_started(error: io::Error) -> Refusal {
     format!("lancet cannot be started: {error}")
 }
 
-/// What a command has said, without the name that each line begins with.
-fn without_name(said: &str) -> Vec<&str> {
-    let lines = said.lines();
-    lines
-        .map(|line| line.strip_prefix("lancet: ").unwrap_or(line))
-        .collect()
+/// What a command says, without the name that each line begins with.
+fn lines(said: ChildStderr) -> impl Iterator<Item = String> {
+    let lines = BufReader::new(said).split(b'\n').map_while(Result::ok);
+    lines.map(|line| {
+        let line = String::from_utf8_lossy(&line);
+        line.strip_prefix("lancet: ").unwrap_or(&line).to_owned()
+    })
 }

@@ -31,6 +31,10 @@ pub struct Common {
     #[arg(short = 'f', long = "follow-forks", action = ArgAction::Count, help_heading = TARGET)]
     pub follow: u8,
 
+    /// Say `ready` on standard error when every PID is open: for a companion, which waits for it
+    #[arg(long, hide = true, requires = "pids")]
+    pub say_ready: bool,
+
     /// Open the child processes of -p as well, those that are there and those that come (a preforking server's workers)
     #[arg(long, requires = "pids", help_heading = TARGET)]
     pub children: bool,

@@ -30,6 +30,9 @@ use std::path::Path;
 use std::rc::Rc;
 use std::time::{Duration, Instant};
 
+/// What `--say-ready` has said.
+pub const READY: &str = "ready";
+
 /// Does what is asked; the answer is the exit code.
 pub fn run(args: &dyn Asked) -> anyhow::Result<u8> {
     if let Some(flaw) = args.flaw() {
@@ -105,6 +108,9 @@ pub fn run(args: &dyn Asked) -> anyhow::Result<u8> {
     };
     for pid in &attached {
         tell!("Process {pid} attached");
+    }
+    if args.common().say_ready {
+        tell!("{READY}");
     }
     let watched = failure::catch(|| watch(args, starts, &mut *source, &mut *consumer));
     source.leave();

@@ -1,0 +1,213 @@
+require_relative "test_helper"
+
+# The lancet beside this process: it must never hurt it, and what happens to it is said once.
+class CompanionTest < LancetTest
+  def teardown
+    Memprof.stop
+  rescue Lancet::Lost
+    nil
+  end
+
+  def killed
+    pid = companion_pid
+    Process.kill(:KILL, pid)
+    # It is not our child: nobody tells us that it is gone, but its place in /proc.
+    Timeout.timeout(LIMIT) { Thread.pass while alive?(pid) }
+    false
+  end
+
+  def alive?(pid)
+    !%w[Z X].include?(File.read("/proc/#{pid}/stat")[/\) (.)/, 1])
+  rescue SystemCallError
+    false
+  end
+
+  def test_it_is_nobodys_child_of_ours
+    companion_pid
+    assert_raises(Errno::ECHILD) { Process.wait(-1, Process::WNOHANG) }
+  end
+
+  def test_it_ends_with_us
+    pid = Integer(output_of("Memprof.start; puts Lancet::Companion.current.pid"))
+    Timeout.timeout(LIMIT) { sleep 0.01 while alive?(pid) }
+    pid = Integer(output_of("Memprof.start; puts Lancet::Companion.current.pid; $stdout.flush; Process.kill(:KILL, $$) rescue 0; sleep",
+                            code: 137))
+    Timeout.timeout(LIMIT) { sleep 0.01 while alive?(pid) }
+  end
+
+  def test_killed_while_objects_are_tracked
+    Memprof.start
+    killed
+    assert_raises(Lancet::Lost) { Memprof.stats }
+    # Once: then nothing is tracked.
+    assert_raises(RuntimeError) { Memprof.stats }
+    assert Memprof.start
+    assert_nil Memprof.stats(File::NULL)
+  end
+
+  def test_killed_and_started_again
+    Memprof.start
+    killed
+    assert Memprof.start, "what was tracked is gone, so this starts anew"
+    @kept = "abc"
+    assert_match(/:#{__LINE__ - 1}:String$/, written { |file| Memprof.stats(file) })
+  end
+
+  def test_killed_within_a_block
+    assert_raises(Lancet::Lost) { Memprof.track { killed } }
+    assert_raises(ZeroDivisionError) { Memprof.track { killed || 1 / 0 } }
+    assert_equal 2, Lancet.allocations { 2 }.result
+  end
+
+  def test_killed_before_a_call
+    Lancet.stack
+    killed
+    refute_empty Lancet.stack
+    killed
+    assert_equal 1, Lancet.calls("getppid") { Process.ppid }.size
+  end
+
+  # At any instant: we compute on, and each call works or says so.
+  def test_killed_at_random_instants
+    rounds = Integer(ENV["LANCET_KILLS"] || 40)
+    random = Random.new
+    lost = 0
+    rounds.times do
+      pid = companion_pid
+      killer = Process.spawn(RbConfig.ruby, "--disable-gems", "-e", "sleep #{random.rand(0.03)}; Process.kill(:KILL, #{pid}) rescue 0")
+      until alive?(pid) == false
+        begin
+          Memprof.track(File::NULL) { 100.times { "abc".dup } }
+        rescue Lancet::Lost
+          lost += 1
+        end
+      end
+      Process.wait(killer)
+    rescue Lancet::Lost
+      lost += 1
+    end
+    assert_operator lost, :<=, rounds
+    assert_equal 5050, (1..100).sum { |number| number.to_s.to_i }
+    assert_equal 1, written { |file| Memprof.track(file) { @kept = "abc" } }.lines.size
+  end
+
+  def test_a_stopped_companion_does_not_take_us_along
+    Memprof.start
+    Process.kill(:STOP, companion_pid)
+    # Its agent hears nothing of it and leaves by itself; objects are made meanwhile.
+    deadline = Process.clock_gettime(Process::CLOCK_MONOTONIC) + 7
+    "abc".dup while Process.clock_gettime(Process::CLOCK_MONOTONIC) < deadline
+    Process.kill(:CONT, companion_pid)
+    error = assert_raises(Lancet::Error) { Memprof.stats }
+    assert_match(/heard nothing|gone with the agent/, error.message)
+    Memprof.stop
+    assert Memprof.start
+  end
+
+  def test_a_forked_child_has_its_own
+    Memprof.start
+    ours = companion_pid
+    @kept = "abc"
+    line = __LINE__ - 1
+    reader, writer = IO.pipe
+    child = fork do
+      reader.close
+      said = []
+      said << begin
+        Memprof.stats
+      rescue RuntimeError => e
+        e.message[/Memprof.start/]
+      end
+      said << (companion_pid != ours)
+      said << written { |file| Memprof.track(file) { @b = "abc" } }.lines.size
+      writer.write(said.inspect)
+      writer.close
+      exit!(0)
+    end
+    writer.close
+    assert_equal '["Memprof.start", true, 1]', reader.read
+    Process.wait(child)
+    assert_equal ours, companion_pid
+    assert_match(/ 1 .*:#{line}:String$/, written { |file| Memprof.stats(file) })
+  end
+
+  def test_a_fork_within_a_block
+    text = written do |file|
+      Memprof.track(file) do
+        @kept = "abc"
+        if (child = fork)
+          Process.wait(child)
+          assert_equal 0, $?.exitstatus
+        else
+          exit!(Lancet.allocations { "abc".dup }.of_type(String) == 2 ? 0 : 1)
+        end
+      end
+    end
+    assert_match(/ 1 .*:#{__LINE__ - 9}:String$/, text)
+  end
+
+  def test_a_child_that_leaves_the_block
+    out = output_of("Memprof.track(File::NULL) { fork }; $stdout.write('x'); Process.waitall")
+    assert_equal "xx", out
+  end
+
+  def test_an_interrupted_call
+    thread = Thread.new { Lancet.syscalls { sleep } }
+    thread.report_on_exception = false
+    Timeout.timeout(LIMIT) { Thread.pass until thread.status == "sleep" && thread.backtrace.to_a.join.include?("block in test_an") }
+    thread.raise(KeyError, "enough")
+    assert_raises(KeyError) { thread.value }
+    assert_equal 1, Lancet.calls("getppid") { Process.ppid }.size
+  end
+
+  # `lancet mem` from outside, and blocks within, at once.
+  def test_beside_a_lancet_from_outside
+    program = Lancet::Program.path
+    Memprof.start
+    Open3.popen3(program, "mem", "--format", "json", "-p", Process.pid.to_s, "--for", "500ms") do |_, out, err, wait|
+      @kept = Array.new(100) { "abc".dup }
+      text = out.read
+      assert_equal 0, wait.value.exitstatus, err.read
+      assert_match(/"record":"total"/, text)
+    end
+    assert_match(/^ +100 .*:#{__LINE__ - 5}:String$/, written { |file| Memprof.stats(file) })
+  end
+
+  def test_descriptors_are_not_handed_on
+    File.open("/dev/null") do |file|
+      file.close_on_exec = false
+      Lancet::Companion.current.abandon
+      pid = companion_pid
+      open = Dir.children("/proc/#{pid}/fd").map { |fd| File.readlink("/proc/#{pid}/fd/#{fd}") rescue nil }
+      assert_equal 2, open.count { |path| path.to_s.start_with?("pipe:") }, open.inspect
+      refute_includes Dir.children("/proc/#{pid}/fd"), file.fileno.to_s if file.fileno > 10
+    end
+  end
+
+  def test_no_program
+    out = output_of("begin; Memprof.start; rescue Lancet::Error => e; print e.message; end", env: { "LANCET_BIN" => "/no/lancet" })
+    assert_match(%r{there is no program /no/lancet: install}, out)
+  end
+
+  def test_a_program_of_another_kind
+    script = "begin; Memprof.start; rescue Lancet::Error => e; print e.message; end"
+    Tempfile.create("lancet") do |file|
+      file.write("\x7fELF of another machine")
+      file.close
+      File.chmod(0o755, file.path)
+      assert_match(/has not answered.*another machine/, output_of(script, env: { "LANCET_BIN" => file.path }))
+    end
+    assert_match(%r{/bin/true has not answered}, output_of(script, env: { "LANCET_BIN" => "/bin/true" }))
+  end
+
+  def test_the_versions_are_the_same
+    assert_equal "lancet #{Lancet::VERSION}", `#{Lancet::Program.path} --version`.strip
+  end
+
+  # Where Yama asks for it; where there is none, or it needs no permission, the kernel says so or takes it.
+  def test_the_permission
+    Lancet::Permission.prctl(Lancet::Permission::PR_SET_PTRACER, 0)
+  rescue Errno::EINVAL
+    refute File.exist?(Lancet::Permission::SCOPE)
+  end
+end

@@ -1,0 +1,172 @@
+"""The lancet that has this process open, and the two pipes to it: docs/inside.md has the lines.
+
+Each process has its own. It is started when it is first needed; a child of a fork starts another one.
+"""
+
+import json
+import os
+import select
+import subprocess
+import threading
+import time
+
+from . import _permission, _program
+from ._error import Error, Lost
+
+PROTOCOL = 1
+# No request takes longer: opening a process and leaving it are given up after 60 s.
+PATIENCE = 150
+ENDED = (
+    "lancet's companion has ended (was it killed?), and what it had seen is gone:"
+    " the next call starts another one"
+)
+SILENT = f"lancet's companion has not answered for {PATIENCE} s and was given up: the next call starts another one"
+HERE = os.path.dirname(os.path.abspath(__file__))
+
+_lock = threading.RLock()
+_current = None
+
+
+def _after_fork():
+    # Another thread of the parent's may have had the lock.
+    global _lock, _current
+    _lock = threading.RLock()
+    if _current is not None:
+        _current.abandon()
+        _current = None
+
+
+os.register_at_fork(after_in_child=_after_fork)
+
+
+def current():
+    """That of this process."""
+    global _current
+    with _lock:
+        if _current is None or _current.is_over():
+            _current = Companion()
+        return _current
+
+
+def begin(**request):
+    """Asks for something that depends on nothing before. A companion that was killed unnoticed is replaced. Returns the
+    companion, the result and the records."""
+    companion = current()
+    try:
+        return (companion, *companion.ask(**request))
+    except Lost:
+        companion = current()
+        return (companion, *companion.ask(**request))
+
+
+class Companion:
+    """See the module's text."""
+
+    def __init__(self):
+        self.pid = None
+        self._lock = threading.RLock()
+        self._pending = b""
+        self._last = 0
+        self._to = self._from = None
+        try:
+            self._start()
+        except OSError as error:
+            self.abandon()
+            raise Error(f"lancet cannot be started: {error}") from error
+        except BaseException:
+            self.abandon()
+            raise
+
+    def is_over(self):
+        """It is known to have ended."""
+        return self._to is None
+
+    def ask(self, **request):
+        """Asks for something; the result and the records.
+
+        An exception that comes within (KeyboardInterrupt) ends the companion: nobody could tell any more what it has done.
+        """
+        with self._lock:
+            if self.is_over():
+                raise Lost(ENDED)
+            self._last += 1
+            try:
+                self._tell({"id": self._last, **request})
+                return self._answer()
+            except Lost:
+                raise
+            except Error:
+                # It has answered.
+                raise
+            except BaseException:
+                self.abandon()
+                raise
+
+    def abandon(self):
+        """Closes our ends of the pipes, by which the companion leaves and ends."""
+        for end in (self._to, self._from):
+            if end is not None:
+                os.close(end)
+        self._to = self._from = None
+
+    def _start(self):
+        theirs, self._to = os.pipe()
+        self._from, answers = os.pipe()
+        program = _program.path()
+        words = [program, "companion", "--pid", str(os.getpid()), "--hide", HERE]
+        try:
+            # It starts the companion, which is not our child, and ends.
+            subprocess.run(words, stdin=theirs, stdout=answers, check=False)
+        finally:
+            os.close(theirs)
+            os.close(answers)
+        try:
+            hello = json.loads(self._line())
+        except Lost:
+            raise Error(
+                f"{program} has not answered: is it a lancet, and not one of another machine?"
+            ) from None
+        if hello["protocol"] != PROTOCOL:
+            raise Error(
+                f"lancet {hello['lancet']} speaks protocol {hello['protocol']}, and this package {PROTOCOL}:"
+                " install the same version of both, or unset LANCET_BIN"
+            )
+        self.pid = hello["pid"]
+        _permission.give(self.pid)
+
+    def _tell(self, request):
+        text = json.dumps(request).encode() + b"\n"
+        try:
+            while text:
+                text = text[os.write(self._to, text) :]
+        except BrokenPipeError:
+            self.abandon()
+            raise Lost(ENDED) from None
+
+    def _answer(self):
+        records = []
+        while True:
+            answer = json.loads(self._line())
+            if answer["id"] != self._last:
+                continue
+            if "ok" in answer:
+                return answer["ok"], records
+            if "error" in answer:
+                raise Error(answer["error"])
+            records.append(answer["record"])
+
+    def _line(self):
+        pieces = [self._pending]
+        deadline = time.monotonic() + PATIENCE
+        while b"\n" not in pieces[-1]:
+            left = deadline - time.monotonic()
+            if left <= 0 or not select.select([self._from], [], [], left)[0]:
+                self.abandon()
+                raise Lost(SILENT)
+            piece = os.read(self._from, 65536)
+            if not piece:
+                self.abandon()
+                raise Lost(ENDED)
+            pieces.append(piece)
+        line, _, self._pending = b"".join(pieces).partition(b"\n")
+        return line

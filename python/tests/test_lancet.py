@@ -1,0 +1,172 @@
+"""The package on the installed wheel, or on this folder with the program of LANCET_BIN. Needs nothing but Python."""
+
+import os
+import pathlib
+import signal
+import subprocess
+import sys
+import threading
+import unittest
+
+import lancet
+from lancet import _companion
+
+LIMIT = 60
+
+
+def companion_pid():
+    """Of this process's."""
+    return _companion.current().pid
+
+
+def is_alive(pid):
+    """Whether a process is there, and no zombie."""
+    try:
+        stat = pathlib.Path(f"/proc/{pid}/stat").read_text()
+    except OSError:
+        return False
+    return stat.rpartition(") ")[2][0] not in "ZX"
+
+
+def kill():
+    """`kill -9` of the companion, which is not our child."""
+    pid = companion_pid()
+    os.kill(pid, signal.SIGKILL)
+    while is_alive(pid):
+        os.sched_yield()
+
+
+def python(code, **variables):
+    """How a script ends: its standard output, its exit code."""
+    path = os.pathsep.join(sys.path)
+    done = subprocess.run(
+        [sys.executable, "-c", code],
+        env={**os.environ, "PYTHONPATH": path, **variables},
+        stdout=subprocess.PIPE,
+        timeout=LIMIT,
+        check=False,
+    )
+    return done.stdout.decode(), done.returncode
+
+
+class Watches(unittest.TestCase):
+    """What is seen."""
+
+    def test_calls(self):
+        with lancet.calls("getppid") as seen:
+            for _ in range(3):
+                os.getppid()
+        self.assertEqual([call["function"] for call in seen], ["getppid"] * 3)
+        self.assertEqual([call["result"] for call in seen], [str(os.getppid())] * 3)
+        self.assertEqual(seen[0]["line"]["path"], __file__)
+        self.assertEqual(len(seen), 3)
+        self.assertIn("1 of 1 functions hooked", " ".join(seen.said))
+
+    def test_system_calls(self):
+        with lancet.syscalls("openat", "getppid") as seen:
+            os.close(os.open("/etc/hostname", os.O_RDONLY))
+            os.getppid()
+        self.assertEqual([call["name"] for call in seen], ["openat", "getppid"])
+        self.assertEqual(seen[0]["arguments"][1], '"/etc/hostname"')
+
+    def test_not_what_asking_takes(self):
+        with lancet.syscalls() as seen:
+            os.getppid()
+        self.assertIn("getppid", [call["name"] for call in seen])
+        lines = [call[name] for call in seen for name in ("line", "library") if call[name]]
+        self.assertFalse([line for line in lines if line["path"].endswith("/_companion.py")])
+
+    def test_options(self):
+        with lancet.syscalls("openat", failed_only=True) as seen:
+            self.assertFalse(os.path.exists("/no/file"))
+            with self.assertRaises(FileNotFoundError):
+                open("/no/file", encoding="ascii")
+        self.assertEqual([call["errno"] for call in seen], ["ENOENT"])
+        with lancet.calls("getppid", c=True) as seen:
+            os.getppid()
+        self.assertEqual([row["calls"] for row in seen if row["record"] == "total"], [1])
+
+    def test_one_in_another(self):
+        with lancet.calls("getppid") as outer:
+            os.getppid()
+            with lancet.calls("getppid") as inner:
+                os.getppid()
+        self.assertEqual((len(outer), len(inner)), (2, 1))
+
+    def test_stacks(self):
+        gone = threading.Event()
+        thread = threading.Thread(target=gone.wait)
+        thread.start()
+        stacks = [record for record in lancet.stack() if record["record"] == "stack"]
+        gone.set()
+        thread.join()
+        self.assertGreaterEqual(len(stacks), 2)
+
+    def test_what_is_raised_comes_out(self):
+        with self.assertRaises(ZeroDivisionError):
+            with lancet.calls("getppid"):
+                1 / 0  # noqa: B018
+        with self.assertRaisesRegex(lancet.Error, "no-such-option"):
+            with lancet.calls("getppid", no_such_option=1):
+                self.fail("it was opened")
+
+
+class Companions(unittest.TestCase):
+    """What becomes of the companion, and of us."""
+
+    def test_it_is_no_child_of_ours(self):
+        companion_pid()
+        with self.assertRaises(ChildProcessError):
+            os.waitpid(-1, os.WNOHANG)
+
+    def test_it_ends_with_us(self):
+        code = "import lancet._companion as c; print(c.current().pid, flush=True)"
+        out, ended = python(code)
+        self.assertEqual(ended, 0)
+        while is_alive(int(out)):
+            os.sched_yield()
+
+    def test_killed_within_a_block(self):
+        with self.assertRaises(lancet.Lost):
+            with lancet.calls("getppid"):
+                kill()
+        with self.assertRaises(ZeroDivisionError):
+            with lancet.calls("getppid"):
+                kill()
+                1 / 0  # noqa: B018
+        with lancet.calls("getppid") as seen:
+            os.getppid()
+        self.assertEqual(len(seen), 1)
+
+    def test_killed_before_a_call(self):
+        kill()
+        self.assertTrue(lancet.stack())
+
+    def test_a_child_of_a_fork_has_its_own(self):
+        ours = companion_pid()
+        child = os.fork()
+        if child == 0:
+            code = 1
+            try:
+                with lancet.calls("getppid") as seen:
+                    os.getppid()
+                code = 0 if len(seen) == 1 and companion_pid() != ours else 2
+            finally:
+                os._exit(code)
+        self.assertEqual(os.waitpid(child, 0)[1], 0)
+        self.assertEqual(companion_pid(), ours)
+        self.assertTrue(lancet.stack())
+
+    def test_no_program(self):
+        code = "import lancet\ntry: lancet.stack()\nexcept lancet.Error as error: print(error)"
+        self.assertIn("there is no program /no/lancet: install", python(code, LANCET_BIN="/no/lancet")[0])
+        self.assertIn("/bin/true has not answered", python(code, LANCET_BIN="/bin/true")[0])
+
+    def test_the_command(self):
+        done = subprocess.run([sys.executable, "-m", "lancet", "--version"], stdout=subprocess.PIPE, check=True,
+                              env={**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)})
+        self.assertEqual(done.stdout.decode().strip(), f"lancet {lancet.__version__}")
+
+
+if __name__ == "__main__":
+    unittest.main()
