@@ -14,11 +14,11 @@ class WatchTest < LancetTest
 
   def test_system_calls_by_name
     seen = Lancet.syscalls(:openat, :getppid) do
-      File.read("/etc/hostname")
+      File.read("/dev/null")
       Process.ppid
     end
     assert_equal %w[openat getppid], (seen.map { |call| call[:name] })
-    assert_equal "\"/etc/hostname\"", seen.first[:arguments][1]
+    assert_equal "\"/dev/null\"", seen.first[:arguments][1]
     assert_equal [__FILE__, __LINE__ - 5], seen.first[:line].values_at(:path, :line)
   end
 
@@ -30,7 +30,7 @@ class WatchTest < LancetTest
   end
 
   def test_options_are_those_of_the_command
-    seen = Lancet.syscalls(:openat, failed_only: true) { [File.exist?("/"), (File.read("/no/file") rescue 0), File.read("/etc/hostname")] }
+    seen = Lancet.syscalls(:openat, failed_only: true) { [File.exist?("/"), (File.read("/no/file") rescue 0), File.read("/dev/null")] }
     assert_equal ["ENOENT"], (seen.map { |call| call[:errno] })
   end
 

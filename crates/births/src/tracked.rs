@@ -60,14 +60,18 @@ const OPTIONS: Options = Options {
 };
 
 impl Tracked {
-    /// Opens a process; no block is open.
+    /// Opens a process; no block is open. The numbers of its blocks follow `last`, so that one that was open before is not
+    /// taken for another.
     ///
     /// # Errors
     /// Those of [`Session::open`].
-    pub fn open(pid: i32, image: &Image) -> Result<Self> {
+    pub fn open(pid: i32, image: &Image, last: Block) -> Result<Self> {
         Ok(Tracked {
             session: Session::open(pid, image, OPTIONS)?,
-            epochs: Epochs::default(),
+            epochs: Epochs {
+                blocks: last,
+                ..Epochs::default()
+            },
             births: BTreeMap::new(),
         })
     }
@@ -82,7 +86,12 @@ impl Tracked {
         self.epochs.has_room()
     }
 
-    /// Whether a block is open.
+    /// Whether this block is open.
+    pub fn has(&self, block: Block) -> bool {
+        self.epochs.open.contains_key(&block)
+    }
+
+    /// Whether any block is open.
     pub fn is_in_use(&self) -> bool {
         self.epochs.is_in_use()
     }

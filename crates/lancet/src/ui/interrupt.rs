@@ -29,6 +29,27 @@ pub fn catch() {
     }
 }
 
+/// Has the end of our parent ask us to end, as Ctrl-C would.
+///
+/// # Errors
+/// It has ended before.
+pub fn end_with(parent: i32) -> std::io::Result<()> {
+    // SAFETY: no memory is handed over.
+    let (set, now) = unsafe {
+        let set = libc::prctl(libc::PR_SET_PDEATHSIG, libc::SIGINT);
+        (set, libc::getppid())
+    };
+    if set != 0 {
+        return Err(std::io::Error::last_os_error());
+    }
+    if now != parent {
+        return Err(std::io::Error::other(format!(
+            "process {parent}, which this was to end with, has ended"
+        )));
+    }
+    Ok(())
+}
+
 /// Returns whether lancet is to end: such a signal has come, or one of its threads has panicked.
 pub fn asked() -> bool {
     ASKED.load(Ordering::Relaxed) != 0 || failure::has_begun()

@@ -28,6 +28,8 @@ pub struct Blocks {
     /// What has this before its path is the asking library's own.
     hidden: Option<String>,
     tracked: Option<Tracked>,
+    /// The number of the last block.
+    last: u64,
     last_used: Instant,
 }
 
@@ -41,6 +43,7 @@ impl Blocks {
             pid,
             hidden: hide.map(|folder| format!("{}/", folder.display())),
             tracked: None,
+            last: 0,
             last_used: Instant::now(),
         }
     }
@@ -59,10 +62,11 @@ impl Blocks {
         }
         let tracked = match &mut self.tracked {
             Some(tracked) => tracked,
-            none => none.insert(open(self.pid)?),
+            none => none.insert(open(self.pid, self.last)?),
         };
         let begun = tracked.begin(births);
-        self.checked(begun)
+        self.last = self.checked(begun)?;
+        Ok(self.last)
     }
 
     /// Counts the objects of a block. What is made from then on is of no block, until [`Blocks::resume`].
@@ -72,7 +76,7 @@ impl Blocks {
         collect: bool,
         answer: &mut Answer,
     ) -> io::Result<Result<(), Refusal>> {
-        let tracked = match self.known() {
+        let tracked = match self.known(block) {
             Ok(tracked) => tracked,
             Err(gone) => return Ok(Err(gone)),
         };
@@ -100,7 +104,7 @@ impl Blocks {
         answer: &mut Answer,
     ) -> io::Result<Result<(), Refusal>> {
         let hidden = self.hidden.clone();
-        let tracked = match self.known() {
+        let tracked = match self.known(block) {
             Ok(tracked) => tracked,
             Err(gone) => return Ok(Err(gone)),
         };
@@ -138,7 +142,7 @@ impl Blocks {
     /// Forgets what was made in a block.
     pub fn forget(&mut self, block: u64) -> Result<(), Refusal> {
         let pid = self.pid;
-        let tracked = self.known()?;
+        let tracked = self.known(block)?;
         if !tracked.has_room() {
             return Err(no_numbers(pid).to_string());
         }
@@ -175,9 +179,13 @@ impl Blocks {
         }
     }
 
-    fn known(&mut self) -> Result<&mut Tracked, Refusal> {
-        let gone = "no block is open: what was counted is gone with the agent";
-        self.tracked.as_mut().ok_or_else(|| gone.to_owned())
+    /// What tracks this block. A block ends with the agent, which leaves by itself where it hears nothing of us for some seconds,
+    /// or before a Ractor.
+    fn known(&mut self, block: u64) -> Result<&mut Tracked, Refusal> {
+        let tracked = self.tracked.as_mut().filter(|tracked| tracked.has(block));
+        tracked.ok_or_else(|| {
+            format!("block {block} is not open: what it had counted is gone with the agent")
+        })
     }
 
     /// An error in words. After one by which the agent is gone, the guest is opened anew by the next block.
@@ -195,9 +203,9 @@ impl Blocks {
     }
 }
 
-fn open(pid: i32) -> Result<Tracked, Refusal> {
+fn open(pid: i32, last: u64) -> Result<Tracked, Refusal> {
     let image = Image::parse(AGENT).map_err(|error| error.to_string())?;
-    Tracked::open(pid, &image).map_err(|error| format!("{:#}", explain(error)))
+    Tracked::open(pid, &image, last).map_err(|error| format!("{:#}", explain(error)))
 }
 
 /// A line in the words of a record.

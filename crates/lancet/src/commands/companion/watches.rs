@@ -64,9 +64,8 @@ impl Watches {
     /// Begins a watch and waits until the guest is open; its number.
     pub fn begin(&mut self, command: &str, words: &[String]) -> Result<u64, Refusal> {
         allow(command, &WATCHES)?;
-        let (mut watch, opened) = self
-            .start(command, &["--say-ready"], words)
-            .map_err(not_started)?;
+        let own = ["--companion".to_owned(), std::process::id().to_string()];
+        let (mut watch, opened) = self.start(command, &own, words).map_err(not_started)?;
         match opened.recv_timeout(PATIENCE) {
             Ok(()) => {
                 self.last += 1;
@@ -125,7 +124,7 @@ impl Watches {
     fn start(
         &self,
         command: &str,
-        own: &[&str],
+        own: &[String],
         words: &[String],
     ) -> io::Result<(Watch, Receiver<()>)> {
         let mut child = Command::new(std::env::current_exe()?)

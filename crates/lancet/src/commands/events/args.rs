@@ -31,9 +31,10 @@ pub struct Common {
     #[arg(short = 'f', long = "follow-forks", action = ArgAction::Count, help_heading = TARGET)]
     pub follow: u8,
 
-    /// Say `ready` on standard error when every PID is open: for a companion, which waits for it
-    #[arg(long, hide = true, requires = "pids")]
-    pub say_ready: bool,
+    /// The companion that has started this and waits: say `ready` on standard error when every process is open, and end
+    /// with it
+    #[arg(long, value_name = "PID", hide = true, requires = "pids")]
+    pub companion: Option<i32>,
 
     /// Open the child processes of -p as well, those that are there and those that come (a preforking server's workers)
     #[arg(long, requires = "pids", help_heading = TARGET)]

@@ -30,7 +30,7 @@ use std::path::Path;
 use std::rc::Rc;
 use std::time::{Duration, Instant};
 
-/// What `--say-ready` has said.
+/// What is said with `--companion` when every process is open.
 pub const READY: &str = "ready";
 
 /// Does what is asked; the answer is the exit code.
@@ -39,6 +39,9 @@ pub fn run(args: &dyn Asked) -> anyhow::Result<u8> {
         return Err(Usage(flaw).into());
     }
     interrupt::catch();
+    if let Some(companion) = args.common().companion {
+        interrupt::end_with(companion)?;
+    }
     let file = args.recording();
     if let (Some(read), Some(written)) = (file, args.record())
         && read.canonicalize().ok() == written.canonicalize().ok()
@@ -109,7 +112,7 @@ pub fn run(args: &dyn Asked) -> anyhow::Result<u8> {
     for pid in &attached {
         tell!("Process {pid} attached");
     }
-    if args.common().say_ready {
+    if args.common().companion.is_some() {
         tell!("{READY}");
     }
     let watched = failure::catch(|| watch(args, starts, &mut *source, &mut *consumer));

@@ -1,0 +1,78 @@
+//! The gem, on each Ruby that is chosen.
+
+use std::path::PathBuf;
+use std::process::Command;
+
+use crate::support::{Interpreter, TempDir, installed, rubies, skip, tool};
+use crate::{folder, succeeds};
+
+/// Builds the gem into a folder.
+fn built(into: &TempDir) -> PathBuf {
+    let mut rake = Command::new("rake");
+    rake.arg("build").current_dir(folder("gem"));
+    rake.env("PKG", into.join("pkg")).env("LANCET_BIN", tool());
+    succeeds(&mut rake);
+    into.join("pkg/lancet.gem")
+}
+
+/// Installs it, and runs one of its test files on what was installed.
+fn test(name: &str) {
+    if !installed("rake") {
+        return skip(name, "rake is not installed");
+    }
+    let place = TempDir::new(&format!("gem-{name}"));
+    let file = built(&place);
+    for ruby in rubies(name) {
+        let home = place.join(&format!("home-{}", ruby.version));
+        let mut install = command(&ruby);
+        install.args(["-S", "gem", "install", "--local", "--no-document"]);
+        succeeds(install.env("GEM_HOME", &home).arg(&file));
+        let mut tests = command(&ruby);
+        tests.arg(format!("test/{name}_test.rb"));
+        let said = succeeds(tests.env("GEM_HOME", &home).env_remove("LANCET_BIN"));
+        let ran = said.lines().find(|line| line.contains(" runs, "));
+        assert!(
+            ran.is_some_and(|line| !line.starts_with("0 ")),
+            "{ruby}: {said}"
+        );
+        if said.contains("\nYou have skipped tests") {
+            skip(name, format_args!("{ruby}: {}", ran.unwrap_or_default()));
+        }
+    }
+}
+
+fn command(ruby: &Interpreter) -> Command {
+    let mut command = ruby.command();
+    command.current_dir(folder("gem"));
+    command
+}
+
+#[test]
+fn the_examples_of_2009() {
+    test("announcement");
+}
+
+#[test]
+fn what_memprof_promised() {
+    test("memprof");
+}
+
+#[test]
+fn what_becomes_of_the_companion() {
+    test("companion");
+}
+
+#[test]
+fn what_blocks_allocate_and_leak() {
+    test("allocations");
+}
+
+#[test]
+fn what_blocks_call() {
+    test("watch");
+}
+
+#[test]
+fn the_examples_of_its_page() {
+    test("readme");
+}

@@ -1,0 +1,73 @@
+//! The wheel, on each Python that is chosen.
+
+use std::path::PathBuf;
+use std::process::Command;
+
+use crate::support::{Interpreter, TempDir, chosen, skip, tool};
+use crate::{folder, succeeds};
+
+/// The folder of the packages of a fresh environment in which the wheel, and nothing else, was installed.
+fn installed(place: &TempDir) -> PathBuf {
+    let mut build = Command::new("/usr/bin/python3");
+    build.arg(folder("python").join("build_wheel"));
+    let wheel = succeeds(build.arg(tool()).arg(place.join("wheel")));
+    let mut venv = Command::new("/usr/bin/python3");
+    succeeds(venv.args(["-m", "venv"]).arg(place.join("venv")));
+    let mut pip = Command::new(place.join("venv/bin/pip"));
+    succeeds(
+        pip.args(["install", "--quiet", "--no-index"])
+            .arg(wheel.trim()),
+    );
+    let mut python = Command::new(place.join("venv/bin/python"));
+    let code = "import lancet, os; print(os.path.dirname(os.path.dirname(lancet.__file__)))";
+    let packages = succeeds(python.args(["-c", code]));
+    // The command that it installs is the program.
+    let mut version = Command::new(place.join("venv/bin/lancet"));
+    assert!(succeeds(version.arg("--version")).starts_with("lancet "));
+    packages.trim().into()
+}
+
+/// A Python that finds those packages.
+fn command(python: &Interpreter, packages: &PathBuf) -> Command {
+    let mut command = python.command();
+    command.current_dir(folder("python"));
+    command
+        .env("PYTHONPATH", packages)
+        .env("PYTHONDONTWRITEBYTECODE", "1")
+        .env_remove("LANCET_BIN");
+    command
+}
+
+#[test]
+fn what_blocks_call_and_what_becomes_of_the_companion() {
+    let place = TempDir::new("wheel");
+    let packages = installed(&place);
+    for python in chosen("python", "wheel") {
+        succeeds(command(&python, &packages).arg("tests/test_lancet.py"));
+    }
+}
+
+#[test]
+fn the_examples_of_its_page() {
+    let place = TempDir::new("wheel-readme");
+    let packages = installed(&place);
+    for python in chosen("python", "wheel readme") {
+        succeeds(command(&python, &packages).arg("tests/test_readme.py"));
+    }
+}
+
+/// The plugin that pytest finds by itself: the marks hold.
+#[test]
+fn tests_may_make_only_so_many_calls() {
+    let place = TempDir::new("wheel-pytest");
+    let packages = installed(&place);
+    for python in chosen("python", "pytest") {
+        if !python.runs("pytest", "import pytest") {
+            continue;
+        }
+        succeeds(command(&python, &packages).arg("tests/test_plugin.py"));
+    }
+    if !std::path::Path::new("/usr/lib/python3/dist-packages/pytest").exists() {
+        skip("pytest", "python3-pytest is not installed");
+    }
+}

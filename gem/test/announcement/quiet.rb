@@ -1,0 +1,2 @@
+# No garbage is collected but by GC.start.
+GC.disable
