@@ -60,6 +60,8 @@ deps-test: deps
 	@.ci/apt zlib1g-dev libsqlite3-dev libcurl4-openssl-dev libssl-dev libpq-dev libmariadb-dev \
 		ruby-dev python3-dev libperl-dev php-dev
 	@.ci/apt python3 python3-venv python3-greenlet
+# The gem and the wheel: built, installed, and what their pages show for tests.
+	@.ci/apt rake ruby-minitest ruby-rspec-core ruby-rspec-expectations python3-pytest
 	@.ci/rival py-spy
 
 deps-demo: deps
@@ -108,6 +110,8 @@ matrix: roots
 	$(AS_ROOT) LANCET_BIN=$(LANCET) LANCET_RUBIES="$(OTHER_RUBIES)" .ci/tests -p lancet --test mem
 	$(AS_ROOT) LANCET_BIN=$(LANCET) LANCET_RUBIES="$(RUBIES)" LANCET_SCRIPTS="$(SCRIPTS)" \
 		.ci/tests -p lancet --test calls -- $(OF_VERSIONS)
+	$(AS_ROOT) LANCET_BIN=$(LANCET) LANCET_RUBIES="$(OTHER_RUBIES)" LANCET_SCRIPTS="$(PYTHONS:%=python-%)" \
+		.ci/tests -p lancet --test inside
 	$(AS_ROOT) .ci/tests -p lancet-vm --test live
 	$(AS_ROOT) LANCET_BIN=$(LANCET) .ci/tests -p lancet --test stack
 	$(AS_ROOT) LANCET_BIN=$(LANCET) LANCET_RUBIES="$(OTHER_RUBIES)" LANCET_SCRIPTS="$(SCRIPTS)" \

@@ -144,8 +144,12 @@ impl Tracked {
     /// Takes back [`Tracked::pause`].
     ///
     /// # Errors
-    /// The process cannot be written.
+    /// The process cannot be written, or the agent has left.
     pub fn resume(&self) -> Result<()> {
+        if let Some(why) = self.session.farewell()? {
+            let pid = self.session.pid();
+            return Err(Error::Left { pid, why });
+        }
         self.session.begin_epoch(self.epochs.current())
     }
 

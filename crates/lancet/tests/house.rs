@@ -5,6 +5,8 @@
 
 #[path = "house/circles.rs"]
 mod circles;
+#[path = "house/doors.rs"]
+mod doors;
 #[path = "house/quick.rs"]
 mod quick;
 

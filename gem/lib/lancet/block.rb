@@ -47,9 +47,9 @@ module Lancet
       @companion.ask("\"do\":\"end\",\"block\":#{@number}")
     end
 
-    # Fails if its companion has ended.
+    # Fails if it is gone, with its companion or with the agent.
     def check
-      @companion.ask("\"do\":\"resume\"")
+      @companion.ask("\"do\":\"resume\",\"block\":#{@number}")
     end
 
     # Its companion is known to have ended, or to be another process's.
@@ -70,9 +70,16 @@ module Lancet
         begin
           yield
         ensure
-          check unless over?
+          resume
         end
       end
+    end
+
+    # One that is gone has said so already, or says so when it is asked next.
+    def resume
+      check unless over?
+    rescue Lost
+      nil
     end
   end
 end

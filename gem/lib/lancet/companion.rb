@@ -144,13 +144,14 @@ module Lancet
     def answered
       loop do
         text = line
-        next unless text =~ /\A\{"id":(\d+),"(record|ok|error)":/ && $1.to_i == @last
+        next unless text =~ /\A\{"id":(\d+),"(record|ok|error|gone)":/ && $1.to_i == @last
 
         name = $2
         value = parse($'[0..-3])
         case name
         when "ok" then return value
         when "error" then raise Error, value
+        when "gone" then raise Lost, value
         else yield value
         end
       end

@@ -4,6 +4,6 @@ module Lancet
   # It could not be done; the message says what, why, and what to do.
   class Error < StandardError; end
 
-  # The companion has ended: what it had counted is gone, and the next call starts another one.
+  # What was counted is gone: the companion has ended, or its agent has left. The next call starts anew.
   class Lost < Error; end
 end

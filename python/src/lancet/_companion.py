@@ -153,6 +153,8 @@ class Companion:
                 return answer["ok"], records
             if "error" in answer:
                 raise Error(answer["error"])
+            if "gone" in answer:
+                raise Lost(answer["gone"])
             records.append(answer["record"])
 
     def _line(self):

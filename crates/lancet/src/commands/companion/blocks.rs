@@ -15,9 +15,8 @@ use inject::Image;
 use process::Error;
 use serde_json::{Value, json};
 
-use super::protocol::Answer;
+use super::protocol::{Answer, Refusal};
 use crate::agent::AGENT;
-use crate::ui::advice::explain;
 
 /// How long a guest stays open without a block.
 const IDLE: Duration = Duration::from_secs(5);
@@ -32,9 +31,6 @@ pub struct Blocks {
     last: u64,
     last_used: Instant,
 }
-
-/// Why a request is not done: in words for the program's author.
-pub type Refusal = String;
 
 impl Blocks {
     /// Of a guest that is not open yet.
@@ -54,7 +50,7 @@ impl Blocks {
         if let Some(tracked) = &self.tracked {
             let is_there = tracked.is_there();
             if is_there && !tracked.has_room() && tracked.is_in_use() {
-                return Err(no_numbers(self.pid).to_string());
+                return Err(Refusal::of(no_numbers(self.pid)));
             }
             if !is_there || !tracked.has_room() {
                 self.leave();
@@ -133,9 +129,10 @@ impl Blocks {
         written.map(|()| self.checked(told))
     }
 
-    /// What is made from now on is of the blocks that are open.
-    pub fn resume(&mut self) -> Result<(), Refusal> {
-        let done = self.tracked.as_ref().map_or(Ok(()), Tracked::resume);
+    /// What is made from now on is of the blocks that are open. Fails if this one is not.
+    pub fn resume(&mut self, block: u64) -> Result<(), Refusal> {
+        let tracked = self.known(block)?;
+        let done = tracked.resume();
         self.checked(done)
     }
 
@@ -144,7 +141,7 @@ impl Blocks {
         let pid = self.pid;
         let tracked = self.known(block)?;
         if !tracked.has_room() {
-            return Err(no_numbers(pid).to_string());
+            return Err(Refusal::of(no_numbers(pid)));
         }
         let done = tracked.forget(block);
         self.checked(done)
@@ -184,7 +181,9 @@ impl Blocks {
     fn known(&mut self, block: u64) -> Result<&mut Tracked, Refusal> {
         let tracked = self.tracked.as_mut().filter(|tracked| tracked.has(block));
         tracked.ok_or_else(|| {
-            format!("block {block} is not open: what it had counted is gone with the agent")
+            Refusal::Gone(format!(
+                "block {block} is not open: what it had counted is gone with the agent"
+            ))
         })
     }
 
@@ -193,8 +192,9 @@ impl Blocks {
         done.map_err(|error| {
             if matches!(error, Error::Left { .. } | Error::Replaced(_)) {
                 self.tracked = None;
+                return Refusal::Gone(error.to_string());
             }
-            format!("{:#}", explain(error))
+            Refusal::of(error)
         })
     }
 
@@ -204,8 +204,8 @@ impl Blocks {
 }
 
 fn open(pid: i32, last: u64) -> Result<Tracked, Refusal> {
-    let image = Image::parse(AGENT).map_err(|error| error.to_string())?;
-    Tracked::open(pid, &image, last).map_err(|error| format!("{:#}", explain(error)))
+    let image = Image::parse(AGENT).map_err(Refusal::of)?;
+    Tracked::open(pid, &image, last).map_err(Refusal::of)
 }
 
 /// A line in the words of a record.

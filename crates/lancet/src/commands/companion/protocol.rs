@@ -6,7 +6,8 @@
 //!              {"id":7,"ok":{}}                        or {"id":7,"error":"why, and what to do"}
 //! ```
 //!
-//! A request has any number of records and then one end. The guest drops answers of other numbers than the one it waits for:
+//! A request has any number of records and then one end; the third kind of end is `gone`, of a block or a watch that is not
+//! there any more. The guest drops answers of other numbers than the one it waits for:
 //! they are to a request that an exception has interrupted.
 
 use std::io::{self, ErrorKind, Read, Write};
@@ -16,6 +17,8 @@ use std::time::Duration;
 use nix::errno::Errno;
 use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
 use serde::{Deserialize, Serialize};
+
+use crate::ui::advice::explain;
 
 /// Rises when a request or an answer changes its meaning or is taken away.
 pub const PROTOCOL: u32 = 1;
@@ -59,8 +62,11 @@ pub enum What {
         #[serde(default)]
         contents: bool,
     },
-    /// What is made from now on is of the blocks that are open.
-    Resume,
+    /// What is made from now on is of the blocks that are open; is this one?
+    Resume {
+        /// Which.
+        block: u64,
+    },
     /// Forget what was made in a block.
     Forget {
         /// Which.
@@ -90,6 +96,21 @@ pub enum What {
         /// Its command line.
         words: Vec<String>,
     },
+}
+
+/// Why a request is not done, in words for the program's author.
+pub enum Refusal {
+    /// It cannot be.
+    Refused(String),
+    /// What it is about is not there any more.
+    Gone(String),
+}
+
+impl Refusal {
+    /// Says an error and what to do about it.
+    pub fn of(error: process::Error) -> Self {
+        Refusal::Refused(format!("{:#}", explain(error)))
+    }
 }
 
 /// The two pipes.
@@ -191,8 +212,11 @@ impl Answer<'_> {
     }
 
     /// The end: it could not be done.
-    pub fn failed(mut self, why: &str) -> io::Result<()> {
-        self.line("error", &why)?;
+    pub fn failed(mut self, why: &Refusal) -> io::Result<()> {
+        match why {
+            Refusal::Refused(why) => self.line("error", why)?,
+            Refusal::Gone(why) => self.line("gone", why)?,
+        }
         self.out.flush()
     }
 
@@ -219,7 +243,9 @@ mod tests {
         };
         answer.record(&"ä\n").unwrap();
         answer.raw_record(b"{\"record\":\"call\"}\n").unwrap();
-        answer.failed("no \"guest\"").unwrap();
+        answer
+            .failed(&Refusal::Refused("no \"guest\"".into()))
+            .unwrap();
         let text = String::from_utf8(out).unwrap();
         let wanted = "{\"id\":7,\"record\":\"ä\\n\"}\n{\"id\":7,\"record\":{\"record\":\"call\"}}\n{\"id\":7,\"error\":\"no \\\"guest\\\"\"}\n";
         assert_eq!(text, wanted);
@@ -240,10 +266,10 @@ mod tests {
             )
         ));
         assert!(matches!(
-            read(r#"{"id":2,"do":"resume"}"#).unwrap().what,
-            What::Resume
+            read(r#"{"id":2,"do":"resume","block":3}"#).unwrap().what,
+            What::Resume { block: 3 }
         ));
         assert!(read(r#"{"id":2,"do":"exec"}"#).is_err());
-        assert!(read(r#"{"do":"resume"}"#).is_err());
+        assert!(read(r#"{"do":"resume","block":3}"#).is_err());
     }
 }

@@ -9,7 +9,7 @@ use serde_json::json;
 
 use super::CompanionArgs;
 use super::blocks::Blocks;
-use super::protocol::{Answer, Channel, Heard, Request, What};
+use super::protocol::{Answer, Channel, Heard, Refusal, Request, What};
 use super::watches::Watches;
 use crate::ui::interrupt;
 
@@ -57,7 +57,7 @@ fn serve(args: CompanionArgs) -> io::Result<()> {
                 let answer = channel.answer(request.id);
                 serve_one(request, answer, &mut blocks, &mut watches)?;
             }
-            Heard::Request(Err(why)) => channel.answer(0).failed(&why)?,
+            Heard::Request(Err(why)) => channel.answer(0).failed(&Refusal::Refused(why))?,
             Heard::Nothing => {}
             Heard::End => break,
         }
@@ -80,7 +80,7 @@ fn serve_one(
         What::Objects { block, contents } => {
             blocks.objects(block, contents, &mut answer)?.map(nothing)
         }
-        What::Resume => blocks.resume().map(nothing),
+        What::Resume { block } => blocks.resume(block).map(nothing),
         What::Forget { block } => blocks.forget(block).map(nothing),
         What::End { block } => blocks.end(block).map(nothing),
         What::Watch { command, words } => watches

@@ -14,8 +14,7 @@ use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
 use serde_json::{Value, json};
 
-use super::blocks::Refusal;
-use super::protocol::Answer;
+use super::protocol::{Answer, Refusal};
 use crate::commands::events::READY;
 
 /// How long a command may take to open the guest, or to leave it.
@@ -76,13 +75,13 @@ impl Watches {
             Err(RecvTimeoutError::Disconnected) => {
                 let _ = watch.child.wait();
                 let said = watch.said.join().unwrap_or_default();
-                Err(said.join("; "))
+                Err(Refusal::Refused(said.join("; ")))
             }
             Err(RecvTimeoutError::Timeout) => {
                 drop(watch.end());
-                Err(format!(
+                Err(Refusal::Refused(format!(
                     "lancet {command} did not open the process within 60 s"
-                ))
+                )))
             }
         }
     }
@@ -95,7 +94,7 @@ impl Watches {
     ) -> io::Result<Result<Value, Refusal>> {
         match self.open.remove(&watch) {
             Some(watch) => watch.end()?.tell(answer).map(Ok),
-            None => Ok(Err(format!("watch {watch} is not open"))),
+            None => Ok(Err(Refusal::Gone(format!("watch {watch} is not open")))),
         }
     }
 
@@ -115,7 +114,7 @@ impl Watches {
         };
         let ended = watch.wait()?;
         if ended.kept.lines.is_empty() {
-            return Ok(Err(ended.said.join("; ")));
+            return Ok(Err(Refusal::Refused(ended.said.join("; "))));
         }
         ended.tell(answer).map(Ok)
     }
@@ -231,12 +230,15 @@ impl Kept {
 fn allow(command: &str, which: &[&str]) -> Result<(), Refusal> {
     match which.contains(&command) {
         true => Ok(()),
-        false => Err(format!("`{command}` is none of {}", which.join(", "))),
+        false => Err(Refusal::Refused(format!(
+            "`{command}` is none of {}",
+            which.join(", ")
+        ))),
     }
 }
 
 fn not_started(error: io::Error) -> Refusal {
-    format!("lancet cannot be started: {error}")
+    Refusal::Refused(format!("lancet cannot be started: {error}"))
 }
 
 /// What a command says, without the name that each line begins with.
