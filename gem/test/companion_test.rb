@@ -186,6 +186,35 @@ class CompanionTest < LancetTest
     assert_match(/^ +100 .*:#{__LINE__ - 5}:String$/, written { |file| Memprof.stats(file) })
   end
 
+  # These VMs do not bear a Ractor while births are watched (Ruby bugs 18464 and 19112).
+  REFUSES_RACTORS = defined?(Ractor) && Gem::Version.new(RUBY_VERSION).then do |version|
+    version < Gem::Version.new("3.1.4") || version >= Gem::Version.new("3.2")
+  end
+
+  def test_the_first_ractor
+    skip "this Ruby has no Ractors, or bears them" unless REFUSES_RACTORS
+
+    out = output_of(<<~'RUBY', options: ["-W0"])
+      Memprof.start
+      began = Process.clock_gettime(Process::CLOCK_MONOTONIC)
+      ractor = Ractor.new { Ractor.receive }
+      print Process.clock_gettime(Process::CLOCK_MONOTONIC) - began < 3, " "
+      begin
+        Memprof.stats
+      rescue Lancet::Lost
+        print "lost "
+      end
+      begin
+        Memprof.start
+      rescue Lancet::Error => e
+        print e.message[/Ractor/], " "
+      end
+      ractor.send(5)
+      print ractor.take
+    RUBY
+    assert_equal "true lost Ractor 5", out
+  end
+
   def test_descriptors_are_not_handed_on
     File.open("/dev/null") do |file|
       file.close_on_exec = false

@@ -76,6 +76,17 @@ impl Tracked {
         })
     }
 
+    /// Lets a program go on that is about to make its first Ractor, which its VM does not bear while births are watched; it
+    /// waits for that, bounded. Returns whether it did: the agent has left then.
+    pub fn let_go(&mut self) -> bool {
+        let waits = matches!(self.session.awaits_last_count(), Ok(true));
+        if waits {
+            // What it held is not asked for: it comes too late for a report of the program's own.
+            let _ = self.session.last_words();
+        }
+        waits
+    }
+
     /// Whether the agent is there, and has not left by itself.
     pub fn is_there(&self) -> bool {
         matches!(self.session.farewell(), Ok(None))

@@ -8,7 +8,6 @@ import os
 import select
 import subprocess
 import threading
-import time
 
 from . import _permission, _program
 from ._error import Error, Lost
@@ -159,10 +158,11 @@ class Companion:
 
     def _line(self):
         pieces = [self._pending]
-        deadline = time.monotonic() + PATIENCE
+        # Not `select`, which knows no descriptor beyond 1,023.
+        wanted = select.poll()
+        wanted.register(self._from, select.POLLIN)
         while b"\n" not in pieces[-1]:
-            left = deadline - time.monotonic()
-            if left <= 0 or not select.select([self._from], [], [], left)[0]:
+            if not wanted.poll(PATIENCE * 1000):
                 self.abandon()
                 raise Lost(SILENT)
             piece = os.read(self._from, 65536)

@@ -12,7 +12,8 @@ fn built(into: &TempDir) -> PathBuf {
     rake.arg("build").current_dir(folder("gem"));
     rake.env("PKG", into.join("pkg")).env("LANCET_BIN", tool());
     succeeds(&mut rake);
-    into.join("pkg/lancet.gem")
+    let version = env!("CARGO_PKG_VERSION");
+    into.join(&format!("pkg/lancet-{version}-x86_64-linux.gem"))
 }
 
 /// Installs it, and runs one of its test files on what was installed.

@@ -1,6 +1,6 @@
 //! The wheel, on each Python that is chosen.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use crate::support::{Interpreter, TempDir, chosen, skip, tool};
@@ -28,7 +28,7 @@ fn installed(place: &TempDir) -> PathBuf {
 }
 
 /// A Python that finds those packages.
-fn command(python: &Interpreter, packages: &PathBuf) -> Command {
+fn command(python: &Interpreter, packages: &Path) -> Command {
     let mut command = python.command();
     command.current_dir(folder("python"));
     command
@@ -67,7 +67,7 @@ fn tests_may_make_only_so_many_calls() {
         }
         succeeds(command(&python, &packages).arg("tests/test_plugin.py"));
     }
-    if !std::path::Path::new("/usr/lib/python3/dist-packages/pytest").exists() {
+    if !Path::new("/usr/lib/python3/dist-packages/pytest").exists() {
         skip("pytest", "python3-pytest is not installed");
     }
 }

@@ -21,6 +21,10 @@ use crate::agent::AGENT;
 /// How long a guest stays open without a block.
 const IDLE: Duration = Duration::from_secs(5);
 
+/// Between two looks at a guest that asks for nothing: whether it is there, and whether it waits for us.
+const LOOK: Duration = Duration::from_secs(1);
+const LOOK_WHEN_OPEN: Duration = Duration::from_millis(50);
+
 /// See the module's text.
 pub struct Blocks {
     pid: i32,
@@ -157,8 +161,19 @@ impl Blocks {
         self.checked(done)
     }
 
-    /// Leaves a guest that has no block for some seconds.
+    /// How long may nobody look at the guest? One that makes its first Ractor waits for that.
+    pub fn patience(&self) -> Duration {
+        match &self.tracked {
+            Some(_) => LOOK_WHEN_OPEN,
+            None => LOOK,
+        }
+    }
+
+    /// Lets a guest go that waits, and leaves one that has no block for some seconds.
     pub fn rest(&mut self) {
+        if self.tracked.as_mut().is_some_and(Tracked::let_go) {
+            self.tracked = None;
+        }
         let unused = self
             .tracked
             .as_ref()

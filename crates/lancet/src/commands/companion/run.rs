@@ -2,7 +2,6 @@
 
 use std::io;
 use std::process::{Command, Stdio};
-use std::time::Duration;
 
 use process::guest::Status;
 use serde_json::json;
@@ -12,9 +11,6 @@ use super::blocks::Blocks;
 use super::protocol::{Answer, Channel, Heard, Refusal, Request, What};
 use super::watches::Watches;
 use crate::ui::interrupt;
-
-/// Between two looks at the program while it asks for nothing.
-const LOOK: Duration = Duration::from_secs(1);
 
 /// Runs `lancet companion`.
 pub fn run(args: CompanionArgs) -> anyhow::Result<u8> {
@@ -52,7 +48,7 @@ fn serve(args: CompanionArgs) -> io::Result<()> {
     let mut watches = Watches::new(args.pid);
     channel.greet()?;
     while !interrupt::asked() && status.is_current() {
-        match channel.hear(LOOK)? {
+        match channel.hear(blocks.patience())? {
             Heard::Request(Ok(request)) => {
                 let answer = channel.answer(request.id);
                 serve_one(request, answer, &mut blocks, &mut watches)?;
