@@ -178,7 +178,7 @@ class CompanionTest < LancetTest
     program = Lancet::Program.path
     Memprof.start
     Open3.popen3(program, "mem", "--format", "json", "-p", Process.pid.to_s, "--for", "500ms") do |_, out, err, wait|
-      @kept = Array.new(100) { "abc".dup }
+      @kept = Array.new(100) { "abc" }
       text = out.read
       assert_equal 0, wait.value.exitstatus, err.read
       assert_match(/"record":"total"/, text)
