@@ -54,6 +54,7 @@ pub(super) fn words(stacks: &[Stack], number: usize) -> Option<Words> {
     if let Some((until, other)) = waits_for(stacks, number) {
         let thread = thread_at(&stacks[other]);
         return another(match until {
+            Until::Unlocked if other == number => "for a mutex that it holds itself".to_owned(),
             Until::Unlocked => format!("for a mutex that {thread} holds"),
             Until::Turn => format!("for the VM lock, which {thread} has"),
             Until::Ended => format!("for the end of {thread}"),
