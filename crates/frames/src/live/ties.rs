@@ -17,6 +17,7 @@ use process::stop::{thread_ids, thread_state};
 use process::wait::{Wait, Waits};
 use vm::Memory;
 
+use super::question;
 use super::scripts::{Script, Through, Turn, VmThread};
 use super::stack::{Process, Stack};
 use super::state::State;
@@ -129,6 +130,8 @@ impl Sleepers {
         let vm = known.find_map(|vm| vm.thread(process.memory, thread, process.copies, &through));
         State {
             wait: sleeper.map(|sleeper| sleeper.wait.clone()),
+            asks_for: sleeper
+                .and_then(|sleeper| question::asked(&sleeper.wait.on, thread, process.copies)),
             stopped: self.stopped.contains(&thread.tid),
             through: through.function,
             vm,
