@@ -211,7 +211,7 @@ fn a_call_that_runs_ends_well_after_the_function_is_taken_back() {
         for turn in 0..2 {
             let what = format!("{what}, turn {turn}");
             let applied = done(guest.pid, &[&request]);
-            assert!(applied.contains("with 2 more"), "{what}: {applied}");
+            assert!(applied.contains("with 1 more that"), "{what}: {applied}");
             assert_eq!(guest.answer_to("total"), "542 41 506 1506", "{what}");
             assert_eq!(guest.answer_to("begin"), "begun", "{what}");
             let said = done(guest.pid, &["--undo"]);

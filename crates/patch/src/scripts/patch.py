@@ -115,6 +115,11 @@ def keep(patches):
         delattr(sys, PATCHES)
 
 
+def definitions(patch):
+    """How many the file has: the function, and what it adds; the old function is none of them."""
+    return 1 + sum(not name.startswith(ORIGINAL) for name in patch["added"])
+
+
 def may_run(patch):
     """Whether a call of what the file defines may not have ended."""
     if patch["code"].co_flags & SUSPENDS or "greenlet" in sys.modules:
@@ -182,7 +187,7 @@ def apply():
     old.__code__ = code
     old.__defaults__ = defaults
     old.__kwdefaults__ = keywords
-    return ["done", number, target, path, old_at, 1 + len(added)]
+    return ["done", number, target, path, old_at, definitions(patch)]
 
 
 def in_force(patch):
@@ -217,7 +222,7 @@ def look():
 
 def rows():
     states = [("ends" if patch["ends"] else "in force" if in_force(patch) else "covered", patch) for patch in all_patches()]
-    return [[state, patch["id"], patch["target"], patch["path"], patch["old"], 1 + len(patch["added"])] for state, patch in states]
+    return [[state, patch["id"], patch["target"], patch["path"], patch["old"], definitions(patch)] for state, patch in states]
 
 
 try:

@@ -151,8 +151,9 @@ lambda do |what, target, path, text, id|
     old_at = chain.call(old.source_location, ":")
     # What the file adds beside its method may be needed by calls that still run when it is taken back.
     added, replaced = changed.partition { |holder, one, method,| method.nil? && !(holder.equal?(home) && one == name) }
-    keep.call(patches + [{ id: number, target: target, path: path, old: old_at, changes: replaced, added: added, ends: false }])
-    ["done", number, target, path, old_at, changed.size]
+    defined = changed.size - (named == text ? 0 : 1)
+    keep.call(patches + [{ id: number, target: target, path: path, old: old_at, defined: defined, changes: replaced, added: added, ends: false }])
+    ["done", number, target, path, old_at, defined]
   end
 
   undo = lambda do
@@ -172,7 +173,7 @@ lambda do |what, target, path, text, id|
   list = lambda do
     rows = all_patches.call.map do |patch|
       state = patch[:ends] ? "ends" : in_force.call(patch) ? "in force" : "covered"
-      [state, patch[:id], patch[:target], patch[:path], patch[:old], patch[:changes].size + patch[:added].size]
+      [state, patch[:id], patch[:target], patch[:path], patch[:old], patch[:defined]]
     end
     ["done", *rows]
   end
