@@ -61,7 +61,8 @@ class WatchTest < LancetTest
     Thread.pass until thread.stop?
     # The VM's own threads run no Ruby.
     stacks = Lancet.stack.select { |record| record[:record] == "stack" && record[:language] }
-    assert_equal [true, true], (stacks.map { |stack| stack[:language].start_with?("Ruby #{RUBY_VERSION}") })
+    assert_operator stacks.size, :>=, 2
+    assert(stacks.all? { |stack| stack[:language].start_with?("Ruby #{RUBY_VERSION}") })
   ensure
     thread.kill
   end
