@@ -4,6 +4,7 @@
 //! stands still, the agent leaves by itself.
 
 mod collections;
+mod epochs;
 mod evaluation;
 mod last;
 mod vm_entry;
@@ -14,7 +15,6 @@ pub use watched::{Event, Shared};
 
 use crate::intervals::Intervals;
 use crate::ledger::{Reader, Tally};
-use crate::objects::Object;
 use crate::postmortem;
 use crate::ruby::RubyGuest;
 use hooks::ScriptStart;
@@ -35,8 +35,7 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 use std::thread::panicking;
 use std::time::Duration;
-use wire::slots::epoch_bits;
-use wire::{Config, ControlPage, Farewell, Ledger, Purpose, Reply, Request, State};
+use wire::{Config, ControlPage, Farewell, Purpose, Reply, Request, State};
 
 /// Without a heartbeat for this long, the agent leaves by itself.
 pub const DESERTED_AFTER: Duration = Duration::from_secs(5);
@@ -357,35 +356,6 @@ impl Session {
         let Resident { base, header } = &self.resident;
         tally.rss = Rss::of(self.status.pid, &(*base..base + header.size)).ok();
         Ok(tally)
-    }
-
-    /// Has births from now on be of the latest of these intervals. The guest is not stopped.
-    pub fn mark(&self, intervals: &Intervals) -> Result<()> {
-        self.set_intervals(intervals.of_epochs())?;
-        self.begin_epoch(intervals.epoch())
-    }
-
-    /// Tells the agent to which interval each epoch belongs.
-    pub(crate) fn set_intervals(&self, of_epochs: &[u8]) -> Result<()> {
-        let at = self.resident.header.ledger + offset_of!(Ledger, intervals) as u64;
-        self.memory.write(at, of_epochs)
-    }
-
-    /// Has births from now on be of this epoch, of which the agent knows the interval.
-    pub(crate) fn begin_epoch(&self, epoch: u32) -> Result<()> {
-        let at = self.resident.header.ledger + offset_of!(Ledger, epoch) as u64;
-        let epoch = u64::from(epoch_bits(epoch));
-        self.memory.write(at, &epoch.to_le_bytes())
-    }
-
-    /// Calls `each` for every object that the last census can have counted, with its number; see [`crate::objects`].
-    pub(crate) fn each_object(&self, each: &mut dyn FnMut(Object)) -> Result<()> {
-        crate::objects::each(
-            &self.memory,
-            &self.ruby.facts,
-            self.resident.header.ledger,
-            each,
-        )
     }
 
     /// Takes the hook out and gives the guest its memory back.

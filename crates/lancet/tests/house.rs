@@ -135,6 +135,7 @@ const NAMING: &[&str] = &[
     "births/src/attached.rs",
     "births/src/census.rs",
     "births/src/lib.rs",
+    "births/src/objects.rs",
     "births/src/postmortem.rs",
     "births/src/ruby.rs",
     "births/src/session.rs",
