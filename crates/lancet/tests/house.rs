@@ -139,6 +139,7 @@ const NAMING: &[&str] = &[
     "births/src/postmortem.rs",
     "births/src/ruby.rs",
     "births/src/session.rs",
+    "births/src/session/epochs.rs",
     "births/src/session/vm_entry.rs",
     "births/src/session/watched.rs",
     "process/src/error.rs",
