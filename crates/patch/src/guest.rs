@@ -1,7 +1,7 @@
 //! The process, as it is looked at before anything is changed.
 
 use crate::error::Result;
-use hooks::{Standstill, Timing};
+use hooks::{Standstill, Threads, Timing};
 use inject::remote_call::{Gadgets, RemoteThread};
 use process::functions::{Functions, ModuleSymbols};
 use process::guest::{Status, reach};
@@ -89,6 +89,7 @@ impl Guest {
             memory: &self.memory,
             gadgets: self.gadgets,
             ties: Ties::None,
+            threads: Threads::All,
         };
         let mut timing = Timing::default();
         let done = standstill.run(&mut timing, |stop, remote| match work(stop, remote) {

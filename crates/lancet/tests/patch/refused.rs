@@ -7,7 +7,8 @@ use crate::programs::{
     FIX, PLAIN, done, guest, library, library_in, patch, program, request, tried,
 };
 use crate::support::{
-    Guest, LIMIT, Snapshot, TempDir, Watch, as_nobody, copy_for_all, is_root, lancet, run, skip,
+    Guest, LIMIT, Snapshot, TempDir, Watch, as_nobody, children, copy_for_all, is_root, lancet,
+    run, skip,
 };
 
 /// Refused with a line that has this in it; the guest is as it was.
@@ -300,12 +301,9 @@ fn a_guest_in_other_namespaces() {
         &script,
     ]);
     let mut outer = Guest::ready(&mut command);
-    let children = std::fs::read_to_string(format!("/proc/{0}/task/{0}/children", outer.pid));
-    let pid: i32 = children
-        .expect("its child")
-        .trim()
-        .parse()
-        .expect("one child");
+    let [pid] = children(outer.pid)[..] else {
+        panic!("not one child");
+    };
     let before = Snapshot::take(pid);
     done(pid, &["--wait", "10s", &request("total", &file, "total")]);
     assert_eq!(outer.answer_to("total"), "1014");
