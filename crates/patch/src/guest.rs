@@ -3,6 +3,7 @@
 use crate::error::Result;
 use hooks::{Standstill, Threads, Timing};
 use inject::remote_call::{Gadgets, RemoteThread};
+use inject::resident::Resident;
 use process::functions::{Functions, ModuleSymbols};
 use process::guest::{Status, reach};
 use process::linkmap;
@@ -58,6 +59,15 @@ impl Guest {
     /// The language of its script, if it is one whose functions can be replaced.
     pub fn language(&self) -> Option<Language> {
         Language::loaded(&|name| self.functions.symbol(name)).filter(eval::Interpreter::speaks)
+    }
+
+    /// Whether a lancet has ever put its agent into it. Functions of the script are replaced through that, and it stays for as long as the
+    /// program; so where there is none, none was replaced, and the VM need not be asked.
+    ///
+    /// # Errors
+    /// Its mappings cannot be read.
+    pub fn has_agent(&self) -> Result<bool> {
+        Ok(Resident::all(&self.memory, &self.maps()?).next().is_some())
     }
 
     /// Its functions.

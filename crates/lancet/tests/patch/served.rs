@@ -22,8 +22,7 @@ run lambda { |env| [200, {}, [Order.new.total(Integer(env["QUERY_STRING"]))]] }
 
 const PYTHON: &str = r#"
 def total(number):
-    quotient, rest = divmod(number + 1000, 7)
-    state = "old" if quotient * 7 + rest == number + 1000 else "new"
+    state = "old" if pow(number + 2, 2) == (number + 2) * (number + 2) else "new"
     return f"{state} {number}\n"
 
 def application(environ, start_response):
@@ -89,16 +88,16 @@ fn a_method_of_a_puma() {
     changed_under_load(&[guest.pid], &[&request], asked, "puma");
 }
 
-/// A function of the interpreter, in C: `divmod` of any two numbers divides by ten.
-const DIVMOD: &str = "
+/// A function of the interpreter, in C: `pow` gives the third power, whatever it is asked for.
+const POWER: &str = "
     void *PyLong_FromLong(long number);
     void Py_DecRef(void *object);
-    void *lancet_original(void *one, void *other);
-    void *divides(void *one, void *other) {
-        void *ten = PyLong_FromLong(10);
-        void *both = lancet_original(one, ten);
-        Py_DecRef(ten);
-        return both;
+    void *lancet_original(void *base, void *exponent, void *modulus);
+    void *cube(void *base, void *exponent, void *modulus) {
+        void *three = PyLong_FromLong(3);
+        void *power = lancet_original(base, three, modulus);
+        Py_DecRef(three);
+        return power;
     }
 ";
 
@@ -152,14 +151,14 @@ fn a_function_of_a_gunicorn() {
 #[test]
 fn a_function_in_c_of_the_python_of_a_gunicorn() {
     if !installed("gunicorn") {
-        return skip("patch gunicorn, PyNumber_Divmod", "no gunicorn");
+        return skip("patch gunicorn, PyNumber_Power", "no gunicorn");
     }
     let folder = TempDir::new("patch-gunicorn-c");
     let (_guest, port, workers) = gunicorn(&folder, "gthread");
-    let file = library("divmod", DIVMOD, PLAIN);
-    let request = request("PyNumber_Divmod", &file, "divides");
+    let file = library("power", POWER, PLAIN);
+    let request = request("PyNumber_Power", &file, "cube");
     let asked = move |number| ask(port, number);
-    let what = "gunicorn, PyNumber_Divmod";
+    let what = "gunicorn, PyNumber_Power";
     changed_under_load(&workers, &["--wait", "1m", &request], asked, what);
 }
 

@@ -132,7 +132,7 @@ import time
 
 def application(environ, start_response):
     number = int(environ["QUERY_STRING"])
-    turns = number if number >= 10000 else number % 50 + 1
+    turns = number - 1000000000 if number > 1000000000 else number % 50 + 1
     start_response("200 OK", [("Content-Type", "text/plain")])
     began = time.process_time_ns()
     total = 0
@@ -142,6 +142,7 @@ def application(environ, start_response):
     yield b"%d %d" % (total, (time.process_time_ns() - began) // turns)
 "#;
     const TURNS: u64 = 100_000;
+    const MANY: u64 = 1_000_000_000;
     let plugins =
         ["python3", "ugreen"].map(|name| format!("/usr/lib/uwsgi/plugins/{name}_plugin.so"));
     if !installed("uwsgi") || plugins.iter().any(|plugin| !Path::new(plugin).exists()) {
@@ -165,7 +166,7 @@ def application(environ, start_response):
     };
     let sum = |turns: u64| turns * (turns - 1) / 2;
     let a_yield = || {
-        let answers = (0..3).map(|_| parts(&ask(port, TURNS)));
+        let answers = (0..3).map(|_| parts(&ask(port, MANY + TURNS)));
         let times = answers.map(|(total, time): (u64, u64)| {
             assert_eq!(total, sum(TURNS));
             time
