@@ -5,6 +5,7 @@
 //! | `programs` | the guest and the files that are put into it, compiled |
 //! | `asked` | a plan in a file, JSON, several processes |
 //! | `changes` | applied, listed, undone; `--for`; `--wait`; what it costs |
+//! | `closed` | processes that are not opened |
 //! | `refused` | what is refused, and that nothing has changed then |
 //! | `cycles` | again and again on busy threads; killed at any instant |
 //! | `fastcgi` | how a php-fpm is asked |
@@ -18,6 +19,7 @@
 
 mod asked;
 mod changes;
+mod closed;
 mod cycles;
 mod fastcgi;
 mod machine;

@@ -241,16 +241,17 @@ fn stands_strict(guest: &Guest, stop: &Stop, remote: &RemoteThread) -> Result<()
             registers.map_err(explained)?.fs_base
         };
         let word = |at: u64| guest.memory.word(pointer.wrapping_add(at)).ok();
-        let reason =
-            if pointer == 0 || word(TID).map(|word| word as i32) != Some(tid_inside(guest, tid)) {
-                "has no thread descriptor as glibc's are known to be"
-            } else if !is_ours_or_unused(word(WORDS[0]), word(WORDS[1]), word(TID)) {
-                "uses words of its thread descriptor that no glibc uses"
-            } else if ptrace::restartable_sequences(tid) != Some(pointer.wrapping_add(offset)) {
-                "has no restartable sequences registered where glibc does that (or Linux is older than 5.13 and does not say it)"
-            } else {
-                continue;
-            };
+        let reason = if pointer == 0
+            || word(TID).map(|word| word as i32) != Some(tid_inside(guest, tid))
+        {
+            "has no thread descriptor as glibc's are known to be"
+        } else if !is_ours_or_unused(word(WORDS[0]), word(WORDS[1]), word(TID)) {
+            "uses words of its thread descriptor that no glibc uses"
+        } else if ptrace::restartable_sequences(tid) != Some(pointer.wrapping_add(offset)) {
+            "has no restartable sequences registered where glibc does that (or Linux is older than 5.13 and does not say it)"
+        } else {
+            continue;
+        };
         return Err(refused(NAME, format!("thread {tid} {reason}")));
     }
     no_timers(guest)
