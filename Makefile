@@ -5,7 +5,7 @@
 #   make test     format, lints, all tests with this machine's Ruby, documentation
 #   make matrix   the tests on real VMs again with Ruby 2.7, 3.1, 3.3 and 3.4, Python 3.9, 3.11, 3.13 and 3.14,
 #                 Perl 5.32, 5.36 and 5.40, PHP 7.4, 8.2 and 8.4
-#   make soak     the long forms: 1,000 attaches, 1,000 kills, ltrace's and strace's own test suites; every reader fuzzed for FUZZ seconds (60)
+#   make soak     the long forms: 1,000 attaches, 1,000 kills, 10,000 patches, ltrace's and strace's own test suites; every reader fuzzed for FUZZ seconds (60)
 #   make build    target/lancet, one static program
 #   make install  it, its man pages and completions below PREFIX (/usr/local), DESTDIR in front; after make build
 #   make deb      the same as a Debian package in target/
@@ -54,7 +54,8 @@ deps-test: deps
 		libpython3.11 libperl5.36 libmariadb3 libssl3 php8.2-cli libjemalloc2
 # A database and each language's driver for it; coroutines.
 	@.ci/apt mariadb-server-core mariadb-client-core ruby-mysql2 ruby-sequel python3-mysqldb libdbd-mysql-perl \
-		python3-greenlet python3-gevent python3-pymysql ruby-sqlite3 gunicorn
+		python3-greenlet python3-gevent python3-pymysql ruby-sqlite3 gunicorn php8.2-fpm \
+		uwsgi-core uwsgi-plugin-python3
 # Headers that the bundled prototypes are held against.
 	@.ci/apt libunwind-14-dev
 	@.ci/apt zlib1g-dev libsqlite3-dev libcurl4-openssl-dev libssl-dev libpq-dev libmariadb-dev \
@@ -131,6 +132,8 @@ soak: deps-soak roots
 	$(AS_ROOT) LANCET_BIN=$(LANCET) LANCET_SOAK=1 LANCET_RUBIES="system $(RUBIES)" cargo test -p lancet --test mem
 	$(AS_ROOT) LANCET_BIN=$(LANCET) LANCET_SOAK=1 LANCET_RUBIES="system $(RUBIES)" \
 		LANCET_SCRIPTS="$(patsubst %,%-system,python perl php) $(SCRIPTS)" cargo test -p lancet --test calls
+	$(AS_ROOT) LANCET_BIN=$(LANCET) LANCET_SOAK=1 LANCET_RUBIES="system $(RUBIES)" LANCET_SCRIPTS="python-system $(PYTHONS:%=python-%)" \
+		cargo test -p lancet --test patch
 	LANCET_SOAK=1 cargo test --release -p lancet-recording --test growth
 	crates/switch/soak
 	LANCET_BIN=$(LANCET) crates/lancet/tests/ltrace-suite/run

@@ -15,22 +15,20 @@
 //! switch interval, 5 ms, and begins anew with another deadline; so a wait on a futex whose deadline is the same half a
 //! second later is none.
 
-use hooks::lift_left;
+use hooks::{Standstill, Threads, Timing, lift_left};
 use inject::Image;
 use inject::heartbeat::{Heartbeat, ticks, unique};
 use inject::remote_call::{Gadgets, RemoteThread};
 use inject::resident::Resident;
 use inject::residents::Residents;
 use inject::script;
-use inject::seccomp;
 use process::error::{Error, Result};
 use process::functions::Functions;
 use process::guest::{self, Status};
 use process::interrupted::call_of;
 use process::maps::Maps;
 use process::memory::GuestMemory;
-use process::stop::Stop;
-use process::tries::Tries;
+use process::stop::Ties;
 use std::mem::offset_of;
 use std::sync::Arc;
 use std::thread::sleep;
@@ -254,37 +252,15 @@ impl Python {
         &mut self,
         mut work: impl FnMut(&mut Self, &mut RemoteThread) -> Result<T>,
     ) -> Result<T> {
-        let pid = self.status.pid;
-        let mut tries = Tries::begin();
-        loop {
-            match self.stopped_once(&mut work) {
-                Err(error) if tries.again(&error) => {}
-                Err(_) if !self.status.is_current() => return Err(Error::Gone(pid)),
-                done => return done,
-            }
-        }
-    }
-
-    fn stopped_once<T>(
-        &mut self,
-        work: &mut impl FnMut(&mut Self, &mut RemoteThread) -> Result<T>,
-    ) -> Result<T> {
-        let pid = self.status.pid;
-        let memory = self.memory.clone();
-        let maps = Maps::of(pid)?;
-        let stop = Stop::one(pid, pid, false)?;
-        if !self.status.is_current() {
-            return Err(Error::Gone(pid));
-        }
-        if self.status.seccomp != 0 {
-            seccomp::check(pid, pid, &[])?;
-        }
-        let mut remote = RemoteThread::new(pid, &memory, self.gadgets, &maps)?;
-        let done = work(self, &mut remote);
-        let back = remote.give_back();
-        stop.release();
-        let done = done?;
-        back.map(|()| done)
+        let (status, memory) = (self.status.clone(), self.memory.clone());
+        let standstill = Standstill {
+            status: &status,
+            memory: &memory,
+            gadgets: self.gadgets,
+            ties: Ties::None,
+            threads: Threads::Main,
+        };
+        standstill.run(&mut Timing::default(), |_, remote| work(self, remote))
     }
 
     /// From now on nothing that is still asked for is done.

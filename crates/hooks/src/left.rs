@@ -4,7 +4,7 @@ use crate::areas::Areas;
 use crate::layers::Layers;
 use crate::parked;
 use crate::pool;
-use crate::standstill::Standstill;
+use crate::standstill::{Standstill, Threads};
 use crate::table::{patches, write_set, write_want};
 use crate::threads;
 use crate::wanted::{Timing, is_asked};
@@ -49,6 +49,7 @@ fn lift(status: &Status, memory: &GuestMemory, gadgets: Gadgets, unused: &Unused
         memory,
         gadgets,
         ties: Ties::None,
+        threads: Threads::All,
     };
     let lift = |hooks: &[(u64, Hook)]| {
         standstill.run(&mut Timing::default(), |stop, remote| {

@@ -78,7 +78,7 @@ pub use parked::leads_into;
 pub use pool::duplicate;
 pub use replaced::plan_replacement;
 pub use script_start::{Progress, ScriptStart};
-pub use standstill::Standstill;
+pub use standstill::{Standstill, Threads};
 pub use state::Script;
 pub use tracing::{Arrives, Tracing};
 pub use wanted::{CALL_THROUGH, OTHERS, Options, PROBE, Refused, Role, Timing, Wanted};

@@ -7,7 +7,7 @@ use crate::patcher::Patcher;
 use crate::pool;
 use crate::rings::Rings;
 use crate::scripts::ScriptReaders;
-use crate::standstill::Standstill;
+use crate::standstill::{Standstill, Threads};
 use crate::state::{self, Script, Words};
 use crate::system_calls::SystemCalls;
 use crate::target::Target;
@@ -265,6 +265,7 @@ impl Tracing {
             memory: &memory,
             gadgets,
             ties,
+            threads: Threads::All,
         };
         let (resident, no_lines, pool) = standstill.run(&mut timing, |stop, remote| {
             let pid = status.pid;

@@ -1,5 +1,5 @@
-//! One stop for one piece of work, with the main thread ready for remote calls; and writing much in few system
-//! calls.
+//! One stop for one piece of work, of all threads or of the main one, which is ready for remote calls; and writing much in few
+//! system calls.
 
 use crate::wanted::Timing;
 use inject::remote_call::{Gadgets, RemoteThread};
@@ -22,10 +22,21 @@ pub struct Standstill<'a> {
     pub gadgets: Gadgets,
     /// How its main thread is tied to us.
     pub ties: Ties,
+    /// Who stands still.
+    pub threads: Threads,
+}
+
+/// Which threads of a process stand still.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Threads {
+    /// All, for work on code that any of them may run.
+    All,
+    /// The main one, which makes remote calls for us, and runs nothing of ours afterwards but what they ask for.
+    Main,
 }
 
 impl Standstill<'_> {
-    /// Does `work` while all threads stand still, and adds to `timing` how long that was. `work` is begun again where a
+    /// Does `work` while those threads stand still, and adds to `timing` how long that was. `work` is begun again where a
     /// thread stood badly, and the stop where another lancet has the process stopped ([`Tries`]).
     pub fn run<T>(
         self,
@@ -50,12 +61,15 @@ impl Standstill<'_> {
     ) -> Result<T> {
         let pid = self.status.pid;
         let maps = Maps::of(pid)?;
-        let mut stop = Stop::all(pid, self.ties)?;
+        let (mut stop, calls) = match self.threads {
+            Threads::All => (Stop::all(pid, self.ties)?, &seccomp::OF_HOOKS[..]),
+            Threads::Main => (Stop::main(pid, self.ties)?, &[][..]),
+        };
         if !self.status.is_current() {
             return Err(Error::Gone(pid));
         }
         if self.status.seccomp != 0 {
-            seccomp::check(pid, pid, &seccomp::OF_HOOKS)?;
+            seccomp::check(pid, pid, calls)?;
         }
         let mut remote = RemoteThread::new(pid, self.memory, self.gadgets, &maps)?;
         let done = work(&mut stop, &mut remote);

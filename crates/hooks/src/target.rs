@@ -1,7 +1,7 @@
 //! The process whose functions are hooked: who it is, its memory, the agent in it, its functions, and how it is
 //! stopped.
 
-use crate::standstill::Standstill;
+use crate::standstill::{Standstill, Threads};
 use crate::wanted::Timing;
 use inject::heartbeat;
 use inject::records::Record;
@@ -50,6 +50,7 @@ impl Target {
             memory: &self.memory,
             gadgets: self.gadgets,
             ties: self.ties,
+            threads: Threads::All,
         };
         let mut timing = self.timing.get();
         let done = standstill.run(&mut timing, work);

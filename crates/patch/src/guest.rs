@@ -1,8 +1,9 @@
 //! The process, as it is looked at before anything is changed.
 
 use crate::error::Result;
-use hooks::{Standstill, Timing};
+use hooks::{Standstill, Threads, Timing};
 use inject::remote_call::{Gadgets, RemoteThread};
+use inject::resident::Resident;
 use process::functions::{Functions, ModuleSymbols};
 use process::guest::{Status, reach};
 use process::linkmap;
@@ -60,6 +61,15 @@ impl Guest {
         Language::loaded(&|name| self.functions.symbol(name)).filter(eval::Interpreter::speaks)
     }
 
+    /// Whether a lancet has ever put its agent into it. Functions of the script are replaced through that, and it stays for as long as the
+    /// program; so where there is none, none was replaced, and the VM need not be asked.
+    ///
+    /// # Errors
+    /// Its mappings cannot be read.
+    pub fn has_agent(&self) -> Result<bool> {
+        Ok(Resident::all(&self.memory, &self.maps()?).next().is_some())
+    }
+
     /// Its functions.
     pub fn functions(&self) -> &Functions {
         &self.functions
@@ -89,6 +99,7 @@ impl Guest {
             memory: &self.memory,
             gadgets: self.gadgets,
             ties: Ties::None,
+            threads: Threads::All,
         };
         let mut timing = Timing::default();
         let done = standstill.run(&mut timing, |stop, remote| match work(stop, remote) {

@@ -22,6 +22,17 @@ pub enum Stands {
     Changed,
 }
 
+impl Stands {
+    /// What it is called in lists.
+    pub fn name(self) -> &'static str {
+        match self {
+            Stands::InForce => "in force",
+            Stands::Undone => "undone",
+            Stands::Changed => "changed",
+        }
+    }
+}
+
 /// Sets all of a plan, or nothing; the settings with their numbers, and how long the process stood still.
 ///
 /// # Errors

@@ -38,6 +38,18 @@ pub enum State {
     Covered,
 }
 
+impl State {
+    /// What it is called in lists; how long it still lasts is not in it.
+    pub fn name(self) -> &'static str {
+        match self {
+            State::InForce(_) => "in force",
+            State::Over => "over",
+            State::Undone => "undone",
+            State::Covered => "changed",
+        }
+    }
+}
+
 /// A patch in the list.
 #[derive(Debug)]
 pub struct Listed {

@@ -3,7 +3,7 @@
 use std::process::Command;
 
 use crate::support::{
-    Guest, Interpreter, LIMIT, Report, Snapshot, TempDir, Watch, alone, as_nobody, born,
+    Guest, Interpreter, LIMIT, Report, Snapshot, TempDir, Watch, alone, as_nobody, born, children,
     copy_for_all, fixtures, installed, is_root, mem, rubies, run, skip,
 };
 
@@ -55,12 +55,9 @@ fn a_guest_in_another_mount_and_pid_namespace_is_opened() {
         let mut guest = Guest::start(test, program);
         guest.expect("ready");
         // The guest's own id is 1 there; here it is the child of `unshare`.
-        let children = format!("/proc/{0}/task/{0}/children", guest.pid);
-        let pid: i32 = std::fs::read_to_string(children)
-            .expect("children")
-            .trim()
-            .parse()
-            .expect("one child");
+        let [pid] = children(guest.pid)[..] else {
+            panic!("not one child");
+        };
         let before = Snapshot::take(pid);
         for attach in 1..=2 {
             let watch = Watch::open(mem(pid));

@@ -1,10 +1,9 @@
 //! The screen of `--live` on a terminal: what is there when it has been left.
 
 use std::io::{Read, Write};
-use std::path::Path;
 use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
 
-use crate::support::{Guest, LIMIT, rubies, tool, until, wait};
+use crate::support::{Guest, LIMIT, children, rubies, tool, until, wait};
 
 /// The end of the alternate screen (xterm, `rmcup`): what comes behind it stays.
 const LEFT: &str = "\x1b[?1049l";
@@ -87,14 +86,9 @@ fn a_terminal_that_is_gone_ends_it() {
         let guest = Guest::script(&ruby, "live/heap.rb", &[]);
         guest.expect("ready");
         let mut screen = Screen::of(&guest);
-        let script = screen.script.id();
-        let children = format!("/proc/{script}/task/{script}/children");
-        let children = std::fs::read_to_string(children).expect("its children");
-        let lancet = children.trim().to_owned();
-        assert!(
-            Path::new("/proc").join(&lancet).join("stat").exists(),
-            "{children}"
-        );
+        let [lancet] = children(screen.script.id() as i32)[..] else {
+            panic!("not one child");
+        };
         screen.script.kill().expect("our child");
         screen.script.wait().expect("our child");
         until(LIMIT, "lancet ends", || {

@@ -5,19 +5,23 @@
 //! | `programs` | the guest and the files that are put into it, compiled |
 //! | `asked` | a plan in a file, JSON, several processes |
 //! | `changes` | applied, listed, undone; `--for`; `--wait`; what it costs |
+//! | `closed` | processes that are not opened |
 //! | `refused` | what is refused, and that nothing has changed then |
 //! | `cycles` | again and again on busy threads; killed at any instant |
+//! | `fastcgi` | how a php-fpm is asked |
 //! | `scripts` | functions of the script itself |
-//! | `served` | the same in servers under load |
+//! | `served` | the same, and functions in C of interpreters, in servers under load |
 //! | `settings` | remedies that change settings, and `trim` |
 //! | `template` | `--new` |
-//! | `ucontext` | the remedy of that name |
+//! | `ucontext` | the remedy of that name, in a fixture and in a uWSGI |
 //! | `unwound` | exceptions and backtraces through new code |
-//! | `machine` | a function of an interpreter replaced under load |
+//! | `machine` | a function of a Ruby replaced by C while threads of its script call it |
 
 mod asked;
 mod changes;
+mod closed;
 mod cycles;
+mod fastcgi;
 mod machine;
 mod programs;
 mod refused;

@@ -4,7 +4,7 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::sync::{Mutex, OnceLock, PoisonError};
 
-use crate::support::{Guest, LIMIT, Output, TempDir, fixtures, lancet, run};
+use crate::support::{Guest, LIMIT, Output, Snapshot, TempDir, fixtures, lancet, run};
 
 /// A new `total` that adds 1000 to what the old one gives, and one that gives 7.
 pub const FIX: &str = "
@@ -52,7 +52,8 @@ pub fn library_in(language: &str, name: &str, source: &str, flags: &[&str]) -> P
 
 /// A program of this source, compiled with these flags.
 pub fn compiled(compiler: &str, name: &str, source: &str, flags: &[&str]) -> PathBuf {
-    let file = folder().join(&format!("{name}.cc"));
+    let language = if compiler == "cc" { "c" } else { "cc" };
+    let file = folder().join(&format!("{name}.{language}"));
     std::fs::write(&file, source).expect("a source file");
     let to = folder().join(name);
     compile(compiler, flags, &to, &file);
@@ -108,4 +109,23 @@ pub fn done(pid: i32, arguments: &[&str]) -> String {
 /// Runs it to its end.
 pub fn tried(pid: i32, arguments: &[&str]) -> Output {
     run(&mut patch(pid, arguments), LIMIT)
+}
+
+/// Refused with a line that has this in it; the guest is as it was.
+pub fn refused(guest: &mut Guest, arguments: &[&str], wanted: &str) {
+    let before = Snapshot::take(guest.pid);
+    let maps = || std::fs::read_to_string(format!("/proc/{}/maps", guest.pid)).expect("its maps");
+    let mapped = maps().lines().count();
+    let output = tried(guest.pid, arguments);
+    assert_eq!(output.code(), 1, "{wanted}: {output:?}");
+    assert!(
+        output.stderr.contains(wanted),
+        "{wanted}: {}",
+        output.stderr
+    );
+    assert_eq!(output.stderr.lines().count(), 1, "{}", output.stderr);
+    assert_eq!(output.stdout, "", "{wanted}");
+    assert_eq!(maps().lines().count(), mapped, "{wanted}: {}", maps());
+    before.holds(guest.pid, wanted);
+    assert_eq!(guest.answer_to("total"), "14", "{wanted}");
 }

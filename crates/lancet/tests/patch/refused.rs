@@ -4,30 +4,9 @@ use std::path::PathBuf;
 use std::process::Command;
 
 use crate::programs::{
-    FIX, PLAIN, done, guest, library, library_in, patch, program, request, tried,
+    FIX, PLAIN, done, guest, library, library_in, program, refused, request, tried,
 };
-use crate::support::{
-    Guest, LIMIT, Snapshot, TempDir, Watch, as_nobody, copy_for_all, is_root, lancet, run, skip,
-};
-
-/// Refused with a line that has this in it; the guest is as it was.
-fn refused(guest: &mut Guest, arguments: &[&str], wanted: &str) {
-    let before = Snapshot::take(guest.pid);
-    let maps = || std::fs::read_to_string(format!("/proc/{}/maps", guest.pid)).expect("its maps");
-    let mapped = maps().lines().count();
-    let output = tried(guest.pid, arguments);
-    assert_eq!(output.code(), 1, "{wanted}: {output:?}");
-    assert!(
-        output.stderr.contains(wanted),
-        "{wanted}: {}",
-        output.stderr
-    );
-    assert_eq!(output.stderr.lines().count(), 1, "{}", output.stderr);
-    assert_eq!(output.stdout, "", "{wanted}");
-    assert_eq!(maps().lines().count(), mapped, "{wanted}: {}", maps());
-    before.holds(guest.pid, wanted);
-    assert_eq!(guest.answer_to("total"), "14", "{wanted}");
-}
+use crate::support::{Guest, Snapshot, TempDir, Watch, children, is_root, lancet, skip};
 
 #[test]
 fn files_that_cannot_be_loaded() {
@@ -300,12 +279,9 @@ fn a_guest_in_other_namespaces() {
         &script,
     ]);
     let mut outer = Guest::ready(&mut command);
-    let children = std::fs::read_to_string(format!("/proc/{0}/task/{0}/children", outer.pid));
-    let pid: i32 = children
-        .expect("its child")
-        .trim()
-        .parse()
-        .expect("one child");
+    let [pid] = children(outer.pid)[..] else {
+        panic!("not one child");
+    };
     let before = Snapshot::take(pid);
     done(pid, &["--wait", "10s", &request("total", &file, "total")]);
     assert_eq!(outer.answer_to("total"), "1014");
@@ -314,75 +290,4 @@ fn a_guest_in_other_namespaces() {
     before.holds(pid, "in namespaces");
     outer.ends_with("answer 0");
     let _ = std::fs::remove_dir_all("/tmp/lancet-patch-own");
-}
-
-#[test]
-fn a_guest_whose_filter_forbids_mappings() {
-    const SOURCE: &str = r#"
-        #include <linux/filter.h>
-        #include <linux/seccomp.h>
-        #include <stddef.h>
-        #include <stdio.h>
-        #include <sys/prctl.h>
-        #include <sys/syscall.h>
-        __attribute__((noipa)) long total(long a, long b) { return 3 * a + b + (a == 77); }
-        int main(void) {
-            char line[64];
-            struct sock_filter code[] = {
-                BPF_STMT(BPF_LD | BPF_W | BPF_ABS, offsetof(struct seccomp_data, nr)),
-                BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, SYS_mmap, 0, 1),
-                BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_KILL_PROCESS),
-                BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ALLOW),
-            };
-            struct sock_fprog program = {sizeof code / sizeof *code, code};
-            static char out[4096], in[4096];
-            setvbuf(stdout, out, _IOLBF, sizeof out);
-            setvbuf(stdin, in, _IOFBF, sizeof in);
-            prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0);
-            prctl(PR_SET_SECCOMP, SECCOMP_MODE_FILTER, &program);
-            puts("ready");
-            while (fgets(line, sizeof line, stdin))
-                printf("%ld\n", total(4, 2));
-            puts("answer 0");
-            return 0;
-        }
-    "#;
-    let folder = TempDir::new("patch-filter");
-    let source = folder.join("filter.c");
-    std::fs::write(&source, SOURCE).expect("a source file");
-    let path = folder.join("filter");
-    let built = Command::new("cc")
-        .args(["-O2", "-o"])
-        .args([&path, &source])
-        .status();
-    assert!(built.expect("cc").success());
-    let mut guest = Guest::ready(&mut Command::new(path));
-    let file = library("filter", FIX, PLAIN);
-    refused(
-        &mut guest,
-        &[&request("total", &file, "total")],
-        "is under seccomp",
-    );
-    guest.ends_with("answer 0");
-}
-
-#[test]
-fn without_permission() {
-    if !is_root() {
-        return skip("patch permission", "not root");
-    }
-    let mut guest = guest("permission", 0);
-    let file = library("permission", FIX, PLAIN);
-    let folder = TempDir::new("patch-permission");
-    let mut theirs = Command::new(copy_for_all(&folder));
-    let ours = patch(guest.pid, &[&request("total", &file, "total")]);
-    theirs.args(ours.get_args());
-    let output = run(&mut as_nobody(&theirs), LIMIT);
-    assert_eq!(output.code(), 1, "{output:?}");
-    assert!(
-        output.stderr.contains("does not allow us to trace"),
-        "{output:?}"
-    );
-    assert_eq!(guest.answer_to("total"), "14");
-    guest.ends_with("answer 0");
 }

@@ -1,12 +1,15 @@
-//! Methods of a Puma and functions of a gunicorn's worker, replaced and put back under load: no request fails, every answer is the
-//! old one or the new one, and after a change it is what the change says.
+//! Methods of a Puma, functions of a gunicorn's workers, and functions in C of the interpreters that run a gunicorn and a php-fpm, replaced and put
+//! back under load: no request fails, every answer is the old one or the new one, and after a change it is what the change says.
 
 use std::fs;
-use std::path::Path;
+use std::os::unix::net::UnixStream;
 use std::process::Command;
 
-use crate::programs::{done, patch};
-use crate::support::{Guest, LIMIT, Load, TempDir, ask, installed, run, say, skip, soak, until};
+use crate::fastcgi::asked;
+use crate::programs::{PLAIN, done, library, patch, request};
+use crate::support::{
+    Guest, LIMIT, Load, TempDir, ask, children, installed, run, say, skip, soak, until,
+};
 
 const RUBY: &str = r#"
 class Order
@@ -19,7 +22,8 @@ run lambda { |env| [200, {}, [Order.new.total(Integer(env["QUERY_STRING"]))]] }
 
 const PYTHON: &str = r#"
 def total(number):
-    return f"old {number}\n"
+    state = "old" if pow(number + 2, 2) == (number + 2) * (number + 2) else "new"
+    return f"{state} {number}\n"
 
 def application(environ, start_response):
     start_response("200 OK", [("Content-Type", "text/plain")])
@@ -30,30 +34,24 @@ fn is_right(number: u64, answer: &str) -> bool {
     answer == format!("old {number}\n") || answer == format!("new {number}\n")
 }
 
-/// Replaces and puts back again and again in all of these processes.
-fn changed_under_load(pids: &[i32], port: u16, request: &str, what: &str) {
-    let load = Load::start(port, 2, is_right);
+/// Replaces and puts back again and again in all of these processes, while two clients ask without a pause; the arguments are what is applied.
+fn changed_under_load(
+    pids: &[i32],
+    applied: &[&str],
+    ask: impl Fn(u64) -> String + Clone + Send + 'static,
+    what: &str,
+) {
+    let load = Load::asking(2, is_right, ask.clone());
     let turns = if soak() { 500 } else { 8 };
     for turn in 0..turns {
-        for pid in pids {
-            done(*pid, &[request]);
-        }
-        for number in 0..4 {
-            assert_eq!(
-                ask(port, number),
-                format!("new {number}\n"),
-                "{what} {turn}"
-            );
-        }
-        for pid in pids {
-            done(*pid, &["--undo"]);
-        }
-        for number in 0..4 {
-            assert_eq!(
-                ask(port, number),
-                format!("old {number}\n"),
-                "{what} {turn}"
-            );
+        for (arguments, state) in [(applied, "new"), (&["--undo"], "old")] {
+            for pid in pids {
+                done(*pid, arguments);
+            }
+            for number in 0..4 {
+                let wanted = format!("{state} {number}\n");
+                assert_eq!(ask(number), wanted, "{what} {turn}");
+            }
         }
     }
     let answers = load.end();
@@ -86,7 +84,41 @@ fn a_method_of_a_puma() {
     let guest = Guest::start("puma", command);
     let port = port(&guest.find("* Listening on http://127.0.0.1:"));
     let request = format!("ruby:Order#total={}", file.display());
-    changed_under_load(&[guest.pid], port, &request, "puma");
+    let asked = move |number| ask(port, number);
+    changed_under_load(&[guest.pid], &[&request], asked, "puma");
+}
+
+/// A function of the interpreter, in C: `pow` gives the third power, whatever it is asked for.
+const POWER: &str = "
+    void *PyLong_FromLong(long number);
+    void Py_DecRef(void *object);
+    void *lancet_original(void *base, void *exponent, void *modulus);
+    void *cube(void *base, void *exponent, void *modulus) {
+        void *three = PyLong_FromLong(3);
+        void *power = lancet_original(base, three, modulus);
+        Py_DecRef(three);
+        return power;
+    }
+";
+
+/// A gunicorn with two workers that have imported the application: its port, and the workers.
+fn gunicorn(folder: &TempDir, class: &str) -> (Guest, u16, Vec<i32>) {
+    fs::write(folder.join("shop.py"), PYTHON).expect("a file");
+    let mut command = Command::new("sh");
+    command
+        .args([
+            "-c",
+            "exec gunicorn -w 2 --threads 2 -k \"$0\" -b 127.0.0.1:0 shop:application 2>&1",
+            class,
+        ])
+        .current_dir(folder.join(""));
+    let guest = Guest::start("gunicorn", command);
+    let port = port(&guest.find_within("Listening at: http://127.0.0.1:"));
+    let workers = until(LIMIT, "two workers", || {
+        let pids = children(guest.pid);
+        (pids.len() == 2).then_some(pids)
+    });
+    (guest, port, workers)
 }
 
 #[test]
@@ -96,33 +128,13 @@ fn a_function_of_a_gunicorn() {
     }
     for class in ["sync", "gthread"] {
         let folder = TempDir::new(&format!("patch-gunicorn-{class}"));
-        fs::write(folder.join("shop.py"), PYTHON).expect("a file");
         let file = folder.join("fix.py");
         fs::write(
             &file,
             "def total(number):\n    return f\"new {number}\\n\"\n",
         )
         .expect("a file");
-        let mut command = Command::new("sh");
-        command
-            .args([
-                "-c",
-                "exec gunicorn -w 2 --threads 2 -k \"$0\" -b 127.0.0.1:0 shop:application 2>&1",
-                class,
-            ])
-            .current_dir(folder.join(""));
-        let guest = Guest::start("gunicorn", command);
-        let said = guest.find_within("Listening at: http://127.0.0.1:");
-        let workers = until(LIMIT, "two workers", || {
-            let path = format!("/proc/{0}/task/{0}/children", guest.pid);
-            let children = fs::read_to_string(Path::new(&path)).ok()?;
-            let pids: Vec<i32> = children
-                .split(' ')
-                .filter_map(|pid| pid.parse().ok())
-                .collect();
-            (pids.len() == 2).then_some(pids)
-        });
-        let port = port(&said);
+        let (_guest, port, workers) = gunicorn(&folder, class);
         // A worker has imported the application when it can be patched.
         let request = format!("python:shop.total={}", file.display());
         for pid in &workers {
@@ -131,6 +143,67 @@ fn a_function_of_a_gunicorn() {
                 checked.status.success().then_some(())
             });
         }
-        changed_under_load(&workers, port, &request, &format!("gunicorn, {class}"));
+        let asked = move |number| ask(port, number);
+        changed_under_load(&workers, &[&request], asked, &format!("gunicorn, {class}"));
     }
+}
+
+#[test]
+fn a_function_in_c_of_the_python_of_a_gunicorn() {
+    if !installed("gunicorn") {
+        return skip("patch gunicorn, PyNumber_Power", "no gunicorn");
+    }
+    let folder = TempDir::new("patch-gunicorn-c");
+    let (_guest, port, workers) = gunicorn(&folder, "gthread");
+    let file = library("power", POWER, PLAIN);
+    let request = request("PyNumber_Power", &file, "cube");
+    let asked = move |number| ask(port, number);
+    let what = "gunicorn, PyNumber_Power";
+    changed_under_load(&workers, &["--wait", "1m", &request], asked, what);
+}
+
+#[test]
+fn a_function_in_c_of_the_php_of_a_php_fpm() {
+    const SCRIPT: &str = r#"<?php
+        $number = $_SERVER["QUERY_STRING"];
+        echo basename("/order/$number.php", ".php") === $number ? "old" : "new", " $number\n";
+    "#;
+    // A suffix is left where it is.
+    const SOURCE: &str = "
+        #include <stddef.h>
+        void *lancet_original(const char *path, size_t length, const char *suffix, size_t of_suffix);
+        void *whole(const char *path, size_t length, const char *suffix, size_t of_suffix) {
+            return lancet_original(path, length, NULL, 0);
+        }
+    ";
+    const PROGRAM: &str = "php-fpm8.2";
+    if !installed(PROGRAM) {
+        return skip("patch php-fpm", format_args!("no {PROGRAM}"));
+    }
+    let folder = TempDir::new("patch-php-fpm");
+    let [script, configuration, socket] =
+        ["shop.php", "php.conf", "socket"].map(|name| folder.join(name));
+    let text = format!(
+        "[global]\nerror_log = {0}/php.log\ndaemonize = no\n[www]\nuser = root\ngroup = root\nlisten = {0}/socket\n\
+         pm = static\npm.max_children = 2\n",
+        folder.join("").display()
+    );
+    fs::write(&script, SCRIPT).expect("a file");
+    fs::write(&configuration, text).expect("a file");
+    let mut command = Command::new(PROGRAM);
+    command.args(["-F", "-R", "-y"]).arg(&configuration);
+    let guest = Guest::start(PROGRAM, command);
+    let workers = until(LIMIT, "two workers that listen", || {
+        let pids = children(guest.pid);
+        (pids.len() == 2 && UnixStream::connect(&socket).is_ok()).then_some(pids)
+    });
+    let file = library("basename", SOURCE, PLAIN);
+    let request = request("php_basename", &file, "whole");
+    let asked = move |number| asked(&socket, &script, number);
+    changed_under_load(
+        &workers,
+        &["--wait", "1m", &request],
+        asked,
+        "php-fpm, php_basename",
+    );
 }

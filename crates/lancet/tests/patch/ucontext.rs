@@ -1,10 +1,12 @@
 //! The remedy `ucontext`: signal masks and floating-point control are kept in every state, and switches are fast.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use crate::programs::{compiled_from, done, tried};
-use crate::support::{Guest, Snapshot, is_release, say};
+use crate::support::{
+    Guest, LIMIT, Load, Snapshot, TempDir, ask, installed, is_release, say, skip, soak, until,
+};
 
 fn program() -> PathBuf {
     compiled_from("contexts", "c/contexts.c", &["-pthread", "-lm"])
@@ -108,7 +110,94 @@ fn what_may_switch_within_signals_is_refused() {
         output.stderr.contains("no restartable sequences"),
         "{output:?}"
     );
+    let unregistered = Guest::ready(Command::new(program()).arg("unregistered"));
+    let output = tried(unregistered.pid, &["--remedy", "ucontext"]);
+    assert_eq!(output.code(), 1, "{output:?}");
+    let wanted = format!(
+        "thread {} has no restartable sequences registered",
+        unregistered.pid
+    );
+    assert!(output.stderr.contains(&wanted), "{output:?}");
     let output = tried(guest.pid, &["--remedy", "ucontext=quick"]);
     assert_eq!(output.code(), 1, "{output:?}");
     assert!(output.stderr.contains("ucontext=lite"), "{output:?}");
+}
+
+/// uWSGI's green threads (`--ugreen`) switch by `swapcontext` whenever an answer yields: two switches each time, and a look for events in each round. What
+/// each request has counted is right while the remedy comes and goes; the answer says what one yield has cost, in processor time.
+#[test]
+fn green_threads_of_a_uwsgi() {
+    const APPLICATION: &str = r#"
+import time
+
+def application(environ, start_response):
+    number = int(environ["QUERY_STRING"])
+    turns = number - 1000000000 if number > 1000000000 else number % 50 + 1
+    start_response("200 OK", [("Content-Type", "text/plain")])
+    began = time.process_time_ns()
+    total = 0
+    for turn in range(turns):
+        total += turn
+        yield b""
+    yield b"%d %d" % (total, (time.process_time_ns() - began) // turns)
+"#;
+    const TURNS: u64 = 100_000;
+    const MANY: u64 = 1_000_000_000;
+    let plugins =
+        ["python3", "ugreen"].map(|name| format!("/usr/lib/uwsgi/plugins/{name}_plugin.so"));
+    if !installed("uwsgi") || plugins.iter().any(|plugin| !Path::new(plugin).exists()) {
+        return skip("patch uwsgi", "no uwsgi-core or no uwsgi-plugin-python3");
+    }
+    let folder = TempDir::new("patch-uwsgi");
+    std::fs::write(folder.join("shop.py"), APPLICATION).expect("a file");
+    let mut command = Command::new("sh");
+    command
+        .args(["-c", "exec uwsgi --plugin python3,ugreen --http-socket 127.0.0.1:0 --async 8 --ugreen --disable-logging --wsgi-file shop.py 2>&1"])
+        .current_dir(folder.join(""));
+    let guest = Guest::start("uwsgi", command);
+    let said = guest.find_within("bound to TCP address 127.0.0.1:");
+    let digits: String = said.chars().take_while(char::is_ascii_digit).collect();
+    let port: u16 = digits.parse().expect("a port");
+    guest.find_within("spawned uWSGI worker 1");
+    let before = Snapshot::take(guest.pid);
+    let parts = |answer: &str| {
+        let (total, nanoseconds) = answer.split_once(' ').expect("two numbers");
+        (total.parse().unwrap(), nanoseconds.parse::<u64>().unwrap())
+    };
+    let sum = |turns: u64| turns * (turns - 1) / 2;
+    let a_yield = || {
+        let answers = (0..3).map(|_| parts(&ask(port, MANY + TURNS)));
+        let times = answers.map(|(total, time): (u64, u64)| {
+            assert_eq!(total, sum(TURNS));
+            time
+        });
+        times.min().expect("three")
+    };
+    let is_right = |number: u64, answer: &str| {
+        let turns = number % 50 + 1;
+        answer.starts_with(&format!("{} ", turns * (turns - 1) / 2))
+    };
+    let bare = a_yield();
+    let apply = ["--wait", "10s", "--remedy", "ucontext"];
+    done(guest.pid, &apply);
+    let strict = a_yield();
+    done(guest.pid, &["--undo"]);
+    let undone = a_yield();
+    let load = Load::start(port, 4, is_right);
+    let turns = if soak() { 500 } else { 10 };
+    for _ in 0..turns {
+        done(guest.pid, &apply);
+        let answers = load.answers();
+        until(LIMIT, "an answer", || {
+            (load.answers() > answers).then_some(())
+        });
+        done(guest.pid, &["--undo"]);
+    }
+    let answers = load.end();
+    before.text_holds(guest.pid, "undone");
+    say(format_args!(
+        "uwsgi: a yield costs {bare} ns, with the remedy {strict}, undone {undone}; {turns} times under load, {answers} answers, all right"
+    ));
+    assert!(strict * 5 < bare * 4, "{strict} of {bare}");
+    assert!(undone * 5 > bare * 4, "{undone} of {bare}");
 }

@@ -30,14 +30,23 @@ pub fn ask(port: u16, number: u64) -> String {
 impl Load {
     /// So many clients; `is_right` is asked about each answer, with the number that was sent. Waits until the first is there.
     pub fn start(port: u16, clients: usize, is_right: fn(u64, &str) -> bool) -> Self {
+        Load::asking(clients, is_right, move |number| ask(port, number))
+    }
+
+    /// The same of a server that is asked in another way.
+    pub fn asking(
+        clients: usize,
+        is_right: fn(u64, &str) -> bool,
+        ask: impl Fn(u64) -> String + Clone + Send + 'static,
+    ) -> Self {
         let (stop, answers) = (Arc::<AtomicBool>::default(), Arc::<AtomicU64>::default());
         let client = || {
-            let (stop, answers) = (Arc::clone(&stop), Arc::clone(&answers));
+            let (stop, answers, ask) = (Arc::clone(&stop), Arc::clone(&answers), ask.clone());
             thread::spawn(move || {
                 let mut number = 0;
                 while !stop.load(Ordering::Relaxed) {
                     number += 1;
-                    let answer = ask(port, number);
+                    let answer = ask(number);
                     assert!(is_right(number, &answer), "{number}: {answer}");
                     answers.fetch_add(1, Ordering::Relaxed);
                 }

@@ -26,7 +26,7 @@ pub use interpreters::{Interpreter, all, chosen, rubies};
 pub use load::{Load, ask};
 pub use machine::Ticks;
 pub use others::{Killed, as_nobody, copy_for_all, program_of_32_bits};
-pub use program::{Output, refused, refused_to_itself, run, wait};
+pub use program::{Output, children, refused, refused_to_itself, run, wait};
 pub use rows::{Report, born, live, losses};
 pub use shown::assert_shown;
 pub use snapshot::Snapshot;

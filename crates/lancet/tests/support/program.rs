@@ -110,3 +110,11 @@ pub fn refused_to_itself(arguments: &str) {
         format!("lancet: process {pid} cannot be opened: it is lancet itself\n")
     );
 }
+
+/// The children of a process that its main thread has made and that are still there.
+pub fn children(pid: i32) -> Vec<i32> {
+    let list = std::fs::read_to_string(format!("/proc/{pid}/task/{pid}/children"));
+    let list = list.unwrap_or_default();
+    let pids = list.split_ascii_whitespace();
+    pids.map(|pid| pid.parse().expect("a number")).collect()
+}

@@ -124,21 +124,14 @@ pub fn list(
     settings: &[(Setting, Stands)],
 ) -> io::Result<()> {
     for (one, stands) in settings {
-        let state = match stands {
-            Stands::InForce => "in force",
-            Stands::Undone => "undone",
-            Stands::Changed => "changed",
-        };
-        object(out, "setting", pid, setting(one, state))?;
+        object(out, "setting", pid, setting(one, stands.name()))?;
     }
     for Listed { record, state } in all {
-        let (state, left) = match state {
-            State::InForce(left) => ("in force", *left),
-            State::Over => ("over", None),
-            State::Undone => ("undone", None),
-            State::Covered => ("changed", None),
+        let left = match state {
+            State::InForce(left) => *left,
+            _ => None,
         };
-        object(out, "patch", pid, patch(record, state, left))?;
+        object(out, "patch", pid, patch(record, state.name(), left))?;
     }
     Ok(())
 }

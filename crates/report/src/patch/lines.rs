@@ -233,8 +233,7 @@ pub fn list(
 ) -> io::Result<()> {
     for (setting, stands) in settings {
         let how = match stands {
-            Stands::InForce => "in force",
-            Stands::Undone => "undone",
+            Stands::InForce | Stands::Undone => stands.name(),
             Stands::Changed => "closed, or changed by something else since",
         };
         let Setting { id, remedy, .. } = setting;
@@ -248,11 +247,13 @@ pub fn list(
     }
     for Listed { record, state } in all {
         let how = match state {
-            State::InForce(None) => "in force".into(),
-            State::InForce(Some(left)) => format!("in force for {}", time(*left)),
-            State::Over => "over (its time has passed; the function runs as it was)".into(),
-            State::Undone => "undone".into(),
-            State::Covered => "changed by something else since".into(),
+            State::InForce(Some(left)) => format!("{} for {}", state.name(), time(*left)),
+            State::Over => format!(
+                "{} (its time has passed; the function runs as it was)",
+                state.name()
+            ),
+            State::Covered => format!("{} by something else since", state.name()),
+            State::InForce(None) | State::Undone => state.name().into(),
         };
         let Record {
             id,

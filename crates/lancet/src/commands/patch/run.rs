@@ -100,9 +100,9 @@ impl Run {
         if self.args.list {
             let all = patch::list(&guest).map_err(explained)?;
             let settings = patch::list_settings(&guest).map_err(explained)?;
-            let (scripts, code) = script::seen(&guest);
-            self.answer(|to| to.list(pid, &all, &settings, &scripts))?;
-            return Ok((code, None));
+            let scripts = script::seen(&guest);
+            self.answer(|to| to.list(pid, &all, &settings, &scripts.all))?;
+            return Ok((scripts.code, None));
         }
         if let Some(function) = &self.args.new {
             let rust = self.args.rust;
@@ -225,11 +225,11 @@ impl Run {
             TakenBack::Script(ids) => self.undo_in_script(guest, ids),
             TakenBack::Native(ids) => self.undo_native(guest, &Which::These(ids.clone())),
             TakenBack::All => {
-                let (scripts, unseen) = script::seen(guest);
-                let ids: Vec<u64> = scripts.iter().rev().map(|one| one.id).collect();
-                let code = worse(unseen, self.undo_in_script(guest, &ids)?);
+                let scripts = script::seen(guest);
+                let is_any = !scripts.all.is_empty();
+                let code = worse(scripts.code, self.undo_seen(guest.pid(), scripts)?);
                 // Where only functions of the script were replaced there is nothing more to say.
-                if !ids.is_empty() && script::is_alone(guest)? {
+                if is_any && script::is_alone(guest)? {
                     return Ok(code);
                 }
                 Ok(worse(code, self.undo_native(guest, &Which::All)?))

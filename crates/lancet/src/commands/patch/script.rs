@@ -75,13 +75,22 @@ impl Run {
 
     /// Takes these back, in this order; says which cannot be, if there are several.
     pub fn undo_in_script(&mut self, guest: &Guest, ids: &[u64]) -> anyhow::Result<u8> {
-        if ids.is_empty() {
-            return Ok(0);
-        }
         let Some(language) = guest.language() else {
             bail!("process {} runs no script", guest.pid());
         };
-        let mut script = open(guest, language)?;
+        self.undo_with(guest.pid(), open(guest, language)?, ids)
+    }
+
+    /// Takes all back that were seen, the last one first.
+    pub fn undo_seen(&mut self, pid: i32, seen: Seen) -> anyhow::Result<u8> {
+        let ids: Vec<u64> = seen.all.iter().rev().map(|one| one.id).collect();
+        match seen.script {
+            Some(script) if !ids.is_empty() => self.undo_with(pid, script, &ids),
+            _ => Ok(0),
+        }
+    }
+
+    fn undo_with(&mut self, pid: i32, mut script: Script, ids: &[u64]) -> anyhow::Result<u8> {
         let (mut done, mut code) = (Vec::new(), 0);
         for id in ids {
             match script.undo(*id) {
@@ -94,7 +103,7 @@ impl Run {
             }
         }
         script.leave().map_err(explained)?;
-        self.answer(|to| to.scripts_undone(guest.pid(), &done))?;
+        self.answer(|to| to.scripts_undone(pid, &done))?;
         Ok(code)
     }
 }
@@ -104,23 +113,44 @@ fn open(guest: &Guest, language: Language) -> anyhow::Result<Script> {
     Script::open(guest.pid(), &image, language).map_err(explained)
 }
 
-/// The patches of the script's functions, none where there is no VM that could have any. Where the VM does not answer that is said, with
+/// The patches of a script's functions.
+pub struct Seen {
+    /// What there is.
+    pub all: Vec<ScriptPatch>,
+    /// The exit code: [`LOST`] where the VM did not say.
+    pub code: u8,
+    /// The VM that was asked; it is left when this is dropped.
+    script: Option<Script>,
+}
+
+/// Asks for the patches of the script's functions, where there is a VM that may have any. Where it does not answer that is said, with
 /// the exit code for it: what else there is can be shown and undone all the same.
-pub fn seen(guest: &Guest) -> (Vec<ScriptPatch>, u8) {
-    let Some(language) = guest.language() else {
-        return (Vec::new(), 0);
+pub fn seen(guest: &Guest) -> Seen {
+    let nothing = |code| Seen {
+        all: Vec::new(),
+        code,
+        script: None,
     };
+    let Some(language) = guest.language() else {
+        return nothing(0);
+    };
+    if matches!(guest.has_agent(), Ok(false)) {
+        return nothing(0);
+    }
     let list = || {
         let mut script = open(guest, language)?;
         let all = script.list().map_err(explained)?;
-        script.leave().map_err(explained)?;
-        anyhow::Ok(all)
+        anyhow::Ok((script, all))
     };
     match list() {
-        Ok(all) => (all, 0),
+        Ok((script, all)) => Seen {
+            all,
+            code: 0,
+            script: Some(script),
+        },
         Err(error) => {
             tell!("whether functions of the script were replaced is not known: {error:#}");
-            (Vec::new(), LOST)
+            nothing(LOST)
         }
     }
 }

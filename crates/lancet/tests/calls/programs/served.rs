@@ -7,7 +7,7 @@ use std::path::Path;
 use std::process::{Command, Stdio};
 
 use super::{Running, holds, wanted};
-use crate::support::{Killed, LIMIT, TempDir, database, run, skip, soak, until};
+use crate::support::{Killed, LIMIT, TempDir, children, database, run, skip, soak, until};
 
 /// Tables, joins, sorting, text, numbers, JSON, a procedure that raises and handles an error.
 const QUERIES: &str = "
@@ -133,14 +133,8 @@ fn php(folder: &Path) -> (Killed, i32) {
             .args(["-F", "-R", "-y"])
             .arg(path),
     );
-    let children = format!("/proc/{0}/task/{0}/children", manager.pid());
     let worker = until(LIMIT, "a worker", || {
-        fs::read_to_string(&children)
-            .ok()?
-            .split_whitespace()
-            .next()?
-            .parse()
-            .ok()
+        children(manager.pid()).first().copied()
     });
     (manager, worker)
 }

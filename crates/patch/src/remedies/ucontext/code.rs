@@ -16,7 +16,7 @@
 //! # Which mask a thread has, without asking
 //!
 //! The word at 0x88 is the thread's mask for as long as `rseq_cs` holds the address of [`DESCRIPTOR`], a sequence that is never run. The kernel clears that word
-//! whenever it delivers a signal to the thread or takes it from its processor (kernel/rseq.c, `rseq_ip_fixup`: "not in the critical section, clear"). So
+//! whenever it delivers a signal to the thread or takes it from its processor (kernel/rseq.c up to Linux 6.18, `rseq_ip_fixup`: "not in the critical section, clear"; since then only where it was interrupted, see `TOO_NEW`). So
 //! no handler has begun since it was written, and the mask cannot have changed but by a system call, which the new `pthread_sigmask` sees. (`sigprocmask`, `siglongjmp`
 //! and the rest of glibc end there.) Once it was cleared, the next switch makes glibc's own system call, and learns what the mask is.
 //!

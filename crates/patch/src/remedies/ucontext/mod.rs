@@ -11,7 +11,7 @@
 //!
 //! **When it refuses.** A libc whose three functions are not, byte for byte, glibc's ([`KNOWN`]: 2.31 to 2.41 as Debian builds them); a thread descriptor in which the thread's
 //! id is elsewhere, or the words that are used are in use; threads with shadow stacks; `strict` also without restartable sequences (glibc before 2.35,
-//! `glibc.pthread.rseq=0`), on Linux 6.19 and later (where a signal that is delivered at the end of a system call leaves `rseq_cs` as it is), and while a handler
+//! `glibc.pthread.rseq=0`, a thread that has taken its registration back), on Linux 6.19 and later ([`TOO_NEW`]), and while a handler
 //! for SIGALRM, SIGVTALRM or SIGPROF, or a POSIX timer, may switch contexts from within a signal.
 //!
 //! **How it was measured.** `tests/patch/ucontext.rs` on `fixtures/c/contexts.c`, two contexts in turn, before, with it, and undone.
@@ -53,7 +53,10 @@ const TID: u64 = 0x2d0;
 const WORDS: [u64; 2] = [0x80, 0x88];
 /// Signals of timers: SIGALRM, SIGVTALRM, SIGPROF.
 const TIMERS: [(u32, &str); 3] = [(14, "SIGALRM"), (26, "SIGVTALRM"), (27, "SIGPROF")];
-/// The first Linux that clears `rseq_cs` for a signal only where an interrupt has led into the kernel (include/linux/rseq.h, `rseq_signal_deliver`).
+/// The first Linux that clears `rseq_cs` for a signal only where an interrupt has led into the kernel, and not where a system call has: `rseq_signal_deliver` in
+/// include/linux/rseq.h asks for `event.user_irq` since commit 9f6ffd4cebda ("rseq: Separate the signal delivery path"), which came with merge
+/// 2b09f480f0a1 (`core-rseq-2025-11-30`) into 6.19. Commit b9eac6a9d93c ("rseq: Revert to historical performance killing behaviour"; 7.1, and 7.0.10) asks for it
+/// only of threads that have registered more than the first 32 bytes of `struct rseq`. No test has run on such a kernel, so these are refused too.
 const TOO_NEW: (u32, u32) = (6, 19);
 
 fn plan(guest: &Guest, arguments: &str, limits: Limits) -> Result<Plan> {
@@ -153,19 +156,24 @@ fn is_known(guest: &Guest, one: &Planned) -> Result<()> {
     Err(refused(NAME, reason))
 }
 
-/// The distance of `rseq_cs` from the thread pointer.
+/// The distance of `rseq_cs` from the thread pointer, where this kernel clears it for every signal.
 fn sequence(guest: &Guest) -> Result<u64> {
-    const NONE: &str = "its threads have no restartable sequences (glibc before 2.35, or glibc.pthread.rseq=0), by which a changed signal mask is noticed";
     if linux_version().is_none_or(|version| version >= TOO_NEW) {
         return Err(refused(
             NAME,
-            "this Linux does not say in rseq_cs that a signal was delivered; ucontext=lite does not need it",
+            "Linux 6.19 and later leave rseq_cs as it is when a signal comes at the end of a system call, and by that a changed signal mask is noticed; ucontext=lite does not need it",
         ));
     }
+    Ok(registered(guest)?.wrapping_add(8))
+}
+
+/// The distance of `struct rseq` from the thread pointer of each thread: glibc's `__rseq_offset`, where `__rseq_size` is not 0 (glibc 2.35 and later).
+fn registered(guest: &Guest) -> Result<u64> {
+    const NONE: &str = "its threads have no restartable sequences (glibc before 2.35, or glibc.pthread.rseq=0), by which a changed signal mask is noticed";
     let word = |name: &str| guest.memory.word(guest.functions.symbol(name)?).ok();
     let size = word("__rseq_size").map(|word| word as u32);
     match (size, word("__rseq_offset")) {
-        (Some(1..), Some(offset)) => Ok(offset.wrapping_add(8)),
+        (Some(1..), Some(offset)) => Ok(offset),
         _ => Err(refused(NAME, NONE)),
     }
 }
@@ -205,8 +213,8 @@ fn through_sigmask(guest: &Guest, plan: &Plan) -> Result<()> {
     ))
 }
 
-/// Asked of every thread: is its descriptor laid out as the new code believes, and does it have no shadow stack?
-fn stands(guest: &Guest, stop: &Stop, remote: &RemoteThread) -> Result<()> {
+/// Asked of every thread: does it have no shadow stack?
+fn stands(guest: &Guest, stop: &Stop, _: &RemoteThread) -> Result<()> {
     for tid in stop.threads() {
         if process::shadow_stack::of_thread(guest.pid(), tid) {
             return Err(refused(
@@ -217,12 +225,13 @@ fn stands(guest: &Guest, stop: &Stop, remote: &RemoteThread) -> Result<()> {
             ));
         }
     }
-    let _ = remote;
     Ok(())
 }
 
+/// Also: is its descriptor laid out as the new code believes, and does the kernel clear its `rseq_cs`?
 fn stands_strict(guest: &Guest, stop: &Stop, remote: &RemoteThread) -> Result<()> {
     stands(guest, stop, remote)?;
+    let offset = registered(guest)?;
     for tid in stop.threads() {
         let pointer = if tid == remote.pid() {
             remote.registers().fs_base
@@ -232,14 +241,17 @@ fn stands_strict(guest: &Guest, stop: &Stop, remote: &RemoteThread) -> Result<()
             registers.map_err(explained)?.fs_base
         };
         let word = |at: u64| guest.memory.word(pointer.wrapping_add(at)).ok();
-        let reason =
-            if pointer == 0 || word(TID).map(|word| word as i32) != Some(tid_inside(guest, tid)) {
-                "has no thread descriptor as glibc's are known to be"
-            } else if !is_ours_or_unused(word(WORDS[0]), word(WORDS[1]), word(TID)) {
-                "uses words of its thread descriptor that no glibc uses"
-            } else {
-                continue;
-            };
+        let reason = if pointer == 0
+            || word(TID).map(|word| word as i32) != Some(tid_inside(guest, tid))
+        {
+            "has no thread descriptor as glibc's are known to be"
+        } else if !is_ours_or_unused(word(WORDS[0]), word(WORDS[1]), word(TID)) {
+            "uses words of its thread descriptor that no glibc uses"
+        } else if ptrace::restartable_sequences(tid) != Some(pointer.wrapping_add(offset)) {
+            "has no restartable sequences registered where glibc does that (or Linux is older than 5.13 and does not say it)"
+        } else {
+            continue;
+        };
         return Err(refused(NAME, format!("thread {tid} {reason}")));
     }
     no_timers(guest)
