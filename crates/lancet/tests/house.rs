@@ -57,6 +57,7 @@ const ARROWS: &[(&str, &[&str])] = &[
             "frames",
             "prototypes",
             "recording",
+            "syscalls",
         ],
     ),
     (

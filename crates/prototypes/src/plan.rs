@@ -303,7 +303,8 @@ impl<'p> Plan<'p> {
                         }
                         length => {
                             if self.number(length, around) {
-                                self.push(Op::AtMost(max));
+                                let most = self.most(length, around, max);
+                                self.push(most);
                                 self.push(Op::Array(stride));
                             }
                         }
@@ -392,7 +393,8 @@ impl<'p> Plan<'p> {
         let Expr::Zero(bound) = length else {
             let known = self.number(length, around);
             if known {
-                self.push(Op::AtMost(most));
+                let most = self.most(length, around, most);
+                self.push(most);
             }
             return known;
         };
@@ -406,6 +408,25 @@ impl<'p> Plan<'p> {
             self.push(Op::ZeroEnded(stride));
         }
         zero
+    }
+
+    /// The operation that bounds a length: one that is a `size_t` is never negative, whatever its upper bit.
+    fn most(&self, length: &Expr, around: Option<Around>, most: u32) -> Op {
+        let ty = match length {
+            Expr::Argument(index) => {
+                let parameter = self.prototype.parameters.get(usize::from(*index));
+                parameter.map(|of| &of.ty)
+            }
+            Expr::Member(index) => around.and_then(|Around(of, _)| {
+                let (_, field) = of.members().nth((*index).into())?;
+                Some(field)
+            }),
+            _ => None,
+        };
+        match ty.is_some_and(|ty| ty.size() == 8 && !ty.is_signed()) {
+            true => Op::Within(most),
+            false => Op::AtMost(most),
+        }
     }
 
     /// Writes the operation that loads the number into `n`; false if it is not known yet.

@@ -42,6 +42,8 @@ pub struct Writer<'w> {
     forms: Forms,
     /// What was copied at the return is seen before what was copied at the call.
     pub late: bool,
+    /// Something that a value leads to could not be read.
+    pub cut: bool,
     /// The structs around the value, the innermost last, with their addresses.
     around: Vec<(Arc<Struct>, u64)>,
 }
@@ -54,6 +56,7 @@ impl<'w> Writer<'w> {
             call,
             out,
             late: false,
+            cut: false,
             around: Vec::new(),
         }
     }
@@ -74,6 +77,21 @@ impl<'w> Writer<'w> {
     /// Appends the date of a time, if it has one: ` /* 2026-11-22T23:49:46+0000 */`.
     pub fn date(&mut self, seconds: i64, nanos: u64) {
         if let Some(date) = self.style.date.and_then(|date| date(seconds, nanos)) {
+            self.push(&format!(" /* {date} */"));
+        }
+    }
+
+    /// The same of a time in microseconds.
+    pub fn date_of_micros(&mut self, seconds: i64, micros: u64) {
+        let date = self
+            .style
+            .date
+            .and_then(|date| date(seconds, micros * 1000));
+        if let Some(mut date) = date {
+            // Of nine digits behind the point, six.
+            if let Some(point) = date.find('.') {
+                date.replace_range(point + 7..point + 10, "");
+            }
             self.push(&format!(" /* {date} */"));
         }
     }
@@ -153,6 +171,14 @@ impl<'w> Writer<'w> {
         let found = read(self);
         self.late = late;
         found
+    }
+
+    /// Writes by what was copied when the call was made.
+    pub fn before_mut<T>(&mut self, write: impl FnOnce(&mut Self) -> T) -> T {
+        let late = std::mem::replace(&mut self.late, false);
+        let written = write(self);
+        self.late = late;
+        written
     }
 
     /// Reads memory as it was when this part of the call was seen; false if it was not copied.
@@ -328,10 +354,15 @@ impl<'w> Writer<'w> {
             length => (self.length(length)? as usize, true),
         };
         let shown = length.min(most);
-        let bytes = self.bytes(at, shown);
-        if bytes.len() < shown.min(COPIED) || length == 0 && !ends {
+        let wanted = match ends {
+            true => length.min(shown.saturating_add(1)),
+            false => shown,
+        };
+        let mut bytes = self.bytes(at, wanted);
+        if bytes.len() < wanted.min(COPIED) || length == 0 && !ends {
             return Err(Unknown);
         }
+        bytes.truncate(shown);
         let cut = bytes.len() < length || !ends;
         text::quoted(&bytes, self.style.hex, self.out);
         if cut {
@@ -348,10 +379,13 @@ impl<'w> Writer<'w> {
     /// The same, in hexadecimal where `hex` says.
     pub fn buffer_as(&mut self, at: u64, length: usize, hex: Hex) -> Written {
         let shown = length.min(self.style.strings);
-        let bytes = self.bytes(at, shown);
-        if bytes.len() < shown.min(COPIED) {
+        // One more than is shown was copied, if it could be read.
+        let wanted = length.min(shown.saturating_add(1));
+        let mut bytes = self.bytes(at, wanted);
+        if bytes.len() < wanted.min(COPIED) {
             return Err(Unknown);
         }
+        bytes.truncate(shown);
         text::quoted(&bytes, hex, self.out);
         if bytes.len() < length {
             self.push("...");
@@ -372,8 +406,17 @@ impl<'w> Writer<'w> {
         for index in 0..length {
             let before = self.out.len();
             let here = at.wrapping_add(index * stride);
-            if matches!(array.length, Expr::Zero(_)) && self.is_zero(here, stride)? {
-                break;
+            if matches!(array.length, Expr::Zero(_)) {
+                match self.is_zero(here, stride) {
+                    Ok(true) => break,
+                    Ok(false) => {}
+                    Err(Unknown) if index == 0 => return Err(Unknown),
+                    // Memory ends before the array does.
+                    Err(Unknown) => {
+                        self.push(&format!(", ... /* {here:#x} */"));
+                        break;
+                    }
+                }
             }
             if index > 0 {
                 self.push(", ");

@@ -64,9 +64,40 @@ pub fn signal_set(w: &mut Writer, set: u64) {
 }
 
 pub fn set(w: &mut Writer, ty: &Type, at: Place) -> Written {
-    let set = w.word(ty, at)?;
-    signal_set(w, set);
+    let Place::Memory(here) = at else {
+        let set = w.word(ty, at)?;
+        signal_set(w, set);
+        return Ok(());
+    };
+    // Of another size it is none; where the kernel tells the signals that wait, it writes what is asked for.
+    let size = size_of_set(w);
+    if size > SET_BYTES || size < SET_BYTES && w.call.name != "rt_sigpending" || size == 0 {
+        return Err(Unknown);
+    }
+    let bytes = w.bytes(here, size as usize);
+    if (bytes.len() as u64) < size {
+        return Err(Unknown);
+    }
+    let mut word = [0; 8];
+    word[..bytes.len()].copy_from_slice(&bytes);
+    signal_set(w, u64::from_le_bytes(word));
     Ok(())
+}
+
+/// `sizeof(sigset_t)` of the kernel (arch/x86/include/asm/signal.h).
+const SET_BYTES: u64 = 8;
+
+/// How large a set is that a call is handed: one of its arguments says so.
+fn size_of_set(w: &Writer) -> u64 {
+    let index = match w.call.name {
+        "rt_sigpending" | "rt_sigsuspend" => 1,
+        "signalfd" | "signalfd4" => 2,
+        "rt_sigprocmask" | "rt_sigtimedwait" => 3,
+        "ppoll" => 4,
+        "epoll_pwait" | "epoll_pwait2" | "io_uring_enter" => 5,
+        _ => return SET_BYTES,
+    };
+    w.call.arguments[index]
 }
 
 /// `{sa_handler=SIG_DFL, sa_mask=[], sa_flags=SA_RESTORER, sa_restorer=0x7f…}`, in the kernel's layout

@@ -6,7 +6,7 @@ use crate::types::ty;
 use crate::words;
 use crate::writer::{Place, Unknown, Writer, Written};
 use prototypes::Lens;
-use prototypes::digits::{decimal, hex};
+use prototypes::digits::decimal;
 
 pub fn remap_arguments(flags: u64) -> Option<usize> {
     const FIXED: u64 = 2;
@@ -149,7 +149,7 @@ pub fn futex(w: &mut Writer) {
             b'a' => w.address(other),
             b'c' => decimal(last as u32, w.out),
             b'b' if last as u32 == u32::MAX => w.push("FUTEX_BITSET_MATCH_ANY"),
-            b'b' => hex(last & 0xffff_ffff, w.out),
+            b'b' => w.hexadecimal(last & 0xffff_ffff),
             _ => futex_wake_operation(w, last & 0xffff_ffff),
         }
     }

@@ -148,6 +148,11 @@ pub fn argument(w: &mut Writer, index: usize, word: u64) -> Written {
 }
 
 fn one(w: &mut Writer, kind: Is, word: u64) -> Written {
+    // The kernel looks at 32 bits of it (kernel/sched/core_sched.c).
+    let word = match option(w) == SCHED_CORE && matches!(kind, Of(_)) {
+        true => u64::from(word as u32),
+        false => word,
+    };
     match kind {
         Number => decimal(word, w.out),
         Hex => w.hexadecimal(word),
@@ -185,6 +190,7 @@ fn whole_word(w: &mut Writer, list: &str, word: u64) -> Written {
 
 /// The kernel's names of these numbers are in no header that programs include (include/linux/pid.h): the number goes first.
 fn kind_of_process(w: &mut Writer, word: u64) -> Written {
+    let word = u64::from(word as u32);
     let of = ty("pid_kind");
     let style = match w.style.constants {
         Constants::Numbers => Constants::Numbers,
@@ -223,11 +229,12 @@ fn name_of_thread(w: &mut Writer, at: u64) -> Written {
     if w.call.error().is_some() && option(w) == 16 {
         return Err(Unknown);
     }
-    let name = w.bytes(at, ROOM);
+    // The kernel gives all sixteen bytes, and takes fifteen.
+    let name = w.bytes(at, if option(w) == 16 { ROOM + 1 } else { ROOM });
     let end = name.iter().position(|byte| *byte == 0);
     let cut = match end {
         Some(_) => "",
-        None if name.len() == ROOM => "...",
+        None if name.len() >= ROOM => "...",
         None => return Err(Unknown),
     };
     text::quoted(&name[..end.unwrap_or(ROOM)], w.style.hex, w.out);
