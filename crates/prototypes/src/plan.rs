@@ -4,11 +4,16 @@
 //! stack is copied at the call, because it is gone when the line is printed. Arguments from the `+` on and the returned
 //! value are copied at the return, with the pointers as they were at the call.
 
+mod limits;
+
+pub(crate) use limits::LONGEST_PATH;
+
 use capture::{Limits, Op, Source, What, Width};
 use vm::Word;
 
 use crate::location::{Half, Location, Locations};
 use crate::types::{Expr, Kind, Lens, Prototype, Struct, Type};
+use limits::{BEHIND_COMMAND, LONGEST, LONGEST_BESIDE, LONGEST_COMMAND};
 
 /// How much of strings and arrays is shown, and therefore copied.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -37,18 +42,6 @@ pub struct Programs {
     /// The program that runs at the return.
     pub exit: Vec<u64>,
 }
-
-/// Bytes of the longest path with its NUL: `PATH_MAX` (include/uapi/linux/limits.h).
-pub(crate) const LONGEST_PATH: u32 = 4096;
-
-/// Bytes that are copied behind those that a command of `ioctl` names.
-const BEHIND_COMMAND: u32 = 320;
-
-/// Bytes of the argument of `ioctl`, at most.
-const LONGEST_COMMAND: u32 = 2048;
-
-/// Operations of the longest program. A longer one is cut between two items; what is left out is shown as an address.
-const LONGEST: usize = 600;
 
 impl Prototype {
     /// Returns the programs that copy what is needed to show calls in this detail.
@@ -314,6 +307,10 @@ impl<'p> Plan<'p> {
                 let most = match lens {
                     Some(Lens::Bitvec) => 4096,
                     _ if matches!(array.length, Expr::Command(_)) => LONGEST_COMMAND,
+                    // Bytes that are structs of their own, as what goes beside the data of a message.
+                    _ if matches!(element.kind, Kind::Char) => {
+                        self.detail.array.saturating_add(1).max(LONGEST_BESIDE)
+                    }
                     // The words of an environment are copied to be counted: it may be long.
                     _ if matches!(array.length, Expr::Zero(_)) && !element.leads_on() => 4096,
                     _ => self.detail.array.saturating_add(1),

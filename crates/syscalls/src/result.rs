@@ -30,6 +30,12 @@ pub fn write(style: &Style, call: &Call, out: &mut Vec<u8>) {
             decimal(result, w.out);
             return w.name_of(result as i32);
         }
+        "fcntl" if call.arguments[1] as u32 == 11 && result != 0 => {
+            decimal(result, w.out);
+            w.push(" (");
+            forms::signal_number(&mut w, result);
+            return w.push(")");
+        }
         "fcntl" if call.arguments[1] as u32 == 1025 => {
             w.hexadecimal(result);
             w.push(" (");
@@ -50,6 +56,16 @@ pub fn write(style: &Style, call: &Call, out: &mut Vec<u8>) {
         "select" | "pselect6" => {
             decimal(result, w.out);
             return special::selected(&mut w);
+        }
+        "recvmmsg" => {
+            decimal(result, w.out);
+            let timeout = call.arguments[4];
+            if timeout != 0 {
+                w.push(" (left ");
+                w.whole(&ty("timespec"), Place::Memory(timeout));
+                w.push(")");
+            }
+            return;
         }
         "clone" | "clone3" => {
             decimal(result, w.out);

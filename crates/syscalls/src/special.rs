@@ -13,7 +13,7 @@ pub use prctl::result as prctl_result;
 
 use crate::call::{Call, Part};
 use crate::forms::files;
-use crate::writer::{Unknown, Writer, Written};
+use crate::writer::{Place, Unknown, Writer, Written};
 
 /// Writes one argument, the word that was passed.
 pub type Argument = fn(&mut Writer, u64) -> Written;
@@ -54,6 +54,18 @@ pub fn argument(call: &Call, index: usize) -> Option<Argument> {
         ("prctl", 2) => |w, word| prctl::argument(w, 2, word),
         ("prctl", 3) => |w, word| prctl::argument(w, 3, word),
         ("prctl", 4) => |w, word| prctl::argument(w, 4, word),
+        // More than the kernel takes (include/uapi/linux/limits.h, `NGROUPS_MAX`; utsname.h, `__NEW_UTS_LEN`; `XATTR_SIZE_MAX`).
+        ("setgroups", 1) if call.arguments[0] as i32 > 65536 => |_, _| Err(Unknown),
+        ("sethostname" | "setdomainname", 0) if call.arguments[1] as u32 > 64 => {
+            |_, _| Err(Unknown)
+        }
+        ("setxattr" | "lsetxattr" | "fsetxattr", 2) if call.arguments[3] > 65536 => {
+            |_, _| Err(Unknown)
+        }
+        ("recvmmsg", 4) => |w, word| {
+            w.before_mut(|w| w.whole(&crate::types::ty("timespec_argument"), Place::Word(word)));
+            Ok(())
+        },
         ("getrandom", 0) => memory::random,
         ("mknod", 1) | ("mknodat", 2) => |w, word| {
             files::mode(w, word & 0xffff);

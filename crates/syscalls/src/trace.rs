@@ -319,6 +319,7 @@ mod tests {
             parsed("/^get.id$"),
             ["getgid", "getpid", "getsid", "gettid", "getuid"]
         );
+        assert_eq!(parsed("getpid@64,read@32"), ["getpid"]);
         assert_eq!(parsed("none"), [""; 0]);
         assert_eq!(parsed("mmap2,,mmap"), ["mmap"]);
         assert_eq!(parsed("?nothing,39"), ["getpid"]);

@@ -1,8 +1,10 @@
 //! Values by their types: numbers, names, strings, pointers, arrays, structs with the names of their members.
 
+mod numbers;
+
 use crate::call::{Call, Hex, Naming, Style};
 use crate::{text, words};
-use prototypes::digits::{decimal, hex};
+use prototypes::digits::decimal;
 use prototypes::{Array, Expr, Kind, Lens, Memory, Struct, Type};
 use std::sync::Arc;
 
@@ -27,6 +29,9 @@ const DEEPEST: usize = 48;
 
 /// So much of a text is always copied if it can be read (a record has room for it): where less is there, memory ends.
 const COPIED: usize = 3 << 10;
+
+/// `PATH_MAX` (include/uapi/linux/limits.h).
+const LONGEST_PATH: usize = 4096;
 
 /// Writes a value of a type.
 pub type Form = fn(&mut Writer, &Type, Place) -> Written;
@@ -74,28 +79,6 @@ impl<'w> Writer<'w> {
         }
     }
 
-    /// Appends the date of a time, if it has one: ` /* 2026-11-22T23:49:46+0000 */`.
-    pub fn date(&mut self, seconds: i64, nanos: u64) {
-        if let Some(date) = self.style.date.and_then(|date| date(seconds, nanos)) {
-            self.push(&format!(" /* {date} */"));
-        }
-    }
-
-    /// The same of a time in microseconds.
-    pub fn date_of_micros(&mut self, seconds: i64, micros: u64) {
-        let date = self
-            .style
-            .date
-            .and_then(|date| date(seconds, micros * 1000));
-        if let Some(mut date) = date {
-            // Of nine digits behind the point, six.
-            if let Some(point) = date.find('.') {
-                date.replace_range(point + 7..point + 10, "");
-            }
-            self.push(&format!(" /* {date} */"));
-        }
-    }
-
     /// Appends the name of a descriptor, if names are asked for and it has one.
     pub fn name_of(&mut self, number: i32) {
         self.named(number, self.call.descriptors);
@@ -119,50 +102,8 @@ impl<'w> Writer<'w> {
         }
     }
 
-    /// Appends a number in hexadecimal by its name, as the style has it.
-    pub fn known(&mut self, word: u64, name: &str) {
-        words::known(&words::plain(word), name, self.style.constants, self.out);
-    }
-
-    /// Appends a number whose name stands for it, as `%d` has it where it is shown as a number.
-    pub fn known_decimal(&mut self, number: i64, name: &str) {
-        words::known(&number.to_string(), name, self.style.constants, self.out);
-    }
-
-    /// Appends a limit that is none.
-    pub fn known_infinity(&mut self) {
-        let number = u64::MAX.to_string();
-        words::known(&number, "RLIM64_INFINITY", self.style.constants, self.out);
-    }
-
     pub fn push(&mut self, text: &str) {
         self.out.extend_from_slice(text.as_bytes());
-    }
-
-    /// Appends an address: `NULL` or `0x7f…`.
-    pub fn address(&mut self, word: u64) {
-        match word {
-            0 => self.push("NULL"),
-            word => hex(word, self.out),
-        }
-    }
-
-    /// Appends a number in hexadecimal as C's `%#x` has it: `0` or `0x1f`.
-    pub fn hexadecimal(&mut self, word: u64) {
-        match word {
-            0 => self.push("0"),
-            word => hex(word, self.out),
-        }
-    }
-
-    /// Appends the number of a mode as strace has it: at least three digits, the first a 0.
-    pub fn octal(&mut self, word: u64) {
-        let text = match word {
-            0 => "000".into(),
-            1..8 => format!("00{word:o}"),
-            _ => format!("0{word:o}"),
-        };
-        self.push(&text);
     }
 
     /// Reads as it was when the call was made.
@@ -352,6 +293,11 @@ impl<'w> Writer<'w> {
                 (end.unwrap_or(known.len()), end.is_some())
             }
             length => (self.length(length)? as usize, true),
+        };
+        // Of a path that does not end, the kernel looks at all bytes but the last (fs/namei.c, `getname_flags`).
+        let most = match is_path && !ends {
+            true => LONGEST_PATH - 1,
+            false => most,
         };
         let shown = length.min(most);
         let wanted = match ends {

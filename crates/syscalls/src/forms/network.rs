@@ -170,11 +170,15 @@ pub fn vectors(w: &mut Writer, at: u64, count: u64, data: Option<u64>) -> Writte
         if index > 0 {
             w.push(", ");
         }
+        let here = at.wrapping_add(16 * index);
         if index >= w.style.strings as u64 {
-            w.push("...");
+            // One more than is shown was copied: memory may end there.
+            match w.bytes(here, 16).len() {
+                16 => w.push("..."),
+                _ => w.push(&format!("... /* {here:#x} */")),
+            }
             break;
         }
-        let here = at.wrapping_add(16 * index);
         if piece(w, here, &mut left).is_err() {
             if index == 0 {
                 return Err(Unknown);

@@ -1,7 +1,6 @@
 //! Processes: limits, usage, ends, clones, processors.
 
 use super::signals::{signal_number, signal_word};
-use crate::call::Constants;
 use crate::layout;
 use crate::members::Members;
 use crate::types::ty;
@@ -18,9 +17,10 @@ pub fn limit(w: &mut Writer, of: &Type, at: Place) -> Written {
         members.label(name);
         match number {
             u64::MAX => members.w.known_infinity(),
-            1025.. if members.w.style.constants != Constants::Numbers && number % 1024 == 0 => {
-                decimal(number / 1024, members.w.out);
-                members.w.push("*1024");
+            1025.. if number % 1024 == 0 => {
+                let text = format!("{}*1024", number / 1024);
+                let constants = members.w.style.constants;
+                words::known(&number.to_string(), &text, constants, members.w.out);
             }
             _ => decimal(number, members.w.out),
         }
@@ -172,7 +172,7 @@ pub fn processors(w: &mut Writer, _: &Type, at: Place) -> Written {
         false => w.call.arguments[1],
     };
     let bytes = w.bytes(at, length.min(4096) as usize);
-    if bytes.is_empty() {
+    if bytes.is_empty() && length > 0 {
         return Err(Unknown);
     }
     w.push("[");

@@ -1,5 +1,6 @@
 //! Signals, sets of them, what is done with them.
 
+use crate::call::Constants;
 use crate::errors;
 use crate::members::Members;
 use crate::types::ty;
@@ -226,7 +227,11 @@ pub fn info(w: &mut Writer, of: &Type, at: Place) -> Written {
     let error = members.word("si_errno")? as i32;
     if error != 0 {
         members.label("si_errno");
-        members.w.push(&errors::name(error));
+        let name = errors::name(error);
+        match name.starts_with('E') {
+            true => members.w.push(&name),
+            false => decimal(error as u32, members.w.out),
+        }
     }
     let (fields, _) = members.find("si_fields")?;
     // Padding to eight bytes comes before the fields.
@@ -264,10 +269,14 @@ fn sent(members: &mut Members, code: i32, fields: u64) -> Written {
 fn sender(members: &mut Members, fields: u64) -> Written {
     let [pid, uid] = [members.w.u32_at(fields)?, members.w.u32_at(fields + 4)?];
     members.label("si_pid");
-    decimal(pid, members.w.out);
+    decimal(pid as i32, members.w.out);
     members.w.process(pid as i32);
     members.label("si_uid");
-    decimal(uid, members.w.out);
+    // That of nobody is told as -1.
+    match uid {
+        u32::MAX => members.w.push("-1"),
+        uid => decimal(uid, members.w.out),
+    }
     Ok(())
 }
 
@@ -342,7 +351,7 @@ pub fn clock_ticks(w: &mut Writer, ticks: u64) {
     /// `USER_HZ` (include/asm-generic/param.h)
     const A_SECOND: u64 = 100;
     decimal(ticks, w.out);
-    if ticks != 0 {
+    if ticks != 0 && w.style.constants != Constants::Numbers {
         let (seconds, rest) = (ticks / A_SECOND, ticks % A_SECOND);
         w.push(&format!(" /* {seconds}.{rest:02} s */"));
     }

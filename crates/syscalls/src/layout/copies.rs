@@ -126,7 +126,11 @@ impl Plan<'_> {
             Ty::Text(kind, length) => self.text(*kind, length, around),
             Ty::Array(of, length) => {
                 let stride = of.layout(self.tables).0;
-                if !self.count(length, around, self.detail.array.saturating_add(1)) {
+                let most = match (&length.used, length.places) {
+                    (Some(_), places @ 1..) => places,
+                    _ => self.detail.array.saturating_add(1),
+                };
+                if !self.count(length, around, most) {
                     return;
                 }
                 self.ops.push(Op::Array(stride));
@@ -324,5 +328,71 @@ fn reaches(ty: &Ty, tables: &Tables) -> bool {
             let of = &tables.structs[*index];
             of.members.iter().any(|member| reaches(&member.ty, tables))
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use prototypes::capture::{Limits, Registers, run};
+    use prototypes::{Captures, Detail, Memory as _};
+
+    /// What is copied of a call with these arguments; every byte of memory below this address can be read and holds its
+    /// address's lowest byte.
+    fn copied(name: &str, arguments: [u64; 6], end: u64) -> Captures {
+        let programs = crate::copies(name, Detail::default());
+        let registers = Registers {
+            gp: arguments,
+            ..Registers::default()
+        };
+        let mut captures = Captures::new();
+        run(
+            &programs.call,
+            &registers,
+            None,
+            Limits::default(),
+            &mut (
+                |at: u64, into: &mut [u8]| {
+                    (0..).zip(into.iter_mut()).for_each(|(offset, byte)| {
+                        *byte = (at + offset) as u8;
+                    });
+                    at + into.len() as u64 <= end
+                },
+                |at: u64, bytes: &[u8]| {
+                    captures.add(at, bytes);
+                    true
+                },
+            ),
+        );
+        captures
+    }
+
+    fn has(captures: &Captures, at: u64, length: usize) -> bool {
+        captures.read(at, &mut vec![0; length])
+    }
+
+    #[test]
+    fn only_what_belongs_to_the_command_is_copied() {
+        // F_SETOWN_EX takes a struct of eight bytes, F_SETFD a number.
+        let set_owner = copied("fcntl", [0, 15, 0x10000, 0, 0, 0], u64::MAX);
+        assert!(has(&set_owner, 0x10000, 8) && !has(&set_owner, 0x10008, 1));
+        let set_flags = copied("fcntl", [0, 2, 0x10000, 0, 0, 0], u64::MAX);
+        assert!(!has(&set_flags, 0x10000, 1));
+        // The upper half of a register is no part of an int.
+        let wide = copied("fcntl", [0, 0xdead_0000_000f, 0x10000, 0, 0, 0], u64::MAX);
+        assert!(has(&wide, 0x10000, 8));
+    }
+
+    #[test]
+    fn as_much_is_copied_as_an_argument_says_and_memory_has() {
+        let whole = copied("openat2", [0, 0, 0x10000, 32, 0, 0], u64::MAX);
+        assert!(has(&whole, 0x10000, 32) && !has(&whole, 0x10020, 1));
+        // A hostile length ends at a bound, and at the last page that can be read.
+        let hostile = copied("openat2", [0, 0, 0x10ff0, u64::MAX, 0, 0], 0x11000);
+        assert!(has(&hostile, 0x10ff0, 16) && !has(&hostile, 0x11000, 1));
+        assert!(!has(
+            &copied("openat2", [0, 0, 0, 32, 0, 0], u64::MAX),
+            0,
+            1
+        ));
     }
 }

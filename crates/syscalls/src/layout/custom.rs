@@ -12,6 +12,7 @@ mod terminal;
 mod video;
 
 use super::types::{Custom, Show};
+use crate::call::Constants;
 use crate::forms;
 use crate::types::ty;
 use crate::writer::{Place, Unknown, Writer, Written};
@@ -163,6 +164,17 @@ pub static CUSTOM: &[Custom] = &[
     passed("tone", console::tone),
     passed("port", console::port),
     passed("signal", console::signal),
+    // Its names are in no header for programs.
+    passed("syslog_action", |w, word, _| {
+        let list = super::list("syslog_actions");
+        let number = (word as u32 as i32).to_string();
+        match (list.find(u64::from(word as u32)), w.style.constants) {
+            (_, Constants::Numbers) => w.push(&number),
+            (Some(name), _) => w.push(&format!("{number} /* {name} */")),
+            (None, _) => w.push(&format!("{number} /* {} */", list.unknown)),
+        }
+        Ok(())
+    }),
     passed("device_number", |w, word, _| {
         w.value(&ty("dev_argument"), Place::Word(u64::from(word as u32)))
     }),

@@ -149,7 +149,13 @@ fn used(w: &Writer, length: &Length, around: Option<Around>) -> Result<u64, Unkn
         .strip_prefix("arg")
         .and_then(|index| index.parse::<usize>().ok())
     {
-        return argument(w, index);
+        let count = argument(w, index)?;
+        // More than there can be: nothing of it is looked at.
+        let most = u64::from(length.places);
+        return match most > 0 && count > most {
+            true => Err(Unknown),
+            false => Ok(count),
+        };
     }
     let count = around.ok_or(Unknown)?.number(w, name)?;
     Ok(match length.places {

@@ -23,9 +23,9 @@ const FILTER: u32 = 26;
 const REUSE_FILTER: u32 = 51;
 const HASH: u32 = 74;
 /// Those that are no numbers of 32 bits.
-const WIDER: [u32; 29] = [
-    3, 18, 20, 21, 22, 23, 24, 25, 28, 31, 38, 39, 47, 48, 50, 52, 55, 57, 59, 61, 62, 66, 67, 71,
-    72, 54, 58, 26, 51,
+const WIDER: [u32; 28] = [
+    3, 20, 21, 22, 23, 24, 25, 28, 31, 38, 39, 47, 48, 50, 52, 55, 57, 59, 61, 62, 66, 67, 71, 72,
+    54, 58, 26, 51,
 ];
 
 // Options of other levels (include/uapi/linux/in.h, in6.h, if_packet.h, netlink.h, icmp.h).
@@ -149,8 +149,7 @@ pub fn get(w: &mut Writer, at: u64) -> Written {
 }
 
 fn is_number(option: u32) -> bool {
-    let known = list("socket_options").find(option.into()).is_some();
-    (known || option == 18) && (option == 18 || !WIDER.contains(&option))
+    list("socket_options").find(option.into()).is_some() && !WIDER.contains(&option)
 }
 
 fn number(w: &mut Writer, at: u64) -> Written {

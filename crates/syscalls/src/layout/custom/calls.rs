@@ -9,7 +9,11 @@ use prototypes::digits::decimal;
 /// A policy and its flags (`MPOL_MODE_FLAGS` in include/uapi/linux/mempolicy.h).
 pub fn policy(w: &mut Writer, word: u64, _: Option<usize>) -> Written {
     const FLAGS: u64 = 0xe000;
-    let word = u64::from(word as u32);
+    // `mbind` takes a long (mm/mempolicy.c).
+    let word = match w.call.name {
+        "mbind" => word,
+        _ => u64::from(word as u32),
+    };
     let modes = list("mpol_modes");
     let flags = list("mpol_mode_flags");
     if word & FLAGS == 0 {
@@ -37,6 +41,9 @@ pub fn node_mask(w: &mut Writer, at: u64, _: Option<usize>) -> Written {
         _ => 2,
     };
     let bits = w.call.arguments[index].saturating_sub(1);
+    if bits == 0 {
+        return Err(Unknown);
+    }
     let shown = if w.style.verbose {
         4096
     } else {
