@@ -11,6 +11,7 @@
 //! | `repeats` | which rows of a stack come again and again? |
 //! | `state` | what does a thread do: the kernel's account, the VM's, and that of its native frames |
 //! | `ties` | the three put together: which thread waits for which, and who waits in a circle? |
+//! | `question` | which name does a thread ask a name server for? |
 //! | `open` | one process, looked at |
 //! | `core` | the same from a core file |
 //!
@@ -20,6 +21,7 @@ pub mod core;
 pub mod loaded;
 mod merge;
 pub mod open;
+mod question;
 pub mod repeats;
 pub mod scripts;
 pub mod stack;

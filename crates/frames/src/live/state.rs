@@ -13,6 +13,8 @@ pub struct State {
     pub stopped: bool,
     /// The function of a library that made the system call, where that says more than the call: `getaddrinfo`.
     pub through: Option<String>,
+    /// The name that it asks a name server for.
+    pub asks_for: Option<String>,
     /// What its VM knows of it; `None` if it is no thread of a VM.
     pub vm: Option<VmThread>,
     /// Whether it slept until all of this had been read.

@@ -17,6 +17,7 @@ use process::stop::{thread_ids, thread_state};
 use process::wait::{Wait, Waits};
 use vm::Memory;
 
+use super::question;
 use super::scripts::{Script, Through, Turn, VmThread};
 use super::stack::{Process, Stack};
 use super::state::State;
@@ -121,10 +122,16 @@ impl Sleepers {
         let sleeper = self.by_tid.get(&thread.tid);
         let sleeper = sleeper.filter(|sleeper| sleeper.is_at(thread));
         let mut known = process.vms.iter();
-        let through = sleeper.map(|_| through(process, stack)).unwrap_or_default();
+        let through = sleeper.map(|sleeper| Through {
+            argument: sleeper.call.arguments[0],
+            ..through(process, stack)
+        });
+        let through = through.unwrap_or_default();
         let vm = known.find_map(|vm| vm.thread(process.memory, thread, process.copies, &through));
         State {
             wait: sleeper.map(|sleeper| sleeper.wait.clone()),
+            asks_for: sleeper
+                .and_then(|sleeper| question::asked(&sleeper.wait.on, thread, process.copies)),
             stopped: self.stopped.contains(&thread.tid),
             through: through.function,
             vm,
@@ -181,6 +188,14 @@ pub fn waits_for(stacks: &[Stack], number: usize) -> Option<(Until, usize)> {
     stacks[number].state.as_ref()?.wait.as_ref()?;
     if let Some(mutex) = own.wants {
         return Some((Until::Unlocked, other(&|vm| vm.holds.contains(&mutex))?));
+    }
+    // Python's `Lock` is not reentrant: its holder may be the thread itself.
+    let is_holder = |at: &usize| {
+        let holds = |mutex| vm(&stacks[*at]).is_some_and(|vm| vm.holds.contains(&mutex));
+        own.may_want.is_some_and(holds)
+    };
+    if let Some(holder) = (0..stacks.len()).find(is_holder) {
+        return Some((Until::Unlocked, holder));
     }
     if own.turn == Turn::Waits {
         return Some((Until::Turn, other(&|vm| vm.turn == Turn::Has)?));

@@ -18,8 +18,13 @@ use std::time::{Duration, Instant};
 
 /// The most that waits to be written, in bytes.
 const MOST: usize = 16 << 20;
-/// What is handed to the thread at once, in bytes.
-const CHUNK: usize = 64 << 10;
+/// What is handed to the thread at once, in bytes. One write of so much costs a file system a third less than four of a
+/// fourth (ext4, which takes larger pieces of memory for it), and it fits into the second cache.
+const CHUNK: usize = 256 << 10;
+/// Who writes so much at once has much more to write.
+const MUCH: usize = 16 << 10;
+/// Empty buffers that are kept to be filled again.
+const SPARE: usize = 2;
 /// Between two looks for Ctrl-C while we wait.
 const LOOK: Duration = Duration::from_millis(20);
 /// After Ctrl-C, a reader that takes nothing for so long is not waited for.
@@ -28,6 +33,8 @@ const GRACE: Duration = Duration::from_millis(400);
 #[derive(Default)]
 struct State {
     chunks: VecDeque<Vec<u8>>,
+    /// Empty ones: a new buffer would be new memory, which the kernel fills with zeros page by page.
+    spare: Vec<Vec<u8>>,
     /// Bytes in the queue, what is being written included.
     bytes: usize,
     /// Bytes that were written so far.
@@ -149,6 +156,11 @@ fn drain(shared: &Shared, mut to: impl Write, explain: impl Fn(&io::Error) -> St
         }
         let mut state = shared.lock();
         state.bytes -= chunk.len();
+        if chunk.capacity() >= CHUNK && state.spare.len() < SPARE {
+            let mut chunk = chunk;
+            chunk.clear();
+            state.spare.push(chunk);
+        }
         if let Err(error) = done {
             state.error = Some((error.kind(), explain(&error)));
             shared.changed.notify_all();
@@ -198,9 +210,10 @@ impl Queued {
 
 impl Write for Queued {
     fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
-        if self.pending.is_empty() && bytes.len() >= CHUNK / 4 {
-            // Who writes so much at once writes more: what is pending is not to be moved each time it grows. A chunk of a
-            // few lines has no more room than they need, because many such may wait.
+        if self.pending.is_empty() && bytes.len() >= MUCH {
+            // What is pending is not to be moved each time it grows. A chunk of a few lines has no more room than they need,
+            // because many such may wait.
+            self.pending = self.shared.lock().spare.pop().unwrap_or_default();
             self.pending.reserve(CHUNK + bytes.len());
         }
         self.pending.extend_from_slice(bytes);

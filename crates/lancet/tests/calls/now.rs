@@ -98,6 +98,7 @@ fn a_lookup_that_hangs_since_before_is_told() {
         let (record, first) = told(0.0);
         assert_eq!(record["state"]["through"], "getaddrinfo", "{record}");
         assert_eq!(record["state"]["call"], "poll", "{record}");
+        assert_eq!(record["state"]["asks_for"], "db.example.com", "{record}");
         assert_eq!(record["line"]["name"], "resolve", "{record}");
         assert_eq!(record["line"]["line"], 8, "{record}");
         // The kernel's account goes on; it cannot be longer than the process is old.
@@ -106,7 +107,7 @@ fn a_lookup_that_hangs_since_before_is_told() {
         let said = now(guest.pid, &[]);
         let row = said.lines().last().unwrap_or_default();
         assert!(
-            row.contains("getaddrinfo (poll): udp to 127.0.0.99:53 ← ")
+            row.contains("getaddrinfo (poll): udp to 127.0.0.99:53, asking for db.example.com ← ")
                 && row.contains("lookup.py:8 in 'resolve'"),
             "{said}"
         );

@@ -195,6 +195,44 @@ fn functions_of_every_kind() {
     }
 }
 
+/// The new function calls the old one and a helper of its file, and a call of it still runs when it is taken back: what that needs
+/// stays until it has ended.
+#[test]
+fn a_call_that_runs_ends_well_after_the_function_is_taken_back() {
+    for shop in Shop::all("wraps") {
+        let what = shop.interpreter.to_string();
+        let mut guest = shop.interpreter.start("shop", &["read"]);
+        let file = shop.file(
+            "wraps",
+            "def total(more = 1)\n  was = lancet_original(more)\n  Shop.pause\n  lancet_original(more) + was + after\nend\n\ndef after\n  500\nend\n",
+            "def total(self, more=1):\n    was = lancet_original(self, more)\n    pause()\n    return lancet_original(self, more) + was + after()\n\n\ndef after():\n    return 500\n",
+        );
+        let request = shop.request("Order#total", "Order.total", &file);
+        for turn in 0..2 {
+            let what = format!("{what}, turn {turn}");
+            let applied = done(guest.pid, &[&request]);
+            assert!(applied.contains("with 1 more that"), "{what}: {applied}");
+            assert_eq!(guest.answer_to("total"), "542 41 506 1506", "{what}");
+            assert_eq!(guest.answer_to("begin"), "begun", "{what}");
+            let said = done(guest.pid, &["--undo"]);
+            assert!(said.contains("still run"), "{what}: {said}");
+            assert_eq!(guest.answer_to("total"), "21 41 3 1003", "{what}");
+            let list = done(guest.pid, &["--list"]);
+            assert!(list.contains(": taken back, and "), "{what}: {list}");
+            let output = tried(guest.pid, &["--undo", "s1"]);
+            assert!(output.stderr.contains("taken back already"), "{output:?}");
+            // The same once more beside it.
+            done(guest.pid, &[&request]);
+            assert_eq!(guest.answer_to("total"), "542 41 506 1506", "{what}");
+            done(guest.pid, &["--undo", "s2"]);
+            assert_eq!(guest.answer_to("end"), "542", "{what}");
+            let list = done(guest.pid, &["--list"]);
+            assert!(list.ends_with(" has no patches\n"), "{what}: {list}");
+        }
+        assert!(guest.ends_well(), "{what}");
+    }
+}
+
 #[test]
 fn what_cannot_be_done_changes_nothing() {
     for shop in Shop::all("refused") {

@@ -326,6 +326,39 @@ fn python_waits_for_locks_peers_and_its_own() {
     }
 }
 
+/// Python's locks do not say who holds them; a `with` does.
+#[test]
+fn who_holds_a_lock_of_python_by_with_is_told() {
+    for python in PYTHON.interpreters() {
+        let mut command = python.command();
+        let script = crate::support::fixtures().join("python/waits/held.py");
+        let guest = Guest::ready(command.arg(&script));
+        let state = |said: &str, function: &str| states_in(said, function).join("; ");
+        // Before 3.11 functions are told without their class.
+        let waits = |said: &str| state(said, "Condition.wait") + &state(said, "wait");
+        let in_two = "asleep in acquire of a lock; asleep in acquire of a lock";
+        let held_by = |said: &str, function: &str, lines: &[u32]| {
+            let state = state(said, function);
+            let begins = state.starts_with("waits for a mutex that thread ");
+            let mut ends = lines.iter().map(|line| format!(" (held.py:{line}) holds"));
+            begins && ends.any(|end| state.ends_with(&end))
+        };
+        let said = until(&guest, &[], |said| {
+            let both = said.contains("\ndeadlock: these 2 threads wait for each other");
+            let one = said.contains("\ndeadlock: this thread waits for itself");
+            both && one && held_by(said, "wants", &[31, 32]) && waits(said) == in_two
+        });
+        assert!(held_by(&said, "left", &[27]), "{python}: {said}");
+        assert!(held_by(&said, "right", &[16]), "{python}: {said}");
+        let twice = state(&said, "twice");
+        assert_eq!(twice, "waits for a mutex that it holds itself", "{said}");
+        // Conditions and events are made of locks that nobody holds.
+        assert_eq!(waits(&said), in_two, "{python}: {said}");
+        assert_eq!(said.matches("\ndeadlock: ").count(), 2, "{python}: {said}");
+        assert!(guest.ends_well());
+    }
+}
+
 #[test]
 fn a_process_that_is_stopped_does_not_run() {
     let mut command = std::process::Command::new("sh");

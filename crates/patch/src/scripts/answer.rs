@@ -13,6 +13,8 @@ pub enum State {
     InForce,
     /// Something has changed the function since.
     Covered,
+    /// It is taken back, and calls of it still run, which need what else its file defines.
+    Ends,
 }
 
 /// A function of a script that was replaced.
@@ -49,7 +51,7 @@ impl Answer {
         if let Some(reason) = first.strip_prefix("refused") {
             return Answer::Refused(reason.trim_start_matches(FIELD).to_owned());
         }
-        if !first.starts_with("done") {
+        if !(first.starts_with("done") || first.starts_with("ends")) {
             return Answer::Refused("it answered what lancet does not understand".into());
         }
         let patches = std::iter::once(first).chain(records).filter_map(patch);
@@ -65,6 +67,7 @@ fn patch(record: &str) -> Option<ScriptPatch> {
     Some(ScriptPatch {
         state: match *state {
             "covered" => State::Covered,
+            "ends" => State::Ends,
             _ => State::InForce,
         },
         id: id.parse().ok()?,

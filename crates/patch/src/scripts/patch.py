@@ -6,6 +6,9 @@ import sys
 import types
 
 PATCHES = "__lancet_patches__"
+ORIGINAL = "lancet_original"
+# CO_GENERATOR, CO_COROUTINE, CO_ASYNC_GENERATOR (Include/cpython/code.h): its calls may stand still where no thread runs them.
+SUSPENDS = 0x20 | 0x80 | 0x200
 what, target, path, text, number = job
 
 
@@ -70,12 +73,16 @@ def find():
     return module, holder, name, function_in(vars(holder)[name], name)
 
 
-def compiled(holder, name):
-    """The file, with the function in a class of the holder's name where it is a method, and without its decorators."""
+def compiled(holder, name, original):
+    """The file, with the function in a class of the holder's name where it is a method, and without its decorators; and whether it
+    calls the old function, by the name `original` from now on."""
     try:
         tree = ast.parse(text, path)
     except (SyntaxError, ValueError) as error:
         raise Refused(f"{path}:{getattr(error, 'lineno', 0) or 0}: {getattr(error, 'msg', error)}") from None
+    calls = [node for node in ast.walk(tree) if isinstance(node, ast.Name) and node.id == ORIGINAL]
+    for node in calls:
+        node.id = original
     kinds = (ast.FunctionDef, ast.AsyncFunctionDef)
     at = [place for place, node in enumerate(tree.body) if isinstance(node, kinds) and node.name == name]
     if not at:
@@ -88,7 +95,7 @@ def compiled(holder, name):
         tree.body[at[-1]] = ast.copy_location(body, node)
         ast.fix_missing_locations(tree)
     try:
-        return compile(tree, path, "exec", dont_inherit=True)
+        return compile(tree, path, "exec", dont_inherit=True), bool(calls)
     except (SyntaxError, ValueError) as error:
         raise Refused(f"{path}:{getattr(error, 'lineno', 0) or 0}: {getattr(error, 'msg', error)}") from None
 
@@ -97,9 +104,52 @@ def place_of(function):
     return f"{function.__code__.co_filename}:{function.__code__.co_firstlineno}"
 
 
+def all_patches():
+    return vars(sys).get(PATCHES, [])
+
+
+def keep(patches):
+    if patches:
+        setattr(sys, PATCHES, patches)
+    elif PATCHES in vars(sys):
+        delattr(sys, PATCHES)
+
+
+def definitions(patch):
+    """How many the file has: the function, and what it adds; the old function is none of them."""
+    return 1 + sum(not name.startswith(ORIGINAL) for name in patch["added"])
+
+
+def may_run(patch):
+    """Whether a call of what the file defines may not have ended."""
+    if patch["code"].co_flags & SUSPENDS or "greenlet" in sys.modules:
+        return True
+    for frame in sys._current_frames().values():
+        while frame is not None:
+            if frame.f_code.co_filename == patch["path"]:
+                return True
+            frame = frame.f_back
+    return False
+
+
+def forget(patch):
+    """Takes out the names that the file has added, and the patch itself, unless a call may still need them."""
+    if patch["added"] and may_run(patch):
+        return False
+    space = vars(patch["module"])
+    for key, value in patch["added"].items():
+        if space.get(key) is value:
+            del space[key]
+    keep([one for one in all_patches() if one is not patch])
+    return True
+
+
 def apply():
     module, holder, name, old = find()
-    code = compiled(holder, name)
+    patches = all_patches()
+    number = max((patch["id"] for patch in patches), default=0) + 1
+    original = f"{ORIGINAL}_s{number}"
+    code, wraps = compiled(holder, name, original)
     space = dict(vars(module))
     before = dict(space)
     try:
@@ -120,20 +170,24 @@ def apply():
         uses = lambda function: ", ".join(function.__code__.co_freevars).replace("__class__", "super()") or "none"
         raise Refused(f"it uses other variables of its surroundings: {uses(new)}, and the old one {uses(old)}")
     skipped = {holder.__name__ if isinstance(holder, type) else name, "__builtins__"}
-    added = [key for key in space if key not in before and key not in skipped]
-    patches = vars(sys).get(PATCHES, [])
-    number = max((patch["id"] for patch in patches), default=0) + 1
+    left = {key for patch in patches if patch["ends"] and patch["module"] is module for key in patch["added"]}
+    added = [key for key in space if key not in skipped and (key not in before or key in left and space[key] is not before[key])]
+    if wraps:
+        kept = types.FunctionType(old.__code__, vars(module), name, old.__defaults__, old.__closure__)
+        kept.__kwdefaults__ = old.__kwdefaults__
+        space[original] = kept
+        added.append(original)
     was, old_at = (old.__code__, old.__defaults__, old.__kwdefaults__), place_of(old)
     code, defaults, keywords = new.__code__, new.__defaults__, new.__kwdefaults__
     patch = {"id": number, "target": target, "path": path, "old": old_at, "function": old, "was": was, "code": code,
-             "module": module, "added": {key: space[key] for key in added}}
+             "module": module, "added": {key: space[key] for key in added}, "ends": False}
     vars(module).update(patch["added"])
-    setattr(sys, PATCHES, [*patches, patch])
+    keep([*patches, patch])
     # No other thread runs between these: the lock is given away at calls and jumps only.
     old.__code__ = code
     old.__defaults__ = defaults
     old.__kwdefaults__ = keywords
-    return ["done", number, target, path, old_at, 1 + len(added)]
+    return ["done", number, target, path, old_at, definitions(patch)]
 
 
 def in_force(patch):
@@ -141,42 +195,40 @@ def in_force(patch):
 
 
 def undo():
-    patches = vars(sys).get(PATCHES, [])
+    patches = all_patches()
     patch = next((one for one in patches if one["id"] == number), None)
     if patch is None:
         raise Refused(f"there is no patch s{number}")
+    if patch["ends"]:
+        raise Refused("it is taken back already, and calls of it still run")
     function, (code, defaults, keywords) = patch["function"], patch["was"]
     if not in_force(patch):
-        later = [one["id"] for one in patches if one["id"] > number and one["function"] is function]
+        later = [one["id"] for one in patches if one["id"] > number and one["function"] is function and not one["ends"]]
         why = f", by patch s{later[-1]}: take that back first" if later else " by the program itself"
         raise Refused(f"the function was changed since{why}")
     function.__code__ = code
     function.__defaults__ = defaults
     function.__kwdefaults__ = keywords
-    space = vars(patch["module"])
-    for key, value in patch["added"].items():
-        if space.get(key) is value:
-            del space[key]
-    rest = [one for one in patches if one is not patch]
-    if rest:
-        setattr(sys, PATCHES, rest)
-    else:
-        delattr(sys, PATCHES)
-    return ["done", number, patch["target"], patch["path"], patch["old"], 0]
+    patch["ends"] = True
+    state = "done" if forget(patch) else "ends"
+    return [state, number, patch["target"], patch["path"], patch["old"], 0]
 
 
 def look():
     _, holder, name, old = find()
-    compiled(holder, name)
+    compiled(holder, name, ORIGINAL)
     return ["done", 0, target, path, place_of(old), 0]
 
 
 def rows():
-    return [["in force" if in_force(patch) else "covered", patch["id"], patch["target"], patch["path"], patch["old"],
-             1 + len(patch["added"])] for patch in vars(sys).get(PATCHES, [])]
+    states = [("ends" if patch["ends"] else "in force" if in_force(patch) else "covered", patch) for patch in all_patches()]
+    return [[state, patch["id"], patch["target"], patch["path"], patch["old"], definitions(patch)] for state, patch in states]
 
 
 try:
+    for one in all_patches():
+        if one["ends"]:
+            forget(one)
     if what == "list":
         found = [["done"], *rows()]
     else:

@@ -7,7 +7,8 @@ lambda do |what, target, path, text, id|
   plain = lambda { |word| word.to_s.scrub("?").tr("\u001e\u001f\n", "  ").strip }
   say = lambda { |*words| chain.call(words.map(&plain), field) }
   refused = Class.new(StandardError)
-  patches = defined?($lancet_patches) && $lancet_patches || []
+  all_patches = lambda { defined?($lancet_patches) && $lancet_patches || [] }
+  keep = lambda { |patches| $lancet_patches = patches.empty? ? nil : patches }
 
   # The methods that a class or module has of its own, each with who may call it.
   own = lambda do |holder|
@@ -50,6 +51,22 @@ lambda do |what, target, path, text, id|
     end
   end
 
+  # Whether a call of what a file defines may not have ended: in a thread, or in a fiber that stands.
+  may_run = lambda do |path|
+    inside = lambda { |one| (one.backtrace || []).any? { |line| line.start_with?("#{path}:") } }
+    next true if Thread.list.any?(&inside)
+    fibers = ObjectSpace.each_object(Fiber).select { |fiber| fiber.alive? && !fiber.equal?(Fiber.current) }
+    # Before Ruby 3.0 fibers do not say where they stand.
+    Fiber.method_defined?(:backtrace) ? fibers.any?(&inside) : fibers.any?
+  end
+  # Takes out the methods that the file has added, and the patch itself, unless a call may still need them.
+  forget = lambda do |patch|
+    next false if patch[:added].any? && may_run.call(patch[:path])
+    quiet.call { patch[:added].each { |holder, name, _, _, new| put.call(holder, name, nil, nil) if present.call(holder, name)&.first == new } }
+    keep.call(all_patches.call.reject { |one| one.equal?(patch) })
+    true
+  end
+
   find = lambda do
     holder, dot, name = target.match(/\A(.+?)([#.])([^#.]+)\z/)&.captures
     raise refused, "write it as Class#method or Class.method" unless holder
@@ -90,19 +107,28 @@ lambda do |what, target, path, text, id|
   apply = lambda do
     scopes, home, name, old = find.call
     check.call
+    patches = all_patches.call
+    number = (patches.map { |patch| patch[:id] }.max || 0) + 1
+    # By this name it calls the old method.
+    original = "lancet_original_s#{number}"
+    named = text.gsub(/\blancet_original\b/, original)
     # The text stands in the bodies of the classes that its method is in, so that it sees the same constants; what it says
     # about itself in comments at its beginning stays there.
     notes = text.lines.take_while { |line| line.start_with?("#") }
     bodies = scopes.zip(target.split(/[#.]/).first.split("::").reject(&:empty?)).map.with_index do |(scope, word), at|
       "#{Class === scope ? 'class' : 'module'} #{'::' if at.zero?}#{word}"
     end
-    source = "#{chain.call(notes, '')}#{chain.call(bodies, '; ')}\n#{text}\n#{'end; ' * bodies.size}"
+    source = "#{chain.call(notes, '')}#{chain.call(bodies, '; ')}\n#{named}\n#{'end; ' * bodies.size}"
     holders = [scopes.last, scopes.last.singleton_class]
     before = holders.map { |holder| [holder, own.call(holder)] }
     owned = before.assoc(home).last[name]
     who = owned ? owned.last : %i[private protected].find { |one| home.send("#{one}_method_defined?", name) } || :public
     failed = nil
     begin
+      unless named == text
+        home.send(:alias_method, original, name)
+        home.send(:private, original)
+      end
       quiet.call { eval(source, TOPLEVEL_BINDING, path, -notes.size) }
       now = present.call(home, name)
       if now.nil? || owned && now.first == owned.first
@@ -122,28 +148,32 @@ lambda do |what, target, path, text, id|
     end
     home.send(who, name)
     changed = changes.call(before)
-    number = (patches.map { |patch| patch[:id] }.max || 0) + 1
     old_at = chain.call(old.source_location, ":")
-    $lancet_patches = patches + [{ id: number, target: target, path: path, old: old_at, changes: changed }]
-    ["done", number, target, path, old_at, changed.size]
+    # What the file adds beside its method may be needed by calls that still run when it is taken back.
+    added, replaced = changed.partition { |holder, one, method,| method.nil? && !(holder.equal?(home) && one == name) }
+    defined = changed.size - (named == text ? 0 : 1)
+    keep.call(patches + [{ id: number, target: target, path: path, old: old_at, defined: defined, changes: replaced, added: added, ends: false }])
+    ["done", number, target, path, old_at, defined]
   end
 
   undo = lambda do
+    patches = all_patches.call
     patch = patches.find { |one| one[:id] == id }
     raise refused, "there is no patch s#{id}" unless patch
+    raise refused, "it is taken back already, and calls of it still run" if patch[:ends]
     unless in_force.call(patch)
-      later = patches.reverse.find { |one| one[:id] > id && (one[:changes].map { |c| c.first(2) } & patch[:changes].map { |c| c.first(2) }).any? }
+      later = patches.reverse.find { |one| one[:id] > id && !one[:ends] && (one[:changes].map { |c| c.first(2) } & patch[:changes].map { |c| c.first(2) }).any? }
       raise refused, "the method was changed since#{later ? ", by patch s#{later[:id]}: take that back first" : ' by the program itself'}"
     end
     quiet.call { patch[:changes].each { |holder, name, method, who, _| put.call(holder, name, method, who) } }
-    rest = patches - [patch]
-    $lancet_patches = rest.empty? ? nil : rest
-    ["done", id, patch[:target], patch[:path], patch[:old], 0]
+    patch[:ends] = true
+    [forget.call(patch) ? "done" : "ends", id, patch[:target], patch[:path], patch[:old], 0]
   end
 
   list = lambda do
-    rows = patches.map do |patch|
-      [in_force.call(patch) ? "in force" : "covered", patch[:id], patch[:target], patch[:path], patch[:old], patch[:changes].size]
+    rows = all_patches.call.map do |patch|
+      state = patch[:ends] ? "ends" : in_force.call(patch) ? "in force" : "covered"
+      [state, patch[:id], patch[:target], patch[:path], patch[:old], patch[:defined]]
     end
     ["done", *rows]
   end
@@ -152,6 +182,7 @@ lambda do |what, target, path, text, id|
   # What other threads raise here (Timeout, Thread#raise) is raised when this is done.
   Thread.handle_interrupt(Object => :never) do
     begin
+      all_patches.call.select { |patch| patch[:ends] }.each(&forget)
       found = case what
               when "apply" then [apply.call]
               when "undo" then [undo.call]

@@ -207,15 +207,11 @@ pub(crate) fn word(word: u64, out: &mut Vec<u8>) {
     out.push(b'"');
 }
 
-/// Appends the words of registers as a list.
+/// Appends the words of registers as a list, which ends with the last that is not 0.
 pub(crate) fn words(words: &[u64], out: &mut Vec<u8>) {
-    out.push(b'[');
-    for one in words {
-        word(*one, out);
-        out.push(b',');
-    }
-    out.pop();
-    out.push(b']');
+    let used = words.iter().rposition(|word| *word != 0);
+    let used = used.map_or(0, |last| last + 1);
+    list(&words[..used], out, |one, out| word(*one, out));
 }
 
 /// Appends a list.
@@ -393,13 +389,8 @@ impl Calls<'_> {
         out.truncate(out.len() - if none { 1 } else { 2 });
         push(out, "],\"registers\":");
         words(&call.registers.gp, out);
-        if call.registers.sse == [0; 8] {
-            const NONE: &str = r#","xmm":["0x0","0x0","0x0","0x0","0x0","0x0","0x0","0x0"]"#;
-            push(out, NONE);
-        } else {
-            push(out, ",\"xmm\":");
-            words(&call.registers.sse, out);
-        }
+        push(out, ",\"xmm\":");
+        words(&call.registers.sse, out);
         push(out, ",\"result\":");
         or_null(back, out, |_, out| {
             out.push(b'"');

@@ -154,6 +154,7 @@ pub fn scripts(
         let stands = match one.state {
             ScriptState::InForce => "in force",
             ScriptState::Covered => "changed",
+            ScriptState::Ends => "ends",
         };
         let fields = json!({
             "id": format!("s{}", one.id), "state": state.unwrap_or(stands), "function": one.target,

@@ -276,6 +276,7 @@ pub fn scripts(out: &mut dyn Write, all: &[ScriptPatch]) -> io::Result<()> {
         let how = match one.state {
             ScriptState::InForce => "in force",
             ScriptState::Covered => "changed by something else since",
+            ScriptState::Ends => "taken back, and calls of it still run",
         };
         let ScriptPatch {
             id,
@@ -320,7 +321,16 @@ pub fn scripts_applied(out: &mut dyn Write, pid: i32, all: &[ScriptPatch]) -> io
 pub fn scripts_undone(out: &mut dyn Write, all: &[ScriptPatch]) -> io::Result<()> {
     for one in all {
         let (id, target, old) = (one.id, &one.target, &one.old);
-        line(out, &format!("patch s{id}: {target} is as it was ({old})"))?;
+        let rest = match one.state {
+            ScriptState::Ends => {
+                "; calls of the new one still run: what else its file defines goes with the next lancet patch after them"
+            }
+            _ => "",
+        };
+        line(
+            out,
+            &format!("patch s{id}: {target} is as it was ({old}){rest}"),
+        )?;
     }
     Ok(())
 }

@@ -4,7 +4,7 @@
 //! ruby app.rb (PID 4242), Ruby 3.1.2: 9 threads, 1 running; stood still for 38 µs
 //!
 //!  asleep for  thread        in
-//!      65.2 s  4254 worker   Addrinfo.getaddrinfo (getaddrinfo, poll): udp to 10.0.0.2:53 ← /srv/app.rb:12 in 'fetch' (net/http.rb:987)
+//!      65.2 s  4254 worker   Addrinfo.getaddrinfo (getaddrinfo, poll): udp to 10.0.0.2:53, asking for api.example.com ← /srv/app.rb:12 in 'fetch' (net/http.rb:987)
 //!           -  4242 main     running with the VM lock ← /srv/app.rb:30 in 'serve'
 //!       3.0 s  5 threads     Thread::Queue#pop ← /srv/pool.rb:8 in 'start'
 //! ```

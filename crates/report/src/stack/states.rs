@@ -54,6 +54,7 @@ pub(super) fn words(stacks: &[Stack], number: usize) -> Option<Words> {
     if let Some((until, other)) = waits_for(stacks, number) {
         let thread = thread_at(&stacks[other]);
         return another(match until {
+            Until::Unlocked if other == number => "for a mutex that it holds itself".to_owned(),
             Until::Unlocked => format!("for a mutex that {thread} holds"),
             Until::Turn => format!("for the VM lock, which {thread} has"),
             Until::Ended => format!("for the end of {thread}"),
@@ -156,6 +157,9 @@ fn asleep(stack: &Stack, state: &State, wait: &Wait) -> String {
         0 => {}
         more => text += &format!(" and {more} more"),
     }
+    if let Some(name) = &state.asks_for {
+        text += &format!(", asking for {}", printable(name));
+    }
     text
 }
 
@@ -193,6 +197,7 @@ pub(super) fn for_programs(stacks: &[Stack], number: usize) -> Value {
         "on": wait.map(|wait| &wait.on),
         "on_more": wait.map(|wait| wait.more),
         "asleep_s": wait.and_then(|wait| wait.asleep).map(|time| time.as_secs_f64()),
+        "asks_for": state.asks_for,
         "through": state.through,
         "function": vm.and_then(|vm| vm.function.as_ref()),
         "name": vm.and_then(|vm| vm.name.as_ref()),

@@ -32,7 +32,7 @@ impl<M: Memory> Python<'_, M> {
     /// Writes the name of a class, with its module if that is not `builtins`.
     pub fn write_class_name(&self, class: u64, out: &mut dyn Write) -> Result<(), Error> {
         let mut name = [0; LONGEST_NAME];
-        let name = self.c_string(self.memory.u64(class.wrapping_add(NAME))?, &mut name)?;
+        let name = self.c_string(self.name_of(class)?, &mut name)?;
         if self.flags(class)? & HEAP != 0 && !name.contains(&b'.') {
             if let Some(module) = self.own_attribute(class, "__module__")?
                 && let Ok(module) = self.text(module)
@@ -52,6 +52,11 @@ impl<M: Memory> Python<'_, M> {
             }
         }
         Ok(())
+    }
+
+    /// Returns the address of `tp_name` of a class.
+    pub(super) fn name_of(&self, class: u64) -> Result<u64, Error> {
+        Ok(self.memory.u64(class.wrapping_add(NAME))?)
     }
 
     /// Returns the bytes before the 0 at `at`, as many as there is room for.

@@ -19,8 +19,7 @@ use super::layout::{Generators, Values};
 use super::{Error, Python};
 use crate::Memory;
 
-/// `tp_name` and `tp_basicsize` in `PyTypeObject`; `Py_TPFLAGS_HEAPTYPE`.
-const TYPE_NAME: u64 = 24;
+/// `tp_basicsize` in `PyTypeObject`; `Py_TPFLAGS_HEAPTYPE`.
 const BASIC_SIZE: u64 = 32;
 const HEAP_TYPE: u64 = 1 << 9;
 
@@ -109,8 +108,7 @@ impl<M: Memory> Python<'_, M> {
         if self.flags(class)? & HEAP_TYPE != 0 {
             return Ok(&[]);
         }
-        let name = self.memory.u64(class.wrapping_add(TYPE_NAME))?;
-        self.c_string(name, room)
+        self.c_string(self.name_of(class)?, room)
     }
 
     fn suspended(&self, object: u64, flavour: Flavour) -> Result<Option<Generator>, Error> {

@@ -107,6 +107,29 @@ pub struct Frame {
     pub instruction: u64,
     /// How frames belong to activations of `_PyEval_EvalFrameDefault`.
     pub kind: Kind,
+    /// What says how many of its values an exception would leave.
+    pub handlers: Handlers,
+}
+
+/// What says how many values of a frame an exception would leave.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Handlers {
+    /// 3.9 and 3.10: the frame.
+    Blocks {
+        /// `f_valuestack`.
+        values: u64,
+        /// `f_iblock`.
+        count: u64,
+        /// `f_blockstack`.
+        blocks: u64,
+    },
+    /// Since 3.11: its code object.
+    Table {
+        /// `co_exceptiontable`.
+        table: u64,
+        /// `co_nlocalsplus`: how many local variables lie before the values.
+        locals: u64,
+    },
 }
 
 /// How frames belong to activations of `_PyEval_EvalFrameDefault` on the C stack.

@@ -86,6 +86,18 @@ impl<'a, M: Memory> Bytes<'a, M> {
         Ok(number)
     }
 
+    /// Reads a number in groups of six bits, the highest first; `None` at the end.
+    pub(super) fn leading_high(&mut self) -> Result<Option<u32>, Fault> {
+        let mut number: u32 = 0;
+        while let Some(byte) = self.next()? {
+            number = number.wrapping_shl(6) | u32::from(byte & 0x3f);
+            if byte & 0x40 == 0 {
+                return Ok(Some(number));
+            }
+        }
+        Ok(None)
+    }
+
     /// Reads a signed number: the sign is the lowest bit.
     fn signed(&mut self) -> Result<i32, Fault> {
         let number = self.number()?;

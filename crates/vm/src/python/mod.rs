@@ -17,6 +17,7 @@
 //! | `function` | which C function has this name in Python, and how is it called? |
 //! | `generator` | which generators and coroutines are suspended, where, and for what do they wait? |
 //! | `names` | which modules, and what is in them? |
+//! | `locks` | which locks does a thread hold, and which does it sleep on? |
 //! | `greenlet` | which greenlets are parked, where, and what does a switch copy? |
 //! | `show` | what would this object look like, printed? |
 //!
@@ -37,6 +38,7 @@ mod generator;
 mod greenlet;
 mod layout;
 mod lines;
+mod locks;
 mod names;
 mod object;
 mod script;

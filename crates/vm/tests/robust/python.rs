@@ -68,6 +68,8 @@ fn ask<M: Memory>(python: &Python<'_, M>, at: u64) {
     let out = &mut Short(1 << 12);
     let limits = Limits::default();
     let _ = python.point(at);
+    let _ = python.each_held(at, &mut |_| ());
+    let _ = python.parked_on(at);
     for frame in python.frames(at).take(100).flatten() {
         let _ = python.line(frame.point);
         let _ = python.file(frame.point.code);

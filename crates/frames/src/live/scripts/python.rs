@@ -28,7 +28,8 @@ const RUNNER: &str = "_PyEval_EvalFrameDefault";
 const GIL: &[&str] = &["pthread_cond_", "__pthread_cond_"];
 /// What waits for a lock of `threading`: up to 3.12 the first (`Python/thread_pthread.h`), since 3.13 the second
 /// (`Python/parking_lot.c`). Both are exported.
-const LOCK: &[&str] = &["PyThread_acquire_lock_timed", "_PySemaphore_Wait"];
+const LOCK: &[&str] = &["PyThread_acquire_lock_timed", PARKING];
+const PARKING: &str = "_PySemaphore_Wait";
 
 const GREENLET: &str = "greenlet";
 /// The longest row of coroutines that wait for each other that is followed.
@@ -74,7 +75,11 @@ impl Scripts for Vm {
     fn wanted(&self, memory: &dyn Memory, thread: &Thread, _copied: &Copies) -> Vec<Range<u64>> {
         pages_of(memory, |pages| {
             let python = Python::new(pages, self.facts).ok()?;
-            Some(python.frames(state(&python, thread)?).count())
+            let state = state(&python, thread)?;
+            python.frames(state).for_each(drop);
+            // What it reads before an error is wanted too.
+            let _ = python.each_held(state, &mut |_| ());
+            Some(())
         })
     }
 
@@ -107,16 +112,24 @@ impl Scripts for Vm {
         let function = through.function.as_deref().unwrap_or_default();
         let waits_for_gil = GIL.iter().any(|name| function.starts_with(name));
         let caller = through.caller.as_deref().unwrap_or_default();
+        let acquires = LOCK.contains(&caller);
+        let may_want = acquires.then(|| match caller {
+            PARKING => python.parked_on(through.argument).ok(),
+            _ => Some(through.argument),
+        });
+        let mut holds = Vec::new();
+        // As far as they can be read.
+        let _ = python.each_held(id, &mut |lock| holds.push(lock));
         Some(VmThread {
             id,
+            may_want: may_want.flatten(),
+            holds,
             turn: if waits_for_gil {
                 Turn::Waits
             } else {
                 Turn::Unknown
             },
-            function: LOCK
-                .contains(&caller)
-                .then(|| "acquire of a lock".to_owned()),
+            function: acquires.then(|| "acquire of a lock".to_owned()),
             ..VmThread::default()
         })
     }

@@ -86,6 +86,8 @@ pub struct Through {
     pub function: Option<String>,
     /// The function of the VM or program that called it.
     pub caller: Option<String>,
+    /// The first argument of the system call: of `futex` the address on which it sleeps.
+    pub argument: u64,
 }
 
 /// What a VM knows of one of its threads.
@@ -99,8 +101,10 @@ pub struct VmThread {
     pub turn: Turn,
     /// The function of C in which it is, as the language names it: `Thread::Queue#pop`.
     pub function: Option<String>,
-    /// The mutex of the language that it waits for.
+    /// The mutex of the language that it waits for, which has a holder.
     pub wants: Option<u64>,
+    /// What it waits for may be a mutex that another holds, or what the language makes its queues and conditions of.
+    pub may_want: Option<u64>,
     /// The mutexes of the language that it holds.
     pub holds: Vec<u64>,
     /// The threads that wait for this one to end.

@@ -150,6 +150,7 @@ impl Scripts for Vm {
             },
             function: function(&ruby, context),
             wants: ruby.wanted_mutex(id).ok().flatten(),
+            may_want: None,
             holds: ruby.held_mutexes(id).collect(),
             joined_by: ruby.joining(id).collect(),
         })

@@ -10,8 +10,8 @@
 //! | 3.14 | 3.14.10, Debian sid `libpython3.14-dev` | |
 
 use super::{
-    Code, Dict, Frame, Generators, Interpreter, Kind, Layout, Lines, Runtime, Statics, Text,
-    Thread, Values,
+    Code, Dict, Frame, Generators, Handlers, Interpreter, Kind, Layout, Lines, Runtime, Statics,
+    Text, Thread, Values,
 };
 
 pub(super) static ALL: &[Layout] = &[
@@ -48,6 +48,11 @@ const PYTHON_3_9: Layout = Layout {
         code: 32,
         instruction: 104,
         kind: Kind::Objects(1),
+        handlers: Handlers::Blocks {
+            values: 64,
+            count: 112,
+            blocks: 120,
+        },
     },
     generators: Generators::Behind {
         values: Values::Pointer(72),
@@ -86,6 +91,11 @@ const PYTHON_3_10: Layout = Layout {
     frame: Frame {
         instruction: 96,
         kind: Kind::Objects(2),
+        handlers: Handlers::Blocks {
+            values: 64,
+            count: 104,
+            blocks: 112,
+        },
         ..PYTHON_3_9.frame
     },
     generators: Generators::Behind {
@@ -130,6 +140,10 @@ const PYTHON_3_11: Layout = Layout {
         kind: Kind::Marked {
             current: 8,
             entry: 68,
+        },
+        handlers: Handlers::Table {
+            table: 40,
+            locals: 76,
         },
     },
     generators: Generators::Inside {
@@ -186,6 +200,10 @@ const PYTHON_3_12: Layout = Layout {
         kind: Kind::Shims {
             current: Some(0),
             owner: 70,
+        },
+        handlers: Handlers::Table {
+            table: 40,
+            locals: 72,
         },
     },
     generators: Generators::Inside {
