@@ -1,5 +1,6 @@
 //! Calls of which one argument decides what another means, or whether it is shown. A file a family.
 
+mod clone;
 mod control;
 mod memory;
 mod options;

@@ -252,7 +252,11 @@ pub fn listed(
             w.push(", ");
         }
         if index >= most {
-            w.push("...");
+            // One more than is shown was copied: memory may end there.
+            match w.bytes(here, stride as usize).len() as u64 == stride {
+                true => w.push("..."),
+                false => w.push(&format!("... /* {here:#x} */")),
+            }
             break;
         }
         if each(w, here, index).is_err() {

@@ -1,7 +1,6 @@
 //! Memory, threads, and waiting for time.
 
 use crate::call::Hex;
-use crate::forms;
 use crate::types::ty;
 use crate::words;
 use crate::writer::{Place, Unknown, Writer, Written};
@@ -276,7 +275,7 @@ pub fn clone(w: &mut Writer) {
 pub fn clone3(w: &mut Writer) {
     let [at, size, ..] = *w.call.arguments;
     let before = w.out.len();
-    if forms::clone_arguments(w, at, size).is_err() {
+    if super::clone::clone_arguments(w, at, size).is_err() {
         w.out.truncate(before);
         w.address(at);
     }

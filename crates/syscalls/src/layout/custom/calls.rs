@@ -40,8 +40,9 @@ pub fn node_mask(w: &mut Writer, at: u64, _: Option<usize>) -> Written {
         "migrate_pages" => 1,
         _ => 2,
     };
-    let bits = w.call.arguments[index].saturating_sub(1);
-    if bits == 0 {
+    let told = w.call.arguments[index];
+    let bits = told.saturating_sub(1);
+    if told == 1 {
         return Err(Unknown);
     }
     let shown = if w.style.verbose {
