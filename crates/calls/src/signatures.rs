@@ -10,7 +10,7 @@ use crate::Error;
 use hooks::probes::Probe;
 use process::functions::{Function, Functions, ModuleSymbols};
 use prototypes::dwarf::{self, Signature};
-use prototypes::{Library, Prototype, Search};
+use prototypes::{Detail, Library, Programs, Prototype, Search};
 
 /// Prototypes, found when they are first asked for.
 pub struct Signatures {
@@ -81,6 +81,17 @@ impl Signatures {
             let compiled = self.compiled.borrow();
             Some(compiled.get(&key)?.prototype.clone())
         })
+    }
+
+    /// What is copied of the calls of a function.
+    pub fn copies(function: &Function, prototype: &Prototype, detail: Detail) -> Programs {
+        let mut copied = prototype.capture(detail);
+        if function.is_system_call() {
+            let more = syscalls::copies(&function.name, detail);
+            copied.call.extend(more.call);
+            copied.exit.extend(more.exit);
+        }
+        copied
     }
 
     /// That of a probe: described by its name with `_` for `:`, or else numbers of the sizes that its note says.

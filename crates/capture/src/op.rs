@@ -124,6 +124,8 @@ pub enum Op {
     Constant(u32),
     /// `n` = min(`n`, this number); a negative `n` becomes 0.
     AtMost(u32),
+    /// The same of a number without a sign.
+    Within(u32),
     /// `n` = the size in `n`, a command of ioctl (bits 16 to 30, include/uapi/asm-generic/ioctl.h), and this many more.
     CommandSize(u32),
     /// Output units of this size at `v` up to and with the first that is all zero, at most `n`; then `n` is
@@ -143,6 +145,26 @@ pub enum Op {
     },
     /// The end of [`Op::Open`] or [`Op::Each`].
     Close,
+    /// Skip that many operations unless an integer argument of 32 bits, shifted to the right, is this number: what another
+    /// argument points to depends on it.
+    OnlyIf {
+        /// Number of the argument register; 0 is rdi.
+        argument: u8,
+        /// Bits by which it is shifted, at most 31.
+        shift: u8,
+        /// Number of operations that are skipped. They contain an [`Op::Open`] or [`Op::Each`] with its [`Op::Close`] or
+        /// none of them.
+        skip: u16,
+        /// The number.
+        is: u32,
+    },
+    /// Skip that many operations unless `n` is this number: what a member points to depends on another member.
+    OnlyNumber {
+        /// As of [`Op::OnlyIf`].
+        skip: u16,
+        /// The number.
+        is: u32,
+    },
     /// `v` is a word of a language VM: hand on its text ([`crate::describe`]).
     Describe {
         /// What the word stands for.
@@ -224,6 +246,7 @@ impl Op {
             Self::CountMember(offset, width) => word(9, width.encode(), 0, offset),
             Self::Constant(n) => word(10, 0, 0, n),
             Self::AtMost(n) => word(11, 0, 0, n),
+            Self::Within(n) => word(21, 0, 0, n),
             Self::ZeroEnded(unit) => word(12, 0, 0, unit),
             Self::Open { skip } => word(13, 0, skip, 0),
             Self::Each { stride, skip } => word(14, 0, skip, stride),
@@ -240,6 +263,13 @@ impl Op {
             }
             Self::Describe { what, items, text } => word(17, what.0, items, text),
             Self::CommandSize(more) => word(18, 0, 0, more),
+            Self::OnlyIf {
+                argument,
+                shift,
+                skip,
+                is,
+            } => word(19, argument & 7 | shift << 3, skip, is),
+            Self::OnlyNumber { skip, is } => word(20, 0, skip, is),
         }
     }
 
@@ -285,6 +315,14 @@ impl Op {
                 text: c,
             },
             18 => Self::CommandSize(c),
+            19 => Self::OnlyIf {
+                argument: a & 7,
+                shift: a >> 3,
+                skip: b,
+                is: c,
+            },
+            21 => Self::Within(c),
+            20 => Self::OnlyNumber { skip: b, is: c },
             _ => return None,
         })
     }

@@ -186,6 +186,7 @@ impl<G: Guest> Machine<'_, G> {
                 }
                 Op::Constant(number) => n = number.into(),
                 Op::AtMost(most) => n = (n as i64).clamp(0, most.into()) as u64,
+                Op::Within(most) => n = n.min(most.into()),
                 Op::CommandSize(more) => n = (n >> 16 & 0x3fff) + u64::from(more),
                 Op::ZeroEnded(unit) => n = self.zero_ended(v, unit, n)?,
                 Op::Open { skip } | Op::Each { skip, .. } => {
@@ -217,6 +218,22 @@ impl<G: Guest> Machine<'_, G> {
                             block.base = block.base.wrapping_add(block.stride);
                             at = block.body;
                         }
+                    }
+                }
+                Op::OnlyIf {
+                    argument,
+                    shift,
+                    skip,
+                    is,
+                } => {
+                    let word = self.word(Source::Gp(argument)).unwrap_or(0) as u32;
+                    if word >> (shift & 31) != is {
+                        at += usize::from(skip);
+                    }
+                }
+                Op::OnlyNumber { skip, is } => {
+                    if n != is.into() {
+                        at += usize::from(skip);
                     }
                 }
                 Op::Describe { what, items, text } => {

@@ -43,10 +43,20 @@ fn ops() -> impl Strategy<Value = Op> {
         (numbers(), widths()).prop_map(|(offset, width)| Op::CountMember(offset, width)),
         numbers().prop_map(Op::Constant),
         numbers().prop_map(Op::AtMost),
+        numbers().prop_map(Op::Within),
         numbers().prop_map(Op::ZeroEnded),
         skips().prop_map(|skip| Op::Open { skip }),
         (numbers(), skips()).prop_map(|(stride, skip)| Op::Each { stride, skip }),
         Just(Op::Close),
+        (0..6_u8, 0..32_u8, skips(), numbers()).prop_map(|(argument, shift, skip, is)| {
+            Op::OnlyIf {
+                argument,
+                shift,
+                skip,
+                is,
+            }
+        }),
+        (skips(), numbers()).prop_map(|(skip, is)| Op::OnlyNumber { skip, is }),
         (any::<u8>(), any::<u16>(), any::<u32>()).prop_map(|(what, items, text)| Op::Describe {
             what: What(what),
             items,

@@ -59,6 +59,7 @@ const ARROWS: &[(&str, &[&str])] = &[
             "frames",
             "prototypes",
             "recording",
+            "syscalls",
         ],
     ),
     (

@@ -4,11 +4,16 @@
 //! stack is copied at the call, because it is gone when the line is printed. Arguments from the `+` on and the returned
 //! value are copied at the return, with the pointers as they were at the call.
 
+mod limits;
+
+pub(crate) use limits::LONGEST_PATH;
+
 use capture::{Limits, Op, Source, What, Width};
 use vm::Word;
 
 use crate::location::{Half, Location, Locations};
 use crate::types::{Expr, Kind, Lens, Prototype, Struct, Type};
+use limits::{BEHIND_COMMAND, LONGEST, LONGEST_BESIDE, LONGEST_COMMAND};
 
 /// How much of strings and arrays is shown, and therefore copied.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -37,18 +42,6 @@ pub struct Programs {
     /// The program that runs at the return.
     pub exit: Vec<u64>,
 }
-
-/// Bytes of the longest path with its NUL: `PATH_MAX` (include/uapi/linux/limits.h).
-pub(crate) const LONGEST_PATH: u32 = 4096;
-
-/// Bytes that are copied behind those that a command of `ioctl` names.
-const BEHIND_COMMAND: u32 = 320;
-
-/// Bytes of the argument of `ioctl`, at most.
-const LONGEST_COMMAND: u32 = 2048;
-
-/// Operations of the longest program. A longer one is cut between two items; what is left out is shown as an address.
-const LONGEST: usize = 600;
 
 impl Prototype {
     /// Returns the programs that copy what is needed to show calls in this detail.
@@ -303,7 +296,8 @@ impl<'p> Plan<'p> {
                         }
                         length => {
                             if self.number(length, around) {
-                                self.push(Op::AtMost(max));
+                                let most = self.most(length, around, max);
+                                self.push(most);
                                 self.push(Op::Array(stride));
                             }
                         }
@@ -313,6 +307,10 @@ impl<'p> Plan<'p> {
                 let most = match lens {
                     Some(Lens::Bitvec) => 4096,
                     _ if matches!(array.length, Expr::Command(_)) => LONGEST_COMMAND,
+                    // Bytes that are structs of their own, as what goes beside the data of a message.
+                    _ if matches!(element.kind, Kind::Char) => {
+                        self.detail.array.saturating_add(1).max(LONGEST_BESIDE)
+                    }
                     // The words of an environment are copied to be counted: it may be long.
                     _ if matches!(array.length, Expr::Zero(_)) && !element.leads_on() => 4096,
                     _ => self.detail.array.saturating_add(1),
@@ -392,7 +390,8 @@ impl<'p> Plan<'p> {
         let Expr::Zero(bound) = length else {
             let known = self.number(length, around);
             if known {
-                self.push(Op::AtMost(most));
+                let most = self.most(length, around, most);
+                self.push(most);
             }
             return known;
         };
@@ -406,6 +405,25 @@ impl<'p> Plan<'p> {
             self.push(Op::ZeroEnded(stride));
         }
         zero
+    }
+
+    /// The operation that bounds a length: one that is a `size_t` is never negative, whatever its upper bit.
+    fn most(&self, length: &Expr, around: Option<Around>, most: u32) -> Op {
+        let ty = match length {
+            Expr::Argument(index) => {
+                let parameter = self.prototype.parameters.get(usize::from(*index));
+                parameter.map(|of| &of.ty)
+            }
+            Expr::Member(index) => around.and_then(|Around(of, _)| {
+                let (_, field) = of.members().nth((*index).into())?;
+                Some(field)
+            }),
+            _ => None,
+        };
+        match ty.is_some_and(|ty| ty.size() == 8 && !ty.is_signed()) {
+            true => Op::Within(most),
+            false => Op::AtMost(most),
+        }
     }
 
     /// Writes the operation that loads the number into `n`; false if it is not known yet.

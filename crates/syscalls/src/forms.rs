@@ -7,7 +7,7 @@ mod process;
 mod signals;
 
 pub use network::{address, vectors};
-pub use process::{clone_arguments, environment};
+pub use process::environment;
 pub use signals::{clock_ticks, signal_number, signal_word};
 
 use crate::writer::Form;

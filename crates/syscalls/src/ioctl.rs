@@ -154,8 +154,10 @@ fn row(w: &mut Writer, how: &How, at: u64) -> Written {
             Ok(())
         }
         How::Both(first, then, after) => {
+            w.cut = false;
             early(w, |w| pointed(w, first, at))?;
-            if !failed || *after == After::Always {
+            // What could not be read whole is not told a second time.
+            if !failed || *after == After::Always && !w.cut {
                 let before = w.out.len();
                 following(w, " => {", then, at);
                 if w.out.len() > before {

@@ -14,19 +14,21 @@
 //!
 //! What a guest's memory holds decides how much is written only within the bytes that were copied of it, and depth is bounded.
 
+mod copies;
 mod custom;
 mod known;
 mod parse;
 mod show;
 mod types;
 
+pub use copies::programs;
 pub use known::{attributes, first_name, list, row, tables, ty};
-pub use show::{counted, fields, listed, passed, value};
+pub use show::{beginning, behind, counted, fields, listed, passed, value};
 use types::Tables;
 pub use types::{After, Attribute, Attributes, How, List, Ty};
 
 /// The files, in the order in which they refer to each other.
-const FILES: [(&str, &str); 17] = [
+const FILES: [(&str, &str); 21] = [
     ("names.conf", include_str!("../conf/names.conf")),
     ("numbers.conf", include_str!("../conf/numbers.conf")),
     ("ioctls.conf", include_str!("../conf/ioctls.conf")),
@@ -42,6 +44,10 @@ const FILES: [(&str, &str); 17] = [
     ("network.conf", include_str!("../conf/network.conf")),
     ("console.conf", include_str!("../conf/console.conf")),
     ("calls.conf", include_str!("../conf/calls.conf")),
+    ("keys.conf", include_str!("../conf/keys.conf")),
+    ("commands.conf", include_str!("../conf/commands.conf")),
+    ("sockets.conf", include_str!("../conf/sockets.conf")),
+    ("mounts.conf", include_str!("../conf/mounts.conf")),
     ("netlink.conf", include_str!("../conf/netlink.conf")),
     ("terminal.conf", include_str!("../conf/terminal.conf")),
 ];

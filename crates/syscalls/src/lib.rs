@@ -52,6 +52,14 @@ pub use call::{Call, Constants, Hex, Name, Naming, Part, Protocols, Style, error
 pub use classes::CLASSES;
 pub use trace::{Trace, TraceError};
 
+/// Returns the programs that copy what arguments of a system call point to where other arguments say what that is; those of its
+/// prototype copy the rest.
+#[must_use]
+pub fn copies(name: &str, detail: prototypes::Detail) -> prototypes::Programs {
+    layout::prepare();
+    layout::programs(name, detail)
+}
+
 /// The name of an error: `ENOENT`; its number where it has none.
 #[must_use]
 pub fn error_name(error: i32) -> String {

@@ -4,7 +4,7 @@ use crate::call::{Call, Constants, Style};
 use crate::errors::AGAIN;
 use crate::types::ty;
 use crate::writer::{Place, Writer};
-use crate::{forms, layout, special};
+use crate::{forms, layout, special, words};
 use nix::errno::Errno;
 use prototypes::Kind;
 use prototypes::digits::{decimal, hex};
@@ -30,6 +30,24 @@ pub fn write(style: &Style, call: &Call, out: &mut Vec<u8>) {
             decimal(result, w.out);
             return w.name_of(result as i32);
         }
+        "fcntl" if call.arguments[1] as u32 == 11 && result != 0 => {
+            decimal(result, w.out);
+            w.push(" (");
+            forms::signal_number(&mut w, result);
+            return w.push(")");
+        }
+        "fcntl" if call.arguments[1] as u32 == 1025 => {
+            w.hexadecimal(result);
+            w.push(" (");
+            layout::list("lease_types").name(&mut w, result);
+            return w.push(")");
+        }
+        "rt_sigtimedwait" if result != 0 => {
+            decimal(result, w.out);
+            w.push(" (");
+            forms::signal_number(&mut w, result);
+            return w.push(")");
+        }
         "fcntl" if special::status_flags(&mut w, result) => return,
         "poll" | "ppoll" => {
             decimal(result, w.out);
@@ -39,9 +57,44 @@ pub fn write(style: &Style, call: &Call, out: &mut Vec<u8>) {
             decimal(result, w.out);
             return special::selected(&mut w);
         }
+        "recvmmsg" => {
+            decimal(result, w.out);
+            let timeout = call.arguments[4];
+            if timeout != 0 {
+                w.push(" (left ");
+                w.whole(&ty("timespec"), Place::Memory(timeout));
+                w.push(")");
+            }
+            return;
+        }
         "clone" | "clone3" => {
             decimal(result, w.out);
             return w.process(result as i32);
+        }
+        // What was there before, of a permission that was asked for.
+        "arch_prctl" if matches!(call.arguments[0] as u32, 0x1023 | 0x1025) && result != 0 => {
+            w.hexadecimal(result);
+            let names = &layout::list("xfeature_masks").names;
+            let known = names
+                .iter()
+                .any(|(_, bits)| result & *bits as u64 == *bits as u64);
+            if style.constants != Constants::Numbers && known {
+                w.push(" (");
+                words::bits(result, names, w.out);
+                w.push(")");
+            }
+            return;
+        }
+        // It is a version that was asked for, no descriptor.
+        "landlock_create_ruleset" if call.arguments[2] & 1 != 0 => return decimal(result, w.out),
+        // It returns 32 bits (arch/x86/kernel/ldt.c).
+        "modify_ldt" if (result as i32) < 0 => {
+            decimal(result as u32, w.out);
+            let mut text = Vec::new();
+            failed(-(result as i32), &mut text);
+            return w
+                .out
+                .extend_from_slice(text.strip_prefix(b"-1").unwrap_or(&text));
         }
         "sched_getscheduler" => return named(&mut w, result, "sched_policy"),
         "prctl" if special::prctl_result(&mut w, result) => return,

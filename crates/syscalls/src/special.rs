@@ -1,7 +1,9 @@
 //! Calls of which one argument decides what another means, or whether it is shown. A file a family.
 
+mod clone;
 mod control;
 mod memory;
+mod options;
 mod polling;
 mod prctl;
 mod sockets;
@@ -12,7 +14,6 @@ pub use prctl::result as prctl_result;
 
 use crate::call::{Call, Part};
 use crate::forms::files;
-use crate::types::ty;
 use crate::writer::{Place, Unknown, Writer, Written};
 
 /// Writes one argument, the word that was passed.
@@ -22,11 +23,16 @@ pub type Argument = fn(&mut Writer, u64) -> Written;
 const CREATE: u64 = 0o100;
 const TEMPORARY: u64 = 0o20_000_000;
 
+/// The command of `reboot` that takes a text (`LINUX_REBOOT_CMD_RESTART2` in include/uapi/linux/reboot.h).
+const RESTART_WITH: u32 = 0xa1b2_c3d4;
+
 /// Returns how many arguments mean something; `None` = all that the prototype has.
 pub fn shown(call: &Call) -> Option<usize> {
     let arguments = call.arguments;
     let creates = |flags: u64| flags & (CREATE | TEMPORARY) != 0;
     match call.name {
+        "mq_open" if !creates(arguments[1]) => Some(2),
+        "reboot" if arguments[2] as u32 != RESTART_WITH => Some(3),
         "open" if !creates(arguments[1]) => Some(2),
         "openat" if !creates(arguments[2]) => Some(3),
         "fcntl" => control::fcntl_arguments(arguments[1]),
@@ -49,6 +55,18 @@ pub fn argument(call: &Call, index: usize) -> Option<Argument> {
         ("prctl", 2) => |w, word| prctl::argument(w, 2, word),
         ("prctl", 3) => |w, word| prctl::argument(w, 3, word),
         ("prctl", 4) => |w, word| prctl::argument(w, 4, word),
+        // More than the kernel takes (include/uapi/linux/limits.h, `NGROUPS_MAX`; utsname.h, `__NEW_UTS_LEN`; `XATTR_SIZE_MAX`).
+        ("setgroups", 1) if call.arguments[0] as i32 > 65536 => |_, _| Err(Unknown),
+        ("sethostname" | "setdomainname", 0) if call.arguments[1] as u32 > 64 => {
+            |_, _| Err(Unknown)
+        }
+        ("setxattr" | "lsetxattr" | "fsetxattr", 2) if call.arguments[3] > 65536 => {
+            |_, _| Err(Unknown)
+        }
+        ("recvmmsg", 4) => |w, word| {
+            w.before_mut(|w| w.whole(&crate::types::ty("timespec_argument"), Place::Word(word)));
+            Ok(())
+        },
         ("getrandom", 0) => memory::random,
         ("mknod", 1) | ("mknodat", 2) => |w, word| {
             files::mode(w, word & 0xffff);
@@ -57,12 +75,17 @@ pub fn argument(call: &Call, index: usize) -> Option<Argument> {
         ("nanosleep", 1) | ("clock_nanosleep", 3) => memory::remaining,
         ("execve", 2) | ("execveat", 3) => crate::forms::environment,
         ("socket" | "socketpair", 2) => sockets::protocol,
-        ("setsockopt" | "getsockopt", 2) => sockets::option,
-        ("setsockopt" | "getsockopt", 3) => sockets::value,
+        ("setsockopt" | "getsockopt", 2) => options::name,
+        ("setsockopt", 3) => options::set,
+        ("getsockopt", 3) => options::get,
+        ("getsockopt", 4) => options::length,
         ("accept" | "accept4" | "getsockname" | "getpeername", 1) => sockets::filled_address,
         ("recvfrom", 4) => sockets::filled_address,
         ("recvfrom", 1) => sockets::received,
         ("sendto", 1) if call.netlink_of_first().is_some() => |w, word| {
+            if word == 0 {
+                return Err(Unknown);
+            }
             let length = w.call.arguments[2];
             let protocol = w.call.netlink_of_first().ok_or(Unknown)?;
             crate::netlink::messages(w, word, length, protocol)
@@ -72,14 +95,10 @@ pub fn argument(call: &Call, index: usize) -> Option<Argument> {
             w.address(word);
             Ok(())
         },
-        ("seccomp", 1) if call.arguments[0] as u32 == 1 => |w, word| {
-            w.whole(&ty("seccomp_filter_flags"), Place::Word(word));
-            Ok(())
-        },
         ("mmap", 3) | ("remap_file_pages", 4) => memory::map_flags,
         ("memfd_create", 1) => memory::file_flags,
-        ("readv" | "preadv" | "preadv2", 1) => sockets::pieces_read,
-        ("writev" | "pwritev" | "pwritev2", 1) => sockets::pieces_written,
+        ("readv" | "preadv" | "preadv2" | "process_vm_readv", 1) => sockets::pieces_read,
+        ("writev" | "pwritev" | "pwritev2" | "process_vm_writev", 1) => sockets::pieces_written,
         ("sendfile", 2) | ("splice", 1 | 3) => memory::offset,
         ("select" | "pselect6", 1..=3) => polling::set,
         _ => return None,

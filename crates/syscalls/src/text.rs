@@ -38,7 +38,7 @@ pub fn escaped(bytes: &[u8], hex: Hex, out: &mut Vec<u8>) {
             byte => {
                 // As few digits as keep a digit that follows apart.
                 let next = bytes.get(index + 1);
-                let digits = next.is_some_and(u8::is_ascii_digit);
+                let digits = next.is_some_and(|next| matches!(next, b'0'..=b'7'));
                 let text = if digits {
                     format!("\\{byte:03o}")
                 } else {
@@ -56,11 +56,16 @@ pub fn bracketed(bytes: &[u8], hex: Hex, out: &mut Vec<u8>) {
     escaped(bytes, hex, out);
     if out[from..].iter().any(|byte| matches!(byte, b'<' | b'>')) {
         let text = out.split_off(from);
-        for byte in text {
-            match byte {
-                b'<' => out.extend_from_slice(b"\\74"),
-                b'>' => out.extend_from_slice(b"\\76"),
-                byte => out.push(byte),
+        for (index, byte) in text.iter().enumerate() {
+            let digits = text
+                .get(index + 1)
+                .is_some_and(|next| matches!(next, b'0'..=b'7'));
+            match (byte, digits) {
+                (b'<', true) => out.extend_from_slice(b"\\074"),
+                (b'<', false) => out.extend_from_slice(b"\\74"),
+                (b'>', true) => out.extend_from_slice(b"\\076"),
+                (b'>', false) => out.extend_from_slice(b"\\76"),
+                (byte, _) => out.push(*byte),
             }
         }
     }

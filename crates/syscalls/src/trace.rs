@@ -216,6 +216,26 @@ fn add(element: &str, set: &mut BTreeSet<&'static str>) -> Result<(), TraceError
     if name.is_empty() {
         return Ok(());
     }
+    // `getcwd@64`: of the calls of 64 bits; those of the other two ways to call the kernel are in no set of these.
+    match name.rsplit_once('@') {
+        Some(("all", "64")) => {
+            set.extend(names());
+            return Ok(());
+        }
+        Some((name, "64")) => return add_named(name, forgiven, set),
+        Some(("all", "32" | "x32")) => return Ok(()),
+        Some((name, "32" | "x32")) => return add_named(name, forgiven, &mut BTreeSet::new()),
+        _ => {}
+    }
+    add_named(name, forgiven, set)
+}
+
+/// Adds what a name, a class or a regular expression stands for.
+fn add_named(
+    name: &str,
+    forgiven: bool,
+    set: &mut BTreeSet<&'static str>,
+) -> Result<(), TraceError> {
     if let Some(pattern) = name.strip_prefix('/') {
         let expression = Regex::new(pattern);
         let expression =
@@ -299,6 +319,7 @@ mod tests {
             parsed("/^get.id$"),
             ["getgid", "getpid", "getsid", "gettid", "getuid"]
         );
+        assert_eq!(parsed("getpid@64,read@32"), ["getpid"]);
         assert_eq!(parsed("none"), [""; 0]);
         assert_eq!(parsed("mmap2,,mmap"), ["mmap"]);
         assert_eq!(parsed("?nothing,39"), ["getpid"]);

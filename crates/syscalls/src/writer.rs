@@ -1,8 +1,10 @@
 //! Values by their types: numbers, names, strings, pointers, arrays, structs with the names of their members.
 
+mod numbers;
+
 use crate::call::{Call, Hex, Naming, Style};
 use crate::{text, words};
-use prototypes::digits::{decimal, hex};
+use prototypes::digits::decimal;
 use prototypes::{Array, Expr, Kind, Lens, Memory, Struct, Type};
 use std::sync::Arc;
 
@@ -28,6 +30,9 @@ const DEEPEST: usize = 48;
 /// So much of a text is always copied if it can be read (a record has room for it): where less is there, memory ends.
 const COPIED: usize = 3 << 10;
 
+/// `PATH_MAX` (include/uapi/linux/limits.h).
+const LONGEST_PATH: usize = 4096;
+
 /// Writes a value of a type.
 pub type Form = fn(&mut Writer, &Type, Place) -> Written;
 
@@ -42,6 +47,8 @@ pub struct Writer<'w> {
     forms: Forms,
     /// What was copied at the return is seen before what was copied at the call.
     pub late: bool,
+    /// Something that a value leads to could not be read.
+    pub cut: bool,
     /// The structs around the value, the innermost last, with their addresses.
     around: Vec<(Arc<Struct>, u64)>,
 }
@@ -54,6 +61,7 @@ impl<'w> Writer<'w> {
             call,
             out,
             late: false,
+            cut: false,
             around: Vec::new(),
         }
     }
@@ -68,13 +76,6 @@ impl<'w> Writer<'w> {
         match at {
             Place::Word(word) => self.address(word),
             Place::Memory(_) => self.push("?"),
-        }
-    }
-
-    /// Appends the date of a time, if it has one: ` /* 2026-11-22T23:49:46+0000 */`.
-    pub fn date(&mut self, seconds: i64, nanos: u64) {
-        if let Some(date) = self.style.date.and_then(|date| date(seconds, nanos)) {
-            self.push(&format!(" /* {date} */"));
         }
     }
 
@@ -101,50 +102,8 @@ impl<'w> Writer<'w> {
         }
     }
 
-    /// Appends a number in hexadecimal by its name, as the style has it.
-    pub fn known(&mut self, word: u64, name: &str) {
-        words::known(&words::plain(word), name, self.style.constants, self.out);
-    }
-
-    /// Appends a number whose name stands for it, as `%d` has it where it is shown as a number.
-    pub fn known_decimal(&mut self, number: i64, name: &str) {
-        words::known(&number.to_string(), name, self.style.constants, self.out);
-    }
-
-    /// Appends a limit that is none.
-    pub fn known_infinity(&mut self) {
-        let number = u64::MAX.to_string();
-        words::known(&number, "RLIM64_INFINITY", self.style.constants, self.out);
-    }
-
     pub fn push(&mut self, text: &str) {
         self.out.extend_from_slice(text.as_bytes());
-    }
-
-    /// Appends an address: `NULL` or `0x7f…`.
-    pub fn address(&mut self, word: u64) {
-        match word {
-            0 => self.push("NULL"),
-            word => hex(word, self.out),
-        }
-    }
-
-    /// Appends a number in hexadecimal as C's `%#x` has it: `0` or `0x1f`.
-    pub fn hexadecimal(&mut self, word: u64) {
-        match word {
-            0 => self.push("0"),
-            word => hex(word, self.out),
-        }
-    }
-
-    /// Appends the number of a mode as strace has it: at least three digits, the first a 0.
-    pub fn octal(&mut self, word: u64) {
-        let text = match word {
-            0 => "000".into(),
-            1..8 => format!("00{word:o}"),
-            _ => format!("0{word:o}"),
-        };
-        self.push(&text);
     }
 
     /// Reads as it was when the call was made.
@@ -153,6 +112,14 @@ impl<'w> Writer<'w> {
         let found = read(self);
         self.late = late;
         found
+    }
+
+    /// Writes by what was copied when the call was made.
+    pub fn before_mut<T>(&mut self, write: impl FnOnce(&mut Self) -> T) -> T {
+        let late = std::mem::replace(&mut self.late, false);
+        let written = write(self);
+        self.late = late;
+        written
     }
 
     /// Reads memory as it was when this part of the call was seen; false if it was not copied.
@@ -327,11 +294,21 @@ impl<'w> Writer<'w> {
             }
             length => (self.length(length)? as usize, true),
         };
+        // Of a path that does not end, the kernel looks at all bytes but the last (fs/namei.c, `getname_flags`).
+        let most = match is_path && !ends {
+            true => LONGEST_PATH - 1,
+            false => most,
+        };
         let shown = length.min(most);
-        let bytes = self.bytes(at, shown);
-        if bytes.len() < shown.min(COPIED) || length == 0 && !ends {
+        let wanted = match ends {
+            true => length.min(shown.saturating_add(1)),
+            false => shown,
+        };
+        let mut bytes = self.bytes(at, wanted);
+        if bytes.len() < wanted.min(COPIED) || length == 0 && !ends {
             return Err(Unknown);
         }
+        bytes.truncate(shown);
         let cut = bytes.len() < length || !ends;
         text::quoted(&bytes, self.style.hex, self.out);
         if cut {
@@ -348,10 +325,13 @@ impl<'w> Writer<'w> {
     /// The same, in hexadecimal where `hex` says.
     pub fn buffer_as(&mut self, at: u64, length: usize, hex: Hex) -> Written {
         let shown = length.min(self.style.strings);
-        let bytes = self.bytes(at, shown);
-        if bytes.len() < shown.min(COPIED) {
+        // One more than is shown was copied, if it could be read.
+        let wanted = length.min(shown.saturating_add(1));
+        let mut bytes = self.bytes(at, wanted);
+        if bytes.len() < wanted.min(COPIED) {
             return Err(Unknown);
         }
+        bytes.truncate(shown);
         text::quoted(&bytes, hex, self.out);
         if bytes.len() < length {
             self.push("...");
@@ -372,8 +352,17 @@ impl<'w> Writer<'w> {
         for index in 0..length {
             let before = self.out.len();
             let here = at.wrapping_add(index * stride);
-            if matches!(array.length, Expr::Zero(_)) && self.is_zero(here, stride)? {
-                break;
+            if matches!(array.length, Expr::Zero(_)) {
+                match self.is_zero(here, stride) {
+                    Ok(true) => break,
+                    Ok(false) => {}
+                    Err(Unknown) if index == 0 => return Err(Unknown),
+                    // Memory ends before the array does.
+                    Err(Unknown) => {
+                        self.push(&format!(", ... /* {here:#x} */"));
+                        break;
+                    }
+                }
             }
             if index > 0 {
                 self.push(", ");

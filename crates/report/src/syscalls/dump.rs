@@ -5,7 +5,7 @@
 //! ```
 
 use super::Numbers;
-use prototypes::Memory as _;
+use prototypes::{Captures, Memory as _};
 use syscalls::Call;
 
 /// Bytes on a line.
@@ -15,6 +15,9 @@ pub const MOST: usize = 32 << 10;
 
 /// Appends what a call has read or written, if its descriptor is one of those; the first set is of what is read.
 pub fn of(sets: &[Numbers; 2], call: &Call, out: &mut Vec<u8>) {
+    if pieces(sets, call, out) {
+        return;
+    }
     let [read, written] = sets;
     let (set, is_read) = match call.name {
         "read" | "pread64" | "recv" | "recvfrom" => (read, true),
@@ -33,18 +36,69 @@ pub fn of(sets: &[Numbers; 2], call: &Call, out: &mut Vec<u8>) {
     } else {
         (call.entry, length)
     };
+    rows(copies, at, length, out);
+}
+
+/// Appends bytes that were copied from there on, at most so many.
+fn rows(copies: &Captures, at: u64, length: u64, out: &mut Vec<u8>) {
+    let length = usize::try_from(length).unwrap_or(usize::MAX);
     let mut bytes = Vec::new();
-    while bytes.len() < (length as usize).min(MOST) {
+    while bytes.len() < length.min(MOST) {
         let here = at.wrapping_add(bytes.len() as u64);
         let Some(piece) = copies.piece(here).filter(|piece| !piece.is_empty()) else {
             break;
         };
-        let most = length as usize - bytes.len();
+        let most = length - bytes.len();
         bytes.extend_from_slice(&piece[..piece.len().min(most)]);
     }
     for (index, line) in bytes.chunks(WIDTH).enumerate() {
         out.extend_from_slice(row(index * WIDTH, line).as_bytes());
     }
+}
+
+/// Pieces that are looked at, at most (`UIO_MAXIOV` in include/uapi/linux/uio.h).
+const PIECES: u64 = 1024;
+
+/// Appends what a call has read into pieces, or written from them; false if it is no such call.
+fn pieces(sets: &[Numbers; 2], call: &Call, out: &mut Vec<u8>) -> bool {
+    let [read, written] = sets;
+    let (set, is_read) = match call.name {
+        "readv" | "preadv" | "preadv2" | "recvmsg" => (read, true),
+        "writev" | "pwritev" | "pwritev2" | "vmsplice" | "sendmsg" => (written, false),
+        _ => return false,
+    };
+    let [number, mut at, mut count, ..] = *call.arguments;
+    let Some((back, result)) = call.returned.filter(|_| set.has(number as i32)) else {
+        return true;
+    };
+    if call.error().is_some() && is_read {
+        return true;
+    }
+    let word = |at: u64| {
+        let mut bytes = [0; 8];
+        (back.read(at, &mut bytes) || call.entry.read(at, &mut bytes))
+            .then(|| u64::from_le_bytes(bytes))
+    };
+    if call.name.ends_with("msg") {
+        // `msg_iov` and `msg_iovlen` of `struct user_msghdr` (include/linux/socket.h).
+        let [list, length] = [16, 24].map(|offset| word(at.wrapping_add(offset)));
+        (at, count) = (list.unwrap_or_default(), length.unwrap_or_default());
+    }
+    let mut left = if is_read { result } else { u64::MAX };
+    for index in 0..count.min(PIECES) {
+        let here = at.wrapping_add(16 * index);
+        let (Some(base), Some(length)) = (word(here), word(here.wrapping_add(8))) else {
+            break;
+        };
+        let own = length.min(left);
+        if own == 0 && is_read {
+            break;
+        }
+        left -= own;
+        out.extend_from_slice(format!(" * {own} bytes in buffer {index}\n").as_bytes());
+        rows(if is_read { back } else { call.entry }, base, own, out);
+    }
+    true
 }
 
 /// One line, as `dumpstr` of strace has it: two groups of eight bytes.

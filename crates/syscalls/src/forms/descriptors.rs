@@ -9,7 +9,10 @@ use prototypes::{Lens, Type};
 pub fn descriptor(w: &mut Writer, ty: &Type, at: Place) -> Written {
     let number = w.word(ty, at)? as i32;
     decimal(number, w.out);
-    w.name_of(number);
+    // The number that stands for the current directory is none where a file is wanted.
+    if number >= 0 {
+        w.name_of(number);
+    }
     Ok(())
 }
 

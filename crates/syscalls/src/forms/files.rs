@@ -234,7 +234,7 @@ pub fn statx_flags(w: &mut Writer, ty: &Type, at: Place) -> Written {
         0 => "AT_STATX_SYNC_AS_STAT",
         0x2000 => "AT_STATX_FORCE_SYNC",
         0x4000 => "AT_STATX_DONT_SYNC",
-        _ => "AT_STATX_SYNC_TYPE",
+        _ => "AT_STATX_FORCE_SYNC|AT_STATX_DONT_SYNC",
     });
     let rest = word & !SYNC;
     if let Some(Lens::Flags(names)) = &ty.lens

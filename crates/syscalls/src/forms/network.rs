@@ -146,7 +146,7 @@ fn piece(w: &mut Writer, at: u64, left: &mut Option<u64>) -> Written {
     }
     w.push("{iov_base=");
     let before = w.out.len();
-    let empty = w.late && w.call.error().is_some();
+    let empty = w.late && left.is_some() && w.call.error().is_some();
     if base == 0 || empty || w.buffer(base, shown as usize).is_err() {
         w.out.truncate(before);
         w.address(base);
@@ -170,11 +170,15 @@ pub fn vectors(w: &mut Writer, at: u64, count: u64, data: Option<u64>) -> Writte
         if index > 0 {
             w.push(", ");
         }
+        let here = at.wrapping_add(16 * index);
         if index >= w.style.strings as u64 {
-            w.push("...");
+            // One more than is shown was copied: memory may end there.
+            match w.bytes(here, 16).len() {
+                16 => w.push("..."),
+                _ => w.push(&format!("... /* {here:#x} */")),
+            }
             break;
         }
-        let here = at.wrapping_add(16 * index);
         if piece(w, here, &mut left).is_err() {
             if index == 0 {
                 return Err(Unknown);
@@ -210,8 +214,12 @@ fn header(w: &mut Writer, of: &Type, at: Place, data: Option<u64>) -> Written {
     if name == 0 || name_length == 0 {
         members.w.address(name);
     } else {
+        // No more was written than there was room for.
+        let (length_at, _) = members.find("msg_namelen")?;
+        let room = members.w.before(|w| w.u32_at(length_at));
+        let length = room.map_or(name_length, |room| name_length.min(room.into()));
         let before = members.w.out.len();
-        if address(members.w, name, name_length).is_err() {
+        if address(members.w, name, length).is_err() {
             members.w.out.truncate(before);
             members.w.address(name);
         }
@@ -309,9 +317,10 @@ pub fn counted_message(w: &mut Writer, of: &Type, at: Place) -> Written {
     let (at, header_type) = members.find("msg_hdr")?;
     let length = members.word("msg_len")?;
     members.label("msg_hdr");
-    let data = members.w.late.then_some(length);
+    let reads = members.w.late && members.w.call.name == "recvmmsg";
+    let data = reads.then_some(length);
     header(members.w, &header_type, Place::Memory(at), data)?;
-    if members.w.late {
+    if members.w.late && members.w.call.error().is_none() {
         members.members(&["msg_len"])?;
     }
     members.end()

@@ -1,7 +1,6 @@
 //! Processes: limits, usage, ends, clones, processors.
 
 use super::signals::{signal_number, signal_word};
-use crate::call::Constants;
 use crate::members::Members;
 use crate::types::ty;
 use crate::words;
@@ -17,9 +16,10 @@ pub fn limit(w: &mut Writer, of: &Type, at: Place) -> Written {
         members.label(name);
         match number {
             u64::MAX => members.w.known_infinity(),
-            1025.. if members.w.style.constants != Constants::Numbers && number % 1024 == 0 => {
-                decimal(number / 1024, members.w.out);
-                members.w.push("*1024");
+            1025.. if number % 1024 == 0 => {
+                let text = format!("{}*1024", number / 1024);
+                let constants = members.w.style.constants;
+                words::known(&number.to_string(), &text, constants, members.w.out);
             }
             _ => decimal(number, members.w.out),
         }
@@ -171,7 +171,7 @@ pub fn processors(w: &mut Writer, _: &Type, at: Place) -> Written {
         false => w.call.arguments[1],
     };
     let bytes = w.bytes(at, length.min(4096) as usize);
-    if bytes.is_empty() {
+    if bytes.is_empty() && length > 0 {
         return Err(Unknown);
     }
     w.push("[");
@@ -193,65 +193,23 @@ pub fn environment(w: &mut Writer, at: u64) -> Written {
         w.push("NULL");
         return Ok(());
     }
-    let count = (0..).find_map(|index| match w.u64_at(at + 8 * index) {
-        Ok(0) => Some(Some(index)),
-        Ok(_) => None,
-        Err(Unknown) => Some(None),
-    });
+    let (mut count, mut ends) = (0, false);
+    while let Ok(word) = w.u64_at(at + 8 * count) {
+        if word == 0 {
+            ends = true;
+            break;
+        }
+        count += 1;
+    }
+    if w.style.verbose && (count > 0 || ends) {
+        let of = ty("arguments_of_program");
+        return w.value(&of, Place::Word(at));
+    }
     hex(at, w.out);
-    if let Some(Some(count)) = count {
+    if count > 0 || ends {
         let plural = if count == 1 { "" } else { "s" };
-        w.push(&format!(" /* {count} var{plural} */"));
-    }
-    Ok(())
-}
-
-/// `{flags=…, child_tid=0x7f…, …} => {parent_tid=[71]}`: the members that mean something (kernel/fork.c,
-/// `clone3_args_valid`).
-pub fn clone_arguments(w: &mut Writer, at: u64, size: u64) -> Written {
-    const PIDFD: u64 = 0x1000;
-    const PARENT_TID: u64 = 0x10_0000;
-    const CHILD_TID: u64 = 0x0100_0000 | 0x20_0000;
-    const TLS: u64 = 0x8_0000;
-    let flags = w.u64_at(at)?;
-    let word = |w: &Writer, index: u64| w.u64_at(at + 8 * index);
-    w.push("{flags=");
-    w.plain(&ty("clone_flags"), Place::Word(flags))?;
-    for (bits, name, index) in [
-        (PIDFD, "pidfd", 1),
-        (CHILD_TID, "child_tid", 2),
-        (PARENT_TID, "parent_tid", 3),
-    ] {
-        if flags & bits != 0 {
-            let address = word(w, index)?;
-            w.push(&format!(", {name}="));
-            w.address(address);
-        }
-    }
-    let signal = word(w, 4)?;
-    w.push(", exit_signal=");
-    signal_number(w, signal);
-    w.push(", stack=");
-    let stack = word(w, 5)?;
-    w.address(stack);
-    w.push(", stack_size=");
-    let stack = word(w, 6)?;
-    w.hexadecimal(stack);
-    if flags & TLS != 0 {
-        w.push(", tls=");
-        let tls = word(w, 7)?;
-        w.address(tls);
-    }
-    if size >= 80 {
-        let [set, count] = [word(w, 8)?, word(w, 9)?];
-        if set != 0 || count != 0 {
-            w.push(&format!(", set_tid={set:#x}, set_tid_size={count}"));
-        }
-    }
-    w.push("}");
-    if w.late && flags & PARENT_TID != 0 && w.call.error().is_none() {
-        let child = w.call.count();
-        w.push(&format!(" => {{parent_tid=[{child}]}}"));
+        let unterminated = if ends { "" } else { ", unterminated" };
+        w.push(&format!(" /* {count} var{plural}{unterminated} */"));
     }
     Ok(())
 }

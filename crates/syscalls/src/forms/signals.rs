@@ -1,5 +1,6 @@
 //! Signals, sets of them, what is done with them.
 
+use crate::call::Constants;
 use crate::errors;
 use crate::members::Members;
 use crate::types::ty;
@@ -64,9 +65,40 @@ pub fn signal_set(w: &mut Writer, set: u64) {
 }
 
 pub fn set(w: &mut Writer, ty: &Type, at: Place) -> Written {
-    let set = w.word(ty, at)?;
-    signal_set(w, set);
+    let Place::Memory(here) = at else {
+        let set = w.word(ty, at)?;
+        signal_set(w, set);
+        return Ok(());
+    };
+    // Of another size it is none; where the kernel tells the signals that wait, it writes what is asked for.
+    let size = size_of_set(w);
+    if size > SET_BYTES || size < SET_BYTES && w.call.name != "rt_sigpending" || size == 0 {
+        return Err(Unknown);
+    }
+    let bytes = w.bytes(here, size as usize);
+    if (bytes.len() as u64) < size {
+        return Err(Unknown);
+    }
+    let mut word = [0; 8];
+    word[..bytes.len()].copy_from_slice(&bytes);
+    signal_set(w, u64::from_le_bytes(word));
     Ok(())
+}
+
+/// `sizeof(sigset_t)` of the kernel (arch/x86/include/asm/signal.h).
+const SET_BYTES: u64 = 8;
+
+/// How large a set is that a call is handed: one of its arguments says so.
+fn size_of_set(w: &Writer) -> u64 {
+    let index = match w.call.name {
+        "rt_sigpending" | "rt_sigsuspend" => 1,
+        "signalfd" | "signalfd4" => 2,
+        "rt_sigprocmask" | "rt_sigtimedwait" => 3,
+        "ppoll" => 4,
+        "epoll_pwait" | "epoll_pwait2" | "io_uring_enter" => 5,
+        _ => return SET_BYTES,
+    };
+    w.call.arguments[index]
 }
 
 /// `{sa_handler=SIG_DFL, sa_mask=[], sa_flags=SA_RESTORER, sa_restorer=0x7f…}`, in the kernel's layout
@@ -195,7 +227,11 @@ pub fn info(w: &mut Writer, of: &Type, at: Place) -> Written {
     let error = members.word("si_errno")? as i32;
     if error != 0 {
         members.label("si_errno");
-        members.w.push(&errors::name(error));
+        let name = errors::name(error);
+        match name.starts_with('E') {
+            true => members.w.push(&name),
+            false => decimal(error as u32, members.w.out),
+        }
     }
     let (fields, _) = members.find("si_fields")?;
     // Padding to eight bytes comes before the fields.
@@ -233,10 +269,14 @@ fn sent(members: &mut Members, code: i32, fields: u64) -> Written {
 fn sender(members: &mut Members, fields: u64) -> Written {
     let [pid, uid] = [members.w.u32_at(fields)?, members.w.u32_at(fields + 4)?];
     members.label("si_pid");
-    decimal(pid, members.w.out);
+    decimal(pid as i32, members.w.out);
     members.w.process(pid as i32);
     members.label("si_uid");
-    decimal(uid, members.w.out);
+    // That of nobody is told as -1.
+    match uid {
+        u32::MAX => members.w.push("-1"),
+        uid => decimal(uid, members.w.out),
+    }
     Ok(())
 }
 
@@ -311,7 +351,7 @@ pub fn clock_ticks(w: &mut Writer, ticks: u64) {
     /// `USER_HZ` (include/asm-generic/param.h)
     const A_SECOND: u64 = 100;
     decimal(ticks, w.out);
-    if ticks != 0 {
+    if ticks != 0 && w.style.constants != Constants::Numbers {
         let (seconds, rest) = (ticks / A_SECOND, ticks % A_SECOND);
         w.push(&format!(" /* {seconds}.{rest:02} s */"));
     }

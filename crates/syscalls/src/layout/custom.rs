@@ -4,11 +4,15 @@ mod calls;
 mod characters;
 mod console;
 mod disks;
+mod files;
+mod filters;
+mod keys;
 mod network;
 mod terminal;
 mod video;
 
 use super::types::{Custom, Show};
+use crate::call::Constants;
 use crate::forms;
 use crate::types::ty;
 use crate::writer::{Place, Unknown, Writer, Written};
@@ -20,6 +24,8 @@ const fn custom(name: &'static str, size: u32, align: u32, show: Show) -> Custom
         size,
         align,
         show,
+        copied: 0,
+        by_result: false,
         scalar: false,
         passed: None,
     }
@@ -38,6 +44,28 @@ pub static CUSTOM: &[Custom] = &[
         passed: Some(descriptor),
         ..custom("fd", 4, 4, |w, at, _| typed(w, "fd", at))
     },
+    Custom {
+        passed: Some(|w, word, _| w.value(&ty("key"), Place::Word(word))),
+        ..custom("key", 4, 4, |w, at, _| typed(w, "key", at))
+    },
+    Custom {
+        copied: 64,
+        ..custom("key_abilities", 1, 1, keys::abilities)
+    },
+    passed("pkey_input", keys::input),
+    passed("pkey_second", keys::second),
+    passed("pkey_output", keys::output),
+    passed("errno", |w, word, _| {
+        let name = crate::errors::name(word as i32);
+        match name.starts_with('E') {
+            true => w.known_decimal((word as i32).into(), &name),
+            false => decimal(word as u32, w.out),
+        }
+        Ok(())
+    }),
+    passed("directory", |w, word, _| {
+        w.value(&ty("at"), Place::Word(word))
+    }),
     custom("pid", 4, 4, |w, at, _| typed(w, "pid", at)),
     Custom {
         scalar: true,
@@ -49,6 +77,27 @@ pub static CUSTOM: &[Custom] = &[
         passed: Some(|w, word, _| w.value(&ty("open_flags"), Place::Word(u64::from(word as u32)))),
         ..custom("open_flags", 4, 4, |w, at, _| typed(w, "open_flags", at))
     },
+    custom("open_flags64", 8, 8, |w, at, _| {
+        let flags = w.u64_at(at)?;
+        forms::files::write_open_flags(w, flags);
+        Ok(())
+    }),
+    Custom {
+        copied: 3072,
+        by_result: true,
+        ..custom("dirents", 1, 1, files::entries)
+    },
+    Custom {
+        copied: 3072,
+        by_result: true,
+        ..custom("dirents64", 1, 1, files::wide_entries)
+    },
+    custom("socket_program", 16, 8, filters::of_socket),
+    custom("seccomp_program", 16, 8, filters::of_seccomp),
+    custom("file_times", 32, 8, files::times),
+    custom("xfeature_mask", 8, 8, calls::feature_mask),
+    passed("xfeature", calls::feature),
+    custom("mapped_namespace", 8, 8, calls::mapped_namespace),
     custom("open_mode", 4, 4, open_mode),
     custom("dev64", 8, 8, |w, at, _| typed(w, "dev", at)),
     custom("dev32", 4, 4, |w, at, _| typed(w, "dev_argument", at)),
@@ -60,6 +109,19 @@ pub static CUSTOM: &[Custom] = &[
     custom("inet6", 16, 4, network::inet6),
     custom("in4", 4, 4, network::in4),
     custom("mac", 6, 1, network::mac),
+    custom("multicast6", 16, 4, |w, at, _| {
+        let address: [u8; 16] = w.number(at)?;
+        let address = std::net::Ipv6Addr::from(address);
+        w.push(&format!(
+            "inet_pton(AF_INET6, \"{address}\", &ipv6mr_multiaddr)"
+        ));
+        Ok(())
+    }),
+    custom("mac_counted", 8, 1, network::counted_hardware),
+    custom("sockaddr_storage", 128, 8, |w, at, _| {
+        forms::address(w, at, 128)
+    }),
+    custom("bpf_instruction_text", 8, 4, filters::instruction),
     custom("ifindex", 4, 4, network::interface),
     custom("error", 4, 4, error),
     custom("system_call", 4, 4, system_call),
@@ -78,7 +140,14 @@ pub static CUSTOM: &[Custom] = &[
     passed("shm_flags", calls::shm_flags),
     passed("ipc_command", calls::ipc_command),
     custom("permissions", 4, 4, |w, at, _| typed(w, "mode", at)),
-    custom("sched_attributes", 4, 4, calls::sched_attributes),
+    Custom {
+        copied: 128,
+        ..custom("sched_attributes", 4, 4, calls::sched_attributes)
+    },
+    Custom {
+        copied: 56,
+        ..custom("sched_attributes_set", 4, 4, calls::sched_attributes_set)
+    },
     custom("v4l2_buffer_flags", 4, 4, video::video_buffer_flags),
     custom("v4l2_cid", 4, 4, |w, at, _| video::control(w, at, false)),
     custom("v4l2_next_cid", 4, 4, |w, at, _| {
@@ -95,6 +164,27 @@ pub static CUSTOM: &[Custom] = &[
     passed("tone", console::tone),
     passed("port", console::port),
     passed("signal", console::signal),
+    // Its names are in no header for programs.
+    passed("syslog_action", |w, word, _| {
+        let list = super::list("syslog_actions");
+        let number = (word as u32 as i32).to_string();
+        match (list.find(u64::from(word as u32)), w.style.constants) {
+            (_, Constants::Numbers) => w.push(&number),
+            (Some(name), _) => w.push(&format!("{number} /* {name} */")),
+            (None, _) => w.push(&format!("{number} /* {} */", list.unknown)),
+        }
+        Ok(())
+    }),
+    passed("device_number", |w, word, _| {
+        w.value(&ty("dev_argument"), Place::Word(u64::from(word as u32)))
+    }),
+    custom("signal_information", 128, 8, |w, at, _| {
+        match w.bytes(at, 128).len() {
+            128 => typed(w, "siginfo", at),
+            _ => Err(Unknown),
+        }
+    }),
+    custom("signal_event", 64, 8, calls::signal_event),
     passed("mpol_mode", calls::policy),
     custom("mpol_mode32", 4, 4, |w, at, _| {
         let mode = w.u32_at(at)?;
@@ -103,8 +193,19 @@ pub static CUSTOM: &[Custom] = &[
         w.push("]");
         Ok(())
     }),
-    custom("node_mask", 8, 8, calls::node_mask),
+    Custom {
+        copied: 512,
+        ..custom("node_mask", 8, 8, calls::node_mask)
+    },
     passed("io_priority", calls::io_priority),
+    custom("io_priority16", 2, 2, |w, at, _| {
+        let word = w.number(at).map(u16::from_le_bytes)?;
+        calls::io_priority(w, word.into(), None)
+    }),
+    Custom {
+        copied: 128,
+        ..custom("resident_pages", 1, 1, calls::resident_pages)
+    },
     custom("landlock_ruleset", 8, 8, calls::ruleset),
     passed("quota_command", calls::quota_command),
     passed("kexec_flags", calls::kexec_flags),
@@ -117,7 +218,6 @@ pub static CUSTOM: &[Custom] = &[
     }),
     passed("fanotify_flags", calls::fanotify_flags),
     passed("swap_flags", calls::swap_flags),
-    custom("path", 1, 1, calls::path),
     custom("kd_table", 1, 1, console::table),
     custom("kd_value", 2, 2, console::value),
     custom("kd_glyph", 2, 2, console::glyph),
@@ -203,7 +303,7 @@ fn system_call(w: &mut Writer, at: u64, _: Option<usize>) -> Written {
     match calls.find(|(of, _)| u64::from(*of) == u64::from(number)) {
         Some((_, name)) => {
             let name = format!("__NR_{name}");
-            w.known(number.into(), &name);
+            w.known_decimal(number.into(), &name);
         }
         None => decimal(number, w.out),
     }

@@ -66,9 +66,9 @@ pub fn row(call: &Call, index: usize) -> Option<&'static Row> {
     let rows = tables().calls.get(call.name)?;
     let fits = |row: &&Row| {
         row.index == index
-            && row.when.is_none_or(|(of, shift, is)| {
-                let word = call.arguments.get(of).map(|word| *word as u32);
-                word.is_some_and(|word| word >> shift == is)
+            && row.when.iter().all(|(of, shift, is)| {
+                let word = call.arguments.get(*of).map(|word| *word as u32);
+                word.is_some_and(|word| is.contains(&(word >> shift)))
             })
     };
     rows.iter().find(fits)

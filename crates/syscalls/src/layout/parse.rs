@@ -7,7 +7,9 @@
 //! |---|---|
 //! | `u8` … `u64`, `s8` …, `x8` …, `o16` … | unsigned, signed, hexadecimal, octal |
 //! | `n16`, `n32`, `p64`, `t64` | in the order of the network; an address; ticks of the clock |
-//! | `e32.LIST`, `d32.LIST`, `f32.LIST` | by its name; the same, or in decimals; by the names of its bits |
+//! | `e32.LIST`, `d32.LIST`, `c32.LIST` | by its name, or in hexadecimal; in decimals with a sign; without one |
+//! | `f32.LIST` | by the names of its bits |
+//! | `text`, `path` | text up to its NUL; a path, which is written whole |
 //! | `str[16]`, `hex[16]`, `bytes[16]` | text up to its NUL; bytes in hexadecimal; bytes |
 //! | `T[4]`, `T[4:used]`, `T[:used]` | four; as many of four as the member `used` says; as many, behind the struct |
 //! | `*T` | the address of a value |
@@ -16,12 +18,16 @@
 //!
 //! Behind the type of a member: `?` if it is not zero; `@8` at this offset; `when=type:1,2`, `when=type!1`, `when=flags&2`,
 //! `when=flags^2`: only then; `failed`: only if the call failed; `verbose`: only with `-v`, `verbose=type`: or if
-//! that member is not zero. `--` on a line of its own: what follows is written with `-v` alone.
+//! that member is not zero. Behind the name of a struct: its size, if it is more than that of its members; `sized=arg3,24`: argument 3
+//! says how many bytes of it there are, at least 24; `parts`: a member that memory ends in is `???`. `--` on a line of its own: what follows is written with `-v` alone.
 
 use super::types::{
     After, Attribute, Attributes, Form, How, Length, List, Member, Row, Struct, Tables, Text, Ty,
     When,
 };
+
+/// Bytes of the longest text or path (`PATH_MAX` in include/uapi/linux/limits.h).
+pub const LONGEST_TEXT: u32 = 4096;
 
 /// What is being read.
 enum Open {
@@ -76,8 +82,15 @@ fn begin(tables: &mut Tables, words: &[&str]) -> Result<Open, String> {
                 align: 1,
                 ..Struct::default()
             };
-            if let [size] = rest {
-                of.size = size.parse().map_err(|_| format!("{size} is no size"))?;
+            for word in rest.iter() {
+                if *word == "parts" {
+                    of.parts = true;
+                    continue;
+                }
+                match word.strip_prefix("sized=arg") {
+                    Some(text) => of.sized = Some(sized(text)?),
+                    None => of.size = word.parse().map_err(|_| format!("{word} is no size"))?,
+                }
             }
             let fixed = of.size > 0;
             tables.structs.push(of);
@@ -102,23 +115,15 @@ fn begin(tables: &mut Tables, words: &[&str]) -> Result<Open, String> {
             tables.arguments.insert(number, how);
             Ok(Open::Nothing)
         }
-        ["call", name, index, ref rest @ ..] => {
-            let index = self::number(index)? as usize;
-            let (when, rest) = match rest {
-                [condition, rest @ ..] if condition.starts_with("arg") => {
-                    (Some(self::argument(condition)?), rest)
-                }
-                rest => (None, rest),
+        [what @ ("call" | "copy"), names, index, ref rest @ ..] => {
+            let row = row(tables, index, rest)?;
+            let of = match what {
+                "call" => &mut tables.calls,
+                _ => &mut tables.copies,
             };
-            let how = match rest {
-                ["left-out"] => None,
-                rest => Some(self::how(tables, rest)?),
-            };
-            tables
-                .calls
-                .entry(name.into())
-                .or_default()
-                .push(Row { index, when, how });
+            for name in names.split(',') {
+                of.entry(name.into()).or_default().push(row.clone());
+            }
             Ok(Open::Nothing)
         }
         ["message", kinds, text, attributes] => {
@@ -321,14 +326,54 @@ fn struct_member(tables: &Tables, index: usize, words: &[&str]) -> Result<Member
     })
 }
 
-/// `arg0=3`, `arg0>>8=3`
-fn argument(text: &str) -> Result<(usize, u32, u32), String> {
+/// `3,24`: an argument, and a number.
+fn sized(text: &str) -> Result<(usize, u32), String> {
+    let parsed = text.split_once(',').and_then(|(argument, least)| {
+        let argument: usize = argument.parse().ok()?;
+        Some((argument, least.parse().ok()?))
+    });
+    parsed.ok_or(format!("{text} is no size"))
+}
+
+/// What an argument is, and by which others: `2 arg1=15 in f_owner_ex`.
+fn row(tables: &Tables, index: &str, mut rest: &[&str]) -> Result<Row, String> {
+    let index = self::number(index)? as usize;
+    let mut when = Vec::new();
+    while let [condition, behind @ ..] = rest
+        && condition.starts_with("arg")
+    {
+        when.push(argument(tables, condition)?);
+        rest = behind;
+    }
+    let how = match rest {
+        ["left-out"] => None,
+        rest => Some(self::how(tables, rest)?),
+    };
+    Ok(Row { index, when, how })
+}
+
+/// `arg0=3`, `arg0=3,4`, `arg0>>8=3`; a number may be a name of a list: `arg0=fcntl_commands.F_GETLK`.
+fn argument(tables: &Tables, text: &str) -> Result<(usize, u32, Vec<u32>), String> {
     let wrong = || format!("{text} is no condition");
     let (of, is) = text[3..].split_once('=').ok_or_else(wrong)?;
     let (index, shift) = of.split_once(">>").unwrap_or((of, "0"));
     let parsed = index.parse().ok().zip(shift.parse().ok());
     let (index, shift) = parsed.ok_or_else(wrong)?;
-    Ok((index, shift, number(is)? as u32))
+    let numbers: Result<Vec<u32>, String> = match is.split_once('.') {
+        Some((list, names)) => {
+            let list = &tables.lists[find_list(tables, list)?].names;
+            let number = |name: &str| {
+                let found = list.iter().find(|(known, _)| **known == *name);
+                found.map(|(_, number)| *number as u32)
+            };
+            let names = names.split(',');
+            names
+                .map(|name| number(name).ok_or(format!("{name} is not in the list")))
+                .collect()
+        }
+        None => is.split(',').map(|is| Ok(number(is)? as u32)).collect(),
+    };
+    Ok((index, shift, numbers?))
 }
 
 fn condition(text: &str) -> Result<When, String> {
@@ -384,6 +429,14 @@ pub fn ty(tables: &Tables, text: &str) -> Result<Ty, String> {
             of => Ty::Array(Box::new(ty(tables, of)?), length),
         });
     }
+    if let "text" | "path" = text {
+        let kind = match text {
+            "text" => Text::String,
+            _ => Text::Label,
+        };
+        let (places, used) = (LONGEST_TEXT, None);
+        return Ok(Ty::Text(kind, Length { places, used }));
+    }
     let (name, list) = match text.split_once('.') {
         _ if text.contains('(') => (text, None),
         Some((name, list)) => (name, Some(find_list(tables, list)?)),
@@ -432,6 +485,7 @@ fn scalar(name: &str, list: Option<usize>) -> Option<Ty> {
         ("p", None) => Form::Address,
         ("t", None) => Form::Ticks,
         ("e", Some(list)) => Form::Name(list),
+        ("c", Some(list)) => Form::CountedName(list),
         ("d", Some(list)) => Form::SignedName(list),
         ("f", Some(list)) => Form::Flags(list),
         _ => return None,
@@ -440,28 +494,4 @@ fn scalar(name: &str, list: Option<usize>) -> Option<Ty> {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn members_lie_as_c_lays_them() {
-        let mut tables = Tables::default();
-        let text =
-            "struct inner\n  a u8\n  b u16\nstruct outer\n  x u8\n  y inner[2]\n  z u64\n  w u8\n";
-        read(&mut tables, text).unwrap();
-        let of = &tables.structs[tables.struct_names["outer"]];
-        let offsets: Vec<u32> = of.members.iter().map(|member| member.offset).collect();
-        assert_eq!(offsets, [0, 2, 16, 24]);
-        assert_eq!((of.size, of.align), (32, 8));
-    }
-
-    #[test]
-    fn what_is_wrong_is_told_with_its_line() {
-        let told = |text: &str| read(&mut Tables::default(), text).unwrap_err();
-        assert_eq!(told("\nstruct a\n  b u7\n"), "line 3: u7 is no type");
-        assert_eq!(told("  b u8\n"), "line 1: nothing is open");
-        assert_eq!(told("list a A_??? A\n"), "line 1: A has no number");
-        assert_eq!(told("struct a\n  b u8 x\n"), "line 2: x is not understood");
-        assert_eq!(told("ioctl WHAT none\n"), "line 1: WHAT is no number");
-    }
-}
+mod tests;

@@ -52,6 +52,7 @@ pub fn scalar(w: &mut Writer, size: u32, form: Form, word: u64) {
             w.push(&format!("{name}({word})"));
         }
         Form::Name(index) => list(index).name(w, word),
+        Form::CountedName(index) => list(index).decimal(w, word.cast_signed()),
         Form::SignedName(index) => list(index).decimal(w, signed),
         Form::Flags(index) => list(index).flags(w, word),
     }
@@ -80,6 +81,8 @@ pub fn value(w: &mut Writer, ty: &Ty, at: u64, around: Option<Around>) -> Writte
             let count = used(w, length, around)?;
             counted(w, of, at, count)
         }
+        // What has no name is all that there is.
+        Ty::Struct(index, _) if is_bare(*index) => fields(w, ty, at),
         Ty::Struct(..) => {
             w.push("{");
             fields(w, ty, at)?;
@@ -103,8 +106,27 @@ fn or_address(w: &mut Writer, at: u64, write: impl FnOnce(&mut Writer) -> Writte
     let before = w.out.len();
     if write(w).is_err() {
         w.out.truncate(before);
+        w.cut = true;
         w.address(at);
     }
+}
+
+/// The number in an argument, as its prototype has it; a negative one is no length.
+fn argument(w: &Writer, index: usize) -> Result<u64, Unknown> {
+    let word = *w.call.arguments.get(index).ok_or(Unknown)?;
+    let Some(parameter) = w.call.prototype.parameters.get(index) else {
+        return Ok(word);
+    };
+    let unused = 64 - 8 * parameter.ty.size().clamp(1, 8);
+    match parameter.ty.is_signed() && (word << unused).cast_signed() < 0 {
+        true => Err(Unknown),
+        false => Ok(word << unused >> unused),
+    }
+}
+
+/// Whether a struct has one member alone, and that without a name.
+fn is_bare(index: usize) -> bool {
+    matches!(&tables().structs[index].members[..], [only] if &*only.name == ".")
 }
 
 /// How many elements of an array are in use.
@@ -115,11 +137,25 @@ fn used(w: &Writer, length: &Length, around: Option<Around>) -> Result<u64, Unkn
     if &**name == "result" {
         return Ok(w.call.count());
     }
+    // No more than there was room for.
+    if let Some(room) = name.strip_prefix("result,arg") {
+        let room = room
+            .parse()
+            .ok()
+            .and_then(|index: usize| w.call.arguments.get(index));
+        return Ok(w.call.count().min(*room.ok_or(Unknown)?));
+    }
     if let Some(index) = name
         .strip_prefix("arg")
         .and_then(|index| index.parse::<usize>().ok())
     {
-        return w.call.arguments.get(index).copied().ok_or(Unknown);
+        let count = argument(w, index)?;
+        // More than there can be: nothing of it is looked at.
+        let most = u64::from(length.places);
+        return match most > 0 && count > most {
+            true => Err(Unknown),
+            false => Ok(count),
+        };
     }
     let count = around.ok_or(Unknown)?.number(w, name)?;
     Ok(match length.places {
@@ -141,7 +177,8 @@ fn characters(
         _ => w.style.hex,
     };
     // What lies in a struct of fixed size is written whole.
-    let is_whole = kind == Text::Label || around.is_some() && length.used.is_none();
+    let lies_within = around.is_some() && length.places < super::parse::LONGEST_TEXT;
+    let is_whole = kind == Text::Label || lies_within && length.used.is_none();
     if !matches!(kind, Text::String | Text::Label) {
         let shown = if is_whole {
             count
@@ -160,15 +197,21 @@ fn characters(
         }
         return Ok(());
     }
-    let known = w.bytes(at, count);
+    // One more than is shown was copied.
+    let most = match is_whole {
+        true => count,
+        false => count.min(w.style.strings.saturating_add(1)),
+    };
+    let known = w.bytes(at, most);
     let end = known.iter().position(|byte| *byte == 0);
-    if end.is_none() && known.len() < count {
+    if end.is_none() && known.len() < most {
         return Err(Unknown);
     }
     let (mut shown, mut cut) = match end {
         Some(end) => (end, false),
         None if is_whole => (count.saturating_sub(1), true),
-        None => (count, true),
+        // One that is as long as was said ends where it should.
+        None => (known.len(), length.used.is_none() || known.len() < count),
     };
     if !is_whole && shown > w.style.strings {
         (shown, cut) = (w.style.strings, true);
@@ -209,7 +252,11 @@ pub fn listed(
             w.push(", ");
         }
         if index >= most {
-            w.push("...");
+            // One more than is shown was copied: memory may end there.
+            match w.bytes(here, stride as usize).len() as u64 == stride {
+                true => w.push("..."),
+                false => w.push(&format!("... /* {here:#x} */")),
+            }
             break;
         }
         if each(w, here, index).is_err() {
@@ -217,11 +264,43 @@ pub fn listed(
                 return Err(Unknown);
             }
             w.out.truncate(before);
+            w.cut = true;
             w.push(&format!(", ... /* {here:#x} */"));
             break;
         }
     }
     w.push("]");
+    Ok(())
+}
+
+/// Appends a struct of which only so many bytes are there: the member that is cut as bytes, and those behind it not at all.
+pub fn beginning(w: &mut Writer, ty: &Ty, at: u64, length: u64) -> Written {
+    let Ty::Struct(index, _) = ty else {
+        return Err(Unknown);
+    };
+    let of = &tables().structs[*index];
+    let length = length.min(of.size.into());
+    if (w.bytes(at, length as usize).len() as u64) < length {
+        return Err(Unknown);
+    }
+    w.push("{");
+    for (number, member) in of.members.iter().enumerate() {
+        let from = u64::from(member.offset);
+        if from >= length {
+            break;
+        }
+        w.push(if number > 0 { ", " } else { "" });
+        w.push(&member.name);
+        w.push("=");
+        let here = at.wrapping_add(from);
+        let whole = from + u64::from(size_of(&member.ty)) <= length;
+        if whole {
+            or_address(w, here, |w| value(w, &member.ty, here, None));
+        } else {
+            w.buffer_as(here, (length - from) as usize, Hex::Always)?;
+        }
+    }
+    w.push("}");
     Ok(())
 }
 
@@ -244,7 +323,11 @@ pub fn fields(w: &mut Writer, ty: &Ty, at: u64) -> Written {
         }
     };
     // Whichever members are asked for, all of it must be there.
-    if w.bytes(at, of.size as usize).len() < of.size as usize {
+    let there = around.there(w)?;
+    let known = w.bytes(at, there as usize).len() as u64;
+    if known < there.into()
+        && (!of.parts || known < of.members.last().map_or(0, |last| last.offset.into()))
+    {
         return Err(Unknown);
     }
     let mut first = true;
@@ -256,7 +339,8 @@ pub fn fields(w: &mut Writer, ty: &Ty, at: u64) -> Written {
             w.push(if first { "..." } else { ", ..." });
             break;
         }
-        if &*member.name == "-" || !around.is_written(w, member)? {
+        let is_there = member.offset < there || of.sized.is_none();
+        if &*member.name == "-" || !is_there || !around.is_written(w, member)? {
             continue;
         }
         if !std::mem::take(&mut first) {
@@ -267,15 +351,67 @@ pub fn fields(w: &mut Writer, ty: &Ty, at: u64) -> Written {
             w.push("=");
         }
         let here = at.wrapping_add(member.offset.into());
+        if of.parts {
+            let before = w.out.len();
+            if value(w, &member.ty, here, Some(around)).is_err() {
+                w.out.truncate(before);
+                w.push("???");
+            }
+            continue;
+        }
         or_address(w, here, |w| value(w, &member.ty, here, Some(around)));
+    }
+    if let Some((argument, _)) = of.sized {
+        let all = w.call.arguments[argument];
+        behind(w, at, of.size.into(), all);
     }
     Ok(())
 }
 
+/// Appends the bytes behind the members of a struct that a program knows more of, if they are not zero:
+/// `, /* bytes 24..31 */ "\x80…"`.
+pub fn behind(w: &mut Writer, at: u64, from: u64, to: u64) {
+    /// `PAGE_SIZE`: the kernel takes no more (lib/usercopy.c, `copy_struct_from_user`).
+    const LONGEST: u64 = 4096;
+    let to = to.min(LONGEST);
+    if to <= from {
+        return;
+    }
+    let length = (to - from) as usize;
+    let bytes = w.bytes(at.wrapping_add(from), length);
+    if bytes.len() < length {
+        return w.push(", ???");
+    }
+    if bytes.iter().all(|byte| *byte == 0) {
+        return;
+    }
+    w.push(&format!(", /* bytes {from}..{} */ ", to - 1));
+    let shown = length.min(w.style.strings);
+    text::quoted(&bytes[..shown], Hex::Always, w.out);
+    if shown < length {
+        w.push("...");
+    }
+}
+
 impl Around<'_> {
+    /// How many bytes of the struct there are.
+    fn there(&self, w: &Writer) -> Result<u32, Unknown> {
+        let Some((argument, least)) = self.of.sized else {
+            return Ok(self.of.size);
+        };
+        let said = w.call.arguments[argument].min(self.of.size.into()) as u32;
+        match said < least {
+            true => Err(Unknown),
+            false => Ok(said),
+        }
+    }
+
     /// The number in a member.
     fn number(&self, w: &Writer, name: &str) -> Result<u64, Unknown> {
         let member = self.of.member(name).ok_or(Unknown)?;
+        if member.offset >= self.there(w)? && self.of.sized.is_some() {
+            return Ok(0);
+        }
         let at = self.at.wrapping_add(member.offset.into());
         number(w, size_of(&member.ty), at)
     }

@@ -13,6 +13,10 @@ pub struct Custom {
     pub size: u32,
     pub align: u32,
     pub show: Show,
+    /// Bytes that are copied of it, if that is more than its size.
+    pub copied: u32,
+    /// No more of them than the result says.
+    pub by_result: bool,
     /// It is one number.
     pub scalar: bool,
     /// Writes a number that was passed itself.
@@ -49,6 +53,8 @@ pub enum Form {
     Name(usize),
     /// By its name, or in decimals.
     SignedName(usize),
+    /// By its name, or in decimals without a sign.
+    CountedName(usize),
     /// By the names of its bits.
     Flags(usize),
 }
@@ -132,6 +138,11 @@ pub struct Struct {
     pub members: Vec<Member>,
     pub size: u32,
     pub align: u32,
+    /// Which argument says how many bytes of it there are, and how many there are at least: members behind them are not
+    /// there, and what is behind the last member is written where it is not zero.
+    pub sized: Option<(usize, u32)>,
+    /// Members are read one after the other: of one that memory ends in, nothing is known.
+    pub parts: bool,
 }
 
 impl Struct {
@@ -141,7 +152,7 @@ impl Struct {
 }
 
 /// What the argument of a command of `ioctl` is, and when it is known.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub enum How {
     /// There is none.
     Nothing,
@@ -166,12 +177,12 @@ pub enum How {
 }
 
 /// What an argument of a system call is.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub struct Row {
     /// Which argument, counted from 0.
     pub index: usize,
-    /// Only where another argument, shifted to the right by so many bits, is this.
-    pub when: Option<(usize, u32, u32)>,
+    /// Only where each of these arguments, shifted to the right by so many bits, is one of these numbers.
+    pub when: Vec<(usize, u32, Vec<u32>)>,
     /// What it is; `None` = it is not shown.
     pub how: Option<How>,
 }
@@ -235,6 +246,8 @@ pub struct Tables {
     pub arguments: HashMap<u32, How>,
     /// Arguments of system calls by their names; the first row that fits counts.
     pub calls: HashMap<Box<str>, Vec<Row>>,
+    /// What is copied of arguments that functions of this crate write.
+    pub copies: HashMap<Box<str>, Vec<Row>>,
     /// What stands behind a result, in parentheses.
     pub results: HashMap<Box<str>, Ty>,
     /// What messages of routing hold: a struct, and attributes.

@@ -1,12 +1,11 @@
 //! Memory, threads, and waiting for time.
 
 use crate::call::Hex;
-use crate::forms;
 use crate::types::ty;
 use crate::words;
 use crate::writer::{Place, Unknown, Writer, Written};
 use prototypes::Lens;
-use prototypes::digits::{decimal, hex};
+use prototypes::digits::decimal;
 
 pub fn remap_arguments(flags: u64) -> Option<usize> {
     const FIXED: u64 = 2;
@@ -149,7 +148,7 @@ pub fn futex(w: &mut Writer) {
             b'a' => w.address(other),
             b'c' => decimal(last as u32, w.out),
             b'b' if last as u32 == u32::MAX => w.push("FUTEX_BITSET_MATCH_ANY"),
-            b'b' => hex(last & 0xffff_ffff, w.out),
+            b'b' => w.hexadecimal(last & 0xffff_ffff),
             _ => futex_wake_operation(w, last & 0xffff_ffff),
         }
     }
@@ -276,7 +275,7 @@ pub fn clone(w: &mut Writer) {
 pub fn clone3(w: &mut Writer) {
     let [at, size, ..] = *w.call.arguments;
     let before = w.out.len();
-    if forms::clone_arguments(w, at, size).is_err() {
+    if super::clone::clone_arguments(w, at, size).is_err() {
         w.out.truncate(before);
         w.address(at);
     }

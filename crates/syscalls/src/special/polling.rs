@@ -7,6 +7,9 @@ use prototypes::digits::decimal;
 /// Descriptors that a set has room for (`__FD_SETSIZE` in include/uapi/linux/posix_types.h).
 const SET: u64 = 1024;
 
+/// Descriptors of `poll` that are looked at, at most.
+const MOST: u64 = 4096;
+
 /// The descriptors in a set: `[3 4]`.
 pub fn set(w: &mut Writer, at: u64) -> Written {
     let number = w.call.arguments[0];
@@ -46,7 +49,8 @@ pub fn polled(w: &mut Writer) {
     }
     w.push(" ([");
     let mut first = true;
-    for index in 0..number.min(w.style.strings as u64) {
+    let mut shown = 0;
+    for index in 0..number.min(MOST) {
         let here = at + 8 * index;
         let Ok(came) = w.number(here + 6).map(u16::from_le_bytes) else {
             break;
@@ -61,6 +65,11 @@ pub fn polled(w: &mut Writer) {
             w.push(", ");
         }
         first = false;
+        if shown >= w.style.strings && !w.style.verbose {
+            w.push("...");
+            break;
+        }
+        shown += 1;
         w.push("{fd=");
         decimal(descriptor as i32, w.out);
         w.name_of(descriptor as i32);

@@ -137,7 +137,7 @@ pub fn argument(w: &mut Writer, index: usize, word: u64) -> Written {
         (SET_SPECULATION, 2) if w.call.arguments[1] > 2 => Hex,
         (SCHED_CORE, 3) => return kind_of_process(w, word),
         // Where a cookie is to be written.
-        (SCHED_CORE, 4) if w.call.arguments[1] == 0 => To("ulong_hex"),
+        (SCHED_CORE, 4) if w.call.arguments[1] as u32 == 0 => To("ulong_hex"),
         (option, index) => {
             let known = OPTIONS.iter().find(|(number, _)| *number == option);
             let kinds = known.map_or(&[][..], |(_, kinds)| *kinds);
@@ -148,6 +148,11 @@ pub fn argument(w: &mut Writer, index: usize, word: u64) -> Written {
 }
 
 fn one(w: &mut Writer, kind: Is, word: u64) -> Written {
+    // The kernel looks at 32 bits of it (kernel/sched/core_sched.c).
+    let word = match option(w) == SCHED_CORE && matches!(kind, Of(_)) {
+        true => u64::from(word as u32),
+        false => word,
+    };
     match kind {
         Number => decimal(word, w.out),
         Hex => w.hexadecimal(word),
@@ -185,6 +190,7 @@ fn whole_word(w: &mut Writer, list: &str, word: u64) -> Written {
 
 /// The kernel's names of these numbers are in no header that programs include (include/linux/pid.h): the number goes first.
 fn kind_of_process(w: &mut Writer, word: u64) -> Written {
+    let word = u64::from(word as u32);
     let of = ty("pid_kind");
     let style = match w.style.constants {
         Constants::Numbers => Constants::Numbers,
@@ -223,11 +229,12 @@ fn name_of_thread(w: &mut Writer, at: u64) -> Written {
     if w.call.error().is_some() && option(w) == 16 {
         return Err(Unknown);
     }
-    let name = w.bytes(at, ROOM);
+    // The kernel gives all sixteen bytes, and takes fifteen.
+    let name = w.bytes(at, if option(w) == 16 { ROOM + 1 } else { ROOM });
     let end = name.iter().position(|byte| *byte == 0);
     let cut = match end {
         Some(_) => "",
-        None if name.len() == ROOM => "...",
+        None if name.len() >= ROOM => "...",
         None => return Err(Unknown),
     };
     text::quoted(&name[..end.unwrap_or(ROOM)], w.style.hex, w.out);
@@ -257,11 +264,14 @@ fn name_of_mapping(w: &mut Writer, at: u64) -> Written {
 
 /// `PR_SVE_VL_INHERIT|0x40`: flags above 16 bits of length.
 fn vector(w: &mut Writer, flags: &str, word: u64) {
-    let (high, low) = (word & !0xffff, word & 0xffff);
-    let length = words::plain(low);
-    if high == 0 {
-        return w.push(&length);
+    match word & !0xffff {
+        0 => w.push(&words::plain(word)),
+        _ => w.known(word, &vector_text(flags, word)),
     }
+}
+
+fn vector_text(flags: &str, word: u64) -> String {
+    let (high, length) = (word & !0xffff, words::plain(word & 0xffff));
     let mut text = Vec::new();
     if let Some(prototypes::Lens::Flags(names)) = &ty(flags).lens {
         words::flags(high, names, Constants::Names, &mut text);
@@ -269,11 +279,15 @@ fn vector(w: &mut Writer, flags: &str, word: u64) {
     // What was not found has a comment of its own only where it stands alone.
     let text = String::from_utf8_lossy(&text);
     let text = text.split(" /*").next().unwrap_or_default();
-    w.known(word, &format!("{text}|{length}"));
+    format!("{text}|{length}")
 }
 
 /// `PR_TAGGED_ADDR_ENABLE|PR_MTE_TCF_SYNC|0x1<<PR_MTE_TAG_SHIFT`
 fn tagged(w: &mut Writer, word: u64) {
+    w.known(word, &tagged_text(word));
+}
+
+fn tagged_text(word: u64) -> String {
     const CHECKS: [&str; 4] = [
         "PR_MTE_TCF_NONE",
         "PR_MTE_TCF_SYNC",
@@ -290,7 +304,7 @@ fn tagged(w: &mut Writer, word: u64) {
     if rest != 0 {
         text.push_str(&format!("|{rest:#x}"));
     }
-    w.known(word, &text);
+    text
 }
 
 /// Appends a result and what it says; false if it is a number like any other.
@@ -308,7 +322,7 @@ pub fn result(w: &mut Writer, result: u64) -> bool {
             w.hexadecimal(result);
             if w.style.constants != Constants::Numbers {
                 w.push(" (");
-                tagged(w, result);
+                w.push(&tagged_text(result));
                 w.push(")");
             }
             return true;
@@ -347,7 +361,7 @@ fn vector_result(w: &mut Writer, flags: &str, result: u64) -> bool {
     w.hexadecimal(result);
     if result & !0xffff != 0 && w.style.constants != Constants::Numbers {
         w.push(" (");
-        vector(w, flags, result);
+        w.push(&vector_text(flags, result));
         w.push(")");
     }
     true

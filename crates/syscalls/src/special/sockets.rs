@@ -36,54 +36,6 @@ pub fn protocol(w: &mut Writer, word: u64) -> Written {
     Ok(())
 }
 
-// Levels and options (include/linux/socket.h, include/uapi/asm-generic/socket.h).
-const IP: u64 = 0;
-const SOCKET: u64 = 1;
-const TCP: u64 = 6;
-const IPV6: u64 = 41;
-const LINGER: u64 = 13;
-const PEER: u64 = 17;
-
-pub fn option(w: &mut Writer, word: u64) -> Written {
-    match w.call.arguments[1] & 0xffff_ffff {
-        SOCKET => named(w, "sol_socket", word),
-        TCP => named(w, "sol_tcp", word),
-        IP => named(w, "sol_ip", word),
-        IPV6 => named(w, "sol_ipv6", word),
-        _ => w.hexadecimal(word),
-    }
-    Ok(())
-}
-
-pub fn value(w: &mut Writer, at: u64) -> Written {
-    let [_, level, option, _, length, _] = *w.call.arguments;
-    if w.late && w.call.error().is_some() {
-        return Err(Unknown);
-    }
-    let length = match w.late {
-        true => w.u32_at(length)?.into(),
-        false => length & 0xffff_ffff,
-    };
-    match (level & 0xffff_ffff, option, length) {
-        (SOCKET, LINGER, 8..) => {
-            let [on, seconds] = [w.u32_at(at)?, w.u32_at(at + 4)?];
-            w.push(&format!("{{l_onoff={on}, l_linger={seconds}}}"));
-        }
-        (SOCKET, PEER, 12..) => {
-            let [pid, uid, gid] = [w.u32_at(at)?, w.u32_at(at + 4)?, w.u32_at(at + 8)?];
-            w.push(&format!("{{pid={pid}, uid={uid}, gid={gid}}}"));
-        }
-        (SOCKET | TCP | IP | IPV6, _, 4) => {
-            let number = w.u32_at(at)? as i32;
-            w.push("[");
-            decimal(number, w.out);
-            w.push("]");
-        }
-        _ => return w.buffer(at, length as usize),
-    }
-    Ok(())
-}
-
 /// What was received, of which a datagram's length (`MSG_TRUNC`) may be more than there was room for.
 pub fn received(w: &mut Writer, at: u64) -> Written {
     if at == 0 || w.call.error().is_some() {

@@ -92,7 +92,7 @@ impl Plan {
             let copy = prototype
                 .as_ref()
                 .filter(|_| self.copies)
-                .map(|of| of.capture(self.detail));
+                .map(|of| Signatures::copies(&function, of, self.detail));
             let mut copy = copy.unwrap_or_default();
             if self.callers {
                 copy.call.extend(callers::program());

@@ -6,8 +6,9 @@ use crate::options::Options;
 
 /// Bytes of a thread's ring.
 pub const RING: u64 = 1 << 20;
-/// Words of a record for copies, at least, and for each character that is wanted of a string.
-const LEAST_ROOM: u64 = 512;
+/// Words of a record for copies, at least, and for each character that is wanted of a string: the longest path (`PATH_MAX`, 512 words)
+/// with two words before each piece of it, and what other arguments point to.
+const LEAST_ROOM: u64 = 640;
 
 /// See the module's text.
 pub fn options(args: &Options) -> hooks::Options {

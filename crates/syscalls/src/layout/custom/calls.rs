@@ -9,6 +9,11 @@ use prototypes::digits::decimal;
 /// A policy and its flags (`MPOL_MODE_FLAGS` in include/uapi/linux/mempolicy.h).
 pub fn policy(w: &mut Writer, word: u64, _: Option<usize>) -> Written {
     const FLAGS: u64 = 0xe000;
+    // `mbind` takes a long (mm/mempolicy.c).
+    let word = match w.call.name {
+        "mbind" => word,
+        _ => u64::from(word as u32),
+    };
     let modes = list("mpol_modes");
     let flags = list("mpol_mode_flags");
     if word & FLAGS == 0 {
@@ -29,7 +34,17 @@ pub fn policy(w: &mut Writer, word: u64, _: Option<usize>) -> Written {
 
 /// Nodes as words of 64 bits, as many as the argument behind it has bits.
 pub fn node_mask(w: &mut Writer, at: u64, _: Option<usize>) -> Written {
-    let bits = w.call.arguments[2];
+    // The kernel takes one less than it is told (mm/mempolicy.c, `get_nodes`).
+    let index = match w.call.name {
+        "mbind" => 4,
+        "migrate_pages" => 1,
+        _ => 2,
+    };
+    let told = w.call.arguments[index];
+    let bits = told.saturating_sub(1);
+    if told == 1 {
+        return Err(Unknown);
+    }
     let shown = if w.style.verbose {
         4096
     } else {
@@ -116,11 +131,101 @@ pub fn kexec_flags(w: &mut Writer, word: u64, _: Option<usize>) -> Written {
     Ok(())
 }
 
-/// A path up to its NUL.
-pub fn path(w: &mut Writer, at: u64, _: Option<usize>) -> Written {
-    let bytes = w.bytes(at, 4096);
-    let end = bytes.iter().position(|byte| *byte == 0).ok_or(Unknown)?;
-    crate::text::quoted(&bytes[..end], w.style.hex, w.out);
+/// Which pages of a mapping are in memory (mm/mincore.c): the lowest bit of a byte each.
+pub fn resident_pages(w: &mut Writer, at: u64, _: Option<usize>) -> Written {
+    const PAGE: u64 = 4096;
+    let pages = w.call.arguments[1].div_ceil(PAGE);
+    let most = match w.style.verbose {
+        true => 128,
+        false => w.style.strings as u64,
+    };
+    listed(w, at, 1, pages, most, |w, here, _| {
+        let [byte] = w.number(here)?;
+        decimal(byte & 1, w.out);
+        Ok(())
+    })
+}
+
+/// States of the processor (arch/x86/include/asm/fpu/types.h): their names are in no header for programs, so the number
+/// stands first.
+pub fn feature_mask(w: &mut Writer, at: u64, _: Option<usize>) -> Written {
+    let mask = w.u64_at(at)?;
+    let list = list("xfeature_masks");
+    w.push("[");
+    words::flags_or(mask, &list.names, &list.unknown, number_first(w), w.out);
+    w.push("]");
+    Ok(())
+}
+
+/// One of them.
+pub fn feature(w: &mut Writer, word: u64, _: Option<usize>) -> Written {
+    let list = list("xfeatures");
+    let number = words::plain(word);
+    match list.find(word) {
+        Some(name) => words::known(&number, name, number_first(w), w.out),
+        None => words::nameless(&number, &list.unknown, number_first(w), w.out),
+    }
+    Ok(())
+}
+
+fn number_first(w: &Writer) -> Constants {
+    match w.style.constants {
+        Constants::Numbers => Constants::Numbers,
+        _ => Constants::Both,
+    }
+}
+
+/// How a program is told of a timer or a message (`struct sigevent` in include/uapi/asm-generic/siginfo.h).
+pub fn signal_event(w: &mut Writer, at: u64, _: Option<usize>) -> Written {
+    const THREAD: u32 = 2;
+    const THREAD_ID: u32 = 4;
+    const SIGNAL: u32 = 0;
+    let value = w.u64_at(at)?;
+    let [signal, notify, thread] = [w.u32_at(at + 8)?, w.u32_at(at + 12)?, w.u32_at(at + 16)?];
+    w.push("{");
+    if value != 0 {
+        w.push(&format!(
+            "sigev_value={{sival_int={}, sival_ptr={value:#x}}}, ",
+            value as i32
+        ));
+    }
+    w.push("sigev_signo=");
+    match notify {
+        SIGNAL | THREAD | THREAD_ID => crate::forms::signal_number(w, signal.into()),
+        _ => decimal(signal, w.out),
+    }
+    w.push(", sigev_notify=");
+    list("signal_events").name(w, notify.into());
+    match notify {
+        THREAD_ID => {
+            w.push(&format!(", sigev_notify_thread_id={}", thread as i32));
+            w.process(thread as i32);
+        }
+        THREAD => {
+            let [function, attributes] = [w.u64_at(at + 16)?, w.u64_at(at + 24)?];
+            w.push(", sigev_notify_function=");
+            w.address(function);
+            w.push(", sigev_notify_attributes=");
+            w.address(attributes);
+        }
+        _ => {}
+    }
+    w.push("}");
+    Ok(())
+}
+
+/// The user namespace of `struct mount_attr` (include/uapi/linux/mount.h): a descriptor where ids are to be mapped.
+pub fn mapped_namespace(w: &mut Writer, at: u64, _: Option<usize>) -> Written {
+    const MAPS: u64 = 0x10_0000;
+    const BEFORE: u64 = 24;
+    let number = w.u64_at(at)?;
+    let [set, cleared] = [BEFORE, BEFORE - 8].map(|back| w.u64_at(at.wrapping_sub(back)));
+    decimal(number, w.out);
+    if (set? | cleared?) & MAPS != 0
+        && let Ok(number) = i32::try_from(number)
+    {
+        w.name_of(number);
+    }
     Ok(())
 }
 
@@ -182,6 +287,28 @@ pub fn sched_attributes(w: &mut Writer, at: u64, _: Option<usize>) -> Written {
         0..FIRST => "sched_attr(size)",
         FIRST..SECOND => "sched_attr",
         _ => "sched_attr_clamped",
+    };
+    w.push("{");
+    fields(w, &ty(of), at)?;
+    w.push(if size > SECOND { ", ...}" } else { "}" });
+    Ok(())
+}
+
+/// The same, of which the program says how much there is (kernel/sched/syscalls.c, `sched_copy_attr`).
+pub fn sched_attributes_set(w: &mut Writer, at: u64, _: Option<usize>) -> Written {
+    const FIRST: u64 = 48;
+    const SECOND: u64 = 56;
+    let size = u64::from(w.u32_at(at)?);
+    if size != 0 && size < FIRST {
+        w.push("{");
+        fields(w, &ty("sched_attr(size)"), at)?;
+        w.push("}");
+        return Ok(());
+    }
+    let of = if size < SECOND {
+        "sched_attr"
+    } else {
+        "sched_attr_clamped"
     };
     w.push("{");
     fields(w, &ty(of), at)?;

@@ -35,6 +35,19 @@ pub fn mac(w: &mut Writer, at: u64, _: Option<usize>) -> Written {
     Ok(())
 }
 
+/// An address of hardware in eight bytes, as long as the two bytes before it say.
+pub fn counted_hardware(w: &mut Writer, at: u64, _: Option<usize>) -> Written {
+    let length = w.number(at.wrapping_sub(2)).map(u16::from_le_bytes)?;
+    let bytes: [u8; 8] = w.number(at)?;
+    let shown = &bytes[..usize::from(length).min(bytes.len())];
+    let parts: Vec<String> = shown.iter().map(|byte| format!("{byte:02x}")).collect();
+    let mut number = Vec::new();
+    crate::text::quoted(shown, crate::call::Hex::Always, &mut number);
+    let number = String::from_utf8_lossy(&number);
+    crate::words::known(&number, &parts.join(":"), w.style.constants, w.out);
+    Ok(())
+}
+
 /// `if_nametoindex("lo")`, or the number of an interface that is not there.
 pub fn interface(w: &mut Writer, at: u64, _: Option<usize>) -> Written {
     let number = w.u32_at(at)?;
