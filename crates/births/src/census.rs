@@ -134,7 +134,8 @@ pub fn census_of(source: Source, tally: &Tally, frames: &mut Frames) -> Census {
     }
 }
 
-fn losses(tally: &Tally) -> Vec<Loss> {
+/// What a count could not count, in words.
+pub(crate) fn losses(tally: &Tally) -> Vec<Loss> {
     let mut losses = Vec::new();
     let mut add = |what: Lost, count: u64, words: &str| {
         if count != 0 {

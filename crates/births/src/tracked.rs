@@ -20,6 +20,7 @@ use inject::image::Image;
 use process::error::{Error, Result};
 use wire::slots::EPOCHS;
 
+use crate::census::losses;
 use crate::ledger::{SiteTally, Tally};
 use crate::objects::Object;
 use crate::session::{Options, Session};
@@ -48,6 +49,14 @@ pub struct Row {
     pub born: u64,
     /// Objects that were made in the block and live.
     pub live: u64,
+}
+
+/// What a count found.
+pub struct Counted {
+    /// Rows, in no order.
+    pub rows: Vec<Row>,
+    /// What could not be counted since the process was opened, a sentence each.
+    pub lost: Vec<String>,
 }
 
 /// Opens a process without counting children.
@@ -168,7 +177,7 @@ impl Tracked {
     ///
     /// # Errors
     /// Those of [`Session::census`].
-    pub fn count(&mut self, block: Block, collect: bool) -> Result<Vec<Row>> {
+    pub fn count(&mut self, block: Block, collect: bool) -> Result<Counted> {
         self.session
             .set_intervals(&self.epochs.intervals_of(block))?;
         let tally = self.session.census(collect)?;
@@ -192,10 +201,13 @@ impl Tracked {
                 live,
             }
         });
-        Ok(rows.filter(|row| row.born != 0 || row.live != 0).collect())
+        Ok(Counted {
+            rows: rows.filter(|row| row.born != 0 || row.live != 0).collect(),
+            lost: lost(&tally),
+        })
     }
 
-    /// Calls `each` for every living object of a block, with its line and type.
+    /// Calls `each` for every living object of a block, with its line and type. Returns what could not be counted.
     ///
     /// # Errors
     /// As of [`Tracked::count`].
@@ -203,7 +215,7 @@ impl Tracked {
         &mut self,
         block: Block,
         each: &mut dyn FnMut(&SiteTally, &Object),
-    ) -> Result<()> {
+    ) -> Result<Vec<String>> {
         let of_epochs = self.epochs.intervals_of(block);
         let tally = self.session.census(false)?;
         let sites: HashMap<u32, &SiteTally> =
@@ -213,7 +225,8 @@ impl Tracked {
             if of_block && let Some(site) = sites.get(&object.site) {
                 each(site, &object);
             }
-        })
+        })?;
+        Ok(lost(&tally))
     }
 
     /// Takes the hook out, and gives the guest its memory back.
@@ -232,6 +245,12 @@ impl Tracked {
         }
         Ok(born)
     }
+}
+
+/// What could not be counted, a sentence each.
+fn lost(tally: &Tally) -> Vec<String> {
+    let losses = losses(tally).into_iter();
+    losses.map(|loss| loss.text).collect()
 }
 
 /// The sites of what Ruby code can see.

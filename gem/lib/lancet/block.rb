@@ -24,9 +24,9 @@ module Lancet
     def rows(collect: false)
       paused do
         found = []
-        @companion.ask("\"do\":\"count\",\"block\":#{@number},\"collect\":#{collect}") do |record|
+        say_lost(@companion.ask("\"do\":\"count\",\"block\":#{@number},\"collect\":#{collect}") do |record|
           found << Row.new(*record.values_at(:path, :line, :type, :live, :born))
-        end
+        end)
         found.sort_by! { |row| [row.live, row.to_s] }.reverse!
         block_given? ? yield(found) : found
       end
@@ -34,7 +34,7 @@ module Lancet
 
     # Each of its living objects, as a Hash.
     def each_object(contents: false, &block)
-      paused { @companion.ask("\"do\":\"objects\",\"block\":#{@number},\"contents\":#{contents}", &block) }
+      paused { say_lost(@companion.ask("\"do\":\"objects\",\"block\":#{@number},\"contents\":#{contents}", &block)) }
     end
 
     # What was made until now is not counted any more.
@@ -63,6 +63,11 @@ module Lancet
     end
 
     private
+
+    # What could not be counted is told, once for each count.
+    def say_lost(result)
+      result[:lost]&.each { |text| warn "lancet: #{text}" }
+    end
 
     # The companion tracks nothing from a count on until we say so.
     def paused

@@ -352,6 +352,14 @@ fn who_holds_a_lock_of_python_by_with_is_told() {
         assert!(held_by(&said, "right", &[16]), "{python}: {said}");
         let twice = state(&said, "twice");
         assert_eq!(twice, "waits for a mutex that it holds itself", "{said}");
+        // Threads are called as `threading` calls them.
+        for name in [
+            " MainThread: ",
+            " wants of it: waits ",
+            " ended of it: asleep ",
+        ] {
+            assert!(said.contains(name), "{python}: {name}: {said}");
+        }
         // Conditions and events are made of locks that nobody holds.
         assert_eq!(waits(&said), in_two, "{python}: {said}");
         assert_eq!(said.matches("\ndeadlock: ").count(), 2, "{python}: {said}");

@@ -86,10 +86,15 @@ impl<M: Memory> Python<'_, M> {
             return Err(Error::garbled("dict", dict));
         }
         let keys = self.memory.u64(dict.wrapping_add(KEYS))?;
-        let mut values = self.memory.u64(dict.wrapping_add(VALUES))?;
+        let values = self.memory.u64(dict.wrapping_add(VALUES))?;
+        self.entries_of(keys, values)
+    }
+
+    /// Returns the entries of a dict that has these keys and, if it is a split one, these values.
+    pub(super) fn entries_of(&self, keys: u64, mut values: u64) -> Result<Entries<'_, M>, Error> {
         let count = self.memory.u64(keys.wrapping_add(self.layout.dict.count))?;
         if count > MOST_ENTRIES {
-            return Err(Error::garbled("dict", dict));
+            return Err(Error::garbled("keys of a dict", keys));
         }
         let sizes = self.memory.u64(keys.wrapping_add(SIZES))?;
         let (indices, kind) = if self.layout.dict.compact {
@@ -105,7 +110,7 @@ impl<M: Memory> Python<'_, M> {
             };
             (sizes.checked_mul(width), GENERAL)
         };
-        let indices = indices.ok_or(Error::garbled("dict", dict))?;
+        let indices = indices.ok_or(Error::garbled("keys of a dict", keys))?;
         let split = if self.layout.dict.compact {
             kind == SPLIT
         } else {
@@ -150,7 +155,15 @@ impl<M: Memory> Python<'_, M> {
 
     /// Returns the value under the str `name`.
     pub(super) fn value_of(&self, dict: u64, name: &str) -> Result<Option<u64>, Error> {
-        let entries = self.names(dict)?;
+        self.value_among(self.names(dict)?, name)
+    }
+
+    /// Returns the value under the str `name` among some entries.
+    pub(super) fn value_among(
+        &self,
+        entries: Entries<'_, M>,
+        name: &str,
+    ) -> Result<Option<u64>, Error> {
         let texts = entries.texts;
         let len = name.chars().count() as u64;
         for entry in entries {

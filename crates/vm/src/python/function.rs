@@ -231,7 +231,7 @@ impl<M: Memory> Python<'_, M> {
     }
 
     /// Returns what a module or a class has under `name`, or an instance by its class.
-    fn attribute(&self, object: u64, name: &str) -> Result<Option<u64>, Error> {
+    pub(super) fn attribute(&self, object: u64, name: &str) -> Result<Option<u64>, Error> {
         let class = self.type_of(object)?;
         if self.flags(class)? & Builtin::Type.flag() != 0 {
             return self.attribute_of_class(object, name);

@@ -33,6 +33,8 @@ pub struct Layout {
     pub text: Text,
     /// The objects of dict.
     pub dict: Dict,
+    /// Where an object has its attributes.
+    pub attributes: Attributes,
     /// Whether an int keeps sign and size in a tag (`lv_tag`, since 3.12: `cpython/longintrepr.h`)
     /// instead of in a signed `ob_size`.
     pub int_has_tag: bool,
@@ -224,6 +226,19 @@ pub enum Lines {
     Linetable,
     /// Since 3.11: `Objects/locations.md` (3.14: `InternalDocs/code_objects.md`).
     Locations,
+}
+
+/// Where an object of a class made in Python has its attributes: [`attributes`](super::attributes).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Attributes {
+    /// 3.9 and 3.10: in a dict.
+    Dict,
+    /// 3.11: in values or a dict, each with its own pointer before the object.
+    Beside,
+    /// 3.12: in values or a dict, which one pointer before the object leads to.
+    Tagged,
+    /// Since 3.13: in values behind the object, or in a dict that a pointer before it leads to.
+    Inline,
 }
 
 /// `PyASCIIObject`, `PyCompactUnicodeObject`: `cpython/unicodeobject.h`.

@@ -16,6 +16,7 @@
 //! | `string`, `dict`, `chain` | the containers those answers are kept in |
 //! | `function` | which C function has this name in Python, and how is it called? |
 //! | `generator` | which generators and coroutines are suspended, where, and for what do they wait? |
+//! | `attributes` | what does an object have under this name? |
 //! | `names` | which modules, and what is in them? |
 //! | `locks` | which locks does a thread hold, and which does it sleep on? |
 //! | `greenlet` | which greenlets are parked, where, and what does a switch copy? |
@@ -25,6 +26,7 @@
 //! under the reader; the answer is then old, or an [`Error`], never a crash. What is read of the
 //! reader's own thread, in the agent, stands still: a thread's frames are only changed by itself.
 
+mod attributes;
 mod chain;
 mod class;
 mod code;

@@ -9,11 +9,14 @@
 
 use super::chain::Chain;
 use super::facts::{KEY_DATA, KEYS_PER_BLOCK};
-use super::{Error, Python};
+use super::{Error, Python, Text};
 use crate::{Fault, Memory};
 
 /// `_key` in `Py_tss_t`.
 pub(super) const TSS_KEY: u64 = 4;
+
+/// Threads whose names are read.
+const MOST_THREADS: usize = 1 << 16;
 
 /// A thread that Python knows.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -63,6 +66,25 @@ impl<M: Memory> Iterator for Threads<'_, '_, M> {
 }
 
 impl<M: Memory> Python<'_, M> {
+    /// Calls `each` with the `pthread_t` and the name of each thread that the module `threading` knows (`Thread.name`;
+    /// `_active` in `Lib/threading.py`).
+    pub fn each_thread_name(&self, each: &mut dyn FnMut(u64, Text)) -> Result<(), Error> {
+        let Some(module) = self.value_of(self.modules()?, "threading")? else {
+            return Ok(());
+        };
+        let Some(active) = self.attribute(module, "_active")? else {
+            return Ok(());
+        };
+        for entry in self.entries(active)?.take(MOST_THREADS) {
+            let (id, thread) = entry?;
+            let id = self.small_int(id)?.cast_unsigned();
+            if let Some(name) = self.own_value(thread, "_name")? {
+                each(id, self.text(name)?);
+            }
+        }
+        Ok(())
+    }
+
     /// Returns the interpreters, newest first; there is almost always one.
     pub fn interpreters(&self) -> Interpreters<'_, M> {
         let at = self.interpreters_at();

@@ -70,6 +70,7 @@ fn ask<M: Memory>(python: &Python<'_, M>, at: u64) {
     let _ = python.point(at);
     let _ = python.each_held(at, &mut |_| ());
     let _ = python.parked_on(at);
+    let _ = python.each_thread_name(&mut |_, _| ());
     for frame in python.frames(at).take(100).flatten() {
         let _ = python.line(frame.point);
         let _ = python.file(frame.point.code);

@@ -3,7 +3,8 @@
 //! Up to 3.10 each frame has a call of `_PyEval_EvalFrameDefault` of its own. Since 3.11 calls from Python to Python
 //! stay in one, and a record of the VM's in its native frame says where a run ends (`vm::python`, `frames`).
 
-use std::collections::BTreeSet;
+use std::cell::RefCell;
+use std::collections::{BTreeSet, HashMap};
 use std::ops::Range;
 
 use process::snapshot::{Copies, Thread, UnwindContext};
@@ -38,6 +39,8 @@ const LONGEST_CHAIN: usize = 1 << 12;
 struct Vm {
     facts: Facts,
     runner: Vec<Range<u64>>,
+    /// What `threading` calls the threads, by `pthread_t`, as far as it was asked for since the process stood still.
+    names: RefCell<HashMap<u64, Option<String>>>,
     /// The code at which parked greenlets go on, if the module is loaded.
     resumed: Option<Resumed>,
 }
@@ -53,6 +56,7 @@ pub(super) fn find(modules: &Modules, memory: &dyn Memory) -> Option<Box<dyn Scr
     Some(Box::new(Vm {
         facts,
         runner,
+        names: RefCell::default(),
         resumed: greenlet::find(modules, memory),
     }))
 }
@@ -67,12 +71,31 @@ fn state<M: Memory>(python: &Python<'_, M>, thread: &Thread) -> Option<u64> {
     }
 }
 
+impl Vm {
+    /// Returns the name of the thread of this `pthread_t`. They are all read for the first one.
+    fn name(&self, memory: &dyn Memory, thread: u64) -> Option<String> {
+        let mut names = self.names.borrow_mut();
+        if !names.contains_key(&thread) {
+            let pages = Pages::new(memory);
+            if let Ok(python) = Python::new(&pages, self.facts) {
+                // As far as they can be read.
+                let _ = python.each_thread_name(&mut |id, name| {
+                    let name = text(|out| python.write_text(name, LONGEST, out));
+                    names.insert(id, Some(name));
+                });
+            }
+        }
+        names.entry(thread).or_default().clone()
+    }
+}
+
 impl Scripts for Vm {
     fn language(&self) -> String {
         format!("Python {}", self.facts.version())
     }
 
     fn wanted(&self, memory: &dyn Memory, thread: &Thread, _copied: &Copies) -> Vec<Range<u64>> {
+        self.names.borrow_mut().clear();
         pages_of(memory, |pages| {
             let python = Python::new(pages, self.facts).ok()?;
             let state = state(&python, thread)?;
@@ -122,6 +145,7 @@ impl Scripts for Vm {
         let _ = python.each_held(id, &mut |lock| holds.push(lock));
         Some(VmThread {
             id,
+            name: self.name(memory, thread.context.thread_area),
             may_want: may_want.flatten(),
             holds,
             turn: if waits_for_gil {

@@ -69,23 +69,24 @@ impl Blocks {
         Ok(self.last)
     }
 
-    /// Counts the objects of a block. What is made from then on is of no block, until [`Blocks::resume`].
+    /// Counts the objects of a block; returns what could not be counted. What is made from then on is of no block, until
+    /// [`Blocks::resume`].
     pub fn count(
         &mut self,
         block: u64,
         collect: bool,
         answer: &mut Answer,
-    ) -> io::Result<Result<(), Refusal>> {
+    ) -> io::Result<Result<Vec<String>, Refusal>> {
         let tracked = match self.known(block) {
             Ok(tracked) => tracked,
             Err(gone) => return Ok(Err(gone)),
         };
         let counted = tracked.pause().and_then(|()| tracked.count(block, collect));
-        let rows = match self.checked(counted) {
-            Ok(rows) => rows,
+        let counted = match self.checked(counted) {
+            Ok(counted) => counted,
             Err(why) => return Ok(Err(why)),
         };
-        for row in rows {
+        for row in counted.rows {
             let (path, line) = place(row.line.as_ref().map(|(path, line)| (path, *line)));
             if !self.hides(path) {
                 answer.record(&json!({
@@ -93,7 +94,7 @@ impl Blocks {
                 }))?;
             }
         }
-        Ok(Ok(()))
+        Ok(Ok(counted.lost))
     }
 
     /// Tells the living objects of a block one by one; otherwise as [`Blocks::count`].
@@ -102,7 +103,7 @@ impl Blocks {
         block: u64,
         contents: bool,
         answer: &mut Answer,
-    ) -> io::Result<Result<(), Refusal>> {
+    ) -> io::Result<Result<Vec<String>, Refusal>> {
         let hidden = self.hidden.clone();
         let tracked = match self.known(block) {
             Ok(tracked) => tracked,

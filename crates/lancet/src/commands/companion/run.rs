@@ -70,11 +70,15 @@ fn serve_one(
     watches: &mut Watches,
 ) -> io::Result<()> {
     let nothing = |()| json!({});
+    let counted = |lost: Vec<String>| match &lost[..] {
+        [] => json!({}),
+        lost => json!({ "lost": lost }),
+    };
     let done = match request.what {
         What::Track { births } => blocks.track(births).map(|block| json!({"block": block})),
-        What::Count { block, collect } => blocks.count(block, collect, &mut answer)?.map(nothing),
+        What::Count { block, collect } => blocks.count(block, collect, &mut answer)?.map(counted),
         What::Objects { block, contents } => {
-            blocks.objects(block, contents, &mut answer)?.map(nothing)
+            blocks.objects(block, contents, &mut answer)?.map(counted)
         }
         What::Resume { block } => blocks.resume(block).map(nothing),
         What::Forget { block } => blocks.forget(block).map(nothing),

@@ -10,8 +10,8 @@
 //! | 3.14 | 3.14.10, Debian sid `libpython3.14-dev` | |
 
 use super::{
-    Code, Dict, Frame, Generators, Handlers, Interpreter, Kind, Layout, Lines, Runtime, Statics,
-    Text, Thread, Values,
+    Attributes, Code, Dict, Frame, Generators, Handlers, Interpreter, Kind, Layout, Lines, Runtime,
+    Statics, Text, Thread, Values,
 };
 
 pub(super) static ALL: &[Layout] = &[
@@ -80,6 +80,7 @@ const PYTHON_3_9: Layout = Layout {
         indices: 40,
         values: 0,
     },
+    attributes: Attributes::Dict,
     int_has_tag: false,
     tuple_items: 24,
     type_qualname: 856,
@@ -116,6 +117,7 @@ const PYTHON_3_10: Layout = Layout {
 
 const PYTHON_3_11: Layout = Layout {
     version: (3, 11),
+    attributes: Attributes::Beside,
     runtime: Runtime {
         interpreters: 40,
         tss: 592,
@@ -173,6 +175,7 @@ const PYTHON_3_11: Layout = Layout {
 
 const PYTHON_3_12: Layout = Layout {
     version: (3, 12),
+    attributes: Attributes::Tagged,
     runtime: Runtime {
         interpreters: 40,
         tss: 1544,
@@ -229,6 +232,7 @@ const PYTHON_3_12: Layout = Layout {
 
 const PYTHON_3_13: Layout = Layout {
     version: (3, 13),
+    attributes: Attributes::Inline,
     runtime: Runtime {
         interpreters: 632,
         tss: 2160,
