@@ -155,14 +155,14 @@ pub enum Op {
         /// Number of operations that are skipped. They contain an [`Op::Open`] or [`Op::Each`] with its [`Op::Close`] or
         /// none of them.
         skip: u16,
-        /// The number.
+        /// What the argument must be for them to be done.
         is: u32,
     },
     /// Skip that many operations unless `n` is this number: what a member points to depends on another member.
     OnlyNumber {
         /// As of [`Op::OnlyIf`].
         skip: u16,
-        /// The number.
+        /// What `n` must be for them to be done.
         is: u32,
     },
     /// `v` is a word of a language VM: hand on its text ([`crate::describe`]).
@@ -321,8 +321,8 @@ impl Op {
                 skip: b,
                 is: c,
             },
-            21 => Self::Within(c),
             20 => Self::OnlyNumber { skip: b, is: c },
+            21 => Self::Within(c),
             _ => return None,
         })
     }

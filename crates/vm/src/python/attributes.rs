@@ -10,11 +10,11 @@
 //! Values alone belong to the keys that all objects of the class share, as those of a split dict.
 
 use super::layout::Attributes;
+use super::object::BASIC_SIZE;
 use super::{Error, Python};
 use crate::Memory;
 
-/// `tp_basicsize` and `tp_dictoffset` in `PyTypeObject` (`cpython/object.h`).
-const BASIC_SIZE: u64 = 32;
+/// `tp_dictoffset` in `PyTypeObject` (`cpython/object.h`).
 const DICT_OFFSET: u64 = 288;
 /// `Py_TPFLAGS_MANAGED_DICT`, since 3.11, and `Py_TPFLAGS_INLINE_VALUES`, since 3.13 (`object.h`).
 const MANAGED_DICT: u64 = 1 << 4;

@@ -6,7 +6,7 @@
 
 use core::fmt::Write;
 
-use super::object::{Builtin, OB_SIZE};
+use super::object::{Builtin, HEAP_TYPE, OB_SIZE};
 use super::{Error, Python};
 use crate::Memory;
 
@@ -17,9 +17,8 @@ const DICT: u64 = 264;
 const MRO: u64 = 344;
 pub(super) const SUBCLASSES: u64 = 360;
 
-/// `_Py_TPFLAGS_STATIC_BUILTIN`, `Py_TPFLAGS_HEAPTYPE`.
+/// `_Py_TPFLAGS_STATIC_BUILTIN`.
 const STATIC: u64 = 1 << 1;
-const HEAP: u64 = 1 << 9;
 
 /// Bytes of the longest name, and ancestors of one class, that are read.
 pub(super) const LONGEST_NAME: usize = 512;
@@ -32,8 +31,8 @@ impl<M: Memory> Python<'_, M> {
     /// Writes the name of a class, with its module if that is not `builtins`.
     pub fn write_class_name(&self, class: u64, out: &mut dyn Write) -> Result<(), Error> {
         let mut name = [0; LONGEST_NAME];
-        let name = self.c_string(self.name_of(class)?, &mut name)?;
-        if self.flags(class)? & HEAP != 0 && !name.contains(&b'.') {
+        let name = self.raw_name(class, &mut name)?;
+        if self.flags(class)? & HEAP_TYPE != 0 && !name.contains(&b'.') {
             if let Some(module) = self.own_attribute(class, "__module__")?
                 && let Ok(module) = self.text(module)
                 && !self.ends_as(module, 0, "builtins")?
@@ -54,9 +53,13 @@ impl<M: Memory> Python<'_, M> {
         Ok(())
     }
 
-    /// Returns the address of `tp_name` of a class.
-    pub(super) fn name_of(&self, class: u64) -> Result<u64, Error> {
-        Ok(self.memory.u64(class.wrapping_add(NAME))?)
+    /// Returns `tp_name` of a class.
+    pub(super) fn raw_name<'b>(
+        &self,
+        class: u64,
+        room: &'b mut [u8; LONGEST_NAME],
+    ) -> Result<&'b [u8], Error> {
+        self.c_string(self.memory.u64(class.wrapping_add(NAME))?, room)
     }
 
     /// Returns the bytes before the 0 at `at`, as many as there is room for.

@@ -1,13 +1,10 @@
 //! Code objects, which have file, function and line: `PyCodeObject` (`Include/cpython/code.h`).
 
 use super::lines;
-use super::object::OB_SIZE;
+use super::object::{BYTES, OB_SIZE};
 use super::string::Text;
 use super::{Error, Point, Python};
 use crate::{Fault, Memory};
-
-/// `ob_sval` in `PyBytesObject`.
-const BYTES: u64 = 32;
 
 /// Bytes of the longest line table: 100,000 lines of code in one function make 1 MB of it.
 const LONGEST_TABLE: u64 = 1 << 22;

@@ -30,6 +30,7 @@ use core::ops::Range;
 
 use super::chain::Chain;
 use super::layout::Kind;
+use super::object::TAG;
 use super::{Error, Python};
 use crate::{Fault, Memory};
 
@@ -42,9 +43,6 @@ const SHIM: u8 = 3;
 const FIRST_TRACEABLE: u64 = 16;
 /// `sizeof(_Py_CODEUNIT)`.
 const UNIT: i64 = 2;
-
-/// In 3.14 the code is a tagged reference (`pycore_stackref.h`); objects are aligned to 16.
-const TAG: u64 = 3;
 
 /// Frames in a row that the interpreter hides; there are never more than a few.
 const MOST_HIDDEN: u32 = 64;
@@ -250,6 +248,7 @@ impl<M: Memory> Python<'_, M> {
             return Ok(None);
         }
         let layout = &self.layout.frame;
+        // A tagged reference since 3.14.
         let code = self.memory.u64(frame.wrapping_add(layout.code))? & !TAG;
         let at = frame.wrapping_add(layout.instruction);
         if let Kind::Objects(unit) = layout.kind {

@@ -6,6 +6,7 @@
 //! function of Cython, which begins as a `PyCFunctionObject` does. `Include/methodobject.h`,
 //! `cpython/methodobject.h`, `cpython/descrobject.h` (3.9: `descrobject.h`).
 
+use super::class::LONGEST_NAME;
 use super::object::{Builtin, OB_SIZE};
 use super::{Error, Python};
 use crate::Memory;
@@ -246,9 +247,8 @@ impl<M: Memory> Python<'_, M> {
     }
 
     fn is_of_cython(&self, class: u64) -> Result<bool, Error> {
-        let mut name = [0; 512];
-        let at = self.memory.u64(class.wrapping_add(24))?;
-        let name = self.c_string(at, &mut name)?;
+        let mut name = [0; LONGEST_NAME];
+        let name = self.raw_name(class, &mut name)?;
         let own = name.rsplit(|&byte| byte == b'.').next().unwrap_or(name);
         Ok(matches!(
             own,

@@ -16,22 +16,15 @@ use super::chain::Chain;
 use super::class::LONGEST_NAME;
 use super::frames::Frames;
 use super::layout::{Generators, Values};
+use super::object::{BASIC_SIZE, BYTES, HEAP_TYPE, TAG};
 use super::{Error, Python};
 use crate::Memory;
-
-/// `tp_basicsize` in `PyTypeObject`; `Py_TPFLAGS_HEAPTYPE`.
-const BASIC_SIZE: u64 = 32;
-const HEAP_TYPE: u64 = 1 << 9;
 
 /// `gi_frame`; `cw_coroutine` in `PyCoroWrapper`, and `ags_gen` in `PyAsyncGenASend` (both `Objects/genobject.c`).
 const FRAME: u64 = 16;
 const WRAPPED: u64 = 16;
 /// `gi_frame_state`, before `gi_iframe`.
 const STATE_BEFORE_FRAME: u64 = 5;
-/// `ob_sval` in `PyBytesObject`.
-const BYTES: u64 = 32;
-/// References on the value stack are tagged since 3.14 (`pycore_stackref.h`).
-const TAG: u64 = 3;
 /// `RESUME` after `yield from` (1) or `await` (2, 3) has this in its argument.
 const RESUME_DELEGATING: u8 = 2;
 
@@ -108,7 +101,7 @@ impl<M: Memory> Python<'_, M> {
         if self.flags(class)? & HEAP_TYPE != 0 {
             return Ok(&[]);
         }
-        self.c_string(self.name_of(class)?, room)
+        self.raw_name(class, room)
     }
 
     fn suspended(&self, object: u64, flavour: Flavour) -> Result<Option<Generator>, Error> {

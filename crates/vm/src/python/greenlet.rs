@@ -20,11 +20,11 @@ use core::ops::Range;
 use super::chain::Chain;
 use super::frames::Frames;
 use super::layout::Kind;
+use super::object::BASIC_SIZE;
 use super::{Error, Python};
 use crate::Memory;
 
-/// `tp_basicsize`, and that of a greenlet's type since 2.0.
-const BASIC_SIZE: u64 = 32;
+/// `tp_basicsize` of a greenlet's type since 2.0.
 const SIZE_SINCE_2_0: u64 = 40;
 
 /// `stack_start`, in a greenlet to 1.1; `pimpl`, since 2.0.

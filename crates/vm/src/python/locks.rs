@@ -19,7 +19,7 @@
 use super::class::LONGEST_NAME;
 use super::layout::{Generators, Handlers};
 use super::lines::Bytes;
-use super::object::OB_SIZE;
+use super::object::{BYTES, OB_SIZE, TAG};
 use super::{Error, Point, Python};
 use crate::Memory;
 
@@ -30,10 +30,6 @@ const METHOD: u64 = 16;
 const METHOD_SELF: u64 = 24;
 /// From `addr` to the semaphore in `struct wait_entry` (`Python/parking_lot.c`, 3.13 and 3.14).
 const ADDRESS_BEFORE_SEMAPHORE: u64 = 8;
-/// `ob_sval` in `PyBytesObject`.
-const BYTES: u64 = 32;
-/// References on the value stack are tagged since 3.14 (`pycore_stackref.h`).
-const TAG: u64 = 3;
 
 /// `CO_MAXBLOCKS` (`cpython/code.h`) and `sizeof(PyTryBlock)`, which ends with `b_level`.
 const MOST_BLOCKS: u32 = 20;
@@ -108,8 +104,7 @@ impl<M: Memory> Python<'_, M> {
     /// Returns whether the class of an object is one made in C of that name.
     fn has_class(&self, object: u64, name: &[u8]) -> Result<bool, Error> {
         let class = self.type_of(object)?;
-        let is_it = self.c_string(self.name_of(class)?, &mut [0; LONGEST_NAME])? == name;
-        Ok(is_it)
+        Ok(self.raw_name(class, &mut [0; LONGEST_NAME])? == name)
     }
 
     /// Returns where the values of a frame begin, and how many of them an exception would leave. `left` is how many bytes of

@@ -48,7 +48,7 @@ pub enum What {
     },
     /// The objects of a block by line and type. What is made from then on is of no block, until `resume`.
     Count {
-        /// Which.
+        /// The number that `track` answered, here as in all that follow.
         block: u64,
         /// Collect garbage before.
         #[serde(default)]
@@ -56,7 +56,7 @@ pub enum What {
     },
     /// The living objects of a block, one by one. As of `count`.
     Objects {
-        /// Which.
+        /// As of [`What::Count`].
         block: u64,
         /// Their contents too.
         #[serde(default)]
@@ -64,36 +64,36 @@ pub enum What {
     },
     /// What is made from now on is of the blocks that are open; is this one?
     Resume {
-        /// Which.
+        /// As of [`What::Count`].
         block: u64,
     },
     /// Forget what was made in a block.
     Forget {
-        /// Which.
+        /// As of [`What::Count`].
         block: u64,
     },
     /// End a block.
     End {
-        /// Which.
+        /// As of [`What::Count`].
         block: u64,
     },
     /// Begin to watch calls.
     Watch {
         /// `calls` or `syscalls`.
         command: String,
-        /// Its command line.
+        /// The words of its command line, without the process and `--json`, which the companion adds.
         words: Vec<String>,
     },
     /// End a watch; what it has seen.
     Finish {
-        /// Which.
+        /// The number that `watch` answered.
         watch: u64,
     },
     /// Run a command that ends by itself: `stack`.
     Run {
-        /// Which.
+        /// `stack`: a command of lancet that ends by itself.
         command: String,
-        /// Its command line.
+        /// As of [`What::Watch`].
         words: Vec<String>,
     },
 }
