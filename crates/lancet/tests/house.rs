@@ -33,6 +33,7 @@ const ARROWS: &[(&str, &[&str])] = &[
     ("syscalls", &["prototypes"]),
     ("switch", &[]),
     ("tune", &[]),
+    ("heap", &[]),
     ("agent", &["wire", "routine", "vm", "capture"]),
     ("process", &["vm"]),
     ("inject", &["wire", "process"]),
@@ -94,13 +95,14 @@ const ARROWS: &[(&str, &[&str])] = &[
 const EMBEDDED: &str = "agent";
 
 /// Safe code only.
-const NO_UNSAFE: [&str; 8] = [
+const NO_UNSAFE: [&str; 9] = [
     "wire",
     "vm",
     "capture",
     "prototypes",
     "frames",
     "recording",
+    "heap",
     "births",
     "report",
 ];

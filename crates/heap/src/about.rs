@@ -1,0 +1,79 @@
+//! Which process a snapshot is of, what it may hold, and what was lost when it was made.
+
+/// Which process, when, and what is known of it as a whole.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct About {
+    /// The language, as `vm::Language` has it for its prefix.
+    pub language: String,
+    /// The version of the VM as it calls itself.
+    pub version: String,
+    /// The process, in the PID namespace of lancet.
+    pub pid: i32,
+    /// When the copy of the heap was made: nanoseconds since 1970.
+    pub taken_at: u64,
+    /// Resident memory of the process at that time, in bytes; 0 = unknown.
+    pub rss: u64,
+    /// The command line, arguments separated by spaces.
+    pub command_line: String,
+    /// The name of the machine.
+    pub host: String,
+    /// Contents of objects are in it, because the user asked for them (`--contents`). Otherwise [`Object::contents`] is
+    /// dropped by the builder, whatever it is given.
+    ///
+    /// [`Object::contents`]: crate::Object::contents
+    pub contents: bool,
+    /// What the maker has to say about the snapshot, a sentence each: what could not be read, and why.
+    pub notes: Vec<String>,
+}
+
+/// What a snapshot may hold at most. What comes beyond is counted in [`Losses`] and left out.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Budget {
+    /// Objects.
+    pub objects: u64,
+    /// References between objects.
+    pub edges: u64,
+    /// References from roots.
+    pub roots: u64,
+    /// Bytes of all different texts.
+    pub text: u64,
+}
+
+impl Default for Budget {
+    /// What the 32-bit numbers of objects, edges and bytes of text bear.
+    fn default() -> Self {
+        Self {
+            objects: u64::from(u32::MAX) - 16,
+            edges: u64::from(u32::MAX) - 16,
+            roots: 1 << 27,
+            text: 2 << 30,
+        }
+    }
+}
+
+/// What is not in a snapshot although it was given to the builder.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Losses {
+    /// Objects beyond the budget.
+    pub objects: u64,
+    /// Edges beyond the budget, and those of objects that are not in the snapshot.
+    pub edges: u64,
+    /// Roots beyond the budget.
+    pub roots: u64,
+    /// Texts beyond the budget; each is shown as `…`.
+    pub texts: u64,
+    /// Edges to addresses at which there is no object.
+    pub dangling_edges: u64,
+    /// Roots that are addresses at which there is no object.
+    pub dangling_roots: u64,
+    /// Objects at an address that an earlier one has; the earlier one stays.
+    pub repeated_objects: u64,
+}
+
+impl Losses {
+    /// Whether nothing was lost.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        *self == Self::default()
+    }
+}

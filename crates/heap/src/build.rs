@@ -1,0 +1,406 @@
+//! Making a snapshot of what a walk over a heap finds.
+//!
+//! Objects come in any order, each followed by its references, which name their targets by address, because the walk has
+//! not seen all of them yet. [`Builder::finish`] puts the objects in the order of their addresses and turns addresses
+//! into numbers. Until then an edge takes 12 bytes; afterwards 8.
+
+use std::collections::HashMap;
+
+use crate::about::{About, Budget, Losses};
+use crate::column::Column;
+use crate::names::{EdgeName, Flags, KindId, MOST_TEXTS, Role, RootName};
+use crate::snapshot::{Kind, Root, Site, Snapshot};
+use crate::text::{Interner, NO_ROOM, TextId};
+
+/// One object, as whoever walks the heap sees it. [`Object::new`] fills in that nothing is known.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Object {
+    /// Where it lies in the process.
+    pub address: u64,
+    /// What it is: see [`Builder::kind`].
+    pub kind: KindId,
+    /// The name of its class; of a hidden object none.
+    pub class: Option<TextId>,
+    /// What would be free without it alone: its slot and what the VM has allocated for it, in bytes.
+    pub bytes: u64,
+    /// The file and line that made it, where somebody has watched (`lancet mem`, `trace_object_allocations`).
+    pub site: Option<(TextId, u32)>,
+    /// When it was made: a number that grows from birth to birth, or from epoch to epoch; 0 = unknown. With the address
+    /// it identifies the object in two snapshots.
+    pub birth: u64,
+    /// Bytes of a text, elements of a list, entries of a map.
+    pub length: Option<u64>,
+    /// For how many elements or entries (or bytes) room is allocated, where that may be more than `length`.
+    pub capacity: Option<u64>,
+    /// A hash of the contents of a text: equal texts have equal ones. A 64-bit hash with a random key, so that a file
+    /// does not give away what a text is to whoever tries likely ones.
+    pub fingerprint: Option<u64>,
+    /// Facts of one bit.
+    pub flags: Flags,
+    /// Its name, if it is a class, module, method, function, code, thread or fiber.
+    pub label: Option<TextId>,
+    /// The beginning of its contents. Kept only where [`About::contents`] is set.
+    pub contents: Option<TextId>,
+}
+
+impl Object {
+    /// An object of which nothing else is known.
+    #[must_use]
+    pub fn new(address: u64, kind: KindId) -> Self {
+        Self {
+            address,
+            kind,
+            class: None,
+            bytes: 0,
+            site: None,
+            birth: 0,
+            length: None,
+            capacity: None,
+            fingerprint: None,
+            flags: Flags::default(),
+            label: None,
+            contents: None,
+        }
+    }
+}
+
+/// Takes objects, edges and roots, and makes a [`Snapshot`] of them.
+///
+/// Nothing it is given makes it fail. What cannot be kept is counted in [`Losses`], which every report shows.
+#[derive(Debug)]
+pub struct Builder {
+    about: About,
+    budget: Budget,
+    losses: Losses,
+    texts: Interner,
+    kinds: Vec<Kind>,
+    kind_numbers: HashMap<Box<[u8]>, KindId>,
+    sites: Vec<Site>,
+    site_numbers: HashMap<Site, u32>,
+    columns: Columns,
+    /// Where the edges of each object end.
+    edge_ends: Vec<u32>,
+    edge_targets: Vec<u64>,
+    edge_names: Vec<u32>,
+    roots: Vec<(u64, RootName)>,
+    /// The object given last was left out.
+    left_out: bool,
+}
+
+/// What is known of objects, by their numbers.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Columns {
+    pub addresses: Vec<u64>,
+    pub kinds: Vec<u16>,
+    pub flags: Vec<u8>,
+    pub bytes: Column,
+    pub classes: Column,
+    pub sites: Column,
+    pub births: Column,
+    pub lengths: Column,
+    pub capacities: Column,
+    pub labels: Column,
+    pub contents: Column,
+    /// Object and fingerprint, by object.
+    pub fingerprints: Vec<(u32, u64)>,
+}
+
+impl Builder {
+    /// Begins a snapshot that may hold as much as 32-bit numbers bear.
+    #[must_use]
+    pub fn new(about: About) -> Self {
+        Self::within(about, Budget::default())
+    }
+
+    /// Begins a snapshot that may hold so much.
+    #[must_use]
+    pub fn within(about: About, budget: Budget) -> Self {
+        let most = Budget::default();
+        Self {
+            about,
+            budget: Budget {
+                objects: budget.objects.min(most.objects),
+                edges: budget.edges.min(most.edges),
+                roots: budget.roots.min(most.roots),
+                text: budget.text.min(most.text),
+            },
+            losses: Losses::default(),
+            texts: Interner::default(),
+            kinds: Vec::new(),
+            kind_numbers: HashMap::new(),
+            sites: Vec::new(),
+            site_numbers: HashMap::new(),
+            columns: Columns::default(),
+            edge_ends: Vec::new(),
+            edge_targets: Vec::new(),
+            edge_names: Vec::new(),
+            roots: Vec::new(),
+            left_out: true,
+        }
+    }
+
+    /// What is known of the process, to add what only the walk finds out.
+    pub fn about_mut(&mut self) -> &mut About {
+        &mut self.about
+    }
+
+    /// The number of a text. The same text has the same number, so whoever has many equal ones keeps it.
+    pub fn text(&mut self, text: &[u8]) -> TextId {
+        if let Some(id) = self.texts.intern(text, self.budget.text, MOST_TEXTS - 1) {
+            return id;
+        }
+        self.losses.texts += 1;
+        let always = self.texts.intern(NO_ROOM, u64::MAX, MOST_TEXTS);
+        always.expect("one number is kept for it")
+    }
+
+    /// The number of a kind of objects: its name as the VM has it (`STRING`, `IMEMO:env`, `dict`), and what it is to us.
+    /// The first role given for a name stays. There are at most 65,535 kinds; those beyond have the last one's number.
+    pub fn kind(&mut self, name: &[u8], role: Role) -> KindId {
+        if let Some(id) = self.kind_numbers.get(name) {
+            return *id;
+        }
+        let name_id = self.text(name);
+        let Ok(number) = u16::try_from(self.kinds.len()) else {
+            self.losses.texts += 1;
+            return KindId(u16::MAX);
+        };
+        let id = KindId(number);
+        self.kinds.push(Kind {
+            name: name_id,
+            role,
+        });
+        self.kind_numbers.insert(name.into(), id);
+        id
+    }
+
+    /// Takes an object. The edges that follow are its own.
+    ///
+    /// # Panics
+    ///
+    /// If the kind, or a text, is of another builder.
+    pub fn object(&mut self, object: Object) {
+        let columns = &mut self.columns;
+        self.left_out = columns.addresses.len() as u64 >= self.budget.objects;
+        if self.left_out {
+            self.losses.objects += 1;
+            return;
+        }
+        assert!(
+            usize::from(object.kind.0) < self.kinds.len(),
+            "the kind is of another builder"
+        );
+        let number = columns.addresses.len() as u32;
+        let text = |text: Option<TextId>| {
+            let known = text.is_none_or(|text| (text.0 as usize) < self.texts.texts.len());
+            assert!(known, "the text is of another builder");
+            text.map(|text| u64::from(text.0))
+        };
+        columns.addresses.push(object.address);
+        columns.kinds.push(object.kind.0);
+        columns.flags.push(object.flags.pack());
+        columns.bytes.set(number, Some(object.bytes));
+        columns.classes.set(number, text(object.class));
+        let born = (object.birth != 0).then_some(object.birth);
+        columns.births.set(number, born);
+        columns.lengths.set(number, object.length);
+        columns.capacities.set(number, object.capacity);
+        columns.labels.set(number, text(object.label));
+        let contents = object.contents.filter(|_| self.about.contents);
+        columns.contents.set(number, text(contents));
+        if let Some((file, line)) = object.site {
+            let site = Site { file, line };
+            text(Some(file));
+            let next = self.sites.len() as u32;
+            let known = *self.site_numbers.entry(site).or_insert(next);
+            if known == next {
+                self.sites.push(site);
+            }
+            columns.sites.set(number, Some(known.into()));
+        }
+        if let Some(fingerprint) = object.fingerprint {
+            columns.fingerprints.push((number, fingerprint));
+        }
+        self.edge_ends.push(self.edge_targets.len() as u32);
+    }
+
+    /// Takes a reference of the object given last to the object at an address. Weak references, which keep nothing alive,
+    /// are not given. Several references from one object to another are kept, each with its name.
+    pub fn edge(&mut self, to: u64, name: EdgeName) {
+        if self.left_out || self.edge_targets.len() as u64 >= self.budget.edges {
+            self.losses.edges += 1;
+            return;
+        }
+        self.edge_targets.push(to);
+        self.edge_names.push(name.pack());
+        if let Some(end) = self.edge_ends.last_mut() {
+            *end += 1;
+        }
+    }
+
+    /// Takes a reference that no object holds: what it leads to lives whatever else does.
+    pub fn root(&mut self, to: u64, name: RootName) {
+        if self.roots.len() as u64 >= self.budget.roots {
+            self.losses.roots += 1;
+            return;
+        }
+        self.roots.push((to, name));
+    }
+
+    /// How many objects were taken.
+    #[must_use]
+    pub fn len(&self) -> usize {
+        self.columns.addresses.len()
+    }
+
+    /// Whether none was taken.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+
+    /// Makes the snapshot.
+    #[must_use]
+    pub fn finish(mut self) -> Snapshot {
+        self.sort();
+        let mut losses = self.losses;
+        let pages = Pages::of(&self.columns.addresses);
+        let count = self.columns.addresses.len();
+        let mut targets = Vec::with_capacity(self.edge_targets.len());
+        let mut names = Vec::with_capacity(self.edge_names.len());
+        let mut ends = Vec::with_capacity(count);
+        let mut begin = 0;
+        for end in &self.edge_ends {
+            let range = begin as usize..*end as usize;
+            begin = *end;
+            let given = self.edge_targets[range.clone()].iter();
+            for (to, name) in given.zip(&self.edge_names[range]) {
+                match pages.find(*to) {
+                    Some(target) => {
+                        targets.push(target);
+                        names.push(*name);
+                    }
+                    None => losses.dangling_edges += 1,
+                }
+            }
+            ends.push(targets.len() as u32);
+        }
+        let mut roots = Vec::with_capacity(self.roots.len());
+        for (to, name) in &self.roots {
+            match pages.find(*to) {
+                Some(target) => roots.push(Root {
+                    target,
+                    name: *name,
+                }),
+                None => losses.dangling_roots += 1,
+            }
+        }
+        Snapshot {
+            about: self.about,
+            losses,
+            texts: self.texts.texts,
+            kinds: self.kinds,
+            sites: self.sites,
+            columns: self.columns,
+            ends,
+            targets,
+            names,
+            roots,
+        }
+    }
+
+    /// Puts objects and their edges in the order of addresses, and takes those out whose address an earlier one has.
+    fn sort(&mut self) {
+        let addresses = &self.columns.addresses;
+        if addresses.windows(2).all(|two| two[0] < two[1]) {
+            return;
+        }
+        let mut order: Vec<u32> = (0..addresses.len() as u32).collect();
+        order.sort_unstable_by_key(|old| (addresses[*old as usize], *old));
+        let edges = |old: u32| {
+            let begin = (old as usize).checked_sub(1);
+            let begin = begin.map_or(0, |before| self.edge_ends[before]);
+            begin as usize..self.edge_ends[old as usize] as usize
+        };
+        let before = order.len();
+        let mut dropped = 0;
+        order.dedup_by(|later, earlier| {
+            let same = addresses[*later as usize] == addresses[*earlier as usize];
+            if same {
+                dropped += edges(*later).len() as u64;
+            }
+            same
+        });
+        self.losses.repeated_objects += (before - order.len()) as u64;
+        self.losses.edges += dropped;
+        let mut targets = Vec::with_capacity(self.edge_targets.len());
+        let mut names = Vec::with_capacity(self.edge_names.len());
+        let mut ends = Vec::with_capacity(order.len());
+        for old in &order {
+            targets.extend_from_slice(&self.edge_targets[edges(*old)]);
+            names.extend_from_slice(&self.edge_names[edges(*old)]);
+            ends.push(targets.len() as u32);
+        }
+        (self.edge_targets, self.edge_names, self.edge_ends) = (targets, names, ends);
+        self.columns = self.columns.reordered(&order);
+    }
+}
+
+impl Columns {
+    /// The same objects in another order: `order` has the old number of each.
+    fn reordered(&self, order: &[u32]) -> Self {
+        let mut fingerprints = Vec::new();
+        if !self.fingerprints.is_empty() {
+            fingerprints.extend(order.iter().enumerate().filter_map(|(new, old)| {
+                let found = self.fingerprints.binary_search_by_key(old, |one| one.0);
+                Some((new as u32, self.fingerprints[found.ok()?].1))
+            }));
+        }
+        let at = |old: &u32| *old as usize;
+        Self {
+            addresses: order.iter().map(|old| self.addresses[at(old)]).collect(),
+            kinds: order.iter().map(|old| self.kinds[at(old)]).collect(),
+            flags: order.iter().map(|old| self.flags[at(old)]).collect(),
+            bytes: self.bytes.reordered(order),
+            classes: self.classes.reordered(order),
+            sites: self.sites.reordered(order),
+            births: self.births.reordered(order),
+            lengths: self.lengths.reordered(order),
+            capacities: self.capacities.reordered(order),
+            labels: self.labels.reordered(order),
+            contents: self.contents.reordered(order),
+            fingerprints,
+        }
+    }
+}
+
+/// Finds objects by address: the first object of each 64 KiB of address space, which is one heap page in recent Rubies,
+/// and a binary search behind it. One search over all objects would miss the cache at nearly every step.
+struct Pages<'a> {
+    addresses: &'a [u64],
+    first: HashMap<u64, (u32, u32)>,
+}
+
+const PAGE_BITS: u32 = 16;
+
+impl<'a> Pages<'a> {
+    fn of(addresses: &'a [u64]) -> Self {
+        let mut first: HashMap<u64, (u32, u32)> = HashMap::new();
+        for (number, address) in addresses.iter().enumerate() {
+            let number = number as u32;
+            let range = first.entry(address >> PAGE_BITS);
+            range.or_insert((number, number)).1 = number + 1;
+        }
+        Self { addresses, first }
+    }
+
+    fn find(&self, address: u64) -> Option<u32> {
+        let (begin, end) = *self.first.get(&(address >> PAGE_BITS))?;
+        let page = &self.addresses[begin as usize..end as usize];
+        let found = page.binary_search(&address).ok()?;
+        Some(begin + found as u32)
+    }
+}
+
+#[cfg(test)]
+mod tests;

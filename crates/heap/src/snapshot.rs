@@ -1,0 +1,225 @@
+//! A snapshot in memory, and what can be asked of one object.
+//!
+//! Objects have numbers from 0 on, in the order of their addresses; edges lie object by object (compressed sparse rows).
+
+use crate::about::{About, Losses};
+use crate::build::Columns;
+use crate::names::{EdgeName, Flags, KindId, Role, RootName};
+use crate::text::{TextId, Texts};
+
+/// The line of a file that made objects.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Site {
+    /// The file's path.
+    pub file: TextId,
+    /// The line, counted from 1; 0 = none.
+    pub line: u32,
+}
+
+/// A kind of objects.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Kind {
+    pub name: TextId,
+    pub role: Role,
+}
+
+/// A reference that no object holds.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Root {
+    /// The number of the object it leads to.
+    pub target: u32,
+    /// What it is called.
+    pub name: RootName,
+}
+
+/// A reference between two objects.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Edge {
+    /// The number of the object it leads to.
+    pub target: u32,
+    /// What it is called.
+    pub name: EdgeName,
+}
+
+/// The objects of a process at one moment, and their references. Made by a [`Builder`](crate::Builder).
+///
+/// Methods that take the number of an object panic if there is none of that number.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Snapshot {
+    pub(crate) about: About,
+    pub(crate) losses: Losses,
+    pub(crate) texts: Texts,
+    pub(crate) kinds: Vec<Kind>,
+    pub(crate) sites: Vec<Site>,
+    pub(crate) columns: Columns,
+    /// Where the edges of each object end.
+    pub(crate) ends: Vec<u32>,
+    pub(crate) targets: Vec<u32>,
+    /// Packed names of the edges.
+    pub(crate) names: Vec<u32>,
+    pub(crate) roots: Vec<Root>,
+}
+
+impl Snapshot {
+    /// Which process it is of.
+    #[must_use]
+    pub fn about(&self) -> &About {
+        &self.about
+    }
+
+    /// What was lost when it was made.
+    #[must_use]
+    pub fn losses(&self) -> Losses {
+        self.losses
+    }
+
+    /// How many objects there are.
+    #[must_use]
+    pub fn len(&self) -> usize {
+        self.columns.addresses.len()
+    }
+
+    /// Whether there are none.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+
+    /// How many references between objects there are.
+    #[must_use]
+    pub fn edge_count(&self) -> usize {
+        self.targets.len()
+    }
+
+    /// A text by its number; empty if it is of another snapshot.
+    #[must_use]
+    pub fn text(&self, id: TextId) -> &[u8] {
+        self.texts.get(id).unwrap_or_default()
+    }
+
+    /// The references that no object holds.
+    #[must_use]
+    pub fn roots(&self) -> &[Root] {
+        &self.roots
+    }
+
+    /// The number of the object at an address.
+    #[must_use]
+    pub fn at(&self, address: u64) -> Option<u32> {
+        let found = self.columns.addresses.binary_search(&address).ok()?;
+        Some(found as u32)
+    }
+
+    /// Where an object lies in the process.
+    #[must_use]
+    pub fn address(&self, object: u32) -> u64 {
+        self.columns.addresses[object as usize]
+    }
+
+    /// The kind of an object.
+    #[must_use]
+    pub fn kind(&self, object: u32) -> KindId {
+        KindId(self.columns.kinds[object as usize])
+    }
+
+    /// The name of a kind, as the VM has it.
+    #[must_use]
+    pub fn kind_name(&self, kind: KindId) -> &[u8] {
+        self.text(self.kinds[usize::from(kind.0)].name)
+    }
+
+    /// What an object is to us.
+    #[must_use]
+    pub fn role(&self, object: u32) -> Role {
+        self.kinds[usize::from(self.kind(object).0)].role
+    }
+
+    /// The name of an object's class.
+    #[must_use]
+    pub fn class(&self, object: u32) -> Option<TextId> {
+        text(self.columns.classes.get(object))
+    }
+
+    /// The bytes that an object itself takes.
+    #[must_use]
+    pub fn bytes(&self, object: u32) -> u64 {
+        self.columns.bytes.get(object).unwrap_or(0)
+    }
+
+    /// The line that made an object.
+    #[must_use]
+    pub fn site(&self, object: u32) -> Option<Site> {
+        let number = self.columns.sites.get(object)?;
+        self.sites.get(number as usize).copied()
+    }
+
+    /// When an object was made; 0 = unknown.
+    #[must_use]
+    pub fn birth(&self, object: u32) -> u64 {
+        self.columns.births.get(object).unwrap_or(0)
+    }
+
+    /// Bytes of a text, elements of a list, entries of a map.
+    #[must_use]
+    pub fn length(&self, object: u32) -> Option<u64> {
+        self.columns.lengths.get(object)
+    }
+
+    /// For how much there is room.
+    #[must_use]
+    pub fn capacity(&self, object: u32) -> Option<u64> {
+        self.columns.capacities.get(object)
+    }
+
+    /// The fingerprint of a text.
+    #[must_use]
+    pub fn fingerprint(&self, object: u32) -> Option<u64> {
+        let all = &self.columns.fingerprints;
+        let found = all.binary_search_by_key(&object, |one| one.0).ok()?;
+        Some(all[found].1)
+    }
+
+    /// Facts of one bit.
+    #[must_use]
+    pub fn flags(&self, object: u32) -> Flags {
+        Flags::unpack(self.columns.flags[object as usize]).unwrap_or_default()
+    }
+
+    /// The name of a class, method, function or thread.
+    #[must_use]
+    pub fn label(&self, object: u32) -> Option<TextId> {
+        text(self.columns.labels.get(object))
+    }
+
+    /// The beginning of an object's contents, in snapshots made with them.
+    #[must_use]
+    pub fn contents(&self, object: u32) -> Option<TextId> {
+        text(self.columns.contents.get(object))
+    }
+
+    /// The references of an object, in the order in which they were given.
+    pub fn edges(&self, object: u32) -> impl ExactSizeIterator<Item = Edge> + '_ {
+        let range = self.edge_range(object);
+        let targets = self.targets[range.clone()].iter();
+        targets.zip(&self.names[range]).map(|(target, name)| Edge {
+            target: *target,
+            name: EdgeName::unpack(*name).unwrap_or(EdgeName::Internal),
+        })
+    }
+
+    /// The numbers of an object's edges among all.
+    pub(crate) fn edge_range(&self, object: u32) -> std::ops::Range<usize> {
+        let object = object as usize;
+        let begin = match object {
+            0 => 0,
+            _ => self.ends[object - 1],
+        };
+        begin as usize..self.ends[object] as usize
+    }
+}
+
+fn text(number: Option<u64>) -> Option<TextId> {
+    number
+        .and_then(|number| u32::try_from(number).ok())
+        .map(TextId)
+}
