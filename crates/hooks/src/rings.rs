@@ -14,18 +14,20 @@ mod lines;
 mod queue;
 mod read;
 mod record;
+mod short;
 #[cfg(test)]
 mod ways;
 
 use crate::limits::{MOST_NUMBERS, MOST_RINGS, USER_END};
 use crate::pool::Pool;
 use backing::{Backing, is_plausible};
-pub use event::{Counted, Events, Line, Losses, RingEvent, RingEventKind, ShortCall};
+pub use event::{Counted, Events, Line, Losses, RingEvent, RingEventKind};
 use lines::Lines;
 use process::error::Result;
 use process::memory::GuestMemory;
 use queue::Queue;
 use record::{Decoder, none_of, string};
+pub use short::ShortCall;
 use std::cmp::Reverse;
 use std::collections::{BinaryHeap, HashMap};
 use std::mem::offset_of;
@@ -360,7 +362,9 @@ impl Rings {
     /// Notes the line that a ring calls by a number from now on. One for which there is no room is counted as lost.
     fn learn_line(&mut self, at: usize, number: u32, line: Line) {
         let index = self.lines.index_of(line);
-        let numbered = &mut self.known[at].decoder.places;
+        let decoder = &mut self.known[at].decoder;
+        decoder.learned = decoder.learned.wrapping_add(1);
+        let numbered = &mut decoder.places;
         // What the number meant before must not be told in its place.
         let before = numbered.remove(&number).is_some();
         self.numbers -= usize::from(before);

@@ -1,5 +1,6 @@
 //! What the reader of rings hands on: calls and returns, script lines, counts, losses.
 
+use super::short::ShortCall;
 use std::fmt;
 use wire::calls::NO_APPLICATION_TEXT;
 
@@ -52,34 +53,6 @@ pub enum RingEventKind {
         /// The id of the child in the PID namespace of the process.
         child: u32,
     },
-}
-
-/// A call and its return, which stand one behind the other in the ring, and of which nothing but integer registers was
-/// recorded: two events in one, as nearly all calls are that return soon.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct ShortCall {
-    /// As for [`RingEvent`].
-    pub tid: u32,
-    /// As for [`RingEvent`].
-    pub ring: u32,
-    /// The time-stamp counter at the call.
-    pub began: u64,
-    /// The time-stamp counter at the return.
-    pub ended: u64,
-    /// As for [`RingEventKind::Call`].
-    pub hook: u32,
-    /// As for [`RingEventKind::Call`].
-    pub place: Option<usize>,
-    /// As for [`RingEventKind::Call`].
-    pub library: Option<usize>,
-    /// As for [`RingEventKind::Call`].
-    pub frame: u64,
-    /// As for [`RingEventKind::Call`].
-    pub caller: u64,
-    /// rdi, rsi, rdx, rcx, r8, r9 at the call.
-    pub arguments: [u64; 6],
-    /// rax and rdx at the return.
-    pub results: [u64; 2],
 }
 
 /// Who takes the events of rings, one ring after the other ([`super::Rings::for_each_of_ring`]).

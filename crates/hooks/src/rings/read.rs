@@ -253,7 +253,7 @@ impl Rings {
     fn whole(&mut self, at: usize, reserved: u64, words: &mut [u64]) -> Found {
         let ring = &mut self.known[at];
         let (from, size) = (ring.taken, ring.words);
-        let mut done = 0;
+        let mut done = known_whole(words, from);
         while let Some(first) = words.get(done) {
             let position = from + done as u64;
             let rest = words.len() - done;
@@ -303,6 +303,23 @@ impl Rings {
         }
         Found::Whole(done as u64)
     }
+}
+
+/// How many of the words are records of which nothing is to be asked but whether they are there. Those of the lap before stand at
+/// another position.
+fn known_whole(words: &[u64], from: u64) -> usize {
+    let mut done = 0;
+    while let Some(first) = words.get(done) {
+        let length = match calls::open(*first, from.wrapping_add(done as u64)) {
+            Some((length, kind::ENTRY | kind::RETURN | kind::RETURNED)) => length as usize,
+            _ => break,
+        };
+        if length > words.len() - done {
+            break;
+        }
+        done += length;
+    }
+    done
 }
 
 /// Whether nothing is recorded yet behind the room that ends at `end`. A call that was not as long as was reserved for it

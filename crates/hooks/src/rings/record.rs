@@ -1,6 +1,7 @@
 //! Decoding of single records, and finding the end of one that its writer has not finished.
 
-use super::event::{RingEventKind, ShortCall};
+use super::event::RingEventKind;
+use super::short::Pair;
 use std::collections::HashMap;
 use wire::calls::record::{self, Shape};
 use wire::calls::{self, NO_APPLICATION, kind, lines};
@@ -15,6 +16,10 @@ pub const fn none_of(library: u32) -> u32 {
 pub struct Decoder {
     /// Lines by the numbers that the ring has for them.
     pub places: HashMap<u32, usize>,
+    /// How often a number was given a line: what was concluded from a number before may be wrong since.
+    pub learned: u32,
+    /// How the last short call was to be read.
+    pub(super) pair: Pair,
     /// The last call: the number of its hook, its stack pointer, its time.
     last: (u32, u64, u64),
 }
@@ -39,57 +44,9 @@ impl Decoder {
         }
     }
 
-    /// Decodes a call's record together with that of its return, if `following` begins with it and nothing but integer
-    /// registers was recorded of both; what follows them. `of`: the thread and the number of the ring.
-    #[inline(always)]
-    pub fn short<'r>(
-        &self,
-        of: (u32, u32),
-        record: &[u64],
-        following: &'r [u64],
-        now: u64,
-    ) -> Option<(ShortCall, &'r [u64])> {
-        let [header, time, stack, caller, words @ ..] = record else {
-            return None;
-        };
-        let [next, took, after @ ..] = following else {
-            return None;
-        };
-        let (shape, back) = (Shape::of_header(*header), Shape::of_header(*next));
-        let (narrow, second) = (back.has_narrow_result(), back.second_result());
-        let behind = usize::from(!narrow) + usize::from(second);
-        let is_short = header >> 16 & 0xff == kind::ENTRY
-            && words.len() == shape.integer_words()
-            && next >> 16 & 0xff == kind::RETURNED
-            && (next & 0xffff) as usize == 2 + behind
-            && behind <= after.len()
-            && shape.vectors() | back.vector_results() | back.x87_words() == 0;
-        if !is_short {
-            return None;
-        }
-        let [place, library] = self.lines([*stack, *caller]);
-        let began = record::ticks(*time, now);
-        let rax = if narrow { took >> 32 } else { after[0] };
-        let rdx = if second { after[behind - 1] } else { 0 };
-        let call = ShortCall {
-            tid: of.0,
-            ring: of.1,
-            began,
-            ended: began.wrapping_add(took & 0xffff_ffff),
-            hook: record::hook([*time, *stack]),
-            place,
-            library,
-            frame: record::address(*stack),
-            caller: record::address(*caller),
-            arguments: [0, 1, 2, 3, 4, 5].map(|at| shape.integer(words, at)),
-            results: [rax, rdx],
-        };
-        Some((call, &after[behind..]))
-    }
-
     /// The line of the event and that of the library, out of words 2 and 3 of a record.
     #[inline]
-    fn lines(&self, words: [u64; 2]) -> [Option<usize>; 2] {
+    pub(super) fn lines(&self, words: [u64; 2]) -> [Option<usize>; 2] {
         let [event, library] = record::lines_of(words);
         let event = match event {
             NO_APPLICATION => none_of(library),

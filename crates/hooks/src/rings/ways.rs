@@ -144,7 +144,7 @@ impl Events for Note<'_> {
         };
         let expected = (STACK, call.began + 1, call.ended + 1, [0; 5]);
         let others: [u64; 5] = call.arguments[1..].try_into().expect("five");
-        assert_eq!((call.frame, rdi, rax, others), expected);
+        assert_eq!((call.frame(), rdi, rax, others), expected);
         let of = &mut self.all[call.ring as usize];
         of.push((call.began - self.origin, true, 0));
         of.push((call.ended - self.origin, false, 0));

@@ -307,10 +307,15 @@ impl Encoder {
     }
 
     /// Writes a call whose return does not follow at once.
+    #[inline(always)]
     fn flush_call(&mut self) {
-        if !self.pending.is {
-            return;
+        if self.pending.is {
+            self.put_pending();
         }
+    }
+
+    #[inline(never)]
+    fn put_pending(&mut self) {
         self.pending.is = false;
         let Pending {
             site, frame, time, ..
@@ -323,11 +328,15 @@ impl Encoder {
     }
 
     /// Sets the place of the items that follow.
-    #[inline]
+    #[inline(always)]
     fn at(&mut self, place: Place) {
-        if self.places.get(self.place) == Some(&place) {
-            return;
+        if self.places.get(self.place) != Some(&place) {
+            self.put_place(place);
         }
+    }
+
+    #[inline(never)]
+    fn put_place(&mut self, place: Place) {
         self.out.push(control::PLACE);
         let known = self.places.iter().position(|known| *known == place);
         self.place = known.unwrap_or(self.places.len());
@@ -341,15 +350,22 @@ impl Encoder {
     }
 
     /// The number of a site. A new one is written before its first item.
-    #[inline]
+    #[inline(always)]
     fn site_of(&mut self, site: Site) -> usize {
         let hash = site.caller ^ site.caller >> 7 ^ u64::from(site.edge ^ site.line) << 2;
-        let near = &mut self.near[hash as usize % NEAR];
-        if let Some(known) = self.sites.get(*near as usize)
+        let at = hash as usize % NEAR;
+        let near = self.near[at] as usize;
+        if let Some(known) = self.sites.get(near)
             && known.site == site
         {
-            return *near as usize;
+            return near;
         }
+        self.look_up_site(site, at)
+    }
+
+    #[inline(never)]
+    fn look_up_site(&mut self, site: Site, at: usize) -> usize {
+        let near = &mut self.near[at];
         if site.edge == 0 {
             return 0;
         }

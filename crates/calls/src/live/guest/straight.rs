@@ -36,6 +36,15 @@ struct Ring {
     is_known: bool,
 }
 
+/// What short calls of a ring with this identity are.
+#[derive(Clone, Copy, Default)]
+struct Short {
+    /// The ring and 1; 0 = this is nobody's.
+    ring: u32,
+    identity: [u64; 4],
+    site: Site,
+}
+
 /// A record that was put aside; the words behind its fixed part are `words[from..from + length]`.
 struct Aside {
     event: RingEvent,
@@ -49,6 +58,7 @@ pub struct Straight {
     /// `None` = such calls are not shown, and so they are not recorded.
     sites: HashMap<From, Option<Site>>,
     near: Vec<(From, Option<Site>)>,
+    shorts: Vec<Short>,
     rings: Vec<Ring>,
     aside: Vec<Aside>,
     words: Vec<u64>,
@@ -160,7 +170,7 @@ impl Events for Taking<'_, '_> {
         match self.straight.take_short(self.store, look, call) {
             Ok(taken) => {
                 if taken {
-                    self.budget.note(call.hook);
+                    self.budget.note(call.hook());
                 }
                 taken
             }
@@ -179,6 +189,7 @@ impl Straight {
             recording,
             sites: HashMap::new(),
             near: vec![(From::default(), None); NEAR],
+            shorts: vec![Short::default(); NEAR],
             rings: Vec::new(),
             aside: Vec::new(),
             words: Vec::new(),
@@ -189,6 +200,7 @@ impl Straight {
     pub fn forget(&mut self) {
         self.sites.clear();
         self.near.fill((From::default(), None));
+        self.shorts.fill(Short::default());
     }
 
     /// The file.
@@ -237,24 +249,18 @@ impl Straight {
         if look.stalled == Some(call.ring) || !look.vforks.is_none() {
             return Ok(false);
         }
-        let number = |line: Option<usize>| line.map_or(0, |line| line + 1);
-        let from = (
-            call.hook,
-            call.caller,
-            number(call.place),
-            number(call.library),
-        );
-        let Some(Some(site)) = self.site(from) else {
+        let Some(site) = self.site_of_short(call) else {
             return Ok(false);
         };
-        let Some(at) = self.place(store, look, (call.ring, call.tid), call.frame)? else {
+        let frame = call.frame();
+        let Some(at) = self.place(store, look, (call.ring, call.tid), frame)? else {
             return Ok(false);
         };
         let Ring { stream, place, .. } = self.rings[at];
         let short = ShortRecord {
             site,
             place,
-            frame: call.frame,
+            frame,
             times: [look.times.at(call.began), look.times.at(call.ended)],
             arguments: call.arguments,
             results: call.results,
@@ -339,6 +345,30 @@ impl Straight {
         Ok(true)
     }
 
+    /// What a short call is; `None` = that is not known yet, or it is not recorded.
+    #[inline(always)]
+    fn site_of_short(&mut self, call: &ShortCall) -> Option<Site> {
+        let [_, hook, stack, caller] = call.identity;
+        let hash = (stack >> 3 ^ caller ^ caller >> 9 ^ hook << 3) as usize % NEAR;
+        let near = &self.shorts[hash];
+        if near.ring == call.ring + 1 && near.identity == call.identity {
+            return Some(near.site);
+        }
+        self.look_up_short(call, hash)
+    }
+
+    #[inline(never)]
+    fn look_up_short(&mut self, call: &ShortCall, hash: usize) -> Option<Site> {
+        let [place, library] = call.lines().map(|line| line.map_or(0, |line| line + 1));
+        let site = self.site((call.hook(), call.caller(), place, library))??;
+        self.shorts[hash] = Short {
+            ring: call.ring + 1,
+            identity: call.identity,
+            site,
+        };
+        Some(site)
+    }
+
     /// What calls from there are; `None` = that is not known yet.
     #[inline]
     fn site(&mut self, from: From) -> Option<Option<Site>> {
@@ -353,8 +383,25 @@ impl Straight {
     }
 
     /// Sees to it that [`Ring`] says who speaks in a ring, on the stack that holds a frame; `None` = the guest was not told of yet.
-    #[inline]
+    #[inline(always)]
     fn place(
+        &mut self,
+        store: &mut Store,
+        look: &mut Look,
+        of: (u32, u32),
+        frame: u64,
+    ) -> io::Result<Option<usize>> {
+        let at = of.0 as usize;
+        if let Some(ring) = self.rings.get(at)
+            && (ring.page, ring.place.tid, ring.is_known) == (frame >> 12, of.1, true)
+        {
+            return Ok(Some(at));
+        }
+        self.look_up_place(store, look, of, frame)
+    }
+
+    #[inline(never)]
+    fn look_up_place(
         &mut self,
         store: &mut Store,
         look: &mut Look,
@@ -362,11 +409,6 @@ impl Straight {
         frame: u64,
     ) -> io::Result<Option<usize>> {
         let at = ring as usize;
-        if let Some(ring) = self.rings.get(at)
-            && (ring.page, ring.place.tid, ring.is_known) == (frame >> 12, tid, true)
-        {
-            return Ok(Some(at));
-        }
         let Some(guest) = store.guest(look.pid) else {
             return Ok(None);
         };

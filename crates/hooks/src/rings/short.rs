@@ -1,0 +1,174 @@
+//! A call and its return that stand one behind the other in a ring, and of which nothing but integer registers was recorded: two
+//! events in one, as nearly all calls are that return soon.
+//!
+//! Most of what two calls of one place say is the same, word for word. So those words are handed on as they are, as the
+//! call's [`identity`](ShortCall::identity), and decoded only for calls whose identity the reader has not met before.
+
+use super::record::Decoder;
+use wire::calls::kind;
+use wire::calls::record::{self, Shape};
+
+/// See the module's text.
+#[derive(Clone, Copy, Debug)]
+pub struct ShortCall<'d> {
+    /// As for [`RingEvent`](super::RingEvent).
+    pub tid: u32,
+    /// As for [`RingEvent`](super::RingEvent).
+    pub ring: u32,
+    /// Two calls of one ring that have the same are of the same hook, from the same return address and script line, at the
+    /// same frame, and the same registers were recorded of them.
+    pub identity: [u64; 4],
+    /// The time-stamp counter at the call.
+    pub began: u64,
+    /// The time-stamp counter at the return.
+    pub ended: u64,
+    /// rdi, rsi, rdx, rcx, r8, r9 at the call.
+    pub arguments: [u64; 6],
+    /// rax and rdx at the return.
+    pub results: [u64; 2],
+    decoder: &'d Decoder,
+}
+
+impl ShortCall<'_> {
+    /// As for [`RingEventKind::Call`](super::RingEventKind::Call).
+    #[inline]
+    pub fn hook(&self) -> u32 {
+        let [_, time, stack, _] = self.identity;
+        record::hook([time << record::TIME, stack])
+    }
+
+    /// As for [`RingEventKind::Call`](super::RingEventKind::Call).
+    #[inline]
+    pub fn frame(&self) -> u64 {
+        record::address(self.identity[2])
+    }
+
+    /// As for [`RingEventKind::Call`](super::RingEventKind::Call).
+    #[inline]
+    pub fn caller(&self) -> u64 {
+        record::address(self.identity[3])
+    }
+
+    /// `place` and `library` of [`RingEventKind::Call`](super::RingEventKind::Call).
+    pub fn lines(&self) -> [Option<usize>; 2] {
+        let [_, _, stack, caller] = self.identity;
+        self.decoder.lines([stack, caller])
+    }
+}
+
+/// How the two records of a short call are to be read, by the lower halves of their first words.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Pair {
+    headers: u64,
+    /// Integer registers of the call, and the words they are in.
+    integers: usize,
+    words: usize,
+    /// Two of them are in one word.
+    is_narrow: bool,
+    /// rax is beside the cycles.
+    has_narrow_result: bool,
+    second_result: bool,
+    /// Words of the return behind its first two.
+    behind: usize,
+}
+
+impl Pair {
+    /// `None` = this is no short call.
+    #[inline(never)]
+    fn of(headers: u64) -> Option<Self> {
+        let (header, next) = (headers & 0xffff_ffff, headers >> 32);
+        let (shape, back) = (Shape::of_header(header), Shape::of_header(next));
+        let pair = Pair {
+            headers,
+            integers: shape.integers() as usize,
+            words: shape.integer_words(),
+            is_narrow: shape.is_narrow(),
+            has_narrow_result: back.has_narrow_result(),
+            second_result: back.second_result(),
+            behind: usize::from(!back.has_narrow_result()) + usize::from(back.second_result()),
+        };
+        let is_short = header >> 16 & 0xff == kind::ENTRY
+            && next >> 16 & 0xff == kind::RETURNED
+            && (header & 0xffff) as usize == record::ENTRY as usize + pair.words
+            && (next & 0xffff) as usize == record::ROOM as usize + pair.behind
+            && shape.vectors() | back.vector_results() | back.x87_words() == 0;
+        is_short.then_some(pair)
+    }
+
+    /// rdi, rsi, rdx, rcx, r8, r9 out of their words; 0 where one was not recorded.
+    #[inline(always)]
+    fn arguments(&self, words: &[u64]) -> [u64; 6] {
+        let mut arguments = [0; 6];
+        if !self.is_narrow {
+            for (argument, word) in arguments.iter_mut().zip(words) {
+                *argument = *word;
+            }
+            return arguments;
+        }
+        for (two, word) in arguments.chunks_exact_mut(2).zip(words) {
+            two.copy_from_slice(&[word & 0xffff_ffff, word >> 32]);
+        }
+        if self.integers % 2 == 1
+            && let Some(none) = arguments.get_mut(self.integers)
+        {
+            *none = 0;
+        }
+        arguments
+    }
+}
+
+impl Decoder {
+    /// Decodes a call's record together with that of its return, if `following` begins with it and the two are a short call;
+    /// what follows them. `of`: the thread and the number of the ring.
+    #[inline(always)]
+    pub fn short<'d, 'r>(
+        &'d mut self,
+        of: (u32, u32),
+        record: &[u64],
+        following: &'r [u64],
+        now: u64,
+    ) -> Option<(ShortCall<'d>, &'r [u64])> {
+        let [header, time, stack, caller, words @ ..] = record else {
+            return None;
+        };
+        let [next, took, after @ ..] = following else {
+            return None;
+        };
+        let headers = header & 0xffff_ffff | next << 32;
+        if headers != self.pair.headers {
+            self.pair = Pair::of(headers)?;
+        }
+        let pair = &self.pair;
+        if words.len() != pair.words || after.len() < pair.behind {
+            return None;
+        }
+        let (results, after) = after.split_at(pair.behind);
+        let rax = if pair.has_narrow_result {
+            took >> 32
+        } else {
+            results[0]
+        };
+        let rdx = match results {
+            [.., rdx] if pair.second_result => *rdx,
+            _ => 0,
+        };
+        let began = record::ticks(*time, now);
+        let hook = time >> record::TIME;
+        let call = ShortCall {
+            tid: of.0,
+            ring: of.1,
+            identity: [
+                headers,
+                hook | u64::from(self.learned) << 16,
+                *stack,
+                *caller,
+            ],
+            began,
+            ended: began.wrapping_add(took & 0xffff_ffff),
+            arguments: pair.arguments(words),
+            results: [rax, rdx],
+            decoder: self,
+        };
+        Some((call, after))
+    }
+}
