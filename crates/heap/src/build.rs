@@ -8,6 +8,7 @@ use std::collections::HashMap;
 
 use crate::about::{About, Budget, Losses};
 use crate::column::Column;
+use crate::file::LONGEST_TEXT;
 use crate::names::{EdgeName, Flags, KindId, MOST_TEXTS, Role, RootName};
 use crate::snapshot::{Kind, Root, Site, Snapshot};
 use crate::text::{Interner, NO_ROOM, TextId};
@@ -145,7 +146,9 @@ impl Builder {
     }
 
     /// The number of a text. The same text has the same number, so whoever has many equal ones keeps it.
+    /// Texts are cut to 65,536 bytes.
     pub fn text(&mut self, text: &[u8]) -> TextId {
+        let text = &text[..text.len().min(LONGEST_TEXT)];
         if let Some(id) = self.texts.intern(text, self.budget.text, MOST_TEXTS - 1) {
             return id;
         }
@@ -347,6 +350,21 @@ impl Builder {
 }
 
 impl Columns {
+    /// How many numbers need more than 32 bits.
+    pub fn wide(&self) -> usize {
+        let columns = [
+            &self.bytes,
+            &self.classes,
+            &self.sites,
+            &self.births,
+            &self.lengths,
+            &self.capacities,
+            &self.labels,
+            &self.contents,
+        ];
+        columns.iter().map(|column| column.wide()).sum()
+    }
+
     /// The same objects in another order: `order` has the old number of each.
     fn reordered(&self, order: &[u32]) -> Self {
         let mut fingerprints = Vec::new();

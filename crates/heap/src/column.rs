@@ -24,6 +24,8 @@ impl Column {
     /// Sets the number of an object that has none yet.
     pub fn set(&mut self, object: u32, number: Option<u64>) {
         let Some(number) = number else { return };
+        // In files the number plus one stands in 64 bits.
+        let number = number.min(u64::MAX - 1);
         if self.narrow.len() <= object as usize {
             self.narrow.resize(object as usize + 1, 0);
         }
@@ -36,23 +38,46 @@ impl Column {
         };
     }
 
+    /// Makes room for so many objects.
+    pub fn reserve(&mut self, objects: usize) {
+        self.narrow
+            .reserve_exact(objects.saturating_sub(self.narrow.len()));
+    }
+
+    /// How many numbers need more than 32 bits.
+    pub fn wide(&self) -> usize {
+        self.wide.len()
+    }
+
     /// The same numbers, for objects in another order: `order` has the old number of each.
     pub fn reordered(&self, order: &[u32]) -> Self {
         if self.narrow.is_empty() {
             return Self::default();
         }
         let narrow = |old: &u32| self.narrow.get(*old as usize).copied().unwrap_or(0);
+        let mut narrow: Vec<u32> = order.iter().map(narrow).collect();
+        narrow.truncate(
+            narrow
+                .iter()
+                .rposition(|number| *number != 0)
+                .map_or(0, |last| last + 1),
+        );
         let wide = order.iter().enumerate().filter_map(|(new, old)| {
             let number = self.wide.get(old)?;
             Some((new as u32, *number))
         });
         Self {
-            narrow: order.iter().map(narrow).collect(),
+            narrow,
             wide: match self.wide.is_empty() {
                 true => BTreeMap::new(),
                 false => wide.collect(),
             },
         }
+    }
+
+    /// Whether no object has one.
+    pub fn is_empty(&self) -> bool {
+        self.narrow.is_empty()
     }
 }
 
@@ -70,7 +95,7 @@ mod tests {
             Some(u64::from(u32::MAX) - 1),
             Some(u64::from(u32::MAX)),
             None,
-            Some(u64::MAX),
+            Some(u64::MAX - 1),
         ];
         let mut column = Column::default();
         for (object, number) in numbers.iter().enumerate() {

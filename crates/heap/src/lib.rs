@@ -25,12 +25,14 @@
 mod about;
 mod build;
 mod column;
+mod file;
 mod names;
 mod snapshot;
 mod text;
 
 pub use about::{About, Budget, Losses};
 pub use build::{Builder, Object};
+pub use file::{Error, VERSION};
 pub use names::{EdgeName, Flags, KindId, Role, RootKind, RootName};
 pub use snapshot::{Edge, Root, Site, Snapshot};
 pub use text::TextId;

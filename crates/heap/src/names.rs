@@ -18,6 +18,11 @@ macro_rules! numbered {
             /// All of them.
             pub const ALL: &[Self] = &[$(Self::$variant),+];
 
+            /// The one that files have by this number.
+            pub(crate) fn of(number: u8) -> Option<Self> {
+                match number { $($number => Some(Self::$variant),)+ _ => None }
+            }
+
             /// In one or two words.
             #[must_use]
             pub fn word(self) -> &'static str {
@@ -226,6 +231,30 @@ edges! {
 }
 
 impl EdgeName {
+    /// The largest index that has a number of its own.
+    pub(crate) const MOST_INDEX: u32 = PAYLOAD;
+
+    /// The number of a packed name.
+    pub(crate) fn number(packed: u32) -> u8 {
+        (packed >> PAYLOAD_BITS) as u8
+    }
+
+    /// Packs a number below 32 and a payload.
+    pub(crate) fn packed(number: u8, payload: u32) -> u32 {
+        u32::from(number) << PAYLOAD_BITS | payload & PAYLOAD
+    }
+
+    /// Whether names of this number are indices.
+    pub(crate) fn is_index(number: u8) -> bool {
+        matches!(Self::unpack(Self::packed(number, 0)), Some(Self::Index(_)))
+    }
+
+    /// Whether names of this packed name's number may have a text.
+    pub(crate) fn has_text(packed: u32) -> bool {
+        let with_text = Self::unpack(Self::packed(Self::number(packed), 1));
+        with_text.is_some_and(|name| name.text().is_some())
+    }
+
     /// The text in it.
     #[must_use]
     pub fn text(self) -> Option<TextId> {

@@ -44,7 +44,7 @@ pub struct Edge {
 /// The objects of a process at one moment, and their references. Made by a [`Builder`](crate::Builder).
 ///
 /// Methods that take the number of an object panic if there is none of that number.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Snapshot {
     pub(crate) about: About,
     pub(crate) losses: Losses,

@@ -1,0 +1,108 @@
+//! Snapshots as files: what was written is read, and nothing else is.
+
+mod generate;
+
+use generate::{Heap, heap};
+use heap::{About, Builder, Error, Snapshot, VERSION};
+use proptest::prelude::*;
+
+const ENOUGH: u64 = 1 << 30;
+
+fn written(snapshot: &Snapshot) -> Vec<u8> {
+    let mut file = Vec::new();
+    snapshot.write(&mut file).expect("memory");
+    file
+}
+
+fn read(file: &[u8]) -> Result<Snapshot, Error> {
+    Snapshot::read(&mut &*file, ENOUGH)
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 64, failure_persistence: None, ..ProptestConfig::default() })]
+
+    #[test]
+    fn what_was_written_is_read(given in heap(200)) {
+        let snapshot = given.build();
+        let file = written(&snapshot);
+        prop_assert_eq!(read(&file).expect("our own file"), snapshot);
+    }
+}
+
+#[test]
+fn a_file_of_several_blocks_a_section_is_read() {
+    let snapshot = Heap::large(300_000, 7).build();
+    let file = written(&snapshot);
+    let again = read(&file).expect("our own file");
+    assert!(again == snapshot);
+    let (objects, bytes) = (snapshot.len() as f64, file.len() as f64);
+    assert!(snapshot.edge_count() as f64 > 1.9 * objects);
+    let (packed, raw) = (bytes / objects, raw_length(&file) as f64 / objects);
+    println!("{packed:.1} bytes an object, {raw:.1} unpacked");
+    assert!(raw <= 30.0, "{raw} bytes an object");
+}
+
+/// The unpacked lengths of all blocks: 12 bytes behind the beginning of each head of 24.
+fn raw_length(file: &[u8]) -> u64 {
+    let half = |at: usize| u32::from_le_bytes(file[at..at + 4].try_into().expect("4 bytes"));
+    let (mut at, mut sum) = (12, 0);
+    while at < file.len() {
+        sum += 24 + u64::from(half(at + 12));
+        at += 24 + half(at + 8) as usize;
+    }
+    assert_eq!(at, file.len());
+    sum
+}
+
+#[test]
+fn a_file_that_is_cut_anywhere_or_changed_anywhere_is_refused() {
+    let file = written(&Heap::large(40, 3).build());
+    for length in 0..file.len() {
+        match read(&file[..length]) {
+            Err(Error::Foreign) if length < 8 => {}
+            Err(Error::Cut(at)) if length >= 8 => assert_eq!(at, length as u64),
+            other => panic!("{length} bytes: {other:?}"),
+        }
+    }
+    for at in 0..file.len() {
+        let mut changed = file.clone();
+        changed[at] ^= 0x10;
+        let error = read(&changed).expect_err("a changed byte");
+        let said = error.to_string();
+        match at {
+            0..8 => assert!(matches!(error, Error::Foreign), "{said}"),
+            8..12 => assert!(matches!(error, Error::Version(_)), "{said}"),
+            _ => assert!(matches!(error, Error::Damaged { .. }), "{at}: {said}"),
+        }
+        assert_eq!(said.lines().count(), 1);
+    }
+}
+
+#[test]
+fn each_error_says_what_it_is() {
+    let file = written(&Heap::large(1000, 3).build());
+    let said = |file: &[u8]| read(file).expect_err("no snapshot").to_string();
+    assert_eq!(
+        said(b"\x89PNG\r\n\x1a\nand more"),
+        "it is no heap snapshot of lancet's"
+    );
+    let mut newer = file.clone();
+    newer[8] = 9;
+    assert_eq!(
+        said(&newer),
+        format!(
+            "it is a heap snapshot of version 9, and this lancet reads version {VERSION}: read it with the lancet that \
+             has written it"
+        )
+    );
+    let error = Snapshot::read(&mut &*file, 10_000).expect_err("too little memory");
+    assert!(matches!(error, Error::TooLarge { may: 10_000, needs } if needs > 64_000));
+    let folder = Snapshot::open(std::path::Path::new("/"), ENOUGH).expect_err("a folder");
+    assert_eq!(folder.to_string(), "it is no regular file");
+}
+
+#[test]
+fn an_empty_snapshot_is_one() {
+    let snapshot = Builder::new(About::default()).finish();
+    assert_eq!(read(&written(&snapshot)).expect("our own file"), snapshot);
+}
