@@ -23,14 +23,17 @@
 #![forbid(unsafe_code)]
 
 mod about;
+mod analysis;
 mod build;
 mod column;
+mod dominators;
 mod file;
 mod names;
 mod snapshot;
 mod text;
 
 pub use about::{About, Budget, Losses};
+pub use analysis::{Analysis, Dominator, Total};
 pub use build::{Builder, Object};
 pub use file::{Error, VERSION};
 pub use names::{EdgeName, Flags, KindId, Role, RootKind, RootName};

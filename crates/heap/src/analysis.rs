@@ -1,0 +1,114 @@
+//! What follows from a snapshot as a whole: what can be reached from the roots, who dominates what, and how many bytes
+//! each object retains.
+
+use crate::dominators::{Dominators, NOBODY};
+use crate::snapshot::Snapshot;
+
+/// A number of objects and their bytes.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Total {
+    /// How many.
+    pub objects: u64,
+    /// The bytes they take themselves.
+    pub bytes: u64,
+}
+
+/// Who dominates an object.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Dominator {
+    /// This object: when it dies, the other dies too.
+    Object(u32),
+    /// No object alone: a root leads to it, or several objects do.
+    Roots,
+    /// Nobody keeps it: it is garbage that the next collection frees.
+    Garbage,
+}
+
+/// A snapshot with its dominators.
+#[derive(Debug)]
+pub struct Analysis<'a> {
+    snapshot: &'a Snapshot,
+    dominators: Vec<u32>,
+    retained: Vec<u64>,
+    living: Total,
+    garbage: Total,
+}
+
+impl<'a> Analysis<'a> {
+    /// Computes what is reachable, dominators and retained sizes.
+    ///
+    /// Takes 48 bytes an object and 4 an edge while it computes, of which 12 an object stay.
+    #[must_use]
+    pub fn of(snapshot: &'a Snapshot) -> Self {
+        let mut roots: Vec<u32> = snapshot.roots.iter().map(|root| root.target).collect();
+        roots.sort_unstable();
+        roots.dedup();
+        let found = Dominators::find(&snapshot.ends, &snapshot.targets, &roots);
+        let mut analysis = Self {
+            snapshot,
+            retained: vec![0; snapshot.len()],
+            dominators: found.of,
+            living: Total::default(),
+            garbage: Total::default(),
+        };
+        for object in 0..snapshot.len() as u32 {
+            let bytes = snapshot.bytes(object);
+            let total = match analysis.is_living(object) {
+                true => &mut analysis.living,
+                false => &mut analysis.garbage,
+            };
+            total.objects += 1;
+            total.bytes = total.bytes.saturating_add(bytes);
+            analysis.retained[object as usize] = bytes;
+        }
+        // Whoever dominates comes earlier in the search: from its end on each adds its whole sum to its dominator's.
+        for object in found.order.iter().rev() {
+            let dominator = analysis.dominators[*object as usize];
+            let retained = analysis.retained[*object as usize];
+            if let Some(sum) = analysis.retained.get_mut(dominator as usize) {
+                *sum = sum.saturating_add(retained);
+            }
+        }
+        analysis
+    }
+
+    /// The snapshot.
+    #[must_use]
+    pub fn snapshot(&self) -> &'a Snapshot {
+        self.snapshot
+    }
+
+    /// What can be reached from the roots.
+    #[must_use]
+    pub fn living(&self) -> Total {
+        self.living
+    }
+
+    /// What cannot be reached: the next collection frees it.
+    #[must_use]
+    pub fn garbage(&self) -> Total {
+        self.garbage
+    }
+
+    /// Whether an object can be reached from a root.
+    #[must_use]
+    pub fn is_living(&self, object: u32) -> bool {
+        self.dominators[object as usize] != NOBODY
+    }
+
+    /// Who dominates an object.
+    #[must_use]
+    pub fn dominator(&self, object: u32) -> Dominator {
+        match self.dominators[object as usize] {
+            NOBODY => Dominator::Garbage,
+            Dominators::ROOT => Dominator::Roots,
+            dominator => Dominator::Object(dominator),
+        }
+    }
+
+    /// The bytes that would be free if an object were: its own, and those of all that it dominates. Of garbage, its own.
+    #[must_use]
+    pub fn retained(&self, object: u32) -> u64 {
+        self.retained[object as usize]
+    }
+}
