@@ -16,8 +16,20 @@ use heap::{About, Analysis, Builder, EdgeName, Object, Role, RootKind, RootName,
 
 /// Cases with the numbers of the issue: objects, edges for 100 objects, and what they may take.
 const CASES: [(usize, usize, Duration, u64, bool); 2] = [
-    (3_300_000, 201, Duration::from_millis(1500), 600 << 20, false),
-    (20_000_000, 200, Duration::from_secs(60), 20_000_000 * 60, true),
+    (
+        3_300_000,
+        201,
+        Duration::from_millis(1500),
+        600 << 20,
+        false,
+    ),
+    (
+        20_000_000,
+        200,
+        Duration::from_secs(60),
+        20_000_000 * 60,
+        true,
+    ),
 ];
 
 /// Objects one after the other in memory: each is held by one born shortly before it, refers to its class, and now and
@@ -25,7 +37,8 @@ const CASES: [(usize, usize, Duration, u64, bool); 2] = [
 fn make(objects: usize, edges: usize) -> Snapshot {
     let mut builder = Builder::new(About::default());
     let kind = builder.kind(b"OBJECT", Role::Instance);
-    let names = ["@a", "@b", "@c"].map(|name| EdgeName::InstanceVariable(Some(builder.text(name.as_bytes()))));
+    let names = ["@a", "@b", "@c"]
+        .map(|name| EdgeName::InstanceVariable(Some(builder.text(name.as_bytes()))));
     let address = |number: usize| 0x7f00_0000_0000 + 40 * number as u64;
     let (mut random, mut given) = (Random(99), 0);
     for number in 0..objects {
@@ -34,17 +47,24 @@ fn make(objects: usize, edges: usize) -> Snapshot {
             ..Object::new(address(number), kind)
         });
         while given < number * edges / 100 {
-            let (target, name) = match given % 16 {
+            let (target, name) = match random.below(16) {
                 0 => (random.below(500), EdgeName::ClassOf),
                 1 => (random.below(objects), names[0]),
-                _ => ((number + 1 + random.below(300)).min(objects - 1), names[given % 3]),
+                2..9 => ((number + 1).min(objects - 1), names[1]),
+                _ => (
+                    (number + 1 + random.below(300)).min(objects - 1),
+                    names[given % 3],
+                ),
             };
             builder.edge(address(target), name);
             given += 1;
         }
     }
     for number in 0..1000 {
-        builder.root(address(number * (objects / 1000)), RootName::new(RootKind::Vm));
+        builder.root(
+            address(number * (objects / 1000)),
+            RootName::new(RootKind::Vm),
+        );
     }
     builder.finish()
 }
@@ -53,7 +73,10 @@ fn make(objects: usize, edges: usize) -> Snapshot {
 fn resident() -> (u64, u64) {
     let status = std::fs::read_to_string("/proc/self/status").expect("status");
     let of = |name: &str| {
-        let line = status.lines().find(|line| line.starts_with(name)).expect("a line");
+        let line = status
+            .lines()
+            .find(|line| line.starts_with(name))
+            .expect("a line");
         let number = line.split_whitespace().nth(1).expect("a number");
         number.parse::<u64>().expect("a number") * 1024
     };
@@ -68,7 +91,11 @@ fn dominators_and_retained_sizes_of_large_heaps() {
             println!("SKIPPED: {objects} objects take minutes: set LANCET_SOAK");
             continue;
         }
-        let objects = if cfg!(debug_assertions) { objects / 20 } else { objects };
+        let objects = if cfg!(debug_assertions) {
+            objects / 20
+        } else {
+            objects
+        };
         let snapshot = make(objects, edges);
         let (before, _) = resident();
         // The highest resident memory begins anew (proc(5)).
