@@ -1,6 +1,8 @@
 //! What follows from a snapshot as a whole: what can be reached from the roots, who dominates what, and how many bytes
 //! each object retains.
 
+use std::cell::OnceCell;
+
 use crate::dominators::{Dominators, NOBODY};
 use crate::snapshot::Snapshot;
 
@@ -32,6 +34,7 @@ pub struct Analysis<'a> {
     retained: Vec<u64>,
     living: Total,
     garbage: Total,
+    tree: OnceCell<Tree>,
 }
 
 impl<'a> Analysis<'a> {
@@ -50,6 +53,7 @@ impl<'a> Analysis<'a> {
             dominators: found.of,
             living: Total::default(),
             garbage: Total::default(),
+            tree: OnceCell::new(),
         };
         for object in 0..snapshot.len() as u32 {
             let bytes = snapshot.bytes(object);
@@ -106,9 +110,51 @@ impl<'a> Analysis<'a> {
         }
     }
 
+    /// What an object dominates directly: what dies with it and with nothing that it holds. `None` = what no object
+    /// dominates.
+    #[must_use]
+    pub fn dominated(&self, object: Option<u32>) -> &[u32] {
+        let tree = self.tree.get_or_init(|| Tree::of(&self.dominators));
+        let at = object.map_or(self.dominators.len(), |object| object as usize);
+        let begin = at.checked_sub(1).map_or(0, |before| tree.ends[before]);
+        &tree.all[begin as usize..tree.ends[at] as usize]
+    }
+
     /// The bytes that would be free if an object were: its own, and those of all that it dominates. Of garbage, its own.
     #[must_use]
     pub fn retained(&self, object: u32) -> u64 {
         self.retained[object as usize]
+    }
+}
+
+/// What each object dominates directly, in the order of their numbers; behind the last object that of the roots.
+#[derive(Debug)]
+struct Tree {
+    ends: Vec<u32>,
+    all: Vec<u32>,
+}
+
+impl Tree {
+    fn of(dominators: &[u32]) -> Self {
+        let place = |dominator: u32| match dominator {
+            NOBODY => None,
+            Dominators::ROOT => Some(dominators.len()),
+            object => Some(object as usize),
+        };
+        let mut places = vec![0_u32; dominators.len() + 1];
+        let living = dominators.iter().filter_map(|one| place(*one));
+        living.for_each(|place| places[place] += 1);
+        let mut sum = 0;
+        for place in &mut places {
+            (*place, sum) = (sum, sum + *place);
+        }
+        let mut all = vec![0; sum as usize];
+        for (object, dominator) in dominators.iter().enumerate() {
+            if let Some(place) = place(*dominator) {
+                all[places[place] as usize] = object as u32;
+                places[place] += 1;
+            }
+        }
+        Self { ends: places, all }
     }
 }

@@ -24,6 +24,7 @@
 
 mod about;
 mod analysis;
+pub mod answers;
 mod build;
 mod column;
 mod dominators;

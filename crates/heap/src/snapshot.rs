@@ -140,6 +140,13 @@ impl Snapshot {
         text(self.columns.classes.get(object))
     }
 
+    /// The name of an object's class, or of its kind where it has no class.
+    #[must_use]
+    pub fn type_name(&self, object: u32) -> TextId {
+        let kind = usize::from(self.kind(object).0);
+        self.class(object).unwrap_or(self.kinds[kind].name)
+    }
+
     /// The bytes that an object itself takes.
     #[must_use]
     pub fn bytes(&self, object: u32) -> u64 {

@@ -1,0 +1,209 @@
+//! Who is suspected of keeping too much.
+//!
+//! As in Eclipse's Memory Analyzer there are two classes of suspects. One is a single object that retains a large part of
+//! all bytes. From the roots on, the search follows the tree of dominators to the *accumulation point*: the last
+//! object that still retains most of what its dominators do, below which the bytes are spread over many. The other is a
+//! group: objects of one type, or made by one line, that are each small and dominated by nobody in particular.
+//!
+//! Classes, threads, compiled code and what else the VM keeps for itself are never suspects: everything hangs on them
+//! in every process. The search goes through them to what they hold.
+
+use std::collections::HashMap;
+
+use super::duplicates::commonest;
+use crate::analysis::Analysis;
+use crate::names::Role;
+use crate::snapshot::Site;
+use crate::text::TextId;
+
+/// What is suspected.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Suspected {
+    /// One object.
+    Object(u32),
+    /// Objects of one type that no single object holds.
+    Type(TextId),
+    /// Objects made by one line, of several types, that no single object holds.
+    Site(Site),
+}
+
+/// Most of what a suspect holds: objects of one type that it dominates directly, or that are the group.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Mass {
+    /// Their type; of a line's group, the commonest.
+    pub name: TextId,
+    /// How many they are.
+    pub objects: u64,
+    /// What they retain together.
+    pub retained: u64,
+    /// The line that made most of them, if lines are known, and how many of them.
+    pub site: Option<(Site, u64)>,
+    /// One of them: the first in memory.
+    pub example: u32,
+}
+
+/// A suspect.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Suspect {
+    /// Who.
+    pub what: Suspected,
+    /// What it retains.
+    pub retained: u64,
+    /// What that is for the most part; `None` = its own bytes.
+    pub mass: Option<Mass>,
+}
+
+/// The part of all living bytes, in hundredths, from which on somebody is suspected.
+pub const PART: u64 = 10;
+/// How much of a holder's bytes one object must retain for the search to go on to it, in hundredths: Eclipse's default.
+const DROP: u64 = 70;
+
+/// The suspects that retain a tenth of the living bytes or more, those that retain most first.
+#[must_use]
+pub fn suspects(analysis: &Analysis) -> Vec<Suspect> {
+    let least = part(analysis.living().bytes, PART).max(1);
+    let mut search = Search {
+        analysis,
+        least,
+        points: Vec::new(),
+        rest: Vec::new(),
+    };
+    search.follow();
+    let mut found: Vec<Suspect> = search.points.iter().map(|at| search.object(*at)).collect();
+    found.extend(search.groups());
+    found.sort_by_key(|suspect| std::cmp::Reverse(suspect.retained));
+    found
+}
+
+fn part(bytes: u64, hundredths: u64) -> u64 {
+    (u128::from(bytes) * u128::from(hundredths) / 100) as u64
+}
+
+struct Search<'a> {
+    analysis: &'a Analysis<'a>,
+    least: u64,
+    /// Accumulation points.
+    points: Vec<u32>,
+    /// Objects that retain less than is suspected and are dominated by nobody who is.
+    rest: Vec<u32>,
+}
+
+impl Search<'_> {
+    /// Whether an object is never a suspect itself.
+    fn is_of_vm(&self, object: u32) -> bool {
+        matches!(
+            self.analysis.snapshot().role(object),
+            Role::Class
+                | Role::Module
+                | Role::Internal
+                | Role::Code
+                | Role::Thread
+                | Role::Fiber
+                | Role::Symbol
+        )
+    }
+
+    fn follow(&mut self) {
+        let mut open = vec![None];
+        while let Some(at) = open.pop() {
+            let (mut large, mut small) = (Vec::new(), Vec::new());
+            for object in self.analysis.dominated(at) {
+                match self.analysis.retained(*object) >= self.least {
+                    true => large.push(*object),
+                    false => small.push(*object),
+                }
+            }
+            let goes_on = match at {
+                None => true,
+                Some(object) if self.is_of_vm(object) => true,
+                Some(object) => {
+                    let sum: u64 = large.iter().map(|one| self.analysis.retained(*one)).sum();
+                    sum >= part(self.analysis.retained(object), DROP)
+                }
+            };
+            if goes_on {
+                open.extend(large.into_iter().map(Some));
+                self.rest.extend(small);
+            } else {
+                self.points.extend(at);
+            }
+        }
+    }
+
+    /// The suspect at an accumulation point.
+    fn object(&self, object: u32) -> Suspect {
+        let dominated = self.analysis.dominated(Some(object));
+        Suspect {
+            what: Suspected::Object(object),
+            retained: self.analysis.retained(object),
+            mass: self.masses(dominated).into_iter().next(),
+        }
+    }
+
+    /// Objects by type, those that retain most first.
+    fn masses(&self, objects: &[u32]) -> Vec<Mass> {
+        let snapshot = self.analysis.snapshot();
+        let mut types: HashMap<TextId, Vec<u32>> = HashMap::new();
+        for object in objects {
+            let name = snapshot.type_name(*object);
+            types.entry(name).or_default().push(*object);
+        }
+        let mut masses: Vec<Mass> = types
+            .into_iter()
+            .map(|(name, objects)| self.mass(name, &objects))
+            .collect();
+        masses.sort_by_key(|mass| (std::cmp::Reverse(mass.retained), mass.name));
+        masses
+    }
+
+    fn mass(&self, name: TextId, objects: &[u32]) -> Mass {
+        let snapshot = self.analysis.snapshot();
+        let retained = objects.iter().map(|one| self.analysis.retained(*one));
+        Mass {
+            name,
+            objects: objects.len() as u64,
+            retained: retained.fold(0, u64::saturating_add),
+            site: commonest(objects.iter().filter_map(|one| snapshot.site(*one))),
+            example: objects[0],
+        }
+    }
+
+    /// Types and lines whose objects retain so much together.
+    fn groups(&self) -> Vec<Suspect> {
+        let snapshot = self.analysis.snapshot();
+        let rest = self.rest.iter().filter(|one| !self.is_of_vm(**one));
+        let rest: Vec<u32> = rest.copied().collect();
+        let masses = self.masses(&rest).into_iter();
+        let mut found: Vec<Suspect> = masses
+            .filter(|mass| mass.retained >= self.least)
+            .map(|mass| Suspect {
+                what: Suspected::Type(mass.name),
+                retained: mass.retained,
+                mass: Some(mass),
+            })
+            .collect();
+        let mut sites: HashMap<Site, Vec<u32>> = HashMap::new();
+        for object in rest {
+            // What is suspected by its type is not told again by its line.
+            let name = snapshot.type_name(object);
+            let told = found
+                .iter()
+                .any(|suspect| suspect.what == Suspected::Type(name));
+            if let Some(site) = snapshot.site(object).filter(|_| !told) {
+                sites.entry(site).or_default().push(object);
+            }
+        }
+        for (site, objects) in sites {
+            let retained = objects.iter().map(|one| self.analysis.retained(*one));
+            let retained = retained.fold(0, u64::saturating_add);
+            if retained >= self.least {
+                found.push(Suspect {
+                    what: Suspected::Site(site),
+                    retained,
+                    mass: self.masses(&objects).into_iter().next(),
+                });
+            }
+        }
+        found
+    }
+}
