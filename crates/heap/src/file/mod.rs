@@ -170,3 +170,6 @@ impl LastTargets {
         &mut self.0[(name.wrapping_mul(0x9e37_79b1) >> 22) as usize]
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -354,7 +354,7 @@ impl Reading {
                     snapshot.names.push(packed);
                 }
                 _ => {
-                    let name = snapshot.names[snapshot.targets.len()];
+                    let name = *snapshot.names.get(snapshot.targets.len()).ok_or(Wrong)?;
                     let before = last.of(name);
                     *before = take.from(*before, self.counts.objects)?;
                     snapshot.targets.push(*before);

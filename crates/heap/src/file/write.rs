@@ -51,7 +51,7 @@ impl Snapshot {
         out.end()
     }
 
-    fn header(&self, raw: &mut Vec<u8>) {
+    pub(super) fn header(&self, raw: &mut Vec<u8>) {
         let about = &self.about;
         let most_notes = LONGEST_TEXT / 256;
         put_bytes(raw, cut(&about.language, LONGEST_TEXT));

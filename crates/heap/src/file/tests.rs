@@ -1,0 +1,77 @@
+//! Files that no writer writes, and whose checksums are right.
+
+use super::block::Output;
+use super::number::put;
+use super::{Error, Section};
+use crate::{About, Builder, EdgeName, Object, Role, Snapshot};
+
+/// A snapshot of one object that refers to itself.
+fn small() -> Snapshot {
+    let mut builder = Builder::new(About::default());
+    let kind = builder.kind(b"OBJECT", Role::Instance);
+    builder.object(Object::new(0x10, kind));
+    builder.edge(0x10, EdgeName::Internal);
+    builder.finish()
+}
+
+/// What is wrong with a file that has the header of [`small`] and then blocks of one item each.
+fn wrong(blocks: &[(Section, &[u8])]) -> &'static str {
+    let mut file = Vec::new();
+    let mut out = Output::begin(&mut file).expect("memory");
+    let header = |raw: &mut Vec<u8>, _: bool| small().header(raw);
+    out.item(Section::Header, header).expect("memory");
+    for (section, bytes) in blocks {
+        out.item(*section, |raw, _| raw.extend_from_slice(bytes))
+            .expect("memory");
+    }
+    out.end().expect("memory");
+    match Snapshot::read(&mut &*file, 1 << 20) {
+        Err(Error::Damaged { what, .. }) => what,
+        other => panic!("{other:?}"),
+    }
+}
+
+#[test]
+fn numbers_are_held_against_what_they_name() {
+    let number = "a number in it cannot be true";
+    let mut huge = Vec::new();
+    put(&mut huge, u64::MAX);
+    let text: (Section, &[u8]) = (Section::Texts, b"\x06OBJECT");
+    for blocks in [
+        // Targets of edges whose names have not come (found by the fuzz target).
+        &[(Section::EdgeTargets, &b"\0"[..])][..],
+        &[text, (Section::Kinds, b"\x01\0")],
+        &[text, (Section::Kinds, b"\0\xff")],
+        &[text, (Section::ObjectKinds, b"\x01")],
+        &[text, (Section::Flags, b"\xff")],
+        &[text, (Section::Classes, b"\x02")],
+        &[text, (Section::Labels, &huge)],
+        &[text, (Section::EdgeCounts, b"\x02")],
+        &[text, (Section::EdgeNames, b"\x1f")],
+        &[text, (Section::EdgeNames, b"\x20")],
+        &[text, (Section::EdgeNames, b"\x01\x02")],
+        &[
+            text,
+            (Section::EdgeNames, b"\0"),
+            (Section::EdgeTargets, b"\x02"),
+        ],
+        &[
+            text,
+            (Section::EdgeNames, b"\0"),
+            (Section::EdgeTargets, b"\x01"),
+        ],
+        &[(Section::Texts, b"\x05OBJ")],
+        &[text, text],
+    ] {
+        assert_eq!(wrong(blocks), number, "{blocks:?}");
+    }
+    let missing = "a section before it has fewer items than the header says";
+    assert_eq!(wrong(&[text]), missing);
+    assert_eq!(wrong(&[]), missing);
+    let order = [(Section::Flags, &b"\0"[..]), text];
+    assert_eq!(wrong(&order), "its section is in the wrong place");
+    assert_eq!(
+        wrong(&[(Section::Flags, b"\0\0")]),
+        "it has more bytes than its items"
+    );
+}
