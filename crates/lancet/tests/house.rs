@@ -87,6 +87,7 @@ const ARROWS: &[(&str, &[&str])] = &[
             "births",
             "calls",
             "patch",
+            "heap",
         ],
     ),
 ];

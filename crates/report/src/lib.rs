@@ -3,13 +3,14 @@
 //! | module | what it writes |
 //! |---|---|
 //! | [`calls`] | calls as lines, tables, JSON, and as ltrace prints them |
+//! | [`heap`] | who keeps what alive in a heap snapshot: a table, JSON |
 //! | [`mem`] | who holds the memory: a table, memprof's lines, JSON, folded stacks |
 //! | [`patch`](mod@patch) | functions that were, would be or are replaced |
 //! | [`stack`] | ranked frames, stacks of a process, the cost of stacks to a collector, folded samples |
 //! | [`syscalls`](mod@syscalls) | system calls as strace prints them, and its table |
 //! | [`tune`] | the audit of a machine, one check in full, changes made and taken back, process events |
 //! | [`losses`] | what was lost in a run of any command, as JSON |
-//! | [`text`], [`figures`], [`style`], [`json`] | what the commands share: escaping, numbers, colour, JSON lines |
+//! | [`text`], [`figures`], `columns`, [`style`], [`json`] | what the commands share: escaping, numbers, aligned columns, colour, JSON lines |
 //!
 //! Everything writes to a [`std::io::Write`] and decides nothing: which rows are shown, in which order and how many
 //! was settled by the crate that made the answer. This crate prints nothing itself and knows no command line.
@@ -22,8 +23,10 @@
 #![forbid(unsafe_code)]
 
 pub mod calls;
+mod columns;
 pub mod figures;
 mod format;
+pub mod heap;
 pub mod json;
 pub mod losses;
 pub mod mem;

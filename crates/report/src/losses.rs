@@ -44,7 +44,7 @@ pub enum What {
     Rows,
     /// Sizes that are those of heap slots alone.
     Sizes,
-    /// The end of a program that was counted from outside, or not to its end.
+    /// The end of a program that was counted from outside, or not to its end; what is missing from a snapshot.
     Heap,
     /// Stacks that were not seen.
     Stacks,

@@ -6,3 +6,65 @@ pub mod paths;
 pub mod sparse;
 pub mod suspects;
 pub mod threads;
+
+use crate::analysis::Analysis;
+use crate::snapshot::Site;
+use crate::text::TextId;
+use duplicates::{EqualTexts, SameName};
+use groups::Group;
+use paths::Paths;
+use sparse::Sparse;
+use suspects::Suspect;
+use threads::Stack;
+
+/// All answers about one snapshot. Each list has what weighs most first.
+#[derive(Debug)]
+pub struct Answers<'a> {
+    /// The snapshot, with its dominators.
+    pub analysis: &'a Analysis<'a>,
+    /// The path to each object.
+    pub paths: Paths<'a>,
+    /// Who is suspected.
+    pub suspects: Vec<Suspect>,
+    /// Objects by type.
+    pub types: Vec<Group<TextId>>,
+    /// Objects by kind.
+    pub kinds: Vec<Group<TextId>>,
+    /// Objects by the line that made them; empty where no line is known.
+    pub sites: Vec<Group<Option<Site>>>,
+    /// Objects by whose code made them; empty where no line is known.
+    pub owners: Vec<Group<Option<String>>>,
+    /// Equal texts.
+    pub texts: Vec<EqualTexts>,
+    /// Classes of the same name.
+    pub classes: Vec<SameName>,
+    /// Sparse lists and maps.
+    pub sparse: Vec<Sparse>,
+    /// Threads and fibers.
+    pub stacks: Vec<Stack>,
+}
+
+impl<'a> Answers<'a> {
+    /// Finds all answers; `owner` says of a file's path whose it is.
+    #[must_use]
+    pub fn of(analysis: &'a Analysis<'a>, owner: impl Fn(&[u8]) -> String) -> Self {
+        let has_sites = !analysis.snapshot().sites.is_empty();
+        Self {
+            analysis,
+            paths: Paths::of(analysis.snapshot()),
+            suspects: suspects::suspects(analysis),
+            types: groups::by_type(analysis),
+            kinds: groups::by_kind(analysis),
+            sites: has_sites
+                .then(|| groups::by_site(analysis))
+                .unwrap_or_default(),
+            owners: has_sites
+                .then(|| groups::by_owner(analysis, owner))
+                .unwrap_or_default(),
+            texts: duplicates::texts(analysis),
+            classes: duplicates::classes(analysis),
+            sparse: sparse::sparse(analysis),
+            stacks: threads::stacks(analysis),
+        }
+    }
+}

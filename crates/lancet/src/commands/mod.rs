@@ -8,6 +8,7 @@ pub mod calls;
 mod companion;
 mod completions;
 mod events;
+mod heap;
 mod man;
 pub mod mem;
 mod now;
@@ -62,6 +63,8 @@ commands! {
     Syscalls(syscalls::SyscallsArgs) => syscalls::run,
     /// What does each thread do, and how many bytes is each frame on its stack?
     Stack(stack::StackArgs) => stack::run,
+    /// Who keeps the objects of a heap snapshot alive, and how many bytes does each holder retain?
+    Heap(heap::HeapArgs) => heap::run,
     /// Replace a function of a running process by another one, and take it back
     Patch(patch::PatchArgs) => patch::run,
     /// Is this machine set up for this process?

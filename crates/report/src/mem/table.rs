@@ -4,7 +4,6 @@
 //! A table is a head line (who, which Ruby, how long), the rows, a remainder so that the totals
 //! agree, the totals, and a foot that says what the look cost the guest and what was lost.
 
-mod layout;
 mod own;
 
 use std::io;
@@ -22,7 +21,7 @@ use crate::figures::{change, grouped, pause, plural, size, size_change, span};
 use crate::text::printable;
 pub use own::parts;
 
-use layout::{Line, Tone, aligned, written};
+use crate::columns::{Line, Tone, aligned, written};
 
 /// For people; so many guests and no more are read one by one.
 pub static FORMAT: Format = Format {

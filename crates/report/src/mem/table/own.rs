@@ -4,8 +4,8 @@ use std::io;
 
 use births::analysis::{Census, Memory, Report};
 
-use super::layout::{Line, Tone, aligned, written};
 use crate::Style;
+use crate::columns::{Line, Tone, aligned, written};
 use crate::figures::{grouped, size};
 use crate::text::printable;
 

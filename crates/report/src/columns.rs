@@ -7,7 +7,7 @@ use crate::text::shortened;
 
 /// What a line is, which decides its colour.
 #[derive(Clone, Copy, PartialEq)]
-pub(super) enum Tone {
+pub(crate) enum Tone {
     Plain,
     Head,
     Dim,
@@ -16,7 +16,7 @@ pub(super) enum Tone {
 }
 
 /// One line: numbers, then a name.
-pub(super) struct Line {
+pub(crate) struct Line {
     pub cells: Vec<String>,
     pub name: String,
     pub tone: Tone,
@@ -47,7 +47,7 @@ impl Line {
 }
 
 /// Writes the lines, the cells of each column as wide as its widest.
-pub(super) fn aligned(out: &mut dyn io::Write, lines: &[Line], style: &Style) -> io::Result<()> {
+pub(crate) fn aligned(out: &mut dyn io::Write, lines: &[Line], style: &Style) -> io::Result<()> {
     let columns = lines.first().map_or(0, |line| line.cells.len());
     let widest = |at: usize| {
         lines
@@ -85,7 +85,7 @@ pub(super) fn aligned(out: &mut dyn io::Write, lines: &[Line], style: &Style) ->
 const CALL: &str = "  from ";
 
 /// Writes one line, between a colour's escape codes where colour is wanted.
-pub(super) fn written(
+pub(crate) fn written(
     out: &mut dyn io::Write,
     text: &str,
     tone: Tone,

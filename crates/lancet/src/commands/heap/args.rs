@@ -1,0 +1,102 @@
+//! The flags of `lancet heap`, and what they amount to.
+
+use std::path::PathBuf;
+
+use clap::Args;
+use report::Style;
+use report::heap::{FORMATS, Format, Options};
+
+use crate::cli::format::one_of;
+
+/// Options of `lancet heap`.
+#[derive(Args, Clone, Debug)]
+#[command(after_help = EXAMPLES)]
+pub struct HeapArgs {
+    /// A heap snapshot that lancet has written
+    #[arg(value_name = "FILE", required = true, help_heading = WHAT)]
+    pub file: Option<PathBuf>,
+
+    /// How is it held: the object at an address (0x7f…), or all objects of a class, by the ways in which they are
+    #[arg(long, value_name = "CLASS|ADDRESS", help_heading = WHAT)]
+    pub path: Option<String>,
+
+    /// At most N rows of each list; 0 for all [default: 10; with --format json 1000]
+    #[arg(long, value_name = "N", help_heading = OUTPUT)]
+    top: Option<usize>,
+
+    /// How to write it [default: table]
+    #[arg(long, value_name = "FORMAT", value_parser = one_of(FORMATS), help_heading = OUTPUT)]
+    format: Option<&'static Format>,
+
+    /// The same as --format json
+    #[arg(long, conflicts_with = "format", help_heading = OUTPUT)]
+    json: bool,
+
+    /// Show the beginning of texts, where the snapshot was made with contents
+    #[arg(long, help_heading = OUTPUT)]
+    contents: bool,
+
+    /// Write to this file, which only you can read
+    #[arg(short, long, value_name = "FILE", help_heading = OUTPUT)]
+    pub output: Option<PathBuf>,
+}
+
+const WHAT: &str = "What to look at";
+const OUTPUT: &str = "Output";
+
+const EXAMPLES: &str = "\
+Examples:
+  lancet heap shop.heap                   who keeps most alive, by whom, made where
+  lancet heap shop.heap --path Order      how the orders are held
+  lancet heap shop.heap --path 0x7f12a8   how this object is held
+  lancet heap shop.heap --json            the same for programs (docs/heap-json.md)
+
+Exit status: 0, 1 could not be done, 2 wrong usage,
+4 done, but something is missing from the snapshot.";
+
+/// What is asked about.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Question<'a> {
+    /// Everything.
+    All,
+    /// How the object at this address is held.
+    Object(u64),
+    /// How the objects of this class are held.
+    Class(&'a str),
+}
+
+impl HeapArgs {
+    /// Returns the format of the answer.
+    pub fn format(&self) -> &'static Format {
+        match self.format {
+            Some(format) => format,
+            None if self.json => &report::heap::json::FORMAT,
+            None => FORMATS[0],
+        }
+    }
+
+    /// Returns how the answer is to be written, where a table may look so.
+    pub fn options(&self, style: Style) -> Options {
+        Options {
+            top: match self.top {
+                None => self.format().rows,
+                Some(0) => usize::MAX,
+                Some(rows) => rows,
+            },
+            contents: self.contents,
+            style,
+        }
+    }
+
+    /// Returns what is asked about.
+    pub fn question(&self) -> Question<'_> {
+        let Some(path) = self.path.as_deref() else {
+            return Question::All;
+        };
+        let digits = path.strip_prefix("0x");
+        match digits.and_then(|digits| u64::from_str_radix(digits, 16).ok()) {
+            Some(address) => Question::Object(address),
+            None => Question::Class(path),
+        }
+    }
+}

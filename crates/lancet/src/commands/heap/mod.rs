@@ -1,0 +1,12 @@
+//! `lancet heap`: who keeps it alive?
+//!
+//! | module | for |
+//! |---|---|
+//! | [`args`] | the flags |
+//! | [`run`](mod@run) | a snapshot, its analysis, and the answer that was asked for |
+
+mod args;
+mod run;
+
+pub use args::HeapArgs;
+pub use run::run;

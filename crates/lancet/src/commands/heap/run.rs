@@ -1,0 +1,115 @@
+//! Reads a snapshot, finds the answers, and writes those that were asked for.
+
+use std::path::Path;
+
+use anyhow::{Context, bail};
+use heap::answers::Answers;
+use heap::{Analysis, Error, Snapshot};
+use report::heap::{Format, Options, owner, path};
+use report::losses::{Loss, What};
+
+use super::HeapArgs;
+use super::args::Question;
+use crate::losses::Losses;
+use crate::ui::sink::Sink;
+use crate::ui::terminal::Stream;
+
+/// Where the snapshot comes from.
+enum Source<'a> {
+    /// A file that lancet has written.
+    File(&'a Path),
+}
+
+/// Runs `lancet heap` and returns the exit code.
+pub fn run(args: HeapArgs) -> anyhow::Result<u8> {
+    let Some(file) = args.file.as_deref() else {
+        bail!("no snapshot is named")
+    };
+    let snapshot = take(&Source::File(file))?;
+    let analysis = Analysis::of(&snapshot);
+    let answers = Answers::of(&analysis, owner);
+    let mut sink = Sink::open(args.output.as_deref(), Stream::Stdout)?;
+    let options = args.options(sink.style);
+    let format = args.format();
+    match args.question() {
+        Question::All => format.write(&mut sink.out, &answers, &options)?,
+        Question::Object(address) => {
+            let object = snapshot.at(address).with_context(|| {
+                format!("there is no object at {address:#x} in the snapshot: take an address that lancet heap shows")
+            })?;
+            path::object(&mut sink.out, &answers, object, format, &options)?;
+        }
+        Question::Class(name) => class(&mut sink, &answers, name, format, &options)?,
+    }
+    let losses = losses(&snapshot);
+    if format.is_json {
+        losses.write(&mut sink.out)?;
+    }
+    sink.out.flush()?;
+    Ok(losses.exit_code(0))
+}
+
+/// Gets the snapshot.
+fn take(source: &Source) -> anyhow::Result<Snapshot> {
+    match source {
+        Source::File(path) => {
+            let read = Snapshot::open(path, affordable()?);
+            read.map_err(|error| explained(path, error))
+        }
+    }
+}
+
+/// The most memory that a snapshot may take: what the kernel can give without swapping, but for a part that the analysis
+/// takes beside it (48 bytes an object where the snapshot has some 70).
+fn affordable() -> anyhow::Result<u64> {
+    let text = std::fs::read_to_string("/proc/meminfo").context("/proc/meminfo")?;
+    let line = text
+        .lines()
+        .find_map(|line| line.strip_prefix("MemAvailable:"));
+    let number = line.and_then(|line| line.split_whitespace().next());
+    let kib: u64 = number.and_then(|number| number.parse().ok()).unwrap_or(0);
+    Ok(kib.saturating_mul(1024) / 2)
+}
+
+/// Returns the error with the next step.
+fn explained(path: &Path, error: Error) -> anyhow::Error {
+    let name = path.display();
+    let next = match &error {
+        Error::Cut(_) | Error::Damaged { .. } => ": copy it again, or make it anew",
+        Error::TooLarge { .. } => ": read it on a machine with more free memory",
+        Error::Foreign => ": it must be a file that lancet heap has written",
+        Error::Io(_) | Error::Version(_) => "",
+    };
+    anyhow::anyhow!("{name}: {error}{next}")
+}
+
+/// Writes how the objects of a class are held.
+fn class(
+    sink: &mut Sink,
+    answers: &Answers,
+    name: &str,
+    format: &Format,
+    options: &Options,
+) -> anyhow::Result<()> {
+    let snapshot = answers.analysis.snapshot();
+    let all = 0..snapshot.len() as u32;
+    let is_of = |object: &u32| snapshot.text(snapshot.type_name(*object)) == name.as_bytes();
+    let ways = answers.paths.merged(all.filter(is_of));
+    if ways.is_empty() {
+        bail!(
+            "no living object is a `{name}`: take a type that lancet heap shows, as it is written there"
+        );
+    }
+    path::class(&mut sink.out, answers, &ways, format, options)?;
+    Ok(())
+}
+
+/// What is missing from the snapshot. The report has said so.
+fn losses(snapshot: &Snapshot) -> Losses {
+    let mut losses = Losses::default();
+    let pid = Some(snapshot.about().pid);
+    for text in report::heap::losses(snapshot) {
+        losses.note(Loss::new(pid, What::Heap, None, text));
+    }
+    losses
+}

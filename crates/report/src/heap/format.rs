@@ -1,0 +1,56 @@
+//! What a format of the answer is, and what it is told.
+
+use std::io::{self, Write};
+
+use heap::answers::Answers;
+
+use crate::Style;
+
+/// One way to write the answers.
+#[derive(Debug)]
+pub struct Format {
+    pub(super) name: &'static str,
+    pub(super) about: &'static str,
+    /// The losses of the run are its last record.
+    pub is_json: bool,
+    /// How many rows each list has unless the user says otherwise; `usize::MAX` = all.
+    pub rows: usize,
+    pub(super) write: fn(&mut dyn Write, &Answers<'_>, &Options) -> io::Result<()>,
+}
+
+impl crate::Format for Format {
+    fn name(&self) -> &'static str {
+        self.name
+    }
+
+    fn about(&self) -> &'static str {
+        self.about
+    }
+}
+
+impl Format {
+    /// Writes the answers.
+    ///
+    /// # Errors
+    ///
+    /// Returns the errors of `out`.
+    pub fn write(
+        &self,
+        out: &mut dyn Write,
+        answers: &Answers<'_>,
+        options: &Options,
+    ) -> io::Result<()> {
+        (self.write)(out, answers, options)
+    }
+}
+
+/// How the answers are written.
+#[derive(Clone, Copy, Debug)]
+pub struct Options {
+    /// The most rows of each list. What is left out is summed up in a row of its own.
+    pub top: usize,
+    /// Contents of objects are shown, where the snapshot has them.
+    pub contents: bool,
+    /// How a table may look.
+    pub style: Style,
+}

@@ -1,0 +1,421 @@
+//! One JSON object a line. The schema is a promise, written down in `docs/heap-json.md`: a field never changes its
+//! meaning, new ones may come.
+
+use std::io::{self, Write};
+
+use heap::Snapshot;
+use heap::answers::Answers;
+use heap::answers::groups::Group;
+use heap::answers::paths::Merged;
+use heap::answers::suspects::Suspected;
+use serde::Serialize;
+
+use super::format::{Format, Options};
+use super::words;
+use crate::json::line as record;
+
+/// For programs.
+pub static FORMAT: Format = Format {
+    name: "json",
+    about: "One JSON object a line (see docs/heap-json.md)",
+    is_json: true,
+    rows: 1000,
+    write,
+};
+
+/// The number of the schema. It rises when a field goes away or changes its meaning.
+const SCHEMA: u32 = 1;
+
+/// A record of the output.
+#[derive(Serialize)]
+#[serde(tag = "record", rename_all = "snake_case")]
+enum Record<'a> {
+    Snapshot {
+        schema: u32,
+        pid: i32,
+        language: &'a str,
+        version: &'a str,
+        command: &'a str,
+        host: &'a str,
+        taken_at_ns: u64,
+        resident: Option<u64>,
+        objects: u64,
+        bytes: u64,
+        garbage_objects: u64,
+        garbage_bytes: u64,
+        references: u64,
+        roots: u64,
+        contents: bool,
+    },
+    Note {
+        text: &'a str,
+    },
+    Suspect {
+        what: &'static str,
+        text: String,
+        retained: u64,
+        percent: u64,
+        address: Option<String>,
+        r#type: Option<String>,
+        site: Option<String>,
+        holds: Option<Holds>,
+        path: Vec<Held>,
+    },
+    Group {
+        by: &'static str,
+        name: Option<String>,
+        objects: u64,
+        bytes: u64,
+        retained: u64,
+    },
+    EqualTexts {
+        address: String,
+        objects: u64,
+        frozen: u64,
+        length: Option<u64>,
+        wasted: u64,
+        site: Option<String>,
+        contents: Option<String>,
+    },
+    SameName {
+        name: String,
+        classes: u64,
+        retained: u64,
+    },
+    Sparse {
+        r#type: String,
+        objects: u64,
+        length: u64,
+        capacity: u64,
+        wasted: u64,
+        worst: String,
+    },
+    Stack {
+        name: String,
+        address: Option<String>,
+        thread: Option<u32>,
+        retained: u64,
+    },
+    Path {
+        address: String,
+        r#type: String,
+        bytes: u64,
+        retained: u64,
+        garbage: bool,
+        contents: Option<String>,
+        path: Vec<Held>,
+    },
+    Way {
+        objects: u64,
+        bytes: u64,
+        steps: Vec<Step>,
+    },
+    Rest {
+        of: &'static str,
+        rows: u64,
+        objects: Option<u64>,
+        bytes: Option<u64>,
+    },
+}
+
+/// What a suspect holds.
+#[derive(Serialize)]
+struct Holds {
+    r#type: String,
+    objects: u64,
+    retained: u64,
+    site: Option<String>,
+}
+
+/// An object on a path.
+#[derive(Serialize)]
+struct Held {
+    by: String,
+    r#type: String,
+    address: String,
+    retained: u64,
+}
+
+/// A step of a way.
+#[derive(Serialize)]
+struct Step {
+    by: String,
+    r#type: String,
+}
+
+fn write(out: &mut dyn Write, answers: &Answers, options: &Options) -> io::Result<()> {
+    head(out, answers)?;
+    suspects(out, answers, options)?;
+    let snapshot = answers.analysis.snapshot();
+    groups(out, "type", &answers.types, options, |name| {
+        Some(words::text(snapshot, *name))
+    })?;
+    groups(out, "kind", &answers.kinds, options, |name| {
+        Some(words::text(snapshot, *name))
+    })?;
+    groups(out, "site", &answers.sites, options, |line| {
+        line.map(|line| words::site(snapshot, line))
+    })?;
+    groups(out, "owner", &answers.owners, options, Clone::clone)?;
+    stacks(out, answers, options)?;
+    wasteful(out, answers, options)
+}
+
+fn address(snapshot: &Snapshot, object: u32) -> String {
+    format!("{:#x}", snapshot.address(object))
+}
+
+/// The record of the snapshot, and those of what is missing.
+pub(super) fn head(out: &mut dyn Write, answers: &Answers) -> io::Result<()> {
+    let (snapshot, analysis) = (answers.analysis.snapshot(), answers.analysis);
+    let about = snapshot.about();
+    let first = Record::Snapshot {
+        schema: SCHEMA,
+        pid: about.pid,
+        language: &about.language,
+        version: &about.version,
+        command: &about.command_line,
+        host: &about.host,
+        taken_at_ns: about.taken_at,
+        resident: (about.rss > 0).then_some(about.rss),
+        objects: analysis.living().objects,
+        bytes: analysis.living().bytes,
+        garbage_objects: analysis.garbage().objects,
+        garbage_bytes: analysis.garbage().bytes,
+        references: snapshot.edge_count() as u64,
+        roots: snapshot.roots().len() as u64,
+        contents: about.contents,
+    };
+    record(out, &first)?;
+    let losses = words::losses(snapshot);
+    for text in losses.iter().chain(&about.notes) {
+        record(out, &Record::Note { text })?;
+    }
+    Ok(())
+}
+
+fn steps(answers: &Answers, object: u32) -> Vec<Held> {
+    let snapshot = answers.analysis.snapshot();
+    let steps = answers.paths.to(object);
+    let held = steps.iter().map(|step| Held {
+        by: words::via(snapshot, step.via),
+        r#type: words::object(snapshot, step.object),
+        address: address(snapshot, step.object),
+        retained: answers.analysis.retained(step.object),
+    });
+    held.collect()
+}
+
+fn suspects(out: &mut dyn Write, answers: &Answers, options: &Options) -> io::Result<()> {
+    let snapshot = answers.analysis.snapshot();
+    for suspect in answers.suspects.iter().take(options.top) {
+        let example = suspect.mass.map(|mass| mass.example);
+        let (what, object, site) = match suspect.what {
+            Suspected::Object(object) => ("object", Some(object), snapshot.site(object)),
+            Suspected::Type(_) => ("type", None, None),
+            Suspected::Site(site) => ("site", None, Some(site)),
+        };
+        let name = match suspect.what {
+            Suspected::Object(object) => Some(words::object(snapshot, object)),
+            Suspected::Type(name) => Some(words::text(snapshot, name)),
+            Suspected::Site(_) => None,
+        };
+        let holds = suspect.mass.map(|mass| Holds {
+            r#type: words::text(snapshot, mass.name),
+            objects: mass.objects,
+            retained: mass.retained,
+            site: mass.site.map(|(site, _)| words::site(snapshot, site)),
+        });
+        let path = object.or(example).map(|object| steps(answers, object));
+        record(
+            out,
+            &Record::Suspect {
+                what,
+                text: words::suspect(answers, suspect),
+                retained: suspect.retained,
+                percent: words::percent(answers, suspect.retained),
+                address: object.map(|object| address(snapshot, object)),
+                r#type: name,
+                site: site.map(|site| words::site(snapshot, site)),
+                holds,
+                path: path.unwrap_or_default(),
+            },
+        )?;
+    }
+    rest(out, "suspect", answers.suspects.len(), options)
+}
+
+/// The record of rows that were left out, if any.
+fn rest(out: &mut dyn Write, of: &'static str, rows: usize, options: &Options) -> io::Result<()> {
+    match rows.saturating_sub(options.top) as u64 {
+        0 => Ok(()),
+        rows => record(
+            out,
+            &Record::Rest {
+                of,
+                rows,
+                objects: None,
+                bytes: None,
+            },
+        ),
+    }
+}
+
+fn groups<K>(
+    out: &mut dyn Write,
+    by: &'static str,
+    groups: &[Group<K>],
+    options: &Options,
+    name: impl Fn(&K) -> Option<String>,
+) -> io::Result<()> {
+    for group in groups.iter().take(options.top) {
+        record(
+            out,
+            &Record::Group {
+                by,
+                name: name(&group.key),
+                objects: group.objects,
+                bytes: group.bytes,
+                retained: group.retained,
+            },
+        )?;
+    }
+    let rest = groups.get(options.top..).unwrap_or_default();
+    if rest.is_empty() {
+        return Ok(());
+    }
+    record(
+        out,
+        &Record::Rest {
+            of: by,
+            rows: rest.len() as u64,
+            objects: Some(rest.iter().map(|group| group.objects).sum()),
+            bytes: Some(rest.iter().map(|group| group.bytes).sum()),
+        },
+    )
+}
+
+fn stacks(out: &mut dyn Write, answers: &Answers, options: &Options) -> io::Result<()> {
+    let snapshot = answers.analysis.snapshot();
+    for stack in answers.stacks.iter().take(options.top) {
+        let name = stack.object.map(|object| words::object(snapshot, object));
+        record(
+            out,
+            &Record::Stack {
+                name: name.unwrap_or_else(|| format!("thread {}", stack.thread)),
+                address: stack.object.map(|object| address(snapshot, object)),
+                thread: (stack.thread != 0).then_some(stack.thread),
+                retained: stack.retained,
+            },
+        )?;
+    }
+    rest(out, "stack", answers.stacks.len(), options)
+}
+
+fn wasteful(out: &mut dyn Write, answers: &Answers, options: &Options) -> io::Result<()> {
+    let snapshot = answers.analysis.snapshot();
+    for one in answers.texts.iter().take(options.top) {
+        record(
+            out,
+            &Record::EqualTexts {
+                address: address(snapshot, one.object),
+                objects: one.objects,
+                frozen: one.frozen,
+                length: snapshot.length(one.object),
+                wasted: one.wasted,
+                site: one.site.map(|(site, _)| words::site(snapshot, site)),
+                contents: contents(snapshot, one.object, options),
+            },
+        )?;
+    }
+    rest(out, "equal_texts", answers.texts.len(), options)?;
+    for one in answers.classes.iter().take(options.top) {
+        record(
+            out,
+            &Record::SameName {
+                name: words::text(snapshot, one.name),
+                classes: one.classes,
+                retained: one.retained,
+            },
+        )?;
+    }
+    rest(out, "same_name", answers.classes.len(), options)?;
+    for one in answers.sparse.iter().take(options.top) {
+        record(
+            out,
+            &Record::Sparse {
+                r#type: words::text(snapshot, one.name),
+                objects: one.objects,
+                length: one.length,
+                capacity: one.capacity,
+                wasted: one.wasted,
+                worst: address(snapshot, one.worst),
+            },
+        )?;
+    }
+    rest(out, "sparse", answers.sparse.len(), options)
+}
+
+fn contents(snapshot: &Snapshot, object: u32, options: &Options) -> Option<String> {
+    let id = snapshot.contents(object).filter(|_| options.contents)?;
+    Some(String::from_utf8_lossy(snapshot.text(id)).into_owned())
+}
+
+/// Writes the path to one object.
+pub(super) fn path(
+    out: &mut dyn Write,
+    answers: &Answers,
+    object: u32,
+    options: &Options,
+) -> io::Result<()> {
+    let snapshot = answers.analysis.snapshot();
+    record(
+        out,
+        &Record::Path {
+            address: address(snapshot, object),
+            r#type: words::object(snapshot, object),
+            bytes: snapshot.bytes(object),
+            retained: answers.analysis.retained(object),
+            garbage: !answers.analysis.is_living(object),
+            contents: contents(snapshot, object, options),
+            path: steps(answers, object),
+        },
+    )
+}
+
+/// Writes the ways in which objects are held.
+pub(super) fn ways(
+    out: &mut dyn Write,
+    answers: &Answers,
+    ways: &[Merged],
+    options: &Options,
+) -> io::Result<()> {
+    let snapshot = answers.analysis.snapshot();
+    for way in ways.iter().take(options.top) {
+        let steps = way.steps.iter().map(|(by, name, label)| Step {
+            by: words::via(snapshot, *by),
+            r#type: words::typed(snapshot, *name, *label),
+        });
+        record(
+            out,
+            &Record::Way {
+                objects: way.objects,
+                bytes: way.bytes,
+                steps: steps.collect(),
+            },
+        )?;
+    }
+    let left = ways.get(options.top..).unwrap_or_default();
+    if left.is_empty() {
+        return Ok(());
+    }
+    record(
+        out,
+        &Record::Rest {
+            of: "way",
+            rows: left.len() as u64,
+            objects: Some(left.iter().map(|way| way.objects).sum()),
+            bytes: Some(left.iter().map(|way| way.bytes).sum()),
+        },
+    )
+}

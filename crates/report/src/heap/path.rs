@@ -1,0 +1,127 @@
+//! `lancet heap --path`: how one object is held, or all objects of a class.
+
+use std::io::{self, Write};
+
+use heap::answers::Answers;
+use heap::answers::paths::{Merged, Via};
+use heap::{Dominator, EdgeName};
+
+use super::format::{Format, Options};
+use super::json;
+use super::words::{self, say};
+use crate::columns::Tone;
+use crate::figures::{grouped, plural, size};
+
+/// Writes the path to one object, step by step.
+///
+/// # Errors
+///
+/// Returns the errors of `out`.
+pub fn object(
+    out: &mut dyn Write,
+    answers: &Answers,
+    object: u32,
+    format: &Format,
+    options: &Options,
+) -> io::Result<()> {
+    if format.is_json {
+        json::head(out, answers)?;
+        return json::path(out, answers, object, options);
+    }
+    let (analysis, snapshot) = (answers.analysis, answers.analysis.snapshot());
+    let style = &options.style;
+    let head = format!(
+        "{} {:#x}{}: {} itself, retains {}",
+        words::object(snapshot, object),
+        snapshot.address(object),
+        words::contents(snapshot, object, options.contents),
+        size(snapshot.bytes(object)),
+        size(analysis.retained(object))
+    );
+    say(out, &head, Tone::Head, style)?;
+    if let Some(site) = snapshot.site(object) {
+        let made = format!("made at {}", words::site(snapshot, site));
+        say(out, &made, Tone::Plain, style)?;
+    }
+    match analysis.dominator(object) {
+        Dominator::Garbage => {
+            return writeln!(
+                out,
+                "nothing holds it: it is garbage, which the next collection frees"
+            );
+        }
+        Dominator::Roots => writeln!(out, "no single object keeps it alive")?,
+        Dominator::Object(by) => {
+            let with = format!(
+                "it dies with {} {:#x}, which retains {}",
+                words::object(snapshot, by),
+                snapshot.address(by),
+                size(analysis.retained(by))
+            );
+            say(out, &with, Tone::Plain, style)?;
+        }
+    }
+    for step in answers.paths.to(object) {
+        let sign = match step.via {
+            Via::Root(_) => "root:",
+            Via::Edge(_) => "   →",
+        };
+        let text = format!(
+            "{sign} {} {} {:#x}, retains {}",
+            words::via(snapshot, step.via),
+            words::object(snapshot, step.object),
+            snapshot.address(step.object),
+            size(analysis.retained(step.object))
+        );
+        say(out, &text, Tone::Plain, style)?;
+    }
+    Ok(())
+}
+
+/// Writes the ways in which objects of a class are held, those of most objects first.
+///
+/// # Errors
+///
+/// Returns the errors of `out`.
+pub fn class(
+    out: &mut dyn Write,
+    answers: &Answers,
+    ways: &[Merged],
+    format: &Format,
+    options: &Options,
+) -> io::Result<()> {
+    if format.is_json {
+        json::head(out, answers)?;
+        return json::ways(out, answers, ways, options);
+    }
+    let snapshot = answers.analysis.snapshot();
+    for way in ways.iter().take(options.top) {
+        let objects = grouped(way.objects);
+        let noun = plural(way.objects, "object", "objects");
+        let head = format!("{objects} {noun}, {}, held so:", size(way.bytes));
+        say(out, &head, Tone::Head, &options.style)?;
+        let steps = way.steps.iter().map(|(via, name, label)| {
+            // One of many: which element it is says nothing.
+            let by = match via {
+                Via::Edge(EdgeName::Index(_)) => "[…]".into(),
+                via => words::via(snapshot, *via),
+            };
+            format!("{by} {}", words::typed(snapshot, *name, *label))
+        });
+        let line = format!("  {}", words::joined(steps.collect()));
+        say(out, &line, Tone::Plain, &options.style)?;
+    }
+    let left = ways.get(options.top..).unwrap_or_default();
+    if !left.is_empty() {
+        let objects: u64 = left.iter().map(|way| way.objects).sum();
+        let count = left.len() as u64;
+        let ways = plural(count, "way", "ways");
+        let text = format!(
+            "… {} objects in {} more {ways}",
+            grouped(objects),
+            grouped(count)
+        );
+        say(out, &text, Tone::Dim, &options.style)?;
+    }
+    Ok(())
+}

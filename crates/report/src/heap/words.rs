@@ -1,0 +1,281 @@
+//! Objects, references, paths and suspects in words.
+//!
+//! What is returned here holds text of the guest as it is, which JSON wants. [`say`] writes such a line for people.
+
+use std::io::{self, Write};
+
+use heap::answers::Answers;
+use heap::answers::paths::{Step, Via};
+use heap::answers::suspects::{Mass, Suspect, Suspected};
+use heap::{EdgeName, Role, RootKind, RootName, Site, Snapshot, TextId};
+
+use crate::Style;
+use crate::columns::{Line, Tone, written};
+use crate::figures::{grouped, size};
+use crate::text::printable;
+
+/// Of a longer path the middle is left out.
+const LONGEST_PATH: usize = 12;
+/// Of longer contents the end is left out, in characters.
+const LONGEST_CONTENTS: usize = 60;
+
+/// Whose code a file is: a gem's, or the application's.
+#[must_use]
+pub fn owner(path: &[u8]) -> String {
+    births::analysis::owner(&String::from_utf8_lossy(path)).to_owned()
+}
+
+/// Writes a line, safe to print.
+pub fn say(out: &mut dyn Write, text: &str, tone: Tone, style: &Style) -> io::Result<()> {
+    written(out, &printable(text), tone, style)
+}
+
+/// A line of a table whose name is safe to print.
+pub fn line(cells: Vec<String>, name: &str, tone: Tone) -> Line {
+    Line::words(cells, printable(name), tone)
+}
+
+/// A text of the snapshot.
+pub fn text(snapshot: &Snapshot, id: TextId) -> String {
+    String::from_utf8_lossy(snapshot.text(id)).into_owned()
+}
+
+/// A line of a file.
+pub fn site(snapshot: &Snapshot, site: Site) -> String {
+    match site.line {
+        0 => text(snapshot, site.file),
+        line => format!("{}:{line}", text(snapshot, site.file)),
+    }
+}
+
+/// The type of an object, and its name if it has one: `Order`, `class Order`, `thread puma 3`.
+pub fn object(snapshot: &Snapshot, object: u32) -> String {
+    let name = snapshot.type_name(object);
+    typed(snapshot, name, snapshot.label(object))
+}
+
+/// The same of a type and a label.
+pub fn typed(snapshot: &Snapshot, name: TextId, label: Option<TextId>) -> String {
+    let name = text(snapshot, name);
+    match label.map(|label| text(snapshot, label)) {
+        None => name,
+        Some(label) => format!("{name} {label}"),
+    }
+}
+
+/// The beginning of an object's contents in quotation marks, with a space before it; empty where they are not known or not
+/// asked for.
+pub fn contents(snapshot: &Snapshot, object: u32, asked: bool) -> String {
+    let Some(id) = snapshot.contents(object).filter(|_| asked) else {
+        return String::new();
+    };
+    let all = text(snapshot, id);
+    let mut shown: String = all.chars().take(LONGEST_CONTENTS).collect();
+    if shown.len() < all.len() {
+        shown.push('…');
+    }
+    format!(" \"{shown}\"")
+}
+
+/// By what an object is held: `$cache`, `@rows`, `[3]`, `local variable rows`.
+pub fn via(snapshot: &Snapshot, via: Via) -> String {
+    match via {
+        Via::Root(name) => root(snapshot, name),
+        Via::Edge(name) => edge(snapshot, name),
+    }
+}
+
+fn root(snapshot: &Snapshot, name: RootName) -> String {
+    let mut said = name.kind.word().to_owned();
+    if let Some(id) = name.text {
+        said = match name.kind {
+            // Both are as the program writes them.
+            RootKind::Frame => text(snapshot, id),
+            _ => format!("{said} {}", text(snapshot, id)),
+        };
+    }
+    if name.thread != 0 {
+        said += &format!(" of thread {}", name.thread);
+    }
+    said
+}
+
+/// A reference in words.
+pub fn edge(snapshot: &Snapshot, name: EdgeName) -> String {
+    let id = name.text().map(|id| text(snapshot, id));
+    let named = |what: &str| match &id {
+        Some(id) => format!("{what} {id}"),
+        None => what.to_owned(),
+    };
+    let plain = |what: &str| id.clone().unwrap_or_else(|| what.to_owned());
+    match name {
+        EdgeName::Internal => "(internal)".into(),
+        EdgeName::InstanceVariable(_) => plain("instance variable"),
+        EdgeName::Constant(_) => named("constant"),
+        EdgeName::ClassVariable(_) => plain("class variable"),
+        EdgeName::Key => "key".into(),
+        EdgeName::Value(_) => format!("[{}]", id.as_deref().unwrap_or("…")),
+        EdgeName::Index(index) => format!("[{index}]"),
+        EdgeName::Local(_) => named("local variable"),
+        EdgeName::Global(_) => named("module's global"),
+        EdgeName::Closure => "closure".into(),
+        EdgeName::Superclass => "superclass".into(),
+        EdgeName::ClassOf => "class".into(),
+        EdgeName::Attribute(_) => format!(".{}", id.as_deref().unwrap_or("…")),
+        EdgeName::Cell(_) => named("captured variable"),
+        EdgeName::FrameLocal(_) => named("local variable"),
+        EdgeName::Member(_) => named("member"),
+        EdgeName::Finalizer => "finalizer".into(),
+        EdgeName::ThreadLocal(_) => named("thread local"),
+        EdgeName::Method(_) => named("method"),
+        EdgeName::Included => "included module".into(),
+        EdgeName::Stack => "stack".into(),
+        EdgeName::Code => "code".into(),
+    }
+}
+
+/// A path: `global $cache → Hash → [:a] Order`. The middle of a long one is left out.
+pub fn path(snapshot: &Snapshot, steps: &[Step]) -> String {
+    let shown = steps.iter().map(|step| {
+        let held = via(snapshot, step.via);
+        format!("{held} {}", object(snapshot, step.object))
+    });
+    joined(shown.collect())
+}
+
+/// Steps in one line.
+pub fn joined(mut steps: Vec<String>) -> String {
+    if steps.len() > LONGEST_PATH {
+        let left_out = steps.len() - LONGEST_PATH + 1;
+        let from = LONGEST_PATH / 2;
+        let words = format!("… {left_out} more …");
+        steps.splice(from..from + left_out, [words]);
+    }
+    steps.join(" → ")
+}
+
+/// Where an object is held, for a sentence about it: by the last reference of its path that has a name, and by what holds
+/// that.
+fn place(answers: &Answers, object_number: u32) -> Option<String> {
+    let snapshot = answers.analysis.snapshot();
+    let steps = answers.paths.to(object_number);
+    let named = |step: &&Step| {
+        !matches!(
+            step.via,
+            Via::Edge(EdgeName::Internal | EdgeName::Stack | EdgeName::ClassOf)
+        )
+    };
+    let (at, step) = steps.iter().enumerate().rfind(|(_, step)| named(step))?;
+    let held = via(snapshot, step.via);
+    let holder = at.checked_sub(1).map(|before| steps[before].object);
+    Some(match holder {
+        None => held,
+        // `CACHE` of class Shop is how the program writes `Shop::CACHE`.
+        Some(holder) => format!("{held} of {}", object(snapshot, holder)),
+    })
+}
+
+/// A part of all living bytes in hundredths, rounded.
+pub fn percent(answers: &Answers, bytes: u64) -> u64 {
+    let all = u128::from(answers.analysis.living().bytes.max(1));
+    ((u128::from(bytes) * 100 + all / 2) / all) as u64
+}
+
+/// A suspect as a sentence: `Hash @global $cache retains 412.0 MiB (61 %): 410,000 × Order, made at app/order.rb:31`.
+pub fn suspect(answers: &Answers, suspect: &Suspect) -> String {
+    let snapshot = answers.analysis.snapshot();
+    let amount = format!(
+        "{} ({} %)",
+        size(suspect.retained),
+        percent(answers, suspect.retained)
+    );
+    match suspect.what {
+        Suspected::Object(number) => {
+            let name = object(snapshot, number);
+            let place = place(answers, number);
+            let place = place.map_or(String::new(), |place| format!(" @{place}"));
+            let own = snapshot.bytes(number);
+            match suspect.mass {
+                Some(mass) if mass.retained > own => {
+                    format!(
+                        "{name}{place} retains {amount}: {}",
+                        mass_of(snapshot, &mass)
+                    )
+                }
+                _ => format!(
+                    "{name}{place} takes {amount} itself{}",
+                    made(snapshot, number)
+                ),
+            }
+        }
+        Suspected::Type(_) => {
+            let mass = suspect.mass.map(|mass| mass_of(snapshot, &mass));
+            let mass = mass.unwrap_or_default();
+            format!("{mass}: they retain {amount}, and no single object holds them")
+        }
+        Suspected::Site(line) => {
+            let mass = suspect.mass.map(|mass| {
+                let name = text(snapshot, mass.name);
+                format!(", for instance {} × {name}", grouped(mass.objects))
+            });
+            format!(
+                "what {} has made retains {amount}{}, and no single object holds it",
+                site(snapshot, line),
+                mass.unwrap_or_default()
+            )
+        }
+    }
+}
+
+fn mass_of(snapshot: &Snapshot, mass: &Mass) -> String {
+    let made = mass.site.map(|(line, count)| {
+        let most = if count == mass.objects { "" } else { "most " };
+        format!(", {most}made at {}", site(snapshot, line))
+    });
+    let name = match snapshot.role(mass.example) {
+        Role::Internal => format!("{} of the VM's own", text(snapshot, mass.name)),
+        _ => text(snapshot, mass.name),
+    };
+    format!(
+        "{} × {name}{}",
+        grouped(mass.objects),
+        made.unwrap_or_default()
+    )
+}
+
+fn made(snapshot: &Snapshot, object: u32) -> String {
+    let made = snapshot.site(object);
+    made.map_or(String::new(), |line| {
+        format!(", made at {}", site(snapshot, line))
+    })
+}
+
+/// Sentences on what is not in the snapshot.
+pub fn losses(snapshot: &Snapshot) -> Vec<String> {
+    let lost = snapshot.losses();
+    let of = |count: u64, what: &str| (count > 0).then(|| format!("{} {what}", grouped(count)));
+    [
+        of(lost.objects, "objects found no room"),
+        of(
+            lost.edges,
+            "references found no room, or are of objects that did not",
+        ),
+        of(lost.roots, "roots found no room"),
+        of(lost.texts, "names found no room; each is shown as …"),
+        of(
+            lost.dangling_edges,
+            "references lead to addresses at which no object was found",
+        ),
+        of(
+            lost.dangling_roots,
+            "roots lead to addresses at which no object was found",
+        ),
+        of(
+            lost.repeated_objects,
+            "objects were found twice at one address",
+        ),
+    ]
+    .into_iter()
+    .flatten()
+    .collect()
+}
