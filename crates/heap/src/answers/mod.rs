@@ -55,12 +55,16 @@ impl<'a> Answers<'a> {
             suspects: suspects::suspects(analysis),
             types: groups::by_type(analysis),
             kinds: groups::by_kind(analysis),
-            sites: has_sites
-                .then(|| groups::by_site(analysis))
-                .unwrap_or_default(),
-            owners: has_sites
-                .then(|| groups::by_owner(analysis, owner))
-                .unwrap_or_default(),
+            sites: if has_sites {
+                groups::by_site(analysis)
+            } else {
+                Vec::new()
+            },
+            owners: if has_sites {
+                groups::by_owner(analysis, owner)
+            } else {
+                Vec::new()
+            },
             texts: duplicates::texts(analysis),
             classes: duplicates::classes(analysis),
             sparse: sparse::sparse(analysis),

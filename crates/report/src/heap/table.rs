@@ -231,7 +231,7 @@ fn classes(out: &mut dyn Write, answers: &Answers, options: &Options) -> io::Res
     writeln!(out)?;
     let head = ["classes", "retained"].map(str::to_owned);
     let title = "classes of the same name: were they loaded again?";
-    let mut lines = vec![line(head.to_vec(), &title, Tone::Head)];
+    let mut lines = vec![line(head.to_vec(), title, Tone::Head)];
     for one in answers.classes.iter().take(options.top) {
         let cells = vec![grouped(one.classes), size(one.retained)];
         lines.push(line(cells, &words::text(snapshot, one.name), Tone::Plain));
@@ -253,7 +253,7 @@ fn sparse(out: &mut dyn Write, answers: &Answers, options: &Options) -> io::Resu
     writeln!(out)?;
     let head = ["wasted", "objects", "in use", "room"].map(str::to_owned);
     let title = "lists and maps of which a quarter or less is in use";
-    let mut lines = vec![line(head.to_vec(), &title, Tone::Head)];
+    let mut lines = vec![line(head.to_vec(), title, Tone::Head)];
     for one in all.iter().take(options.top) {
         let cells = [
             size(one.wasted),
