@@ -2,14 +2,14 @@
 //!
 //! ```text
 //!   thread in a remote call ──► enter ──► rb_postponed_job_register_one   anywhere, like a signal handler
-//!   VM, at a safe point ──────► job ────► watch, census, leave, collect   with the VM's lock
+//!   VM, at a safe point ──────► job ────► watch, census, leave, …   with the VM's lock
 //! ```
 
 use crate::births::agent::AGENT;
 use crate::births::census;
 use crate::births::vmcalls::Vm;
 use crate::shared::{CONFIG, CONTROL_PAGE, LEDGER};
-use crate::{collections, guard, scripts};
+use crate::{collections, guard, scripts, snapshot};
 use core::sync::atomic::{AtomicBool, Ordering};
 use wire::control_page::enter::{LOCK, REGISTER, WAKE};
 use wire::{Purpose, Reply, Request, State};
@@ -72,6 +72,8 @@ pub unsafe extern "C" fn job(_: u64) {
         collections::collect(CONTROL_PAGE.argument.load(Ordering::Relaxed))
     } else if request == Request::Evaluate as u32 {
         scripts::evaluate()
+    } else if request == Request::Snapshot as u32 {
+        snapshot::take()
     } else {
         Reply::Refused
     };
@@ -118,7 +120,10 @@ extern "C" fn watch(_: u64) -> u64 {
     agent.config = config;
     let reply = if agent.names.open(&config.facts).is_err() {
         Reply::Refused
-    } else if config.purpose == Purpose::Evaluation as u64 {
+    } else if [Purpose::Evaluation, Purpose::Snapshot]
+        .map(|it| it as u64)
+        .contains(&config.purpose)
+    {
         Reply::Done
     } else if config.purpose == Purpose::Collections as u64 {
         collections::watch(agent, ledger)
@@ -135,6 +140,7 @@ extern "C" fn leave(_: u64) -> u64 {
     // SAFETY: the VM's lock is held.
     let (agent, ledger) = unsafe { (&mut *(&raw mut AGENT), &mut *(&raw mut LEDGER)) };
     agent.leave(ledger);
+    snapshot::reap();
     CONTROL_PAGE.hooked.store(0, Ordering::Relaxed);
     CONTROL_PAGE
         .state

@@ -11,6 +11,7 @@
 //! | `scripts` | text in the script's language that the VM evaluates | `jobs`; a Python, which `scripts` enters itself |
 //! | `collections` | how long the collector marks | the VM at each step of its collector |
 //! | `calls` | hooked functions and system calls | the routine (crate `routine`), on any thread |
+//! | `snapshot` | the child that is a copy of the guest and writes out its heap | `jobs`, and in the child itself |
 //! | `shared` | the statics that the command reads and writes | |
 //! | `guard` | what a panic does: leaves the agent, never the guest | the compiler |
 //! | `memory` | system calls, tables, reading the guest: what a program without libc brings along | |
@@ -31,5 +32,6 @@ mod jobs;
 mod memory;
 mod scripts;
 mod shared;
+mod snapshot;
 
 use jobs::job;

@@ -1,6 +1,6 @@
 //! What command and agent share: the statics that the command finds by their names in the agent's file.
 
-use wire::{Config, ControlPage, Ledger, Script, Segments, ledger};
+use wire::{Config, ControlPage, Ledger, Script, Segments, Snapshot, ledger};
 
 /// The page that a fork wipes.
 #[unsafe(no_mangle)]
@@ -13,6 +13,10 @@ pub static mut CONFIG: Config = Config::NONE;
 /// Text to evaluate, and its answer.
 #[unsafe(no_mangle)]
 pub static mut SCRIPT: Script = Script::NONE;
+
+/// The child of a snapshot. A fork copies it.
+#[unsafe(no_mangle)]
+pub static SNAPSHOT: Snapshot = Snapshot::new();
 
 /// Read by the command.
 #[unsafe(no_mangle)]

@@ -79,6 +79,14 @@ impl RubyGuest {
             rb_set_errinfo: function("rb_set_errinfo"),
             rb_eval_string_protect: function("rb_eval_string_protect"),
             rb_gc_stat: function("rb_gc_stat"),
+            // Asked for by snapshots alone.
+            rb_objspace_reachable_objects_from: address("rb_objspace_reachable_objects_from")
+                .unwrap_or(0),
+            rb_objspace_reachable_objects_from_root: address(
+                "rb_objspace_reachable_objects_from_root",
+            )
+            .unwrap_or(0),
+            rb_shape_get_shape_by_id: address("rb_shape_get_shape_by_id").unwrap_or(0),
         };
         if !missing.is_empty() {
             return Err(not_a_ruby(format!(
@@ -136,6 +144,14 @@ impl RubyGuest {
             .ok()
             .and_then(|ruby| ruby.main_region(self.vm).ok());
         found.unwrap_or(0)
+    }
+
+    /// Whether there are Ractors beside the first, which the lock of one does not stop; also if that cannot be read.
+    pub fn has_several_ractors(&self, memory: &GuestMemory) -> bool {
+        let count = Ruby::new(memory, self.facts)
+            .ok()
+            .and_then(|ruby| ruby.ractor_count(self.vm).ok());
+        count != Some(1)
     }
 
     /// Whether `address` is the VM's own code.

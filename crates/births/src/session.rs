@@ -7,10 +7,12 @@ mod collections;
 mod epochs;
 mod evaluation;
 mod last;
+mod snapshot;
 mod vm_entry;
 mod watched;
 
 pub use last::Last;
+pub use snapshot::Copied;
 pub use watched::{Event, Shared};
 
 use crate::intervals::Intervals;
@@ -224,10 +226,15 @@ impl Session {
         let pid = self.status.pid;
         let memory = self.memory.clone();
         // Whichever thread has the VM's lock does what we ask.
-        seccomp::check_other_threads(pid, &[])?;
+        let calls: &[seccomp::Call] = if self.config.purpose == Purpose::Snapshot as u64 {
+            &seccomp::OF_SNAPSHOT
+        } else {
+            &[]
+        };
+        seccomp::check_other_threads(pid, calls)?;
         self.enter_vm(|session, remote| {
             if session.status.seccomp != 0 {
-                seccomp::check(pid, pid, &[])?;
+                seccomp::check(pid, pid, calls)?;
             }
             let (resident, _) = residents.take(remote, &memory, image, true)?;
             if !session.open {

@@ -140,6 +140,12 @@ impl Builder {
         }
     }
 
+    /// What is known of the process.
+    #[must_use]
+    pub fn about(&self) -> &About {
+        &self.about
+    }
+
     /// What is known of the process, to add what only the walk finds out.
     pub fn about_mut(&mut self) -> &mut About {
         &mut self.about

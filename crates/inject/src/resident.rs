@@ -58,6 +58,7 @@ impl Resident {
                 open_calls: 0,
                 routines: [0; wire::ROUTINES],
                 works: 0,
+                snapshot: 0,
             },
         }
     }

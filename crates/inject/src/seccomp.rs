@@ -111,6 +111,33 @@ pub const OF_POOL: [Call; 10] = [
     call("futex", libc::SYS_futex, [0, 4 | 128, 0, 0, 0, 0]),
 ];
 
+/// What a snapshot takes in the guest itself: a copy of it, and waiting for that. The copy is under the same filters and may be killed by
+/// them, which the guest does not notice.
+pub const OF_SNAPSHOT: [Call; 3] = [
+    call(
+        "clone",
+        libc::SYS_clone,
+        [libc::CLONE_UNTRACED as u64, 0, 0, 0, 0, 0],
+    ),
+    call(
+        "wait4",
+        libc::SYS_wait4,
+        [
+            2,
+            0,
+            (libc::WNOHANG | libc::__WCLONE) as u32 as u64,
+            0,
+            0,
+            0,
+        ],
+    ),
+    call(
+        "rt_sigprocmask",
+        libc::SYS_rt_sigprocmask,
+        [libc::SIG_SETMASK as u64, 0, 0, 8, 0, 0],
+    ),
+];
+
 const SHARED: u64 = (libc::MAP_SHARED | libc::MAP_NORESERVE) as u64;
 
 const fn call(name: &'static str, number: i64, arguments: [u64; 6]) -> Call {

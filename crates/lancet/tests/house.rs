@@ -7,6 +7,8 @@
 mod circles;
 #[path = "house/doors.rs"]
 mod doors;
+#[path = "house/naming.rs"]
+mod naming;
 #[path = "house/quick.rs"]
 mod quick;
 
@@ -15,6 +17,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
+use naming::NAMING;
 use object::LittleEndian;
 use object::elf;
 use object::read::elf::{Dyn, ElfFile64, FileHeader, ProgramHeader};
@@ -45,6 +48,10 @@ const ARROWS: &[(&str, &[&str])] = &[
     (
         "eval",
         &["wire", "vm", "process", "inject", "hooks", "births"],
+    ),
+    (
+        "dump",
+        &["wire", "vm", "process", "inject", "births", "heap"],
     ),
     ("frames", &["process", "vm"]),
     ("recording", &["prototypes"]),
@@ -96,7 +103,7 @@ const ARROWS: &[(&str, &[&str])] = &[
 const EMBEDDED: &str = "agent";
 
 /// Safe code only.
-const NO_UNSAFE: [&str; 9] = [
+const NO_UNSAFE: [&str; 10] = [
     "wire",
     "vm",
     "capture",
@@ -104,6 +111,7 @@ const NO_UNSAFE: [&str; 9] = [
     "frames",
     "recording",
     "heap",
+    "dump",
     "births",
     "report",
 ];
@@ -111,68 +119,6 @@ const NO_UNSAFE: [&str; 9] = [
 const NO_STD: [&str; 6] = ["wire", "routine", "trampoline", "vm", "capture", "agent"];
 /// Longer files are split by meaning.
 const LONGEST: usize = 500;
-/// The files outside `vm` that may name a language. Everything else asks `vm::Language` and `vm::Reader`. A crate that
-/// must has one file, or one for each language beside the list of them.
-const NAMING: &[&str] = &[
-    // Script frames beside native ones.
-    "frames/src/live/scripts.rs",
-    "frames/src/live/scripts/perl.rs",
-    "frames/src/live/scripts/php.rs",
-    "frames/src/live/scripts/python.rs",
-    "frames/src/live/scripts/ruby.rs",
-    // Functions of C by the names that scripts have for them.
-    "hooks/src/scripted.rs",
-    "hooks/src/scripted/perl.rs",
-    "hooks/src/scripted/php.rs",
-    "hooks/src/scripted/python.rs",
-    "hooks/src/scripted/ruby.rs",
-    // `mem` is about Ruby: the addresses that its agent is given, its reader in the guest, its engine outside, and what
-    // is written of its answers.
-    "wire/src/control_page.rs",
-    "wire/src/lib.rs",
-    "wire/src/ruby.rs",
-    "agent/src/births/names.rs",
-    "agent/src/births/vmcalls.rs",
-    "births/src/analysis/census.rs",
-    "births/src/analysis/merge.rs",
-    "births/src/analysis/owner.rs",
-    "births/src/attached.rs",
-    "births/src/census.rs",
-    "births/src/lib.rs",
-    "births/src/objects.rs",
-    "births/src/postmortem.rs",
-    "births/src/ruby.rs",
-    "births/src/session.rs",
-    "births/src/session/epochs.rs",
-    "births/src/session/vm_entry.rs",
-    "births/src/session/watched.rs",
-    "process/src/error.rs",
-    "report/src/mem/json.rs",
-    "report/src/mem/table.rs",
-    "lancet/src/commands/mem/args.rs",
-    "lancet/src/guests.rs",
-    "lancet/src/started.rs",
-    "lancet/src/ui/advice.rs",
-    // Text that a VM evaluates for us: how each is entered, and what `patch` has it do.
-    "wire/src/script.rs",
-    "agent/src/scripts.rs",
-    "eval/src/lib.rs",
-    "eval/src/python.rs",
-    "patch/src/scripts/mod.rs",
-    "patch/src/scripts/request.rs",
-    "lancet/src/commands/patch/args.rs",
-    // Prototypes of the VMs' own functions: which file serves which library.
-    "prototypes/src/bundle.rs",
-    "prototypes/src/condition/compile.rs",
-    // Gems, and advice that holds for one language.
-    "frames/src/gem.rs",
-    "lancet/src/commands/stack/live.rs",
-    "lancet/src/commands/tune/run.rs",
-    "tune/src/guest.rs",
-    "tune/src/rules/memory.rs",
-    "tune/src/rules/process.rs",
-    "tune/src/rules/runtime.rs",
-];
 /// Names that say nothing about what is inside.
 const EMPTY_NAMES: [&str; 6] = ["util", "utils", "misc", "common", "helper", "helpers"];
 

@@ -128,6 +128,9 @@ pub enum Error {
         what: &'static str,
         reason: &'static str,
     },
+    /// The kernel refused a copy of it.
+    #[error("no copy of process {pid} can be made to read its heap from: {reason}")]
+    NoCopy { pid: i32, reason: String },
     /// A hook could not be set without which no other may be.
     #[error("process {pid}: {function} cannot be hooked: {reason}")]
     Hook {
@@ -279,6 +282,7 @@ impl Error {
             | Error::NoAnswer { pid, .. }
             | Error::Left { pid, .. }
             | Error::Refused { pid, .. }
+            | Error::NoCopy { pid, .. }
             | Error::Hook { pid, .. }
             | Error::NotARuby { pid, .. }
             | Error::BrokenRuby { pid, .. }

@@ -21,6 +21,7 @@
 //! | `job_control` | What becomes of a guest that stands still when we are stopped ourselves? |
 //! | `asleep` | Which threads sleep in the kernel, so that they can be looked at without being stopped? |
 //! | `wait` | What does a thread that sleeps wait for, and since when? |
+//! | `pidfd` | A process held by a descriptor: ended, and waited for |
 //! | `samples` | Where do its threads spend their time? |
 //! | `snapshot` | Registers and stacks of all threads, at one instant |
 //! | `room` | How much of a stack's mapping was ever used, and is there a guard below? |
@@ -51,6 +52,7 @@ pub mod maps;
 pub mod memory;
 pub mod modules;
 pub mod pages;
+pub mod pidfd;
 pub mod ptrace;
 pub mod room;
 pub mod rss;

@@ -24,6 +24,35 @@ pub struct Rss {
     pub code: u64,
 }
 
+/// Memory of a process that is its own to fill, in bytes, as the kernel counts it: `VmRSS` and `VmSwap` (proc_pid_status(5)).
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Resident {
+    /// In memory.
+    pub memory: u64,
+    /// In swap.
+    pub swap: u64,
+}
+
+impl Resident {
+    /// Reads it.
+    ///
+    /// # Errors
+    /// Those of the file.
+    pub fn of(pid: i32) -> io::Result<Self> {
+        let status = fs::read_to_string(format!("/proc/{pid}/status"))?;
+        let field = |name| {
+            let mut lines = status.lines();
+            let kib = lines.find_map(|line| line.strip_prefix(name)?.trim().strip_suffix(" kB"));
+            let kib: Option<u64> = kib.and_then(|kib| kib.trim().parse().ok());
+            kib.unwrap_or(0).saturating_mul(1024)
+        };
+        Ok(Resident {
+            memory: field("VmRSS:"),
+            swap: field("VmSwap:"),
+        })
+    }
+}
+
 /// The longest `smaps` that is read, in bytes: some 90,000 mappings.
 const LONGEST: usize = 64 << 20;
 
@@ -120,6 +149,15 @@ Rss:                 100 kB
             code: 4 << 10,
         };
         assert_eq!(found, expected);
+    }
+
+    #[test]
+    fn what_is_resident_is_what_the_mappings_add_up_to() {
+        let pid = std::process::id() as i32;
+        let resident = Resident::of(pid).expect("our own").memory;
+        let mapped = Rss::of(pid, &(0..0)).expect("our own").total;
+        let (least, most) = (mapped / 10 * 8, mapped / 10 * 12);
+        assert!((least..most).contains(&resident), "{resident} {mapped}");
     }
 
     #[test]

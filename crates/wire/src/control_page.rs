@@ -47,6 +47,8 @@ pub struct Header {
     pub enter_python: u64,
     /// Address of the work stacks on which hooks run where the caller's stack has no room (`routine::room`).
     pub works: u64,
+    /// Address of the [`crate::Snapshot`].
+    pub snapshot: u64,
 }
 
 /// Values of [`ControlPage::state`]: whether a command uses the agent.
@@ -77,6 +79,8 @@ pub enum Request {
     Collect = 4,
     /// Evaluate the text of [`Script`](crate::Script).
     Evaluate = 5,
+    /// Make a child that is a copy of the guest and writes out its heap ([`crate::snapshot`]).
+    Snapshot = 6,
 }
 
 /// Argument of [`Request::Collect`]: collect young objects only.
@@ -217,6 +221,8 @@ pub enum Purpose {
     Collections = 1,
     /// Nothing is watched; [`Request::Evaluate`] may come.
     Evaluation = 2,
+    /// Nothing is watched; [`Request::Snapshot`] may come.
+    Snapshot = 3,
 }
 
 /// Words that the facts of a VM's reader take.

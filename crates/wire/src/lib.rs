@@ -26,6 +26,7 @@
 //! | `calls`: `Calls`, `Hook` | the command; counters the agent | both |
 //! | `calls`: `Ring`, records, `Count` | the agent; `Ring::taken` the command | the command |
 //! | `script` | the command; the answer the agent | both |
+//! | `snapshot` | each field says so; the stream the child | both; the stream the command |
 //! | `notices` | the agent fills a slot, the command frees it | both |
 //!
 //! The one definition of every shared layout is this crate; [`VERSION`] changes with any of them and is checked at each
@@ -41,6 +42,7 @@ pub mod notices;
 pub mod ruby;
 pub mod script;
 pub mod slots;
+pub mod snapshot;
 
 pub use control_page::{
     Config, ControlPage, Farewell, Header, Purpose, ROUTINES, Reply, Request, State,
@@ -48,10 +50,11 @@ pub use control_page::{
 pub use ledger::{Collection, Counts, Entry, Frame, Kind, Ledger, Segments, Site, Stack};
 pub use script::Script;
 pub use slots::SlotPath;
+pub use snapshot::Snapshot;
 
 /// Version of every layout in this crate. An agent of another version is left quiet and a new one
 /// is mapped beside it.
-pub const VERSION: u32 = 15;
+pub const VERSION: u32 = 16;
 
 /// The first eight bytes of a [`Header`].
 pub const MAGIC: [u8; 8] = *b"\x7fLANCET\n";

@@ -22,6 +22,9 @@ pub struct Functions {
     pub rb_set_errinfo: u64,
     pub rb_eval_string_protect: u64,
     pub rb_gc_stat: u64,
+    pub rb_objspace_reachable_objects_from: u64,
+    pub rb_objspace_reachable_objects_from_root: u64,
+    pub rb_shape_get_shape_by_id: u64,
 }
 
 impl Functions {
@@ -44,5 +47,8 @@ impl Functions {
         rb_set_errinfo: 0,
         rb_eval_string_protect: 0,
         rb_gc_stat: 0,
+        rb_objspace_reachable_objects_from: 0,
+        rb_objspace_reachable_objects_from_root: 0,
+        rb_shape_get_shape_by_id: 0,
     };
 }

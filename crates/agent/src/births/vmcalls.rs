@@ -31,6 +31,11 @@ pub type Locked = unsafe extern "C" fn(data: u64) -> u64;
 /// The callback of `rb_objspace_each_objects`: a page's slots from `start` to `end`.
 pub type EachPage = unsafe extern "C" fn(start: u64, end: u64, stride: u64, data: u64) -> i32;
 
+/// The callback of `rb_objspace_reachable_objects_from`.
+pub type EachReference = unsafe extern "C" fn(object: u64, data: *mut u8);
+/// The callback of `rb_objspace_reachable_objects_from_root`; the category is a string that ends with a zero.
+pub type EachRoot = unsafe extern "C" fn(category: *const u8, object: u64, data: *mut u8);
+
 /// `struct rb_data_type_struct`.
 #[repr(C)]
 pub struct DataType {
@@ -115,6 +120,14 @@ calls! {
     fn rb_gc_unregister_address as let_go(place: *mut u64) -> ();
     /// Has `function(data)` run when the program has ended, before the VM is torn down.
     fn rb_set_end_proc as at_end(function: Job, data: u64) -> ();
+    /// Calls `each(object, data)` for every object that the collector would mark because of this one, which must be one that
+    /// lives: `gc_mark_children` with a callback (`gc.c`; 3.4: `gc.c`, `gc/default/default.c`). Allocates nothing; the mark
+    /// functions of C types run. Not while the collector runs.
+    fn rb_objspace_reachable_objects_from as reachable(object: u64, each: EachReference, data: *mut u8) -> ();
+    /// The shape of this number (`shape.c`, since 3.2): an element of a list.
+    fn rb_shape_get_shape_by_id as shape(number: u32) -> u64;
+    /// What [`Vm::reachable`] is for an object, for everything that keeps objects alive and is none itself.
+    fn rb_objspace_reachable_objects_from_root as reachable_from_roots(each: EachRoot, data: *mut u8) -> ();
     /// Calls `function(data)` with the VM's lock, from a thread that has given it up to block; the one
     /// of these that is called without it.
     fn rb_thread_call_with_gvl as with_lock(function: Locked, data: u64) -> u64;

@@ -164,6 +164,166 @@ pub fn is_readable(at: u64) -> bool {
     unsafe { syscall(RT_SIGPROCMASK, NO_HOW, at, 0, 8, 0, 0) != EFAULT }
 }
 
+/// System calls of the child that a snapshot is written by.
+pub mod child {
+    use super::{address, syscall};
+
+    const WRITE: u64 = 1;
+    const OPEN: u64 = 2;
+    const CLOSE: u64 = 3;
+    const POLL: u64 = 7;
+    const RT_SIGACTION: u64 = 13;
+    const SETITIMER: u64 = 38;
+    const CLONE: u64 = 56;
+    const WAIT4: u64 = 61;
+    const FCNTL: u64 = 72;
+    const SETSID: u64 = 112;
+    const SETRLIMIT: u64 = 160;
+    const EXIT_GROUP: u64 = 231;
+    const PIPE2: u64 = 293;
+    const CLOSE_RANGE: u64 = 436;
+
+    /// The number of an error.
+    fn errno(result: u64) -> u64 {
+        result.wrapping_neg()
+    }
+
+    /// Makes a process that is a copy of this one: 0 in the copy, its id here, or the error's number. Its end sends no signal
+    /// (the lowest byte of the flags is 0), so only a wait with `__WCLONE` or `__WALL` sees it; a tracer of this thread does not
+    /// get it (`CLONE_UNTRACED`).
+    ///
+    /// # Safety
+    /// The copy has this thread alone; whatever lock another held stays taken in it.
+    pub unsafe fn copy() -> Result<u64, u64> {
+        const UNTRACED: u64 = 0x0080_0000;
+        // SAFETY: without CLONE_VM and with stack 0 the copy goes on here, on its own copy of this stack.
+        let result = unsafe { syscall(CLONE, UNTRACED, 0, 0, 0, 0, 0) };
+        address(result).ok_or_else(|| errno(result))
+    }
+
+    /// Waits for a child made by [`copy`] that has ended, without blocking: `None` = it has not, or there is none; else how.
+    pub fn ended(pid: u64) -> Result<Option<u32>, ()> {
+        const NOHANG_CLONE: u64 = 0x8000_0001;
+        let mut status = 0u32;
+        let at = (&raw mut status) as u64;
+        // SAFETY: `status` is a live int.
+        match unsafe { syscall(WAIT4, pid, at, NOHANG_CLONE, 0, 0, 0) } {
+            0 => Ok(None),
+            found if found == pid => Ok(Some(status)),
+            _ => Err(()),
+        }
+    }
+
+    /// Closes every descriptor.
+    pub fn close_all() {
+        const MOST: u64 = 1 << 16;
+        // SAFETY: the callers' process has no use for its descriptors.
+        let closed = unsafe { syscall(CLOSE_RANGE, 0, u32::MAX.into(), 0, 0, 0, 0) };
+        if closed != 0 {
+            // Linux before 5.9.
+            for descriptor in 0..MOST {
+                close(descriptor);
+            }
+        }
+    }
+
+    /// Closes a descriptor.
+    pub fn close(descriptor: u64) {
+        // SAFETY: as above.
+        unsafe { syscall(CLOSE, descriptor, 0, 0, 0, 0, 0) };
+    }
+
+    /// A pipe whose ends do not block: reading and writing end. Asks for a mebibyte of room, which may be refused.
+    pub fn pipe() -> Option<[u64; 2]> {
+        const NONBLOCK: u64 = 0o4000;
+        const SET_SIZE: u64 = 1031;
+        let mut ends = [0u32; 2];
+        // SAFETY: `ends` is a live array of two ints.
+        let made = unsafe { syscall(PIPE2, (&raw mut ends) as u64, NONBLOCK, 0, 0, 0, 0) };
+        if made != 0 {
+            return None;
+        }
+        let [read, write] = ends.map(u64::from);
+        // SAFETY: nothing but the pipe's size changes.
+        unsafe { syscall(FCNTL, write, SET_SIZE, 1 << 20, 0, 0, 0) };
+        Some([read, write])
+    }
+
+    /// Waits until there is room in a pipe (`room`) or for something to happen to it, at most a second; whether its reading end
+    /// is still open.
+    pub fn has_reader(write: u64, room: bool) -> bool {
+        const OUT: u64 = 4;
+        const ERROR: u16 = 8;
+        // `struct pollfd`: descriptor, events, revents.
+        let mut wanted = write | if room { OUT << 32 } else { 0 };
+        // SAFETY: `wanted` is a live `struct pollfd`.
+        unsafe { syscall(POLL, (&raw mut wanted) as u64, 1, 1000, 0, 0, 0) };
+        (wanted >> 48) as u16 & ERROR == 0
+    }
+
+    /// Writes; how many bytes were, 0 if there was no room, or `None`.
+    pub fn write(descriptor: u64, bytes: &[u8]) -> Option<usize> {
+        const EAGAIN: u64 = 11;
+        let (at, length) = (bytes.as_ptr() as u64, bytes.len() as u64);
+        // SAFETY: the slice is live.
+        let written = unsafe { syscall(WRITE, descriptor, at, length, 0, 0, 0) };
+        match address(written) {
+            Some(bytes) => Some(bytes as usize),
+            None if errno(written) == EAGAIN => Some(0),
+            None => None,
+        }
+    }
+
+    /// Writes a file that exists, if it may; `path` ends with a zero.
+    pub fn write_file(path: &[u8], bytes: &[u8]) {
+        const WRITE_ONLY: u64 = 1;
+        // SAFETY: the path is live and ends with a zero.
+        let opened = unsafe { syscall(OPEN, path.as_ptr() as u64, WRITE_ONLY, 0, 0, 0, 0) };
+        if let Some(descriptor) = address(opened) {
+            write(descriptor, bytes);
+            close(descriptor);
+        }
+    }
+
+    /// Has the kernel send SIGALRM so many seconds from now, and not when it was to before.
+    pub fn alarm(seconds: u64) {
+        // `struct itimerval`: interval, value.
+        let time = [0, 0, seconds, 0];
+        // SAFETY: `time` is live; ITIMER_REAL is 0.
+        unsafe { syscall(SETITIMER, 0, (&raw const time) as u64, 0, 0, 0, 0) };
+    }
+
+    /// Has a signal do what it does by default.
+    pub fn default_action(signal: u64) {
+        // `struct sigaction` of the kernel: handler, flags, restorer, mask.
+        let action = [0u64; 4];
+        // SAFETY: `action` is live; SIG_DFL is 0.
+        unsafe { syscall(RT_SIGACTION, signal, (&raw const action) as u64, 0, 8, 0, 0) };
+    }
+
+    /// Leaves no core file.
+    pub fn leave_no_core() {
+        const CORE: u64 = 4;
+        let none = [0u64; 2];
+        // SAFETY: `none` is a live `struct rlimit`.
+        unsafe { syscall(SETRLIMIT, CORE, (&raw const none) as u64, 0, 0, 0, 0) };
+    }
+
+    /// Leaves the process group and the terminal, whose signals are the program's.
+    pub fn leave_group() {
+        // SAFETY: nothing of the caller's but its group and session changes.
+        unsafe { syscall(SETSID, 0, 0, 0, 0, 0, 0) };
+    }
+
+    /// Ends the process, without anything of the program's.
+    pub fn end(code: u64) -> ! {
+        loop {
+            // SAFETY: the process ends.
+            unsafe { syscall(EXIT_GROUP, code, 0, 0, 0, 0, 0) };
+        }
+    }
+}
+
 /// All signals of this thread are blocked until it is dropped.
 pub struct SignalsBlocked {
     before: u64,
@@ -178,6 +338,23 @@ impl SignalsBlocked {
         unsafe { syscall(RT_SIGPROCMASK, SETMASK, new, old, 8, 0, 0) };
         SignalsBlocked { before }
     }
+}
+
+/// Blocks all signals of this thread but these, of which bit n-1 is signal n.
+pub fn unblock(signals: u64) {
+    let mask = !signals;
+    // SAFETY: a live mask of eight bytes.
+    unsafe {
+        syscall(
+            RT_SIGPROCMASK,
+            SETMASK,
+            (&raw const mask) as u64,
+            0,
+            8,
+            0,
+            0,
+        )
+    };
 }
 
 impl Drop for SignalsBlocked {

@@ -45,9 +45,12 @@ impl Command {
     /// Whether processes may stand still for it.
     pub fn stops_guests(&self) -> bool {
         match self {
-            Self::Mem(_) | Self::Calls(_) | Self::Syscalls(_) | Self::Stack(_) | Self::Patch(_) => {
-                true
-            }
+            Self::Mem(_)
+            | Self::Calls(_)
+            | Self::Syscalls(_)
+            | Self::Stack(_)
+            | Self::Heap(_)
+            | Self::Patch(_) => true,
             Self::Companion(args) => args.detached,
             _ => false,
         }
@@ -63,7 +66,7 @@ commands! {
     Syscalls(syscalls::SyscallsArgs) => syscalls::run,
     /// What does each thread do, and how many bytes is each frame on its stack?
     Stack(stack::StackArgs) => stack::run,
-    /// Who keeps the objects of a heap snapshot alive, and how many bytes does each holder retain?
+    /// Who keeps the objects of a running Ruby or of a heap snapshot alive, and how many bytes does each holder retain?
     Heap(heap::HeapArgs) => heap::run,
     /// Replace a function of a running process by another one, and take it back
     Patch(patch::PatchArgs) => patch::run,

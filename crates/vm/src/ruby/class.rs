@@ -185,17 +185,17 @@ impl<M: Memory> Ruby<'_, M> {
         Ok(value.filter(|&value| is_object(value)))
     }
 
-    /// Returns the first instance variable of a class, hidden or not, that is `wanted` by its ID and value. Not for
-    /// layouts that keep names in fields.
+    /// Returns the first instance variable of a class, hidden or not, that is `wanted` by its ID and value. Since 3.3
+    /// only where the list of shapes is known ([`Facts::with_shapes`](super::Facts::with_shapes)).
     pub(super) fn variable(
         &self,
         class: u64,
         extension: u64,
-        wanted: impl Fn(u64, u64) -> bool,
+        mut wanted: impl FnMut(u64, u64) -> bool,
     ) -> Result<Option<(u64, u64)>, Error> {
         match self.layout.class.naming {
-            Naming::Field { .. } => Ok(None),
-            Naming::Shape(_) => {
+            Naming::Field { .. } if self.facts.shapes() == 0 => Ok(None),
+            Naming::Field { .. } | Naming::Shape(_) => {
                 let values = self.memory.u64(extension)?;
                 self.shaped(self.flags(class)?, values, wanted)
             }

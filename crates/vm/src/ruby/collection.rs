@@ -15,6 +15,7 @@
 
 use super::layout::Hashes;
 use super::object::{Type, USER_SHIFT};
+use super::table::MOST_HASH_ENTRIES;
 use super::{Error, Ruby, StTable};
 use crate::{Fault, Memory};
 
@@ -118,6 +119,11 @@ impl<'a, M: Memory> Ruby<'a, M> {
 
     /// Returns how many pairs a Hash has, and the first of them.
     pub(super) fn pairs(&self, hash: u64) -> Result<(u64, Pairs<'a, M>), Error> {
+        self.first_pairs(hash, MOST_HASH_ENTRIES)
+    }
+
+    /// The same with those in the first so many places of its table.
+    pub(super) fn first_pairs(&self, hash: u64, most: u64) -> Result<(u64, Pairs<'a, M>), Error> {
         let flags = self.flags(hash)?;
         if Type::of(flags) != Type::Hash {
             return Err(Error::garbled("Hash", hash));
@@ -128,7 +134,10 @@ impl<'a, M: Memory> Ruby<'a, M> {
         };
         if flags & IS_ST != 0 {
             let count = self.memory.u64(table.wrapping_add(ST_COUNT))?;
-            return Ok((count, Pairs::Large(StTable::of_hash(self.memory, table)?)));
+            return Ok((
+                count,
+                Pairs::Large(StTable::of_hash(self.memory, table, most)?),
+            ));
         }
         let (size, bound) = (flags >> AR_SIZE & 0xf, flags >> AR_BOUND & 0xf);
         if size > bound || bound > AR_MOST {

@@ -45,6 +45,8 @@ pub struct Page {
     pub slot_size: u64,
     /// Number of its slots.
     pub total_slots: u64,
+    /// Address of its `struct heap_page`.
+    pub described_at: u64,
 }
 
 /// A slot that is not empty.
@@ -173,6 +175,22 @@ impl<'a, M: Memory> Ruby<'a, M> {
         }
     }
 
+    /// Returns whether a sweep has yet to come by this page. Until then a slot in it without a mark ([`Self::is_marked`]) is
+    /// garbage, some of whose references may lead to what has been freed: `is_garbage_object`, `is_swept_object` (`gc.c`; 3.4:
+    /// `gc/default/default.c`).
+    pub fn awaits_sweep(&self, page: &Page) -> Result<bool, Fault> {
+        let flags = page.described_at.wrapping_add(self.layout.heap.flags);
+        Ok(self.memory.u32(flags)? & 1 != 0)
+    }
+
+    /// Returns whether the last mark has reached the object in a slot of this page: `MARKED_IN_BITMAP`.
+    pub fn is_marked(&self, page: &Page, slot: u64) -> Result<bool, Fault> {
+        let number = (slot & (self.layout.heap.align - 1)) / SMALLEST_SLOT;
+        let words = page.described_at.wrapping_add(self.layout.heap.mark_bits);
+        let word = self.memory.u64(words.wrapping_add(number / 64 * 8))?;
+        Ok(word >> (number % 64) & 1 != 0)
+    }
+
     /// Finds the objspace, in the way that the module's documentation shows, and checks it by the list of pages found
     /// there.
     pub(super) fn find_objspace(&self) -> Result<u64, Error> {
@@ -257,6 +275,7 @@ impl<'a, M: Memory> Ruby<'a, M> {
             start,
             slot_size,
             total_slots,
+            described_at: page,
         })
     }
 }

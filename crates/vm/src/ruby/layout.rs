@@ -155,6 +155,10 @@ pub struct Heap {
     pub sorted: u64,
     /// Where the number of pages is.
     pub count: PageCount,
+    /// The bits at the start of this word of `struct heap_page`: bit 0 is `flags.before_sweep`.
+    pub flags: u64,
+    /// `mark_bits` in `struct heap_page`, one bit for each 40 bytes of the body.
+    pub mark_bits: u64,
     /// `destination` in `struct RMoved`.
     pub moved_to: u64,
 }

@@ -16,6 +16,8 @@
 //! | `names` | which constants and C functions are there? |
 //! | `show`, `quote`, `number` | how does a value look, as text? |
 //! | `string`, `symbol`, `collection`, `table`, `shape` | the containers those answers are kept in |
+//! | `data` | what is the C type of an object? |
+//! | `references` | what is a reference from one object to another called? |
 //! | `reason` | why does a collection begin? |
 //! | `heap` | which objects are there? |
 //! | `thread` | where are the VM and its threads? |
@@ -24,6 +26,7 @@
 
 mod class;
 mod collection;
+mod data;
 mod error;
 mod facts;
 mod fiber;
@@ -38,6 +41,7 @@ mod number;
 mod object;
 mod quote;
 mod reason;
+mod references;
 mod script;
 mod shape;
 mod show;
@@ -58,6 +62,7 @@ pub use layout::Layout;
 pub use locks::Turn;
 pub use object::{Imemo, Type};
 pub use reason::write_reason;
+pub use references::Reference;
 pub use string::{Copied, Text};
 pub use table::{IdTable, StTable};
 pub use version::{Unsupported, Version};

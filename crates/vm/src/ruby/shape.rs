@@ -1,4 +1,4 @@
-//! Instance variables placed by shape: how Ruby 3.2, and only it, keeps the names of classes.
+//! Instance variables placed by shape: since Ruby 3.2 those of objects and classes; 3.2, and only it, keeps the names of classes so.
 //!
 //! A shape (`rb_shape_t`, `shape.h` of v3_2_3) is a node of one tree in the VM; each step from the
 //! root adds one instance variable. The upper half of a class's flags is the number of its shape;
@@ -11,8 +11,9 @@ use crate::Memory;
 const FLAGS_SHIFT: u32 = 32;
 const NO_SHAPE: u32 = u32::MAX;
 
-/// `rb_shape_t`: its size, `edge_name`, `next_iv_index`, `type`, `parent_id`.
+/// `rb_shape_t`: its size (since 3.3 with `ancestor_index`), `edge_name`, `next_iv_index`, `type`, `parent_id`.
 const SHAPE: u64 = 32;
+const SHAPE_3_3: u64 = 40;
 const NAME: u64 = 8;
 const NEXT_INDEX: u64 = 16;
 const KIND: u64 = 24;
@@ -25,20 +26,32 @@ const ADDS_VARIABLE: u8 = 1;
 const DEEPEST: u32 = 1 << 16;
 
 impl<M: Memory> Ruby<'_, M> {
+    /// Bytes of a shape.
+    pub fn shape_size(&self) -> u64 {
+        if self.layout.version >= (3, 3) {
+            SHAPE_3_3
+        } else {
+            SHAPE
+        }
+    }
+
     /// Returns the first variable that is `wanted` by its ID and value, for a class with `flags` whose values begin at
     /// `values`.
     pub(super) fn shaped(
         &self,
         flags: u64,
         values: u64,
-        wanted: impl Fn(u64, u64) -> bool,
+        mut wanted: impl FnMut(u64, u64) -> bool,
     ) -> Result<Option<(u64, u64)>, Error> {
         let mut number = (flags >> FLAGS_SHIFT) as u32;
         for _ in 0..DEEPEST {
-            if number == NO_SHAPE {
+            if number == NO_SHAPE || self.facts.shapes() == 0 {
                 return Ok(None);
             }
-            let shape = self.facts.shapes().wrapping_add(u64::from(number) * SHAPE);
+            let shape = self
+                .facts
+                .shapes()
+                .wrapping_add(u64::from(number) * self.shape_size());
             if self.memory.u8(shape.wrapping_add(KIND))? == ADDS_VARIABLE {
                 let id = self.memory.u64(shape.wrapping_add(NAME))?;
                 let index = u64::from(self.memory.u32(shape.wrapping_add(NEXT_INDEX))?);

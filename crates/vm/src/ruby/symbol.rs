@@ -53,6 +53,32 @@ impl<M: Memory> Ruby<'_, M> {
         self.write_symbol(name.ok_or(Error::garbled("ID", id))?, limit, out)
     }
 
+    /// Returns whether an ID has this name.
+    pub fn is_id(&self, id: u64, name: &[u8]) -> bool {
+        matches!(self.id_text(id), Ok(Some(text)) if self.is_text(text, name) == Ok(true))
+    }
+
+    /// Returns the ID of a Symbol that was in the program's text; `None` for anything else.
+    pub fn symbol_id(&self, value: u64) -> Option<u64> {
+        (value & 0xff == STATIC).then_some(value >> STATIC_SHIFT)
+    }
+
+    /// Returns the IDs in an Array of such Symbols, at most as many as there are places in `into`; 0 for another element.
+    pub fn symbols_in_array<'i>(
+        &self,
+        array: u64,
+        into: &'i mut [u64],
+    ) -> Result<&'i [u64], Error> {
+        let elements = self.elements(array)?;
+        let count = usize::try_from(elements.len).unwrap_or(usize::MAX);
+        let count = count.min(into.len());
+        for (index, place) in (0..).zip(&mut into[..count]) {
+            let value = self.memory.u64(elements.address.wrapping_add(index * 8))?;
+            *place = self.symbol_id(value).unwrap_or(0);
+        }
+        Ok(&into[..count])
+    }
+
     /// Returns the name of an ID by its serial number, the key in an [`IdTable`](super::IdTable).
     pub fn serial_text(&self, serial: u32) -> Result<Option<Text>, Error> {
         match self.facts.symbols() {

@@ -26,8 +26,8 @@ const ID_CAPACITY: u64 = 0;
 const ID_ITEMS: u64 = 16;
 const ID_ITEM: u64 = 16;
 
-/// Entries of a Hash that are looked at, deleted ones included.
-const MOST_HASH_ENTRIES: u64 = 1 << 12;
+/// Entries of a Hash that are looked at to show it, deleted ones included.
+pub(super) const MOST_HASH_ENTRIES: u64 = 1 << 12;
 
 /// Entries of a table; one with more is taken for garbage, because no class has so many instance variables or
 /// constants.
@@ -63,12 +63,12 @@ impl<'a, M: Memory> StTable<'a, M> {
         StTable::between(memory, table, start, bound, entries)
     }
 
-    /// The first entries of a Hash's table.
-    pub(super) fn of_hash(memory: &'a M, table: u64) -> Result<StTable<'a, M>, Error> {
+    /// The entries in the first so many places of a Hash's table.
+    pub(super) fn of_hash(memory: &'a M, table: u64, most: u64) -> Result<StTable<'a, M>, Error> {
         let start = memory.u64(table.wrapping_add(ST_START))?;
         let bound = memory.u64(table.wrapping_add(ST_BOUND))?;
         let entries = memory.u64(table.wrapping_add(ST_ENTRIES))?;
-        let bound = bound.min(start.saturating_add(MOST_HASH_ENTRIES));
+        let bound = bound.min(start.saturating_add(most));
         StTable::between(memory, table, start, bound, entries)
     }
 

@@ -66,11 +66,16 @@ fn ask_everything<M: Memory>(
     if let Ok(constants) = ruby.constants(at) {
         constants.take(1000).for_each(drop);
     }
+    if let Ok(page) = ruby.page_of(at) {
+        let _ = ruby.awaits_sweep(&page);
+        let _ = ruby.is_marked(&page, at);
+    }
     let _ = ruby.page_of(at).map(|page| ruby.slots(page).for_each(drop));
     ruby.slots(Page {
         start: at,
         slot_size: 0,
         total_slots: 1000,
+        described_at: at,
     })
     .for_each(drop);
     if let Ok(pages) = ruby.pages() {

@@ -13,8 +13,17 @@ use crate::cli::format::one_of;
 #[command(after_help = EXAMPLES)]
 pub struct HeapArgs {
     /// A heap snapshot that lancet has written
-    #[arg(value_name = "FILE", required = true, help_heading = WHAT)]
+    #[arg(value_name = "FILE", required_unless_present = "pid", help_heading = WHAT)]
     pub file: Option<PathBuf>,
+
+    /// The running process: a Ruby, which goes on while a copy of it is read (docs/heap-how.md)
+    #[arg(short = 'p', long = "pid", value_name = "PID", conflicts_with = "file", help_heading = WHAT)]
+    #[arg(value_parser = clap::value_parser!(i32).range(1..))]
+    pub pid: Option<i32>,
+
+    /// Only write the snapshot to this file, which only you can read
+    #[arg(long, value_name = "FILE", requires = "pid", conflicts_with = "path", help_heading = WHAT)]
+    pub save: Option<PathBuf>,
 
     /// How is it held: the object at an address (0x7f…), or all objects of a class, by the ways in which they are
     #[arg(long, value_name = "CLASS|ADDRESS", help_heading = WHAT)]
@@ -32,9 +41,9 @@ pub struct HeapArgs {
     #[arg(long, conflicts_with = "format", help_heading = OUTPUT)]
     json: bool,
 
-    /// Show the beginning of texts, where the snapshot was made with contents
+    /// Show the beginning of texts; with -p they are kept in the snapshot, of which FILE shows what is kept
     #[arg(long, help_heading = OUTPUT)]
-    contents: bool,
+    pub contents: bool,
 
     /// Write to this file, which only you can read
     #[arg(short, long, value_name = "FILE", help_heading = OUTPUT)]
@@ -46,6 +55,8 @@ const OUTPUT: &str = "Output";
 
 const EXAMPLES: &str = "\
 Examples:
+  lancet heap -p 8429                     who keeps most alive in a running Ruby
+  lancet heap -p 8429 --save shop.heap    a snapshot, to be looked at later
   lancet heap shop.heap                   who keeps most alive, by whom, made where
   lancet heap shop.heap --path Order      how the orders are held
   lancet heap shop.heap --path 0x7f12a8   how this object is held

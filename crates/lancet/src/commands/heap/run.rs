@@ -8,8 +8,8 @@ use heap::{Analysis, Error, Snapshot};
 use report::heap::{Format, Options, owner, path};
 use report::losses::{Loss, What};
 
-use super::HeapArgs;
 use super::args::Question;
+use super::{HeapArgs, live};
 use crate::losses::Losses;
 use crate::ui::sink::Sink;
 use crate::ui::terminal::Stream;
@@ -18,14 +18,25 @@ use crate::ui::terminal::Stream;
 enum Source<'a> {
     /// A file that lancet has written.
     File(&'a Path),
+    /// A process, and whether contents are kept.
+    Process(i32, bool),
+}
+
+fn source(args: &HeapArgs) -> anyhow::Result<Source<'_>> {
+    match (args.file.as_deref(), args.pid) {
+        (Some(file), _) => Ok(Source::File(file)),
+        (None, Some(pid)) => Ok(Source::Process(pid, args.contents)),
+        (None, None) => bail!("no snapshot is named"),
+    }
 }
 
 /// Runs `lancet heap` and returns the exit code.
 pub fn run(args: HeapArgs) -> anyhow::Result<u8> {
-    let Some(file) = args.file.as_deref() else {
-        bail!("no snapshot is named")
-    };
-    let snapshot = take(&Source::File(file))?;
+    let snapshot = take(&source(&args)?)?;
+    if let Some(path) = &args.save {
+        live::save(&snapshot, path)?;
+        return Ok(losses(&snapshot).exit_code(0));
+    }
     let analysis = Analysis::of(&snapshot);
     let answers = Answers::of(&analysis, owner);
     let mut sink = Sink::open(args.output.as_deref(), Stream::Stdout)?;
@@ -56,6 +67,7 @@ fn take(source: &Source) -> anyhow::Result<Snapshot> {
             let read = Snapshot::open(path, affordable()?);
             read.map_err(|error| explained(path, error))
         }
+        Source::Process(pid, contents) => live::take(*pid, *contents),
     }
 }
 

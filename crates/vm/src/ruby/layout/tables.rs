@@ -61,6 +61,8 @@ const RUBY_2_7: Layout = Layout {
         vm_objspace: 1152,
         sorted: 248,
         count: PageCount::Field(256),
+        flags: 8,
+        mark_bits: 112,
         moved_to: 8,
     },
 };
@@ -116,6 +118,8 @@ const RUBY_3_1: Layout = Layout {
         vm_objspace: 1104,
         sorted: 256,
         count: PageCount::Field(264),
+        flags: 12,
+        mark_bits: 120,
         ..RUBY_3_0.heap
     },
     ..RUBY_3_0
@@ -158,6 +162,7 @@ const RUBY_3_2: Layout = Layout {
         vm_objspace: 1136,
         sorted: 1096,
         count: PageCount::Field(1104),
+        mark_bits: 272,
         ..RUBY_3_1.heap
     },
     ..RUBY_3_1
@@ -221,6 +226,7 @@ const RUBY_3_4: Layout = Layout {
         vm_objspace: 1296,
         sorted: 832,
         count: PageCount::Array(16),
+        mark_bits: 280,
         ..RUBY_3_3.heap
     },
     ..RUBY_3_3

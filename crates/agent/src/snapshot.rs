@@ -1,0 +1,84 @@
+//! A snapshot of the heap, without the guest standing still while it is written.
+//!
+//! ```text
+//!   guest, with the VM's lock                     child: a copy of the guest at that moment
+//!   take() ── clone ─────────────────────────────► one thread, with the VM's lock, copy-on-write
+//!     │ its id, for the command                    closes every descriptor, makes a pipe, waits for its reader
+//!     ▼                                            roots, objects, references ──► pipe ──► the command
+//!   the program goes on                            waits: the command reads names in its memory
+//!                                                  is killed by the command, or ends when that is gone
+//!   reap() ── wait4(__WCLONE) ◄────────────────────
+//! ```
+//!
+//! The copy is made by a bare `clone` whose exit signal is 0: the guest gets no SIGCHLD, and its `wait(-1)` does not see the child.
+//! glibc's `fork` is not used: its handlers run code of the program's. So locks that other threads held (malloc's, a
+//! library's) stay taken for ever in the child, which calls nothing that takes one: it walks the pages by `vm`'s reader and not by
+//! `rb_objspace_each_objects` (which allocates, and frees garbage), and keeps its own buffer. What a C type's mark function or size function may take
+//! nobody knows; an alarm ends the child that waits for such a lock.
+//!
+//! | file | what |
+//! |---|---|
+//! | `child` | how the child lives and ends |
+//! | `walk` | roots, pages, objects, references |
+//! | `stream`, `pipe` | the bytes it writes ([`wire::snapshot`]), and how |
+
+mod child;
+mod pipe;
+mod stream;
+mod walk;
+
+use crate::births::agent::AGENT;
+use crate::memory::sys;
+use crate::shared::SNAPSHOT;
+use core::sync::atomic::Ordering;
+use wire::Reply;
+
+/// Makes the child. The VM's lock is held, at a safe point.
+pub fn take() -> Reply {
+    reap();
+    // SAFETY: the VM's lock is held, so nobody else uses the agent.
+    let functions = unsafe { (*(&raw const AGENT)).vm.0 };
+    if functions.rb_objspace_reachable_objects_from == 0
+        || functions.rb_objspace_reachable_objects_from_root == 0
+        || SNAPSHOT.child.load(Ordering::Relaxed) != 0
+    {
+        return Reply::Refused;
+    }
+    let started = sys::now();
+    // Of the program's handlers none may run in the child.
+    let blocked = sys::SignalsBlocked::all();
+    // SAFETY: the child takes no lock: see the module's text.
+    let made = unsafe { sys::child::copy() };
+    let (child, errno) = match made {
+        Ok(0) => child::live(),
+        Ok(child) => (child, 0),
+        Err(errno) => (0, errno),
+    };
+    drop(blocked);
+    SNAPSHOT
+        .pause
+        .store(sys::now() - started, Ordering::Relaxed);
+    SNAPSHOT.errno.store(errno, Ordering::Relaxed);
+    SNAPSHOT.status.store(u64::MAX, Ordering::Relaxed);
+    SNAPSHOT.child.store(child, Ordering::Relaxed);
+    if errno == 0 {
+        Reply::Done
+    } else {
+        Reply::Refused
+    }
+}
+
+/// Waits for the child of the last snapshot, if it has ended: also for that of a command that died.
+pub fn reap() {
+    let child = SNAPSHOT.child.load(Ordering::Relaxed);
+    if child == 0 {
+        return;
+    }
+    match sys::child::ended(child) {
+        Ok(None) => return,
+        Ok(Some(status)) => SNAPSHOT.status.store(status.into(), Ordering::Relaxed),
+        // Not ours: we are a copy of the guest that made it.
+        Err(()) => {}
+    }
+    SNAPSHOT.child.store(0, Ordering::Relaxed);
+}

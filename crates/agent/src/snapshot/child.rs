@@ -1,0 +1,81 @@
+//! How the child of a snapshot lives and ends.
+//!
+//! It ends when it is killed, when the reading end of its pipe is closed (the command has died), when the alarm comes (nobody has opened
+//! the pipe, or a function of the VM or of an extension does not return), or by a fault; always without anything of the program's:
+//! no handler, no `atexit`, no finalizer, no core file.
+
+use super::pipe::ALARM;
+use super::{stream::Stream, walk};
+use crate::births::agent::AGENT;
+use crate::guard;
+use crate::memory::sys::{self, child};
+use crate::shared::SNAPSHOT;
+use core::sync::atomic::Ordering;
+use wire::snapshot::Stage;
+
+/// Nanoseconds between two looks whether the command has opened the pipe.
+const LOOK: u64 = 50_000;
+/// Signals that end it at once: SIGILL, SIGTRAP, SIGABRT, SIGBUS, SIGFPE, SIGSEGV, SIGALRM, SIGSYS. All others stay blocked.
+const FATAL: [u64; 8] = [4, 5, 6, 7, 8, 11, 14, 31];
+
+/// The life of the child, from the clone to the end.
+pub fn live() -> ! {
+    // SAFETY: `main` never returns; a panic in it does, and ends the child.
+    unsafe { guard::guarded(main, 0) };
+    child::end(1)
+}
+
+extern "C" fn main(_: u64) -> u64 {
+    // First, so that a memory limit ends the child and not the guest.
+    child::write_file(b"/proc/self/oom_score_adj\0", b"1000");
+    // Sockets that stayed open here would not be closed for their peers when the guest closes them.
+    child::close_all();
+    child::leave_group();
+    child::leave_no_core();
+    let mut mask = 0;
+    for signal in FATAL {
+        child::default_action(signal);
+        mask |= 1 << (signal - 1);
+    }
+    child::alarm(ALARM);
+    sys::unblock(mask);
+    // SAFETY: nobody else runs in this process.
+    let vm = unsafe { (*(&raw const AGENT)).vm };
+    let Some([read, write]) = child::pipe() else {
+        child::end(2);
+    };
+    if vm.0.rb_shape_get_shape_by_id != 0 {
+        // SAFETY: the VM's lock is held, and every VM has the first two shapes.
+        let [first, second] = unsafe { [vm.shape(0), vm.shape(1)] };
+        SNAPSHOT.shapes.store(first, Ordering::Relaxed);
+        SNAPSHOT
+            .shape_size
+            .store(second.wrapping_sub(first), Ordering::Relaxed);
+    }
+    SNAPSHOT.pipe.store(read, Ordering::Relaxed);
+    SNAPSHOT.stage.store(Stage::Ready as u32, Ordering::Release);
+    while SNAPSHOT.opened.load(Ordering::Acquire) == 0 {
+        sys::pause(LOOK);
+    }
+    child::close(read);
+    SNAPSHOT
+        .stage
+        .store(Stage::Walking as u32, Ordering::Relaxed);
+    let Some(mut stream) = Stream::new(write) else {
+        child::end(3);
+    };
+    walk::write(&mut stream);
+    if guard::broken() {
+        child::end(1);
+    }
+    SNAPSHOT.stage.store(Stage::Whole as u32, Ordering::Release);
+    wait_for_the_end(write)
+}
+
+/// Waits for the command, which reads our memory, to kill us.
+fn wait_for_the_end(write: u64) -> ! {
+    while child::has_reader(write, false) {
+        child::alarm(ALARM);
+    }
+    child::end(0)
+}

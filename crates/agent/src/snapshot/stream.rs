@@ -1,0 +1,64 @@
+//! The bytes that the child writes: [`wire::snapshot`].
+
+use super::pipe;
+use crate::memory::sys;
+
+/// Bytes of the buffer, and how many of them a single number may still take when it is not yet sent.
+const ROOM: usize = 256 << 10;
+const LONGEST: usize = 16;
+
+/// See the module's text.
+pub struct Stream {
+    write: u64,
+    /// Its own mapping: the child may use no allocator.
+    buffer: &'static mut [u8],
+    used: usize,
+}
+
+impl Stream {
+    /// A stream into this pipe; `None` without memory.
+    pub fn new(write: u64) -> Option<Self> {
+        let at = sys::map(ROOM as u64)?;
+        // SAFETY: a fresh mapping of this size, which nobody else knows and nobody gives back.
+        let buffer = unsafe { core::slice::from_raw_parts_mut(at as *mut u8, ROOM) };
+        Some(Stream {
+            write,
+            buffer,
+            used: 0,
+        })
+    }
+
+    /// A byte.
+    #[inline]
+    pub fn byte(&mut self, byte: u8) {
+        if let Some(place) = self.buffer.get_mut(self.used) {
+            *place = byte;
+            self.used += 1;
+        }
+        if self.used > ROOM - LONGEST {
+            self.send();
+        }
+    }
+
+    /// A number.
+    #[inline]
+    pub fn number(&mut self, mut number: u64) {
+        while number >= 0x80 {
+            self.byte(number as u8 | 0x80);
+            number >>= 7;
+        }
+        self.byte(number as u8);
+    }
+
+    /// Sends what has been written.
+    pub fn send(&mut self) {
+        pipe::send(self.write, self.buffer.get(..self.used).unwrap_or(&[]));
+        self.used = 0;
+    }
+}
+
+/// A difference as a number that is small if the difference is.
+#[inline]
+pub fn zigzag(difference: u64) -> u64 {
+    (difference << 1) ^ ((difference as i64 >> 63) as u64)
+}

@@ -1,0 +1,99 @@
+//! Having an open guest make a copy of itself, from which its heap is read while it goes on ([`wire::snapshot`]).
+
+use super::{Options, Session};
+use inject::image::Image;
+use inject::records::ReadRecords;
+use process::error::{Error, Result};
+use std::mem::offset_of;
+use std::time::Duration;
+use wire::{Purpose, Request, Snapshot};
+
+/// A copy of a guest, its child. Nothing in it has been checked: it is the guest's word.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Copied {
+    /// The child's id in the guest's PID namespace.
+    pub id: u64,
+    /// Address of the [`Snapshot`], in the guest and in the child.
+    pub at: u64,
+    /// How long the guest's VM stood still.
+    pub pause: Duration,
+}
+
+impl Session {
+    /// Opens a process to make a snapshot of it; nothing is watched.
+    ///
+    /// # Errors
+    /// It cannot be opened; its seccomp filter does not allow a copy; its VM does not say what refers to what; or it runs several
+    /// Ractors, which this VM's lock does not stop.
+    pub fn open_for_snapshot(pid: i32, image: &Image) -> Result<Self> {
+        let session = Self::open_for(pid, image, Options::NONE, Purpose::Snapshot)?;
+        let functions = &session.ruby.functions;
+        if functions.rb_objspace_reachable_objects_from == 0
+            || functions.rb_objspace_reachable_objects_from_root == 0
+        {
+            return Err(Error::NotARuby {
+                pid,
+                reason: "its Ruby is linked in without the symbol rb_objspace_reachable_objects_from, by which it says what refers to what".into(),
+            });
+        }
+        if session.ruby.has_several_ractors(&session.memory) {
+            return Err(Error::NoCopy {
+                pid,
+                reason: "it runs several Ractors, and there is no moment at which we know that all of them stand at a safe point"
+                    .into(),
+            });
+        }
+        Ok(session)
+    }
+
+    /// Has the guest make a copy of itself.
+    ///
+    /// # Errors
+    /// The kernel refused it, or the guest did not come to a safe point.
+    pub fn copy(&mut self) -> Result<Copied> {
+        let at = self.resident.header.snapshot;
+        let memory = self.memory.clone();
+        let word = |field: usize| memory.record::<u64>(at + field as u64);
+        // A word of an earlier snapshot would be taken for one of this.
+        memory.write(at + offset_of!(Snapshot, errno) as u64, &0u64.to_le_bytes())?;
+        if let Err(error) = self.ask(Request::Snapshot, 0, "make a copy of the process") {
+            return match word(offset_of!(Snapshot, errno)) {
+                Ok(errno @ 1..) => Err(self.no_copy(errno)),
+                _ => Err(error),
+            };
+        }
+        Ok(Copied {
+            id: word(offset_of!(Snapshot, child))?,
+            at,
+            pause: Duration::from_nanos(word(offset_of!(Snapshot, pause))?),
+        })
+    }
+
+    /// How the last copy ended, as `wait4` says it, once the guest has waited for it.
+    pub fn copy_ended(&self) -> Option<i32> {
+        let at = self.resident.header.snapshot + offset_of!(Snapshot, status) as u64;
+        let status = self.memory.word(at).ok()?;
+        (status != u64::MAX).then_some(status as u32 as i32)
+    }
+
+    fn no_copy(&self, errno: u64) -> Error {
+        let errno = i32::try_from(errno).unwrap_or(0);
+        let why = match errno {
+            libc::EAGAIN => {
+                "its user (RLIMIT_NPROC) or its control group (pids.max) may have no further process"
+            }
+            libc::ENOMEM => {
+                "the kernel has no memory for it, or promises none (vm.overcommit_memory=2)"
+            }
+            libc::EPERM | libc::EACCES | libc::ENOSYS => {
+                "a seccomp filter or a security module forbids it"
+            }
+            _ => "the kernel refused",
+        };
+        let error = std::io::Error::from_raw_os_error(errno);
+        Error::NoCopy {
+            pid: self.status.pid,
+            reason: format!("{why} (clone: {error})"),
+        }
+    }
+}

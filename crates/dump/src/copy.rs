@@ -1,0 +1,191 @@
+//! The copy of a guest, from outside.
+//!
+//! Its id is the guest's word, so it is believed only if the kernel says that this process is a child of the guest. The pipe is
+//! opened through `/proc/CHILD/fd/N`, and first as a path only (`O_PATH`), which has no effect on whatever a guest has put there;
+//! what is no pipe is not opened.
+
+use births::session::Copied;
+use inject::records::ReadRecords;
+use process::error::{Error, Result};
+use process::guest::{self, Status};
+use process::memory::GuestMemory;
+use process::pidfd::PidFd;
+use std::fs::{self, File, OpenOptions};
+use std::io;
+use std::mem::offset_of;
+use std::os::fd::AsRawFd;
+use std::os::unix::fs::{FileTypeExt, OpenOptionsExt};
+use std::thread::sleep;
+use std::time::{Duration, Instant};
+use wire::Snapshot;
+use wire::snapshot::Stage;
+
+/// How long the copy may take until its pipe is there. It makes a dozen system calls before.
+const READY: Duration = Duration::from_secs(3);
+/// Between two looks.
+const LOOK: Duration = Duration::from_micros(100);
+/// How long a killed process may take to end: the kernel gives its memory back first.
+const ENDING: Duration = Duration::from_secs(10);
+
+/// See the module's text. It is killed when this value is dropped.
+#[derive(Debug)]
+pub struct Copy {
+    parent: i32,
+    pid: i32,
+    process: PidFd,
+    /// Its memory, which nothing changes but the agent's own.
+    pub memory: GuestMemory,
+    /// The reading end of its pipe; reading does not block.
+    pub pipe: File,
+    at: u64,
+}
+
+impl Copy {
+    /// Finds the copy that a guest has made, and opens its pipe: from then on it writes.
+    ///
+    /// # Errors
+    /// It has ended meanwhile, or what the guest says of it is not so.
+    pub fn open(parent: i32, copied: Copied) -> Result<Self> {
+        let gone = || lost(parent, "it ended at once");
+        let pid = find(parent, copied.id).ok_or_else(gone)?;
+        let process = PidFd::open(pid).map_err(|_| gone())?;
+        // Asked again, as the descriptor is of this process now.
+        if Status::read(pid).map_err(|_| gone())?.parent != parent {
+            return Err(gone());
+        }
+        let memory = match GuestMemory::open(pid) {
+            Ok(memory) => memory,
+            Err(error) => {
+                process.kill()?;
+                return Err(error);
+            }
+        };
+        match open_pipe(parent, pid, &memory, copied.at) {
+            Ok(pipe) => Ok(Copy {
+                parent,
+                pid,
+                process,
+                memory,
+                pipe,
+                at: copied.at,
+            }),
+            Err(error) => {
+                process.kill()?;
+                process.has_ended(ENDING);
+                Err(error)
+            }
+        }
+    }
+
+    /// The guest that it is a copy of.
+    pub fn parent(&self) -> i32 {
+        self.parent
+    }
+
+    /// The VM's list of shapes and the bytes of one, if the VM has said so.
+    pub fn shapes(&self) -> Option<(u64, u64)> {
+        let word = |field: usize| self.memory.word(self.at + field as u64);
+        let list = word(offset_of!(Snapshot, shapes)).ok()?;
+        let size = word(offset_of!(Snapshot, shape_size)).ok()?;
+        (list != 0).then_some((list, size))
+    }
+
+    /// The object that it is asking the VM about, if it still runs.
+    pub fn at(&self) -> Option<u64> {
+        self.memory
+            .record::<u64>(self.at + offset_of!(Snapshot, at) as u64)
+            .ok()
+    }
+
+    /// Ends it. What remains of it is for the guest to wait for.
+    ///
+    /// # Errors
+    /// It does not end.
+    pub fn end(self) -> Result<()> {
+        self.kill()
+    }
+
+    fn kill(&self) -> Result<()> {
+        self.process.kill()?;
+        if self.process.has_ended(ENDING) {
+            return Ok(());
+        }
+        let error = io::Error::from(io::ErrorKind::TimedOut);
+        Err(Error::system(
+            format!(
+                "process {}, a copy of {}, does not end",
+                self.pid, self.parent
+            ),
+            error,
+        ))
+    }
+}
+
+impl Drop for Copy {
+    fn drop(&mut self) {
+        // Nobody is left to tell; it ends by itself when its pipe is closed.
+        let _ = self.process.kill();
+        self.process.has_ended(ENDING);
+    }
+}
+
+/// That a copy was of no use, and why.
+pub fn lost(parent: i32, reason: &str) -> Error {
+    Error::NoCopy {
+        pid: parent,
+        reason: format!("its heap could not be read from a copy of it: {reason}"),
+    }
+}
+
+/// The child that has this id in the guest's PID namespace: the last of its `NSpid` (proc_pid_status(5)).
+fn find(parent: i32, id: u64) -> Option<i32> {
+    let has_it = |pid: &i32| {
+        let status = fs::read_to_string(format!("/proc/{pid}/status")).unwrap_or_default();
+        let mut lines = status.lines();
+        let ids = lines.find_map(|line| line.strip_prefix("NSpid:"));
+        let last = ids.and_then(|ids| ids.split_ascii_whitespace().last());
+        last.and_then(|last| last.parse().ok()) == Some(id)
+    };
+    guest::children(parent).into_iter().find(has_it)
+}
+
+/// Waits until the pipe is there, opens it, and tells the copy.
+fn open_pipe(parent: i32, pid: i32, memory: &GuestMemory, at: u64) -> Result<File> {
+    let field = |field: usize| at + field as u64;
+    let until = Instant::now() + READY;
+    while memory.half(field(offset_of!(Snapshot, stage)))? == Stage::None as u32 {
+        process::stop::poll_stragglers();
+        if !matches!(Status::read(pid), Ok(status) if status.state != 'Z') {
+            return Err(lost(
+                parent,
+                "it ended before it wrote anything (a seccomp filter, or no memory)",
+            ));
+        }
+        if Instant::now() > until {
+            return Err(lost(parent, "it did not begin to write within 3 s"));
+        }
+        sleep(LOOK);
+    }
+    let number = memory.word(field(offset_of!(Snapshot, pipe)))?;
+    let pipe = open_only_a_pipe(&format!("/proc/{pid}/fd/{number}"))
+        .map_err(|error| lost(parent, &format!("its pipe: {error}")))?;
+    memory.write(field(offset_of!(Snapshot, opened)), &1u32.to_le_bytes())?;
+    Ok(pipe)
+}
+
+fn open_only_a_pipe(path: &str) -> io::Result<File> {
+    let found = OpenOptions::new()
+        .read(true)
+        .custom_flags(libc::O_PATH | libc::O_CLOEXEC)
+        .open(path)?;
+    if !found.metadata()?.file_type().is_fifo() {
+        return Err(io::Error::new(
+            io::ErrorKind::InvalidData,
+            "what the guest calls a pipe is none",
+        ));
+    }
+    OpenOptions::new()
+        .read(true)
+        .custom_flags(libc::O_NONBLOCK | libc::O_CLOEXEC)
+        .open(format!("/proc/self/fd/{}", found.as_raw_fd()))
+}

@@ -1,0 +1,153 @@
+//! Heap snapshots of running programs: every object and every reference, while the program goes on.
+//!
+//! ```text
+//!   lancet                          guest                     its copy (a child)
+//!   births::Session ──────────────► at a safe point: clone ──► one thread, copy-on-write, nothing runs in it but the agent
+//!   Copy::open: /proc/CHILD/fd/N ─────────────────────────────► roots, objects, references ──► pipe
+//!   stream::Reader ◄───────────────────────────────────────────────────────────────────────────┘
+//!   Maker ◄── names ◄── Frozen: memory of the copy, which nothing changes
+//!   heap::Snapshot
+//!   kill (pidfd) ─────────────────────────────────────────────► ends
+//!   Session::leave ────────────────► wait4(__WCLONE)
+//! ```
+//!
+//! Which references there are, the VM itself says, called in the copy by the agent (`agent::snapshot`): so what C extensions hold is
+//! there too. What they are called is read from the copy's memory by `vm`, and joined to them by their targets; a reference that
+//! nothing names is `Internal`.
+//!
+//! | module | what |
+//! |---|---|
+//! | `copy` | the child from outside: found, its pipe opened, killed |
+//! | `stream` | the bytes it writes, checked ([`wire::snapshot`]) |
+//! | `frozen` | its memory, in blocks that are read once |
+//! | `ruby` | objects of a Ruby as [`heap::Builder`] takes them |
+//!
+//! Everything that comes from the copy is the guest's word: it is checked where it is read, and cannot make more objects than the
+//! guest has memory for.
+
+#![forbid(unsafe_code)]
+
+mod copy;
+mod frozen;
+mod ruby;
+mod stream;
+
+use births::Session;
+use births::session::Timing;
+use heap::{About, Budget, Builder, Snapshot};
+use inject::Image;
+use process::error::{Error, Result};
+use process::guest;
+use process::rss::Resident;
+use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
+
+/// What is wanted of a snapshot.
+#[derive(Clone, Debug)]
+pub struct Options {
+    /// Contents of strings are kept.
+    pub contents: bool,
+    /// The copy is ended after this time, whatever has not been read.
+    pub patience: Duration,
+}
+
+impl Default for Options {
+    fn default() -> Self {
+        Options {
+            contents: false,
+            patience: Duration::from_secs(120),
+        }
+    }
+}
+
+/// A snapshot, and what making it has cost the guest.
+#[derive(Debug)]
+pub struct Taken {
+    /// The objects.
+    pub snapshot: Snapshot,
+    /// How long the VM stood still for the copy.
+    pub pause: Duration,
+    /// How long the copy lived. Meanwhile a page of the guest's that is written is copied first.
+    pub lived: Duration,
+    /// The guest's stops for getting into it and out.
+    pub stops: Timing,
+    /// Objects that the collector had found dead and not yet swept; they are left out.
+    pub garbage: u64,
+}
+
+/// Makes a snapshot of a running Ruby, 2.7 to 3.4.
+///
+/// # Errors
+/// It cannot be opened, it cannot be copied, or its copy ended before its heap was read. The guest goes on in each case.
+pub fn take(pid: i32, image: &Image, options: &Options) -> Result<Taken> {
+    let mut session = Session::open_for_snapshot(pid, image)?;
+    let read = read(&mut session, options);
+    // The agent waits for the copy, which has ended by now.
+    let left = session.leave();
+    let (snapshot, made) = read?;
+    let stops = left?;
+    Ok(Taken {
+        snapshot,
+        pause: made.pause,
+        lived: made.lived,
+        stops,
+        garbage: made.garbage,
+    })
+}
+
+struct Made {
+    pause: Duration,
+    lived: Duration,
+    garbage: u64,
+}
+
+fn read(session: &mut Session, options: &Options) -> Result<(Snapshot, Made)> {
+    let pid = session.pid();
+    let about = about(session, options);
+    let copied = session.copy()?;
+    let born = Instant::now();
+    let resident = Resident::of(pid).map_err(|error| Error::of_proc(pid, "status", error))?;
+    let copy = copy::Copy::open(pid, copied)?;
+    let builder = Builder::within(about, budget(resident));
+    let facts = session.ruby().facts;
+    let read = ruby::read(&copy, &facts, builder, born + options.patience);
+    process::fault::point("heap is read");
+    let lived = born.elapsed();
+    let ended = copy.end();
+    let (builder, garbage) = read?;
+    ended?;
+    let made = Made {
+        pause: copied.pause,
+        lived,
+        garbage,
+    };
+    Ok((builder.finish(), made))
+}
+
+/// What a process with so much memory can hold at most: an object has a slot of 40 bytes, and a reference a word. What is
+/// shared (the references of a class, of compiled code) is a small part, for which there is room besides.
+fn budget(resident: Resident) -> Budget {
+    let bytes = resident.memory.saturating_add(resident.swap);
+    Budget {
+        objects: bytes / 40 + (1 << 20),
+        edges: bytes / 8 + (1 << 23),
+        roots: bytes / 8 + (1 << 20),
+        text: bytes / 4 + (16 << 20),
+    }
+}
+
+fn about(session: &Session, options: &Options) -> About {
+    let pid = session.pid();
+    let since = SystemTime::now().duration_since(UNIX_EPOCH);
+    let host = std::fs::read_to_string("/proc/sys/kernel/hostname").unwrap_or_default();
+    About {
+        language: vm::Language::Ruby.description().prefix.to_owned(),
+        version: session.ruby().version().to_string(),
+        pid,
+        taken_at: since.map_or(0, |since| since.as_nanos() as u64),
+        rss: Resident::of(pid).map_or(0, |resident| resident.memory),
+        command_line: guest::command_line(pid),
+        host: host.trim().to_owned(),
+        contents: options.contents,
+        notes: Vec::new(),
+    }
+}

@@ -1,0 +1,218 @@
+//! The heap of a Ruby, from what its copy writes and what is read in the copy's memory.
+
+mod kinds;
+mod names;
+
+use crate::copy::{Copy, lost};
+use crate::frozen::Frozen;
+use crate::stream::{Object, Reader, Said};
+use heap::{Builder, Flags, RootKind, RootName, TextId};
+use kinds::Kinds;
+use names::Names;
+use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
+use process::error::{Error, Result};
+use std::collections::HashMap;
+use std::io::{self, Read};
+use std::os::fd::AsFd;
+use std::time::Instant;
+use vm::ruby::{Facts, Ruby, Type};
+
+/// How long the copy may write nothing: after this it hangs in a function of an extension. Its own alarm comes later.
+const SILENCE: u16 = 3000;
+/// Bytes of a name that are kept.
+const LONGEST_NAME: usize = 1 << 10;
+/// `FL_FREEZE` and `FL_PROMOTED` (`include/ruby/internal/fl_type.h`; 2.7: `include/ruby/ruby.h`): bits 11 and, for both of
+/// `FL_PROMOTED0` and `FL_PROMOTED1` up to 3.2, 5 and 6.
+const FROZEN: u64 = 1 << 11;
+
+/// Reads everything; returns the builder and how many objects were left out as garbage.
+///
+/// # Errors
+/// The copy ended too early, hung, or wrote what makes no sense.
+pub fn read(
+    copy: &Copy,
+    facts: &Facts,
+    builder: Builder,
+    until: Instant,
+) -> Result<(Builder, u64)> {
+    let frozen = Frozen::new(&copy.memory);
+    let pid = copy.parent();
+    let contents = builder.about().contents;
+    let unreadable = |error: String| Error::NotARuby { pid, reason: error };
+    let plain = Ruby::new(&frozen, *facts).map_err(|error| unreadable(error.to_string()))?;
+    let facts = match copy.shapes() {
+        Some((list, size)) if size == plain.shape_size() => facts.with_shapes(list),
+        _ => *facts,
+    };
+    let ruby = Ruby::new(&frozen, facts).map_err(|error| unreadable(error.to_string()))?;
+    let mut maker = Maker {
+        builder,
+        ruby,
+        kinds: Kinds::default(),
+        names: Names::default(),
+        contents,
+        classes: HashMap::new(),
+        category: RootName::new(RootKind::Vm),
+        garbage: 0,
+        seen: [0; 3],
+    };
+    let mut stream = Reader::new(Pipe { copy, until });
+    loop {
+        let said = stream
+            .next()
+            .map_err(|error| lost(pid, &error.to_string()))?;
+        if let Some(written) = maker.take(said, stream.references()) {
+            if written != maker.seen {
+                return Err(lost(pid, "it wrote other objects than it has counted"));
+            }
+            return Ok((maker.builder, maker.garbage));
+        }
+    }
+}
+
+/// The pipe as something to read from until a deadline.
+struct Pipe<'a> {
+    copy: &'a Copy,
+    until: Instant,
+}
+
+impl Read for Pipe<'_> {
+    fn read(&mut self, into: &mut [u8]) -> io::Result<usize> {
+        loop {
+            if Instant::now() > self.until {
+                return Err(io::Error::other("it took too long"));
+            }
+            match (&self.copy.pipe).read(into) {
+                Ok(0) => {
+                    return Err(io::Error::other(
+                        "it was ended (by a memory limit, a signal, or a fault in a function of an extension)",
+                    ));
+                }
+                Err(error) if error.kind() == io::ErrorKind::WouldBlock => {}
+                other => return other,
+            }
+            process::stop::poll_stragglers();
+            let mut wanted = [PollFd::new(self.copy.pipe.as_fd(), PollFlags::POLLIN)];
+            if poll(&mut wanted, PollTimeout::from(SILENCE))? == 0 {
+                let at = self.copy.at().unwrap_or(0);
+                return Err(io::Error::other(format!(
+                    "it hangs at the object {at:#x}: a function of its C type waits for a lock that another thread had"
+                )));
+            }
+        }
+    }
+}
+
+/// Makes objects of what is read.
+struct Maker<'a> {
+    builder: Builder,
+    ruby: Ruby<'a, Frozen<'a>>,
+    kinds: Kinds,
+    names: Names,
+    /// Contents of strings may be shown.
+    contents: bool,
+    /// Names by the class word of objects.
+    classes: HashMap<u64, Option<TextId>>,
+    /// The VM's table of the roots that come now.
+    category: RootName,
+    garbage: u64,
+    /// Objects, references and roots so far.
+    seen: [u64; 3],
+}
+
+impl Maker<'_> {
+    /// Takes a section; what was written in all, if it is the last one.
+    fn take(&mut self, said: Said, references: &[u64]) -> Option<[u64; 3]> {
+        match said {
+            Said::Category(name) => self.category = self.root_name(&name),
+            Said::Root(target) => {
+                self.seen[2] += 1;
+                self.builder.root(target, self.category);
+            }
+            Said::Garbage(count) => self.garbage = self.garbage.saturating_add(count),
+            Said::Object(object) => {
+                self.seen[0] += 1;
+                self.seen[1] += references.len() as u64;
+                self.object(object, references);
+            }
+            Said::End {
+                objects,
+                references,
+                roots,
+            } => return Some([objects, references, roots]),
+        }
+        None
+    }
+
+    /// What the roots in a table of the VM's are called (`MARK_CHECKPOINT` in `rb_gc_mark_roots`, `gc.c`, 2.7 to 3.4).
+    fn root_name(&mut self, table: &[u8]) -> RootName {
+        let kind = match table {
+            b"machine_context" => RootKind::MachineStack,
+            b"finalizers" => RootKind::Finalizer,
+            b"global_tbl" => RootKind::Global,
+            // `rb_gc_register_address`, `rb_gc_register_mark_object`.
+            b"global_list" => RootKind::Native,
+            _ => RootKind::Vm,
+        };
+        RootName::named(kind, self.builder.text(table))
+    }
+
+    fn object(&mut self, object: Object, references: &[u64]) {
+        let of = Type::of(object.flags);
+        let kind = self.kinds.of(&mut self.builder, &self.ruby, &object);
+        let described = heap::Object {
+            class: self.class(of, object.class),
+            bytes: object.bytes.unwrap_or(object.slot),
+            length: self.length(of, object.address),
+            flags: Flags {
+                frozen: object.flags & FROZEN != 0 && of != Type::Imemo,
+                ..Flags::default()
+            },
+            label: self.label(of, object.address),
+            ..heap::Object::new(object.address, kind)
+        };
+        self.builder.object(described);
+        self.references(&object, references);
+    }
+
+    /// The name of the class of an object; `None` for what has no class that may be followed.
+    fn class(&mut self, of: Type, klass: u64) -> Option<TextId> {
+        if matches!(of, Type::Imemo | Type::Iclass) || klass == 0 {
+            return None;
+        }
+        if let Some(known) = self.classes.get(&klass) {
+            return *known;
+        }
+        let class = self.ruby.real_class(klass).ok().flatten();
+        let name = class.and_then(|class| self.class_name(class));
+        self.classes.insert(klass, name);
+        name
+    }
+
+    fn class_name(&mut self, class: u64) -> Option<TextId> {
+        let mut name = String::new();
+        self.ruby.write_class_name(class, &mut name).ok()?;
+        Some(self.text(&name))
+    }
+
+    fn text(&mut self, text: &str) -> TextId {
+        let end = text.floor_char_boundary(LONGEST_NAME);
+        self.builder.text(&text.as_bytes()[..end])
+    }
+
+    fn length(&self, of: Type, object: u64) -> Option<u64> {
+        match of {
+            Type::String => self.ruby.text(object).ok().map(|text| text.len),
+            Type::Array | Type::Hash => self.ruby.length(object).ok(),
+            _ => None,
+        }
+    }
+
+    /// What an object is called by its own name.
+    fn label(&mut self, of: Type, object: u64) -> Option<TextId> {
+        match of {
+            Type::Class | Type::Module => self.class_name(object),
+            _ => None,
+        }
+    }
+}

@@ -1,0 +1,120 @@
+//! What kind of object each is: the VM's name of its type, as `ObjectSpace.dump_all` writes it, for an object of the VM's own with
+//! what it is for (`IMEMO:env`), for one of a C type with the name of that (`DATA:VM/thread`).
+
+use crate::stream::Object;
+use heap::{Builder, EdgeName, KindId, Role};
+use std::collections::HashMap;
+use vm::Memory;
+use vm::ruby::{Imemo, Ruby, Type};
+
+/// C types that are told apart; all others are `DATA`.
+const MOST_TYPES: usize = 4096;
+/// Bytes of the name of a C type.
+const LONGEST_NAME: usize = 64;
+
+/// The kinds seen so far.
+#[derive(Default)]
+pub struct Kinds {
+    /// By type, and by subtype of an imemo.
+    plain: HashMap<(u8, u8), KindId>,
+    /// C types by address.
+    native: HashMap<u64, (KindId, Role)>,
+    /// What the last object of a C type is to us.
+    role: Option<Role>,
+}
+
+impl Kinds {
+    /// The kind of this object.
+    pub fn of<M: Memory>(
+        &mut self,
+        builder: &mut Builder,
+        ruby: &Ruby<M>,
+        object: &Object,
+    ) -> KindId {
+        let of = Type::of(object.flags);
+        self.role = None;
+        if of == Type::Data
+            && let Some(kind) = self.native(builder, ruby, object.address)
+        {
+            return kind;
+        }
+        let imemo = if of == Type::Imemo {
+            (object.flags >> 12 & 0xf) as u8
+        } else {
+            0
+        };
+        let key = ((object.flags & 0x1f) as u8, imemo);
+        *self.plain.entry(key).or_insert_with(|| {
+            let hidden = if of == Type::Imemo {
+                Imemo::of(object.flags).name()
+            } else {
+                of.hidden_name()
+            };
+            let name = hidden.trim_matches('_');
+            let name = match name.split_once(':') {
+                Some((kind, purpose)) => format!("{}:{purpose}", kind.to_uppercase()),
+                None => name.to_uppercase(),
+            };
+            builder.kind(name.as_bytes(), role(of, Imemo::of(object.flags)))
+        })
+    }
+
+    /// What the references of the object of a C type that was asked for last are called: all that is in a Proc is its block, and what
+    /// a thread or fiber refers to is on its stacks, but for a few words.
+    pub fn unnamed(&self) -> EdgeName {
+        match self.role {
+            Some(Role::Function) => EdgeName::Closure,
+            Some(Role::Thread | Role::Fiber) => EdgeName::Stack,
+            _ => EdgeName::Internal,
+        }
+    }
+
+    fn native<M: Memory>(
+        &mut self,
+        builder: &mut Builder,
+        ruby: &Ruby<M>,
+        object: u64,
+    ) -> Option<KindId> {
+        let (address, name) = ruby.data_type(object).ok()??;
+        if let Some(known) = self.native.get(&address) {
+            self.role = Some(known.1);
+            return Some(known.0);
+        }
+        if self.native.len() == MOST_TYPES {
+            return None;
+        }
+        let mut bytes = [0; LONGEST_NAME];
+        let length = ruby.copy_c_text(name, &mut bytes).ok()?;
+        let text = String::from_utf8_lossy(&bytes[..length]).into_owned();
+        let role = match text.as_str() {
+            "proc" | "method" | "binding" => Role::Function,
+            "VM/thread" => Role::Thread,
+            "fiber" => Role::Fiber,
+            _ => Role::Native,
+        };
+        let kind = builder.kind(format!("DATA:{text}").as_bytes(), role);
+        self.native.insert(address, (kind, role));
+        self.role = Some(role);
+        Some(kind)
+    }
+}
+
+fn role(of: Type, imemo: Imemo) -> Role {
+    match of {
+        Type::String => Role::Text,
+        Type::Symbol => Role::Symbol,
+        Type::Array => Role::List,
+        Type::Hash => Role::Map,
+        Type::Object | Type::Struct => Role::Instance,
+        Type::Class | Type::Module => Role::Class,
+        Type::Float | Type::Bignum | Type::Complex | Type::Rational => Role::Number,
+        Type::Data | Type::File => Role::Native,
+        Type::Iclass => Role::Internal,
+        Type::Imemo => match imemo {
+            Imemo::Iseq => Role::Code,
+            Imemo::Ment => Role::Function,
+            _ => Role::Internal,
+        },
+        _ => Role::Other,
+    }
+}

@@ -1,0 +1,218 @@
+//! What each reference is called: those that the VM tells, joined by their targets to those that `vm` can name.
+
+use super::Maker;
+use crate::stream::Object;
+use heap::{EdgeName, TextId};
+use std::collections::HashMap;
+use vm::ruby::{Imemo, Reference, Type};
+
+/// Bytes of a name.
+const LONGEST: usize = 256;
+/// Places of a list or table that are looked at, whatever an object says of its size.
+const MOST: u64 = 1 << 28;
+/// Members of a Struct that have names here.
+const MEMBERS: usize = 256;
+/// Classes above a Struct's in which its members' names are looked for.
+const ANCESTORS: u32 = 16;
+
+/// Names that have been read.
+#[derive(Default)]
+pub struct Names {
+    /// By ID, and by serial number.
+    ids: HashMap<u64, Option<TextId>>,
+    serials: HashMap<u32, Option<TextId>>,
+    /// Names of the members of Structs, by class.
+    members: HashMap<u64, Vec<Option<TextId>>>,
+    /// Of the object at hand, by target.
+    known: Vec<Known>,
+}
+
+struct Known {
+    target: u64,
+    name: Reference,
+    /// How many of those with this target were used; counted at the first of them.
+    used: usize,
+}
+
+impl Maker<'_> {
+    /// Gives the references of an object to the builder.
+    pub fn references(&mut self, object: &Object, references: &[u64]) {
+        let of = Type::of(object.flags);
+        self.read_names(object, references);
+        let mut class_left = of != Type::Imemo;
+        for target in references {
+            let name = if class_left && *target == object.class {
+                class_left = false;
+                EdgeName::ClassOf
+            } else {
+                match self.named(*target) {
+                    Some(name) => self.edge_name(object, *target, name),
+                    None => self.unnamed(object, *target),
+                }
+            };
+            self.builder.edge(*target, name);
+        }
+    }
+
+    fn read_names(&mut self, object: &Object, references: &[u64]) {
+        let known = &mut self.names.known;
+        known.clear();
+        // A String has at most one, the string whose bytes it shares.
+        if references.len() <= 1 {
+            return;
+        }
+        let most = (object.bytes.unwrap_or(0) / 8 + 64).min(MOST);
+        let mut note = |target, name| {
+            known.push(Known {
+                target,
+                name,
+                used: 0,
+            });
+        };
+        // What cannot be read has no names.
+        let _ = self.ruby.references(object.address, most, &mut note);
+        known.sort_by_key(|known| known.target);
+    }
+
+    /// The next name of a reference to this target.
+    fn named(&mut self, target: u64) -> Option<Reference> {
+        let known = &mut self.names.known;
+        let first = known.partition_point(|known| known.target < target);
+        let used = known.get(first)?.used;
+        let next = known
+            .get(first + used)
+            .filter(|known| known.target == target)?;
+        let name = next.name;
+        known[first].used += 1;
+        Some(name)
+    }
+
+    fn edge_name(&mut self, object: &Object, target: u64, name: Reference) -> EdgeName {
+        match name {
+            Reference::Variable(id) => self.variable(id),
+            Reference::Element(index) => EdgeName::Index(u32::try_from(index).unwrap_or(u32::MAX)),
+            Reference::Key => EdgeName::Key,
+            Reference::Value(key) => EdgeName::Value(self.key(key)),
+            Reference::Member(index) => EdgeName::Member(self.member(object.class, index)),
+            Reference::Constant(serial) => EdgeName::Constant(self.serial(serial)),
+            Reference::Method(serial) => EdgeName::Method(self.serial(serial)),
+            Reference::Superclass if self.is(target, Type::Iclass) => EdgeName::Included,
+            Reference::Superclass => EdgeName::Superclass,
+            Reference::Local(id) => EdgeName::Local(self.id(id)),
+        }
+    }
+
+    /// What a reference is called that has no name of its own.
+    fn unnamed(&self, object: &Object, target: u64) -> EdgeName {
+        let flags = self.ruby.flags(target).unwrap_or(0);
+        if Type::of(flags) == Type::Imemo && Imemo::of(flags) == Imemo::Iseq {
+            return EdgeName::Code;
+        }
+        match Type::of(object.flags) {
+            Type::Data => self.kinds.unnamed(),
+            Type::Imemo if Imemo::of(object.flags) == Imemo::Env => EdgeName::Closure,
+            _ => EdgeName::Internal,
+        }
+    }
+
+    fn is(&self, object: u64, wanted: Type) -> bool {
+        self.ruby
+            .flags(object)
+            .is_ok_and(|flags| Type::of(flags) == wanted)
+    }
+
+    fn variable(&mut self, id: u64) -> EdgeName {
+        let Some(text) = self.id(id) else {
+            return EdgeName::Internal;
+        };
+        match self.beginning(id) {
+            [b'@', b'@'] => EdgeName::ClassVariable(Some(text)),
+            [b'@', _] => EdgeName::InstanceVariable(Some(text)),
+            // Of the VM's own, as `__members__`.
+            _ => EdgeName::Internal,
+        }
+    }
+
+    fn beginning(&self, id: u64) -> [u8; 2] {
+        let mut two = [0; 2];
+        if let Ok(Some(text)) = self.ruby.id_text(id) {
+            let _ = self.ruby.copy(text, &mut two);
+        }
+        two
+    }
+
+    /// The name of an ID.
+    pub fn id(&mut self, id: u64) -> Option<TextId> {
+        if let Some(known) = self.names.ids.get(&id) {
+            return *known;
+        }
+        let text = self.ruby.id_text(id).ok().flatten();
+        let name = text.and_then(|text| self.copied(text));
+        self.names.ids.insert(id, name);
+        name
+    }
+
+    fn serial(&mut self, serial: u32) -> Option<TextId> {
+        if let Some(known) = self.names.serials.get(&serial) {
+            return *known;
+        }
+        let text = self.ruby.serial_text(serial).ok().flatten();
+        let name = text.and_then(|text| self.copied(text));
+        self.names.serials.insert(serial, name);
+        name
+    }
+
+    fn copied(&mut self, text: vm::ruby::Text) -> Option<TextId> {
+        let mut bytes = [0; LONGEST];
+        let copied = self.ruby.copy(text, &mut bytes).ok()?;
+        Some(self.builder.text(&bytes[..copied.len]))
+    }
+
+    /// The key of a value, if it is a Symbol; of a String only where contents are wanted.
+    fn key(&mut self, key: u64) -> Option<TextId> {
+        if let Some(id) = self.ruby.symbol_id(key) {
+            return self.id(id);
+        }
+        if !self.contents || !self.is(key, Type::String) {
+            return None;
+        }
+        let text = self.ruby.text(key).ok()?;
+        self.copied(text)
+    }
+
+    fn member(&mut self, class: u64, index: u64) -> Option<TextId> {
+        if !self.names.members.contains_key(&class) {
+            let names = self.members_of(class);
+            self.names.members.insert(class, names);
+        }
+        let index = usize::try_from(index).ok()?;
+        *self.names.members.get(&class)?.get(index)?
+    }
+
+    /// The names in the hidden variable `__members__` of a class or one above it (`struct_ivar_get`, `struct.c`).
+    fn members_of(&mut self, class: u64) -> Vec<Option<TextId>> {
+        let mut at = self.ruby.real_class(class).ok().flatten();
+        for _ in 0..ANCESTORS {
+            let Some(class) = at else {
+                break;
+            };
+            let mut list = None;
+            let mut look = |target, name| {
+                if let Reference::Variable(id) = name
+                    && self.ruby.is_id(id, b"__members__")
+                {
+                    list = Some(target);
+                }
+            };
+            let _ = self.ruby.references(class, 0, &mut look);
+            if let Some(list) = list {
+                let mut ids = [0; MEMBERS];
+                let found = self.ruby.symbols_in_array(list, &mut ids);
+                let found = found.unwrap_or_default();
+                return found.iter().map(|id| self.id(*id)).collect();
+            }
+            at = self.ruby.superclass(class).ok().flatten();
+        }
+        Vec::new()
+    }
+}

@@ -1,0 +1,288 @@
+//! The bytes that a copy writes, as what they say; [`wire::snapshot`] has their layout.
+//!
+//! They are a guest's: what is not as laid out ends the reading, and nothing is taken for more than a number.
+
+use std::io::{self, Read};
+use wire::snapshot::{LONGEST_CATEGORY, stream};
+
+/// What one section says.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Said {
+    /// The following roots are in the VM's table of this name.
+    Category(Vec<u8>),
+    /// The object at this address is kept alive by no object.
+    Root(u64),
+    /// An object; its references are in [`Reader::references`].
+    Object(Object),
+    /// So many slots were left out, because a sweep would have freed them.
+    Garbage(u64),
+    /// The end, with the number of objects, references and roots.
+    End {
+        /// As many objects were written.
+        objects: u64,
+        /// As many references.
+        references: u64,
+        /// As many roots.
+        roots: u64,
+    },
+}
+
+/// An object.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Object {
+    /// Its address.
+    pub address: u64,
+    /// The bytes of its slot.
+    pub slot: u64,
+    /// Its flags.
+    pub flags: u64,
+    /// The word at which objects have their class.
+    pub class: u64,
+    /// Its bytes; `None` = the function that knows them raised.
+    pub bytes: Option<u64>,
+}
+
+/// Why a stream is no good.
+#[derive(Debug, thiserror::Error)]
+pub enum Bad {
+    /// It could not be read, or ended too early.
+    #[error("{0}")]
+    Read(#[from] io::Error),
+    /// It says what cannot be.
+    #[error("what it wrote makes no sense: {0}")]
+    Senseless(&'static str),
+}
+
+/// Most references of one object: no Array has more elements than fit into 16 GiB.
+const MOST_REFERENCES: usize = 1 << 31;
+/// Bytes that are read at once.
+const PIECE: usize = 256 << 10;
+
+/// See the module's text.
+pub struct Reader<R> {
+    from: R,
+    piece: Vec<u8>,
+    next: usize,
+    /// Where the next slot of the page is, and how large slots are there.
+    slot: u64,
+    slot_size: u64,
+    class: u64,
+    references: Vec<u64>,
+}
+
+impl<R: Read> Reader<R> {
+    /// Reads from here.
+    pub fn new(from: R) -> Self {
+        Reader {
+            from,
+            piece: Vec::new(),
+            next: 0,
+            slot: 0,
+            slot_size: 0,
+            class: 0,
+            references: Vec::new(),
+        }
+    }
+
+    /// The addresses of what the object given last refers to.
+    pub fn references(&self) -> &[u64] {
+        &self.references
+    }
+
+    /// The next section.
+    ///
+    /// # Errors
+    /// It cannot be read, or is none.
+    pub fn next(&mut self) -> Result<Said, Bad> {
+        loop {
+            match self.byte()? {
+                stream::CATEGORY => return self.category(),
+                stream::ROOT => return Ok(Said::Root(self.number()?)),
+                stream::PAGE => {
+                    (self.slot, self.slot_size) = (self.number()?, self.number()?);
+                    if !(40..=1 << 16).contains(&self.slot_size) || !self.slot.is_multiple_of(8) {
+                        return Err(Bad::Senseless("slots of such a size are in no page"));
+                    }
+                }
+                stream::OBJECT => return self.object(),
+                stream::GARBAGE => return Ok(Said::Garbage(self.number()?)),
+                stream::END => {
+                    return Ok(Said::End {
+                        objects: self.number()?,
+                        references: self.number()?,
+                        roots: self.number()?,
+                    });
+                }
+                _ => return Err(Bad::Senseless("no section begins so")),
+            }
+        }
+    }
+
+    fn category(&mut self) -> Result<Said, Bad> {
+        let length = self.number()?;
+        if length > LONGEST_CATEGORY as u64 {
+            return Err(Bad::Senseless("no root table has so long a name"));
+        }
+        let mut name = Vec::new();
+        for _ in 0..length {
+            name.push(self.byte()?);
+        }
+        Ok(Said::Category(name))
+    }
+
+    fn object(&mut self) -> Result<Said, Bad> {
+        let skipped = self.number()?;
+        let address = skipped
+            .checked_mul(self.slot_size)
+            .and_then(|bytes| self.slot.checked_add(bytes))
+            .filter(|_| self.slot_size != 0)
+            .ok_or(Bad::Senseless("an object lies beyond all memory"))?;
+        let flags = self.number()?;
+        self.class = self.class.wrapping_add(unzigzag(self.number()?));
+        let bytes = self.number()?.checked_sub(1);
+        self.slot = address.saturating_add(self.slot_size);
+        self.references.clear();
+        loop {
+            let target = match self.number()? {
+                0 => break,
+                1 => self.class,
+                code => address.wrapping_add(unzigzag(code - 2).wrapping_mul(8)),
+            };
+            if self.references.len() == MOST_REFERENCES {
+                return Err(Bad::Senseless("no object has so many references"));
+            }
+            self.references.push(target);
+        }
+        Ok(Said::Object(Object {
+            address,
+            slot: self.slot_size,
+            flags,
+            class: self.class,
+            bytes,
+        }))
+    }
+
+    #[inline]
+    fn byte(&mut self) -> Result<u8, Bad> {
+        if self.next == self.piece.len() {
+            self.fill()?;
+        }
+        let byte = self.piece[self.next];
+        self.next += 1;
+        Ok(byte)
+    }
+
+    #[cold]
+    fn fill(&mut self) -> Result<(), Bad> {
+        self.piece.resize(PIECE, 0);
+        let read = self.from.read(&mut self.piece)?;
+        self.piece.truncate(read);
+        self.next = 0;
+        if read == 0 {
+            return Err(io::Error::from(io::ErrorKind::UnexpectedEof).into());
+        }
+        Ok(())
+    }
+
+    #[inline]
+    fn number(&mut self) -> Result<u64, Bad> {
+        let mut number = 0;
+        let mut shift = 0;
+        loop {
+            let byte = self.byte()?;
+            if shift == 63 && byte > 1 {
+                return Err(Bad::Senseless("a number has more than 64 bits"));
+            }
+            number |= u64::from(byte & 0x7f) << shift;
+            if byte & 0x80 == 0 {
+                return Ok(number);
+            }
+            shift += 7;
+        }
+    }
+}
+
+fn unzigzag(number: u64) -> u64 {
+    (number >> 1) ^ (number & 1).wrapping_neg()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn said(bytes: &[u8]) -> Result<Vec<(Said, Vec<u64>)>, Bad> {
+        let mut reader = Reader::new(bytes);
+        let mut all = Vec::new();
+        loop {
+            let said = reader.next()?;
+            let end = matches!(said, Said::End { .. });
+            all.push((said, reader.references().to_vec()));
+            if end {
+                return Ok(all);
+            }
+        }
+    }
+
+    #[test]
+    fn a_page_is_read_as_it_was_written() {
+        let page = [
+            &[stream::CATEGORY, 2, b'v', b'm', stream::ROOT, 0x80, 0x20][..],
+            // Slots of 40 bytes from 0x1000; the second one is an object of class 0x2000 and flags 5.
+            &[stream::PAGE, 0x80, 0x20, 40],
+            &[stream::OBJECT, 1, 5, 0x80, 0x80, 1, 81, 1, 2, 3, 4, 0],
+            // The one behind it is of the same class; its size function raised; it refers to nothing.
+            &[stream::OBJECT, 0, 5, 0, 0, 0],
+            &[stream::GARBAGE, 7, stream::END, 2, 4, 1],
+        ]
+        .concat();
+        let object = |address, bytes| {
+            Said::Object(Object {
+                address,
+                slot: 40,
+                flags: 5,
+                class: 0x2000,
+                bytes,
+            })
+        };
+        let all = said(&page).expect("sound");
+        assert_eq!(all[0].0, Said::Category(b"vm".to_vec()));
+        assert_eq!(all[1].0, Said::Root(0x1000));
+        let references = vec![0x2000, 0x1028, 0x1020, 0x1030];
+        assert_eq!(all[2], (object(0x1028, Some(80)), references));
+        assert_eq!(all[3], (object(0x1050, None), vec![]));
+        assert_eq!(all[4].0, Said::Garbage(7));
+        let counts = Said::End {
+            objects: 2,
+            references: 4,
+            roots: 1,
+        };
+        assert_eq!(all[5].0, counts);
+        // Cut anywhere it is an error, and not a shorter heap.
+        for end in 0..page.len() {
+            assert!(matches!(said(&page[..end]), Err(Bad::Read(_))), "{end}");
+        }
+    }
+
+    #[test]
+    fn what_makes_no_sense_is_refused() {
+        let long = [&[stream::ROOT][..], &[0xff; 10], &[1]].concat();
+        for bad in [
+            &[b'?'][..],
+            &[stream::CATEGORY, 65],
+            &[stream::PAGE, 0, 39],
+            &[stream::PAGE, 1, 40],
+            // An object before any page.
+            &[stream::OBJECT, 0, 0, 0, 0, 0],
+            &long,
+        ] {
+            assert!(matches!(said(bad), Err(Bad::Senseless(_))), "{bad:?}");
+        }
+    }
+
+    #[test]
+    fn differences_come_out_as_they_went_in() {
+        for (number, difference) in [(0, 0), (1, -1i64), (2, 1), (u64::MAX, i64::MIN)] {
+            assert_eq!(unzigzag(number), difference as u64);
+        }
+    }
+}

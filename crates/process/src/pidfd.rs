@@ -1,0 +1,56 @@
+//! A process by a descriptor (pidfd_open(2), Linux 5.3): whoever takes its id after its end is another.
+
+use crate::error::{Error, Result};
+use std::io;
+use std::os::fd::{AsFd, AsRawFd, FromRawFd, OwnedFd};
+use std::time::Duration;
+
+/// A process that is held by a descriptor.
+#[derive(Debug)]
+pub struct PidFd(OwnedFd);
+
+impl PidFd {
+    /// The process that has this id now.
+    ///
+    /// # Errors
+    /// There is none, or the kernel has no such descriptors.
+    pub fn open(pid: i32) -> Result<Self> {
+        // SAFETY: takes two integers; the result is a new descriptor or -1.
+        let made = unsafe { libc::syscall(libc::SYS_pidfd_open, pid, 0) };
+        match i32::try_from(made) {
+            // SAFETY: the kernel has just made this descriptor for us, and nothing else has it.
+            Ok(descriptor @ 0..) => Ok(PidFd(unsafe { OwnedFd::from_raw_fd(descriptor) })),
+            _ => match io::Error::last_os_error() {
+                error if error.raw_os_error() == Some(libc::ESRCH) => {
+                    Err(Error::NoSuchProcess(pid))
+                }
+                error => Err(Error::system("pidfd_open", error)),
+            },
+        }
+    }
+
+    /// Ends it by SIGKILL.
+    ///
+    /// # Errors
+    /// We may not.
+    pub fn kill(&self) -> Result<()> {
+        let number = self.0.as_raw_fd();
+        // SAFETY: takes integers and, for the signal's data, a null pointer, which stands for what kill(2) sends.
+        let sent =
+            unsafe { libc::syscall(libc::SYS_pidfd_send_signal, number, libc::SIGKILL, 0, 0) };
+        match io::Error::last_os_error() {
+            error if sent != 0 && error.raw_os_error() != Some(libc::ESRCH) => {
+                Err(Error::system("pidfd_send_signal", error))
+            }
+            _ => Ok(()),
+        }
+    }
+
+    /// Waits at most so long for its end; whether it has ended. Its parent may not have waited for it yet.
+    pub fn has_ended(&self, within: Duration) -> bool {
+        use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
+        let mut wanted = [PollFd::new(self.0.as_fd(), PollFlags::POLLIN)];
+        let timeout = PollTimeout::try_from(within).unwrap_or(PollTimeout::MAX);
+        matches!(poll(&mut wanted, timeout), Ok(1))
+    }
+}

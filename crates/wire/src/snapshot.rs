@@ -1,0 +1,107 @@
+//! A snapshot of the heap: what the agent and the command share for it, and the bytes that the child writes.
+//!
+//! The agent makes a child that is a copy of the guest at one moment ([`Request::Snapshot`](crate::Request::Snapshot)). The child
+//! makes a pipe, waits until the command has opened its reading end as `/proc/CHILD/fd/N`, and writes the *stream*: sections,
+//! each begun by a byte of [`stream`]. Numbers are LEB128 of an unsigned 64-bit word (seven bits a byte, low ones first, the
+//! top bit says that another byte follows); a difference is `zigzag`: `(d << 1) ^ (d >> 63)`, computed with wrapping arithmetic.
+//!
+//! ```text
+//!   CATEGORY  length, so many bytes                      the name of the VM's root table that the following roots are in
+//!   ROOT      address                                    an object that this table keeps alive
+//!   PAGE      start of the slots, bytes of a slot
+//!   OBJECT    slots skipped since the last one of this page,
+//!             flags, zigzag(class - class of the object before),
+//!             bytes + 1 (0 = its size function raised),
+//!             edges…, 0                                  1 = its class; else zigzag((target - object) / 8) + 2
+//!   GARBAGE   count                                      of slots in this page that a sweep would have freed, left out
+//!   END       objects, edges, roots                      how many were written; nothing follows
+//! ```
+//!
+//! Everything in the stream is input from a guest: the reader checks every byte.
+
+use core::sync::atomic::{AtomicU32, AtomicU64};
+
+/// The bytes that begin a section.
+pub mod stream {
+    /// The name of a root table.
+    pub const CATEGORY: u8 = b'C';
+    /// A root.
+    pub const ROOT: u8 = b'R';
+    /// A page.
+    pub const PAGE: u8 = b'P';
+    /// An object of the page.
+    pub const OBJECT: u8 = b'O';
+    /// Slots left out.
+    pub const GARBAGE: u8 = b'G';
+    /// The end.
+    pub const END: u8 = b'E';
+}
+
+/// Most bytes of the name of a root table.
+pub const LONGEST_CATEGORY: usize = 64;
+
+/// Values of [`Snapshot::stage`] in the child.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[repr(u32)]
+pub enum Stage {
+    /// It has not begun; also what the guest itself reads.
+    None = 0,
+    /// The pipe is there; it waits for [`Snapshot::opened`].
+    Ready = 1,
+    /// It writes.
+    Walking = 2,
+    /// Everything is written; it waits to be killed, so that its memory can be read.
+    Whole = 3,
+}
+
+/// In the agent's data, which a fork copies. The guest's own copy has `child`, `status`, `errno` and `pause`; the child's own has the rest.
+#[derive(Debug)]
+#[repr(C)]
+pub struct Snapshot {
+    /// Process id, in the guest's PID namespace, of a child that has not been waited for; 0 = there is none. The agent writes it.
+    pub child: AtomicU64,
+    /// How the last child ended, as wait4 says it; `u64::MAX` = nobody has waited for it. The agent writes it.
+    pub status: AtomicU64,
+    /// Why the kernel refused the child, an `errno`; 0 = it did not. The agent writes it.
+    pub errno: AtomicU64,
+    /// Nanoseconds that the kernel took to make the child, in which the thread that has the VM's lock stood still. The agent
+    /// writes it.
+    pub pause: AtomicU64,
+    /// A [`Stage`]. The child writes it.
+    pub stage: AtomicU32,
+    /// 1 = the reading end is open in the command. The command writes it.
+    pub opened: AtomicU32,
+    /// Descriptor of the reading end in the child. The child writes it.
+    pub pipe: AtomicU64,
+    /// Address of the VM's first shape, and its distance to the second; 0 = it does not say. The child writes it.
+    pub shapes: AtomicU64,
+    /// See `shapes`.
+    pub shape_size: AtomicU64,
+    /// The object that is being asked for its references or its size, for a walk that does not come to its end. The child
+    /// writes it.
+    pub at: AtomicU64,
+}
+
+impl Snapshot {
+    /// No snapshot was made.
+    pub const fn new() -> Self {
+        Snapshot {
+            child: AtomicU64::new(0),
+            status: AtomicU64::new(u64::MAX),
+            errno: AtomicU64::new(0),
+            pause: AtomicU64::new(0),
+            stage: AtomicU32::new(Stage::None as u32),
+            opened: AtomicU32::new(0),
+            pipe: AtomicU64::new(0),
+            shapes: AtomicU64::new(0),
+            shape_size: AtomicU64::new(0),
+            at: AtomicU64::new(0),
+        }
+    }
+}
+
+impl Default for Snapshot {
+    fn default() -> Self {
+        Self::new()
+    }
+}
