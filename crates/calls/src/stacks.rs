@@ -168,10 +168,16 @@ impl<T: Kept> Stacks<T> {
         self.calls += 1;
         *used = self.calls;
         let depth = open.len();
-        let call = call(depth);
-        let bytes = size_of::<Open<T>>() + call.beside();
-        self.bytes += bytes;
-        open.push(Open { frame, call, bytes });
+        // It is made where it stays: what is kept of a call may have hundreds of bytes.
+        open.push(Open {
+            frame,
+            call: call(depth),
+            bytes: size_of::<Open<T>>(),
+        });
+        if let Some(made) = open.last_mut() {
+            made.bytes += made.call.beside();
+            self.bytes += made.bytes;
+        }
         if self.is_full() {
             self.forget(Some(place));
         }
