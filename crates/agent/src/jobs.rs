@@ -8,7 +8,7 @@
 use crate::births::agent::AGENT;
 use crate::births::census;
 use crate::births::vmcalls::Vm;
-use crate::shared::{CONFIG, CONTROL_PAGE, LEDGER};
+use crate::shared::{BORROWED, CONFIG, CONTROL_PAGE, LEDGER};
 use crate::{collections, guard, scripts, snapshot};
 use core::sync::atomic::{AtomicBool, Ordering};
 use wire::control_page::enter::{LOCK, REGISTER, WAKE};
@@ -96,8 +96,10 @@ fn guarded(work: extern "C" fn(u64) -> u64) -> Reply {
 }
 
 unsafe extern "C" fn locked_job(_: u64) -> u64 {
+    BORROWED.store(true, Ordering::Relaxed);
     // SAFETY: the VM has given this thread its lock for the call.
     unsafe { job(0) };
+    BORROWED.store(false, Ordering::Relaxed);
     0
 }
 

@@ -1,5 +1,6 @@
 //! What command and agent share: the statics that the command finds by their names in the agent's file.
 
+use core::sync::atomic::AtomicBool;
 use wire::{Config, ControlPage, Ledger, Script, Segments, Snapshot, ledger};
 
 /// The page that a fork wipes.
@@ -49,3 +50,7 @@ pub static mut LEDGER: Ledger = Ledger {
     collections: 0,
     collected: 0,
 };
+
+/// The thread that does a job stands in a remote call: what lies on its stack below the place where it was stopped is ours. Only
+/// whoever has the VM's lock writes it.
+pub static BORROWED: AtomicBool = AtomicBool::new(false);

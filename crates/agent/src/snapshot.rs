@@ -3,6 +3,7 @@
 //! ```text
 //!   guest, with the VM's lock                     child: a copy of the guest at that moment
 //!   take() ── clone ─────────────────────────────► one thread, with the VM's lock, copy-on-write
+//!     │ ◄── shared word ─────────────────────────  asks to be the one that a memory limit ends
 //!     │ its id, for the command                    closes every descriptor, makes a pipe, waits for its reader
 //!     ▼                                            roots, objects, references ──► pipe ──► the command
 //!   the program goes on                            waits: the command reads names in its memory
@@ -30,34 +31,44 @@ mod walk;
 use crate::births::agent::AGENT;
 use crate::memory::sys;
 use crate::shared::SNAPSHOT;
-use core::sync::atomic::Ordering;
+use core::sync::atomic::{AtomicU32, Ordering};
 use wire::Reply;
 
 /// Makes the child. The VM's lock is held, at a safe point.
 pub fn take() -> Reply {
-    reap();
     // SAFETY: the VM's lock is held, so nobody else uses the agent.
     let functions = unsafe { (*(&raw const AGENT)).vm.0 };
     if functions.rb_objspace_reachable_objects_from == 0
         || functions.rb_objspace_reachable_objects_from_root == 0
-        || SNAPSHOT.child.load(Ordering::Relaxed) != 0
+        || !end_last()
     {
         return Reply::Refused;
     }
+    let Some(page) = sys::child::map_shared() else {
+        return Reply::NoMemory;
+    };
+    // SAFETY: a fresh page of zeros, which is unmapped below, after the last use.
+    let prepared = unsafe { &*(page as *const AtomicU32) };
     let started = sys::now();
     // Of the program's handlers none may run in the child.
     let blocked = sys::SignalsBlocked::all();
     // SAFETY: the child takes no lock: see the module's text.
     let made = unsafe { sys::child::copy() };
     let (child, errno) = match made {
-        Ok(0) => child::live(),
-        Ok(child) => (child, 0),
+        Ok(0) => child::live(prepared),
+        Ok(child) => {
+            // Until then a memory limit would end the program as likely as its copy.
+            sys::child::await_word(prepared, SNAPSHOT.prepare.load(Ordering::Relaxed));
+            (child, 0)
+        }
         Err(errno) => (0, errno),
     };
     drop(blocked);
     SNAPSHOT
         .pause
         .store(sys::now() - started, Ordering::Relaxed);
+    // SAFETY: mapped above, and used by nobody in this process any more.
+    unsafe { sys::unmap(page, 4096) };
     SNAPSHOT.errno.store(errno, Ordering::Relaxed);
     SNAPSHOT.status.store(u64::MAX, Ordering::Relaxed);
     SNAPSHOT.child.store(child, Ordering::Relaxed);
@@ -68,17 +79,38 @@ pub fn take() -> Reply {
     }
 }
 
-/// Waits for the child of the last snapshot, if it has ended: also for that of a command that died.
+/// Waits for the children that have ended, also for those of commands that died.
 pub fn reap() {
+    let older = SNAPSHOT.older.iter();
+    for place in core::iter::once(&SNAPSHOT.child).chain(older) {
+        let child = place.load(Ordering::Relaxed);
+        if child == 0 {
+            continue;
+        }
+        match sys::child::ended(child) {
+            Ok(None) => continue,
+            Ok(Some(status)) => SNAPSHOT.status.store(status.into(), Ordering::Relaxed),
+            // Not ours: we are a copy of the guest that made it.
+            Err(()) => {}
+        }
+        place.store(0, Ordering::Relaxed);
+    }
+}
+
+/// Ends the child of a command that died, if it has not noticed yet; whether there is room for another one. Nobody else can have
+/// its id, as nobody has waited for it.
+fn end_last() -> bool {
+    reap();
     let child = SNAPSHOT.child.load(Ordering::Relaxed);
     if child == 0 {
-        return;
+        return true;
     }
-    match sys::child::ended(child) {
-        Ok(None) => return,
-        Ok(Some(status)) => SNAPSHOT.status.store(status.into(), Ordering::Relaxed),
-        // Not ours: we are a copy of the guest that made it.
-        Err(()) => {}
-    }
+    let older = SNAPSHOT.older.iter();
+    let Some(free) = { older }.find(|place| place.load(Ordering::Relaxed) == 0) else {
+        return false;
+    };
+    sys::child::kill(child);
+    free.store(child, Ordering::Relaxed);
     SNAPSHOT.child.store(0, Ordering::Relaxed);
+    true
 }

@@ -35,6 +35,8 @@ pub struct RubyGuest {
     pub ractor_class: u64,
     /// Where the code of the module with the VM lies.
     pub code: Vec<Range<u64>>,
+    /// Where the variables of that module lie.
+    pub data: Vec<Range<u64>>,
     /// For borrowing a thread.
     pub gadgets: Gadgets,
 }
@@ -100,6 +102,7 @@ impl RubyGuest {
             vm,
             ractor_class,
             code: symbols.module.code().collect(),
+            data: symbols.module.data().collect(),
             gadgets: Gadgets::find(pid, memory, maps)?,
         })
     }

@@ -69,6 +69,8 @@ impl Copy {
                 pipe,
                 at: copied.at,
             }),
+            // Its memory cannot be read any more.
+            Err(_) if process.has_ended(Duration::ZERO) => Err(lost(parent, ENDED)),
             Err(error) => {
                 process.kill()?;
                 process.has_ended(ENDING);
@@ -128,6 +130,10 @@ impl Drop for Copy {
         self.process.has_ended(ENDING);
     }
 }
+
+/// What is known of a copy that is gone: its parent alone could ask how.
+pub const ENDED: &str =
+    "it was ended (by a memory limit, a signal, or a fault in a function of an extension)";
 
 /// That a copy was of no use, and why.
 pub fn lost(parent: i32, reason: &str) -> Error {

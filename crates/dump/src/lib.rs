@@ -108,8 +108,7 @@ fn read(session: &mut Session, options: &Options) -> Result<(Snapshot, Made)> {
     let resident = Resident::of(pid).map_err(|error| Error::of_proc(pid, "status", error))?;
     let copy = copy::Copy::open(pid, copied)?;
     let builder = Builder::within(about, budget(resident));
-    let facts = session.ruby().facts;
-    let read = ruby::read(&copy, &facts, builder, born + options.patience);
+    let read = ruby::read(&copy, session.ruby(), builder, born + options.patience);
     process::fault::point("heap is read");
     let lived = born.elapsed();
     let ended = copy.end();

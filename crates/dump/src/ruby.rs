@@ -1,11 +1,13 @@
 //! The heap of a Ruby, from what its copy writes and what is read in the copy's memory.
 
+mod globals;
 mod kinds;
 mod names;
 
-use crate::copy::{Copy, lost};
+use crate::copy::{Copy, ENDED, lost};
 use crate::frozen::Frozen;
 use crate::stream::{Object, Reader, Said};
+use births::RubyGuest;
 use heap::{Builder, Flags, RootKind, RootName, TextId};
 use kinds::Kinds;
 use names::Names;
@@ -15,7 +17,7 @@ use std::collections::HashMap;
 use std::io::{self, Read};
 use std::os::fd::AsFd;
 use std::time::Instant;
-use vm::ruby::{Facts, Ruby, Type};
+use vm::ruby::{Ruby, Type};
 
 /// How long the copy may write nothing: after this it hangs in a function of an extension. Its own alarm comes later.
 const SILENCE: u16 = 3000;
@@ -31,10 +33,11 @@ const FROZEN: u64 = 1 << 11;
 /// The copy ended too early, hung, or wrote what makes no sense.
 pub fn read(
     copy: &Copy,
-    facts: &Facts,
+    guest: &RubyGuest,
     builder: Builder,
     until: Instant,
 ) -> Result<(Builder, u64)> {
+    let facts = &guest.facts;
     let frozen = Frozen::new(&copy.memory);
     let pid = copy.parent();
     let contents = builder.about().contents;
@@ -47,10 +50,11 @@ pub fn read(
     let ruby = Ruby::new(&frozen, facts).map_err(|error| unreadable(error.to_string()))?;
     let mut maker = Maker {
         builder,
-        ruby,
         kinds: Kinds::default(),
+        globals: globals::names(&ruby, &copy.memory, &guest.data),
         names: Names::default(),
         contents,
+        ruby,
         classes: HashMap::new(),
         category: RootName::new(RootKind::Vm),
         garbage: 0,
@@ -83,11 +87,7 @@ impl Read for Pipe<'_> {
                 return Err(io::Error::other("it took too long"));
             }
             match (&self.copy.pipe).read(into) {
-                Ok(0) => {
-                    return Err(io::Error::other(
-                        "it was ended (by a memory limit, a signal, or a fault in a function of an extension)",
-                    ));
-                }
+                Ok(0) => return Err(io::Error::other(ENDED)),
                 Err(error) if error.kind() == io::ErrorKind::WouldBlock => {}
                 other => return other,
             }
@@ -109,6 +109,8 @@ struct Maker<'a> {
     ruby: Ruby<'a, Frozen<'a>>,
     kinds: Kinds,
     names: Names,
+    /// IDs of global variables by what they refer to.
+    globals: HashMap<u64, u64>,
     /// Contents of strings may be shown.
     contents: bool,
     /// Names by the class word of objects.
@@ -127,7 +129,8 @@ impl Maker<'_> {
             Said::Category(name) => self.category = self.root_name(&name),
             Said::Root(target) => {
                 self.seen[2] += 1;
-                self.builder.root(target, self.category);
+                let name = self.named_root(target);
+                self.builder.root(target, name);
             }
             Said::Garbage(count) => self.garbage = self.garbage.saturating_add(count),
             Said::Object(object) => {
@@ -142,6 +145,18 @@ impl Maker<'_> {
             } => return Some([objects, references, roots]),
         }
         None
+    }
+
+    /// What this root is called: a global variable by its name.
+    fn named_root(&mut self, target: u64) -> RootName {
+        let id = self.globals.get(&target).copied();
+        match (self.category.kind, id) {
+            (RootKind::Global, Some(id)) => match self.id(id) {
+                Some(name) => RootName::named(RootKind::Global, name),
+                None => self.category,
+            },
+            _ => self.category,
+        }
     }
 
     /// What the roots in a table of the VM's are called (`MARK_CHECKPOINT` in `rb_gc_mark_roots`, `gc.c`, 2.7 to 3.4).

@@ -113,7 +113,25 @@ pub const OF_POOL: [Call; 10] = [
 
 /// What a snapshot takes in the guest itself: a copy of it, and waiting for that. The copy is under the same filters and may be killed by
 /// them, which the guest does not notice.
-pub const OF_SNAPSHOT: [Call; 3] = [
+pub const OF_SNAPSHOT: [Call; 6] = [
+    call(
+        "mmap",
+        libc::SYS_mmap,
+        [
+            0,
+            0,
+            READ | WRITE,
+            (libc::MAP_SHARED | libc::MAP_ANONYMOUS) as u64,
+            u64::MAX,
+            0,
+        ],
+    ),
+    call("futex", libc::SYS_futex, [0; 6]),
+    call(
+        "kill",
+        libc::SYS_kill,
+        [2, libc::SIGKILL as u64, 0, 0, 0, 0],
+    ),
     call(
         "clone",
         libc::SYS_clone,

@@ -83,6 +83,15 @@ impl Module {
         code.map(|mapping| mapping.start..mapping.end)
     }
 
+    /// Returns the address ranges of its variables.
+    pub fn data(&self) -> impl Iterator<Item = Range<u64>> + '_ {
+        let data = self
+            .mappings
+            .iter()
+            .filter(|mapping| mapping.permissions.write);
+        data.map(|mapping| mapping.start..mapping.end)
+    }
+
     /// Returns the name of the file without its folder.
     pub fn name(&self) -> &str {
         self.path

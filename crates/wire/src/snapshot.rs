@@ -54,12 +54,18 @@ pub enum Stage {
     Whole = 3,
 }
 
+/// Children that may be on their way out at once.
+pub const OLDER: usize = 8;
+
 /// In the agent's data, which a fork copies. The guest's own copy has `child`, `status`, `errno` and `pause`; the child's own has the rest.
 #[derive(Debug)]
 #[repr(C)]
 pub struct Snapshot {
-    /// Process id, in the guest's PID namespace, of a child that has not been waited for; 0 = there is none. The agent writes it.
+    /// Process id, in the guest's PID namespace, of the child of the last snapshot, while it has not been waited for; else 0. The agent
+    /// writes it.
     pub child: AtomicU64,
+    /// The same of children of commands that died, as long as they take to end. The agent writes them.
+    pub older: [AtomicU64; OLDER],
     /// How the last child ended, as wait4 says it; `u64::MAX` = nobody has waited for it. The agent writes it.
     pub status: AtomicU64,
     /// Why the kernel refused the child, an `errno`; 0 = it did not. The agent writes it.
@@ -73,6 +79,11 @@ pub struct Snapshot {
     pub opened: AtomicU32,
     /// Descriptor of the reading end in the child. The child writes it.
     pub pipe: AtomicU64,
+    /// The stack pointer of the thread that makes a remote call for the request, as it was before; below it lies nothing of the
+    /// program's. The command writes it.
+    pub stack: AtomicU64,
+    /// Nanoseconds that the program waits at most until its copy is the one that a memory limit ends. The command writes it.
+    pub prepare: AtomicU64,
     /// Address of the VM's first shape, and its distance to the second; 0 = it does not say. The child writes it.
     pub shapes: AtomicU64,
     /// See `shapes`.
@@ -87,12 +98,15 @@ impl Snapshot {
     pub const fn new() -> Self {
         Snapshot {
             child: AtomicU64::new(0),
+            older: [const { AtomicU64::new(0) }; OLDER],
             status: AtomicU64::new(u64::MAX),
             errno: AtomicU64::new(0),
             pause: AtomicU64::new(0),
             stage: AtomicU32::new(Stage::None as u32),
             opened: AtomicU32::new(0),
             pipe: AtomicU64::new(0),
+            stack: AtomicU64::new(0),
+            prepare: AtomicU64::new(0),
             shapes: AtomicU64::new(0),
             shape_size: AtomicU64::new(0),
             at: AtomicU64::new(0),

@@ -167,6 +167,7 @@ pub fn is_readable(at: u64) -> bool {
 /// System calls of the child that a snapshot is written by.
 pub mod child {
     use super::{address, syscall};
+    use core::sync::atomic::{AtomicU32, Ordering};
 
     const WRITE: u64 = 1;
     const OPEN: u64 = 2;
@@ -212,6 +213,55 @@ pub mod child {
             found if found == pid => Ok(Some(status)),
             _ => Err(()),
         }
+    }
+
+    /// Maps a page that a copy of this process shares with it.
+    pub fn map_shared() -> Option<u64> {
+        const SHARED_ANONYMOUS: u64 = 0x21;
+        let protection = super::PROT_READ_WRITE;
+        // SAFETY: a new mapping at an address of the kernel's choice touches nothing that is there.
+        address(unsafe {
+            syscall(
+                super::MMAP,
+                0,
+                4096,
+                protection,
+                SHARED_ANONYMOUS,
+                u64::MAX,
+                0,
+            )
+        })
+    }
+
+    /// Waits until the word in a shared page is not 0, at most so many nanoseconds.
+    pub fn await_word(word: &AtomicU32, nanoseconds: u64) {
+        const WAIT: u64 = 0;
+        let end = super::now() + nanoseconds;
+        let at = core::ptr::from_ref(word) as u64;
+        while word.load(Ordering::Acquire) == 0 {
+            let Some(left) = end.checked_sub(super::now()) else {
+                return;
+            };
+            let time = [0, left];
+            // SAFETY: the word and the `struct timespec` are live.
+            unsafe { syscall(super::FUTEX, at, WAIT, 0, (&raw const time) as u64, 0, 0) };
+        }
+    }
+
+    /// Sets that word to 1 and wakes who waits for it.
+    pub fn set_word(word: &AtomicU32) {
+        const WAKE: u64 = 1;
+        word.store(1, Ordering::Release);
+        let at = core::ptr::from_ref(word) as u64;
+        // SAFETY: the word is live.
+        unsafe { syscall(super::FUTEX, at, WAKE, 1, 0, 0, 0) };
+    }
+
+    /// Ends a child made by [`copy`] that has not been waited for.
+    pub fn kill(pid: u64) {
+        const SIGKILL: u64 = 9;
+        // SAFETY: the id is that of our own child as long as we do not wait for it.
+        unsafe { syscall(super::KILL, pid, SIGKILL, 0, 0, 0, 0) };
     }
 
     /// Closes every descriptor.

@@ -9,8 +9,8 @@ use super::{stream::Stream, walk};
 use crate::births::agent::AGENT;
 use crate::guard;
 use crate::memory::sys::{self, child};
-use crate::shared::SNAPSHOT;
-use core::sync::atomic::Ordering;
+use crate::shared::{BORROWED, SNAPSHOT};
+use core::sync::atomic::{AtomicU32, Ordering};
 use wire::snapshot::Stage;
 
 /// Nanoseconds between two looks whether the command has opened the pipe.
@@ -19,15 +19,20 @@ const LOOK: u64 = 50_000;
 const FATAL: [u64; 8] = [4, 5, 6, 7, 8, 11, 14, 31];
 
 /// The life of the child, from the clone to the end.
-pub fn live() -> ! {
+#[inline(never)]
+pub fn live(prepared: &AtomicU32) -> ! {
+    // First, so that a memory limit ends the child and not the guest, which waits for this.
+    child::write_file(b"/proc/self/oom_score_adj\0", b"1000");
+    child::set_word(prepared);
+    let here = 0u64;
+    // SAFETY: this function never returns, so nobody returns to what called it.
+    unsafe { clear_stack((&raw const here).addr() as u64 + 8) };
     // SAFETY: `main` never returns; a panic in it does, and ends the child.
     unsafe { guard::guarded(main, 0) };
     child::end(1)
 }
 
 extern "C" fn main(_: u64) -> u64 {
-    // First, so that a memory limit ends the child and not the guest.
-    child::write_file(b"/proc/self/oom_score_adj\0", b"1000");
     // Sockets that stayed open here would not be closed for their peers when the guest closes them.
     child::close_all();
     child::leave_group();
@@ -70,6 +75,27 @@ extern "C" fn main(_: u64) -> u64 {
     }
     SNAPSHOT.stage.store(Stage::Whole as u32, Ordering::Release);
     wait_for_the_end(write)
+}
+
+/// More stack than lies between the place where a thread was stopped and us.
+const DEEPEST: u64 = 256 << 10;
+
+/// Puts zeros where the frames of the remote call are: the VM takes each word of this stack that looks like an object's address for a
+/// reference, and in the gaps of frames there is what earlier calls of the program have left.
+///
+/// # Safety
+/// No frame from `start` on, an aligned address of this stack, is returned to, up to the program's own.
+unsafe fn clear_stack(start: u64) {
+    let end = SNAPSHOT.stack.load(Ordering::Relaxed);
+    if !BORROWED.load(Ordering::Relaxed) || end <= start || end - start > DEEPEST {
+        return;
+    }
+    let mut at = start;
+    while at + 8 <= end {
+        // SAFETY: it is this thread's stack, below the program's own frames; the rest is the caller's promise.
+        unsafe { (at as *mut u64).write_volatile(0) };
+        at += 8;
+    }
 }
 
 /// Waits for the command, which reads our memory, to kill us.

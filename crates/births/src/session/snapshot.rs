@@ -3,10 +3,16 @@
 use super::{Options, Session};
 use inject::image::Image;
 use inject::records::ReadRecords;
+use process::control_group::memory_left;
 use process::error::{Error, Result};
+use process::rss::Resident;
 use std::mem::offset_of;
 use std::time::Duration;
 use wire::{Purpose, Request, Snapshot};
+
+/// See [`Session::preparing`]; the second where a memory limit leaves less room than the program has filled.
+const PREPARING: Duration = Duration::from_millis(20);
+const PREPARING_WITHIN_LIMIT: Duration = Duration::from_secs(2);
 
 /// A copy of a guest, its child. Nothing in it has been checked: it is the guest's word.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -56,7 +62,16 @@ impl Session {
         let word = |field: usize| memory.record::<u64>(at + field as u64);
         // A word of an earlier snapshot would be taken for one of this.
         memory.write(at + offset_of!(Snapshot, errno) as u64, &0u64.to_le_bytes())?;
-        if let Err(error) = self.ask(Request::Snapshot, 0, "make a copy of the process") {
+        let asked = self.resident.request(&self.memory, Request::Snapshot, 0);
+        let prepare = self.preparing().as_nanos() as u64;
+        memory.write(
+            at + offset_of!(Snapshot, prepare) as u64,
+            &prepare.to_le_bytes(),
+        )?;
+        let answered = asked
+            .and_then(|()| self.enter_for_snapshot())
+            .and_then(|()| self.await_answer("make a copy of the process"));
+        if let Err(error) = answered {
             return match word(offset_of!(Snapshot, errno)) {
                 Ok(errno @ 1..) => Err(self.no_copy(errno)),
                 _ => Err(error),
@@ -66,6 +81,27 @@ impl Session {
             id: word(offset_of!(Snapshot, child))?,
             at,
             pause: Duration::from_nanos(word(offset_of!(Snapshot, pause))?),
+        })
+    }
+
+    /// How long the program waits at most until its copy has asked to be ended before it. The copy does that first of all, but on a busy
+    /// machine it may have to wait for a processor; and what the program writes until then counts against its memory limit.
+    fn preparing(&self) -> Duration {
+        let left = memory_left(self.status.pid);
+        let resident = Resident::of(self.status.pid).map_or(0, |resident| resident.memory);
+        if left.is_some_and(|left| left < resident) {
+            PREPARING_WITHIN_LIMIT
+        } else {
+            PREPARING
+        }
+    }
+
+    /// Enters the VM, and tells the agent what of the stack of the thread that makes the remote call is the program's.
+    fn enter_for_snapshot(&mut self) -> Result<()> {
+        let at = self.resident.header.snapshot + offset_of!(Snapshot, stack) as u64;
+        self.enter_vm(|session, remote| {
+            let stack = remote.registers().rsp;
+            session.memory.write(at, &stack.to_le_bytes())
         })
     }
 

@@ -69,6 +69,11 @@ impl Kinds {
         }
     }
 
+    /// Whether the object that was asked for last is a thread.
+    pub fn is_thread(&self) -> bool {
+        self.role == Some(Role::Thread)
+    }
+
     fn native<M: Memory>(
         &mut self,
         builder: &mut Builder,

@@ -70,7 +70,11 @@ impl Maker<'_> {
             });
         };
         // What cannot be read has no names.
-        let _ = self.ruby.references(object.address, most, &mut note);
+        let _ = if self.kinds.is_thread() {
+            self.ruby.thread_locals(object.address, &mut note)
+        } else {
+            self.ruby.references(object.address, most, &mut note)
+        };
         known.sort_by_key(|known| known.target);
     }
 
@@ -99,6 +103,7 @@ impl Maker<'_> {
             Reference::Superclass if self.is(target, Type::Iclass) => EdgeName::Included,
             Reference::Superclass => EdgeName::Superclass,
             Reference::Local(id) => EdgeName::Local(self.id(id)),
+            Reference::ThreadLocal(serial) => EdgeName::ThreadLocal(self.serial(serial)),
         }
     }
 

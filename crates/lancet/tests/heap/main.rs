@@ -2,10 +2,16 @@
 //!
 //! | file | what |
 //! |---|---|
+//! | `holders` | whoever keeps most alive is the first suspect, with its path |
+//! | `killed` | `kill -9` of lancet at any instant |
+//! | `limited` | memory limits, limits of processes |
 //! | `taken` | a snapshot taken and read |
 //! | `unseen` | what the program notices |
 //! | `truth` | the same objects and references as `ObjectSpace.dump_all` writes |
 
+mod holders;
+mod killed;
+mod limited;
 #[allow(dead_code, unused_imports, reason = "each test target uses its part")]
 #[path = "../support/mod.rs"]
 mod support;

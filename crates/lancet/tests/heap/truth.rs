@@ -13,7 +13,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 use std::path::Path;
 
-use heap::Snapshot;
+use heap::{RootKind, Snapshot};
 use serde_json::Value;
 
 use super::taken::taken;
@@ -99,7 +99,11 @@ fn ours(snapshot: &Snapshot, dump: &Heap, classes: &BTreeMap<u64, u64>) -> Heap 
     }
     for root in snapshot.roots() {
         let text = root.name.text.map(|text| snapshot.text(text));
-        let table = String::from_utf8_lossy(text.unwrap_or_default()).into_owned();
+        let text = String::from_utf8_lossy(text.unwrap_or_default()).into_owned();
+        let table = match root.name.kind {
+            RootKind::Global => "global_tbl".to_owned(),
+            _ => text,
+        };
         let to = snapshot.address(root.target);
         heap.roots.entry(table).or_default().insert(to);
     }
@@ -149,6 +153,12 @@ fn compare(ruby: &Interpreter, dump: &Heap, ours: &Heap) {
     assert!(changed <= MADE, "{ruby}: {changed} objects have changed");
     say(format_args!(
         "{ruby}: {same} objects equal, {changed} that the dump changed, {only_there} that it made"
+    ));
+    let stack = |heap: &Heap| heap.roots.get("machine_context").map_or(0, BTreeSet::len);
+    say(format_args!(
+        "{ruby}: {} objects on the machine stack, for the dump {}",
+        stack(ours),
+        stack(dump)
     ));
     for (table, roots) in &dump.roots {
         if table != "machine_context" {

@@ -2,12 +2,12 @@
 
 use std::fs;
 
-use crate::support::{Guest, Snapshot, TempDir, rubies};
+use crate::support::{Guest, Interpreter, Snapshot, TempDir, rubies};
 
 use super::taken::taken;
 
 /// The children that threads of a process have made and that have not been waited for, zombies too.
-fn children(pid: i32) -> String {
+pub fn children(pid: i32) -> String {
     let threads = fs::read_dir(format!("/proc/{pid}/task")).expect("it lives");
     let lists = threads.filter_map(|thread| {
         let path = thread.ok()?.path().join("children");
@@ -20,7 +20,7 @@ fn children(pid: i32) -> String {
 fn the_program_sees_no_child_and_keeps_nothing() {
     for ruby in rubies("unseen") {
         let folder = TempDir::new(&format!("unseen-{}", ruby.version));
-        let mut guest = Guest::script(&ruby, "heap/waits.rb", &[]);
+        let guest = Guest::script(&ruby, "heap/waits.rb", &[]);
         guest.expect("ready");
         let before = Snapshot::take(guest.pid);
         for round in 0..5 {
@@ -32,17 +32,19 @@ fn the_program_sees_no_child_and_keeps_nothing() {
             );
         }
         before.holds(guest.pid, "snapshots");
-        // It has asked for children all the time, and been told each time that it has none.
-        guest.tell("");
-        let told = guest.find("waited ");
-        let words: Vec<u64> = told
-            .split(' ')
-            .filter_map(|word| word.parse().ok())
-            .collect();
-        assert!(
-            words[0] > 100 && words[1] == 0 && words[2] == 0,
-            "{ruby}: {told}"
-        );
-        guest.ends_with_nothing("unseen");
+        waited(&ruby, guest);
     }
+}
+
+/// Lets `waits.rb` end. It has asked for children all the time, and has been told each time that it has none.
+pub fn waited(ruby: &Interpreter, mut guest: Guest) {
+    guest.tell("");
+    let told = guest.find("waited ");
+    let words = told.split(' ').filter_map(|word| word.parse().ok());
+    let words: Vec<u64> = words.collect();
+    assert!(
+        words[0] > 100 && words[1] == 0 && words[2] == 0,
+        "{ruby}: {told}"
+    );
+    guest.ends_with_nothing("waits");
 }

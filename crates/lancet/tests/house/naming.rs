@@ -55,6 +55,7 @@ pub const NAMING: &[&str] = &[
     "births/src/session/snapshot.rs",
     "dump/src/lib.rs",
     "dump/src/ruby.rs",
+    "dump/src/ruby/globals.rs",
     "dump/src/ruby/kinds.rs",
     "dump/src/ruby/names.rs",
     "lancet/src/commands/heap/args.rs",

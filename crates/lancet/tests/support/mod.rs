@@ -2,6 +2,7 @@
 
 mod agent;
 mod database;
+mod group;
 mod guest;
 mod interpreters;
 mod load;
@@ -21,6 +22,7 @@ use std::time::{Duration, Instant};
 
 pub use agent::{Door, Spoilt, unreserved};
 pub use database::{Database, database};
+pub use group::Group;
 pub use guest::Guest;
 pub use interpreters::{Interpreter, all, chosen, rubies};
 pub use load::{Load, ask};

@@ -18,6 +18,7 @@
 //! | `string`, `symbol`, `collection`, `table`, `shape` | the containers those answers are kept in |
 //! | `data` | what is the C type of an object? |
 //! | `references` | what is a reference from one object to another called? |
+//! | `globals` | what are the global variables called? |
 //! | `reason` | why does a collection begin? |
 //! | `heap` | which objects are there? |
 //! | `thread` | where are the VM and its threads? |
@@ -32,6 +33,7 @@ mod facts;
 mod fiber;
 pub mod frames;
 mod function;
+mod globals;
 mod heap;
 mod iseq;
 mod layout;

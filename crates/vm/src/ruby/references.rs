@@ -64,6 +64,8 @@ pub enum Reference {
     Method(u32),
     /// The superclass, or the module in between.
     Superclass,
+    /// The value that a thread has under the name with this serial number.
+    ThreadLocal(u32),
     /// The local variable with this ID.
     Local(u64),
 }

@@ -4,7 +4,7 @@
 //! its `rb_thread_t` and that to the VM, and so does any execution context.
 
 use super::object::{KLASS, Type};
-use super::{Error, Ruby};
+use super::{Error, IdTable, Reference, Ruby, StTable};
 use crate::{Fault, Memory};
 
 /// `data` in `struct RTypedData` (`include/ruby/internal/core/rtypeddata.h`).
@@ -107,5 +107,31 @@ impl<M: Memory> Ruby<'_, M> {
             self.memory
                 .u64(thread.wrapping_add(self.layout.thread_ec))?,
         ))
+    }
+
+    /// Calls `each` with the values that a thread has under a name (`Thread#[]=`, of the fiber that it runs), as
+    /// [`Reference::ThreadLocal`]. `local_storage` comes right behind `thread_ptr` in `rb_execution_context_t` (`vm_core.h`); in 2.7 it
+    /// is an `st_table` of IDs.
+    pub fn thread_locals(
+        &self,
+        object: u64,
+        each: &mut dyn FnMut(u64, Reference),
+    ) -> Result<(), Error> {
+        let thread = self.memory.u64(object.wrapping_add(DATA))?;
+        let ec = self.running_ec(thread)?;
+        let storage = ec.wrapping_add(self.layout.ec_thread + 8);
+        let storage = self.memory.u64(storage)?;
+        if self.layout.version < (3, 0) {
+            for entry in StTable::new(self.memory, storage)? {
+                let (id, value) = entry?;
+                each(value, Reference::ThreadLocal(self.serial(id)));
+            }
+            return Ok(());
+        }
+        for item in IdTable::new(self.memory, storage)? {
+            let (serial, value) = item?;
+            each(value, Reference::ThreadLocal(serial));
+        }
+        Ok(())
     }
 }

@@ -57,6 +57,12 @@ fn ask_everything<M: Memory>(
         5000,
         out,
     );
+    let _ = ruby.may_be_globals(at);
+    let _ = ruby.are_globals(at);
+    let _ = ruby.globals(at, &mut |_, _| {});
+    let _ = ruby.references(at, 1000, &mut |_, _| {});
+    let _ = ruby.thread_locals(at, &mut |_, _| {});
+    let _ = ruby.data_type(at);
     let _ = ruby.is_internal(at);
     let _ = ruby.moved_to(at);
     let _ = ruby.class_of(at);

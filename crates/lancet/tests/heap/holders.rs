@@ -1,0 +1,61 @@
+//! Planted holders: each is the first suspect, with the path by which it is held.
+
+use crate::support::{Guest, LIMIT, lancet, rubies, run};
+
+/// Which holder, and what the answer must say: of the suspect, and of its path.
+const HOLDERS: [(&str, &[&str]); 3] = [
+    ("global", &["Hash @global $cache retains "]),
+    (
+        "closure",
+        &[
+            "Array @local variable remembered of IMEMO:env retains ",
+            "constant Hooks",
+            "constant LIST",
+            "closure",
+        ],
+    ),
+    (
+        "thread",
+        &["Array @thread local request of Thread retains "],
+    ),
+];
+
+/// How many orders the suspect holds.
+fn held(suspect: &str) -> u64 {
+    let words: Vec<&str> = suspect.split_whitespace().collect();
+    let orders = words
+        .windows(3)
+        .find(|three| three[1] == "×" && three[2].trim_end_matches(',') == "Order");
+    let count = orders.and_then(|three| three[0].replace(',', "").parse().ok());
+    count.unwrap_or(0)
+}
+
+#[test]
+fn whoever_keeps_most_alive_is_the_first_suspect() {
+    for ruby in rubies("holders") {
+        for (holder, wanted) in HOLDERS {
+            let guest = Guest::script(&ruby, "heap/holder.rb", &[holder]);
+            guest.expect("ready");
+            let mut command = lancet();
+            command.args(["heap", "-p", &guest.pid.to_string()]);
+            let output = run(&mut command, LIMIT);
+            assert_eq!(output.code(), 0, "{ruby}: {output:?}");
+            // After two lines on the process and an empty one: the suspect and its path.
+            let suspect: Vec<&str> = output.stdout.lines().skip(3).take(2).collect();
+            let suspect = suspect.join("\n");
+            for part in wanted {
+                assert!(
+                    suspect.contains(part),
+                    "{ruby}, {holder}: no {part} in {suspect}"
+                );
+            }
+            // A few are on the machine stack besides, as far as the VM can know.
+            let held = held(&suspect);
+            assert!(
+                (49_900..=50_000).contains(&held),
+                "{ruby}, {holder}: {suspect}"
+            );
+            assert!(guest.ends_well());
+        }
+    }
+}

@@ -1,0 +1,89 @@
+//! `kill -9` of lancet at any instant of a snapshot: the program goes on and sees no child, the copy ends, the next one works.
+
+use std::fs;
+use std::process::Stdio;
+use std::time::{Duration, Instant};
+
+use process::guest::Status;
+
+use super::taken::taken;
+use super::unseen::{children, waited};
+use crate::support::{Guest, Random, TempDir, lancet, rubies, say, soak, until};
+
+/// A copy may live so long without the lancet that wanted it, and a little longer on a busy machine.
+const ALONE: Duration = Duration::from_secs(7);
+/// Between the ends of two kills, so that some meet the copy of the one before.
+const COURSE: u64 = 400_000;
+
+/// The children that run: a copy that has ended waits to be waited for.
+fn running(pid: i32) -> Vec<i32> {
+    let pids = children(pid);
+    let pids = pids
+        .split_ascii_whitespace()
+        .filter_map(|pid| pid.parse().ok());
+    let runs =
+        |pid: &i32| Status::read(*pid).is_ok_and(|status| !matches!(status.state, 'Z' | 'X'));
+    pids.filter(runs).collect()
+}
+
+/// Starts a lancet and kills it after so many microseconds; whether it had ended before.
+fn start_and_kill(pid: i32, file: &std::path::Path, micros: u64) -> bool {
+    let mut command = lancet();
+    command.args(["heap", "-p", &pid.to_string(), "--save"]);
+    let mut child = command
+        .arg(file)
+        .stdin(Stdio::null())
+        .stdout(Stdio::null())
+        .stderr(Stdio::null())
+        .spawn()
+        .expect("lancet starts");
+    let end = Instant::now() + Duration::from_micros(micros);
+    while Instant::now() < end {
+        std::hint::spin_loop();
+    }
+    let ended = child.try_wait().expect("our child").is_some();
+    let _ = child.kill();
+    let _ = child.wait();
+    ended
+}
+
+#[test]
+fn a_kill_at_any_instant_leaves_the_program_alone_and_no_copy() {
+    let count = if soak() { 100 } else { 20 };
+    for ruby in rubies("killed") {
+        let folder = TempDir::new(&format!("killed-{}", ruby.version));
+        let mut random = Random::new("heap killed");
+        let guest = Guest::script(&ruby, "heap/waits.rb", &[]);
+        guest.expect("ready");
+        let (mut too_late, mut left) = (0, 0);
+        for kill in 0..count {
+            let micros = random.below(COURSE);
+            too_late += u32::from(start_and_kill(guest.pid, &folder.join("cut"), micros));
+            assert!(
+                !matches!(guest.state(), None | Some('Z' | 't' | 'T')),
+                "{ruby}, kill {kill} after {micros} µs: the guest is {:?}: {}",
+                guest.state(),
+                guest.complaints()
+            );
+            left += u32::from(!running(guest.pid).is_empty());
+            if random.below(4) == 0 {
+                taken(guest.pid, &folder.join("whole"));
+            }
+        }
+        until(ALONE, "every copy to end", || {
+            running(guest.pid).is_empty().then_some(())
+        });
+        taken(guest.pid, &folder.join("last"));
+        assert_eq!(
+            children(guest.pid),
+            "",
+            "{ruby}: none is left to be waited for"
+        );
+        waited(&ruby, guest);
+        let _ = fs::remove_file(folder.join("cut"));
+        say(format_args!(
+            "{ruby}: {count} kills, {too_late} after its end, {left} that left a copy alone"
+        ));
+        assert!(too_late < count, "every kill came too late to matter");
+    }
+}
