@@ -274,6 +274,12 @@ impl Guest {
 
 impl Drop for Guest {
     fn drop(&mut self) {
+        if thread::panicking() {
+            // A server tells its troubles, a worker that it killed for instance, where no test has looked.
+            let said: Vec<String> = self.lines.try_iter().collect();
+            let (name, complaints) = (&self.name, self.complaints());
+            eprintln!("{name} said last: {}\n{complaints}", said.join("\n"));
+        }
         // Already gone is as good.
         let _ = self.child.kill();
         let _ = self.child.wait();
