@@ -20,6 +20,7 @@
 //! differs in their bits. Sites and places are numbered anew in each segment, and are defined where they are used
 //! first; site 0 is nobody's. The place (guest, thread, stack) holds until the next item that sets another.
 
+mod closed;
 pub mod decode;
 pub mod encode;
 mod parts;

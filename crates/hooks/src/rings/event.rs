@@ -1,6 +1,5 @@
 //! What the reader of rings hands on: calls and returns, script lines, counts, losses.
 
-use super::short::ShortCall;
 use std::fmt;
 use wire::calls::NO_APPLICATION_TEXT;
 
@@ -53,15 +52,6 @@ pub enum RingEventKind {
         /// The id of the child in the PID namespace of the process.
         child: u32,
     },
-}
-
-/// Who takes the events of rings, one ring after the other ([`super::Rings::for_each_of_ring`]).
-pub trait Events {
-    /// Takes an event, with the words after the fixed part of its record.
-    fn event(&mut self, event: RingEvent, rest: &[u64]);
-
-    /// Takes a short call; false if it is to come as two events instead.
-    fn short(&mut self, call: &ShortCall) -> bool;
 }
 
 /// A script line.

@@ -1,9 +1,10 @@
 //! Reading what was written to the rings, and giving the room back.
 
 use super::Rings;
-use super::event::{Events, RingEvent};
+use super::event::RingEvent;
 use super::queue::Queue;
 use super::record::{Decoded, behind};
+use super::short::ShortCall;
 use crate::limits::{MOST_POSITION, MOST_WAITING, MOST_WAITING_IN_ALL};
 use process::error::{Error, Result};
 use std::cmp::Reverse;
@@ -26,6 +27,15 @@ const BLOCK: u64 = 2048;
 /// Room is given back when it is at least one part in so many of a ring, or when nothing more was written: a thread looks
 /// at what was given back only when it has used up what it knows of.
 const STEP: u64 = 8;
+
+/// Who takes the events of rings, one ring after the other ([`Rings::for_each_of_ring`]).
+pub trait Events {
+    /// Takes an event, with the words after the fixed part of its record.
+    fn event(&mut self, event: RingEvent, rest: &[u64]);
+
+    /// Takes a short call; false if it is to come as two events instead.
+    fn short(&mut self, call: &ShortCall) -> bool;
+}
 
 /// What was copied of a ring.
 #[derive(Clone, Copy, Debug, Default)]

@@ -1,5 +1,6 @@
 //! From calls and returns to the bytes of segments.
 
+use super::closed::{Closed, numbers};
 use super::parts::{put_copies, put_kind, put_numbers, which};
 use super::{
     CallRecord, Copies, FRAME, GP, Last, MOST_SITES, OF_CALL, OF_RETURN, Place, RETURNED,
@@ -58,18 +59,6 @@ pub struct Encoder {
     others: bool,
     /// Since when something waits to be written.
     since: Option<Instant>,
-}
-
-/// What is written of a stream at once.
-pub struct Closed<'a> {
-    /// All but what the writer knows: stream, guest, ring, offset, checksum.
-    pub head: Segment,
-    /// The items.
-    pub bytes: &'a [u8],
-    /// The call edges that occur; `None` = others than calls may.
-    pub edges: Option<Vec<u32>>,
-    /// The lines of scripts and libraries that occur, likewise.
-    pub lines: Option<Vec<u32>>,
 }
 
 impl Default for Encoder {
@@ -502,12 +491,4 @@ impl Encoder {
         self.events = 0;
         (self.forks, self.others, self.since) = (false, false, None);
     }
-}
-
-/// The numbers, each given as itself and 1 or as 0 where there is none, in ascending order.
-fn numbers(all: impl Iterator<Item = u32>) -> Vec<u32> {
-    let mut numbers: Vec<u32> = all.filter_map(|number| number.checked_sub(1)).collect();
-    numbers.sort_unstable();
-    numbers.dedup();
-    numbers
 }
