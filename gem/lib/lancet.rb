@@ -6,6 +6,7 @@ require_relative "lancet/block"
 require_relative "lancet/allocations"
 require_relative "lancet/leaks"
 require_relative "lancet/watch"
+require_relative "lancet/trace"
 require_relative "memprof"
 
 # What the lines of this program do, asked of a lancet that has it open from outside: see README.md.
@@ -19,6 +20,13 @@ module Lancet
     # The lines of which objects are left over from each of several runs of the block.
     def leaks(runs: Leaks::RUNS, &block)
       Leaks.of(runs, &block)
+    end
+
+    # What this thread does in the block: objects by line and type, collections, time.
+    def trace(objects: true, &block)
+      raise ArgumentError, "block required" unless block
+
+      Trace.of(objects: objects, &block)
     end
 
     # The calls of these C functions that the block makes, as a list of Hashes with the names of docs/calls-json.md. Options are

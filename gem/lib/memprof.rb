@@ -1,6 +1,7 @@
 # frozen_string_literal: true
 
 require_relative "lancet/block"
+require_relative "lancet/trace"
 
 # The memory profiler of 2009, over lancet: which line has made the objects that live?
 #
@@ -73,7 +74,48 @@ module Memprof
       end
     end
 
+    # The rows that `stats` would write; nil if nothing is tracked.
+    def rows
+      current(&:rows)
+    rescue RuntimeError => e
+      raise if e.message != NOT_STARTED
+
+      nil
+    end
+
+    # The file to which `trace` and `trace_request` add a line each; nil is standard error.
+    attr_accessor :trace_filename
+
+    # Adds a line of JSON to that file: what this thread has done in the block. Returns what the block does.
+    def trace(&block)
+      raise ArgumentError, "block required" unless block
+
+      traced(nil, &block)
+    end
+
+    # The same of a request, of whose Rack environment the method and the path are told, and no query, which may hold secrets.
+    def trace_request(env, &block)
+      raise ArgumentError, "block required" unless block
+
+      traced(Lancet::Trace.request_of(env), &block)
+    end
+
     private
+
+    def traced(request, &block)
+      Lancet::Trace.of(request: request, ended: method(:write_trace), &block).result
+    end
+
+    def write_trace(trace)
+      line = JSON.generate(trace.to_h)
+      return $stderr.puts(line) unless trace_filename
+
+      begin
+        File.open(trace_filename, "a", 0o600) { |file| file.write("#{line}\n") }
+      rescue SystemCallError => e
+        raise ArgumentError, "unable to open output file: #{e.message}"
+      end
+    end
 
     # The block of `start`. That of a parent is none of ours.
     def started

@@ -1,5 +1,6 @@
 //! What command and agent share: the statics that the command finds by their names in the agent's file.
 
+use wire::accounts::{ACCOUNTS, Account};
 use wire::{Config, ControlPage, Ledger, Script, Segments, Snapshot, ledger};
 
 /// The page that a fork wipes.
@@ -48,4 +49,6 @@ pub static mut LEDGER: Ledger = Ledger {
     intervals: [0; wire::slots::EPOCHS as usize],
     collections: 0,
     collected: 0,
+    accounts: [Account::NONE; ACCOUNTS],
+    accounts_given: 0,
 };

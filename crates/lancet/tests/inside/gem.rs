@@ -69,6 +69,21 @@ fn what_blocks_allocate_and_leak() {
 }
 
 #[test]
+fn what_one_thread_does() {
+    test("trace");
+}
+
+#[test]
+fn what_middleware_traces() {
+    test("rack");
+}
+
+#[test]
+fn what_reports_hold() {
+    test("report");
+}
+
+#[test]
 fn what_blocks_call() {
     test("watch");
 }

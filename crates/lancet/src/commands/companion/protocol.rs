@@ -10,7 +10,7 @@
 //! there any more. The guest drops answers of other numbers than the one it waits for:
 //! they are to a request that an exception has interrupted.
 
-use std::io::{self, ErrorKind, Read, Write};
+use std::io::{self, Write};
 use std::os::fd::AsFd;
 use std::time::Duration;
 
@@ -76,6 +76,16 @@ pub enum What {
     End {
         /// As of [`What::Count`].
         block: u64,
+    },
+    /// Give the thread of this kernel id an account of its own births.
+    Account {
+        /// The id, in the program's own namespace.
+        thread: u64,
+    },
+    /// What the sites of these numbers are, which stand in accounts.
+    Sites {
+        /// The numbers.
+        numbers: Vec<u32>,
     },
     /// Begin to watch calls.
     Watch {
@@ -168,11 +178,12 @@ impl Channel {
                 Err(error) => return Err(error.into()),
             }
             let mut bytes = [0; 4096];
-            match self.input.lock().read(&mut bytes) {
+            // From the descriptor itself: what the standard library had read ahead `poll` would not tell.
+            match nix::unistd::read(self.input.as_fd(), &mut bytes) {
                 Ok(0) => return Ok(Heard::End),
                 Ok(count) => self.pending.extend_from_slice(&bytes[..count]),
-                Err(error) if error.kind() == ErrorKind::Interrupted => return Ok(Heard::Nothing),
-                Err(error) => return Err(error),
+                Err(Errno::EINTR) => return Ok(Heard::Nothing),
+                Err(error) => return Err(error.into()),
             }
         }
     }

@@ -83,6 +83,8 @@ fn serve_one(
         What::Resume { block } => blocks.resume(block).map(nothing),
         What::Forget { block } => blocks.forget(block).map(nothing),
         What::End { block } => blocks.end(block).map(nothing),
+        What::Account { thread } => blocks.account(thread).map(|at| json!({"at": at})),
+        What::Sites { numbers } => blocks.sites(&numbers, &mut answer)?.map(nothing),
         What::Watch { command, words } => watches
             .begin(&command, &words)
             .map(|watch| json!({"watch": watch})),
