@@ -79,6 +79,11 @@ fn what_middleware_traces() {
 }
 
 #[test]
+fn what_rails_shows() {
+    test("rails");
+}
+
+#[test]
 fn what_reports_hold() {
     test("report");
 }
