@@ -22,11 +22,12 @@ module Lancet
       Leaks.of(runs, &block)
     end
 
-    # What this thread does in the block: objects by line and type, collections, time.
-    def trace(objects: true, &block)
+    # What this thread does in the block: objects by line and type, collections, time; with `calls: true` queries,
+    # reads, writes and connects.
+    def trace(objects: true, calls: false, &block)
       raise ArgumentError, "block required" unless block
 
-      Trace.of(objects: objects, &block)
+      Trace.of(objects: objects, calls: calls, &block)
     end
 
     # The calls of these C functions that the block makes, as a list of Hashes with the names of docs/calls-json.md. Options are
@@ -40,6 +41,11 @@ module Lancet
     def syscalls(*names, **options, &block)
       words = names.empty? ? [] : ["-e", "trace=#{names.join(",")}"]
       Watch.during("syscalls", words + Watch.words(options), &block)
+    end
+
+    # The whole heap, with who refers to whom. There is no command of `lancet` yet that this could ask.
+    def heap(*)
+      raise Error, "lancet #{VERSION} cannot save a heap: Memprof.dump tells each object of a block, ObjectSpace.dump_all the whole heap"
     end
 
     # What each thread does and where, as a list of Hashes. Options are those of `lancet stack`.

@@ -17,6 +17,7 @@ module Memprof
 
   @lock = Monitor.new
   @started = nil
+  @trace_calls = true
 
   class << self
     # Tracks all objects that are made from now on. Returns false if it does already.
@@ -74,6 +75,11 @@ module Memprof
       end
     end
 
+    # All objects of the process. See Lancet.heap.
+    def dump_all(*)
+      Lancet.heap
+    end
+
     # The rows that `stats` would write; nil if nothing is tracked.
     def rows
       current(&:rows)
@@ -85,6 +91,9 @@ module Memprof
 
     # The file to which `trace` and `trace_request` add a line each; nil is standard error.
     attr_accessor :trace_filename
+
+    # Which calls `trace` counts: true, the usual groups; a list of groups; false, none (see Lancet::Counters).
+    attr_accessor :trace_calls
 
     # Adds a line of JSON to that file: what this thread has done in the block. Returns what the block does.
     def trace(&block)
@@ -103,7 +112,7 @@ module Memprof
     private
 
     def traced(request, &block)
-      Lancet::Trace.of(request: request, ended: method(:write_trace), &block).result
+      Lancet::Trace.of(calls: trace_calls, request: request, ended: method(:write_trace), &block).result
     end
 
     def write_trace(trace)

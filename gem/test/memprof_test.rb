@@ -138,6 +138,13 @@ class MemprofTest < LancetTest
     assert_equal '"dump me"', JSON.parse(text)["data"]
   end
 
+  # It says what to do instead.
+  def test_dump_all
+    [-> { Memprof.dump_all }, -> { Lancet.heap }].each do |call|
+      assert_match(/cannot save a heap: .*ObjectSpace.dump_all/, assert_raises(Lancet::Error, &call).message)
+    end
+  end
+
   def test_blocks_in_one_another
     outer = inner = nil
     outer = written do |file|

@@ -1,6 +1,7 @@
 # frozen_string_literal: true
 
 require_relative "births"
+require_relative "counters"
 
 module Lancet
   # The account of a stretch of one thread's time, a block or a request: what it has made, called and taken. What other threads
@@ -18,18 +19,15 @@ module Lancet
     # Of what the block served: method and path.
     attr_reader :request
 
-    # Calls of functions by group (`:mysql`): see Counters. Empty if none were asked for.
-    attr_reader :calls
-
     # Sentences about what could not be counted.
     attr_reader :lost
 
-    # Traces the block. With `objects: false` the objects that it makes are not counted. What the block raises comes out of
-    # it, after `ended` has been called with the trace.
-    def self.of(objects: true, request: nil, ended: nil)
+    # Traces the block. With `objects: false` the objects that it makes are not counted; with `calls: true`, or a list of groups, what
+    # it calls is (see Counters). What the block raises comes out of it, after `ended` has been called with the trace.
+    def self.of(objects: true, calls: false, request: nil, ended: nil)
       trace = new(request)
       begin
-        trace.begin(objects)
+        trace.begin(objects, calls)
         trace.result = yield
       ensure
         trace.finish(ended) if trace.begun?
@@ -47,11 +45,11 @@ module Lancet
     def initialize(request)
       @request = request
       @lost = []
-      @calls = {}
     end
 
     # Begins. Raises if it cannot be done.
-    def begin(objects)
+    def begin(objects, calls)
+      @counters = Counters.of(calls) if calls
       @births = Births.current if objects
       @before = @births&.begin
       @begun = true
@@ -60,6 +58,7 @@ module Lancet
       @collecting = collecting_now
       @cpu = clock(Process::CLOCK_THREAD_CPUTIME_ID)
       @seconds = clock(Process::CLOCK_MONOTONIC)
+      @from = @counters&.mark
     end
 
     # Whether it has begun.
@@ -72,7 +71,7 @@ module Lancet
       stop
       return unless ended
 
-      @births ? @births.quietly { ended.call(self) } : ended.call(self)
+      quietly { ended.call(self) }
     end
 
     # Objects that were made, dead or alive, by line and type, the most first; nil if they were not counted.
@@ -85,10 +84,20 @@ module Lancet
       nil
     end
 
+    # Calls by group, as Counters::Sum; nil if they were not counted.
+    def calls
+      return @calls if @calls || !@counters
+
+      @calls = quietly { @counters.between(@from, @to) }
+    rescue Error => e
+      lose(e.message)
+      nil
+    end
+
     # As JSON writes it; times are seconds.
     def to_h
       { start: started.utc.strftime("%FT%T.%6NZ"), time: seconds, cpu: cpu, request: request,
-        tracers: { gc: { calls: collections, time: collecting }, objects: objects_to_h, **calls }.compact,
+        tracers: { gc: { calls: collections, time: collecting }, objects: objects_to_h, **(calls || {}).transform_values(&:to_h) }.compact,
         lost: lost }.compact
     end
 
@@ -102,10 +111,16 @@ module Lancet
       parts = [format("%.1f ms, %.1f ms CPU", seconds * 1e3, cpu * 1e3)]
       parts << "#{objects.sum(&:born)} objects" if objects
       parts << "#{collections} collections#{format(" %.1f ms", collecting * 1e3) if collecting}" if collections.positive?
+      calls&.each { |group, sum| parts << "#{group} #{sum.calls} in #{format("%.1f ms", sum.time * 1e3)}" }
       parts.join(", ")
     end
 
     private
+
+    # What is made to tell of it is of no trace around it.
+    def quietly(&block)
+      @births ? @births.quietly(&block) : yield
+    end
 
     # A path is what somebody has sent.
     def told_of_request
@@ -115,6 +130,7 @@ module Lancet
     end
 
     def stop
+      @to = @counters&.mark
       @seconds = clock(Process::CLOCK_MONOTONIC) - @seconds
       @cpu = clock(Process::CLOCK_THREAD_CPUTIME_ID) - @cpu
       @collections = GC.count - @collections

@@ -8,12 +8,13 @@ module Lancet
   class Tracer
     # Traces the part `sample` of all work (0 to 1), and tells of what took `threshold` seconds or more: to `log` (an IO, or whatever
     # has `info`) a line, to `file` a line of JSON, and to the block the trace itself.
-    def initialize(sample: 0.01, threshold: 0, objects: true, log: $stderr, file: nil, &told)
+    def initialize(sample: 0.01, threshold: 0, objects: true, calls: false, log: $stderr, file: nil, &told)
       raise ArgumentError, "sample is a part of all requests, from 0 to 1" unless sample.between?(0, 1)
 
       @sample = sample
       @threshold = threshold
       @objects = objects
+      @calls = calls
       @log = log
       @file = file
       @told = told
@@ -42,7 +43,7 @@ module Lancet
 
     def begun(work)
       trace = Trace.new(work)
-      trace.begin(@objects)
+      trace.begin(@objects, @calls)
       trace
     rescue Error => e
       refuse(e)

@@ -4,7 +4,6 @@
 //! more than an exchange of two lines.
 
 use std::io;
-use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
@@ -43,10 +42,10 @@ pub struct Blocks {
 
 impl Blocks {
     /// Of a guest that is not open yet.
-    pub fn new(pid: i32, hide: Option<PathBuf>) -> Self {
+    pub fn new(pid: i32, hidden: Option<String>) -> Self {
         Blocks {
             pid,
-            hidden: hide.map(|folder| format!("{}/", folder.display())),
+            hidden,
             tracked: None,
             last: 0,
             last_used: Instant::now(),

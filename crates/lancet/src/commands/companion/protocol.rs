@@ -94,6 +94,20 @@ pub enum What {
         /// The words of its command line, without the process and `--json`, which the companion adds.
         words: Vec<String>,
     },
+    /// Begin to keep the last calls of these groups of functions, for the sums between two marks.
+    Counters {
+        /// Their names (`counters`).
+        groups: Vec<String>,
+    },
+    /// What a thread has called between two marks that it has set.
+    Between {
+        /// The number that `counters` answered.
+        watch: u64,
+        /// The number of the mark at the beginning.
+        from: u64,
+        /// The number of the mark at the end.
+        to: u64,
+    },
     /// End a watch; what it has seen.
     Finish {
         /// The number that `watch` answered.

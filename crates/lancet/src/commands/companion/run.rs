@@ -44,8 +44,9 @@ fn detach() -> anyhow::Result<u8> {
 fn serve(args: CompanionArgs) -> io::Result<()> {
     let status = Status::read(args.pid).map_err(io::Error::other)?;
     let mut channel = Channel::new();
-    let mut blocks = Blocks::new(args.pid, args.hide);
-    let mut watches = Watches::new(args.pid);
+    let hidden = args.hide.map(|folder| format!("{}/", folder.display()));
+    let mut blocks = Blocks::new(args.pid, hidden.clone());
+    let mut watches = Watches::new(args.pid, hidden);
     channel.greet()?;
     while !interrupt::asked() && status.is_current() {
         match channel.hear(blocks.patience())? {
@@ -88,6 +89,12 @@ fn serve_one(
         What::Watch { command, words } => watches
             .begin(&command, &words)
             .map(|watch| json!({"watch": watch})),
+        What::Counters { groups } => watches
+            .begin_counters(&groups)
+            .map(|watch| json!({"watch": watch})),
+        What::Between { watch, from, to } => watches
+            .between(watch, (from, to), &mut answer)?
+            .map(nothing),
         What::Finish { watch } => watches.finish(watch, &mut answer)?,
         What::Run { command, words } => watches.run(&command, &words, &mut answer)?,
     };
