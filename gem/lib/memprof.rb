@@ -65,9 +65,9 @@ module Memprof
     end
 
     # Writes one JSON object a line for each object that was made in the block and lives at its end. With `contents`, what
-    # it holds stands there too.
+    # it holds stands there too. Without a block those that are tracked since `start`.
     def dump(file = nil, contents: false)
-      raise ArgumentError, "block required" unless block_given?
+      return current { |block| write_objects(block, file, contents) } unless block_given?
 
       within do |block|
         yield
@@ -96,31 +96,32 @@ module Memprof
     attr_accessor :trace_calls
 
     # Adds a line of JSON to that file: what this thread has done in the block. Returns what the block does.
-    def trace(&block)
+    def trace(file = trace_filename, &block)
       raise ArgumentError, "block required" unless block
 
-      traced(nil, &block)
+      traced(nil, file, &block)
     end
 
     # The same of a request, of whose Rack environment the method and the path are told, and no query, which may hold secrets.
     def trace_request(env, &block)
       raise ArgumentError, "block required" unless block
 
-      traced(Lancet::Trace.request_of(env), &block)
+      traced(Lancet::Trace.request_of(env), trace_filename, &block)
     end
 
     private
 
-    def traced(request, &block)
-      Lancet::Trace.of(calls: trace_calls, request: request, ended: method(:write_trace), &block).result
+    def traced(request, file, &block)
+      ended = ->(trace) { write_trace(trace, file) }
+      Lancet::Trace.of(calls: trace_calls, request: request, ended: ended, &block).result
     end
 
-    def write_trace(trace)
+    def write_trace(trace, file)
       line = JSON.generate(trace.to_h)
-      return $stderr.puts(line) unless trace_filename
+      return $stderr.puts(line) unless file
 
       begin
-        File.open(trace_filename, "a", 0o600) { |file| file.write("#{line}\n") }
+        File.open(file, "a", 0o600) { |file| file.write("#{line}\n") }
       rescue SystemCallError => e
         raise ArgumentError, "unable to open output file: #{e.message}"
       end

@@ -94,6 +94,34 @@ class CountersTest < LancetTest
     assert_equal 1, JSON.parse(err)["tracers"]["write"]["calls"]
   end
 
+  # What memprof's own specs of tracing asked for.
+  def test_a_trace_of_memprof
+    server = TCPServer.new("127.0.0.1", 0)
+    answers = Thread.new { server.accept.tap { |client| client.syswrite(client.sysread(5)) }.close }
+    Memprof.trace_calls = Lancet::Counters::USUAL + [:memory]
+    text = written do |file|
+      Memprof.trace(file) do
+        client = TCPSocket.new("127.0.0.1", server.addr[1])
+        client.syswrite("hello")
+        client.read
+        10.times { 1.0e300 * 1.5 }
+        10.times { GC.start }
+        10.times { ("abc" * 1000) << ("def" * 5000) }
+      end
+    end
+    assert_empty JSON.parse(text)["lost"]
+    told = JSON.parse(text)["tracers"]
+    %w[read write connect].each { |group| assert_operator told[group]["calls"], :>=, 1, group }
+    assert_equal 10, told["objects"]["types"]["Float"]
+    assert_equal 10, told["gc"]["calls"]
+    assert_operator told["malloc"]["calls"], :>=, 20
+    assert_operator told["free"]["calls"], :>=, 10
+  ensure
+    Memprof.trace_calls = true
+    answers.join
+    server.close
+  end
+
   # The program computes on, the trace says what it lacks, the next one is whole.
   def test_a_companion_that_is_killed
     _, writer = IO.pipe

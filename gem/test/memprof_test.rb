@@ -92,7 +92,7 @@ class MemprofTest < LancetTest
   end
 
   def test_not_started
-    [-> { Memprof.stats }, -> { Memprof.stats! }].each do |call|
+    [-> { Memprof.stats }, -> { Memprof.stats! }, -> { Memprof.dump }].each do |call|
       assert_match(/Memprof\.start/, assert_raises(RuntimeError, &call).message)
     end
     refute Memprof.stop
@@ -107,7 +107,6 @@ class MemprofTest < LancetTest
 
   def test_a_block_is_needed
     assert_raises(ArgumentError) { Memprof.track }
-    assert_raises(ArgumentError) { Memprof.dump }
   end
 
   def test_a_file_that_cannot_be_opened
@@ -131,6 +130,17 @@ class MemprofTest < LancetTest
     assert_match(/\A0x\h+\z/, string["_id"])
     # Secrets stay where they are unless they are asked for.
     refute_includes text, "dump me"
+  end
+
+  # A float that is none of the flonums, which are no objects.
+  def test_dump_of_what_is_tracked
+    text = written do |file|
+      Memprof.start
+      @kept = 1.0e300 * 1.5
+      Memprof.dump(file, contents: true)
+    end
+    object = JSON.parse(text.lines.find { |line| line.include?('"float"') })
+    assert_equal [__FILE__, __LINE__ - 4, "1.5e+300"], object.values_at("file", "line", "data")
   end
 
   def test_dump_with_contents

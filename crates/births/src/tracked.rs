@@ -250,6 +250,15 @@ impl Tracked {
         Ok((in_use, begun.fold(0, u64::wrapping_add)))
     }
 
+    /// Takes all accounts back, if none is in use; whether it did. A thread asks for its account first and looks then whether it
+    /// still has it, and this takes them first and looks then whether one is asked for: so one of the two sees the other.
+    ///
+    /// # Errors
+    /// The process cannot be read or written.
+    pub fn take_accounts_back(&mut self) -> Result<bool> {
+        self.session.take_accounts_back()
+    }
+
     /// What these sites are, by the numbers that stand in accounts.
     ///
     /// # Errors

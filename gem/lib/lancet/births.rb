@@ -58,9 +58,7 @@ module Lancet
     # Counts from now on. Within another stretch of this thread that goes on, the answer tells what it had made until now.
     def begin
       if @depth.zero?
-        take unless given?
-        @number = header[3] + 1
-        @memory.write(@at + WANTED, @number)
+        want
       else
         before = read
       end
@@ -120,6 +118,17 @@ module Lancet
       @at && !@companion.over? && header.first == @tid
     rescue Lost
       false
+    end
+
+    # Asks first and looks then whether the account is ours, because the companion takes unused ones back: it looks the other way round.
+    def want
+      # No account has had this number before.
+      @number = Process.clock_gettime(Process::CLOCK_MONOTONIC, :nanosecond)
+      @memory.write(@at + WANTED, @number) if @at
+      return if given?
+
+      take
+      @memory.write(@at + WANTED, @number)
     end
 
     def take

@@ -56,6 +56,22 @@ impl Session {
         Ok(at)
     }
 
+    /// Takes all accounts back, if none is in use; whether it did.
+    pub(crate) fn take_accounts_back(&self) -> Result<bool> {
+        let given = self.accounts()?;
+        let tids = |tid: &dyn Fn(&Account) -> u64| {
+            let each = given.iter().enumerate();
+            each.map(|(number, account)| (self.account_at(number), tid(account)))
+                .try_for_each(|(at, tid)| self.memory.write(at, &bytes([tid])))
+        };
+        tids(&|_| 0)?;
+        let in_use = self.accounts()?.iter().any(|account| account.wanted != 0);
+        if in_use {
+            tids(&|account| account.tid)?;
+        }
+        Ok(!in_use)
+    }
+
     /// All accounts as they are now.
     pub(crate) fn accounts(&self) -> Result<Vec<Account>> {
         self.memory.records(self.account_at(0), ACCOUNTS)

@@ -55,7 +55,6 @@ impl Blocks {
 
     /// Begins a block; its number.
     pub fn track(&mut self, births: bool) -> Result<u64, Refusal> {
-        self.last_used = Instant::now();
         if let Some(tracked) = &self.tracked {
             let is_there = tracked.is_there();
             if is_there && !tracked.has_room() && tracked.is_in_use() {
@@ -76,7 +75,6 @@ impl Blocks {
 
     /// Gives a thread an account of its births; its address.
     pub fn account(&mut self, tid: u64) -> Result<u64, Refusal> {
-        self.last_used = Instant::now();
         if self.tracked.as_ref().is_some_and(|it| !it.is_there()) {
             self.leave();
         }
@@ -201,7 +199,6 @@ impl Blocks {
 
     /// Ends a block. One that is gone with the agent has ended.
     pub fn end(&mut self, block: u64) -> Result<(), Refusal> {
-        self.last_used = Instant::now();
         let done = self
             .tracked
             .as_mut()
@@ -228,8 +225,17 @@ impl Blocks {
             .as_ref()
             .is_some_and(|tracked| !tracked.is_in_use());
         if unused && self.last_used.elapsed() > IDLE {
-            self.leave();
+            let tracked = self.tracked.as_mut();
+            match tracked.map(Tracked::take_accounts_back) {
+                Some(Ok(false)) => self.touch(),
+                _ => self.leave(),
+            }
         }
+    }
+
+    /// The program asks for something: it may go on with what it had.
+    pub fn touch(&mut self) {
+        self.last_used = Instant::now();
     }
 
     /// Threads begin accounts without asking us.

@@ -53,6 +53,7 @@ fn serve(args: CompanionArgs) -> io::Result<()> {
             Heard::Request(Ok(request)) => {
                 let answer = channel.answer(request.id);
                 serve_one(request, answer, &mut blocks, &mut watches)?;
+                blocks.touch();
             }
             Heard::Request(Err(why)) => channel.answer(0).failed(&Refusal::Refused(why))?,
             Heard::Nothing => {}
