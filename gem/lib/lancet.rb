@@ -43,9 +43,15 @@ module Lancet
       Watch.during("syscalls", words + Watch.words(options), &block)
     end
 
-    # The whole heap, with who refers to whom. There is no command of `lancet` yet that this could ask.
-    def heap(*)
-      raise Error, "lancet #{VERSION} cannot save a heap: Memprof.dump tells each object of a block, ObjectSpace.dump_all the whole heap"
+    # Saves the whole heap, who refers to whom and by what name, in a file that `lancet heap FILE` reads and only its owner may. What each
+    # object holds is in it only with `contents: true`. Returns the file's name; what could not be saved is told.
+    def heap(file, contents: false)
+      path = File.expand_path(file)
+      ended = Watch.ended("heap", ["--save", path, *("--contents" if contents)])
+      ended[:said].each { |line| warn "lancet: #{line}" } if ended[:exit] == 4
+      raise Error, ended[:said].join("; ") unless [0, 4].include?(ended[:exit])
+
+      path
     end
 
     # What each thread does and where, as a list of Hashes. Options are those of `lancet stack`.

@@ -75,9 +75,10 @@ module Memprof
       end
     end
 
-    # All objects of the process. See Lancet.heap.
-    def dump_all(*)
-      Lancet.heap
+    # Saves the whole heap of the process, for `lancet heap FILE`: see Lancet.heap. Memprof's was for a web page that is no more.
+    def dump_all(file, **options)
+      Lancet.heap(file, **options)
+      nil
     end
 
     # The rows that `stats` would write; nil if nothing is tracked.

@@ -100,13 +100,13 @@ module Lancet
     def named(counts)
       raise Lost, GONE unless @companion.equal?(Companion.current) && given?
 
-      unknown = counts.keys.reject { |site| @names.key?(site) }
-      found = @names.merge(ask(unknown))
-      # A class that has no name yet may have one next time.
-      @names = found.reject { |_, place| place&.last&.start_with?("#<") }
-      rows = Hash.new(0)
-      counts.each { |site, born| rows[found[site]] += born if found[site] }
-      rows.map { |(path, line, type), born| Row.new(path, line, type, 0, born) }.sort_by { |row| [-row.born, row.to_s] }
+      learn(counts.keys.reject { |site| @names.key?(site) })
+      rows = {}
+      counts.each do |site, born|
+        place = @names[site] || @unnamed[site] or next
+        (rows[place] ||= Row.new(*place, 0, 0)).born += born
+      end
+      rows.values.sort_by { |row| [-row.born, row.path.to_s, row.line, row.type] }
     end
 
     def header
@@ -135,6 +135,7 @@ module Lancet
       @companion, answer = Companion.begin("\"do\":\"account\",\"thread\":#{@tid}")
       @at = answer.fetch(:at)
       @names = {}
+      @unnamed = {}
     end
 
     # Births by site since the outermost stretch has begun, and how many found no room.
@@ -154,14 +155,21 @@ module Lancet
       counts.reject { |_, born| born.zero? }.to_h
     end
 
-    def ask(sites)
-      return {} if sites.empty?
+    # Asks what sites are. A class that has no name yet may have one next time.
+    def learn(sites)
+      @unnamed = {}
+      return if sites.empty?
 
-      found = sites.to_h { |site| [site, nil] }
+      sites.each { |site| @names[site] = nil }
       @companion.ask("\"do\":\"sites\",\"numbers\":#{JSON.generate(sites)}") do |record|
-        found[record[:site]] = record.values_at(:path, :line, :type)
+        place = record.values_at(:path, :line, :type)
+        place.last.start_with?("#<") ? @unnamed[record[:site]] = place : @names[record[:site]] = place
       end
-      found
+      @unnamed.each_key { |site| @names.delete(site) }
+    rescue Exception # rubocop:disable Lint/RescueException
+      # Half an answer is none.
+      @names = {}
+      raise
     end
   end
 end

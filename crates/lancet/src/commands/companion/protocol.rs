@@ -113,9 +113,9 @@ pub enum What {
         /// The number that `watch` answered.
         watch: u64,
     },
-    /// Run a command that ends by itself: `stack`.
+    /// Run a command that ends by itself: `stack`, `heap`.
     Run {
-        /// `stack`: a command of lancet that ends by itself.
+        /// `stack` or `heap`: a command of lancet that ends by itself.
         command: String,
         /// As of [`What::Watch`].
         words: Vec<String>,
