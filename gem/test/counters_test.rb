@@ -59,7 +59,13 @@ class CountersTest < LancetTest
     assert_equal [2, 3], [inner, outer].map { |found| found[:write].calls }
   end
 
+  # glibc 2.31 looks at the return address of its malloc, so `lancet calls` does not hook it.
+  def memory_is_hooked?
+    @memory_is_hooked ||= Lancet.calls("malloc") { nil }.said.none?(/not hooked: malloc/)
+  end
+
   def test_memory_if_it_is_asked_for
+    skip "malloc is not hooked here" unless memory_is_hooked?
     trace = Lancet.trace(calls: %i[memory]) { @kept = Array.new(10) { "x" * 5000 } }
     assert_operator trace.calls[:malloc].calls, :>=, 10
     assert_operator trace.calls[:malloc].bytes, :>=, 50_000
@@ -114,6 +120,8 @@ class CountersTest < LancetTest
     %w[read write connect].each { |group| assert_operator told[group]["calls"], :>=, 1, group }
     assert_equal 10, told["objects"]["types"]["Float"]
     assert_equal 10, told["gc"]["calls"]
+    return unless memory_is_hooked?
+
     assert_operator told["malloc"]["calls"], :>=, 20
     assert_operator told["free"]["calls"], :>=, 10
   ensure

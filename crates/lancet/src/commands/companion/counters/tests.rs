@@ -1,3 +1,5 @@
+//! Records of `lancet calls` and what lies between two marks, on made-up calls.
+
 use super::*;
 
 fn call(tid: u32, name: &str, subject: u64, times: (u64, u64), result: i32) -> Call {
