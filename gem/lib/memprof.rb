@@ -1,6 +1,7 @@
 # frozen_string_literal: true
 
 require_relative "lancet/block"
+require_relative "lancet/trace"
 
 # The memory profiler of 2009, over lancet: which line has made the objects that live?
 #
@@ -16,6 +17,7 @@ module Memprof
 
   @lock = Monitor.new
   @started = nil
+  @trace_calls = true
 
   class << self
     # Tracks all objects that are made from now on. Returns false if it does already.
@@ -63,9 +65,9 @@ module Memprof
     end
 
     # Writes one JSON object a line for each object that was made in the block and lives at its end. With `contents`, what
-    # it holds stands there too.
+    # it holds stands there too. Without a block those that are tracked since `start`.
     def dump(file = nil, contents: false)
-      raise ArgumentError, "block required" unless block_given?
+      return current { |block| write_objects(block, file, contents) } unless block_given?
 
       within do |block|
         yield
@@ -73,7 +75,58 @@ module Memprof
       end
     end
 
+    # Saves the whole heap of the process, for `lancet heap FILE`: see Lancet.heap. Memprof's was for a web page that is no more.
+    def dump_all(file, **options)
+      Lancet.heap(file, **options)
+      nil
+    end
+
+    # The rows that `stats` would write; nil if nothing is tracked.
+    def rows
+      current(&:rows)
+    rescue RuntimeError => e
+      raise if e.message != NOT_STARTED
+
+      nil
+    end
+
+    # The file to which `trace` and `trace_request` add a line each; nil is standard error.
+    attr_accessor :trace_filename
+
+    # Which calls `trace` counts: true, the usual groups; a list of groups; false, none (see Lancet::Counters).
+    attr_accessor :trace_calls
+
+    # Adds a line of JSON to that file: what this thread has done in the block. Returns what the block does.
+    def trace(file = trace_filename, &block)
+      raise ArgumentError, "block required" unless block
+
+      traced(nil, file, &block)
+    end
+
+    # The same of a request, of whose Rack environment the method and the path are told, and no query, which may hold secrets.
+    def trace_request(env, &block)
+      raise ArgumentError, "block required" unless block
+
+      traced(Lancet::Trace.request_of(env), trace_filename, &block)
+    end
+
     private
+
+    def traced(request, file, &block)
+      ended = ->(trace) { write_trace(trace, file) }
+      Lancet::Trace.of(calls: trace_calls, request: request, ended: ended, &block).result
+    end
+
+    def write_trace(trace, file)
+      line = JSON.generate(trace.to_h)
+      return $stderr.puts(line) unless file
+
+      begin
+        File.open(file, "a", 0o600) { |file| file.write("#{line}\n") }
+      rescue SystemCallError => e
+        raise ArgumentError, "unable to open output file: #{e.message}"
+      end
+    end
 
     # The block of `start`. That of a parent is none of ours.
     def started

@@ -1,4 +1,5 @@
 require_relative "test_helper"
+require "tmpdir"
 
 # What memprof's README and its specs promise, on today's Ruby.
 class MemprofTest < LancetTest
@@ -92,7 +93,7 @@ class MemprofTest < LancetTest
   end
 
   def test_not_started
-    [-> { Memprof.stats }, -> { Memprof.stats! }].each do |call|
+    [-> { Memprof.stats }, -> { Memprof.stats! }, -> { Memprof.dump }].each do |call|
       assert_match(/Memprof\.start/, assert_raises(RuntimeError, &call).message)
     end
     refute Memprof.stop
@@ -107,7 +108,6 @@ class MemprofTest < LancetTest
 
   def test_a_block_is_needed
     assert_raises(ArgumentError) { Memprof.track }
-    assert_raises(ArgumentError) { Memprof.dump }
   end
 
   def test_a_file_that_cannot_be_opened
@@ -133,9 +133,36 @@ class MemprofTest < LancetTest
     refute_includes text, "dump me"
   end
 
+  # A float that is none of the flonums, which are no objects.
+  def test_dump_of_what_is_tracked
+    text = written do |file|
+      Memprof.start
+      @kept = 1.0e300 * 1.5
+      Memprof.dump(file, contents: true)
+    end
+    object = JSON.parse(text.lines.find { |line| line.include?('"float"') })
+    assert_equal [__FILE__, __LINE__ - 4, "1.5e+300"], object.values_at("file", "line", "data")
+  end
+
   def test_dump_with_contents
     text = written { |file| Memprof.dump(file, contents: true) { @kept = "dump me" } }
     assert_equal '"dump me"', JSON.parse(text)["data"]
+  end
+
+  # Memprof's own spec looks for a text that it has made.
+  def test_dump_all
+    @kept = "dump out the entire" + " heap"
+    Dir.mktmpdir do |folder|
+      file = "#{folder}/ours.heap"
+      assert_nil Memprof.dump_all(file)
+      assert_equal 0o600, File.stat(file).mode & 0o777
+      refute_includes File.binread(file), @kept
+      assert_equal file, Lancet.heap(file, contents: true)
+      out, err, status = Open3.capture3(Lancet::Program.path, "heap", file, "--path", "MemprofTest", "--json")
+      assert_predicate status, :success?, err
+      assert_match(/MemprofTest/, out)
+    end
+    assert_match(/no.such/, assert_raises(Lancet::Error) { Lancet.heap("/no/such/folder/file") }.message)
   end
 
   def test_blocks_in_one_another

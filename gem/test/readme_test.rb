@@ -7,7 +7,7 @@ class ReadmeTest < LancetTest
   EXAMPLES = README.scan(/^```ruby\n(.*?)^```\n(?:\n```text\n(.*?)^```$)?/m)
 
   def test_there_are_some
-    assert_equal [3, 2], EXAMPLES.partition(&:last).map(&:size)
+    assert_equal [7, 2], EXAMPLES.partition(&:last).map(&:size)
   end
 
   EXAMPLES.each.with_index(1) do |(code, output), number|

@@ -93,6 +93,10 @@ class Watches(unittest.TestCase):
                 os.getppid()
         self.assertEqual((len(outer), len(inner)), (2, 1))
 
+    def test_memory_is_not_known(self):
+        with self.assertRaisesRegex(lancet.Error, "does not know the objects of a Python: tracemalloc"):
+            lancet.mem()
+
     def test_stacks(self):
         gone = threading.Event()
         thread = threading.Thread(target=gone.wait)

@@ -5,12 +5,14 @@
 //! | `agent` | the state, one static |
 //! | `watch` | sets the hook in the VM, and what it calls |
 //! | `birth`, `newborns` | books an object at its birth, and looks at it once more |
+//! | `accounts` | births of one thread counted apart |
 //! | `moves` | heap compaction |
 //! | `books`, `slots` | the row of a birth; the row's number for each heap slot |
 //! | `census` | the walk over the living |
 //! | `presence` | whether the command is there; how the agent leaves |
 //! | `names`, `vmcalls` | the VM's structures as text; the VM's functions |
 
+mod accounts;
 pub mod agent;
 mod birth;
 mod books;

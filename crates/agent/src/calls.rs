@@ -62,7 +62,7 @@ mod selection;
 pub mod session;
 mod system_calls;
 mod tables;
-mod thread;
+pub mod thread;
 mod ticket;
 mod values;
 mod wait;

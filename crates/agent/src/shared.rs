@@ -1,6 +1,7 @@
 //! What command and agent share: the statics that the command finds by their names in the agent's file.
 
 use core::sync::atomic::AtomicBool;
+use wire::accounts::{ACCOUNTS, Account};
 use wire::{Config, ControlPage, Ledger, Script, Segments, Snapshot, ledger};
 
 /// The page that a fork wipes.
@@ -49,6 +50,8 @@ pub static mut LEDGER: Ledger = Ledger {
     intervals: [0; wire::slots::EPOCHS as usize],
     collections: 0,
     collected: 0,
+    accounts: [Account::NONE; ACCOUNTS],
+    accounts_given: 0,
 };
 
 /// The thread that does a job stands in a remote call: what lies on its stack below the place where it was stopped is ours. Only

@@ -45,6 +45,17 @@ pub struct SiteTally {
     pub allocated: u64,
 }
 
+/// What a site is: a line and a type.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Place {
+    /// The line; `None`: no Ruby code ran.
+    pub line: Option<Arc<Line>>,
+    /// The type's name.
+    pub kind: Arc<str>,
+    /// The VM's own.
+    pub internal: bool,
+}
+
 /// The bytes that the births of a site used, by the mean of those that were measured; where none was, by that of the living,
 /// or else as many slots of the smallest size.
 fn allocated(site: &Site, counts: &Counts) -> u64 {
@@ -196,6 +207,15 @@ impl<'a> Records<'a> {
         Ok(found)
     }
 
+    /// One record; `None`: there is none of that number.
+    fn one<T: Record>(&self, number: u32) -> Result<Option<T>> {
+        if u64::from(number) >= self.segments.length {
+            return Ok(None);
+        }
+        let at = self.address(number.into(), size_of::<T>() as u64)?;
+        self.memory.record(at).map(Some)
+    }
+
     /// The address of a record of `size` bytes.
     fn address(&self, index: u64, size: u64) -> Result<u64> {
         let piece = (index / self.segments.piece) as usize;
@@ -318,6 +338,36 @@ impl Reader {
             }
         }
         Ok(tally)
+    }
+
+    /// What these sites are; `None` for a number that is no site's.
+    pub(crate) fn places(
+        &mut self,
+        memory: &GuestMemory,
+        sites: &[u32],
+    ) -> Result<Vec<Option<Place>>> {
+        let all_sites = self.records(memory, offset_of!(Ledger, sites), SITES)?;
+        let all_kinds = self.records(memory, offset_of!(Ledger, kinds), KINDS)?;
+        let known = self.anonymous.clone();
+        self.read_new_frames(memory)?;
+        let mut found = Vec::with_capacity(sites.len());
+        for number in sites {
+            let site: Option<Site> = all_sites.one(*number)?;
+            let Some(site) = site.filter(|site| site.kind != 0) else {
+                found.push(None);
+                continue;
+            };
+            let kind: Option<Kind> = all_kinds.one(site.kind)?;
+            found.push(match kind {
+                None => None,
+                Some(kind) => Some(Place {
+                    line: self.path(memory, site.place)?.into_iter().next(),
+                    kind: self.kind_name(memory, &kind, &known)?,
+                    internal: kind.flags & INTERNAL != 0,
+                }),
+            });
+        }
+        Ok(found)
     }
 
     fn records<'a>(

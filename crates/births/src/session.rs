@@ -3,6 +3,7 @@
 //! Between two requests nobody traces the guest. A thread of ours changes the control page's heartbeat; when it
 //! stands still, the agent leaves by itself.
 
+mod accounts;
 mod collections;
 mod epochs;
 mod evaluation;
@@ -101,6 +102,8 @@ pub struct Session {
     timing: Timing,
     /// Collections that were read.
     collected: u64,
+    /// A thread has an account of its births.
+    has_accounts: bool,
     /// A request has not been answered in time: the next entry into its VM takes the surest way.
     insisting: bool,
     /// How long the next request is waited for: less when the last one was in vain.
@@ -150,6 +153,7 @@ impl Session {
             tracee: None,
             timing: Timing::default(),
             collected: 0,
+            has_accounts: false,
             insisting: false,
             patience: vm_entry::PATIENCE,
             open: false,
@@ -205,6 +209,7 @@ impl Session {
             tracee: None,
             timing: Timing::default(),
             collected: 0,
+            has_accounts: false,
             insisting: false,
             patience: vm_entry::PATIENCE,
             open: true,

@@ -21,7 +21,7 @@ use process::error::{Error, Result};
 use wire::slots::EPOCHS;
 
 use crate::census::losses;
-use crate::ledger::{SiteTally, Tally};
+use crate::ledger::{Place, SiteTally, Tally};
 use crate::objects::Object;
 use crate::session::{Options, Session};
 
@@ -33,11 +33,11 @@ pub struct Tracked {
     session: Session,
     epochs: Epochs,
     /// The births that a block found at its beginning, of those blocks that want to know.
-    births: BTreeMap<Block, HashMap<Place, u64>>,
+    births: BTreeMap<Block, HashMap<LineAndType, u64>>,
 }
 
 /// What tells rows of a count apart.
-type Place = (Option<(Arc<str>, u32)>, Arc<str>);
+type LineAndType = (Option<(Arc<str>, u32)>, Arc<str>);
 
 /// A row of a count: a line and a type.
 pub struct Row {
@@ -182,7 +182,7 @@ impl Tracked {
             .set_intervals(&self.epochs.intervals_of(block))?;
         let tally = self.session.census(collect)?;
         let before = self.births.get(&block);
-        let mut rows: HashMap<Place, (u64, u64)> = HashMap::new();
+        let mut rows: HashMap<LineAndType, (u64, u64)> = HashMap::new();
         for site in shown(&tally) {
             let (born, live) = rows.entry(place_of(site)).or_default();
             *born += site.counts.born;
@@ -229,6 +229,44 @@ impl Tracked {
         Ok(lost(&tally))
     }
 
+    /// Gives a thread an account of its own births, which it begins, reads and ends itself (`wire::accounts`); its address.
+    ///
+    /// # Errors
+    /// The process cannot be read or written, has no such thread, or 64 of its threads have accounts.
+    pub fn give_account(&mut self, tid: u64) -> Result<u64> {
+        let at = self.session.give_account(tid)?;
+        self.session.begin_epoch(self.epochs.current())?;
+        Ok(at)
+    }
+
+    /// What threads have done with their accounts: whether one is in use, and a sum that changes with each that is begun.
+    ///
+    /// # Errors
+    /// The process cannot be read.
+    pub fn account_use(&self) -> Result<(bool, u64)> {
+        let accounts = self.session.accounts()?;
+        let in_use = accounts.iter().any(|account| account.wanted != 0);
+        let begun = accounts.iter().map(|account| account.counting);
+        Ok((in_use, begun.fold(0, u64::wrapping_add)))
+    }
+
+    /// Takes all accounts back, if none is in use; whether it did. A thread asks for its account first and looks then whether it
+    /// still has it, and this takes them first and looks then whether one is asked for: so one of the two sees the other.
+    ///
+    /// # Errors
+    /// The process cannot be read or written.
+    pub fn take_accounts_back(&mut self) -> Result<bool> {
+        self.session.take_accounts_back()
+    }
+
+    /// What these sites are, by the numbers that stand in accounts.
+    ///
+    /// # Errors
+    /// The process cannot be read.
+    pub fn places(&mut self, sites: &[u32]) -> Result<Vec<Option<Place>>> {
+        self.session.places(sites)
+    }
+
     /// Takes the hook out, and gives the guest its memory back.
     ///
     /// # Errors
@@ -237,7 +275,7 @@ impl Tracked {
         self.session.leave().map(drop)
     }
 
-    fn born_until_now(&mut self) -> Result<HashMap<Place, u64>> {
+    fn born_until_now(&mut self) -> Result<HashMap<LineAndType, u64>> {
         let tally = self.session.census(false)?;
         let mut born = HashMap::new();
         for site in shown(&tally) {
@@ -258,7 +296,7 @@ fn shown(tally: &Tally) -> impl Iterator<Item = &SiteTally> {
     tally.sites.iter().filter(|site| !site.internal)
 }
 
-fn place_of(site: &SiteTally) -> Place {
+fn place_of(site: &SiteTally) -> LineAndType {
     let line = site.path.first();
     (
         line.map(|line| (line.path.clone(), line.line)),

@@ -40,6 +40,8 @@ records!(
     u64,
     wire::Header,
     wire::Config,
+    wire::Account,
+    wire::AccountRow,
     wire::Site,
     wire::Frame,
     wire::Kind,

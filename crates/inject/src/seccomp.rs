@@ -77,6 +77,9 @@ pub const OF_HOOKS: [Call; 6] = [
     call("kill", libc::SYS_kill, [0; 6]),
 ];
 
+/// What a birth calls besides, while a thread waits to be found by its id ([`wire::accounts`]).
+pub const OF_ACCOUNTS: [Call; 1] = [call("gettid", libc::SYS_gettid, [0; 6])];
+
 /// What the pool of rings takes: a file that is mapped shared, and asking whether a thread lives.
 pub const OF_POOL: [Call; 10] = [
     call("memfd_create", libc::SYS_memfd_create, [0; 6]),
@@ -192,10 +195,18 @@ fn mode(pid: i32, tid: i32) -> Option<u32> {
 
 /// Stops each thread but the main one that has a filter, one after the other, and checks it.
 pub fn check_other_threads(pid: i32, more: &[Call]) -> Result<()> {
-    for tid in filtered_threads(pid)? {
-        if tid == pid {
-            continue;
-        }
+    let mut threads = filtered_threads(pid)?;
+    threads.retain(|tid| *tid != pid);
+    check_each(pid, &threads, more)
+}
+
+/// The same of all threads; none of them is stopped by us.
+pub fn check_all_threads(pid: i32, more: &[Call]) -> Result<()> {
+    check_each(pid, &filtered_threads(pid)?, more)
+}
+
+fn check_each(pid: i32, threads: &[i32], more: &[Call]) -> Result<()> {
+    for &tid in threads {
         match Stop::as_it_is(pid, tid, false) {
             Ok(_stop) => check(pid, tid, more)?,
             // It has ended.

@@ -11,6 +11,7 @@
 //! *segments*, pieces of equal length that never move, so that the command can read them while the
 //! guest goes on; text once written never changes.
 
+use crate::accounts::{ACCOUNTS, Account};
 use crate::slots::{EPOCHS, MOST_SITES};
 
 /// Most pieces that [`Segments`] can have.
@@ -108,7 +109,7 @@ pub struct Ledger {
     /// Objects that a compaction of the heap has moved; their sites were moved with them.
     pub moved: u64,
     /// The epoch in which births happen now, shifted to its place in a number (see [`crate::slots`]). Written by
-    /// the command, read by the agent at each birth.
+    /// the command, read by the agent at each birth. With [`OPEN`](crate::accounts::OPEN) if any thread has an account.
     pub epoch: u64,
     /// For each epoch the interval of the report that it belongs to, less than [`INTERVALS`]. Written by the command
     /// before it writes `epoch`.
@@ -117,6 +118,10 @@ pub struct Ledger {
     pub collections: u64,
     /// How many collections were recorded since the hook was set; written after the record itself.
     pub collected: u64,
+    /// Births told apart by thread.
+    pub accounts: [Account; ACCOUNTS],
+    /// Changes whenever the command has given an account to a thread.
+    pub accounts_given: u64,
 }
 
 /// Intervals into which the time of watching is divided at most: a census counts the living of each apart.

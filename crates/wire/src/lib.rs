@@ -23,6 +23,7 @@
 //! | `control_page` | each field says so | both |
 //! | `ruby` | the command, as part of `Config` | the agent |
 //! | `ledger`, `slots` | the agent | the command |
+//! | `accounts` | the command, the agent and threads of the guest, each its fields | the same |
 //! | `calls`: `Calls`, `Hook` | the command; counters the agent | both |
 //! | `calls`: `Ring`, records, `Count` | the agent; `Ring::taken` the command | the command |
 //! | `script` | the command; the answer the agent | both |
@@ -35,6 +36,7 @@
 #![no_std]
 #![forbid(unsafe_code)]
 
+pub mod accounts;
 pub mod calls;
 pub mod control_page;
 pub mod ledger;
@@ -44,6 +46,7 @@ pub mod script;
 pub mod slots;
 pub mod snapshot;
 
+pub use accounts::{Account, AccountRow};
 pub use control_page::{
     Config, ControlPage, Farewell, Header, Purpose, ROUTINES, Reply, Request, State,
 };
@@ -54,7 +57,7 @@ pub use snapshot::Snapshot;
 
 /// Version of every layout in this crate. An agent of another version is left quiet and a new one
 /// is mapped beside it.
-pub const VERSION: u32 = 16;
+pub const VERSION: u32 = 17;
 
 /// The first eight bytes of a [`Header`].
 pub const MAGIC: [u8; 8] = *b"\x7fLANCET\n";

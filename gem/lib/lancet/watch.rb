@@ -76,6 +76,12 @@ module Lancet
         records
       end
 
+      # How a command has ended that writes its result into a file: its exit code and what it has said.
+      def ended(command, words)
+        _, ended = Companion.begin("\"do\":\"run\"," + arguments(command, words))
+        ended
+      end
+
       private
 
       def arguments(command, words)

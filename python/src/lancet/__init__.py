@@ -11,7 +11,7 @@ from . import _watch
 from ._error import Error, Lost
 from ._watch import Watch
 
-__all__ = ["Error", "Lost", "Watch", "calls", "stack", "syscalls"]
+__all__ = ["Error", "Lost", "Watch", "calls", "mem", "stack", "syscalls"]
 __version__ = "0.1.0"
 
 
@@ -25,6 +25,11 @@ def syscalls(*names, **options):
     """The system calls of these names, or all: a context manager. Options are those of `lancet syscalls`."""
     chosen = ["-e", "trace=" + ",".join(names)] if names else []
     return Watch("syscalls", chosen + _watch.words(options))
+
+
+def mem(*_, **__):
+    """Which line holds the memory. `lancet mem` does that for Ruby alone, so this says what does it for Python."""
+    raise Error("lancet mem does not know the objects of a Python: tracemalloc tells the line of each")
 
 
 def stack(**options):

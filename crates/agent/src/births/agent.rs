@@ -1,6 +1,7 @@
 //! The state of `mem` in the guest: books, numbers of heap slots, what is known of the command. One static, which
 //! only the thread that holds the VM's lock touches.
 
+use super::accounts::Own;
 use super::books::{Books, DEEPEST, Desk, site_at};
 use super::names::{Names, Type, class_key, internal_module_key};
 use super::slots::Slots;
@@ -42,6 +43,8 @@ pub struct Agent {
     pub heartbeat_seen: u64,
     /// The heartbeat has been late once since it last changed.
     pub doubted: bool,
+    /// Whose account the last birth looked for.
+    pub own: Own,
     /// Frames of the birth that is being booked: code and pc.
     pub frames: [(u64, u64); DEEPEST],
 }
@@ -66,6 +69,7 @@ impl Agent {
             heartbeat: 0,
             heartbeat_seen: 0,
             doubted: false,
+            own: Own::NONE,
             frames: [(0, 0); DEEPEST],
         }
     }
@@ -147,6 +151,8 @@ pub struct Newborn {
     /// It was hidden at the next birth. Up to Ruby 3.0 such an object may be given back before we look
     /// again (`rb_gc_force_recycle`), and then this is what it became.
     pub hidden: bool,
+    /// The number of the account that has counted it, plus one; 0 = none has.
+    pub account: u8,
 }
 
 /// None.
@@ -158,4 +164,5 @@ pub const NOBODY: Newborn = Newborn {
     look_again: false,
     measure: false,
     hidden: false,
+    account: 0,
 };

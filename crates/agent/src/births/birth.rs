@@ -5,6 +5,7 @@ use super::books::{Booked, CUT_HERE, DEEPEST, Desk, Key, OUTWARD};
 use super::names::{Imemo, Type, class_key, trace_arg};
 use crate::guard;
 use crate::memory::store::mix;
+use wire::accounts::OPEN;
 use wire::{Farewell, Ledger};
 
 impl Agent {
@@ -67,10 +68,14 @@ impl Agent {
             look_again: measure || Type::of(flags) == Type::Class,
             measure,
             hidden: false,
+            account: 0,
         };
         self.oldest = at + 1;
         // SAFETY: a live word of ours; the command writes it at any time, whole.
         let epoch = unsafe { (&raw const ledger.epoch).read_volatile() };
+        if epoch & OPEN != 0 {
+            self.count_own(ledger, at, site);
+        }
         self.slots.set(object, epoch as u32 | site)
     }
 

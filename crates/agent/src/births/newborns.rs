@@ -5,6 +5,7 @@
 //! `sort_by`. They are counted by what they are [`NEWBORNS`] births later, or when a collection begins,
 //! after which they may be gone, whichever is first. A census looks at all that live.
 
+use super::accounts;
 use super::agent::{Agent, NEWBORNS, NOBODY};
 use super::names::{Type, class_key};
 use crate::guard;
@@ -43,6 +44,9 @@ extern "C" fn settle_newborns(argument: u64) -> u64 {
         if here {
             let key = agent.key_of(newborn.object, flags, class);
             let site = agent.rebook_as(ledger, newborn.object, newborn.site, key);
+            if let Some(site) = site {
+                accounts::rebook(ledger, newborn.account, newborn.site, site);
+            }
             if newborn.measure
                 && let Some(site) = site
                 && let Some(bytes) = agent.size_of(newborn.object, flags)
@@ -51,8 +55,9 @@ extern "C" fn settle_newborns(argument: u64) -> u64 {
             }
         } else if newborn.hidden
             && let Some(kind) = agent.kind_of(ledger, class_key(newborn.flags, 0))
+            && let Some(site) = agent.books.rebook(ledger, newborn.site, kind)
         {
-            let _ = agent.books.rebook(ledger, newborn.site, kind);
+            accounts::rebook(ledger, newborn.account, newborn.site, site);
         }
     }
     0

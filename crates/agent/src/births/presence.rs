@@ -1,6 +1,7 @@
 //! Whether the command is still there, and how the agent leaves when it is not: in a command's death, in the child of a
 //! fork, before a Ractor, after a panic of its own.
 
+use super::accounts::{self, Own};
 use super::agent::{AGENT, Agent, LOOK_EVERY, NEWBORNS};
 use super::census;
 use crate::memory::sys;
@@ -31,6 +32,8 @@ impl Agent {
 
     /// Gives all memory back.
     pub fn forget(&mut self, ledger: &mut Ledger) {
+        accounts::free(ledger);
+        self.own = Own::NONE;
         self.slots.free();
         (ledger.slot_roots, ledger.page_shift) = (0, 0);
         self.books.free(ledger);

@@ -43,7 +43,7 @@ fn fs_base() -> u64 {
 #[inline]
 pub fn thread_pointer() -> u64 {
     let pointer;
-    // SAFETY: the callers have asked.
+    // SAFETY: the callers have asked, or run on a thread that the C library made.
     unsafe {
         asm!("mov {}, fs:[0]", out(reg) pointer, options(nostack, readonly, preserves_flags))
     };

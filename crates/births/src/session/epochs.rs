@@ -6,6 +6,7 @@ use crate::objects::{self, Object};
 use process::error::Result;
 use std::mem::offset_of;
 use wire::Ledger;
+use wire::accounts::OPEN;
 use wire::slots::epoch_bits;
 
 impl Session {
@@ -24,7 +25,8 @@ impl Session {
     /// Has births from now on be of this epoch, of which the agent knows the interval.
     pub(crate) fn begin_epoch(&self, epoch: u32) -> Result<()> {
         let at = self.resident.header.ledger + offset_of!(Ledger, epoch) as u64;
-        let epoch = u64::from(epoch_bits(epoch));
+        let open = if self.has_accounts { OPEN } else { 0 };
+        let epoch = u64::from(epoch_bits(epoch)) | open;
         self.memory.write(at, &epoch.to_le_bytes())
     }
 

@@ -1,9 +1,10 @@
 //! The gem, on each Ruby that is chosen.
 
+use std::ffi::OsStr;
 use std::path::PathBuf;
 use std::process::Command;
 
-use crate::support::{Interpreter, TempDir, installed, rubies, skip, tool};
+use crate::support::{Interpreter, TempDir, database, installed, rubies, skip, tool};
 use crate::{folder, succeeds};
 
 /// Builds the gem into a folder.
@@ -18,6 +19,11 @@ fn built(into: &TempDir) -> PathBuf {
 
 /// Installs it, and runs one of its test files on what was installed.
 fn test(name: &str) {
+    test_with(name, &[]);
+}
+
+/// The same with these variables.
+fn test_with(name: &str, variables: &[(&str, &OsStr)]) {
     if !installed("rake") {
         return skip(name, "rake is not installed");
     }
@@ -30,6 +36,7 @@ fn test(name: &str) {
         succeeds(install.env("GEM_HOME", &home).arg(&file));
         let mut tests = command(&ruby);
         tests.arg(format!("test/{name}_test.rb"));
+        tests.envs(variables.iter().copied());
         let said = succeeds(tests.env("GEM_HOME", &home).env_remove("LANCET_BIN"));
         let ran = said.lines().find(|line| line.contains(" runs, "));
         assert!(
@@ -66,6 +73,39 @@ fn what_becomes_of_the_companion() {
 #[test]
 fn what_blocks_allocate_and_leak() {
     test("allocations");
+}
+
+#[test]
+fn what_one_thread_does() {
+    test("trace");
+}
+
+#[test]
+fn what_middleware_traces() {
+    test("rack");
+}
+
+#[test]
+fn what_rails_shows() {
+    test("rails");
+}
+
+#[test]
+fn what_reports_hold() {
+    test("report");
+}
+
+#[test]
+fn what_one_thread_calls() {
+    test("counters");
+}
+
+#[test]
+fn what_requests_of_a_server_take() {
+    if let Some(database) = database("server") {
+        let socket = database.socket();
+        test_with("server", &[("LANCET_DATABASE", socket.as_os_str())]);
+    }
 }
 
 #[test]

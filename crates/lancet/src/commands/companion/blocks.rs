@@ -4,7 +4,6 @@
 //! more than an exchange of two lines.
 
 use std::io;
-use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
@@ -21,6 +20,9 @@ use crate::agent::AGENT;
 /// How long a guest stays open without a block.
 const IDLE: Duration = Duration::from_secs(5);
 
+/// What an account had counted went with the agent.
+const ACCOUNTS_GONE: &str = "what was counted is gone with the agent";
+
 /// Between two looks at a guest that asks for nothing: whether it is there, and whether it waits for us.
 const LOOK: Duration = Duration::from_secs(1);
 const LOOK_WHEN_OPEN: Duration = Duration::from_millis(50);
@@ -34,23 +36,25 @@ pub struct Blocks {
     /// The number of the last block.
     last: u64,
     last_used: Instant,
+    /// Changes with each account that a thread has begun.
+    accounts_begun: u64,
 }
 
 impl Blocks {
     /// Of a guest that is not open yet.
-    pub fn new(pid: i32, hide: Option<PathBuf>) -> Self {
+    pub fn new(pid: i32, hidden: Option<String>) -> Self {
         Blocks {
             pid,
-            hidden: hide.map(|folder| format!("{}/", folder.display())),
+            hidden,
             tracked: None,
             last: 0,
             last_used: Instant::now(),
+            accounts_begun: 0,
         }
     }
 
     /// Begins a block; its number.
     pub fn track(&mut self, births: bool) -> Result<u64, Refusal> {
-        self.last_used = Instant::now();
         if let Some(tracked) = &self.tracked {
             let is_there = tracked.is_there();
             if is_there && !tracked.has_room() && tracked.is_in_use() {
@@ -67,6 +71,47 @@ impl Blocks {
         let begun = tracked.begin(births);
         self.last = self.checked(begun)?;
         Ok(self.last)
+    }
+
+    /// Gives a thread an account of its births; its address.
+    pub fn account(&mut self, tid: u64) -> Result<u64, Refusal> {
+        if self.tracked.as_ref().is_some_and(|it| !it.is_there()) {
+            self.leave();
+        }
+        let tracked = match &mut self.tracked {
+            Some(tracked) => tracked,
+            none => none.insert(open(self.pid, self.last)?),
+        };
+        let given = tracked.give_account(tid);
+        self.checked(given)
+    }
+
+    /// Tells what sites are, but for those that are the asking library's own, and of objects that Ruby does not show.
+    pub fn sites(
+        &mut self,
+        numbers: &[u32],
+        answer: &mut Answer,
+    ) -> io::Result<Result<(), Refusal>> {
+        let Some(tracked) = &mut self.tracked else {
+            return Ok(Err(Refusal::Gone(ACCOUNTS_GONE.into())));
+        };
+        let found = tracked.places(numbers);
+        let found = match self.checked(found) {
+            Ok(found) => found,
+            Err(why) => return Ok(Err(why)),
+        };
+        for (number, site) in numbers.iter().zip(found) {
+            let Some(site) = site.filter(|site| !site.internal) else {
+                continue;
+            };
+            let (path, line) = place(site.line.as_ref().map(|line| (&line.path, line.line)));
+            if !self.hides(path) {
+                answer.record(&json!({
+                    "site": number, "path": path, "line": line, "type": &*site.kind,
+                }))?;
+            }
+        }
+        Ok(Ok(()))
     }
 
     /// Counts the objects of a block; returns what could not be counted. What is made from then on is of no block, until
@@ -154,7 +199,6 @@ impl Blocks {
 
     /// Ends a block. One that is gone with the agent has ended.
     pub fn end(&mut self, block: u64) -> Result<(), Refusal> {
-        self.last_used = Instant::now();
         let done = self
             .tracked
             .as_mut()
@@ -175,12 +219,33 @@ impl Blocks {
         if self.tracked.as_mut().is_some_and(Tracked::let_go) {
             self.tracked = None;
         }
+        self.note_accounts();
         let unused = self
             .tracked
             .as_ref()
             .is_some_and(|tracked| !tracked.is_in_use());
         if unused && self.last_used.elapsed() > IDLE {
-            self.leave();
+            let tracked = self.tracked.as_mut();
+            match tracked.map(Tracked::take_accounts_back) {
+                Some(Ok(false)) => self.touch(),
+                _ => self.leave(),
+            }
+        }
+    }
+
+    /// The program asks for something: it may go on with what it had.
+    pub fn touch(&mut self) {
+        self.last_used = Instant::now();
+    }
+
+    /// Threads begin accounts without asking us.
+    fn note_accounts(&mut self) {
+        let Some(Ok((in_use, begun))) = self.tracked.as_ref().map(Tracked::account_use) else {
+            return;
+        };
+        if in_use || begun != self.accounts_begun {
+            self.accounts_begun = begun;
+            self.last_used = Instant::now();
         }
     }
 

@@ -13,10 +13,12 @@
 //! | [`run`](mod@run) | requests, one after the other, until the program ends |
 //! | [`protocol`] | requests and answers as lines |
 //! | [`blocks`] | births of blocks: what `mem` counts, told apart by block |
+//! | [`counters`] | calls of one thread between two marks, added up |
 //! | [`watches`] | `calls`, `syscalls` and `stack`, run for the program |
 
 mod args;
 mod blocks;
+mod counters;
 mod protocol;
 mod run;
 mod watches;

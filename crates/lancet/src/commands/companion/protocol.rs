@@ -10,7 +10,7 @@
 //! there any more. The guest drops answers of other numbers than the one it waits for:
 //! they are to a request that an exception has interrupted.
 
-use std::io::{self, ErrorKind, Read, Write};
+use std::io::{self, Write};
 use std::os::fd::AsFd;
 use std::time::Duration;
 
@@ -77,6 +77,16 @@ pub enum What {
         /// As of [`What::Count`].
         block: u64,
     },
+    /// Give the thread of this kernel id an account of its own births.
+    Account {
+        /// The id, in the program's own namespace.
+        thread: u64,
+    },
+    /// What the sites of these numbers are, which stand in accounts.
+    Sites {
+        /// The numbers.
+        numbers: Vec<u32>,
+    },
     /// Begin to watch calls.
     Watch {
         /// `calls` or `syscalls`.
@@ -84,14 +94,28 @@ pub enum What {
         /// The words of its command line, without the process and `--json`, which the companion adds.
         words: Vec<String>,
     },
+    /// Begin to keep the last calls of these groups of functions, for the sums between two marks.
+    Counters {
+        /// Their names (`counters`).
+        groups: Vec<String>,
+    },
+    /// What a thread has called between two marks that it has set.
+    Between {
+        /// The number that `counters` answered.
+        watch: u64,
+        /// The number of the mark at the beginning.
+        from: u64,
+        /// The number of the mark at the end.
+        to: u64,
+    },
     /// End a watch; what it has seen.
     Finish {
         /// The number that `watch` answered.
         watch: u64,
     },
-    /// Run a command that ends by itself: `stack`.
+    /// Run a command that ends by itself: `stack`, `heap`.
     Run {
-        /// `stack`: a command of lancet that ends by itself.
+        /// `stack` or `heap`: a command of lancet that ends by itself.
         command: String,
         /// As of [`What::Watch`].
         words: Vec<String>,
@@ -168,11 +192,12 @@ impl Channel {
                 Err(error) => return Err(error.into()),
             }
             let mut bytes = [0; 4096];
-            match self.input.lock().read(&mut bytes) {
+            // From the descriptor itself: what the standard library had read ahead `poll` would not tell.
+            match nix::unistd::read(self.input.as_fd(), &mut bytes) {
                 Ok(0) => return Ok(Heard::End),
                 Ok(count) => self.pending.extend_from_slice(&bytes[..count]),
-                Err(error) if error.kind() == ErrorKind::Interrupted => return Ok(Heard::Nothing),
-                Err(error) => return Err(error),
+                Err(Errno::EINTR) => return Ok(Heard::Nothing),
+                Err(error) => return Err(error.into()),
             }
         }
     }

@@ -44,14 +44,16 @@ fn detach() -> anyhow::Result<u8> {
 fn serve(args: CompanionArgs) -> io::Result<()> {
     let status = Status::read(args.pid).map_err(io::Error::other)?;
     let mut channel = Channel::new();
-    let mut blocks = Blocks::new(args.pid, args.hide);
-    let mut watches = Watches::new(args.pid);
+    let hidden = args.hide.map(|folder| format!("{}/", folder.display()));
+    let mut blocks = Blocks::new(args.pid, hidden.clone());
+    let mut watches = Watches::new(args.pid, hidden);
     channel.greet()?;
     while !interrupt::asked() && status.is_current() {
         match channel.hear(blocks.patience())? {
             Heard::Request(Ok(request)) => {
                 let answer = channel.answer(request.id);
                 serve_one(request, answer, &mut blocks, &mut watches)?;
+                blocks.touch();
             }
             Heard::Request(Err(why)) => channel.answer(0).failed(&Refusal::Refused(why))?,
             Heard::Nothing => {}
@@ -83,9 +85,17 @@ fn serve_one(
         What::Resume { block } => blocks.resume(block).map(nothing),
         What::Forget { block } => blocks.forget(block).map(nothing),
         What::End { block } => blocks.end(block).map(nothing),
+        What::Account { thread } => blocks.account(thread).map(|at| json!({"at": at})),
+        What::Sites { numbers } => blocks.sites(&numbers, &mut answer)?.map(nothing),
         What::Watch { command, words } => watches
             .begin(&command, &words)
             .map(|watch| json!({"watch": watch})),
+        What::Counters { groups } => watches
+            .begin_counters(&groups)
+            .map(|watch| json!({"watch": watch})),
+        What::Between { watch, from, to } => watches
+            .between(watch, (from, to), &mut answer)?
+            .map(nothing),
         What::Finish { watch } => watches.finish(watch, &mut answer)?,
         What::Run { command, words } => watches.run(&command, &words, &mut answer)?,
     };

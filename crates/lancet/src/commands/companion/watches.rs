@@ -1,4 +1,4 @@
-//! Commands that are run for the guest: `calls`, `syscalls` and `stack` with `--json`, as they are from outside.
+//! Commands that are run for the guest: `calls`, `syscalls`, `stack` and `heap` with `--json`, as they are from outside.
 //!
 //! Each is a lancet of its own that we start, so nothing of what they do is written twice. Where Yama lets a process be traced
 //! by those it has named, it has named us, and that holds for our children too (`task_is_descendant`, security/yama/yama_lsm.c).
@@ -14,6 +14,7 @@ use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
 use serde_json::{Value, json};
 
+use super::counters::{self, Counters, Lacks};
 use super::protocol::{Answer, Refusal};
 use crate::commands::events::READY;
 
@@ -24,13 +25,15 @@ const LOOK: Duration = Duration::from_millis(1);
 /// The most bytes of records that are kept of one watch; what comes later is counted.
 const MOST_KEPT: usize = 512 << 20;
 
-/// The commands that are watches, and the one that ends by itself.
+/// The commands that are watches, and those that end by themselves.
 const WATCHES: [&str; 2] = ["calls", "syscalls"];
-const RUNS: [&str; 1] = ["stack"];
+const RUNS: [&str; 2] = ["stack", "heap"];
 
 /// See the module's text.
 pub struct Watches {
     pid: i32,
+    /// What has this before its path is the asking library's own.
+    hidden: Option<String>,
     last: u64,
     open: BTreeMap<u64, Watch>,
 }
@@ -39,6 +42,8 @@ struct Watch {
     child: Child,
     records: JoinHandle<Kept>,
     said: JoinHandle<Vec<String>>,
+    /// Calls are not kept as records, but counted.
+    counters: Option<Counters>,
 }
 
 /// The records of a watch.
@@ -52,9 +57,10 @@ struct Kept {
 
 impl Watches {
     /// None yet.
-    pub fn new(pid: i32) -> Self {
+    pub fn new(pid: i32, hidden: Option<String>) -> Self {
         Watches {
             pid,
+            hidden,
             last: 0,
             open: BTreeMap::new(),
         }
@@ -63,8 +69,61 @@ impl Watches {
     /// Begins a watch and waits until the guest is open; its number.
     pub fn begin(&mut self, command: &str, words: &[String]) -> Result<u64, Refusal> {
         allow(command, &WATCHES)?;
+        self.open(command, words, None)
+    }
+
+    /// Begins to count calls of these groups of functions; the number of that watch.
+    pub fn begin_counters(&mut self, groups: &[String]) -> Result<u64, Refusal> {
+        let words = counters::words(groups).ok_or_else(|| {
+            let known = counters::GROUPS.join(", ");
+            Refusal::Refused(format!(
+                "calls are counted in the groups {known}, memory, and no other"
+            ))
+        })?;
+        self.open("calls", &words, Some(Counters::default()))
+    }
+
+    /// Tells what a thread has called between two marks.
+    pub fn between(
+        &self,
+        watch: u64,
+        (from, to): (u64, u64),
+        answer: &mut Answer,
+    ) -> io::Result<Result<(), Refusal>> {
+        let counters = self
+            .open
+            .get(&watch)
+            .and_then(|watch| watch.counters.as_ref());
+        let Some(counters) = counters else {
+            return Ok(Err(Refusal::Gone(format!("watch {watch} counts no calls"))));
+        };
+        let sums = match counters.between(from, to) {
+            Ok(sums) => sums,
+            Err(Lacks::End) => {
+                let why = "calls are not told any more, or not fast enough: they are not counted";
+                return Ok(Err(Refusal::Refused(why.into())));
+            }
+            Err(Lacks::Beginning) => {
+                let why = "more calls were made since than are kept: they are not counted";
+                return Ok(Err(Refusal::Refused(why.into())));
+            }
+        };
+        for sum in sums {
+            answer.record(&sum)?;
+        }
+        Ok(Ok(()))
+    }
+
+    /// Starts a watch and waits until the guest is open; its number.
+    fn open(
+        &mut self,
+        command: &str,
+        words: &[String],
+        counters: Option<Counters>,
+    ) -> Result<u64, Refusal> {
         let own = ["--companion".to_owned(), std::process::id().to_string()];
-        let (mut watch, opened) = self.start(command, &own, words).map_err(not_started)?;
+        let started = self.start(command, [&own[..], words].concat(), counters);
+        let (mut watch, opened) = started.map_err(not_started)?;
         match opened.recv_timeout(PATIENCE) {
             Ok(()) => {
                 self.last += 1;
@@ -108,12 +167,13 @@ impl Watches {
         if let Err(why) = allow(command, &RUNS) {
             return Ok(Err(why));
         }
-        let (watch, _) = match self.start(command, &[], words) {
+        let (watch, _) = match self.start(command, words.to_vec(), None) {
             Ok(started) => started,
             Err(error) => return Ok(Err(not_started(error))),
         };
         let ended = watch.wait()?;
-        if ended.kept.lines.is_empty() {
+        // One that writes a file has nothing else to tell (4: it is done, and something is missing).
+        if ended.kept.lines.is_empty() && !matches!(ended.code, Some(0 | 4)) {
             return Ok(Err(Refusal::Refused(ended.said.join("; "))));
         }
         ended.tell(answer).map(Ok)
@@ -123,12 +183,11 @@ impl Watches {
     fn start(
         &self,
         command: &str,
-        own: &[String],
-        words: &[String],
+        words: Vec<String>,
+        counters: Option<Counters>,
     ) -> io::Result<(Watch, Receiver<()>)> {
         let mut child = Command::new(std::env::current_exe()?)
             .args([command, "--json", "-p", &self.pid.to_string()])
-            .args(own)
             .args(words)
             .stdin(Stdio::null())
             .stdout(Stdio::piped())
@@ -136,7 +195,15 @@ impl Watches {
             .spawn()?;
         let (stdout, stderr) = (child.stdout.take(), child.stderr.take());
         let (opens, opened) = channel();
-        let records = thread::spawn(move || stdout.map(Kept::read).unwrap_or_default());
+        let (counts, hidden) = (counters.clone(), self.hidden.clone());
+        let records = thread::spawn(move || match (stdout, counts) {
+            (Some(stdout), Some(counters)) => {
+                counters.read(stdout, hidden.as_deref());
+                Kept::default()
+            }
+            (Some(stdout), None) => Kept::read(stdout),
+            (None, _) => Kept::default(),
+        });
         let said = thread::spawn(move || {
             let mut said = Vec::new();
             for line in stderr.into_iter().flat_map(lines) {
@@ -153,6 +220,7 @@ impl Watches {
             child,
             records,
             said,
+            counters,
         };
         Ok((watch, opened))
     }

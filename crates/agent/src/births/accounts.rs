@@ -1,0 +1,207 @@
+//! Births of one thread, counted apart: `wire::accounts` says for whom, and who writes what.
+
+use super::agent::Agent;
+use crate::calls::thread::thread_pointer;
+use crate::memory::sys;
+use wire::accounts::{PLACES, ROWS};
+use wire::{Account, AccountRow, Ledger};
+
+/// Whose account the last birth looked for, and what it found. Births of one thread come in long rows, because only the holder
+/// of the VM's lock makes objects.
+pub struct Own {
+    /// The thread's pointer.
+    thread: u64,
+    /// [`Ledger::accounts_given`] then.
+    given: u64,
+    /// Its account.
+    account: Option<u8>,
+}
+
+impl Own {
+    /// Nobody's yet.
+    pub const NONE: Own = Own {
+        thread: 0,
+        given: 0,
+        account: None,
+    };
+}
+
+impl Agent {
+    /// Counts the birth of the newborn at `at` of the ring, which was booked at `site`, in the account of this thread, if it
+    /// wants one.
+    #[inline(never)]
+    pub fn count_own(&mut self, ledger: &mut Ledger, at: usize, site: u32) {
+        // glibc and musl keep the pointer at its own address, and a thread that runs Ruby was made by one of them.
+        let thread = thread_pointer();
+        // SAFETY: a live word of ours; the command writes it at any time, whole.
+        let given = unsafe { (&raw const ledger.accounts_given).read_volatile() };
+        if (self.own.thread, self.own.given) != (thread, given) {
+            let account = find(ledger, thread);
+            self.own = Own {
+                thread,
+                given,
+                account,
+            };
+        }
+        let Some(number) = self.own.account else {
+            return;
+        };
+        let Some(account) = ledger.accounts.get_mut(usize::from(number)) else {
+            return;
+        };
+        // SAFETY: a live word of ours, which this thread alone writes, through the kernel.
+        let wanted = unsafe { (&raw const account.wanted).read_volatile() };
+        if wanted == 0 {
+            return;
+        }
+        if account.counting != wanted {
+            begin(account, wanted);
+        }
+        if add(account, site, 1).is_none() {
+            account.lost += 1;
+        }
+        if let Some(newborn) = self.newborns.get_mut(at) {
+            newborn.account = number + 1;
+        }
+    }
+}
+
+/// An object that was counted in an account (its number plus one; 0 = none) at one site is booked at another now. An account
+/// that was begun since does not know the first and stays as it is.
+pub fn rebook(ledger: &mut Ledger, account: u8, from: u32, to: u32) {
+    let Some(number) = usize::from(account).checked_sub(1) else {
+        return;
+    };
+    let Some(account) = ledger.accounts.get_mut(number) else {
+        return;
+    };
+    if from == to || account.rows == 0 {
+        return;
+    }
+    if let Some(row) = row(account, from)
+        && row.born != 0
+    {
+        row.born -= 1;
+        if add(account, to, 1).is_none() {
+            account.lost += 1;
+        }
+    }
+}
+
+/// Gives all accounts back.
+pub fn free(ledger: &mut Ledger) {
+    for account in &mut ledger.accounts {
+        for (at, bytes) in [(account.rows, ROWS_BYTES), (account.places, PLACES_BYTES)] {
+            if at != 0 {
+                // SAFETY: mapped by `begin` for this account, which forgets it here.
+                unsafe { sys::unmap(at, bytes) };
+            }
+        }
+        *account = Account::NONE;
+    }
+}
+
+const ROWS_BYTES: u64 = (ROWS * size_of::<AccountRow>()) as u64;
+const PLACES_BYTES: u64 = (PLACES * size_of::<u16>()) as u64;
+const _: () = assert!(ROWS < u16::MAX as usize && PLACES.is_power_of_two());
+
+/// The account of this thread. One that was given and has no pointer yet is known by the kernel's id.
+#[cold]
+fn find(ledger: &mut Ledger, thread: u64) -> Option<u8> {
+    let is_new = |account: &Account| account.tid != 0 && account.thread == 0;
+    if ledger.accounts.iter().any(is_new) {
+        let tid = u64::from(sys::thread_id());
+        for account in &mut ledger.accounts {
+            if account.thread == thread && account.tid != tid {
+                // Of a thread that has ended; its memory is this one's now.
+                account.tid = 0;
+                account.thread = 0;
+            } else if account.tid == tid {
+                account.thread = thread;
+            }
+        }
+    }
+    let of_thread = |account: &Account| account.tid != 0 && account.thread == thread;
+    let found = ledger.accounts.iter().position(of_thread)?;
+    u8::try_from(found).ok()
+}
+
+/// Empties an account; with its first one it gets memory. What finds none is counted as lost.
+#[cold]
+fn begin(account: &mut Account, wanted: u64) {
+    for (at, bytes) in [
+        (&mut account.rows, ROWS_BYTES),
+        (&mut account.places, PLACES_BYTES),
+    ] {
+        if *at == 0 {
+            *at = sys::map(bytes).unwrap_or(0);
+        }
+    }
+    if account.places != 0 {
+        // SAFETY: that many bytes are mapped for it.
+        unsafe { (account.places as *mut u8).write_bytes(0, PLACES_BYTES as usize) };
+    }
+    (account.used, account.lost) = (0, 0);
+    account.counting = wanted;
+}
+
+/// Adds births at a site; `None`: there is no room.
+#[inline]
+fn add(account: &mut Account, site: u32, births: u32) -> Option<()> {
+    if account.rows == 0 || account.places == 0 {
+        return None;
+    }
+    let (place, number) = look_up(account, site);
+    if number == 0 {
+        let used = account.used as usize;
+        if used >= ROWS {
+            return None;
+        }
+        // SAFETY: within the rows, and the place is one of the table's.
+        unsafe {
+            (account.rows as *mut AccountRow)
+                .add(used)
+                .write(AccountRow { site, born: births });
+            (account.places as *mut u16)
+                .add(place)
+                .write(used as u16 + 1);
+        }
+        account.used += 1;
+        return Some(());
+    }
+    // SAFETY: the table holds numbers of rows in use, plus one.
+    let row = unsafe { &mut *(account.rows as *mut AccountRow).add(usize::from(number) - 1) };
+    row.born = row.born.saturating_add(births);
+    Some(())
+}
+
+/// The row of a site, if it has one.
+fn row(account: &mut Account, site: u32) -> Option<&mut AccountRow> {
+    if account.rows == 0 || account.places == 0 {
+        return None;
+    }
+    let (_, number) = look_up(account, site);
+    let number = usize::from(number).checked_sub(1)?;
+    // SAFETY: as in `add`; the caller uses no other reference to it meanwhile.
+    Some(unsafe { &mut *(account.rows as *mut AccountRow).add(number) })
+}
+
+/// The place of a site in the table, and what stands there: the number of its row plus one, or 0.
+#[inline]
+fn look_up(account: &Account, site: u32) -> (usize, u16) {
+    // Sites are numbered one after the other, so neighbours differ.
+    let mut place = site.wrapping_mul(0x9e37_79b1) as usize % PLACES;
+    loop {
+        // SAFETY: within the table. At most half of it is taken, so there is an end.
+        let number = unsafe { *(account.places as *const u16).add(place) };
+        if number == 0 {
+            return (place, 0);
+        }
+        // SAFETY: the table holds numbers of rows in use, plus one.
+        let row = unsafe { *(account.rows as *const AccountRow).add(usize::from(number) - 1) };
+        if row.site == site {
+            return (place, number);
+        }
+        place = (place + 1) % PLACES;
+    }
+}

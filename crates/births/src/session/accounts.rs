@@ -1,0 +1,96 @@
+//! Births of one thread, counted apart from those of all others ([`wire::accounts`]).
+
+use std::mem::offset_of;
+use std::path::Path;
+
+use inject::records::ReadRecords;
+use inject::seccomp::{self, OF_ACCOUNTS};
+use process::error::{Error, Result};
+use wire::accounts::ACCOUNTS;
+use wire::{Account, Ledger};
+
+use super::Session;
+use crate::ledger::Place;
+
+impl Session {
+    /// Gives a thread an account; its address. The thread has it until it ends, or the agent leaves. Those of threads that have
+    /// ended are given to others.
+    ///
+    /// # Errors
+    /// The process cannot be read or written, a filter of one of its threads does not let the agent ask for a thread's id, or too many
+    /// threads have an account.
+    pub(crate) fn give_account(&mut self, tid: u64) -> Result<u64> {
+        let pid = self.status.pid;
+        let lives = |tid: u64| Path::new(&format!("/proc/{pid}/task/{tid}")).exists();
+        if !lives(tid) {
+            let reason = "it has no thread of that number";
+            return Err(Error::NotAGuest { pid, reason });
+        }
+        seccomp::check_all_threads(pid, &OF_ACCOUNTS)?;
+        let accounts = self.accounts()?;
+        // One of a thread that had this number before is this thread's now.
+        let same = accounts.iter().position(|account| account.tid == tid);
+        let unused = |account: &Account| account.tid == 0 || !lives(account.tid);
+        let Some(number) = same.or_else(|| accounts.iter().position(unused)) else {
+            let reason =
+                "64 of its threads have accounts of their births, which is the most there are";
+            return Err(Error::NotAGuest { pid, reason });
+        };
+        let at = self.account_at(number);
+        let fresh = Account {
+            tid,
+            wanted: 0,
+            thread: 0,
+            ..accounts[number]
+        };
+        // The thread waits for our answer, and an account that was a dead thread's is used by nobody; so the agent changes none
+        // of these words now.
+        let words = [fresh.wanted, fresh.thread];
+        self.memory
+            .write(at + offset_of!(Account, wanted) as u64, &bytes(words))?;
+        self.memory.write(at, &bytes([fresh.tid]))?;
+        self.has_accounts = true;
+        let given = self.ledger_field(offset_of!(Ledger, accounts_given));
+        let next = self.memory.word(given)?.wrapping_add(1);
+        self.memory.write(given, &next.to_le_bytes())?;
+        Ok(at)
+    }
+
+    /// Takes all accounts back, if none is in use; whether it did.
+    pub(crate) fn take_accounts_back(&self) -> Result<bool> {
+        let given = self.accounts()?;
+        let tids = |tid: &dyn Fn(&Account) -> u64| {
+            let each = given.iter().enumerate();
+            each.map(|(number, account)| (self.account_at(number), tid(account)))
+                .try_for_each(|(at, tid)| self.memory.write(at, &bytes([tid])))
+        };
+        tids(&|_| 0)?;
+        let in_use = self.accounts()?.iter().any(|account| account.wanted != 0);
+        if in_use {
+            tids(&|account| account.tid)?;
+        }
+        Ok(!in_use)
+    }
+
+    /// All accounts as they are now.
+    pub(crate) fn accounts(&self) -> Result<Vec<Account>> {
+        self.memory.records(self.account_at(0), ACCOUNTS)
+    }
+
+    /// What these sites are; `None` for a number that is no site's.
+    pub(crate) fn places(&mut self, sites: &[u32]) -> Result<Vec<Option<Place>>> {
+        self.reader.places(&self.memory, sites)
+    }
+
+    fn account_at(&self, number: usize) -> u64 {
+        self.ledger_field(offset_of!(Ledger, accounts) + number * size_of::<Account>())
+    }
+
+    fn ledger_field(&self, offset: usize) -> u64 {
+        self.resident.header.ledger + offset as u64
+    }
+}
+
+fn bytes<const N: usize>(words: [u64; N]) -> Vec<u8> {
+    words.iter().flat_map(|word| word.to_le_bytes()).collect()
+}

@@ -1,0 +1,214 @@
+//! What one thread of the program calls between two marks that it sets: how often, for how long, how many bytes.
+//!
+//! ```text
+//!   thread A   mark 7 ── read ── mysql_send_query … mysql_read_query_result ── mark 8      between 7 and 8: 1 read, 1 query
+//!   thread B        read ── read ── mark 9 …                                              of B, not of A
+//! ```
+//!
+//! `lancet calls` tells each call when it has ended, those of one thread in their order. A mark is a call too: of `getenv`, with a name that
+//! nobody else asks for, so the thread sets it for a fraction of a microsecond and without an answer. What lies between two of them is added up only when
+//! somebody asks, out of the last calls, which are kept.
+
+mod functions;
+mod sums;
+
+use std::collections::VecDeque;
+use std::io::{BufRead, BufReader};
+use std::process::ChildStdout;
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+use std::time::{Duration, Instant};
+
+use serde::Deserialize;
+
+pub use functions::GROUPS;
+use functions::{Function, of_group};
+pub use sums::Sum;
+
+/// The name that a mark asks for begins so, and ends with its number.
+const MARK: &str = "LANCET_TRACE_";
+/// The function that sets a mark.
+const SETS_MARK: &str = "getenv";
+/// The last calls that are kept, of all threads: 16 MiB.
+const MOST_KEPT: usize = 1 << 18;
+/// How long a mark may take from the program to here. `lancet calls` looks at its rings every few milliseconds.
+const PATIENCE: Duration = Duration::from_secs(2);
+/// Longer lines are not of calls that are counted.
+const LONGEST: usize = 1 << 16;
+
+/// The words of `lancet calls` for these groups of functions; `None` if one is none.
+pub fn words(groups: &[String]) -> Option<Vec<String>> {
+    let mut words = vec![
+        "-s".to_owned(),
+        "40".to_owned(),
+        "-x".to_owned(),
+        SETS_MARK.to_owned(),
+    ];
+    for group in groups {
+        for function in of_group(group)? {
+            words.extend(["-x".to_owned(), function.name.to_owned()]);
+        }
+    }
+    Some(words)
+}
+
+/// The last calls of a program.
+#[derive(Clone, Default)]
+pub struct Counters(Arc<(Mutex<Kept>, Condvar)>);
+
+#[derive(Default)]
+struct Kept {
+    calls: VecDeque<Call>,
+    /// No more come.
+    over: bool,
+}
+
+/// A call that has ended, or a mark.
+#[derive(Clone, Copy)]
+struct Call {
+    tid: u32,
+    what: What,
+    start: u64,
+    end: u64,
+}
+
+#[derive(Clone, Copy)]
+enum What {
+    Mark(u64),
+    Of {
+        function: &'static Function,
+        bytes: u64,
+        /// The first argument, and the low half of the result.
+        subject: u64,
+        result: i32,
+    },
+}
+
+/// As much of a record of `lancet calls --json` as is needed (docs/calls-json.md).
+#[derive(Deserialize)]
+struct Record {
+    tid: u32,
+    time_ns: u64,
+    duration_ns: Option<u64>,
+    function: String,
+    arguments: Vec<String>,
+    registers: Vec<String>,
+    rax: Option<String>,
+    line: Option<Line>,
+    library: Option<Line>,
+}
+
+#[derive(Deserialize)]
+struct Line {
+    path: String,
+}
+
+/// Why there is no sum.
+pub enum Lacks {
+    /// The second mark has not come in time: calls are not told any more, or it was dropped.
+    End,
+    /// The first one is not kept any more.
+    Beginning,
+}
+
+impl Counters {
+    /// Reads what `lancet calls` tells, to its end; not what code below the folder `hidden` calls.
+    pub fn read(&self, from: ChildStdout, hidden: Option<&str>) {
+        let mut from = BufReader::new(from);
+        let mut line = Vec::new();
+        loop {
+            line.clear();
+            match from.read_until(b'\n', &mut line) {
+                Ok(0) | Err(_) => break,
+                Ok(length) if length > LONGEST => {}
+                Ok(_) => {
+                    if let Some(call) = call_of(&line, hidden) {
+                        self.keep(call);
+                    }
+                }
+            }
+        }
+        self.kept().over = true;
+        self.0.1.notify_all();
+    }
+
+    fn kept(&self) -> MutexGuard<'_, Kept> {
+        self.0.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn keep(&self, call: Call) {
+        let mut kept = self.kept();
+        if kept.calls.len() == MOST_KEPT {
+            kept.calls.pop_front();
+        }
+        kept.calls.push_back(call);
+        if matches!(call.what, What::Mark(_)) {
+            self.0.1.notify_all();
+        }
+    }
+
+    /// Adds up the calls between two marks of one thread. Waits for the second.
+    pub fn between(&self, from: u64, to: u64) -> Result<Vec<Sum>, Lacks> {
+        let deadline = Instant::now() + PATIENCE;
+        let mut kept = self.kept();
+        loop {
+            let is_end = |call: &Call| matches!(call.what, What::Mark(mark) if mark == to);
+            if let Some(end) = kept.calls.iter().rposition(is_end) {
+                return kept.sum(from, end);
+            }
+            let left = deadline.saturating_duration_since(Instant::now());
+            if kept.over || left.is_zero() {
+                return Err(Lacks::End);
+            }
+            let waited = self.0.1.wait_timeout(kept, left);
+            kept = waited.unwrap_or_else(PoisonError::into_inner).0;
+        }
+    }
+}
+
+impl Kept {
+    fn sum(&self, from: u64, end: usize) -> Result<Vec<Sum>, Lacks> {
+        let tid = self.calls[end].tid;
+        let is_begin =
+            |call: &Call| call.tid == tid && matches!(call.what, What::Mark(mark) if mark == from);
+        let before = self.calls.range(..end);
+        let begin = before.clone().rposition(is_begin).ok_or(Lacks::Beginning)?;
+        let calls = self.calls.range(begin..end);
+        Ok(sums::of(calls.filter(|call| call.tid == tid).copied()))
+    }
+}
+
+fn call_of(line: &[u8], hidden: Option<&str>) -> Option<Call> {
+    if !line.starts_with(b"{\"record\":\"call\"") {
+        return None;
+    }
+    let record: Record = serde_json::from_slice(line).ok()?;
+    let end = record.time_ns.checked_add(record.duration_ns?)?;
+    let what = if record.function == SETS_MARK {
+        let text = record.arguments.first()?.trim_matches('"');
+        What::Mark(text.strip_prefix(MARK)?.parse().ok()?)
+    } else {
+        let is_hidden = |line: &Option<Line>| matches!((line, hidden), (Some(line), Some(folder)) if line.path.starts_with(folder));
+        if is_hidden(&record.line) || is_hidden(&record.library) {
+            return None;
+        }
+        let function = functions::named(&record.function)?;
+        let word = |text: &String| u64::from_str_radix(text.strip_prefix("0x")?, 16).ok();
+        let arguments: Vec<u64> = record.registers.iter().filter_map(word).collect();
+        let result = record.rax.as_ref().and_then(word).unwrap_or_default();
+        What::Of {
+            function,
+            bytes: function.bytes(&arguments, result),
+            subject: arguments.first().copied().unwrap_or_default(),
+            result: result as i32,
+        }
+    };
+    Some(Call {
+        tid: record.tid,
+        what,
+        start: record.time_ns,
+        end,
+    })
+}
+
+#[cfg(test)]
+mod tests;

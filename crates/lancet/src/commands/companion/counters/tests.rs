@@ -1,0 +1,159 @@
+//! Records of `lancet calls` and what lies between two marks, on made-up calls.
+
+use super::*;
+
+fn call(tid: u32, name: &str, subject: u64, times: (u64, u64), result: i32) -> Call {
+    let function = functions::named(name).expect("a known function");
+    Call {
+        tid,
+        what: What::Of {
+            function,
+            bytes: function.bytes(&[subject], result as i64 as u64),
+            subject,
+            result,
+        },
+        start: times.0,
+        end: times.1,
+    }
+}
+
+fn mark(tid: u32, number: u64, at: u64) -> Call {
+    Call {
+        tid,
+        what: What::Mark(number),
+        start: at,
+        end: at,
+    }
+}
+
+fn counters(calls: impl IntoIterator<Item = Call>) -> Counters {
+    let counters = Counters::default();
+    for call in calls {
+        counters.keep(call);
+    }
+    counters
+}
+
+fn sums(calls: impl IntoIterator<Item = Call>) -> Vec<(&'static str, u64, u64, u64)> {
+    let found = sums::of(calls.into_iter()).into_iter();
+    found
+        .map(|sum| (sum.group, sum.calls, sum.time_ns, sum.bytes))
+        .collect()
+}
+
+#[test]
+fn calls_between_two_marks_are_those_of_their_thread() {
+    let counters = counters([
+        call(1, "read", 3, (1, 5), 100),
+        mark(1, 7, 10),
+        call(1, "read", 3, (11, 15), 20),
+        call(2, "read", 3, (11, 19), 400),
+        mark(2, 9, 20),
+        call(1, "write", 3, (21, 24), -1),
+        mark(1, 8, 30),
+        call(1, "read", 3, (31, 35), 1000),
+    ]);
+    let Ok(found) = counters.between(7, 8) else {
+        panic!("both marks are there");
+    };
+    let told: Vec<_> = found
+        .iter()
+        .map(|sum| (sum.group, sum.calls, sum.time_ns, sum.bytes))
+        .collect();
+    assert_eq!(told, [("read", 1, 4, 20), ("write", 1, 3, 0)]);
+    // A mark of another thread is no beginning.
+    assert!(matches!(counters.between(9, 8), Err(Lacks::Beginning)));
+}
+
+#[test]
+fn the_last_calls_are_kept() {
+    let counters = counters([mark(1, 1, 0)]);
+    for at in 0..MOST_KEPT as u64 {
+        counters.keep(call(1, "read", 3, (at, at), 1));
+    }
+    counters.keep(mark(1, 2, u64::MAX));
+    assert_eq!(counters.kept().calls.len(), MOST_KEPT);
+    assert!(matches!(counters.between(1, 2), Err(Lacks::Beginning)));
+    counters.kept().over = true;
+    assert!(matches!(counters.between(2, 3), Err(Lacks::End)));
+}
+
+#[test]
+fn only_the_outermost_of_a_group_counts() {
+    let found = sums([
+        call(1, "PQsendQuery", 5, (11, 12), 1),
+        call(1, "PQgetResult", 5, (12, 19), 1),
+        call(1, "PQexec", 5, (10, 20), 1),
+        call(1, "PQexec", 5, (30, 34), 1),
+    ]);
+    assert_eq!(found, [("postgres", 2, 14, 0)]);
+}
+
+#[test]
+fn a_query_lasts_until_its_answer() {
+    let found = sums([
+        call(1, "mysql_send_query", 5, (10, 12), 0),
+        call(1, "mysql_read_query_result", 5, (100, 110), 0),
+        call(1, "mysql_store_result", 5, (120, 125), 0),
+        // Nobody has asked for its answer yet.
+        call(1, "mysql_send_query", 5, (200, 203), 0),
+    ]);
+    assert_eq!(found, [("mysql", 2, 108, 0)]);
+}
+
+#[test]
+fn an_execution_of_sqlite_has_many_steps() {
+    let found = sums([
+        call(1, "sqlite3_step", 5, (10, 11), 100),
+        call(1, "sqlite3_step", 5, (12, 13), 100),
+        call(1, "sqlite3_step", 5, (14, 15), 101),
+        call(1, "sqlite3_step", 6, (16, 17), 100),
+        call(1, "sqlite3_reset", 6, (18, 19), 0),
+        call(1, "sqlite3_step", 6, (20, 21), 101),
+    ]);
+    assert_eq!(found, [("sqlite", 3, 6, 0)]);
+}
+
+#[test]
+fn a_record_is_a_call_a_mark_or_nothing() {
+    let record = |function: &str, argument: &str, path: &str| {
+        format!(
+            "{{\"record\":\"call\",\"pid\":1,\"tid\":4,\"time_ns\":50,\"duration_ns\":7,\"function\":\"{function}\",\
+             \"arguments\":[{argument:?}],\"registers\":[\"0x3\"],\"rax\":\"0x9\",\
+             \"line\":{{\"path\":\"{path}\",\"line\":1,\"name\":\"x\"}},\"library\":null}}"
+        )
+    };
+    let of = |text: &str| call_of(text.as_bytes(), Some("/gem/lib/"));
+    let read = of(&record("read", "3", "/app.rb")).expect("a call");
+    assert!(matches!(
+        read.what,
+        What::Of {
+            bytes: 9,
+            subject: 3,
+            ..
+        }
+    ));
+    assert_eq!((read.tid, read.start, read.end), (4, 50, 57));
+    assert!(of(&record("read", "3", "/gem/lib/lancet.rb")).is_none());
+    assert!(of(&record("strlen", "3", "/app.rb")).is_none());
+    let mark = of(&record(
+        "getenv",
+        "\"LANCET_TRACE_12\"",
+        "/gem/lib/lancet.rb",
+    ));
+    assert!(matches!(mark.map(|mark| mark.what), Some(What::Mark(12))));
+    assert!(of(&record("getenv", "\"HOME\"", "/app.rb")).is_none());
+    assert!(of("{\"record\":\"guest\"}").is_none());
+    assert!(of("{\"record\":\"call\",").is_none());
+}
+
+#[test]
+fn each_group_has_functions() {
+    for group in GROUPS.iter().copied().chain(["memory"]) {
+        assert!(
+            of_group(group).is_some_and(|mut all| all.next().is_some()),
+            "{group}"
+        );
+    }
+    assert!(words(&["no such group".into()]).is_none());
+}

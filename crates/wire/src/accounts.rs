@@ -1,0 +1,73 @@
+//! Births of one thread, counted apart from those of all others: what a program asks for a block or a request of its own
+//! (`Memprof.trace`).
+//!
+//! ```text
+//!   Ledger::accounts    thread │ wanted │ counting │ used │ rows ──► AccountRow: site, born   in the order of first birth
+//!                         ▲        ▲                                      ▲
+//!   the agent finds it at ┘        │             places ──► u16: number of a row plus one, by hash of the site
+//!   the thread's next birth        │
+//!                                  the thread itself writes a number here, through /proc/self/mem: births count from now on
+//! ```
+//!
+//! The command gives a thread its account once ([`Account::tid`]). From then on nobody is asked: the thread writes the number of the account that it begins
+//! into [`Account::wanted`], its births are counted by the agent, on that same thread, and the thread reads the rows itself.
+//! So one thread alone changes an account while it is in use, and none of it is ever seen half-written. The array lies in the
+//! agent's image, which is never unmapped: what a thread writes too late is read by nobody.
+
+/// Threads that can have an account at the same time.
+pub const ACCOUNTS: usize = 64;
+
+/// Rows of one account: lines and types of one request. Births at further ones are counted in [`Account::lost`].
+pub const ROWS: usize = 8192;
+
+/// Places of the table by which the row of a site is found; at most half of them are taken.
+pub const PLACES: usize = 2 * ROWS;
+
+/// In [`Ledger::epoch`](crate::Ledger::epoch): a thread has an account, so each birth looks whether its own does.
+pub const OPEN: u64 = 1 << 32;
+
+/// The account of one thread.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[repr(C)]
+pub struct Account {
+    /// The kernel's id of the thread, in the guest's own namespace; 0 = nobody's. Written by the command.
+    pub tid: u64,
+    /// The number of the account that the thread wants; 0 = none: births are not counted. Written by the thread.
+    pub wanted: u64,
+    /// The thread's pointer (the word at its `fs` base); 0 = it has made no object since it has this account. From here on the agent writes.
+    pub thread: u64,
+    /// The number of the account that the rows belong to.
+    pub counting: u64,
+    /// Rows in use.
+    pub used: u64,
+    /// Births that found no row.
+    pub lost: u64,
+    /// Address of [`ROWS`] [`AccountRow`] records; 0 = not mapped.
+    pub rows: u64,
+    /// Address of [`PLACES`] numbers of 16 bits, for the agent alone.
+    pub places: u64,
+}
+
+impl Account {
+    /// Nobody's.
+    pub const NONE: Account = Account {
+        tid: 0,
+        wanted: 0,
+        thread: 0,
+        counting: 0,
+        used: 0,
+        lost: 0,
+        rows: 0,
+        places: 0,
+    };
+}
+
+/// Births of a thread at one site.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[repr(C)]
+pub struct AccountRow {
+    /// The site's number.
+    pub site: u32,
+    /// How many objects were made.
+    pub born: u32,
+}

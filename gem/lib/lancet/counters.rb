@@ -1,0 +1,68 @@
+# frozen_string_literal: true
+
+require_relative "companion"
+
+module Lancet
+  # Calls that one thread makes in a stretch of its time, by group: `malloc`, `free`, `read`, `write`, `connect`, `mysql`, `postgres`,
+  # `sqlite`, `memcached`, `redis`. Their functions are hooked once for this process and stay hooked as long as the companion is there.
+  #
+  # A thread sets a mark where a stretch begins and where it ends, and asks only then what lies between, if anybody wants to know.
+  class Counters
+    # All but memory, which takes a call for each object that needs more than its slot.
+    USUAL = %i[read write connect mysql postgres sqlite memcached redis].freeze
+    # ENV.key? calls `getenv`, with which a mark is set: nobody else asks for such a name.
+    MARK = "LANCET_TRACE_"
+    private_constant :MARK
+
+    # What was called of one group: how often, for how many seconds, and the bytes that were moved or got.
+    Sum = Struct.new(:calls, :time, :bytes)
+
+    @lock = Monitor.new
+    @all = {}
+
+    class << self
+      # Those of this process for these groups (true: the usual ones).
+      def of(groups)
+        groups = USUAL if groups == true
+        names = groups.map(&:to_s).sort
+        @lock.synchronize do
+          @all.delete(names) unless @all[names]&.there?
+          @all[names] ||= new(names)
+        end
+      end
+    end
+
+    def initialize(groups)
+      @companion, answer = Companion.begin("\"do\":\"counters\",\"groups\":#{JSON.generate(groups)}")
+      @watch = answer.fetch(:watch)
+      @lock = Mutex.new
+      @last = 0
+      @failed = false
+    end
+
+    # Whether calls are told.
+    def there?
+      !@failed && !@companion.over?
+    end
+
+    # Sets a mark; its number.
+    def mark
+      number = @lock.synchronize { @last += 1 }
+      ENV.key?("#{MARK}#{number}")
+      number
+    end
+
+    # Sums by group of what lies between two marks.
+    def between(from, to)
+      sums = {}
+      @companion.ask("\"do\":\"between\",\"watch\":#{@watch},\"from\":#{from},\"to\":#{to}") do |record|
+        sums[record[:group].to_sym] = Sum.new(record[:calls], record[:time_ns] / 1e9, record[:bytes])
+      end
+      sums
+    rescue Error
+      # Whoever traces next has the functions hooked anew.
+      @failed = true
+      raise
+    end
+  end
+end

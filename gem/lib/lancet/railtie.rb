@@ -1,0 +1,23 @@
+# frozen_string_literal: true
+
+require_relative "page"
+
+module Lancet
+  # For Rails: in development each request is traced and shown at `/lancet`; elsewhere those that `config.lancet` says.
+  #
+  #   config.lancet.sample = 0.01        # and the other options of Lancet::Rack
+  #   config.lancet.page = false         # no page in development
+  class Railtie < ::Rails::Railtie
+    config.lancet = ActiveSupport::OrderedOptions.new
+
+    initializer "lancet.middleware" do |app|
+      options = app.config.lancet.to_h
+      page = options.delete(:page) { ::Rails.env.development? }
+      if page
+        app.middleware.use(Page, **(page == true ? {} : { path: page }))
+      elsif !options.empty?
+        app.middleware.use(Rack, log: ::Rails.logger, **options)
+      end
+    end
+  end
+end

@@ -1,0 +1,23 @@
+# frozen_string_literal: true
+
+require_relative "tracer"
+
+module Lancet
+  # Server middleware of Sidekiq: traces some jobs, with the options of Tracer.
+  #
+  #   Sidekiq.configure_server do |config|
+  #     config.server_middleware { |chain| chain.add Lancet::Sidekiq, sample: 0.1, log: Sidekiq.logger }
+  #   end
+  class Sidekiq
+    def initialize(options = {})
+      @tracer = Tracer.new(**options)
+    end
+
+    # Of a job its class, queue and id are told, and no arguments, which may hold secrets.
+    def call(_worker, job, queue, &work)
+      return yield unless @tracer.chosen?
+
+      @tracer.trace({ job: job["class"].to_s, queue: queue.to_s, id: job["jid"].to_s }, &work).first
+    end
+  end
+end

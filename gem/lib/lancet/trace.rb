@@ -1,0 +1,171 @@
+# frozen_string_literal: true
+
+require_relative "births"
+require_relative "counters"
+
+module Lancet
+  # The account of a stretch of one thread's time, a block or a request: what it has made, called and taken. What other threads
+  # do meanwhile is not in it, but for garbage collections, which stop every thread.
+  class Trace
+    # What the block has returned; nil if it has raised.
+    attr_reader :result
+
+    # When it began, as a Time; seconds of wall clock and of this thread's processor time.
+    attr_reader :started, :seconds, :cpu
+
+    # Collections of garbage; seconds that they took, nil before Ruby 3.1, which does not tell.
+    attr_reader :collections, :collecting
+
+    # Of what the block served: method and path.
+    attr_reader :request
+
+    # Sentences about what could not be counted.
+    attr_reader :lost
+
+    # Traces the block. With `objects: false` the objects that it makes are not counted; with `calls: true`, or a list of groups, what
+    # it calls is (see Counters). What the block raises comes out of it, after `ended` has been called with the trace.
+    def self.of(objects: true, calls: false, request: nil, ended: nil)
+      trace = new(request)
+      begin
+        trace.begin(objects, calls)
+        trace.result = yield
+      ensure
+        trace.finish(ended) if trace.begun?
+      end
+      trace
+    end
+
+    # What is told of a request: no query, which may hold secrets.
+    def self.request_of(env)
+      { method: env["REQUEST_METHOD"], path: "#{env["SCRIPT_NAME"]}#{env["PATH_INFO"]}" }
+    end
+
+    attr_writer :result
+
+    def initialize(request)
+      @request = request
+      @lost = []
+    end
+
+    # Begins. Raises if it cannot be done.
+    def begin(objects, calls)
+      @counters = Counters.of(calls) if calls
+      @births = Births.current if objects
+      @before = @births&.begin
+      @begun = true
+      @started = Time.now
+      @collections = GC.count
+      @collecting = collecting_now
+      @cpu = clock(Process::CLOCK_THREAD_CPUTIME_ID)
+      @seconds = clock(Process::CLOCK_MONOTONIC)
+      @from = @counters&.mark
+    end
+
+    # Whether it has begun.
+    def begun?
+      !@begun.nil?
+    end
+
+    # Ends, and tells `ended`. What that one does is of no trace around this one.
+    def finish(ended)
+      stop
+      return unless ended
+
+      quietly { ended.call(self) }
+    end
+
+    # Objects that were made, dead or alive, by line and type, the most first; nil if they were not counted.
+    def objects
+      return unless @made
+
+      @made.rows
+    rescue Error => e
+      lose(e.message)
+      nil
+    end
+
+    # Calls by group, as Counters::Sum; nil if they were not counted.
+    def calls
+      return @calls if @calls || !@counters
+
+      @calls = quietly { @counters.between(@from, @to) }
+    rescue Error => e
+      lose(e.message)
+      nil
+    end
+
+    # As JSON writes it; times are seconds.
+    def to_h
+      { start: started.utc.strftime("%FT%T.%6NZ"), time: seconds, cpu: cpu, request: request,
+        tracers: { gc: { calls: collections, time: collecting }, objects: objects_to_h, **(calls || {}).transform_values(&:to_h) }.compact,
+        lost: lost }.compact
+    end
+
+    # One line for a log.
+    def to_s
+      ["lancet:", [told_of_request, figures].compact.join(" "), *lost.map { |text| "(#{text})" }].join(" ")
+    end
+
+    # The same without the request.
+    def figures
+      parts = [format("%.1f ms, %.1f ms CPU", seconds * 1e3, cpu * 1e3)]
+      parts << "#{objects.sum(&:born)} objects" if objects
+      parts << "#{collections} collections#{format(" %.1f ms", collecting * 1e3) if collecting}" if collections.positive?
+      calls&.each { |group, sum| parts << "#{group} #{sum.calls} in #{format("%.1f ms", sum.time * 1e3)}" }
+      parts.join(", ")
+    end
+
+    private
+
+    # What is made to tell of it is of no trace around it.
+    def quietly(&block)
+      @births ? @births.quietly(&block) : yield
+    end
+
+    # A path is what somebody has sent.
+    def told_of_request
+      return unless request
+
+      request.values.join(" ").scrub("?").gsub(/[^[:print:]]/) { |character| character.dump[1..-2] }
+    end
+
+    def stop
+      @to = @counters&.mark
+      @seconds = clock(Process::CLOCK_MONOTONIC) - @seconds
+      @cpu = clock(Process::CLOCK_THREAD_CPUTIME_ID) - @cpu
+      @collections = GC.count - @collections
+      @collecting &&= collecting_now - @collecting
+      @made = end_births if @births
+    end
+
+    def clock(which)
+      Process.clock_gettime(which)
+    end
+
+    def collecting_now
+      GC.total_time / 1e9 if GC.respond_to?(:total_time)
+    end
+
+    def end_births
+      made = @births.end(@before)
+      lose("#{made.lost} objects are not told by line and type: there are too many lines") if made.lost.positive?
+      made
+    rescue Error => e
+      lose(e.message)
+      nil
+    end
+
+    def lose(text)
+      @lost << text unless @lost.include?(text)
+    end
+
+    def objects_to_h
+      rows = objects
+      return unless rows
+
+      types = rows.group_by(&:type).transform_values { |of| of.sum(&:born) }
+      lines = rows.map { |row| { file: row.path, line: row.line, type: row.type, count: row.born } }
+      { created: types.values.sum, types: types, lines: lines }
+    end
+  end
+end

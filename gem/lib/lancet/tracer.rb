@@ -1,0 +1,73 @@
+# frozen_string_literal: true
+
+require_relative "trace"
+
+module Lancet
+  # Traces some of many stretches of work (requests, jobs), each on the thread that does it, and tells of those that took long.
+  # What goes wrong with a trace is said once, and the work is done all the same.
+  class Tracer
+    # Traces the part `sample` of all work (0 to 1), and tells of what took `threshold` seconds or more: to `log` (an IO, or whatever
+    # has `info`) a line, to `file` a line of JSON, and to the block the trace itself.
+    def initialize(sample: 0.01, threshold: 0, objects: true, calls: false, log: $stderr, file: nil, &told)
+      raise ArgumentError, "sample is a part of all requests, from 0 to 1" unless sample.between?(0, 1)
+
+      @sample = sample
+      @threshold = threshold
+      @objects = objects
+      @calls = calls
+      @log = log
+      @file = file
+      @told = told
+      @refused = nil
+    end
+
+    # Whether the next work is to be traced.
+    def chosen?
+      @sample.positive? && (@sample >= 1 || rand < @sample)
+    end
+
+    # Does the work, traced; what it returns, and the trace, or nil if it could not be traced. With `always` it is told however long it took.
+    def trace(work, always: false)
+      trace = begun(work)
+      return [yield, nil] unless trace
+
+      begin
+        result = yield
+      ensure
+        trace.finish(->(ended) { tell(ended) if always || ended.seconds >= @threshold })
+      end
+      [result, trace]
+    end
+
+    private
+
+    def begun(work)
+      trace = Trace.new(work)
+      trace.begin(@objects, @calls)
+      trace
+    rescue Error => e
+      refuse(e)
+      nil
+    end
+
+    def tell(trace)
+      write(trace.to_s)
+      File.open(@file, "a", 0o600) { |file| file.write("#{JSON.generate(trace.to_h)}\n") } if @file
+      @told&.call(trace)
+    rescue StandardError => e
+      refuse(e)
+    end
+
+    # Once for each reason.
+    def refuse(error)
+      return if @refused == error.message
+
+      @refused = error.message
+      write("lancet: not traced: #{error.message}")
+    end
+
+    def write(line)
+      @log.respond_to?(:info) ? @log.info(line) : @log&.puts(line)
+    end
+  end
+end

@@ -1,0 +1,170 @@
+require_relative "test_helper"
+require "lancet/page"
+require "lancet/sidekiq"
+
+# Middleware: which requests are traced, and where they are told.
+class RackTest < LancetTest
+  SECRET = "a secret of the application"
+  ANSWER = [200, { "content-type" => "text/plain" }, ["served"]].freeze
+
+  # Ruby makes objects where a line runs for the first time, as where it looks at a constant.
+  def setup
+    serve(nil)
+  end
+
+  def env(path = "/cart", **more)
+    { "REQUEST_METHOD" => "GET", "SCRIPT_NAME" => "", "PATH_INFO" => path, **more }
+  end
+
+  def app(told = [], **options)
+    Lancet::Rack.new(method(:serve), log: nil, **options) { |trace| told << trace }
+  end
+
+  def serve(_)
+    4.times { Object.new }
+    ANSWER
+  end
+
+  def test_every_request
+    told = []
+    served = app(told, sample: 1)
+    3.times { assert_equal 200, served.call(env).first }
+    assert_equal [{ method: "GET", path: "/cart" }] * 3, told.map(&:request)
+    lines = told.last.objects.map { |row| [row.path, row.line, row.type, row.born] }
+    assert_equal [[__FILE__, method(:serve).source_location.last + 1, "Object", 4]], lines
+  end
+
+  def test_none_and_some
+    told = []
+    served = app(told, sample: 0)
+    50.times { served.call(env) }
+    assert_empty told
+    srand(7)
+    served = app(told, sample: 0.5)
+    200.times { served.call(env) }
+    # 1 in 10^9 of all beginnings of a random row has more or fewer.
+    assert_includes 55..145, told.size
+    assert_raises(ArgumentError) { app(sample: 2) }
+  end
+
+  def test_slow_ones
+    told = []
+    slow = ->(env) { sleep(env["slow"] ? 0.06 : 0) && [200, {}, []] }
+    served = Lancet::Rack.new(slow, sample: 1, threshold: 0.05, log: nil) { |trace| told << trace }
+    [nil, true, nil].each { |is_slow| served.call(env("/#{is_slow}", "slow" => is_slow)) }
+    assert_equal(["/true"], told.map { |trace| trace.request[:path] })
+  end
+
+  def test_one_that_is_asked_for
+    told = []
+    served = app(told, sample: 0, threshold: 60, secret: SECRET)
+    value = Lancet::Rack.signature(SECRET, "GET", "/cart")
+    _, headers, = served.call(env("HTTP_X_LANCET_TRACE" => value))
+    assert_match(/\A\d+\.\d ms, \d+\.\d ms CPU, 4 objects\z/, headers["x-lancet-trace"])
+    assert_equal 1, told.size
+  end
+
+  def test_signatures_that_are_none
+    told = []
+    served = app(told, sample: 0, secret: SECRET)
+    good = Lancet::Rack.signature(SECRET, "GET", "/cart")
+    old = Lancet::Rack.signature(SECRET, "GET", "/cart", seconds: -1)
+    other = Lancet::Rack.signature("another", "GET", "/cart")
+    bad = [old, other, good.sub(/.\z/) { |digit| digit == "0" ? "1" : "0" }, good.sub(/\A\d+/) { |time| Integer(time) + 1 }, "", ":", "x:y", "9" * 50, "\xff:\xff"]
+    bad.each do |value|
+      _, headers, = served.call(env("HTTP_X_LANCET_TRACE" => value))
+      refute headers.key?("x-lancet-trace"), value
+    end
+    served.call(env("/other", "HTTP_X_LANCET_TRACE" => good))
+    # Without a secret nobody is asked.
+    app(told, sample: 0).call(env("HTTP_X_LANCET_TRACE" => good))
+    assert_empty told
+    assert_raises(ArgumentError) { app(secret: "") }
+  end
+
+  def test_where_it_is_told
+    log = StringIO.new
+    logger = Struct.new(:lines) { define_method(:info) { |line| lines << line } }.new([])
+    text = written do |file|
+      app([], sample: 1, log: log, file: file).call(env)
+      app([], sample: 1, log: logger).call(env)
+    end
+    assert_match(/\Alancet: GET \/cart .* 4 objects\n\z/, log.string)
+    assert_equal 1, logger.lines.size
+    told = JSON.parse(text)
+    assert_equal [{ "method" => "GET", "path" => "/cart" }, 4], [told["request"], told.dig("tracers", "objects", "created")]
+  end
+
+  def test_an_application_that_raises
+    told = []
+    served = Lancet::Rack.new(->(_) { raise KeyError, "mine" }, sample: 1, log: nil) { |trace| told << trace }
+    assert_raises(KeyError) { served.call(env) }
+    assert_equal 1, told.size
+  end
+
+  # A report that cannot be written, or a block that raises, is said once; the request is served.
+  def test_what_goes_wrong_is_not_the_requests
+    log = StringIO.new
+    served = app([], sample: 1, log: log, file: "/no/such/folder/file")
+    2.times { assert_equal 200, served.call(env).first }
+    assert_equal 1, log.string.scan("not traced: No such file").size
+  end
+
+  def test_what_cannot_be_opened_is_served
+    out = output_of(<<~'RUBY', env: { "LANCET_BIN" => "/no/lancet" })
+      require "lancet/rack"
+      served = Lancet::Rack.new(->(_) { [200, {}, []] }, sample: 1, log: $stdout)
+      3.times { print served.call("REQUEST_METHOD" => "GET", "PATH_INFO" => "/").first, "\n" }
+    RUBY
+    assert_match(%r{\Alancet: not traced: there is no program /no/lancet.*\n200\n200\n200\n\z}, out)
+  end
+
+  # Each request makes another number of objects; none is told more or fewer than its own.
+  def test_requests_at_once
+    work = lambda do |env|
+      Integer(env["PATH_INFO"][1..]).times do
+        Object.new
+        Thread.pass
+      end
+      [200, {}, []]
+    end
+    told = Queue.new
+    served = Lancet::Rack.new(work, sample: 1, log: nil) { |trace| told << trace }
+    Array.new(5) { |thread| Thread.new { 1.upto(20) { |number| served.call(env("/#{thread * 20 + number}")) } } }.each(&:join)
+    found = Array.new(100) { told.pop }.map do |trace|
+      [Integer(trace.request[:path][1..]), trace.objects.select { |row| row.type == "Object" }.sum(&:born)]
+    end
+    assert_equal (1..100).map { |number| [number, number] }, found.sort
+  end
+
+  def test_the_page
+    served = Lancet::Page.new(method(:serve))
+    assert_match(/No request was traced yet/, served.call(env("/lancet"))[2].join)
+    assert_equal ["served"], served.call(env("/<b>"))[2]
+    60.times { |number| served.call(env("/page#{number}")) }
+    status, headers, body = served.call(env("/lancet"))
+    assert_equal [200, "no-store"], [status, headers["cache-control"]]
+    assert_equal 50, body.join.scan("<details>").size
+    assert_match(%r{GET /page59: \d+\.\d ms.* 4 objects counted}, body.join[/<summary>.*?</])
+    assert_includes body.join, "#{__FILE__}:#{method(:serve).source_location.last + 1}"
+  end
+
+  def test_what_a_request_brings_is_not_written_as_html
+    served = Lancet::Page.new(->(_) { [200, {}, []] })
+    served.call(env("/<script>\xff"))
+    body = served.call(env("/lancet"))[2].join
+    refute_includes body, "<script>"
+    assert_includes body, "/&lt;script&gt;"
+  end
+
+  def test_jobs_of_sidekiq
+    told = StringIO.new
+    jobs = Lancet::Sidekiq.new({ sample: 1, log: told })
+    job = { "class" => "Mail", "jid" => "a1", "args" => ["secret"] }
+    assert_equal 5, jobs.call(nil, job, "default") { Object.new && 5 }
+    assert_raises(KeyError) { jobs.call(nil, job, "default") { raise KeyError } }
+    assert_match(/\Alancet: Mail default a1 .* 1 objects\n/, told.string)
+    refute_includes told.string, "secret"
+    assert_equal 6, Lancet::Sidekiq.new({ sample: 0, log: told }).call(nil, job, "default") { 6 }
+  end
+end

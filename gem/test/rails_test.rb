@@ -1,0 +1,77 @@
+require_relative "test_helper"
+require "tmpdir"
+
+# Rails itself with the railtie: the page in development, the middleware as it is configured elsewhere.
+class RailsTest < LancetTest
+  APPLICATION = <<~'RUBY'
+    begin
+      require "rails"
+      require "action_controller/railtie"
+    rescue LoadError
+      puts "no Rails"
+      exit
+    end
+    require "lancet/railtie"
+    class HelloController < ActionController::Base
+      def index
+        3.times { Object.new }
+        render plain: "hello"
+      end
+    end
+    class App < Rails::Application
+      config.root = Dir.pwd
+      config.eager_load = false
+      config.logger = Logger.new(File::NULL)
+      config.secret_key_base = "a key of this test alone"
+      config.hosts.clear
+      if ENV["FILE"]
+        config.lancet.sample = 1
+        config.lancet.file = ENV["FILE"]
+      end
+      routes.append { root to: "hello#index" }
+    end
+    App.initialize!
+    get = lambda do |path|
+      status, _, body = App.call(Rack::MockRequest.env_for(path))
+      text = +""
+      body.each { |part| text << part }
+      [status, text]
+    end
+    2.times { get["/"] }
+    puts get["/"].inspect, get["/lancet"].inspect
+  RUBY
+
+  def answers(**env)
+    Dir.mktmpdir do |folder|
+      File.write(File.join(folder, "app.rb"), APPLICATION)
+      out, err, code = Dir.chdir(folder) { ruby("app.rb", env: env.transform_keys(&:to_s)) }
+      assert_equal 0, code, err
+      skip "Rails is not installed" if out.start_with?("no Rails")
+      return out.lines
+    end
+  end
+
+  def test_the_page_in_development
+    served, page = answers(RAILS_ENV: "development")
+    assert_equal "[200, \"hello\"]\n", served
+    assert_match(/\A\[200, .*GET \/: /, page)
+    assert_match(%r{<td>3<td>[^<]*app.rb:11<td>Object}, page)
+  end
+
+  def test_the_middleware_elsewhere
+    text = written do |file|
+      served, page = answers(RAILS_ENV: "production", FILE: file)
+      assert_equal "[200, \"hello\"]\n", served
+      assert_match(/\A\[404/, page)
+    end
+    told = text.lines.map { |line| JSON.parse(line) }
+    assert_equal %w[/ / / /lancet], (told.map { |one| one["request"]["path"] })
+    row = told[2]["tracers"]["objects"]["lines"].find { |one| one["file"].end_with?("app.rb") && one["type"] == "Object" }
+    assert_equal [11, 3], row.values_at("line", "count")
+  end
+
+  def test_nothing_elsewhere_without_a_word
+    _, page = answers(RAILS_ENV: "production")
+    assert_match(/\A\[404/, page)
+  end
+end

@@ -1,0 +1,296 @@
+require_relative "test_helper"
+require "objspace"
+
+# The account of what one thread does in a block.
+class TraceTest < LancetTest
+  def teardown
+    Memprof.trace_filename = nil
+  end
+
+  # Rows of this file: line and type, and how many.
+  def mine(trace)
+    trace.objects.select { |row| row.path == __FILE__ }.to_h { |row| [[row.line, row.type], row.born] }
+  end
+
+  def work
+    10.times { |number| [number.to_s, { number => "x" + "y" }] }
+    Struct.new(:a).new(1)
+    [3, 1, 2].sort_by { |number| -number }
+  end
+
+  def test_objects_by_line_and_type
+    trace = Lancet.trace do
+      7.times { "abc".dup }
+      @kept = Array.new(3) { Object.new }
+      :answer
+    end
+    line = __LINE__ - 4
+    assert_equal :answer, trace.result
+    assert_equal({ [line, "String"] => 14, [line + 1, "Object"] => 3, [line + 1, "Array"] => 1 }, mine(trace))
+    assert_equal 18, trace.objects.sum(&:born)
+    assert_empty trace.lost
+  end
+
+  # Until the trace is asked nothing is read of it by name, and then it is still what it was.
+  def test_it_may_be_asked_later
+    first = Lancet.trace { 3.times { Object.new } }
+    line = __LINE__ - 1
+    Lancet.trace { 5.times { "abc".dup } }
+    assert_equal({ [line, "Object"] => 3 }, mine(first))
+  end
+
+  def test_each_line_as_ruby_counts_it
+    3.times { work }
+    GC.start
+    GC.disable
+    ObjectSpace.trace_object_allocations_start
+    work
+    ObjectSpace.trace_object_allocations_stop
+    theirs = Hash.new(0)
+    ObjectSpace.each_object(BasicObject) do |object|
+      next unless ObjectSpace.allocation_sourcefile(object) == __FILE__
+
+      type = Kernel.instance_method(:class).bind(object).call.to_s
+      theirs[[ObjectSpace.allocation_sourceline(object), type.sub(/:0x.*/, "")]] += 1
+    end
+    ObjectSpace.trace_object_allocations_clear
+    GC.enable
+    found = Hash.new(0)
+    mine(Lancet.trace { work }).each { |(line, type), born| found[[line, type.sub(/:0x.*/, "")]] += born }
+    assert_equal theirs, found
+  ensure
+    GC.enable
+  end
+
+  # Each of five threads makes its own, in turns.
+  def test_threads_apart
+    found = Array.new(5) do |number|
+      Thread.new do
+        Array.new(20) do
+          trace = Lancet.trace do
+            (number + 1).times do
+              Object.new
+              Thread.pass
+              sleep 0.0005
+            end
+          end
+          trace.objects.map { |row| [row.type, row.born] }
+        end.uniq
+      end
+    end
+    assert_equal Array.new(5) { |number| [[["Object", number + 1]]] }, found.map(&:value)
+  end
+
+  def test_what_other_threads_make_is_not_of_it
+    stop = false
+    other = Thread.new { Object.new until stop }
+    trace = Lancet.trace { 10.times { "abc".dup && Thread.pass } }
+    assert_equal({ [__LINE__ - 1, "String"] => 20 }, mine(trace))
+    inner = Lancet.trace { Thread.new { Array.new(7) { Object.new } }.join }
+    assert_equal 0, (inner.objects.select { |row| row.type == "Object" && row.line == __LINE__ - 1 }.sum(&:born))
+  ensure
+    stop = true
+    other.join
+  end
+
+  # More threads than there are accounts, one after the other.
+  def test_threads_that_come_and_go
+    found = Array.new(200) { Thread.new { Lancet.trace { Object.new }.objects.sum(&:born) }.value }
+    assert_equal [1], found.uniq
+  end
+
+  def test_too_many_threads_at_once
+    started = Queue.new
+    ended = Queue.new
+    threads = Array.new(65) do
+      Thread.new do
+        Lancet.trace { Object.new }
+        started << nil
+        ended.pop
+        nil
+      rescue Lancet::Error => e
+        started << nil
+        ended.pop
+        e.message
+      end
+    end
+    65.times { started.pop }
+    65.times { ended << nil }
+    # Threads of other tests may have theirs yet.
+    refused = threads.map(&:value).compact
+    refute_empty refused
+    assert_match(/64 of its threads/, refused.first)
+  end
+
+  def test_one_in_another
+    inner = nil
+    outer = Lancet.trace do
+      "abc".dup
+      inner = Lancet.trace { 3.times { "abc".dup } }
+      inner.objects
+      "abc".dup
+    end
+    line = __LINE__ - 5
+    assert_equal({ [line + 1, "String"] => 6 }, mine(inner))
+    assert_equal({ [line, "String"] => 2, [line + 1, "String"] => 6, [line + 3, "String"] => 2 }, mine(outer))
+  end
+
+  def test_within_a_block_of_memprof_and_around_one
+    trace = nil
+    text = written { |file| Memprof.track(file) { trace = Lancet.trace { @kept = "abc" } } }
+    line = __LINE__ - 1
+    assert_match(/^      1 #{Regexp.escape(__FILE__)}:#{line}:String$/, text)
+    assert_equal 1, mine(trace)[[line, "String"]]
+    around = Lancet.trace { Memprof.track(File::NULL) { @kept = "abc" } }
+    assert_equal 1, mine(around)[[__LINE__ - 1, "String"]]
+  end
+
+  def test_exceptions_and_throw
+    ended = nil
+    assert_raises(ZeroDivisionError) { Lancet::Trace.of(ended: ->(trace) { ended = trace }) { Object.new && 1 / 0 } }
+    assert_equal 1, mine(ended)[[__LINE__ - 1, "Object"]]
+    assert_equal 7, (catch(:out) { Lancet.trace { throw :out, 7 } })
+    assert_equal 5, Lancet.trace { break 5 }
+    assert_raises(ArgumentError) { Lancet.trace }
+    assert_equal 1, Lancet.trace { Object.new }.objects.sum(&:born)
+  end
+
+  def test_collections
+    count = GC.count
+    time = GC.total_time if GC.respond_to?(:total_time)
+    trace = Lancet.trace { 3.times { GC.start } }
+    assert_equal GC.count - count, trace.collections
+    assert_operator trace.collections, :>=, 3
+    return assert_nil(trace.collecting) unless time
+
+    assert_in_delta (GC.total_time - time) / 1e9, trace.collecting, 1e-3
+  end
+
+  def test_time_is_this_threads
+    other = Thread.new { Thread.stop }
+    trace = Lancet.trace do
+      spent = Process.clock_gettime(Process::CLOCK_THREAD_CPUTIME_ID) + 0.05
+      nil while Process.clock_gettime(Process::CLOCK_THREAD_CPUTIME_ID) < spent
+      sleep 0.05
+    end
+    assert_in_delta 0.05, trace.cpu, 0.01
+    assert_operator trace.seconds, :>=, 0.1
+  ensure
+    other.kill
+  end
+
+  def test_fibers_are_of_their_thread
+    trace = Lancet.trace { Fiber.new { 3.times { Object.new } }.resume }
+    assert_equal 3, mine(trace)[[__LINE__ - 1, "Object"]]
+  end
+
+  def test_without_objects
+    trace = Lancet.trace(objects: false) { Object.new }
+    assert_nil trace.objects
+    refute trace.to_h[:tracers].key?(:objects)
+  end
+
+  def test_a_forked_child
+    trace = Lancet.trace do
+      Object.new
+      child = fork do
+        found = Lancet.trace { 3.times { Object.new } }
+        exit!(found.objects.sum(&:born) == 3 ? 0 : 1)
+      end
+      Process.wait(child)
+      assert_equal 0, $?.exitstatus
+      Object.new
+    end
+    line = __LINE__ - 9
+    assert_equal [1, 1], mine(trace).values_at([line, "Object"], [line + 7, "Object"])
+  end
+
+  # The program computes on; the trace says what it lacks, once; the next one is whole.
+  def test_a_companion_that_is_killed
+    trace = Lancet.trace do
+      Process.kill(:KILL, companion_pid)
+      Object.new
+      :answer
+    end
+    assert_equal :answer, trace.result
+    assert_nil trace.objects
+    assert_match(/gone|ended/, trace.lost.join)
+    assert_equal 1, Lancet.trace { Object.new }.objects.sum(&:born)
+  end
+
+  # Objects are not counted any more some seconds after the last trace, and again with the next one.
+  def test_after_a_rest
+    Lancet.trace { Object.new }
+    opened = lambda do
+      folder = "/proc/#{companion_pid}/fd"
+      Dir.children(folder).any? { |fd| (File.readlink("#{folder}/#{fd}") rescue "") == "/proc/#{Process.pid}/mem" }
+    end
+    assert opened.call
+    Timeout.timeout(LIMIT) { sleep 0.1 while opened.call }
+    assert_equal 1, Lancet.trace { Object.new }.objects.sum(&:born)
+  end
+
+  # A trace that lasts longer than that is not cut.
+  def test_a_long_trace
+    trace = Lancet.trace do
+      Object.new
+      sleep 7
+      Object.new
+    end
+    assert_equal 2, trace.objects.sum(&:born)
+  end
+
+  def test_many_lines
+    code = Array.new(9000) { "Object.new" }.join("\n")
+    lines = eval("-> {\n#{code}\n}", binding, "many.rb", 0) # rubocop:disable Security/Eval
+    # What Ruby itself makes at a line that runs for the first time has rows too.
+    lines.call
+    trace = Lancet.trace(&lines)
+    told = trace.objects.sum(&:born)
+    lost = Integer(trace.lost.join[/\A(\d+) objects are not told/, 1])
+    assert_operator told, :<=, 8192
+    # Ruby makes some of its own there too, which need rows.
+    assert_includes 9000..9100, told + lost
+  end
+
+  def test_traces_go_to_standard_error
+    _, err = capture_io { assert_equal(4, Memprof.trace { Object.new && 4 }) }
+    told = JSON.parse(err)
+    assert_equal({ "Object" => 1 }, told["tracers"]["objects"]["types"])
+    row = { "file" => __FILE__, "line" => __LINE__ - 3, "type" => "Object", "count" => 1 }
+    assert_equal [row], told["tracers"]["objects"]["lines"]
+    assert_equal 0, told["tracers"]["gc"]["calls"]
+    assert_operator told["time"], :>, 0
+  end
+
+  def test_traces_go_to_a_file
+    text = written do |file|
+      Memprof.trace_filename = file
+      2.times { Memprof.trace { Object.new } }
+      env = { "REQUEST_METHOD" => "GET", "SCRIPT_NAME" => "/app", "PATH_INFO" => "/cart", "QUERY_STRING" => "token=secret" }
+      assert_equal [200, {}, []], Memprof.trace_request(env) { [200, {}, []] }
+    end
+    told = text.lines.map { |line| JSON.parse(line) }
+    assert_equal [nil, nil, { "method" => "GET", "path" => "/app/cart" }], (told.map { |one| one["request"] })
+    refute_includes text, "secret"
+  end
+
+  def test_what_writing_a_trace_makes_is_of_none
+    capture_io do
+      outer = Lancet.trace { Memprof.trace { Object.new } }
+      assert_equal({ [__LINE__ - 1, "Object"] => 1 }, mine(outer))
+      assert_equal 1, outer.objects.sum(&:born)
+    end
+  end
+
+  def test_a_file_that_cannot_be_opened
+    Memprof.trace_filename = "/no/such/folder/file"
+    assert_match(/unable to open output file/, assert_raises(ArgumentError) { Memprof.trace { 1 } }.message)
+  end
+
+  def test_a_line_for_the_log
+    env = { "REQUEST_METHOD" => "GET", "PATH_INFO" => "/a\e[31m\n" }
+    line = Lancet::Trace.of(request: Lancet::Trace.request_of(env)) { Object.new }.to_s
+    assert_match(/\Alancet: GET \/a\\e\[31m\\n \d+\.\d ms, \d+\.\d ms CPU, 1 objects\z/, line)
+  end
+end
