@@ -303,6 +303,17 @@ fn a_heapsnapshot_is_consistent_and_devtools_retains_what_we_say() {
         assert!(to.is_multiple_of(7) && to < nodes.len() && to > 0);
         assert!(edge[0] == 1 || edge[1].as_u64().expect("a number") < strings.len() as u64);
     }
+    // DevTools refuses a root that has two edges to one object.
+    let roots = nodes[4].as_u64().expect("a number") as usize;
+    let mut targets: Vec<_> = edges
+        .chunks(3)
+        .take(roots)
+        .map(|edge| edge[2].as_u64())
+        .collect();
+    targets.sort();
+    targets.dedup();
+    assert_eq!((targets.len(), roots), (7, 7));
+    assert!(snapshot.roots().len() > roots);
     // The worker of DevTools itself: see fixtures/devtools/README.md.
     let folder = std::env::var("LANCET_DEVTOOLS").unwrap_or_default();
     let script = concat!(

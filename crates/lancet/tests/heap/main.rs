@@ -1,10 +1,11 @@
-//! `lancet heap -p PID`, the program, on running processes.
+//! `lancet heap`, the program, on running processes and on files.
 //!
 //! | file | what |
 //! |---|---|
 //! | `holders` | whoever keeps most alive is the first suspect, with its path |
 //! | `killed` | `kill -9` of lancet at any instant |
 //! | `limited` | memory limits, limits of processes |
+//! | `file` | what is asked of a file: answers, formats, what was wrong |
 //! | `taken` | a snapshot taken and read |
 //! | `unseen` | what the program notices |
 //! | `truth` | the same objects and references as `ObjectSpace.dump_all` writes |
@@ -12,6 +13,7 @@
 mod holders;
 mod killed;
 mod limited;
+mod file;
 #[allow(dead_code, unused_imports, reason = "each test target uses its part")]
 #[path = "../support/mod.rs"]
 mod support;

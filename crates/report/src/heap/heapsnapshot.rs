@@ -5,15 +5,16 @@
 //!
 //! - DevTools keeps all numbers in 32 bits, so addresses cannot be ids: an id is twice the object's number plus one, and the address
 //!   is in the name. An object of more than 4 GiB is shown with 4 GiB.
-//! - Node 0 must be the root. Its edges are the roots; only what can be reached from it is written, because viewers fail on
-//!   nodes that nobody holds.
+//! - Node 0 must be the root. Its edges are the roots, one for each object that some lead to: the worker counts such an object
+//!   once for each edge of the root and then refuses the file ("BFS failed"). Only what can be reached is written, because
+//!   viewers fail on nodes that nobody holds.
 
-use std::collections::HashMap;
+use std::collections::{BTreeMap, HashMap};
 use std::io::{self, Write};
 
 use heap::answers::Answers;
 use heap::answers::paths::Via;
-use heap::{EdgeName, Role};
+use heap::{EdgeName, Role, RootKind, RootName, Snapshot};
 
 use super::format::{Format, Options};
 use super::words;
@@ -72,6 +73,24 @@ impl Strings {
     }
 }
 
+/// Each object that roots lead to, with the root that says most: one of the program's own, if there is one.
+fn roots(snapshot: &Snapshot) -> BTreeMap<u32, RootName> {
+    let says_little = |name: &RootName| {
+        matches!(
+            name.kind,
+            RootKind::Vm | RootKind::Native | RootKind::MachineStack
+        )
+    };
+    let mut roots: BTreeMap<u32, RootName> = BTreeMap::new();
+    for root in snapshot.roots() {
+        let known = roots.entry(root.target).or_insert(root.name);
+        if says_little(known) && !says_little(&root.name) {
+            *known = root.name;
+        }
+    }
+    roots
+}
+
 fn write(out: &mut dyn Write, answers: &Answers, options: &Options) -> io::Result<()> {
     let (analysis, snapshot) = (answers.analysis, answers.analysis.snapshot());
     let living: Vec<u32> = (0..snapshot.len() as u32)
@@ -86,7 +105,7 @@ fn write(out: &mut dyn Write, answers: &Answers, options: &Options) -> io::Resul
         .iter()
         .map(|object| snapshot.edges(*object).len())
         .sum();
-    let roots = snapshot.roots();
+    let roots = roots(snapshot);
     write!(
         out,
         r#"{{"snapshot":{{"meta":{META},"node_count":{},"edge_count":{},"trace_function_count":0,"extra_native_bytes":0}},"#,
@@ -118,9 +137,9 @@ fn write(out: &mut dyn Write, answers: &Answers, options: &Options) -> io::Resul
     out.write_all(b"],\n\"edges\":[")?;
     let place = |object: u32| u64::from(nodes[object as usize]) * NODE_FIELDS;
     let mut comma = "";
-    for root in roots {
-        let name = strings.number(words::via(snapshot, Via::Root(root.name)));
-        write!(out, "{comma}{PROPERTY},{name},{}", place(root.target))?;
+    for (target, name) in roots {
+        let name = strings.number(words::via(snapshot, Via::Root(name)));
+        write!(out, "{comma}{PROPERTY},{name},{}", place(target))?;
         comma = "\n,";
     }
     for edge in living.iter().flat_map(|object| snapshot.edges(*object)) {
