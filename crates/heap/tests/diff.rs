@@ -35,11 +35,11 @@ fn list(objects: &[(u64, u64, &str, u64)]) -> Snapshot {
     builder.finish()
 }
 
+/// A type, with its objects before, now, and those that are new.
+type Row = (String, u64, u64, u64);
+
 /// New objects, gone objects, and for each type before, now and new.
-fn compared(
-    earlier: &Snapshot,
-    later: &Snapshot,
-) -> (u64, u64, Vec<(String, u64, u64, u64)>, bool) {
+fn compared(earlier: &Snapshot, later: &Snapshot) -> (u64, u64, Vec<Row>, bool) {
     let (earlier, now) = (Analysis::of(earlier), Analysis::of(later));
     let diff = Diff::of(&earlier, &now);
     let types = diff.types.iter().map(|one| {
