@@ -10,10 +10,10 @@
 //! | `unseen` | what the program notices |
 //! | `truth` | the same objects and references as `ObjectSpace.dump_all` writes |
 
+mod file;
 mod holders;
 mod killed;
 mod limited;
-mod file;
 #[allow(dead_code, unused_imports, reason = "each test target uses its part")]
 #[path = "../support/mod.rs"]
 mod support;
