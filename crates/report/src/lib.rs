@@ -3,7 +3,7 @@
 //! | module | what it writes |
 //! |---|---|
 //! | [`calls`] | calls as lines, tables, JSON, and as ltrace prints them |
-//! | [`heap`] | who keeps what alive in a heap snapshot: a table, JSON |
+//! | [`heap`] | who keeps what alive in a heap snapshot: a table, JSON, an HTML page, flame graphs, dump_all, heapsnapshot |
 //! | [`mem`] | who holds the memory: a table, memprof's lines, JSON, folded stacks |
 //! | [`patch`](mod@patch) | functions that were, would be or are replaced |
 //! | [`stack`] | ranked frames, stacks of a process, the cost of stacks to a collector, folded samples |

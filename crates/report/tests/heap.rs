@@ -4,10 +4,14 @@
 mod shop;
 
 use heap::answers::Answers;
+use heap::answers::diff::Diff;
 use heap::{About, Analysis, Builder, Object, Role, RootKind, RootName, Snapshot};
 use report::Style;
-use report::heap::{FORMATS, Format, Options, json, owner, path, table};
+use report::heap::{
+    FORMATS, Format, Options, diff, dump_all, folded, heapsnapshot, json, owner, path, table,
+};
 use serde_json::Value;
+use std::process::Command;
 
 const OPTIONS: Options = Options {
     top: 4,
@@ -37,7 +41,7 @@ fn the_table_begins_with_the_suspects_and_its_rows_add_up() {
     let expected = "\
 process 4242 (ruby 3.1.2) bin/shop
 9,114 living objects, 816.5 KiB, 13,410 references; 100 objects of garbage, 9.4 KiB, which the next collection frees; resident memory 5.0 MiB
-note: 1 roots lead to addresses at which no object was found
+note: roots that lead to addresses at which no object was found: 1
 
 Hash @global $cache retains 376.0 KiB (46 %): 4,000 × Order, most made at app/order.rb:31
   0x20000, path: global $cache Hash
@@ -112,6 +116,11 @@ fn every_field_of_json_is_in_its_page() {
         path::class(out, answers, &ways, &json::FORMAT, &OPTIONS).expect("memory");
         path::object(out, answers, 0, &json::FORMAT, &OPTIONS).expect("memory");
     });
+    text += &written(&snapshot, |out, answers| {
+        let earlier = Builder::new(About::default()).finish();
+        let diff = Diff::of(&Analysis::of(&earlier), answers.analysis);
+        diff::write(out, answers, &diff, &json::FORMAT, &OPTIONS).expect("memory");
+    });
     let (mut found, mut records) = (Vec::new(), Vec::new());
     for line in text.lines() {
         let value: Value = serde_json::from_str(line).expect("JSON");
@@ -121,8 +130,12 @@ fn every_field_of_json_is_in_its_page() {
     records.sort();
     records.dedup();
     let all = [
+        "change",
+        "diff",
         "equal_texts",
         "group",
+        "holder",
+        "new_at",
         "note",
         "path",
         "rest",
@@ -164,6 +177,167 @@ fn what_a_guest_says_does_not_act_on_a_terminal() {
             !text.contains(|c: char| c.is_control() && c != '\n'),
             "{text:?}"
         );
-        assert!(!text.contains("\nb"), "{text}");
+        assert!(!text.contains("2J\nb"), "{text}");
     }
+}
+
+#[test]
+fn what_is_new_is_told_with_its_holder() {
+    let later = shop::planted();
+    let earlier = Builder::new(About::default()).finish();
+    let text = written(&later, |out, answers| {
+        let diff = Diff::of(&Analysis::of(&earlier), answers.analysis);
+        diff::write(out, answers, &diff, &table::FORMAT, &OPTIONS).expect("memory");
+    });
+    for line in [
+        "\nnew and living: 9,114 objects, 816.5 KiB; gone: 0 objects, 0 B\n",
+        "\nnote: births are unknown, so an address",
+        "\nno single object holds ",
+        "\n  4,100  +4,100  4,100  384.4 KiB   384.4 KiB  Order\n",
+        "app/order.rb:31\n",
+    ] {
+        assert!(text.contains(line), "{line:?} is not in {text}");
+    }
+}
+
+#[test]
+fn collapsed_stacks_add_up_to_all_that_lives() {
+    let snapshot = shop::planted();
+    let text = formatted(&snapshot, &folded::FORMAT);
+    assert!(
+        text.contains("Hash (global $cache) 1000\nHash (global $cache);Order 384000\n"),
+        "{text}"
+    );
+    let numbers = text
+        .lines()
+        .map(|line| line.rsplit_once(' ').expect("a number").1);
+    let sum: u64 = numbers
+        .map(|number| number.parse::<u64>().expect("a number"))
+        .sum();
+    assert_eq!(sum, Analysis::of(&snapshot).living().bytes);
+}
+
+/// Runs a program on text; `None` if there is no such program.
+fn run(program: &str, args: &[&str], text: &str) -> Option<String> {
+    use std::io::Write;
+    let mut child = Command::new(program)
+        .args(args)
+        .stdin(std::process::Stdio::piped())
+        .stdout(std::process::Stdio::piped())
+        .spawn()
+        .ok()?;
+    let mut input = child.stdin.take().expect("piped");
+    let text = text.to_owned();
+    // Both directions at once: the program may answer before it has read everything.
+    let writer = std::thread::spawn(move || input.write_all(text.as_bytes()));
+    let output = child.wait_with_output().expect("it ran");
+    writer.join().expect("no panic").expect("it has read all");
+    assert!(output.status.success(), "{output:?}");
+    Some(String::from_utf8(output.stdout).expect("UTF-8"))
+}
+
+#[test]
+fn lines_of_dump_all_have_the_keys_and_types_that_ruby_writes() {
+    let script = "require 'objspace'; require 'json'; class Order; def initialize; @a = [1.5e300, {a: 'x'}]; end; end
+        ObjectSpace.trace_object_allocations_start; $x = Order.new
+        lines = ObjectSpace.dump_all(output: :string).lines.map { |line| JSON.parse(line) }
+        keys = lines.group_by { |line| line['type'] }.map { |type, all| [type, all.flat_map(&:keys).uniq] }
+        flags = lines.flat_map { |line| (line['flags'] || {}).keys }.uniq
+        puts JSON.generate([keys.to_h, flags, lines.filter_map { |line| line['imemo_type'] }.uniq])
+        $stdin.read";
+    let Some(real) = run("ruby", &["-e", script], "") else {
+        println!("SKIPPED: there is no ruby to compare with");
+        return;
+    };
+    let real: Value = serde_json::from_str(&real).expect("JSON");
+    let text = formatted(&shop::planted(), &dump_all::FORMAT);
+    let mut objects = 0;
+    for line in text.lines() {
+        let line: Value = serde_json::from_str(line).expect("JSON");
+        let kind = line["type"].as_str().expect("a type");
+        // The kernel of Ruby keeps threads and blocks in objects of type DATA.
+        let theirs = &real[0][if matches!(kind, "THREAD" | "PROC") {
+            "DATA"
+        } else {
+            kind
+        }];
+        let theirs: Vec<&str> = theirs
+            .as_array()
+            .unwrap_or_else(|| panic!("no {kind} in {real}"))
+            .iter()
+            .filter_map(Value::as_str)
+            .collect();
+        for (key, value) in line.as_object().expect("an object") {
+            // Only those that `trace_object_allocations` has seen have lines, so not each type has them there.
+            let ours = matches!(key.as_str(), "file" | "line" | "generation");
+            assert!(ours || theirs.contains(&key.as_str()), "{kind}: {key}");
+            if key == "flags" {
+                assert_eq!(value.as_object().map(|flags| flags.len()), Some(1));
+            }
+        }
+        objects += u64::from(kind != "ROOT");
+    }
+    assert_eq!(objects, 9214);
+    assert!(
+        text.contains("{\"type\":\"ROOT\",\"root\":\"$cache\",\"references\":[\"0x20000\"]}\n")
+    );
+}
+
+#[test]
+fn a_heapsnapshot_is_consistent_and_devtools_retains_what_we_say() {
+    let snapshot = shop::planted();
+    let text = formatted(&snapshot, &heapsnapshot::FORMAT);
+    let value: Value = serde_json::from_str(&text).expect("JSON");
+    let list = |name: &str| value[name].as_array().expect("a list").clone();
+    let (nodes, edges, strings) = (list("nodes"), list("edges"), list("strings"));
+    let meta = &value["snapshot"];
+    assert_eq!(meta["node_count"], nodes.len() / 7);
+    assert_eq!(meta["edge_count"], edges.len() / 3);
+    let counts: u64 = nodes
+        .chunks(7)
+        .map(|node| node[4].as_u64().expect("a number"))
+        .sum();
+    assert_eq!(meta["edge_count"], counts);
+    for edge in edges.chunks(3) {
+        let to = edge[2].as_u64().expect("a number") as usize;
+        assert!(to.is_multiple_of(7) && to < nodes.len() && to > 0);
+        assert!(edge[0] == 1 || edge[1].as_u64().expect("a number") < strings.len() as u64);
+    }
+    // DevTools refuses a root that has two edges to one object.
+    let roots = nodes[4].as_u64().expect("a number") as usize;
+    let mut targets: Vec<_> = edges
+        .chunks(3)
+        .take(roots)
+        .map(|edge| edge[2].as_u64())
+        .collect();
+    targets.sort();
+    targets.dedup();
+    assert_eq!((targets.len(), roots), (7, 7));
+    assert!(snapshot.roots().len() > roots);
+    // The worker of DevTools itself: see fixtures/devtools/README.md.
+    let folder = std::env::var("LANCET_DEVTOOLS").unwrap_or_default();
+    let script = concat!(
+        env!("CARGO_MANIFEST_DIR"),
+        "/../../fixtures/devtools/load.mjs"
+    );
+    let said = match folder.as_str() {
+        "" => None,
+        folder => run("node", &[script, folder], &text),
+    };
+    let Some(said) = said else {
+        println!(
+            "SKIPPED: LANCET_DEVTOOLS names no folder with the npm packages chrome-devtools-frontend and esbuild, or there is no node"
+        );
+        return;
+    };
+    let said: Value = serde_json::from_str(&said).expect("JSON");
+    let analysis = Analysis::of(&snapshot);
+    assert_eq!(
+        said["nodes"],
+        snapshot.len() as u64 - analysis.garbage().objects + 1
+    );
+    assert_eq!(said["total"], analysis.living().bytes);
+    let cache = snapshot.at(shop::CACHE).expect("an object");
+    assert_eq!(said["Hash"]["retained"], analysis.retained(cache));
+    assert_eq!(said["Order"]["count"], 4100);
 }

@@ -1,11 +1,13 @@
 //! Answers from an analysed snapshot: who is suspected, what is biggest, what is there twice, what is half empty.
 
+pub mod diff;
 pub mod duplicates;
 pub mod groups;
 pub mod paths;
 pub mod sparse;
 pub mod suspects;
 pub mod threads;
+pub mod tree;
 
 use crate::analysis::Analysis;
 use crate::snapshot::Site;

@@ -1,7 +1,7 @@
 //! Paths from the roots to objects.
 //!
-//! Of several paths the shortest is told, where a reference that has no name (a word of a machine stack, something held by
-//! the VM or a C library) counts as two: `$cache` says more than a stack word that leads to the same hash.
+//! Of several paths the shortest is told, where a reference that has no name (something held by the VM or a C library) counts
+//! as three, and a word of a machine stack as four: `$cache` says more than a stack word that leads to the same hash.
 
 use std::collections::HashMap;
 
@@ -50,7 +50,9 @@ pub struct Paths<'a> {
 }
 
 /// What a reference without a name costs; one with a name costs 1.
-const NAMELESS: usize = 2;
+const NAMELESS: usize = 3;
+/// What a word of a machine stack costs: it may be no reference at all.
+const CHANCE: usize = 4;
 
 impl<'a> Paths<'a> {
     /// Finds the path to each object. Takes 4 bytes an object, and up to 16 more while it searches.
@@ -61,11 +63,12 @@ impl<'a> Paths<'a> {
             edges: vec![NOBODY; snapshot.len()],
         };
         let count = snapshot.edge_count() as u32;
-        // What is to be looked at now, next, and after that: objects with the edge that leads to them.
-        let mut open: [Vec<(u32, u32)>; NAMELESS + 1] = Default::default();
+        // What is to be looked at now, and at each distance from here: objects with the edge that leads to them.
+        let mut open: [Vec<(u32, u32)>; CHANCE + 1] = Default::default();
         for (number, root) in snapshot.roots.iter().enumerate() {
             let cost = match root.name.kind {
-                RootKind::Vm | RootKind::MachineStack | RootKind::Native => NAMELESS,
+                RootKind::MachineStack => CHANCE,
+                RootKind::Vm | RootKind::Native => NAMELESS,
                 _ => 1,
             };
             open[cost - 1].push((root.target, count + number as u32));

@@ -1,14 +1,16 @@
-//! `lancet heap -p PID`, the program, on running processes.
+//! `lancet heap`, the program, on running processes and on files.
 //!
 //! | file | what |
 //! |---|---|
 //! | `holders` | whoever keeps most alive is the first suspect, with its path |
 //! | `killed` | `kill -9` of lancet at any instant |
 //! | `limited` | memory limits, limits of processes |
+//! | `file` | what is asked of a file: answers, formats, what was wrong |
 //! | `taken` | a snapshot taken and read |
 //! | `unseen` | what the program notices |
 //! | `truth` | the same objects and references as `ObjectSpace.dump_all` writes |
 
+mod file;
 mod holders;
 mod killed;
 mod limited;

@@ -15,6 +15,8 @@ pub struct Format {
     pub is_json: bool,
     /// How many rows each list has unless the user says otherwise; `usize::MAX` = all.
     pub rows: usize,
+    /// Heaps with more living objects cannot be written so, because what reads the format could not hold them.
+    pub most_objects: u64,
     pub(super) write: fn(&mut dyn Write, &Answers<'_>, &Options) -> io::Result<()>,
 }
 

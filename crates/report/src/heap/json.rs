@@ -20,6 +20,7 @@ pub static FORMAT: Format = Format {
     about: "One JSON object a line (see docs/heap-json.md)",
     is_json: true,
     rows: 1000,
+    most_objects: u64::MAX,
     write,
 };
 
@@ -246,7 +247,12 @@ fn suspects(out: &mut dyn Write, answers: &Answers, options: &Options) -> io::Re
 }
 
 /// The record of rows that were left out, if any.
-fn rest(out: &mut dyn Write, of: &'static str, rows: usize, options: &Options) -> io::Result<()> {
+pub(super) fn rest(
+    out: &mut dyn Write,
+    of: &'static str,
+    rows: usize,
+    options: &Options,
+) -> io::Result<()> {
     match rows.saturating_sub(options.top) as u64 {
         0 => Ok(()),
         rows => record(

@@ -1,6 +1,11 @@
 //! The answers of `lancet heap`: who keeps what alive.
 
+pub mod diff;
+pub mod dump_all;
+pub mod folded;
 mod format;
+pub mod heapsnapshot;
+pub mod html;
 pub mod json;
 pub mod path;
 pub mod table;
@@ -10,4 +15,11 @@ pub use format::{Format, Options};
 pub use words::{losses, owner};
 
 /// The formats, in the order in which help lists them. The first is the default.
-pub static FORMATS: &[&Format] = &[&table::FORMAT, &json::FORMAT];
+pub static FORMATS: &[&Format] = &[
+    &table::FORMAT,
+    &json::FORMAT,
+    &html::FORMAT,
+    &folded::FORMAT,
+    &dump_all::FORMAT,
+    &heapsnapshot::FORMAT,
+];

@@ -17,6 +17,7 @@ pub static FORMAT: Format = Format {
     about: "Sentences and columns, for people",
     is_json: false,
     rows: 10,
+    most_objects: u64::MAX,
     write,
 };
 
@@ -47,16 +48,18 @@ fn write(out: &mut dyn Write, answers: &Answers, options: &Options) -> io::Resul
     sparse(out, answers, options)
 }
 
-/// Who it is, how much, and what is missing.
-pub(super) fn head(out: &mut dyn Write, answers: &Answers, options: &Options) -> io::Result<()> {
-    let style = &options.style;
-    let (snapshot, analysis) = (answers.analysis.snapshot(), answers.analysis);
-    let about = snapshot.about();
-    let who = format!(
+/// Which process it is of.
+pub(super) fn who(answers: &Answers) -> String {
+    let about = answers.analysis.snapshot().about();
+    format!(
         "process {} ({} {}) {}",
         about.pid, about.language, about.version, about.command_line
-    );
-    say(out, &who, Tone::Head, style)?;
+    )
+}
+
+/// How much there is.
+pub(super) fn sums(answers: &Answers) -> String {
+    let (snapshot, analysis) = (answers.analysis.snapshot(), answers.analysis);
     let (living, garbage) = (analysis.living(), analysis.garbage());
     let mut sums = format!(
         "{} living objects, {}, {} references",
@@ -68,11 +71,19 @@ pub(super) fn head(out: &mut dyn Write, answers: &Answers, options: &Options) ->
         let (count, bytes) = (grouped(garbage.objects), size(garbage.bytes));
         sums += &format!("; {count} objects of garbage, {bytes}, which the next collection frees");
     }
-    if about.rss > 0 {
-        sums += &format!("; resident memory {}", size(about.rss));
+    match snapshot.about().rss {
+        0 => sums,
+        rss => format!("{sums}; resident memory {}", size(rss)),
     }
-    say(out, &sums, Tone::Plain, style)?;
-    let notes = about.notes.iter().cloned();
+}
+
+/// Who it is, how much, and what is missing.
+pub(super) fn head(out: &mut dyn Write, answers: &Answers, options: &Options) -> io::Result<()> {
+    let style = &options.style;
+    let snapshot = answers.analysis.snapshot();
+    say(out, &who(answers), Tone::Head, style)?;
+    say(out, &sums(answers), Tone::Plain, style)?;
+    let notes = snapshot.about().notes.iter().cloned();
     for text in words::losses(snapshot).into_iter().chain(notes) {
         say(out, &format!("note: {text}"), Tone::Warning, style)?;
     }
@@ -105,7 +116,7 @@ fn suspects(out: &mut dyn Write, answers: &Answers, options: &Options) -> io::Re
 }
 
 /// Says how many rows were left out, if any.
-fn more(
+pub(super) fn more(
     out: &mut dyn Write,
     rows: usize,
     options: &Options,
@@ -121,7 +132,8 @@ fn more(
     }
 }
 
-fn groups<K>(
+/// Writes a list of groups.
+pub(super) fn groups<K>(
     out: &mut dyn Write,
     what: &str,
     groups: &[Group<K>],

@@ -170,9 +170,17 @@ fn place(answers: &Answers, object_number: u32) -> Option<String> {
     let holder = at.checked_sub(1).map(|before| steps[before].object);
     Some(match holder {
         None => held,
-        // `CACHE` of class Shop is how the program writes `Shop::CACHE`.
         Some(holder) => format!("{held} of {}", object(snapshot, holder)),
     })
+}
+
+/// An object with where it is held: `Hash @global $cache`.
+pub fn placed(answers: &Answers, number: u32) -> String {
+    let name = object(answers.analysis.snapshot(), number);
+    match place(answers, number) {
+        Some(place) => format!("{name} @{place}"),
+        None => name,
+    }
 }
 
 /// A part of all living bytes in hundredths, rounded.
@@ -191,21 +199,13 @@ pub fn suspect(answers: &Answers, suspect: &Suspect) -> String {
     );
     match suspect.what {
         Suspected::Object(number) => {
-            let name = object(snapshot, number);
-            let place = place(answers, number);
-            let place = place.map_or(String::new(), |place| format!(" @{place}"));
+            let name = placed(answers, number);
             let own = snapshot.bytes(number);
             match suspect.mass {
                 Some(mass) if mass.retained > own => {
-                    format!(
-                        "{name}{place} retains {amount}: {}",
-                        mass_of(snapshot, &mass)
-                    )
+                    format!("{name} retains {amount}: {}", mass_of(snapshot, &mass))
                 }
-                _ => format!(
-                    "{name}{place} takes {amount} itself{}",
-                    made(snapshot, number)
-                ),
+                _ => format!("{name} takes {amount} itself{}", made(snapshot, number)),
             }
         }
         Suspected::Type(_) => {
@@ -253,26 +253,26 @@ fn made(snapshot: &Snapshot, object: u32) -> String {
 /// Sentences on what is not in the snapshot.
 pub fn losses(snapshot: &Snapshot) -> Vec<String> {
     let lost = snapshot.losses();
-    let of = |count: u64, what: &str| (count > 0).then(|| format!("{} {what}", grouped(count)));
+    let of = |count: u64, what: &str| (count > 0).then(|| format!("{what}: {}", grouped(count)));
     [
-        of(lost.objects, "objects found no room"),
+        of(lost.objects, "objects that found no room"),
         of(
             lost.edges,
-            "references found no room, or are of objects that did not",
+            "references that found no room, or are of objects that did not",
         ),
-        of(lost.roots, "roots found no room"),
-        of(lost.texts, "names found no room; each is shown as …"),
+        of(lost.roots, "roots that found no room"),
+        of(lost.texts, "names that found no room, each shown as …"),
         of(
             lost.dangling_edges,
-            "references lead to addresses at which no object was found",
+            "references to addresses at which no object was found",
         ),
         of(
             lost.dangling_roots,
-            "roots lead to addresses at which no object was found",
+            "roots that lead to addresses at which no object was found",
         ),
         of(
             lost.repeated_objects,
-            "objects were found twice at one address",
+            "objects that were found twice at one address",
         ),
     ]
     .into_iter()

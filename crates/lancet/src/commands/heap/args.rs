@@ -13,7 +13,7 @@ use crate::cli::format::one_of;
 #[command(after_help = EXAMPLES)]
 pub struct HeapArgs {
     /// A heap snapshot that lancet has written
-    #[arg(value_name = "FILE", required_unless_present = "pid", help_heading = WHAT)]
+    #[arg(value_name = "FILE", required_unless_present_any = ["pid", "diff"], help_heading = WHAT)]
     pub file: Option<PathBuf>,
 
     /// The running process: a Ruby, which goes on while a copy of it is read (docs/heap-how.md)
@@ -24,6 +24,11 @@ pub struct HeapArgs {
     /// Only write the snapshot to this file, which only you can read
     #[arg(long, value_name = "FILE", requires = "pid", conflicts_with = "path", help_heading = WHAT)]
     pub save: Option<PathBuf>,
+
+    /// What is new in the snapshot LATER since the snapshot EARLIER of the same process, and who holds it
+    #[arg(long, value_names = ["EARLIER", "LATER"], num_args = 2, help_heading = WHAT)]
+    #[arg(conflicts_with_all = ["file", "pid", "path"])]
+    pub diff: Option<Vec<PathBuf>>,
 
     /// How is it held: the object at an address (0x7f…), or all objects of a class, by the ways in which they are
     #[arg(long, value_name = "CLASS|ADDRESS", help_heading = WHAT)]
@@ -60,6 +65,10 @@ Examples:
   lancet heap shop.heap                   who keeps most alive, by whom, made where
   lancet heap shop.heap --path Order      how the orders are held
   lancet heap shop.heap --path 0x7f12a8   how this object is held
+  lancet heap --diff morning.heap noon.heap
+                                          what is new and who holds it
+  lancet heap shop.heap --format heapsnapshot -o shop.heapsnapshot
+                                          for Chrome: DevTools, Memory, Load profile
   lancet heap shop.heap --json            the same for programs (docs/heap-json.md)
 
 Exit status: 0, 1 could not be done, 2 wrong usage,

@@ -4,8 +4,9 @@ use std::path::Path;
 
 use anyhow::{Context, bail};
 use heap::answers::Answers;
+use heap::answers::diff::Diff;
 use heap::{Analysis, Error, Snapshot};
-use report::heap::{Format, Options, owner, path};
+use report::heap::{FORMATS, Format, Options, diff, owner, path};
 use report::losses::{Loss, What};
 
 use super::args::Question;
@@ -32,12 +33,24 @@ fn source(args: &HeapArgs) -> anyhow::Result<Source<'_>> {
 
 /// Runs `lancet heap` and returns the exit code.
 pub fn run(args: HeapArgs) -> anyhow::Result<u8> {
+    if let Some([earlier, later]) = args.diff.as_deref() {
+        return compare(&args, &Source::File(earlier), &Source::File(later));
+    }
     let snapshot = take(&source(&args)?)?;
+    let mut losses = Losses::default();
+    note_missing(&mut losses, &snapshot);
     if let Some(path) = &args.save {
         live::save(&snapshot, path)?;
-        return Ok(losses(&snapshot).exit_code(0));
+        return Ok(losses.exit_code(0));
     }
     let analysis = Analysis::of(&snapshot);
+    let living = analysis.living().objects;
+    let most = args.format().most_objects;
+    if args.question() == Question::All && living > most {
+        bail!(
+            "{living} objects live, and what reads this format holds {most} at most: choose another --format"
+        );
+    }
     let answers = Answers::of(&analysis, owner);
     let mut sink = Sink::open(args.output.as_deref(), Stream::Stdout)?;
     let options = args.options(sink.style);
@@ -52,12 +65,42 @@ pub fn run(args: HeapArgs) -> anyhow::Result<u8> {
         }
         Question::Class(name) => class(&mut sink, &answers, name, format, &options)?,
     }
-    let losses = losses(&snapshot);
+    finish(sink, &losses, format)
+}
+
+/// Ends the output and returns the exit code.
+fn finish(mut sink: Sink, losses: &Losses, format: &Format) -> anyhow::Result<u8> {
     if format.is_json {
         losses.write(&mut sink.out)?;
     }
     sink.out.flush()?;
     Ok(losses.exit_code(0))
+}
+
+/// Says what is new in a later snapshot, and returns the exit code.
+fn compare(args: &HeapArgs, earlier: &Source, later: &Source) -> anyhow::Result<u8> {
+    let format = args.format();
+    if !format.is_json && !std::ptr::eq(format, FORMATS[0]) {
+        bail!("--diff is written as a table or as JSON: leave --format away, or give --json");
+    }
+    let (earlier, later) = (take(earlier)?, take(later)?);
+    let (before, now) = (Analysis::of(&earlier), Analysis::of(&later));
+    let answers = Answers::of(&now, owner);
+    let found = Diff::of(&before, &now);
+    let mut losses = Losses::default();
+    if earlier.about().pid != later.about().pid {
+        let (one, other) = (earlier.about().pid, later.about().pid);
+        let text = format!(
+            "the snapshots are of two processes, {one} and {other}: nothing in one is an object of the other"
+        );
+        losses.say(Loss::new(None, What::Heap, None, text));
+    }
+    let mut sink = Sink::open(args.output.as_deref(), Stream::Stdout)?;
+    let options = args.options(sink.style);
+    diff::write(&mut sink.out, &answers, &found, format, &options)?;
+    note_missing(&mut losses, &earlier);
+    note_missing(&mut losses, &later);
+    finish(sink, &losses, format)
 }
 
 /// Gets the snapshot.
@@ -116,12 +159,10 @@ fn class(
     Ok(())
 }
 
-/// What is missing from the snapshot. The report has said so.
-fn losses(snapshot: &Snapshot) -> Losses {
-    let mut losses = Losses::default();
+/// Notes what is missing from a snapshot. The report has said so.
+fn note_missing(losses: &mut Losses, snapshot: &Snapshot) {
     let pid = Some(snapshot.about().pid);
     for text in report::heap::losses(snapshot) {
         losses.note(Loss::new(pid, What::Heap, None, text));
     }
-    losses
 }

@@ -1,0 +1,218 @@
+//! `lancet heap --diff`: what is new between two snapshots, and who holds it.
+
+use std::io::{self, Write};
+
+use heap::Snapshot;
+use heap::answers::Answers;
+use heap::answers::diff::{Change, Diff};
+use serde::Serialize;
+
+use super::format::{Format, Options};
+use super::words::{self, line, say};
+use super::{json, table};
+use crate::columns::{Tone, aligned};
+use crate::figures::{change, grouped, plural, size};
+use crate::json::line as record;
+
+/// Said where births are unknown.
+const WEAK: &str = "births are unknown, so an address that was used again by an object of the same type counts as the old object";
+
+/// A record of the output in JSON.
+#[derive(Serialize)]
+#[serde(tag = "record", rename_all = "snake_case")]
+enum Record {
+    Diff {
+        by_birth: bool,
+        new_objects: u64,
+        new_bytes: u64,
+        gone_objects: u64,
+        gone_bytes: u64,
+    },
+    Holder {
+        text: String,
+        address: Option<String>,
+        objects: u64,
+        retained: u64,
+        r#type: String,
+    },
+    Change {
+        name: String,
+        objects_before: u64,
+        bytes_before: u64,
+        objects: u64,
+        bytes: u64,
+        new_objects: u64,
+        new_bytes: u64,
+        retained: u64,
+    },
+    NewAt {
+        site: Option<String>,
+        objects: u64,
+        bytes: u64,
+        retained: u64,
+    },
+}
+
+/// Writes what is new in the later snapshot, whose answers these are.
+///
+/// # Errors
+///
+/// Returns the errors of `out`.
+pub fn write(
+    out: &mut dyn Write,
+    answers: &Answers,
+    diff: &Diff,
+    format: &Format,
+    options: &Options,
+) -> io::Result<()> {
+    if format.is_json {
+        json::head(out, answers)?;
+        return records(out, answers, diff, options);
+    }
+    table::head(out, answers, options)?;
+    let style = &options.style;
+    let sums = format!(
+        "new and living: {} objects, {}; gone: {} objects, {}",
+        grouped(diff.new.objects),
+        size(diff.new.bytes),
+        grouped(diff.gone.objects),
+        size(diff.gone.bytes)
+    );
+    say(out, &sums, Tone::Plain, style)?;
+    if !diff.by_birth {
+        say(out, &format!("note: {WEAK}"), Tone::Warning, style)?;
+    }
+    holders(out, answers, diff, options)?;
+    types(out, answers, &diff.types, options)?;
+    table::groups(out, "new, made at", &diff.sites, options, |site| {
+        let snapshot = answers.analysis.snapshot();
+        site.map_or("(line unknown)".into(), |site| words::site(snapshot, site))
+    })
+}
+
+/// Who holds what is new, as a sentence.
+fn sentence(answers: &Answers, holder: &heap::answers::diff::Holder) -> String {
+    let snapshot = answers.analysis.snapshot();
+    let name = words::text(snapshot, holder.name);
+    let what = format!(
+        "{} new {}, {}, most of it {name}",
+        grouped(holder.objects),
+        plural(holder.objects, "object", "objects"),
+        size(holder.retained)
+    );
+    match holder.object {
+        Some(object) => format!("{} holds {what}", words::placed(answers, object)),
+        None => format!("no single object holds {what}"),
+    }
+}
+
+fn holders(
+    out: &mut dyn Write,
+    answers: &Answers,
+    diff: &Diff,
+    options: &Options,
+) -> io::Result<()> {
+    if diff.holders.is_empty() {
+        return Ok(());
+    }
+    writeln!(out)?;
+    let snapshot = answers.analysis.snapshot();
+    for holder in diff.holders.iter().take(options.top) {
+        say(out, &sentence(answers, holder), Tone::Plain, &options.style)?;
+        let steps = answers.paths.to(holder.example);
+        let path = format!("  path of one: {}", words::path(snapshot, &steps));
+        say(out, &path, Tone::Dim, &options.style)?;
+    }
+    table::more(out, diff.holders.len(), options, "holder", "holders")
+}
+
+fn types(
+    out: &mut dyn Write,
+    answers: &Answers,
+    types: &[Change],
+    options: &Options,
+) -> io::Result<()> {
+    if types.is_empty() {
+        return Ok(());
+    }
+    writeln!(out)?;
+    let head = ["objects", "change", "new", "new bytes", "new retain"].map(str::to_owned);
+    let mut lines = vec![line(head.to_vec(), "type", Tone::Head)];
+    for one in types.iter().take(options.top) {
+        let grown = one.now.objects as i64 - one.before.objects as i64;
+        let cells = [
+            grouped(one.now.objects),
+            change(grown),
+            grouped(one.new.objects),
+            size(one.new.bytes),
+            size(one.retained),
+        ];
+        let name = words::text(answers.analysis.snapshot(), one.name);
+        lines.push(line(cells.to_vec(), &name, Tone::Plain));
+    }
+    aligned(out, &lines, &options.style)?;
+    table::more(out, types.len(), options, "type", "types")
+}
+
+fn records(
+    out: &mut dyn Write,
+    answers: &Answers,
+    diff: &Diff,
+    options: &Options,
+) -> io::Result<()> {
+    let snapshot: &Snapshot = answers.analysis.snapshot();
+    record(
+        out,
+        &Record::Diff {
+            by_birth: diff.by_birth,
+            new_objects: diff.new.objects,
+            new_bytes: diff.new.bytes,
+            gone_objects: diff.gone.objects,
+            gone_bytes: diff.gone.bytes,
+        },
+    )?;
+    for holder in diff.holders.iter().take(options.top) {
+        let address = holder
+            .object
+            .map(|one| format!("{:#x}", snapshot.address(one)));
+        record(
+            out,
+            &Record::Holder {
+                text: sentence(answers, holder),
+                address,
+                objects: holder.objects,
+                retained: holder.retained,
+                r#type: words::text(snapshot, holder.name),
+            },
+        )?;
+    }
+    json::rest(out, "holder", diff.holders.len(), options)?;
+    for one in diff.types.iter().take(options.top) {
+        record(
+            out,
+            &Record::Change {
+                name: words::text(snapshot, one.name),
+                objects_before: one.before.objects,
+                bytes_before: one.before.bytes,
+                objects: one.now.objects,
+                bytes: one.now.bytes,
+                new_objects: one.new.objects,
+                new_bytes: one.new.bytes,
+                retained: one.retained,
+            },
+        )?;
+    }
+    json::rest(out, "change", diff.types.len(), options)?;
+    for one in diff.sites.iter().take(options.top) {
+        record(
+            out,
+            &Record::NewAt {
+                site: one.key.map(|site| words::site(snapshot, site)),
+                objects: one.objects,
+                bytes: one.bytes,
+                retained: one.retained,
+            },
+        )?;
+    }
+    json::rest(out, "new_at", diff.sites.len(), options)
+}

@@ -1,0 +1,373 @@
+//! One HTML page with everything in it: no network, light and dark, by keyboard too.
+//!
+//! The data is JSON within the page, in which `<` is escaped, and the page shows it as text only; its content security policy
+//! allows nothing from elsewhere. It holds the largest rows of each list and pages of the objects that retain most, so it stays
+//! below 10 MB however large the heap is. The same snapshot makes the same bytes.
+
+use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::io::{self, Write};
+
+use heap::answers::Answers;
+use heap::answers::groups::Group;
+use heap::answers::suspects::Suspected;
+use heap::answers::tree::{Limits, Node, nodes};
+use heap::{Dominator, Edge};
+use serde::Serialize;
+
+use super::format::{Format, Options};
+use super::{table, words};
+use crate::json::line as record;
+use crate::text::{printable, shortened};
+
+/// For a browser, a ticket, or whoever has no lancet.
+pub static FORMAT: Format = Format {
+    name: "html",
+    about: "One HTML page, for a browser without network",
+    is_json: false,
+    rows: 300,
+    most_objects: u64::MAX,
+    write,
+};
+
+/// So many objects have pages.
+const OBJECTS: usize = 1000;
+/// So many references of each are shown, in either direction.
+const REFERENCES: usize = 25;
+/// Rows of a list, whatever `--top` says.
+const ROWS: usize = 1000;
+/// Texts are shortened to so many characters.
+const LONGEST: usize = 200;
+/// Steps of a path.
+const STEPS: usize = 30;
+
+/// By what, type, address, retained bytes.
+type Held = (String, String, String, u64);
+
+#[derive(Serialize)]
+struct Page {
+    who: String,
+    sums: String,
+    bytes: u64,
+    notes: Vec<String>,
+    suspects: Vec<Suspect>,
+    tree: Vec<Branch>,
+    types: Rows,
+    kinds: Rows,
+    sites: Rows,
+    owners: Rows,
+    stacks: Vec<(u64, String, String)>,
+    texts: Vec<(u64, u64, u64, u64, String, String)>,
+    classes: Vec<(u64, u64, String)>,
+    sparse: Vec<(u64, u64, u64, u64, String)>,
+    objects: BTreeMap<String, Object>,
+}
+
+#[derive(Serialize)]
+struct Suspect {
+    text: String,
+    path: Vec<Held>,
+}
+
+/// A node of the tree: type, objects, retained and own bytes, address of the largest, what is below.
+#[derive(Serialize)]
+struct Branch {
+    t: String,
+    n: u64,
+    r: u64,
+    o: u64,
+    a: String,
+    b: Vec<Branch>,
+}
+
+/// Rows of objects, bytes, retained bytes and a name; and what was left out: rows, objects, bytes.
+#[derive(Serialize)]
+struct Rows {
+    rows: Vec<(u64, u64, u64, String)>,
+    rest: Option<(u64, u64, u64)>,
+}
+
+/// An object's page: type, bytes, retained, site, contents, dominator, path, references from and to it, and how many of
+/// these were left out.
+#[derive(Serialize)]
+struct Object {
+    t: String,
+    b: u64,
+    r: u64,
+    s: Option<String>,
+    c: Option<String>,
+    d: Option<(String, String)>,
+    p: Vec<Held>,
+    f: Vec<Held>,
+    fm: u64,
+    k: Vec<Held>,
+    km: u64,
+}
+
+fn write(out: &mut dyn Write, answers: &Answers, options: &Options) -> io::Result<()> {
+    let mut data = Vec::new();
+    record(&mut data, &page(answers, options))?;
+    // A text with `</script>` must not end the element that holds the data.
+    let data = String::from_utf8_lossy(&data).replace('<', "\\u003c");
+    let parts = [
+        ("/*STYLE*/", include_str!("page/page.css")),
+        ("/*DATA*/", data.trim_end()),
+        ("/*SCRIPT*/", include_str!("page/page.js")),
+    ];
+    let mut rest = include_str!("page/page.html");
+    for (mark, part) in parts {
+        let (before, behind) = rest.split_once(mark).unwrap_or((rest, ""));
+        out.write_all(before.as_bytes())?;
+        out.write_all(part.as_bytes())?;
+        rest = behind;
+    }
+    out.write_all(rest.as_bytes())
+}
+
+/// A text as the page shows it.
+fn shown(text: &str) -> String {
+    shortened(&printable(text), LONGEST).into_owned()
+}
+
+fn page(answers: &Answers, options: &Options) -> Page {
+    let (analysis, snapshot) = (answers.analysis, answers.analysis.snapshot());
+    let top = options.top.min(ROWS);
+    let show = Show { answers, options };
+    let all = analysis.living().bytes;
+    let limits = Limits {
+        least: (all / 1000).max(1),
+        levels: 30,
+    };
+    let site = |line: Option<heap::Site>| {
+        line.map_or("(line unknown)".to_owned(), |line| {
+            words::site(snapshot, line)
+        })
+    };
+    let stacks = answers
+        .stacks
+        .iter()
+        .take(top)
+        .map(|stack| match stack.object {
+            Some(object) => (stack.retained, show.object(object), show.address(object)),
+            None => (
+                stack.retained,
+                format!("stack of thread {}", stack.thread),
+                String::new(),
+            ),
+        });
+    let texts = answers.texts.iter().take(top).map(|one| {
+        let length = snapshot.length(one.object).unwrap_or(0);
+        let made = one
+            .site
+            .map(|(line, _)| format!(", made at {}", words::site(snapshot, line)));
+        let text = words::object(snapshot, one.object)
+            + &words::contents(snapshot, one.object, options.contents)
+            + &made.unwrap_or_default();
+        (
+            one.wasted,
+            one.objects,
+            one.frozen,
+            length,
+            shown(&text),
+            show.address(one.object),
+        )
+    });
+    let classes = answers.classes.iter().take(top);
+    let sparse = answers.sparse.iter().take(top);
+    let notes = words::losses(snapshot)
+        .into_iter()
+        .chain(snapshot.about().notes.iter().cloned());
+    Page {
+        who: shown(&table::who(answers)),
+        sums: shown(&table::sums(answers)),
+        bytes: all,
+        notes: notes.take(top).map(|note| shown(&note)).collect(),
+        suspects: show.suspects(top),
+        tree: nodes(analysis, limits)
+            .iter()
+            .map(|node| show.branch(node))
+            .collect(),
+        types: rows(&answers.types, top, |name| words::text(snapshot, *name)),
+        kinds: rows(&answers.kinds, top, |name| words::text(snapshot, *name)),
+        sites: rows(&answers.sites, top, |line| site(*line)),
+        owners: rows(&answers.owners, top, |owner| {
+            owner.clone().unwrap_or_else(|| site(None))
+        }),
+        stacks: stacks.collect(),
+        texts: texts.collect(),
+        classes: classes
+            .map(|one| {
+                (
+                    one.classes,
+                    one.retained,
+                    shown(&words::text(snapshot, one.name)),
+                )
+            })
+            .collect(),
+        sparse: sparse
+            .map(|one| {
+                let name = shown(&words::text(snapshot, one.name));
+                (one.wasted, one.objects, one.length, one.capacity, name)
+            })
+            .collect(),
+        objects: show.objects(),
+    }
+}
+
+fn rows<K>(groups: &[Group<K>], top: usize, name: impl Fn(&K) -> String) -> Rows {
+    let rows = groups.iter().take(top);
+    let rows = rows.map(|group| {
+        (
+            group.objects,
+            group.bytes,
+            group.retained,
+            shown(&name(&group.key)),
+        )
+    });
+    let rest = groups.get(top..).unwrap_or_default();
+    Rows {
+        rows: rows.collect(),
+        rest: (!rest.is_empty()).then(|| {
+            let objects = rest.iter().map(|group| group.objects).sum();
+            (
+                rest.len() as u64,
+                objects,
+                rest.iter().map(|group| group.bytes).sum(),
+            )
+        }),
+    }
+}
+
+struct Show<'a> {
+    answers: &'a Answers<'a>,
+    options: &'a Options,
+}
+
+impl Show<'_> {
+    fn address(&self, object: u32) -> String {
+        format!("{:#x}", self.answers.analysis.snapshot().address(object))
+    }
+
+    fn object(&self, object: u32) -> String {
+        shown(&words::object(self.answers.analysis.snapshot(), object))
+    }
+
+    fn held(&self, by: &str, object: u32) -> Held {
+        let retained = self.answers.analysis.retained(object);
+        (
+            shown(by),
+            self.object(object),
+            self.address(object),
+            retained,
+        )
+    }
+
+    /// The path to an object; of a long one the end.
+    fn path(&self, object: u32) -> Vec<Held> {
+        let snapshot = self.answers.analysis.snapshot();
+        let steps = self.answers.paths.to(object);
+        let end = &steps[steps.len().saturating_sub(STEPS)..];
+        let held = end
+            .iter()
+            .map(|step| self.held(&words::via(snapshot, step.via), step.object));
+        held.collect()
+    }
+
+    fn suspects(&self, top: usize) -> Vec<Suspect> {
+        let suspects = self.answers.suspects.iter().take(top);
+        let shown = suspects.map(|suspect| {
+            let object = suspect_object(suspect);
+            Suspect {
+                text: shown(&words::suspect(self.answers, suspect)),
+                path: object.map(|object| self.path(object)).unwrap_or_default(),
+            }
+        });
+        shown.collect()
+    }
+
+    fn branch(&self, node: &Node) -> Branch {
+        let snapshot = self.answers.analysis.snapshot();
+        Branch {
+            t: match node.objects {
+                1 => shown(&words::placed(self.answers, node.largest)),
+                _ => shown(&words::text(snapshot, node.name)),
+            },
+            n: node.objects,
+            r: node.retained,
+            o: node.own,
+            a: self.address(node.largest),
+            b: node.below.iter().map(|node| self.branch(node)).collect(),
+        }
+    }
+
+    /// The objects that have pages: those that retain most, and those on the paths to suspects.
+    fn objects(&self) -> BTreeMap<String, Object> {
+        let (analysis, snapshot) = (self.answers.analysis, self.answers.analysis.snapshot());
+        let living = (0..snapshot.len() as u32).filter(|object| analysis.is_living(*object));
+        let mut largest: Vec<u32> = living.collect();
+        let key = |object: &u32| (std::cmp::Reverse(analysis.retained(*object)), *object);
+        if largest.len() > OBJECTS {
+            largest.select_nth_unstable_by_key(OBJECTS, key);
+            largest.truncate(OBJECTS);
+        }
+        let mut chosen: BTreeSet<u32> = largest.into_iter().collect();
+        for object in self.answers.suspects.iter().filter_map(suspect_object) {
+            let steps = self.answers.paths.to(object);
+            chosen.extend(steps.iter().rev().take(STEPS).map(|step| step.object));
+        }
+        let mut back: HashMap<u32, (Vec<Held>, u64)> = HashMap::new();
+        for from in (0..snapshot.len() as u32).filter(|object| analysis.is_living(*object)) {
+            for edge in snapshot
+                .edges(from)
+                .filter(|edge| chosen.contains(&edge.target))
+            {
+                let (list, left) = back.entry(edge.target).or_default();
+                match list.len() < REFERENCES {
+                    true => list.push(self.held(&words::edge(snapshot, edge.name), from)),
+                    false => *left += 1,
+                }
+            }
+        }
+        let pages = chosen.iter().map(|object| {
+            let (k, km) = back.remove(object).unwrap_or_default();
+            (self.address(*object), self.page(*object, k, km))
+        });
+        pages.collect()
+    }
+
+    fn page(&self, object: u32, k: Vec<Held>, km: u64) -> Object {
+        let (analysis, snapshot) = (self.answers.analysis, self.answers.analysis.snapshot());
+        let mut edges: Vec<Edge> = snapshot.edges(object).collect();
+        let left = edges.len().saturating_sub(REFERENCES);
+        edges.sort_by_key(|edge| std::cmp::Reverse(analysis.retained(edge.target)));
+        let shown_edges = edges.iter().take(REFERENCES);
+        let contents = snapshot.contents(object).filter(|_| self.options.contents);
+        Object {
+            t: self.object(object),
+            b: snapshot.bytes(object),
+            r: analysis.retained(object),
+            s: snapshot
+                .site(object)
+                .map(|site| shown(&words::site(snapshot, site))),
+            c: contents.map(|id| shown(&words::text(snapshot, id))),
+            d: match analysis.dominator(object) {
+                Dominator::Object(by) => Some((self.object(by), self.address(by))),
+                _ => None,
+            },
+            p: self.path(object),
+            f: shown_edges
+                .map(|edge| self.held(&words::edge(snapshot, edge.name), edge.target))
+                .collect(),
+            fm: left as u64,
+            k,
+            km,
+        }
+    }
+}
+
+/// The object whose path is told with a suspect.
+fn suspect_object(suspect: &heap::answers::suspects::Suspect) -> Option<u32> {
+    match suspect.what {
+        Suspected::Object(object) => Some(object),
+        _ => suspect.mass.map(|mass| mass.example),
+    }
+}
