@@ -106,11 +106,20 @@ fn python(alone: bool) -> i32 {
     {
         return 0;
     }
-    // SAFETY: the lock is held, so nobody else uses the text, which the command has ended with a zero.
-    let (outcome, raised) = unsafe { run() };
+    // What is evaluated gives the lock away now and then; while the main thread waits for it the command may have that entered again,
+    // or Python makes the call that was asked for before.
+    if CONTROL_PAGE.evaluated.swap(asked, Ordering::Relaxed) == asked {
+        return 0;
+    }
+    // SAFETY: the lock is held, and this is the request's only evaluation; the command has ended the text with a zero.
+    let (outcome, raised) = unsafe { run(asked) };
     if raised && alone {
         // SAFETY: the lock is held.
         unsafe { function::<unsafe extern "C" fn()>(ERR_CLEAR)() };
+    }
+    if CONTROL_PAGE.asked.load(Ordering::Acquire) != asked {
+        // Nobody waits for this answer any more.
+        return if raised && !alone { -1 } else { 0 };
     }
     // SAFETY: as above.
     unsafe { (&raw mut SCRIPT.outcome).write(outcome as u64) };
@@ -121,11 +130,12 @@ fn python(alone: bool) -> i32 {
     if raised && !alone { -1 } else { 0 }
 }
 
-/// The text evaluated in a namespace of its own, and whether an exception is set.
+/// The text of a request evaluated in a namespace of its own, and whether an exception is set. The answer is copied to where the text was,
+/// unless another request has one there by then.
 ///
 /// # Safety
 /// Python's lock is held, at a safe point.
-unsafe fn run() -> (Outcome, bool) {
+unsafe fn run(asked: u32) -> (Outcome, bool) {
     // SAFETY: the caller's; addresses are those functions', and prototypes Python's.
     unsafe {
         let new: unsafe extern "C" fn() -> u64 = function(DICT_NEW);
@@ -146,6 +156,7 @@ unsafe fn run() -> (Outcome, bool) {
         let at = utf8(value, &raw mut length);
         let outcome = match at {
             0 => Outcome::Unreadable,
+            _ if CONTROL_PAGE.asked.load(Ordering::Acquire) != asked => Outcome::Unreadable,
             at => copy(at, length as u64),
         };
         release(value);

@@ -10,10 +10,12 @@
 //!   answer ◄────────────────────────────── in the agent
 //! ```
 //!
-//! A thread that waits for Python's lock is blocked without it too, but must not ask for it a second time over its own wait: the
-//! thread that let the lock go may wait for the first to take it (`drop_gil`, `Python/ceval_gil.c`). That wait ends after the
-//! switch interval, 5 ms, and begins anew with another deadline; so a wait on a futex whose deadline is the same half a
-//! second later is none.
+//! A thread that waits for Python's lock is blocked without it too, but must not ask for it a second time over its own wait. The lock is
+//! two condition variables (`struct _gil_runtime_state`, `Python/ceval_gil.c`): whoever takes it signals that to the thread that was asked to
+//! let it go and sleeps in `drop_gil` without a deadline, and a signal of glibc's may wait until the threads that were signalled before have
+//! gone on (`__condvar_quiesce_and_switch_g1`, `nptl/pthread_cond_common.c` to 2.40). Over its own wait a thread would wait for itself, for
+//! ever. Both lie in Python's static memory (`_PyRuntime`, which has the main interpreter, too), where no other lock is that lasts: so a
+//! futex there is Python's lock.
 
 use hooks::{Standstill, Threads, Timing, lift_left};
 use inject::Image;
@@ -62,8 +64,6 @@ pub struct Python {
     resident: Resident,
     heartbeat: Heartbeat,
     open: bool,
-    /// The deadline of the futex that the main thread was seen to wait for.
-    deadline: Option<u64>,
 }
 
 impl Python {
@@ -103,7 +103,6 @@ impl Python {
             resident: Resident::nowhere(),
             heartbeat: Heartbeat::still(),
             open: false,
-            deadline: None,
         };
         python.place(residents, image)?;
         Ok(python)
@@ -135,7 +134,6 @@ impl Python {
     pub fn evaluate(&mut self, text: &str) -> Result<String> {
         script::write(&self.memory, &self.resident, text)?;
         self.resident.request(&self.memory, Request::Evaluate, 0)?;
-        self.deadline = None;
         self.enter()?;
         self.await_answer()?;
         script::answer(&self.memory, &self.resident)
@@ -175,34 +173,29 @@ impl Python {
     fn enter(&mut self) -> Result<()> {
         let resident = self.resident;
         let memory = self.memory.clone();
-        let mut deadline = self.deadline;
-        let entered = self.stopped(|python, remote| {
-            let blocked = python.is_blocked(remote, &mut deadline);
+        self.stopped(|python, remote| {
+            let blocked = python.is_blocked(remote);
             let now = blocked && !python.holds_lock(remote)? && !python.is_in_foreign_code(remote);
             if now {
                 let done = || resident.has_answered(&memory).unwrap_or(true);
                 return remote.call_freely(resident.header.enter_python, LOCK, done);
             }
             remote.call(resident.header.enter_python, REGISTER)
-        });
-        self.deadline = deadline;
-        entered
+        })
     }
 
-    /// Whether the main thread is in a system call that may last, and not in a wait for Python's lock as far as this can be told.
-    fn is_blocked(&self, remote: &RemoteThread, deadline: &mut Option<u64>) -> bool {
+    /// Whether the main thread is in a system call that may last, and not in a wait for Python's lock.
+    fn is_blocked(&self, remote: &RemoteThread) -> bool {
         let now = remote.registers();
         // Taken out of a system call: EINTR, or one of the kernel's restart codes.
         if (now.orig_rax as i64) < 0 || !matches!(-(now.rax as i64), 4 | 512..=514 | 516) {
             return false;
         }
-        if call_of(&self.memory, now) != libc::SYS_futex || now.r10 == 0 {
+        if call_of(&self.memory, now) != libc::SYS_futex {
             return true;
         }
-        // Seconds and nanoseconds of the deadline.
-        let nanos = [now.r10, now.r10.wrapping_add(8)].map(|at| self.memory.word(at).unwrap_or(0));
-        let seen = nanos[0].wrapping_mul(1_000_000_000).wrapping_add(nanos[1]);
-        deadline.replace(seen) == Some(seen)
+        let python = self.functions.module_of(self.api[0]);
+        python.is_some_and(|python| !python.module.range().contains(&now.rdi))
     }
 
     /// Whether the main thread holds Python's lock.

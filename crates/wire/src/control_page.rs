@@ -127,7 +127,7 @@ pub enum Farewell {
 /// The control page. It is one page with `MADV_WIPEONFORK`, so that a forked child finds zeros.
 ///
 /// The command writes `heartbeat`, `owner_*`, the request (`asked`, `request`, `argument`) and `loads_seen`; the agent
-/// writes `forked`, `answered`, `reply`, `deserted`, `hooked`, `ended`, `loads` and `news`. Both write three: `state`
+/// writes `forked`, `answered`, `reply`, `deserted`, `hooked`, `ended`, `loads`, `news` and `evaluated`. Both write three: `state`
 /// and `calls`, which the command opens and either side closes, and the slots of `notices`, which the agent fills and
 /// the command frees.
 #[derive(Debug)]
@@ -173,6 +173,8 @@ pub struct ControlPage {
     pub loads_seen: AtomicU32,
     /// Number of the last notice.
     pub news: AtomicU32,
+    /// Number of the last request whose text a Python has begun to evaluate.
+    pub evaluated: AtomicU32,
     /// What threads report and wait for an answer to.
     pub notices: [Notice; NOTICES],
 }
@@ -199,6 +201,7 @@ impl ControlPage {
             loads: AtomicU32::new(0),
             loads_seen: AtomicU32::new(0),
             news: AtomicU32::new(0),
+            evaluated: AtomicU32::new(0),
             notices: [const { Notice::new() }; NOTICES],
         }
     }

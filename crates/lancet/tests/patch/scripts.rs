@@ -134,6 +134,26 @@ fn a_hot_caller_sees_each_change() {
     each_change_is_seen(guest, &shop.total(), "LANCET_YJIT");
 }
 
+/// A main thread that has been told to let Python's lock go waits until another has taken it, and is not entered there: it would
+/// wait for itself, with the lock, for ever.
+#[test]
+fn a_main_thread_that_gives_its_lock_away() {
+    for shop in Shop::all("gives")
+        .into_iter()
+        .filter(|shop| !shop.is_ruby())
+    {
+        let mut guest = shop.interpreter.start("shop", &["gives"]);
+        let what = format!("{}, gives", shop.interpreter);
+        for turn in 0..if soak() { 100 } else { 2 } {
+            done(guest.pid, &[&shop.total()]);
+            assert_eq!(guest.answer_to("seen"), "521", "{what} {turn}");
+            done(guest.pid, &["--undo"]);
+            assert_eq!(guest.answer_to("seen"), "21", "{what} {turn}");
+        }
+        assert!(guest.ends_well(), "{what}");
+    }
+}
+
 fn each_change_is_seen(mut guest: Guest, request: &str, what: &str) {
     let turns = if soak() { 500 } else { 20 };
     for turn in 0..turns {
