@@ -131,6 +131,13 @@ pub enum Error {
     /// The kernel refused a copy of it.
     #[error("no copy of process {pid} can be made to read its heap from: {reason}")]
     NoCopy { pid: i32, reason: String },
+    /// A copy of it might need more memory than its control group has left, and the kernel end one of the two.
+    #[error(
+        "no copy of process {pid} is made: its memory limit leaves {} MiB, and while its heap is read the process and its copy may need {} MiB more than the process alone",
+        left >> 20,
+        most >> 20
+    )]
+    NoRoomForCopy { pid: i32, left: u64, most: u64 },
     /// A hook could not be set without which no other may be.
     #[error("process {pid}: {function} cannot be hooked: {reason}")]
     Hook {
@@ -283,6 +290,7 @@ impl Error {
             | Error::Left { pid, .. }
             | Error::Refused { pid, .. }
             | Error::NoCopy { pid, .. }
+            | Error::NoRoomForCopy { pid, .. }
             | Error::Hook { pid, .. }
             | Error::NotARuby { pid, .. }
             | Error::BrokenRuby { pid, .. }

@@ -100,8 +100,8 @@ mod tests {
                 "invalid value 'abc' for '--pid <PID>': it is no whole number",
             ),
             (
-                "lancet heap -p 1",
-                "unrecognized subcommand 'heap': lancet --help lists what there is",
+                "lancet quiz -p 1",
+                "unrecognized subcommand 'quiz': lancet --help lists what there is",
             ),
             (
                 "lancet calls -c",

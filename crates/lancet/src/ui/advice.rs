@@ -38,6 +38,9 @@ fn memory_elsewhere(pid: i32) -> String {
 pub fn next_step(error: &Error) -> Option<&'static str> {
     Some(match error {
         Error::NoSuchProcess(_) => "look it up again, for instance with pgrep -a ruby",
+        Error::NoRoomForCopy { .. } => {
+            "raise the limit for that time, or take the risk that the kernel ends it (--despite-limit)"
+        }
         Error::Stopped(_) => "let it go on first (kill -CONT), then open it",
         // It was waited for, and several may want it one after the other.
         Error::Traced { .. } if error.may_pass() => {

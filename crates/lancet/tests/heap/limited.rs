@@ -1,13 +1,15 @@
 //! Where a copy cannot be had, or not be kept: one line says so, and the program goes on.
 
+use std::process::Command;
+
 use crate::support::{Group, Guest, Interpreter, TempDir, as_nobody, fixtures, is_root, say, skip};
 
-use super::taken::save;
+use super::taken::{save, save_despite_limit};
 
-/// Every write of the program to a page copies it while there is a copy of the process, which the group has no room for. The kernel
-/// ends the copy then, and not the program, which is far larger.
+/// Every write of the program to a page copies it while there is a copy of the process. Where the group has no room for that no copy is made,
+/// unless the user takes the risk: then the copy is ended first, as a rule, and lancet ends with one line.
 #[test]
-fn a_memory_limit_ends_the_copy_and_not_the_program() {
+fn within_a_memory_limit_no_copy_is_made() {
     let Some(group) = Group::make("heap") else {
         return;
     };
@@ -19,21 +21,33 @@ fn a_memory_limit_ends_the_copy_and_not_the_program() {
     guest.expect("ready");
     say(format_args!("{} MiB are used", group.charged() >> 20));
     group.write("memory.limit_in_bytes", group.charged() + (24 << 20));
-    for round in 0..3 {
-        let output = save(guest.pid, &folder.join("heap"));
-        let ended = output.stderr.contains("it was ended (by a memory limit");
-        assert!(output.code() == 0 || ended, "{output:?}");
-        say(format_args!(
-            "round {round}: {}",
-            if ended {
-                "the copy was ended"
-            } else {
-                "there was room"
-            }
-        ));
-    }
+    let output = save(guest.pid, &folder.join("heap"));
+    assert_eq!(output.code(), 1, "{output:?}");
+    let lines: Vec<&str> = output.stderr.lines().collect();
+    assert!(
+        lines.len() == 1
+            && lines[0].contains("its memory limit leaves")
+            && lines[0].contains("--despite-limit"),
+        "{output:?}"
+    );
+    group.write("memory.limit_in_bytes", group.charged() * 2 + (64 << 20));
+    let output = save(guest.pid, &folder.join("heap"));
+    assert_eq!(output.code(), 0, "twice as much is room enough: {output:?}");
     guest.tell("");
     guest.ends_with("right");
+    the_risk_is_taken(&group, &command, &folder);
+}
+
+fn the_risk_is_taken(group: &Group, command: &Command, folder: &TempDir) {
+    group.write("memory.limit_in_bytes", u64::MAX >> 1);
+    let guest = Guest::start("limited", group.inside(command));
+    guest.expect("ready");
+    group.write("memory.limit_in_bytes", group.charged() + (24 << 20));
+    let output = save_despite_limit(guest.pid, &folder.join("heap"));
+    let lines = output.stderr.lines().count();
+    assert!(matches!(output.code(), 0 | 1) && lines == 1, "{output:?}");
+    let is_saved = output.code() == 0;
+    say(format_args!("the risk was taken: saved: {is_saved}"));
 }
 
 #[test]

@@ -18,7 +18,14 @@ pub fn save(pid: i32, file: &Path) -> Output {
     run(command.arg(file), LIMIT)
 }
 
-/// The same, which must succeed; the snapshot and what lancet said.
+/// The same although the memory limit of the process may not bear it.
+pub fn save_despite_limit(pid: i32, file: &Path) -> Output {
+    let mut command = lancet();
+    command.args(["heap", "--despite-limit", "-p", &pid.to_string(), "--save"]);
+    run(command.arg(file), LIMIT)
+}
+
+/// The same as [`save`], which must succeed; the snapshot and what lancet said.
 pub fn taken(pid: i32, file: &Path) -> (Snapshot, String) {
     let output = save(pid, file);
     assert_eq!(output.code(), 0, "{output:?}");

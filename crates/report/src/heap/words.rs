@@ -174,10 +174,12 @@ fn place(answers: &Answers, object_number: u32) -> Option<String> {
     })
 }
 
-/// An object with where it is held: `Hash @global $cache`.
+/// An object with where it is held: `Hash @global $cache`, `Hash @rows of Shop`.
 pub fn placed(answers: &Answers, number: u32) -> String {
     let name = object(answers.analysis.snapshot(), number);
     match place(answers, number) {
+        // An instance variable has its own sign, and with one more it would be a class variable's.
+        Some(place) if place.starts_with('@') => format!("{name} {place}"),
         Some(place) => format!("{name} @{place}"),
         None => name,
     }

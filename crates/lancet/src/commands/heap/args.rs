@@ -25,6 +25,11 @@ pub struct HeapArgs {
     #[arg(long, value_name = "FILE", requires = "pid", conflicts_with = "path", help_heading = WHAT)]
     pub save: Option<PathBuf>,
 
+    /// Copy the process although its memory limit leaves less than it has in memory: if it writes to much of that
+    /// meanwhile, the kernel ends the copy, and now and then the process
+    #[arg(long, requires = "pid", help_heading = WHAT)]
+    pub despite_limit: bool,
+
     /// What is new in the snapshot LATER since the snapshot EARLIER of the same process, and who holds it
     #[arg(long, value_names = ["EARLIER", "LATER"], num_args = 2, help_heading = WHAT)]
     #[arg(conflicts_with_all = ["file", "pid", "path"])]
@@ -105,6 +110,15 @@ impl HeapArgs {
             },
             contents: self.contents,
             style,
+        }
+    }
+
+    /// Returns what is wanted of a snapshot of a process.
+    pub fn wanted(&self) -> dump::Options {
+        dump::Options {
+            contents: self.contents,
+            despite_limit: self.despite_limit,
+            ..dump::Options::default()
         }
     }
 

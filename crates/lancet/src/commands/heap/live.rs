@@ -14,13 +14,9 @@ use crate::ui::advice::explain;
 use crate::ui::file::private_file;
 
 /// Makes a snapshot of a process.
-pub fn take(pid: i32, contents: bool) -> anyhow::Result<Snapshot> {
+pub fn take(pid: i32, wanted: &Options) -> anyhow::Result<Snapshot> {
     let image = Image::parse(AGENT)?;
-    let options = Options {
-        contents,
-        ..Options::default()
-    };
-    let taken = dump::take(pid, &image, &options).map_err(explain)?;
+    let taken = dump::take(pid, &image, wanted).map_err(explain)?;
     say_cost(pid, &taken);
     Ok(taken.snapshot)
 }

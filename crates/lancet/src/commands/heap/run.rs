@@ -19,14 +19,14 @@ use crate::ui::terminal::Stream;
 enum Source<'a> {
     /// A file that lancet has written.
     File(&'a Path),
-    /// A process, and whether contents are kept.
-    Process(i32, bool),
+    /// A process, and what is wanted of it.
+    Process(i32, dump::Options),
 }
 
 fn source(args: &HeapArgs) -> anyhow::Result<Source<'_>> {
     match (args.file.as_deref(), args.pid) {
         (Some(file), _) => Ok(Source::File(file)),
-        (None, Some(pid)) => Ok(Source::Process(pid, args.contents)),
+        (None, Some(pid)) => Ok(Source::Process(pid, args.wanted())),
         (None, None) => bail!("no snapshot is named"),
     }
 }
@@ -110,7 +110,7 @@ fn take(source: &Source) -> anyhow::Result<Snapshot> {
             let read = Snapshot::open(path, affordable()?);
             read.map_err(|error| explained(path, error))
         }
-        Source::Process(pid, contents) => live::take(*pid, *contents),
+        Source::Process(pid, wanted) => live::take(*pid, wanted),
     }
 }
 
