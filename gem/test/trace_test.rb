@@ -277,6 +277,8 @@ class TraceTest < LancetTest
 
   def test_what_writing_a_trace_makes_is_of_none
     capture_io do
+      # On 2.7 two objects of the first text that is written so are booked, once a process; why is not known yet.
+      Memprof.trace { Memprof.trace { nil } } if RUBY_VERSION < "3"
       outer = Lancet.trace { Memprof.trace { Object.new } }
       assert_equal({ [__LINE__ - 1, "Object"] => 1 }, mine(outer))
       assert_equal 1, outer.objects.sum(&:born)
