@@ -33,10 +33,9 @@ mod ruby;
 mod stream;
 
 use births::Session;
-use births::session::Timing;
+use births::session::{Timing, lacks_room};
 use heap::{About, Budget, Builder, Snapshot};
 use inject::Image;
-use process::control_group::memory_left;
 use process::error::{Error, Result};
 use process::guest;
 use process::rss::Resident;
@@ -82,10 +81,9 @@ pub struct Taken {
 /// gives back comes with a delay, in which it may end the process as well: seen once in ten rounds with a program that writes all of its
 /// memory without a pause and has an eighth of it left (Linux 6.18, `memory.limit_in_bytes`).
 fn find_room(pid: i32) -> Result<()> {
-    let most = Resident::of(pid).map_or(0, |resident| resident.memory);
-    match memory_left(pid) {
-        Some(left) if left < most => Err(Error::NoRoomForCopy { pid, left, most }),
-        _ => Ok(()),
+    match lacks_room(pid) {
+        Some((left, most)) => Err(Error::NoRoomForCopy { pid, left, most }),
+        None => Ok(()),
     }
 }
 

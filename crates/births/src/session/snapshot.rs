@@ -25,6 +25,14 @@ pub struct Copied {
     pub pause: Duration,
 }
 
+/// Bytes that the memory limit of a process leaves, and those that it has in memory, where the first are fewer: not every page of it
+/// could be copied.
+pub fn lacks_room(pid: i32) -> Option<(u64, u64)> {
+    let resident = Resident::of(pid).map_or(0, |resident| resident.memory);
+    let left = memory_left(pid).filter(|left| *left < resident)?;
+    Some((left, resident))
+}
+
 impl Session {
     /// Opens a process to make a snapshot of it; nothing is watched.
     ///
@@ -87,12 +95,9 @@ impl Session {
     /// How long the program waits at most until its copy has asked to be ended before it. The copy does that first of all, but on a busy
     /// machine it may have to wait for a processor; and what the program writes until then counts against its memory limit.
     fn preparing(&self) -> Duration {
-        let left = memory_left(self.status.pid);
-        let resident = Resident::of(self.status.pid).map_or(0, |resident| resident.memory);
-        if left.is_some_and(|left| left < resident) {
-            PREPARING_WITHIN_LIMIT
-        } else {
-            PREPARING
+        match lacks_room(self.status.pid) {
+            Some(_) => PREPARING_WITHIN_LIMIT,
+            None => PREPARING,
         }
     }
 
