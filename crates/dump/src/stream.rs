@@ -3,6 +3,7 @@
 //! They are a guest's: what is not as laid out ends the reading, and nothing is taken for more than a number.
 
 use std::io::{self, Read};
+use wire::snapshot::stream::unzigzag;
 use wire::snapshot::{LONGEST_CATEGORY, stream};
 
 /// What one section says.
@@ -202,10 +203,6 @@ impl<R: Read> Reader<R> {
     }
 }
 
-fn unzigzag(number: u64) -> u64 {
-    (number >> 1) ^ (number & 1).wrapping_neg()
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -283,6 +280,7 @@ mod tests {
     fn differences_come_out_as_they_went_in() {
         for (number, difference) in [(0, 0), (1, -1i64), (2, 1), (u64::MAX, i64::MIN)] {
             assert_eq!(unzigzag(number), difference as u64);
+            assert_eq!(stream::zigzag(difference as u64), number);
         }
     }
 }

@@ -35,6 +35,18 @@ pub mod stream {
     pub const GARBAGE: u8 = b'G';
     /// The end.
     pub const END: u8 = b'E';
+
+    /// A difference as a number that is small if the difference is, of either sign.
+    #[inline]
+    pub const fn zigzag(difference: u64) -> u64 {
+        (difference << 1) ^ ((difference as i64 >> 63) as u64)
+    }
+
+    /// The difference that [`zigzag`] has made such a number of.
+    #[inline]
+    pub const fn unzigzag(number: u64) -> u64 {
+        (number >> 1) ^ (number & 1).wrapping_neg()
+    }
 }
 
 /// Most bytes of the name of a root table.

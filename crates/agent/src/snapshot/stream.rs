@@ -56,9 +56,3 @@ impl Stream {
         self.used = 0;
     }
 }
-
-/// A difference as a number that is small if the difference is.
-#[inline]
-pub fn zigzag(difference: u64) -> u64 {
-    (difference << 1) ^ ((difference as i64 >> 63) as u64)
-}

@@ -2,7 +2,7 @@
 //!
 //! Roots come first because the VM looks for them on the machine stack too, where a walk over the objects would leave addresses.
 
-use super::stream::{Stream, zigzag};
+use super::stream::Stream;
 use crate::births::agent::AGENT;
 use crate::births::names::Type;
 use crate::births::vmcalls::Vm;
@@ -11,6 +11,7 @@ use crate::memory::direct::Direct;
 use crate::shared::SNAPSHOT;
 use core::sync::atomic::Ordering;
 use vm::ruby::{Page, Ruby, Slot};
+use wire::snapshot::stream::zigzag;
 use wire::snapshot::{LONGEST_CATEGORY, stream};
 
 /// What the VM's callbacks get.
