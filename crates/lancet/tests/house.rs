@@ -36,7 +36,8 @@ const ARROWS: &[(&str, &[&str])] = &[
     ("syscalls", &["prototypes"]),
     ("switch", &[]),
     ("tune", &[]),
-    ("heap", &[]),
+    ("varint", &[]),
+    ("heap", &["varint"]),
     ("agent", &["wire", "routine", "vm", "capture"]),
     ("process", &["vm"]),
     ("inject", &["wire", "process"]),
@@ -54,7 +55,7 @@ const ARROWS: &[(&str, &[&str])] = &[
         &["wire", "vm", "process", "inject", "births", "heap"],
     ),
     ("frames", &["process", "vm"]),
-    ("recording", &["prototypes"]),
+    ("recording", &["prototypes", "varint"]),
     (
         "calls",
         &[
@@ -103,7 +104,8 @@ const ARROWS: &[(&str, &[&str])] = &[
 const EMBEDDED: &str = "agent";
 
 /// Safe code only.
-const NO_UNSAFE: [&str; 10] = [
+const NO_UNSAFE: [&str; 11] = [
+    "varint",
     "wire",
     "vm",
     "capture",

@@ -25,9 +25,9 @@ pub mod decode;
 pub mod encode;
 mod parts;
 
-use crate::bytes::{Take, Wrong, put, put_signed};
 use prototypes::Captures;
 use prototypes::capture::{Registers, Returned};
+use varint::{Take, Wrong, put, put_signed};
 
 /// What a call has in common with others: they are written as what differs from the last one of it.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]

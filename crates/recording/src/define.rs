@@ -1,7 +1,7 @@
 //! Definitions as bytes: a byte with the kind, and then numbers as LEB128, texts with their length before them.
 
-use crate::bytes::{Take, Wrong, put, put_bytes};
 use crate::item::{CallEdge, Caller, Definition, Function, Guest, Head, Line, Losses, Module};
+use varint::{Take, Wrong, put, put_bytes};
 
 mod kind {
     pub const HEAD: u8 = 1;

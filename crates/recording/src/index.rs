@@ -12,8 +12,8 @@
 //! not keep what grows with what it has recorded. A reader keeps where these segments are ([`Block`]), and
 //! reads of each what it lists when its turn has come.
 
-use crate::bytes::{Take, Wrong, put};
 use crate::segment::{HEAD, Kind, Segment};
+use varint::{Take, Wrong, put};
 
 /// Bytes of the trailer.
 pub const TRAILER: usize = 24;

@@ -26,7 +26,6 @@
 
 #![forbid(unsafe_code)]
 
-mod bytes;
 mod codec;
 mod define;
 mod event;

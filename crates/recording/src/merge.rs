@@ -9,7 +9,6 @@
 //!
 //! Where more overlaps than memory is spent on, order between threads is lost, and no event: [`Merge::unordered`].
 
-use crate::bytes::Wrong;
 use crate::codec::MOST_SITES;
 use crate::codec::decode::{Decoder, Step};
 use crate::event::{At, Event, EventKind};
@@ -20,6 +19,7 @@ use crate::wanted::{Scan, Wanted};
 use std::cmp::Reverse;
 use std::collections::{BinaryHeap, HashMap, VecDeque};
 use std::time::Duration;
+use varint::Wrong;
 
 /// Bytes that segments take which are read at the same time, at most. What overlaps in time is one segment of each
 /// thread, and a segment takes most for its call sites: 1,000 threads that call from 800 places each take as much.

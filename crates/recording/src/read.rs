@@ -1,6 +1,5 @@
 //! Reading a recording: which segments there are, what is defined, and the bytes of a segment.
 
-use crate::bytes::Take;
 use crate::codec::decode::{Decoder, Defined};
 use crate::define::take_definition;
 use crate::find::{BEGIN, find, head};
@@ -11,6 +10,7 @@ use crate::source::{Error, Source, fill};
 use crate::{MAGIC, VERSION};
 use std::fs::File;
 use std::sync::atomic::{AtomicU64, Ordering};
+use varint::Take;
 
 /// The most bytes of definitions, and the most definitions, that are kept of one file.
 const MOST_DEFINED: u64 = 128 << 20;

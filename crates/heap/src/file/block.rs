@@ -77,7 +77,7 @@ impl<'a> Output<'a> {
     pub fn end(mut self) -> io::Result<()> {
         self.flush()?;
         let blocks = self.blocks;
-        self.item(Section::End, |raw, _| super::number::put(raw, blocks))?;
+        self.item(Section::End, |raw, _| varint::put(raw, blocks))?;
         self.flush()?;
         self.out.flush()
     }

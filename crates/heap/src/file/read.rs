@@ -5,13 +5,14 @@ use std::io::{self, Read};
 use std::path::Path;
 
 use super::block::{Block, Input};
-use super::number::{Take, Wrong};
+use super::number::{at_distance, optional};
 use super::{Error, LONGEST_TEXT, LastTargets, Section, cost};
 use crate::about::{About, Losses};
 use crate::column::Column;
 use crate::names::{EdgeName, Flags, Role, RootKind, RootName};
 use crate::snapshot::{Kind, Root, Site, Snapshot};
 use crate::text::TextId;
+use varint::{Take, Wrong};
 
 impl Snapshot {
     /// Reads a snapshot from a regular file, within so many bytes of memory.
@@ -313,7 +314,7 @@ impl Reading {
         for item in 0..items {
             let last = all.last().map(|last| last.0);
             let from = if item == 0 { 0 } else { last.unwrap_or(0) };
-            let object = take.from(from, self.counts.objects)?;
+            let object = at_distance(take, from, self.counts.objects)?;
             if last.is_some_and(|last| last >= object) {
                 return Err(Wrong);
             }
@@ -339,7 +340,8 @@ impl Reading {
                 Section::EdgeNames => {
                     let number = take.byte()?;
                     let payload = if EdgeName::is_index(number) {
-                        let index = take.from(next_index, EdgeName::MOST_INDEX as usize + 1)?;
+                        let index =
+                            at_distance(take, next_index, EdgeName::MOST_INDEX as usize + 1)?;
                         next_index = index + 1;
                         index
                     } else if EdgeName::has_text(EdgeName::packed(number, 0)) {
@@ -356,7 +358,7 @@ impl Reading {
                 _ => {
                     let name = *snapshot.names.get(snapshot.targets.len()).ok_or(Wrong)?;
                     let before = last.of(name);
-                    *before = take.from(*before, self.counts.objects)?;
+                    *before = at_distance(take, *before, self.counts.objects)?;
                     snapshot.targets.push(*before);
                 }
             }
@@ -370,9 +372,9 @@ impl Reading {
             let name = RootName {
                 kind: RootKind::of(take.byte()?).ok_or(Wrong)?,
                 thread: take.below(u32::MAX as usize + 1)?,
-                text: take.optional(self.counts.texts)?.map(TextId),
+                text: optional(take, self.counts.texts)?.map(TextId),
             };
-            last = take.from(last, self.counts.objects)?;
+            last = at_distance(take, last, self.counts.objects)?;
             self.snapshot.roots.push(Root { target: last, name });
         }
         Ok(())

@@ -1,9 +1,9 @@
 //! Files that no writer writes, and whose checksums are right.
 
 use super::block::Output;
-use super::number::put;
 use super::{Error, Section};
 use crate::{About, Builder, EdgeName, Object, Role, Snapshot};
+use varint::put;
 
 /// A snapshot of one object that refers to itself.
 fn small() -> Snapshot {

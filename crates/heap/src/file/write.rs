@@ -3,12 +3,13 @@
 use std::io::{self, Write};
 
 use super::block::Output;
-use super::number::{put, put_bytes, put_distance};
+use super::number::put_distance;
 use super::{LONGEST_TEXT, LastTargets, Section};
 use crate::column::Column;
 use crate::names::EdgeName;
 use crate::snapshot::Snapshot;
 use crate::text::TextId;
+use varint::{put, put_bytes};
 
 impl Snapshot {
     /// Writes the snapshot as a file. The file should be one that only its owner can read: names and paths of the program

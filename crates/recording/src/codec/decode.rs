@@ -5,11 +5,11 @@ use super::{
     FRAME, GP, Last, MOST_SITES, OF_CALL, OF_RETURN, Place, RETURNED, SSE, Site, VALUES, WHOLE,
     control,
 };
-use crate::bytes::{Take, Wrong};
 use crate::event::{Call, EventKind, Return};
 use crate::segment::Segment;
 use prototypes::capture::{Registers, Returned};
 use std::ops::Range;
+use varint::{Take, Wrong};
 
 /// What the decoder has come to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -7,12 +7,12 @@ use super::{
     ReturnRecord, SSE, ShortRecord, Site, VALUES, WHOLE, control,
 };
 use crate::SEGMENT;
-use crate::bytes::{put, put_bytes, put_signed};
 use crate::event::EventKind;
 use crate::segment::{Kind, Segment};
 use prototypes::capture::{Registers, Returned};
 use std::collections::{HashMap, VecDeque};
 use std::time::Instant;
+use varint::{put, put_bytes, put_signed};
 
 /// Sites that are found without a look into the table.
 const NEAR: usize = 256;

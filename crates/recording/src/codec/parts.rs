@@ -1,9 +1,9 @@
 //! What few items have: copies of memory, native frames, x87 registers; and events that are no calls.
 
 use super::Copies;
-use crate::bytes::{Take, Wrong, put, put_bytes, put_signed};
 use crate::event::{End, EventKind, Signal};
 use prototypes::Captures;
+use varint::{Take, Wrong, put, put_bytes, put_signed};
 
 /// Which parts an item has.
 pub mod which {

@@ -1,4 +1,10 @@
-//! Encoding of numbers and texts as bytes, and back.
+//! Numbers and texts as bytes, and back: what recordings and heap snapshots are made of.
+//!
+//! A number is written as LEB128 (DWARF 5, section 7.6), one with a sign by zigzag encoding before that, and a text as its length in bytes
+//! and its UTF-8. [`Take`] reads them from bytes that anybody may have written: it never reads beyond their end, and says [`Wrong`] of
+//! what these functions do not write.
+
+#![forbid(unsafe_code)]
 
 /// Writes a number, seven bits a byte, low ones first; the eighth bit says that more bytes follow (LEB128). One of up to
 /// four bytes is made in one piece, without asking how many bytes it has: the processor could not foresee that.
@@ -40,15 +46,19 @@ pub fn put_bytes(out: &mut Vec<u8>, bytes: &[u8]) {
     out.extend_from_slice(bytes);
 }
 
-/// The bytes of a segment that are not read yet.
+/// Bytes that are not read yet.
 #[derive(Clone, Copy, Debug)]
 pub struct Take<'a>(pub &'a [u8]);
 
-/// The bytes are such as no writer writes.
+/// The bytes are such as no writer writes: they end too early, or a number is out of its range.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Wrong;
 
 impl<'a> Take<'a> {
+    /// Reads a byte.
+    ///
+    /// # Errors
+    /// No byte is left; so for all that follow.
     #[inline]
     pub fn byte(&mut self) -> Result<u8, Wrong> {
         let (first, rest) = self.0.split_first().ok_or(Wrong)?;
@@ -56,6 +66,10 @@ impl<'a> Take<'a> {
         Ok(*first)
     }
 
+    /// Reads a number, as [`put`] writes it.
+    ///
+    /// # Errors
+    /// It has more than ten bytes.
     #[inline]
     pub fn number(&mut self) -> Result<u64, Wrong> {
         // Most numbers have one byte, and most others two.
@@ -84,6 +98,10 @@ impl<'a> Take<'a> {
         Err(Wrong)
     }
 
+    /// Reads a signed number, as [`put_signed`] writes it.
+    ///
+    /// # Errors
+    /// As [`Take::number`].
     #[inline]
     pub fn signed(&mut self) -> Result<i64, Wrong> {
         let number = self.number()?;
@@ -91,11 +109,29 @@ impl<'a> Take<'a> {
     }
 
     /// Reads a number that fits into 32 bits.
+    ///
+    /// # Errors
+    /// It does not.
     #[inline]
     pub fn small(&mut self) -> Result<u32, Wrong> {
         u32::try_from(self.number()?).map_err(|_| Wrong)
     }
 
+    /// Reads a number below `end`.
+    ///
+    /// # Errors
+    /// It is not, or does not fit into 32 bits.
+    pub fn below(&mut self, end: usize) -> Result<u32, Wrong> {
+        match self.small()? {
+            number if (number as usize) < end => Ok(number),
+            _ => Err(Wrong),
+        }
+    }
+
+    /// Reads so many bytes.
+    ///
+    /// # Errors
+    /// So many are not left.
     #[inline]
     pub fn exactly(&mut self, length: usize) -> Result<&'a [u8], Wrong> {
         let (bytes, rest) = self.0.split_at_checked(length).ok_or(Wrong)?;
@@ -103,19 +139,29 @@ impl<'a> Take<'a> {
         Ok(bytes)
     }
 
+    /// Reads bytes with their number before them, as [`put_bytes`] writes them.
+    ///
+    /// # Errors
+    /// So many are not left.
     #[inline]
     pub fn bytes(&mut self) -> Result<&'a [u8], Wrong> {
         let length = usize::try_from(self.number()?).map_err(|_| Wrong)?;
         self.exactly(length)
     }
 
-    /// Reads a text. It is UTF-8, because the writer has replaced everything else.
+    /// Reads a text. It is UTF-8, because whoever writes one has replaced everything else.
+    ///
+    /// # Errors
+    /// It is not UTF-8, or its bytes are not there.
     pub fn text(&mut self) -> Result<String, Wrong> {
         let text = std::str::from_utf8(self.bytes()?).map_err(|_| Wrong)?;
         Ok(text.to_owned())
     }
 
     /// Reads a list of texts with its length before it.
+    ///
+    /// # Errors
+    /// One of them is not there, or no text.
     pub fn texts(&mut self) -> Result<Vec<String>, Wrong> {
         let count = self.number()?;
         // Each takes a byte at least: a count that lies is seen before room is made for it.
