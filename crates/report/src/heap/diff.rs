@@ -8,9 +8,10 @@ use heap::answers::diff::{Change, Diff};
 use serde::Serialize;
 
 use super::format::{Format, Options};
-use super::words::{self, line, say};
+use super::table::List;
+use super::words::{self, say};
 use super::{json, table};
-use crate::columns::{Tone, aligned};
+use crate::columns::Tone;
 use crate::figures::{change, grouped, plural, size};
 use crate::json::line as record;
 
@@ -132,15 +133,14 @@ fn types(
     types: &[Change],
     options: &Options,
 ) -> io::Result<()> {
-    if types.is_empty() {
-        return Ok(());
-    }
-    writeln!(out)?;
-    let head = ["objects", "change", "new", "new bytes", "new retain"].map(str::to_owned);
-    let mut lines = vec![line(head.to_vec(), "type", Tone::Head)];
-    for one in types.iter().take(options.top) {
+    let list = List {
+        heads: &["objects", "change", "new", "new bytes", "new retain"],
+        title: "type",
+        rows: ("type", "types"),
+    };
+    list.write(out, types, options, |one| {
         let grown = one.now.objects as i64 - one.before.objects as i64;
-        let cells = [
+        let cells = vec![
             grouped(one.now.objects),
             change(grown),
             grouped(one.new.objects),
@@ -148,10 +148,8 @@ fn types(
             size(one.retained),
         ];
         let name = words::text(answers.analysis.snapshot(), one.name);
-        lines.push(line(cells.to_vec(), &name, Tone::Plain));
-    }
-    aligned(out, &lines, &options.style)?;
-    table::more(out, types.len(), options, "type", "types")
+        (cells, name)
+    })
 }
 
 fn records(

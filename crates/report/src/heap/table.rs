@@ -132,6 +132,41 @@ pub(super) fn more(
     }
 }
 
+/// A list of which the first rows are shown, and how many are left out is said.
+pub(super) struct List<'a> {
+    /// What the columns of figures are called.
+    pub heads: &'a [&'a str],
+    /// Above the names of the rows.
+    pub title: &'a str,
+    /// What a row is called, and what several are.
+    pub rows: (&'static str, &'static str),
+}
+
+impl List<'_> {
+    /// Writes it, unless it is empty. `row`: the figures of an item, and its name.
+    pub fn write<T>(
+        &self,
+        out: &mut dyn Write,
+        items: &[T],
+        options: &Options,
+        row: impl Fn(&T) -> (Vec<String>, String),
+    ) -> io::Result<()> {
+        if items.is_empty() {
+            return Ok(());
+        }
+        writeln!(out)?;
+        let heads = self.heads.iter().map(|&head| head.to_owned()).collect();
+        let mut lines = vec![line(heads, self.title, Tone::Head)];
+        for item in items.iter().take(options.top) {
+            let (cells, name) = row(item);
+            lines.push(line(cells, &name, Tone::Plain));
+        }
+        aligned(out, &lines, &options.style)?;
+        let (one, many) = self.rows;
+        more(out, items.len(), options, one, many)
+    }
+}
+
 /// Writes a list of groups.
 pub(super) fn groups<K>(
     out: &mut dyn Write,
@@ -165,17 +200,13 @@ pub(super) fn groups<K>(
 }
 
 fn stacks(out: &mut dyn Write, answers: &Answers, options: &Options) -> io::Result<()> {
-    if answers.stacks.is_empty() {
-        return Ok(());
-    }
     let snapshot = answers.analysis.snapshot();
-    writeln!(out)?;
-    let mut lines = vec![line(
-        vec!["retained".into()],
-        "threads and fibers",
-        Tone::Head,
-    )];
-    for stack in answers.stacks.iter().take(options.top) {
+    let list = List {
+        heads: &["retained"],
+        title: "threads and fibers",
+        rows: ("thread or fiber", "threads and fibers"),
+    };
+    list.write(out, &answers.stacks, options, |stack| {
         let name = match stack.object {
             Some(object) => {
                 let address = snapshot.address(object);
@@ -183,36 +214,23 @@ fn stacks(out: &mut dyn Write, answers: &Answers, options: &Options) -> io::Resu
             }
             None => format!("stack of thread {}", stack.thread),
         };
-        lines.push(line(vec![size(stack.retained)], &name, Tone::Plain));
-    }
-    aligned(out, &lines, &options.style)?;
-    more(
-        out,
-        answers.stacks.len(),
-        options,
-        "thread or fiber",
-        "threads and fibers",
-    )
+        (vec![size(stack.retained)], name)
+    })
 }
 
 fn texts(out: &mut dyn Write, answers: &Answers, options: &Options) -> io::Result<()> {
-    let all: Vec<_> = answers
-        .texts
-        .iter()
-        .filter(|one| one.wasted >= WORTH_A_ROW)
-        .collect();
-    if all.is_empty() {
-        return Ok(());
-    }
     let snapshot = answers.analysis.snapshot();
-    writeln!(out)?;
+    let all = answers.texts.iter();
+    let all: Vec<_> = all.filter(|one| one.wasted >= WORTH_A_ROW).collect();
     let wasted: u64 = all.iter().map(|text| text.wasted).sum();
-    let head = ["wasted", "equal", "frozen", "length"].map(str::to_owned);
-    let title = format!("equal texts, {} in all", size(wasted));
-    let mut lines = vec![line(head.to_vec(), &title, Tone::Head)];
-    for one in all.iter().take(options.top) {
+    let list = List {
+        heads: &["wasted", "equal", "frozen", "length"],
+        title: &format!("equal texts, {} in all", size(wasted)),
+        rows: ("text", "texts"),
+    };
+    list.write(out, &all, options, |one| {
         let length = snapshot.length(one.object).unwrap_or(0);
-        let cells = [
+        let cells = vec![
             size(one.wasted),
             grouped(one.objects),
             grouped(one.frozen),
@@ -229,45 +247,33 @@ fn texts(out: &mut dyn Write, answers: &Answers, options: &Options) -> io::Resul
             snapshot.address(one.object),
             made.unwrap_or_default()
         );
-        lines.push(line(cells.to_vec(), &name, Tone::Plain));
-    }
-    aligned(out, &lines, &options.style)?;
-    more(out, all.len(), options, "text", "texts")
+        (cells, name)
+    })
 }
 
 fn classes(out: &mut dyn Write, answers: &Answers, options: &Options) -> io::Result<()> {
-    if answers.classes.is_empty() {
-        return Ok(());
-    }
-    let snapshot = answers.analysis.snapshot();
-    writeln!(out)?;
-    let head = ["classes", "retained"].map(str::to_owned);
-    let title = "classes of the same name: were they loaded again?";
-    let mut lines = vec![line(head.to_vec(), title, Tone::Head)];
-    for one in answers.classes.iter().take(options.top) {
-        let cells = vec![grouped(one.classes), size(one.retained)];
-        lines.push(line(cells, &words::text(snapshot, one.name), Tone::Plain));
-    }
-    aligned(out, &lines, &options.style)?;
-    more(out, answers.classes.len(), options, "name", "names")
+    let list = List {
+        heads: &["classes", "retained"],
+        title: "classes of the same name: were they loaded again?",
+        rows: ("name", "names"),
+    };
+    list.write(out, &answers.classes, options, |one| {
+        let name = words::text(answers.analysis.snapshot(), one.name);
+        (vec![grouped(one.classes), size(one.retained)], name)
+    })
 }
 
 fn sparse(out: &mut dyn Write, answers: &Answers, options: &Options) -> io::Result<()> {
-    let all: Vec<_> = answers
-        .sparse
-        .iter()
-        .filter(|one| one.wasted >= WORTH_A_ROW)
-        .collect();
-    if all.is_empty() {
-        return Ok(());
-    }
     let snapshot = answers.analysis.snapshot();
-    writeln!(out)?;
-    let head = ["wasted", "objects", "in use", "room"].map(str::to_owned);
-    let title = "lists and maps of which a quarter or less is in use";
-    let mut lines = vec![line(head.to_vec(), title, Tone::Head)];
-    for one in all.iter().take(options.top) {
-        let cells = [
+    let all = answers.sparse.iter();
+    let all: Vec<_> = all.filter(|one| one.wasted >= WORTH_A_ROW).collect();
+    let list = List {
+        heads: &["wasted", "objects", "in use", "room"],
+        title: "lists and maps of which a quarter or less is in use",
+        rows: ("type", "types"),
+    };
+    list.write(out, &all, options, |one| {
+        let cells = vec![
             size(one.wasted),
             grouped(one.objects),
             grouped(one.length),
@@ -275,8 +281,6 @@ fn sparse(out: &mut dyn Write, answers: &Answers, options: &Options) -> io::Resu
         ];
         let worst = snapshot.address(one.worst);
         let name = format!("{}, the worst {worst:#x}", words::text(snapshot, one.name));
-        lines.push(line(cells.to_vec(), &name, Tone::Plain));
-    }
-    aligned(out, &lines, &options.style)?;
-    more(out, all.len(), options, "type", "types")
+        (cells, name)
+    })
 }
