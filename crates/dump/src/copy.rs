@@ -56,7 +56,7 @@ impl Copy {
         let memory = match GuestMemory::open(pid) {
             Ok(memory) => memory,
             Err(error) => {
-                process.kill()?;
+                kill(&process)?;
                 return Err(error);
             }
         };
@@ -72,7 +72,7 @@ impl Copy {
             // Its memory cannot be read any more.
             Err(_) if process.has_ended(Duration::ZERO) => Err(lost(parent, ENDED)),
             Err(error) => {
-                process.kill()?;
+                kill(&process)?;
                 process.has_ended(ENDING);
                 Err(error)
             }
@@ -108,7 +108,7 @@ impl Copy {
     }
 
     fn kill(&self) -> Result<()> {
-        self.process.kill()?;
+        kill(&self.process)?;
         if self.process.has_ended(ENDING) {
             return Ok(());
         }
@@ -129,6 +129,11 @@ impl Drop for Copy {
         let _ = self.process.kill();
         self.process.has_ended(ENDING);
     }
+}
+
+fn kill(process: &PidFd) -> Result<()> {
+    let failed = |error| Error::system("pidfd_send_signal", error);
+    process.kill().map_err(failed)
 }
 
 /// What is known of a copy that is gone: its parent alone could ask how.

@@ -75,7 +75,6 @@ pub use areas::map_near;
 pub use left::lift_left;
 pub use notices::{Notice, Says};
 pub use parked::leads_into;
-pub use pool::duplicate;
 pub use replaced::plan_replacement;
 pub use script_start::{Progress, ScriptStart};
 pub use standstill::{Standstill, Threads};

@@ -29,8 +29,6 @@
 mod memfd;
 mod there;
 
-pub use memfd::duplicate;
-
 use inject::records::Record;
 use inject::remote_call::RemoteThread;
 use inject::resident::Resident;

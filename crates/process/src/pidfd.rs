@@ -1,8 +1,8 @@
 //! A process by a descriptor (pidfd_open(2), Linux 5.3): whoever takes its id after its end is another.
 
-use crate::error::{Error, Result};
-use std::io;
-use std::os::fd::{AsFd, AsRawFd, FromRawFd, OwnedFd};
+use std::fs::File;
+use std::io::{Error, Result};
+use std::os::fd::{AsFd, AsRawFd, FromRawFd, OwnedFd, RawFd};
 use std::time::Duration;
 
 /// A process that is held by a descriptor.
@@ -13,20 +13,22 @@ impl PidFd {
     /// The process that has this id now.
     ///
     /// # Errors
-    /// There is none, or the kernel has no such descriptors.
+    /// There is none (`ESRCH`), or the kernel has no such descriptors.
     pub fn open(pid: i32) -> Result<Self> {
         // SAFETY: takes two integers; the result is a new descriptor or -1.
         let made = unsafe { libc::syscall(libc::SYS_pidfd_open, pid, 0) };
-        match i32::try_from(made) {
-            // SAFETY: the kernel has just made this descriptor for us, and nothing else has it.
-            Ok(descriptor @ 0..) => Ok(PidFd(unsafe { OwnedFd::from_raw_fd(descriptor) })),
-            _ => match io::Error::last_os_error() {
-                error if error.raw_os_error() == Some(libc::ESRCH) => {
-                    Err(Error::NoSuchProcess(pid))
-                }
-                error => Err(Error::system("pidfd_open", error)),
-            },
-        }
+        Ok(PidFd(owned(made)?))
+    }
+
+    /// Duplicates a descriptor of its own (pidfd_getfd(2), Linux 5.6). The duplicate is of the same open file: one that the process
+    /// opened with `O_PATH`, or for reading only, can do no more in our hands.
+    ///
+    /// # Errors
+    /// It has no such descriptor, we may not trace it, or the kernel, or a filter of ours, does not know the call.
+    pub fn duplicate(&self, number: RawFd) -> Result<File> {
+        // SAFETY: takes three integers; the result is a new descriptor or -1.
+        let made = unsafe { libc::syscall(libc::SYS_pidfd_getfd, self.0.as_raw_fd(), number, 0) };
+        Ok(File::from(owned(made)?))
     }
 
     /// Ends it by SIGKILL.
@@ -38,10 +40,8 @@ impl PidFd {
         // SAFETY: takes integers and, for the signal's data, a null pointer, which stands for what kill(2) sends.
         let sent =
             unsafe { libc::syscall(libc::SYS_pidfd_send_signal, number, libc::SIGKILL, 0, 0) };
-        match io::Error::last_os_error() {
-            error if sent != 0 && error.raw_os_error() != Some(libc::ESRCH) => {
-                Err(Error::system("pidfd_send_signal", error))
-            }
+        match Error::last_os_error() {
+            error if sent != 0 && error.raw_os_error() != Some(libc::ESRCH) => Err(error),
             _ => Ok(()),
         }
     }
@@ -52,5 +52,14 @@ impl PidFd {
         let mut wanted = [PollFd::new(self.0.as_fd(), PollFlags::POLLIN)];
         let timeout = PollTimeout::try_from(within).unwrap_or(PollTimeout::MAX);
         matches!(poll(&mut wanted, timeout), Ok(1))
+    }
+}
+
+/// The descriptor that a system call has made, or its error.
+fn owned(result: i64) -> Result<OwnedFd> {
+    match RawFd::try_from(result) {
+        // SAFETY: the kernel has just made this descriptor for us, and nothing else has it.
+        Ok(descriptor @ 0..) => Ok(unsafe { OwnedFd::from_raw_fd(descriptor) }),
+        _ => Err(Error::last_os_error()),
     }
 }

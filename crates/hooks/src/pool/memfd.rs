@@ -4,9 +4,10 @@
 //! process's own descriptor, so the process could have changed it itself; and only after the file has been seen to be
 //! one that `memfd_create` makes with `MFD_ALLOW_SEALING`, empty and without a name.
 
+use process::pidfd::PidFd;
 use std::fs::File;
 use std::io::{Error, ErrorKind, Result};
-use std::os::fd::{AsRawFd, FromRawFd, OwnedFd, RawFd};
+use std::os::fd::{AsRawFd, RawFd};
 use std::os::unix::fs::MetadataExt;
 
 /// What the file can no longer do once it is ours: a page that somebody cuts off would kill us with SIGBUS.
@@ -22,26 +23,7 @@ const SEAL_EXEC: i32 = 0x20;
 pub fn of_process(pid: i32, number: u64, bytes: u64) -> Result<File> {
     let number =
         RawFd::try_from(number).map_err(|_| not_ours("the descriptor has no valid number"))?;
-    prepare(duplicate(pid, number)?, bytes)
-}
-
-/// Duplicates a descriptor of a process. The duplicate is of the same open file: one that the process opened with
-/// `O_PATH`, or for reading only, can do no more in our hands.
-pub fn duplicate(pid: i32, number: RawFd) -> Result<File> {
-    // SAFETY: takes two integers; the result is a new descriptor or -1.
-    let process = unsafe { libc::syscall(libc::SYS_pidfd_open, pid, 0) };
-    let process = owned(process)?;
-    // SAFETY: as above.
-    let file = unsafe { libc::syscall(libc::SYS_pidfd_getfd, process.as_raw_fd(), number, 0) };
-    Ok(File::from(owned(file)?))
-}
-
-fn owned(result: i64) -> Result<OwnedFd> {
-    match RawFd::try_from(result) {
-        // SAFETY: the kernel has just made this descriptor for us, and nothing else has it.
-        Ok(descriptor @ 0..) => Ok(unsafe { OwnedFd::from_raw_fd(descriptor) }),
-        _ => Err(Error::last_os_error()),
-    }
+    prepare(PidFd::open(pid)?.duplicate(number)?, bytes)
 }
 
 /// Checks that a file is an empty, unsealed memfd, gives it its size and seals it.
@@ -77,13 +59,16 @@ fn not_ours(reason: &'static str) -> Error {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use std::os::fd::FromRawFd;
     use std::os::unix::fs::OpenOptionsExt;
 
     fn memfd(flags: u32) -> File {
         // SAFETY: a NUL-terminated name; the result is a new descriptor.
         let made =
             unsafe { libc::memfd_create(c"lancet-test".as_ptr(), flags | libc::MFD_CLOEXEC) };
-        File::from(owned(made.into()).unwrap())
+        assert_ne!(made, -1, "{}", Error::last_os_error());
+        // SAFETY: the kernel has just made this descriptor for us, and nothing else has it.
+        unsafe { File::from_raw_fd(made) }
     }
 
     #[test]

@@ -19,6 +19,7 @@ use super::remedy::{Remedy, SettingsWay, Way, refused};
 use crate::error::Result;
 use crate::guest::Guest;
 use crate::setting::{Setting, SettingsPlan};
+use process::pidfd::PidFd;
 use std::fs::File;
 use std::net::{IpAddr, SocketAddr};
 use std::os::fd::AsRawFd;
@@ -54,19 +55,16 @@ fn plan(guest: &Guest, arguments: &str) -> Result<SettingsPlan> {
         let is_socket = target.to_str()?.starts_with("socket:");
         is_socket.then(|| entry.file_name().to_str()?.parse::<i32>().ok())?
     });
+    let reached = |error| refused(NAME, format!("its sockets cannot be reached: {error}"));
+    let process = PidFd::open(guest.pid()).map_err(reached)?;
     let mut numbers: Vec<i32> = names.collect();
     numbers.sort_unstable();
     let mut settings: Vec<Setting> = Vec::new();
     for number in numbers {
-        let socket = match hooks::duplicate(guest.pid(), number) {
+        let socket = match process.duplicate(number) {
             Ok(socket) => socket,
             Err(error) if error.raw_os_error() == Some(libc::EBADF) => continue,
-            Err(error) => {
-                return Err(refused(
-                    NAME,
-                    format!("its sockets cannot be reached: {error}"),
-                ));
-            }
+            Err(error) => return Err(reached(error)),
         };
         let inode = socket.metadata().map_or(0, |file| file.ino());
         let known = settings.iter().any(|one| one.identity == inode);
@@ -114,7 +112,7 @@ fn shown(ends: [Option<SocketAddr>; 2]) -> String {
 /// The socket of a setting, if it is still the same.
 fn same(guest: &Guest, setting: &Setting) -> Option<File> {
     let number = i32::try_from(setting.target).ok()?;
-    let socket = hooks::duplicate(guest.pid(), number).ok()?;
+    let socket = PidFd::open(guest.pid()).ok()?.duplicate(number).ok()?;
     let inode = socket.metadata().ok()?.ino();
     (inode == setting.identity && is_tcp(&socket)).then_some(socket)
 }
