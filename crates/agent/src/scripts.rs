@@ -100,6 +100,7 @@ extern "C" fn pending(_: u64) -> i32 {
 /// Evaluates Python, once for each request; -1 = it raised, and that is left for the program unless `alone`.
 fn python(alone: bool) -> i32 {
     let asked = CONTROL_PAGE.asked.load(Ordering::Acquire);
+    // The number of a request is written behind its words: until then it is that of a request that was answered.
     if CONTROL_PAGE.state.load(Ordering::Acquire) != State::Open as u32
         || CONTROL_PAGE.request.load(Ordering::Relaxed) != Request::Evaluate as u32
         || asked == CONTROL_PAGE.answered.load(Ordering::Relaxed)

@@ -147,9 +147,9 @@ impl<'r> Decoded<'r> {
 /// The integer registers of a call (those that were not recorded are 0), and the words behind them.
 #[inline]
 fn integers(shape: Shape, words: &[u64]) -> ([u64; 7], &[u64]) {
-    let registers = std::array::from_fn(|at| shape.integer(words, at));
-    let rest = words.get(shape.integer_words()..);
-    (registers, rest.unwrap_or_default())
+    let all = (words, [].as_slice());
+    let (own, rest) = words.split_at_checked(shape.integer_words()).unwrap_or(all);
+    (shape.integer_registers(own), rest)
 }
 
 /// Words that begin with `N` vector registers, of which `count` were recorded. Where there is none and nothing follows,

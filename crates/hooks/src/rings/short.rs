@@ -60,11 +60,9 @@ impl ShortCall<'_> {
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Pair {
     headers: u64,
-    /// Integer registers of the call, and the words they are in.
-    integers: usize,
+    /// Of the call, and the words that its integer registers are in.
+    shape: Shape,
     words: usize,
-    /// Two of them are in one word.
-    is_narrow: bool,
     /// rax is beside the cycles.
     has_narrow_result: bool,
     second_result: bool,
@@ -80,9 +78,8 @@ impl Pair {
         let (shape, back) = (Shape::of_header(header), Shape::of_header(next));
         let pair = Pair {
             headers,
-            integers: shape.integers() as usize,
+            shape,
             words: shape.integer_words(),
-            is_narrow: shape.is_narrow(),
             has_narrow_result: back.has_narrow_result(),
             second_result: back.second_result(),
             behind: usize::from(!back.has_narrow_result()) + usize::from(back.second_result()),
@@ -93,27 +90,6 @@ impl Pair {
             && (next & 0xffff) as usize == record::ROOM as usize + pair.behind
             && shape.vectors() | back.vector_results() | back.x87_words() == 0;
         is_short.then_some(pair)
-    }
-
-    /// rdi, rsi, rdx, rcx, r8, r9 out of their words; 0 where one was not recorded.
-    #[inline(always)]
-    fn arguments(&self, words: &[u64]) -> [u64; 6] {
-        let mut arguments = [0; 6];
-        if !self.is_narrow {
-            for (argument, word) in arguments.iter_mut().zip(words) {
-                *argument = *word;
-            }
-            return arguments;
-        }
-        for (two, word) in arguments.chunks_exact_mut(2).zip(words) {
-            two.copy_from_slice(&[word & 0xffff_ffff, word >> 32]);
-        }
-        if self.integers % 2 == 1
-            && let Some(none) = arguments.get_mut(self.integers)
-        {
-            *none = 0;
-        }
-        arguments
     }
 }
 
@@ -165,7 +141,7 @@ impl Decoder {
             ],
             began,
             ended: began.wrapping_add(took & 0xffff_ffff),
-            arguments: pair.arguments(words),
+            arguments: pair.shape.integer_registers(words),
             results: [rax, rdx],
             decoder: self,
         };

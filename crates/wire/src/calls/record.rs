@@ -45,7 +45,7 @@ pub const ROOM: u64 = 2;
 ///   bit  16      PLAIN
 ///   bits 24..32  words of the call's record, and 32..40 of the room behind it; 0 = there is none
 /// ```
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Shape(pub u64);
 
 /// Two integer registers are in one word, or rax is in the upper half of one, because no value has more than 32 bits.
@@ -176,19 +176,28 @@ impl Shape {
         }
     }
 
-    /// One of them, out of their words; 0 if it was not recorded.
+    /// They themselves, out of their words and no others: rdi, rsi, rdx, rcx, r8, r9; 0 where one was not recorded.
     #[inline(always)]
-    pub fn integer(self, words: &[u64], at: usize) -> u64 {
-        if at >= self.integers() as usize {
-            return 0;
+    pub fn integer_registers<const N: usize>(self, words: &[u64]) -> [u64; N] {
+        let mut registers = [0; N];
+        if !self.is_narrow() {
+            for (register, word) in registers.iter_mut().zip(words) {
+                *register = *word;
+            }
+            return registers;
         }
-        if self.is_narrow() {
-            words
-                .get(at / 2)
-                .map_or(0, |pair| pair >> (at % 2 * 32) & 0xffff_ffff)
-        } else {
-            words.get(at).copied().unwrap_or(0)
+        for (two, word) in registers.chunks_mut(2).zip(words) {
+            let halves = [word & 0xffff_ffff, word >> 32];
+            two.copy_from_slice(&halves[..two.len()]);
         }
+        // The last word of an odd number has a half that is none of them.
+        let count = self.integers() as usize;
+        if count % 2 == 1
+            && let Some(none) = registers.get_mut(count)
+        {
+            *none = 0;
+        }
+        registers
     }
 
     /// Vector registers at the call.
