@@ -9,6 +9,7 @@ pub mod census;
 pub mod earlier;
 pub mod intervals;
 pub mod ledger;
+pub mod lines;
 mod numbers;
 pub mod objects;
 pub mod postmortem;

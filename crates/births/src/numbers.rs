@@ -32,6 +32,11 @@ impl<'a> Slots<'a> {
         })
     }
 
+    /// The page that `address` lies in.
+    pub(crate) fn page(&self, address: u64) -> u64 {
+        address >> self.page_shift
+    }
+
     /// All numbers of the page that `address` lies in.
     pub(crate) fn numbers(&self, address: u64) -> Result<Numbers> {
         let table = self.table(SlotPath::of(address, self.page_shift))?;

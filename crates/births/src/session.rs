@@ -59,8 +59,8 @@ pub struct Options {
 }
 
 impl Options {
-    /// Where no births are counted.
-    const NONE: Options = Options {
+    /// Where no births are counted, or are not told apart by when they are.
+    pub(crate) const NONE: Options = Options {
         depth: 1,
         follow: false,
         interval: Duration::MAX,
@@ -116,10 +116,17 @@ pub struct Session {
 impl Session {
     /// Opens a process and counts births from then on.
     pub fn open(pid: i32, image: &Image, options: Options) -> Result<Self> {
-        Self::open_for(pid, image, options, Purpose::Births)
+        Self::open_for(pid, image, options, Purpose::Births, &[])
     }
 
-    fn open_for(pid: i32, image: &Image, options: Options, purpose: Purpose) -> Result<Self> {
+    /// `calls`: the system calls that the guest will have to make besides those of every command.
+    fn open_for(
+        pid: i32,
+        image: &Image,
+        options: Options,
+        purpose: Purpose,
+        calls: &[seccomp::Call],
+    ) -> Result<Self> {
         let (status, memory, maps) = guest::reach(pid)?;
         let ruby = RubyGuest::find(pid, &memory, &maps)?;
         let residents = Residents::read(&memory, &maps, image)?;
@@ -127,7 +134,7 @@ impl Session {
         hooks::lift_left(&status, &memory, ruby.gadgets, &residents)?;
         let mut session = Session::new(status, memory, ruby, maps, options);
         session.config.purpose = purpose as u64;
-        session.enter_for_the_first_time(residents, image)?;
+        session.enter_for_the_first_time(residents, image, calls)?;
         session.await_answer("set its hook")?;
         Ok(session)
     }
@@ -227,15 +234,15 @@ impl Session {
     }
 
     /// Puts the agent in, or finds it, and has it watch.
-    fn enter_for_the_first_time(&mut self, mut residents: Residents, image: &Image) -> Result<()> {
+    fn enter_for_the_first_time(
+        &mut self,
+        mut residents: Residents,
+        image: &Image,
+        calls: &[seccomp::Call],
+    ) -> Result<()> {
         let pid = self.status.pid;
         let memory = self.memory.clone();
         // Whichever thread has the VM's lock does what we ask.
-        let calls: &[seccomp::Call] = if self.config.purpose == Purpose::Snapshot as u64 {
-            &seccomp::OF_SNAPSHOT
-        } else {
-            &[]
-        };
         seccomp::check_other_threads(pid, calls)?;
         self.enter_vm(|session, remote| {
             if session.status.seccomp != 0 {

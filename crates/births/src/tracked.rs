@@ -59,15 +59,6 @@ pub struct Counted {
     pub lost: Vec<String>,
 }
 
-/// Opens a process without counting children.
-const OPTIONS: Options = Options {
-    depth: 1,
-    follow: false,
-    interval: std::time::Duration::MAX,
-    looks: false,
-    budget: 100,
-};
-
 impl Tracked {
     /// Opens a process; no block is open. The numbers of its blocks follow `last`, so that one that was open before is not
     /// taken for another.
@@ -76,7 +67,7 @@ impl Tracked {
     /// Those of [`Session::open`].
     pub fn open(pid: i32, image: &Image, last: Block) -> Result<Self> {
         Ok(Tracked {
-            session: Session::open(pid, image, OPTIONS)?,
+            session: Session::open(pid, image, Options::NONE)?,
             epochs: Epochs {
                 blocks: last,
                 ..Epochs::default()

@@ -42,10 +42,12 @@ use process::rss::Resident;
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 /// What is wanted of a snapshot.
-#[derive(Clone, Debug)]
+#[derive(Clone, Copy, Debug)]
 pub struct Options {
     /// Contents of strings are kept.
     pub contents: bool,
+    /// Births are counted until the copy is made: objects that are made meanwhile have their line.
+    pub births: bool,
     /// The copy is made although the memory limit of the process may not bear it.
     pub despite_limit: bool,
     /// The copy is ended after this time, whatever has not been read.
@@ -56,6 +58,7 @@ impl Default for Options {
     fn default() -> Self {
         Options {
             contents: false,
+            births: false,
             despite_limit: false,
             patience: Duration::from_secs(120),
         }
@@ -87,27 +90,110 @@ fn find_room(pid: i32) -> Result<()> {
     }
 }
 
-/// Makes a snapshot of a running Ruby, 2.7 to 3.4.
-///
-/// # Errors
-/// It cannot be opened, it cannot be copied, or its copy ended before its heap was read. The guest goes on in each case.
-pub fn take(pid: i32, image: &Image, options: &Options) -> Result<Taken> {
-    if !options.despite_limit {
-        find_room(pid)?;
+/// A process that is open for a snapshot. It is left when this value is dropped.
+#[derive(Debug)]
+pub struct Opened {
+    session: Session,
+    options: Options,
+    /// Since when births have been counted.
+    since: Option<SystemTime>,
+}
+
+impl Opened {
+    /// Opens a running Ruby, 2.7 to 3.4.
+    ///
+    /// # Errors
+    /// It cannot be opened, or its memory limit may not bear a copy.
+    pub fn open(pid: i32, image: &Image, options: Options) -> Result<Self> {
+        if !options.despite_limit {
+            find_room(pid)?;
+        }
+        Ok(Opened {
+            session: Session::open_for_snapshot(pid, image, options.births)?,
+            since: options.births.then(SystemTime::now),
+            options,
+        })
     }
-    let mut session = Session::open_for_snapshot(pid, image)?;
-    let read = read(&mut session, options);
-    // The agent waits for the copy, which has ended by now.
-    let left = session.leave();
-    let (snapshot, made) = read?;
-    let stops = left?;
-    Ok(Taken {
-        snapshot,
-        pause: made.pause,
-        lived: made.lived,
-        stops,
-        garbage: made.garbage,
-    })
+
+    /// Looks whether births are still counted. A program that is about to make its first Ractor waits for this.
+    ///
+    /// # Errors
+    /// They are not, and why; or the process is gone.
+    pub fn look(&mut self) -> Result<()> {
+        let why = match self.session.awaits_last_count()? {
+            // What it held is of no use without its references.
+            true => self.session.last_words().err(),
+            false => None,
+        };
+        match (why, self.session.farewell()?) {
+            (Some(why), _) => Err(why),
+            (None, Some(why)) => Err(Error::Left {
+                pid: self.session.pid(),
+                why,
+            }),
+            (None, None) => Ok(()),
+        }
+    }
+
+    /// Makes the snapshot, and leaves.
+    ///
+    /// # Errors
+    /// The process cannot be copied, or its copy ended before its heap was read. The guest goes on in each case.
+    pub fn take(mut self) -> Result<Taken> {
+        let read = self.read();
+        // The agent waits for the copy, which has ended by now.
+        let left = self.session.leave();
+        let (snapshot, made) = read?;
+        let stops = left?;
+        Ok(Taken {
+            snapshot,
+            pause: made.pause,
+            lived: made.lived,
+            stops,
+            garbage: made.garbage,
+        })
+    }
+
+    fn read(&mut self) -> Result<(Snapshot, Made)> {
+        let pid = self.session.pid();
+        let resident = Resident::of(pid).map_err(|error| Error::of_proc(pid, "status", error))?;
+        let copied = self.session.copy()?;
+        let born = Instant::now();
+        let copy = copy::Copy::open(pid, copied)?;
+        let builder = Builder::within(self.about(resident), budget(resident));
+        let lines = self.session.lines_in(&copy.memory)?;
+        let births = lines.zip(self.since);
+        let births = births.map(|(lines, since)| ruby::Births::new(lines, nanoseconds(since)));
+        let until = born + self.options.patience;
+        let read = ruby::read(&copy, self.session.ruby(), builder, births, until);
+        process::fault::point("heap is read");
+        let lived = born.elapsed();
+        let ended = copy.end();
+        let (builder, garbage) = read?;
+        ended?;
+        let made = Made {
+            pause: copied.pause,
+            lived,
+            garbage,
+        };
+        Ok((builder.finish(), made))
+    }
+
+    fn about(&self, resident: Resident) -> About {
+        let pid = self.session.pid();
+        let host = std::fs::read_to_string("/proc/sys/kernel/hostname").unwrap_or_default();
+        About {
+            language: vm::Language::Ruby.description().prefix.to_owned(),
+            version: self.session.ruby().version().to_string(),
+            pid,
+            taken_at: nanoseconds(SystemTime::now()),
+            rss: resident.memory,
+            command_line: guest::command_line(pid),
+            host: host.trim().to_owned(),
+            contents: self.options.contents,
+            notes: Vec::new(),
+        }
+    }
 }
 
 struct Made {
@@ -116,26 +202,10 @@ struct Made {
     garbage: u64,
 }
 
-fn read(session: &mut Session, options: &Options) -> Result<(Snapshot, Made)> {
-    let pid = session.pid();
-    let about = about(session, options);
-    let copied = session.copy()?;
-    let born = Instant::now();
-    let resident = Resident::of(pid).map_err(|error| Error::of_proc(pid, "status", error))?;
-    let copy = copy::Copy::open(pid, copied)?;
-    let builder = Builder::within(about, budget(resident));
-    let read = ruby::read(&copy, session.ruby(), builder, born + options.patience);
-    process::fault::point("heap is read");
-    let lived = born.elapsed();
-    let ended = copy.end();
-    let (builder, garbage) = read?;
-    ended?;
-    let made = Made {
-        pause: copied.pause,
-        lived,
-        garbage,
-    };
-    Ok((builder.finish(), made))
+/// Since 1970.
+fn nanoseconds(time: SystemTime) -> u64 {
+    let since = time.duration_since(UNIX_EPOCH);
+    since.map_or(0, |since| since.as_nanos() as u64)
 }
 
 /// What a process with so much memory can hold at most: an object has a slot of 40 bytes, and a reference a word. What is
@@ -147,22 +217,5 @@ fn budget(resident: Resident) -> Budget {
         edges: bytes / 8 + (1 << 23),
         roots: bytes / 8 + (1 << 20),
         text: bytes / 4 + (16 << 20),
-    }
-}
-
-fn about(session: &Session, options: &Options) -> About {
-    let pid = session.pid();
-    let since = SystemTime::now().duration_since(UNIX_EPOCH);
-    let host = std::fs::read_to_string("/proc/sys/kernel/hostname").unwrap_or_default();
-    About {
-        language: vm::Language::Ruby.description().prefix.to_owned(),
-        version: session.ruby().version().to_string(),
-        pid,
-        taken_at: since.map_or(0, |since| since.as_nanos() as u64),
-        rss: Resident::of(pid).map_or(0, |resident| resident.memory),
-        command_line: guest::command_line(pid),
-        host: host.trim().to_owned(),
-        contents: options.contents,
-        notes: Vec::new(),
     }
 }

@@ -1,5 +1,6 @@
 //! The heap of a Ruby, from what its copy writes and what is read in the copy's memory.
 
+mod births;
 mod globals;
 mod kinds;
 mod names;
@@ -7,7 +8,8 @@ mod names;
 use crate::copy::{Copy, ENDED, lost};
 use crate::frozen::Frozen;
 use crate::stream::{Object, Reader, Said};
-use births::RubyGuest;
+use ::births::RubyGuest;
+pub use births::Births;
 use heap::{Builder, Flags, RootKind, RootName, TextId};
 use kinds::Kinds;
 use names::Names;
@@ -31,10 +33,11 @@ const FROZEN: u64 = 1 << 11;
 ///
 /// # Errors
 /// The copy ended too early, hung, or wrote what makes no sense.
-pub fn read(
-    copy: &Copy,
+pub fn read<'a>(
+    copy: &'a Copy,
     guest: &RubyGuest,
     builder: Builder,
+    births: Option<Births<'a>>,
     until: Instant,
 ) -> Result<(Builder, u64)> {
     let facts = &guest.facts;
@@ -53,6 +56,8 @@ pub fn read(
         kinds: Kinds::default(),
         globals: globals::names(&ruby, &copy.memory, &guest.data),
         names: Names::default(),
+        births,
+        unreadable: None,
         contents,
         ruby,
         classes: HashMap::new(),
@@ -66,6 +71,9 @@ pub fn read(
             .next()
             .map_err(|error| lost(pid, &error.to_string()))?;
         if let Some(written) = maker.take(said, stream.references()) {
+            if let Some(error) = maker.unreadable {
+                return Err(error);
+            }
             if written != maker.seen {
                 return Err(lost(pid, "it wrote other objects than it has counted"));
             }
@@ -111,6 +119,9 @@ struct Maker<'a> {
     names: Names,
     /// IDs of global variables by what they refer to.
     globals: HashMap<u64, u64>,
+    births: Option<Births<'a>>,
+    /// Why the agent's books cannot be read.
+    unreadable: Option<Error>,
     /// Contents of strings may be shown.
     contents: bool,
     /// Names by the class word of objects.
@@ -175,7 +186,10 @@ impl Maker<'_> {
     fn object(&mut self, object: Object, references: &[u64]) {
         let of = Type::of(object.flags);
         let kind = self.kinds.of(&mut self.builder, &self.ruby, &object);
+        let (site, birth) = self.birth(object.address);
         let described = heap::Object {
+            site,
+            birth,
             class: self.class(of, object.class),
             bytes: object.bytes.unwrap_or(object.slot),
             length: self.length(of, object.address),
@@ -188,6 +202,21 @@ impl Maker<'_> {
         };
         self.builder.object(described);
         self.references(&object, references);
+    }
+
+    /// The line that made an object, and when, at the earliest; `None` and 0 where nobody saw it.
+    fn birth(&mut self, object: u64) -> (Option<(TextId, u32)>, u64) {
+        let Some(births) = &mut self.births else {
+            return (None, 0);
+        };
+        match births.of(object, &mut self.builder) {
+            Ok(birth) => birth,
+            Err(error) => {
+                self.births = None;
+                self.unreadable = Some(error);
+                (None, 0)
+            }
+        }
     }
 
     /// The name of the class of an object; `None` for what has no class that may be followed.

@@ -15,6 +15,9 @@ use std::io::Write;
 
 use heap::{About, Builder, EdgeName, Object, Role, RootKind, RootName, Snapshot};
 
+/// Since when births were watched, in nanoseconds since 1970.
+const WATCHED: u64 = 1_000_000_000;
+
 fn main() {
     let path = std::env::args_os().nth(1).expect("a path to write to");
     let mut file = std::io::BufWriter::new(std::fs::File::create(path).expect("a new file"));
@@ -49,6 +52,7 @@ pub fn planted() -> Snapshot {
         command_line: "bin/shop".into(),
         host: "web1".into(),
         rss: 5 << 20,
+        taken_at: WATCHED + 20_000_000_000,
         ..About::default()
     });
     let kinds = [
@@ -176,6 +180,7 @@ pub fn planted() -> Snapshot {
             bytes: 96,
             class: Some(order),
             site: Some((file, if number < 10 { 7 } else { 31 })),
+            birth: WATCHED,
             ..Object::new(ORDERS + number * 40, object)
         });
         builder.edge(ORDER_CLASS, EdgeName::ClassOf);

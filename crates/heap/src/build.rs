@@ -26,8 +26,7 @@ pub struct Object {
     pub bytes: u64,
     /// The file and line that made it, where somebody has watched (`lancet mem`, `trace_object_allocations`).
     pub site: Option<(TextId, u32)>,
-    /// When it was made: a number that grows from birth to birth, or from epoch to epoch; 0 = unknown. With the address
-    /// it identifies the object in two snapshots.
+    /// When it was made at the earliest, in nanoseconds since 1970: it is new to a snapshot that was taken before. 0 = unknown.
     pub birth: u64,
     /// Bytes of a text, elements of a list, entries of a map.
     pub length: Option<u64>,

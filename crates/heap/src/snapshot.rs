@@ -160,10 +160,18 @@ impl Snapshot {
         self.sites.get(number as usize).copied()
     }
 
-    /// When an object was made; 0 = unknown.
+    /// When an object was made at the earliest, in nanoseconds since 1970; 0 = unknown.
     #[must_use]
     pub fn birth(&self, object: u32) -> u64 {
         self.columns.births.get(object).unwrap_or(0)
+    }
+
+    /// The earliest of all births that are known.
+    #[must_use]
+    pub fn first_birth(&self) -> Option<u64> {
+        let objects = 0..self.len() as u32;
+        let births = objects.filter_map(|object| self.columns.births.get(object));
+        births.filter(|birth| *birth != 0).min()
     }
 
     /// Bytes of a text, elements of a list, entries of a map.

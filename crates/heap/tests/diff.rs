@@ -4,9 +4,12 @@ use heap::answers::diff::Diff;
 use heap::answers::tree::{Limits, nodes};
 use heap::{About, Analysis, Builder, EdgeName, Object, Role, RootKind, RootName, Snapshot};
 
-/// A list that holds objects at these addresses, each with its birth, type and bytes.
-fn list(objects: &[(u64, u64, &str, u64)]) -> Snapshot {
-    let mut builder = Builder::new(About::default());
+/// A list, taken at that time, that holds objects at these addresses, each with its birth, type and bytes.
+fn list(taken_at: u64, objects: &[(u64, u64, &str, u64)]) -> Snapshot {
+    let mut builder = Builder::new(About {
+        taken_at,
+        ..About::default()
+    });
     // Texts have other numbers in each snapshot.
     for number in 0..objects.len() {
         builder.text(format!("text {number}").as_bytes());
@@ -60,37 +63,71 @@ fn compared(earlier: &Snapshot, later: &Snapshot) -> (u64, u64, Vec<Row>, bool) 
 
 #[test]
 fn a_slot_that_was_used_again_holds_a_new_object() {
-    let earlier = list(&[
-        (16, 5, "Order", 10),
-        (24, 6, "Order", 10),
-        (32, 7, "Log", 30),
-    ]);
-    let later = list(&[
-        (16, 5, "Order", 10),
-        (24, 9, "Order", 10),
-        (40, 10, "Order", 10),
-        (48, 11, "User", 50),
-    ]);
+    let earlier = list(
+        8,
+        &[
+            (16, 5, "Order", 10),
+            (24, 6, "Order", 10),
+            (32, 7, "Log", 30),
+        ],
+    );
+    let later = list(
+        12,
+        &[
+            (16, 5, "Order", 10),
+            (24, 9, "Order", 10),
+            (40, 10, "Order", 10),
+            (48, 11, "User", 50),
+        ],
+    );
     let expected = vec![("User".into(), 0, 1, 1), ("Order".into(), 2, 3, 2)];
     assert_eq!(compared(&earlier, &later), (3, 2, expected, true));
     assert_eq!(compared(&earlier, &earlier), (0, 0, vec![], true));
 }
 
+/// The later snapshot is of another watch, which saw none of the births before the earlier one.
+#[test]
+fn an_object_that_was_made_since_is_new_whatever_was_there() {
+    let earlier = list(8, &[(16, 5, "Order", 10), (24, 0, "Order", 10)]);
+    let later = list(
+        12,
+        &[
+            (16, 0, "Order", 10),
+            (24, 9, "Order", 10),
+            (32, 9, "User", 5),
+        ],
+    );
+    let expected = vec![("Order".into(), 2, 2, 1), ("User".into(), 0, 1, 1)];
+    assert_eq!(compared(&earlier, &later), (2, 1, expected, false));
+    let analysis = Analysis::of(&later);
+    let answers = heap::answers::Answers::of(&analysis, |_| String::new());
+    let born = answers.born.unwrap();
+    assert_eq!((born.since, born.all.objects, born.all.bytes), (9, 2, 15));
+    assert_eq!(born.holders.len(), 1);
+    assert_eq!(
+        (born.holders[0].object, born.holders[0].objects),
+        (later.at(8), 2)
+    );
+}
+
 #[test]
 fn without_births_the_type_decides() {
-    let earlier = list(&[(16, 0, "Order", 10), (24, 0, "Order", 10)]);
-    let later = list(&[(16, 0, "Order", 10), (24, 0, "User", 10)]);
+    let earlier = list(8, &[(16, 0, "Order", 10), (24, 0, "Order", 10)]);
+    let later = list(12, &[(16, 0, "Order", 10), (24, 0, "User", 10)]);
     let expected = vec![("User".into(), 0, 1, 1), ("Order".into(), 2, 1, 0)];
     assert_eq!(compared(&earlier, &later), (1, 1, expected, false));
 }
 
 #[test]
 fn the_tree_puts_types_together_and_its_parts_add_up() {
-    let snapshot = list(&[
-        (16, 5, "Order", 1000),
-        (24, 6, "Order", 500),
-        (32, 7, "Log", 30),
-    ]);
+    let snapshot = list(
+        8,
+        &[
+            (16, 5, "Order", 1000),
+            (24, 6, "Order", 500),
+            (32, 7, "Log", 30),
+        ],
+    );
     let analysis = Analysis::of(&snapshot);
     let tree = nodes(
         &analysis,

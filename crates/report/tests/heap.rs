@@ -47,6 +47,11 @@ Hash @global $cache retains 376.0 KiB (46 %): 4,000 × Order, most made at app/o
   0x20000, path: global $cache Hash
 ";
     assert!(text.starts_with(expected), "{text}");
+    let born = "
+made in the 20.0 s before the snapshot, and alive: 4,100 objects, 384.4 KiB
+Hash @global $cache holds 4,000 new objects, 375.0 KiB, most of it Order, most made at app/order.rb:31
+  path of one: global $cache Hash → [";
+    assert!(text.contains(born), "{text}");
     let list = "
 objects      bytes   retained  made at
   5,014  432.1 KiB  807.1 KiB  (line unknown)
@@ -130,6 +135,7 @@ fn every_field_of_json_is_in_its_page() {
     records.sort();
     records.dedup();
     let all = [
+        "born",
         "change",
         "diff",
         "equal_texts",
@@ -191,7 +197,7 @@ fn what_is_new_is_told_with_its_holder() {
     });
     for line in [
         "\nnew and living: 9,114 objects, 816.5 KiB; gone: 0 objects, 0 B\n",
-        "\nnote: births are unknown, so an address",
+        "\nnote: not all births between the two snapshots were seen, so an address",
         "\nno single object holds ",
         "\n  4,100  +4,100  4,100  384.4 KiB   384.4 KiB  Order\n",
         "app/order.rb:31\n",

@@ -12,7 +12,7 @@ use wire::{Collection, Ledger, Purpose, Request};
 impl Session {
     /// Opens a process and times its collections from then on; no birth is counted.
     pub fn open_for_collections(pid: i32, image: &Image) -> Result<Self> {
-        Self::open_for(pid, image, Options::NONE, Purpose::Collections)
+        Self::open_for(pid, image, Options::NONE, Purpose::Collections, &[])
     }
 
     /// The collections since the last call; of very many, the last ones.

@@ -9,7 +9,7 @@ use wire::{Purpose, Request};
 impl Session {
     /// Opens a process to evaluate Ruby in it; nothing is watched.
     pub fn open_for_evaluation(pid: i32, image: &Image) -> Result<Self> {
-        Self::open_for(pid, image, Options::NONE, Purpose::Evaluation)
+        Self::open_for(pid, image, Options::NONE, Purpose::Evaluation, &[])
     }
 
     /// The string that this Ruby evaluates to, at a safe point of the VM, with its lock. Whatever it raises it must rescue.

@@ -1,10 +1,13 @@
 //! Having an open guest make a copy of itself, from which its heap is read while it goes on ([`wire::snapshot`]).
 
 use super::{Options, Session};
+use crate::lines::Lines;
 use inject::image::Image;
 use inject::records::ReadRecords;
+use inject::seccomp;
 use process::control_group::memory_left;
 use process::error::{Error, Result};
+use process::memory::GuestMemory;
 use process::rss::Resident;
 use std::mem::offset_of;
 use std::time::Duration;
@@ -34,13 +37,19 @@ pub fn lacks_room(pid: i32) -> Option<(u64, u64)> {
 }
 
 impl Session {
-    /// Opens a process to make a snapshot of it; nothing is watched.
+    /// Opens a process to make a snapshot of it. With `births` those are counted from now on; else nothing is watched.
     ///
     /// # Errors
     /// It cannot be opened; its seccomp filter does not allow a copy; its VM does not say what refers to what; or it runs several
     /// Ractors, which this VM's lock does not stop.
-    pub fn open_for_snapshot(pid: i32, image: &Image) -> Result<Self> {
-        let session = Self::open_for(pid, image, Options::NONE, Purpose::Snapshot)?;
+    pub fn open_for_snapshot(pid: i32, image: &Image, births: bool) -> Result<Self> {
+        let purpose = if births {
+            Purpose::Births
+        } else {
+            Purpose::Snapshot
+        };
+        let calls = &seccomp::OF_SNAPSHOT;
+        let session = Self::open_for(pid, image, Options::NONE, purpose, calls)?;
         let functions = &session.ruby.functions;
         if functions.rb_objspace_reachable_objects_from == 0
             || functions.rb_objspace_reachable_objects_from_root == 0
@@ -108,6 +117,17 @@ impl Session {
             let stack = remote.registers().rsp;
             session.memory.write(at, &stack.to_le_bytes())
         })
+    }
+
+    /// The lines at which objects of a copy of this guest were made, if births are counted.
+    ///
+    /// # Errors
+    /// The agent's books cannot be read in the copy.
+    pub fn lines_in<'a>(&self, copy: &'a GuestMemory) -> Result<Option<Lines<'a>>> {
+        match self.config.purpose == Purpose::Births as u64 {
+            true => Lines::of(copy, self.resident.header.ledger).map(Some),
+            false => Ok(None),
+        }
     }
 
     /// How the last copy ended, as `wait4` says it, once the guest has waited for it.

@@ -1,14 +1,15 @@
 //! What is new between two snapshots of one process, and who holds it.
 //!
-//! An object of the later snapshot is an old one if the earlier has an object of the same birth at its address, so that
-//! neither an address that was used again nor the order of the heap misleads. Where births are unknown, address,
-//! type, kind and the line that made it must be the same, and an address that was used again by one of those is taken for the
-//! old object. An object that a compaction has moved counts as new then and now.
+//! An object that was made after the earlier snapshot is new: so it is with all whose birth was seen since then. Of the others
+//! one is old if the earlier snapshot has an object at its address of the same birth or, where that is unknown, of the same type,
+//! kind and line; an address that was used again by one of those is taken for the old object. An object that a compaction has moved
+//! counts as new now, and as gone there.
 
 use std::collections::HashMap;
 
 use super::groups::{Group, grouped, keyed};
-use crate::analysis::{Analysis, Dominator, Total};
+use super::holders::{Holder, holders};
+use crate::analysis::{Analysis, Total};
 use crate::snapshot::{Site, Snapshot};
 use crate::text::TextId;
 
@@ -27,25 +28,10 @@ pub struct Change {
     pub retained: u64,
 }
 
-/// An old object that holds new ones.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Holder {
-    /// Who dominates them directly; `None` = no single object.
-    pub object: Option<u32>,
-    /// How many it dominates directly.
-    pub objects: u64,
-    /// What these retain.
-    pub retained: u64,
-    /// The type that retains most among them.
-    pub name: TextId,
-    /// One of that type.
-    pub example: u32,
-}
-
 /// What has changed. Objects are those of the later snapshot.
 #[derive(Debug)]
 pub struct Diff {
-    /// Objects were told apart by their births.
+    /// All births between the snapshots were seen.
     pub by_birth: bool,
     /// New objects that live.
     pub new: Total,
@@ -64,8 +50,8 @@ impl Diff {
     #[must_use]
     pub fn of(earlier: &Analysis, later: &Analysis) -> Self {
         let (before, now) = (earlier.snapshot(), later.snapshot());
-        let has_births = |snapshot: &Snapshot| !snapshot.columns.births.is_empty();
-        let by_birth = has_births(before) && has_births(now);
+        let taken = before.about().taken_at;
+        let by_birth = now.first_birth().is_some_and(|first| first <= taken);
         let mut diff = Self {
             by_birth,
             new: Total::default(),
@@ -137,14 +123,18 @@ impl Texts {
     fn same(&self, before: &Snapshot, old: u32, now: &Snapshot, new: u32) -> bool {
         let births = (before.birth(old), now.birth(new));
         let type_name = self.later(before.type_name(old)) == Some(now.type_name(new));
+        if births.1 > before.about().taken_at || !type_name {
+            return false;
+        }
         if births.0 != 0 && births.1 != 0 {
-            return type_name && births.0 == births.1;
+            return births.0 == births.1;
         }
         let site =
             |snapshot: &Snapshot, object| snapshot.site(object).map(|site| (site.file, site.line));
         let old_site = site(before, old).and_then(|(file, line)| Some((self.later(file)?, line)));
         let kind = before.kind_name(before.kind(old)) == now.kind_name(now.kind(new));
-        type_name && kind && old_site == site(now, new)
+        let sites = old_site.zip(site(now, new));
+        kind && sites.is_none_or(|(old, new)| old == new)
     }
 }
 
@@ -181,41 +171,4 @@ fn types(earlier: &Analysis, later: &Analysis, texts: &Texts, is_new: &[bool]) -
     changes.retain(|change| change.before != change.now || change.new.objects > 0);
     changes.sort_by_key(|change| (std::cmp::Reverse(change.retained), change.name));
     changes
-}
-
-fn holders(later: &Analysis, is_new: &[bool]) -> Vec<Holder> {
-    let now = later.snapshot();
-    /// How many, what they retain, and the same by type with one of each.
-    type Held = (u64, u64, HashMap<TextId, (u64, u32)>);
-    let mut held: HashMap<Option<u32>, Held> = HashMap::new();
-    for object in (0..now.len() as u32).filter(|one| is_new[*one as usize]) {
-        let holder = match later.dominator(object) {
-            Dominator::Object(holder) if is_new[holder as usize] => continue,
-            Dominator::Object(holder) => Some(holder),
-            _ => None,
-        };
-        let (objects, retained, types) = held.entry(holder).or_default();
-        let own = later.retained(object);
-        *objects += 1;
-        *retained = retained.saturating_add(own);
-        let sum = types.entry(now.type_name(object)).or_insert((0, object));
-        sum.0 = sum.0.saturating_add(own);
-    }
-    let holders = held
-        .into_iter()
-        .filter_map(|(object, (objects, retained, types))| {
-            let most = types.into_iter();
-            let (name, (_, example)) =
-                most.max_by_key(|(name, sum)| (sum.0, std::cmp::Reverse(*name)))?;
-            Some(Holder {
-                object,
-                objects,
-                retained,
-                name,
-                example,
-            })
-        });
-    let mut holders: Vec<Holder> = holders.collect();
-    holders.sort_by_key(|holder| (std::cmp::Reverse(holder.retained), holder.object));
-    holders
 }

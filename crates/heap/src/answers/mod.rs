@@ -3,6 +3,7 @@
 pub mod diff;
 pub mod duplicates;
 pub mod groups;
+pub mod holders;
 pub mod paths;
 pub mod sparse;
 pub mod suspects;
@@ -14,6 +15,7 @@ use crate::snapshot::Site;
 use crate::text::TextId;
 use duplicates::{EqualTexts, SameName};
 use groups::Group;
+use holders::Born;
 use paths::Paths;
 use sparse::Sparse;
 use suspects::Suspect;
@@ -28,6 +30,8 @@ pub struct Answers<'a> {
     pub paths: Paths<'a>,
     /// Who is suspected.
     pub suspects: Vec<Suspect>,
+    /// What was made while births were watched.
+    pub born: Option<Born>,
     /// Objects by type.
     pub types: Vec<Group<TextId>>,
     /// Objects by kind.
@@ -55,6 +59,7 @@ impl<'a> Answers<'a> {
             analysis,
             paths: Paths::of(analysis.snapshot()),
             suspects: suspects::suspects(analysis),
+            born: holders::born(analysis),
             types: groups::by_type(analysis),
             kinds: groups::by_kind(analysis),
             sites: if has_sites {

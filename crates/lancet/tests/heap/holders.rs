@@ -1,6 +1,6 @@
 //! Planted holders: each is the first suspect, with the path by which it is held.
 
-use crate::support::{Guest, LIMIT, lancet, rubies, run};
+use crate::support::{Guest, LIMIT, Watch, fixtures, lancet, rubies, run};
 
 /// Which holder, and what the answer must say: of the suspect, and of its path.
 const HOLDERS: [(&str, &[&str]); 3] = [
@@ -57,5 +57,41 @@ fn whoever_keeps_most_alive_is_the_first_suspect() {
             );
             assert!(guest.ends_well());
         }
+    }
+}
+
+#[test]
+fn what_is_made_while_births_are_watched_has_its_line_and_its_holder() {
+    for ruby in rubies("holders") {
+        let mut guest = Guest::script(&ruby, "heap/holder.rb", &["growing"]);
+        guest.expect("ready");
+        let mut command = lancet();
+        command.args(["heap", "-p", &guest.pid.to_string(), "--births", "60s"]);
+        let watch = Watch::open(command);
+        guest.tell("grow");
+        guest.expect("grown");
+        // What was asked for comes at once, from what was watched until then.
+        let output = watch.interrupt();
+        assert_eq!(output.code(), 0, "{ruby}: {output:?}");
+        let place = fixtures().join("ruby/heap/holder.rb");
+        let script = std::fs::read_to_string(&place).expect("it is there");
+        let line = script.lines().position(|line| line.contains("-1 - number"));
+        let line = line.expect("it grows there") + 1;
+        let holder = output
+            .stdout
+            .lines()
+            .find(|line| line.contains(" new objects, "));
+        let holder = holder.unwrap_or_else(|| panic!("{ruby}: {}", output.stdout));
+        let count = holder.strip_prefix("Hash @global $cache holds ");
+        let count = count.and_then(|rest| rest.split(' ').next()?.replace(',', "").parse().ok());
+        // One or two are on the machine stack besides, as far as the VM can know.
+        assert!(
+            count.is_some_and(|count| (990..=1000).contains(&count)),
+            "{ruby}: {holder}"
+        );
+        let made = format!("most of it Order, most made at {}:{line}", place.display());
+        assert!(holder.ends_with(&made), "{ruby}: {holder}");
+        guest.tell("end");
+        assert!(guest.ends_well());
     }
 }

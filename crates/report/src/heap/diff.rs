@@ -12,11 +12,11 @@ use super::table::List;
 use super::words::{self, say};
 use super::{json, table};
 use crate::columns::Tone;
-use crate::figures::{change, grouped, plural, size};
+use crate::figures::{change, grouped, size};
 use crate::json::line as record;
 
 /// Said where births are unknown.
-const WEAK: &str = "births are unknown, so an address that was used again by an object of the same type counts as the old object";
+const WEAK: &str = "not all births between the two snapshots were seen, so an address that was used again by an object of the same type counts as the old object";
 
 /// A record of the output in JSON.
 #[derive(Serialize)]
@@ -28,13 +28,6 @@ enum Record {
         new_bytes: u64,
         gone_objects: u64,
         gone_bytes: u64,
-    },
-    Holder {
-        text: String,
-        address: Option<String>,
-        objects: u64,
-        retained: u64,
-        r#type: String,
     },
     Change {
         name: String,
@@ -83,48 +76,12 @@ pub fn write(
     if !diff.by_birth {
         say(out, &format!("note: {WEAK}"), Tone::Warning, style)?;
     }
-    holders(out, answers, diff, options)?;
+    table::holders(out, answers, &diff.holders, options)?;
     types(out, answers, &diff.types, options)?;
     table::groups(out, "new, made at", &diff.sites, options, |site| {
         let snapshot = answers.analysis.snapshot();
         site.map_or("(line unknown)".into(), |site| words::site(snapshot, site))
     })
-}
-
-/// Who holds what is new, as a sentence.
-fn sentence(answers: &Answers, holder: &heap::answers::diff::Holder) -> String {
-    let snapshot = answers.analysis.snapshot();
-    let name = words::text(snapshot, holder.name);
-    let what = format!(
-        "{} new {}, {}, most of it {name}",
-        grouped(holder.objects),
-        plural(holder.objects, "object", "objects"),
-        size(holder.retained)
-    );
-    match holder.object {
-        Some(object) => format!("{} holds {what}", words::placed(answers, object)),
-        None => format!("no single object holds {what}"),
-    }
-}
-
-fn holders(
-    out: &mut dyn Write,
-    answers: &Answers,
-    diff: &Diff,
-    options: &Options,
-) -> io::Result<()> {
-    if diff.holders.is_empty() {
-        return Ok(());
-    }
-    writeln!(out)?;
-    let snapshot = answers.analysis.snapshot();
-    for holder in diff.holders.iter().take(options.top) {
-        say(out, &sentence(answers, holder), Tone::Plain, &options.style)?;
-        let steps = answers.paths.to(holder.example);
-        let path = format!("  path of one: {}", words::path(snapshot, &steps));
-        say(out, &path, Tone::Dim, &options.style)?;
-    }
-    table::more(out, diff.holders.len(), options, "holder", "holders")
 }
 
 fn types(
@@ -169,22 +126,7 @@ fn records(
             gone_bytes: diff.gone.bytes,
         },
     )?;
-    for holder in diff.holders.iter().take(options.top) {
-        let address = holder
-            .object
-            .map(|one| format!("{:#x}", snapshot.address(one)));
-        record(
-            out,
-            &Record::Holder {
-                text: sentence(answers, holder),
-                address,
-                objects: holder.objects,
-                retained: holder.retained,
-                r#type: words::text(snapshot, holder.name),
-            },
-        )?;
-    }
-    json::rest(out, "holder", diff.holders.len(), options)?;
+    json::holders(out, answers, &diff.holders, options)?;
     for one in diff.types.iter().take(options.top) {
         record(
             out,

@@ -6,6 +6,7 @@ use std::io::{self, Write};
 use heap::Snapshot;
 use heap::answers::Answers;
 use heap::answers::groups::Group;
+use heap::answers::holders::Holder;
 use heap::answers::paths::Merged;
 use heap::answers::suspects::Suspected;
 use serde::Serialize;
@@ -61,6 +62,19 @@ enum Record<'a> {
         site: Option<String>,
         holds: Option<Holds>,
         path: Vec<Held>,
+    },
+    Born {
+        since_ns: u64,
+        objects: u64,
+        bytes: u64,
+    },
+    Holder {
+        text: String,
+        address: Option<String>,
+        objects: u64,
+        retained: u64,
+        r#type: String,
+        site: Option<String>,
     },
     Group {
         by: &'static str,
@@ -147,6 +161,15 @@ struct Step {
 fn write(out: &mut dyn Write, answers: &Answers, options: &Options) -> io::Result<()> {
     head(out, answers)?;
     suspects(out, answers, options)?;
+    if let Some(born) = &answers.born {
+        let all = Record::Born {
+            since_ns: born.since,
+            objects: born.all.objects,
+            bytes: born.all.bytes,
+        };
+        record(out, &all)?;
+        holders(out, answers, &born.holders, options)?;
+    }
     let snapshot = answers.analysis.snapshot();
     groups(out, "type", &answers.types, options, |name| {
         Some(words::text(snapshot, *name))
@@ -160,6 +183,28 @@ fn write(out: &mut dyn Write, answers: &Answers, options: &Options) -> io::Resul
     groups(out, "owner", &answers.owners, options, Clone::clone)?;
     stacks(out, answers, options)?;
     wasteful(out, answers, options)
+}
+
+/// Who holds what is new.
+pub(super) fn holders(
+    out: &mut dyn Write,
+    answers: &Answers,
+    holders: &[Holder],
+    options: &Options,
+) -> io::Result<()> {
+    let snapshot = answers.analysis.snapshot();
+    for holder in holders.iter().take(options.top) {
+        let one = Record::Holder {
+            text: words::holder(answers, holder),
+            address: holder.object.map(|one| address(snapshot, one)),
+            objects: holder.objects,
+            retained: holder.retained,
+            r#type: words::text(snapshot, holder.name),
+            site: holder.site.map(|site| words::site(snapshot, site)),
+        };
+        record(out, &one)?;
+    }
+    rest(out, "holder", holders.len(), options)
 }
 
 fn address(snapshot: &Snapshot, object: u32) -> String {

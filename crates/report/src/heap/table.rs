@@ -2,9 +2,11 @@
 //! leaves out, so that its rows add up to all that lives.
 
 use std::io::{self, Write};
+use std::time::Duration;
 
 use heap::answers::Answers;
 use heap::answers::groups::Group;
+use heap::answers::holders::Holder;
 
 use super::format::{Format, Options};
 use super::words::{self, line, say};
@@ -27,6 +29,7 @@ const WORTH_A_ROW: u64 = 1024;
 fn write(out: &mut dyn Write, answers: &Answers, options: &Options) -> io::Result<()> {
     head(out, answers, options)?;
     suspects(out, answers, options)?;
+    born(out, answers, options)?;
     let snapshot = answers.analysis.snapshot();
     groups(out, "type", &answers.types, options, |name| {
         words::text(snapshot, *name)
@@ -113,6 +116,42 @@ fn suspects(out: &mut dyn Write, answers: &Answers, options: &Options) -> io::Re
         }
     }
     more(out, answers.suspects.len(), options, "suspect", "suspects")
+}
+
+fn born(out: &mut dyn Write, answers: &Answers, options: &Options) -> io::Result<()> {
+    let Some(born) = &answers.born else {
+        return Ok(());
+    };
+    let taken = answers.analysis.snapshot().about().taken_at;
+    let watched = Duration::from_nanos(taken.saturating_sub(born.since));
+    writeln!(out)?;
+    let all = format!(
+        "made in the {:.1} s before the snapshot, and alive: {} {}, {}",
+        watched.as_secs_f64(),
+        grouped(born.all.objects),
+        plural(born.all.objects, "object", "objects"),
+        size(born.all.bytes)
+    );
+    say(out, &all, Tone::Head, &options.style)?;
+    holders(out, answers, &born.holders, options)
+}
+
+/// Who holds what is new, with a path each.
+pub(super) fn holders(
+    out: &mut dyn Write,
+    answers: &Answers,
+    holders: &[Holder],
+    options: &Options,
+) -> io::Result<()> {
+    let snapshot = answers.analysis.snapshot();
+    for holder in holders.iter().take(options.top) {
+        let sentence = words::holder(answers, holder);
+        say(out, &sentence, Tone::Plain, &options.style)?;
+        let steps = answers.paths.to(holder.example);
+        let path = format!("  path of one: {}", words::path(snapshot, &steps));
+        say(out, &path, Tone::Dim, &options.style)?;
+    }
+    more(out, holders.len(), options, "holder", "holders")
 }
 
 /// Says how many rows were left out, if any.

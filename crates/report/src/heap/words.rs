@@ -5,13 +5,14 @@
 use std::io::{self, Write};
 
 use heap::answers::Answers;
+use heap::answers::holders::Holder;
 use heap::answers::paths::{Step, Via};
 use heap::answers::suspects::{Mass, Suspect, Suspected};
 use heap::{EdgeName, Role, RootKind, RootName, Site, Snapshot, TextId};
 
 use crate::Style;
 use crate::columns::{Line, Tone, written};
-use crate::figures::{grouped, size};
+use crate::figures::{grouped, plural, size};
 use crate::text::printable;
 
 /// Of a longer path the middle is left out.
@@ -226,6 +227,24 @@ pub fn suspect(answers: &Answers, suspect: &Suspect) -> String {
                 mass.unwrap_or_default()
             )
         }
+    }
+}
+
+/// Who holds what is new, as a sentence.
+pub fn holder(answers: &Answers, holder: &Holder) -> String {
+    let snapshot = answers.analysis.snapshot();
+    let made = holder.site.map(|line| site(snapshot, line));
+    let what = format!(
+        "{} new {}, {}, most of it {}{}",
+        grouped(holder.objects),
+        plural(holder.objects, "object", "objects"),
+        size(holder.retained),
+        text(snapshot, holder.name),
+        made.map_or(String::new(), |line| format!(", most made at {line}"))
+    );
+    match holder.object {
+        Some(object) => format!("{} holds {what}", placed(answers, object)),
+        None => format!("no single object holds {what}"),
     }
 }
 

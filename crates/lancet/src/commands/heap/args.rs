@@ -1,11 +1,13 @@
 //! The flags of `lancet heap`, and what they amount to.
 
 use std::path::PathBuf;
+use std::time::Duration;
 
 use clap::Args;
 use report::Style;
 use report::heap::{FORMATS, Format, Options};
 
+use crate::cli::duration::parse;
 use crate::cli::format::one_of;
 
 /// Options of `lancet heap`.
@@ -24,6 +26,10 @@ pub struct HeapArgs {
     /// Only write the snapshot to this file, which only you can read
     #[arg(long, value_name = "FILE", requires = "pid", conflicts_with = "path", help_heading = WHAT)]
     pub save: Option<PathBuf>,
+
+    /// Note the lines of the objects that the process makes in this time before the snapshot, as lancet mem does: 30s, 5m
+    #[arg(long, value_name = "DURATION", value_parser = parse, requires = "pid", help_heading = WHAT)]
+    pub births: Option<Duration>,
 
     /// Copy the process although its memory limit leaves less than it has in memory: if it writes to much of that
     /// meanwhile, the kernel ends the copy, and now and then the process
@@ -67,6 +73,7 @@ const EXAMPLES: &str = "\
 Examples:
   lancet heap -p 8429                     who keeps most alive in a running Ruby
   lancet heap -p 8429 --save shop.heap    a snapshot, to be looked at later
+  lancet heap -p 8429 --births 30s        with the lines of what is made meanwhile
   lancet heap shop.heap                   who keeps most alive, by whom, made where
   lancet heap shop.heap --path Order      how the orders are held
   lancet heap shop.heap --path 0x7f12a8   how this object is held
@@ -117,6 +124,7 @@ impl HeapArgs {
     pub fn wanted(&self) -> dump::Options {
         dump::Options {
             contents: self.contents,
+            births: self.births.is_some(),
             despite_limit: self.despite_limit,
             ..dump::Options::default()
         }

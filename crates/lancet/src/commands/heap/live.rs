@@ -2,21 +2,49 @@
 
 use std::io::{BufWriter, Write};
 use std::path::Path;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use anyhow::Context;
-use dump::{Options, Taken};
+use dump::{Opened, Options, Taken};
 use heap::Snapshot;
 use inject::Image;
 
 use crate::agent::AGENT;
 use crate::ui::advice::explain;
 use crate::ui::file::private_file;
+use crate::ui::interrupt;
+
+/// The time between two looks at a process whose births are counted.
+const LOOK: Duration = Duration::from_millis(20);
+
+/// What is wanted of a process.
+#[derive(Clone, Copy, Debug)]
+pub struct Wanted {
+    /// Its id.
+    pub pid: i32,
+    /// Of the snapshot.
+    pub options: Options,
+    /// How long births are counted before.
+    pub births: Option<Duration>,
+}
 
 /// Makes a snapshot of a process.
-pub fn take(pid: i32, wanted: &Options) -> anyhow::Result<Snapshot> {
+pub fn take(wanted: &Wanted) -> anyhow::Result<Snapshot> {
+    let Wanted { pid, births, .. } = *wanted;
     let image = Image::parse(AGENT)?;
-    let taken = dump::take(pid, &image, wanted).map_err(explain)?;
+    let mut opened = Opened::open(pid, &image, wanted.options).map_err(explain)?;
+    if let Some(length) = births {
+        interrupt::catch();
+        tell!(
+            "opened process {pid}; the lines of what it makes are noted for {length:?}, or until Ctrl-C"
+        );
+        let end = Instant::now() + length;
+        while Instant::now() < end && !interrupt::asked() {
+            opened.look().map_err(explain)?;
+            std::thread::sleep(LOOK.min(end.saturating_duration_since(Instant::now())));
+        }
+    }
+    let taken = opened.take().map_err(explain)?;
     say_cost(pid, &taken);
     Ok(taken.snapshot)
 }

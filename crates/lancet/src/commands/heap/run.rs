@@ -20,13 +20,17 @@ enum Source<'a> {
     /// A file that lancet has written.
     File(&'a Path),
     /// A process, and what is wanted of it.
-    Process(i32, dump::Options),
+    Process(live::Wanted),
 }
 
 fn source(args: &HeapArgs) -> anyhow::Result<Source<'_>> {
     match (args.file.as_deref(), args.pid) {
         (Some(file), _) => Ok(Source::File(file)),
-        (None, Some(pid)) => Ok(Source::Process(pid, args.wanted())),
+        (None, Some(pid)) => Ok(Source::Process(live::Wanted {
+            pid,
+            options: args.wanted(),
+            births: args.births,
+        })),
         (None, None) => bail!("no snapshot is named"),
     }
 }
@@ -110,7 +114,7 @@ fn take(source: &Source) -> anyhow::Result<Snapshot> {
             let read = Snapshot::open(path, affordable()?);
             read.map_err(|error| explained(path, error))
         }
-        Source::Process(pid, wanted) => live::take(*pid, wanted),
+        Source::Process(wanted) => live::take(wanted),
     }
 }
 

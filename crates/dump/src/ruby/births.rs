@@ -1,0 +1,44 @@
+//! The lines that made objects, where births were counted before the copy was made.
+
+use births::lines::Lines;
+use heap::{Builder, TextId};
+use process::error::Result;
+use std::collections::HashMap;
+
+/// See the module's text.
+pub struct Births<'a> {
+    lines: Lines<'a>,
+    /// Since when they have been counted, in nanoseconds since 1970.
+    since: u64,
+    /// The files and lines of sites; `None` = no script ran there.
+    sites: HashMap<u32, Option<(TextId, u32)>>,
+}
+
+impl<'a> Births<'a> {
+    /// Those that these lines are of, counted since then.
+    pub fn new(lines: Lines<'a>, since: u64) -> Self {
+        Births {
+            lines,
+            since,
+            sites: HashMap::new(),
+        }
+    }
+
+    /// The line that made an object, and when, at the earliest; `None` and 0 where nobody saw it.
+    pub fn of(
+        &mut self,
+        object: u64,
+        builder: &mut Builder,
+    ) -> Result<(Option<(TextId, u32)>, u64)> {
+        let Some(site) = self.lines.site(object)? else {
+            return Ok((None, 0));
+        };
+        if let Some(known) = self.sites.get(&site) {
+            return Ok((*known, self.since));
+        }
+        let line = self.lines.line(site)?;
+        let line = line.map(|line| (builder.text(line.path.as_bytes()), line.line));
+        self.sites.insert(site, line);
+        Ok((line, self.since))
+    }
+}
