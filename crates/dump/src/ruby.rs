@@ -4,6 +4,7 @@ mod births;
 mod globals;
 mod kinds;
 mod names;
+mod texts;
 
 use crate::copy::{Copy, ENDED, lost};
 use crate::frozen::Frozen;
@@ -19,6 +20,7 @@ use std::collections::HashMap;
 use std::io::{self, Read};
 use std::os::fd::AsFd;
 use std::time::Instant;
+use texts::{Kept, Texts};
 use vm::ruby::{Ruby, Type};
 
 /// How long the copy may write nothing: after this it hangs in a function of an extension. Its own alarm comes later.
@@ -56,6 +58,7 @@ pub fn read<'a>(
         kinds: Kinds::default(),
         globals: globals::names(&ruby, &copy.memory, &guest.data),
         names: Names::default(),
+        texts: Texts::default(),
         births,
         unreadable: None,
         contents,
@@ -117,6 +120,7 @@ struct Maker<'a> {
     ruby: Ruby<'a, Frozen<'a>>,
     kinds: Kinds,
     names: Names,
+    texts: Texts,
     /// IDs of global variables by what they refer to.
     globals: HashMap<u64, u64>,
     births: Option<Births<'a>>,
@@ -187,12 +191,20 @@ impl Maker<'_> {
         let of = Type::of(object.flags);
         let kind = self.kinds.of(&mut self.builder, &self.ruby, &object);
         let (site, birth) = self.birth(object.address);
+        let (kept, capacity) = match of {
+            Type::String => (self.kept(object.address), None),
+            Type::Array | Type::Hash => self.room(&object),
+            _ => (Kept::default(), None),
+        };
         let described = heap::Object {
             site,
             birth,
             class: self.class(of, object.class),
             bytes: object.bytes.unwrap_or(object.slot),
-            length: self.length(of, object.address),
+            length: kept.length,
+            capacity,
+            fingerprint: kept.fingerprint,
+            contents: kept.contents,
             flags: Flags {
                 frozen: object.flags & FROZEN != 0 && of != Type::Imemo,
                 ..Flags::default()
@@ -244,12 +256,15 @@ impl Maker<'_> {
         self.builder.text(&text.as_bytes()[..end])
     }
 
-    fn length(&self, of: Type, object: u64) -> Option<u64> {
-        match of {
-            Type::String => self.ruby.text(object).ok().map(|text| text.len),
-            Type::Array | Type::Hash => self.ruby.length(object).ok(),
-            _ => None,
-        }
+    /// How many elements a list or map has, and for how many it has room.
+    fn room(&self, object: &Object) -> (Kept, Option<u64>) {
+        let bytes = object.bytes.unwrap_or(0);
+        let capacity = self.ruby.capacity(object.address, bytes).ok().flatten();
+        let kept = Kept {
+            length: self.ruby.length(object.address).ok(),
+            ..Kept::default()
+        };
+        (kept, capacity)
     }
 
     /// What an object is called by its own name.

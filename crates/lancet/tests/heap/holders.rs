@@ -95,3 +95,43 @@ fn what_is_made_while_births_are_watched_has_its_line_and_its_holder() {
         assert!(guest.ends_well());
     }
 }
+
+#[test]
+fn equal_texts_and_half_empty_lists_are_counted() {
+    for ruby in rubies("holders") {
+        let guest = Guest::script(&ruby, "heap/holder.rb", &["wasteful"]);
+        guest.expect("ready");
+        let pid = guest.pid.to_string();
+        let text = |more: &[&str]| {
+            let mut command = lancet();
+            let output = run(command.args(["heap", "-p", &pid]).args(more), LIMIT);
+            assert_eq!(output.code(), 0, "{ruby}: {output:?}");
+            output.stdout
+        };
+        let row = |text: &str, end: &str| -> Vec<String> {
+            let row = text.lines().find(|line| line.contains(end));
+            let row = row.unwrap_or_else(|| panic!("{ruby}: no row of {end}: {text}"));
+            row.split_whitespace().map(str::to_owned).collect()
+        };
+        let plain = text(&[]);
+        // Wasted (a number and its unit), equal, frozen, length.
+        let equal = row(&plain, " 35  String 0x");
+        assert_eq!(equal[2..5], ["500", "0", "35"], "{ruby}: {plain}");
+        assert!(!plain.contains("a status"), "{ruby}: {plain}");
+        // Wasted, objects, in use, room: the script's, and a few small ones of Ruby's own.
+        let sparse = row(&plain, " Array, the worst ");
+        let number = |at: usize| {
+            sparse[at]
+                .replace(',', "")
+                .parse::<u64>()
+                .expect("a number")
+        };
+        let (objects, used, room) = (number(2), number(3), number(4));
+        assert!((20..40).contains(&objects), "{ruby}: {plain}");
+        assert!((200..500).contains(&used), "{ruby}: {plain}");
+        assert!((20_000..21_000).contains(&room), "{ruby}: {plain}");
+        let shown = text(&["--contents"]);
+        row(&shown, "String \"a status that has been read again 1\"");
+        assert!(guest.ends_well());
+    }
+}

@@ -15,7 +15,7 @@
 
 use super::layout::Hashes;
 use super::object::{Type, USER_SHIFT};
-use super::table::MOST_HASH_ENTRIES;
+use super::table::{MOST_HASH_ENTRIES, ST_ENTRY};
 use super::{Error, Ruby, StTable};
 use crate::{Fault, Memory};
 
@@ -24,6 +24,8 @@ const EMBEDDED: u64 = 1 << (USER_SHIFT + 1);
 const EMBEDDED_LEN: u32 = USER_SHIFT + 3;
 const ELEMENTS: u64 = 16;
 const LEN: u64 = 16;
+/// `as.heap.aux.capa`; of an Array that shares its elements with others, the one that owns them.
+const CAPACITY: u64 = 24;
 const POINTER: u64 = 32;
 
 /// `RHASH_ST_TABLE_FLAG`, `RHASH_AR_TABLE_SIZE_SHIFT`, `RHASH_AR_TABLE_BOUND_SHIFT`.
@@ -38,7 +40,8 @@ const AR_HINTS: u64 = 8;
 const HASH_POINTER: u64 = 16;
 const HASH_TABLE: u64 = 24;
 
-/// `num_entries` in `struct st_table`.
+/// `entry_power`, one byte, and `num_entries` in `struct st_table`.
+const ST_POWER: u64 = 0;
 const ST_COUNT: u64 = 16;
 
 /// The elements of an Array: their address and number.
@@ -98,6 +101,36 @@ impl<'a, M: Memory> Ruby<'a, M> {
         }
     }
 
+    /// Returns for how many elements an Array, or entries a Hash, of so many bytes in all has room; `None` if none of them lie
+    /// outside of its slot, or another object owns them.
+    pub fn capacity(&self, object: u64, bytes: u64) -> Result<Option<u64>, Error> {
+        let flags = self.flags(object)?;
+        let (room, size) = match Type::of(flags) {
+            Type::Array if flags & EMBEDDED == 0 => {
+                (self.memory.u64(object.wrapping_add(CAPACITY))?, 8)
+            }
+            Type::Hash if flags & IS_ST != 0 => {
+                let table = self.hash_table(object)?;
+                let power = self.memory.u64(table.wrapping_add(ST_POWER))? as u8;
+                (
+                    1_u64.checked_shl(power.into()).unwrap_or(u64::MAX),
+                    ST_ENTRY,
+                )
+            }
+            _ => return Ok(None),
+        };
+        // What is no number of elements is an address, and larger.
+        Ok(Some(room).filter(|room| room.checked_mul(size).is_some_and(|room| room <= bytes)))
+    }
+
+    /// Where a Hash's table is.
+    fn hash_table(&self, hash: u64) -> Result<u64, Fault> {
+        match self.layout.collection.hash {
+            Hashes::Pointer => self.memory.u64(hash.wrapping_add(HASH_POINTER)),
+            Hashes::InSlot => Ok(hash.wrapping_add(HASH_TABLE)),
+        }
+    }
+
     /// Returns the elements of an Array.
     pub(super) fn elements(&self, array: u64) -> Result<Elements, Error> {
         let flags = self.flags(array)?;
@@ -128,9 +161,10 @@ impl<'a, M: Memory> Ruby<'a, M> {
         if Type::of(flags) != Type::Hash {
             return Err(Error::garbled("Hash", hash));
         }
-        let (table, hints) = match self.layout.collection.hash {
-            Hashes::Pointer => (self.memory.u64(hash.wrapping_add(HASH_POINTER))?, 0),
-            Hashes::InSlot => (hash.wrapping_add(HASH_TABLE), AR_HINTS),
+        let table = self.hash_table(hash)?;
+        let hints = match self.layout.collection.hash {
+            Hashes::Pointer => 0,
+            Hashes::InSlot => AR_HINTS,
         };
         if flags & IS_ST != 0 {
             let count = self.memory.u64(table.wrapping_add(ST_COUNT))?;

@@ -18,7 +18,7 @@ const ST_START: u64 = 32;
 const ST_BOUND: u64 = 40;
 const ST_ENTRIES: u64 = 48;
 /// `struct st_table_entry`: hash, key, record.
-const ST_ENTRY: u64 = 24;
+pub(super) const ST_ENTRY: u64 = 24;
 const ST_DELETED: u64 = u64::MAX;
 
 /// `capa` and `items` of `struct rb_id_table`, and `item_t`: key, collision, value.
