@@ -51,7 +51,7 @@ pub const NAMING: &[&str] = &[
     "patch/src/scripts/request.rs",
     "lancet/src/commands/patch/args.rs",
     // A heap and what its objects are called: what walks it in the guest, and what makes a snapshot of it outside.
-    "wire/src/snapshot.rs",
+    "agent/src/jobs.rs",
     "agent/src/snapshot.rs",
     "agent/src/snapshot/child.rs",
     "agent/src/snapshot/python.rs",
@@ -61,7 +61,6 @@ pub const NAMING: &[&str] = &[
     "dump/src/lib.rs",
     "dump/src/guest.rs",
     "dump/src/python.rs",
-    "dump/src/python/held.rs",
     "dump/src/python/kinds.rs",
     "dump/src/python/names.rs",
     "dump/src/python/namespaces.rs",
@@ -69,7 +68,6 @@ pub const NAMING: &[&str] = &[
     "dump/src/ruby/globals.rs",
     "dump/src/ruby/kinds.rs",
     "dump/src/ruby/names.rs",
-    "lancet/src/commands/heap/args.rs",
     // Prototypes of the VMs' own functions: which file serves which library.
     "prototypes/src/bundle.rs",
     "prototypes/src/condition/compile.rs",
