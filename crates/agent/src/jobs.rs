@@ -73,7 +73,7 @@ pub unsafe extern "C" fn job(_: u64) {
     } else if request == Request::Evaluate as u32 {
         scripts::evaluate()
     } else if request == Request::Snapshot as u32 {
-        snapshot::take()
+        snapshot::take(snapshot::Heap::Ruby)
     } else {
         Reply::Refused
     };

@@ -1,6 +1,6 @@
 //! Has the VM evaluate the command's text ([`SCRIPT`]) and copies the string that it evaluates to.
 //!
-//! Ruby is entered as for everything else ([`jobs`](crate::jobs)). Python is entered here:
+//! Ruby is entered as for everything else ([`jobs`](crate::jobs)). Python is entered here, also for a [`snapshot`]:
 //!
 //! ```text
 //!   a thread that runs, or waits with Python's lock ──► Py_AddPendingCall   the main thread does it at its next safe point
@@ -10,9 +10,10 @@
 use crate::births::agent::AGENT;
 use crate::memory::{direct::Direct, sys};
 use crate::shared::{CONTROL_PAGE, SCRIPT};
+use crate::snapshot::{self, Heap};
 use core::sync::atomic::Ordering;
 use vm::Memory;
-use wire::control_page::enter::{HOLDS, LOCK, REGISTER};
+use wire::control_page::enter::{HOLDS, LOCK, REAP, REGISTER};
 use wire::script::python::{
     ADD_PENDING_CALL, AS_UTF8, DEC_REF, DICT_NEW, ERR_CLEAR, GIL_STATE_CHECK, GIL_STATE_ENSURE,
     GIL_STATE_RELEASE, RUN_STRING,
@@ -68,6 +69,9 @@ extern "C" fn enter_python(what: u64) -> u64 {
         };
         CONTROL_PAGE.reply.store(reply as u32, Ordering::Release);
     }
+    if what & REAP != 0 {
+        snapshot::reap();
+    }
     if what & REGISTER != 0 {
         // SAFETY: the function may be called without Python's lock.
         unsafe {
@@ -97,19 +101,27 @@ extern "C" fn pending(_: u64) -> i32 {
     python(false)
 }
 
-/// Evaluates Python, once for each request; -1 = it raised, and that is left for the program unless `alone`.
+/// Does what is requested of a Python, once for each request; -1 = it raised, and that is left for the program unless `alone`.
 fn python(alone: bool) -> i32 {
     let asked = CONTROL_PAGE.asked.load(Ordering::Acquire);
     // The number of a request is written behind its words: until then it is that of a request that was answered.
+    let request = CONTROL_PAGE.request.load(Ordering::Relaxed);
+    let is_snapshot = request == Request::Snapshot as u32;
     if CONTROL_PAGE.state.load(Ordering::Acquire) != State::Open as u32
-        || CONTROL_PAGE.request.load(Ordering::Relaxed) != Request::Evaluate as u32
+        || !is_snapshot && request != Request::Evaluate as u32
         || asked == CONTROL_PAGE.answered.load(Ordering::Relaxed)
+        // A finalizer runs. The command has us entered again.
+        || is_snapshot && snapshot::is_collecting()
     {
         return 0;
     }
     // What is evaluated gives the lock away now and then; while the main thread waits for it the command may have that entered again,
     // or Python makes the call that was asked for before.
     if CONTROL_PAGE.evaluated.swap(asked, Ordering::Relaxed) == asked {
+        return 0;
+    }
+    if is_snapshot {
+        answer(asked, snapshot::take(Heap::Python));
         return 0;
     }
     // SAFETY: the lock is held, and this is the request's only evaluation; the command has ended the text with a zero.
@@ -124,11 +136,13 @@ fn python(alone: bool) -> i32 {
     }
     // SAFETY: as above.
     unsafe { (&raw mut SCRIPT.outcome).write(outcome as u64) };
-    CONTROL_PAGE
-        .reply
-        .store(Reply::Done as u32, Ordering::Relaxed);
-    CONTROL_PAGE.answered.store(asked, Ordering::Release);
+    answer(asked, Reply::Done);
     if raised && !alone { -1 } else { 0 }
+}
+
+fn answer(asked: u32, reply: Reply) {
+    CONTROL_PAGE.reply.store(reply as u32, Ordering::Relaxed);
+    CONTROL_PAGE.answered.store(asked, Ordering::Release);
 }
 
 /// The text of a request evaluated in a namespace of its own, and whether an exception is set. The answer is copied to where the text was,

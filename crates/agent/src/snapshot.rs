@@ -20,11 +20,14 @@
 //! | file | what |
 //! |---|---|
 //! | `child` | how the child lives and ends |
-//! | `walk` | roots, pages, objects, references |
+//! | `walk` | a Ruby: roots, pages, objects, references |
+//! | `python`, `seen` | a Python: objects and references, each object once |
 //! | `stream`, `pipe` | the bytes it writes ([`wire::snapshot`]), and how |
 
 mod child;
 mod pipe;
+mod python;
+mod seen;
 mod stream;
 mod walk;
 
@@ -34,14 +37,38 @@ use crate::shared::SNAPSHOT;
 use core::sync::atomic::{AtomicU32, Ordering};
 use wire::Reply;
 
+/// Whose heap is walked.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Heap {
+    /// A Ruby's.
+    Ruby,
+    /// A Python's.
+    Python,
+}
+
+impl Heap {
+    /// Whether what the walk needs of the VM is there.
+    fn is_known(self) -> bool {
+        // SAFETY: the VM's lock is held, so nobody else uses the agent.
+        let functions = unsafe { (*(&raw const AGENT)).vm.0 };
+        match self {
+            Heap::Ruby => {
+                functions.rb_objspace_reachable_objects_from != 0
+                    && functions.rb_objspace_reachable_objects_from_root != 0
+            }
+            Heap::Python => python::reader().is_some(),
+        }
+    }
+}
+
+/// Whether a Python's collector is at work: then its lists are not whole.
+pub fn is_collecting() -> bool {
+    python::reader().is_some_and(|python| python.is_collecting().unwrap_or(true))
+}
+
 /// Makes the child. The VM's lock is held, at a safe point.
-pub fn take() -> Reply {
-    // SAFETY: the VM's lock is held, so nobody else uses the agent.
-    let functions = unsafe { (*(&raw const AGENT)).vm.0 };
-    if functions.rb_objspace_reachable_objects_from == 0
-        || functions.rb_objspace_reachable_objects_from_root == 0
-        || !end_last()
-    {
+pub fn take(heap: Heap) -> Reply {
+    if !heap.is_known() || !end_last() {
         return Reply::Refused;
     }
     let Some(page) = sys::child::map_shared() else {
@@ -55,7 +82,7 @@ pub fn take() -> Reply {
     // SAFETY: the child takes no lock: see the module's text.
     let made = unsafe { sys::child::copy() };
     let (child, errno) = match made {
-        Ok(0) => child::live(prepared),
+        Ok(0) => child::live(prepared, heap),
         Ok(child) => {
             // Until then a memory limit would end the program as likely as its copy.
             sys::child::await_word(prepared, SNAPSHOT.prepare.load(Ordering::Relaxed));

@@ -13,7 +13,7 @@ mod vm_entry;
 mod watched;
 
 pub use last::Last;
-pub use snapshot::{Copied, lacks_room};
+pub use snapshot::{Asking, Copied, lacks_room};
 pub use watched::{Event, Shared};
 
 use crate::intervals::Intervals;

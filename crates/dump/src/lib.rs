@@ -20,7 +20,9 @@
 //! | `copy` | the child from outside: found, its pipe opened, killed |
 //! | `stream` | the bytes it writes, checked ([`wire::snapshot`]) |
 //! | `frozen` | its memory, in blocks that are read once |
-//! | `ruby` | objects of a Ruby as [`heap::Builder`] takes them |
+//! | `pipe` | that they are read until a deadline |
+//! | `guest` | the process that is copied, of either language |
+//! | `ruby`, `python` | objects as [`heap::Builder`] takes them |
 //!
 //! Everything that comes from the copy is the guest's word: it is checked where it is read, and cannot make more objects than the
 //! guest has memory for.
@@ -29,15 +31,17 @@
 
 mod copy;
 mod frozen;
+mod guest;
+mod pipe;
+mod python;
 mod ruby;
 mod stream;
 
-use births::Session;
 use births::session::{Timing, lacks_room};
+use guest::Guest;
 use heap::{About, Budget, Builder, Snapshot};
 use inject::Image;
 use process::error::{Error, Result};
-use process::guest;
 use process::rss::Resident;
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
@@ -93,14 +97,14 @@ fn find_room(pid: i32) -> Result<()> {
 /// A process that is open for a snapshot. It is left when this value is dropped.
 #[derive(Debug)]
 pub struct Opened {
-    session: Session,
+    guest: Guest,
     options: Options,
     /// Since when births have been counted.
     since: Option<SystemTime>,
 }
 
 impl Opened {
-    /// Opens a running Ruby, 2.7 to 3.4.
+    /// Opens a running Ruby, 2.7 to 3.4, or Python, 3.9 to 3.14.
     ///
     /// # Errors
     /// It cannot be opened, or its memory limit may not bear a copy.
@@ -109,7 +113,7 @@ impl Opened {
             find_room(pid)?;
         }
         Ok(Opened {
-            session: Session::open_for_snapshot(pid, image, options.births)?,
+            guest: Guest::open(pid, image, options.births)?,
             since: options.births.then(SystemTime::now),
             options,
         })
@@ -120,19 +124,7 @@ impl Opened {
     /// # Errors
     /// They are not, and why; or the process is gone.
     pub fn look(&mut self) -> Result<()> {
-        let why = match self.session.awaits_last_count()? {
-            // What it held is of no use without its references.
-            true => self.session.last_words().err(),
-            false => None,
-        };
-        match (why, self.session.farewell()?) {
-            (Some(why), _) => Err(why),
-            (None, Some(why)) => Err(Error::Left {
-                pid: self.session.pid(),
-                why,
-            }),
-            (None, None) => Ok(()),
-        }
+        self.guest.look()
     }
 
     /// Makes the snapshot, and leaves.
@@ -142,7 +134,7 @@ impl Opened {
     pub fn take(mut self) -> Result<Taken> {
         let read = self.read();
         // The agent waits for the copy, which has ended by now.
-        let left = self.session.leave();
+        let left = self.guest.leave();
         let (snapshot, made) = read?;
         let stops = left?;
         Ok(Taken {
@@ -155,17 +147,15 @@ impl Opened {
     }
 
     fn read(&mut self) -> Result<(Snapshot, Made)> {
-        let pid = self.session.pid();
+        let pid = self.guest.pid();
         let resident = Resident::of(pid).map_err(|error| Error::of_proc(pid, "status", error))?;
-        let copied = self.session.copy()?;
+        let copied = self.guest.copy()?;
         let born = Instant::now();
         let copy = copy::Copy::open(pid, copied)?;
         let builder = Builder::within(self.about(resident), budget(resident));
-        let lines = self.session.lines_in(&copy.memory)?;
-        let births = lines.zip(self.since);
-        let births = births.map(|(lines, since)| ruby::Births::new(lines, nanoseconds(since)));
+        let since = self.since.map(nanoseconds);
         let until = born + self.options.patience;
-        let read = ruby::read(&copy, self.session.ruby(), builder, births, until);
+        let read = self.guest.read(&copy, builder, since, until);
         process::fault::point("heap is read");
         let lived = born.elapsed();
         let ended = copy.end();
@@ -180,15 +170,16 @@ impl Opened {
     }
 
     fn about(&self, resident: Resident) -> About {
-        let pid = self.session.pid();
+        let pid = self.guest.pid();
+        let (language, version) = self.guest.language();
         let host = std::fs::read_to_string("/proc/sys/kernel/hostname").unwrap_or_default();
         About {
-            language: vm::Language::Ruby.description().prefix.to_owned(),
-            version: self.session.ruby().version().to_string(),
+            language: language.description().prefix.to_owned(),
+            version,
             pid,
             taken_at: nanoseconds(SystemTime::now()),
             rss: resident.memory,
-            command_line: guest::command_line(pid),
+            command_line: process::guest::command_line(pid),
             host: host.trim().to_owned(),
             contents: self.options.contents,
             notes: Vec::new(),
@@ -208,12 +199,12 @@ fn nanoseconds(time: SystemTime) -> u64 {
     since.map_or(0, |since| since.as_nanos() as u64)
 }
 
-/// What a process with so much memory can hold at most: an object has a slot of 40 bytes, and a reference a word. What is
+/// What a process with so much memory can hold at most: an object has 16 bytes (of a Ruby 40), and a reference a word. What is
 /// shared (the references of a class, of compiled code) is a small part, for which there is room besides.
 fn budget(resident: Resident) -> Budget {
     let bytes = resident.memory.saturating_add(resident.swap);
     Budget {
-        objects: bytes / 40 + (1 << 20),
+        objects: bytes / 16 + (1 << 20),
         edges: bytes / 8 + (1 << 23),
         roots: bytes / 8 + (1 << 20),
         text: bytes / 4 + (16 << 20),

@@ -15,6 +15,11 @@ pub enum Said {
     Root(u64),
     /// An object; its references are in [`Reader::references`].
     Object(Object),
+    /// An object of a heap without pages, by its address; its references are in [`Reader::references`], and those of them that refer to
+    /// nothing and are told here in [`Reader::atoms`].
+    Traced(u64),
+    /// An object that refers to nothing.
+    Atom(u64),
     /// So many slots were left out, because a sweep would have freed them.
     Garbage(u64),
     /// The end, with the number of objects, references and roots.
@@ -69,6 +74,7 @@ pub struct Reader<R> {
     slot_size: u64,
     class: u64,
     references: Vec<u64>,
+    atoms: Vec<u64>,
 }
 
 impl<R: Read> Reader<R> {
@@ -82,12 +88,18 @@ impl<R: Read> Reader<R> {
             slot_size: 0,
             class: 0,
             references: Vec::new(),
+            atoms: Vec::new(),
         }
     }
 
     /// The addresses of what the object given last refers to.
     pub fn references(&self) -> &[u64] {
         &self.references
+    }
+
+    /// Of these the objects that refer to nothing and are told with the one given last.
+    pub fn atoms(&self) -> &[u64] {
+        &self.atoms
     }
 
     /// The next section.
@@ -106,6 +118,8 @@ impl<R: Read> Reader<R> {
                     }
                 }
                 stream::OBJECT => return self.object(),
+                stream::TRACED => return self.traced(),
+                stream::ATOM => return Ok(Said::Atom(self.number()?)),
                 stream::GARBAGE => return Ok(Said::Garbage(self.number()?)),
                 stream::END => {
                     return Ok(Said::End {
@@ -161,6 +175,25 @@ impl<R: Read> Reader<R> {
             class: self.class,
             bytes,
         }))
+    }
+
+    fn traced(&mut self) -> Result<Said, Bad> {
+        let distance = unzigzag(self.number()?).wrapping_mul(8);
+        self.slot = self.slot.wrapping_add(distance);
+        let address = self.slot;
+        self.references.clear();
+        self.atoms.clear();
+        while let Some(code) = self.number()?.checked_sub(1) {
+            let target = address.wrapping_add(unzigzag(code >> 1).wrapping_mul(8));
+            if self.references.len() == MOST_REFERENCES {
+                return Err(Bad::Senseless("no object has so many references"));
+            }
+            self.references.push(target);
+            if code & 1 != 0 {
+                self.atoms.push(target);
+            }
+        }
+        Ok(Said::Traced(address))
     }
 
     #[inline]
@@ -258,6 +291,25 @@ mod tests {
         for end in 0..page.len() {
             assert!(matches!(said(&page[..end]), Err(Bad::Read(_))), "{end}");
         }
+    }
+
+    #[test]
+    fn traced_objects_are_read_as_they_were_written() {
+        let bytes = [
+            // At 0x1000, refers to 0x1010, which is told here, and to itself.
+            &[stream::TRACED, 0x80, 8, 10, 1, 0][..],
+            // 8 before, refers to nothing.
+            &[stream::TRACED, 1, 0, stream::ATOM, 8, stream::END, 4, 2, 1],
+        ]
+        .concat();
+        let mut reader = Reader::new(&*bytes);
+        assert_eq!(reader.next().expect("sound"), Said::Traced(0x1000));
+        assert_eq!(reader.references(), [0x1010, 0x1000]);
+        assert_eq!(reader.atoms(), [0x1010]);
+        assert_eq!(reader.next().expect("sound"), Said::Traced(0xff8));
+        assert!(reader.references().is_empty() && reader.atoms().is_empty());
+        assert_eq!(reader.next().expect("sound"), Said::Atom(8));
+        assert!(matches!(reader.next(), Ok(Said::End { objects: 4, .. })));
     }
 
     #[test]

@@ -3,7 +3,7 @@
 //!
 //! | module | what |
 //! |---|---|
-//! | `python` | how a Python is entered; a Ruby is entered by [`births::Session`] |
+//! | `python` | how a Python is entered, also to be copied; a Ruby is entered by [`births::Session`] |
 //! | `literal` | texts as literals that all these languages read alike |
 //!
 //! A text is one expression that evaluates to a string of at most 64 KiB ([`wire::Script`]). It must rescue what it raises. The
@@ -15,11 +15,11 @@ mod literal;
 mod python;
 
 pub use literal::literal;
+pub use python::Python;
 
 use births::Session;
 use inject::Image;
 use process::error::{Error, Result};
-use python::Python;
 use vm::Language;
 
 /// A process that evaluates texts for us. When it is dropped, it is left.

@@ -17,6 +17,8 @@
 //! ever. Both lie in Python's static memory (`_PyRuntime`, which has the main interpreter, too), where no other lock is that lasts: so a
 //! futex there is Python's lock.
 
+mod snapshot;
+
 use hooks::{Standstill, Threads, Timing, lift_left};
 use inject::Image;
 use inject::heartbeat::{Heartbeat, ticks, unique};
@@ -64,6 +66,9 @@ pub struct Python {
     resident: Resident,
     heartbeat: Heartbeat,
     open: bool,
+    timing: Timing,
+    /// It has made a copy of itself, which it has to wait for.
+    has_copy: bool,
 }
 
 impl Python {
@@ -103,6 +108,8 @@ impl Python {
             resident: Resident::nowhere(),
             heartbeat: Heartbeat::still(),
             open: false,
+            timing: Timing::default(),
+            has_copy: false,
         };
         python.place(residents, image)?;
         Ok(python)
@@ -169,7 +176,7 @@ impl Python {
         Ok(())
     }
 
-    /// Has the main thread evaluate the text, now or at its next safe point.
+    /// Has the main thread do what is requested, now or at its next safe point.
     fn enter(&mut self) -> Result<()> {
         let resident = self.resident;
         let memory = self.memory.clone();
@@ -253,7 +260,10 @@ impl Python {
             ties: Ties::None,
             threads: Threads::Main,
         };
-        standstill.run(&mut Timing::default(), |_, remote| work(self, remote))
+        let mut timing = self.timing;
+        let done = standstill.run(&mut timing, |_, remote| work(self, remote));
+        self.timing = timing;
+        done
     }
 
     /// From now on nothing that is still asked for is done.
@@ -269,7 +279,14 @@ impl Python {
     /// # Errors
     /// It could not be told.
     pub fn leave(mut self) -> Result<()> {
-        self.go_quiet()
+        let reaped = self.reap();
+        self.go_quiet()?;
+        reaped
+    }
+
+    /// Its id.
+    pub fn pid(&self) -> i32 {
+        self.status.pid
     }
 }
 
@@ -277,6 +294,7 @@ impl Drop for Python {
     fn drop(&mut self) {
         if self.open && self.status.is_current() {
             // Nobody is left to tell.
+            let _ = self.reap();
             let _ = self.go_quiet();
         }
     }

@@ -52,7 +52,7 @@ const ARROWS: &[(&str, &[&str])] = &[
     ),
     (
         "dump",
-        &["wire", "vm", "process", "inject", "births", "heap"],
+        &["wire", "vm", "process", "inject", "births", "eval", "heap"],
     ),
     ("frames", &["process", "vm"]),
     ("recording", &["prototypes", "varint"]),

@@ -98,6 +98,8 @@ pub mod enter {
     pub const LOCK: u64 = 4;
     /// Only say, as [`Reply`](super::Reply), whether this thread holds the VM's lock.
     pub const HOLDS: u64 = 8;
+    /// Wait for the copies of snapshots that have ended; takes no lock.
+    pub const REAP: u64 = 16;
 }
 
 /// Values of [`ControlPage::reply`]: how the last request ended.

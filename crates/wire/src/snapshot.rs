@@ -17,6 +17,16 @@
 //!   END       objects, edges, roots                      how many were written; nothing follows
 //! ```
 //!
+//! The heap of a Python has no pages; its objects are told so, each once, and its roots not at all, because whoever reads the child's memory
+//! finds them there as the child does. What refers to nothing is told where it is first met.
+//!
+//! ```text
+//!   TRACED    zigzag((address - that of the TRACED before) / 8),
+//!             edges…, 0                                  (zigzag((target - address) / 8) << 1 | is told here) + 1
+//!   ATOM      address                                    an object that refers to nothing and that a root leads to
+//!   END       objects, edges, roots                      of objects those that are told within edges too
+//! ```
+//!
 //! Everything in the stream is input from a guest: the reader checks every byte.
 
 use core::sync::atomic::{AtomicU32, AtomicU64};
@@ -31,6 +41,10 @@ pub mod stream {
     pub const PAGE: u8 = b'P';
     /// An object of the page.
     pub const OBJECT: u8 = b'O';
+    /// An object that its address alone tells, and what it refers to.
+    pub const TRACED: u8 = b'T';
+    /// An object that refers to nothing.
+    pub const ATOM: u8 = b'A';
     /// Slots left out.
     pub const GARBAGE: u8 = b'G';
     /// The end.
@@ -51,6 +65,9 @@ pub mod stream {
 
 /// Most bytes of the name of a root table.
 pub const LONGEST_CATEGORY: usize = 64;
+
+/// Words of [`Snapshot::facts`].
+pub const FACTS: usize = 24;
 
 /// Values of [`Snapshot::stage`] in the child.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -100,6 +117,8 @@ pub struct Snapshot {
     pub shapes: AtomicU64,
     /// See `shapes`.
     pub shape_size: AtomicU64,
+    /// What the reader of a Python must know (`vm::python::Facts`); of a Ruby that is in [`Config`](crate::Config). The command writes it.
+    pub facts: [AtomicU64; FACTS],
     /// The object that is being asked for its references or its size, for a walk that does not come to its end. The child
     /// writes it.
     pub at: AtomicU64,
@@ -121,6 +140,7 @@ impl Snapshot {
             prepare: AtomicU64::new(0),
             shapes: AtomicU64::new(0),
             shape_size: AtomicU64::new(0),
+            facts: [const { AtomicU64::new(0) }; FACTS],
             at: AtomicU64::new(0),
         }
     }

@@ -5,7 +5,7 @@
 //! no handler, no `atexit`, no finalizer, no core file.
 
 use super::pipe::ALARM;
-use super::{stream::Stream, walk};
+use super::{Heap, python, stream::Stream, walk};
 use crate::births::agent::AGENT;
 use crate::guard;
 use crate::memory::sys::{self, child};
@@ -20,7 +20,7 @@ const FATAL: [u64; 8] = [4, 5, 6, 7, 8, 11, 14, 31];
 
 /// The life of the child, from the clone to the end.
 #[inline(never)]
-pub fn live(prepared: &AtomicU32) -> ! {
+pub fn live(prepared: &AtomicU32, heap: Heap) -> ! {
     // First, so that a memory limit ends the child and not the guest, which waits for this.
     child::write_file(b"/proc/self/oom_score_adj\0", b"1000");
     child::set_word(prepared);
@@ -28,11 +28,12 @@ pub fn live(prepared: &AtomicU32) -> ! {
     // SAFETY: this function never returns, so nobody returns to what called it.
     unsafe { clear_stack((&raw const here).addr() as u64 + 8) };
     // SAFETY: `main` never returns; a panic in it does, and ends the child.
-    unsafe { guard::guarded(main, 0) };
+    unsafe { guard::guarded(main, heap as u64) };
     child::end(1)
 }
 
-extern "C" fn main(_: u64) -> u64 {
+extern "C" fn main(heap: u64) -> u64 {
+    let is_ruby = heap == Heap::Ruby as u64;
     // Sockets that stayed open here would not be closed for their peers when the guest closes them.
     child::close_all();
     child::leave_group();
@@ -49,7 +50,7 @@ extern "C" fn main(_: u64) -> u64 {
     let Some([read, write]) = child::pipe() else {
         child::end(2);
     };
-    if vm.0.rb_shape_get_shape_by_id != 0 {
+    if is_ruby && vm.0.rb_shape_get_shape_by_id != 0 {
         // SAFETY: the VM's lock is held, and every VM has the first two shapes.
         let [first, second] = unsafe { [vm.shape(0), vm.shape(1)] };
         SNAPSHOT.shapes.store(first, Ordering::Relaxed);
@@ -69,7 +70,11 @@ extern "C" fn main(_: u64) -> u64 {
     let Some(mut stream) = Stream::new(write) else {
         child::end(3);
     };
-    walk::write(&mut stream);
+    if is_ruby {
+        walk::write(&mut stream);
+    } else {
+        python::write(&mut stream);
+    }
     if guard::broken() {
         child::end(1);
     }

@@ -10,10 +10,11 @@ use process::error::{Error, Result};
 use process::memory::GuestMemory;
 use process::rss::Resident;
 use std::mem::offset_of;
+use std::sync::Arc;
 use std::time::Duration;
 use wire::{Purpose, Request, Snapshot};
 
-/// See [`Session::preparing`]; the second where a memory limit leaves less room than the program has filled.
+/// See [`Asking::preparing`]; the second where a memory limit leaves less room than the program has filled.
 const PREPARING: Duration = Duration::from_millis(20);
 const PREPARING_WITHIN_LIMIT: Duration = Duration::from_secs(2);
 
@@ -74,40 +75,16 @@ impl Session {
     /// # Errors
     /// The kernel refused it, or the guest did not come to a safe point.
     pub fn copy(&mut self) -> Result<Copied> {
-        let at = self.resident.header.snapshot;
-        let memory = self.memory.clone();
-        let word = |field: usize| memory.record::<u64>(at + field as u64);
-        // A word of an earlier snapshot would be taken for one of this.
-        memory.write(at + offset_of!(Snapshot, errno) as u64, &0u64.to_le_bytes())?;
-        let asked = self.resident.request(&self.memory, Request::Snapshot, 0);
-        let prepare = self.preparing().as_nanos() as u64;
-        memory.write(
-            at + offset_of!(Snapshot, prepare) as u64,
-            &prepare.to_le_bytes(),
-        )?;
-        let answered = asked
-            .and_then(|()| self.enter_for_snapshot())
-            .and_then(|()| self.await_answer("make a copy of the process"));
-        if let Err(error) = answered {
-            return match word(offset_of!(Snapshot, errno)) {
-                Ok(errno @ 1..) => Err(self.no_copy(errno)),
-                _ => Err(error),
-            };
-        }
-        Ok(Copied {
-            id: word(offset_of!(Snapshot, child))?,
-            at,
-            pause: Duration::from_nanos(word(offset_of!(Snapshot, pause))?),
+        let asking = Asking {
+            pid: self.status.pid,
+            at: self.resident.header.snapshot,
+            memory: self.memory.clone(),
+        };
+        asking.copy(|| {
+            self.resident.request(&self.memory, Request::Snapshot, 0)?;
+            self.enter_for_snapshot()?;
+            self.await_answer("make a copy of the process")
         })
-    }
-
-    /// How long the program waits at most until its copy has asked to be ended before it. The copy does that first of all, but on a busy
-    /// machine it may have to wait for a processor; and what the program writes until then counts against its memory limit.
-    fn preparing(&self) -> Duration {
-        match lacks_room(self.status.pid) {
-            Some(_) => PREPARING_WITHIN_LIMIT,
-            None => PREPARING,
-        }
     }
 
     /// Enters the VM, and tells the agent what of the stack of the thread that makes the remote call is the program's.
@@ -136,6 +113,55 @@ impl Session {
         let status = self.memory.word(at).ok()?;
         (status != u64::MAX).then_some(status as u32 as i32)
     }
+}
+
+/// A guest that is asked for a copy of itself: what is alike for every VM.
+#[derive(Debug)]
+pub struct Asking {
+    /// Its id.
+    pub pid: i32,
+    /// Address of the agent's [`Snapshot`] in it.
+    pub at: u64,
+    /// Its memory.
+    pub memory: Arc<GuestMemory>,
+}
+
+impl Asking {
+    /// Has `ask` request the copy and wait for the answer; returns what the agent says of the copy.
+    ///
+    /// # Errors
+    /// The kernel refused it, or what `ask` returns.
+    pub fn copy(&self, ask: impl FnOnce() -> Result<()>) -> Result<Copied> {
+        let word = |field: usize| self.memory.record::<u64>(self.at + field as u64);
+        let write = |field: usize, value: u64| {
+            let at = self.at + field as u64;
+            self.memory.write(at, &value.to_le_bytes())
+        };
+        // A word of an earlier snapshot would be taken for one of this.
+        write(offset_of!(Snapshot, errno), 0)?;
+        let prepare = self.preparing().as_nanos() as u64;
+        write(offset_of!(Snapshot, prepare), prepare)?;
+        if let Err(error) = ask() {
+            return match word(offset_of!(Snapshot, errno)) {
+                Ok(errno @ 1..) => Err(self.no_copy(errno)),
+                _ => Err(error),
+            };
+        }
+        Ok(Copied {
+            id: word(offset_of!(Snapshot, child))?,
+            at: self.at,
+            pause: Duration::from_nanos(word(offset_of!(Snapshot, pause))?),
+        })
+    }
+
+    /// How long the program waits at most until its copy has asked to be ended before it. The copy does that first of all, but on a busy
+    /// machine it may have to wait for a processor; and what the program writes until then counts against its memory limit.
+    fn preparing(&self) -> Duration {
+        match lacks_room(self.pid) {
+            Some(_) => PREPARING_WITHIN_LIMIT,
+            None => PREPARING,
+        }
+    }
 
     fn no_copy(&self, errno: u64) -> Error {
         let errno = i32::try_from(errno).unwrap_or(0);
@@ -153,7 +179,7 @@ impl Session {
         };
         let error = std::io::Error::from_raw_os_error(errno);
         Error::NoCopy {
-            pid: self.status.pid,
+            pid: self.pid,
             reason: format!("{why} (clone: {error})"),
         }
     }

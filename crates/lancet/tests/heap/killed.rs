@@ -8,7 +8,9 @@ use process::guest::Status;
 
 use super::taken::taken;
 use super::unseen::{children, waited};
-use crate::support::{Guest, Random, TempDir, lancet, rubies, say, soak, until};
+use crate::support::{
+    Guest, Interpreter, Random, TempDir, chosen, lancet, rubies, say, soak, until,
+};
 
 /// A copy may live so long without the lancet that wanted it, and a little longer on a busy machine.
 const ALONE: Duration = Duration::from_secs(7);
@@ -49,41 +51,48 @@ fn start_and_kill(pid: i32, file: &std::path::Path, micros: u64) -> bool {
 
 #[test]
 fn a_kill_at_any_instant_leaves_the_program_alone_and_no_copy() {
-    let count = if soak() { 100 } else { 20 };
     for ruby in rubies("killed") {
-        let folder = TempDir::new(&format!("killed-{}", ruby.version));
-        let mut random = Random::new("heap killed");
-        let guest = Guest::script(&ruby, "heap/waits.rb", &[]);
-        guest.expect("ready");
-        let (mut too_late, mut left) = (0, 0);
-        for kill in 0..count {
-            let micros = random.below(COURSE);
-            too_late += u32::from(start_and_kill(guest.pid, &folder.join("cut"), micros));
-            assert!(
-                !matches!(guest.state(), None | Some('Z' | 't' | 'T')),
-                "{ruby}, kill {kill} after {micros} µs: the guest is {:?}: {}",
-                guest.state(),
-                guest.complaints()
-            );
-            left += u32::from(!running(guest.pid).is_empty());
-            if random.below(4) == 0 {
-                taken(guest.pid, &folder.join("whole"));
-            }
-        }
-        until(ALONE, "every copy to end", || {
-            running(guest.pid).is_empty().then_some(())
-        });
-        taken(guest.pid, &folder.join("last"));
-        assert_eq!(
-            children(guest.pid),
-            "",
-            "{ruby}: none is left to be waited for"
-        );
-        waited(&ruby, guest);
-        let _ = fs::remove_file(folder.join("cut"));
-        say(format_args!(
-            "{ruby}: {count} kills, {too_late} after its end, {left} that left a copy alone"
-        ));
-        assert!(too_late < count, "every kill came too late to matter");
+        killed(&ruby, "heap/waits.rb");
     }
+    for python in chosen("python", "killed") {
+        killed(&python, "heap/waits.py");
+    }
+}
+
+fn killed(interpreter: &Interpreter, script: &str) {
+    let count = if soak() { 100 } else { 20 };
+    let folder = TempDir::new(&format!("killed-{interpreter}"));
+    let mut random = Random::new("heap killed");
+    let guest = Guest::script(interpreter, script, &[]);
+    guest.expect("ready");
+    let (mut too_late, mut left) = (0, 0);
+    for kill in 0..count {
+        let micros = random.below(COURSE);
+        too_late += u32::from(start_and_kill(guest.pid, &folder.join("cut"), micros));
+        assert!(
+            !matches!(guest.state(), None | Some('Z' | 't' | 'T')),
+            "{interpreter}, kill {kill} after {micros} µs: the guest is {:?}: {}",
+            guest.state(),
+            guest.complaints()
+        );
+        left += u32::from(!running(guest.pid).is_empty());
+        if random.below(4) == 0 {
+            taken(guest.pid, &folder.join("whole"));
+        }
+    }
+    until(ALONE, "every copy to end", || {
+        running(guest.pid).is_empty().then_some(())
+    });
+    taken(guest.pid, &folder.join("last"));
+    assert_eq!(
+        children(guest.pid),
+        "",
+        "{interpreter}: none is left to be waited for"
+    );
+    waited(interpreter, guest);
+    let _ = fs::remove_file(folder.join("cut"));
+    say(format_args!(
+        "{interpreter}: {count} kills, {too_late} after its end, {left} that left a copy alone"
+    ));
+    assert!(too_late < count, "every kill came too late to matter");
 }

@@ -6,6 +6,7 @@
 //! | `killed` | `kill -9` of lancet at any instant |
 //! | `limited` | memory limits, limits of processes |
 //! | `file` | what is asked of a file: answers, formats, what was wrong |
+//! | `python_truth` | the same objects, references and sizes as `gc` and `sys.getsizeof` say |
 //! | `taken` | a snapshot taken and read |
 //! | `unseen` | what the program notices |
 //! | `truth` | the same objects and references as `ObjectSpace.dump_all` writes |
@@ -14,6 +15,7 @@ mod file;
 mod holders;
 mod killed;
 mod limited;
+mod python_truth;
 #[allow(dead_code, unused_imports, reason = "each test target uses its part")]
 #[path = "../support/mod.rs"]
 mod support;

@@ -2,7 +2,7 @@
 
 use std::fs;
 
-use crate::support::{Guest, Interpreter, Snapshot, TempDir, rubies};
+use crate::support::{Guest, Interpreter, Snapshot, TempDir, chosen, rubies};
 
 use super::taken::taken;
 
@@ -19,32 +19,39 @@ pub fn children(pid: i32) -> String {
 #[test]
 fn the_program_sees_no_child_and_keeps_nothing() {
     for ruby in rubies("unseen") {
-        let folder = TempDir::new(&format!("unseen-{}", ruby.version));
-        let guest = Guest::script(&ruby, "heap/waits.rb", &[]);
-        guest.expect("ready");
-        let before = Snapshot::take(guest.pid);
-        for round in 0..5 {
-            taken(guest.pid, &folder.join(&format!("{round}")));
-            assert_eq!(
-                children(guest.pid),
-                "",
-                "{ruby}: its copy is gone, no zombie"
-            );
-        }
-        before.holds(guest.pid, "snapshots");
-        waited(&ruby, guest);
+        unseen(&ruby, "heap/waits.rb");
+    }
+    for python in chosen("python", "unseen") {
+        unseen(&python, "heap/waits.py");
     }
 }
 
-/// Lets `waits.rb` end. It has asked for children all the time, and has been told each time that it has none.
-pub fn waited(ruby: &Interpreter, mut guest: Guest) {
+fn unseen(interpreter: &Interpreter, script: &str) {
+    let folder = TempDir::new(&format!("unseen-{interpreter}"));
+    let guest = Guest::script(interpreter, script, &[]);
+    guest.expect("ready");
+    let before = Snapshot::take(guest.pid);
+    for round in 0..5 {
+        taken(guest.pid, &folder.join(&format!("{round}")));
+        assert_eq!(
+            children(guest.pid),
+            "",
+            "{interpreter}: its copy is gone, no zombie"
+        );
+    }
+    before.holds(guest.pid, "snapshots");
+    waited(interpreter, guest);
+}
+
+/// Lets `waits.rb` or `waits.py` end. It has asked for children all the time, and has been told each time that it has none.
+pub fn waited(interpreter: &Interpreter, mut guest: Guest) {
     guest.tell("");
     let told = guest.find("waited ");
     let words = told.split(' ').filter_map(|word| word.parse().ok());
     let words: Vec<u64> = words.collect();
     assert!(
         words[0] > 100 && words[1] == 0 && words[2] == 0,
-        "{ruby}: {told}"
+        "{interpreter}: {told}"
     );
     guest.ends_with_nothing("waits");
 }

@@ -30,12 +30,13 @@ pub struct Guest {
 }
 
 impl Guest {
-    /// Starts a script of `fixtures/ruby`.
-    pub fn script(ruby: &Interpreter, script: &str, arguments: &[&str]) -> Self {
-        let mut command = ruby.command();
-        command.arg(fixtures().join("ruby").join(script));
+    /// Starts a script of the fixtures in the interpreter's language.
+    pub fn script(interpreter: &Interpreter, script: &str, arguments: &[&str]) -> Self {
+        let mut command = interpreter.command();
+        command.arg(fixtures().join(interpreter.language).join(script));
         command.args(arguments);
-        Guest::start(&format!("{ruby} {script} {}", arguments.join(" ")), command)
+        let name = format!("{interpreter} {script} {}", arguments.join(" "));
+        Guest::start(&name, command)
     }
 
     /// Starts one that waits for us before its first round and after its answer, and waits for its

@@ -92,6 +92,8 @@ fn root(snapshot: &Snapshot, name: RootName) -> String {
         said = match name.kind {
             // Both are as the program writes them.
             RootKind::Frame => text(snapshot, id),
+            // What is known is only who cannot be asked.
+            RootKind::Native if text(snapshot, id).starts_with('(') => text(snapshot, id),
             _ => format!("{said} {}", text(snapshot, id)),
         };
     }

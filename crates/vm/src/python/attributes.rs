@@ -17,10 +17,10 @@ use crate::Memory;
 /// `tp_dictoffset` in `PyTypeObject` (`cpython/object.h`).
 const DICT_OFFSET: u64 = 288;
 /// `Py_TPFLAGS_MANAGED_DICT`, since 3.11, and `Py_TPFLAGS_INLINE_VALUES`, since 3.13 (`object.h`).
-const MANAGED_DICT: u64 = 1 << 4;
-const INLINE_VALUES: u64 = 1 << 2;
+pub(super) const MANAGED_DICT: u64 = 1 << 4;
+pub(super) const INLINE_VALUES: u64 = 1 << 2;
 /// From `ht_qualname` to `ht_cached_keys` in `PyHeapTypeObject`.
-const CACHED_KEYS: u64 = 8;
+pub(super) const CACHED_KEYS: u64 = 8;
 /// `valid` in `struct _dictvalues` (`pycore_dict.h`, since 3.13).
 const VALID: u64 = 3;
 /// The dict and the values before an object.
@@ -38,16 +38,20 @@ impl<M: Memory> Python<'_, M> {
         if values == 0 {
             return Ok(None);
         }
-        let at = self.layout.type_qualname.wrapping_add(CACHED_KEYS);
-        let keys = self.memory.u64(class.wrapping_add(at))?;
+        let keys = self.shared_keys(class)?;
         if keys == 0 {
             return Ok(None);
         }
         self.value_among(self.entries_of(keys, values)?, name)
     }
 
+    /// Returns the dict that has the attributes of an object; 0 if there is none.
+    pub fn own_dict(&self, object: u64, class: u64) -> Result<u64, Error> {
+        Ok(self.dict_and_values(object, class)?.0)
+    }
+
     /// Returns the addresses of the dict and of the values of an object; 0 where there is none.
-    fn dict_and_values(&self, object: u64, class: u64) -> Result<(u64, u64), Error> {
+    pub(super) fn dict_and_values(&self, object: u64, class: u64) -> Result<(u64, u64), Error> {
         let before = |bytes: u64| self.memory.u64(object.wrapping_sub(bytes));
         let flags = self.flags(class)?;
         if self.layout.attributes != Attributes::Dict && flags & MANAGED_DICT == 0 {
@@ -55,7 +59,8 @@ impl<M: Memory> Python<'_, M> {
         }
         Ok(match self.layout.attributes {
             Attributes::Dict => match self.memory.u64(class.wrapping_add(DICT_OFFSET))? {
-                0 => (0, 0),
+                // Behind items, whose number says where.
+                at if (at as i64) <= 0 => (0, 0),
                 at => (self.memory.u64(object.wrapping_add(at))?, 0),
             },
             Attributes::Beside => (before(DICT_BEFORE)?, before(VALUES_BEFORE)?),

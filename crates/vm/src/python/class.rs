@@ -12,9 +12,9 @@ use crate::Memory;
 
 /// `tp_name`, `tp_base`, `tp_dict`, `tp_mro`, `tp_subclasses`.
 const NAME: u64 = 24;
-const BASE: u64 = 256;
+pub(super) const BASE: u64 = 256;
 const DICT: u64 = 264;
-const MRO: u64 = 344;
+pub(super) const MRO: u64 = 344;
 pub(super) const SUBCLASSES: u64 = 360;
 
 /// `_Py_TPFLAGS_STATIC_BUILTIN`.
@@ -22,7 +22,7 @@ const STATIC: u64 = 1 << 1;
 
 /// Bytes of the longest name, and ancestors of one class, that are read.
 pub(super) const LONGEST_NAME: usize = 512;
-const MOST_BASES: u32 = 256;
+pub(super) const MOST_BASES: u32 = 256;
 
 /// `_Py_MAX_MANAGED_STATIC_BUILTIN_TYPES` and the like are 200 to 268.
 pub(super) const MOST_STATICS: u64 = 1024;
@@ -124,7 +124,7 @@ impl<M: Memory> Python<'_, M> {
     }
 
     /// Returns the dict of a class, or 0.
-    pub(super) fn dict_of_class(&self, class: u64) -> Result<u64, Error> {
+    pub fn dict_of_class(&self, class: u64) -> Result<u64, Error> {
         let dict = self.memory.u64(class.wrapping_add(DICT))?;
         let Some(statics) = &self.layout.interpreter.statics else {
             return Ok(dict);

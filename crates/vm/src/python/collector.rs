@@ -6,6 +6,7 @@
 //!
 //! The lists change while the process runs; a walk that loses its way ends with an error.
 
+use super::object::{Builtin, HEAP_TYPE};
 use super::{Error, Python};
 use crate::Memory;
 
@@ -16,8 +17,13 @@ const GENERATIONS: [u64; 2] = [24, 20];
 const GENERATION: u64 = 24;
 /// `permanent_generation`: what `gc.freeze` has put aside; to 3.13, and in 3.14.
 const PERMANENT: [u64; 2] = [104, 96];
+/// `collecting`, behind `permanent_generation` (24 bytes) and `generation_stats` (three of 24 bytes).
+const COLLECTING: u64 = 96;
+/// `Py_TPFLAGS_HAVE_GC`, and `tp_is_gc` in `PyTypeObject` (`object.h`, `cpython/object.h`).
+pub(super) const HAVE_GC: u64 = 1 << 14;
+const IS_GC: u64 = 328;
 /// `sizeof(PyGC_Head)`: an object known to the collector lies behind one. Its lowest bits are flags.
-const GC_HEAD: u64 = 16;
+pub(super) const GC_HEAD: u64 = 16;
 const GC_FLAGS: u64 = 3;
 
 /// Objects of one process; a longer list is taken for garbage.
@@ -25,7 +31,7 @@ const MOST_OBJECTS: u64 = 1 << 32;
 
 impl<M: Memory> Python<'_, M> {
     /// Calls `each` with each object that the garbage collector knows, and its class.
-    pub(super) fn each_object(
+    pub fn each_object(
         &self,
         each: &mut dyn FnMut(u64, u64) -> Result<(), Error>,
     ) -> Result<(), Error> {
@@ -50,6 +56,37 @@ impl<M: Memory> Python<'_, M> {
             }
         }
         Ok(())
+    }
+
+    /// Returns whether the collector is at work. Meanwhile its lists are taken apart, and what it has found is in lists of its own;
+    /// finalizers run then.
+    pub fn is_collecting(&self) -> Result<bool, Error> {
+        for interpreter in self.interpreters() {
+            let [.., permanent] = self.generations(interpreter?)?;
+            if self.memory.u32(permanent.wrapping_add(COLLECTING))? != 0 {
+                return Ok(true);
+            }
+        }
+        Ok(false)
+    }
+
+    /// Returns whether an object of a class lies behind a `PyGC_Head`, so that the collector may know it and asks its class
+    /// what it refers to (`PyObject_IS_GC`). Of classes those made in Python or by `PyType_FromSpec` alone do (`type_is_gc`, `typeobject.c`);
+    /// another class with a `tp_is_gc`, which only it could answer, is taken for one whose objects do not. CPython has none.
+    pub fn is_collected(&self, object: u64, class: u64) -> Result<bool, Error> {
+        let flags = self.flags(class)?;
+        if flags & HAVE_GC == 0 {
+            return Ok(false);
+        }
+        if self.memory.u64(class.wrapping_add(IS_GC))? == 0 {
+            return Ok(true);
+        }
+        Ok(flags & Builtin::Type.flag() != 0 && self.flags(object)? & HEAP_TYPE != 0)
+    }
+
+    /// Returns whether an object that lies behind a `PyGC_Head` is in one of the collector's lists (`_PyObject_GC_IS_TRACKED`).
+    pub fn is_tracked(&self, object: u64) -> Result<bool, Error> {
+        Ok(self.memory.u64(object.wrapping_sub(GC_HEAD))? != 0)
     }
 
     /// Returns the collector's lists: the first object of each leads back to its head.

@@ -12,15 +12,16 @@
 //!
 //! Whoever looks for a name here compares texts one after the other: a name's hash is salted.
 
-use super::object::Builtin;
+use super::attributes::CACHED_KEYS;
+use super::object::{Builtin, HEAP_TYPE};
 use super::string::LENGTH;
 use super::{Error, Python};
 use crate::{Fault, Memory};
 
 /// `ma_used`, `ma_keys`, `ma_values`.
-const USED: u64 = 16;
-const KEYS: u64 = 32;
-const VALUES: u64 = 40;
+pub(super) const USED: u64 = 16;
+pub(super) const KEYS: u64 = 32;
+pub(super) const VALUES: u64 = 40;
 
 /// To 3.10, `dk_size`. Since 3.11, `dk_log2_index_bytes` and `dk_kind`, in one aligned word with
 /// `dk_log2_size` before them.
@@ -102,13 +103,7 @@ impl<M: Memory> Python<'_, M> {
             let indices = 1_u64.checked_shl(u32::from(log));
             (indices, (sizes >> 16) as u8)
         } else {
-            let width = match sizes {
-                0..=0xff => 1,
-                0x100..=0xffff => 2,
-                0x1_0000..=0xffff_ffff => 4,
-                _ => 8,
-            };
-            (sizes.checked_mul(width), GENERAL)
+            (sizes.checked_mul(index_width(sizes)), GENERAL)
         };
         let indices = indices.ok_or(Error::garbled("keys of a dict", keys))?;
         let split = if self.layout.dict.compact {
@@ -137,6 +132,52 @@ impl<M: Memory> Python<'_, M> {
             left: count,
             texts: kind != GENERAL,
         })
+    }
+
+    /// Returns whether a dict shares its keys with other objects of a class, whose attributes it has.
+    pub fn is_split(&self, dict: u64) -> Result<bool, Error> {
+        Ok(self.memory.u64(dict.wrapping_add(VALUES))? != 0)
+    }
+
+    /// Returns whether all keys of a table are str, so that its entries have no hashes; since 3.11.
+    pub(super) fn has_text_keys(&self, keys: u64) -> Result<bool, Error> {
+        let kind = (self.memory.u64(keys.wrapping_add(SIZES))? >> 16) as u8;
+        Ok(self.layout.dict.compact && kind != GENERAL)
+    }
+
+    /// Returns the keys that objects of a class share; 0 if they share none.
+    pub(super) fn shared_keys(&self, class: u64) -> Result<u64, Error> {
+        if self.flags(class)? & HEAP_TYPE == 0 {
+            return Ok(0);
+        }
+        let at = self.layout.type_qualname.wrapping_add(CACHED_KEYS);
+        Ok(self.memory.u64(class.wrapping_add(at))?)
+    }
+
+    /// Returns how many values there is room for beside shared keys (`shared_keys_usable_size`, `pycore_dict.h`), since 3.11.
+    pub(super) fn shared_room(&self, keys: u64) -> Result<u64, Error> {
+        let count = self.memory.u64(keys.wrapping_add(self.layout.dict.count))?;
+        let usable = self
+            .memory
+            .u64(keys.wrapping_add(self.layout.dict.count - 8))?;
+        Ok(count.saturating_add(usable).min(MOST_NAMES))
+    }
+
+    /// Returns the bytes of a table and how many entries it has room for (`_PyDict_KeysSize`, `USABLE_FRACTION`).
+    pub(super) fn size_of_keys(&self, keys: u64) -> Result<(u64, u64), Error> {
+        let sizes = self.memory.u64(keys.wrapping_add(SIZES))?;
+        let (slots, indices, entry) = if self.layout.dict.compact {
+            let power = |log: u64| 1_u64.checked_shl((log & 0xff) as u32).unwrap_or(0);
+            let entry = if self.has_text_keys(keys)? { 16 } else { 24 };
+            (power(sizes), power(sizes >> 8), entry)
+        } else {
+            (sizes, sizes.saturating_mul(index_width(sizes)), 24)
+        };
+        let room = slots.min(MOST_ENTRIES << 2) * 2 / 3;
+        Ok((
+            self.layout.dict.indices + indices.min(MOST_ENTRIES << 5) + room * entry,
+            room,
+        ))
     }
 
     /// Returns the entries of a dict of names.
@@ -178,5 +219,15 @@ impl<M: Memory> Python<'_, M> {
             }
         }
         Ok(None)
+    }
+}
+
+/// Bytes of an index into a table of so many slots, to 3.10 (`DK_IXSIZE`).
+fn index_width(slots: u64) -> u64 {
+    match slots {
+        0..=0xff => 1,
+        0x100..=0xffff => 2,
+        0x1_0000..=0xffff_ffff => 4,
+        _ => 8,
     }
 }

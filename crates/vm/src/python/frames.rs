@@ -35,7 +35,7 @@ use super::{Error, Python};
 use crate::{Fault, Memory};
 
 /// `FRAME_OWNED_BY_GENERATOR`.
-const OWNED_BY_GENERATOR: u8 = 1;
+pub(super) const OWNED_BY_GENERATOR: u8 = 1;
 /// `FRAME_OWNED_BY_CSTACK`; 3.14: `FRAME_OWNED_BY_INTERPRETER`, and above it `FRAME_OWNED_BY_CSTACK`.
 const SHIM: u8 = 3;
 
@@ -83,8 +83,8 @@ pub struct Frames<'p, 'a, M> {
 
 /// What the interpreter notes about the owner of a frame.
 #[derive(Clone, Copy)]
-struct Owner {
-    owner: u8,
+pub(super) struct Owner {
+    pub owner: u8,
     entry: bool,
 }
 
@@ -219,7 +219,7 @@ impl<M: Memory> Python<'_, M> {
     }
 
     #[inline]
-    fn owner(&self, frame: u64) -> Result<Owner, Fault> {
+    pub(super) fn owner(&self, frame: u64) -> Result<Owner, Fault> {
         // One aligned word, not bytes: a word is what every `Memory` loads directly.
         let word = |offset: u64| self.memory.u32(frame.wrapping_add(offset & !3));
         Ok(match self.layout.frame.kind {

@@ -44,6 +44,8 @@ pub struct Layout {
     pub type_qualname: u64,
     /// `func_code` in `PyFunctionObject`: `cpython/funcobject.h` (3.9: `funcobject.h`).
     pub function_code: u64,
+    /// `func_closure` in it.
+    pub function_closure: u64,
 }
 
 /// `_PyRuntimeState`.
@@ -66,6 +68,8 @@ pub struct Interpreter {
     pub modules: u64,
     /// Offset of `gc`.
     pub gc: u64,
+    /// `sysdict`; `builtins` follows it.
+    pub system: u64,
     /// Where the dicts of static types are, since 3.12.
     pub statics: Option<Statics>,
 }
@@ -111,6 +115,26 @@ pub struct Frame {
     pub kind: Kind,
     /// What says how many of its values an exception would leave.
     pub handlers: Handlers,
+    /// `f_localsplus`, since 3.11 `localsplus`: local variables, cells, and then the value stack.
+    pub variables: u64,
+    /// What else it holds.
+    pub own: Own,
+}
+
+/// What a frame holds beside its variables.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Own {
+    /// 3.9 and 3.10: it is an object, which says so itself.
+    Object,
+    /// Since 3.11.
+    Plain {
+        /// `f_func`, since 3.12 `f_funcobj`.
+        function: u64,
+        /// `f_locals`.
+        namespace: u64,
+        /// `frame_obj`.
+        object: u64,
+    },
 }
 
 /// What says how many values of a frame an exception would leave.
@@ -212,9 +236,22 @@ pub struct Code {
     pub table: u64,
     /// How that table is written.
     pub lines: Lines,
+    /// `co_consts`; `co_names` follows it.
+    pub constants: u64,
+    /// Where it has the names of local variables.
+    pub variables: Variables,
     /// `co_code_adaptive`, since 3.11: the instructions lie in the code object.
     /// `_co_firsttraceable` is always 16 before it.
     pub instructions: u64,
+}
+
+/// Where a code object has the names of local variables, in the order of a frame's.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Variables {
+    /// 3.9 and 3.10: `co_varnames`, `co_freevars`, `co_cellvars`; a frame has cells before free variables.
+    Three([u64; 3]),
+    /// Since 3.11: `co_localsplusnames`.
+    One(u64),
 }
 
 /// How a code object maps instructions to lines.

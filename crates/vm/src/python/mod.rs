@@ -13,6 +13,9 @@
 //! | `code`, `lines` | which file, line and function is that? |
 //! | `object`, `class` | what kind of object is this, what is its class called? |
 //! | `collector` | which objects are there? |
+//! | `kind`, `sizes` | what is an object to a walk over the heap, and how many bytes does it take? |
+//! | `references` | what are an object's references called? |
+//! | `roots`, `variables` | what do interpreters, threads and frames hold? |
 //! | `string`, `dict`, `chain` | the containers those answers are kept in |
 //! | `function` | which C function has this name in Python, and how is it called? |
 //! | `generator` | which generators and coroutines are suspended, where, and for what do they wait? |
@@ -38,15 +41,20 @@ mod frames;
 mod function;
 mod generator;
 mod greenlet;
+mod kind;
 mod layout;
 mod lines;
 mod locks;
 mod names;
 mod object;
+mod references;
+mod roots;
 mod script;
 mod show;
+mod sizes;
 mod string;
 mod thread;
+mod variables;
 mod version;
 
 pub use dict::Entries;
@@ -56,10 +64,15 @@ pub use frames::{Frame, Frames, Point};
 pub use function::{Convention, Function};
 pub use generator::{Flavour, Generator};
 pub use greenlet::Greenlet;
+pub use kind::{Kind, Sort};
 pub use layout::Layout;
+pub use references::Reference;
+pub use roots::{Place, Root};
 pub use show::Limits;
+pub use sizes::Size;
 pub use string::{Copied, Text};
 pub use thread::{Interpreters, Thread, Threads};
+pub use variables::{Held, Holding};
 pub use version::{Unsupported, Version};
 
 use crate::Memory;

@@ -81,6 +81,22 @@ impl<M: Memory> Python<'_, M> {
         Ok(self.memory.u64(object.wrapping_add(OB_TYPE))?)
     }
 
+    /// Returns the reference count of an object; `None` if it is immortal (since 3.12: `_Py_IsImmortal`, `refcount.h`), so that nobody
+    /// counts.
+    pub fn reference_count(&self, object: u64) -> Result<Option<u64>, Error> {
+        let count = self.memory.u64(object)?;
+        if !self.layout.int_has_tag {
+            return Ok(Some(count));
+        }
+        let count = count as u32;
+        Ok((count.cast_signed() >= 0).then_some(u64::from(count)))
+    }
+
+    /// Returns whether a class was made at run time: in Python, or by `PyType_FromSpec`.
+    pub fn is_heap_type(&self, class: u64) -> Result<bool, Error> {
+        Ok(self.flags(class)? & HEAP_TYPE != 0)
+    }
+
     /// Returns `tp_flags` of an object's type.
     pub(super) fn flags_of(&self, object: u64) -> Result<u64, Error> {
         self.flags(self.type_of(object)?)

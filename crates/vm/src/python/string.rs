@@ -22,7 +22,8 @@ use crate::Memory;
 pub(super) const LENGTH: u64 = 16;
 const STATE: u64 = 32;
 
-/// Bits of `state`, after the two of `interned`.
+/// Bits of `state`: the two of `interned`, and after them
+const INTERNED: u32 = 3;
 const KIND: u32 = 2;
 const COMPACT: u32 = 1 << 5;
 const ASCII: u32 = 1 << 6;
@@ -54,6 +55,12 @@ impl<M: Memory> Python<'_, M> {
             return Err(Error::garbled("str", string));
         }
         self.text_unchecked(string)
+    }
+
+    /// Returns whether a str is interned: names in source code are, and what `sys.intern` and `setattr` were given.
+    pub fn is_interned(&self, string: u64) -> Result<bool, Error> {
+        Ok(self.is(string, Builtin::Str)?
+            && self.memory.u32(string.wrapping_add(STATE))? & INTERNED != 0)
     }
 
     pub(super) fn text_unchecked(&self, string: u64) -> Result<Text, Error> {

@@ -18,7 +18,7 @@ pub struct HeapArgs {
     #[arg(value_name = "FILE", required_unless_present_any = ["pid", "diff"], help_heading = WHAT)]
     pub file: Option<PathBuf>,
 
-    /// The running process: a Ruby, which goes on while a copy of it is read (docs/heap-how.md)
+    /// The running process: a Ruby or Python, which goes on while a copy of it is read (docs/heap-how.md)
     #[arg(short = 'p', long = "pid", value_name = "PID", conflicts_with = "file", help_heading = WHAT)]
     #[arg(value_parser = clap::value_parser!(i32).range(1..))]
     pub pid: Option<i32>,
@@ -71,7 +71,7 @@ const OUTPUT: &str = "Output";
 
 const EXAMPLES: &str = "\
 Examples:
-  lancet heap -p 8429                     who keeps most alive in a running Ruby
+  lancet heap -p 8429                     who keeps most alive in a running process
   lancet heap -p 8429 --save shop.heap    a snapshot, to be looked at later
   lancet heap -p 8429 --births 30s        with the lines of what is made meanwhile
   lancet heap shop.heap                   who keeps most alive, by whom, made where

@@ -20,6 +20,7 @@ struct Words {
     threads: u64,
     modules: u64,
     gc: u64,
+    system: u64,
     thread_next: u64,
     thread_interpreter: u64,
     thread_frame: u64,
@@ -44,6 +45,7 @@ const WORDS_3_13: Words = Words {
     threads: 9,
     modules: 11,
     gc: 10,
+    system: 12,
     thread_next: 21,
     thread_interpreter: 22,
     thread_frame: 23,
@@ -68,6 +70,7 @@ const WORDS_3_14: Words = Words {
     threads: 9,
     modules: 12,
     gc: 11,
+    system: 13,
     thread_next: 24,
     thread_interpreter: 25,
     thread_frame: 26,
@@ -118,6 +121,7 @@ pub(in crate::python) fn read(
     layout.interpreter.threads = offset(words.threads)?;
     layout.interpreter.modules = offset(words.modules)?;
     layout.interpreter.gc = offset(words.gc)?;
+    layout.interpreter.system = offset(words.system)?;
     layout.thread.next = offset(words.thread_next)?;
     layout.thread.interpreter = offset(words.thread_interpreter)?;
     layout.thread.frame = offset(words.thread_frame)?;

@@ -10,8 +10,8 @@
 //! | 3.14 | 3.14.10, Debian sid `libpython3.14-dev` | |
 
 use super::{
-    Attributes, Code, Dict, Frame, Generators, Handlers, Interpreter, Kind, Layout, Lines, Runtime,
-    Statics, Text, Thread, Values,
+    Attributes, Code, Dict, Frame, Generators, Handlers, Interpreter, Kind, Layout, Lines, Own,
+    Runtime, Statics, Text, Thread, Values, Variables,
 };
 
 pub(super) static ALL: &[Layout] = &[
@@ -34,6 +34,7 @@ const PYTHON_3_9: Layout = Layout {
         threads: 8,
         modules: 856,
         gc: 616,
+        system: 872,
         statics: None,
     },
     thread: Thread {
@@ -53,6 +54,8 @@ const PYTHON_3_9: Layout = Layout {
             count: 112,
             blocks: 120,
         },
+        variables: 360,
+        own: Own::Object,
     },
     generators: Generators::Behind {
         values: Values::Pointer(72),
@@ -68,6 +71,8 @@ const PYTHON_3_9: Layout = Layout {
         first_line: 40,
         table: 120,
         lines: Lines::Lnotab,
+        constants: 56,
+        variables: Variables::Three([72, 80, 88]),
         instructions: 0,
     },
     text: Text {
@@ -85,6 +90,7 @@ const PYTHON_3_9: Layout = Layout {
     tuple_items: 24,
     type_qualname: 856,
     function_code: 16,
+    function_closure: 48,
 };
 
 const PYTHON_3_10: Layout = Layout {
@@ -97,6 +103,7 @@ const PYTHON_3_10: Layout = Layout {
             count: 104,
             blocks: 112,
         },
+        variables: 352,
         ..PYTHON_3_9.frame
     },
     generators: Generators::Behind {
@@ -112,6 +119,7 @@ const PYTHON_3_10: Layout = Layout {
     },
     type_qualname: 864,
     function_code: 48,
+    function_closure: 72,
     ..PYTHON_3_9
 };
 
@@ -127,6 +135,7 @@ const PYTHON_3_11: Layout = Layout {
         threads: 16,
         modules: 888,
         gc: 648,
+        system: 904,
         statics: None,
     },
     thread: Thread {
@@ -147,6 +156,12 @@ const PYTHON_3_11: Layout = Layout {
             table: 40,
             locals: 76,
         },
+        variables: 72,
+        own: Own::Plain {
+            function: 0,
+            namespace: 24,
+            object: 40,
+        },
     },
     generators: Generators::Inside {
         values: Values::Index(64),
@@ -162,6 +177,8 @@ const PYTHON_3_11: Layout = Layout {
         first_line: 72,
         table: 136,
         lines: Lines::Locations,
+        constants: 24,
+        variables: Variables::One(96),
         instructions: 184,
     },
     dict: Dict {
@@ -185,6 +202,7 @@ const PYTHON_3_12: Layout = Layout {
         threads: 72,
         modules: 944,
         gc: 112,
+        system: 352,
         statics: Some(Statics {
             extensions: None,
             size: 40,
@@ -207,6 +225,12 @@ const PYTHON_3_12: Layout = Layout {
         handlers: Handlers::Table {
             table: 40,
             locals: 72,
+        },
+        variables: 72,
+        own: Own::Plain {
+            function: 16,
+            namespace: 40,
+            object: 48,
         },
     },
     generators: Generators::Inside {
@@ -242,6 +266,7 @@ const PYTHON_3_13: Layout = Layout {
         threads: 7344,
         modules: 7656,
         gc: 7400,
+        system: 7640,
         statics: Some(Statics {
             extensions: Some(9616),
             size: 48,
@@ -290,6 +315,7 @@ const PYTHON_3_14: Layout = Layout {
         threads: 7344,
         modules: 7688,
         gc: 7408,
+        system: 7672,
         statics: Some(Statics {
             extensions: Some(9616),
             size: 48,
@@ -301,6 +327,7 @@ const PYTHON_3_14: Layout = Layout {
             current: None,
             owner: 74,
         },
+        variables: 80,
         ..PYTHON_3_13.frame
     },
     generators: Generators::Inside {

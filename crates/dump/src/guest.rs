@@ -1,0 +1,140 @@
+//! The process that is copied, of either language.
+
+use crate::copy::Copy;
+use crate::{python, ruby};
+use births::Session;
+use births::session::{Copied, Timing};
+use eval::Python;
+use heap::Builder;
+use inject::Image;
+use process::error::{Error, Result};
+use std::time::Instant;
+use vm::Language;
+use vm::python::Facts;
+
+/// See the module's text. It is left when this value is dropped.
+#[derive(Debug)]
+pub enum Guest {
+    /// A Ruby.
+    Ruby(Box<Session>),
+    /// A Python, and what a reader of its memory must know.
+    Python(Box<Python>, Facts),
+}
+
+impl Guest {
+    /// Opens a process to make a snapshot of it: of its Ruby, or where there is none of its Python. With `births` those of a Ruby are
+    /// counted from then on.
+    ///
+    /// # Errors
+    /// It has neither, or cannot be opened, or not be copied.
+    pub fn open(pid: i32, image: &Image, births: bool) -> Result<Self> {
+        match Session::open_for_snapshot(pid, image, births) {
+            Ok(session) => Ok(Guest::Ruby(Box::new(session))),
+            Err(error @ Error::NotARuby { .. }) => {
+                if !Python::is_in(pid)? {
+                    return Err(error);
+                }
+                if births {
+                    return Err(Error::NotAGuest {
+                        pid,
+                        reason: "it runs Python, and births are noted in Ruby alone: leave --births away",
+                    });
+                }
+                let python = Python::open_for_snapshot(pid, image)?;
+                let facts = python.facts()?;
+                Ok(Guest::Python(Box::new(python), facts))
+            }
+            Err(error) => Err(error),
+        }
+    }
+
+    /// Its id.
+    pub fn pid(&self) -> i32 {
+        match self {
+            Guest::Ruby(session) => session.pid(),
+            Guest::Python(python, _) => python.pid(),
+        }
+    }
+
+    /// Its language, and the version as the VM calls itself.
+    pub fn language(&self) -> (Language, String) {
+        match self {
+            Guest::Ruby(session) => (Language::Ruby, session.ruby().version().to_string()),
+            Guest::Python(_, facts) => (Language::Python, facts.version().to_string()),
+        }
+    }
+
+    /// Looks whether births are still counted. A program that is about to make its first Ractor waits for this.
+    ///
+    /// # Errors
+    /// They are not, and why; or the process is gone.
+    pub fn look(&mut self) -> Result<()> {
+        let Guest::Ruby(session) = self else {
+            return Ok(());
+        };
+        let why = match session.awaits_last_count()? {
+            // What it held is of no use without its references.
+            true => session.last_words().err(),
+            false => None,
+        };
+        match (why, session.farewell()?) {
+            (Some(why), _) => Err(why),
+            (None, Some(why)) => Err(Error::Left {
+                pid: session.pid(),
+                why,
+            }),
+            (None, None) => Ok(()),
+        }
+    }
+
+    /// Has it make a copy of itself.
+    ///
+    /// # Errors
+    /// The kernel refused it, or it did not come to a safe point.
+    pub fn copy(&mut self) -> Result<Copied> {
+        match self {
+            Guest::Ruby(session) => session.copy(),
+            Guest::Python(python, facts) => python.copy(*facts),
+        }
+    }
+
+    /// Reads everything from the copy; returns the builder and how many objects were left out as garbage. `since` is when births have
+    /// been counted from, in nanoseconds since 1970.
+    ///
+    /// # Errors
+    /// The copy ended too early, hung, or wrote what makes no sense.
+    pub fn read(
+        &self,
+        copy: &Copy,
+        builder: Builder,
+        since: Option<u64>,
+        until: Instant,
+    ) -> Result<(Builder, u64)> {
+        match self {
+            Guest::Ruby(session) => {
+                let lines = session.lines_in(&copy.memory)?;
+                let births = lines.zip(since);
+                let births = births.map(|(lines, since)| ruby::Births::new(lines, since));
+                ruby::read(copy, session.ruby(), builder, births, until)
+            }
+            // All garbage is in it, and told apart because nothing leads there.
+            Guest::Python(_, facts) => {
+                python::read(copy, *facts, builder, until).map(|builder| (builder, 0))
+            }
+        }
+    }
+
+    /// Leaves it, after it has waited for its copy.
+    ///
+    /// # Errors
+    /// It could not be told.
+    pub fn leave(self) -> Result<Timing> {
+        match self {
+            Guest::Ruby(session) => session.leave(),
+            Guest::Python(python, _) => {
+                let timing = python.timing();
+                python.leave().map(|()| timing)
+            }
+        }
+    }
+}

@@ -1,0 +1,46 @@
+//! The pipe that a copy writes into, as something to read from until a deadline.
+
+use crate::copy::{Copy, ENDED};
+use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
+use std::io::{self, Read};
+use std::os::fd::AsFd;
+use std::time::Instant;
+
+/// How long the copy may write nothing: after this it hangs in a function of an extension. Its own alarm comes later.
+const SILENCE: u16 = 3000;
+
+/// See the module's text.
+pub struct Pipe<'a> {
+    copy: &'a Copy,
+    until: Instant,
+}
+
+impl<'a> Pipe<'a> {
+    /// The pipe of this copy, until this instant.
+    pub fn new(copy: &'a Copy, until: Instant) -> Self {
+        Pipe { copy, until }
+    }
+}
+
+impl Read for Pipe<'_> {
+    fn read(&mut self, into: &mut [u8]) -> io::Result<usize> {
+        loop {
+            if Instant::now() > self.until {
+                return Err(io::Error::other("it took too long"));
+            }
+            match (&self.copy.pipe).read(into) {
+                Ok(0) => return Err(io::Error::other(ENDED)),
+                Err(error) if error.kind() == io::ErrorKind::WouldBlock => {}
+                other => return other,
+            }
+            process::stop::poll_stragglers();
+            let mut wanted = [PollFd::new(self.copy.pipe.as_fd(), PollFlags::POLLIN)];
+            if poll(&mut wanted, PollTimeout::from(SILENCE))? == 0 {
+                let at = self.copy.at().unwrap_or(0);
+                return Err(io::Error::other(format!(
+                    "it hangs at the object {at:#x}: a function of its C type waits for a lock that another thread had"
+                )));
+            }
+        }
+    }
+}

@@ -1,0 +1,264 @@
+//! The heap of a Python, from what its copy writes and what is read in the copy's memory.
+
+mod held;
+mod kinds;
+mod names;
+mod namespaces;
+
+use crate::copy::{Copy, lost};
+use crate::frozen::Frozen;
+use crate::pipe::Pipe;
+use crate::stream::{Reader, Said};
+use heap::{Builder, RootKind, RootName, TextId};
+use held::{Held, Why};
+use kinds::Kinds;
+use names::Names;
+use namespaces::Namespaces;
+use process::error::Result;
+use std::collections::HashMap;
+use std::time::Instant;
+use vm::python::{self, Facts, Place, Point, Python, Root, Sort};
+
+/// Bytes of a text that are kept where contents are wanted.
+const BEGINNING: usize = 64;
+
+/// Reads everything.
+///
+/// # Errors
+/// The copy ended too early, hung, or wrote what makes no sense.
+pub fn read(copy: &Copy, facts: Facts, builder: Builder, until: Instant) -> Result<Builder> {
+    let pid = copy.parent();
+    let frozen = Frozen::new(&copy.memory);
+    let unreadable = |error: python::Error| lost(pid, &error.to_string());
+    let python = Python::new(&frozen, facts).map_err(unreadable)?;
+    let mut kinds = Kinds::default();
+    let mut maker = Maker {
+        namespaces: Namespaces::read(&python, &mut kinds).map_err(unreadable)?,
+        contents: builder.about().contents,
+        builder,
+        kinds,
+        names: Names::default(),
+        texts: HashMap::new(),
+        held: Held::default(),
+        python,
+        seen: [0; 3],
+        unreadable: 0,
+    };
+    let mut stream = Reader::new(Pipe::new(copy, until));
+    let written = loop {
+        match stream.next().map_err(|bad| lost(pid, &bad.to_string()))? {
+            Said::Traced(object) => {
+                maker.seen[1] += stream.references().len() as u64;
+                maker.object(object, stream.references());
+                for atom in stream.atoms() {
+                    maker.object(*atom, &[]);
+                }
+            }
+            Said::Atom(object) => maker.object(object, &[]),
+            Said::End {
+                objects,
+                references,
+                roots,
+            } => break [objects, references, roots],
+            _ => return Err(lost(pid, "it wrote what only a Ruby does")),
+        }
+    };
+    maker.roots().map_err(unreadable)?;
+    if written != maker.seen {
+        return Err(lost(pid, "it wrote other objects than it has counted"));
+    }
+    Ok(maker.finish())
+}
+
+/// Makes objects of what is read.
+struct Maker<'a> {
+    builder: Builder,
+    python: Python<'a, Frozen<'a>>,
+    kinds: Kinds,
+    names: Names,
+    namespaces: Namespaces,
+    /// Texts of names.
+    texts: HashMap<u64, Option<TextId>>,
+    held: Held,
+    /// Contents of strings may be shown.
+    contents: bool,
+    /// Objects, references and roots so far.
+    seen: [u64; 3],
+    /// Objects whose class or size could not be read.
+    unreadable: u64,
+}
+
+impl Maker<'_> {
+    fn object(&mut self, object: u64, references: &[u64]) {
+        self.seen[0] += 1;
+        if self.described(object, references).is_err() {
+            self.unreadable += 1;
+        }
+    }
+
+    fn described(
+        &mut self,
+        object: u64,
+        references: &[u64],
+    ) -> std::result::Result<(), python::Error> {
+        let class_address = self.python.type_of(object)?;
+        let (class, is_new) = self
+            .kinds
+            .class(&mut self.builder, &self.python, class_address)?;
+        if is_new {
+            // A class made in C is in none of the collector's lists.
+            self.look_at_class(class_address)?;
+        }
+        let kind = class.kind;
+        let size = self.python.size(object, &kind)?;
+        let count = self.python.reference_count(object)?;
+        self.held.object(object, count);
+        let described = heap::Object {
+            class: class.name,
+            bytes: size.bytes,
+            length: size.length,
+            capacity: size.capacity,
+            label: self.label(object, kind.sort),
+            contents: self.beginning(object, kind.sort),
+            ..heap::Object::new(object, class.id)
+        };
+        self.builder.object(described);
+        self.references(object, &kind, &class.members, references);
+        // Static types are freed never, and nobody has to refer to them.
+        if kind.sort == Sort::Type && !self.python.is_heap_type(object)? {
+            let name = RootName::named(RootKind::Vm, self.builder.text(b"static types"));
+            self.builder.root(object, name);
+        }
+        Ok(())
+    }
+
+    fn look_at_class(&mut self, class: u64) -> std::result::Result<(), python::Error> {
+        let meta = self.python.type_of(class)?;
+        self.namespaces
+            .look(&self.python, &mut self.kinds, class, meta)
+    }
+
+    /// What an object is called by its own name.
+    fn label(&mut self, object: u64, sort: Sort) -> Option<TextId> {
+        match sort {
+            Sort::Type => kinds::name(&mut self.builder, &self.python, object),
+            Sort::Code => self.code_name(object),
+            Sort::Function => {
+                let code = self.python.code_of(object).ok()?;
+                self.code_name(code)
+            }
+            Sort::Module => {
+                let name = self.python.module_name(object).ok()??;
+                self.name(name)
+            }
+            _ => None,
+        }
+    }
+
+    fn code_name(&mut self, code: u64) -> Option<TextId> {
+        let name = self.python.function_name(code).ok()?;
+        let mut bytes = [0; 256];
+        let copied = self.python.copy(name, &mut bytes).ok()?;
+        Some(self.builder.text(&bytes[..copied.len]))
+    }
+
+    fn beginning(&mut self, object: u64, sort: Sort) -> Option<TextId> {
+        if !self.contents || sort != Sort::Str {
+            return None;
+        }
+        self.copied(object, BEGINNING)
+    }
+
+    /// What no object holds, as far as interpreters and frames tell.
+    fn roots(&mut self) -> std::result::Result<(), python::Error> {
+        let mut found = Vec::new();
+        self.python.each_root(&mut |root| found.push(root))?;
+        self.seen[2] = found.len() as u64;
+        for root in found {
+            let name = self.root_name(&root);
+            self.builder.root(root.target, name);
+            if root.counted {
+                self.held.found(root.target);
+            }
+        }
+        Ok(())
+    }
+
+    fn root_name(&mut self, root: &Root) -> RootName {
+        let text = match root.place {
+            Place::Modules => "sys.modules".to_owned(),
+            Place::System => "sys".to_owned(),
+            Place::Builtins => "builtins".to_owned(),
+            Place::Frame {
+                thread,
+                point,
+                held,
+            } => return self.frame_name(thread, point, held),
+        };
+        RootName::named(RootKind::Vm, self.builder.text(text.as_bytes()))
+    }
+
+    fn frame_name(&mut self, thread: u64, point: Point, held: Option<python::Held>) -> RootName {
+        let place = self.place(point);
+        let (kind, text) = match held {
+            Some(python::Held::Variable(name)) => {
+                let variable = self.text_of(name).unwrap_or_else(|| "?".into());
+                (
+                    RootKind::Frame,
+                    format!("local variable {variable} in {place}"),
+                )
+            }
+            Some(python::Held::Value) => (RootKind::Frame, format!("temporary value in {place}")),
+            Some(python::Held::Own) | None => (RootKind::Vm, format!("frame of {place}")),
+        };
+        let text = self.builder.text(text.as_bytes());
+        let name = RootName::named(kind, text);
+        name.of_thread(u32::try_from(thread).unwrap_or(0))
+    }
+
+    /// Function, file and line.
+    fn place(&self, point: Point) -> String {
+        let mut place = String::new();
+        let read = || -> std::result::Result<String, python::Error> {
+            self.python
+                .write_text(self.python.function_name(point.code)?, 256, &mut place)?;
+            place.push(' ');
+            self.python
+                .write_text(self.python.file(point.code)?, 1024, &mut place)?;
+            if let Some(line) = self.python.line(point)? {
+                place.push_str(&format!(":{line}"));
+            }
+            Ok(place)
+        };
+        read().unwrap_or_else(|_| "?".into())
+    }
+
+    fn text_of(&self, string: u64) -> Option<String> {
+        let mut text = String::new();
+        let found = self.python.text(string).ok()?;
+        self.python.write_text(found, 256, &mut text).ok()?;
+        Some(text)
+    }
+
+    /// Adds what C code and the VM hold.
+    fn finish(mut self) -> Builder {
+        let by_c = self.builder.text(b"(held by C code)");
+        let by_c = RootName::named(RootKind::Native, by_c);
+        let immortal = RootName::named(RootKind::Vm, self.builder.text(b"immortal"));
+        for (object, why) in self.held.rest() {
+            let name = match why {
+                Why::Unknown => by_c,
+                Why::Immortal => immortal,
+            };
+            self.builder.root(object, name);
+        }
+        if self.unreadable != 0 {
+            let note = format!(
+                "{} objects could not be read and are left out",
+                self.unreadable
+            );
+            self.builder.about_mut().notes.push(note);
+        }
+        self.builder
+    }
+}

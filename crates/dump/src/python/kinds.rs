@@ -1,0 +1,100 @@
+//! Classes as they are met: how their objects lie in memory, what they are to us, and what their members are called.
+
+use heap::{Builder, KindId, Role, TextId};
+use std::collections::HashMap;
+use std::rc::Rc;
+use vm::Memory;
+use vm::python::{Error, Kind, Python, Sort};
+
+/// Bytes of the name of a class that are kept.
+const LONGEST: usize = 1 << 10;
+
+/// The classes met so far.
+#[derive(Debug, Default)]
+pub struct Kinds {
+    kinds: HashMap<u64, Kind>,
+    classes: HashMap<u64, Rc<Class>>,
+}
+
+/// A class.
+#[derive(Debug)]
+pub struct Class {
+    /// How its objects lie in memory.
+    pub kind: Kind,
+    /// The kind of its objects.
+    pub id: KindId,
+    /// Its name.
+    pub name: Option<TextId>,
+    /// Offset and name of the members of its objects.
+    pub members: Vec<(u64, TextId)>,
+}
+
+impl Kinds {
+    /// How objects of a class lie in memory.
+    ///
+    /// # Errors
+    /// It cannot be read.
+    pub fn of<M: Memory>(&mut self, python: &Python<M>, class: u64) -> Result<Kind, Error> {
+        if let Some(kind) = self.kinds.get(&class) {
+            return Ok(*kind);
+        }
+        let kind = python.kind(class)?;
+        self.kinds.insert(class, kind);
+        Ok(kind)
+    }
+
+    /// A class; whether it is met for the first time.
+    ///
+    /// # Errors
+    /// It cannot be read.
+    pub fn class<M: Memory>(
+        &mut self,
+        builder: &mut Builder,
+        python: &Python<M>,
+        class: u64,
+    ) -> Result<(Rc<Class>, bool), Error> {
+        let is_new = !self.classes.contains_key(&class);
+        if is_new {
+            let kind = self.of(python, class)?;
+            let mut native = String::new();
+            python.write_class_name(kind.native, &mut native)?;
+            let mut members = Vec::new();
+            python.each_member(class, &mut |offset, name| {
+                members.push((offset, builder.text(name)));
+            })?;
+            let found = Class {
+                kind,
+                id: builder.kind(native.as_bytes(), role(&kind)),
+                name: name(builder, python, class),
+                members,
+            };
+            self.classes.insert(class, Rc::new(found));
+        }
+        Ok((self.classes[&class].clone(), is_new))
+    }
+}
+
+/// The name of a class.
+pub fn name<M: Memory>(builder: &mut Builder, python: &Python<M>, class: u64) -> Option<TextId> {
+    let mut name = String::new();
+    python.write_class_name(class, &mut name).ok()?;
+    let end = name.floor_char_boundary(LONGEST);
+    Some(builder.text(&name.as_bytes()[..end]))
+}
+
+fn role(kind: &Kind) -> Role {
+    match kind.sort {
+        Sort::Int => Role::Number,
+        Sort::Str | Sort::Bytes | Sort::ByteArray => Role::Text,
+        Sort::List | Sort::Tuple => Role::List,
+        Sort::Dict | Sort::Set => Role::Map,
+        Sort::Type => Role::Class,
+        Sort::Module => Role::Module,
+        Sort::Function => Role::Function,
+        Sort::Code => Role::Code,
+        Sort::Cell | Sort::Frame => Role::Internal,
+        Sort::Generator => Role::Fiber,
+        Sort::Instance => Role::Instance,
+        Sort::Other => Role::Native,
+    }
+}

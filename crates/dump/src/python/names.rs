@@ -1,0 +1,163 @@
+//! What each reference is called: those that the classes tell, joined by their targets to those that `vm` can name.
+
+use super::Maker;
+use super::namespaces::Namespace;
+use heap::{EdgeName, TextId};
+use vm::Memory;
+use vm::python::{Kind, Reference, Sort};
+
+/// Bytes of a name.
+const LONGEST: usize = 256;
+/// Elements of a list or entries of a dict that are looked at, whatever an object says of its size.
+const MOST: u64 = 1 << 28;
+
+/// The names of the references of one object.
+#[derive(Default)]
+pub struct Names {
+    /// By target.
+    known: Vec<Known>,
+}
+
+struct Known {
+    target: u64,
+    name: Named,
+    /// How many of those with this target were used; counted at the first of them.
+    used: usize,
+}
+
+#[derive(Clone, Copy)]
+enum Named {
+    Reference(Reference),
+    Member(TextId),
+}
+
+impl Maker<'_> {
+    /// Gives the references of an object to the builder.
+    pub fn references(
+        &mut self,
+        object: u64,
+        kind: &Kind,
+        members: &[(u64, TextId)],
+        references: &[u64],
+    ) {
+        self.read_names(object, kind, members);
+        let namespace = match kind.sort {
+            Sort::Dict if self.python.is_split(object).unwrap_or(false) => Some(Namespace::Object),
+            Sort::Dict => self.namespaces.of(object),
+            _ => None,
+        };
+        let mut class_left = true;
+        for target in references {
+            let name = if class_left && *target == kind.class {
+                class_left = false;
+                EdgeName::ClassOf
+            } else {
+                match self.named(*target) {
+                    Some(Named::Member(name)) => EdgeName::Member(Some(name)),
+                    Some(Named::Reference(name)) => self.edge_name(object, namespace, name),
+                    None => EdgeName::Internal,
+                }
+            };
+            self.builder.edge(*target, name);
+            self.held.found(*target);
+        }
+    }
+
+    fn read_names(&mut self, object: u64, kind: &Kind, members: &[(u64, TextId)]) {
+        let known = &mut self.names.known;
+        known.clear();
+        let mut note = |target, name| {
+            if target != 0 {
+                known.push(Known {
+                    target,
+                    name,
+                    used: 0,
+                });
+            }
+        };
+        // What cannot be read has no names.
+        let _ = self
+            .python
+            .references(object, kind, MOST, &mut |target, name| {
+                note(target, Named::Reference(name));
+            });
+        for (offset, name) in members {
+            let at = object.wrapping_add(*offset);
+            if let Ok(target) = self.python.memory().u64(at) {
+                note(target, Named::Member(*name));
+            }
+        }
+        known.sort_by_key(|known| known.target);
+    }
+
+    /// The next name of a reference to this target.
+    fn named(&mut self, target: u64) -> Option<Named> {
+        let known = &mut self.names.known;
+        let first = known.partition_point(|known| known.target < target);
+        let used = known.get(first)?.used;
+        let next = known
+            .get(first + used)
+            .filter(|known| known.target == target)?;
+        let name = next.name;
+        known[first].used += 1;
+        Some(name)
+    }
+
+    fn edge_name(
+        &mut self,
+        object: u64,
+        namespace: Option<Namespace>,
+        name: Reference,
+    ) -> EdgeName {
+        match name {
+            Reference::Element(index) => EdgeName::Index(u32::try_from(index).unwrap_or(u32::MAX)),
+            Reference::Key => EdgeName::Key,
+            Reference::Value(key) => match namespace {
+                Some(Namespace::Module) => EdgeName::Global(self.name(key)),
+                Some(Namespace::Class | Namespace::Object) => EdgeName::Attribute(self.name(key)),
+                None => EdgeName::Value(self.key(key)),
+            },
+            Reference::Attribute(name) => EdgeName::Attribute(self.name(name)),
+            Reference::Dict => EdgeName::Attribute(Some(self.builder.text(b"__dict__"))),
+            Reference::Superclass => EdgeName::Superclass,
+            Reference::Code => EdgeName::Code,
+            Reference::Closure => EdgeName::Closure,
+            Reference::Contents => {
+                let variable = self.namespaces.variable(object);
+                EdgeName::Cell(variable.and_then(|name| self.name(name)))
+            }
+            Reference::Local(name) => EdgeName::FrameLocal(self.name(name)),
+            Reference::Stack => EdgeName::Stack,
+            Reference::Frame => EdgeName::Attribute(Some(self.builder.text(b"gi_frame"))),
+        }
+    }
+
+    /// The text of a name.
+    pub fn name(&mut self, name: u64) -> Option<TextId> {
+        if let Some(known) = self.texts.get(&name) {
+            return *known;
+        }
+        let text = self.copied(name, LONGEST);
+        self.texts.insert(name, text);
+        text
+    }
+
+    /// The text of a str, cut.
+    pub fn copied(&mut self, string: u64, longest: usize) -> Option<TextId> {
+        let text = self.python.text(string).ok()?;
+        let mut bytes = [0; LONGEST];
+        let copied = self.python.copy(text, &mut bytes[..longest]).ok()?;
+        Some(self.builder.text(&bytes[..copied.len]))
+    }
+
+    /// The key of a value, if it is interned, so a name of the program's; of another str only where contents are wanted.
+    fn key(&mut self, key: u64) -> Option<TextId> {
+        if self.python.is_interned(key).unwrap_or(false) {
+            return self.name(key);
+        }
+        if self.contents {
+            return self.copied(key, LONGEST);
+        }
+        None
+    }
+}

@@ -1,0 +1,101 @@
+//! Whose dict a dict is, and what the variable of a cell is called: an object does not say it, only who refers to it, so those are looked at before.
+
+use super::kinds::Kinds;
+use std::collections::HashMap;
+use vm::Memory;
+use vm::python::{Error, Python, Reference, Sort};
+
+/// Whose attributes a dict has.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Namespace {
+    /// A module's: its values are the module's globals.
+    Module,
+    /// A class's.
+    Class,
+    /// An object's.
+    Object,
+}
+
+/// See the module's text.
+#[derive(Debug, Default)]
+pub struct Namespaces {
+    dicts: HashMap<u64, Namespace>,
+    /// The name of a cell's variable, a str.
+    cells: HashMap<u64, u64>,
+}
+
+impl Namespaces {
+    /// Looks at every object that the collector lists.
+    ///
+    /// # Errors
+    /// Its lists cannot be read.
+    pub fn read<M: Memory>(python: &Python<M>, kinds: &mut Kinds) -> Result<Self, Error> {
+        let mut found = Namespaces::default();
+        python.each_object(&mut |object, class| {
+            // Of what cannot be read nothing is known.
+            let _ = found.look(python, kinds, object, class);
+            Ok(())
+        })?;
+        Ok(found)
+    }
+
+    /// Notes what an object says of others.
+    pub fn look<M: Memory>(
+        &mut self,
+        python: &Python<M>,
+        kinds: &mut Kinds,
+        object: u64,
+        class: u64,
+    ) -> Result<(), Error> {
+        let kind = kinds.of(python, class)?;
+        match kind.sort {
+            Sort::Module => {
+                let mut note = |dict, name| {
+                    if name == Reference::Dict {
+                        self.dicts.insert(dict, Namespace::Module);
+                    }
+                };
+                python.references(object, &kind, 0, &mut note)
+            }
+            Sort::Type => {
+                let dict = python.dict_of_class(object)?;
+                self.dicts.insert(dict, Namespace::Class);
+                Ok(())
+            }
+            Sort::Function => self.cells_of(python, object),
+            Sort::Dict | Sort::Tuple | Sort::List | Sort::Cell if !kind.may_have_dict() => Ok(()),
+            _ => {
+                let dict = python.own_dict(object, class)?;
+                if dict != 0 && !python.is_split(dict)? {
+                    self.dicts.insert(dict, Namespace::Object);
+                }
+                Ok(())
+            }
+        }
+    }
+
+    fn cells_of<M: Memory>(&mut self, python: &Python<M>, function: u64) -> Result<(), Error> {
+        let Some((closure, code)) = python.closure(function)? else {
+            return Ok(());
+        };
+        let mut names = Vec::new();
+        python.each_variable(code, &mut |_, name| names.push(name))?;
+        let mut cells = Vec::new();
+        python.each_element(closure, &mut |cell| cells.push(cell))?;
+        // Free variables are the last ones.
+        for (cell, name) in cells.iter().rev().zip(names.iter().rev()) {
+            self.cells.insert(*cell, *name);
+        }
+        Ok(())
+    }
+
+    /// Whose attributes a dict has, if it is known.
+    pub fn of(&self, dict: u64) -> Option<Namespace> {
+        self.dicts.get(&dict).copied()
+    }
+
+    /// The name of a cell's variable.
+    pub fn variable(&self, cell: u64) -> Option<u64> {
+        self.cells.get(&cell).copied()
+    }
+}

@@ -1,0 +1,115 @@
+//! Having a Python make a copy of itself, from which its heap is read while it goes on ([`wire::snapshot`]).
+
+use super::Python;
+use births::session::{Asking, Copied, Timing};
+use inject::Image;
+use inject::seccomp::{OF_SNAPSHOT, check_all_threads};
+use process::error::{Error, Result};
+use process::functions::Functions;
+use process::guest;
+use process::memory::GuestMemory;
+use std::mem::offset_of;
+use std::time::Duration;
+use vm::Language;
+use vm::python::{self, Facts, Version};
+use wire::control_page::enter::REAP;
+use wire::{ControlPage, Reply, Request, Snapshot};
+
+/// From this version on an interpreter may have a lock of its own (PEP 684), and one's lock does not stop the others.
+const OWN_LOCKS: Version = Version::new(3, 12, 0);
+
+impl Python {
+    /// Opens a process to make a snapshot of it.
+    ///
+    /// # Errors
+    /// As of [`open`](Python::open); besides, its seccomp filter does not allow a copy, its version is not known, or it has several
+    /// interpreters with locks of their own.
+    pub fn open_for_snapshot(pid: i32, image: &Image) -> Result<Self> {
+        check_all_threads(pid, &OF_SNAPSHOT)?;
+        Python::open(pid, image)
+    }
+
+    /// Whether a Python is loaded in a process, as far as its symbols tell.
+    ///
+    /// # Errors
+    /// It cannot be opened.
+    pub fn is_in(pid: i32) -> Result<bool> {
+        let (_, memory, maps) = guest::reach(pid)?;
+        let functions = Functions::read(pid, &memory, &maps)?;
+        let mark = Language::Python.description().mark;
+        Ok(functions.symbol(mark).is_some())
+    }
+
+    /// What a reader of its memory must know, read from there.
+    ///
+    /// # Errors
+    /// This Python is not known, or several interpreters run.
+    pub fn facts(&self) -> Result<Facts> {
+        let refused = |reason: String| Error::NoCopy {
+            pid: self.status.pid,
+            reason,
+        };
+        let unreadable = |error: python::Error| refused(error.to_string());
+        let memory: &GuestMemory = &self.memory;
+        let symbol = |name: &str| self.functions.symbol(name);
+        let facts = Facts::find(&memory, &symbol).map_err(unreadable)?;
+        let python = python::Python::new(&memory, facts).map_err(unreadable)?;
+        if facts.version() >= OWN_LOCKS && python.interpreters().count() > 1 {
+            return Err(refused("it runs several interpreters, which since Python 3.12 may have locks of their own: there is no moment at which we know that all of them stand at a safe point".into()));
+        }
+        Ok(facts)
+    }
+
+    /// Has it make a copy of itself, which tells its heap.
+    ///
+    /// # Errors
+    /// The kernel refused it, or the process did not come to a safe point.
+    pub fn copy(&mut self, facts: Facts) -> Result<Copied> {
+        let asking = Asking {
+            pid: self.status.pid,
+            at: self.resident.header.snapshot,
+            memory: self.memory.clone(),
+        };
+        let words: Vec<u8> = facts
+            .to_words()
+            .iter()
+            .flat_map(|word| word.to_le_bytes())
+            .collect();
+        let at = asking.at + offset_of!(Snapshot, facts) as u64;
+        self.memory.write(at, &words)?;
+        self.has_copy = true;
+        asking.copy(|| {
+            self.resident.request(&self.memory, Request::Snapshot, 0)?;
+            self.enter()?;
+            self.await_answer()?;
+            let reply = offset_of!(ControlPage, reply);
+            match self.resident.control_page_u32(&self.memory, reply)? {
+                done if done == Reply::Done as u32 => Ok(()),
+                _ => Err(Error::NoCopy {
+                    pid: self.status.pid,
+                    reason: "its agent has no memory, or waits for too many copies that do not end"
+                        .into(),
+                }),
+            }
+        })
+    }
+
+    /// How long it has stood still for us.
+    pub fn timing(&self) -> Timing {
+        Timing {
+            stopped: self.timing.stopped,
+            longest_stop: self.timing.longest_stop,
+            stops: self.timing.stops,
+            answered: Duration::ZERO,
+        }
+    }
+
+    /// Has it wait for the copy it has made, which has ended by now.
+    pub(super) fn reap(&mut self) -> Result<()> {
+        if !std::mem::take(&mut self.has_copy) {
+            return Ok(());
+        }
+        let enter = self.resident.header.enter_python;
+        self.stopped(|_, remote| remote.call(enter, REAP).map(drop))
+    }
+}

@@ -1,0 +1,161 @@
+//! What an object is by its class: how it lies in memory, where that matters to whoever walks the heap.
+//!
+//! A class made in Python inherits how its objects lie from a class made in C, the first one above it that is no heap type; that one's
+//! name says what the object is (`Objects/*.c`, alike in CPython 3.9 to 3.14).
+
+use super::class::{BASE, LONGEST_NAME, MOST_BASES};
+use super::object::{BASIC_SIZE, Builtin, HEAP_TYPE};
+use super::{Error, Python};
+use crate::Memory;
+
+/// `tp_itemsize`, `tp_members` in `PyTypeObject` (`cpython/object.h`).
+const ITEM_SIZE: u64 = 40;
+const MEMBERS: u64 = 240;
+/// `PyMemberDef` (`structmember.h`, since 3.12 `descrobject.h`): name, type and offset; its size.
+const MEMBER_TYPE: u64 = 8;
+const MEMBER_OFFSET: u64 = 16;
+const MEMBER: u64 = 40;
+/// `T_OBJECT` and `T_OBJECT_EX`, since 3.12 `_Py_T_OBJECT` and `Py_T_OBJECT_EX`: an object or nothing.
+const OBJECTS: [u32; 2] = [6, 16];
+/// Members of one class that are read.
+const MOST_MEMBERS: u64 = 1024;
+
+/// What an object is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[allow(missing_docs, reason = "each is the builtin type of that name")]
+pub enum Sort {
+    Int,
+    Str,
+    Bytes,
+    ByteArray,
+    List,
+    Tuple,
+    Dict,
+    /// `set` and `frozenset`.
+    Set,
+    Type,
+    Module,
+    Function,
+    Code,
+    Cell,
+    Frame,
+    /// `generator`, `coroutine` and `async_generator`.
+    Generator,
+    /// An instance of a class made in Python whose first class made in C is `object`.
+    Instance,
+    /// Any other.
+    Other,
+}
+
+/// The class of an object, as far as a walk over the heap must know it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Kind {
+    /// The class.
+    pub class: u64,
+    /// The class made in C that its objects lie in memory as.
+    pub native: u64,
+    /// What its objects are.
+    pub sort: Sort,
+    pub(super) basic: u64,
+    pub(super) item: u64,
+    pub(super) flags: u64,
+}
+
+impl Kind {
+    /// Whether objects of this kind may have a dict of attributes: those of classes made at run time.
+    pub fn may_have_dict(&self) -> bool {
+        self.flags & HEAP_TYPE != 0
+    }
+}
+
+impl<M: Memory> Python<'_, M> {
+    /// Returns what objects of a class are.
+    pub fn kind(&self, class: u64) -> Result<Kind, Error> {
+        let word = |at: u64| self.memory.u64(class.wrapping_add(at));
+        let flags = self.flags(class)?;
+        let native = self.native(class)?;
+        Ok(Kind {
+            class,
+            native,
+            sort: self.sort(native, flags)?,
+            basic: word(BASIC_SIZE)?,
+            item: word(ITEM_SIZE)?,
+            flags,
+        })
+    }
+
+    /// Returns the first class made in C above a class, or the class itself.
+    fn native(&self, class: u64) -> Result<u64, Error> {
+        let mut native = class;
+        for _ in 0..MOST_BASES {
+            if self.flags(native)? & HEAP_TYPE == 0 {
+                return Ok(native);
+            }
+            match self.memory.u64(native.wrapping_add(BASE))? {
+                0 => return Ok(native),
+                base => native = base,
+            }
+        }
+        Err(Error::garbled("class", class))
+    }
+
+    fn sort(&self, native: u64, flags: u64) -> Result<Sort, Error> {
+        let builtin = Builtin::ALL
+            .into_iter()
+            .find(|builtin| flags & builtin.flag() != 0);
+        if let Some(builtin) = builtin {
+            return Ok(match builtin {
+                Builtin::Int => Sort::Int,
+                Builtin::List => Sort::List,
+                Builtin::Tuple => Sort::Tuple,
+                Builtin::Bytes => Sort::Bytes,
+                Builtin::Str => Sort::Str,
+                Builtin::Dict => Sort::Dict,
+                Builtin::Type => Sort::Type,
+            });
+        }
+        let types = self.facts.types();
+        Ok(match native {
+            at if at == types.code => Sort::Code,
+            at if at == types.module => Sort::Module,
+            at if at == types.function => Sort::Function,
+            at if at == types.bytearray => Sort::ByteArray,
+            _ => match self.raw_name(native, &mut [0; LONGEST_NAME])? {
+                b"set" | b"frozenset" => Sort::Set,
+                b"cell" => Sort::Cell,
+                b"frame" => Sort::Frame,
+                b"generator" | b"coroutine" | b"async_generator" => Sort::Generator,
+                b"object" => Sort::Instance,
+                _ => Sort::Other,
+            },
+        })
+    }
+
+    /// Calls `each` with offset and name (a C string) of each member of the objects of a class that is an object: its `__slots__`, and
+    /// what its C code has declared in `tp_members`, those of the classes above it too.
+    pub fn each_member(&self, class: u64, each: &mut dyn FnMut(u64, &[u8])) -> Result<(), Error> {
+        let mut class = class;
+        for _ in 0..MOST_BASES {
+            if class == 0 {
+                return Ok(());
+            }
+            let mut at = self.memory.u64(class.wrapping_add(MEMBERS))?;
+            for _ in 0..MOST_MEMBERS {
+                if at == 0 {
+                    break;
+                }
+                let name = self.memory.u64(at)?;
+                if name == 0 {
+                    break;
+                }
+                if OBJECTS.contains(&self.memory.u32(at.wrapping_add(MEMBER_TYPE))?) {
+                    let offset = self.memory.u64(at.wrapping_add(MEMBER_OFFSET))?;
+                    each(offset, self.c_string(name, &mut [0; LONGEST_NAME])?);
+                }
+                at = at.wrapping_add(MEMBER);
+            }
+            class = self.memory.u64(class.wrapping_add(BASE))?;
+        }
+        Err(Error::garbled("class", class))
+    }
+}

@@ -1,0 +1,95 @@
+//! What no object holds: the interpreters' own dicts, and what threads hold in the frames that they run.
+
+use super::layout::Own;
+use super::variables::Held;
+use super::{Error, Point, Python};
+use crate::Memory;
+
+/// Frames of one thread that are walked.
+const MOST_FRAMES: usize = 1 << 16;
+/// From `sysdict` to `builtins` in `PyInterpreterState`.
+const BUILTINS: u64 = 8;
+
+/// What holds it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Place {
+    /// `sys.modules`.
+    Modules,
+    /// The dict of the module `sys`.
+    System,
+    /// The dict of the module `builtins`.
+    Builtins,
+    /// A frame that a thread runs; to 3.10 the frame object itself.
+    Frame {
+        /// The kernel's number of the thread, or where it is not known (to 3.10) 0.
+        thread: u64,
+        /// Where the frame stands.
+        point: Point,
+        /// What is held as; `None` = it is the frame object.
+        held: Option<Held>,
+    },
+}
+
+/// An object that no object holds.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Root {
+    /// Its address.
+    pub target: u64,
+    /// What holds it.
+    pub place: Place,
+    /// Whether this reference counts in its reference count, and no object tells the collector of it.
+    pub counted: bool,
+}
+
+impl<M: Memory> Python<'_, M> {
+    /// Calls `each` with each. Nothing of it may run meanwhile.
+    pub fn each_root(&self, each: &mut dyn FnMut(Root)) -> Result<(), Error> {
+        for interpreter in self.interpreters() {
+            let interpreter = interpreter?;
+            let layout = &self.layout.interpreter;
+            for (at, place) in [
+                (layout.modules, Place::Modules),
+                (layout.system, Place::System),
+                (layout.system + BUILTINS, Place::Builtins),
+            ] {
+                let target = self.memory.u64(interpreter.wrapping_add(at))?;
+                if target != 0 {
+                    each(Root {
+                        target,
+                        place,
+                        counted: true,
+                    });
+                }
+            }
+        }
+        for thread in self.all_threads() {
+            let thread = thread?;
+            for frame in self.frames(thread.address).take(MOST_FRAMES) {
+                let frame = frame?;
+                let place = |held| Place::Frame {
+                    thread: thread.native_id.unwrap_or(0),
+                    point: frame.point,
+                    held,
+                };
+                if self.layout.frame.own == Own::Object {
+                    each(Root {
+                        target: frame.address,
+                        place: place(None),
+                        counted: false,
+                    });
+                    continue;
+                }
+                let (of_generator, says) = self.is_told_by_generator(frame.address)?;
+                self.frame_holds(frame.address, frame.point.code, &mut |holding| {
+                    let told = of_generator && (says || holding.held == Held::Own);
+                    each(Root {
+                        target: holding.target,
+                        place: place(Some(holding.held)),
+                        counted: holding.counted && !told,
+                    });
+                })?;
+            }
+        }
+        Ok(())
+    }
+}
