@@ -161,7 +161,11 @@ impl Maker<'_> {
         let kind = self.kinds.of(&mut self.builder, &self.ruby, &object);
         let (site, birth) = self.birth(object.address);
         let (kept, capacity) = match of {
-            Type::String => (self.kept(object.address), None),
+            Type::String => {
+                let (texts, builder) = (&mut self.texts, &mut self.builder);
+                let kept = texts.kept(&self.ruby, object.address, self.contents, builder);
+                (kept, None)
+            }
             Type::Array | Type::Hash => self.room(&object),
             _ => (Kept::default(), None),
         };

@@ -1,9 +1,10 @@
 //! What is kept of the contents of Strings: a hash, by which equal ones are found, and their beginning where that is asked for.
 
-use super::Maker;
-use heap::TextId;
+use heap::{Builder, TextId};
 use std::collections::hash_map::RandomState;
 use std::hash::BuildHasher;
+use vm::Memory;
+use vm::ruby::Ruby;
 
 /// Longer Strings are not compared, in bytes.
 const LONGEST: u64 = 64 << 10;
@@ -33,35 +34,40 @@ pub struct Kept {
     pub contents: Option<TextId>,
 }
 
-impl Maker<'_> {
-    /// What is kept of a String; nothing of one that cannot be read.
-    pub fn kept(&mut self, string: u64) -> Kept {
-        let Ok(text) = self.ruby.text(string) else {
+impl Texts {
+    /// What is kept of a String, with its beginning if `contents` says so; nothing of one that cannot be read.
+    pub fn kept<M: Memory>(
+        &mut self,
+        ruby: &Ruby<M>,
+        string: u64,
+        contents: bool,
+        builder: &mut Builder,
+    ) -> Kept {
+        let Ok(text) = ruby.text(string) else {
             return Kept::default();
         };
         let mut kept = Kept {
             length: Some(text.len),
             ..Kept::default()
         };
-        let texts = &mut self.texts;
-        let compares = text.len <= LONGEST && texts.compared + text.len <= MOST;
-        let wanted = match (compares, self.contents) {
+        let compares = text.len <= LONGEST && self.compared + text.len <= MOST;
+        let wanted = match (compares, contents) {
             (true, _) => text.len as usize,
             (false, true) => BEGINNING,
             (false, false) => return kept,
         };
-        texts.buffer.resize(wanted, 0);
-        let Ok(copied) = self.ruby.copy(text, &mut texts.buffer) else {
+        self.buffer.resize(wanted, 0);
+        let Ok(copied) = ruby.copy(text, &mut self.buffer) else {
             return kept;
         };
-        let bytes = &texts.buffer[..copied.len];
+        let bytes = &self.buffer[..copied.len];
         if compares {
-            texts.compared += text.len;
-            kept.fingerprint = Some(texts.keys.hash_one(bytes));
+            self.compared += text.len;
+            kept.fingerprint = Some(self.keys.hash_one(bytes));
         }
-        if self.contents {
+        if contents {
             let end = bytes.len().min(BEGINNING);
-            kept.contents = Some(self.builder.text(&bytes[..end]));
+            kept.contents = Some(builder.text(&bytes[..end]));
         }
         kept
     }

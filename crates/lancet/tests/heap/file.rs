@@ -13,6 +13,8 @@ fn write(path: &Path, orders: u64, lost: bool) {
     let mut builder = Builder::new(About {
         pid: 4242,
         language: "some".into(),
+        // As many nanoseconds after the watch began, so that the orders behind it are new to this snapshot.
+        taken_at: orders,
         ..About::default()
     });
     let (map, instance) = (
@@ -34,7 +36,7 @@ fn write(path: &Path, orders: u64, lost: bool) {
         builder.object(Object {
             class: Some(order),
             bytes: 40,
-            birth: 2 + number,
+            birth: 1 + number,
             site,
             ..Object::new(0x2000 + number * 40, instance)
         });
@@ -112,7 +114,7 @@ fn what_is_new_and_who_holds_it() {
     let output = asked(&["--diff", names[0], names[1]]);
     assert_eq!(output.code(), 0, "{output:?}");
     let sums = "\nnew and living: 100 objects, 3.9 KiB; gone: 0 objects, 0 B\n";
-    let holder = "\nMAP @global $cache holds 100 new objects, 3.9 KiB, most of it Order\n";
+    let holder = "\nMAP @global $cache holds 100 new objects, 3.9 KiB, most of it Order, most made at order.src:31\n";
     assert!(
         output.stdout.contains(sums) && output.stdout.contains(holder),
         "{}",

@@ -68,6 +68,7 @@ pub const NAMING: &[&str] = &[
     "dump/src/ruby/globals.rs",
     "dump/src/ruby/kinds.rs",
     "dump/src/ruby/names.rs",
+    "dump/src/ruby/texts.rs",
     // Prototypes of the VMs' own functions: which file serves which library.
     "prototypes/src/bundle.rs",
     "prototypes/src/condition/compile.rs",
