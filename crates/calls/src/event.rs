@@ -6,7 +6,7 @@
 use hooks::rings::Line;
 use process::functions::Function;
 use prototypes::Where;
-pub use recording::{End, Opened, Return, Signal};
+pub use recording::{End, OfThread, Opened, Return, Signal};
 use std::sync::Arc;
 use std::time::Duration;
 

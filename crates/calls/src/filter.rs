@@ -217,7 +217,9 @@ impl Consumer for RecordFilter<'_> {
                 self.stacks.drain(Some(event.at.process));
                 self.next.take(event)
             }
-            EventKind::Opened(_) | EventKind::Signal(_) => self.next.take(event),
+            EventKind::Opened(_) | EventKind::Signal(_) | EventKind::Thread(_) => {
+                self.next.take(event)
+            }
         }
     }
 

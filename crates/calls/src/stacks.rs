@@ -145,6 +145,10 @@ impl<T: Kept> Stacks<T> {
         let mut keys: Vec<_> = self.places.keys().copied().collect();
         keys.retain(|(pid, ..)| process.is_none_or(|process| process == *pid));
         keys.sort_unstable();
+        self.take_out(keys)
+    }
+
+    fn take_out(&mut self, keys: Vec<Key>) -> Vec<T> {
         self.recent = [None; RECENT];
         let mut drained = Vec::new();
         for key in keys {
@@ -152,6 +156,14 @@ impl<T: Kept> Stacks<T> {
             drained.extend(open.into_iter().map(|open| open.call));
         }
         drained
+    }
+
+    /// Takes out what is open in one ring of a process.
+    pub fn drain_ring(&mut self, process: i32, ring: u32) -> Vec<T> {
+        let mut keys: Vec<_> = self.places.keys().copied().collect();
+        keys.retain(|(pid, of, _)| (*pid, *of) == (process, ring));
+        keys.sort_unstable();
+        self.take_out(keys)
     }
 
     /// A call begins: how many of its stack are open around it, and those that were left without return.

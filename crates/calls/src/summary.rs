@@ -260,7 +260,7 @@ impl Rows {
                     self.left(open);
                 }
             }
-            EventKind::Signal(_) => {}
+            EventKind::Signal(_) | EventKind::Thread(_) => {}
         }
     }
 

@@ -109,7 +109,7 @@ impl Consumer for Within<'_> {
             EventKind::Ended(_) => {
                 self.stacks.drain(Some(event.at.process));
             }
-            EventKind::Opened(_) | EventKind::Signal(_) => {}
+            EventKind::Opened(_) | EventKind::Signal(_) | EventKind::Thread(_) => {}
         }
         self.next.take(event)
     }

@@ -120,14 +120,10 @@ impl Tracee {
         let ours = hold_child_signal();
         let (wait, go) = pipe()?;
         let (failure, fail) = pipe()?;
-        // SAFETY: between fork and exec the child makes only async-signal-safe calls.
-        let pid = unsafe { libc::fork() };
-        match pid {
-            -1 => return Err(Error::system("fork", io::Error::last_os_error())),
-            // SAFETY: this is the child.
-            0 => unsafe { child(&pointers, user, &ours, &[&wait, &go, &fail]) },
-            _ => {}
-        }
+        // SAFETY: it runs in the child, where it makes only async-signal-safe calls.
+        let mut runs = || unsafe { child(&pointers, user, &ours, &[&wait, &go, &fail]) };
+        let pid =
+            process::own_proc::fork(&mut runs).map_err(|error| Error::system("fork", error))?;
         let options = OPTIONS | if follow { FOLLOW } else { 0 };
         if let Err(errno) = ptrace::seize(pid, options) {
             // SAFETY: our own child, not yet anybody's program.

@@ -31,6 +31,7 @@ fn main() -> ExitCode {
             Err(error) => return Ok(wrong_usage(&error)),
         };
         if command.stops_guests() {
+            process::own_proc::ensure()?;
             process::job_control::heed();
         }
         command.run()

@@ -21,6 +21,8 @@
 //! | `job_control` | What becomes of a guest that stands still when we are stopped ourselves? |
 //! | `asleep` | Which threads sleep in the kernel, so that they can be looked at without being stopped? |
 //! | `wait` | What does a thread that sleeps wait for, and since when? |
+//! | `own_proc` | Is `/proc` of our own PID namespace? Else one is mounted for us alone |
+//! | `pid_namespace` | Which process of ours is 12 to a process in a container? |
 //! | `pidfd` | A process held by a descriptor: ended, and waited for |
 //! | `samples` | Where do its threads spend their time? |
 //! | `snapshot` | Registers and stacks of all threads, at one instant |
@@ -51,7 +53,9 @@ pub mod linkmap;
 pub mod maps;
 pub mod memory;
 pub mod modules;
+pub mod own_proc;
 pub mod pages;
+pub mod pid_namespace;
 pub mod pidfd;
 pub mod ptrace;
 pub mod room;

@@ -304,6 +304,17 @@ pub fn unheard() -> Option<i32> {
     (told != 0).then_some(told)
 }
 
+/// Whether there is something to hear of this child or thread of ours. It is still to be heard.
+pub fn is_unheard(tid: i32) -> bool {
+    let what = libc::WEXITED | libc::WNOHANG | libc::WNOWAIT | libc::__WALL;
+    // SAFETY: integers only; zero is valid, and is what the kernel leaves there if there is nothing.
+    unsafe {
+        let mut told: libc::siginfo_t = std::mem::zeroed();
+        let done = libc::waitid(libc::P_PID, tid as libc::id_t, &raw mut told, what);
+        done == 0 && told.si_pid() != 0
+    }
+}
+
 /// The longest wait for one thread while no other stands still because of it. A thread in an uninterruptible wait of
 /// the kernel (state D) may take longer; then whoever waits gives up, and says so.
 pub const LONGEST_WAIT: Duration = Duration::from_secs(2);

@@ -69,6 +69,8 @@ pub enum EventKind<C = Call> {
     Signal(Signal),
     /// The process forked this child, which has a copy of its open calls.
     Forked(i32),
+    /// Something else became of one thread. Not recorded: a tracer alone sees it.
+    Thread(OfThread),
     /// The process has ended.
     Ended(End),
 }
@@ -107,6 +109,21 @@ pub enum End {
     Unknown,
     /// It runs another program now, whether that is followed or not.
     Replaced,
+}
+
+/// What a tracer sees of one thread beside its calls and signals.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum OfThread {
+    /// It was made.
+    Began,
+    /// It has ended by itself, or because its process did, with this exit code.
+    Exited(i32),
+    /// This signal killed it.
+    Killed(i32),
+    /// It was the main thread, and the thread of this id has run another program: that one has its id now.
+    Superseded(i32),
+    /// It stands still with its whole process, because of this signal.
+    Stopped(i32),
 }
 
 /// A call. `E` names its call edge, `L` a script line, `F` a native frame.

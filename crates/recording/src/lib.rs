@@ -41,7 +41,7 @@ mod write;
 
 pub use codec::decode::{Decoder, Step};
 pub use codec::{CallRecord, Copies, Place, ReturnRecord, ShortRecord, Site};
-pub use event::{At, Call, End, Event, EventKind, Opened, Return, Signal};
+pub use event::{At, Call, End, Event, EventKind, OfThread, Opened, Return, Signal};
 pub use item::{CallEdge, Caller, Definition, Function, Guest, Head, Line, Losses, Module};
 pub use merge::Merge;
 pub use read::{Definitions, Recording};

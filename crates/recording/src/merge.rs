@@ -282,7 +282,10 @@ impl Lane {
                         EventKind::Forked(child) => EventKind::Forked(child),
                         EventKind::Signal(signal) => EventKind::Signal(signal),
                         EventKind::Ended(end) => EventKind::Ended(end),
-                        EventKind::Opened(_) | EventKind::Call(()) | EventKind::Return(_) => {
+                        EventKind::Opened(_)
+                        | EventKind::Call(())
+                        | EventKind::Return(_)
+                        | EventKind::Thread(_) => {
                             return None;
                         }
                     };

@@ -186,8 +186,12 @@ pub struct Layout {
     pub statuses: Statuses,
     /// Calls that took less are not shown.
     pub slower: Duration,
-    /// No line for the end of a process (`-qq`).
+    /// No line for the end of a process or a thread (`-qq`).
     pub quiet: bool,
+    /// No line for a thread in the place of which another runs a program (`-qqq`).
+    pub hides_superseded: bool,
+    /// The end of each thread is seen, and so whether a call that ends it was made.
+    pub sees_ends: bool,
 }
 
 /// The native function that makes a system call, unless its name says no more than the call's: `__read` of `read`.

@@ -20,6 +20,8 @@ pub struct Style {
     pub date: Option<fn(i64, u64) -> Option<String>>,
     /// How numbers that have names are written (`-X`).
     pub constants: Constants,
+    /// All that is shown of memory was copied, if it was there (a tracer copies it); else as much as a hook copies.
+    pub whole: bool,
 }
 
 /// How numbers and bits that have names are written.
@@ -62,6 +64,31 @@ pub struct Name {
 /// Returns what a number is called; `None` writes the number alone.
 pub type Naming<'a> = &'a dyn Fn(i32) -> Option<Name>;
 
+/// What an id of a process is of.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum IdKind {
+    /// A thread.
+    Thread,
+    /// A process.
+    Process,
+    /// A process group.
+    Group,
+    /// A session.
+    Session,
+}
+
+/// What stands behind the id of a process.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Known {
+    /// What it is called, between angle brackets.
+    pub comm: Option<String>,
+    /// What it is in another PID namespace, as a comment.
+    pub note: Option<String>,
+}
+
+/// Returns what is known of a process, a thread, a group or a session.
+pub type Processes<'a> = &'a dyn Fn(i32, IdKind) -> Known;
+
 /// Returns the protocol of netlink that a socket speaks; `None` = it is none of netlink, or that is not known.
 pub type Protocols<'a> = &'a dyn Fn(i32) -> Option<u32>;
 
@@ -80,8 +107,8 @@ pub struct Call<'a> {
     pub returned: Option<(&'a Captures, u64)>,
     /// What descriptors are called (`-y`).
     pub descriptors: Option<Naming<'a>>,
-    /// What processes are called (`-Y`).
-    pub processes: Option<Naming<'a>>,
+    /// What processes are called (`-Y`), and in other namespaces.
+    pub processes: Option<Processes<'a>>,
     /// Which protocol of netlink a socket speaks.
     pub netlink: Option<Protocols<'a>>,
 }

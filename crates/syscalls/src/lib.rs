@@ -48,7 +48,9 @@ mod types;
 mod words;
 mod writer;
 
-pub use call::{Call, Constants, Hex, Name, Naming, Part, Protocols, Style, error};
+pub use call::{
+    Call, Constants, Hex, IdKind, Known, Name, Naming, Part, Processes, Protocols, Style, error,
+};
 pub use classes::CLASSES;
 pub use trace::{Trace, TraceError};
 
@@ -88,8 +90,8 @@ impl Style {
     /// What a signal is (`{si_signo=SIGUSR1, si_code=SI_USER, si_pid=7, si_uid=0}`), by the beginning of its `siginfo_t`;
     /// `None` if that is too short.
     #[must_use]
-    pub fn signal(&self, information: &[u8]) -> Option<String> {
-        signal::information(self, information)
+    pub fn signal(&self, information: &[u8], processes: Option<Processes>) -> Option<String> {
+        signal::information(self, information, processes)
     }
 
     /// Appends what stands behind the `=` of a call that has returned; `?` if it does not return.

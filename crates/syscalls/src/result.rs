@@ -1,6 +1,6 @@
 //! What stands behind the `=`: `3`, `0x7f…`, `-1 ENOENT (No such file or directory)`, `1 ([{fd=3, revents=POLLIN}])`.
 
-use crate::call::{Call, Constants, Style};
+use crate::call::{Call, Constants, IdKind, Style};
 use crate::errors::AGAIN;
 use crate::types::ty;
 use crate::writer::{Place, Writer};
@@ -20,7 +20,9 @@ pub fn write(style: &Style, call: &Call, out: &mut Vec<u8>) {
             result => hex(result, out),
         };
     }
-    if let Some(error) = call.error() {
+    // Whoever one is can always be told: each result is a number.
+    let fails = call.prototype.returns.alias() != Some("uid");
+    if let Some(error) = call.error().filter(|_| fails) {
         return failed(error, out);
     }
     let mut w = Writer::new(style, call, forms::by_name, out);
@@ -29,6 +31,9 @@ pub fn write(style: &Style, call: &Call, out: &mut Vec<u8>) {
         "fcntl" if special::duplicates(call.arguments[1]) => {
             decimal(result, w.out);
             return w.name_of(result as i32);
+        }
+        "fcntl" if special::owns(call.arguments[1]) => {
+            return w.whole(&ty("pid_or_group"), Place::Word(result));
         }
         "fcntl" if call.arguments[1] as u32 == 11 && result != 0 => {
             decimal(result, w.out);
@@ -69,7 +74,7 @@ pub fn write(style: &Style, call: &Call, out: &mut Vec<u8>) {
         }
         "clone" | "clone3" => {
             decimal(result, w.out);
-            return w.process(result as i32);
+            return w.id(result as i32, IdKind::Thread);
         }
         // What was there before, of a permission that was asked for.
         "arch_prctl" if matches!(call.arguments[0] as u32, 0x1023 | 0x1025) && result != 0 => {
@@ -119,9 +124,16 @@ pub fn write(style: &Style, call: &Call, out: &mut Vec<u8>) {
             w.name_of(result as i32);
         }
         (Some("mode"), _) => w.octal(result),
-        (Some("pid"), _) => {
+        (Some("uid"), _) => decimal(result, w.out),
+        (Some(alias @ ("pid" | "tid" | "pgid" | "sid")), _) => {
             decimal(result as i32, w.out);
-            w.process(result as i32);
+            let kind = match alias {
+                "tid" => IdKind::Thread,
+                "pgid" => IdKind::Group,
+                "sid" => IdKind::Session,
+                _ => IdKind::Process,
+            };
+            w.id(result as i32, kind);
         }
         (_, Kind::Pointer(_)) => match result {
             0 => w.push("NULL"),

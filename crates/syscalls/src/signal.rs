@@ -1,13 +1,13 @@
 //! Signals that came, by what the kernel says of them.
 
-use crate::call::{Call, Style};
+use crate::call::{Call, Processes, Style};
 use crate::forms;
 use crate::types::ty;
 use crate::writer::{Place, Writer};
 use prototypes::{Captures, Prototype};
 
 /// What a signal is, by the beginning of its `siginfo_t`.
-pub fn information(style: &Style, bytes: &[u8]) -> Option<String> {
+pub fn information(style: &Style, bytes: &[u8], processes: Option<Processes>) -> Option<String> {
     /// Where the bytes are read from: any address will do.
     const PLACE: u64 = 0x1000;
     let mut copies = Captures::new();
@@ -20,7 +20,7 @@ pub fn information(style: &Style, bytes: &[u8]) -> Option<String> {
         entry: &copies,
         returned: None,
         descriptors: None,
-        processes: None,
+        processes,
         netlink: None,
     };
     let mut text = Vec::new();

@@ -8,13 +8,14 @@ mod polling;
 mod prctl;
 mod sockets;
 
-pub use control::{duplicates, status_flags};
+pub use control::{duplicates, owns, status_flags};
 pub use polling::{polled, selected};
 pub use prctl::result as prctl_result;
 
-use crate::call::{Call, Part};
+use crate::call::{Call, IdKind, Part};
 use crate::forms::files;
 use crate::writer::{Place, Unknown, Writer, Written};
+use prototypes::digits::decimal;
 
 /// Writes one argument, the word that was passed.
 pub type Argument = fn(&mut Writer, u64) -> Written;
@@ -72,6 +73,9 @@ pub fn argument(call: &Call, index: usize) -> Option<Argument> {
             files::mode(w, word & 0xffff);
             Ok(())
         },
+        // PRIO_PROCESS, PRIO_PGRP (include/uapi/linux/resource.h), IOPRIO_WHO_PROCESS, IOPRIO_WHO_PGRP (ioprio.h).
+        ("getpriority" | "setpriority", 1) => |w, word| who(w, word, 0),
+        ("ioprio_get" | "ioprio_set", 1) => |w, word| who(w, word, 1),
         ("nanosleep", 1) | ("clock_nanosleep", 3) => memory::remaining,
         ("execve", 2) | ("execveat", 3) => crate::forms::environment,
         ("socket" | "socketpair", 2) => sockets::protocol,
@@ -103,6 +107,18 @@ pub fn argument(call: &Call, index: usize) -> Option<Argument> {
         ("select" | "pselect6", 1..=3) => polling::set,
         _ => return None,
     })
+}
+
+/// Whom a call is about that says so by its first argument: `of_process` means a process, the next number a group, others no id.
+fn who(w: &mut Writer, word: u64, of_process: u32) -> Written {
+    let number = word as i32;
+    decimal(number, w.out);
+    match (w.call.arguments[0] as u32).wrapping_sub(of_process) {
+        0 => w.process(number),
+        1 => w.id(number, IdKind::Group),
+        _ => {}
+    }
+    Ok(())
 }
 
 /// Writes all arguments.

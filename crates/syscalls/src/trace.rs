@@ -22,7 +22,7 @@ pub struct Trace {
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum TraceError {
     /// There is no such system call or class.
-    #[error("there is no system call {name}{hint}")]
+    #[error("invalid system call '{name}'{hint}")]
     Unknown {
         /// The name that no system call has.
         name: String,
@@ -30,7 +30,7 @@ pub enum TraceError {
         hint: String,
     },
     /// There is no such class.
-    #[error("there is no class %{class}: there are {}", classes())]
+    #[error("invalid system call '%{class}': the classes are {}", classes())]
     UnknownClass {
         /// The name that no class has, without its `%`.
         class: String,
@@ -39,7 +39,7 @@ pub enum TraceError {
     #[error("/{0}: {1}")]
     Regex(String, String),
     /// Nothing stands between two commas.
-    #[error("a name is missing")]
+    #[error("invalid system call '': a name is missing")]
     Empty,
 }
 
@@ -333,13 +333,15 @@ mod tests {
     #[test]
     fn what_is_wrong_is_named() {
         let error = |text| Trace::parse(text).unwrap_err().to_string();
-        assert_eq!(error("opneat"), "there is no system call opneat");
+        assert_eq!(error("opneat"), "invalid system call 'opneat'");
         assert_eq!(
             error("fstatat"),
-            "there is no system call fstatat (did you mean newfstatat?)"
+            "invalid system call 'fstatat' (did you mean newfstatat?)"
         );
-        assert!(error("%files").starts_with("there is no class %files: there are %file, "));
+        assert!(
+            error("%files").starts_with("invalid system call '%files': the classes are %file, ")
+        );
         assert!(error("/(").starts_with("/(: error: "));
-        assert_eq!(error(","), "a name is missing");
+        assert_eq!(error(","), "invalid system call '': a name is missing");
     }
 }

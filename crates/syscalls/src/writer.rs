@@ -2,7 +2,7 @@
 
 mod numbers;
 
-use crate::call::{Call, Hex, Naming, Style};
+use crate::call::{Call, Hex, IdKind, Naming, Style};
 use crate::{text, words};
 use prototypes::digits::decimal;
 use prototypes::{Array, Expr, Kind, Lens, Memory, Struct, Type};
@@ -29,6 +29,8 @@ const DEEPEST: usize = 48;
 
 /// So much of a text is always copied if it can be read (a record has room for it): where less is there, memory ends.
 const COPIED: usize = 3 << 10;
+/// The same where a tracer copies.
+const WHOLE: usize = 64 << 10;
 
 /// `PATH_MAX` (include/uapi/linux/limits.h).
 const LONGEST_PATH: usize = 4096;
@@ -84,9 +86,24 @@ impl<'w> Writer<'w> {
         self.named(number, self.call.descriptors);
     }
 
-    /// Appends the name of a process, if names are asked for and it has one.
+    /// Appends the name of a process, if names are asked for and it has one, and what it is in another namespace.
     pub fn process(&mut self, number: i32) {
-        self.named(number, self.call.processes);
+        self.id(number, IdKind::Process);
+    }
+
+    /// The same of what may be a thread, a group or a session.
+    pub fn id(&mut self, number: i32, kind: IdKind) {
+        let Some(known) = self.call.processes.map(|known| known(number, kind)) else {
+            return;
+        };
+        if let Some(comm) = known.comm {
+            self.push("<");
+            text::bracketed(comm.as_bytes(), self.style.hex, self.out);
+            self.push(">");
+        }
+        if let Some(note) = known.note {
+            self.push(&format!(" /* {note} */"));
+        }
     }
 
     fn named(&mut self, number: i32, naming: Option<Naming>) {
@@ -276,6 +293,15 @@ impl<'w> Writer<'w> {
     }
 
     /// Appends text between quotes; dots where there is more of it.
+    /// Bytes of a text that were copied for certain, if they are there.
+    fn copied(&self, is_path: bool) -> usize {
+        match (self.style.whole, is_path) {
+            (false, _) => COPIED,
+            (true, true) => LONGEST_PATH,
+            (true, false) => WHOLE,
+        }
+    }
+
     fn string(&mut self, array: &Array, at: u64, is_path: bool) -> Written {
         let most = if is_path {
             usize::MAX
@@ -287,7 +313,7 @@ impl<'w> Writer<'w> {
                 let known = self.bytes(at, most.saturating_add(1));
                 let end = known.iter().position(|byte| *byte == 0);
                 // Of a text that goes on, as much as is shown was copied; one that ends where memory ends is none.
-                if end.is_none() && known.len() < most.saturating_add(1).min(COPIED) {
+                if end.is_none() && known.len() < most.saturating_add(1).min(self.copied(is_path)) {
                     return Err(Unknown);
                 }
                 (end.unwrap_or(known.len()), end.is_some())
@@ -305,7 +331,7 @@ impl<'w> Writer<'w> {
             false => shown,
         };
         let mut bytes = self.bytes(at, wanted);
-        if bytes.len() < wanted.min(COPIED) || length == 0 && !ends {
+        if bytes.len() < wanted.min(self.copied(is_path)) || length == 0 && !ends {
             return Err(Unknown);
         }
         bytes.truncate(shown);
@@ -328,7 +354,7 @@ impl<'w> Writer<'w> {
         // One more than is shown was copied, if it could be read.
         let wanted = length.min(shown.saturating_add(1));
         let mut bytes = self.bytes(at, wanted);
-        if bytes.len() < wanted.min(COPIED) {
+        if bytes.len() < wanted.min(self.copied(false)) {
             return Err(Unknown);
         }
         bytes.truncate(shown);

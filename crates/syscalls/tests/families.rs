@@ -26,6 +26,7 @@ impl Made<'_> {
             addresses: false,
             date: None,
             constants: Constants::Names,
+            whole: false,
         };
         change(&mut style);
         let prototype = Bundle::prototype("SYS", self.name).expect("it is in syscalls.conf");

@@ -74,20 +74,34 @@ struct Table {
     known: HashMap<i32, Entry>,
 }
 
+/// What can be asked about descriptors.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Asking {
+    /// Nothing: it is a recording.
+    #[default]
+    Nobody,
+    /// The kernel, but each call is read some time after it was made.
+    Later,
+    /// The kernel, while the thread stands still at the call: what it says holds.
+    AtOnce,
+}
+
 /// See the module's text.
 #[derive(Debug, Default)]
 pub struct Names {
+    asking: Asking,
     /// Processes run, and can be asked about.
     live: bool,
     processes: HashMap<i32, Table>,
 }
 
 impl Names {
-    /// Nothing is known yet. `live`: processes run, it is no recording.
+    /// Nothing is known yet.
     #[must_use]
-    pub fn new(live: bool) -> Self {
+    pub fn new(asking: Asking) -> Self {
         Names {
-            live,
+            asking,
+            live: asking != Asking::Nobody,
             processes: HashMap::new(),
         }
     }
@@ -127,10 +141,13 @@ impl Names {
 
     /// What a descriptor is called; `CURRENT` is the working directory. `is_open` = it is open if nothing is known of it.
     pub fn name(&mut self, process: i32, number: i32, is_open: bool) -> Option<Name> {
-        let live = self.live;
+        let (live, at_once) = (self.live, self.asking == Asking::AtOnce);
         let table = self.processes.entry(process).or_default();
         if number == CURRENT {
-            let link = table.place.current(live.then_some(process))?;
+            let link = match at_once {
+                true => files::working_directory(process)?,
+                false => table.place.current(live.then_some(process))?,
+            };
             return Some(Name {
                 link,
                 ..Name::default()
@@ -138,6 +155,13 @@ impl Names {
         }
         if number < 0 {
             return None;
+        }
+        if at_once && is_open {
+            match (look(process, number)?, table.known.get(&number)) {
+                // Of a socket the kernel knows less than its calls have told.
+                (Entry::Socket(_), Some(Entry::Socket(_))) => {}
+                (found, _) => table.put(number, Some(found)),
+            }
         }
         let entry = match table.known.entry(number) {
             Slot::Occupied(known) => known.into_mut(),

@@ -14,7 +14,7 @@ mod told;
 use super::guest::{self, Shared, now_of};
 use super::traced::{Begun, Table, Traced, signal_of};
 use super::unseen;
-use crate::event::{At, End, Event, EventKind};
+use crate::event::{At, End, Event, EventKind, OfThread};
 use crate::source::Count;
 use crate::{Error, Message};
 use counts::Counts;
@@ -267,7 +267,12 @@ impl Stepped {
         let mut look = Look::Something;
         let resumed = match event {
             E::Nothing => return self.look_at_held(tid),
-            E::Exited(_) | E::Killed(_) if tid != self.pid => return Look::Gone,
+            E::Exited(code) if tid != self.pid => {
+                return self.thread_over(tid, OfThread::Exited(code), turn);
+            }
+            E::Killed(signal) if tid != self.pid => {
+                return self.thread_over(tid, OfThread::Killed(signal), turn);
+            }
             E::Exited(code) => return self.over(End::Exited(code), turn),
             E::Killed(signal) => return self.over(End::Killed(signal), turn),
             E::Syscall => {
@@ -275,18 +280,15 @@ impl Stepped {
                 self.go_on(tid, onward)
             }
             E::Signal(signal) => {
-                turn.tell(Event {
-                    at: At {
-                        tid: tid as u32,
-                        ..now_of(self.pid, EventKind::Ended(End::Unknown)).at
-                    },
-                    kind: EventKind::Signal(signal_of(tid, signal)),
-                });
+                turn.tell(self.of_thread(tid, EventKind::Signal(signal_of(tid, signal))));
                 ptrace::resume_to_syscall(tid, signal)
             }
             E::Interrupted(libc::SIGTRAP) => ptrace::resume_to_syscall(tid, 0),
             // A group stop: it stays, and we hear of its end.
-            E::Interrupted(_) => ptrace::listen(tid),
+            E::Interrupted(signal) => {
+                turn.tell(self.of_thread(tid, EventKind::Thread(OfThread::Stopped(signal))));
+                ptrace::listen(tid)
+            }
             E::Special(special) => {
                 look = self.special(tid, special, turn);
                 if matches!(look, Look::Gone) || self.end.is_some() {
@@ -359,6 +361,7 @@ impl Stepped {
         turn: &mut Turn<'_, P>,
     ) {
         if stop::thread_state(self.pid, made).is_some() {
+            turn.tell(self.of_thread(made, EventKind::Thread(OfThread::Began)));
             return self.add(made);
         }
         let follows = self.options & CHILDREN != 0;
@@ -388,9 +391,34 @@ impl Stepped {
         if let Ok(memory) = GuestMemory::open(self.pid) {
             self.memory = memory.into();
         }
+        if former != self.pid {
+            let superseded = OfThread::Superseded(former);
+            turn.tell(self.of_thread(self.pid, EventKind::Thread(superseded)));
+        }
         turn.tell(now_of(self.pid, EventKind::Ended(End::Replaced)));
         self.introduced = false;
         self.introduce(turn);
+    }
+
+    /// What becomes of one thread now.
+    fn of_thread(&self, tid: i32, kind: EventKind) -> Event {
+        let event = now_of(self.pid, kind);
+        let at = At {
+            tid: tid as u32,
+            ..event.at
+        };
+        Event { at, ..event }
+    }
+
+    /// A thread has ended, and its process goes on.
+    fn thread_over<P: Watched<Event = Event> + From<Stepped>>(
+        &self,
+        tid: i32,
+        end: OfThread,
+        turn: &mut Turn<'_, P>,
+    ) -> Look {
+        turn.tell(self.of_thread(tid, EventKind::Thread(end)));
+        Look::Gone
     }
 
     fn gone(&mut self, tid: i32) {

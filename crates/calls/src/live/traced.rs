@@ -132,6 +132,12 @@ pub fn note_exec(pid: i32, args: &Options, signatures: &Signatures, noted: &Firs
     *noted.borrow_mut() = Some((begun, copied));
 }
 
+/// What one call may have copied, at most: the memory is ours, and no record of a ring has to hold it.
+const LIMITS: Limits = Limits {
+    bytes: 256 << 10,
+    steps: 64 << 10,
+};
+
 /// Runs a program of crate `capture` over a call that a stopped thread makes, or over its return.
 fn copy(
     memory: &GuestMemory,
@@ -154,7 +160,7 @@ fn copy(
         program,
         &call.registers,
         returned.as_ref(),
-        Limits::default(),
+        LIMITS,
         &mut copier,
     );
     copier.captures

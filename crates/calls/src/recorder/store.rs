@@ -290,6 +290,9 @@ impl Store {
         if let EventKind::Opened(opened) = &event.kind {
             return self.add_guest(at.process, opened);
         }
+        if let EventKind::Thread(_) = event.kind {
+            return Ok(());
+        }
         let Some(guest) = self.guest(at.process) else {
             return Ok(());
         };

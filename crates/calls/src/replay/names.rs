@@ -173,6 +173,7 @@ impl Names {
             recording::EventKind::Signal(signal) => EventKind::Signal(signal),
             recording::EventKind::Forked(child) => EventKind::Forked(child),
             recording::EventKind::Ended(end) => EventKind::Ended(end),
+            recording::EventKind::Thread(end) => EventKind::Thread(end),
         };
         Event { at, kind }
     }

@@ -16,6 +16,8 @@ const PATIENCE: Duration = Duration::from_millis(200);
 pub struct Strangers {
     /// Of whom there is something to hear, and since when nobody has asked.
     unheard: Option<(i32, Instant)>,
+    /// When the list of our children was read.
+    listed: Option<Instant>,
 }
 
 impl Strangers {
@@ -23,8 +25,18 @@ impl Strangers {
     pub fn look(&mut self, is_known: impl Fn(i32) -> bool) {
         let unheard = ptrace::unheard();
         // What we trace of a process that is known may be a thread of it.
-        let unheard = unheard.filter(|id| !is_known(*id) && !group_of(*id).is_none_or(&is_known));
-        let Some(pid) = unheard else {
+        let is_ours = |id: &i32| is_known(*id) || group_of(*id).is_none_or(&is_known);
+        let stranger = unheard.filter(|id| !is_ours(id));
+        // One that is known and never pauses is heard of again and again, and the kernel tells of no other then.
+        let due = self.listed.is_none_or(|at| at.elapsed() >= PATIENCE);
+        if stranger.is_none() && unheard.is_some() && due {
+            self.listed = Some(Instant::now());
+            let mut others = children().into_iter().filter(|id| !is_ours(id));
+            if let Some(other) = others.find(|id| ptrace::is_unheard(*id)) {
+                return let_go(other);
+            }
+        }
+        let Some(pid) = stranger else {
             self.unheard = None;
             return;
         };
@@ -38,6 +50,13 @@ impl Strangers {
             _ => self.unheard = Some((pid, Instant::now())),
         }
     }
+}
+
+/// The children of this thread of ours (Linux 3.5 with CONFIG_PROC_CHILDREN; none without).
+fn children() -> Vec<i32> {
+    let list = std::fs::read_to_string("/proc/thread-self/children").unwrap_or_default();
+    let ids = list.split_whitespace();
+    ids.filter_map(|id| id.parse().ok()).collect()
 }
 
 /// The process that a thread is of.

@@ -53,11 +53,21 @@ pub trait Asked {
     /// Whether events are shown, and not only recorded.
     fn shows(&self) -> bool;
 
+    /// Whether our standard input and output are let go once PROGRAM has them, so that it alone decides when pipes end.
+    fn lets_streams_go(&self) -> bool {
+        false
+    }
+
     /// Whether they are counted, and a table is shown at the end.
     fn counts(&self) -> bool;
 
     /// Whether they are shown for programs: the losses of the run are the last record.
     fn is_json(&self) -> bool;
+
+    /// Whether it is said that a process is seen by ptrace where nothing speaks against hooks.
+    fn tells_tracing(&self) -> bool {
+        true
+    }
 
     /// Whether it is said which processes are attached to and left, and a signal that ends lancet is the one it ends by: what
     /// scripts around strace wait for.

@@ -3,6 +3,7 @@
 pub mod advice;
 pub mod file;
 pub mod interrupt;
+pub mod piped;
 pub mod progress;
 pub mod queued;
 pub mod sink;

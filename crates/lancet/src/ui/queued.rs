@@ -45,6 +45,8 @@ struct State {
     /// What was queued last ends within a line, and the rest of that line was dropped.
     torn: bool,
     dropped: u64,
+    /// Nothing more comes.
+    closed: bool,
 }
 
 struct Shared {
@@ -133,6 +135,10 @@ fn drain(shared: &Shared, mut to: impl Write, explain: impl Fn(&io::Error) -> St
         let chunk = loop {
             if let Some(chunk) = state.chunks.pop_front() {
                 break chunk;
+            }
+            if state.closed {
+                // What reads our output finds its end.
+                return;
             }
             state = shared
                 .changed
@@ -227,6 +233,13 @@ impl Write for Queued {
 
     fn flush(&mut self) -> io::Result<()> {
         self.push(self.pending.len())
+    }
+}
+
+impl Drop for Queued {
+    fn drop(&mut self) {
+        self.shared.lock().closed = true;
+        self.shared.changed.notify_all();
     }
 }
 

@@ -9,6 +9,7 @@ use std::time::Duration;
 use report::Style;
 
 use super::file::private_file;
+use super::piped;
 use super::queued::{Kind, Written, queued};
 use super::terminal::Stream;
 
@@ -32,7 +33,10 @@ impl Sink {
         most_wait: Duration,
     ) -> anyhow::Result<(Box<dyn Write>, Written)> {
         let (to, name) = match (file, otherwise) {
-            (Some(path), _) => (private_file(path)?, path.display().to_string()),
+            (Some(path), _) => match piped::command(path) {
+                Some(command) => (piped::to(command)?, path.display().to_string()),
+                None => (private_file(path)?, path.display().to_string()),
+            },
             // Not by the standard library's own streams: their lock is held while a write waits.
             (None, Stream::Stdout) => {
                 let to = File::from(io::stdout().as_fd().try_clone_to_owned()?);

@@ -159,7 +159,7 @@ fn programs(
 
 fn lancet_with(options: &[&str]) -> Command {
     let mut command = lancet();
-    command.args(["syscalls", "--strace", "--max-wait", "60s"]);
+    command.args(["syscalls", "--strace", "--hooks", "--max-wait", "60s"]);
     command.args(options);
     command
 }

@@ -54,7 +54,7 @@ fn calls_of_goroutines_are_counted() {
     let words = [path.as_str(), &rounds];
     let out = folder.join("out");
     let mut ours = lancet();
-    ours.args(["syscalls", "--strace"]);
+    ours.args(["syscalls", "--strace", "--hooks"]);
     let (ours, said) = counted(ours, &out, &words, "newfstatat");
     let table = std::fs::read_to_string(&out).expect("a table");
     let (theirs, _) = counted(Command::new("strace"), &out, &words, "newfstatat");

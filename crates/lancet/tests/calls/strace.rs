@@ -79,7 +79,7 @@ fn both_with(name: &str, options: &[&str], words: &[&str]) -> [Vec<String>; 2] {
     let mut strace = Command::new("strace");
     strace.args(options);
     let mut ours = lancet();
-    ours.args(["syscalls", "--strace", "--max-wait", "30s"]);
+    ours.args(["syscalls", "--strace", "--hooks", "--max-wait", "30s"]);
     ours.args(options);
     [(strace, "strace"), (ours, "lancet")]
         .map(|(tracer, name)| lines(tracer, &folder.join(name), words))
@@ -227,7 +227,7 @@ fn times_of_files_have_their_dates() {
         let out = folder.join("out");
         let mut strace = Command::new("strace");
         let mut ours = lancet();
-        ours.args(["syscalls", "--strace", "--max-wait", "30s"]);
+        ours.args(["syscalls", "--strace", "--hooks", "--max-wait", "30s"]);
         let [strace, ours] = [&mut strace, &mut ours].map(|tracer| {
             tracer
                 .args(options)
@@ -366,7 +366,7 @@ fn ruby_makes_the_calls_that_strace_sees() {
         (THREADS, "trace=newfstatat", 2, 18),
     ] {
         let mut tracers = [Command::new("strace"), lancet()];
-        tracers[1].args(["syscalls", "--strace", "--max-wait", "30s"]);
+        tracers[1].args(["syscalls", "--strace", "--hooks", "--max-wait", "30s"]);
         let [strace, ours] = tracers.map(|mut tracer| {
             let out = folder.join("lines");
             tracer.args(["-f", "-e", calls]);

@@ -293,7 +293,7 @@ fn signals_of_children_are_told() {
 /// Scripts wait for strace's words of attaching and leaving, and look by which signal it has ended; the process sleeps on.
 #[test]
 fn attaching_and_leaving_is_said_as_strace_says_it() {
-    for option in ["--strace", "--no-modify"] {
+    for option in ["--hooks", "--no-modify"] {
         let mut guest = Guest::start("cat", Command::new("cat"));
         guest.tell("ready");
         guest.expect("ready");
@@ -370,7 +370,14 @@ fn ordinary_programs_are_seen_exactly() {
             continue;
         }
         let mut strace = Command::new("strace");
-        let mut ours = syscalls(&["--strace", "--require", "exact", "--max-wait", "60s"]);
+        let mut ours = syscalls(&[
+            "--strace",
+            "--hooks",
+            "--require",
+            "exact",
+            "--max-wait",
+            "60s",
+        ]);
         let [theirs, ours] = [&mut strace, &mut ours].map(|tracer| {
             tracer
                 .args(["-e", CLASSES, "-o"])

@@ -140,7 +140,9 @@ pub fn put_kind<C>(out: &mut Vec<u8>, kind: &EventKind<C>) {
         EventKind::Ended(End::Killed(number)) => (3, *number),
         EventKind::Ended(End::Unknown) => (4, 0),
         EventKind::Ended(End::Replaced) => (5, 0),
-        EventKind::Opened(_) | EventKind::Call(_) | EventKind::Return(_) => return,
+        EventKind::Opened(_) | EventKind::Call(_) | EventKind::Return(_) | EventKind::Thread(_) => {
+            return;
+        }
     };
     out.push(kind);
     put_signed(out, number.into());

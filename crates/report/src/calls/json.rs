@@ -110,7 +110,7 @@ impl<'a> Record<'a> {
                 },
                 exec: *end == calls::event::End::Replaced,
             },
-            EventKind::Call(_) | EventKind::Return(_) => return None,
+            EventKind::Call(_) | EventKind::Return(_) | EventKind::Thread(_) => return None,
         })
     }
 }
@@ -430,7 +430,7 @@ impl Consumer for Json<'_> {
                 let open = self.stacks.drain(Some(at.process));
                 self.all_open(open);
             }
-            EventKind::Opened(_) | EventKind::Signal(_) => {}
+            EventKind::Opened(_) | EventKind::Signal(_) | EventKind::Thread(_) => {}
             EventKind::Call(_) => {
                 let EventKind::Call(call) = event.kind else {
                     return Ok(());

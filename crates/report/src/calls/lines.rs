@@ -430,6 +430,7 @@ impl Consumer for Lines<'_> {
                 self.note(event.at, &format!("--- {name} ({text}) ---"));
             }
             EventKind::Forked(child) => self.stacks.fork(event.at.process, *child),
+            EventKind::Thread(_) => {}
             EventKind::Ended(end) => self.ended(event.at, *end),
         }
         if self.text.len() >= CHUNK {

@@ -148,7 +148,7 @@ impl Consumer for OnPaths<'_> {
                 }
                 true
             }
-            EventKind::Signal(_) => true,
+            EventKind::Signal(_) | EventKind::Thread(_) => true,
         };
         if shown { self.next.take(event) } else { Ok(()) }
     }

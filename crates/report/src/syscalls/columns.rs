@@ -91,7 +91,7 @@ impl Column {
             "avg-time" | "time-avg" | "avg_time" | "time_avg" => Column::Mean,
             "calls" | "count" => Column::Calls,
             "errors" | "error" => Column::Errors,
-            "name" | "syscall" | "syscall-name" => Column::Name,
+            "name" | "syscall" | "syscall-name" | "syscall_name" => Column::Name,
             _ => return None,
         })
     }

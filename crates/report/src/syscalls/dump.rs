@@ -84,6 +84,11 @@ fn pieces(sets: &[Numbers; 2], call: &Call, out: &mut Vec<u8>) -> bool {
         let [list, length] = [16, 24].map(|offset| word(at.wrapping_add(offset)));
         (at, count) = (list.unwrap_or_default(), length.unwrap_or_default());
     }
+    // Of a list that does not end in memory nothing is written.
+    let last = at.wrapping_add(16 * count.min(PIECES).saturating_sub(1) + 8);
+    if count > 0 && word(last).is_none() {
+        return true;
+    }
     let mut left = if is_read { result } else { u64::MAX };
     for index in 0..count.min(PIECES) {
         let here = at.wrapping_add(16 * index);

@@ -270,6 +270,8 @@ impl Consumer for Json<'_> {
                     self.other(&event)?;
                 }
             }
+            // A call that is open is told so with the others of its process.
+            EventKind::Thread(_) => {}
             EventKind::Opened(_) => {
                 self.naming.opened(at.process);
                 self.other(&event)?;

@@ -6,6 +6,7 @@
 //!   [pid    72] <... futex resumed>)       = 0
 //! ```
 
+mod ends;
 mod open;
 
 use open::{Open, Plan};
@@ -15,13 +16,13 @@ use crate::calls::CHUNK;
 use crate::text::{make_printable, printable};
 use calls::Memo;
 use calls::consumer::{Consumer, End};
-use calls::event::{At, Call as Began, CallEdge, End as Ended, Event, EventKind, Return, Signal};
+use calls::event::{At, Call as Began, CallEdge, Event, EventKind, OfThread, Return, Signal};
 use calls::signatures::Signatures;
-use calls::stacks::{Open as Left, Stacks};
+use calls::stacks::Stacks;
 use calls::tamper::Tampered;
 use prototypes::Captures;
 use std::cell::Cell;
-use std::collections::HashSet;
+use std::collections::{HashMap, HashSet};
 use std::io::{self, Write};
 use std::rc::Rc;
 use std::sync::Arc;
@@ -36,7 +37,16 @@ struct Unfinished {
     before: usize,
     /// Where the rest of it begins in the text that was not.
     from: usize,
+    /// Whose call it is.
+    tid: u32,
+    /// Arguments follow behind a comma when it returns.
+    has_more: bool,
 }
+
+/// The call by which the kernel goes on with one that a signal has interrupted, and the result of that one, which tracers see
+/// (include/linux/errno.h).
+const RESTART: &str = "restart_syscall";
+const RESTART_BLOCK: i32 = 516;
 
 /// So long the line of a signal waits for the return of the call that it came in.
 const LONGEST_WAIT: Duration = Duration::from_millis(50);
@@ -56,6 +66,8 @@ pub struct Lines<'a> {
     /// When the line before began.
     last: Option<Duration>,
     naming: Naming,
+    /// Calls of threads that the kernel goes on with, by `restart_syscall`.
+    interrupted: HashMap<u32, String>,
     /// Signals whose lines are not written yet, and since when.
     signals: Vec<(At, String, Instant)>,
 }
@@ -71,6 +83,7 @@ impl<'a> Lines<'a> {
         Lines {
             layout,
             naming,
+            interrupted: HashMap::new(),
             signals: Vec::new(),
             signatures,
             out,
@@ -95,7 +108,13 @@ impl<'a> Lines<'a> {
         let mut callers = std::mem::take(&mut began.callers);
         callers.truncate(self.layout.frames);
         let captures = std::mem::take(&mut began.captures);
-        let head = self.head(at.process, &plan, &began.registers.gp, &captures);
+        let mut head = self.head(at.process, &plan, &began.registers.gp, &captures);
+        if let Some(before) = self.interrupted.remove(&at.tid)
+            && plan.name == RESTART
+        {
+            let text = format!("<... resuming interrupted {before} ...>");
+            head.extend_from_slice(text.as_bytes());
+        }
         let open = Rc::new(Open {
             arguments: began.registers.gp,
             captures,
@@ -116,7 +135,7 @@ impl<'a> Lines<'a> {
         if waits || open.plan.hidden {
             return;
         }
-        open.number.set(Some(self.begin(at, &open.head)));
+        open.number.set(Some(self.begin(at, &open)));
         if open.plan.ends {
             self.stacks.leave(at);
             self.close(&open, b")", b"?", None);
@@ -153,14 +172,25 @@ impl<'a> Lines<'a> {
         head
     }
 
-    /// A line begins; its number.
-    fn begin(&mut self, at: At, head: &[u8]) -> u64 {
+    /// The line of a call begins; its number.
+    fn begin(&mut self, at: At, open: &Open) -> u64 {
         self.break_line();
         let from = self.text.len();
         self.prefix(at);
-        self.text.extend_from_slice(head);
-        self.starts(from);
+        self.text.extend_from_slice(&open.head);
+        self.starts(from, at.tid, open.has_more());
         self.lines
+    }
+
+    /// The second line of a call that was cut in two begins.
+    fn resume(&mut self, at: At, open: &Open) {
+        self.break_line();
+        let from = self.text.len();
+        self.prefix(at);
+        self.text.extend_from_slice(b"<... ");
+        self.text.extend_from_slice(open.plan.name.as_bytes());
+        self.text.extend_from_slice(b" resumed>");
+        self.starts(from, at.tid, false);
     }
 
     /// What is written of a call when it returns: arguments, and the result.
@@ -195,6 +225,9 @@ impl<'a> Lines<'a> {
         let (mut late, mut result) = self.tail(at.process, open, &called);
         let took = at.time.saturating_sub(open.began);
         let failed = called.error().is_some();
+        if called.error() == Some(RESTART_BLOCK) {
+            self.interrupted.insert(at.tid, open.plan.name.clone());
+        }
         if open.plan.hidden || !self.layout.statuses.shows(failed) || took < self.layout.slower {
             return;
         }
@@ -202,13 +235,7 @@ impl<'a> Lines<'a> {
             // Its line is still open.
             (Some(number), Some(unfinished)) if number == unfinished.number => {}
             (Some(_), _) => {
-                self.break_line();
-                let from = self.text.len();
-                self.prefix(at);
-                self.text.extend_from_slice(b"<... ");
-                self.text.extend_from_slice(open.plan.name.as_bytes());
-                self.text.extend_from_slice(b" resumed>");
-                self.starts(from);
+                self.resume(at, open);
                 // The comma stands on the line that was cut.
                 if late.starts_with(b", ") {
                     late.drain(..2);
@@ -216,7 +243,7 @@ impl<'a> Lines<'a> {
             }
             (None, _) => {
                 let time = open.began;
-                self.begin(At { time, ..at }, &open.head);
+                self.begin(At { time, ..at }, open);
             }
         }
         let injected: &[u8] = match (tampered.injected, tampered.poked) {
@@ -269,25 +296,15 @@ impl<'a> Lines<'a> {
         }
     }
 
-    /// A call that a handler left by a jump: the kernel was never asked for its result.
-    fn unwound(&mut self, at: At, left: &Left<Rc<Open>>) {
-        let open = &left.call;
-        if !self.layout.statuses.unfinished || open.number.get().is_none() {
-            return;
-        }
-        self.break_line();
-        self.prefix(at);
-        let text = format!("<... {} resumed>) = ?", open.plan.name);
-        self.text.extend_from_slice(text.as_bytes());
-        self.end_line(open);
-    }
-
     /// Ends a line whose call has not returned.
     fn break_line(&mut self) {
-        if self.unfinished.take().is_none() {
+        let Some(line) = self.unfinished.take() else {
             return;
-        }
+        };
         self.lines += 1;
+        if line.has_more {
+            self.text.extend_from_slice(b", ");
+        }
         self.text.extend_from_slice(b" <unfinished ...>\n");
     }
 
@@ -324,7 +341,8 @@ impl<'a> Lines<'a> {
             return;
         }
         let name = syscalls::signal(signal.number);
-        let known = self.layout.style.signal(&signal.information);
+        let style = &self.layout.style;
+        let known = self.naming.signal(at.process, style, &signal.information);
         let known = known.map_or_else(String::new, |known| format!(" {known}"));
         let text = format!("--- {name}{known} ---");
         self.signals.push((at, text, Instant::now()));
@@ -354,33 +372,14 @@ impl<'a> Lines<'a> {
         self.lines += 1;
     }
 
-    fn ended(&mut self, at: At, end: Ended) {
-        let open = self.stacks.drain(Some(at.process));
-        if end == Ended::Replaced
-            && let Some(exec) = open.iter().find(|open| open.plan.replaces)
-        {
-            self.returned(at, exec, (&Captures::new(), 0), Tampered::default());
-        }
-        self.naming.ended(at.process);
-        if self.layout.quiet {
-            return self.break_line();
-        }
-        match end {
-            Ended::Exited(code) => self.note(at, &format!("+++ exited with {code} +++")),
-            Ended::Killed(signal) => {
-                let name = syscalls::signal(signal);
-                self.note(at, &format!("+++ killed by {name} +++"));
-            }
-            Ended::Unknown | Ended::Replaced => self.break_line(),
-        }
-    }
-
     /// A line begins there in the text.
-    fn starts(&mut self, from: usize) {
+    fn starts(&mut self, from: usize, tid: u32, has_more: bool) {
         self.unfinished = Some(Unfinished {
             number: self.lines,
             before: 0,
             from,
+            tid,
+            has_more,
         });
     }
 
@@ -402,7 +401,10 @@ impl<'a> Lines<'a> {
 impl Consumer for Lines<'_> {
     fn take(&mut self, event: Event) -> io::Result<()> {
         let Event { at, kind } = event;
-        if matches!(kind, EventKind::Call(_)) {
+        if matches!(
+            kind,
+            EventKind::Call(_) | EventKind::Thread(OfThread::Began)
+        ) {
             self.threads.insert(at.tid);
         }
         let returns = matches!(kind, EventKind::Return(_));
@@ -418,6 +420,7 @@ impl Consumer for Lines<'_> {
                 self.naming.forked(at.process, child);
             }
             EventKind::Ended(end) => self.ended(at, end),
+            EventKind::Thread(what) => self.of_thread(at, what),
             EventKind::Opened(_) => self.naming.opened(at.process),
         }
         if returns {

@@ -1,11 +1,12 @@
 //! What descriptors and processes are called, in strace's text (`-y`, `-yy`, `-Y`, `--decode-fds=`).
 
-use calls::descriptors::names::{Made, More, Names};
+use calls::descriptors::names::{Asking, Made, More, Names};
+use process::pid_namespace::{Kind, Translator};
 use std::cell::RefCell;
 use std::collections::HashMap;
 use std::fs;
 use std::rc::Rc;
-use syscalls::{Call, Name, Naming as Asks, Protocols};
+use syscalls::{Call, IdKind, Known, Name, Naming as Asks, Processes, Protocols, Style};
 
 /// Which names are written.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -20,9 +21,16 @@ pub struct NamingKinds {
     pub processes: bool,
     /// What processes are called (`-Y`).
     pub comms: bool,
+    /// What the ids of processes in other PID namespaces are in ours (`--decode-pids=pidns`), and the word for whose ours is.
+    pub namespaces: Option<&'static str>,
 }
 
 impl NamingKinds {
+    /// Whether something is told of processes.
+    fn of_processes(self) -> bool {
+        self.comms || self.namespaces.is_some()
+    }
+
     /// Whether descriptors have names.
     #[must_use]
     pub fn of_descriptors(self) -> bool {
@@ -39,20 +47,25 @@ pub struct Naming {
     kinds: NamingKinds,
     names: Option<Rc<RefCell<Names>>>,
     comms: Rc<RefCell<HashMap<i32, String>>>,
+    translator: Rc<RefCell<Translator>>,
     live: bool,
+    /// Names are asked for while the thread stands still.
+    at_once: bool,
 }
 
 impl Naming {
-    /// Nothing is known yet; `live`: processes run, it is no recording. `followed`: somebody asks for paths, whether they
+    /// Nothing is known yet. `followed`: somebody asks for paths, whether they
     /// are written or not.
     #[must_use]
-    pub fn new(kinds: NamingKinds, live: bool, followed: bool) -> Self {
-        let names = || Rc::new(RefCell::new(Names::new(live)));
+    pub fn new(kinds: NamingKinds, asking: Asking, followed: bool) -> Self {
+        let names = || Rc::new(RefCell::new(Names::new(asking)));
         Naming {
             names: (followed || kinds.of_descriptors()).then(names),
             comms: Rc::default(),
+            translator: Rc::default(),
             kinds,
-            live,
+            live: asking != Asking::Nobody,
+            at_once: asking == Asking::AtOnce,
         }
     }
 
@@ -62,23 +75,25 @@ impl Naming {
         let opens = matches!(call.name, "dup2" | "dup3") && call.returned.is_none();
         let opens = opens.then_some(call.arguments[1] as i32);
         let descriptors = |number| self.descriptor(process, number, opens != Some(number));
-        let processes = |number| {
-            let text = self.comm_of(number)?;
-            Some(Name {
-                text,
-                ..Name::default()
-            })
-        };
+        let processes = |number, kind| self.known(process, number, kind);
         let netlink = |number| self.names.as_ref()?.borrow_mut().netlink(process, number);
         let netlink: Protocols = &netlink;
         let descriptors: Asks = &descriptors;
-        let processes: Asks = &processes;
+        let processes: Processes = &processes;
         write(&Call {
             descriptors: self.kinds.of_descriptors().then_some(descriptors),
-            processes: self.kinds.comms.then_some(processes),
+            processes: self.kinds.of_processes().then_some(processes),
             netlink: self.names.is_some().then_some(netlink),
             ..*call
         });
+    }
+
+    /// What a signal is that came for a process, with what is known of who has sent it.
+    #[must_use]
+    pub fn signal(&self, process: i32, style: &Style, information: &[u8]) -> Option<String> {
+        let known = |number, kind| self.known(process, number, kind);
+        let known: Processes = &known;
+        style.signal(information, self.kinds.of_processes().then_some(known))
     }
 
     /// What a descriptor is called, in full: for whoever asks whether it is of a path.
@@ -127,16 +142,44 @@ impl Naming {
         name.map_or_else(String::new, |name| format!("<{name}>"))
     }
 
+    /// What is known of an id that a process uses.
+    fn known(&self, process: i32, number: i32, kind: IdKind) -> Known {
+        let in_namespace = match kind {
+            IdKind::Thread => Kind::Thread,
+            IdKind::Process => Kind::Process,
+            IdKind::Group => Kind::Group,
+            IdKind::Session => Kind::Session,
+        };
+        let is_named = self.kinds.comms && matches!(kind, IdKind::Thread | IdKind::Process);
+        let translated = self.live.then(|| {
+            let mut translator = self.translator.borrow_mut();
+            translator.translate(process, number, in_namespace)
+        });
+        let ours = translated.flatten();
+        let note = self.kinds.namespaces.and_then(|whose| {
+            let ours = ours.filter(|ours| *ours != number)?;
+            Some(format!("{ours} in {whose}'s PID NS"))
+        });
+        let comm = is_named.then(|| match self.at_once {
+            // Who is gone has no name.
+            true => comm_now(ours?),
+            false => self.comm_of(ours.unwrap_or(number)),
+        });
+        Known {
+            comm: comm.flatten(),
+            note,
+        }
+    }
+
     /// The name of a thread. One that has ended keeps the one that it had when it was first asked for.
     fn comm_of(&self, thread: i32) -> Option<String> {
         if thread <= 0 {
             return None;
         }
-        let text = fs::read_to_string(format!("/proc/{thread}/comm"));
+        let text = self.live.then(|| comm_now(thread)).flatten();
         let mut comms = self.comms.borrow_mut();
-        match text.ok().filter(|_| self.live) {
+        match text {
             Some(text) => {
-                let text = text.trim_end_matches('\n').to_owned();
                 if comms.len() < MOST {
                     comms.insert(thread, text.clone());
                 }
@@ -148,6 +191,10 @@ impl Naming {
 
     /// A process was opened.
     pub fn opened(&self, process: i32) {
+        if self.kinds.comms {
+            // For when it has ended.
+            self.comm_of(process);
+        }
         if let Some(names) = &self.names {
             names.borrow_mut().opened(process);
         }
@@ -181,6 +228,12 @@ impl Naming {
             names.leave(made(process, call), back, result);
         }
     }
+}
+
+/// What a thread is called that is there.
+fn comm_now(thread: i32) -> Option<String> {
+    let text = fs::read_to_string(format!("/proc/{thread}/comm")).ok()?;
+    Some(text.trim_end_matches('\n').to_owned())
 }
 
 fn made<'a>(process: i32, call: &Call<'a>) -> Made<'a> {

@@ -5,7 +5,7 @@ use super::{Columns, Figures, Layout, Order, Statuses, native};
 use crate::text::printable;
 use calls::Line;
 use calls::consumer::{Consumer, End};
-use calls::event::{Call, CallEdge, Caller, End as Ended, Event, EventKind};
+use calls::event::{Call, CallEdge, Caller, End as Ended, Event, EventKind, OfThread};
 use calls::source::Count;
 use calls::stacks::{Kept, Stacks};
 use std::collections::HashMap;
@@ -265,6 +265,12 @@ impl Consumer for Summary {
                     } else {
                         self.unfinished(&open);
                     }
+                }
+            }
+            EventKind::Thread(OfThread::Began | OfThread::Stopped(_)) => {}
+            EventKind::Thread(_) => {
+                for open in self.stacks.drain_ring(at.process, at.tid) {
+                    self.unfinished(&open);
                 }
             }
             EventKind::Opened(_) | EventKind::Signal(_) => {}

@@ -1,5 +1,6 @@
 //! Numbers that stand for files and for users.
 
+use crate::call::IdKind;
 use crate::words;
 use crate::writer::{Place, Writer, Written};
 use prototypes::digits::decimal;
@@ -32,9 +33,40 @@ pub fn directory(w: &mut Writer, ty: &Type, at: Place) -> Written {
 
 /// A process or a thread: `4711`, or `4711<ruby>`.
 pub fn process(w: &mut Writer, ty: &Type, at: Place) -> Written {
+    id(w, ty, at, IdKind::Process)
+}
+
+/// A thread.
+pub fn thread(w: &mut Writer, ty: &Type, at: Place) -> Written {
+    id(w, ty, at, IdKind::Thread)
+}
+
+/// A process group.
+pub fn group(w: &mut Writer, ty: &Type, at: Place) -> Written {
+    id(w, ty, at, IdKind::Group)
+}
+
+/// A session.
+pub fn session(w: &mut Writer, ty: &Type, at: Place) -> Written {
+    id(w, ty, at, IdKind::Session)
+}
+
+fn id(w: &mut Writer, ty: &Type, at: Place, kind: IdKind) -> Written {
     let number = w.word(ty, at)? as i32;
     decimal(number, w.out);
-    w.process(number);
+    w.id(number, kind);
+    Ok(())
+}
+
+/// A process, or a group by its negative id; 0 and -1 are neither.
+pub fn process_or_group(w: &mut Writer, ty: &Type, at: Place) -> Written {
+    let number = w.word(ty, at)? as i32;
+    decimal(number, w.out);
+    match number {
+        1.. => w.id(number, IdKind::Process),
+        -1 | 0 => {}
+        group => w.id(group.wrapping_neg(), IdKind::Group),
+    }
     Ok(())
 }
 

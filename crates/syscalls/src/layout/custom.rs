@@ -67,6 +67,16 @@ pub static CUSTOM: &[Custom] = &[
         w.value(&ty("at"), Place::Word(word))
     }),
     custom("pid", 4, 4, |w, at, _| typed(w, "pid", at)),
+    custom("owner", 4, 4, |w, at, _| {
+        // `struct f_owner_ex` (include/uapi/asm-generic/fcntl.h): its type stands before it.
+        let kind = match w.u32_at(at.wrapping_sub(4))? {
+            0 => "tid",
+            1 => "pid",
+            2 => "pgid",
+            _ => "int",
+        };
+        typed(w, kind, at)
+    }),
     Custom {
         scalar: true,
         passed: Some(|w, word, _| w.value(&ty("uid"), Place::Word(word))),

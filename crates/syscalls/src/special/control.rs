@@ -14,6 +14,7 @@ const GET_FLAGS: u64 = 3;
 const SET_FLAGS: u64 = 4;
 const GET_LOCK: u64 = 5;
 const SET_LOCK_WAIT: u64 = 7;
+const SET_OWNER: u64 = 8;
 const GET_OWNER: u64 = 9;
 const SET_SIGNAL: u64 = 10;
 const GET_SIGNAL: u64 = 11;
@@ -38,6 +39,7 @@ pub fn fcntl(w: &mut Writer, word: u64) -> Written {
         SET_FLAGS => w.value(&ty("open_flags"), Place::Word(word)),
         ADD_SEALS => w.plain(&ty("seal_flags"), Place::Word(word)),
         SET_SIGNAL => w.value(&ty("signum"), Place::Word(word)),
+        SET_OWNER => w.value(&ty("pid_or_group"), Place::Word(word)),
         GET_LOCK..=SET_LOCK_WAIT | GET_OPEN_LOCK..=SET_OPEN_LOCK_WAIT => lock(w, word),
         _ => {
             decimal(word.cast_signed(), w.out);
@@ -63,6 +65,11 @@ fn lock(w: &mut Writer, at: u64) -> Written {
 /// Whether a command of `fcntl` makes a descriptor: `F_DUPFD`, `F_DUPFD_CLOEXEC`.
 pub fn duplicates(command: u64) -> bool {
     matches!(command & 0xffff_ffff, 0 | 1030)
+}
+
+/// Whether the result of a command of `fcntl` is a process or, negative, a group.
+pub fn owns(command: u64) -> bool {
+    command & 0xffff_ffff == GET_OWNER
 }
 
 /// What stands behind the result of `fcntl` where that is a word of flags: `0x8002 (flags O_RDWR|O_LARGEFILE)`.

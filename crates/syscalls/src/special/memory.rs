@@ -213,7 +213,10 @@ pub fn random(w: &mut Writer, at: u64) -> Written {
 pub fn remaining(w: &mut Writer, at: u64) -> Written {
     /// include/uapi/asm-generic/errno-base.h
     const EINTR: i32 = 4;
-    if at == 0 || w.call.error() != Some(EINTR) {
+    /// include/linux/errno.h: what a tracer sees in its place.
+    const RESTART_BLOCK: i32 = 516;
+    let interrupted = matches!(w.call.error(), Some(EINTR | RESTART_BLOCK));
+    if at == 0 || !interrupted {
         return Err(Unknown);
     }
     w.value(&ty("timespec"), Place::Memory(at))

@@ -2,6 +2,7 @@
 
 use super::control::named;
 use crate::call::Constants;
+use crate::call::IdKind;
 use crate::types::ty;
 use crate::words;
 use crate::writer::{Place, Unknown, Writer, Written};
@@ -167,8 +168,16 @@ fn one(w: &mut Writer, kind: Is, word: u64) -> Written {
             w.known_decimal(-1, "PR_SET_PTRACER_ANY");
         }
         Process => {
-            decimal(word as i32, w.out);
-            w.process(word as i32);
+            let number = word as i32;
+            decimal(number, w.out);
+            match (option(w), w.call.arguments[3] as u32) {
+                // `enum pid_type` (include/linux/pid_types.h)
+                (SCHED_CORE, 0) => w.id(number, IdKind::Thread),
+                (SCHED_CORE, 2) => w.id(number, IdKind::Group),
+                (SCHED_CORE, 3) => w.id(number, IdKind::Session),
+                (SCHED_CORE, 4..) => {}
+                _ => w.process(number),
+            }
         }
         Vector(flags) => vector(w, flags, word),
         Tagged => tagged(w, word),
@@ -381,6 +390,7 @@ mod tests {
             addresses: false,
             date: None,
             constants,
+            whole: false,
         }
     }
 

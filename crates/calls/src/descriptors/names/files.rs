@@ -113,14 +113,16 @@ pub fn link_of(process: i32, number: i32) -> Option<String> {
     Some(link.to_string_lossy().into_owned())
 }
 
-fn working_directory(process: i32) -> Option<String> {
+pub fn working_directory(process: i32) -> Option<String> {
     let link = fs::read_link(format!("/proc/{process}/cwd")).ok()?;
     Some(link.to_string_lossy().into_owned())
 }
 
 /// What a descriptor is by its link.
 pub fn found(process: i32, number: i32, link: String) -> Name {
-    let removed = link.strip_suffix(" (deleted)");
+    // A file may also be called so.
+    let is_there = |path: &str| fs::symlink_metadata(format!("/proc/{process}/root{path}")).is_ok();
+    let removed = link.strip_suffix(" (deleted)").filter(|_| !is_there(&link));
     let deleted = removed.is_some();
     let link = removed.map_or(link.clone(), str::to_owned);
     let more = match link.as_str() {

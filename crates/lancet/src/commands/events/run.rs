@@ -57,8 +57,10 @@ pub fn run(args: &dyn Asked) -> anyhow::Result<u8> {
     let says_hooked = hooked.clone();
     let repeated = Rc::new(Repeated::default());
     let told = repeated.clone();
+    let tells_tracing = args.tells_tracing();
     let mut options = args.options(Messages::to(move |message| {
-        if told.is_new(message) {
+        let is_plain = matches!(message, Message::ByTracing { why: None, .. });
+        if (tells_tracing || !is_plain) && told.is_new(message) {
             print(message);
         }
         if losses::says_hooked(message) {
@@ -105,6 +107,9 @@ pub fn run(args: &dyn Asked) -> anyhow::Result<u8> {
             }
         }
     };
+    if starts && args.lets_streams_go() {
+        let_streams_go();
+    }
     let attached = match args.ends_as_strace() && file.is_none() {
         true => options.pids.clone(),
         false => Vec::new(),
@@ -167,6 +172,21 @@ pub fn run(args: &dyn Asked) -> anyhow::Result<u8> {
     // With --ltrace whatever the program ended with.
     let losses = losses.borrow();
     Ok(losses.exit_code(if options.ltrace { 0 } else { code }))
+}
+
+/// Has our standard input and output lead nowhere: a program that we started has its own.
+fn let_streams_go() {
+    let nowhere = std::fs::File::options()
+        .read(true)
+        .write(true)
+        .open("/dev/null");
+    let Ok(nowhere) = nowhere else {
+        return;
+    };
+    for stream in [libc::STDIN_FILENO, libc::STDOUT_FILENO] {
+        // SAFETY: takes two numbers; what was open under the second is ours.
+        unsafe { libc::dup2(std::os::fd::AsRawFd::as_raw_fd(&nowhere), stream) };
+    }
 }
 
 /// Begins a recording. Beside it: what becomes of its file.

@@ -8,11 +8,14 @@ use crate::cli::duration::parse;
 use crate::commands::events::Asked;
 use crate::commands::events::args::{Common, SHOW, TARGET, WHICH};
 use crate::commands::events::flags::kept_of_strings;
+use crate::ui::terminal::Stream;
 use calls::consumer::Consumer;
+use calls::descriptors::names::Asking;
 use calls::preset::Preset;
 use calls::summary::Rows;
 use calls::tamper::Inject;
 use calls::{Messages, Options, Signatures};
+use clap::builder::NonEmptyStringValueParser;
 use clap::{ArgAction, ArgGroup, Args, ValueEnum};
 use prototypes::Filter;
 use report::calls::{FORMATS, Summary as Counted};
@@ -66,6 +69,10 @@ pub struct SyscallsArgs {
     /// frames are not told. Of itself this is done where a process cannot be hooked (a program of 32 bits, a seccomp filter)
     #[arg(long, conflicts_with_all = ["inject", "at", "within", "leaks", "frames", "blocked"], help_heading = TARGET)]
     pub no_modify: bool,
+
+    /// With --strace: hook the process, as is done without it. What hooks do not see is said
+    #[arg(long, conflicts_with = "no_modify", help_heading = TARGET)]
+    pub hooks: bool,
 
     /// exact: refuse a process, instead of going on, if any of the calls that are asked for would not be seen
     #[arg(long, value_name = "WHAT", help_heading = TARGET)]
@@ -122,12 +129,21 @@ pub struct SyscallsArgs {
     #[arg(short = 'q', action = ArgAction::Count, help_heading = SHOW)]
     pub quiet: u8,
 
-    /// As strace prints it: without script lines, and the table with a row for each system call
+    /// As strace does it: its text and its table, without script lines; and all that it sees, by ptrace, at about 5 µs a call,
+    /// unless --hooks is given too, or what hooks alone know (-k, --at, --in, --inject)
     #[arg(long, help_heading = SHOW)]
     pub strace: bool,
 
     #[command(flatten)]
     pub shown: Shown,
+
+    /// Set VAR to VALUE for PROGRAM, or take it out; may be repeated
+    #[arg(short = 'E', long = "env", value_name = "VAR[=VALUE]", requires = "program", value_parser = NonEmptyStringValueParser::new(), help_heading = TARGET)]
+    pub environment: Vec<String>,
+
+    /// Understood and not needed: signals that end lancet have it leave its processes, whenever they come
+    #[arg(short = 'I', long = "interruptible", value_name = "WHEN", value_parser = expressions::interruptible, hide = true)]
+    pub interruptible: Option<u8>,
 
     /// Understood and not needed: calls that are not asked for cost nothing
     #[arg(long, hide = true)]
@@ -162,7 +178,7 @@ fn injected(text: &str) -> Result<Inject, String> {
 
 impl SyscallsArgs {
     /// The system calls that are asked for; `None` = all.
-    fn trace(&self) -> Option<&Trace> {
+    pub(super) fn trace(&self) -> Option<&Trace> {
         expressions::last(self.all(), |of| match of {
             Expression::Trace(trace) => Some(trace),
             _ => None,
@@ -170,39 +186,16 @@ impl SyscallsArgs {
     }
 
     /// What `-e` and the long forms of its words say.
-    fn all(&self) -> impl DoubleEndedIterator<Item = &Expression> {
+    pub(super) fn all(&self) -> impl DoubleEndedIterator<Item = &Expression> {
         self.expressions.iter().chain(self.shown.expressions())
     }
 
-    fn injections(&self) -> impl Iterator<Item = &Inject> {
+    pub(super) fn injections(&self) -> impl Iterator<Item = &Inject> {
         let of_expressions = self.all().filter_map(|expression| match expression {
             Expression::Inject(inject) => Some(&**inject),
             _ => None,
         });
         of_expressions.chain(&self.inject)
-    }
-
-    /// What is not shown is not injected into, as with strace.
-    fn flaw_of_injections(&self) -> Option<String> {
-        let mut injections = self.injections();
-        if self.is_injected_by_tracer() && injections.any(|inject| inject.line.is_some()) {
-            return Some(
-                "@FILE:LINE is for hooks, and what else is injected is for ptrace: ask for one of them".into(),
-            );
-        }
-        let trace = self.trace()?;
-        let is_hidden = |inject: &&Inject| !inject.names.iter().any(|name| trace.has(name));
-        let hidden = self.injections().find(is_hidden)?.names.first()?;
-        Some(format!(
-            "{hidden} is injected into and not shown: name it in -e trace= too"
-        ))
-    }
-
-    /// Whether processes are traced for what is injected.
-    fn is_injected_by_tracer(&self) -> bool {
-        let starts = !self.common.program.is_empty();
-        let mut injections = self.injections();
-        injections.any(|inject| inject.is_for_tracer() || starts && inject.from_start)
     }
 
     fn statuses(&self) -> Statuses {
@@ -251,6 +244,7 @@ impl SyscallsArgs {
                 addresses: false,
                 date: Some(calls::event::date),
                 constants: self.shown.constants.unwrap_or_default(),
+                whole: self.is_by_tracer(),
             },
             calls: self
                 .trace()
@@ -262,7 +256,7 @@ impl SyscallsArgs {
             signals: expressions::signals(self.all().collect()),
             strace: self.strace,
             into_file: self.common.output.is_some()
-                && self.common.follow > 0
+                && (self.common.follow > 0 || self.begins_with_several())
                 && !self.is_separate(),
             times: self.shown.time(self.common.times),
             relative: self.shown.relative(self.common.relative),
@@ -272,7 +266,9 @@ impl SyscallsArgs {
             align: self.align,
             statuses: self.statuses(),
             slower: self.slower.unwrap_or_default(),
-            quiet: self.quiet > 1 || expressions::hides_ends(self.all().collect()),
+            quiet: self.hidden().ends,
+            hides_superseded: self.hidden().superseded,
+            sees_ends: self.is_by_tracer(),
         }
     }
 
@@ -283,10 +279,11 @@ impl SyscallsArgs {
             _ => None,
         });
         let pids = expressions::last(self.all(), |of| match of {
-            Expression::Processes(comms) => Some(*comms),
+            Expression::Processes(kinds) => Some(*kinds),
             _ => None,
         });
-        self.shown.naming(fds, pids)
+        let whose = if self.strace { "strace" } else { "lancet" };
+        self.shown.naming(fds, pids, whose)
     }
 
     /// Whether it must be known what descriptors are called.
@@ -388,7 +385,7 @@ impl Asked for SyscallsArgs {
             presets: self.presets(),
             system_calls: !self.leaks,
             from_exec: !self.leaks,
-            no_modify: self.no_modify,
+            no_modify: self.is_by_tracer(),
             exact: self.require == Some(Required::Exact),
             inject: self.injections().cloned().collect(),
             only: true,
@@ -413,6 +410,10 @@ impl Asked for SyscallsArgs {
         self.common.record.is_none() || self.counts() || self.common.output.is_some()
     }
 
+    fn lets_streams_go(&self) -> bool {
+        self.strace
+    }
+
     fn counts(&self) -> bool {
         self.count || self.leaks
     }
@@ -421,8 +422,13 @@ impl Asked for SyscallsArgs {
         self.shown.json
     }
 
+    fn tells_tracing(&self) -> bool {
+        // How strace's answer is found is told to who sits there, not into files that are read as strace's.
+        self.no_modify || !self.hidden().attaching && Stream::Stderr.is_terminal()
+    }
+
     fn ends_as_strace(&self) -> bool {
-        self.strace && self.quiet == 0
+        self.strace && !self.hidden().attaching
     }
 
     fn consumer<'a>(
@@ -433,9 +439,14 @@ impl Asked for SyscallsArgs {
     ) -> Box<dyn Consumer + 'a> {
         let paths = &self.shown.paths;
         let live = self.common.recording().is_none();
+        let asking = match (live, self.is_by_tracer()) {
+            (false, _) => Asking::Nobody,
+            (true, false) => Asking::Later,
+            (true, true) => Asking::AtOnce,
+        };
         let naming = Naming::new(
             self.naming(),
-            live,
+            asking,
             !paths.is_empty() || self.tells_messages(),
         );
         let table = |out| {

@@ -1,7 +1,7 @@
 //! What `-e` says.
 
 use super::inject::{self, Of};
-use super::shown::{descriptor_kinds, process_kinds};
+use super::shown::{ProcessKinds, descriptor_kinds, process_kinds};
 use calls::signals::{SIGNALS, signal_of};
 use calls::tamper::Inject;
 use report::syscalls::{Exceptions, NamingKinds, Numbers, Statuses};
@@ -26,14 +26,36 @@ pub enum Expression {
     Read(Numbers),
     /// `write=`
     Written(Numbers),
-    /// `quiet=`: whether ends are hidden.
-    Quiet(bool),
+    /// `quiet=`
+    Quiet(Hidden),
     /// `decode-fds=`
     Descriptors(NamingKinds),
-    /// `decode-pids=`: whether names are shown.
-    Processes(bool),
+    /// `decode-pids=`
+    Processes(ProcessKinds),
     /// `inject=`, `fault=`
     Inject(Box<Inject>),
+}
+
+/// What nothing is said of (`-q`, `-e quiet=`).
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Hidden {
+    /// Which processes are attached to and left.
+    pub attaching: bool,
+    /// Ends of threads and processes.
+    pub ends: bool,
+    /// A thread in the place of which another runs a program.
+    pub superseded: bool,
+}
+
+impl Hidden {
+    /// What either hides.
+    pub fn or(self, other: Self) -> Self {
+        Hidden {
+            attaching: self.attaching || other.attaching,
+            ends: self.ends || other.ends,
+            superseded: self.superseded || other.superseded,
+        }
+    }
 }
 
 /// The words that may stand before the `=`.
@@ -73,6 +95,17 @@ fn injected(set: &str, of: Of) -> Result<Expression, String> {
 /// Parses what stands behind the long form of a word.
 pub fn word(word: &'static str) -> impl Fn(&str) -> Result<Expression, String> + Clone {
     move |set| expression(&format!("{word}={set}"))
+}
+
+/// What stands behind `-I`: strace's number of when signals may end it.
+pub fn interruptible(text: &str) -> Result<u8, String> {
+    match text {
+        "1" | "anywhere" | "always" => Ok(1),
+        "2" | "waiting" => Ok(2),
+        "3" | "never" => Ok(3),
+        "4" | "never_tstp" => Ok(4),
+        _ => Err("anywhere, waiting, never and never_tstp (1 to 4) are understood".into()),
+    }
 }
 
 fn statuses(set: &str) -> Result<Statuses, String> {
@@ -118,9 +151,7 @@ fn signal_set(set: &str) -> Result<Vec<i32>, String> {
         match word {
             "all" => chosen.extend(1..=SIGNALS),
             "none" => {}
-            word => {
-                chosen.push(signal_of(word).ok_or_else(|| format!("there is no signal {word}"))?)
-            }
+            word => chosen.push(signal_of(word).ok_or_else(|| format!("invalid signal '{word}'"))?),
         }
     }
     if negated {
@@ -139,7 +170,11 @@ fn numbers(set: &str) -> Result<Numbers, String> {
             "none" => {}
             word => match word.parse::<i32>() {
                 Ok(number) if number >= 0 => chosen.push(number),
-                _ => return Err(format!("{word} is the number of no descriptor")),
+                _ => {
+                    return Err(format!(
+                        "invalid descriptor '{word}': a number, all or none"
+                    ));
+                }
             },
         }
     }
@@ -151,31 +186,38 @@ fn numbers(set: &str) -> Result<Numbers, String> {
     })
 }
 
-fn quiet(set: &str) -> Result<bool, String> {
-    const KNOWN: [&str; 6] = [
-        "attach",
-        "exit",
-        "path-resolution",
-        "personality",
-        "thread-execve",
-        "superseded",
-    ];
+fn quiet(set: &str) -> Result<Hidden, String> {
     let (set, negated) = negation(set);
-    let mut hides = false;
+    let mut hidden = Hidden::default();
     for word in set.split(',') {
         match word {
-            "all" | "exit" | "exits" => hides = true,
-            "none" => {}
-            word if KNOWN.contains(&word.trim_end_matches('s')) || KNOWN.contains(&word) => {}
+            "all" => {
+                hidden = Hidden {
+                    attaching: true,
+                    ends: true,
+                    superseded: true,
+                }
+            }
+            "attach" => hidden.attaching = true,
+            "exit" | "exits" => hidden.ends = true,
+            "thread-execve" | "superseded" => hidden.superseded = true,
+            // Nothing is said of these.
+            "none" | "path-resolution" | "path-resolve" | "personality" => {}
             other => {
-                let known = KNOWN.join(", ");
                 return Err(format!(
-                    "there is nothing to be quiet about in {other}: {known}, all, none"
+                    "there is nothing to be quiet about in {other}: attach, exit, path-resolution, personality, thread-execve, all, none"
                 ));
             }
         }
     }
-    Ok(hides != negated)
+    Ok(match negated {
+        false => hidden,
+        true => Hidden {
+            attaching: !hidden.attaching,
+            ends: !hidden.ends,
+            superseded: !hidden.superseded,
+        },
+    })
 }
 
 /// What the last one says that says anything of it, as with strace.
@@ -224,13 +266,4 @@ pub fn signals(all: Vec<&Expression>) -> Option<Vec<i32>> {
         Expression::Signals(set) => Some(set.clone()),
         _ => None,
     })
-}
-
-/// Whether the ends of processes are hidden.
-pub fn hides_ends(all: Vec<&Expression>) -> bool {
-    let asked = last(all.iter().copied(), |of| match of {
-        Expression::Quiet(hides) => Some(*hides),
-        _ => None,
-    });
-    asked.unwrap_or_default()
 }

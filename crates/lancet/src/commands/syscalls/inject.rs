@@ -150,7 +150,7 @@ fn names(set: &str, of: Of, of_line: bool) -> Result<Vec<String>, String> {
 
 /// A signal by name or number.
 fn signal_of(text: &str) -> Result<i32, String> {
-    signals::signal_of(text).ok_or_else(|| format!("there is no signal {text}"))
+    signals::signal_of(text).ok_or_else(|| format!("invalid signal '{text}'"))
 }
 
 /// A call that always succeeds and takes no arguments.
@@ -341,7 +341,7 @@ mod tests {
         for (text, words) in [
             ("read", "nothing is injected"),
             ("read:syscall=getpid", "nothing is injected"),
-            ("nosuch:error=EIO", "no system call nosuch"),
+            ("nosuch:error=EIO", "invalid system call 'nosuch'"),
             ("read:error=EVERY", "no error EVERY"),
             ("read:error=0", "from 1 to 4095"),
             ("read:error=EIO:retval=1", "one result"),
@@ -350,7 +350,7 @@ mod tests {
             ("read:error=EIO:when=0", "when=0 is none"),
             ("read:error=EIO:when=5..3", "when=5..3 is none"),
             ("read:error=EIO:when=28..65535", "when=28..65535 is none"),
-            ("read:signal=WINTER", "no signal WINTER"),
+            ("read:signal=WINTER", "invalid signal 'WINTER'"),
             ("read:syscall=chdir", "syscall=chdir is none of %pure"),
             ("read:poke_enter=@arg8=00", "no list of @argN=HEX"),
             ("read:poke_exit=@arg1=000", "no list of @argN=HEX"),

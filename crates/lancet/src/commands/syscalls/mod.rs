@@ -4,6 +4,7 @@
 //! are strace's letters.
 
 mod args;
+mod asks;
 mod expressions;
 mod inject;
 mod separate;
@@ -12,15 +13,32 @@ mod shown;
 pub use args::SyscallsArgs;
 
 use crate::commands::{events, now};
+use crate::ui::piped;
 
 /// Runs the command; the answer is the exit code.
 pub fn run(args: SyscallsArgs) -> anyhow::Result<u8> {
+    for word in &args.environment {
+        // SAFETY: no thread of ours reads the environment meanwhile: the only other one that there may be waits to fork.
+        unsafe {
+            match word.split_once('=') {
+                Some((name, value)) => std::env::set_var(name, value),
+                None => std::env::remove_var(word),
+            }
+        }
+    }
+    let code = watch(&args);
+    // What reads our lines has had the last one.
+    piped::wait();
+    code
+}
+
+fn watch(args: &SyscallsArgs) -> anyhow::Result<u8> {
     match args.blocked {
         true => now::run(
             &args.common.processes(),
             args.common.output.as_deref(),
             false,
         ),
-        false => events::run(&args),
+        false => events::run(args),
     }
 }

@@ -21,9 +21,13 @@ pub struct Shown {
     #[arg(short = 'Y', help_heading = SHOW)]
     pub comms: bool,
 
-    /// Show what processes are called: comm, all, none
+    /// Show what processes are called (comm), and which ids those of other PID namespaces have in lancet's (pidns); all, none
     #[arg(long, value_name = "SET", value_parser = process_kinds, require_equals = true, num_args = 0..=1, default_missing_value = "comm", help_heading = SHOW)]
-    pub decode_pids: Option<bool>,
+    pub decode_pids: Option<ProcessKinds>,
+
+    /// --decode-pids=pidns
+    #[arg(long, hide = true)]
+    pub pidns_translation: bool,
 
     /// Only calls that are handed PATH, or a descriptor of it; may be repeated
     #[arg(
@@ -91,12 +95,16 @@ pub struct Shown {
     pub abbrev: Vec<Expression>,
 
     /// -e verbose=SET
-    #[arg(long, value_name = "SET", value_parser = word("verbose"), hide = true)]
+    #[arg(long = "verbose", value_name = "SET", value_parser = word("verbose"), hide = true)]
     pub structs: Vec<Expression>,
 
     /// -e read=SET
     #[arg(long, value_name = "SET", value_parser = word("read"), hide = true)]
     pub read: Vec<Expression>,
+
+    /// -e fault=SET
+    #[arg(long, value_name = "SET", value_parser = word("fault"), hide = true)]
+    pub fault: Vec<Expression>,
 
     /// -e write=SET
     #[arg(long, value_name = "SET", value_parser = word("write"), hide = true)]
@@ -121,6 +129,7 @@ impl Shown {
             &self.structs,
             &self.read,
             &self.write,
+            &self.fault,
             &self.hidden,
         ];
         all.into_iter().flatten()
@@ -148,8 +157,15 @@ impl Shown {
         self.took.or(letter.then_some(6))
     }
 
-    /// What descriptors and processes are called; `fds` and `pids` are what `-e` says of them.
-    pub fn naming(&self, fds: Option<NamingKinds>, pids: Option<bool>) -> NamingKinds {
+    /// What descriptors and processes are called; `fds` and `pids` are what `-e` says of them, `whose` is the word for our
+    /// PID namespace.
+    pub fn naming(
+        &self,
+        fds: Option<NamingKinds>,
+        pids: Option<ProcessKinds>,
+        whose: &'static str,
+    ) -> NamingKinds {
+        let pids = self.decode_pids.or(pids).unwrap_or_default();
         let words = self.decode_fds.or(fds).unwrap_or_default();
         let asked = match self.descriptors {
             0 => words,
@@ -160,7 +176,8 @@ impl Shown {
             _ => ALL,
         };
         NamingKinds {
-            comms: self.comms || self.decode_pids.or(pids).unwrap_or_default(),
+            comms: self.comms || pids.comms,
+            namespaces: (pids.namespaces || self.pidns_translation).then_some(whose),
             ..asked
         }
     }
@@ -173,6 +190,7 @@ const ALL: NamingKinds = NamingKinds {
     devices: true,
     processes: true,
     comms: false,
+    namespaces: None,
 };
 
 /// What one `--absolute-timestamps=` says: which clock, how many digits; `None` = as before.
@@ -268,19 +286,35 @@ pub fn descriptor_kinds(set: &str) -> Result<NamingKinds, String> {
     Ok(kinds)
 }
 
-/// Whether names of processes are shown.
-pub fn process_kinds(set: &str) -> Result<bool, String> {
-    let mut comms = false;
+/// What is shown of processes.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct ProcessKinds {
+    /// What they are called.
+    comms: bool,
+    /// Which ids they have in our PID namespace.
+    namespaces: bool,
+}
+
+/// What processes are shown as.
+pub fn process_kinds(set: &str) -> Result<ProcessKinds, String> {
+    let mut kinds = ProcessKinds::default();
     for word in set.split(',') {
         match word {
-            "comm" | "all" => comms = true,
-            "none" => comms = false,
+            "comm" => kinds.comms = true,
+            "pidns" => kinds.namespaces = true,
+            "none" => kinds = ProcessKinds::default(),
+            "all" => {
+                kinds = ProcessKinds {
+                    comms: true,
+                    namespaces: true,
+                }
+            }
             other => {
                 return Err(format!(
-                    "processes are not shown as {other}: comm, all, none (their ids are those of lancet's PID namespace)"
+                    "processes are not shown as {other}: comm, pidns, all, none"
                 ));
             }
         }
     }
-    Ok(comms)
+    Ok(kinds)
 }

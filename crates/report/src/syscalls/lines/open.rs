@@ -33,6 +33,18 @@ impl Kept for Open {
 }
 
 impl Open {
+    /// Whether arguments are written when it returns.
+    pub fn is_written_late(&self) -> bool {
+        let prototype = &self.plan.prototype;
+        let (late, all) = (prototype.late_from, prototype.parameters.len());
+        all > 0 && self.head.ends_with(b"(") || late.is_some_and(|from| from < all)
+    }
+
+    /// Whether these stand behind others, and a comma.
+    pub fn has_more(&self) -> bool {
+        self.is_written_late() && !self.head.ends_with(b"(")
+    }
+
     /// What is written of it.
     pub fn call<'a>(&'a self, returned: Option<(&'a Captures, u64)>) -> Call<'a> {
         Call {
@@ -76,7 +88,7 @@ impl Plan {
             native: native(&function.name, edge.inside.as_deref()),
             hidden: !layout.shows(&function.name),
             style: layout.exceptions.style(layout.style, &function.name),
-            ends: matches!(function.name.as_str(), "exit" | "exit_group"),
+            ends: !layout.sees_ends && matches!(function.name.as_str(), "exit" | "exit_group"),
             replaces: matches!(function.name.as_str(), "execve" | "execveat"),
             number: if layout.numbers {
                 number(&function.name)

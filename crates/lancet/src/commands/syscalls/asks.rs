@@ -1,0 +1,60 @@
+//! What follows from several flags of `lancet syscalls` together: who watches, and what nothing is said of.
+
+use super::args::SyscallsArgs;
+use super::expressions::{self, Expression, Hidden};
+use calls::tamper::Inject;
+
+impl SyscallsArgs {
+    /// What is not shown is not injected into, as with strace.
+    pub(super) fn flaw_of_injections(&self) -> Option<String> {
+        let mut injections = self.injections();
+        if self.is_injected_by_tracer() && injections.any(|inject| inject.line.is_some()) {
+            return Some(
+                "@FILE:LINE is for hooks, and what else is injected is for ptrace: ask for one of them".into(),
+            );
+        }
+        // strace says nothing of it.
+        let trace = self.trace().filter(|_| !self.strace)?;
+        let is_hidden = |inject: &&Inject| !inject.names.iter().any(|name| trace.has(name));
+        let hidden = self.injections().find(is_hidden)?.names.first()?;
+        Some(format!(
+            "{hidden} is injected into and not shown: name it in -e trace= too"
+        ))
+    }
+
+    /// Whether processes are seen by ptrace although they could be hooked: whoever asks for what strace says wants all that it sees.
+    pub(super) fn is_by_tracer(&self) -> bool {
+        let common = &self.common;
+        let asks_hooks = self.hooks || self.frames || !self.inject.is_empty();
+        let asks_lines = !common.at.is_empty() || !common.within.is_empty();
+        let of_line = self.injections().any(|inject| inject.line.is_some());
+        let lives = common.recording().is_none();
+        lives && (self.no_modify || self.strace && !asks_hooks && !asks_lines && !of_line)
+    }
+
+    /// Whether processes are traced for what is injected.
+    pub(super) fn is_injected_by_tracer(&self) -> bool {
+        let starts = !self.common.program.is_empty();
+        let mut injections = self.injections();
+        injections.any(|inject| inject.is_for_tracer() || starts && inject.from_start)
+    }
+
+    /// What nothing is said of.
+    pub(super) fn hidden(&self) -> Hidden {
+        let by_letters = Hidden {
+            attaching: self.quiet > 0,
+            ends: self.quiet > 1,
+            superseded: self.quiet > 2,
+        };
+        let by_words = expressions::last(self.all(), |of| match of {
+            Expression::Quiet(hidden) => Some(*hidden),
+            _ => None,
+        });
+        by_words.unwrap_or_default().or(by_letters)
+    }
+
+    /// Whether more than one process is watched from the beginning.
+    pub(super) fn begins_with_several(&self) -> bool {
+        self.common.pids.len() + usize::from(!self.common.program.is_empty()) > 1
+    }
+}

@@ -1,0 +1,115 @@
+//! A `/proc` that is of our own PID namespace.
+//!
+//! Whoever is started in a new PID namespace and keeps the `/proc` of the old one (`unshare -pf lancet …`) finds there, under each id
+//! that it knows, another process than the one that it traces. [`ensure`] gives such a lancet a mount namespace of its own, with the right
+//! `/proc` (mount_namespaces(7), proc(5)). The programs that it starts are to see what they would see without it: a thread that was
+//! made before stays in the old mount namespace, which is each thread's own, and forks them ([`fork`]).
+
+use crate::error::{Error, Result};
+use std::fs;
+use std::io;
+use std::sync::mpsc::{Receiver, Sender, channel};
+use std::sync::{Mutex, OnceLock};
+
+/// Asks the thread that has stayed behind to fork.
+struct Job {
+    child: *mut dyn FnMut(),
+    reply: Sender<io::Result<i32>>,
+}
+
+// SAFETY: what `child` points to is borrowed by `fork`, which waits for the reply before it returns, and is used by nobody meanwhile.
+unsafe impl Send for Job {}
+
+static BEHIND: OnceLock<Mutex<Sender<Job>>> = OnceLock::new();
+
+/// Makes sure that `/proc` is of our PID namespace. To be called before any other thread is made.
+///
+/// # Errors
+/// It is not, and none could be mounted.
+pub fn ensure() -> Result<()> {
+    let own = std::process::id().to_string();
+    match fs::read_link("/proc/self") {
+        Ok(known) if known.as_os_str() != own.as_str() => {}
+        // Without any /proc whatever needs it says so.
+        _ => return Ok(()),
+    }
+    let what = "mounting a /proc of lancet's own PID namespace, of which the one here is not,";
+    let failed = |_| Error::system(what.to_owned(), io::Error::last_os_error());
+    stay_behind();
+    // SAFETY: integers and literals; nothing is written to our memory.
+    unsafe {
+        let null = std::ptr::null();
+        done(libc::unshare(libc::CLONE_NEWNS)).map_err(failed)?;
+        let slave = libc::MS_REC | libc::MS_SLAVE;
+        done(libc::mount(null, c"/".as_ptr(), null, slave, null.cast())).map_err(failed)?;
+        let (kind, place) = (c"proc".as_ptr(), c"/proc".as_ptr());
+        let flags = libc::MS_NOSUID | libc::MS_NODEV | libc::MS_NOEXEC;
+        done(libc::mount(kind, place, kind, flags, null.cast())).map_err(failed)
+    }
+}
+
+fn done(result: i32) -> std::result::Result<(), ()> {
+    if result == 0 { Ok(()) } else { Err(()) }
+}
+
+/// Makes the thread that stays in the mount namespace of now. No signal is for it.
+fn stay_behind() {
+    let (ask, asked) = channel();
+    // SAFETY: live sets of ours.
+    unsafe {
+        let (mut all, mut before) = (std::mem::zeroed(), std::mem::zeroed());
+        libc::sigfillset(&raw mut all);
+        libc::pthread_sigmask(libc::SIG_SETMASK, &raw const all, &raw mut before);
+        std::thread::spawn(move || serve(&asked));
+        libc::pthread_sigmask(libc::SIG_SETMASK, &raw const before, std::ptr::null_mut());
+    }
+    // It is called once.
+    let _ = BEHIND.set(Mutex::new(ask));
+}
+
+fn serve(asked: &Receiver<Job>) {
+    for job in asked {
+        // SAFETY: whoever asks keeps what `child` points to, and waits; see `Job`.
+        let forked = unsafe { fork_here(&mut *job.child) };
+        // Who has asked waits.
+        let _ = job.reply.send(forked);
+    }
+}
+
+/// Forks as fork(2) does; `child` runs in the child, which ends with it, and must make async-signal-safe calls alone. Returns the
+/// child's id. It is in the mount namespace in which we were started.
+///
+/// # Errors
+/// Those of fork(2).
+pub fn fork(child: &mut dyn FnMut()) -> io::Result<i32> {
+    let Some(behind) = BEHIND.get() else {
+        // SAFETY: the caller's promise of async-signal-safe calls.
+        return unsafe { fork_here(child) };
+    };
+    let (reply, answer) = channel();
+    // SAFETY: the lifetime alone is changed: we wait below until it is used no more.
+    let child: *mut dyn FnMut() = unsafe { std::mem::transmute(std::ptr::from_mut(child)) };
+    let gone = |_| io::Error::from(io::ErrorKind::BrokenPipe);
+    let sent = behind
+        .lock()
+        .map(|behind| behind.send(Job { child, reply }));
+    if !matches!(sent, Ok(Ok(()))) {
+        return Err(gone(()));
+    }
+    answer.recv().map_err(|_| gone(()))?
+}
+
+/// # Safety
+/// `child` makes async-signal-safe calls alone.
+unsafe fn fork_here(child: &mut dyn FnMut()) -> io::Result<i32> {
+    // SAFETY: the caller's promise.
+    match unsafe { libc::fork() } {
+        -1 => Err(io::Error::last_os_error()),
+        0 => {
+            child();
+            // SAFETY: takes an integer and does not return.
+            unsafe { libc::_exit(127) }
+        }
+        pid => Ok(pid),
+    }
+}

@@ -1,0 +1,129 @@
+//! Ids of processes in PID namespaces (pid_namespaces(7)): which process of ours is 12 to a process in a container?
+//!
+//! `/proc/PID/status` has the ids of a process in each namespace from that of the mounted `/proc` inwards (`NSpid`, `NStgid`, `NSpgid`,
+//! `NSsid`, Linux 4.1: fs/proc/array.c); `/proc/PID/ns/pid` is its innermost namespace, and `NS_GET_PARENT` (Linux 4.9, ioctl_ns(2))
+//! leads outwards from there until it answers EPERM beyond our own. What a process calls 12 is the process that has this id in
+//! the innermost namespace of the first.
+
+use std::collections::HashMap;
+use std::fs::{self, File};
+use std::os::fd::{AsRawFd, FromRawFd};
+use std::os::unix::fs::MetadataExt;
+
+/// What an id is of.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Kind {
+    /// A thread.
+    Thread,
+    /// A process.
+    Process,
+    /// A process group.
+    Group,
+    /// A session.
+    Session,
+}
+
+/// `NS_GET_PARENT` (include/uapi/linux/nsfs.h).
+const PARENT: libc::c_ulong = 0xb702;
+/// Namespaces are nested at most so deep (`MAX_PID_NS_LEVEL`, include/linux/pid_namespace.h).
+const DEEPEST: usize = 32;
+/// Ids that are remembered.
+const MOST: usize = 4096;
+
+/// Finds processes by the ids that others know them by.
+#[derive(Debug, Default)]
+pub struct Translator {
+    /// Who had an id of a namespace when it was last asked for.
+    found: HashMap<(u64, Kind, i32), i32>,
+    own: Option<u64>,
+}
+
+impl Translator {
+    /// Which id of ours a thread, process, group or session has that `process` knows as `number`; `None` = there is none, or it
+    /// cannot be found.
+    pub fn translate(&mut self, process: i32, number: i32, kind: Kind) -> Option<i32> {
+        if number <= 0 {
+            return None;
+        }
+        let from = innermost(&process.to_string())?;
+        let own = match self.own {
+            Some(own) => own,
+            None => *self.own.insert(innermost("self")?),
+        };
+        if from == own {
+            return Some(number);
+        }
+        let wanted = (from, kind, number);
+        let known = self.found.get(&wanted).copied();
+        let near = known.into_iter().chain([process]);
+        let mut near = near.filter_map(|one| Some((one, ours(one, wanted)?)));
+        let (one, ours) = near.next().or_else(|| look_everywhere(wanted))?;
+        if self.found.len() >= MOST {
+            self.found.clear();
+        }
+        self.found.insert(wanted, one);
+        Some(ours)
+    }
+}
+
+/// The innermost PID namespace of a process, by its inode number.
+fn innermost(process: &str) -> Option<u64> {
+    fs::metadata(format!("/proc/{process}/ns/pid"))
+        .ok()
+        .map(|of| of.ino())
+}
+
+/// The id that a process has with us, if it has the one that is wanted in the namespace that is wanted.
+fn ours(process: i32, (from, kind, number): (u64, Kind, i32)) -> Option<i32> {
+    let ids = ids(process, kind)?;
+    let mut namespace = File::open(format!("/proc/{process}/ns/pid")).ok()?;
+    let mut ours = None;
+    let mut fits = false;
+    for id in ids.iter().rev().take(DEEPEST) {
+        let inode = namespace.metadata().ok()?.ino();
+        ours = Some(*id);
+        if inode == from {
+            if *id != number {
+                return None;
+            }
+            fits = true;
+        }
+        // SAFETY: takes two numbers; the result is a new descriptor or -1.
+        let parent = unsafe { libc::ioctl(namespace.as_raw_fd(), PARENT) };
+        if parent < 0 {
+            break;
+        }
+        // SAFETY: the kernel has just made this descriptor for us, and nothing else has it.
+        namespace = unsafe { File::from_raw_fd(parent) };
+    }
+    ours.filter(|_| fits)
+}
+
+/// The ids of a process, in our namespace first.
+fn ids(process: i32, kind: Kind) -> Option<Vec<i32>> {
+    let label = match kind {
+        Kind::Thread => "NSpid:",
+        Kind::Process => "NStgid:",
+        Kind::Group => "NSpgid:",
+        Kind::Session => "NSsid:",
+    };
+    let status = fs::read_to_string(format!("/proc/{process}/status")).ok()?;
+    let line = status.lines().find_map(|line| line.strip_prefix(label))?;
+    line.split_whitespace().map(|id| id.parse().ok()).collect()
+}
+
+/// Asks every process, and every thread where one is wanted.
+fn look_everywhere(wanted: (u64, Kind, i32)) -> Option<(i32, i32)> {
+    let here = |one: i32| Some((one, ours(one, wanted)?));
+    numbers("/proc").find_map(|process| {
+        here(process).or_else(|| match wanted.1 {
+            Kind::Thread => numbers(&format!("/proc/{process}/task")).find_map(here),
+            _ => None,
+        })
+    })
+}
+
+fn numbers(folder: &str) -> impl Iterator<Item = i32> + use<> {
+    let entries = fs::read_dir(folder).into_iter().flatten().flatten();
+    entries.filter_map(|entry| entry.file_name().to_str()?.parse().ok())
+}
