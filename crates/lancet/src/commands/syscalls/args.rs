@@ -70,7 +70,7 @@ pub struct SyscallsArgs {
     #[arg(long, conflicts_with_all = ["inject", "at", "within", "leaks", "frames", "blocked"], help_heading = TARGET)]
     pub no_modify: bool,
 
-    /// With --strace: hook the process, as is done without it. What hooks do not see is said
+    /// With --strace: hook the PROGRAM, as is done without it. What hooks do not see is said
     #[arg(long, conflicts_with = "no_modify", help_heading = TARGET)]
     pub hooks: bool,
 
@@ -129,8 +129,8 @@ pub struct SyscallsArgs {
     #[arg(short = 'q', action = ArgAction::Count, help_heading = SHOW)]
     pub quiet: u8,
 
-    /// As strace does it: its text and its table, without script lines; and all that it sees, by ptrace, at about 5 µs a call,
-    /// unless --hooks is given too, or what hooks alone know (-k, --at, --in, --inject)
+    /// As strace does it: its text and its table, without script lines; and of a PROGRAM that is started all that it sees, by ptrace,
+    /// at about 5 µs a call, unless --hooks is given too, or what hooks alone know (-k, --at, --in, --inject)
     #[arg(long, help_heading = SHOW)]
     pub strace: bool,
 
