@@ -23,12 +23,13 @@ mod types;
 
 pub use copies::programs;
 pub use known::{attributes, first_name, list, row, tables, ty};
-pub use show::{beginning, behind, counted, fields, listed, passed, value};
+pub use custom::network;
+pub use show::{beginning, behind, counted, ends, fields, listed, named, passed, value};
 use types::Tables;
-pub use types::{After, Attribute, Attributes, How, List, Ty};
+pub use types::{After, Attribute, Attributes, Diagnosis, How, List, Ty};
 
 /// The files, in the order in which they refer to each other.
-const FILES: [(&str, &str); 21] = [
+const FILES: [(&str, &str); 24] = [
     ("names.conf", include_str!("../conf/names.conf")),
     ("numbers.conf", include_str!("../conf/numbers.conf")),
     ("ioctls.conf", include_str!("../conf/ioctls.conf")),
@@ -49,6 +50,9 @@ const FILES: [(&str, &str); 21] = [
     ("sockets.conf", include_str!("../conf/sockets.conf")),
     ("mounts.conf", include_str!("../conf/mounts.conf")),
     ("netlink.conf", include_str!("../conf/netlink.conf")),
+    ("links.conf", include_str!("../conf/links.conf")),
+    ("routes.conf", include_str!("../conf/routes.conf")),
+    ("diagnosis.conf", include_str!("../conf/diagnosis.conf")),
     ("terminal.conf", include_str!("../conf/terminal.conf")),
 ];
 

@@ -7,7 +7,7 @@ mod disks;
 mod files;
 mod filters;
 mod keys;
-mod network;
+pub mod network;
 mod terminal;
 mod video;
 
@@ -109,6 +109,20 @@ pub static CUSTOM: &[Custom] = &[
     custom("inet6", 16, 4, network::inet6),
     custom("in4", 4, 4, network::in4),
     custom("mac", 6, 1, network::mac),
+    custom("mac32", 32, 1, network::mac32),
+    custom("socket_id4", 48, 4, |w, at, _| {
+        let [family] = w.number(at.wrapping_sub(4))?;
+        network::socket_id(w, at, family)
+    }),
+    custom("socket_id8", 48, 4, |w, at, _| {
+        let [family] = w.number(at.wrapping_sub(8))?;
+        network::socket_id(w, at, family)
+    }),
+    custom("socket_id_inet", 48, 4, |w, at, _| {
+        network::socket_id(w, at, 2)
+    }),
+    custom("md5_address", 16, 4, network::key_address),
+    custom("rtnl_family", 1, 1, network::multicast_family),
     custom("multicast6", 16, 4, |w, at, _| {
         let address: [u8; 16] = w.number(at)?;
         let address = std::net::Ipv6Addr::from(address);
@@ -250,8 +264,7 @@ pub static CUSTOM: &[Custom] = &[
     custom("termio_characters", 8, 1, |w, at, _| {
         terminal::control_characters(w, at, 8, "termios_cc")
     }),
-    custom("mdb_address", 16, 4, network::bridge_address),
-    custom("mdb_protocol", 2, 2, network::bridge_protocol),
+    custom("mdb_address", 20, 4, network::bridge_address),
     custom("ether", 2, 2, network::ether),
     custom("ticks", 8, 8, ticks),
     custom("ticks32", 4, 4, ticks32),

@@ -2,7 +2,7 @@
 
 use super::known::tables;
 use super::types::{Form, Length, Member, Struct, Text, Ty, When};
-use crate::call::Hex;
+use crate::call::{Constants, Hex, Style};
 use crate::text;
 use crate::writer::{Unknown, Writer, Written};
 use prototypes::digits::decimal;
@@ -55,6 +55,26 @@ pub fn scalar(w: &mut Writer, size: u32, form: Form, word: u64) {
         Form::CountedName(index) => list(index).decimal(w, word.cast_signed()),
         Form::SignedName(index) => list(index).decimal(w, signed),
         Form::Flags(index) => list(index).flags(w, word),
+        Form::ToldName(index) => told(w, word, |w| list(index).name(w, word)),
+        Form::ToldFlags(index) => told(w, word, |w| list(index).flags(w, word)),
+        Form::NetworkHex => {
+            w.push("htonl(");
+            w.hexadecimal((word as u32).swap_bytes().into());
+            w.push(")");
+        }
+        Form::Padded => w.push(&format!("{word:#0$x}", 2 + 2 * size as usize)),
+    }
+}
+
+/// Appends a number and, in a comment, what `write` makes of it.
+fn told(w: &mut Writer, word: u64, write: impl FnOnce(&mut Writer)) {
+    let both = Style {
+        constants: Constants::Both,
+        ..*w.style
+    };
+    match w.style.constants {
+        Constants::Numbers => w.hexadecimal(word),
+        _ => write(&mut Writer::new(&both, w.call, crate::forms::by_name, w.out)),
     }
 }
 
@@ -79,7 +99,10 @@ pub fn value(w: &mut Writer, ty: &Ty, at: u64, around: Option<Around>) -> Writte
         Ty::Text(kind, length) => characters(w, *kind, length, at, around),
         Ty::Array(of, length) => {
             let count = used(w, length, around)?;
-            counted(w, of, at, count)
+            match length.names {
+                Some(names) => named(w, of, at, count, names),
+                None => counted(w, of, at, count),
+            }
         }
         // What has no name is all that there is.
         Ty::Struct(index, _) if is_bare(*index) => fields(w, ty, at),
@@ -178,7 +201,8 @@ fn characters(
     };
     // What lies in a struct of fixed size is written whole.
     let lies_within = around.is_some() && length.places < super::parse::LONGEST_TEXT;
-    let is_whole = kind == Text::Label || lies_within && length.used.is_none();
+    let has_end = length.used.is_none() || kind == Text::Hex && length.places > 0;
+    let is_whole = kind == Text::Label || lies_within && has_end;
     if !matches!(kind, Text::String | Text::Label) {
         let shown = if is_whole {
             count
@@ -226,13 +250,28 @@ fn characters(
 /// Appends so many elements: `[1, 2]`; as far as they could be read.
 pub fn counted(w: &mut Writer, of: &Ty, at: u64, count: u64) -> Written {
     let stride = u64::from(size_of(of)).max(1);
-    let most = match w.style.verbose {
-        true => MOST,
-        false => (w.style.strings as u64).min(MOST),
-    };
-    listed(w, at, stride, count, most, |w, here, _| {
+    listed(w, at, stride, count, most(w), |w, here, _| {
         value(w, of, here, None)
     })
+}
+
+/// The same with the name of each: `[[SK_MEMINFO_RCVBUF]=1]`.
+pub fn named(w: &mut Writer, of: &Ty, at: u64, count: u64, names: usize) -> Written {
+    let stride = u64::from(size_of(of)).max(1);
+    listed(w, at, stride, count, most(w), |w, here, index| {
+        w.push("[");
+        tables().lists[names].decimal(w, index.cast_signed());
+        w.push("]=");
+        value(w, of, here, None)
+    })
+}
+
+/// How many elements of an array are shown.
+fn most(w: &Writer) -> u64 {
+    match w.style.verbose {
+        true => MOST,
+        false => (w.style.strings as u64).min(MOST),
+    }
 }
 
 /// Appends elements that `each` writes.
@@ -271,6 +310,16 @@ pub fn listed(
     }
     w.push("]");
     Ok(())
+}
+
+/// Where members of a struct end, from so many bytes on.
+pub fn ends(ty: &Ty, least: u32) -> impl Iterator<Item = u32> + use<> {
+    let members: &'static [Member] = match ty {
+        Ty::Struct(index, _) => &tables().structs[*index].members,
+        _ => &[],
+    };
+    let ends = members.iter().map(|of| of.offset + size_of(&of.ty));
+    ends.filter(move |end| *end >= least)
 }
 
 /// Appends a struct of which only so many bytes are there: the member that is cut as bytes, and those behind it not at all.

@@ -57,6 +57,14 @@ pub enum Form {
     CountedName(usize),
     /// By the names of its bits.
     Flags(usize),
+    /// As a number, with its name in a comment.
+    ToldName(usize),
+    /// As a number, with the names of its bits in a comment.
+    ToldFlags(usize),
+    /// The same in hexadecimal: `htonl(0x7)`.
+    NetworkHex,
+    /// `0x0007`: with all its digits.
+    Padded,
 }
 
 /// How text is written.
@@ -79,6 +87,19 @@ pub struct Length {
     pub places: u32,
     /// The member that says how many of them are in use.
     pub used: Option<Box<str>>,
+    /// The names of the elements.
+    pub names: Option<usize>,
+}
+
+impl Length {
+    /// So many places, all of them in use.
+    pub fn of(places: u32) -> Self {
+        Length {
+            places,
+            used: None,
+            names: None,
+        }
+    }
 }
 
 /// The type of a value.
@@ -207,6 +228,8 @@ pub struct Attributes {
     pub types: HashMap<u64, Attribute>,
     /// All that have no type of their own hold this.
     pub rest: Option<Attribute>,
+    /// Other attributes that stand for these where the message is of a family; those without one for all others.
+    pub families: Vec<(Option<u8>, usize)>,
 }
 
 /// What an attribute holds.
@@ -216,10 +239,34 @@ pub enum Attribute {
     Value(Ty),
     /// A number of so many bytes as there are, at least as many as its type has.
     Wide(Ty),
+    /// A value in an attribute of eight bytes at most.
+    Short(Ty),
     /// Text that ends with NUL.
     String,
-    /// As many values as there is room for.
-    Many(Ty),
+    /// Text as far as its NUL.
+    Text,
+    /// The same as the member `type` of a struct.
+    Typed,
+    /// As many values as there is room for, and the list of their names.
+    Many(Ty, Option<usize>),
+    /// A value, and bytes behind it.
+    Rest(Ty),
+    /// A value; where there is no room for it, text.
+    Legible(Ty),
+    /// A struct, or as many of its members as the attribute has room for: at least so many bytes.
+    Cut(Ty, u32),
+    /// The value whose size is that of the attribute.
+    Exact(Vec<Ty>),
+    /// What the text in another attribute before it says.
+    Said(Box<str>, Vec<(Box<str>, Attribute)>),
+    /// Structs that begin with their length, and attributes in each.
+    Hops(Ty, usize),
+    /// A family, and an address of it (`struct rtvia` in include/uapi/linux/rtnetlink.h).
+    Via,
+    /// Options of a socket as bits (`struct inet_diag_sockopt` in include/uapi/linux/inet_diag.h).
+    Options,
+    /// An operation by which sockets are chosen, and what it compares (`struct inet_diag_bc_op` in include/uapi/linux/inet_diag.h).
+    Conditions,
     /// Attributes.
     Nest(usize),
     /// A value, and attributes behind it.
@@ -228,6 +275,15 @@ pub enum Attribute {
     Address,
     /// An address of hardware.
     Hardware,
+}
+
+/// What a message of a diagnosis of sockets is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Diagnosis {
+    Request,
+    /// One of the types that there were before `SOCK_DIAG_BY_FAMILY`.
+    OlderRequest,
+    Answer,
 }
 
 /// All of it.
@@ -252,6 +308,8 @@ pub struct Tables {
     pub results: HashMap<Box<str>, Ty>,
     /// What messages of routing hold: a struct, and attributes.
     pub messages: HashMap<u16, (Ty, usize)>,
+    /// What messages about sockets of a family hold: a struct, and attributes.
+    pub diagnoses: HashMap<(u8, Diagnosis), (Ty, Option<usize>)>,
     /// What the types of requests ask for: new, delete, get.
     pub requests: Vec<(Box<str>, Box<str>)>,
     pub attributes: Vec<Attributes>,
