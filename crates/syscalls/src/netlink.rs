@@ -347,9 +347,7 @@ fn diagnosis(w: &mut Writer, at: u64, length: u64, kind: u16, flags: u16) -> Wri
         _ => None,
     });
     match row {
-        Some((of, attributes_of)) if length > 1 => {
-            described(w, at, length, of, *attributes_of)
-        }
+        Some((of, attributes_of)) if length > 1 => described(w, at, length, of, *attributes_of),
         _ => of_family(w, at, length),
     }
 }

@@ -12,17 +12,20 @@
 //! | `f32.LIST` | by the names of its bits |
 //! | `v32.LIST`, `w32.LIST` | a number, with the names of its bits or its name in a comment: no header for programs has them |
 //! | `text`, `path` | text up to its NUL; a path, which is written whole |
-//! | `str[16]`, `hex[16]`, `bytes[16]` | text up to its NUL; bytes in hexadecimal; bytes |
+//! | `str[16]`, `brief[16]`, `hex[16]`, `bytes[16]` | text up to its NUL, whole; no more of it than `-s` asks for; bytes in hexadecimal; bytes |
 //! | `T[4]`, `T[4:used]`, `T[:used]` | four; as many of four as the member `used` says; as many, behind the struct |
+//! | `T[4+:used]` | four at most, and dots for more |
 //! | `T[2@LIST]` | elements with their names: `[[BR_MCAST_DIR_RX]=1, [BR_MCAST_DIR_TX]=2]` |
-//! | `*T` | the address of a value |
+//! | `*T`, `~T` | the address of a value; a value that the call may change: `1 => 2` |
 //! | `NAME`, `NAME(a,b)` | a struct; these of its members |
 //! | `NAME.LIST` | a form of its own (`custom`) with a list |
 //!
 //! Behind the type of a member: `?` if it is not zero; `@8` at this offset; `when=type:1,2`, `when=type!1`, `when=flags&2`,
-//! `when=flags^2`: only then; `failed`: only if the call failed; `verbose`: only with `-v`, `verbose=type`: or if
+//! `when=flags^2`: only then; `failed`, `done`: only if the call failed, or did not; `brief`, `verbose`: only without and with `-v`, `altered`: only if the call has changed it, `long=24`, `short=24`: only if more or fewer than so many bytes of an address are there, `since`, `since=a`: only if the struct is long enough
+//! for it or for that member, `verbose=type`: or if
 //! that member is not zero. Behind the name of a struct: its size, if it is more than that of its members; `sized=arg3,24`: argument 3
-//! says how many bytes of it there are, at least 24; `parts`: a member that memory ends in is `???`. `--` on a line of its own: what follows is written with `-v` alone.
+//! says how many bytes of it there are, at least 24; `room=arg2`: the same for members with `since`, and with `zeros` the kernel takes zeros for
+//! what there is no room for; `parts`: a member that memory ends in is `???`. `--` on a line of its own: what follows is written with `-v` alone; `...`: it never is.
 
 mod attributes;
 mod types;
@@ -90,8 +93,22 @@ fn begin(tables: &mut Tables, words: &[&str]) -> Result<Open, String> {
                 ..Struct::default()
             };
             for word in rest.iter() {
-                if *word == "parts" {
-                    of.parts = true;
+                match *word {
+                    "parts" => {
+                        of.parts = true;
+                        continue;
+                    }
+                    "zeros" => {
+                        of.zeros = true;
+                        continue;
+                    }
+                    _ => {}
+                }
+                if let Some(index) = word.strip_prefix("room=arg") {
+                    let index = index
+                        .parse()
+                        .map_err(|_| format!("{word} is no argument"))?;
+                    of.room = Some(index);
                     continue;
                 }
                 match word.strip_prefix("sized=arg") {
@@ -154,6 +171,10 @@ fn begin(tables: &mut Tables, words: &[&str]) -> Result<Open, String> {
         ["result", name, text] => {
             let of = ty(tables, text)?;
             tables.results.insert(name.into(), of);
+            Ok(Open::Nothing)
+        }
+        ["address", family, least, text] => {
+            attributes::address(tables, family, least, text)?;
             Ok(Open::Nothing)
         }
         ["families", name, ref rows @ ..] => {
@@ -225,6 +246,7 @@ fn how(tables: &Tables, words: &[&str]) -> Result<How, String> {
         ["address"] => How::Address,
         ["answered", first, then] => How::Answered(ty(tables, first)?, ty(tables, then)?),
         ["value", of] => How::Value(ty(tables, of)?),
+        ["after", of] => How::After(ty(tables, of)?),
         ["in", of] => How::In(ty(tables, of)?),
         ["out", of] => How::Out(ty(tables, of)?),
         ["more", first, then] => How::More(ty(tables, first)?, ty(tables, then)?, After::Success),
@@ -270,12 +292,12 @@ fn number(text: &str) -> Result<i64, String> {
 
 fn struct_member(tables: &Tables, index: usize, words: &[&str]) -> Result<Member, String> {
     let members = &tables.structs[index].members;
-    if let ["--"] = words {
+    if let ["--" | "..."] = words {
         let end = members
             .last()
             .map_or(0, |last| last.offset + last.ty.layout(tables).0);
         return Ok(Member {
-            name: "--".into(),
+            name: words[0].into(),
             offset: end,
             ty: Ty::Text(Text::Bytes, Length::of(0)),
             when: Vec::new(),
@@ -291,13 +313,28 @@ fn struct_member(tables: &Tables, index: usize, words: &[&str]) -> Result<Member
         .map_or(0, |last| last.offset + last.ty.layout(tables).0);
     let mut offset = end.next_multiple_of(ty.layout(tables).1.max(1));
     let mut when = Vec::new();
+    let mut since = None;
     for word in rest {
         if *word == "?" {
             when.push(When::Filled);
+        } else if let Some(length) = word.strip_prefix("short=") {
+            let length = length.parse().map_err(|_| format!("{word} is no length"))?;
+            when.push(When::Fewer(length));
+        } else if let Some(length) = word.strip_prefix("long=") {
+            let length = length.parse().map_err(|_| format!("{word} is no length"))?;
+            when.push(When::There(length));
+        } else if *word == "brief" {
+            when.push(When::Brief);
+        } else if *word == "altered" {
+            when.push(When::Altered);
+        } else if *word == "since" || word.starts_with("since=") {
+            since = Some(word.strip_prefix("since="));
         } else if *word == "verbose" {
             when.push(When::Verbose(None));
         } else if let Some(name) = word.strip_prefix("verbose=") {
             when.push(When::Verbose(Some(name.into())));
+        } else if *word == "done" {
+            when.push(When::Done);
         } else if *word == "failed" {
             when.push(When::Failed);
         } else if let Some(at) = word.strip_prefix('@') {
@@ -307,6 +344,18 @@ fn struct_member(tables: &Tables, index: usize, words: &[&str]) -> Result<Member
         } else {
             return Err(format!("{word} is not understood"));
         }
+    }
+    if let Some(of) = since {
+        let room = tables.structs[index].room;
+        let room = room.ok_or("since needs room=")?;
+        let from = match of {
+            None => offset,
+            Some(of) => {
+                let member = members.iter().find(|member| &*member.name == of);
+                member.ok_or(format!("{of} is no member"))?.offset
+            }
+        };
+        when.insert(0, When::Longer(room, from));
     }
     Ok(Member {
         name: (*name).into(),

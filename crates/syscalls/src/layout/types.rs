@@ -74,6 +74,8 @@ pub enum Text {
     String,
     /// The same; it is written whole, however long it is.
     Label,
+    /// The same as `String`, of which no more is written than is asked for, wherever it lies.
+    Brief,
     /// So many bytes: `"\x01\x02"`.
     Hex,
     /// So many bytes, in hexadecimal only where it is asked for.
@@ -89,6 +91,8 @@ pub struct Length {
     pub used: Option<Box<str>>,
     /// The names of the elements.
     pub names: Option<usize>,
+    /// Dots stand for more elements than there are places.
+    pub open: bool,
 }
 
 impl Length {
@@ -98,6 +102,7 @@ impl Length {
             places,
             used: None,
             names: None,
+            open: false,
         }
     }
 }
@@ -115,6 +120,8 @@ pub enum Ty {
     Struct(usize, Option<Box<[Box<str>]>>),
     /// The address of a value.
     Pointer(Box<Ty>),
+    /// A value that may be another one when the call returns: `1 => 2`.
+    Changing(Box<Ty>),
     /// What has a text of its own.
     Custom(&'static Custom, Option<usize>),
 }
@@ -126,6 +133,18 @@ pub enum When {
     Filled,
     /// If the call failed.
     Failed,
+    /// If it did not.
+    Done,
+    /// Without `-v`.
+    Brief,
+    /// If the call has changed it.
+    Altered,
+    /// If the struct is longer than so many bytes, by the argument that says how long it is.
+    Longer(usize, u32),
+    /// If so many bytes of an address are there, and more.
+    There(u64),
+    /// If fewer bytes of it are there.
+    Fewer(u64),
     /// With `-v`, or if this member is not zero.
     Verbose(Option<Box<str>>),
     /// If another member has one of these numbers.
@@ -162,6 +181,10 @@ pub struct Struct {
     /// Which argument says how many bytes of it there are, and how many there are at least: members behind them are not
     /// there, and what is behind the last member is written where it is not zero.
     pub sized: Option<(usize, u32)>,
+    /// Which argument says how many bytes of it there are, for members that are told `since` there is room for them.
+    pub room: Option<usize>,
+    /// Zeros stand for what that argument has no room for; what is there behind the last member is told if it is not zero.
+    pub zeros: bool,
     /// Members are read one after the other: of one that memory ends in, nothing is known.
     pub parts: bool,
 }
@@ -183,6 +206,8 @@ pub enum How {
     Value(Ty),
     /// What is read, then a number that is written there: `{a=1} => [2]`.
     Answered(Ty, Ty),
+    /// As it is when the call returns, whatever came of it.
+    After(Ty),
     /// It is read by the kernel.
     In(Ty),
     /// It is written by the kernel.
@@ -308,6 +333,8 @@ pub struct Tables {
     pub results: HashMap<Box<str>, Ty>,
     /// What messages of routing hold: a struct, and attributes.
     pub messages: HashMap<u16, (Ty, usize)>,
+    /// Addresses of sockets by their family, and by their length where it decides: how long they are at least, and what they are.
+    pub addresses: Vec<(u16, Vec<u64>, u64, Ty)>,
     /// What messages about sockets of a family hold: a struct, and attributes.
     pub diagnoses: HashMap<(u8, Diagnosis), (Ty, Option<usize>)>,
     /// What the types of requests ask for: new, delete, get.
@@ -339,12 +366,15 @@ impl Ty {
         match self {
             Ty::Number(size, _) => (*size, *size),
             Ty::Text(_, length) => (length.places, 1),
+            // It lies behind its struct.
+            Ty::Array(of, length) if length.open => (0, of.layout(tables).1),
             Ty::Array(of, length) => {
                 let (size, align) = of.layout(tables);
                 (size.saturating_mul(length.places), align)
             }
             Ty::Struct(index, _) => (tables.structs[*index].size, tables.structs[*index].align),
             Ty::Pointer(_) => (8, 8),
+            Ty::Changing(of) => of.layout(tables),
             Ty::Custom(custom, _) => (custom.size, custom.align),
         }
     }

@@ -67,14 +67,17 @@ pub fn socket_id(w: &mut Writer, at: u64, family: u8) -> Written {
     let port = crate::layout::ty("n16");
     crate::layout::value(w, &port, at, None)?;
     w.push(", idiag_dport=");
-    crate::layout::value(w, &port, at + 2, None)?;
+    crate::layout::value(w, &port, at.wrapping_add(2), None)?;
     w.push(", ");
-    address_member(w, "idiag_src", family.into(), at + 4, 16)?;
+    address_member(w, "idiag_src", family.into(), at.wrapping_add(4), 16)?;
     w.push(", ");
-    address_member(w, "idiag_dst", family.into(), at + 20, 16)?;
+    address_member(w, "idiag_dst", family.into(), at.wrapping_add(20), 16)?;
     w.push(", idiag_if=");
-    interface(w, at + 36, None)?;
-    let [first, second] = [w.u32_at(at + 40)?, w.u32_at(at + 44)?];
+    interface(w, at.wrapping_add(36), None)?;
+    let [first, second] = [
+        w.u32_at(at.wrapping_add(40))?,
+        w.u32_at(at.wrapping_add(44))?,
+    ];
     w.push(&format!(", idiag_cookie=[{first}, {second}]}}"));
     Ok(())
 }
@@ -170,7 +173,7 @@ pub fn hardware(w: &mut Writer, at: u64, _: Option<usize>) -> Written {
 
 /// An address of a group of a bridge and its family, which stands 16 bytes behind it (`struct br_mdb_entry`).
 pub fn bridge_address(w: &mut Writer, at: u64, _: Option<usize>) -> Written {
-    let family = w.number(at + 16).map(u16::from_be_bytes)?;
+    let family = w.number(at.wrapping_add(16)).map(u16::from_be_bytes)?;
     w.push("{u=");
     match family {
         2 => inet(w, at, None)?,

@@ -101,3 +101,20 @@ fn family(tables: &Tables, name: &str) -> Result<u8, String> {
     }
     Err(format!("{name} is no family"))
 }
+
+/// `AF_INET 16 sockaddr_in`, `AF_BLUETOOTH=4,6 4 sockaddr_hci`: an address of a socket, with the lengths that it has.
+pub fn address(tables: &mut Tables, family: &str, least: &str, text: &str) -> Result<(), String> {
+    let number = |text: &str| {
+        text.parse::<u64>()
+            .map_err(|_| format!("{text} is no length"))
+    };
+    let (name, lengths) = family.split_once('=').unwrap_or((family, ""));
+    let lengths = lengths.split(',').filter(|length| !length.is_empty());
+    let lengths: Result<Vec<u64>, String> = lengths.map(number).collect();
+    let family = self::family(tables, name)?;
+    let of = ty(tables, text)?;
+    tables
+        .addresses
+        .push((family.into(), lengths?, number(least)?, of));
+    Ok(())
+}

@@ -5,19 +5,26 @@ use crate::layout::types::{Form, Length, Tables, Text, Ty};
 
 /// Reads a type.
 pub fn ty(tables: &Tables, text: &str) -> Result<Ty, String> {
+    if let Some(of) = text.strip_prefix('~') {
+        return Ok(Ty::Changing(Box::new(ty(tables, of)?)));
+    }
     if let Some(of) = text.strip_prefix('*') {
         return Ok(Ty::Pointer(Box::new(ty(tables, of)?)));
     }
     if let Some(rest) = text.strip_suffix(']') {
         let at = rest.rfind('[').ok_or(format!("{text} does not open"))?;
         let (of, length) = (&rest[..at], &rest[at + 1..]);
-        let (length, names) = match length.split_once('@') {
-            Some((length, list)) => (length, Some(find_list(tables, list)?)),
-            None => (length, None),
-        };
         let (places, used) = match length.split_once(':') {
             Some((places, used)) => (places, Some(used.into())),
             None => (length, None),
+        };
+        let (places, names) = match places.split_once('@') {
+            Some((places, list)) => (places, Some(find_list(tables, list)?)),
+            None => (places, None),
+        };
+        let (places, open) = match places.strip_suffix('+') {
+            Some(places) => (places, true),
+            None => (places, false),
         };
         let places = match places {
             "" => 0,
@@ -29,9 +36,11 @@ pub fn ty(tables: &Tables, text: &str) -> Result<Ty, String> {
             places,
             used,
             names,
+            open,
         };
         return Ok(match of {
             "str" => Ty::Text(Text::String, length),
+            "brief" => Ty::Text(Text::Brief, length),
             "label" => Ty::Text(Text::Label, length),
             "hex" => Ty::Text(Text::Hex, length),
             "bytes" => Ty::Text(Text::Bytes, length),
@@ -68,7 +77,7 @@ pub fn ty(tables: &Tables, text: &str) -> Result<Ty, String> {
         let of = &tables.structs[index];
         if let Some(name) = only
             .iter()
-            .find(|name| &***name != "--" && of.member(name).is_none())
+            .find(|name| !matches!(&***name, "--" | "...") && of.member(name).is_none())
         {
             return Err(format!("{text}: there is no member {name}"));
         }

@@ -82,9 +82,9 @@ pub fn via(w: &mut Writer, at: u64, length: u64) -> Written {
         };
         w.push(", ");
         let before = w.out.len();
-        if network::address_member(w, "rtvia_addr", family, at + 2, shown).is_err() {
+        if network::address_member(w, "rtvia_addr", family, at.wrapping_add(2), shown).is_err() {
             w.out.truncate(before);
-            w.address(at + 2);
+            w.address(at.wrapping_add(2));
         }
     }
     w.push("}");
@@ -134,7 +134,7 @@ pub fn hops(
         layout::value(w, ty, at, None)?;
         if here > own {
             w.push(", ");
-            inside(w, at + own, here - own)?;
+            inside(w, at.wrapping_add(own), here - own)?;
             w.push("]");
         }
         let step = here.next_multiple_of(4);
@@ -144,7 +144,7 @@ pub fn hops(
             }
             return Ok(());
         }
-        (at, length) = (at + step, length - step);
+        (at, length) = (at.wrapping_add(step), length - step);
     }
     if at == first {
         return Err(Unknown);
@@ -168,7 +168,7 @@ pub fn conditions(w: &mut Writer, at: u64, length: u64) -> Written {
         return Ok(());
     }
     let [code] = w.number(at)?;
-    let (at, length) = (at + OPERATION, length - OPERATION);
+    let (at, length) = (at.wrapping_add(OPERATION), length - OPERATION);
     w.push(", ");
     let before = w.out.len();
     let (ty, least) = match code {
@@ -176,10 +176,12 @@ pub fn conditions(w: &mut Writer, at: u64, length: u64) -> Written {
         7 | 8 => (layout::ty("inet_diag_hostcond"), 8),
         9 => (layout::ty("ifindex"), 4),
         10 => (layout::ty("inet_diag_markcond"), 8),
-        _ => return w.buffer_as(at, length as usize, Hex::Always).or_else(|_| {
-            w.address(at);
-            Ok(())
-        }),
+        _ => {
+            return w.buffer_as(at, length as usize, Hex::Always).or_else(|_| {
+                w.address(at);
+                Ok(())
+            });
+        }
     };
     let written = match (length < least, code) {
         (true, _) => w.buffer_as(at, length as usize, Hex::Always),
@@ -208,10 +210,10 @@ fn host(w: &mut Writer, ty: &Ty, at: u64, length: u64) -> Written {
         };
         w.push(", ");
         let before = w.out.len();
-        if network::address_member(w, "addr", family.into(), at + OWN, shown).is_err() {
+        if network::address_member(w, "addr", family.into(), at.wrapping_add(OWN), shown).is_err() {
             w.out.truncate(before);
             w.push("addr=");
-            w.address(at + OWN);
+            w.address(at.wrapping_add(OWN));
         }
     }
     w.push("}");
