@@ -51,6 +51,10 @@ pub fn date(seconds: i64, nanos: u64) -> Option<String> {
         return None;
     }
     let parts = local(seconds);
+    // A year that has no room in a number of 32 bits: the C library fills in nothing.
+    if parts.tm_mday == 0 {
+        return None;
+    }
     let fraction = match nanos {
         0 => String::new(),
         nanos => format!(".{nanos:09}"),

@@ -24,6 +24,19 @@ pub struct Style {
     pub whole: bool,
 }
 
+/// How many elements of an array are written with `-v`, at most.
+const MOST_ELEMENTS: u64 = 4096;
+
+impl Style {
+    /// How many elements of an array are written, at most.
+    pub(crate) fn elements(&self) -> u64 {
+        match self.verbose {
+            true => MOST_ELEMENTS,
+            false => (self.strings as u64).min(MOST_ELEMENTS),
+        }
+    }
+}
+
 /// How numbers and bits that have names are written.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Constants {
@@ -149,6 +162,24 @@ impl Call<'_> {
         let of = self.prototype.parameters.iter().zip(self.arguments);
         let of = of.filter(|(parameter, _)| matches!(parameter.ty.alias(), Some("fd" | "at")));
         let mut numbers: Vec<i32> = of.map(|(_, word)| *word as i32).collect();
+        if matches!(self.name, "select" | "pselect6") {
+            let [count, sets @ ..] = *self.arguments;
+            let count = u64::from(count as u32).min(MOST);
+            for at in &sets[..3] {
+                // A set that is not all there is none.
+                let last = count.div_ceil(64).saturating_mul(8).wrapping_sub(1);
+                if count == 0 || !self.entry.read(at.wrapping_add(last), &mut [0]) {
+                    continue;
+                }
+                for number in 0..count {
+                    let mut byte = [0];
+                    let there = self.entry.read(at.wrapping_add(number / 8), &mut byte);
+                    if there && byte[0] >> (number % 8) & 1 != 0 {
+                        numbers.push(number as i32);
+                    }
+                }
+            }
+        }
         if matches!(self.name, "poll" | "ppoll") {
             let [at, count, ..] = *self.arguments;
             for index in 0..count.min(MOST) {

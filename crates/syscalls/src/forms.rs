@@ -1,5 +1,6 @@
 //! Types with a text of their own, by the names of their typedefs in `syscalls.conf`: one file a family.
 
+mod controls;
 mod descriptors;
 pub mod files;
 mod network;
@@ -7,7 +8,7 @@ mod process;
 mod signals;
 
 pub use network::{address, vectors};
-pub use process::environment;
+pub use process::{environment, processors_in};
 pub use signals::{clock_ticks, signal_number, signal_word};
 
 use crate::writer::Form;

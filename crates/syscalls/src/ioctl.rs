@@ -95,7 +95,11 @@ pub fn arguments(word: u64) -> Option<usize> {
 pub fn argument(w: &mut Writer, word: u64) -> Written {
     let number = w.call.arguments[1] as u32;
     if w.style.addresses {
-        w.hexadecimal(word);
+        match layout::tables().arguments.get(&number) {
+            Some(How::Value(ty)) => return layout::passed(w, ty, word),
+            Some(_) => w.address(word),
+            None => w.hexadecimal(word),
+        }
         return Ok(());
     }
     let before = w.out.len();
@@ -139,6 +143,7 @@ fn row(w: &mut Writer, how: &How, at: u64) -> Written {
             Ok(())
         }
         How::Value(ty) => layout::passed(w, ty, at),
+        How::After(ty) => pointed(w, ty, at),
         How::In(ty) => early(w, |w| pointed(w, ty, at)),
         How::Out(_) if failed => Err(Unknown),
         How::Out(ty) => pointed(w, ty, at),
@@ -157,7 +162,10 @@ fn row(w: &mut Writer, how: &How, at: u64) -> Written {
             w.cut = false;
             early(w, |w| pointed(w, first, at))?;
             // What could not be read whole is not told a second time.
-            if !failed || *after == After::Always && !w.cut {
+            if !failed && !matches!(then, Ty::Struct(..)) {
+                w.push(" => ");
+                pointed(w, then, at)?;
+            } else if !failed || *after == After::Always && !w.cut {
                 let before = w.out.len();
                 following(w, " => {", then, at);
                 if w.out.len() > before {

@@ -20,15 +20,17 @@ mod known;
 mod parse;
 mod show;
 mod types;
+mod zeros;
 
 pub use copies::programs;
+pub use custom::network;
 pub use known::{attributes, first_name, list, row, tables, ty};
-pub use show::{beginning, behind, counted, fields, listed, passed, value};
+pub use show::{beginning, behind, counted, ends, fields, listed, named, passed, value};
 use types::Tables;
-pub use types::{After, Attribute, Attributes, How, List, Ty};
+pub use types::{After, Attribute, Attributes, Diagnosis, How, List, Ty};
 
 /// The files, in the order in which they refer to each other.
-const FILES: [(&str, &str); 21] = [
+const FILES: [(&str, &str); 26] = [
     ("names.conf", include_str!("../conf/names.conf")),
     ("numbers.conf", include_str!("../conf/numbers.conf")),
     ("ioctls.conf", include_str!("../conf/ioctls.conf")),
@@ -44,11 +46,16 @@ const FILES: [(&str, &str); 21] = [
     ("network.conf", include_str!("../conf/network.conf")),
     ("console.conf", include_str!("../conf/console.conf")),
     ("calls.conf", include_str!("../conf/calls.conf")),
+    ("bpf.conf", include_str!("../conf/bpf.conf")),
     ("keys.conf", include_str!("../conf/keys.conf")),
     ("commands.conf", include_str!("../conf/commands.conf")),
     ("sockets.conf", include_str!("../conf/sockets.conf")),
     ("mounts.conf", include_str!("../conf/mounts.conf")),
     ("netlink.conf", include_str!("../conf/netlink.conf")),
+    ("links.conf", include_str!("../conf/links.conf")),
+    ("routes.conf", include_str!("../conf/routes.conf")),
+    ("diagnosis.conf", include_str!("../conf/diagnosis.conf")),
+    ("addresses.conf", include_str!("../conf/addresses.conf")),
     ("terminal.conf", include_str!("../conf/terminal.conf")),
 ];
 

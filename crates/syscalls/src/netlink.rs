@@ -6,7 +6,7 @@
 mod attributes;
 
 use crate::call::Hex;
-use crate::layout::{self, List, list};
+use crate::layout::{self, Diagnosis, List, list};
 use crate::words;
 use crate::writer::{Unknown, Writer, Written};
 use attributes::attributes;
@@ -35,11 +35,34 @@ const FIRST_OWN: u16 = 16;
 /// Appends the messages in a buffer.
 pub fn messages(w: &mut Writer, at: u64, length: u64, protocol: u32) -> Written {
     if protocol == UEVENT {
-        return w.buffer(at, length as usize);
+        return event(w, at, length);
     }
     chain(w, at, length, HEADER, |w, at, length| {
         message(w, at, length, protocol, 0)
     })
+}
+
+/// What udev's processes send each other: a header of their own, and text.
+fn event(w: &mut Writer, at: u64, length: u64) -> Written {
+    let of = layout::ty("udev_header");
+    let size = u64::from(of.layout(layout::tables()).0);
+    let begins = w.bytes(at, 8);
+    if length < size || begins != b"libudev\0" || (w.bytes(at, size as usize).len() as u64) < size {
+        return w.buffer(at, length as usize);
+    }
+    if length == size {
+        return layout::value(w, &of, at, None);
+    }
+    w.push("[");
+    layout::value(w, &of, at, None)?;
+    w.push(", ");
+    let before = w.out.len();
+    if w.buffer(at + size, (length - size) as usize).is_err() {
+        w.out.truncate(before);
+        w.address(at + size);
+    }
+    w.push("]");
+    Ok(())
 }
 
 /// Appends parts that begin with their lengths; in brackets where there are several.
@@ -238,7 +261,8 @@ fn payload(
                 }
                 return Ok(());
             }
-            SOCK_DIAG => return of_family(w, at, length),
+            SOCK_DIAG => return diagnosis(w, at, length, kind, flags),
+            CRYPTO if kind < FIRST_OWN + 4 => return crypto(w, at, length),
             _ => {}
         }
     }
@@ -290,27 +314,102 @@ fn of_family(w: &mut Writer, at: u64, length: u64) -> Written {
     Ok(())
 }
 
-fn routing(w: &mut Writer, at: u64, length: u64, kind: u16) -> Written {
-    let Some((of, attributes_of)) = layout::tables().messages.get(&kind) else {
-        return of_family(w, at, length);
+/// Messages of the kernel's ciphers (`struct crypto_user_alg` in include/uapi/linux/cryptouser.h).
+fn crypto(w: &mut Writer, at: u64, length: u64) -> Written {
+    let of = layout::ty("crypto_user_alg");
+    let size = u64::from(of.layout(layout::tables()).0);
+    if length < size {
+        return w.buffer(at, length as usize);
+    }
+    layout::value(w, &of, at, None)?;
+    if length > size {
+        w.push(", ");
+        let of = layout::attributes("cryptocfga");
+        attributes(w, at + size, length - size, of, 0, 0)?;
+    }
+    Ok(())
+}
+
+/// Requests and answers about sockets, by their family.
+fn diagnosis(w: &mut Writer, at: u64, length: u64, kind: u16, flags: u16) -> Written {
+    const REQUEST: u16 = 1;
+    /// `TCPDIAG_GETSOCK`, `DCCPDIAG_GETSOCK` (include/uapi/linux/inet_diag.h)
+    const OLDER: [u16; 2] = [18, 19];
+    let [family] = w.number(at)?;
+    let what = match flags & REQUEST {
+        0 => Diagnosis::Answer,
+        _ if OLDER.contains(&kind) => Diagnosis::OlderRequest,
+        _ => Diagnosis::Request,
     };
+    let rows = &layout::tables().diagnoses;
+    let row = rows.get(&(family, what)).or_else(|| match what {
+        Diagnosis::OlderRequest => rows.get(&(family, Diagnosis::Request)),
+        _ => None,
+    });
+    match row {
+        Some((of, attributes_of)) if length > 1 => described(w, at, length, of, *attributes_of),
+        _ => of_family(w, at, length),
+    }
+}
+
+fn routing(w: &mut Writer, at: u64, length: u64, kind: u16) -> Written {
+    /// `RTM_GETNEIGH` of bridges is answered and asked as `RTM_GETLINK` is (net/core/rtnetlink.c, `rtnl_fdb_dump`).
+    const GET_NEIGHBOUR: u16 = 30;
+    const GET_LINK: u16 = 18;
+    const BRIDGE: u8 = 7;
+    let [family] = w.number(at)?;
+    let kind = match (kind, family) {
+        (GET_NEIGHBOUR, BRIDGE) => GET_LINK,
+        (kind, _) => kind,
+    };
+    match layout::tables().messages.get(&kind) {
+        Some((of, attributes_of)) => described(w, at, length, of, Some(*attributes_of)),
+        None => of_family(w, at, length),
+    }
+}
+
+/// A struct that begins with a family, and attributes behind it; of one that is cut, the family alone.
+fn described(
+    w: &mut Writer,
+    at: u64,
+    length: u64,
+    of: &layout::Ty,
+    attributes_of: Option<usize>,
+) -> Written {
     let [family] = w.number(at)?;
     let size = u64::from(of.layout(layout::tables()).0);
     w.push("{");
-    if length < size {
+    let before = w.out.len();
+    let written = match length < size {
+        true => Err(Unknown),
+        false => layout::fields(w, of, at),
+    };
+    if written.is_err() {
+        w.out.truncate(before);
         let name = layout::first_name(of).ok_or(Unknown)?;
         w.push(&format!("{name}="));
         list("address_families").name(w, family.into());
-        w.push(", ...}");
+        w.push(", ");
+        match length < size {
+            true => w.push("..."),
+            false => w.address(at + 1),
+        }
+        w.push("}");
         return Ok(());
     }
-    layout::fields(w, of, at)?;
     w.push("}");
     let offset = size.next_multiple_of(4);
-    if length > offset {
+    if let Some(index) = attributes_of
+        && length > offset
+    {
         w.push(", ");
-        let of = &layout::tables().attributes[*attributes_of];
-        attributes(w, at + offset, length - offset, Some(of), family, 0)?;
+        let of = &layout::tables().attributes[index];
+        let before = w.out.len();
+        let (at, length) = (at + offset, length - offset);
+        if attributes(w, at, length, Some(of), family, 0).is_err() {
+            w.out.truncate(before);
+            w.address(at);
+        }
     }
     Ok(())
 }

@@ -65,12 +65,44 @@ pub fn write(style: &Style, call: &Call, out: &mut Vec<u8>) {
         "recvmmsg" => {
             decimal(result, w.out);
             let timeout = call.arguments[4];
-            if timeout != 0 {
+            if timeout != 0 && !style.addresses {
                 w.push(" (left ");
                 w.whole(&ty("timespec"), Place::Memory(timeout));
                 w.push(")");
             }
             return;
+        }
+        // Commands that return a descriptor (include/uapi/linux/bpf.h).
+        "bpf" if matches!(call.arguments[0] as u32, 0 | 5..=7 | 13 | 14 | 17..=19 | 28 | 30) => {
+            decimal(result.cast_signed(), w.out);
+            if let Ok(number) = i32::try_from(result) {
+                w.name_of(number);
+            }
+            return;
+        }
+        "personality" => {
+            w.hexadecimal(result);
+            w.push(" (");
+            let _ = layout::passed(&mut w, &layout::ty("personality"), result);
+            return w.push(")");
+        }
+        // `VIDIOC_CREATE_BUFS` (include/uapi/linux/videodev2.h)
+        "ioctl" if call.arguments[1] as u32 == 0xc100_565c => {
+            decimal(result, w.out);
+            let before = w.out.len();
+            w.push(" (");
+            let of = layout::ty("v4l2_create_buffers(index,count)");
+            if layout::value(&mut w, &of, call.arguments[2], None).is_err() {
+                return w.out.truncate(before);
+            }
+            return w.push(")");
+        }
+        // include/uapi/linux/nsfs.h, `NS_GET_NSTYPE`
+        "ioctl" if call.arguments[1] as u32 == 0xb703 => {
+            decimal(result, w.out);
+            w.push(" (");
+            layout::list("setns_types").name(&mut w, result);
+            return w.push(")");
         }
         "clone" | "clone3" => {
             decimal(result, w.out);

@@ -41,6 +41,32 @@ pub type Form = fn(&mut Writer, &Type, Place) -> Written;
 /// Returns the form of a typedef that has one of its own.
 pub type Forms = fn(&str) -> Option<Form>;
 
+/// Bytes that stand for a struct of which not all was copied, at an address that no program has.
+pub struct Overlay {
+    /// As it is when the call returns, and as it was when it was made.
+    pub now: Vec<u8>,
+    pub before: Vec<u8>,
+    /// So many bytes of it were copied; the others stand for zeros.
+    pub there: u64,
+}
+
+impl Overlay {
+    /// No address of a program: it is not canonical on x86-64.
+    pub const AT: u64 = 1 << 63;
+
+    /// Where an address lies in it.
+    fn offset(&self, at: u64) -> Option<usize> {
+        let offset = usize::try_from(at.checked_sub(Self::AT)?).ok()?;
+        (offset < self.now.len()).then_some(offset)
+    }
+
+    /// How many bytes from there on were copied, if it lies in it.
+    pub fn left(&self, at: u64) -> Option<u64> {
+        let offset = self.offset(at)? as u64;
+        Some(self.there.saturating_sub(offset))
+    }
+}
+
 /// Writes the values of one call.
 pub struct Writer<'w> {
     pub style: &'w Style,
@@ -51,6 +77,7 @@ pub struct Writer<'w> {
     pub late: bool,
     /// Something that a value leads to could not be read.
     pub cut: bool,
+    pub overlay: Option<Overlay>,
     /// The structs around the value, the innermost last, with their addresses.
     around: Vec<(Arc<Struct>, u64)>,
 }
@@ -64,6 +91,7 @@ impl<'w> Writer<'w> {
             out,
             late: false,
             cut: false,
+            overlay: None,
             around: Vec::new(),
         }
     }
@@ -152,9 +180,19 @@ impl<'w> Writer<'w> {
 
     /// Bytes that were copied from there on, in one piece; at least one.
     fn piece(&self, at: u64) -> Option<&[u8]> {
+        self.piece_as_of(at, self.late)
+    }
+
+    /// The same of what was copied at the return, or at the call alone.
+    fn piece_as_of(&self, at: u64, late: bool) -> Option<&[u8]> {
+        let overlay = self.overlay.as_ref();
+        if let Some((overlay, from)) = overlay.and_then(|of| Some((of, of.offset(at)?))) {
+            let bytes = if late { &overlay.now } else { &overlay.before };
+            return bytes.get(from..).filter(|piece| !piece.is_empty());
+        }
         let of = |captures: &'w prototypes::Captures| captures.piece(at);
-        let late = self.call.returned.filter(|_| self.late);
-        let found = late.and_then(|(exit, _)| of(exit));
+        let found = self.call.returned.filter(|_| late);
+        let found = found.and_then(|(exit, _)| of(exit));
         found
             .or_else(|| of(self.call.entry))
             .filter(|piece| !piece.is_empty())
@@ -162,9 +200,19 @@ impl<'w> Writer<'w> {
 
     /// The bytes from an address on that were copied, at most so many.
     pub fn bytes(&self, at: u64, most: usize) -> Vec<u8> {
+        self.bytes_as_of(at, most, self.late)
+    }
+
+    /// The same as they were when the call was made.
+    pub fn bytes_before(&self, at: u64, most: usize) -> Vec<u8> {
+        self.bytes_as_of(at, most, false)
+    }
+
+    fn bytes_as_of(&self, at: u64, most: usize, late: bool) -> Vec<u8> {
         let mut bytes = Vec::new();
         while bytes.len() < most {
-            let Some(piece) = self.piece(at.wrapping_add(bytes.len() as u64)) else {
+            let here = at.wrapping_add(bytes.len() as u64);
+            let Some(piece) = self.piece_as_of(here, late) else {
                 break;
             };
             bytes.extend_from_slice(&piece[..piece.len().min(most - bytes.len())]);
@@ -393,10 +441,11 @@ impl<'w> Writer<'w> {
             if index > 0 {
                 self.push(", ");
             }
-            if index >= self.style.strings as u64 {
+            if index >= self.style.elements() {
                 // One more than is shown was copied: memory may end there.
                 match self.bytes(here, stride as usize).len() as u64 == stride {
                     true => self.push("..."),
+                    false if index == 0 => return Err(Unknown),
                     false => self.push(&format!("... /* {here:#x} */")),
                 }
                 break;

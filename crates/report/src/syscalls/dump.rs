@@ -15,13 +15,13 @@ pub const MOST: usize = 32 << 10;
 
 /// Appends what a call has read or written, if its descriptor is one of those; the first set is of what is read.
 pub fn of(sets: &[Numbers; 2], call: &Call, out: &mut Vec<u8>) {
-    if pieces(sets, call, out) {
+    if pieces(sets, call, out) || messages(sets, call, out) {
         return;
     }
     let [read, written] = sets;
     let (set, is_read) = match call.name {
-        "read" | "pread64" | "recv" | "recvfrom" => (read, true),
-        "write" | "pwrite64" | "send" | "sendto" => (written, false),
+        "read" | "pread64" | "recv" | "recvfrom" | "mq_timedreceive" => (read, true),
+        "write" | "pwrite64" | "send" | "sendto" | "mq_timedsend" => (written, false),
         _ => return,
     };
     let [number, at, length, ..] = *call.arguments;
@@ -84,12 +84,26 @@ fn pieces(sets: &[Numbers; 2], call: &Call, out: &mut Vec<u8>) -> bool {
         let [list, length] = [16, 24].map(|offset| word(at.wrapping_add(offset)));
         (at, count) = (list.unwrap_or_default(), length.unwrap_or_default());
     }
-    // Of a list that does not end in memory nothing is written.
-    let last = at.wrapping_add(16 * count.min(PIECES).saturating_sub(1) + 8);
-    if count > 0 && word(last).is_none() {
-        return true;
+    each_piece(call, at, count, is_read.then_some(result), out);
+    true
+}
+
+/// Appends pieces of a list, of which so many bytes were read; nothing of a list that is not all there.
+fn each_piece(call: &Call, at: u64, count: u64, read: Option<u64>, out: &mut Vec<u8>) {
+    let Some((back, _)) = call.returned else {
+        return;
+    };
+    let is_read = read.is_some();
+    let word = |at: u64| {
+        let mut bytes = [0; 8];
+        (back.read(at, &mut bytes) || call.entry.read(at, &mut bytes))
+            .then(|| u64::from_le_bytes(bytes))
+    };
+    let last = at.wrapping_add(16 * count.min(PIECES).saturating_sub(1));
+    if count > 0 && word(last.wrapping_add(8)).is_none() {
+        return;
     }
-    let mut left = if is_read { result } else { u64::MAX };
+    let mut left = read.unwrap_or(u64::MAX);
     for index in 0..count.min(PIECES) {
         let here = at.wrapping_add(16 * index);
         let (Some(base), Some(length)) = (word(here), word(here.wrapping_add(8))) else {
@@ -102,6 +116,40 @@ fn pieces(sets: &[Numbers; 2], call: &Call, out: &mut Vec<u8>) -> bool {
         left -= own;
         out.extend_from_slice(format!(" * {own} bytes in buffer {index}\n").as_bytes());
         rows(if is_read { back } else { call.entry }, base, own, out);
+    }
+}
+
+/// Appends the pieces of each of several messages (`struct mmsghdr` in include/linux/socket.h).
+fn messages(sets: &[Numbers; 2], call: &Call, out: &mut Vec<u8>) -> bool {
+    /// `sizeof(struct mmsghdr)`, and where its length stands.
+    const MESSAGE: u64 = 64;
+    const LENGTH: u64 = 56;
+    let [read, written] = sets;
+    let (set, is_read) = match call.name {
+        "recvmmsg" => (read, true),
+        "sendmmsg" => (written, false),
+        _ => return false,
+    };
+    let [number, at, ..] = *call.arguments;
+    let Some((back, result)) = call.returned.filter(|_| set.has(number as i32)) else {
+        return true;
+    };
+    if call.error().is_some() {
+        return true;
+    }
+    for index in 0..result.min(PIECES) {
+        let here = at.wrapping_add(MESSAGE * index);
+        let word = |offset: u64| {
+            let (mut bytes, at) = ([0; 8], here.wrapping_add(offset));
+            (back.read(at, &mut bytes) || call.entry.read(at, &mut bytes))
+                .then(|| u64::from_le_bytes(bytes))
+        };
+        let (Some(list), Some(count), Some(length)) = (word(16), word(24), word(LENGTH)) else {
+            break;
+        };
+        out.extend_from_slice(format!(" = {count} buffers in vector {index}\n").as_bytes());
+        let read = is_read.then_some(length & 0xffff_ffff);
+        each_piece(call, list, count, read, out);
     }
     true
 }

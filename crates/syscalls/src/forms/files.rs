@@ -4,7 +4,7 @@ use crate::call::Constants;
 use crate::members::Members;
 use crate::types::ty;
 use crate::words;
-use crate::writer::{Place, Writer, Written};
+use crate::writer::{Place, Unknown, Writer, Written};
 use prototypes::digits::decimal;
 use prototypes::{Lens, Type};
 
@@ -132,33 +132,51 @@ pub fn file_time(w: &mut Writer, of: &Type, at: Place) -> Written {
 }
 
 pub fn statx(w: &mut Writer, of: &Type, at: Place) -> Written {
+    // include/uapi/linux/stat.h: members that the mask does not name were not asked for or are not known.
+    const MODE: u64 = 3;
+    const SIZE: u64 = 0x200;
+    const MOUNT: u64 = 0x1000;
+    const MEMBERS: [(u64, &str); 3] = [(4, "stx_nlink"), (8, "stx_uid"), (16, "stx_gid")];
+    const TIMES: [(u64, &str); 4] = [
+        (0x20, "stx_atime"),
+        (0x800, "stx_btime"),
+        (0x80, "stx_ctime"),
+        (0x40, "stx_mtime"),
+    ];
     let verbose = w.style.verbose;
     let mut members = Members::begin(w, of, at)?;
+    let mask = members.word("stx_mask")?;
+    let known = |list: &[(u64, &'static str)]| -> Vec<&'static str> {
+        let known = list.iter().filter(|(bit, _)| mask & bit != 0);
+        known.map(|(_, name)| *name).collect()
+    };
     members.member_as("stx_mask", "statx_mask")?;
     if verbose {
         members.members(&["stx_blksize"])?;
     }
     members.member_as("stx_attributes", "statx_attributes")?;
     if verbose {
-        members.members(&["stx_nlink", "stx_uid", "stx_gid"])?;
+        members.members(&known(&MEMBERS))?;
     }
-    let bits = members.word("stx_mode")?;
-    members.label("stx_mode");
-    mode(members.w, bits);
+    if mask & MODE != 0 {
+        let bits = members.word("stx_mode")?;
+        members.label("stx_mode");
+        mode(members.w, bits);
+    }
     if verbose {
-        members.members(&["stx_ino"])?;
+        members.members(&known(&[(0x100, "stx_ino")]))?;
     }
-    members.members(&["stx_size"])?;
+    members.members(&known(&[(SIZE, "stx_size")]))?;
     if !verbose {
         return members.more();
     }
-    members.members(&["stx_blocks"])?;
+    members.members(&known(&[(0x400, "stx_blocks")]))?;
     members.member_as("stx_attributes_mask", "statx_attributes")?;
-    members.members(&["stx_atime", "stx_btime", "stx_ctime", "stx_mtime"])?;
+    members.members(&known(&TIMES))?;
     members.members(&["stx_rdev_major", "stx_rdev_minor"])?;
     members.members(&["stx_dev_major", "stx_dev_minor"])?;
     let mount = members.word("stx_mnt_id")?;
-    if mount != 0 {
+    if mask & MOUNT != 0 {
         members.label("stx_mnt_id");
         members.w.hexadecimal(mount);
     }
@@ -277,4 +295,15 @@ pub fn permissions(w: &mut Writer, ty: &Type, at: Place) -> Written {
     let mode = w.word(ty, at)?;
     w.octal(mode & 0xffff);
     Ok(())
+}
+
+/// The value of an attribute of a file: bytes, of which the last is left out where it is a NUL.
+pub fn attribute_value(w: &mut Writer, at: u64, length: u64) -> Written {
+    let ends = length > 0
+        && w.number(at.wrapping_add(length - 1))
+            .is_ok_and(|last: [u8; 1]| last == [0]);
+    if at == 0 {
+        return Err(Unknown);
+    }
+    w.buffer(at, (length - u64::from(ends)) as usize)
 }

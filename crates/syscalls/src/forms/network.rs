@@ -1,18 +1,16 @@
 //! Addresses of sockets, messages, pieces of buffers.
 
+use super::controls::controls;
+use crate::layout;
 use crate::members::Members;
 use crate::text;
 use crate::types::ty;
-use crate::writer::{Place, Unknown, Writer, Written};
+use crate::writer::{Overlay, Place, Unknown, Writer, Written};
 use prototypes::Type;
 use prototypes::digits::decimal;
-use std::net::{Ipv4Addr, Ipv6Addr};
 
 // Families (include/linux/socket.h).
 const UNIX: u16 = 1;
-const INET: u16 = 2;
-const INET6: u16 = 10;
-const NETLINK: u16 = 16;
 
 /// A socket's address behind a pointer; its length is an argument.
 pub fn socket_address(w: &mut Writer, _: &Type, at: Place) -> Written {
@@ -29,64 +27,48 @@ pub fn socket_address(w: &mut Writer, _: &Type, at: Place) -> Written {
     address(w, at, length)
 }
 
-/// `{sa_family=AF_INET, sin_port=htons(80), sin_addr=inet_addr("127.0.0.1")}`; layouts: include/uapi/linux/in.h,
-/// in6.h, un.h, netlink.h.
+/// `{sa_family=AF_INET, sin_port=htons(80), sin_addr=inet_addr("127.0.0.1")}`, by the rows of `conf/addresses.conf`.
 pub fn address(w: &mut Writer, at: u64, length: u64) -> Written {
     /// `struct sockaddr_storage`
     const LONGEST: u64 = 128;
     let length = length.min(LONGEST);
     let bytes = w.bytes(at, length as usize);
-    if bytes.len() < 2 {
+    if bytes.len() < 2 || (bytes.len() as u64) < length {
         return Err(Unknown);
     }
     let family = u16::from_le_bytes([bytes[0], bytes[1]]);
     w.push("{sa_family=");
-    w.plain(&ty("address_family"), Place::Word(family.into()))?;
-    let part = |from: usize, count: usize| bytes.get(from..from + count);
-    let port = part(2, 2).map(|port| u16::from_be_bytes([port[0], port[1]]));
-    let is_whole = match family {
-        INET => length >= 16,
-        INET6 => length >= 24,
-        NETLINK => length >= 12,
-        _ => true,
-    };
-    let text = match family {
-        _ if !is_whole => data(&bytes[2..], w.style.hex),
-        UNIX => {
-            w.push(&unix(&bytes[2..], w.style.hex));
-            String::new()
+    layout::list("address_families").name(w, family.into());
+    let mut rows = layout::tables().addresses.iter();
+    let row = rows.find(|(own, lengths, least, _)| {
+        *own == family && length >= *least && (lengths.is_empty() || lengths.contains(&length))
+    });
+    match (family, row) {
+        _ if length == 2 => {}
+        (UNIX, _) => w.push(&unix(&bytes[2..], w.style.hex)),
+        (_, Some((.., of))) => {
+            w.push(", ");
+            within(w, bytes, of)?;
         }
-        INET => {
-            let address: [u8; 4] = part(4, 4)
-                .and_then(|of| of.try_into().ok())
-                .ok_or(Unknown)?;
-            let (port, address) = (port.ok_or(Unknown)?, Ipv4Addr::from(address));
-            format!(", sin_port=htons({port}), sin_addr=inet_addr(\"{address}\")")
-        }
-        INET6 => {
-            let word = |from| part(from, 4).and_then(|of| of.try_into().ok());
-            let flow = word(4).map(u32::from_be_bytes).ok_or(Unknown)?;
-            let address: [u8; 16] = part(8, 16)
-                .and_then(|of| of.try_into().ok())
-                .ok_or(Unknown)?;
-            let scope = word(24).map(u32::from_le_bytes).unwrap_or_default();
-            let (port, address) = (port.ok_or(Unknown)?, Ipv6Addr::from(address));
-            format!(
-                ", sin6_port=htons({port}), sin6_flowinfo=htonl({flow}), \
-                 inet_pton(AF_INET6, \"{address}\", &sin6_addr), sin6_scope_id={scope}"
-            )
-        }
-        NETLINK => {
-            let word = |from| part(from, 4).and_then(|of| of.try_into().ok());
-            let pid = word(4).map(u32::from_le_bytes).ok_or(Unknown)?;
-            let groups = word(8).map(u32::from_le_bytes).ok_or(Unknown)?;
-            format!(", nl_pid={pid}, nl_groups={groups:08x}")
-        }
-        _ => data(&bytes[2..], w.style.hex),
-    };
-    w.push(&text);
+        _ => w.push(&data(&bytes[2..], w.style.hex)),
+    }
     w.push("}");
     Ok(())
+}
+
+/// Appends the members of an address, of which zeros stand for what is not there.
+fn within(w: &mut Writer, mut bytes: Vec<u8>, of: &layout::Ty) -> Written {
+    let size = of.layout(layout::tables()).0 as usize;
+    let there = bytes.len() as u64;
+    bytes.resize(bytes.len().max(size), 0);
+    let outer = w.overlay.replace(Overlay {
+        before: bytes.clone(),
+        now: bytes,
+        there,
+    });
+    let written = layout::fields(w, of, Overlay::AT);
+    w.overlay = outer;
+    written
 }
 
 /// An address of a family that is not known, or one that is too short for its family.
@@ -98,6 +80,9 @@ fn data(bytes: &[u8], hex: crate::call::Hex) -> String {
 
 /// The name of a local socket: a path up to its NUL, or a name without one behind `@`.
 fn unix(name: &[u8], hex: crate::call::Hex) -> String {
+    /// `UNIX_PATH_MAX` (include/uapi/linux/un.h)
+    const LONGEST: usize = 108;
+    let name = &name[..name.len().min(LONGEST)];
     let mut shown = Vec::new();
     match name {
         [] => return String::new(),
@@ -254,61 +239,6 @@ fn header(w: &mut Writer, of: &Type, at: Place, data: Option<u64>) -> Written {
     members.label("msg_flags");
     members.w.value(&ty("message_flags"), Place::Memory(at))?;
     members.end()
-}
-
-/// What goes beside the data: descriptors, credentials (`struct cmsghdr` in include/linux/socket.h).
-fn controls(w: &mut Writer, at: u64, size: u64) -> Written {
-    const HEAD: u64 = 16;
-    const SOCKET: u32 = 1;
-    const RIGHTS: u32 = 1;
-    const CREDENTIALS: u32 = 2;
-    w.push("[");
-    let mut from = 0;
-    while from + HEAD <= size {
-        let here = at + from;
-        let length = w.u64_at(here)?;
-        let [level, kind] = [w.u32_at(here + 8)?, w.u32_at(here + 12)?];
-        if length < HEAD {
-            break;
-        }
-        if from > 0 {
-            w.push(", ");
-        }
-        w.push(&format!("{{cmsg_len={length}, cmsg_level="));
-        w.plain(&ty("socket_level"), Place::Word(level.into()))?;
-        w.push(", cmsg_type=");
-        let data = here + HEAD;
-        match (level, kind) {
-            (SOCKET, RIGHTS) => {
-                w.push("SCM_RIGHTS, cmsg_data=[");
-                for index in 0..(length - HEAD) / 4 {
-                    if index > 0 {
-                        w.push(", ");
-                    }
-                    let fd = w.u32_at(data + 4 * index)? as i32;
-                    decimal(fd, w.out);
-                    w.name_of(fd);
-                }
-                w.push("]");
-            }
-            (SOCKET, CREDENTIALS) => {
-                let [pid, uid, gid] = [w.u32_at(data)?, w.u32_at(data + 4)?, w.u32_at(data + 8)?];
-                w.push(&format!(
-                    "SCM_CREDENTIALS, cmsg_data={{pid={pid}, uid={uid}, gid={gid}}}"
-                ));
-            }
-            _ => {
-                w.hexadecimal(kind.into());
-                w.push(", cmsg_data=");
-                w.buffer(data, (length - HEAD) as usize)?;
-            }
-        }
-        w.push("}");
-        // CMSG_ALIGN
-        from += length.next_multiple_of(8);
-    }
-    w.push("]");
-    Ok(())
 }
 
 /// Several messages at once: `{msg_hdr={…}, msg_len=5}`.

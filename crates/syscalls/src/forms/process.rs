@@ -170,6 +170,11 @@ pub fn processors(w: &mut Writer, _: &Type, at: Place) -> Written {
         true => w.call.count(),
         false => w.call.arguments[1],
     };
+    processors_in(w, at, length.min(u32::MAX.into()) as u32)
+}
+
+/// The same of a set of so many bytes.
+pub fn processors_in(w: &mut Writer, at: u64, length: u32) -> Written {
     let bytes = w.bytes(at, length.min(4096) as usize);
     if bytes.is_empty() && length > 0 {
         return Err(Unknown);

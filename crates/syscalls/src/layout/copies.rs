@@ -138,10 +138,12 @@ impl Plan<'_> {
             }
             Ty::Struct(index, _) => {
                 let of = &self.tables.structs[*index];
-                match of.sized {
+                let said = of.sized.map(|(argument, _)| argument);
+                match said.or(of.room.filter(|_| of.zeros)) {
                     None => self.ops.push(Op::Bytes(of.size)),
-                    Some((argument, _)) => {
-                        let size = Op::Count(Source::Gp(argument as u8), Width::WORD);
+                    Some(argument) => {
+                        let width = self.width_of(argument);
+                        let size = Op::Count(Source::Gp(argument as u8), width);
                         self.ops.extend([size, Op::Within(MOST), Op::Array(1)]);
                     }
                 }
@@ -157,6 +159,7 @@ impl Plan<'_> {
                     },
                 );
             }
+            Ty::Changing(of) => self.there(of, around),
             Ty::Number(size, _) => self.ops.push(Op::Bytes(*size)),
             Ty::Custom(custom, _) if custom.by_result => {
                 let size = Op::Count(Source::Rax, Width::WORD);
@@ -178,7 +181,7 @@ impl Plan<'_> {
             return;
         }
         self.ops.push(match kind {
-            Text::String | Text::Label => Op::CountedText { unit: 1, max: most },
+            Text::String | Text::Label | Text::Brief => Op::CountedText { unit: 1, max: most },
             Text::Hex | Text::Bytes => Op::Array(1),
         });
     }
@@ -253,7 +256,7 @@ impl Plan<'_> {
         };
         // A negative result is the number of an error.
         self.ops.push(match &**name {
-            name if name.starts_with("result") => Op::AtMost(places),
+            name if name.starts_with("result") || length.open => Op::AtMost(places),
             _ => Op::Within(places),
         });
         true
@@ -310,7 +313,7 @@ fn wanted(how: &How, exit: bool) -> Option<&Ty> {
         How::Nothing | How::Address | How::Value(_) => None,
         How::In(ty) => (!exit).then_some(ty),
         How::Out(ty) => exit.then_some(ty),
-        How::Filled(ty) | How::Changed(ty, ..) => Some(ty),
+        How::After(ty) | How::Filled(ty) | How::Changed(ty, ..) => Some(ty),
         How::Answered(first, then) | How::More(first, then, _) | How::Both(first, then, _) => {
             Some(if exit { then } else { first })
         }
@@ -321,8 +324,9 @@ fn wanted(how: &How, exit: bool) -> Option<&Ty> {
 fn reaches(ty: &Ty, tables: &Tables) -> bool {
     match ty {
         Ty::Number(..) | Ty::Custom(..) => false,
+        Ty::Changing(of) => reaches(of, tables),
         Ty::Text(_, length) => length.places == 0,
-        Ty::Array(of, length) => length.places == 0 || reaches(of, tables),
+        Ty::Array(of, length) => length.places == 0 || length.open || reaches(of, tables),
         Ty::Pointer(_) => true,
         Ty::Struct(index, _) => {
             let of = &tables.structs[*index];

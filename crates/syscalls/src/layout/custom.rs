@@ -1,5 +1,6 @@
 //! Values with a text of their own.
 
+mod addresses;
 mod calls;
 mod characters;
 mod console;
@@ -7,7 +8,10 @@ mod disks;
 mod files;
 mod filters;
 mod keys;
-mod network;
+pub mod network;
+mod processes;
+mod programs;
+mod rings;
 mod terminal;
 mod video;
 
@@ -105,6 +109,100 @@ pub static CUSTOM: &[Custom] = &[
     custom("socket_program", 16, 8, filters::of_socket),
     custom("seccomp_program", 16, 8, filters::of_seccomp),
     custom("file_times", 32, 8, files::times),
+    custom("exact_times", 32, 8, files::exact_times),
+    passed("personality", processes::personality),
+    custom("capabilities", 12, 4, processes::capabilities),
+    custom("bpf_link_create", 16, 8, programs::link_create),
+    custom("ebpf_code", 1, 1, programs::code),
+    custom("ebpf_register", 1, 1, |w, at, _| {
+        programs::register(w, at, 0)
+    }),
+    custom("ebpf_source", 1, 1, |w, at, _| programs::register(w, at, 4)),
+    custom("numa_node", 4, 4, |w, at, _| {
+        let number = w.u32_at(at)?;
+        decimal(number, w.out);
+        // `NUMA_NO_NODE` (include/linux/numa.h), which no header for programs has.
+        if number == u32::MAX && w.style.constants != Constants::Numbers {
+            w.push(" /* NUMA_NO_NODE */");
+        }
+        Ok(())
+    }),
+    custom("unimap_count", 2, 2, |w, at, _| {
+        let [before, now] = [w.bytes_before(at, 2), w.bytes(at, 2)];
+        let [before, now] = [before, now].map(|bytes| bytes.try_into().map(u16::from_le_bytes));
+        let (before, now) = (before.map_err(|_| Unknown)?, now.map_err(|_| Unknown)?);
+        w.push(&format!("{before} => {now}"));
+        Ok(())
+    }),
+    custom("net_port", 2, 2, addresses::port),
+    custom("net_long", 4, 4, addresses::flow),
+    custom("sin_address", 4, 4, |w, at, _| {
+        network::address_member(w, "sin_addr", 2, at, 4)
+    }),
+    custom("sin6_address", 16, 4, |w, at, _| {
+        network::address_member(w, "sin6_addr", 10, at, 16)
+    }),
+    custom("sin6_scope", 4, 4, addresses::scope),
+    custom("packet_protocol", 2, 2, addresses::frames),
+    custom("packet_address", 8, 1, addresses::hardware),
+    custom("mac8", 8, 1, |w, at, _| {
+        let address: [u8; 8] = w.number(at)?;
+        network::hardware_bytes(w, &address, address.len());
+        Ok(())
+    }),
+    custom("cipher_name", 0, 1, addresses::cipher),
+    custom("little_short", 2, 2, addresses::little),
+    custom("l2cap_service", 2, 2, |w, at, _| {
+        let ranges = [
+            (0x80, 0xff, "L2CAP_PSM_LE_DYN_START"),
+            (0x1001, 0xffff, "L2CAP_PSM_DYN_START"),
+        ];
+        addresses::l2cap(w, at, "l2cap_services", &ranges)
+    }),
+    custom("l2cap_channel", 2, 2, |w, at, _| {
+        let ranges = [(0x40, 0xffff, "L2CAP_CID_DYN_START")];
+        addresses::l2cap(w, at, "l2cap_channels", &ranges)
+    }),
+    custom("rxrpc_transport", 28, 4, addresses::transport),
+    custom("ax25_address", 14, 1, addresses::amateur),
+    custom("nfc_rest", 0, 1, |w, _, _| {
+        w.push("...");
+        Ok(())
+    }),
+    custom("uring_file", 4, 4, rings::file),
+    custom("uring_offset", 4, 4, |w, at, _| {
+        match w.u32_at(at)? {
+            u32::MAX => w.push("-1"),
+            number => decimal(number, w.out),
+        }
+        Ok(())
+    }),
+    custom("uring_restriction", 2, 2, rings::restriction),
+    custom("uring_probe", 16, 4, rings::probe),
+    custom("uring_processors", 1, 1, |w, at, _| {
+        forms::processors_in(w, at, w.call.arguments[3] as u32)
+    }),
+    custom("user_desc_asked", 4, 4, |w, at, list| {
+        if w.call.error().is_none() {
+            return processes::segment(w, at, list);
+        }
+        let number = w.u32_at(at)?;
+        w.push(&format!("{{entry_number={number}, ...}}"));
+        Ok(())
+    }),
+    custom("user_desc", 16, 4, processes::segment),
+    passed("log_level", |w, word, _| {
+        let of = super::list("log_levels");
+        let number = (word as u32 as i32).to_string();
+        match w.style.constants {
+            Constants::Numbers => w.push(&number),
+            _ => {
+                let name = of.find(u64::from(word as u32)).unwrap_or(&of.unknown);
+                w.push(&format!("{number} /* {name} */"));
+            }
+        }
+        Ok(())
+    }),
     custom("xfeature_mask", 8, 8, calls::feature_mask),
     passed("xfeature", calls::feature),
     custom("mapped_namespace", 8, 8, calls::mapped_namespace),
@@ -119,6 +217,20 @@ pub static CUSTOM: &[Custom] = &[
     custom("inet6", 16, 4, network::inet6),
     custom("in4", 4, 4, network::in4),
     custom("mac", 6, 1, network::mac),
+    custom("mac32", 32, 1, network::mac32),
+    custom("socket_id4", 48, 4, |w, at, _| {
+        let [family] = w.number(at.wrapping_sub(4))?;
+        network::socket_id(w, at, family)
+    }),
+    custom("socket_id8", 48, 4, |w, at, _| {
+        let [family] = w.number(at.wrapping_sub(8))?;
+        network::socket_id(w, at, family)
+    }),
+    custom("socket_id_inet", 48, 4, |w, at, _| {
+        network::socket_id(w, at, 2)
+    }),
+    custom("md5_address", 16, 4, network::key_address),
+    custom("rtnl_family", 1, 1, network::multicast_family),
     custom("multicast6", 16, 4, |w, at, _| {
         let address: [u8; 16] = w.number(at)?;
         let address = std::net::Ipv6Addr::from(address);
@@ -129,7 +241,10 @@ pub static CUSTOM: &[Custom] = &[
     }),
     custom("mac_counted", 8, 1, network::counted_hardware),
     custom("sockaddr_storage", 128, 8, |w, at, _| {
-        forms::address(w, at, 128)
+        match w.bytes(at, 128).len() {
+            128 => forms::address(w, at, 128),
+            _ => Err(Unknown),
+        }
     }),
     custom("bpf_instruction_text", 8, 4, filters::instruction),
     custom("ifindex", 4, 4, network::interface),
@@ -260,8 +375,7 @@ pub static CUSTOM: &[Custom] = &[
     custom("termio_characters", 8, 1, |w, at, _| {
         terminal::control_characters(w, at, 8, "termios_cc")
     }),
-    custom("mdb_address", 16, 4, network::bridge_address),
-    custom("mdb_protocol", 2, 2, network::bridge_protocol),
+    custom("mdb_address", 20, 4, network::bridge_address),
     custom("ether", 2, 2, network::ether),
     custom("ticks", 8, 8, ticks),
     custom("ticks32", 4, 4, ticks32),

@@ -7,23 +7,33 @@
 //! |---|---|
 //! | `u8` … `u64`, `s8` …, `x8` …, `o16` … | unsigned, signed, hexadecimal, octal |
 //! | `n16`, `n32`, `p64`, `t64` | in the order of the network; an address; ticks of the clock |
+//! | `z8`, `z64`, `y32` | hexadecimal with all its digits; in the order of the network |
 //! | `e32.LIST`, `d32.LIST`, `c32.LIST` | by its name, or in hexadecimal; in decimals with a sign; without one |
 //! | `f32.LIST` | by the names of its bits |
+//! | `v32.LIST`, `w32.LIST` | a number, with the names of its bits or its name in a comment: no header for programs has them |
 //! | `text`, `path` | text up to its NUL; a path, which is written whole |
-//! | `str[16]`, `hex[16]`, `bytes[16]` | text up to its NUL; bytes in hexadecimal; bytes |
+//! | `str[16]`, `brief[16]`, `hex[16]`, `bytes[16]` | text up to its NUL, whole; no more of it than `-s` asks for; bytes in hexadecimal; bytes |
 //! | `T[4]`, `T[4:used]`, `T[:used]` | four; as many of four as the member `used` says; as many, behind the struct |
-//! | `*T` | the address of a value |
+//! | `T[4+:used]` | four at most, and dots for more |
+//! | `T[2@LIST]` | elements with their names: `[[BR_MCAST_DIR_RX]=1, [BR_MCAST_DIR_TX]=2]` |
+//! | `*T`, `~T` | the address of a value; a value that the call may change: `1 => 2` |
 //! | `NAME`, `NAME(a,b)` | a struct; these of its members |
 //! | `NAME.LIST` | a form of its own (`custom`) with a list |
 //!
 //! Behind the type of a member: `?` if it is not zero; `@8` at this offset; `when=type:1,2`, `when=type!1`, `when=flags&2`,
-//! `when=flags^2`: only then; `failed`: only if the call failed; `verbose`: only with `-v`, `verbose=type`: or if
+//! `when=flags^2`: only then; `failed`, `done`: only if the call failed, or did not; `brief`, `verbose`: only without and with `-v`, `altered`: only if the call has changed it, `long=24`, `short=24`: only if more or fewer than so many bytes of an address are there, `since`, `since=a`: only if the struct is long enough
+//! for it or for that member, `verbose=type`: or if
 //! that member is not zero. Behind the name of a struct: its size, if it is more than that of its members; `sized=arg3,24`: argument 3
-//! says how many bytes of it there are, at least 24; `parts`: a member that memory ends in is `???`. `--` on a line of its own: what follows is written with `-v` alone.
+//! says how many bytes of it there are, at least 24; `room=arg2`: the same for members with `since`, and with `zeros` the kernel takes zeros for
+//! what there is no room for; `parts`: a member that memory ends in is `???`. `--` on a line of its own: what follows is written with `-v` alone; `...`: it never is.
+
+mod attributes;
+mod types;
+
+pub use types::ty;
 
 use super::types::{
-    After, Attribute, Attributes, Form, How, Length, List, Member, Row, Struct, Tables, Text, Ty,
-    When,
+    After, Diagnosis, How, Length, List, Member, Row, Struct, Tables, Text, Ty, When,
 };
 
 /// Bytes of the longest text or path (`PATH_MAX` in include/uapi/linux/limits.h).
@@ -83,8 +93,22 @@ fn begin(tables: &mut Tables, words: &[&str]) -> Result<Open, String> {
                 ..Struct::default()
             };
             for word in rest.iter() {
-                if *word == "parts" {
-                    of.parts = true;
+                match *word {
+                    "parts" => {
+                        of.parts = true;
+                        continue;
+                    }
+                    "zeros" => {
+                        of.zeros = true;
+                        continue;
+                    }
+                    _ => {}
+                }
+                if let Some(index) = word.strip_prefix("room=arg") {
+                    let index = index
+                        .parse()
+                        .map_err(|_| format!("{word} is no argument"))?;
+                    of.room = Some(index);
                     continue;
                 }
                 match word.strip_prefix("sized=arg") {
@@ -128,7 +152,7 @@ fn begin(tables: &mut Tables, words: &[&str]) -> Result<Open, String> {
         }
         ["message", kinds, text, attributes] => {
             let of = ty(tables, text)?;
-            let attributes = self::attributes(tables, attributes);
+            let attributes = attributes::attributes(tables, attributes);
             let list = find_list(tables, "nl_route_types")?;
             for kind in kinds.split(',') {
                 let names = &tables.lists[list].names;
@@ -149,10 +173,28 @@ fn begin(tables: &mut Tables, words: &[&str]) -> Result<Open, String> {
             tables.results.insert(name.into(), of);
             Ok(Open::Nothing)
         }
+        ["address", family, least, text] => {
+            attributes::address(tables, family, least, text)?;
+            Ok(Open::Nothing)
+        }
+        ["families", name, ref rows @ ..] => {
+            attributes::families(tables, name, rows)?;
+            Ok(Open::Nothing)
+        }
+        ["diagnosis", families, what, ref rest @ ..] => {
+            let what = match what {
+                "request" => Diagnosis::Request,
+                "older" => Diagnosis::OlderRequest,
+                "answer" => Diagnosis::Answer,
+                what => return Err(format!("{what} is no message")),
+            };
+            attributes::diagnosis(tables, families, what, rest)?;
+            Ok(Open::Nothing)
+        }
         ["attributes", name, ref list @ ..] => {
             let list = list.first().copied().unwrap_or(name);
             let list = find_list(tables, list)?;
-            let index = attributes(tables, name);
+            let index = attributes::attributes(tables, name);
             tables.attributes[index].list = list;
             Ok(Open::Attributes(index))
         }
@@ -180,7 +222,7 @@ fn member(tables: &mut Tables, open: &mut Open, words: &[&str]) -> Result<(), St
             let [names, what @ ..] = words else {
                 return Err("a name, then what it holds".into());
             };
-            let what = attribute(tables, what)?;
+            let what = attributes::attribute(tables, what)?;
             for name in names.split(',') {
                 let of = &tables.attributes[*index];
                 if name == "*" {
@@ -198,36 +240,13 @@ fn member(tables: &mut Tables, open: &mut Open, words: &[&str]) -> Result<(), St
     }
 }
 
-fn attributes(tables: &mut Tables, name: &str) -> usize {
-    if let Some(index) = tables.attribute_names.get(name) {
-        return *index;
-    }
-    tables.attributes.push(Attributes::default());
-    let index = tables.attributes.len() - 1;
-    tables.attribute_names.insert(name.into(), index);
-    index
-}
-
-fn attribute(tables: &mut Tables, words: &[&str]) -> Result<Attribute, String> {
-    Ok(match *words {
-        ["str"] => Attribute::String,
-        ["address"] => Attribute::Address,
-        ["hardware"] => Attribute::Hardware,
-        ["with", text, name] => Attribute::With(ty(tables, text)?, attributes(tables, name)),
-        ["nest", name] => Attribute::Nest(attributes(tables, name)),
-        ["many", text] => Attribute::Many(ty(tables, text)?),
-        ["wide", text] => Attribute::Wide(ty(tables, text)?),
-        [text] => Attribute::Value(ty(tables, text)?),
-        _ => return Err(format!("{} is no attribute", words.join(" "))),
-    })
-}
-
 fn how(tables: &Tables, words: &[&str]) -> Result<How, String> {
     Ok(match *words {
         ["none"] => How::Nothing,
         ["address"] => How::Address,
         ["answered", first, then] => How::Answered(ty(tables, first)?, ty(tables, then)?),
         ["value", of] => How::Value(ty(tables, of)?),
+        ["after", of] => How::After(ty(tables, of)?),
         ["in", of] => How::In(ty(tables, of)?),
         ["out", of] => How::Out(ty(tables, of)?),
         ["more", first, then] => How::More(ty(tables, first)?, ty(tables, then)?, After::Success),
@@ -273,20 +292,14 @@ fn number(text: &str) -> Result<i64, String> {
 
 fn struct_member(tables: &Tables, index: usize, words: &[&str]) -> Result<Member, String> {
     let members = &tables.structs[index].members;
-    if let ["--"] = words {
+    if let ["--" | "..."] = words {
         let end = members
             .last()
             .map_or(0, |last| last.offset + last.ty.layout(tables).0);
         return Ok(Member {
-            name: "--".into(),
+            name: words[0].into(),
             offset: end,
-            ty: Ty::Text(
-                Text::Bytes,
-                Length {
-                    places: 0,
-                    used: None,
-                },
-            ),
+            ty: Ty::Text(Text::Bytes, Length::of(0)),
             when: Vec::new(),
             verbose: true,
         });
@@ -300,13 +313,28 @@ fn struct_member(tables: &Tables, index: usize, words: &[&str]) -> Result<Member
         .map_or(0, |last| last.offset + last.ty.layout(tables).0);
     let mut offset = end.next_multiple_of(ty.layout(tables).1.max(1));
     let mut when = Vec::new();
+    let mut since = None;
     for word in rest {
         if *word == "?" {
             when.push(When::Filled);
+        } else if let Some(length) = word.strip_prefix("short=") {
+            let length = length.parse().map_err(|_| format!("{word} is no length"))?;
+            when.push(When::Fewer(length));
+        } else if let Some(length) = word.strip_prefix("long=") {
+            let length = length.parse().map_err(|_| format!("{word} is no length"))?;
+            when.push(When::There(length));
+        } else if *word == "brief" {
+            when.push(When::Brief);
+        } else if *word == "altered" {
+            when.push(When::Altered);
+        } else if *word == "since" || word.starts_with("since=") {
+            since = Some(word.strip_prefix("since="));
         } else if *word == "verbose" {
             when.push(When::Verbose(None));
         } else if let Some(name) = word.strip_prefix("verbose=") {
             when.push(When::Verbose(Some(name.into())));
+        } else if *word == "done" {
+            when.push(When::Done);
         } else if *word == "failed" {
             when.push(When::Failed);
         } else if let Some(at) = word.strip_prefix('@') {
@@ -316,6 +344,18 @@ fn struct_member(tables: &Tables, index: usize, words: &[&str]) -> Result<Member
         } else {
             return Err(format!("{word} is not understood"));
         }
+    }
+    if let Some(of) = since {
+        let room = tables.structs[index].room;
+        let room = room.ok_or("since needs room=")?;
+        let from = match of {
+            None => offset,
+            Some(of) => {
+                let member = members.iter().find(|member| &*member.name == of);
+                member.ok_or(format!("{of} is no member"))?.offset
+            }
+        };
+        when.insert(0, When::Longer(room, from));
     }
     Ok(Member {
         name: (*name).into(),
@@ -400,97 +440,6 @@ fn find_list(tables: &Tables, name: &str) -> Result<usize, String> {
         .get(name)
         .copied()
         .ok_or(format!("there is no list {name}"))
-}
-
-/// Reads a type.
-pub fn ty(tables: &Tables, text: &str) -> Result<Ty, String> {
-    if let Some(of) = text.strip_prefix('*') {
-        return Ok(Ty::Pointer(Box::new(ty(tables, of)?)));
-    }
-    if let Some(rest) = text.strip_suffix(']') {
-        let at = rest.rfind('[').ok_or(format!("{text} does not open"))?;
-        let (of, length) = (&rest[..at], &rest[at + 1..]);
-        let (places, used) = match length.split_once(':') {
-            Some((places, used)) => (places, Some(used.into())),
-            None => (length, None),
-        };
-        let places = match places {
-            "" => 0,
-            places => places
-                .parse()
-                .map_err(|_| format!("{places} is no number"))?,
-        };
-        let length = Length { places, used };
-        return Ok(match of {
-            "str" => Ty::Text(Text::String, length),
-            "label" => Ty::Text(Text::Label, length),
-            "hex" => Ty::Text(Text::Hex, length),
-            "bytes" => Ty::Text(Text::Bytes, length),
-            of => Ty::Array(Box::new(ty(tables, of)?), length),
-        });
-    }
-    if let "text" | "path" = text {
-        let kind = match text {
-            "text" => Text::String,
-            _ => Text::Label,
-        };
-        let (places, used) = (LONGEST_TEXT, None);
-        return Ok(Ty::Text(kind, Length { places, used }));
-    }
-    let (name, list) = match text.split_once('.') {
-        _ if text.contains('(') => (text, None),
-        Some((name, list)) => (name, Some(find_list(tables, list)?)),
-        None => (text, None),
-    };
-    if let Some(found) = scalar(name, list) {
-        return Ok(found);
-    }
-    let mut customs = tables.customs.iter();
-    if let Some(custom) = customs.find(|custom| custom.name == name) {
-        return Ok(Ty::Custom(custom, list));
-    }
-    let (name, only): (&str, Option<Box<[Box<str>]>>) =
-        match name.strip_suffix(')').and_then(|rest| rest.split_once('(')) {
-            Some((name, only)) => (name, Some(only.split(',').map(Into::into).collect())),
-            None => (name, None),
-        };
-    let index = tables.struct_names.get(name).copied();
-    let index = index.ok_or(format!("{text} is no type"))?;
-    if let Some(only) = &only {
-        let of = &tables.structs[index];
-        if let Some(name) = only
-            .iter()
-            .find(|name| &***name != "--" && of.member(name).is_none())
-        {
-            return Err(format!("{text}: there is no member {name}"));
-        }
-    }
-    Ok(Ty::Struct(index, only))
-}
-
-fn scalar(name: &str, list: Option<usize>) -> Option<Ty> {
-    let size = match name.get(1..)? {
-        "8" => 1,
-        "16" => 2,
-        "32" => 4,
-        "64" => 8,
-        _ => return None,
-    };
-    let form = match (&name[..1], list) {
-        ("u", None) => Form::Unsigned,
-        ("s", None) => Form::Signed,
-        ("x", None) => Form::Hex,
-        ("o", None) => Form::Octal,
-        ("n", None) => Form::Network,
-        ("p", None) => Form::Address,
-        ("t", None) => Form::Ticks,
-        ("e", Some(list)) => Form::Name(list),
-        ("c", Some(list)) => Form::CountedName(list),
-        ("d", Some(list)) => Form::SignedName(list),
-        ("f", Some(list)) => Form::Flags(list),
-        _ => return None,
-    };
-    Some(Ty::Number(size, form))
 }
 
 #[cfg(test)]

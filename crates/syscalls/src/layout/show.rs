@@ -1,8 +1,10 @@
 //! Values written by what the files say of them.
 
+mod texts;
+
 use super::known::tables;
-use super::types::{Form, Length, Member, Struct, Text, Ty, When};
-use crate::call::Hex;
+use super::types::{Form, Length, Member, Struct, Ty, When};
+use crate::call::{Constants, Hex, Style};
 use crate::text;
 use crate::writer::{Unknown, Writer, Written};
 use prototypes::digits::decimal;
@@ -13,9 +15,6 @@ pub struct Around<'a> {
     of: &'a Struct,
     at: u64,
 }
-
-/// Elements of one array, at most, whatever `-v` asks for.
-const MOST: u64 = 4096;
 
 fn size_of(ty: &Ty) -> u32 {
     ty.layout(tables()).0
@@ -55,6 +54,33 @@ pub fn scalar(w: &mut Writer, size: u32, form: Form, word: u64) {
         Form::CountedName(index) => list(index).decimal(w, word.cast_signed()),
         Form::SignedName(index) => list(index).decimal(w, signed),
         Form::Flags(index) => list(index).flags(w, word),
+        Form::ToldName(index) => told(w, word, |w| list(index).name(w, word)),
+        Form::ToldFlags(index) => told(w, word, |w| list(index).flags(w, word)),
+        Form::NetworkHex => {
+            w.push("htonl(");
+            w.hexadecimal((word as u32).swap_bytes().into());
+            w.push(")");
+        }
+        // C's `%#0*x` has no prefix for zero; its width is that of both.
+        Form::Padded if word == 0 => w.push(&"0".repeat(2 * size as usize)),
+        Form::Padded => w.push(&format!("{word:#0$x}", 2 * size as usize)),
+    }
+}
+
+/// Appends a number and, in a comment, what `write` makes of it.
+fn told(w: &mut Writer, word: u64, write: impl FnOnce(&mut Writer)) {
+    let both = Style {
+        constants: Constants::Both,
+        ..*w.style
+    };
+    match w.style.constants {
+        Constants::Numbers => w.hexadecimal(word),
+        _ => write(&mut Writer::new(
+            &both,
+            w.call,
+            crate::forms::by_name,
+            w.out,
+        )),
     }
 }
 
@@ -76,13 +102,28 @@ pub fn value(w: &mut Writer, ty: &Ty, at: u64, around: Option<Around>) -> Writte
             scalar(w, *size, *form, word);
             Ok(())
         }
-        Ty::Text(kind, length) => characters(w, *kind, length, at, around),
+        Ty::Text(kind, length) => texts::characters(w, *kind, length, at, around),
         Ty::Array(of, length) => {
             let count = used(w, length, around)?;
-            counted(w, of, at, count)
+            if length.open && count > length.places.into() {
+                counted(w, of, at, length.places.into())?;
+                // Where not even all places were shown the dots are there.
+                if w.style.elements() >= length.places.into() {
+                    w.out.pop();
+                    w.push(", ...]");
+                }
+                return Ok(());
+            }
+            match length.names {
+                Some(names) => named(w, of, at, count, names),
+                None => counted(w, of, at, count),
+            }
         }
         // What has no name is all that there is.
         Ty::Struct(index, _) if is_bare(*index) => fields(w, ty, at),
+        Ty::Struct(index, _) if tables().structs[*index].zeros => {
+            super::zeros::value(w, ty, &tables().structs[*index], at)
+        }
         Ty::Struct(..) => {
             w.push("{");
             fields(w, ty, at)?;
@@ -95,6 +136,17 @@ pub fn value(w: &mut Writer, ty: &Ty, at: u64, around: Option<Around>) -> Writte
                 0 => Err(Unknown),
                 address => value(w, to, address, around),
             });
+            Ok(())
+        }
+        Ty::Changing(of) => {
+            let size = size_of(of);
+            let now = number(w, size, at);
+            let before = w.before(|w| number(w, size, at))?;
+            w.before_mut(|w| value(w, of, at, around))?;
+            if now.is_ok_and(|now| now != before) {
+                w.push(" => ");
+                value(w, of, at, around)?;
+            }
             Ok(())
         }
         Ty::Custom(custom, list) => (custom.show)(w, at, *list),
@@ -152,87 +204,43 @@ fn used(w: &Writer, length: &Length, around: Option<Around>) -> Result<u64, Unkn
         let count = argument(w, index)?;
         // More than there can be: nothing of it is looked at.
         let most = u64::from(length.places);
-        return match most > 0 && count > most {
+        return match most > 0 && count > most && !length.open {
             true => Err(Unknown),
             false => Ok(count),
         };
     }
     let count = around.ok_or(Unknown)?.number(w, name)?;
     Ok(match length.places {
+        _ if length.open => count,
         0 => count,
         places => count.min(places.into()),
     })
 }
 
-fn characters(
-    w: &mut Writer,
-    kind: Text,
-    length: &Length,
-    at: u64,
-    around: Option<Around>,
-) -> Written {
-    let count = used(w, length, around)? as usize;
-    let hex = match kind {
-        Text::Hex => Hex::Always,
-        _ => w.style.hex,
-    };
-    // What lies in a struct of fixed size is written whole.
-    let lies_within = around.is_some() && length.places < super::parse::LONGEST_TEXT;
-    let is_whole = kind == Text::Label || lies_within && length.used.is_none();
-    if !matches!(kind, Text::String | Text::Label) {
-        let shown = if is_whole {
-            count
-        } else {
-            count.min(w.style.strings)
-        };
-        // One more than is shown is read.
-        let wanted = count.min(shown.saturating_add(1));
-        let bytes = w.bytes(at, wanted);
-        if bytes.len() < wanted {
-            return Err(Unknown);
-        }
-        text::quoted(&bytes[..shown], hex, w.out);
-        if shown < count {
-            w.push("...");
-        }
-        return Ok(());
-    }
-    // One more than is shown was copied.
-    let most = match is_whole {
-        true => count,
-        false => count.min(w.style.strings.saturating_add(1)),
-    };
-    let known = w.bytes(at, most);
-    let end = known.iter().position(|byte| *byte == 0);
-    if end.is_none() && known.len() < most {
-        return Err(Unknown);
-    }
-    let (mut shown, mut cut) = match end {
-        Some(end) => (end, false),
-        None if is_whole => (count.saturating_sub(1), true),
-        // One that is as long as was said ends where it should.
-        None => (known.len(), length.used.is_none() || known.len() < count),
-    };
-    if !is_whole && shown > w.style.strings {
-        (shown, cut) = (w.style.strings, true);
-    }
-    text::quoted(&known[..shown], hex, w.out);
-    if cut {
-        w.push("...");
-    }
-    Ok(())
-}
-
 /// Appends so many elements: `[1, 2]`; as far as they could be read.
 pub fn counted(w: &mut Writer, of: &Ty, at: u64, count: u64) -> Written {
     let stride = u64::from(size_of(of)).max(1);
-    let most = match w.style.verbose {
-        true => MOST,
-        false => (w.style.strings as u64).min(MOST),
-    };
-    listed(w, at, stride, count, most, |w, here, _| {
+    listed(w, at, stride, count, w.style.elements(), |w, here, _| {
         value(w, of, here, None)
     })
+}
+
+/// The same with the name of each: `[[SK_MEMINFO_RCVBUF]=1]`.
+pub fn named(w: &mut Writer, of: &Ty, at: u64, count: u64, names: usize) -> Written {
+    let stride = u64::from(size_of(of)).max(1);
+    listed(
+        w,
+        at,
+        stride,
+        count,
+        w.style.elements(),
+        |w, here, index| {
+            w.push("[");
+            tables().lists[names].decimal(w, index.cast_signed());
+            w.push("]=");
+            value(w, of, here, None)
+        },
+    )
 }
 
 /// Appends elements that `each` writes.
@@ -255,6 +263,7 @@ pub fn listed(
             // One more than is shown was copied: memory may end there.
             match w.bytes(here, stride as usize).len() as u64 == stride {
                 true => w.push("..."),
+                false if index == 0 => return Err(Unknown),
                 false => w.push(&format!("... /* {here:#x} */")),
             }
             break;
@@ -271,6 +280,16 @@ pub fn listed(
     }
     w.push("]");
     Ok(())
+}
+
+/// Where members of a struct end, from so many bytes on.
+pub fn ends(ty: &Ty, least: u32) -> impl Iterator<Item = u32> + use<> {
+    let members: &'static [Member] = match ty {
+        Ty::Struct(index, _) => &tables().structs[*index].members,
+        _ => &[],
+    };
+    let ends = members.iter().map(|of| of.offset + size_of(&of.ty));
+    ends.filter(move |end| *end >= least)
 }
 
 /// Appends a struct of which only so many bytes are there: the member that is cut as bytes, and those behind it not at all.
@@ -316,7 +335,7 @@ pub fn fields(w: &mut Writer, ty: &Ty, at: u64) -> Written {
         Some(only) => {
             let rest = of.members.iter().find(|member| member.verbose);
             let named = |name: &str| match name {
-                "--" => rest,
+                "--" | "..." => rest,
                 name => of.member(name),
             };
             only.iter().filter_map(|name| named(name)).collect()
@@ -333,7 +352,7 @@ pub fn fields(w: &mut Writer, ty: &Ty, at: u64) -> Written {
     let mut first = true;
     for member in members {
         if member.verbose {
-            if w.style.verbose {
+            if w.style.verbose && &*member.name != "..." {
                 continue;
             }
             w.push(if first { "..." } else { ", ..." });
@@ -424,8 +443,22 @@ impl Around<'_> {
                     let bytes = w.bytes(at, size_of(&member.ty) as usize);
                     bytes.iter().any(|byte| *byte != 0)
                 }
+                When::Fewer(length) => w.overlay.as_ref().is_some_and(|of| of.there < *length),
+                When::There(length) => w.overlay.as_ref().is_some_and(|of| of.there > *length),
+                When::Brief => !w.style.verbose,
+                When::Longer(argument, from) => {
+                    let length = w.call.arguments.get(*argument).ok_or(Unknown)?;
+                    *length as u32 > *from
+                }
+                When::Altered => {
+                    let at = self.at.wrapping_add(member.offset.into());
+                    let size = size_of(&member.ty) as usize;
+                    let now = w.bytes(at, size);
+                    now.len() == size && w.bytes_before(at, size) != now
+                }
                 When::Verbose(None) => w.style.verbose,
                 When::Verbose(Some(name)) => w.style.verbose || self.number(w, name)? != 0,
+                When::Done => w.call.error().is_none(),
                 When::Failed => w.call.error().is_some(),
                 When::Is(name, numbers) => numbers.contains(&self.number(w, name)?),
                 When::IsNot(name, numbers) => !numbers.contains(&self.number(w, name)?),

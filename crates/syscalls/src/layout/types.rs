@@ -57,6 +57,14 @@ pub enum Form {
     CountedName(usize),
     /// By the names of its bits.
     Flags(usize),
+    /// As a number, with its name in a comment.
+    ToldName(usize),
+    /// As a number, with the names of its bits in a comment.
+    ToldFlags(usize),
+    /// The same in hexadecimal: `htonl(0x7)`.
+    NetworkHex,
+    /// `0x0007`: with all its digits.
+    Padded,
 }
 
 /// How text is written.
@@ -66,6 +74,8 @@ pub enum Text {
     String,
     /// The same; it is written whole, however long it is.
     Label,
+    /// The same as `String`, of which no more is written than is asked for, wherever it lies.
+    Brief,
     /// So many bytes: `"\x01\x02"`.
     Hex,
     /// So many bytes, in hexadecimal only where it is asked for.
@@ -79,6 +89,22 @@ pub struct Length {
     pub places: u32,
     /// The member that says how many of them are in use.
     pub used: Option<Box<str>>,
+    /// The names of the elements.
+    pub names: Option<usize>,
+    /// Dots stand for more elements than there are places.
+    pub open: bool,
+}
+
+impl Length {
+    /// So many places, all of them in use.
+    pub fn of(places: u32) -> Self {
+        Length {
+            places,
+            used: None,
+            names: None,
+            open: false,
+        }
+    }
 }
 
 /// The type of a value.
@@ -94,6 +120,8 @@ pub enum Ty {
     Struct(usize, Option<Box<[Box<str>]>>),
     /// The address of a value.
     Pointer(Box<Ty>),
+    /// A value that may be another one when the call returns: `1 => 2`.
+    Changing(Box<Ty>),
     /// What has a text of its own.
     Custom(&'static Custom, Option<usize>),
 }
@@ -105,6 +133,18 @@ pub enum When {
     Filled,
     /// If the call failed.
     Failed,
+    /// If it did not.
+    Done,
+    /// Without `-v`.
+    Brief,
+    /// If the call has changed it.
+    Altered,
+    /// If the struct is longer than so many bytes, by the argument that says how long it is.
+    Longer(usize, u32),
+    /// If so many bytes of an address are there, and more.
+    There(u64),
+    /// If fewer bytes of it are there.
+    Fewer(u64),
     /// With `-v`, or if this member is not zero.
     Verbose(Option<Box<str>>),
     /// If another member has one of these numbers.
@@ -141,6 +181,10 @@ pub struct Struct {
     /// Which argument says how many bytes of it there are, and how many there are at least: members behind them are not
     /// there, and what is behind the last member is written where it is not zero.
     pub sized: Option<(usize, u32)>,
+    /// Which argument says how many bytes of it there are, for members that are told `since` there is room for them.
+    pub room: Option<usize>,
+    /// Zeros stand for what that argument has no room for; what is there behind the last member is told if it is not zero.
+    pub zeros: bool,
     /// Members are read one after the other: of one that memory ends in, nothing is known.
     pub parts: bool,
 }
@@ -162,6 +206,8 @@ pub enum How {
     Value(Ty),
     /// What is read, then a number that is written there: `{a=1} => [2]`.
     Answered(Ty, Ty),
+    /// As it is when the call returns, whatever came of it.
+    After(Ty),
     /// It is read by the kernel.
     In(Ty),
     /// It is written by the kernel.
@@ -207,6 +253,8 @@ pub struct Attributes {
     pub types: HashMap<u64, Attribute>,
     /// All that have no type of their own hold this.
     pub rest: Option<Attribute>,
+    /// Other attributes that stand for these where the message is of a family; those without one for all others.
+    pub families: Vec<(Option<u8>, usize)>,
 }
 
 /// What an attribute holds.
@@ -216,10 +264,34 @@ pub enum Attribute {
     Value(Ty),
     /// A number of so many bytes as there are, at least as many as its type has.
     Wide(Ty),
+    /// A value in an attribute of eight bytes at most.
+    Short(Ty),
     /// Text that ends with NUL.
     String,
-    /// As many values as there is room for.
-    Many(Ty),
+    /// Text as far as its NUL.
+    Text,
+    /// The same as the member `type` of a struct.
+    Typed,
+    /// As many values as there is room for, and the list of their names.
+    Many(Ty, Option<usize>),
+    /// A value, and bytes behind it.
+    Rest(Ty),
+    /// A value; where there is no room for it, text.
+    Legible(Ty),
+    /// A struct, or as many of its members as the attribute has room for: at least so many bytes.
+    Cut(Ty, u32),
+    /// The value whose size is that of the attribute.
+    Exact(Vec<Ty>),
+    /// What the text in another attribute before it says.
+    Said(Box<str>, Vec<(Box<str>, Attribute)>),
+    /// Structs that begin with their length, and attributes in each.
+    Hops(Ty, usize),
+    /// A family, and an address of it (`struct rtvia` in include/uapi/linux/rtnetlink.h).
+    Via,
+    /// Options of a socket as bits (`struct inet_diag_sockopt` in include/uapi/linux/inet_diag.h).
+    Options,
+    /// An operation by which sockets are chosen, and what it compares (`struct inet_diag_bc_op` in include/uapi/linux/inet_diag.h).
+    Conditions,
     /// Attributes.
     Nest(usize),
     /// A value, and attributes behind it.
@@ -228,6 +300,15 @@ pub enum Attribute {
     Address,
     /// An address of hardware.
     Hardware,
+}
+
+/// What a message of a diagnosis of sockets is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Diagnosis {
+    Request,
+    /// One of the types that there were before `SOCK_DIAG_BY_FAMILY`.
+    OlderRequest,
+    Answer,
 }
 
 /// All of it.
@@ -252,6 +333,10 @@ pub struct Tables {
     pub results: HashMap<Box<str>, Ty>,
     /// What messages of routing hold: a struct, and attributes.
     pub messages: HashMap<u16, (Ty, usize)>,
+    /// Addresses of sockets by their family, and by their length where it decides: how long they are at least, and what they are.
+    pub addresses: Vec<(u16, Vec<u64>, u64, Ty)>,
+    /// What messages about sockets of a family hold: a struct, and attributes.
+    pub diagnoses: HashMap<(u8, Diagnosis), (Ty, Option<usize>)>,
     /// What the types of requests ask for: new, delete, get.
     pub requests: Vec<(Box<str>, Box<str>)>,
     pub attributes: Vec<Attributes>,
@@ -281,12 +366,15 @@ impl Ty {
         match self {
             Ty::Number(size, _) => (*size, *size),
             Ty::Text(_, length) => (length.places, 1),
+            // It lies behind its struct.
+            Ty::Array(of, length) if length.open => (0, of.layout(tables).1),
             Ty::Array(of, length) => {
                 let (size, align) = of.layout(tables);
                 (size.saturating_mul(length.places), align)
             }
             Ty::Struct(index, _) => (tables.structs[*index].size, tables.structs[*index].align),
             Ty::Pointer(_) => (8, 8),
+            Ty::Changing(of) => of.layout(tables),
             Ty::Custom(custom, _) => (custom.size, custom.align),
         }
     }

@@ -1,10 +1,22 @@
 //! Attributes of netlink: `[{nla_len=8, nla_type=IFA_FLAGS}, IFA_F_PERMANENT]` (`struct nlattr` in include/uapi/linux/netlink.h).
 
+mod values;
+
 use super::{ATTRIBUTE, DEEPEST, chain};
 use crate::call::Hex;
-use crate::layout::{self, Attribute, Attributes};
+use crate::layout::{self, Attribute, Attributes, Ty};
 use crate::writer::{Unknown, Writer, Written};
-use std::net::{Ipv4Addr, Ipv6Addr};
+
+/// What an attribute lies in.
+#[derive(Clone, Copy)]
+struct Around<'a> {
+    of: Option<&'a Attributes>,
+    /// The family of the message's addresses.
+    family: u8,
+    depth: u32,
+    /// The number, the place and the length of those before it.
+    before: &'a [(u64, u64, u64)],
+}
 
 /// Appends attributes; `family` is that of the addresses in them.
 pub fn attributes(
@@ -15,19 +27,38 @@ pub fn attributes(
     family: u8,
     depth: u32,
 ) -> Written {
+    let of = match of {
+        Some(of) if !of.families.is_empty() => {
+            let mut rows = of.families.iter();
+            let found = rows.find(|(own, _)| own.is_none_or(|own| own == family));
+            match found {
+                Some((_, index)) => Some(&layout::tables().attributes[*index]),
+                None => return w.buffer_as(at, length as usize, Hex::Always),
+            }
+        }
+        of => of,
+    };
+    let mut before = Vec::new();
     chain(w, at, length, ATTRIBUTE, |w, at, length| {
-        attribute(w, at, length, of, family, depth)
+        let around = Around {
+            of,
+            family,
+            depth,
+            before: &before,
+        };
+        let own = attribute(w, at, length, around)?;
+        before.push(own);
+        Ok(())
     })
 }
 
+/// Appends an attribute, and returns its number and where what it holds lies.
 fn attribute(
     w: &mut Writer,
     at: u64,
     room: u64,
-    of: Option<&Attributes>,
-    family: u8,
-    depth: u32,
-) -> Written {
+    around: Around,
+) -> Result<(u64, u64, u64), Unknown> {
     /// `NLA_F_NESTED`, `NLA_F_NET_BYTEORDER`
     const MARKS: [(u16, &str); 2] = [(0x8000, "NLA_F_NESTED"), (0x4000, "NLA_F_NET_BYTEORDER")];
     let [length, kind] = [0, 2].map(|offset| w.number(at + offset).map(u16::from_le_bytes));
@@ -44,25 +75,48 @@ fn attribute(
         }
     }
     let number = u64::from(kind & 0x3fff);
-    match of {
+    match around.of {
         Some(of) => layout::tables().lists[of.list].name(w, number),
         None => w.hexadecimal(number),
     }
     w.push("}");
-    if holds > ATTRIBUTE {
+    let (at, holds) = (at + ATTRIBUTE, holds.saturating_sub(ATTRIBUTE));
+    if holds > 0 {
         w.push(", ");
-        let what = of.and_then(|of| of.types.get(&number).or(of.rest.as_ref()));
+        let own = |of: &'_ Attributes| of.types.get(&number).or(of.rest.as_ref()).cloned();
+        let what = around.of.and_then(own);
+        let what = what.and_then(|what| said(w, what, around));
         let before = w.out.len();
-        let (at, holds) = (at + ATTRIBUTE, holds - ATTRIBUTE);
-        let known = what.filter(|_| depth < DEEPEST);
-        let written = known.map(|what| held(w, at, holds, what, family, depth));
+        let known = what.as_ref().filter(|_| around.depth < DEEPEST);
+        let written = known.map(|what| held(w, at, holds, what, around));
         if !matches!(written, Some(Ok(()))) {
             w.out.truncate(before);
             unknown(w, at, holds, what.is_some());
         }
         w.push("]");
     }
-    Ok(())
+    Ok((number, at, holds))
+}
+
+/// What an attribute is of which another one before it says what it is.
+fn said(w: &Writer, what: Attribute, around: Around) -> Option<Attribute> {
+    /// The longest kind of a link (`MODULE_NAME_LEN` is more; strace takes so much).
+    const LONGEST: u64 = 16;
+    let Attribute::Said(name, kinds) = what else {
+        return Some(what);
+    };
+    let names = &layout::tables().lists[around.of?.list].names;
+    let (_, number) = names.iter().find(|(known, _)| *known == name)?;
+    let mut before = around.before.iter().rev();
+    let (_, at, length) = before.find(|(own, ..)| *own == *number as u64)?;
+    if *length >= LONGEST {
+        return None;
+    }
+    let bytes = w.bytes(*at, *length as usize);
+    let end = bytes.iter().position(|byte| *byte == 0)?;
+    let mut kinds = kinds.into_iter();
+    let found = kinds.find(|(kind, _)| kind.as_bytes() == &bytes[..end]);
+    found.map(|(_, what)| what)
 }
 
 /// Bytes of an attribute that is too short for its type or has none; the address of those that are not all there.
@@ -76,96 +130,82 @@ fn unknown(w: &mut Writer, at: u64, length: u64, has_type: bool) {
     }
 }
 
-/// What an attribute holds; an error if it is too short for it.
-fn held(w: &mut Writer, at: u64, length: u64, what: &Attribute, family: u8, depth: u32) -> Written {
-    let size = |ty: &layout::Ty| u64::from(ty.layout(layout::tables()).0);
-    match what {
-        Attribute::Value(ty) if length < size(ty) => Err(Unknown),
-        Attribute::Value(ty) => layout::value(w, ty, at, None),
-        Attribute::Wide(ty) => {
-            if length > 8 || length < size(ty) {
-                return Err(Unknown);
-            }
-            let bytes = w.bytes(at, length as usize);
-            if (bytes.len() as u64) < length {
-                return Err(Unknown);
-            }
-            let mut word = [0; 8];
-            word[..bytes.len()].copy_from_slice(&bytes);
-            layout::passed(w, &ty.widened(), u64::from_le_bytes(word))
-        }
-        Attribute::String => {
-            let bytes = w.bytes(at, length as usize);
-            if (bytes.len() as u64) < length {
-                return Err(Unknown);
-            }
-            let end = match bytes.last() {
-                Some(0) => bytes.len() - 1,
-                _ => bytes.len(),
-            };
-            let shown = end.min(w.style.strings);
-            crate::text::quoted(&bytes[..shown], w.style.hex, w.out);
-            if shown < end || end == bytes.len() {
-                w.push("...");
-            }
-            Ok(())
-        }
-        Attribute::Many(ty) => {
-            let count = length / size(ty).max(1);
-            if count == 0 {
-                return Err(Unknown);
-            }
-            layout::counted(w, ty, at, count)
-        }
-        Attribute::Nest(index) => {
-            let of = &layout::tables().attributes[*index];
-            attributes(w, at, length, Some(of), family, depth + 1)
-        }
-        Attribute::With(ty, index) => {
-            let own = size(ty);
-            if length < own {
-                return Err(Unknown);
-            }
-            layout::value(w, ty, at, None)?;
-            let offset = own.next_multiple_of(4);
-            if length > offset {
-                w.push(", ");
-                let of = &layout::tables().attributes[*index];
-                attributes(w, at + offset, length - offset, Some(of), family, depth + 1)?;
-            }
-            Ok(())
-        }
-        Attribute::Address => address(w, at, length, family),
-        Attribute::Hardware if length > 32 => Err(Unknown),
-        Attribute::Hardware => {
-            let bytes = w.bytes(at, length as usize);
-            if (bytes.len() as u64) < length {
-                return Err(Unknown);
-            }
-            let parts: Vec<String> = bytes.iter().map(|byte| format!("{byte:02x}")).collect();
-            w.push(&parts.join(":"));
-            Ok(())
-        }
-    }
+fn size(ty: &Ty) -> u64 {
+    ty.layout(layout::tables()).0.into()
 }
 
-/// An address of the message's family.
-fn address(w: &mut Writer, at: u64, length: u64, family: u8) -> Written {
-    const INET: u8 = 2;
-    const INET6: u8 = 10;
-    match (family, length) {
-        (INET, 4..) => {
-            let address: [u8; 4] = w.number(at)?;
-            w.push(&format!("inet_addr(\"{}\")", Ipv4Addr::from(address)));
+/// What an attribute holds; an error if it is too short for it.
+fn held(w: &mut Writer, at: u64, length: u64, what: &Attribute, around: Around) -> Written {
+    let inside = |w: &mut Writer, at, length, index: &usize| {
+        let of = &layout::tables().attributes[*index];
+        attributes(w, at, length, Some(of), around.family, around.depth + 1)
+    };
+    match what {
+        Attribute::Value(ty) | Attribute::Rest(ty) | Attribute::With(ty, _)
+            if length < size(ty) =>
+        {
+            Err(Unknown)
         }
-        (INET6, 16..) => {
-            let address: [u8; 16] = w.number(at)?;
-            w.push(&format!(
-                "inet_pton(AF_INET6, \"{}\")",
-                Ipv6Addr::from(address)
-            ));
+        Attribute::Value(ty) => layout::value(w, ty, at, None),
+        Attribute::Rest(ty) => {
+            layout::value(w, ty, at, None)?;
+            let own = size(ty);
+            if length > own {
+                w.push(", ");
+                w.buffer_as(at + own, (length - own) as usize, Hex::Always)?;
+            }
+            Ok(())
         }
-        _ => return Err(Unknown),
+        Attribute::Legible(ty) if length < size(ty) => w.buffer(at, length as usize),
+        Attribute::Legible(ty) => layout::value(w, ty, at, None),
+        Attribute::Cut(ty, least) => {
+            let ends = layout::ends(ty, *least).any(|end| u64::from(end) == length);
+            match ends || length >= size(ty) {
+                true => layout::beginning(w, ty, at, length),
+                false => Err(Unknown),
+            }
+        }
+        Attribute::Exact(types) => {
+            let fits = types.iter().find(|ty| size(ty) == length);
+            layout::value(w, fits.ok_or(Unknown)?, at, None)
+        }
+        Attribute::Short(ty) if length > 8 || length < size(ty) => Err(Unknown),
+        Attribute::Short(ty) => layout::value(w, ty, at, None),
+        Attribute::Wide(ty) => values::wide(w, ty, at, length),
+        Attribute::String => values::string(w, at, length),
+        Attribute::Text => values::text(w, at, length),
+        Attribute::Typed => {
+            w.push("{type=");
+            values::text(w, at, length)?;
+            w.push("}");
+            Ok(())
+        }
+        Attribute::Many(ty, names) => {
+            let count = length / size(ty).max(1);
+            match names {
+                _ if count == 0 => Err(Unknown),
+                Some(names) => layout::named(w, ty, at, count, *names),
+                None => layout::counted(w, ty, at, count),
+            }
+        }
+        Attribute::Nest(index) => inside(w, at, length, index),
+        Attribute::With(ty, index) => {
+            layout::value(w, ty, at, None)?;
+            let offset = size(ty).next_multiple_of(4);
+            if length > offset {
+                w.push(", ");
+                inside(w, at + offset, length - offset, index)?;
+            }
+            Ok(())
+        }
+        Attribute::Hops(ty, index) => values::hops(w, at, length, ty, |w, at, length| {
+            inside(w, at, length, index)
+        }),
+        Attribute::Address => values::address(w, at, length, around.family),
+        Attribute::Via => values::via(w, at, length),
+        Attribute::Hardware => values::hardware(w, at, length, around.family),
+        Attribute::Conditions => values::conditions(w, at, length),
+        Attribute::Options => values::options(w, at, length),
+        Attribute::Said(..) => Err(Unknown),
     }
-    Ok(())
 }

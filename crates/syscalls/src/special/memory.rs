@@ -44,15 +44,15 @@ pub fn map_flags(w: &mut Writer, word: u64) -> Written {
 
 /// Flags of a file in memory, the same way.
 pub fn file_flags(w: &mut Writer, word: u64) -> Written {
-    const HUGE: u64 = 4;
     let word = word & 0xffff_ffff;
     let of = ty("memfd_flags");
-    let Some(Lens::Flags(names)) = of.lens.as_ref().filter(|_| word & HUGE != 0) else {
+    let (rest, pages) = huge_pages(word, "MFD_HUGE_SHIFT");
+    let Some(Lens::Flags(names)) = of.lens.as_ref().filter(|_| !pages.is_empty()) else {
         return w.plain(&of, Place::Word(word));
     };
-    let (rest, pages) = huge_pages(word, "MFD_HUGE_SHIFT");
     let mut text = Vec::new();
     words::bits(rest, names, &mut text);
+    let pages = if rest == 0 { &pages[1..] } else { &pages };
     text.extend_from_slice(pages.as_bytes());
     w.known(word, &String::from_utf8_lossy(&text));
     Ok(())
@@ -74,6 +74,7 @@ const PRIVATE: u64 = 128;
 const REALTIME: u64 = 256;
 const WAIT: u64 = 0;
 const WAKE: u64 = 1;
+const FD: u64 = 2;
 const REQUEUE: u64 = 3;
 const CMP_REQUEUE: u64 = 4;
 const WAKE_OP: u64 = 5;
@@ -111,7 +112,7 @@ fn operation(word: u64) -> u64 {
 fn futex_takes(operation: u64) -> &'static str {
     match operation {
         WAIT => "vt",
-        WAKE => "v",
+        WAKE | FD => "v",
         REQUEUE => "vwa",
         CMP_REQUEUE => "vwac",
         WAKE_OP => "vwao",
@@ -155,16 +156,24 @@ pub fn futex(w: &mut Writer) {
 }
 
 fn futex_operation(w: &mut Writer, word: u64) {
-    let Some(name) = OPERATIONS.get(operation(word) as usize) else {
-        return w.hexadecimal(word);
+    let word = word & 0xffff_ffff;
+    // Operations that take a time by the clock of the day (`FUTEX_CMD_MASK` and `futex_init_timeout` in kernel/futex/syscalls.c).
+    let realtime = matches!(operation(word), WAIT | WAIT_BITSET | WAIT_REQUEUE_PI);
+    let name = OPERATIONS.get(operation(word) as usize);
+    let Some(name) = name.filter(|_| realtime || word & REALTIME == 0) else {
+        return words::nameless(&words::plain(word), "FUTEX_???", w.style.constants, w.out);
     };
-    w.push(name);
-    if word & PRIVATE != 0 {
-        w.push("_PRIVATE");
-    }
-    if word & REALTIME != 0 {
-        w.push("|FUTEX_CLOCK_REALTIME");
-    }
+    let private = match (word & PRIVATE != 0, *name) {
+        (false, _) => "",
+        (true, "FUTEX_FD") => "|FUTEX_PRIVATE_FLAG",
+        (true, _) => "_PRIVATE",
+    };
+    let clock = if word & REALTIME != 0 {
+        "|FUTEX_CLOCK_REALTIME"
+    } else {
+        ""
+    };
+    w.known(word, &format!("{name}{private}{clock}"));
 }
 
 /// `FUTEX_OP_SET<<28|0<<12|FUTEX_OP_CMP_GT<<24|0x1`: what `FUTEX_WAKE_OP` does to the second word.
@@ -184,20 +193,28 @@ fn futex_wake_operation(w: &mut Writer, word: u64) {
         "FUTEX_OP_CMP_GT",
         "FUTEX_OP_CMP_GE",
     ];
-    let kind = KINDS.get((word >> 28 & 7) as usize);
-    let comparison = COMPARISONS.get((word >> 24 & 15) as usize);
-    let (Some(kind), Some(comparison)) = (kind, comparison) else {
-        return w.hexadecimal(word);
-    };
+    let (kind, comparison) = (word >> 28 & 7, word >> 24 & 15);
     if word >> 31 != 0 {
         w.push("FUTEX_OP_OPARG_SHIFT<<28|");
     }
-    w.push(kind);
-    w.push("<<28|");
+    match KINDS.get(kind as usize) {
+        Some(name) => w.push(&format!("{name}<<28")),
+        None => {
+            w.hexadecimal(kind);
+            w.push("<<28 /* FUTEX_OP_??? */");
+        }
+    }
+    w.push("|");
     w.hexadecimal(word >> 12 & 0xfff);
     w.push("<<12|");
-    w.push(comparison);
-    w.push("<<24|");
+    match COMPARISONS.get(comparison as usize) {
+        Some(name) => w.push(&format!("{name}<<24")),
+        None => {
+            w.hexadecimal(comparison);
+            w.push("<<24 /* FUTEX_OP_CMP_??? */");
+        }
+    }
+    w.push("|");
     w.hexadecimal(word & 0xfff);
 }
 
@@ -249,6 +266,7 @@ pub fn offset(w: &mut Writer, at: u64) -> Written {
 /// `child_stack=NULL, flags=CLONE_CHILD_CLEARTID|SIGCHLD, child_tidptr=0x7f…`
 pub fn clone(w: &mut Writer) {
     const PARENT_TID: u64 = 0x10_0000;
+    const PIDFD: u64 = 0x1000;
     const CHILD_TID: u64 = 0x0100_0000 | 0x20_0000;
     const TLS: u64 = 0x8_0000;
     let [flags, stack, parent, child, tls, _] = *w.call.arguments;
@@ -256,9 +274,15 @@ pub fn clone(w: &mut Writer) {
     w.address(stack);
     w.push(", flags=");
     w.whole(&ty("clone_flags"), Place::Word(flags));
-    if flags & PARENT_TID != 0 {
+    if flags & (PARENT_TID | PIDFD) != 0 {
         w.push(", parent_tid=");
-        if w.call.error().is_none() {
+        let descriptor = w.u32_at(parent).ok().filter(|_| flags & PIDFD != 0);
+        if let Some(number) = descriptor.filter(|_| w.call.error().is_none()) {
+            w.push("[");
+            decimal(number as i32, w.out);
+            w.name_of(number as i32);
+            w.push("]");
+        } else if w.call.error().is_none() && flags & PARENT_TID != 0 {
             let thread = w.call.count();
             w.push(&format!("[{thread}]"));
         } else {

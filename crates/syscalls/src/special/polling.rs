@@ -21,7 +21,10 @@ fn members(w: &mut Writer, at: u64, number: u64, named: bool) -> Written {
         w.push("NULL");
         return Ok(());
     }
-    let number = number.min(SET);
+    if (number as i32) < 0 {
+        return Err(Unknown);
+    }
+    let number = u64::from(number as u32).min(SET);
     let bytes = w.bytes(at, number.div_ceil(8) as usize);
     if (bytes.len() as u64) < number.div_ceil(8) {
         return Err(Unknown);
@@ -122,6 +125,10 @@ fn left(w: &mut Writer, at: u64, form: &str) {
     if at == 0 {
         return;
     }
-    w.push(", left ");
+    w.push(if w.out.ends_with(b"(") {
+        "left "
+    } else {
+        ", left "
+    });
     w.whole(&ty(form), Place::Memory(at));
 }

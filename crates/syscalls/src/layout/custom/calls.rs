@@ -70,6 +70,11 @@ pub fn io_priority(w: &mut Writer, word: u64, _: Option<usize>) -> Written {
         None => format!("{} /* {} */", words::plain(class), classes.unknown),
     };
     let text = format!("IOPRIO_PRIO_VALUE({class}, {data})");
+    // Behind a result the number stands already.
+    if w.call.name == "ioprio_get" {
+        w.push(&text);
+        return Ok(());
+    }
     w.known_decimal((word as u32 as i32).into(), &text);
     Ok(())
 }
@@ -298,21 +303,33 @@ pub fn sched_attributes(w: &mut Writer, at: u64, _: Option<usize>) -> Written {
 pub fn sched_attributes_set(w: &mut Writer, at: u64, _: Option<usize>) -> Written {
     const FIRST: u64 = 48;
     const SECOND: u64 = 56;
+    /// include/uapi/asm-generic/errno-base.h
+    const E2BIG: i32 = 7;
+    let after = w.u32_at(at).unwrap_or_default();
+    let changed = w.call.error() == Some(E2BIG) && w.before(|w| w.u32_at(at))? != after;
+    w.before_mut(|w| sched_attributes_before(w, at, FIRST, SECOND))?;
+    if changed {
+        w.push(&format!(" => {{size={after}}}"));
+    }
+    Ok(())
+}
+
+fn sched_attributes_before(w: &mut Writer, at: u64, first: u64, second: u64) -> Written {
     let size = u64::from(w.u32_at(at)?);
-    if size != 0 && size < FIRST {
+    if size != 0 && size < first {
         w.push("{");
         fields(w, &ty("sched_attr(size)"), at)?;
         w.push("}");
         return Ok(());
     }
-    let of = if size < SECOND {
-        "sched_attr"
+    let of = if size < second {
+        "sched_attr_set"
     } else {
-        "sched_attr_clamped"
+        "sched_attr_set_clamped"
     };
     w.push("{");
     fields(w, &ty(of), at)?;
-    w.push(if size > SECOND { ", ...}" } else { "}" });
+    w.push(if size > second { ", ...}" } else { "}" });
     Ok(())
 }
 

@@ -40,7 +40,7 @@ fn listed(w: &mut Writer, mut at: u64, shape: Shape) -> Written {
     }
     let mut count = 0;
     while left >= shape.header {
-        let length = w.number(at + 16).map(u16::from_le_bytes);
+        let length = w.number(at.wrapping_add(16)).map(u16::from_le_bytes);
         let Ok(length) = length.map(u64::from) else {
             if whole && count == 0 {
                 return Err(Unknown);
@@ -65,8 +65,8 @@ fn listed(w: &mut Writer, mut at: u64, shape: Shape) -> Written {
 }
 
 fn entry(w: &mut Writer, at: u64, length: u64, shape: Shape) -> Written {
-    let [inode, offset] = [w.u64_at(at)?, w.u64_at(at + 8)?];
-    let said = w.number(at + 16).map(u16::from_le_bytes)?;
+    let [inode, offset] = [w.u64_at(at)?, w.u64_at(at.wrapping_add(8))?];
+    let said = w.number(at.wrapping_add(16)).map(u16::from_le_bytes)?;
     match shape.kind {
         Some(_) => w.push(&format!(
             "{{d_ino={inode}, d_off={}, d_reclen={said}, d_type=",
@@ -75,7 +75,7 @@ fn entry(w: &mut Writer, at: u64, length: u64, shape: Shape) -> Written {
         None => w.push(&format!("{{d_ino={inode}, d_off={offset}, d_reclen={said}")),
     }
     if let Some(kind) = shape.kind {
-        let [kind] = w.number(at + kind)?;
+        let [kind] = w.number(at.wrapping_add(kind))?;
         list("directory_entries").name(w, kind.into());
     }
     let room = length - shape.header - u64::from(shape.kind.is_none() && length > shape.header);
@@ -105,13 +105,44 @@ pub fn times(w: &mut Writer, at: u64, _: Option<usize>) -> Written {
     }
     w.push("[");
     for index in 0..2 {
-        let here = at + 16 * index;
-        let [seconds, micros] = [w.u64_at(here)?, w.u64_at(here + 8)?];
+        let here = at.wrapping_add(16 * index);
+        let [seconds, micros] = [w.u64_at(here)?, w.u64_at(here.wrapping_add(8))?];
         let seconds = seconds.cast_signed();
         w.push(if index > 0 { ", " } else { "" });
         w.push(&format!("{{tv_sec={seconds}, tv_usec={micros}}}"));
         if micros < 1_000_000 {
             w.date_of_micros(seconds, micros);
+        }
+    }
+    w.push("]");
+    Ok(())
+}
+
+/// The same with nanoseconds (`struct timespec`), of which two numbers stand for the time that it is and for none.
+pub fn exact_times(w: &mut Writer, at: u64, _: Option<usize>) -> Written {
+    const BOTH: usize = 32;
+    if w.bytes(at, BOTH).len() < BOTH {
+        return Err(Unknown);
+    }
+    w.push("[");
+    for index in 0..2 {
+        let here = at.wrapping_add(16 * index);
+        let [seconds, nanos] = [w.u64_at(here)?, w.u64_at(here.wrapping_add(8))?];
+        w.push(if index > 0 { ", " } else { "" });
+        // include/linux/stat.h
+        let name = match nanos {
+            0x3fff_ffff => Some("UTIME_NOW"),
+            0x3fff_fffe => Some("UTIME_OMIT"),
+            _ => None,
+        };
+        let seconds = seconds.cast_signed();
+        let number = format!("{{tv_sec={seconds}, tv_nsec={nanos}}}");
+        match name {
+            Some(name) => crate::words::known(&number, name, w.style.constants, w.out),
+            None => {
+                w.push(&number);
+                w.date(seconds, nanos);
+            }
         }
     }
     w.push("]");
