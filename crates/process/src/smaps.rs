@@ -51,7 +51,8 @@ pub fn rollup(pid: i32) -> io::Result<u64> {
     Ok(lines.find_map(|line| bytes(line, "Rss:")).unwrap_or(0))
 }
 
-/// Parses the text of a `smaps`. Lines that are not in the kernel's form are passed over.
+/// Parses the text of a `smaps`. Lines that are not in the kernel's form are passed over, and so is a mapping that overlaps one before
+/// it: the process has changed it between two pieces of the file.
 pub fn parse(text: &[u8]) -> Vec<Area> {
     let mut areas: Vec<Area> = Vec::new();
     for line in text.split(|byte| *byte == b'\n') {
@@ -86,6 +87,12 @@ pub fn parse(text: &[u8]) -> Vec<Area> {
         }
         area.hugetlb += bytes(line, "Shared_Hugetlb:").unwrap_or(0);
     }
+    let mut end = 0;
+    areas.retain(|area| {
+        let is_next = area.mapping.start >= end;
+        end = area.mapping.end.max(end);
+        is_next
+    });
     areas
 }
 
@@ -127,6 +134,13 @@ Rss: 18446744073709551615 kB
         // A number that is no number of bytes is passed over.
         assert_eq!(figures(&areas[1]), [0, 0, 0, 2 << 20, 2 << 20]);
         assert_eq!(areas.len(), 2);
+    }
+
+    #[test]
+    fn mappings_that_overlap_are_one() {
+        let text = b"1000-3000 rw-p 0 00:00 0 \n2000-4000 rw-p 0 00:00 0 \n1000-2000 rw-p 0 00:00 0 \n4000-5000 rw-p 0 00:00 0 \n";
+        let starts = parse(text).into_iter().map(|area| area.mapping.start);
+        assert_eq!(starts.collect::<Vec<_>>(), [0x1000, 0x4000]);
     }
 
     #[test]

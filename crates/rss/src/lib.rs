@@ -180,6 +180,10 @@ impl Look<'_> {
             }
             return (Some(malloc), layer);
         }
+        let mut areas = self.areas.iter();
+        if loaded.has_glibc() && areas.any(|area| area.mapping.is_named("[heap]")) {
+            self.missing.push("malloc: its state was not found".into());
+        }
         (None, Layer::default())
     }
 

@@ -36,6 +36,7 @@ pub struct Seen<'a> {
     until: Instant,
     blocks: RefCell<Vec<Option<Block>>>,
     late: Cell<bool>,
+    reads: Cell<u32>,
     files: GuestFiles,
     /// By the address of their mappings.
     open: RefCell<HashMap<u64, Option<File>>>,
@@ -68,6 +69,7 @@ impl<'a> Seen<'a> {
             until,
             blocks: RefCell::new(blocks),
             late: Cell::new(false),
+            reads: Cell::new(0),
             files: GuestFiles::of(memory.pid()),
             open: RefCell::default(),
         }
@@ -167,7 +169,20 @@ impl<'a> Seen<'a> {
         }
     }
 
+    /// Whether the time is up. The clock is asked at each 4096th read.
+    fn time_is_up(&self) -> bool {
+        let reads = self.reads.get().wrapping_add(1);
+        self.reads.set(reads);
+        if reads.is_multiple_of(4096) && Instant::now() > self.until {
+            self.late.set(true);
+        }
+        self.late.get()
+    }
+
     fn piece(&self, at: u64, into: &mut [u8]) -> Result<(), Fault> {
+        if self.time_is_up() {
+            return Err(Fault { at });
+        }
         let start = at & !(BLOCK - 1);
         let place = (start / BLOCK) as usize % KEPT;
         let mut blocks = self.blocks.borrow_mut();

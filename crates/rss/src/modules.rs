@@ -37,26 +37,35 @@ impl Loaded {
 
     /// The symbols of the module that exports a name, or of the program itself if that has it.
     pub fn with(&self, name: &str) -> Option<&Symbols> {
-        let all = self
-            .modules
-            .iter()
-            .filter_map(|(module, symbols)| Some((module, symbols.as_ref()?)));
-        let mut having = all.filter(|(module, symbols)| {
+        self.having(name).map(|(_, symbols)| symbols)
+    }
+
+    /// The same, and where the variables of that module lie.
+    pub fn with_data(&self, name: &str) -> Option<(&Symbols, Vec<Range<u64>>)> {
+        let (module, symbols) = self.having(name)?;
+        Some((symbols, module.data().collect()))
+    }
+
+    fn having(&self, name: &str) -> Option<(&Module, &Symbols)> {
+        let all = self.modules.iter();
+        let mut all = all.filter_map(|(module, symbols)| Some((module, symbols.as_ref()?)));
+        all.find(|(module, symbols)| {
             symbols.exported(name).is_some() || (module.main && symbols.symbol(name).is_some())
-        });
-        having.next().map(|(_, symbols)| symbols)
+        })
     }
 
     /// Where the variables of the C library lie: of each module that may hold it, the likeliest first.
     pub fn c_libraries(&self) -> Vec<Vec<Range<u64>>> {
-        let is = |module: &Module| {
-            let name = module.name();
-            name.starts_with("libc.so") || name.starts_with("libc-2")
-        };
-        let libraries = self.modules.iter().filter(|(module, _)| is(module));
+        let libraries = self.modules.iter().filter(|(module, _)| is_glibc(module));
         let program = self.modules.iter().filter(|(module, _)| module.main);
         let all = libraries.chain(program);
         all.map(|(module, _)| module.data().collect()).collect()
+    }
+
+    /// Whether malloc is glibc's, of a library.
+    pub fn has_glibc(&self) -> bool {
+        let mut all = self.modules.iter();
+        self.other_allocator().is_none() && all.any(|(module, _)| is_glibc(module))
     }
 
     /// The library that has taken malloc's place.
@@ -79,4 +88,9 @@ impl Loaded {
             without_file.map(move |mapping| (mapping.start..mapping.end, path.clone().into_owned()))
         })
     }
+}
+
+fn is_glibc(module: &Module) -> bool {
+    let name = module.name();
+    name.starts_with("libc.so.6") || name.starts_with("libc-2")
 }

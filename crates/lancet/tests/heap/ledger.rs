@@ -8,7 +8,8 @@ use std::process::Command;
 use serde_json::Value;
 
 use crate::support::{
-    Guest, LIMIT, Output, Snapshot, TempDir, fixtures, lancet, refused, rubies, run, say,
+    Guest, LIMIT, Output, Snapshot, TempDir, chosen, fixtures, lancet, refused, rubies, run, say,
+    until,
 };
 
 /// Runs `lancet heap -p PID --rss --json`.
@@ -236,6 +237,97 @@ fn a_heap_holds_what_the_vm_says_it_holds() {
         assert_eq!(records.sum("arena", "unread"), 0, "{ruby}");
         guest.tell("");
         guest.ends_with("answer 9008");
+    }
+}
+
+/// What `malloc_info` has said: of each arena what it has from the kernel, what is in fastbins, and what else is free.
+fn malloc_info(path: &Path) -> Vec<[u64; 3]> {
+    let text = fs::read_to_string(path).expect("it was written");
+    let heaps = text.split("<heap nr=").skip(1);
+    let size = |heap: &str, tag: &str| {
+        let line = heap.lines().find(|line| line.starts_with(tag));
+        let size = line.and_then(|line| line.rsplit_once("size=\"")?.1.split('"').next());
+        size.map_or(0, |size| size.parse().expect("a number"))
+    };
+    let tags = [
+        "<system type=\"current\"",
+        "<total type=\"fast\"",
+        "<total type=\"rest\"",
+    ];
+    heaps.map(|heap| tags.map(|tag| size(heap, tag))).collect()
+}
+
+#[test]
+fn small_objects_and_arenas_of_every_c_library_are_as_they_say_themselves() {
+    for python in chosen("python", "ledger") {
+        let folder = TempDir::new(&format!("ledger-{}", python.version));
+        let info = folder.join("malloc");
+        let mut command = python.command();
+        command
+            .arg(fixtures().join("python/heap/sparse.py"))
+            .arg(&info);
+        let mut guest = Guest::asleep(&mut command);
+        let said = until(LIMIT, "what it says of its allocator", || {
+            let text = guest.complaints_whole();
+            text.contains("arena alignment").then_some(text)
+        });
+        let said = |name: &str| -> u64 {
+            let line = said
+                .lines()
+                .find(|line| line.contains(name))
+                .unwrap_or_else(|| panic!("{name}: {said}"));
+            let number = line.rsplit('=').next().unwrap_or_default().replace(',', "");
+            number.trim().parse().expect("a number")
+        };
+        let resident = rollup(guest.pid);
+        let records = Records::of(guest.pid);
+        assert_eq!(
+            rollup(guest.pid),
+            resident,
+            "{python}: no page was brought into memory"
+        );
+        let heap = records.one("vm_heap");
+        // A few objects have gone since, with what printed it.
+        let is_nearly = |field: &str, said: u64| {
+            let found = heap[field].as_u64().expect("a number");
+            let differs = found.abs_diff(said);
+            assert!(
+                differs <= 16 << 10,
+                "{python}: {field} is {found}, and not {said}"
+            );
+        };
+        is_nearly("used_bytes", said("bytes in allocated blocks"));
+        is_nearly("free_bytes", said("bytes in available blocks"));
+        is_nearly("empty_bytes", said("unused pools"));
+        assert_eq!(heap["unread_pages"], 0, "{python}");
+        assert!(records.has_finding("sparse-heap"), "{python}");
+        arenas_are(&records, &malloc_info(&info), &python.to_string());
+        guest.tell("");
+        guest.ends_with("answer 5000");
+    }
+}
+
+/// Holds arenas against what `malloc_info` has said of them. Of the first a little has changed since, and the order is the same.
+fn arenas_are(records: &Records, said: &[[u64; 3]], name: &str) {
+    assert_eq!(records.sum("arena", "unread"), 0, "{name}");
+    let number = |arena: &Value, field: &str| arena[field].as_u64().expect("a number");
+    let arenas: Vec<&Value> = records.all("arena").collect();
+    assert_eq!(arenas.len(), said.len(), "{name}: {said:?}");
+    assert!(arenas.len() >= 4, "{name}: one for each thread");
+    for (arena, [system, fast, free]) in arenas.iter().zip(said) {
+        assert_eq!(number(arena, "system"), *system, "{name} {arena}");
+        // It takes the lowest bit of each size for a byte (`chunksize_nomask`, in every version).
+        let found = number(arena, "free") + number(arena, "free_chunks") + number(arena, "top");
+        let may_differ = if number(arena, "number") == 0 {
+            32 << 10
+        } else {
+            0
+        };
+        assert!(found.abs_diff(*free) <= may_differ, "{name} {arena} {free}");
+        assert!(
+            number(arena, "fastbins").abs_diff(*fast) <= may_differ,
+            "{name} {arena} {fast}"
+        );
     }
 }
 

@@ -61,6 +61,7 @@ pub const NAMING: &[&str] = &[
     "lancet/src/commands/heap/args.rs",
     // Whose bytes in a heap are an object's.
     "rss/src/heaps/mod.rs",
+    "rss/src/heaps/python.rs",
     "rss/src/heaps/ruby.rs",
     // Prototypes of the VMs' own functions: which file serves which library.
     "prototypes/src/bundle.rs",

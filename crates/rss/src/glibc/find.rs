@@ -22,6 +22,8 @@ use std::ops::Range;
 
 use vm::Memory;
 
+use super::walk::{End, walk};
+
 /// `NBINS - 1`: bins of two words each in `bins`.
 const BINS: u64 = 127;
 /// How many of them must be empty. The bins of large chunks, 63, mostly are.
@@ -39,6 +41,9 @@ pub const HEAP_MAX: u64 = 64 << 20;
 const HEAP_INFO: [u64; 2] = [32, 48];
 /// The most arenas: eight for each processor unless a tunable says otherwise.
 const MOST_ARENAS: usize = 1 << 14;
+
+/// The most words that look like `malloc_par` that are tried.
+const MOST_TRIED: usize = 64;
 
 /// One arena.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -103,9 +108,15 @@ pub fn find(memory: &impl Memory, data: &[Range<u64>], heap: Option<Range<u64>>)
             found.then(|| arenas(memory, bins)).flatten()
         })
     })?;
+    let top = arenas.first()?.top;
     let parameters = heap.and_then(|heap| {
-        let mut all = words.iter();
-        all.find_map(|(_, words)| words.windows(6).find_map(|six| parameters(six, &heap)))
+        let all = words.iter().flat_map(|(_, words)| words.windows(6));
+        let mut sound: Vec<Parameters> = all.filter_map(|six| parameters(six, &heap)).collect();
+        // Other words may look like these by chance; from the true ones on, chunks lead to the last one.
+        sound.sort_by_key(|one| one.sbrk_base);
+        let chunks = |one: &Parameters| walk(memory, one.sbrk_base..heap.end, top, &mut |_| {});
+        let mut sound = sound.into_iter().take(MOST_TRIED);
+        sound.find(|one| chunks(one) == End::Whole)
     });
     Some(Found { arenas, parameters })
 }
@@ -209,10 +220,10 @@ fn parameters(six: &[u64], heap: &Range<u64>) -> Option<Parameters> {
         });
     let sound = sbrk_base >= heap.start
         && sbrk_base < heap.end.min(heap.start + (1 << 20))
-        && sbrk_base.is_multiple_of(8)
         && mapped_bytes <= most_bytes
-        && mapped_bytes.is_multiple_of(4096)
-        && most_bytes.is_multiple_of(4096);
+        && [sbrk_base, mapped_bytes, most_bytes]
+            .iter()
+            .all(|bytes| bytes.is_multiple_of(16));
     let (mapped, ..) = counts.filter(|_| sound)?;
     Some(Parameters {
         sbrk_base,

@@ -82,7 +82,11 @@ pub fn look(
 ) -> Option<(Malloc, Layer)> {
     let mut best: Option<(Found, Vec<Walked>)> = None;
     for _ in 0..TRIES {
-        let walked = walked(memory, data)?;
+        let Some(walked) = walked(memory, data) else {
+            // Its lists may be changing.
+            memory.forget();
+            continue;
+        };
         let unread = |all: &[Walked]| all.iter().map(|one| one.figures.unread).sum::<u64>();
         let now = unread(&walked.1);
         if best.as_ref().is_none_or(|(_, all)| unread(all) > now) {

@@ -3,6 +3,7 @@
 //! A language is a file here and a line in [`VMS`]; nothing else names one. Each says, over memory that it reads without calling the VM
 //! and without stopping it, which addresses are whose.
 
+mod python;
 mod ruby;
 
 use vm::Language;
@@ -19,7 +20,7 @@ pub struct VmHeap {
     pub language: Language,
     /// Its version.
     pub version: String,
-    /// Slots or blocks that hold something. Garbage that is not yet swept is among them.
+    /// Slots or blocks (Python) that hold something. Garbage that is not yet swept is among them.
     pub used: u64,
     /// Bytes of these.
     pub used_bytes: u64,
@@ -27,7 +28,7 @@ pub struct VmHeap {
     pub free: u64,
     /// Bytes of these.
     pub free_bytes: u64,
-    /// Pages that there are (of the VM's own size).
+    /// Pages that there are, of the VM's own size; Python's pools.
     pub pages: u64,
     /// Those in which there is nothing.
     pub empty_pages: u64,
@@ -67,7 +68,7 @@ impl VmHeap {
 type Look = fn(&Seen, &Loaded, &mut Rows) -> Option<Result<(VmHeap, Layer), String>>;
 
 /// The VMs whose heaps can be read.
-const VMS: &[Look] = &[ruby::look];
+const VMS: &[Look] = &[ruby::look, python::look];
 
 /// Looks for all of them.
 pub fn look(
