@@ -56,6 +56,7 @@ const ARROWS: &[(&str, &[&str])] = &[
     ),
     ("frames", &["process", "vm"]),
     ("recording", &["prototypes", "varint"]),
+    ("rss", &["process", "vm"]),
     (
         "calls",
         &[
@@ -96,6 +97,7 @@ const ARROWS: &[(&str, &[&str])] = &[
             "calls",
             "patch",
             "heap",
+            "rss",
         ],
     ),
 ];
@@ -104,7 +106,7 @@ const ARROWS: &[(&str, &[&str])] = &[
 const EMBEDDED: &str = "agent";
 
 /// Safe code only.
-const NO_UNSAFE: [&str; 11] = [
+const NO_UNSAFE: [&str; 12] = [
     "varint",
     "wire",
     "vm",
@@ -115,6 +117,7 @@ const NO_UNSAFE: [&str; 11] = [
     "heap",
     "dump",
     "births",
+    "rss",
     "report",
 ];
 /// No standard library: they run inside guests.

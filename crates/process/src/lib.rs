@@ -28,6 +28,7 @@
 //! | `snapshot` | Registers and stacks of all threads, at one instant |
 //! | `room` | How much of a stack's mapping was ever used, and is there a guard below? |
 //! | `rss` | What is its resident memory used for? |
+//! | `smaps` | What does the kernel count of each mapping? |
 //! | `control_group` | How much memory do the limits of its control groups leave it? |
 //! | `clock` | Time-stamp counter to time of day |
 //! | `denial` | Who refuses us a process? |
@@ -62,6 +63,7 @@ pub mod room;
 pub mod rss;
 pub mod samples;
 pub mod shadow_stack;
+pub mod smaps;
 pub mod snapshot;
 pub mod sockets;
 pub mod stop;

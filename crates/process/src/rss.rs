@@ -4,7 +4,7 @@
 //! for is told by what it shows and by who uses it: a file, the stack of a thread, code without a file.
 
 use crate::interrupted::InCall;
-use crate::maps::Maps;
+use crate::smaps::{self, Area};
 use std::fs;
 use std::io;
 use std::ops::Range;
@@ -53,58 +53,35 @@ impl Resident {
     }
 }
 
-/// The longest `smaps` that is read, in bytes: some 90,000 mappings.
-const LONGEST: usize = 64 << 20;
-
 impl Rss {
     /// Reads it. Code within `without` is left out of [`Rss::code`].
     ///
     /// # Errors
     /// Those of the file, which only who may trace the process may read.
     pub fn of(pid: i32, without: &Range<u64>) -> io::Result<Self> {
-        let text = fs::read(format!("/proc/{pid}/smaps"))?;
-        let text = text.get(..text.len().min(LONGEST)).unwrap_or_default();
-        Ok(Self::parse(text, &stacks(pid), without))
+        Ok(Self::sum(&smaps::areas(pid)?, &stacks(pid), without))
     }
 
-    /// Adds up the text of a `smaps`; `stacks` are stack pointers.
-    fn parse(text: &[u8], stacks: &[u64], without: &Range<u64>) -> Self {
+    /// Adds up mappings; `stacks` are stack pointers.
+    fn sum(areas: &[Area], stacks: &[u64], without: &Range<u64>) -> Self {
         let mut found = Rss::default();
-        let mut mapping = None;
-        for line in text.split(|byte| *byte == b'\n') {
-            if let Some(rss) = rss(line) {
-                found.total += rss;
-                let Some(mapping): Option<crate::maps::Mapping> = mapping.take() else {
-                    continue;
-                };
-                let here = stacks.iter().filter(|sp| mapping.contains(**sp)).count() as u64;
-                if mapping.is_file() {
-                    found.files += rss;
-                } else if here != 0 || mapping.is_named("[stack]") {
-                    found.stacks += rss;
-                    found.threads += here;
-                } else if mapping.permissions.execute
-                    && mapping.path.is_none()
-                    && !without.contains(&mapping.start)
-                {
-                    found.code += rss;
-                }
-            } else if line
-                .first()
-                .is_some_and(|byte| byte.is_ascii_hexdigit() && !byte.is_ascii_uppercase())
+        for Area { mapping, rss, .. } in areas {
+            found.total += rss;
+            let here = stacks.iter().filter(|sp| mapping.contains(**sp)).count() as u64;
+            if mapping.is_file() {
+                found.files += rss;
+            } else if here != 0 || mapping.is_named("[stack]") {
+                found.stacks += rss;
+                found.threads += here;
+            } else if mapping.permissions.execute
+                && mapping.path.is_none()
+                && !without.contains(&mapping.start)
             {
-                mapping = Maps::parse(line).iter().next().cloned();
+                found.code += rss;
             }
         }
         found
     }
-}
-
-/// The bytes of a line `Rss:   12 kB`.
-fn rss(line: &[u8]) -> Option<u64> {
-    let line = std::str::from_utf8(line.strip_prefix(b"Rss:")?).ok()?;
-    let kib: u64 = line.trim().strip_suffix(" kB")?.trim().parse().ok()?;
-    kib.checked_mul(1024)
 }
 
 /// The stack pointers of the threads that sleep.
@@ -140,7 +117,11 @@ Rss:                 100 kB
 
     #[test]
     fn each_mapping_counts_once() {
-        let found = Rss::parse(SMAPS.as_bytes(), &[0x7f1000], &(0x7fa000..0x7fb000));
+        let found = Rss::sum(
+            &smaps::parse(SMAPS.as_bytes()),
+            &[0x7f1000],
+            &(0x7fa000..0x7fb000),
+        );
         let expected = Rss {
             total: 132 << 10,
             files: 4 << 10,
@@ -164,8 +145,7 @@ Rss:                 100 kB
     fn our_own_adds_up_to_what_the_kernel_says() {
         let pid = std::process::id() as i32;
         let found = Rss::of(pid, &(0..0)).expect("our own");
-        let rollup = fs::read(format!("/proc/{pid}/smaps_rollup")).expect("our own");
-        let whole: u64 = rollup.split(|byte| *byte == b'\n').filter_map(rss).sum();
+        let whole = smaps::rollup(pid).expect("our own");
         let (least, most) = (whole / 10 * 9, whole / 10 * 11);
         assert!((least..most).contains(&found.total), "{found:?} {whole}");
         assert!(found.files > 0 && found.stacks > 0 && found.files + found.stacks < found.total);

@@ -4,6 +4,7 @@
 //! |---|---|
 //! | `holders` | whoever keeps most alive is the first suspect, with its path |
 //! | `killed` | `kill -9` of lancet at any instant |
+//! | `ledger` | what resident memory is used for, held against the allocator's and the VM's own figures |
 //! | `limited` | memory limits, limits of processes |
 //! | `file` | what is asked of a file: answers, formats, what was wrong |
 //! | `python_truth` | the same objects, references and sizes as `gc` and `sys.getsizeof` say |
@@ -14,6 +15,7 @@
 mod file;
 mod holders;
 mod killed;
+mod ledger;
 mod limited;
 mod python_truth;
 #[allow(dead_code, unused_imports, reason = "each test target uses its part")]

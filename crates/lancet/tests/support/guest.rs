@@ -119,6 +119,11 @@ impl Guest {
         text.chars().take(2000).collect()
     }
 
+    /// All of that.
+    pub fn complaints_whole(&self) -> String {
+        self.complaints.lock().expect("no holder panics").clone()
+    }
+
     /// Its next line; `None` after the last.
     pub fn line(&self) -> Option<String> {
         match self.lines.recv_timeout(LIMIT) {

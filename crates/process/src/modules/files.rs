@@ -124,7 +124,7 @@ impl GuestFiles {
     }
 
     /// Opens the file of one mapping, recognised by device and inode alone.
-    pub(super) fn open_mapping(&self, mapping: &Mapping) -> Option<File> {
+    pub fn open_mapping(&self, mapping: &Mapping) -> Option<File> {
         let shown = mapping.path.as_deref()?;
         self.ways(shown, Some(mapping)).find_map(|(_, file)| {
             file.ok()

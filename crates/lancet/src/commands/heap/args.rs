@@ -36,6 +36,11 @@ pub struct HeapArgs {
     #[arg(long, requires = "pid", help_heading = WHAT)]
     pub despite_limit: bool,
 
+    /// What its resident memory is used for: every byte in one row (docs/heap-rss.md). The process is only read, of any
+    /// language, and does not stand still
+    #[arg(long, requires = "pid", conflicts_with_all = ["path", "save", "contents", "despite_limit", "births"], help_heading = WHAT)]
+    pub rss: bool,
+
     /// What is new in the snapshot LATER since the snapshot EARLIER of the same process, and who holds it
     #[arg(long, value_names = ["EARLIER", "LATER"], num_args = 2, help_heading = WHAT)]
     #[arg(conflicts_with_all = ["file", "pid", "path"])]
@@ -74,6 +79,7 @@ Examples:
   lancet heap -p 8429                     who keeps most alive in a running process
   lancet heap -p 8429 --save shop.heap    a snapshot, to be looked at later
   lancet heap -p 8429 --births 30s        with the lines of what is made meanwhile
+  lancet heap -p 8429 --rss               what its resident memory is used for
   lancet heap shop.heap                   who keeps most alive, by whom, made where
   lancet heap shop.heap --path Order      how the orders are held
   lancet heap shop.heap --path 0x7f12a8   how this object is held
@@ -118,6 +124,13 @@ impl HeapArgs {
             contents: self.contents,
             style,
         }
+    }
+
+    /// Returns how a ledger is to be written.
+    pub fn ledger_options(&self, style: Style) -> report::rss::Options {
+        let Options { top, style, .. } = self.options(style);
+        let json = self.format().is_json;
+        report::rss::Options { top, json, style }
     }
 
     /// Returns what is wanted of a snapshot of a process.

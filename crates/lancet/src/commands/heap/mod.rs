@@ -4,9 +4,11 @@
 //! |---|---|
 //! | [`args`] | the flags |
 //! | [`live`] | the snapshot of a running process |
+//! | [`ledger`] | what resident memory is used for |
 //! | [`run`](mod@run) | a snapshot, its analysis, and the answer that was asked for |
 
 mod args;
+mod ledger;
 mod live;
 mod run;
 

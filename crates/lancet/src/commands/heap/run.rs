@@ -10,7 +10,7 @@ use report::heap::{FORMATS, Format, Options, diff, owner, path};
 use report::losses::{Loss, What};
 
 use super::args::Question;
-use super::{HeapArgs, live};
+use super::{HeapArgs, ledger, live};
 use crate::losses::Losses;
 use crate::ui::sink::Sink;
 use crate::ui::terminal::Stream;
@@ -39,6 +39,9 @@ fn source(args: &HeapArgs) -> anyhow::Result<Source<'_>> {
 pub fn run(args: HeapArgs) -> anyhow::Result<u8> {
     if let Some([earlier, later]) = args.diff.as_deref() {
         return compare(&args, &Source::File(earlier), &Source::File(later));
+    }
+    if let (true, Some(pid)) = (args.rss, args.pid) {
+        return ledger::run(&args, pid);
     }
     let snapshot = take(&source(&args)?)?;
     let mut losses = Losses::default();
@@ -72,8 +75,16 @@ pub fn run(args: HeapArgs) -> anyhow::Result<u8> {
     finish(sink, &losses, format)
 }
 
+/// Refuses other formats for what is written in these two alone.
+pub(super) fn require_table_or_json(format: &Format, option: &str) -> anyhow::Result<()> {
+    if !format.is_json && !std::ptr::eq(format, FORMATS[0]) {
+        bail!("{option} is written as a table or as JSON: leave --format away, or give --json");
+    }
+    Ok(())
+}
+
 /// Ends the output and returns the exit code.
-fn finish(mut sink: Sink, losses: &Losses, format: &Format) -> anyhow::Result<u8> {
+pub(super) fn finish(mut sink: Sink, losses: &Losses, format: &Format) -> anyhow::Result<u8> {
     if format.is_json {
         losses.write(&mut sink.out)?;
     }
@@ -84,9 +95,7 @@ fn finish(mut sink: Sink, losses: &Losses, format: &Format) -> anyhow::Result<u8
 /// Says what is new in a later snapshot, and returns the exit code.
 fn compare(args: &HeapArgs, earlier: &Source, later: &Source) -> anyhow::Result<u8> {
     let format = args.format();
-    if !format.is_json && !std::ptr::eq(format, FORMATS[0]) {
-        bail!("--diff is written as a table or as JSON: leave --format away, or give --json");
-    }
+    require_table_or_json(format, "--diff")?;
     let (earlier, later) = (take(earlier)?, take(later)?);
     let (before, now) = (Analysis::of(&earlier), Analysis::of(&later));
     let answers = Answers::of(&now, owner);

@@ -1,0 +1,129 @@
+//! What rows and findings are called in English, for all formats.
+
+use rss::{Finding, Kind, Ledger};
+
+use crate::figures::{grouped, plural, size};
+
+/// What a row is.
+pub fn name(kind: Kind, of: &str) -> String {
+    let arena = match of {
+        "0" => "the main arena".to_owned(),
+        number => format!("arena {number}"),
+    };
+    let named = |what: &str| match of {
+        "" => what.to_owned(),
+        of => format!("{what}: {of}"),
+    };
+    match kind {
+        Kind::HeapUsed => format!("{of} heap: objects"),
+        Kind::HeapFree => format!("{of} heap: empty slots beside objects"),
+        Kind::HeapEmpty => format!("{of} heap: pages without an object"),
+        Kind::HeapRecords => format!("{of} heap: headers and remainders"),
+        Kind::MallocUsed => format!("malloc: in use, {arena}"),
+        Kind::MallocFree => format!("malloc: free, in parts of pages, {arena}"),
+        Kind::MallocPages => format!("malloc: free, whole pages, {arena}"),
+        Kind::MallocTop => format!("malloc: free, the end of {arena}"),
+        Kind::MallocCached => format!("malloc: free, in caches of threads, {arena}"),
+        Kind::MallocRecords => format!("malloc: its own records, {arena}"),
+        Kind::MallocMapped => "malloc: large, with mappings of their own".into(),
+        Kind::OtherAllocator => format!("{of}, not looked into"),
+        Kind::Code => named("code without a file (JIT)"),
+        Kind::Stack => format!("stack of thread {of}"),
+        Kind::EndedStack => "stacks of ended threads, kept for the next".into(),
+        Kind::FiberStack => format!("stacks of {of} fibers"),
+        Kind::File => format!("file {of}"),
+        Kind::Variables => format!("variables and changed pages of {of}"),
+        Kind::Shared => named("shared memory"),
+        Kind::Kernel => "the kernel's pages (vdso)".into(),
+        Kind::Anonymous => match of {
+            "" => "other anonymous memory".into(),
+            of => format!("other anonymous memory: {of}"),
+        },
+        Kind::Changed => "changed while it was looked at".into(),
+    }
+}
+
+/// What several rows of a kind are together.
+pub fn several(kind: Kind, count: u64) -> String {
+    let count = grouped(count);
+    match kind {
+        Kind::MallocUsed => format!("malloc: in use, {count} arenas"),
+        Kind::MallocFree => format!("malloc: free, in parts of pages, {count} arenas"),
+        Kind::MallocPages => format!("malloc: free, whole pages, {count} arenas"),
+        Kind::MallocTop => format!("malloc: free, the ends of {count} arenas"),
+        Kind::MallocCached => format!("malloc: free, in caches of threads, {count} arenas"),
+        Kind::MallocRecords => format!("malloc: its own records, {count} arenas"),
+        Kind::Stack => format!("stacks of {count} threads"),
+        Kind::File => format!("{count} files"),
+        Kind::Variables => format!("variables and changed pages of {count} files"),
+        Kind::Shared => format!("shared memory, {count}"),
+        kind => format!("{}, {count}", name(kind, "")),
+    }
+}
+
+/// Whether rows of a kind are shown as one however large they are, because a list below has them one by one.
+pub fn is_listed_below(kind: Kind) -> bool {
+    matches!(
+        kind,
+        Kind::MallocUsed
+            | Kind::MallocFree
+            | Kind::MallocPages
+            | Kind::MallocTop
+            | Kind::MallocCached
+            | Kind::MallocRecords
+            | Kind::Stack
+    )
+}
+
+/// The sentence of a finding.
+pub fn sentence(finding: &Finding) -> String {
+    match finding {
+        Finding::FreeInArenas {
+            free,
+            arenas,
+            returnable,
+        } => format!(
+            "{} are free in {arenas} arenas of malloc's: MALLOC_ARENA_MAX=2 or jemalloc; malloc_trim(0) would give back {}",
+            size(*free),
+            size(*returnable)
+        ),
+        Finding::FreeInMalloc { free, returnable } if returnable * 2 >= *free => format!(
+            "{} are free in malloc: malloc_trim(0) would give back {}",
+            size(*free),
+            size(*returnable)
+        ),
+        Finding::FreeInMalloc { free, returnable } => format!(
+            "{} are free in malloc, but between what is in use: malloc_trim(0) would give back {} only; jemalloc may pack it closer",
+            size(*free),
+            size(*returnable)
+        ),
+        Finding::SparseHeap {
+            language,
+            percent,
+            empty,
+            sparse_pages,
+            empty_pages,
+            pages,
+        } => {
+            let kept = plural(
+                *sparse_pages,
+                "page is kept by a few objects",
+                "pages are kept by a few objects each",
+            );
+            format!(
+                "{language} heap {percent} % empty, {}: {} of {} {kept} (a quarter of their slots or less), {} {} nothing",
+                size(*empty),
+                grouped(*sparse_pages),
+                grouped(*pages),
+                grouped(*empty_pages),
+                plural(*empty_pages, "holds", "hold"),
+            )
+        }
+    }
+}
+
+/// What could not be looked into, a sentence each.
+pub fn losses(ledger: &Ledger) -> impl Iterator<Item = String> + '_ {
+    let missing = ledger.missing.iter();
+    missing.map(|what| format!("not looked into: {what}"))
+}

@@ -1,0 +1,151 @@
+//! Who uses which addresses: ranges with a row each, laid over one another.
+//!
+//! An allocator says which of its addresses are in use and which are free; a VM says the same of memory that it has from the allocator.
+//! The inner one knows more, so its ranges are laid over those of the outer one ([`overlaid`]), and each byte has one owner.
+
+use std::ops::Range;
+
+/// The number of a row.
+pub type RowId = u32;
+
+/// The most ranges that one layer may have. A hostile process could otherwise have us keep one for every 32 bytes of its memory.
+pub const MOST: usize = 16 << 20;
+
+/// A range, and the row that it belongs to.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Claim {
+    /// The first address.
+    pub start: u64,
+    /// One past the last address.
+    pub end: u64,
+    /// The row.
+    pub row: RowId,
+}
+
+impl Claim {
+    /// A range with its row.
+    pub fn new(range: Range<u64>, row: RowId) -> Self {
+        Claim {
+            start: range.start,
+            end: range.end,
+            row,
+        }
+    }
+}
+
+/// Ranges by rising address that do not overlap.
+#[derive(Clone, Debug, Default)]
+pub struct Layer(Vec<Claim>);
+
+impl Layer {
+    /// Makes a layer of ranges in any order. Of ranges that overlap, the one that begins first keeps what both have.
+    pub fn of(mut claims: Vec<Claim>) -> Self {
+        claims.sort_by_key(|claim| claim.start);
+        let mut layer = Layer::default();
+        for claim in claims {
+            let from = layer.end();
+            layer.push(Claim {
+                start: claim.start.max(from),
+                ..claim
+            });
+        }
+        layer
+    }
+
+    /// Appends a range behind the last one; one that follows right upon another of its row lengthens that.
+    fn push(&mut self, claim: Claim) {
+        match self.0.last_mut() {
+            _ if claim.start >= claim.end => {}
+            Some(last) if last.end == claim.start && last.row == claim.row => last.end = claim.end,
+            _ => self.0.push(claim),
+        }
+    }
+
+    /// One past its last address.
+    fn end(&self) -> u64 {
+        self.0.last().map_or(0, |last| last.end)
+    }
+
+    /// The ranges.
+    pub fn claims(&self) -> &[Claim] {
+        &self.0
+    }
+
+    /// The row of an address.
+    pub fn row_at(&self, address: u64) -> Option<RowId> {
+        let after = self.0.partition_point(|claim| claim.start <= address);
+        let last = self.0.get(after.checked_sub(1)?)?;
+        (address < last.end).then_some(last.row)
+    }
+}
+
+/// Lays one layer over another.
+pub fn overlaid(lower: &Layer, upper: &Layer) -> Layer {
+    let mut layer = Layer::default();
+    let mut upper = upper.0.iter().peekable();
+    for below in &lower.0 {
+        let mut from = below.start.max(layer.end());
+        while let Some(&&above) = upper.peek() {
+            if above.start >= below.end {
+                break;
+            }
+            layer.push(Claim {
+                start: from,
+                end: above.start,
+                row: below.row,
+            });
+            layer.push(above);
+            from = from.max(above.end);
+            upper.next();
+        }
+        layer.push(Claim {
+            start: from,
+            ..*below
+        });
+    }
+    upper.for_each(|above| layer.push(*above));
+    layer
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    /// Which row has each of the first 64 addresses.
+    fn rows(layer: &Layer) -> Vec<Option<RowId>> {
+        (0..64).map(|at| layer.row_at(at)).collect()
+    }
+
+    fn claims() -> impl Strategy<Value = Vec<Claim>> {
+        let claim = (0u64..60, 0u64..12, 0u32..3).prop_map(|(start, size, row)| Claim {
+            start,
+            end: (start + size).min(64),
+            row,
+        });
+        prop::collection::vec(claim, 0..12)
+    }
+
+    proptest! {
+        #[test]
+        fn each_address_has_the_row_of_the_uppermost_layer(lower in claims(), upper in claims()) {
+            let (lower, upper) = (Layer::of(lower), Layer::of(upper));
+            let both = overlaid(&lower, &upper);
+            let (lower, upper) = (rows(&lower), rows(&upper));
+            let wanted: Vec<_> = upper.into_iter().zip(lower).map(|(above, below)| above.or(below)).collect();
+            prop_assert_eq!(rows(&both), wanted);
+            prop_assert!(both.claims().windows(2).all(|two| two[0].end <= two[1].start));
+        }
+
+        #[test]
+        fn of_two_that_overlap_the_first_keeps_it(claims in claims()) {
+            let mut sorted = claims.clone();
+            sorted.sort_by_key(|claim| claim.start);
+            let layer = Layer::of(claims);
+            let covered = |at: u64| sorted.iter().any(|claim| (claim.start..claim.end).contains(&at));
+            for at in 0..64 {
+                prop_assert_eq!(layer.row_at(at).is_some(), covered(at));
+            }
+        }
+    }
+}

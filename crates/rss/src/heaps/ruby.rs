@@ -1,0 +1,179 @@
+//! The heap of a Ruby: pages of slots (`vm::ruby`, `heap`), and the stacks of its fibers.
+//!
+//! A page's memory comes from `mmap` (since 3.1) or from malloc; its slots hold an object each, and what an object has besides is
+//! malloc's. Slots whose objects are garbage and not yet swept are in use here, as the VM counts them.
+
+use std::ops::Range;
+
+use vm::Language;
+use vm::ruby::{Facts, Page, Ruby};
+
+use super::VmHeap;
+use crate::claims::{Claim, Layer, MOST, RowId};
+use crate::memory::Seen;
+use crate::modules::Loaded;
+use crate::rows::{Kind, Rows};
+
+/// How often the heap of a process is read that changes it meanwhile.
+const TRIES: u32 = 6;
+/// Up to 3.0 a page comes from malloc, which keeps a record behind it (`REQUIRED_SIZE_BY_MALLOC`, `gc.c`).
+const BY_MALLOC: u64 = 40;
+
+/// See [`super::look`].
+pub(super) fn look(
+    memory: &Seen,
+    loaded: &Loaded,
+    rows: &mut Rows,
+) -> Option<Result<(VmHeap, Layer), String>> {
+    let symbols = loaded.with(Language::Ruby.description().mark)?;
+    let symbol = |name: &str| symbols.symbol(name).map(|symbol| symbol.address);
+    let mut best: Option<(VmHeap, Layer)> = None;
+    let mut why = String::new();
+    for _ in 0..TRIES {
+        match attempt(memory, &symbol, rows) {
+            Ok(found) if found.0.unread == 0 => return Some(Ok(found)),
+            Ok(found)
+                if best
+                    .as_ref()
+                    .is_none_or(|(heap, _)| heap.unread > found.0.unread) =>
+            {
+                best = Some(found)
+            }
+            Ok(_) => {}
+            Err(error) => why = error,
+        }
+        memory.forget();
+    }
+    Some(best.ok_or(why))
+}
+
+/// Reads the heap once.
+fn attempt(
+    memory: &Seen,
+    symbol: &dyn Fn(&str) -> Option<u64>,
+    rows: &mut Rows,
+) -> Result<(VmHeap, Layer), String> {
+    let facts = Facts::find(memory, symbol).map_err(|error| error.to_string())?;
+    let ruby = Ruby::new(memory, facts).map_err(|error| error.to_string())?;
+    Walk::of(&ruby, rows)
+}
+
+struct Walk {
+    heap: VmHeap,
+    claims: Vec<Claim>,
+    used: RowId,
+    free: RowId,
+    empty: RowId,
+    records: RowId,
+}
+
+impl Walk {
+    fn of(ruby: &Ruby<Seen>, rows: &mut Rows) -> Result<(VmHeap, Layer), String> {
+        let mut row = |kind| rows.id(kind, Language::Ruby.to_string());
+        let mut walk = Walk {
+            heap: VmHeap::new(Language::Ruby, ruby.facts().version().to_string()),
+            claims: Vec::new(),
+            used: row(Kind::HeapUsed),
+            free: row(Kind::HeapFree),
+            empty: row(Kind::HeapEmpty),
+            records: row(Kind::HeapRecords),
+        };
+        for page in ruby.pages().map_err(|error| error.to_string())? {
+            match page {
+                Ok(page) => walk.page(ruby, page),
+                Err(_) => walk.heap.unread += 1,
+            }
+            if walk.claims.len() >= MOST {
+                return Err("it has more pages than memory".into());
+            }
+        }
+        let mut fibers = walk.fibers(ruby, rows.id(Kind::FiberStack, Language::Ruby.to_string()));
+        walk.claims.append(&mut fibers);
+        Ok((walk.heap, Layer::of(walk.claims)))
+    }
+
+    fn page(&mut self, ruby: &Ruby<Seen>, page: Page) {
+        let align = ruby.layout().heap.align;
+        let body = page.start & !(align - 1);
+        let behind = if ruby.layout().heap.pools.is_none() {
+            BY_MALLOC
+        } else {
+            0
+        };
+        let whole = body..body + align - behind;
+        let slots = page.start..page.start + page.slot_size * page.total_slots;
+        let mut used: Vec<u64> = Vec::new();
+        for slot in ruby.slots(page) {
+            match slot {
+                Ok(slot) => used.push(slot.address),
+                Err(_) => {
+                    self.heap.unread += 1;
+                    return;
+                }
+            }
+        }
+        let count = used.len() as u64;
+        let heap = &mut self.heap;
+        heap.pages += 1;
+        heap.bytes += whole.end - whole.start;
+        heap.used += count;
+        heap.used_bytes += count * page.slot_size;
+        let free = page.total_slots.saturating_sub(count);
+        if count == 0 {
+            heap.empty_pages += 1;
+            heap.empty_bytes += whole.end - whole.start;
+            return self.claims.push(Claim::new(whole, self.empty));
+        }
+        heap.free += free;
+        heap.free_bytes += free * page.slot_size;
+        heap.sparse_pages += u64::from(count * 4 <= page.total_slots);
+        self.claims
+            .push(Claim::new(whole.start..slots.start, self.records));
+        let mut from = slots.start;
+        for at in used {
+            self.slots(from..at, self.free);
+            from = at + page.slot_size;
+            self.slots(at..from, self.used);
+        }
+        self.slots(from..slots.end, self.free);
+        self.claims.push(Claim::new(
+            slots.end..whole.end.max(slots.end),
+            self.records,
+        ));
+    }
+
+    /// Adds slots, to the ones before them where these are of the same row.
+    fn slots(&mut self, range: Range<u64>, row: RowId) {
+        match self.claims.last_mut() {
+            _ if range.is_empty() => {}
+            Some(last) if last.end == range.start && last.row == row => last.end = range.end,
+            _ => self.claims.push(Claim::new(range, row)),
+        }
+    }
+
+    /// The machine stacks of parked fibers; those that run have the stack that `threads` would find, or are not told.
+    fn fibers(&mut self, ruby: &Ruby<Seen>, row: RowId) -> Vec<Claim> {
+        let Ok(vm) = ruby.vm() else {
+            return Vec::new();
+        };
+        let ruby = Ruby::new(ruby.memory(), *ruby.facts());
+        let Ok(ruby) = ruby else {
+            return Vec::new();
+        };
+        let mut found = Vec::new();
+        let _ = ruby.each_fiber(vm, &mut |fiber| found.push(fiber));
+        let context = found.iter().find_map(|fiber| ruby.context_of(fiber));
+        let Some(context) = context else {
+            return Vec::new();
+        };
+        let parked = found
+            .iter()
+            .filter_map(|fiber| ruby.parked(fiber, context).ok().flatten());
+        let stacks = parked
+            .map(|parked| parked.stack)
+            .filter(|stack| !stack.is_empty());
+        let layer = Layer::of(stacks.map(|stack| Claim::new(stack, row)).collect());
+        self.heap.fibers = layer.claims().len() as u64;
+        layer.claims().to_vec()
+    }
+}

@@ -1,0 +1,110 @@
+//! Which pages are in memory (`/proc/PID/pagemap`).
+//!
+//! A word a page (`fs/proc/task_mmu.c`, `pte_to_pagemap_entry`; Documentation/admin-guide/mm/pagemap.rst): bit 63 says that it is
+//! in memory, bit 62 that it is in swap, bit 61 that it is the page of a file or shared, and not one of the process's own. The page
+//! numbers that only root sees are not used.
+
+use std::fs::File;
+use std::io;
+use std::os::unix::fs::FileExt;
+
+use process::maps::PAGE;
+use process::smaps::Area;
+
+/// Words that are read at once: those of 128 MiB.
+const AT_ONCE: u64 = 1 << 15;
+/// The most pages that are asked for: 1 TiB of addresses. Mappings of which little is in memory can be as large as they like.
+const MOST: u64 = 1 << 28;
+
+/// Where a page is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Place {
+    /// In memory, and the process's own.
+    Own,
+    /// In memory, and a file's or shared.
+    File,
+    /// In swap.
+    Swap,
+}
+
+/// Pages in a row that are at the same kind of place, within one mapping.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Run {
+    /// The first address.
+    pub start: u64,
+    /// One past the last address.
+    pub end: u64,
+    /// Where its pages are.
+    pub place: Place,
+}
+
+/// Returns the runs of all mappings, by rising address, and the mappings that were not looked at, because there was more than can be.
+///
+/// # Errors
+/// Those of the file.
+pub fn runs(pid: i32, areas: &[Area]) -> io::Result<(Vec<Run>, Vec<u64>)> {
+    let pagemap = File::open(format!("/proc/{pid}/pagemap"))?;
+    let (mut runs, mut left_out) = (Vec::new(), Vec::new());
+    let mut left = MOST;
+    for area in areas {
+        // The kernel's own page at the top of the address space is in no page table of the process's.
+        if area.rss == 0 && area.swap == 0 {
+            continue;
+        }
+        let pages = area.mapping.size() / PAGE;
+        match left.checked_sub(pages) {
+            Some(rest) => left = rest,
+            None => {
+                left_out.push(area.mapping.start);
+                continue;
+            }
+        }
+        of(&pagemap, area, &mut runs)?;
+    }
+    Ok((runs, left_out))
+}
+
+/// Appends the runs of one mapping.
+fn of(pagemap: &File, area: &Area, runs: &mut Vec<Run>) -> io::Result<()> {
+    let first = runs.len();
+    let (mut at, end) = (area.mapping.start / PAGE, area.mapping.end / PAGE);
+    let mut words = vec![0; (AT_ONCE.min(end - at) * 8) as usize];
+    while at < end {
+        let wanted = (AT_ONCE.min(end - at) * 8) as usize;
+        let found = pagemap.read_at(&mut words[..wanted], at * 8)?;
+        if found == 0 {
+            break;
+        }
+        for word in words[..found].as_chunks::<8>().0 {
+            if let Some(place) = place(u64::from_le_bytes(*word)) {
+                let start = at * PAGE;
+                match runs[first..].last_mut() {
+                    Some(last) if last.end == start && last.place == place => last.end += PAGE,
+                    _ => runs.push(Run {
+                        start,
+                        end: start + PAGE,
+                        place,
+                    }),
+                }
+            }
+            at += 1;
+        }
+    }
+    Ok(())
+}
+
+fn place(word: u64) -> Option<Place> {
+    match (word >> 63, word >> 62 & 1, word >> 61 & 1) {
+        (1, _, 0) => Some(Place::Own),
+        (1, _, _) => Some(Place::File),
+        (_, 1, _) => Some(Place::Swap),
+        _ => None,
+    }
+}
+
+/// Returns the runs that touch a range.
+pub fn within(runs: &[Run], start: u64, end: u64) -> &[Run] {
+    let first = runs.partition_point(|run| run.end <= start);
+    let last = runs.partition_point(|run| run.start < end);
+    runs.get(first..last).unwrap_or(&[])
+}

@@ -1,0 +1,196 @@
+//! Stacks of threads, running ones included, found without a stop.
+//!
+//! glibc puts the record of a thread, `struct pthread`, at the outer end of its stack, and begins it with what `%fs` leads to:
+//!
+//! ```text
+//!   stackblock ─▶ │ guard │ … ◀ the stack grows │ thread-local variables │ struct pthread │ ◀ stackblock + stackblock_size
+//!                                                                  at 0: its own address, at 16 again, at 0x2d0: its id
+//! ```
+//!
+//! (`nptl/descr.h`, `sysdeps/x86_64/nptl/tls.h`: the same in glibc 2.31 to 2.43; `stackblock` and its size are looked for, because they
+//! move.) The kernel clears the id when a thread ends; its stack is kept for the next one (`nptl/allocatestack.c`). The id is that of the
+//! process's own namespace.
+
+use std::collections::HashMap;
+use std::fs;
+use std::ops::Range;
+
+use process::interrupted::InCall;
+use process::maps::PAGE;
+use process::smaps::Area;
+use vm::Memory;
+
+use crate::claims::{Claim, Layer};
+use crate::memory::Seen;
+use crate::pages::{Place, Run, within};
+use crate::rows::{Kind, Rows};
+
+/// `tid` in `struct pthread`, and bytes of it that are searched for `stackblock`.
+const TID: u64 = 0x2d0;
+const RECORD: u64 = 2304;
+/// A record is aligned so.
+const ALIGN: u64 = 64;
+/// The most memory that is searched for records.
+const MOST: u64 = 512 << 20;
+/// The largest stack that is believed.
+const LARGEST: u64 = 1 << 36;
+
+/// The stack of a thread.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ThreadStack {
+    /// The thread's id.
+    pub tid: i32,
+    /// Its name.
+    pub name: String,
+    /// The room that it has, in bytes.
+    pub mapped: u64,
+    /// How much of that is in memory.
+    pub rss: u64,
+    /// How deep the thread is in it, if it sleeps.
+    pub depth: Option<u64>,
+    /// How deep one has been: from the outer end to the furthest page that is in memory or in swap.
+    pub deepest: u64,
+}
+
+struct Thread {
+    tid: i32,
+    /// In its own namespace.
+    own: i32,
+    name: String,
+    sp: Option<u64>,
+}
+
+/// Finds the stacks of all threads, and the ranges that are whose.
+pub fn look(
+    pid: i32,
+    memory: &Seen,
+    areas: &[Area],
+    runs: &[Run],
+    taken: &Layer,
+    rows: &mut Rows,
+) -> (Vec<ThreadStack>, Layer) {
+    let threads = threads(pid);
+    let by_own: HashMap<i32, &Thread> = threads.iter().map(|thread| (thread.own, thread)).collect();
+    let mut claims = Vec::new();
+    let mut stacks = Vec::new();
+    let mut add = |thread: &Thread, stack: Range<u64>, rows: &mut Rows| {
+        let row = rows.id(Kind::Stack, format!("{} {}", thread.tid, thread.name));
+        stacks.push(described(thread, &stack, runs));
+        claims.push(Claim::new(stack, row));
+    };
+    let main = areas.iter().find(|area| area.mapping.is_named("[stack]"));
+    let first = threads.iter().find(|thread| thread.tid == pid);
+    if let (Some(area), Some(thread)) = (main, first) {
+        add(thread, area.mapping.start..area.mapping.end, rows);
+    }
+    let mut ended = Vec::new();
+    for (own, stack) in records(memory, areas, runs, taken) {
+        match by_own.get(&own) {
+            Some(thread) if thread.tid != pid => add(thread, stack, rows),
+            Some(_) => {}
+            None => ended.push(stack),
+        }
+    }
+    if !ended.is_empty() {
+        let row = rows.id(Kind::EndedStack, String::new());
+        claims.extend(ended.into_iter().map(|stack| Claim::new(stack, row)));
+    }
+    (stacks, Layer::of(claims))
+}
+
+fn described(thread: &Thread, stack: &Range<u64>, runs: &[Run]) -> ThreadStack {
+    let there = within(runs, stack.start, stack.end);
+    let resident = there.iter().filter(|run| run.place != Place::Swap);
+    let bytes = resident.map(|run| run.end.min(stack.end) - run.start.max(stack.start));
+    ThreadStack {
+        tid: thread.tid,
+        name: thread.name.clone(),
+        mapped: stack.end - stack.start,
+        rss: bytes.sum(),
+        depth: thread
+            .sp
+            .filter(|sp| stack.contains(sp))
+            .map(|sp| stack.end - sp),
+        deepest: there
+            .first()
+            .map_or(0, |run| stack.end - run.start.max(stack.start)),
+    }
+}
+
+fn threads(pid: i32) -> Vec<Thread> {
+    let Ok(tasks) = fs::read_dir(format!("/proc/{pid}/task")) else {
+        return Vec::new();
+    };
+    let tids = tasks.filter_map(|entry| entry.ok()?.file_name().to_str()?.parse().ok());
+    tids.filter_map(|tid: i32| {
+        let status = fs::read_to_string(format!("/proc/{pid}/task/{tid}/status")).ok()?;
+        let field = |name| status.lines().find_map(|line| line.strip_prefix(name));
+        let own = field("NSpid:").and_then(|ids| ids.split_whitespace().last()?.parse().ok());
+        Some(Thread {
+            tid,
+            own: own.unwrap_or(tid),
+            name: field("Name:").unwrap_or_default().trim().to_owned(),
+            sp: InCall::of(pid, tid).map(|call| call.sp),
+        })
+    })
+    .collect()
+}
+
+/// The stacks that records of threads lie in, with the ids that these say.
+fn records(memory: &Seen, areas: &[Area], runs: &[Run], taken: &Layer) -> Vec<(i32, Range<u64>)> {
+    let mut found = Vec::new();
+    let mut left = MOST;
+    for area in areas.iter().filter(|area| is_plain(area)) {
+        let mapping = &area.mapping;
+        for run in within(runs, mapping.start, mapping.end) {
+            let size = run.end - run.start;
+            if run.place != Place::Own || taken.row_at(run.start).is_some() || size > left {
+                continue;
+            }
+            left -= size;
+            for at in (run.start..run.end).step_by(ALIGN as usize) {
+                if memory.u64(at) == Ok(at)
+                    && let Some(record) = record(memory, at)
+                {
+                    found.push(record);
+                }
+            }
+        }
+    }
+    found
+}
+
+/// Whether an area may be a stack that a C library has mapped.
+fn is_plain(area: &Area) -> bool {
+    let mapping = &area.mapping;
+    let named = mapping
+        .path
+        .as_ref()
+        .is_some_and(|path| !path.to_string_lossy().starts_with("[anon"));
+    let permissions = mapping.permissions;
+    !named && permissions.read && permissions.write && !permissions.shared
+}
+
+/// The id and the stack that the record at `at` says, if it is one.
+fn record(memory: &Seen, at: u64) -> Option<(i32, Range<u64>)> {
+    if memory.u64(at + 16) != Ok(at) {
+        return None;
+    }
+    let tid = memory.u32(at + TID).ok()? as i32;
+    let words = (TID..RECORD)
+        .step_by(8)
+        .map(|offset| memory.u64(at + offset).unwrap_or(0));
+    let words: Vec<u64> = words.collect();
+    let stack = words.windows(2).find_map(|two| {
+        let (start, size) = (two[0], two[1]);
+        let end = start.checked_add(size)?;
+        let sound = start != 0
+            && start.is_multiple_of(PAGE)
+            && size.is_multiple_of(PAGE)
+            && size <= LARGEST
+            && (start..end).contains(&at)
+            && end - at <= 2 * PAGE;
+        sound.then_some(start..end)
+    })?;
+    Some((tid, stack))
+}
