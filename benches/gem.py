@@ -1,7 +1,8 @@
 """The gem's middleware: CPU time of a request, traced and not.
 
-Each round runs every case once, the next one begins with another; a figure is the ratio to the bare application of the same round.
-Objects and calls are told to a block, as JSON would be made of them, so what a traced request costs is all in it.
+Two applications: one whose requests are short and make an object every 0.3 µs, which is the most that tracing can cost, and a page of
+a shop of more than a millisecond. Each round runs every case once, the next one begins with another; a figure is the ratio to the bare application of the same
+round. What a trace is told as is part of its cost, so it is a case of its own: a line in the log, a line of JSON, or Hashes for a block.
 """
 
 import json
@@ -17,22 +18,49 @@ ROUNDS = 5 if SCALE >= 1 else 1
 # The options of Lancet::Rack, and what the issue allows.
 CASES = {
     "middleware, nothing sampled": ({"sample": 0}, ("≤", 1.02)),
-    "1 % of requests traced": ({"sample": 0.01}, ("≤", 1.02)),
-    "every request traced": ({"sample": 1}, ("≤", 1.30)),
-    "every request traced, with its calls": ({"sample": 1, "calls": True}, None),
+    "1 % of requests traced": ({"sample": 0.01, "hashes": True}, ("≤", 1.02)),
+    "every request traced, those that are slow told": ({"sample": 1, "threshold": 60, "logged": True}, ("≤", 1.30)),
+    "every request traced, a line in the log": ({"sample": 1, "logged": True}, ("≤", 1.30)),
+    "every request traced, a line of JSON": ({"sample": 1, "file": os.devnull}, ("≤", 1.30)),
+    "every request traced, to a block": ({"sample": 1, "hashes": True}, ("≤", 1.30)),
+    "every request traced, to a block, with its calls": ({"sample": 1, "calls": True, "hashes": True}, None),
 }
+APPLICATIONS = {"short requests": None, "a page of a shop": "shop"}
 
 
-def one(options):
-    """Microseconds of CPU time a request."""
+def one(options, application):
+    """Microseconds of CPU time a request, and how many objects it makes."""
     env = {**os.environ, "LANCET_BIN": LANCET, "REQUESTS": str(REQUESTS), "RACK_ENV": "production"}
+    if application:
+        env.update(APPLICATION=application, REQUESTS=str(REQUESTS // 5))
     if options is not None:
         env["MIDDLEWARE"] = json.dumps(options)
     words = ["ruby", "-I", os.path.join(TOP, "gem/lib"), os.path.join(FIXTURES, "ruby/bench/traced.rb")]
     done = subprocess.run(words, env=env, capture_output=True, text=True, timeout=STEP, check=False)
     if done.returncode:
         raise Failed((done.stderr.strip().splitlines() or ["it failed"])[-1])
-    return float(done.stdout.split()[-1])
+    took, objects = done.stdout.split()
+    return float(took), int(objects)
+
+
+def of_application(version, name, application):
+    """The rows of one application."""
+    figure = f"CPU time a request, to the bare application, {name}"
+    bare, ratios = [], {case: [] for case in CASES}
+    cases = [None, *CASES]
+    for number in range(ROUNDS):
+        if left() < STEP:
+            break
+        turn = number % len(cases)
+        took = {case: one(CASES[case][0] if case else None, application) for case in cases[turn:] + cases[:turn]}
+        bare.append(took[None])
+        for case in CASES:
+            ratios[case].append(took[case][0] / took[None][0])
+    if not bare:
+        raise Failed("out of time")
+    micros, objects = min(bare)
+    for case, (_, target) in CASES.items():
+        row(version, case, figure, ratios[case], "×", target=target, beside=f"{micros:,.0f} µs and {objects:,} objects a request bare")
 
 
 def gem():
@@ -40,21 +68,9 @@ def gem():
     figure, case = "CPU time a request, to the bare application", "Sinatra, one thread"
     if subprocess.run(["ruby", "-e", 'require "sinatra/base"'], capture_output=True, check=False).returncode:
         return skip("own Ruby", case, figure, "ruby-sinatra is not installed")
-    bare, ratios = [], {name: [] for name in CASES}
-    names = [None, *CASES]
     try:
         version = run(["ruby", "-e", "print RUBY_VERSION"])
-        for number in range(ROUNDS):
-            if left() < STEP:
-                break
-            turn = number % len(names)
-            took = {name: one(CASES[name][0] if name else None) for name in names[turn:] + names[:turn]}
-            bare.append(took[None])
-            for name in CASES:
-                ratios[name].append(took[name] / took[None])
-        if not bare:
-            raise Failed("out of time")
-        for name, (_, target) in CASES.items():
-            row(version, name, figure, ratios[name], "×", target=target, beside=f"{min(bare):,.0f} µs a request bare")
+        for name, application in APPLICATIONS.items():
+            of_application(version, name, application)
     except (Failed, subprocess.TimeoutExpired) as failed:
         skip("own Ruby", case, figure, str(failed))

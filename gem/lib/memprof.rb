@@ -118,11 +118,10 @@ module Memprof
     end
 
     def write_trace(trace, file)
-      line = JSON.generate(trace.to_h)
-      return $stderr.puts(line) unless file
+      return $stderr.puts(trace.to_json) unless file
 
       begin
-        File.open(file, "a", 0o600) { |file| file.write("#{line}\n") }
+        trace.append_to(file)
       rescue SystemCallError => e
         raise ArgumentError, "unable to open output file: #{e.message}"
       end

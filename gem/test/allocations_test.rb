@@ -1,5 +1,4 @@
 require_relative "test_helper"
-require "objspace"
 require "lancet/minitest"
 
 class AllocationsTest < LancetTest
@@ -41,28 +40,8 @@ class AllocationsTest < LancetTest
 
   def test_each_line_as_ruby_counts_it
     3.times { work }
-    GC.start
-    GC.disable
-    ObjectSpace.trace_object_allocations_start
-    work
-    ObjectSpace.trace_object_allocations_stop
-    expected = Hash.new(0)
-    ObjectSpace.each_object(BasicObject) do |object|
-      next unless ObjectSpace.allocation_sourcefile(object) == __FILE__
-
-      expected[[ObjectSpace.allocation_sourceline(object), Kernel.instance_method(:class).bind(object).call.to_s]] += 1
-    end
-    ObjectSpace.trace_object_allocations_clear
-    GC.enable
-    found = Lancet.allocations { work }
-    anonymous = ->(type) { type.start_with?("#<Class:") ? "#<Class>" : type }
-    mine = Hash.new(0)
-    found.rows.each { |row| mine[[row.line, anonymous[row.type]]] += row.born if row.path == __FILE__ }
-    theirs = Hash.new(0)
-    expected.each { |(line, type), count| theirs[[line, anonymous[type]]] += count }
-    assert_equal theirs, mine
-  ensure
-    GC.enable
+    theirs = allocated_in(__FILE__) { work }
+    assert_equal theirs, by_line_and_type(Lancet.allocations { work }.rows, __FILE__)
   end
 
   def test_assert_allocations

@@ -1,11 +1,10 @@
-require_relative "test_helper"
-require "net/http"
-require "socket"
-require "tmpdir"
+require_relative "served"
 
 # Sinatra on puma with five threads, sequel and mysql2, and a real MariaDB, whose socket is in LANCET_DATABASE: each request's account is
 # its own, and the database has counted the same queries.
 class ServerTest < LancetTest
+  include Served
+
   APPLICATION = <<~'RUBY'
     require "sinatra/base"
     require "sequel"
@@ -55,57 +54,25 @@ class ServerTest < LancetTest
     client.query("SHOW GLOBAL STATUS LIKE 'Com_select'").first["Value"].to_i
   end
 
-  # Runs the server within the block.
-  def served
-    Dir.mktmpdir do |folder|
-      File.write("#{folder}/config.ru", APPLICATION)
-      port = TCPServer.open("127.0.0.1", 0) { |server| server.addr[1] }
-      words = [RbConfig.ruby, *$LOAD_PATH.flat_map { |path| ["-I", path] }, "-S", "puma", "-q", "-t", "5:5", "-b", "tcp://127.0.0.1:#{port}"]
-      server = Process.spawn({ "TRACES" => "#{folder}/traces" }, *words, "#{folder}/config.ru", chdir: folder, out: "#{folder}/log", err: %i[child out])
-      begin
-        Timeout.timeout(LIMIT) { sleep 0.05 until listens?(port, server, folder) }
-        yield port, "#{folder}/traces"
-      ensure
-        Process.kill(:KILL, server)
-        Process.wait(server)
-      end
-    end
-  end
-
-  def listens?(port, server, folder)
-    flunk File.read("#{folder}/log") if Process.wait(server, Process::WNOHANG)
-    TCPSocket.open("127.0.0.1", port, &:close) || true
-  rescue SystemCallError
-    false
-  end
-
   # What the program has measured of each request's queries, in seconds.
   def get(port, path)
-    answer = Net::HTTP.start("127.0.0.1", port, read_timeout: LIMIT) { |http| http.get(path) }
-    assert_equal "200", answer.code, answer.body
-    Float(answer.body)
-  end
-
-  def at_once(port, paths)
-    todo = Queue.new
-    paths.each { |path| todo << path }
-    Array.new(5) { Thread.new { Array.new(paths.size / 5) { todo.pop.then { |path| [path, get(port, path)] } } } }.flat_map(&:value)
+    Float(answer_of(port, path))
   end
 
   def test_requests_at_once
-    served do |port, traces|
+    served(APPLICATION, "-t", "5:5") do |port, traces|
       # Hooks, connections, accounts of five threads.
-      2.times { at_once(port, ["/work/4"] * 5) }
+      2.times { at_once(["/work/4"] * 5) { |path| get(port, path) } }
       warm = File.readlines(traces).size
       before = selects
       paths = Array.new(40) { |number| "/work/#{number % 8 + 1}" }.shuffle
-      seen = at_once(port, paths)
+      seen = at_once(paths) { |path| get(port, path) }
       made = selects - before
       told = File.readlines(traces).drop(warm).map { |line| JSON.parse(line) }
       assert_equal paths.sort, (told.map { |one| one["request"]["path"] }.sort)
       assert_equal made, (told.sum { |one| one["tracers"]["mysql"]["calls"] })
       told.each { |one| hold(one) }
-      assert_in_delta seen.sum(&:last), (told.sum { |one| one["tracers"]["mysql"]["time"] }), seen.sum(&:last) * 0.01
+      assert_in_delta seen.sum, (told.sum { |one| one["tracers"]["mysql"]["time"] }), seen.sum * 0.01
     end
   end
 

@@ -2,6 +2,7 @@
 # here: some are the objects that are counted.
 
 require "minitest/autorun"
+require "objspace"
 require "open3"
 require "rbconfig"
 require "tempfile"
@@ -38,6 +39,37 @@ class LancetTest < Minitest::Test
       yield path
       return File.read(path)
     end
+  end
+
+  # How many objects the block makes at each line of a file, by type, as Ruby itself tells it (objspace). Nothing else may make objects there.
+  def allocated_in(file)
+    GC.start
+    GC.disable
+    ObjectSpace.trace_object_allocations_start
+    yield
+    ObjectSpace.trace_object_allocations_stop
+    found = Hash.new(0)
+    ObjectSpace.each_object(BasicObject) do |object|
+      next unless ObjectSpace.allocation_sourcefile(object) == file
+
+      type = Kernel.instance_method(:class).bind(object).call.to_s
+      found[[ObjectSpace.allocation_sourceline(object), anonymous(type)]] += 1
+    end
+    found
+  ensure
+    ObjectSpace.trace_object_allocations_stop
+    ObjectSpace.trace_object_allocations_clear
+    GC.enable
+  end
+
+  # The same of rows of ours.
+  def by_line_and_type(rows, file)
+    rows.each_with_object(Hash.new(0)) { |row, found| found[[row.line, anonymous(row.type)]] += row.born if row.path == file }
+  end
+
+  # A class without a name is another one in each run.
+  def anonymous(type)
+    type.sub(/:0x\h+/, "")
   end
 
   def companion_pid

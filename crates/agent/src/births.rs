@@ -5,7 +5,8 @@
 //! | `agent` | the state, one static |
 //! | `watch` | sets the hook in the VM, and what it calls |
 //! | `birth`, `newborns` | books an object at its birth, and looks at it once more |
-//! | `accounts` | births of one thread counted apart |
+//! | `accounts`, `door` | births of one thread counted apart; the methods by which that thread begins, reads and ends it |
+//! | `rest` | the hook is out while nobody wants to count |
 //! | `moves` | heap compaction |
 //! | `books`, `slots` | the row of a birth; the row's number for each heap slot |
 //! | `census` | the walk over the living |
@@ -17,10 +18,12 @@ pub mod agent;
 mod birth;
 mod books;
 pub mod census;
+mod door;
 mod moves;
 pub mod names;
 mod newborns;
 pub mod presence;
+mod rest;
 mod slots;
 pub mod vmcalls;
 mod watch;

@@ -70,6 +70,8 @@ pub unsafe extern "C" fn job(_: u64) {
         guarded(leave)
     } else if request == Request::Collect as u32 {
         collections::collect(CONTROL_PAGE.argument.load(Ordering::Relaxed))
+    } else if request == Request::Rise as u32 {
+        guarded(rise)
     } else if request == Request::Evaluate as u32 {
         scripts::evaluate()
     } else if request == Request::Snapshot as u32 {
@@ -113,7 +115,7 @@ extern "C" fn watch(_: u64) -> u64 {
         )
     };
     (ledger.lost_memory, ledger.unbooked, ledger.moved) = (0, 0, 0);
-    if agent.hook.is_some() {
+    if agent.hook.is_some() || ledger.rests != 0 {
         // A command died, and the agent had not noticed yet.
         agent.leave(ledger);
     }
@@ -136,6 +138,15 @@ extern "C" fn watch(_: u64) -> u64 {
         .hooked
         .store(u32::from(agent.hook.is_some()), Ordering::Relaxed);
     reply as u64
+}
+
+extern "C" fn rise(_: u64) -> u64 {
+    // SAFETY: the VM's lock is held.
+    let (agent, ledger) = unsafe { (&mut *(&raw mut AGENT), &mut *(&raw mut LEDGER)) };
+    if ledger.rests != 0 && !agent.rise(&CONTROL_PAGE, ledger) {
+        return Reply::Refused as u64;
+    }
+    Reply::Done as u64
 }
 
 extern "C" fn leave(_: u64) -> u64 {

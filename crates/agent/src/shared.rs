@@ -52,6 +52,8 @@ pub static mut LEDGER: Ledger = Ledger {
     collected: 0,
     accounts: [Account::NONE; ACCOUNTS],
     accounts_given: 0,
+    may_rest: 0,
+    rests: 0,
 };
 
 /// The thread that does a job stands in a remote call: what lies on its stack below the place where it was stopped is ours. Only

@@ -81,6 +81,9 @@ impl RubyGuest {
             rb_set_errinfo: function("rb_set_errinfo"),
             rb_eval_string_protect: function("rb_eval_string_protect"),
             rb_gc_stat: function("rb_gc_stat"),
+            rb_define_singleton_method: function("rb_define_singleton_method"),
+            rb_ary_new_capa: function("rb_ary_new_capa"),
+            rb_ary_push: function("rb_ary_push"),
             // Asked for by snapshots alone.
             rb_objspace_reachable_objects_from: address("rb_objspace_reachable_objects_from")
                 .unwrap_or(0),

@@ -56,6 +56,8 @@ pub struct Options {
     pub looks: bool,
     /// For how many percent of the time looks may hold the guest that need not be now.
     pub budget: u32,
+    /// The program's library gives a module for the methods of accounts ([`wire::accounts`]).
+    pub door: bool,
 }
 
 impl Options {
@@ -66,6 +68,7 @@ impl Options {
         interval: Duration::MAX,
         looks: false,
         budget: 100,
+        door: false,
     };
 }
 
@@ -476,6 +479,8 @@ fn config(ruby: &RubyGuest, options: Options) -> Config {
         follow: u32::from(options.follow),
         heartbeat_ticks: inject::heartbeat::ticks(DESERTED_AFTER),
         ractor_class: ruby.ractor_class,
+        vm: ruby.vm,
+        door: u64::from(options.door),
         ..Config::default()
     }
 }

@@ -34,6 +34,8 @@ pub struct Tracked {
     epochs: Epochs,
     /// The births that a block found at its beginning, of those blocks that want to know.
     births: BTreeMap<Block, HashMap<LineAndType, u64>>,
+    /// The hook may be out while no thread wants its account.
+    may_rest: bool,
 }
 
 /// What tells rows of a count apart.
@@ -66,13 +68,18 @@ impl Tracked {
     /// # Errors
     /// Those of [`Session::open`].
     pub fn open(pid: i32, image: &Image, last: Block) -> Result<Self> {
+        let options = Options {
+            door: true,
+            ..Options::NONE
+        };
         Ok(Tracked {
-            session: Session::open(pid, image, Options::NONE)?,
+            session: Session::open(pid, image, options)?,
             epochs: Epochs {
                 blocks: last,
                 ..Epochs::default()
             },
             births: BTreeMap::new(),
+            may_rest: false,
         })
     }
 
@@ -113,6 +120,10 @@ impl Tracked {
     /// # Errors
     /// The process cannot be written or asked.
     pub fn begin(&mut self, births: bool) -> Result<Block> {
+        if self.may_rest {
+            self.session.keep_hook()?;
+            self.may_rest = false;
+        }
         let found = match births {
             true => Some(self.born_until_now()?),
             false => None,
@@ -220,14 +231,26 @@ impl Tracked {
         Ok(lost(&tally))
     }
 
-    /// Gives a thread an account of its own births, which it begins, reads and ends itself (`wire::accounts`); its address.
+    /// Has the hook taken out while no thread wants its account. For when no block is open, nor soon will be: the next one has it set again
+    /// before it begins, which takes a request to the VM.
+    ///
+    /// # Errors
+    /// The process cannot be written.
+    pub fn let_rest(&mut self) -> Result<()> {
+        if !self.may_rest && !self.is_in_use() {
+            self.session.let_rest()?;
+            self.may_rest = true;
+        }
+        Ok(())
+    }
+
+    /// Gives a thread an account of its own births, which it begins, reads and ends itself (`wire::accounts`).
     ///
     /// # Errors
     /// The process cannot be read or written, has no such thread, or 64 of its threads have accounts.
-    pub fn give_account(&mut self, tid: u64) -> Result<u64> {
-        let at = self.session.give_account(tid)?;
-        self.session.begin_epoch(self.epochs.current())?;
-        Ok(at)
+    pub fn give_account(&mut self, tid: u64) -> Result<()> {
+        self.session.give_account(tid)?;
+        self.session.begin_epoch(self.epochs.current())
     }
 
     /// What threads have done with their accounts: whether one is in use, and a sum that changes with each that is begun.

@@ -58,6 +58,11 @@ pub trait Source {
     /// Returns what was lost in each process.
     fn losses(&mut self) -> Vec<(i32, Losses)>;
 
+    /// Returns how many calls were lost until now in processes that are still watched.
+    fn lost_until_now(&mut self) -> u64 {
+        0
+    }
+
     /// Returns how many open calls it has forgotten where it counts itself, because too many were open at the same time.
     fn forgotten(&self) -> u64 {
         0

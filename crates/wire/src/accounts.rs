@@ -6,13 +6,12 @@
 //!                         ▲        ▲                                      ▲
 //!   the agent finds it at ┘        │             places ──► u16: number of a row plus one, by hash of the site
 //!   the thread's next birth        │
-//!                                  the thread itself writes a number here, through /proc/self/mem: births count from now on
+//!                                  the thread says by a method of the agent's: births count from now on
 //! ```
 //!
-//! The command gives a thread its account once ([`Account::tid`]). From then on nobody is asked: the thread writes the number of the account that it begins
-//! into [`Account::wanted`], its births are counted by the agent, on that same thread, and the thread reads the rows itself.
-//! So one thread alone changes an account while it is in use, and none of it is ever seen half-written. The array lies in the
-//! agent's image, which is never unmapped: what a thread writes too late is read by nobody.
+//! The command gives a thread its account once ([`Account::tid`]). From then on nobody is asked: the thread calls methods of its VM that are functions of the
+//! agent's ([`Config::door`](crate::Config::door)) and write the number of the account that it begins into [`Account::wanted`]; its births are counted by
+//! the agent, on that same thread; and it is given the rows. So one thread alone changes an account while it is in use, and none of it is ever seen half-written.
 
 /// Threads that can have an account at the same time.
 pub const ACCOUNTS: usize = 64;
@@ -32,9 +31,9 @@ pub const OPEN: u64 = 1 << 32;
 pub struct Account {
     /// The kernel's id of the thread, in the guest's own namespace; 0 = nobody's. Written by the command.
     pub tid: u64,
-    /// The number of the account that the thread wants; 0 = none: births are not counted. Written by the thread.
+    /// The number of the account that the thread wants; 0 = none: births are not counted. Written by the agent, as all that follows, when the thread calls it.
     pub wanted: u64,
-    /// The thread's pointer (the word at its `fs` base); 0 = it has made no object since it has this account. From here on the agent writes.
+    /// The thread's pointer (the word at its `fs` base); 0 = it has made no object since it has this account.
     pub thread: u64,
     /// The number of the account that the rows belong to.
     pub counting: u64,

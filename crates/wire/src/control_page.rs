@@ -81,6 +81,8 @@ pub enum Request {
     Evaluate = 5,
     /// Make a child that is a copy of the guest and writes out its heap ([`crate::snapshot`]).
     Snapshot = 6,
+    /// Set the hook again, if it is out because nobody wanted to count ([`Ledger::rests`](crate::Ledger::rests)).
+    Rise = 7,
 }
 
 /// Argument of [`Request::Collect`]: collect young objects only.
@@ -260,6 +262,10 @@ pub struct Config {
     pub waker: u64,
     /// A [`Purpose`].
     pub purpose: u64,
+    /// Address of the VM's `rb_vm_t`.
+    pub vm: u64,
+    /// 1 = the program's library gives a module for the methods by which threads begin, read and end their accounts ([`crate::accounts`]).
+    pub door: u64,
 }
 
 impl Config {
@@ -276,5 +282,7 @@ impl Config {
         end_argument: 0,
         waker: 0,
         purpose: Purpose::Births as u64,
+        vm: 0,
+        door: 0,
     };
 }

@@ -25,6 +25,9 @@ pub struct Functions {
     pub rb_objspace_reachable_objects_from: u64,
     pub rb_objspace_reachable_objects_from_root: u64,
     pub rb_shape_get_shape_by_id: u64,
+    pub rb_define_singleton_method: u64,
+    pub rb_ary_new_capa: u64,
+    pub rb_ary_push: u64,
 }
 
 impl Functions {
@@ -50,5 +53,8 @@ impl Functions {
         rb_objspace_reachable_objects_from: 0,
         rb_objspace_reachable_objects_from_root: 0,
         rb_shape_get_shape_by_id: 0,
+        rb_define_singleton_method: 0,
+        rb_ary_new_capa: 0,
+        rb_ary_push: 0,
     };
 }

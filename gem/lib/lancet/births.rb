@@ -2,32 +2,47 @@
 
 require_relative "block"
 require_relative "companion"
-require_relative "memory"
 
 module Lancet
-  # Objects that one thread makes, counted apart from those of all others: crates/wire/src/accounts.rs has the layout and says
-  # who writes what. The companion gives a thread its account once; from then on the thread begins, reads and ends it itself.
+  # Objects that one thread makes, counted apart from those of all others. The companion gives a thread its account once; from then on the
+  # thread begins, reads and ends it itself, by methods of the agent's: crates/agent/src/births/door.rs says what they answer.
   class Births
-    # `Account`: tid, wanted, thread, counting, used, lost, rows, places; 64 bits each.
-    HEADER = "Q8"
-    HEADER_SIZE = 64
-    WANTED = 8
-    # `AccountRow`: site, born; 32 bits each.
-    ROW_SIZE = 8
-    # The agent looks at an object again so many births later, when it shows what it has become.
-    NEWBORNS = 64
     GONE = "what was counted is gone: the agent has left"
-    private_constant :HEADER, :HEADER_SIZE, :WANTED, :ROW_SIZE, :NEWBORNS, :GONE
+    private_constant :GONE
 
-    # What a thread has made at the end of a stretch: births by number of their site, until somebody asks what these are.
+    # Where objects are made: a line and a type. Each thread has its own.
+    Place = Struct.new(:path, :line, :type) do
+      # A row of JSON: so many objects were made there. The last one is kept, because a request makes as many as the one before.
+      def json(born)
+        return @json if @born == born
+
+        @named ||= "{\"file\":#{JSON.generate(path)},\"line\":#{line},\"type\":#{JSON.generate(type)},\"count\":"
+        @born = born
+        @json = "#{@named}#{born}}"
+      end
+    end
+
+    # What a thread has made at the end of a stretch: sites and births in turns, until somebody asks what the sites are. Not those of this gem, and
+    # of what Ruby does not show.
     Made = Struct.new(:births, :counts, :lost) do
-      # Rows of a line and a type, the most first. Not those of this gem, and of what Ruby does not show.
+      # Each place and how many objects were made there, the most first.
+      def places
+        @places ||= births.places(counts).sort_by! { |_, born| -born }
+      end
+
       def rows
-        @rows ||= births.name(counts)
+        @rows ||= places.map { |place, born| Row.new(place.path, place.line, place.type, 0, born) }
       end
 
       def count
-        rows.sum(&:born)
+        @count ||= @places ? @places.sum(&:last) : births.count(counts)
+      end
+
+      # How many of each type, those of the line with the most first.
+      def types
+        types = {}
+        places.each { |place, born| types[place.type] = born + types.fetch(place.type, 0) }
+        types
       end
     end
 
@@ -40,15 +55,22 @@ module Lancet
         Thread.current.thread_variable_set(:lancet_births, new)
         Thread.current.thread_variable_get(:lancet_births)
       end
+
+      # The module with the agent's methods; nil before there is an agent.
+      attr_reader :door
+
+      # Called by the agent, which defines its methods in the module: one of their own for each agent that comes.
+      def new_door
+        @door = Module.new
+      end
     end
 
     def initialize
       @owner = Process.pid
       @tid = Integer(File.readlink("/proc/thread-self")[/\d+\z/])
-      @memory = Memory.current
       @depth = 0
       @quiet = false
-      @at = nil
+      @companion = nil
     end
 
     def ours?
@@ -68,12 +90,13 @@ module Lancet
 
     # Ends what `begin` has begun, which has answered `before`; what was made in between.
     def end(before)
-      NEWBORNS.times { Object.new }
       found = read
-      Made.new(self, less(found.first, before&.first), found.last - (before ? before.last : 0))
+      lost = found.shift
+      lost -= before.first if before
+      Made.new(self, less(found, before), lost)
     ensure
       @depth -= 1
-      @memory.write(@at + WANTED, 0) if @depth.zero?
+      stop if @depth.zero?
     end
 
     # What the block makes is of no stretch: it reports one.
@@ -82,94 +105,101 @@ module Lancet
 
       begin
         @quiet = true
-        @memory.write(@at + WANTED, 0)
+        stop
         yield
       ensure
         @quiet = false
-        @memory.write(@at + WANTED, @number)
+        @door.begin(@number)
       end
     end
 
-    # What sites are, as rows.
-    def name(counts)
-      quietly { named(counts) }
+    # Places and how many objects were made there, as pairs, of sites and births in turns.
+    def places(counts)
+      quietly do
+        born = {}.compare_by_identity
+        each_known(counts) { |place, count| born[place] = count + born.fetch(place, 0) }
+        born.to_a
+      end
+    end
+
+    # How many objects that are.
+    def count(counts)
+      quietly do
+        sum = 0
+        each_known(counts) { |_, count| sum += count }
+        sum
+      end
     end
 
     private
 
-    def named(counts)
-      raise Lost, GONE unless @companion.equal?(Companion.current) && given?
+    # Yields those whose place is known and to be told. This is done for each trace that is told: by number, which makes no objects.
+    def each_known(counts)
+      raise Lost, GONE unless @companion.equal?(Companion.current)
 
-      learn(counts.keys.reject { |site| @names.key?(site) })
-      rows = {}
-      counts.each do |site, born|
-        place = @names[site] || @unnamed[site] or next
-        (rows[place] ||= Row.new(*place, 0, 0)).born += born
+      unnamed = ask_for_unknown(counts)
+      at = 0
+      while (site = counts[at])
+        place = @names[site] || unnamed&.fetch(site, nil)
+        yield place, counts[at + 1] if place
+        at += 2
       end
-      rows.values.sort_by { |row| [-row.born, row.path.to_s, row.line, row.type] }
     end
 
-    def header
-      @memory.read(@at, HEADER_SIZE).unpack(HEADER)
+    # Learns what sites are that were not seen before; those whose class has no name, which may have one next time.
+    def ask_for_unknown(counts)
+      unknown = nil
+      at = 0
+      while (site = counts[at])
+        (unknown ||= []) << site if @names[site].nil?
+        at += 2
+      end
+      unknown && learn(unknown)
     end
 
-    # The agent has left, or another one has come, if the account is not ours any more.
-    def given?
-      @at && !@companion.over? && header.first == @tid
-    rescue Lost
-      false
-    end
-
-    # Asks first and looks then whether the account is ours, because the companion takes unused ones back: it looks the other way round.
     def want
       # No account has had this number before.
       @number = Process.clock_gettime(Process::CLOCK_MONOTONIC, :nanosecond)
-      @memory.write(@at + WANTED, @number) if @at
-      return if given?
+      return if @companion && !@companion.over? && @door.begin(@number)
 
       take
-      @memory.write(@at + WANTED, @number)
+      raise Lost, GONE unless @door.begin(@number)
     end
 
     def take
-      @companion, answer = Companion.begin("\"do\":\"account\",\"thread\":#{@tid}")
-      @at = answer.fetch(:at)
-      @names = {}
-      @unnamed = {}
+      @companion, = Companion.begin("\"do\":\"account\",\"thread\":#{@tid}")
+      @door = Births.door or raise Error, "lancet's agent could not define its methods: is the class Lancet::Births this gem's own?"
+      # By number of a site: its place, or false if it is not to be told.
+      @names = []
+      @places = {}
     end
 
-    # Births by site since the outermost stretch has begun, and how many found no room.
-    def read
-      tid, wanted, _, counting, used, lost, rows, = header
-      raise Lost, GONE unless tid == @tid && wanted == @number
-      # It has made nothing yet.
-      return [{}, 0] unless counting == @number
-      return [{}, lost] if used.zero?
+    def stop
+      @door.stop(@number)
+    end
 
-      [@memory.read(rows, used * ROW_SIZE).unpack("L*").each_slice(2).to_h, lost]
+    # How many births found no room, and then sites and births, since the outermost stretch has begun.
+    def read
+      @door.read(@number) or raise Lost, GONE
     end
 
     def less(counts, before)
-      counts = counts.map { |site, born| [site, born - before.fetch(site, 0)] } if before
-      # An object that has become another's kind left an empty row.
-      counts.reject { |_, born| born.zero? }.to_h
+      return counts unless before
+
+      before = before.drop(1).each_slice(2).to_h
+      counts.each_slice(2).filter_map { |site, born| [site, born - before.fetch(site, 0)] if born != before[site] }.flatten
     end
 
-    # Asks what sites are. A class that has no name yet may have one next time.
     def learn(sites)
-      @unnamed = {}
-      return if sites.empty?
-
-      sites.each { |site| @names[site] = nil }
-      @companion.ask("\"do\":\"sites\",\"numbers\":#{JSON.generate(sites)}") do |record|
-        place = record.values_at(:path, :line, :type)
-        place.last.start_with?("#<") ? @unnamed[record[:site]] = place : @names[record[:site]] = place
+      unnamed = {}
+      told = {}
+      @companion.ask("\"do\":\"sites\",\"numbers\":[#{sites.join(",")}]") do |record|
+        found = record.values_at(:path, :line, :type)
+        place = @places[found] ||= Place.new(*found)
+        (found.last.start_with?("#<") ? unnamed : told)[record[:site]] = place
       end
-      @unnamed.each_key { |site| @names.delete(site) }
-    rescue Exception # rubocop:disable Lint/RescueException
-      # Half an answer is none.
-      @names = {}
-      raise
+      sites.each { |site| @names[site] = told.fetch(site, false) unless unnamed.key?(site) }
+      unnamed
     end
   end
 end

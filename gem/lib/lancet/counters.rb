@@ -33,7 +33,7 @@ module Lancet
     end
 
     def initialize(groups)
-      @companion, answer = Companion.begin("\"do\":\"counters\",\"groups\":#{JSON.generate(groups)}")
+      @companion, answer = Companion.begin("\"do\":\"counters\",\"groups\":#{Companion.list(groups)}")
       @watch = answer.fetch(:watch)
       @lock = Mutex.new
       @last = 0
@@ -52,13 +52,13 @@ module Lancet
       number
     end
 
-    # Sums by group of what lies between two marks.
+    # Sums by group of what lies between two marks; sentences about what may be missing in them.
     def between(from, to)
       sums = {}
-      @companion.ask("\"do\":\"between\",\"watch\":#{@watch},\"from\":#{from},\"to\":#{to}") do |record|
+      ended = @companion.ask("\"do\":\"between\",\"watch\":#{@watch},\"from\":#{from},\"to\":#{to}") do |record|
         sums[record[:group].to_sym] = Sum.new(record[:calls], record[:time_ns] / 1e9, record[:bytes])
       end
-      sums
+      [sums, ended.fetch(:lost, [])]
     rescue Error
       # Whoever traces next has the functions hooked anew.
       @failed = true

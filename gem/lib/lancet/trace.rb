@@ -76,19 +76,21 @@ module Lancet
 
     # Objects that were made, dead or alive, by line and type, the most first; nil if they were not counted.
     def objects
-      return unless @made
+      made(&:rows)
+    end
 
-      @made.rows
-    rescue Error => e
-      lose(e.message)
-      nil
+    # How many that are.
+    def created
+      made(&:count)
     end
 
     # Calls by group, as Counters::Sum; nil if they were not counted.
     def calls
       return @calls if @calls || !@counters
 
-      @calls = quietly { @counters.between(@from, @to) }
+      @calls, missing = quietly { @counters.between(@from, @to) }
+      missing.each { |text| lose(text) }
+      @calls
     rescue Error => e
       lose(e.message)
       nil
@@ -96,9 +98,22 @@ module Lancet
 
     # As JSON writes it; times are seconds.
     def to_h
-      { start: started.utc.strftime("%FT%T.%6NZ"), time: seconds, cpu: cpu, request: request,
-        tracers: { gc: { calls: collections, time: collecting }, objects: objects_to_h, **(calls || {}).transform_values(&:to_h) }.compact,
-        lost: lost }.compact
+      shown(objects_to_h)
+    end
+
+    # The same as a line, without the Hashes of objects: those take longer than the line.
+    def to_json(*)
+      objects = objects_to_json
+      line = JSON.generate(shown(objects && 0))
+      # The quotes of a text are escaped, so no text holds this.
+      line['"objects":0'] = "\"objects\":#{objects}" if objects
+      line
+    end
+
+    # Appends that line to a file, which only its owner may read.
+    def append_to(path)
+      line = "#{to_json}\n"
+      File.open(path, "a", 0o600) { |file| file.write(line) }
     end
 
     # One line for a log.
@@ -109,7 +124,7 @@ module Lancet
     # The same without the request.
     def figures
       parts = [format("%.1f ms, %.1f ms CPU", seconds * 1e3, cpu * 1e3)]
-      parts << "#{objects.sum(&:born)} objects" if objects
+      parts << "#{created} objects" if created
       parts << "#{collections} collections#{format(" %.1f ms", collecting * 1e3) if collecting}" if collections.positive?
       calls&.each { |group, sum| parts << "#{group} #{sum.calls} in #{format("%.1f ms", sum.time * 1e3)}" }
       parts.join(", ")
@@ -159,13 +174,34 @@ module Lancet
       @lost << text unless @lost.include?(text)
     end
 
-    def objects_to_h
-      rows = objects
-      return unless rows
+    # What `told` answers of the objects that were counted; nil if there are none.
+    def made
+      return unless @made
 
-      types = rows.group_by(&:type).transform_values { |of| of.sum(&:born) }
-      lines = rows.map { |row| { file: row.path, line: row.line, type: row.type, count: row.born } }
-      { created: types.values.sum, types: types, lines: lines }
+      yield @made
+    rescue Error => e
+      lose(e.message)
+      nil
+    end
+
+    def shown(objects)
+      { start: started.utc.strftime("%FT%T.%6NZ"), time: seconds, cpu: cpu, request: request,
+        tracers: { gc: { calls: collections, time: collecting }, objects: objects, **(calls || {}).transform_values(&:to_h) }.compact,
+        lost: lost }.compact
+    end
+
+    def objects_to_h
+      made do |made|
+        lines = made.places.map { |place, born| { file: place.path, line: place.line, type: place.type, count: born } }
+        { created: made.count, types: made.types, lines: lines }
+      end
+    end
+
+    def objects_to_json
+      made do |made|
+        lines = made.places.map { |place, born| place.json(born) }
+        "{\"created\":#{made.count},\"types\":#{JSON.generate(made.types)},\"lines\":[#{lines.join(",")}]}"
+      end
     end
   end
 end

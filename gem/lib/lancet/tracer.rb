@@ -52,7 +52,7 @@ module Lancet
 
     def tell(trace)
       write(trace.to_s)
-      File.open(@file, "a", 0o600) { |file| file.write("#{JSON.generate(trace.to_h)}\n") } if @file
+      trace.append_to(@file) if @file
       @told&.call(trace)
     rescue StandardError => e
       refuse(e)

@@ -85,7 +85,7 @@ module Lancet
       private
 
       def arguments(command, words)
-        "\"command\":#{JSON.generate(command)},\"words\":#{JSON.generate(words)}"
+        "\"command\":\"#{command}\",\"words\":#{Companion.list(words)}"
       end
 
       def finish(companion, watch)

@@ -3,7 +3,7 @@
 use super::agent::Agent;
 use crate::calls::thread::thread_pointer;
 use crate::memory::sys;
-use wire::accounts::{PLACES, ROWS};
+use wire::accounts::{ACCOUNTS, PLACES, ROWS};
 use wire::{Account, AccountRow, Ledger};
 
 /// Whose account the last birth looked for, and what it found. Births of one thread come in long rows, because only the holder
@@ -31,6 +31,25 @@ impl Agent {
     /// wants one.
     #[inline(never)]
     pub fn count_own(&mut self, ledger: &mut Ledger, at: usize, site: u32) {
+        let Some(number) = self.own_account(ledger) else {
+            return;
+        };
+        let Some(account) = ledger.accounts.get_mut(number) else {
+            return;
+        };
+        if account.wanted == 0 {
+            return;
+        }
+        if add(account, site, 1).is_none() {
+            account.lost += 1;
+        }
+        if let Some(newborn) = self.newborns.get_mut(at) {
+            newborn.account = number as u8 + 1;
+        }
+    }
+
+    /// The number of this thread's account, if it has one.
+    pub fn own_account(&mut self, ledger: &mut Ledger) -> Option<usize> {
         // glibc and musl keep the pointer at its own address, and a thread that runs Ruby was made by one of them.
         let thread = thread_pointer();
         // SAFETY: a live word of ours; the command writes it at any time, whole.
@@ -43,27 +62,13 @@ impl Agent {
                 account,
             };
         }
-        let Some(number) = self.own.account else {
-            return;
-        };
-        let Some(account) = ledger.accounts.get_mut(usize::from(number)) else {
-            return;
-        };
-        // SAFETY: a live word of ours, which this thread alone writes, through the kernel.
-        let wanted = unsafe { (&raw const account.wanted).read_volatile() };
-        if wanted == 0 {
-            return;
-        }
-        if account.counting != wanted {
-            begin(account, wanted);
-        }
-        if add(account, site, 1).is_none() {
-            account.lost += 1;
-        }
-        if let Some(newborn) = self.newborns.get_mut(at) {
-            newborn.account = number + 1;
-        }
+        self.own.account.map(usize::from)
     }
+}
+
+/// Whether any thread wants to count.
+pub fn any_wanted(ledger: &Ledger) -> bool {
+    ledger.accounts.iter().any(|account| account.wanted != 0)
 }
 
 /// An object that was counted in an account (its number plus one; 0 = none) at one site is booked at another now. An account
@@ -103,7 +108,8 @@ pub fn free(ledger: &mut Ledger) {
 
 const ROWS_BYTES: u64 = (ROWS * size_of::<AccountRow>()) as u64;
 const PLACES_BYTES: u64 = (PLACES * size_of::<u16>()) as u64;
-const _: () = assert!(ROWS < u16::MAX as usize && PLACES.is_power_of_two());
+const _: () =
+    assert!(ROWS < u16::MAX as usize && PLACES.is_power_of_two() && ACCOUNTS < u8::MAX as usize);
 
 /// The account of this thread. One that was given and has no pointer yet is known by the kernel's id.
 #[cold]
@@ -114,6 +120,7 @@ fn find(ledger: &mut Ledger, thread: u64) -> Option<u8> {
         for account in &mut ledger.accounts {
             if account.thread == thread && account.tid != tid {
                 // Of a thread that has ended; its memory is this one's now.
+                account.wanted = 0;
                 account.tid = 0;
                 account.thread = 0;
             } else if account.tid == tid {
@@ -127,8 +134,7 @@ fn find(ledger: &mut Ledger, thread: u64) -> Option<u8> {
 }
 
 /// Empties an account; with its first one it gets memory. What finds none is counted as lost.
-#[cold]
-fn begin(account: &mut Account, wanted: u64) {
+pub fn begin(account: &mut Account, wanted: u64) {
     for (at, bytes) in [
         (&mut account.rows, ROWS_BYTES),
         (&mut account.places, PLACES_BYTES),
@@ -137,12 +143,29 @@ fn begin(account: &mut Account, wanted: u64) {
             *at = sys::map(bytes).unwrap_or(0);
         }
     }
-    if account.places != 0 {
-        // SAFETY: that many bytes are mapped for it.
-        unsafe { (account.places as *mut u8).write_bytes(0, PLACES_BYTES as usize) };
+    if account.rows != 0 && account.places != 0 {
+        clear_places(account);
     }
     (account.used, account.lost) = (0, 0);
     account.counting = wanted;
+}
+
+/// Empties the table: the places of few rows one by one, because all of it is as large as the processor's nearest cache.
+fn clear_places(account: &Account) {
+    let places = account.places as *mut u16;
+    if account.used as usize > PLACES / 32 {
+        // SAFETY: that many bytes are mapped for it.
+        unsafe { (account.places as *mut u8).write_bytes(0, PLACES_BYTES as usize) };
+        return;
+    }
+    // The last row first: what lies on the way to a row's place was there before it.
+    for number in (0..account.used as usize).rev() {
+        // SAFETY: within the rows in use.
+        let row = unsafe { *(account.rows as *const AccountRow).add(number) };
+        let (place, _) = look_up(account, row.site);
+        // SAFETY: within the table.
+        unsafe { places.add(place).write(0) };
+    }
 }
 
 /// Adds births at a site; `None`: there is no room.

@@ -12,6 +12,9 @@ use wire::{Config, Farewell, Ledger};
 /// Births between two looks at the command's heartbeat.
 pub const LOOK_EVERY: u32 = 1024;
 
+/// The same where the hook may be taken out: between two looks, or twice as long, nobody has wanted to count.
+pub const LOOK_OFTEN: u32 = 256;
+
 /// The one there is.
 pub static mut AGENT: Agent = Agent::new();
 
@@ -45,6 +48,8 @@ pub struct Agent {
     pub doubted: bool,
     /// Whose account the last birth looked for.
     pub own: Own,
+    /// A thread has wanted its account since the heartbeat was looked at.
+    pub wanted: bool,
     /// Frames of the birth that is being booked: code and pc.
     pub frames: [(u64, u64); DEEPEST],
 }
@@ -70,6 +75,7 @@ impl Agent {
             heartbeat_seen: 0,
             doubted: false,
             own: Own::NONE,
+            wanted: false,
             frames: [(0, 0); DEEPEST],
         }
     }

@@ -16,6 +16,8 @@ struct Settling<'a> {
     agent: &'a mut Agent,
     ledger: &'a mut Ledger,
     count: usize,
+    /// Those alone that this account has counted; 0 = all.
+    account: u8,
 }
 
 extern "C" fn settle_newborns(argument: u64) -> u64 {
@@ -24,13 +26,15 @@ extern "C" fn settle_newborns(argument: u64) -> u64 {
         agent,
         ledger,
         count,
+        account,
     } = unsafe { &mut *(argument as *mut Settling) };
     for step in 0..*count {
         let at = (agent.oldest + step) % NEWBORNS;
-        let newborn = core::mem::replace(&mut agent.newborns[at], NOBODY);
-        if newborn.object == 0 {
+        let newborn = agent.newborns[at];
+        if newborn.object == 0 || (*account != 0 && newborn.account != *account) {
             continue;
         }
+        agent.newborns[at] = NOBODY;
         // SAFETY: no collection has begun since this object was born, or it would no longer be among the newborns; so its
         // header is readable.
         let (flags, class) = unsafe {
@@ -92,10 +96,21 @@ impl Agent {
     #[cold]
     #[inline(never)]
     pub fn settle(&mut self, ledger: &mut Ledger, count: usize) {
+        self.settle_some(ledger, count, 0);
+    }
+
+    /// Looks again at all newborns that were counted in the account of this number: its thread reads it.
+    pub fn settle_account(&mut self, ledger: &mut Ledger, number: usize) {
+        let account = number as u8 + 1;
+        self.settle_some(ledger, NEWBORNS, account);
+    }
+
+    fn settle_some(&mut self, ledger: &mut Ledger, count: usize, account: u8) {
         let mut settling = Settling {
             agent: self,
             ledger,
             count,
+            account,
         };
         // SAFETY: `settle_newborns` owns nothing and calls nobody.
         unsafe { guard::guarded(settle_newborns, (&raw mut settling) as u64) };

@@ -19,13 +19,12 @@ impl Agent {
     /// Takes the hook out. The VM's lock is held.
     fn unhook(&mut self) {
         if let Some(hook) = self.hook.take() {
-            // SAFETY: the VM's lock is held; whoever set the hook noted it here, and the mover with it.
-            unsafe {
-                self.vm.remove_hook(hook);
-                if self.mover != 0 {
-                    self.vm.let_go(&raw mut self.mover);
-                }
-            }
+            // SAFETY: the VM's lock is held; whoever set the hook noted it here.
+            unsafe { self.vm.remove_hook(hook) };
+        }
+        if self.mover != 0 {
+            // SAFETY: the VM's lock is held, and the place is the one that was registered.
+            unsafe { self.vm.let_go(&raw mut self.mover) };
             self.mover = 0;
         }
     }
@@ -34,6 +33,7 @@ impl Agent {
     pub fn forget(&mut self, ledger: &mut Ledger) {
         accounts::free(ledger);
         self.own = Own::NONE;
+        (ledger.may_rest, ledger.rests) = (0, 0);
         self.slots.free();
         (ledger.slot_roots, ledger.page_shift) = (0, 0);
         self.books.free(ledger);
@@ -48,20 +48,28 @@ impl Agent {
             self.farewell = Some(Farewell::Alone);
         }
         if let Some(why) = self.farewell {
-            self.unhook();
-            control_page.hooked.store(0, Ordering::Relaxed);
-            if why == Farewell::Ractor {
-                self.settle(ledger, NEWBORNS);
-            }
-            control_page.deserted.store(why as u32, Ordering::Release);
-            if why == Farewell::Ractor {
-                await_last_count(control_page);
-            }
-            control_page
-                .state
-                .store(State::Quiet as u32, Ordering::Relaxed);
-            self.forget(ledger);
+            self.depart(control_page, ledger, why);
+        } else {
+            self.rest_if_unwanted(ledger);
         }
+    }
+
+    /// Leaves, and says why.
+    pub fn depart(&mut self, control_page: &ControlPage, ledger: &mut Ledger, why: Farewell) {
+        let counts = ledger.rests == 0;
+        self.unhook();
+        control_page.hooked.store(0, Ordering::Relaxed);
+        if why == Farewell::Ractor && counts {
+            self.settle(ledger, NEWBORNS);
+        }
+        control_page.deserted.store(why as u32, Ordering::Release);
+        if why == Farewell::Ractor && counts {
+            await_last_count(control_page);
+        }
+        control_page
+            .state
+            .store(State::Quiet as u32, Ordering::Relaxed);
+        self.forget(ledger);
     }
 
     /// Notes the command's heartbeat; whether it has been still for too long. A machine that was asleep looks

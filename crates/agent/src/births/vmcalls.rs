@@ -31,6 +31,8 @@ pub type Locked = unsafe extern "C" fn(data: u64) -> u64;
 /// The callback of `rb_objspace_each_objects`: a page's slots from `start` to `end`.
 pub type EachPage = unsafe extern "C" fn(start: u64, end: u64, stride: u64, data: u64) -> i32;
 
+/// A method of one argument.
+pub type Method = unsafe extern "C" fn(receiver: u64, argument: u64) -> u64;
 /// The callback of `rb_objspace_reachable_objects_from`.
 pub type EachReference = unsafe extern "C" fn(object: u64, data: *mut u8);
 /// The callback of `rb_objspace_reachable_objects_from_root`; the category is a string that ends with a zero.
@@ -128,6 +130,12 @@ calls! {
     fn rb_shape_get_shape_by_id as shape(number: u32) -> u64;
     /// What [`Vm::reachable`] is for an object, for everything that keeps objects alive and is none itself.
     fn rb_objspace_reachable_objects_from_root as reachable_from_roots(each: EachRoot, data: *mut u8) -> ();
+    /// Has `object` answer to `name`, which ends with a zero, by `function(self, argument)`: for methods of one argument. Raises where
+    /// the object is frozen.
+    fn rb_define_singleton_method as define(object: u64, name: *const u8, function: Method, arguments: i32) -> ();
+    /// A new Array with room for so many.
+    fn rb_ary_new_capa as array(room: i64) -> u64;
+    fn rb_ary_push as push(array: u64, value: u64) -> u64;
     /// Calls `function(data)` with the VM's lock, from a thread that has given it up to block; the one
     /// of these that is called without it.
     fn rb_thread_call_with_gvl as with_lock(function: Locked, data: u64) -> u64;

@@ -1,10 +1,10 @@
 //! Births are watched: the hook in the VM, and what it is called for.
 
 use super::agent::{AGENT, Agent, NEWBORNS, NOBODY};
-use super::census;
 use super::moves::{MOVER, MOVER_DATA};
 use super::presence::stranger;
 use super::vmcalls::NEWOBJ;
+use super::{census, door};
 use crate::shared::{CONTROL_PAGE, LEDGER};
 use core::sync::atomic::Ordering;
 use wire::{ControlPage, Ledger, Reply, State};
@@ -25,10 +25,15 @@ impl Agent {
         }
         ledger.slot_roots = self.slots.address();
         ledger.page_shift = u64::from(self.slots.page_shift());
+        (ledger.may_rest, ledger.rests) = (0, 0);
         self.farewell = None;
         self.newborns = [NOBODY; NEWBORNS];
         self.heartbeat_seen = 0;
         self.look(control_page);
+        if self.config.door != 0 {
+            // SAFETY: the VM's lock is held.
+            unsafe { door::define(&self.vm) };
+        }
         // SAFETY: the VM's lock is held; the type and the place live as long as the agent's image,
         // which is never unmapped.
         unsafe {
@@ -47,7 +52,7 @@ impl Agent {
 }
 
 /// Called by the VM at every birth and before every collection, with its lock held.
-unsafe extern "C" fn on_event(_data: u64, arg: u64) {
+pub unsafe extern "C" fn on_event(_data: u64, arg: u64) {
     let control_page = &CONTROL_PAGE;
     if control_page.state.load(Ordering::Relaxed) != State::Open as u32 {
         return stranger();

@@ -7,19 +7,19 @@ use inject::records::ReadRecords;
 use inject::seccomp::{self, OF_ACCOUNTS};
 use process::error::{Error, Result};
 use wire::accounts::ACCOUNTS;
-use wire::{Account, Ledger};
+use wire::{Account, Ledger, Request};
 
 use super::Session;
 use crate::ledger::Place;
 
 impl Session {
-    /// Gives a thread an account; its address. The thread has it until it ends, or the agent leaves. Those of threads that have
+    /// Gives a thread an account. The thread has it until it ends, or the agent leaves. Those of threads that have
     /// ended are given to others.
     ///
     /// # Errors
     /// The process cannot be read or written, a filter of one of its threads does not let the agent ask for a thread's id, or too many
     /// threads have an account.
-    pub(crate) fn give_account(&mut self, tid: u64) -> Result<u64> {
+    pub(crate) fn give_account(&mut self, tid: u64) -> Result<()> {
         let pid = self.status.pid;
         let lives = |tid: u64| Path::new(&format!("/proc/{pid}/task/{tid}")).exists();
         if !lives(tid) {
@@ -52,8 +52,27 @@ impl Session {
         self.has_accounts = true;
         let given = self.ledger_field(offset_of!(Ledger, accounts_given));
         let next = self.memory.word(given)?.wrapping_add(1);
-        self.memory.write(given, &next.to_le_bytes())?;
-        Ok(at)
+        self.memory.write(given, &next.to_le_bytes())
+    }
+
+    /// The hook may be taken out while no thread wants its account.
+    pub(crate) fn let_rest(&self) -> Result<()> {
+        let at = self.ledger_field(offset_of!(Ledger, may_rest));
+        self.memory.write(at, &1u64.to_le_bytes())
+    }
+
+    /// The hook is set from now on, whether or not a thread wants its account.
+    pub(crate) fn keep_hook(&mut self) -> Result<()> {
+        let at = self.ledger_field(offset_of!(Ledger, may_rest));
+        self.memory.write(at, &0u64.to_le_bytes())?;
+        if self
+            .memory
+            .word(self.ledger_field(offset_of!(Ledger, rests)))?
+            == 0
+        {
+            return Ok(());
+        }
+        self.ask(Request::Rise, 0, "set its hook again")
     }
 
     /// Takes all accounts back, if none is in use; whether it did.

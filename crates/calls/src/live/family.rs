@@ -294,6 +294,13 @@ impl Source for Family<'_> {
         std::mem::take(&mut self.kept.losses)
     }
 
+    fn lost_until_now(&mut self) -> u64 {
+        let watched = self.processes.watched_mut();
+        // What cannot be read has ended, and is asked then.
+        let lost = watched.filter_map(|process| process.losses().ok());
+        lost.map(|losses| losses.sum()).sum()
+    }
+
     fn descriptors(&mut self) -> Vec<(i32, Held)> {
         std::mem::take(&mut self.kept.descriptors)
     }

@@ -7,7 +7,7 @@ pub mod losses;
 mod repeated;
 mod run;
 
-pub use run::{READY, run};
+pub use run::{LACKS, LOST_UNTIL_NOW, READY, run};
 
 use args::Common;
 use calls::consumer::Consumer;

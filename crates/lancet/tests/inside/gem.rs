@@ -109,6 +109,11 @@ fn what_requests_of_a_server_take() {
 }
 
 #[test]
+fn what_workers_of_a_server_take() {
+    test("workers");
+}
+
+#[test]
 fn what_blocks_call() {
     test("watch");
 }

@@ -36,6 +36,8 @@ pub struct Blocks {
     /// The number of the last block.
     last: u64,
     last_used: Instant,
+    /// When a block was last open.
+    block_open: Option<Instant>,
     /// Changes with each account that a thread has begun.
     accounts_begun: u64,
 }
@@ -49,6 +51,7 @@ impl Blocks {
             tracked: None,
             last: 0,
             last_used: Instant::now(),
+            block_open: None,
             accounts_begun: 0,
         }
     }
@@ -69,12 +72,13 @@ impl Blocks {
             none => none.insert(open(self.pid, self.last)?),
         };
         let begun = tracked.begin(births);
+        self.block_open = Some(Instant::now());
         self.last = self.checked(begun)?;
         Ok(self.last)
     }
 
-    /// Gives a thread an account of its births; its address.
-    pub fn account(&mut self, tid: u64) -> Result<u64, Refusal> {
+    /// Gives a thread an account of its births.
+    pub fn account(&mut self, tid: u64) -> Result<(), Refusal> {
         if self.tracked.as_ref().is_some_and(|it| !it.is_there()) {
             self.leave();
         }
@@ -83,7 +87,9 @@ impl Blocks {
             none => none.insert(open(self.pid, self.last)?),
         };
         let given = tracked.give_account(tid);
-        self.checked(given)
+        self.checked(given)?;
+        self.let_rest();
+        Ok(())
     }
 
     /// Tells what sites are, but for those that are the asking library's own, and of objects that Ruby does not show.
@@ -220,6 +226,7 @@ impl Blocks {
             self.tracked = None;
         }
         self.note_accounts();
+        self.let_rest();
         let unused = self
             .tracked
             .as_ref()
@@ -230,6 +237,19 @@ impl Blocks {
                 Some(Ok(false)) => self.touch(),
                 _ => self.leave(),
             }
+        }
+    }
+
+    /// Has the hook out between accounts, unless a block was open some seconds ago: the next one would wait for it.
+    fn let_rest(&mut self) {
+        let Some(tracked) = &mut self.tracked else {
+            return;
+        };
+        if tracked.is_in_use() {
+            self.block_open = Some(Instant::now());
+        } else if self.block_open.is_none_or(|last| last.elapsed() > IDLE) {
+            // What cannot be written has ended, which the next request finds.
+            let _ = tracked.let_rest();
         }
     }
 

@@ -32,6 +32,8 @@ const SETS_MARK: &str = "getenv";
 const MOST_KEPT: usize = 1 << 18;
 /// How long a mark may take from the program to here. `lancet calls` looks at its rings every few milliseconds.
 const PATIENCE: Duration = Duration::from_secs(2);
+/// Sentences about what is not hooked that are kept.
+const MOST_SENTENCES: usize = 16;
 /// Longer lines are not of calls that are counted.
 const LONGEST: usize = 1 << 16;
 
@@ -51,6 +53,14 @@ pub fn words(groups: &[String]) -> Option<Vec<String>> {
     Some(words)
 }
 
+/// What is known of calls that are not told.
+pub enum Lacking {
+    /// These functions are not hooked.
+    Hooks(String),
+    /// How many calls were lost until now.
+    Calls(u64),
+}
+
 /// The last calls of a program.
 #[derive(Clone, Default)]
 pub struct Counters(Arc<(Mutex<Kept>, Condvar)>);
@@ -58,6 +68,10 @@ pub struct Counters(Arc<(Mutex<Kept>, Condvar)>);
 #[derive(Default)]
 struct Kept {
     calls: VecDeque<Call>,
+    /// What is not hooked, a sentence each.
+    lacks: Vec<String>,
+    /// How many calls were lost until now, of all threads.
+    lost: u64,
     /// No more come.
     over: bool,
 }
@@ -73,7 +87,8 @@ struct Call {
 
 #[derive(Clone, Copy)]
 enum What {
-    Mark(u64),
+    /// With how many were lost before it came.
+    Mark { number: u64, lost: u64 },
     Of {
         function: &'static Function,
         bytes: u64,
@@ -100,6 +115,15 @@ struct Record {
 #[derive(Deserialize)]
 struct Line {
     path: String,
+}
+
+/// What a thread has called.
+#[derive(Debug)]
+pub struct Between {
+    /// Sums by group.
+    pub sums: Vec<Sum>,
+    /// What may be missing in them, a sentence each.
+    pub lost: Vec<String>,
 }
 
 /// Why there is no sum.
@@ -131,27 +155,41 @@ impl Counters {
         self.0.1.notify_all();
     }
 
+    /// Hears what is not hooked, or how many calls were lost until now.
+    pub fn hear(&self, lacks: Lacking) {
+        let mut kept = self.kept();
+        match lacks {
+            Lacking::Hooks(text) if kept.lacks.len() < MOST_SENTENCES => kept.lacks.push(text),
+            Lacking::Hooks(_) => {}
+            Lacking::Calls(lost) => kept.lost = lost,
+        }
+    }
+
     fn kept(&self) -> MutexGuard<'_, Kept> {
         self.0.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    fn keep(&self, call: Call) {
+    fn keep(&self, mut call: Call) {
         let mut kept = self.kept();
+        if let What::Mark { lost, .. } = &mut call.what {
+            *lost = kept.lost;
+        }
         if kept.calls.len() == MOST_KEPT {
             kept.calls.pop_front();
         }
         kept.calls.push_back(call);
-        if matches!(call.what, What::Mark(_)) {
+        if matches!(call.what, What::Mark { .. }) {
             self.0.1.notify_all();
         }
     }
 
     /// Adds up the calls between two marks of one thread. Waits for the second.
-    pub fn between(&self, from: u64, to: u64) -> Result<Vec<Sum>, Lacks> {
+    pub fn between(&self, from: u64, to: u64) -> Result<Between, Lacks> {
         let deadline = Instant::now() + PATIENCE;
         let mut kept = self.kept();
         loop {
-            let is_end = |call: &Call| matches!(call.what, What::Mark(mark) if mark == to);
+            let is_end =
+                |call: &Call| matches!(call.what, What::Mark { number, .. } if number == to);
             if let Some(end) = kept.calls.iter().rposition(is_end) {
                 return kept.sum(from, end);
             }
@@ -166,14 +204,27 @@ impl Counters {
 }
 
 impl Kept {
-    fn sum(&self, from: u64, end: usize) -> Result<Vec<Sum>, Lacks> {
+    fn sum(&self, from: u64, end: usize) -> Result<Between, Lacks> {
         let tid = self.calls[end].tid;
-        let is_begin =
-            |call: &Call| call.tid == tid && matches!(call.what, What::Mark(mark) if mark == from);
+        let is_begin = |call: &Call| {
+            call.tid == tid && matches!(call.what, What::Mark { number, .. } if number == from)
+        };
         let before = self.calls.range(..end);
         let begin = before.clone().rposition(is_begin).ok_or(Lacks::Beginning)?;
         let calls = self.calls.range(begin..end);
-        Ok(sums::of(calls.filter(|call| call.tid == tid).copied()))
+        let mut lost = self.lacks.clone();
+        if let What::Mark { lost: before, .. } = self.calls[begin].what
+            && self.lost > before
+        {
+            lost.push(format!(
+                "{} calls of all threads were lost meanwhile, because they came faster than they could be read: some may be missing",
+                self.lost - before
+            ));
+        }
+        Ok(Between {
+            sums: sums::of(calls.filter(|call| call.tid == tid).copied()),
+            lost,
+        })
     }
 }
 
@@ -185,7 +236,8 @@ fn call_of(line: &[u8], hidden: Option<&str>) -> Option<Call> {
     let end = record.time_ns.checked_add(record.duration_ns?)?;
     let what = if record.function == SETS_MARK {
         let text = record.arguments.first()?.trim_matches('"');
-        What::Mark(text.strip_prefix(MARK)?.parse().ok()?)
+        let number = text.strip_prefix(MARK)?.parse().ok()?;
+        What::Mark { number, lost: 0 }
     } else {
         let is_hidden = |line: &Option<Line>| matches!((line, hidden), (Some(line), Some(folder)) if line.path.starts_with(folder));
         if is_hidden(&record.line) || is_hidden(&record.library) {

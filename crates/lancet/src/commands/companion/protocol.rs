@@ -21,7 +21,7 @@ use serde::{Deserialize, Serialize};
 use crate::ui::advice::explain;
 
 /// Rises when a request or an answer changes its meaning or is taken away.
-pub const PROTOCOL: u32 = 1;
+pub const PROTOCOL: u32 = 2;
 
 /// Longer lines are no requests.
 const LONGEST: usize = 1 << 20;
@@ -48,15 +48,15 @@ pub enum What {
     },
     /// The objects of a block by line and type. What is made from then on is of no block, until `resume`.
     Count {
-        /// The number that `track` answered, here as in all that follow.
+        /// The number that `track` answered.
         block: u64,
         /// Collect garbage before.
         #[serde(default)]
         collect: bool,
     },
-    /// The living objects of a block, one by one. As of `count`.
+    /// The living objects of a block, one by one. What is made from then on is of no block, as after `count`.
     Objects {
-        /// As of [`What::Count`].
+        /// The number that `track` answered.
         block: u64,
         /// Their contents too.
         #[serde(default)]
@@ -64,17 +64,17 @@ pub enum What {
     },
     /// What is made from now on is of the blocks that are open; is this one?
     Resume {
-        /// As of [`What::Count`].
+        /// The number that `track` answered.
         block: u64,
     },
     /// Forget what was made in a block.
     Forget {
-        /// As of [`What::Count`].
+        /// The number that `track` answered.
         block: u64,
     },
     /// End a block.
     End {
-        /// As of [`What::Count`].
+        /// The number that `track` answered.
         block: u64,
     },
     /// Give the thread of this kernel id an account of its own births.
@@ -117,7 +117,7 @@ pub enum What {
     Run {
         /// `stack` or `heap`: a command of lancet that ends by itself.
         command: String,
-        /// As of [`What::Watch`].
+        /// The words of its command line, as of `watch`.
         words: Vec<String>,
     },
 }

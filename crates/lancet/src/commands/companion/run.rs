@@ -85,7 +85,7 @@ fn serve_one(
         What::Resume { block } => blocks.resume(block).map(nothing),
         What::Forget { block } => blocks.forget(block).map(nothing),
         What::End { block } => blocks.end(block).map(nothing),
-        What::Account { thread } => blocks.account(thread).map(|at| json!({"at": at})),
+        What::Account { thread } => blocks.account(thread).map(nothing),
         What::Sites { numbers } => blocks.sites(&numbers, &mut answer)?.map(nothing),
         What::Watch { command, words } => watches
             .begin(&command, &words)
@@ -95,7 +95,7 @@ fn serve_one(
             .map(|watch| json!({"watch": watch})),
         What::Between { watch, from, to } => watches
             .between(watch, (from, to), &mut answer)?
-            .map(nothing),
+            .map(counted),
         What::Finish { watch } => watches.finish(watch, &mut answer)?,
         What::Run { command, words } => watches.run(&command, &words, &mut answer)?,
     };

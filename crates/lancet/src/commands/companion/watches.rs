@@ -12,16 +12,15 @@ use std::time::{Duration, Instant};
 
 use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
+use process::pidfd::PidFd;
 use serde_json::{Value, json};
 
-use super::counters::{self, Counters, Lacks};
+use super::counters::{self, Counters, Lacking, Lacks};
 use super::protocol::{Answer, Refusal};
-use crate::commands::events::READY;
+use crate::commands::events::{LACKS, LOST_UNTIL_NOW, READY};
 
 /// How long a command may take to open the guest, or to leave it.
 const PATIENCE: Duration = Duration::from_secs(60);
-/// Between two looks whether it has ended.
-const LOOK: Duration = Duration::from_millis(1);
 /// The most bytes of records that are kept of one watch; what comes later is counted.
 const MOST_KEPT: usize = 512 << 20;
 
@@ -89,7 +88,7 @@ impl Watches {
         watch: u64,
         (from, to): (u64, u64),
         answer: &mut Answer,
-    ) -> io::Result<Result<(), Refusal>> {
+    ) -> io::Result<Result<Vec<String>, Refusal>> {
         let counters = self
             .open
             .get(&watch)
@@ -97,8 +96,8 @@ impl Watches {
         let Some(counters) = counters else {
             return Ok(Err(Refusal::Gone(format!("watch {watch} counts no calls"))));
         };
-        let sums = match counters.between(from, to) {
-            Ok(sums) => sums,
+        let between = match counters.between(from, to) {
+            Ok(between) => between,
             Err(Lacks::End) => {
                 let why = "calls are not told any more, or not fast enough: they are not counted";
                 return Ok(Err(Refusal::Refused(why.into())));
@@ -108,10 +107,10 @@ impl Watches {
                 return Ok(Err(Refusal::Refused(why.into())));
             }
         };
-        for sum in sums {
+        for sum in between.sums {
             answer.record(&sum)?;
         }
-        Ok(Ok(()))
+        Ok(Ok(between.lost))
     }
 
     /// Starts a watch and waits until the guest is open; its number.
@@ -195,7 +194,7 @@ impl Watches {
             .spawn()?;
         let (stdout, stderr) = (child.stdout.take(), child.stderr.take());
         let (opens, opened) = channel();
-        let (counts, hidden) = (counters.clone(), self.hidden.clone());
+        let (counts, lacks, hidden) = (counters.clone(), counters.clone(), self.hidden.clone());
         let records = thread::spawn(move || match (stdout, counts) {
             (Some(stdout), Some(counters)) => {
                 counters.read(stdout, hidden.as_deref());
@@ -210,8 +209,10 @@ impl Watches {
                 if line == READY {
                     // Nobody waits for it any more: then it is told to leave.
                     let _ = opens.send(());
-                } else {
-                    said.push(line);
+                } else if let (Some(counters), Some(lacking)) = (&lacks, lacking(&line)) {
+                    counters.hear(lacking);
+                } else if !line.starts_with(LOST_UNTIL_NOW) {
+                    said.push(line.strip_prefix(LACKS).unwrap_or(&line).to_owned());
                 }
             }
             said
@@ -242,17 +243,10 @@ impl Watch {
     }
 
     fn wait(mut self) -> io::Result<Ended> {
-        let started = Instant::now();
-        let status = loop {
-            match self.child.try_wait()? {
-                Some(status) => break status,
-                None if started.elapsed() > PATIENCE => {
-                    self.child.kill()?;
-                    break self.child.wait()?;
-                }
-                None => thread::sleep(LOOK),
-            }
-        };
+        if !ends_within(&self.child, PATIENCE)? {
+            self.child.kill()?;
+        }
+        let status = self.child.wait()?;
         Ok(Ended {
             code: status.code(),
             kept: self.records.join().unwrap_or_default(),
@@ -295,6 +289,21 @@ impl Kept {
     }
 }
 
+/// Whether a child of ours ends by then; it is there until we have waited for it, so its id is its own.
+fn ends_within(child: &Child, patience: Duration) -> io::Result<bool> {
+    let process = PidFd::open(child.id() as i32).map_err(io::Error::other)?;
+    let deadline = Instant::now() + patience;
+    loop {
+        let left = deadline.saturating_duration_since(Instant::now());
+        // A signal of ours may end the wait before its time.
+        match process.has_ended(left) {
+            true => return Ok(true),
+            false if left.is_zero() => return Ok(false),
+            false => {}
+        }
+    }
+}
+
 fn allow(command: &str, which: &[&str]) -> Result<(), Refusal> {
     match which.contains(&command) {
         true => Ok(()),
@@ -307,6 +316,15 @@ fn allow(command: &str, which: &[&str]) -> Result<(), Refusal> {
 
 fn not_started(error: io::Error) -> Refusal {
     Refusal::Refused(format!("lancet cannot be started: {error}"))
+}
+
+/// What a line says of calls that are not told.
+fn lacking(line: &str) -> Option<Lacking> {
+    let hooks = line.strip_prefix(LACKS);
+    let calls = || line.strip_prefix(LOST_UNTIL_NOW)?.parse().ok();
+    hooks
+        .map(|text| Lacking::Hooks(text.to_owned()))
+        .or_else(|| calls().map(Lacking::Calls))
 }
 
 /// What a command says, without the name that each line begins with.

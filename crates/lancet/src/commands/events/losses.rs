@@ -20,6 +20,14 @@ pub fn of_message(message: &Message) -> Option<Loss> {
     Some(Loss::new(pid, what, None, message.to_string()))
 }
 
+/// Whether a message says of functions that they are not hooked, or not any more.
+pub fn lacks_hooks(message: &Message) -> bool {
+    matches!(
+        message,
+        Message::Refused { .. } | Message::NotHooked { .. } | Message::TooHot { .. }
+    ) || matches!(message.lost(), Some(Lost::Hooks))
+}
+
 /// Whether a message says that something is hooked.
 pub fn says_hooked(message: &Message) -> bool {
     match message {

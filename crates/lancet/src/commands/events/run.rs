@@ -32,6 +32,12 @@ use std::time::{Duration, Instant};
 
 /// What is said with `--companion` when every process is open.
 pub const READY: &str = "ready";
+/// What a line on standard error begins with, with `--companion`, that is about calls which are not told: of functions that are not hooked.
+pub const LACKS: &str = "lacks: ";
+/// What one begins with that says how many calls were lost until then.
+pub const LOST_UNTIL_NOW: &str = "lost: ";
+/// Between two looks at how many were lost.
+const LOOK_AT_LOSSES: Duration = Duration::from_millis(10);
 
 /// Does what is asked; the answer is the exit code.
 pub fn run(args: &dyn Asked) -> anyhow::Result<u8> {
@@ -58,9 +64,12 @@ pub fn run(args: &dyn Asked) -> anyhow::Result<u8> {
     let repeated = Rc::new(Repeated::default());
     let told = repeated.clone();
     let tells_tracing = args.tells_tracing();
+    let has_companion = args.common().companion.is_some();
     let mut options = args.options(Messages::to(move |message| {
         let is_plain = matches!(message, Message::ByTracing { why: None, .. });
-        if (tells_tracing || !is_plain) && told.is_new(message) {
+        if has_companion && losses::lacks_hooks(message) {
+            tell!("{LACKS}{message}");
+        } else if (tells_tracing || !is_plain) && told.is_new(message) {
             print(message);
         }
         if losses::says_hooked(message) {
@@ -268,6 +277,14 @@ fn explain(error: Error) -> anyhow::Error {
     }
 }
 
+/// Tells the companion how many calls were lost, if they are more than it knows of.
+fn tell_lost(lost: u64, told: u64) -> u64 {
+    if lost > told {
+        tell!("{LOST_UNTIL_NOW}{lost}");
+    }
+    lost.max(told)
+}
+
 /// Reads until it is over; whether by Ctrl-C.
 fn watch(
     args: &dyn Asked,
@@ -284,7 +301,11 @@ fn watch(
     let file = args.recording().map(|file| file.display().to_string());
     let what = printable(&file.unwrap_or_default()).into_owned();
     let mut progress = Progress::new(what, is_silent);
+    let mut lost = (Instant::now(), 0);
     loop {
+        if args.common().companion.is_some() && lost.0.elapsed() >= LOOK_AT_LOSSES {
+            lost = (Instant::now(), tell_lost(source.lost_until_now(), lost.1));
+        }
         let flow = source.read(consumer).map_err(explain)?;
         if let Some(done) = source.progress() {
             progress.show(done);

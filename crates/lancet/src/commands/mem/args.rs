@@ -219,6 +219,7 @@ impl MemArgs {
             // Where garbage counts as living there is no verdict.
             looks: self.gc() && self.seeks_leaks(),
             budget: self.budget,
+            door: false,
         }
     }
 

@@ -20,7 +20,7 @@ fn call(tid: u32, name: &str, subject: u64, times: (u64, u64), result: i32) -> C
 fn mark(tid: u32, number: u64, at: u64) -> Call {
     Call {
         tid,
-        what: What::Mark(number),
+        what: What::Mark { number, lost: 0 },
         start: at,
         end: at,
     }
@@ -56,7 +56,9 @@ fn calls_between_two_marks_are_those_of_their_thread() {
     let Ok(found) = counters.between(7, 8) else {
         panic!("both marks are there");
     };
+    assert_eq!(found.lost, [""; 0]);
     let told: Vec<_> = found
+        .sums
         .iter()
         .map(|sum| (sum.group, sum.calls, sum.time_ns, sum.bytes))
         .collect();
@@ -76,6 +78,24 @@ fn the_last_calls_are_kept() {
     assert!(matches!(counters.between(1, 2), Err(Lacks::Beginning)));
     counters.kept().over = true;
     assert!(matches!(counters.between(2, 3), Err(Lacks::End)));
+}
+
+#[test]
+fn what_is_not_told_is_said() {
+    let counters = Counters::default();
+    counters.hear(Lacking::Hooks("malloc cannot be hooked".into()));
+    counters.hear(Lacking::Calls(5));
+    counters.keep(mark(1, 1, 0));
+    counters.keep(mark(1, 2, 1));
+    let lost = |from, to| {
+        counters
+            .between(from, to)
+            .map(|it| it.lost)
+            .unwrap_or_default()
+    };
+    assert_eq!(lost(1, 2), ["malloc cannot be hooked"]);
+    counters.hear(Lacking::Calls(8));
+    assert!(lost(1, 2)[1].starts_with("3 calls of all threads were lost"));
 }
 
 #[test]
@@ -141,7 +161,10 @@ fn a_record_is_a_call_a_mark_or_nothing() {
         "\"LANCET_TRACE_12\"",
         "/gem/lib/lancet.rb",
     ));
-    assert!(matches!(mark.map(|mark| mark.what), Some(What::Mark(12))));
+    assert!(matches!(
+        mark.map(|mark| mark.what),
+        Some(What::Mark { number: 12, .. })
+    ));
     assert!(of(&record("getenv", "\"HOME\"", "/app.rb")).is_none());
     assert!(of("{\"record\":\"guest\"}").is_none());
     assert!(of("{\"record\":\"call\",").is_none());
