@@ -244,6 +244,12 @@ impl Maker<'_> {
     fn label(&mut self, of: Type, object: u64) -> Option<TextId> {
         match of {
             Type::Class | Type::Module => self.class_name(object),
+            _ if self.kinds.is_thread() => {
+                let thread = self.ruby.context_of_object(object)?;
+                let thread = self.ruby.thread_of(thread).ok()?;
+                let name = self.ruby.thread_name(thread).ok().flatten()?;
+                self.copied(name)
+            }
             _ => None,
         }
     }

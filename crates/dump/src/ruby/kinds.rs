@@ -69,6 +69,11 @@ impl Kinds {
         }
     }
 
+    /// Whether the object that was asked for last is a thread or a fiber.
+    pub fn has_stack(&self) -> bool {
+        matches!(self.role, Some(Role::Thread | Role::Fiber))
+    }
+
     /// Whether the object that was asked for last is a thread.
     pub fn is_thread(&self) -> bool {
         self.role == Some(Role::Thread)

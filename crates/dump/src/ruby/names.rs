@@ -21,6 +21,8 @@ pub struct Names {
     /// By ID, and by serial number.
     ids: HashMap<u64, Option<TextId>>,
     serials: HashMap<u32, Option<TextId>>,
+    /// Of local variables of code that runs.
+    frame_locals: HashMap<(u64, u64), Option<TextId>>,
     /// Names of the members of Structs, by class.
     members: HashMap<u64, Vec<Option<TextId>>>,
     /// Of the object at hand, by target.
@@ -70,8 +72,16 @@ impl Maker<'_> {
             });
         };
         // What cannot be read has no names.
-        let _ = if self.kinds.is_thread() {
-            self.ruby.thread_locals(object.address, &mut note)
+        let _ = if self.kinds.has_stack() {
+            if let Some(ec) = self.ruby.context_of_object(object.address) {
+                let _ = self.ruby.frame_locals(ec, &mut |target, frame, id| {
+                    note(target, Reference::FrameLocal(id, frame.iseq));
+                });
+            }
+            match self.kinds.is_thread() {
+                true => self.ruby.thread_locals(object.address, &mut note),
+                false => Ok(()),
+            }
         } else {
             self.ruby.references(object.address, most, &mut note)
         };
@@ -103,6 +113,7 @@ impl Maker<'_> {
             Reference::Superclass if self.is(target, Type::Iclass) => EdgeName::Included,
             Reference::Superclass => EdgeName::Superclass,
             Reference::Local(id) => EdgeName::Local(self.id(id)),
+            Reference::FrameLocal(id, code) => EdgeName::FrameLocal(self.frame_local(id, code)),
             Reference::ThreadLocal(serial) => EdgeName::ThreadLocal(self.serial(serial)),
         }
     }
@@ -157,6 +168,32 @@ impl Maker<'_> {
         name
     }
 
+    /// A local variable of code that runs: `rows in block in run app.rb:12`.
+    fn frame_local(&mut self, id: u64, code: u64) -> Option<TextId> {
+        if let Some(known) = self.names.frame_locals.get(&(id, code)) {
+            return *known;
+        }
+        let name = self
+            .written_local(id, code)
+            .map(|name| self.builder.text(name.as_bytes()));
+        self.names.frame_locals.insert((id, code), name);
+        name
+    }
+
+    fn written_local(&self, id: u64, code: u64) -> Option<String> {
+        let ruby = &self.ruby;
+        let mut said = String::new();
+        let mut write = |text, before: &str| {
+            said += before;
+            ruby.write_text(text, LONGEST as u64, &mut said).ok()
+        };
+        write(ruby.id_text(id).ok().flatten()?, "")?;
+        write(ruby.label(code).ok()?, " in ")?;
+        write(ruby.path(code).ok()?, " ")?;
+        let line = ruby.first_line(code).ok()?;
+        Some(format!("{said}:{line}"))
+    }
+
     fn serial(&mut self, serial: u32) -> Option<TextId> {
         if let Some(known) = self.names.serials.get(&serial) {
             return *known;
@@ -167,7 +204,7 @@ impl Maker<'_> {
         name
     }
 
-    fn copied(&mut self, text: vm::ruby::Text) -> Option<TextId> {
+    pub fn copied(&mut self, text: vm::ruby::Text) -> Option<TextId> {
         let mut bytes = [0; LONGEST];
         let copied = self.ruby.copy(text, &mut bytes).ok()?;
         Some(self.builder.text(&bytes[..copied.len]))

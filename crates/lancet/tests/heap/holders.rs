@@ -7,7 +7,7 @@ use crate::support::{
 /// Which holder, and what the answer must say: of the suspect, and of its path.
 type Holder = (&'static str, &'static [&'static str]);
 
-const RUBY: [Holder; 3] = [
+const RUBY: [Holder; 5] = [
     ("global", &["Hash @global $cache retains "]),
     (
         "closure",
@@ -16,6 +16,20 @@ const RUBY: [Holder; 3] = [
             "constant Hooks",
             "constant LIST",
             "closure",
+        ],
+    ),
+    (
+        "method",
+        &[
+            "Array @local variable rows in import ",
+            " of Thread importer retains ",
+        ],
+    ),
+    (
+        "fiber",
+        &[
+            "Array @local variable kept in block in <main> ",
+            " of Fiber retains ",
         ],
     ),
     (

@@ -164,6 +164,12 @@ impl<M: Memory> Ruby<'_, M> {
         }
     }
 
+    /// Returns the execution context of what may be an `rb_fiber_t` of this VM.
+    pub(super) fn ec_if_fiber(&self, vm: u64, address: u64) -> Option<u64> {
+        let ec = self.ec_in_fiber(vm).ok()?;
+        self.fiber_at(vm, address, ec).map(|fiber| fiber.ec)
+    }
+
     /// Returns whether its thread runs it now.
     pub fn is_running(&self, fiber: &Fiber) -> Result<bool, Fault> {
         Ok(self.running_ec(fiber.thread)? == fiber.ec)

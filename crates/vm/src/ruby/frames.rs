@@ -184,6 +184,11 @@ impl<M: Memory> Ruby<'_, M> {
         Ok(self.frames_below(cfp, self.end(ec)?.saturating_sub(self.layout.frame_size)))
     }
 
+    /// Returns where the environment of a frame ends: `ep`.
+    pub(super) fn environment(&self, frame: Frame) -> Result<u64, Fault> {
+        self.memory.u64(frame.cfp.wrapping_add(EP))
+    }
+
     /// Returns whether the native function that runs this frame (`vm_exec`) returns together with it. The frames from
     /// one such outward to the next are run by one call of that function.
     pub fn ends_run(&self, frame: Frame) -> Result<bool, Fault> {

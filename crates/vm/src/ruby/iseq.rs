@@ -102,7 +102,7 @@ impl<M: Memory> Ruby<'_, M> {
         Ok(self.memory.u32(body.wrapping_add(SIZE))?)
     }
 
-    fn body(&self, iseq: u64) -> Result<u64, Error> {
+    pub(super) fn body(&self, iseq: u64) -> Result<u64, Error> {
         let flags = self.memory.u64(iseq.wrapping_add(FLAGS))?;
         let body = self.memory.u64(iseq.wrapping_add(BODY))?;
         if Type::of(flags) != Type::Imemo || Imemo::of(flags) != Imemo::Iseq || body == 0 {

@@ -59,6 +59,8 @@ pub struct Layout {
 pub struct Iseq {
     /// `insns_info.body`; `size`, `succ_index_table` follow at fixed distances.
     pub insns_info: u64,
+    /// From `local_table` to `local_table_size`. 3.1 added `variable.script_lines`.
+    pub local_count: u64,
     /// `sizeof(struct iseq_insn_info_entry)`: `iseq.h`. 3.1 added `node_id`.
     pub insn_entry: u64,
     /// `location.first_lineno` was a Fixnum up to 3.1 and is an `int` since.

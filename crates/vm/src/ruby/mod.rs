@@ -37,6 +37,7 @@ mod globals;
 mod heap;
 mod iseq;
 mod layout;
+mod locals;
 mod locks;
 mod names;
 mod number;

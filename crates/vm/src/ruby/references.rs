@@ -38,7 +38,7 @@ const ENV: u64 = 24;
 const ENV_SIZE: u64 = 32;
 const ENV_DATA: u64 = 3;
 /// From `insns_info.body` to `local_table` in `struct rb_iseq_constant_body`.
-const LOCALS: u64 = 32;
+pub(super) const LOCALS: u64 = 32;
 /// `body` in `rb_iseq_t`.
 const BODY: u64 = 16;
 
@@ -66,8 +66,10 @@ pub enum Reference {
     Superclass,
     /// The value that a thread has under the name with this serial number.
     ThreadLocal(u32),
-    /// The local variable with this ID.
+    /// The local variable with this ID, in an environment.
     Local(u64),
+    /// The local variable with this ID, of a method or block that runs this code (an `rb_iseq_t`).
+    FrameLocal(u64, u64),
 }
 
 impl<M: Memory> Ruby<'_, M> {

@@ -62,6 +62,9 @@ fn ask_everything<M: Memory>(
     let _ = ruby.globals(at, &mut |_, _| {});
     let _ = ruby.references(at, 1000, &mut |_, _| {});
     let _ = ruby.thread_locals(at, &mut |_, _| {});
+    let _ = ruby.frame_locals(at, &mut |_, _, _| {});
+    let _ = ruby.context_of_object(at);
+    let _ = ruby.capacity(at, 1 << 20);
     let _ = ruby.data_type(at);
     let _ = ruby.is_internal(at);
     let _ = ruby.moved_to(at);

@@ -36,6 +36,7 @@ const RUBY_2_7: Layout = Layout {
     vm_main_thread: 192,
     iseq: Iseq {
         insns_info: 120,
+        local_count: 80,
         insn_entry: 8,
         first_line_is_fixnum: true,
     },
@@ -99,6 +100,7 @@ const RUBY_3_1: Layout = Layout {
     frame_size: 64,
     ec_thread: 48,
     iseq: Iseq {
+        local_count: 88,
         insn_entry: 12,
         ..RUBY_2_7.iseq
     },
@@ -135,6 +137,7 @@ const RUBY_3_2: Layout = Layout {
     thread_ec: 48,
     iseq: Iseq {
         insns_info: 112,
+        local_count: 88,
         insn_entry: 12,
         first_line_is_fixnum: false,
     },
