@@ -240,6 +240,33 @@ fn a_heap_holds_what_the_vm_says_it_holds() {
     }
 }
 
+/// The heap of a PHP, whose own count of what is in use is exact.
+#[test]
+fn chunks_hold_what_php_says_they_hold() {
+    for php in chosen("php", "ledger") {
+        let mut command = php.command();
+        command.arg(fixtures().join("php/heap/sparse.php"));
+        let mut guest = Guest::asleep(&mut command);
+        let said = numbers(&guest.preface);
+        let records = Records::of(guest.pid);
+        let heap = records.one("vm_heap");
+        let number = |field: &str| heap[field].as_u64().expect("a number");
+        assert_eq!(number("bytes"), said["real"], "{php} {heap}");
+        assert_eq!(number("unread_pages"), 0, "{php}");
+        // It has printed since.
+        assert!(
+            number("used_bytes").abs_diff(said["used"]) <= 16 << 10,
+            "{php} {heap} {said:?}"
+        );
+        assert!(
+            number("free") > 100_000 && records.has_finding("sparse-heap"),
+            "{php} {heap}"
+        );
+        guest.tell("");
+        guest.ends_with("answer 5247880");
+    }
+}
+
 /// What `malloc_info` has said: of each arena what it has from the kernel, what is in fastbins, and what else is free.
 fn malloc_info(path: &Path) -> Vec<[u64; 3]> {
     let text = fs::read_to_string(path).expect("it was written");

@@ -3,6 +3,7 @@
 //! A language is a file here and a line in [`VMS`]; nothing else names one. Each says, over memory that it reads without calling the VM
 //! and without stopping it, which addresses are whose.
 
+mod php;
 mod python;
 mod ruby;
 
@@ -68,7 +69,7 @@ impl VmHeap {
 type Look = fn(&Seen, &Loaded, &mut Rows) -> Option<Result<(VmHeap, Layer), String>>;
 
 /// The VMs whose heaps can be read.
-const VMS: &[Look] = &[ruby::look, python::look];
+const VMS: &[Look] = &[ruby::look, python::look, php::look];
 
 /// Looks for all of them.
 pub fn look(
