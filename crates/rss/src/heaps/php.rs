@@ -19,7 +19,7 @@ use std::ops::Range;
 use vm::php::Facts;
 use vm::{Language, Memory};
 
-use super::VmHeap;
+use super::vm_heap::VmHeap;
 use crate::claims::{Claim, Layer, MOST, RowId};
 use crate::memory::Seen;
 use crate::modules::Loaded;
@@ -74,7 +74,7 @@ const BINS: [(u64, u64); 30] = [
 const MOST_CHUNKS: usize = 1 << 19;
 const TRIES: u32 = 6;
 
-/// See [`super::look`].
+/// Looks for it.
 pub(super) fn look(
     memory: &Seen,
     loaded: &Loaded,
