@@ -7,9 +7,10 @@ use std::process::Command;
 
 use serde_json::Value;
 
+use super::taken::taken;
 use crate::support::{
-    Guest, LIMIT, Output, Snapshot, TempDir, chosen, fixtures, lancet, refused, rubies, run, say,
-    until,
+    Guest, Interpreter, LIMIT, Output, Snapshot, TempDir, chosen, fixtures, lancet, refused,
+    rubies, run, say, until,
 };
 
 /// Runs `lancet heap -p PID --rss --json`.
@@ -356,6 +357,45 @@ fn arenas_are(records: &Records, said: &[[u64; 3]], name: &str) {
             "{name} {arena} {fast}"
         );
     }
+}
+
+/// A snapshot has the ledger too, and the page shows it.
+#[test]
+fn a_snapshot_says_what_its_resident_memory_was_used_for() {
+    let folder = TempDir::new("ledger-kept");
+    let ruby = Interpreter::system("ruby");
+    let mut command = ruby.command();
+    let guest = Guest::ready(command.arg(fixtures().join("ruby/heap/sparse.rb")));
+    let file = folder.join("heap");
+    let (snapshot, _) = taken(guest.pid, &file);
+    let memory = &snapshot.about().memory;
+    let sum: u64 = memory.rows.iter().map(|row| row.rss).sum();
+    let counted = rollup(guest.pid);
+    assert!(sum.abs_diff(counted) * 50 <= counted, "{sum} {counted}");
+    assert!(
+        memory
+            .findings
+            .iter()
+            .any(|text| text.contains("Ruby heap")),
+        "{memory:?}"
+    );
+    let has = |part: &str| memory.rows.iter().any(|row| row.text.contains(part));
+    assert!(
+        has("Ruby heap: objects") && has("lancet's own agent"),
+        "{memory:?}"
+    );
+    assert!(
+        !has("code without a file"),
+        "this Ruby compiles nothing: {memory:?}"
+    );
+    let mut page = lancet();
+    page.arg("heap").arg(&file).args(["--format", "html"]);
+    let output = run(&mut page, LIMIT);
+    assert!(
+        output.stdout.contains("\"Ruby heap: objects\"") && output.code() == 0,
+        "{}",
+        output.stderr
+    );
 }
 
 #[test]

@@ -30,9 +30,9 @@ const PAGE: u64 = 4096;
 const PAGES: u64 = CHUNK / PAGE;
 /// Of `heap_slot` in a chunk.
 const HEAP: u64 = 64;
-/// `free_slot` and `main_chunk` in the heap: of 7.4 and 8.2, and of 8.4, which has `shadow_key` before the one and more behind it.
-/// `huge_list` is right before `main_chunk`, `cached_chunks` right behind it.
-const FORMS: [(u64, u64); 2] = [(32, 312), (40, 336)];
+/// `free_slot` and `main_chunk` in the heap: of 7.4 and 8.2, of 8.2.36, which has two words more between them, and of 8.4, which has
+/// `shadow_key` before the one besides. `huge_list` is right before `main_chunk`, `cached_chunks` right behind it.
+const FORMS: [(u64, u64); 3] = [(32, 312), (32, 328), (40, 336)];
 /// `map[0]`: one page in a row.
 const OWN_PAGE: u32 = 0x4000_0001;
 const SLOTS: u32 = 1 << 31;
