@@ -182,7 +182,7 @@ impl Opened {
             command_line: process::guest::command_line(pid),
             host: host.trim().to_owned(),
             contents: self.options.contents,
-            notes: Vec::new(),
+            ..About::default()
         }
     }
 }

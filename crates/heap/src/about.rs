@@ -24,6 +24,30 @@ pub struct About {
     pub contents: bool,
     /// What the maker has to say about the snapshot, a sentence each: what could not be read, and why.
     pub notes: Vec<String>,
+    /// What all of its resident memory was used for, where that was looked at; empty otherwise.
+    pub memory: Memory,
+}
+
+/// What the resident memory of the process was used for, as `lancet heap --rss` says it.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Memory {
+    /// What follows from the figures, a sentence each.
+    pub findings: Vec<String>,
+    /// What for, and how much.
+    pub rows: Vec<MemoryRow>,
+}
+
+/// What a part of resident memory was used for.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct MemoryRow {
+    /// What for, in English.
+    pub text: String,
+    /// In memory, in bytes.
+    pub rss: u64,
+    /// The same, where what several processes have counts by its part.
+    pub pss: u64,
+    /// In swap.
+    pub swap: u64,
 }
 
 /// What a snapshot may hold at most. What comes beyond is counted in [`Losses`] and left out.

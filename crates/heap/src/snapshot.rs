@@ -2,7 +2,7 @@
 //!
 //! Objects have numbers from 0 on, in the order of their addresses; edges lie object by object (compressed sparse rows).
 
-use crate::about::{About, Losses};
+use crate::about::{About, Losses, Memory};
 use crate::build::Columns;
 use crate::names::{EdgeName, Flags, KindId, Role, RootName};
 use crate::text::{TextId, Texts};
@@ -65,6 +65,11 @@ impl Snapshot {
     #[must_use]
     pub fn about(&self) -> &About {
         &self.about
+    }
+
+    /// Adds what the resident memory of the process was used for.
+    pub fn set_memory(&mut self, memory: Memory) {
+        self.about.memory = memory;
     }
 
     /// What was lost when it was made.

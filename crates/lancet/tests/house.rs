@@ -56,7 +56,7 @@ const ARROWS: &[(&str, &[&str])] = &[
     ),
     ("frames", &["process", "vm"]),
     ("recording", &["prototypes", "varint"]),
-    ("rss", &["process", "vm"]),
+    ("rss", &["wire", "process", "vm"]),
     (
         "calls",
         &[

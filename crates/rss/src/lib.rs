@@ -27,12 +27,15 @@ mod rows;
 mod threads;
 
 use std::collections::HashMap;
+use std::mem::offset_of;
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 use process::error::{Error, Result};
 use process::guest;
 use process::maps::Maps;
 use process::smaps::{self, Area};
+use vm::Memory;
+use wire::Header;
 
 use claims::{Claim, Layer, RowId, overlaid};
 pub use findings::Finding;
@@ -121,7 +124,8 @@ pub fn look(pid: i32, budget: Budget) -> Result<Ledger> {
     let (malloc, layer) = look.malloc(&loaded);
     let (heaps, layer) = look.heaps(&loaded, layer);
     let (threads, stacks) = threads::look(pid, &seen, &areas, &runs, &layer, &mut look.rows);
-    let layer = overlaid(&look.variables(&loaded), &overlaid(&stacks, &layer));
+    let mappings = overlaid(&look.variables(&loaded), &look.agents());
+    let layer = overlaid(&mappings, &overlaid(&stacks, &layer));
     if seen.is_late() {
         let seconds = budget.patience.as_secs();
         look.missing
@@ -147,6 +151,12 @@ pub fn look(pid: i32, budget: Budget) -> Result<Ledger> {
         missing: look.missing,
     })
 }
+
+/// The largest image of an agent that is believed.
+const LARGEST_AGENT: u64 = 16 << 20;
+
+/// The most pages that are looked at for an agent's header.
+const MOST_PAGES: usize = 1 << 12;
 
 /// A look under way.
 struct Look<'a> {
@@ -213,6 +223,26 @@ impl Look<'_> {
         let all = loaded.variables();
         let claims =
             all.map(|(range, path)| Claim::new(range, self.rows.id(Kind::Variables, path)));
+        Layer::of(claims.collect())
+    }
+
+    /// The agents of lancet's, by what stands at the start of their images.
+    fn agents(&mut self) -> Layer {
+        let row = self.rows.id(Kind::Agent, String::new());
+        let all = self.areas.iter().map(|area| &area.mapping);
+        let headers = all.filter(|mapping| {
+            let permissions = mapping.permissions;
+            mapping.inode == 0 && permissions.read && !permissions.write && !permissions.execute
+        });
+        // The kernel may have joined the page of the header to a neighbour below.
+        let pages = headers.flat_map(|mapping| (mapping.start..mapping.end).step_by(wire::PAGE));
+        let claims = pages.take(MOST_PAGES).filter_map(|page| {
+            let mut magic = [0; wire::MAGIC.len()];
+            self.seen.read(page, &mut magic).ok()?;
+            let size = self.seen.u64(page + offset_of!(Header, size) as u64).ok()?;
+            let end = page.checked_add(size.min(LARGEST_AGENT))?;
+            (magic == wire::MAGIC).then(|| Claim::new(page..end, row))
+        });
         Layer::of(claims.collect())
     }
 

@@ -33,6 +33,8 @@ pub enum Kind {
     OtherAllocator,
     /// Code that no file has: what a JIT compiler made.
     Code,
+    /// What lancet has put there: its agent, which stays mapped.
+    Agent,
     /// The stack of a thread; `of` is its id and name.
     Stack,
     /// Stacks of threads that have ended, which the C library keeps for the next ones.
@@ -70,6 +72,7 @@ impl Kind {
             Kind::MallocMapped => "malloc-mapped",
             Kind::OtherAllocator => "other-allocator",
             Kind::Code => "jit-code",
+            Kind::Agent => "lancet-agent",
             Kind::Stack => "thread-stack",
             Kind::EndedStack => "ended-thread-stack",
             Kind::FiberStack => "fiber-stack",

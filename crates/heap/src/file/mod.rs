@@ -7,7 +7,7 @@
 //!           u32 items                         u16 section, u16 1 = packed with LZ4 (block format)
 //!           bytes
 //!
-//!   Header        which process, counts of everything, what was lost        one item
+//!   Header        which process, what its resident memory was used for, counts of everything, what was lost        one item
 //!   Texts         length, bytes
 //!   Kinds         number of the name's text, role (one byte)
 //!   Sites         number of the file's text, line
@@ -42,7 +42,7 @@ use thiserror::Error;
 pub(crate) const MAGIC: [u8; 8] = *b"\x89lnheap\n";
 
 /// Of the layout that is written, and the only one that is read.
-pub const VERSION: u32 = 1;
+pub const VERSION: u32 = 2;
 
 /// Texts and words of the header are cut to so many bytes, so that a block can hold them.
 pub(crate) const LONGEST_TEXT: usize = 64 << 10;

@@ -7,7 +7,7 @@ use std::path::Path;
 use super::block::{Block, Input};
 use super::number::{at_distance, optional};
 use super::{Error, LONGEST_TEXT, LastTargets, Section, cost};
-use crate::about::{About, Losses};
+use crate::about::{About, Losses, Memory, MemoryRow};
 use crate::column::Column;
 use crate::names::{EdgeName, Flags, Role, RootKind, RootName};
 use crate::snapshot::{Kind, Root, Site, Snapshot};
@@ -123,9 +123,21 @@ impl Reading {
             host: take.text()?,
             contents: take.byte()? != 0,
             notes: Vec::new(),
+            memory: Memory::default(),
         };
         for _ in 0..take.number()? {
             about.notes.push(take.text()?);
+        }
+        for _ in 0..take.number()? {
+            about.memory.findings.push(take.text()?);
+        }
+        for _ in 0..take.number()? {
+            about.memory.rows.push(MemoryRow {
+                text: take.text()?,
+                rss: take.number()?,
+                pss: take.number()?,
+                swap: take.number()?,
+            });
         }
         let losses = Losses {
             objects: take.number()?,

@@ -11,6 +11,9 @@ use crate::snapshot::Snapshot;
 use crate::text::TextId;
 use varint::{put, put_bytes};
 
+/// Rows of what resident memory was used for, so that the header stays small.
+const MOST_ROWS: usize = 64;
+
 impl Snapshot {
     /// Writes the snapshot as a file. The file should be one that only its owner can read: names and paths of the program
     /// are in it, and contents where [`About::contents`](crate::About::contents) is set.
@@ -66,6 +69,18 @@ impl Snapshot {
         put(raw, about.notes.len().min(most_notes) as u64);
         for note in about.notes.iter().take(most_notes) {
             put_bytes(raw, cut(note, 1024));
+        }
+        let memory = &about.memory;
+        put(raw, memory.findings.len().min(MOST_ROWS) as u64);
+        for finding in memory.findings.iter().take(MOST_ROWS) {
+            put_bytes(raw, cut(finding, 512));
+        }
+        put(raw, memory.rows.len().min(MOST_ROWS) as u64);
+        for row in memory.rows.iter().take(MOST_ROWS) {
+            put_bytes(raw, cut(&row.text, 512));
+            [row.rss, row.pss, row.swap]
+                .into_iter()
+                .for_each(|bytes| put(raw, bytes));
         }
         let losses = &self.losses;
         for number in [

@@ -2,7 +2,9 @@
 
 #![allow(dead_code, reason = "each test uses a part")]
 
-use heap::{About, Builder, EdgeName, Flags, Object, Role, RootKind, RootName, Snapshot};
+use heap::{
+    About, Builder, EdgeName, Flags, Memory, MemoryRow, Object, Role, RootKind, RootName, Snapshot,
+};
 use proptest::prelude::*;
 
 /// An object to give to a builder.
@@ -130,6 +132,15 @@ impl Heap {
             pid: 4242,
             command_line: "a b".into(),
             notes: vec!["One thread could not be read.".into()],
+            memory: Memory {
+                findings: vec!["Half of it is free.".into()],
+                rows: vec![MemoryRow {
+                    text: "heap".into(),
+                    rss: 1 << 40,
+                    pss: 3,
+                    swap: u64::MAX,
+                }],
+            },
             ..About::default()
         });
         // Later objects first, so that they must be put into order.

@@ -7,9 +7,10 @@ use std::process::Command;
 
 use serde_json::Value;
 
+use super::taken::taken;
 use crate::support::{
-    Guest, LIMIT, Output, Snapshot, TempDir, chosen, fixtures, lancet, refused, rubies, run, say,
-    until,
+    Guest, Interpreter, LIMIT, Output, Snapshot, TempDir, chosen, fixtures, lancet, refused,
+    rubies, run, say, until,
 };
 
 /// Runs `lancet heap -p PID --rss --json`.
@@ -240,6 +241,33 @@ fn a_heap_holds_what_the_vm_says_it_holds() {
     }
 }
 
+/// The heap of a PHP, whose own count of what is in use is exact.
+#[test]
+fn chunks_hold_what_php_says_they_hold() {
+    for php in chosen("php", "ledger") {
+        let mut command = php.command();
+        command.arg(fixtures().join("php/heap/sparse.php"));
+        let mut guest = Guest::asleep(&mut command);
+        let said = numbers(&guest.preface);
+        let records = Records::of(guest.pid);
+        let heap = records.one("vm_heap");
+        let number = |field: &str| heap[field].as_u64().expect("a number");
+        assert_eq!(number("bytes"), said["real"], "{php} {heap}");
+        assert_eq!(number("unread_pages"), 0, "{php}");
+        // It has printed since.
+        assert!(
+            number("used_bytes").abs_diff(said["used"]) <= 16 << 10,
+            "{php} {heap} {said:?}"
+        );
+        assert!(
+            number("free") > 100_000 && records.has_finding("sparse-heap"),
+            "{php} {heap}"
+        );
+        guest.tell("");
+        guest.ends_with("answer 5247880");
+    }
+}
+
 /// What `malloc_info` has said: of each arena what it has from the kernel, what is in fastbins, and what else is free.
 fn malloc_info(path: &Path) -> Vec<[u64; 3]> {
     let text = fs::read_to_string(path).expect("it was written");
@@ -329,6 +357,45 @@ fn arenas_are(records: &Records, said: &[[u64; 3]], name: &str) {
             "{name} {arena} {fast}"
         );
     }
+}
+
+/// A snapshot has the ledger too, and the page shows it.
+#[test]
+fn a_snapshot_says_what_its_resident_memory_was_used_for() {
+    let folder = TempDir::new("ledger-kept");
+    let ruby = Interpreter::system("ruby");
+    let mut command = ruby.command();
+    let guest = Guest::ready(command.arg(fixtures().join("ruby/heap/sparse.rb")));
+    let file = folder.join("heap");
+    let (snapshot, _) = taken(guest.pid, &file);
+    let memory = &snapshot.about().memory;
+    let sum: u64 = memory.rows.iter().map(|row| row.rss).sum();
+    let counted = rollup(guest.pid);
+    assert!(sum.abs_diff(counted) * 50 <= counted, "{sum} {counted}");
+    assert!(
+        memory
+            .findings
+            .iter()
+            .any(|text| text.contains("Ruby heap")),
+        "{memory:?}"
+    );
+    let has = |part: &str| memory.rows.iter().any(|row| row.text.contains(part));
+    assert!(
+        has("Ruby heap: objects") && has("lancet's own agent"),
+        "{memory:?}"
+    );
+    assert!(
+        !has("code without a file"),
+        "this Ruby compiles nothing: {memory:?}"
+    );
+    let mut page = lancet();
+    page.arg("heap").arg(&file).args(["--format", "html"]);
+    let output = run(&mut page, LIMIT);
+    assert!(
+        output.stdout.contains("\"Ruby heap: objects\"") && output.code() == 0,
+        "{}",
+        output.stderr
+    );
 }
 
 #[test]

@@ -8,8 +8,10 @@
 //! | `limited` | memory limits, limits of processes |
 //! | `file` | what is asked of a file: answers, formats, what was wrong |
 //! | `python_truth` | the same objects, references and sizes as `gc` and `sys.getsizeof` say |
+//! | `surroundings` | first in a namespace, below a parent that takes in orphans, under a filter |
 //! | `taken` | a snapshot taken and read |
 //! | `unseen` | what the program notices |
+//! | `when` | waiting until there is so much in memory |
 //! | `truth` | the same objects and references as `ObjectSpace.dump_all` writes |
 
 mod file;
@@ -21,6 +23,8 @@ mod python_truth;
 #[allow(dead_code, unused_imports, reason = "each test target uses its part")]
 #[path = "../support/mod.rs"]
 mod support;
+mod surroundings;
 mod taken;
 mod truth;
 mod unseen;
+mod when;

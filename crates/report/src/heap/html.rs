@@ -49,6 +49,9 @@ struct Page {
     sums: String,
     bytes: u64,
     notes: Vec<String>,
+    findings: Vec<String>,
+    /// Of resident memory: in memory, by its part, in swap, what for.
+    memory: Vec<(u64, u64, u64, String)>,
     suspects: Vec<Suspect>,
     tree: Vec<Branch>,
     types: Rows,
@@ -171,6 +174,7 @@ fn page(answers: &Answers, options: &Options) -> Page {
             show.address(one.object),
         )
     });
+    let memory = &snapshot.about().memory;
     let classes = answers.classes.iter().take(top);
     let sparse = answers.sparse.iter().take(top);
     let notes = words::losses(snapshot)
@@ -181,6 +185,12 @@ fn page(answers: &Answers, options: &Options) -> Page {
         sums: shown(&table::sums(answers)),
         bytes: all,
         notes: notes.take(top).map(|note| shown(&note)).collect(),
+        findings: memory.findings.iter().map(|text| shown(text)).collect(),
+        memory: memory
+            .rows
+            .iter()
+            .map(|row| (row.rss, row.pss, row.swap, shown(&row.text)))
+            .collect(),
         suspects: show.suspects(top),
         tree: nodes(analysis, limits)
             .iter()

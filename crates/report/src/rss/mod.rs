@@ -9,7 +9,7 @@ use std::io::{self, Write};
 use rss::Ledger;
 
 use crate::Style;
-pub use words::losses;
+pub use words::{losses, sentence, summed};
 
 /// How a ledger is written.
 #[derive(Clone, Copy, Debug)]

@@ -2,16 +2,13 @@
 
 use std::io::{self, Write};
 
-use rss::{Bytes, Kind, Ledger};
+use rss::{Bytes, Ledger};
 
-use super::words::{is_listed_below, losses, name, sentence, several};
+use super::words::{losses, sentence, summed};
 use crate::Style;
 use crate::columns::{Line, Tone, aligned, written};
 use crate::figures::{grouped, plural, size};
 use crate::text::printable;
-
-/// A row of its own has at least this part of all, in percent; what is smaller is summed up with what is like it.
-const WORTH_A_ROW: u64 = 1;
 
 pub(super) fn write(
     out: &mut dyn Write,
@@ -57,36 +54,6 @@ pub(super) fn write(
     kernel(out, ledger)
 }
 
-/// Rows as they are shown: the small ones of a kind as one.
-fn shown(ledger: &Ledger) -> Vec<(Bytes, String)> {
-    let least = ledger.total.rss / 100 * WORTH_A_ROW;
-    let mut shown: Vec<(Bytes, String)> = Vec::new();
-    let mut small: Vec<(Kind, Bytes, u64, &str)> = Vec::new();
-    for row in &ledger.rows {
-        if row.bytes.rss >= least && !is_listed_below(row.kind) {
-            shown.push((row.bytes, name(row.kind, &row.of)));
-            continue;
-        }
-        match small.iter_mut().find(|(kind, ..)| *kind == row.kind) {
-            Some((_, bytes, count, _)) => {
-                bytes.add(row.bytes);
-                *count += 1;
-            }
-            None => small.push((row.kind, row.bytes, 1, &row.of)),
-        }
-    }
-    shown.extend(
-        small
-            .into_iter()
-            .map(|(kind, bytes, count, of)| match count {
-                1 => (bytes, name(kind, of)),
-                _ => (bytes, several(kind, count)),
-            }),
-    );
-    shown.sort_by_key(|(bytes, _)| std::cmp::Reverse(bytes.rss));
-    shown
-}
-
 fn rows(out: &mut dyn Write, ledger: &Ledger, style: &Style) -> io::Result<()> {
     let total = ledger.total;
     let cells = |bytes: Bytes| {
@@ -116,7 +83,7 @@ fn rows(out: &mut dyn Write, ledger: &Ledger, style: &Style) -> io::Result<()> {
             Vec::new(),
         )
     };
-    lines.extend(shown(ledger).into_iter().map(row));
+    lines.extend(summed(ledger).into_iter().map(row));
     lines.push(Line::words(cells(total), "all", Tone::Dim));
     aligned(out, &lines, style)
 }

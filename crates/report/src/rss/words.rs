@@ -1,8 +1,11 @@
 //! What rows and findings are called in English, for all formats.
 
-use rss::{Finding, Kind, Ledger};
+use rss::{Bytes, Finding, Kind, Ledger};
 
 use crate::figures::{grouped, plural, size};
+
+/// A row of its own has at least this part of all, in percent; what is smaller is summed up with what is like it.
+const WORTH_A_ROW: u64 = 1;
 
 /// What a row is.
 pub fn name(kind: Kind, of: &str) -> String {
@@ -28,6 +31,7 @@ pub fn name(kind: Kind, of: &str) -> String {
         Kind::MallocMapped => "malloc: large, with mappings of their own".into(),
         Kind::OtherAllocator => format!("{of}, not looked into"),
         Kind::Code => named("code without a file (JIT)"),
+        Kind::Agent => "lancet's own agent, which stays mapped".into(),
         Kind::Stack => format!("stack of thread {of}"),
         Kind::EndedStack => "stacks of ended threads, kept for the next".into(),
         Kind::FiberStack => format!("stacks of {of} fibers"),
@@ -126,4 +130,34 @@ pub fn sentence(finding: &Finding) -> String {
 pub fn losses(ledger: &Ledger) -> impl Iterator<Item = String> + '_ {
     let missing = ledger.missing.iter();
     missing.map(|what| format!("not looked into: {what}"))
+}
+
+/// Rows as they are shown, the largest first: the small ones of a kind are one.
+pub fn summed(ledger: &Ledger) -> Vec<(Bytes, String)> {
+    let least = ledger.total.rss / 100 * WORTH_A_ROW;
+    let mut shown: Vec<(Bytes, String)> = Vec::new();
+    let mut small: Vec<(Kind, Bytes, u64, &str)> = Vec::new();
+    for row in &ledger.rows {
+        if row.bytes.rss >= least && !is_listed_below(row.kind) {
+            shown.push((row.bytes, name(row.kind, &row.of)));
+            continue;
+        }
+        match small.iter_mut().find(|(kind, ..)| *kind == row.kind) {
+            Some((_, bytes, count, _)) => {
+                bytes.add(row.bytes);
+                *count += 1;
+            }
+            None => small.push((row.kind, row.bytes, 1, &row.of)),
+        }
+    }
+    shown.extend(
+        small
+            .into_iter()
+            .map(|(kind, bytes, count, of)| match count {
+                1 => (bytes, name(kind, of)),
+                _ => (bytes, several(kind, count)),
+            }),
+    );
+    shown.sort_by_key(|(bytes, _)| std::cmp::Reverse(bytes.rss));
+    shown
 }

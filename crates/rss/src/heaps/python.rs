@@ -22,7 +22,7 @@ use std::ops::Range;
 use vm::python::{Facts, Version};
 use vm::{Language, Memory};
 
-use super::VmHeap;
+use super::vm_heap::VmHeap;
 use crate::claims::{Claim, Layer, MOST, RowId};
 use crate::memory::Seen;
 use crate::modules::Loaded;
@@ -41,7 +41,7 @@ const MOST_UNUSED: u64 = 1 << 16;
 /// How often the arenas of a process are read that changes them meanwhile.
 const TRIES: u32 = 6;
 
-/// See [`super::look`].
+/// Looks for it.
 pub(super) fn look(
     memory: &Seen,
     loaded: &Loaded,

@@ -8,7 +8,7 @@ use std::ops::Range;
 use vm::Language;
 use vm::ruby::{Facts, Page, Ruby};
 
-use super::VmHeap;
+use super::vm_heap::VmHeap;
 use crate::claims::{Claim, Layer, MOST, RowId};
 use crate::memory::Seen;
 use crate::modules::Loaded;
@@ -19,7 +19,7 @@ const TRIES: u32 = 6;
 /// Up to 3.0 a page comes from malloc, which keeps a record behind it (`REQUIRED_SIZE_BY_MALLOC`, `gc.c`).
 const BY_MALLOC: u64 = 40;
 
-/// See [`super::look`].
+/// Looks for it.
 pub(super) fn look(
     memory: &Seen,
     loaded: &Loaded,

@@ -7,6 +7,7 @@ use clap::Args;
 use report::Style;
 use report::heap::{FORMATS, Format, Options};
 
+use super::when::{self, When};
 use crate::cli::duration::parse;
 use crate::cli::format::one_of;
 
@@ -40,6 +41,14 @@ pub struct HeapArgs {
     /// language, and does not stand still
     #[arg(long, requires = "pid", conflicts_with_all = ["path", "save", "contents", "despite_limit", "births"], help_heading = WHAT)]
     pub rss: bool,
+
+    /// Wait until it has so much in memory (rss>2G), or grows so fast (rss+100M/min), and do it then
+    #[arg(long, value_name = "CONDITION", value_parser = when::parse, requires = "pid", help_heading = WHAT)]
+    pub when: Option<When>,
+
+    /// With --when: wait at most so long: 30s, 2h
+    #[arg(long = "for", value_name = "DURATION", value_parser = parse, requires = "when", help_heading = WHAT)]
+    pub wait_for: Option<Duration>,
 
     /// What is new in the snapshot LATER since the snapshot EARLIER of the same process, and who holds it
     #[arg(long, value_names = ["EARLIER", "LATER"], num_args = 2, help_heading = WHAT)]
@@ -80,6 +89,8 @@ Examples:
   lancet heap -p 8429 --save shop.heap    a snapshot, to be looked at later
   lancet heap -p 8429 --births 30s        with the lines of what is made meanwhile
   lancet heap -p 8429 --rss               what its resident memory is used for
+  lancet heap -p 8429 --when 'rss>2G' --save shop.heap
+                                          a snapshot before the kernel ends it
   lancet heap shop.heap                   who keeps most alive, by whom, made where
   lancet heap shop.heap --path Order      how the orders are held
   lancet heap shop.heap --path 0x7f12a8   how this object is held

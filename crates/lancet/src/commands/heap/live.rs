@@ -6,8 +6,9 @@ use std::time::{Duration, Instant};
 
 use anyhow::Context;
 use dump::{Opened, Options, Taken};
-use heap::Snapshot;
+use heap::{Memory, MemoryRow, Snapshot};
 use inject::Image;
+use rss::{Budget, Ledger};
 
 use crate::agent::AGENT;
 use crate::ui::advice::explain;
@@ -44,9 +45,30 @@ pub fn take(wanted: &Wanted) -> anyhow::Result<Snapshot> {
             std::thread::sleep(LOOK.min(end.saturating_duration_since(Instant::now())));
         }
     }
-    let taken = opened.take().map_err(explain)?;
+    let mut taken = opened.take().map_err(explain)?;
     say_cost(pid, &taken);
+    match rss::look(pid, Budget::default()) {
+        Ok(ledger) => taken.snapshot.set_memory(memory(&ledger)),
+        // It may have ended since.
+        Err(error) => tell!("what its resident memory is used for is not in the snapshot: {error}"),
+    }
     Ok(taken.snapshot)
+}
+
+/// What resident memory is used for, as a snapshot keeps it.
+fn memory(ledger: &Ledger) -> Memory {
+    let rows = report::rss::summed(ledger).into_iter();
+    Memory {
+        findings: ledger.findings.iter().map(report::rss::sentence).collect(),
+        rows: rows
+            .map(|(bytes, text)| MemoryRow {
+                text,
+                rss: bytes.rss,
+                pss: bytes.pss,
+                swap: bytes.swap,
+            })
+            .collect(),
+    }
 }
 
 fn say_cost(pid: i32, taken: &Taken) {

@@ -5,12 +5,14 @@
 //! | [`args`] | the flags |
 //! | [`live`] | the snapshot of a running process |
 //! | [`ledger`] | what resident memory is used for |
+//! | [`when`] | waits until a process has so much in memory |
 //! | [`run`](mod@run) | a snapshot, its analysis, and the answer that was asked for |
 
 mod args;
 mod ledger;
 mod live;
 mod run;
+mod when;
 
 pub use args::HeapArgs;
 pub use run::run;

@@ -10,7 +10,7 @@ use report::heap::{FORMATS, Format, Options, diff, owner, path};
 use report::losses::{Loss, What};
 
 use super::args::Question;
-use super::{HeapArgs, ledger, live};
+use super::{HeapArgs, ledger, live, when};
 use crate::losses::Losses;
 use crate::ui::sink::Sink;
 use crate::ui::terminal::Stream;
@@ -39,6 +39,9 @@ fn source(args: &HeapArgs) -> anyhow::Result<Source<'_>> {
 pub fn run(args: HeapArgs) -> anyhow::Result<u8> {
     if let Some([earlier, later]) = args.diff.as_deref() {
         return compare(&args, &Source::File(earlier), &Source::File(later));
+    }
+    if let (Some(when), Some(pid)) = (args.when, args.pid) {
+        when::wait(pid, when, args.wait_for)?;
     }
     if let (true, Some(pid)) = (args.rss, args.pid) {
         return ledger::run(&args, pid);

@@ -126,10 +126,19 @@ const views = {
     make('h2', {}, 'Classes of the same name'), table([{ name: 'classes', number: true, show: grouped }, { name: 'retained', number: true, share: true, show: size }, { name: 'name' }], data.classes),
     make('h2', {}, 'Lists and maps of which a quarter or less is in use'), table([{ name: 'wasted', number: true, share: true, show: size }, { name: 'objects', number: true, show: grouped }, { name: 'in use', number: true, show: grouped }, { name: 'room', number: true, show: grouped }, { name: 'type' }], data.sparse),
   ]],
+  memory: ['Memory', () => {
+    const all = data.memory.reduce((sum, row) => sum + row[0], 0), swap = data.memory.some((row) => row[2] > 0);
+    const columns = [{ name: 'in memory', number: true, share: true, show: size }, { name: 'part', number: true, show: (part) => part.toFixed(1) + ' %' }, { name: 'by its part', number: true, show: size }];
+    if (swap) columns.push({ name: 'in swap', number: true, show: size });
+    return [make('h2', {}, 'What all of its resident memory is used for: ' + size(all)), data.findings.map((finding) => make('div', { class: 'suspect' }, make('p', {}, finding))),
+      table([...columns, { name: 'what for' }], data.memory.map(([rss, pss, swapped, text]) => [rss, 100 * rss / Math.max(1, all), pss, ...(swap ? [swapped] : []), text])),
+      make('p', { class: 'dim' }, 'Every byte is in one row. By its part: what several processes have in memory counts by its part. What the rows are: docs/heap-rss.md.')];
+  }],
   objects: ['Objects', () => [make('p', { class: 'dim' }, 'The ' + grouped(Object.keys(data.objects).length) + ' objects that have a page: those that retain most, and those on the paths to suspects.'),
     table([{ name: 'retained', number: true, share: true, show: size }, { name: 'bytes', number: true, show: size }, { name: 'object', show: (text, row) => link(row[3], text) }],
       Object.entries(data.objects).map(([address, one]) => [one.r, one.b, one.t + ' ' + address, address]).sort((one, other) => other[0] - one[0]))]],
 };
+if (!data.memory.length) delete views.memory;
 const references = (list, left) => [table([{ name: 'by' }, { name: 'retained', number: true, share: true, show: size }, { name: 'object', show: (text, row) => link(row[3], text) }], list.map(([by, type, address, retained]) => [by, retained, type + ' ' + address, address])), left ? make('p', { class: 'dim' }, '… ' + grouped(left) + ' more') : null];
 
 function object(address) {

@@ -1,0 +1,55 @@
+//! What a VM's heap holds, whichever the VM.
+
+use vm::Language;
+
+/// What a VM's heap holds, by its own records; in memory or not.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct VmHeap {
+    /// The language.
+    pub language: Language,
+    /// Its version.
+    pub version: String,
+    /// Slots or blocks (Python) that hold something. Garbage that is not yet swept is among them.
+    pub used: u64,
+    /// Bytes of these.
+    pub used_bytes: u64,
+    /// Empty ones, in pages that hold something too.
+    pub free: u64,
+    /// Bytes of these.
+    pub free_bytes: u64,
+    /// Pages that there are, of the VM's own size; Python's pools.
+    pub pages: u64,
+    /// Those in which there is nothing.
+    pub empty_pages: u64,
+    /// Bytes of these.
+    pub empty_bytes: u64,
+    /// Those of which a quarter or less is used, but not nothing.
+    pub sparse_pages: u64,
+    /// Bytes of all pages.
+    pub bytes: u64,
+    /// Pages that could not be read.
+    pub unread: u64,
+    /// Stacks of fibers that are parked.
+    pub fibers: u64,
+}
+
+impl VmHeap {
+    /// Nothing yet.
+    pub fn new(language: Language, version: String) -> Self {
+        VmHeap {
+            language,
+            version,
+            used: 0,
+            used_bytes: 0,
+            free: 0,
+            free_bytes: 0,
+            pages: 0,
+            empty_pages: 0,
+            empty_bytes: 0,
+            sparse_pages: 0,
+            bytes: 0,
+            unread: 0,
+            fibers: 0,
+        }
+    }
+}
