@@ -6,12 +6,14 @@
 //! | `killed` | `kill -9` of lancet at any instant |
 //! | `ledger` | what resident memory is used for, held against the allocator's and the VM's own figures |
 //! | `limited` | memory limits, limits of processes |
+//! | `django` | an application on gunicorn, under load; its arbiter, which forks meanwhile |
 //! | `file` | what is asked of a file: answers, formats, what was wrong |
 //! | `python_truth` | the same objects, references and sizes as `gc` and `sys.getsizeof` say |
 //! | `taken` | a snapshot taken and read |
 //! | `unseen` | what the program notices |
 //! | `truth` | the same objects and references as `ObjectSpace.dump_all` writes |
 
+mod django;
 mod file;
 mod holders;
 mod killed;
