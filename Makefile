@@ -54,7 +54,7 @@ deps-test: deps
 		libpython3.11 libperl5.36 libmariadb3 libssl3 php8.2-cli libjemalloc2
 # A database and each language's driver for it; coroutines.
 	@.ci/apt mariadb-server-core mariadb-client-core ruby-mysql2 ruby-sequel ruby-sinatra ruby-railties ruby-actionpack python3-mysqldb libdbd-mysql-perl \
-		python3-greenlet python3-gevent python3-pymysql ruby-sqlite3 gunicorn php8.2-fpm \
+		python3-greenlet python3-gevent python3-pymysql python3-django ruby-sqlite3 gunicorn php8.2-fpm \
 		uwsgi-core uwsgi-plugin-python3
 # Headers that the bundled prototypes are held against.
 	@.ci/apt libunwind-14-dev

@@ -14,13 +14,17 @@ use held::{Held, Why};
 use kinds::Kinds;
 use names::Names;
 use namespaces::Namespaces;
-use process::error::Result;
+use process::error::{Error, Result};
+use process::rss::Resident;
 use std::collections::HashMap;
 use std::time::Instant;
 use vm::python::{self, Facts, Place, Point, Python, Root, Sort};
 
 /// Bytes of a text that are kept where contents are wanted.
 const BEGINNING: usize = 64;
+
+/// Roots that are named.
+const MOST_ROOTS: usize = 1 << 22;
 
 /// Reads everything.
 ///
@@ -32,20 +36,25 @@ pub fn read(copy: &Copy, facts: Facts, builder: Builder, until: Instant) -> Resu
     let unreadable = |error: python::Error| lost(pid, &error.to_string());
     let python = Python::new(&frozen, facts).map_err(unreadable)?;
     let mut kinds = Kinds::default();
+    let resident = Resident::of(pid).map_err(|error| Error::of_proc(pid, "status", error))?;
     let mut maker = Maker {
-        namespaces: Namespaces::read(&python, &mut kinds).map_err(unreadable)?,
+        namespaces: Namespaces::read(&python, &mut kinds, until).map_err(unreadable)?,
         contents: builder.about().contents,
         builder,
         kinds,
         names: Names::default(),
         texts: HashMap::new(),
-        held: Held::default(),
+        held: Held::within(resident.memory.saturating_add(resident.swap)),
         python,
         seen: [0; 3],
         unreadable: 0,
     };
     let mut stream = Reader::new(Pipe::new(copy, until));
     let written = loop {
+        // What a reference is called is looked up in tables whose size is the guest's word.
+        if Instant::now() > until {
+            return Err(lost(pid, "it took too long"));
+        }
         match stream.next().map_err(|bad| lost(pid, &bad.to_string()))? {
             Said::Traced(object) => {
                 maker.seen[1] += stream.references().len() as u64;
@@ -172,7 +181,10 @@ impl Maker<'_> {
     /// What no object holds, as far as interpreters and frames tell.
     fn roots(&mut self) -> std::result::Result<(), python::Error> {
         let mut found = Vec::new();
-        self.python.each_root(&mut |root| found.push(root))?;
+        self.python.each_root(&mut |root| {
+            found.push(root);
+            found.len() < MOST_ROOTS
+        })?;
         self.seen[2] = found.len() as u64;
         for root in found {
             let name = self.root_name(&root);
@@ -251,6 +263,13 @@ impl Maker<'_> {
                 Why::Immortal => immortal,
             };
             self.builder.root(object, name);
+        }
+        if self.held.lost() != 0 {
+            let note = format!(
+                "{} references lead to where the process has no memory; who else holds those objects is not known",
+                self.held.lost()
+            );
+            self.builder.about_mut().notes.push(note);
         }
         if self.unreadable != 0 {
             let note = format!(

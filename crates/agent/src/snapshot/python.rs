@@ -100,6 +100,7 @@ impl Walk<'_> {
                 self.stream.number(root.target);
                 self.objects += 1;
             }
+            true
         })?;
         self.drain()?;
         python.each_object(&mut |object, class| {

@@ -10,13 +10,19 @@ use std::collections::HashMap;
 const PLACE_BITS: u32 = 4;
 const PAGE_BITS: u32 = 12;
 const PLACES: usize = 1 << (PAGE_BITS - PLACE_BITS);
+/// Pages beyond those in memory: of files that were not read yet.
+const MORE_PAGES: u64 = 1 << 14;
 /// An object of which nobody counts references.
 const IMMORTAL: i32 = i32::MIN;
 
-/// References of all objects: their count less those that were found. Takes a quarter of the memory in which objects lie.
-#[derive(Default)]
+/// References of all objects: their count less those that were found. Takes half of the memory in which objects lie.
 pub struct Held {
     pages: HashMap<u64, Box<[Count; PLACES]>>,
+    /// So many pages are there at most.
+    most: usize,
+    /// What is noted of others, and forgotten.
+    beyond: Count,
+    lost: u64,
 }
 
 #[derive(Clone, Copy, Default)]
@@ -40,6 +46,22 @@ pub enum Why {
 }
 
 impl Held {
+    /// Nothing yet, of a process that has so many bytes in memory.
+    pub fn within(bytes: u64) -> Self {
+        let pages = (bytes >> PAGE_BITS).saturating_add(MORE_PAGES);
+        Held {
+            pages: HashMap::new(),
+            most: usize::try_from(pages).unwrap_or(usize::MAX),
+            beyond: Count::default(),
+            lost: 0,
+        }
+    }
+
+    /// How many objects and references lie where the process can have no memory.
+    pub fn lost(&self) -> u64 {
+        self.lost
+    }
+
     /// Notes an object and its reference count; `None` = it is immortal.
     pub fn object(&mut self, address: u64, count: Option<u64>) {
         let place = self.place(address);
@@ -62,7 +84,13 @@ impl Held {
     }
 
     fn place(&mut self, address: u64) -> &mut Count {
-        let page = self.pages.entry(address >> PAGE_BITS);
+        let number = address >> PAGE_BITS;
+        if self.pages.len() >= self.most && !self.pages.contains_key(&number) {
+            self.lost += 1;
+            self.beyond = Count::default();
+            return &mut self.beyond;
+        }
+        let page = self.pages.entry(number);
         let page = page.or_insert_with(|| Box::new([Count::default(); PLACES]));
         &mut page[(address >> PLACE_BITS) as usize % PLACES]
     }
@@ -91,7 +119,7 @@ mod tests {
 
     #[test]
     fn what_was_not_found_is_left() {
-        let mut held = Held::default();
+        let mut held = Held::within(0);
         // Found before and after the object itself was met.
         held.found(0x1010);
         held.object(0x1010, Some(3));
@@ -108,5 +136,16 @@ mod tests {
         let mut rest: Vec<_> = held.rest().collect();
         rest.sort_by_key(|(at, _)| *at);
         assert_eq!(rest, [(0x1010, Why::Unknown), (0x3000, Why::Immortal)]);
+    }
+
+    #[test]
+    fn addresses_without_memory_take_none() {
+        let mut held = Held::within(1 << PAGE_BITS);
+        for page in 0..MORE_PAGES + 11 {
+            held.found(page << PAGE_BITS);
+        }
+        assert_eq!((held.pages.len() as u64, held.lost()), (MORE_PAGES + 1, 10));
+        held.object(1 << 40, Some(7));
+        assert_eq!(held.rest().count(), 0);
     }
 }

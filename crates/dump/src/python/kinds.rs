@@ -8,6 +8,8 @@ use vm::python::{Error, Kind, Python, Sort};
 
 /// Bytes of the name of a class that are kept.
 const LONGEST: usize = 1 << 10;
+/// Members of a class that have names here.
+const MOST_MEMBERS: usize = 1024;
 
 /// The classes met so far.
 #[derive(Debug, Default)]
@@ -60,7 +62,9 @@ impl Kinds {
             python.write_class_name(kind.native, &mut native)?;
             let mut members = Vec::new();
             python.each_member(class, &mut |offset, name| {
-                members.push((offset, builder.text(name)));
+                if members.len() < MOST_MEMBERS {
+                    members.push((offset, builder.text(name)));
+                }
             })?;
             let found = Class {
                 kind,

@@ -2,6 +2,7 @@
 
 use super::kinds::Kinds;
 use std::collections::HashMap;
+use std::time::Instant;
 use vm::Memory;
 use vm::python::{Error, Python, Reference, Sort};
 
@@ -29,9 +30,17 @@ impl Namespaces {
     ///
     /// # Errors
     /// Its lists cannot be read.
-    pub fn read<M: Memory>(python: &Python<M>, kinds: &mut Kinds) -> Result<Self, Error> {
+    pub fn read<M: Memory>(
+        python: &Python<M>,
+        kinds: &mut Kinds,
+        until: Instant,
+    ) -> Result<Self, Error> {
         let mut found = Namespaces::default();
         python.each_object(&mut |object, class| {
+            // What is left has no such names, and whoever reads the objects themselves says that it took too long.
+            if Instant::now() > until {
+                return Ok(());
+            }
             // Of what cannot be read nothing is known.
             let _ = found.look(python, kinds, object, class);
             Ok(())

@@ -9,12 +9,16 @@ use process::functions::Functions;
 use process::guest;
 use process::memory::GuestMemory;
 use std::mem::offset_of;
+use std::thread::sleep;
 use std::time::Duration;
 use vm::Language;
 use vm::python::{self, Facts, Version};
 use wire::control_page::enter::REAP;
 use wire::{ControlPage, Reply, Request, Snapshot};
 
+/// How often facts are looked for, and the time between.
+const TRIES: u32 = 50;
+const LOOK: Duration = Duration::from_millis(2);
 /// From this version on an interpreter may have a lock of its own (PEP 684), and one's lock does not stop the others.
 const OWN_LOCKS: Version = Version::new(3, 12, 0);
 
@@ -52,7 +56,21 @@ impl Python {
         let unreadable = |error: python::Error| refused(error.to_string());
         let memory: &GuestMemory = &self.memory;
         let symbol = |name: &str| self.functions.symbol(name);
-        let facts = Facts::find(&memory, &symbol).map_err(unreadable)?;
+        // The process runs; what changes just then is read again.
+        let mut tries = 0;
+        let facts = loop {
+            match Facts::find(&memory, &symbol) {
+                Ok(facts) if facts.has_lists() => break facts,
+                Err(error) if tries == TRIES => return Err(unreadable(error)),
+                Ok(_) if tries == TRIES => {
+                    return Err(refused(
+                        "the lists of its garbage collector were not found".into(),
+                    ));
+                }
+                _ => sleep(LOOK),
+            }
+            tries += 1;
+        };
         let python = python::Python::new(&memory, facts).map_err(unreadable)?;
         if facts.version() >= OWN_LOCKS && python.interpreters().count() > 1 {
             return Err(refused("it runs several interpreters, which since Python 3.12 may have locks of their own: there is no moment at which we know that all of them stand at a safe point".into()));

@@ -6,6 +6,7 @@
 //! | `killed` | `kill -9` of lancet at any instant |
 //! | `ledger` | what resident memory is used for, held against the allocator's and the VM's own figures |
 //! | `limited` | memory limits, limits of processes |
+//! | `django` | an application on gunicorn, under load; its arbiter, which forks meanwhile |
 //! | `file` | what is asked of a file: answers, formats, what was wrong |
 //! | `python_truth` | the same objects, references and sizes as `gc` and `sys.getsizeof` say |
 //! | `surroundings` | first in a namespace, below a parent that takes in orphans, under a filter |
@@ -14,6 +15,7 @@
 //! | `when` | waiting until there is so much in memory |
 //! | `truth` | the same objects and references as `ObjectSpace.dump_all` writes |
 
+mod django;
 mod file;
 mod holders;
 mod killed;

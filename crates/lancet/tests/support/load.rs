@@ -17,9 +17,14 @@ pub struct Load {
 
 /// The body that a server answers to `GET /?NUMBER`.
 pub fn ask(port: u16, number: u64) -> String {
+    get(port, &format!("/?{number}"))
+}
+
+/// The answer of the server to a request of this path.
+pub fn get(port: u16, path: &str) -> String {
     let mut stream = TcpStream::connect(("127.0.0.1", port)).expect("the server listens");
     stream.set_read_timeout(Some(LIMIT)).expect("a timeout");
-    write!(stream, "GET /?{number} HTTP/1.0\r\n\r\n").expect("it reads");
+    write!(stream, "GET {path} HTTP/1.0\r\n\r\n").expect("it reads");
     let mut answer = String::new();
     stream.read_to_string(&mut answer).expect("it answers");
     let body = answer.split_once("\r\n\r\n").map(|(_, body)| body);

@@ -25,7 +25,7 @@ pub use database::{Database, database};
 pub use group::Group;
 pub use guest::Guest;
 pub use interpreters::{Interpreter, all, chosen, rubies};
-pub use load::{Load, ask};
+pub use load::{Load, ask, get};
 pub use machine::Ticks;
 pub use others::{Killed, as_nobody, copy_for_all, program_of_32_bits};
 pub use program::{Output, children, refused, refused_to_itself, run, wait};

@@ -92,6 +92,18 @@ impl<M: Memory> Python<'_, M> {
     /// Returns the collector's lists: the first object of each leads back to its head.
     fn generations(&self, interpreter: u64) -> Result<[u64; 4], Error> {
         let gc = interpreter.wrapping_add(self.layout.interpreter.gc);
+        match self.facts.lists() {
+            Some(at) => Ok(heads(gc, at)),
+            None => Err(Error::garbled("collector's lists", gc)),
+        }
+    }
+
+    /// Finds [`Facts::lists`](super::Facts::lists) in the main interpreter: the two offsets at which there are lists, in one word; 0 if there are
+    /// none. Words that are no addresses are followed for it, so it is done from outside.
+    pub(super) fn find_lists(&self) -> Result<u64, Error> {
+        let gc = self
+            .main_interpreter()?
+            .wrapping_add(self.layout.interpreter.gc);
         let is_list = |head: u64| {
             self.memory
                 .u64(head)
@@ -100,18 +112,22 @@ impl<M: Memory> Python<'_, M> {
         };
         for generations in GENERATIONS {
             for permanent in PERMANENT {
-                let young = gc.wrapping_add(generations);
-                let heads = [
-                    young,
-                    young.wrapping_add(GENERATION),
-                    young.wrapping_add(2 * GENERATION),
-                    gc.wrapping_add(permanent),
-                ];
-                if heads.into_iter().all(is_list) {
-                    return Ok(heads);
+                if heads(gc, [generations, permanent]).into_iter().all(is_list) {
+                    return Ok(generations | permanent << 32);
                 }
             }
         }
-        Err(Error::garbled("collector's lists", gc))
+        Ok(0)
     }
+}
+
+/// Where the collector's lists begin: three generations, and what is put aside.
+fn heads(gc: u64, [generations, permanent]: [u64; 2]) -> [u64; 4] {
+    let young = gc.wrapping_add(generations);
+    [
+        young,
+        young.wrapping_add(GENERATION),
+        young.wrapping_add(2 * GENERATION),
+        gc.wrapping_add(permanent),
+    ]
 }

@@ -47,6 +47,7 @@ pub struct Facts {
     runtime: u64,
     specific: u64,
     statics: u64,
+    lists: u64,
     none: u64,
     yes: u64,
     no: u64,
@@ -73,7 +74,7 @@ pub(super) struct Types {
 
 impl Facts {
     /// Number of words that they take.
-    pub const WORDS: usize = 19;
+    pub const WORDS: usize = 20;
 
     /// Finds them. `symbol` returns the address in the guest of a symbol that the program or its libpython exports.
     pub fn find(
@@ -94,6 +95,7 @@ impl Facts {
             runtime,
             specific: 0,
             statics: 0,
+            lists: 0,
             none: need("_Py_NoneStruct")?,
             yes: need("_Py_TrueStruct")?,
             no: need("_Py_FalseStruct")?,
@@ -128,6 +130,7 @@ impl Facts {
         facts.version = stated.packed();
         facts.specific = python.find_specific()?;
         facts.statics = python.find_statics()?;
+        facts.lists = python.find_lists()?;
         Ok(facts)
     }
 
@@ -139,6 +142,7 @@ impl Facts {
             self.runtime,
             self.specific,
             self.statics,
+            self.lists,
             self.none,
             self.yes,
             self.no,
@@ -164,6 +168,7 @@ impl Facts {
             runtime,
             specific,
             statics,
+            lists,
             none,
             yes,
             no,
@@ -188,6 +193,7 @@ impl Facts {
             runtime,
             specific,
             statics,
+            lists,
             none,
             yes,
             no,
@@ -228,6 +234,20 @@ impl Facts {
         match self.statics {
             0 => None,
             found => Some(found),
+        }
+    }
+
+    /// Returns whether the collector's lists were found. They are not where they changed just then, or a collection was at work.
+    pub const fn has_lists(&self) -> bool {
+        self.lists != 0
+    }
+
+    /// Returns the offsets, from an interpreter's `gc` on, of the collector's list of young objects and of those that are put aside; `None` if
+    /// they were not found.
+    pub(super) const fn lists(&self) -> Option<[u64; 2]> {
+        match self.lists {
+            0 => None,
+            both => Some([both & 0xffff_ffff, both >> 32]),
         }
     }
 

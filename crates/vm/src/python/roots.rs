@@ -19,7 +19,7 @@ pub enum Place {
     System,
     /// The dict of the module `builtins`.
     Builtins,
-    /// A frame that a thread runs; to 3.10 the frame object itself.
+    /// A frame that a thread runs; to 3.10 also the frame object itself, which tells the collector the same.
     Frame {
         /// The kernel's number of the thread, or where it is not known (to 3.10) 0.
         thread: u64,
@@ -42,8 +42,9 @@ pub struct Root {
 }
 
 impl<M: Memory> Python<'_, M> {
-    /// Calls `each` with each. Nothing of it may run meanwhile.
-    pub fn each_root(&self, each: &mut dyn FnMut(Root)) -> Result<(), Error> {
+    /// Calls `each` with each, until it returns false. Nothing of the process may run meanwhile.
+    pub fn each_root(&self, each: &mut dyn FnMut(Root) -> bool) -> Result<(), Error> {
+        let mut goes_on = true;
         for interpreter in self.interpreters() {
             let interpreter = interpreter?;
             let layout = &self.layout.interpreter;
@@ -54,7 +55,7 @@ impl<M: Memory> Python<'_, M> {
             ] {
                 let target = self.memory.u64(interpreter.wrapping_add(at))?;
                 if target != 0 {
-                    each(Root {
+                    goes_on &= each(Root {
                         target,
                         place,
                         counted: true,
@@ -65,24 +66,27 @@ impl<M: Memory> Python<'_, M> {
         for thread in self.all_threads() {
             let thread = thread?;
             for frame in self.frames(thread.address).take(MOST_FRAMES) {
+                if !goes_on {
+                    return Ok(());
+                }
                 let frame = frame?;
                 let place = |held| Place::Frame {
                     thread: thread.native_id.unwrap_or(0),
                     point: frame.point,
                     held,
                 };
-                if self.layout.frame.own == Own::Object {
-                    each(Root {
+                let is_object = self.layout.frame.own == Own::Object;
+                if is_object {
+                    goes_on &= each(Root {
                         target: frame.address,
                         place: place(None),
                         counted: false,
                     });
-                    continue;
                 }
                 let (of_generator, says) = self.is_told_by_generator(frame.address)?;
                 self.frame_holds(frame.address, frame.point.code, &mut |holding| {
-                    let told = of_generator && (says || holding.held == Held::Own);
-                    each(Root {
+                    let told = is_object || of_generator && (says || holding.held == Held::Own);
+                    goes_on &= each(Root {
                         target: holding.target,
                         place: place(Some(holding.held)),
                         counted: holding.counted && !told,

@@ -115,9 +115,11 @@ impl<M: Memory> Python<'_, M> {
                 };
                 plain(table, None)
             }
-            Sort::Code => plain(word(OB_SIZE)?.min(LARGEST) * kind.item, None),
+            Sort::Code => plain(word(OB_SIZE)?.saturating_mul(kind.item), None),
             Sort::Generator | Sort::Frame => plain(self.size_of_frame(object, kind)?, None),
-            _ if kind.item != 0 => plain(word(OB_SIZE)?.min(1 << 32) * kind.item, None),
+            _ if kind.item != 0 => {
+                plain(word(OB_SIZE)?.min(1 << 32).saturating_mul(kind.item), None)
+            }
             _ => plain(0, None),
         };
         size.bytes = size.bytes.saturating_add(self.size_before(object, kind)?);

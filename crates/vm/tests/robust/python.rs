@@ -3,7 +3,7 @@
 use proptest::prelude::*;
 use std::ops::ControlFlow;
 use vm::Memory;
-use vm::python::{Convention, Facts, Layout, Limits, Point, Python, Text, Version};
+use vm::python::{Convention, Facts, Kind, Layout, Limits, Point, Python, Sort, Text, Version};
 
 use crate::memory::{Bytes, Constant, Maze, Nothing, Short};
 
@@ -114,6 +114,7 @@ fn ask<M: Memory>(python: &Python<'_, M>, at: u64) {
     if let Ok(entries) = python.entries(at) {
         entries.take(1000).for_each(drop);
     }
+    ask_of_heap(python, at);
     let _ = python.function_at(at);
     let _ = python.function("a.b");
     let _ = python.greenlet(at, at);
@@ -127,6 +128,55 @@ fn ask<M: Memory>(python: &Python<'_, M>, at: u64) {
         Ok(())
     });
 }
+
+fn ask_of_heap<M: Memory>(python: &Python<'_, M>, at: u64) {
+    let _ = python.is_collecting();
+    let _ = python.is_tracked(at);
+    let _ = python.reference_count(at);
+    let _ = python.frame_holds(at, at, &mut |_| ());
+    let mut roots = 0;
+    let _ = python.each_root(&mut |_| {
+        roots += 1;
+        roots < 1000
+    });
+    let _ = python.each_member(at, &mut |_, _| ());
+    if let Ok(Some((closure, code))) = python.closure(at) {
+        let _ = python.each_element(closure, &mut |_| ());
+        let _ = python.each_variable(code, &mut |_, _| ());
+    }
+    let Ok(kind) = python.kind(at) else {
+        return;
+    };
+    for sort in SORTS {
+        let mut kind: Kind = kind;
+        kind.sort = sort;
+        let _ = python.references(at, &kind, 1000, &mut |_, _| ());
+        let _ = python.each_untold(at, &kind, &mut |_| ());
+        let _ = python.size(at, &kind);
+    }
+    let _ = python.visits_keys(at);
+    let _ = python.is_collected(at, at);
+    let _ = python.module_name(at);
+    let _ = python.own_dict(at, at);
+}
+
+const SORTS: [Sort; 15] = [
+    Sort::Int,
+    Sort::Str,
+    Sort::Bytes,
+    Sort::ByteArray,
+    Sort::List,
+    Sort::Tuple,
+    Sort::Dict,
+    Sort::Set,
+    Sort::Type,
+    Sort::Module,
+    Sort::Function,
+    Sort::Code,
+    Sort::Cell,
+    Sort::Frame,
+    Sort::Generator,
+];
 
 fn versions() -> impl Iterator<Item = Version> {
     Layout::all()
