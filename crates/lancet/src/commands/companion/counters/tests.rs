@@ -112,7 +112,7 @@ fn what_is_not_told_is_said() {
     counters.keep(mark(1, 2, 1));
     let lost = |from, to| {
         counters
-            .between(from, to)
+            .between(&[(from, to)])
             .map(|it| it.lost)
             .unwrap_or_default()
     };
