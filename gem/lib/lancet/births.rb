@@ -116,9 +116,9 @@ module Lancet
     # Places and how many objects were made there, as pairs, of sites and births in turns.
     def places(counts)
       quietly do
-        born = {}.compare_by_identity
-        each_known(counts) { |place, count| born[place] = count + born.fetch(place, 0) }
-        born.to_a
+        found = []
+        each_known(counts) { |place, count| found << [place, count] }
+        @doubles ? joined(found) : found
       end
     end
 
@@ -132,6 +132,12 @@ module Lancet
     end
 
     private
+
+    def joined(found)
+      born = {}.compare_by_identity
+      found.each { |place, count| born[place] = count + born.fetch(place, 0) }
+      born.to_a
+    end
 
     # Yields those whose place is known and to be told. This is done for each trace that is told: by number, which makes no objects.
     def each_known(counts)
@@ -172,6 +178,8 @@ module Lancet
       # By number of a site: its place, or false if it is not to be told.
       @names = []
       @places = {}
+      # Two sites have the same place, as where a class was given a name that another one has.
+      @doubles = false
     end
 
     def stop
@@ -195,6 +203,7 @@ module Lancet
       told = {}
       @companion.ask("\"do\":\"sites\",\"numbers\":[#{sites.join(",")}]") do |record|
         found = record.values_at(:path, :line, :type)
+        @doubles ||= @places.key?(found)
         place = @places[found] ||= Place.new(*found)
         (found.last.start_with?("#<") ? unnamed : told)[record[:site]] = place
       end

@@ -55,7 +55,7 @@ module Lancet
     # Sums by group of what lies between two marks; sentences about what may be missing in them.
     def between(from, to)
       sums = {}
-      ended = @companion.ask("\"do\":\"between\",\"watch\":#{@watch},\"from\":#{from},\"to\":#{to}") do |record|
+      ended = @companion.ask("\"do\":\"between\",\"watch\":#{@watch},\"stretches\":[[#{from},#{to}]]") do |record|
         sums[record[:group].to_sym] = Sum.new(record[:calls], record[:time_ns] / 1e9, record[:bytes])
       end
       [sums, ended.fetch(:lost, [])]

@@ -9,9 +9,10 @@ See README.md.
 
 from . import _watch
 from ._error import Error, Lost
+from ._trace import Trace
 from ._watch import Watch
 
-__all__ = ["Error", "Lost", "Watch", "calls", "mem", "stack", "syscalls"]
+__all__ = ["Error", "Lost", "Trace", "Watch", "calls", "mem", "stack", "syscalls", "trace"]
 __version__ = "0.1.0"
 
 
@@ -25,6 +26,11 @@ def syscalls(*names, **options):
     """The system calls of these names, or all: a context manager. Options are those of `lancet syscalls`."""
     chosen = ["-e", "trace=" + ",".join(names)] if names else []
     return Watch("syscalls", chosen + _watch.words(options))
+
+
+def trace(calls=True):
+    """What this thread does in a block: a context manager. With `calls` (True, or a list of groups) queries, reads, writes and connects with their time."""
+    return Trace(calls)
 
 
 def mem(*_, **__):

@@ -14,6 +14,7 @@
 use super::accounts;
 use super::agent::{AGENT, Agent};
 use super::vmcalls::Vm;
+use crate::calls::thread::thread_pointer;
 use crate::guard;
 use crate::shared::{CONTROL_PAGE, LEDGER};
 use core::sync::atomic::{Ordering, fence};
@@ -80,10 +81,14 @@ unsafe extern "C" fn begin(_: u64, number: u64) -> u64 {
     ledger.accounts[own].wanted = wanted;
     // The command takes accounts away first, and looks then whether they are wanted.
     fence(Ordering::SeqCst);
-    // SAFETY: a live word of ours, which the command writes at any time, whole.
-    let tid = unsafe { (&raw const ledger.accounts[own].tid).read_volatile() };
+    // SAFETY: live words of ours, which the command writes at any time, whole: first that this thread has it no more, then whose it is.
+    let is_ours = unsafe {
+        let account = &raw const ledger.accounts[own];
+        (&raw const (*account).tid).read_volatile() != 0
+            && (&raw const (*account).thread).read_volatile() == thread_pointer()
+    };
     let rested = ledger.rests != 0;
-    if tid == 0 || (rested && !agent.rise(&CONTROL_PAGE, ledger)) {
+    if !is_ours || (rested && !agent.rise(&CONTROL_PAGE, ledger)) {
         ledger.accounts[own].wanted = 0;
         return FALSE;
     }

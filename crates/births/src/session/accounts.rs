@@ -14,7 +14,8 @@ use crate::ledger::Place;
 
 impl Session {
     /// Gives a thread an account. The thread has it until it ends, or the agent leaves. Those of threads that have
-    /// ended are given to others.
+    /// ended are given to others, and, when there are no more, the one that was wanted least recently: its thread asks for another one when
+    /// it wants one again.
     ///
     /// # Errors
     /// The process cannot be read or written, a filter of one of its threads does not let the agent ask for a thread's id, or too many
@@ -31,10 +32,10 @@ impl Session {
         // One of a thread that had this number before is this thread's now.
         let same = accounts.iter().position(|account| account.tid == tid);
         let unused = |account: &Account| account.tid == 0 || !lives(account.tid);
-        let Some(number) = same.or_else(|| accounts.iter().position(unused)) else {
-            let reason =
-                "64 of its threads have accounts of their births, which is the most there are";
-            return Err(Error::NotAGuest { pid, reason });
+        let free = same.or_else(|| accounts.iter().position(unused));
+        let number = match free {
+            Some(number) => number,
+            None => self.take_unwanted(&accounts)?,
         };
         let at = self.account_at(number);
         let fresh = Account {
@@ -53,6 +54,28 @@ impl Session {
         let given = self.ledger_field(offset_of!(Ledger, accounts_given));
         let next = self.memory.word(given)?.wrapping_add(1);
         self.memory.write(given, &next.to_le_bytes())
+    }
+
+    /// Takes the account away that was wanted least recently and is not wanted now. Its thread says first that it wants it and looks then whether
+    /// it is its own, and this takes it first and looks then: one of the two sees the other.
+    fn take_unwanted(&self, accounts: &[Account]) -> Result<usize> {
+        let mut unwanted: Vec<usize> = (0..accounts.len())
+            .filter(|number| accounts[*number].wanted == 0)
+            .collect();
+        // The number of an account is a time.
+        unwanted.sort_by_key(|number| accounts[*number].counting);
+        for number in unwanted {
+            let at = self.account_at(number);
+            self.memory.write(at, &bytes([0]))?;
+            let wanted = at + offset_of!(Account, wanted) as u64;
+            if self.memory.word(wanted)? == 0 {
+                return Ok(number);
+            }
+            self.memory.write(at, &bytes([accounts[number].tid]))?;
+        }
+        let reason = "64 of its threads count their births now, which is the most that can";
+        let pid = self.status.pid;
+        Err(Error::NotAGuest { pid, reason })
     }
 
     /// The hook may be taken out while no thread wants its account.

@@ -48,6 +48,15 @@ fn what_blocks_call_and_what_becomes_of_the_companion() {
 }
 
 #[test]
+fn what_threads_and_requests_do() {
+    let place = TempDir::new("wheel-trace");
+    let packages = installed(&place);
+    for python in chosen("python", "wheel trace") {
+        succeeds(command(&python, &packages).arg("tests/test_trace.py"));
+    }
+}
+
+#[test]
 fn the_examples_of_its_page() {
     let place = TempDir::new("wheel-readme");
     let packages = installed(&place);

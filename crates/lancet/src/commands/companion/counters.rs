@@ -12,7 +12,7 @@
 mod functions;
 mod sums;
 
-use std::collections::VecDeque;
+use std::collections::{HashMap, HashSet, VecDeque};
 use std::io::{BufRead, BufReader};
 use std::process::ChildStdout;
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
@@ -183,15 +183,17 @@ impl Counters {
         }
     }
 
-    /// Adds up the calls between two marks of one thread. Waits for the second.
-    pub fn between(&self, from: u64, to: u64) -> Result<Between, Lacks> {
+    /// Adds up the calls in stretches of one thread's time, each between two marks. Waits for the last one.
+    pub fn between(&self, stretches: &[(u64, u64)]) -> Result<Between, Lacks> {
         let deadline = Instant::now() + PATIENCE;
         let mut kept = self.kept();
         loop {
-            let is_end =
-                |call: &Call| matches!(call.what, What::Mark { number, .. } if number == to);
-            if let Some(end) = kept.calls.iter().rposition(is_end) {
-                return kept.sum(from, end);
+            let is_end = |call: &Call| {
+                let last = stretches.last().map(|(_, to)| *to);
+                matches!(call.what, What::Mark { number, .. } if Some(number) == last)
+            };
+            if stretches.is_empty() || kept.calls.iter().rev().any(is_end) {
+                return kept.sum(stretches);
             }
             let left = deadline.saturating_duration_since(Instant::now());
             if kept.over || left.is_zero() {
@@ -204,27 +206,54 @@ impl Counters {
 }
 
 impl Kept {
-    fn sum(&self, from: u64, end: usize) -> Result<Between, Lacks> {
-        let tid = self.calls[end].tid;
-        let is_begin = |call: &Call| {
-            call.tid == tid && matches!(call.what, What::Mark { number, .. } if number == from)
-        };
-        let before = self.calls.range(..end);
-        let begin = before.clone().rposition(is_begin).ok_or(Lacks::Beginning)?;
-        let calls = self.calls.range(begin..end);
+    fn sum(&self, stretches: &[(u64, u64)]) -> Result<Between, Lacks> {
+        let places = self.places(stretches);
+        let mut of_thread = Vec::new();
+        let mut lost_before = None;
+        for (from, to) in stretches {
+            let begin = *places.get(from).ok_or(Lacks::Beginning)?;
+            let end = *places.get(to).ok_or(Lacks::Beginning)?;
+            let first = self.calls[begin];
+            if begin > end || first.tid != self.calls[end].tid {
+                return Err(Lacks::Beginning);
+            }
+            if let What::Mark { lost, .. } = first.what {
+                lost_before.get_or_insert(lost);
+            }
+            let calls = self.calls.range(begin..end);
+            of_thread.extend(calls.filter(|call| call.tid == first.tid));
+        }
+        let lost_meanwhile = self.lost - lost_before.unwrap_or(self.lost).min(self.lost);
         let mut lost = self.lacks.clone();
-        if let What::Mark { lost: before, .. } = self.calls[begin].what
-            && self.lost > before
-        {
+        if lost_meanwhile != 0 {
             lost.push(format!(
-                "{} calls of all threads were lost meanwhile, because they came faster than they could be read: some may be missing",
-                self.lost - before
+                "{lost_meanwhile} calls of all threads were lost meanwhile, because they came faster than they could be read: some may be missing"
             ));
         }
         Ok(Between {
-            sums: sums::of(calls.filter(|call| call.tid == tid).copied()),
+            sums: sums::of(of_thread.into_iter()),
             lost,
         })
+    }
+
+    /// Where the marks of these stretches are. The last calls are looked at first, so those of a short time are found soon.
+    fn places(&self, stretches: &[(u64, u64)]) -> HashMap<u64, usize> {
+        let mut wanted: HashSet<u64> = stretches
+            .iter()
+            .flat_map(|(from, to)| [*from, *to])
+            .collect();
+        let mut found = HashMap::new();
+        for (place, call) in self.calls.iter().enumerate().rev() {
+            if wanted.is_empty() {
+                break;
+            }
+            if let What::Mark { number, .. } = call.what
+                && wanted.remove(&number)
+            {
+                found.insert(number, place);
+            }
+        }
+        found
     }
 }
 

@@ -99,14 +99,12 @@ pub enum What {
         /// Their names (`counters`).
         groups: Vec<String>,
     },
-    /// What a thread has called between two marks that it has set.
+    /// What a thread has called in stretches between two marks that it has set.
     Between {
         /// The number that `counters` answered.
         watch: u64,
-        /// The number of the mark at the beginning.
-        from: u64,
-        /// The number of the mark at the end.
-        to: u64,
+        /// Stretches of its time, in their order: the number of the mark at the beginning, and of that at the end.
+        stretches: Vec<(u64, u64)>,
     },
     /// End a watch; what it has seen.
     Finish {

@@ -93,8 +93,8 @@ fn serve_one(
         What::Counters { groups } => watches
             .begin_counters(&groups)
             .map(|watch| json!({"watch": watch})),
-        What::Between { watch, from, to } => watches
-            .between(watch, (from, to), &mut answer)?
+        What::Between { watch, stretches } => watches
+            .between(watch, &stretches, &mut answer)?
             .map(counted),
         What::Finish { watch } => watches.finish(watch, &mut answer)?,
         What::Run { command, words } => watches.run(&command, &words, &mut answer)?,

@@ -82,11 +82,11 @@ impl Watches {
         self.open("calls", &words, Some(Counters::default()))
     }
 
-    /// Tells what a thread has called between two marks.
+    /// Tells what a thread has called in these stretches between two marks.
     pub fn between(
         &self,
         watch: u64,
-        (from, to): (u64, u64),
+        stretches: &[(u64, u64)],
         answer: &mut Answer,
     ) -> io::Result<Result<Vec<String>, Refusal>> {
         let counters = self
@@ -96,7 +96,7 @@ impl Watches {
         let Some(counters) = counters else {
             return Ok(Err(Refusal::Gone(format!("watch {watch} counts no calls"))));
         };
-        let between = match counters.between(from, to) {
+        let between = match counters.between(stretches) {
             Ok(between) => between,
             Err(Lacks::End) => {
                 let why = "calls are not told any more, or not fast enough: they are not counted";

@@ -53,7 +53,7 @@ fn calls_between_two_marks_are_those_of_their_thread() {
         mark(1, 8, 30),
         call(1, "read", 3, (31, 35), 1000),
     ]);
-    let Ok(found) = counters.between(7, 8) else {
+    let Ok(found) = counters.between(&[(7, 8)]) else {
         panic!("both marks are there");
     };
     assert_eq!(found.lost, [""; 0]);
@@ -64,7 +64,7 @@ fn calls_between_two_marks_are_those_of_their_thread() {
         .collect();
     assert_eq!(told, [("read", 1, 4, 20), ("write", 1, 3, 0)]);
     // A mark of another thread is no beginning.
-    assert!(matches!(counters.between(9, 8), Err(Lacks::Beginning)));
+    assert!(matches!(counters.between(&[(9, 8)]), Err(Lacks::Beginning)));
 }
 
 #[test]
@@ -75,9 +75,32 @@ fn the_last_calls_are_kept() {
     }
     counters.keep(mark(1, 2, u64::MAX));
     assert_eq!(counters.kept().calls.len(), MOST_KEPT);
-    assert!(matches!(counters.between(1, 2), Err(Lacks::Beginning)));
+    assert!(matches!(counters.between(&[(1, 2)]), Err(Lacks::Beginning)));
     counters.kept().over = true;
-    assert!(matches!(counters.between(2, 3), Err(Lacks::End)));
+    assert!(matches!(counters.between(&[(2, 3)]), Err(Lacks::End)));
+}
+
+#[test]
+fn a_thread_may_work_in_steps() {
+    let counters = counters([
+        mark(1, 1, 0),
+        call(1, "PQsendQuery", 5, (1, 2), 1),
+        mark(1, 2, 3),
+        // Another request's.
+        call(1, "read", 3, (4, 5), 100),
+        mark(1, 3, 6),
+        call(1, "PQgetResult", 5, (7, 9), 1),
+        mark(1, 4, 10),
+    ]);
+    let found = counters.between(&[(1, 2), (3, 4)]).map(|it| it.sums);
+    let wanted = Sum {
+        group: "postgres",
+        calls: 1,
+        time_ns: 8,
+        bytes: 0,
+    };
+    assert_eq!(found.unwrap_or_default(), [wanted]);
+    assert!(counters.between(&[]).is_ok_and(|it| it.sums.is_empty()));
 }
 
 #[test]
@@ -89,7 +112,7 @@ fn what_is_not_told_is_said() {
     counters.keep(mark(1, 2, 1));
     let lost = |from, to| {
         counters
-            .between(from, to)
+            .between(&[(from, to)])
             .map(|it| it.lost)
             .unwrap_or_default()
     };

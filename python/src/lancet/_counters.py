@@ -1,0 +1,79 @@
+"""Calls that one thread makes in stretches of its time, by group: `malloc`, `free`, `read`, `write`, `connect`, `mysql`, `postgres`, `sqlite`, `memcached`,
+`redis`. Their functions are hooked once for this process and stay hooked as long as the companion is there.
+
+A thread sets a mark where a stretch begins and where it ends, and asks only then what lies between, if anybody wants to know.
+"""
+
+import itertools
+import os
+import threading
+from collections import namedtuple
+
+from . import _companion
+from ._error import Error
+
+# All but memory, which takes a call for most objects.
+USUAL = ("read", "write", "connect", "mysql", "postgres", "sqlite", "memcached", "redis")
+# A mark is a call of `getenv`, which is hooked too: nobody else asks for such a name.
+MARK = "LANCET_TRACE_"
+
+#: What was called of one group: how often, for how many seconds, and the bytes that were moved or got.
+Sum = namedtuple("Sum", "calls time bytes")
+
+_lock = threading.Lock()
+_all = {}
+
+
+def _after_fork():
+    global _lock
+    _lock = threading.Lock()
+    _all.clear()
+
+
+os.register_at_fork(after_in_child=_after_fork)
+
+
+def of(groups):
+    """Those of this process for these groups; True: the usual ones."""
+    names = tuple(sorted(USUAL if groups is True else groups))
+    with _lock:
+        found = _all.get(names)
+        if found is None or not found.is_there():
+            found = _all[names] = Counters(names)
+        return found
+
+
+class Counters:
+    """See the module's text."""
+
+    def __init__(self, groups):
+        # Loaded only where it is needed. With the interpreter's lock held, because a mark takes less than giving it up.
+        import ctypes
+
+        self._getenv = ctypes.PyDLL(None).getenv
+        self._getenv.restype = ctypes.c_void_p
+        self._companion, answer, _ = _companion.begin(do="counters", groups=list(groups))
+        self._watch = answer["watch"]
+        self._numbers = itertools.count(1)
+        self._failed = False
+
+    def is_there(self):
+        """Whether calls are told."""
+        return not self._failed and not self._companion.is_over()
+
+    def mark(self):
+        """Sets a mark; its number."""
+        number = next(self._numbers)
+        self._getenv(b"%s%d" % (MARK.encode(), number))
+        return number
+
+    def between(self, stretches):
+        """Sums by group of what lies in these stretches, pairs of marks; sentences about what may be missing in them."""
+        try:
+            ended, records = self._companion.ask(do="between", watch=self._watch, stretches=stretches)
+        except Error:
+            # Whoever traces next has the functions hooked anew.
+            self._failed = True
+            raise
+        sums = {record["group"]: Sum(record["calls"], record["time_ns"] / 1e9, record["bytes"]) for record in records}
+        return sums, ended.get("lost", [])

@@ -1,0 +1,175 @@
+"""The account of a stretch of one thread's time, a block or a request: what it has called and taken. What other threads do meanwhile is not in it, but for
+garbage collections, which stop every thread."""
+
+import datetime
+import gc
+import json
+import os
+import time
+
+from . import _counters
+from ._error import Error
+
+# Steps of one trace that are counted: see `Trace.pause`.
+MOST_STEPS = 4096
+
+
+class _Collections:
+    """What the garbage collector has done since the first trace: how often, and for how many seconds."""
+
+    def __init__(self):
+        self.count, self.seconds, self._began = 0, 0.0, None
+
+    def watch(self):
+        """Counts from now on."""
+        if self._heard not in gc.callbacks:
+            gc.callbacks.append(self._heard)
+        return self.count, self.seconds
+
+    def _heard(self, phase, _):
+        if phase == "start":
+            self._began = time.perf_counter()
+        elif self._began is not None:
+            self.count += 1
+            self.seconds += time.perf_counter() - self._began
+            self._began = None
+
+
+_collections = _Collections()
+
+
+class Trace:
+    """A context manager. Afterwards it tells what its thread has done in between."""
+
+    def __init__(self, calls=True, request=None):
+        #: Of what the block served: a dict, method and path.
+        self.request = request
+        #: When it began, as a datetime; seconds of wall clock and of this thread's processor time.
+        self.started, self.seconds, self.cpu = None, None, 0.0
+        #: Collections of garbage, and the seconds that they took.
+        self.collections, self.collecting = None, None
+        #: Sentences about what could not be counted.
+        self.lost = []
+        self._wanted = calls
+        self._counters = self._calls = None
+        self._stretches = []
+        self._mark = self._cpu = None
+
+    def begin(self):
+        """Begins. Raises if it cannot be done."""
+        if self._wanted:
+            self._counters = _counters.of(self._wanted)
+        self.started = datetime.datetime.now(datetime.timezone.utc)
+        self._before = _collections.watch()
+        self._clock = time.monotonic()
+        self.resume()
+
+    def pause(self):
+        """What the thread does from now on is not of the trace, until `resume`: of code that runs in steps, as a coroutine."""
+        if self._cpu is None:
+            return
+        if self._mark is not None:
+            self._stretches.append((self._mark, self._counters.mark()))
+            self._mark = None
+        self.cpu += time.thread_time() - self._cpu
+        self._cpu = None
+
+    def resume(self):
+        """Takes back `pause`."""
+        self._cpu = time.thread_time()
+        if self._counters is None:
+            return
+        if len(self._stretches) < MOST_STEPS:
+            self._mark = self._counters.mark()
+        else:
+            self._lose(f"calls are not counted beyond the first {MOST_STEPS:,} steps")
+
+    def end(self):
+        """Ends; more than once does nothing."""
+        self.pause()
+        if self.seconds is None:
+            self._sum_up()
+
+    def until_now(self):
+        """Its figures in the midst of it, as `figures`."""
+        self.pause()
+        self._sum_up()
+        try:
+            return self.figures
+        finally:
+            self.seconds = self._calls = None
+            self.resume()
+
+    def _sum_up(self):
+        self.seconds = time.monotonic() - self._clock
+        count, seconds = _collections.count, _collections.seconds
+        self.collections, self.collecting = count - self._before[0], seconds - self._before[1]
+
+    def __enter__(self):
+        self.begin()
+        return self
+
+    def __exit__(self, kind, value, traceback):
+        self.end()
+
+    @property
+    def calls(self):
+        """Calls by group: a dict of tuples `calls`, `time`, `bytes`; None if they were not counted."""
+        if self._calls is None and self._counters is not None and self.seconds is not None:
+            try:
+                self._calls, missing = self._counters.between(self._stretches)
+            except Error as error:
+                self._lose(str(error))
+                return None
+            for text in missing:
+                self._lose(text)
+        return self._calls
+
+    def _lose(self, text):
+        if text not in self.lost:
+            self.lost.append(text)
+
+    def to_dict(self):
+        """As JSON writes it; times are seconds."""
+        calls = {group: found._asdict() for group, found in (self.calls or {}).items()}
+        tracers = {"gc": {"calls": self.collections, "time": self.collecting}, **calls}
+        told = {"start": self.started.strftime("%Y-%m-%dT%H:%M:%S.%fZ"), "time": self.seconds, "cpu": self.cpu}
+        if self.request is not None:
+            told["request"] = self.request
+        return {**told, "tracers": tracers, "lost": self.lost}
+
+    def to_json(self):
+        """The same as a line."""
+        return json.dumps(self.to_dict())
+
+    def append_to(self, path):
+        """Appends that line to a file, which only its owner may read."""
+        line = (self.to_json() + "\n").encode()
+        file = os.open(path, os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_CLOEXEC, 0o600)
+        try:
+            while line:
+                line = line[os.write(file, line) :]
+        finally:
+            os.close(file)
+
+    @property
+    def figures(self):
+        """The figures as a part of a line."""
+        parts = [f"{self.seconds * 1e3:.1f} ms, {self.cpu * 1e3:.1f} ms CPU"]
+        if self.collections:
+            parts.append(f"{self.collections} collections {self.collecting * 1e3:.1f} ms")
+        for group, found in (self.calls or {}).items():
+            parts.append(f"{group} {found.calls} in {found.time * 1e3:.1f} ms")
+        return ", ".join(parts)
+
+    def __str__(self):
+        words = ["lancet:"]
+        if self.request is not None:
+            # A path is what somebody has sent.
+            words.append(" ".join(_printable(str(value)) for value in self.request.values()))
+        figures = self.figures
+        return " ".join([*words, figures, *(f"({text})" for text in self.lost)])
+
+
+def _printable(text):
+    return "".join(one if one.isprintable() else ascii(one)[1:-1] for one in text)

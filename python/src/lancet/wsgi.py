@@ -1,0 +1,108 @@
+"""Middleware for WSGI that traces requests: some of them at random, or one that asks for it by a signed header.
+
+    app = lancet.wsgi.Middleware(app, sample=0.01, threshold=0.5)
+
+README.md has the options. The body is in the trace as far as this thread makes it, until the server closes it.
+"""
+
+from ._tracer import Tracer, signature
+
+__all__ = ["Middleware", "signature"]
+
+HEADER = "HTTP_X_LANCET_TRACE"
+ANSWER = "x-lancet-trace"
+
+
+class Middleware:
+    """See the module's text."""
+
+    def __init__(self, app, **options):
+        self._app = app
+        self._tracer = Tracer(**options)
+
+    def __call__(self, environ, start_response):
+        method = environ.get("REQUEST_METHOD", "")
+        # WSGI hands bytes over as Latin-1 (PEP 3333).
+        raw = (environ.get("SCRIPT_NAME", "") + environ.get("PATH_INFO", "")).encode("latin-1", "replace")
+        path = raw.decode("utf-8", "surrogateescape")
+        asked = self._tracer.asks(environ.get(HEADER), method, path)
+        if not asked and not self._tracer.is_chosen():
+            return self._app(environ, start_response)
+        trace = self._tracer.begun(method, path)
+        if trace is None:
+            return self._app(environ, start_response)
+        start = _Start(start_response, trace if asked else None)
+        try:
+            body = self._app(environ, start)
+        except BaseException:
+            self._tracer.ended(trace, asked)
+            raise
+        start.send()
+        trace.pause()
+        return _Body(body, start, trace, lambda: self._tracer.ended(trace, asked))
+
+
+class _Start:
+    """`start_response`. Where the trace was asked for, the headers wait for its figures: until the application has
+    returned, or, if it answers only then, until the first part of the body is there."""
+
+    def __init__(self, start_response, trace):
+        self._start, self._trace = start_response, trace
+        self._held = None
+
+    def __call__(self, status, headers, exc_info=None):
+        if self._trace is None:
+            return self._start(status, headers, *([exc_info] if exc_info else []))
+        self._held = (status, headers, exc_info)
+        return self._write
+
+    def _write(self, data):
+        self.send()
+        return self._writes(data)
+
+    def send(self):
+        """Hands the headers on, if they wait."""
+        if self._held is None:
+            return
+        status, headers, exc_info = self._held
+        self._held = None
+        trace, self._trace = self._trace, None
+        if trace is not None:
+            headers = [*headers, (ANSWER, trace.until_now())]
+        self._writes = self._start(status, headers, *([exc_info] if exc_info else []))
+
+
+class _Body:
+    """The body: what is done to make its parts is of the trace, and what the server does between them is not."""
+
+    def __init__(self, body, start, trace, ended):
+        self._body, self._start, self._trace, self._ended = body, start, trace, ended
+        self._parts = None
+
+    def __len__(self):
+        # A server takes the length of the only part as that of the body.
+        return len(self._body)
+
+    def __iter__(self):
+        return self
+
+    def __next__(self):
+        self._trace.resume()
+        try:
+            if self._parts is None:
+                self._parts = iter(self._body)
+            try:
+                return next(self._parts)
+            finally:
+                self._start.send()
+        finally:
+            self._trace.pause()
+
+    def close(self):
+        """The server has had enough."""
+        try:
+            if hasattr(self._body, "close"):
+                self._trace.resume()
+                self._body.close()
+        finally:
+            self._ended()
