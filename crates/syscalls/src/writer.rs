@@ -1,12 +1,15 @@
 //! Values by their types: numbers, names, strings, pointers, arrays, structs with the names of their members.
 
 mod numbers;
+mod overlay;
 
 use crate::call::{Call, Hex, IdKind, Naming, Style};
 use crate::{text, words};
 use prototypes::digits::decimal;
 use prototypes::{Array, Expr, Kind, Lens, Memory, Struct, Type};
 use std::sync::Arc;
+
+pub use overlay::Overlay;
 
 /// Where a value is.
 #[derive(Clone, Copy, Debug)]
@@ -40,32 +43,6 @@ pub type Form = fn(&mut Writer, &Type, Place) -> Written;
 
 /// Returns the form of a typedef that has one of its own.
 pub type Forms = fn(&str) -> Option<Form>;
-
-/// Bytes that stand for a struct of which not all was copied, at an address that no program has.
-pub struct Overlay {
-    /// As it is when the call returns, and as it was when it was made.
-    pub now: Vec<u8>,
-    pub before: Vec<u8>,
-    /// So many bytes of it were copied; the others stand for zeros.
-    pub there: u64,
-}
-
-impl Overlay {
-    /// No address of a program: it is not canonical on x86-64.
-    pub const AT: u64 = 1 << 63;
-
-    /// Where an address lies in it.
-    fn offset(&self, at: u64) -> Option<usize> {
-        let offset = usize::try_from(at.checked_sub(Self::AT)?).ok()?;
-        (offset < self.now.len()).then_some(offset)
-    }
-
-    /// How many bytes from there on were copied, if it lies in it.
-    pub fn left(&self, at: u64) -> Option<u64> {
-        let offset = self.offset(at)? as u64;
-        Some(self.there.saturating_sub(offset))
-    }
-}
 
 /// Writes the values of one call.
 pub struct Writer<'w> {

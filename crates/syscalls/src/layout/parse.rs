@@ -16,6 +16,7 @@
 //! | `T[4]`, `T[4:used]`, `T[:used]` | four; as many of four as the member `used` says; as many, behind the struct |
 //! | `T[4+:used]` | four at most, and dots for more |
 //! | `T[2@LIST]` | elements with their names: `[[BR_MCAST_DIR_RX]=1, [BR_MCAST_DIR_TX]=2]` |
+//! | `T[:=font]` | as many as follow from several members (`custom::length`) |
 //! | `*T`, `~T` | the address of a value; a value that the call may change: `1 => 2` |
 //! | `NAME`, `NAME(a,b)` | a struct; these of its members |
 //! | `NAME.LIST` | a form of its own (`custom`) with a list |

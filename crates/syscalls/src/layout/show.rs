@@ -209,7 +209,11 @@ fn used(w: &Writer, length: &Length, around: Option<Around>) -> Result<u64, Unkn
             false => Ok(count),
         };
     }
-    let count = around.ok_or(Unknown)?.number(w, name)?;
+    let around = around.ok_or(Unknown)?;
+    let count = match name.strip_prefix('=') {
+        Some(of) => super::custom::length(w, of, |w, member| around.number(w, member))?,
+        None => around.number(w, name)?,
+    };
     Ok(match length.places {
         _ if length.open => count,
         0 => count,
@@ -381,7 +385,7 @@ pub fn fields(w: &mut Writer, ty: &Ty, at: u64) -> Written {
         or_address(w, here, |w| value(w, &member.ty, here, Some(around)));
     }
     if let Some((argument, _)) = of.sized {
-        let all = w.call.arguments[argument];
+        let all = self::argument(w, argument)?;
         behind(w, at, of.size.into(), all);
     }
     Ok(())
@@ -418,7 +422,7 @@ impl Around<'_> {
         let Some((argument, least)) = self.of.sized else {
             return Ok(self.of.size);
         };
-        let said = w.call.arguments[argument].min(self.of.size.into()) as u32;
+        let said = self::argument(w, argument)?.min(self.of.size.into()) as u32;
         match said < least {
             true => Err(Unknown),
             false => Ok(said),
