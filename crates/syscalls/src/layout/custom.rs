@@ -212,7 +212,9 @@ pub static CUSTOM: &[Custom] = &[
             return processes::segment(w, at, list);
         }
         let number = w.u32_at(at)?;
-        w.push(&format!("{{entry_number={}, ...}}", number.cast_signed()));
+        w.push("{entry_number=");
+        processes::entry(w, number);
+        w.push(", ...}");
         Ok(())
     }),
     custom("user_desc", 16, 4, processes::segment),

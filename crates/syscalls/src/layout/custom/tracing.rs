@@ -133,7 +133,7 @@ fn of_note(w: &mut Writer, at: u64, length: u64) -> Written {
     let size = u64::from(of.layout(tables()).0);
     let shown = length.min(size);
     let bytes = w.bytes(at, shown as usize);
-    if length == 0 || length % 8 != 0 || (bytes.len() as u64) < shown {
+    if length == 0 || !length.is_multiple_of(8) || (bytes.len() as u64) < shown {
         return Err(Unknown);
     }
     w.push("{");
