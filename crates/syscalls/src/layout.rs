@@ -69,6 +69,7 @@ pub fn prepare() {
     known::take(|| {
         let mut tables = Tables {
             customs: custom::CUSTOM,
+            lengths: Some(custom::length),
             ..Tables::default()
         };
         for (file, text) in FILES {

@@ -50,7 +50,8 @@ pub struct Writer<'w> {
     pub style: &'w Style,
     pub call: &'w Call<'w>,
     pub out: &'w mut Vec<u8>,
-    forms: Forms,
+    /// The forms of typedefs.
+    pub forms: Forms,
     /// What was copied at the return is seen before what was copied at the call.
     pub late: bool,
     /// Something that a value leads to could not be read.

@@ -29,16 +29,16 @@
 //! what there is no room for; `parts`: a member that memory ends in is `???`. `--` on a line of its own: what follows is written with `-v` alone; `...`: it never is.
 
 mod attributes;
+mod names;
 mod types;
 
+pub use names::LONGEST_TEXT;
+use names::find_list;
 pub use types::ty;
 
 use super::types::{
     After, Diagnosis, How, Length, List, Member, Row, Struct, Tables, Text, Ty, When,
 };
-
-/// Bytes of the longest text or path (`PATH_MAX` in include/uapi/linux/limits.h).
-pub const LONGEST_TEXT: u32 = 4096;
 
 /// What is being read.
 enum Open {
@@ -433,14 +433,6 @@ fn condition(text: &str) -> Result<When, String> {
         "&" => When::Has(name, numbers[0]),
         _ => When::Lacks(name, numbers[0]),
     })
-}
-
-fn find_list(tables: &Tables, name: &str) -> Result<usize, String> {
-    tables
-        .list_names
-        .get(name)
-        .copied()
-        .ok_or(format!("there is no list {name}"))
 }
 
 #[cfg(test)]

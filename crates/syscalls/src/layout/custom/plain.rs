@@ -2,16 +2,13 @@
 
 use super::characters;
 use crate::forms;
+use crate::layout::types::Numbers;
 use crate::types::ty;
 use crate::writer::{Place, Unknown, Writer, Written};
 use prototypes::digits::decimal;
 
 /// The length of an array that follows from several members of its struct: `[:=glyphs]`.
-pub fn length(
-    w: &Writer,
-    name: &str,
-    member: impl Fn(&Writer, &str) -> Result<u64, Unknown>,
-) -> Result<u64, Unknown> {
+pub fn length(w: &Writer, name: &str, member: Numbers) -> Result<u64, Unknown> {
     // Of fonts: 32 lines a character, 512 characters at most (`max_font_size` and `con_font_set` in drivers/tty/vt/vt.c).
     const LINES: u64 = 32;
     // Of a struct of which the first bytes alone are there: so many numbers of so many bytes from this offset on.

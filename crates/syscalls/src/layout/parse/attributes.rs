@@ -11,7 +11,8 @@
 //! | `nest NAME`, `with T NAME`, `hops T NAME` | attributes; behind a value; behind each of structs that begin with their length |
 //! | `address`, `hardware`, `via`, `options`, `conditions` | forms of their own (`Attribute`) |
 
-use super::{find_list, ty};
+use super::names::find_list;
+use super::types::ty;
 use crate::layout::types::{Attribute, Attributes, Diagnosis, Tables};
 
 pub fn attributes(tables: &mut Tables, name: &str) -> usize {
