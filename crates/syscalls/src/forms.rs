@@ -5,6 +5,7 @@ mod descriptors;
 pub mod files;
 mod network;
 mod process;
+mod siginfo;
 mod signals;
 
 pub use network::{address, vectors};
@@ -43,7 +44,7 @@ static FORMS: &[(&str, Form)] = &[
     ("signum", signals::signal),
     ("sigset", signals::set),
     ("sigaction", signals::action),
-    ("siginfo", signals::info),
+    ("siginfo", siginfo::info),
     ("sigset_argument", signals::set_argument),
     ("stack_t", signals::stack),
     ("rlimit", process::limit),

@@ -162,7 +162,11 @@ fn row(w: &mut Writer, how: &How, at: u64) -> Written {
             w.cut = false;
             early(w, |w| pointed(w, first, at))?;
             // What could not be read whole is not told a second time.
-            if !failed && !matches!(then, Ty::Struct(..)) {
+            let is_struct = matches!(then, Ty::Struct(..));
+            if !is_struct && (w.cut || w.out.ends_with(b"[]")) {
+                return Ok(());
+            }
+            if !failed && !is_struct {
                 w.push(" => ");
                 pointed(w, then, at)?;
             } else if !failed || *after == After::Always && !w.cut {

@@ -30,7 +30,7 @@ use types::Tables;
 pub use types::{After, Attribute, Attributes, Diagnosis, How, List, Ty};
 
 /// The files, in the order in which they refer to each other.
-const FILES: [(&str, &str); 26] = [
+const FILES: [(&str, &str); 27] = [
     ("names.conf", include_str!("../conf/names.conf")),
     ("numbers.conf", include_str!("../conf/numbers.conf")),
     ("ioctls.conf", include_str!("../conf/ioctls.conf")),
@@ -47,6 +47,7 @@ const FILES: [(&str, &str); 26] = [
     ("console.conf", include_str!("../conf/console.conf")),
     ("calls.conf", include_str!("../conf/calls.conf")),
     ("bpf.conf", include_str!("../conf/bpf.conf")),
+    ("ptrace.conf", include_str!("../conf/ptrace.conf")),
     ("keys.conf", include_str!("../conf/keys.conf")),
     ("commands.conf", include_str!("../conf/commands.conf")),
     ("sockets.conf", include_str!("../conf/sockets.conf")),
@@ -68,6 +69,7 @@ pub fn prepare() {
     known::take(|| {
         let mut tables = Tables {
             customs: custom::CUSTOM,
+            lengths: Some(custom::length),
             ..Tables::default()
         };
         for (file, text) in FILES {

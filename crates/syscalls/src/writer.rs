@@ -1,12 +1,16 @@
 //! Values by their types: numbers, names, strings, pointers, arrays, structs with the names of their members.
 
+mod memory;
 mod numbers;
+mod overlay;
 
 use crate::call::{Call, Hex, IdKind, Naming, Style};
 use crate::{text, words};
 use prototypes::digits::decimal;
-use prototypes::{Array, Expr, Kind, Lens, Memory, Struct, Type};
+use prototypes::{Array, Expr, Kind, Lens, Struct, Type};
 use std::sync::Arc;
+
+pub use overlay::Overlay;
 
 /// Where a value is.
 #[derive(Clone, Copy, Debug)]
@@ -41,38 +45,13 @@ pub type Form = fn(&mut Writer, &Type, Place) -> Written;
 /// Returns the form of a typedef that has one of its own.
 pub type Forms = fn(&str) -> Option<Form>;
 
-/// Bytes that stand for a struct of which not all was copied, at an address that no program has.
-pub struct Overlay {
-    /// As it is when the call returns, and as it was when it was made.
-    pub now: Vec<u8>,
-    pub before: Vec<u8>,
-    /// So many bytes of it were copied; the others stand for zeros.
-    pub there: u64,
-}
-
-impl Overlay {
-    /// No address of a program: it is not canonical on x86-64.
-    pub const AT: u64 = 1 << 63;
-
-    /// Where an address lies in it.
-    fn offset(&self, at: u64) -> Option<usize> {
-        let offset = usize::try_from(at.checked_sub(Self::AT)?).ok()?;
-        (offset < self.now.len()).then_some(offset)
-    }
-
-    /// How many bytes from there on were copied, if it lies in it.
-    pub fn left(&self, at: u64) -> Option<u64> {
-        let offset = self.offset(at)? as u64;
-        Some(self.there.saturating_sub(offset))
-    }
-}
-
 /// Writes the values of one call.
 pub struct Writer<'w> {
     pub style: &'w Style,
     pub call: &'w Call<'w>,
     pub out: &'w mut Vec<u8>,
-    forms: Forms,
+    /// The forms of typedefs.
+    pub forms: Forms,
     /// What was copied at the return is seen before what was copied at the call.
     pub late: bool,
     /// Something that a value leads to could not be read.
@@ -165,77 +144,6 @@ impl<'w> Writer<'w> {
         let written = write(self);
         self.late = late;
         written
-    }
-
-    /// Reads memory as it was when this part of the call was seen; false if it was not copied.
-    pub fn read(&self, at: u64, into: &mut [u8]) -> bool {
-        for (offset, byte) in into.iter_mut().enumerate() {
-            let Some(known) = self.piece(at.wrapping_add(offset as u64)) else {
-                return false;
-            };
-            *byte = known[0];
-        }
-        true
-    }
-
-    /// Bytes that were copied from there on, in one piece; at least one.
-    fn piece(&self, at: u64) -> Option<&[u8]> {
-        self.piece_as_of(at, self.late)
-    }
-
-    /// The same of what was copied at the return, or at the call alone.
-    fn piece_as_of(&self, at: u64, late: bool) -> Option<&[u8]> {
-        let overlay = self.overlay.as_ref();
-        if let Some((overlay, from)) = overlay.and_then(|of| Some((of, of.offset(at)?))) {
-            let bytes = if late { &overlay.now } else { &overlay.before };
-            return bytes.get(from..).filter(|piece| !piece.is_empty());
-        }
-        let of = |captures: &'w prototypes::Captures| captures.piece(at);
-        let found = self.call.returned.filter(|_| late);
-        let found = found.and_then(|(exit, _)| of(exit));
-        found
-            .or_else(|| of(self.call.entry))
-            .filter(|piece| !piece.is_empty())
-    }
-
-    /// The bytes from an address on that were copied, at most so many.
-    pub fn bytes(&self, at: u64, most: usize) -> Vec<u8> {
-        self.bytes_as_of(at, most, self.late)
-    }
-
-    /// The same as they were when the call was made.
-    pub fn bytes_before(&self, at: u64, most: usize) -> Vec<u8> {
-        self.bytes_as_of(at, most, false)
-    }
-
-    fn bytes_as_of(&self, at: u64, most: usize, late: bool) -> Vec<u8> {
-        let mut bytes = Vec::new();
-        while bytes.len() < most {
-            let here = at.wrapping_add(bytes.len() as u64);
-            let Some(piece) = self.piece_as_of(here, late) else {
-                break;
-            };
-            bytes.extend_from_slice(&piece[..piece.len().min(most - bytes.len())]);
-        }
-        bytes
-    }
-
-    /// Reads a number of `N` bytes.
-    pub fn number<const N: usize>(&self, at: u64) -> Result<[u8; N], Unknown> {
-        let mut bytes = [0; N];
-        if self.read(at, &mut bytes) {
-            Ok(bytes)
-        } else {
-            Err(Unknown)
-        }
-    }
-
-    pub fn u32_at(&self, at: u64) -> Result<u32, Unknown> {
-        self.number(at).map(u32::from_le_bytes)
-    }
-
-    pub fn u64_at(&self, at: u64) -> Result<u64, Unknown> {
-        self.number(at).map(u64::from_le_bytes)
     }
 
     /// Returns a number of the type's size, with zeros above.

@@ -1,7 +1,7 @@
 //! What goes beside the data of a message: descriptors, credentials, times, addresses (`struct cmsghdr` in include/linux/socket.h).
 
 use super::network::address;
-use crate::layout::{self, counted, list, ty, value};
+use crate::layout::{counted, list, tables, ty, value};
 use crate::writer::{Unknown, Writer, Written};
 
 const HEAD: u64 = 16;
@@ -71,12 +71,12 @@ fn control(w: &mut Writer, here: u64, said: u64, length: u64) -> Written {
 fn data(w: &mut Writer, level: u32, kind: u32, at: u64, length: u64) -> Result<bool, Unknown> {
     let several = |w: &mut Writer, of: &str| {
         let ty = ty(of);
-        let size = u64::from(ty.layout(layout::tables()).0).max(1);
+        let size = u64::from(ty.layout(tables()).0).max(1);
         counted(w, &ty, at, length / size)
     };
     let whole = |w: &mut Writer, of: &str, count: u64| {
         let ty = ty(of);
-        let size = u64::from(ty.layout(layout::tables()).0);
+        let size = u64::from(ty.layout(tables()).0);
         match (length < size * count, count) {
             (true, _) => w.push("?"),
             (false, 1) => return value(w, &ty, at, None),

@@ -1,7 +1,7 @@
 //! Addresses of sockets, messages, pieces of buffers.
 
 use super::controls::controls;
-use crate::layout;
+use crate::layout::{Ty, fields, list, tables};
 use crate::members::Members;
 use crate::text;
 use crate::types::ty;
@@ -38,8 +38,8 @@ pub fn address(w: &mut Writer, at: u64, length: u64) -> Written {
     }
     let family = u16::from_le_bytes([bytes[0], bytes[1]]);
     w.push("{sa_family=");
-    layout::list("address_families").name(w, family.into());
-    let mut rows = layout::tables().addresses.iter();
+    list("address_families").name(w, family.into());
+    let mut rows = tables().addresses.iter();
     let row = rows.find(|(own, lengths, least, _)| {
         *own == family && length >= *least && (lengths.is_empty() || lengths.contains(&length))
     });
@@ -57,8 +57,8 @@ pub fn address(w: &mut Writer, at: u64, length: u64) -> Written {
 }
 
 /// Appends the members of an address, of which zeros stand for what is not there.
-fn within(w: &mut Writer, mut bytes: Vec<u8>, of: &layout::Ty) -> Written {
-    let size = of.layout(layout::tables()).0 as usize;
+fn within(w: &mut Writer, mut bytes: Vec<u8>, of: &Ty) -> Written {
+    let size = of.layout(tables()).0 as usize;
     let there = bytes.len() as u64;
     bytes.resize(bytes.len().max(size), 0);
     let outer = w.overlay.replace(Overlay {
@@ -66,7 +66,7 @@ fn within(w: &mut Writer, mut bytes: Vec<u8>, of: &layout::Ty) -> Written {
         now: bytes,
         there,
     });
-    let written = layout::fields(w, of, Overlay::AT);
+    let written = fields(w, of, Overlay::AT);
     w.overlay = outer;
     written
 }

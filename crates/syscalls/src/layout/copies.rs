@@ -237,6 +237,11 @@ impl Plan<'_> {
             self.ops.push(Op::Constant(length.places.min(most.max(1))));
             return true;
         };
+        // What follows from several members is copied as far as it is shown.
+        if name.starts_with('=') {
+            self.ops.push(Op::Constant(most));
+            return true;
+        }
         let op = if name.starts_with("result") {
             self.exit.then_some(Op::Count(Source::Rax, Width::WORD))
         } else if let Some(index) = name.strip_prefix("arg").and_then(|of| of.parse().ok()) {

@@ -9,18 +9,26 @@ mod files;
 mod filters;
 mod keys;
 pub mod network;
+mod plain;
 mod processes;
 mod programs;
 mod rings;
 mod terminal;
+mod tracing;
 mod video;
 
 use super::types::{Custom, Show};
 use crate::call::Constants;
 use crate::forms;
 use crate::types::ty;
-use crate::writer::{Place, Unknown, Writer, Written};
+use crate::writer::{Place, Unknown};
 use prototypes::digits::decimal;
+
+pub use plain::length;
+use plain::{
+    character, descriptor, error, features, key_pair, line_attribute, mode, open_mode, system_call,
+    ticks, ticks32, typed, unix_time, uuid,
+};
 
 const fn custom(name: &'static str, size: u32, align: u32, show: Show) -> Custom {
     Custom {
@@ -169,6 +177,18 @@ pub static CUSTOM: &[Custom] = &[
         w.push("...");
         Ok(())
     }),
+    passed("user_offset", tracing::user_offset),
+    custom("info_call", 8, 8, tracing::number),
+    custom("info_result", 8, 8, tracing::result),
+    custom("ptrace_call", 1, 1, tracing::call),
+    custom("ptrace_registers", 16, 8, |w, at, _| {
+        tracing::registers(w, at, false)
+    }),
+    custom("ptrace_registers_set", 16, 8, |w, at, _| {
+        tracing::registers(w, at, true)
+    }),
+    custom("ptrace_signals", 8, 8, tracing::signals),
+    custom("seccomp_metadata", 8, 8, tracing::metadata),
     custom("uring_file", 4, 4, rings::file),
     custom("uring_offset", 4, 4, |w, at, _| {
         match w.u32_at(at)? {
@@ -180,14 +200,21 @@ pub static CUSTOM: &[Custom] = &[
     custom("uring_restriction", 2, 2, rings::restriction),
     custom("uring_probe", 16, 4, rings::probe),
     custom("uring_processors", 1, 1, |w, at, _| {
-        forms::processors_in(w, at, w.call.arguments[3] as u32)
+        let length = w.call.arguments[3] as u32;
+        let most = length.min(128) as usize;
+        match w.bytes(at, most).len() < most {
+            true => Err(Unknown),
+            false => forms::processors_in(w, at, length),
+        }
     }),
     custom("user_desc_asked", 4, 4, |w, at, list| {
         if w.call.error().is_none() {
             return processes::segment(w, at, list);
         }
         let number = w.u32_at(at)?;
-        w.push(&format!("{{entry_number={number}, ...}}"));
+        w.push("{entry_number=");
+        processes::entry(w, number);
+        w.push(", ...}");
         Ok(())
     }),
     custom("user_desc", 16, 4, processes::segment),
@@ -380,130 +407,3 @@ pub static CUSTOM: &[Custom] = &[
     custom("ticks", 8, 8, ticks),
     custom("ticks32", 4, 4, ticks32),
 ];
-
-/// As a type of `syscalls.conf` has it.
-fn typed(w: &mut Writer, name: &str, at: u64) -> Written {
-    w.value(&ty(name), Place::Memory(at))
-}
-
-fn mode(w: &mut Writer, at: u64, _: Option<usize>) -> Written {
-    let mode = w.u32_at(at)?;
-    forms::files::mode(w, mode.into());
-    Ok(())
-}
-
-/// The flags alone, without an access mode that is 0.
-fn open_mode(w: &mut Writer, at: u64, _: Option<usize>) -> Written {
-    let flags = w.u32_at(at)?;
-    let of = ty("dup_flags");
-    w.plain(&of, Place::Word(flags.into()))
-}
-
-fn character(w: &mut Writer, at: u64, _: Option<usize>) -> Written {
-    let [byte] = w.number(at)?;
-    w.push(&characters::escaped_character(byte));
-    Ok(())
-}
-
-/// The number of an error, negative: `-EBADF`.
-fn error(w: &mut Writer, at: u64, _: Option<usize>) -> Written {
-    let number = w.u32_at(at)? as i32;
-    let name = crate::errors::name(number.wrapping_neg());
-    let has_name = number < 0 && name.starts_with('E');
-    match has_name {
-        true => w.known_decimal(number.into(), &format!("-{name}")),
-        false => decimal(number, w.out),
-    }
-    Ok(())
-}
-
-/// `__NR_read`
-fn system_call(w: &mut Writer, at: u64, _: Option<usize>) -> Written {
-    let number = w.u32_at(at)?;
-    /// `AUDIT_ARCH_X86_64` (include/uapi/linux/audit.h), which stands behind the number (`struct seccomp_data`).
-    const OURS: u32 = 0xc000_003e;
-    let ours = w.u32_at(at + 4)? == OURS;
-    let mut calls = prototypes::system_calls().filter(|_| ours);
-    match calls.find(|(of, _)| u64::from(*of) == u64::from(number)) {
-        Some((_, name)) => {
-            let name = format!("__NR_{name}");
-            w.known_decimal(number.into(), &name);
-        }
-        None => decimal(number, w.out),
-    }
-    Ok(())
-}
-
-fn uuid(w: &mut Writer, at: u64, _: Option<usize>) -> Written {
-    let bytes: [u8; 16] = w.number(at)?;
-    for (index, byte) in bytes.iter().enumerate() {
-        if matches!(index, 4 | 6 | 8 | 10) {
-            w.push("-");
-        }
-        w.push(&format!("{byte:02x}"));
-    }
-    Ok(())
-}
-
-/// Seconds since 1970, and their date.
-fn unix_time(w: &mut Writer, at: u64, _: Option<usize>) -> Written {
-    let seconds = w.u64_at(at)?.cast_signed();
-    decimal(seconds, w.out);
-    w.date(seconds, 0);
-    Ok(())
-}
-
-fn ticks(w: &mut Writer, at: u64, _: Option<usize>) -> Written {
-    let ticks = w.u64_at(at)?;
-    forms::clock_ticks(w, ticks);
-    Ok(())
-}
-
-fn ticks32(w: &mut Writer, at: u64, _: Option<usize>) -> Written {
-    let ticks = w.u32_at(at)?;
-    forms::clock_ticks(w, ticks.into());
-    Ok(())
-}
-
-fn descriptor(w: &mut Writer, word: u64, _: Option<usize>) -> Written {
-    w.value(&ty("fd"), Place::Word(word))
-}
-
-/// Two numbers, the second a key (`EVIOCGKEYCODE`).
-fn key_pair(w: &mut Writer, at: u64, _: Option<usize>) -> Written {
-    let [code, key] = [w.u32_at(at)?, w.u32_at(at + 4)?];
-    w.push(&format!("[{code}, "));
-    super::list("evdev_keycode").name(w, key.into());
-    w.push("]");
-    Ok(())
-}
-
-/// What is asked for, and what there is, where that is something else.
-fn features(w: &mut Writer, at: u64, _: Option<usize>) -> Written {
-    let asked = w.before(|w| w.u64_at(at))?;
-    let list = super::list("uffd_features");
-    list.flags(w, asked);
-    let changed = w.call.returned.filter(|_| w.call.error().is_none());
-    if let Some((after, _)) = changed {
-        let mut bytes = [0; 8];
-        let known = prototypes::Memory::read(after, at, &mut bytes);
-        let there = u64::from_le_bytes(bytes);
-        if known && there != asked {
-            w.push(" => features=");
-            list.flags(w, there);
-        }
-    }
-    Ok(())
-}
-
-/// An attribute of a line: what it sets, or its parts if that is not known (`struct gpio_v2_line_config_attribute` in
-/// include/uapi/linux/gpio.h).
-fn line_attribute(w: &mut Writer, at: u64, _: Option<usize>) -> Written {
-    let [kind, padding] = [w.u32_at(at)?, w.u32_at(at + 4)?];
-    let of = super::ty("gpio_v2_line_attribute");
-    if matches!(kind, 1..=3) && padding == 0 {
-        return super::fields(w, &of, at);
-    }
-    w.push("attr=");
-    super::value(w, &of, at, None)
-}

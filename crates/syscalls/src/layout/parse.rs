@@ -16,6 +16,7 @@
 //! | `T[4]`, `T[4:used]`, `T[:used]` | four; as many of four as the member `used` says; as many, behind the struct |
 //! | `T[4+:used]` | four at most, and dots for more |
 //! | `T[2@LIST]` | elements with their names: `[[BR_MCAST_DIR_RX]=1, [BR_MCAST_DIR_TX]=2]` |
+//! | `T[:=font]` | as many as follow from several members (`custom::length`) |
 //! | `*T`, `~T` | the address of a value; a value that the call may change: `1 => 2` |
 //! | `NAME`, `NAME(a,b)` | a struct; these of its members |
 //! | `NAME.LIST` | a form of its own (`custom`) with a list |
@@ -28,16 +29,16 @@
 //! what there is no room for; `parts`: a member that memory ends in is `???`. `--` on a line of its own: what follows is written with `-v` alone; `...`: it never is.
 
 mod attributes;
+mod names;
 mod types;
 
+pub use names::LONGEST_TEXT;
+use names::find_list;
 pub use types::ty;
 
 use super::types::{
     After, Diagnosis, How, Length, List, Member, Row, Struct, Tables, Text, Ty, When,
 };
-
-/// Bytes of the longest text or path (`PATH_MAX` in include/uapi/linux/limits.h).
-pub const LONGEST_TEXT: u32 = 4096;
 
 /// What is being read.
 enum Open {
@@ -432,14 +433,6 @@ fn condition(text: &str) -> Result<When, String> {
         "&" => When::Has(name, numbers[0]),
         _ => When::Lacks(name, numbers[0]),
     })
-}
-
-fn find_list(tables: &Tables, name: &str) -> Result<usize, String> {
-    tables
-        .list_names
-        .get(name)
-        .copied()
-        .ok_or(format!("there is no list {name}"))
 }
 
 #[cfg(test)]

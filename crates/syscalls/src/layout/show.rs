@@ -75,12 +75,7 @@ fn told(w: &mut Writer, word: u64, write: impl FnOnce(&mut Writer)) {
     };
     match w.style.constants {
         Constants::Numbers => w.hexadecimal(word),
-        _ => write(&mut Writer::new(
-            &both,
-            w.call,
-            crate::forms::by_name,
-            w.out,
-        )),
+        _ => write(&mut Writer::new(&both, w.call, w.forms, w.out)),
     }
 }
 
@@ -122,7 +117,7 @@ pub fn value(w: &mut Writer, ty: &Ty, at: u64, around: Option<Around>) -> Writte
         // What has no name is all that there is.
         Ty::Struct(index, _) if is_bare(*index) => fields(w, ty, at),
         Ty::Struct(index, _) if tables().structs[*index].zeros => {
-            super::zeros::value(w, ty, &tables().structs[*index], at)
+            super::zeros::value(w, &tables().structs[*index], at, |w, at| fields(w, ty, at))
         }
         Ty::Struct(..) => {
             w.push("{");
@@ -209,7 +204,14 @@ fn used(w: &Writer, length: &Length, around: Option<Around>) -> Result<u64, Unkn
             false => Ok(count),
         };
     }
-    let count = around.ok_or(Unknown)?.number(w, name)?;
+    let around = around.ok_or(Unknown)?;
+    let count = match name.strip_prefix('=') {
+        Some(of) => {
+            let length = tables().lengths.ok_or(Unknown)?;
+            length(w, of, &|w, member| around.number(w, member))?
+        }
+        None => around.number(w, name)?,
+    };
     Ok(match length.places {
         _ if length.open => count,
         0 => count,
@@ -381,7 +383,7 @@ pub fn fields(w: &mut Writer, ty: &Ty, at: u64) -> Written {
         or_address(w, here, |w| value(w, &member.ty, here, Some(around)));
     }
     if let Some((argument, _)) = of.sized {
-        let all = w.call.arguments[argument];
+        let all = self::argument(w, argument)?;
         behind(w, at, of.size.into(), all);
     }
     Ok(())
@@ -418,7 +420,7 @@ impl Around<'_> {
         let Some((argument, least)) = self.of.sized else {
             return Ok(self.of.size);
         };
-        let said = w.call.arguments[argument].min(self.of.size.into()) as u32;
+        let said = self::argument(w, argument)?.min(self.of.size.into()) as u32;
         match said < least {
             true => Err(Unknown),
             false => Ok(said),

@@ -1,10 +1,16 @@
 //! What the files say: names, structs, commands, attributes.
 
-use crate::writer::{Writer, Written};
+use crate::writer::{Unknown, Writer, Written};
 use std::collections::HashMap;
 
 /// Writes what lies in memory there, or a number that was passed; the list is that behind the form's name.
 pub type Show = fn(&mut Writer, u64, Option<usize>) -> Written;
+
+/// Returns the number in a member of a struct.
+pub type Numbers<'a> = &'a dyn Fn(&Writer, &str) -> Result<u64, Unknown>;
+
+/// Returns a length that follows from several members.
+pub type Lengths = fn(&Writer, &str, Numbers) -> Result<u64, Unknown>;
 
 /// A value with a text of its own.
 #[derive(Debug)]
@@ -316,6 +322,7 @@ pub enum Diagnosis {
 pub struct Tables {
     /// Forms of their own.
     pub customs: &'static [Custom],
+    pub lengths: Option<Lengths>,
     pub lists: Vec<List>,
     pub list_names: HashMap<Box<str>, usize>,
     pub structs: Vec<Struct>,

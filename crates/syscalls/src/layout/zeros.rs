@@ -1,8 +1,7 @@
 //! Structs of which the kernel takes as many bytes as an argument says, and zeros for the rest (`bpf_check_uarg_tail_zero` and
 //! `__sys_bpf` in kernel/bpf/syscall.c).
 
-use super::fields;
-use super::types::{Struct, Ty};
+use super::types::Struct;
 use crate::call::Hex;
 use crate::text;
 use crate::writer::{Overlay, Unknown, Writer, Written};
@@ -11,7 +10,12 @@ use crate::writer::{Overlay, Unknown, Writer, Written};
 const LONGEST: u64 = 4096;
 
 /// Appends a struct; what lies behind its last member is told if it is not zero.
-pub fn value(w: &mut Writer, ty: &Ty, of: &Struct, at: u64) -> Written {
+pub fn value(
+    w: &mut Writer,
+    of: &Struct,
+    at: u64,
+    fields: impl FnOnce(&mut Writer, u64) -> Written,
+) -> Written {
     let said = of.room.and_then(|index| w.call.arguments.get(index));
     let said = u64::from(*said.ok_or(Unknown)? as u32);
     if said == 0 || said > LONGEST {
@@ -33,7 +37,7 @@ pub fn value(w: &mut Writer, ty: &Ty, of: &Struct, at: u64) -> Written {
         before: whole(&before),
         there: said,
     });
-    let written = fields(w, ty, Overlay::AT);
+    let written = fields(w, Overlay::AT);
     w.overlay = outer;
     written?;
     let rest = now.get(of.size as usize..).unwrap_or_default();

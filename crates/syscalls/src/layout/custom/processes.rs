@@ -69,6 +69,14 @@ fn half(w: &mut Writer, word: u32, first: i64) {
     words::flags_or(word.into(), &bits, "CAP_???", w.style.constants, w.out);
 }
 
+/// Where a segment is in its table; -1 is any free place.
+pub fn entry(w: &mut Writer, number: u32) {
+    match number {
+        u32::MAX => w.push("-1"),
+        number => decimal(number, w.out),
+    }
+}
+
 /// `struct user_desc` (arch/x86/include/uapi/asm/ldt.h)
 pub fn segment(w: &mut Writer, at: u64, _: Option<usize>) -> Written {
     const BITS: [(&str, u32, u32); 7] = [
@@ -83,10 +91,7 @@ pub fn segment(w: &mut Writer, at: u64, _: Option<usize>) -> Written {
     let [number, base, limit, bits] = [0, 4, 8, 12].map(|offset| w.u32_at(at.wrapping_add(offset)));
     let (number, base, limit, bits) = (number?, base?, limit?, bits?);
     w.push("{entry_number=");
-    match number {
-        u32::MAX => w.push("-1"),
-        number => decimal(number, w.out),
-    }
+    entry(w, number);
     // C's `%#08x`
     for (name, word) in [("base_addr", base), ("limit", limit)] {
         match word {

@@ -1,6 +1,18 @@
 //! Attributes of netlink, and which of them a family has.
+//!
+//! | Attribute | |
+//! |---|---|
+//! | `T`, `wide T`, `short T` | a value; a number of as many bytes as there are; a value in eight bytes at most |
+//! | `str`, `text`, `typed` | text that ends with NUL; as far as its NUL; as the member `type` of the struct has it |
+//! | `many T`, `many T LIST` | as many values as there is room for, with their names |
+//! | `rest T`, `cut T 8`, `legible T` | bytes behind a value; a struct as far as it goes, 8 bytes at least; text where there is no room for the value |
+//! | `exact T T` | the value whose size is that of the attribute |
+//! | `said NAME gre:nest:gre_data` | by the text in the attribute `NAME` before it |
+//! | `nest NAME`, `with T NAME`, `hops T NAME` | attributes; behind a value; behind each of structs that begin with their length |
+//! | `address`, `hardware`, `via`, `options`, `conditions` | forms of their own (`Attribute`) |
 
-use super::{find_list, ty};
+use super::names::find_list;
+use super::types::ty;
 use crate::layout::types::{Attribute, Attributes, Diagnosis, Tables};
 
 pub fn attributes(tables: &mut Tables, name: &str) -> usize {

@@ -1,6 +1,6 @@
 //! Types: `u32`, `e32.LIST`, `T[4:used]`, `*T`, `NAME(a,b)`.
 
-use super::{LONGEST_TEXT, find_list};
+use super::names::{LONGEST_TEXT, find_list};
 use crate::layout::types::{Form, Length, Tables, Text, Ty};
 
 /// Reads a type.

@@ -26,7 +26,8 @@ pub fn characters(
     };
     // What lies in a struct of fixed size is written whole.
     let lies_within = around.is_some() && length.places < LONGEST_TEXT;
-    let has_end = length.used.is_none() || kind == Text::Hex && length.places > 0;
+    let has_end =
+        length.used.is_none() || matches!(kind, Text::Hex | Text::Bytes) && length.places > 0;
     let is_whole = kind == Text::Label || lies_within && has_end && kind != Text::Brief;
     if !matches!(kind, Text::String | Text::Label | Text::Brief) {
         let shown = if is_whole {
