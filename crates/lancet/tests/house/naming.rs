@@ -69,7 +69,6 @@ pub const NAMING: &[&str] = &[
     "dump/src/ruby/kinds.rs",
     "dump/src/ruby/names.rs",
     "dump/src/ruby/texts.rs",
-    "lancet/src/commands/heap/args.rs",
     // Whose bytes in a heap are an object's.
     "rss/src/heaps/mod.rs",
     "rss/src/heaps/python.rs",
