@@ -74,6 +74,8 @@ pub struct Options {
     pub strings: u32,
     /// Characters of a string that are copied from the guest: at least as many.
     pub kept_of_strings: u32,
+    /// The environment of programs that are run is copied.
+    pub environment: bool,
     /// Elements of an array that are copied and shown.
     pub array: u32,
     /// Native frames around each call; 0 = none are copied.

@@ -84,12 +84,22 @@ impl Signatures {
     }
 
     /// What is copied of the calls of a function.
-    pub fn copies(function: &Function, prototype: &Prototype, detail: Detail) -> Programs {
+    /// `environment`: the environment of programs that are run, too.
+    pub fn copies(
+        function: &Function,
+        prototype: &Prototype,
+        detail: Detail,
+        environment: bool,
+    ) -> Programs {
         let mut copied = prototype.capture(detail);
         if function.is_system_call() {
             let more = syscalls::copies(&function.name, detail);
             copied.call.extend(more.call);
             copied.exit.extend(more.exit);
+            if environment {
+                let more = syscalls::copies_of_environment(&function.name, prototype, detail);
+                copied.call.extend(more.call);
+            }
         }
         copied
     }

@@ -78,6 +78,11 @@ pub trait Source {
         Vec::new()
     }
 
+    /// Returns the signal that has killed the started program, if one has.
+    fn killed_by(&self) -> Option<i32> {
+        None
+    }
+
     /// Returns the exit code of the started program, if there is one and it has ended.
     fn code(&mut self) -> Option<i32> {
         None

@@ -11,6 +11,7 @@ use std::io;
 use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};
 use std::os::unix::ffi::OsStrExt;
 use std::process::Command;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
 /// What a traced process stands at, until [`Tracee::go_on`].
@@ -84,6 +85,14 @@ impl User {
                 && libc::syscall(libc::SYS_setuid, self.user) == 0
         }
     }
+}
+
+/// We were started with SIGPIPE ignored, before Rust's own code has ignored it.
+static PIPES_IGNORED: AtomicBool = AtomicBool::new(false);
+
+/// Notes that SIGPIPE was ignored when lancet was started: a program that it starts finds it so.
+pub fn note_pipes_ignored() {
+    PIPES_IGNORED.store(true, Ordering::Relaxed);
 }
 
 /// The longest that a program takes from its start to its first instruction, on a machine that is very busy.
@@ -369,8 +378,12 @@ unsafe fn child(
         while libc::read(wait, (&raw mut byte).cast(), 1) == -1
             && *libc::__errno_location() == libc::EINTR
         {}
-        // Rust ignores it for its own programs; the guest must find it as the shell would give it.
-        libc::signal(libc::SIGPIPE, libc::SIG_DFL);
+        // Rust ignores it for its own programs; the guest must find it as we were given it.
+        let given = match PIPES_IGNORED.load(Ordering::Relaxed) {
+            true => libc::SIG_IGN,
+            false => libc::SIG_DFL,
+        };
+        libc::signal(libc::SIGPIPE, given);
         libc::sigprocmask(libc::SIG_SETMASK, mask, std::ptr::null_mut());
         if user.is_none_or(User::become_it) {
             libc::execvp(words[0], words.as_ptr());

@@ -23,6 +23,22 @@ use std::process::ExitCode;
 use clap::error::ErrorKind;
 use clap::{CommandFactory, Parser};
 
+/// Runs before Rust's own beginning, which ignores SIGPIPE.
+#[used]
+#[unsafe(link_section = ".init_array")]
+static NOTE_PIPES: extern "C" fn() = note_pipes;
+
+extern "C" fn note_pipes() {
+    // SAFETY: a live record of ours, which the kernel fills; nothing of Rust's is needed for it.
+    unsafe {
+        let mut action: libc::sigaction = std::mem::zeroed();
+        libc::sigaction(libc::SIGPIPE, std::ptr::null(), &raw mut action);
+        if action.sa_sigaction == libc::SIG_IGN {
+            inject::tracee::note_pipes_ignored();
+        }
+    }
+}
+
 fn main() -> ExitCode {
     failure::note_panics();
     let done = failure::catch(|| {

@@ -43,6 +43,8 @@ pub struct Statuses {
     pub failed: bool,
     /// Those that did not return while they were watched.
     pub unfinished: bool,
+    /// Those that were open when lancet left.
+    pub detached: bool,
 }
 
 impl Statuses {
@@ -51,6 +53,7 @@ impl Statuses {
         successful: true,
         failed: true,
         unfinished: true,
+        detached: true,
     };
 
     /// Whether a call that returned is shown.
@@ -190,8 +193,10 @@ pub struct Layout {
     pub quiet: bool,
     /// No line for a thread in the place of which another runs a program (`-qqq`).
     pub hides_superseded: bool,
-    /// The end of each thread is seen, and so whether a call that ends it was made.
-    pub sees_ends: bool,
+    /// Calls of `exit` and `exit_group` may return, because a result is injected into them.
+    pub exits_return: bool,
+    /// Processes stand still at each call, and are left where they are: what is open then is told so.
+    pub is_traced: bool,
 }
 
 /// The native function that makes a system call, unless its name says no more than the call's: `__read` of `read`.

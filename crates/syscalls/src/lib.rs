@@ -62,6 +62,32 @@ pub fn copies(name: &str, detail: prototypes::Detail) -> prototypes::Programs {
     layout::programs(name, detail)
 }
 
+/// Returns the programs that copy the environment that a call hands to a program, text by text (`-v`); its prototype's copy where these
+/// are. Nothing for other calls.
+#[must_use]
+pub fn copies_of_environment(
+    name: &str,
+    prototype: &prototypes::Prototype,
+    detail: prototypes::Detail,
+) -> prototypes::Programs {
+    let index = match name {
+        "execve" => 2,
+        "execveat" => 3,
+        _ => return prototypes::Programs::default(),
+    };
+    let mut whole = prototype.clone();
+    if let Some(parameter) = whole.parameters.get_mut(index) {
+        parameter.ty = types::ty("arguments_of_program");
+    }
+    whole.capture(prototypes::Detail {
+        array: MOST_TEXTS,
+        ..detail
+    })
+}
+
+/// Texts of an environment that are copied, at most.
+const MOST_TEXTS: u32 = 4096;
+
 /// The name of an error: `ENOENT`; its number where it has none.
 #[must_use]
 pub fn error_name(error: i32) -> String {

@@ -8,7 +8,7 @@ use super::unadopted::Unadopted;
 use crate::consumer::Consumer;
 use crate::debug::{self, say};
 use crate::descriptors::Held;
-use crate::event::Event;
+use crate::event::{End, Event};
 use crate::options::Options;
 use crate::signatures::Signatures;
 use crate::source::{Count, Flow, Source};
@@ -17,6 +17,7 @@ use hooks::rings::Losses;
 use inject::Image;
 use inject::lifecycle::{NotStarted, Observer, Over, Processes};
 use inject::tracee::{User, wait_for_any};
+use std::collections::HashMap;
 use std::thread::sleep;
 use std::time::Duration;
 
@@ -49,6 +50,8 @@ struct Kept<'a> {
     counts: Vec<Count>,
     losses: Vec<(i32, Losses)>,
     descriptors: Vec<(i32, Held)>,
+    /// By which signals processes were killed.
+    killed: HashMap<i32, i32>,
 }
 
 /// Hears the guests for a consumer of their events, up to the first that it cannot take.
@@ -87,7 +90,12 @@ impl Observer<Process> for Hears<'_, '_> {
 
     fn over(&mut self, mut guest: Process, why: Over) {
         match why {
-            Over::Ended => self.kept.retire(guest),
+            Over::Ended => {
+                if let Some(End::Killed(signal)) = guest.ended() {
+                    self.kept.killed.insert(guest.pid(), signal);
+                }
+                self.kept.retire(guest);
+            }
             Over::Replaced => {
                 guest.gives_way(&mut |event| self.event(event));
                 self.kept.retire(guest);
@@ -125,6 +133,7 @@ impl<'a> Family<'a> {
                 counts: Vec::new(),
                 losses: Vec::new(),
                 descriptors: Vec::new(),
+                killed: HashMap::new(),
             },
             idle: 0,
         };
@@ -303,6 +312,10 @@ impl Source for Family<'_> {
 
     fn descriptors(&mut self) -> Vec<(i32, Held)> {
         std::mem::take(&mut self.kept.descriptors)
+    }
+
+    fn killed_by(&self) -> Option<i32> {
+        self.kept.killed.get(&self.processes.started()?).copied()
     }
 
     fn code(&mut self) -> Option<i32> {

@@ -124,11 +124,16 @@ pub fn note_exec(pid: i32, args: &Options, signatures: &Signatures, noted: &Firs
     else {
         return;
     };
-    let program = prototype.capture(Detail {
+    let detail = Detail {
         strings: args.kept_of_strings,
         array: args.array,
-    });
-    let copied = copy(&memory, &program.call, &begun, None, 0);
+    };
+    let mut program = prototype.capture(detail).call;
+    if args.environment {
+        let more = syscalls::copies_of_environment("execve", &prototype, detail);
+        program.extend(more.call);
+    }
+    let copied = copy(&memory, &program, &begun, None, 0);
     *noted.borrow_mut() = Some((begun, copied));
 }
 

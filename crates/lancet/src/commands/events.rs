@@ -53,6 +53,11 @@ pub trait Asked {
     /// Whether events are shown, and not only recorded.
     fn shows(&self) -> bool;
 
+    /// Whether a signal that has killed PROGRAM ends lancet too.
+    fn ends_as_program(&self) -> bool {
+        false
+    }
+
     /// Whether our standard input and output are let go once PROGRAM has them, so that it alone decides when pipes end.
     fn lets_streams_go(&self) -> bool {
         false

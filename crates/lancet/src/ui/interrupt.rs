@@ -59,10 +59,24 @@ pub fn asked() -> bool {
 pub fn end() {
     let signal = ASKED.load(Ordering::Relaxed);
     if signal != 0 {
-        // SAFETY: no memory of ours is handed over; what there is to clean up was cleaned up by the caller.
-        unsafe {
-            libc::signal(signal, libc::SIG_DFL);
-            libc::raise(signal);
-        }
+        end_by(signal);
+    }
+}
+
+/// Ends lancet by a signal, without a core; it returns if that is none that ends a process.
+pub fn end_by(signal: i32) {
+    let none = libc::rlimit {
+        rlim_cur: 0,
+        rlim_max: 0,
+    };
+    // SAFETY: live records of ours; what there is to clean up was cleaned up by the caller.
+    unsafe {
+        libc::setrlimit(libc::RLIMIT_CORE, &raw const none);
+        libc::signal(signal, libc::SIG_DFL);
+        let mut only: libc::sigset_t = std::mem::zeroed();
+        libc::sigemptyset(&raw mut only);
+        libc::sigaddset(&raw mut only, signal);
+        libc::pthread_sigmask(libc::SIG_UNBLOCK, &raw const only, std::ptr::null_mut());
+        libc::raise(signal);
     }
 }

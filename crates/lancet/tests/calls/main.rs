@@ -17,6 +17,7 @@
 //! | `ends` | a guest that ends takes nothing along |
 //! | `system_calls` | `-S`: exact, and in every way that a probe around one could get wrong |
 //! | `strace` | `lancet syscalls`: the lines are strace's, of calls of every family and of real programs |
+//! | `as_strace` | `syscalls --strace -- PROGRAM`: ends, PID namespaces, what a program is given; what is wrong, in one line |
 //! | `goroutines` | `lancet syscalls` on Go: counts beside strace, opened and left |
 //! | `strangers` | children of a guest that are not its own |
 //! | `who` | `lancet syscalls`: exact counts by function and line, `--in`, `--at`, `--leaks`, `--blocked` |
@@ -60,6 +61,7 @@
 mod support;
 
 mod application;
+mod as_strace;
 mod asked;
 mod bound;
 mod budget;

@@ -11,7 +11,7 @@ use syscalls::Call;
 /// Bytes on a line.
 const WIDTH: usize = 16;
 /// Bytes of one call that are written, at most.
-pub const MOST: usize = 32 << 10;
+pub const MOST: usize = 128 << 10;
 
 /// Appends what a call has read or written, if its descriptor is one of those; the first set is of what is read.
 pub fn of(sets: &[Numbers; 2], call: &Call, out: &mut Vec<u8>) {

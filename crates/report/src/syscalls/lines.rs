@@ -120,6 +120,7 @@ impl<'a> Lines<'a> {
             captures,
             head,
             began: at.time,
+            at,
             line: began.line.take(),
             callers,
             number: Cell::new(None),
@@ -421,7 +422,12 @@ impl Consumer for Lines<'_> {
             }
             EventKind::Ended(end) => self.ended(at, end),
             EventKind::Thread(what) => self.of_thread(at, what),
-            EventKind::Opened(_) => self.naming.opened(at.process),
+            EventKind::Opened(_) => {
+                if self.layout.is_traced {
+                    self.threads.insert(at.tid);
+                }
+                self.naming.opened(at.process);
+            }
         }
         if returns {
             self.tell_signals(|told| told.tid == at.tid);
@@ -437,6 +443,7 @@ impl Consumer for Lines<'_> {
 
     fn finish(&mut self, _: End) -> io::Result<()> {
         self.tell_signals(|_| true);
+        self.all_left();
         self.break_line();
         self.write_out(0)?;
         self.out.flush()

@@ -121,7 +121,11 @@ pub fn working_directory(process: i32) -> Option<String> {
 /// What a descriptor is by its link.
 pub fn found(process: i32, number: i32, link: String) -> Name {
     // A file may also be called so.
-    let is_there = |path: &str| fs::symlink_metadata(format!("/proc/{process}/root{path}")).is_ok();
+    let node = |path: String| fs::metadata(path).map(|of| (of.dev(), of.ino())).ok();
+    let is_there = |path: &str| {
+        let file = node(format!("/proc/{process}/fd/{number}"));
+        file.is_some() && file == node(format!("/proc/{process}/root{path}"))
+    };
     let removed = link.strip_suffix(" (deleted)").filter(|_| !is_there(&link));
     let deleted = removed.is_some();
     let link = removed.map_or(link.clone(), str::to_owned);

@@ -26,6 +26,8 @@ const MANY: usize = 100;
 pub struct Plan {
     want: u64,
     detail: Detail,
+    /// Environments of programs that are run are copied.
+    environment: bool,
     copies: bool,
     /// All integer arguments are recorded: a preset tells calls apart by them.
     all_integers: bool,
@@ -44,6 +46,7 @@ impl Plan {
     pub fn new(args: &Options, selection: &Selection) -> Self {
         Plan {
             want: wanted_of(args, selection),
+            environment: args.environment,
             detail: Detail {
                 strings: args.kept_of_strings,
                 array: args.array,
@@ -92,7 +95,7 @@ impl Plan {
             let copy = prototype
                 .as_ref()
                 .filter(|_| self.copies)
-                .map(|of| Signatures::copies(&function, of, self.detail));
+                .map(|of| Signatures::copies(&function, of, self.detail, self.environment));
             let mut copy = copy.unwrap_or_default();
             if self.callers {
                 copy.call.extend(callers::program());

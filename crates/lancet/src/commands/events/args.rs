@@ -204,6 +204,7 @@ impl Common {
             },
             strings,
             kept_of_strings: kept_of_strings(strings, self.record.is_some()),
+            environment: false,
             array: strings,
             frames: 0,
             ltrace: false,

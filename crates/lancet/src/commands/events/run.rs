@@ -63,6 +63,8 @@ pub fn run(args: &dyn Asked) -> anyhow::Result<u8> {
     let says_hooked = hooked.clone();
     let repeated = Rc::new(Repeated::default());
     let told = repeated.clone();
+    let refused = Rc::new(RefCell::new(Vec::new()));
+    let is_refused = refused.clone();
     let tells_tracing = args.tells_tracing();
     let has_companion = args.common().companion.is_some();
     let mut options = args.options(Messages::to(move |message| {
@@ -71,6 +73,11 @@ pub fn run(args: &dyn Asked) -> anyhow::Result<u8> {
             tell!("{LACKS}{message}");
         } else if (tells_tracing || !is_plain) && told.is_new(message) {
             print(message);
+        }
+        if let Message::NotOpened(_) = message
+            && let Some(calls::Lost::Process(Some(pid))) = message.lost()
+        {
+            is_refused.borrow_mut().push(pid);
         }
         if losses::says_hooked(message) {
             says_hooked.set(true);
@@ -119,10 +126,11 @@ pub fn run(args: &dyn Asked) -> anyhow::Result<u8> {
     if starts && args.lets_streams_go() {
         let_streams_go();
     }
-    let attached = match args.ends_as_strace() && file.is_none() {
+    let mut attached = match args.ends_as_strace() && file.is_none() {
         true => options.pids.clone(),
         false => Vec::new(),
     };
+    attached.retain(|pid| !refused.borrow().contains(pid));
     for pid in &attached {
         tell!("Process {pid} attached");
     }
@@ -178,6 +186,9 @@ pub fn run(args: &dyn Asked) -> anyhow::Result<u8> {
         (true, true) => source.code().map_or(INTERRUPTED, |code| code as u8),
         (true, false) => await_end(interrupt::asked, || source.code()),
     };
+    if let Some(signal) = source.killed_by().filter(|_| args.ends_as_program()) {
+        interrupt::end_by(signal);
+    }
     // With --ltrace whatever the program ended with.
     let losses = losses.borrow();
     Ok(losses.exit_code(if options.ltrace { 0 } else { code }))

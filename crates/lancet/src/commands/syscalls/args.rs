@@ -159,6 +159,8 @@ pub enum Required {
 
 /// Bytes of a buffer that are copied for `-e read=` and `-e write=`.
 const DUMPED: u32 = 32 << 10;
+/// The same where a tracer copies them.
+const DUMPED_BY_TRACER: u32 = 128 << 10;
 /// Frames that `-k` shows.
 const FRAMES: usize = 64;
 
@@ -207,6 +209,7 @@ impl SyscallsArgs {
             successful,
             failed: !successful,
             unfinished: false,
+            detached: false,
         };
         match (self.successful_only, self.failed_only) {
             (true, _) => only(true),
@@ -268,7 +271,8 @@ impl SyscallsArgs {
             slower: self.slower.unwrap_or_default(),
             quiet: self.hidden().ends,
             hides_superseded: self.hidden().superseded,
-            sees_ends: self.is_by_tracer(),
+            exits_return: self.is_by_tracer() && self.injects_ends(),
+            is_traced: self.is_by_tracer(),
         }
     }
 
@@ -313,6 +317,7 @@ impl SyscallsArgs {
         let [read, written] = expressions::dumped(self.all().collect());
         match read == Numbers::None && written == Numbers::None {
             true => kept,
+            false if self.is_by_tracer() => kept.max(DUMPED_BY_TRACER),
             false => kept.max(DUMPED),
         }
     }
@@ -390,6 +395,7 @@ impl Asked for SyscallsArgs {
             inject: self.injections().cloned().collect(),
             only: true,
             count: self.leaks || self.is_counted_whole(),
+            environment: self.shows_environments(),
             kept_of_strings: self.kept(),
             frames: if self.frames { FRAMES } else { 0 },
             ..self.common.options(self.strings, messages)
@@ -408,6 +414,10 @@ impl Asked for SyscallsArgs {
 
     fn shows(&self) -> bool {
         self.common.record.is_none() || self.counts() || self.common.output.is_some()
+    }
+
+    fn ends_as_program(&self) -> bool {
+        self.strace && self.common.pids.is_empty()
     }
 
     fn lets_streams_go(&self) -> bool {

@@ -42,6 +42,21 @@ impl SyscallsArgs {
         injections.any(|inject| inject.is_for_tracer() || starts && inject.from_start)
     }
 
+    /// Whether a result is injected into the calls that end a thread or a process.
+    pub(super) fn injects_ends(&self) -> bool {
+        let mut injections = self.injections();
+        injections.any(|inject| {
+            let mut names = inject.names.iter();
+            inject.result.is_some() && names.any(|name| name == "exit" || name == "exit_group")
+        })
+    }
+
+    /// Whether the environment of a program is shown text by text.
+    pub(super) fn shows_environments(&self) -> bool {
+        let shortened = expressions::exceptions(self.all().collect()).shortened;
+        shortened.map_or(self.verbose, |shortened| !shortened.has("execve"))
+    }
+
     /// What nothing is said of.
     pub(super) fn hidden(&self) -> Hidden {
         let by_letters = Hidden {

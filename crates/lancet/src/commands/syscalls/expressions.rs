@@ -118,8 +118,9 @@ fn statuses(set: &str) -> Result<Statuses, String> {
             "successful" => chosen.successful = true,
             "failed" => chosen.failed = true,
             "unfinished" => chosen.unfinished = true,
-            // Who leaves no call behind that is told so, and is always told what it returned, has none of these.
-            "detached" | "unavailable" => {}
+            "detached" => chosen.detached = true,
+            // It is always told what a call returned.
+            "unavailable" => {}
             other => {
                 return Err(format!(
                     "there is no status {other}: successful, failed, unfinished, all, none"
@@ -132,16 +133,16 @@ fn statuses(set: &str) -> Result<Statuses, String> {
             successful: !chosen.successful,
             failed: !chosen.failed,
             unfinished: !chosen.unfinished,
+            detached: !chosen.detached,
         };
     }
     Ok(chosen)
 }
 
+/// Each `!` turns the set over, as with strace.
 fn negation(set: &str) -> (&str, bool) {
-    match set.strip_prefix('!') {
-        Some(rest) => (rest, true),
-        None => (set, false),
-    }
+    let rest = set.trim_start_matches('!');
+    (rest, (set.len() - rest.len()) % 2 == 1)
 }
 
 fn signal_set(set: &str) -> Result<Vec<i32>, String> {

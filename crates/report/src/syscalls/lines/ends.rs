@@ -50,6 +50,44 @@ impl Lines<'_> {
         self.close(open, &late, b"?", None);
     }
 
+    /// Ends the line of a call of this thread.
+    fn break_own(&mut self, at: At) {
+        if self.unfinished.is_some_and(|line| line.tid == at.tid) {
+            self.break_line();
+        }
+    }
+
+    /// A call in which its thread was left.
+    fn left_open(&mut self, open: &Open) {
+        if open.plan.hidden || !self.layout.statuses.detached {
+            return;
+        }
+        let at = open.at;
+        match (open.number.get(), self.unfinished) {
+            (Some(number), Some(unfinished)) if number == unfinished.number => {}
+            // It was told that it had not ended.
+            (Some(_), _) => return,
+            (None, _) => {
+                self.begin(at, open);
+            }
+        }
+        if open.has_more() {
+            self.text.extend_from_slice(b", ");
+        }
+        self.text.extend_from_slice(b" <detached ...>\n");
+        self.unfinished = None;
+        self.lines += 1;
+    }
+
+    /// Nothing more comes: tells what was open in processes that were left.
+    pub(super) fn all_left(&mut self) {
+        if self.layout.is_traced {
+            for open in self.stacks.drain(None) {
+                self.left_open(&open);
+            }
+        }
+    }
+
     /// What its tracer has seen of a thread.
     pub(super) fn of_thread(&mut self, at: At, what: OfThread) {
         let text = match what {
@@ -115,13 +153,13 @@ impl Lines<'_> {
         }
         self.naming.ended(at.process);
         match end {
-            _ if self.layout.quiet => self.break_line(),
+            _ if self.layout.quiet => self.break_own(at),
             End::Exited(code) => self.note(at, &format!("+++ exited with {code} +++")),
             End::Killed(signal) => {
                 let name = syscalls::signal(signal);
                 self.note(at, &format!("+++ killed by {name} +++"));
             }
-            End::Unknown | End::Replaced => self.break_line(),
+            End::Unknown | End::Replaced => self.break_own(at),
         }
         if end != End::Replaced {
             self.threads.remove(&at.tid);

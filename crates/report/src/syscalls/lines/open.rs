@@ -2,7 +2,7 @@
 
 use super::super::{Layout, native};
 use calls::Line;
-use calls::event::{CallEdge, Caller};
+use calls::event::{At, CallEdge, Caller};
 use calls::signatures::Signatures;
 use calls::stacks::Kept;
 use prototypes::{Captures, Prototype};
@@ -20,6 +20,8 @@ pub(super) struct Open {
     /// Its name and the arguments that are known at the call, written while descriptors were called what they were.
     pub head: Vec<u8>,
     pub began: Duration,
+    /// Where and when it was made.
+    pub at: At,
     pub line: Option<Arc<Line>>,
     pub callers: Vec<Arc<Caller>>,
     /// The number of the line that it stands on; `None` = it is written when it returns.
@@ -88,7 +90,7 @@ impl Plan {
             native: native(&function.name, edge.inside.as_deref()),
             hidden: !layout.shows(&function.name),
             style: layout.exceptions.style(layout.style, &function.name),
-            ends: !layout.sees_ends && matches!(function.name.as_str(), "exit" | "exit_group"),
+            ends: !layout.exits_return && matches!(function.name.as_str(), "exit" | "exit_group"),
             replaces: matches!(function.name.as_str(), "execve" | "execveat"),
             number: if layout.numbers {
                 number(&function.name)
