@@ -142,7 +142,8 @@ fn names(set: &str, of: Of, of_line: bool) -> Result<Vec<String>, String> {
         .filter(|name| !leaves_out || !NEVER.contains(name))
         .map(Into::into)
         .collect();
-    if names.is_empty() {
+    // `none` of a later -e takes back what an earlier one has asked for.
+    if names.is_empty() && (of == Of::Own || !trace.is_empty()) {
         return Err("the set leaves no system call to inject into".into());
     }
     Ok(names)
