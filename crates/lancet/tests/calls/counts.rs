@@ -159,7 +159,7 @@ fn programs(
 
 fn lancet_with(options: &[&str]) -> Command {
     let mut command = lancet();
-    command.args(["syscalls", "--strace", "--hooks", "--max-wait", "60s"]);
+    command.args(["syscalls", "--strace", "--max-wait", "60s"]);
     command.args(options);
     command
 }
@@ -181,7 +181,7 @@ fn counts_are_those_of_strace() {
         table(Command::new("strace"), &out, &words);
         let (mut truth, _) = table(Command::new("strace"), &out, &words);
         let (mut traced, _) = table(lancet_with(&["--no-modify"]), &out, &words);
-        let (mut hooked, said) = table(lancet_with(&[]), &out, &words);
+        let (mut hooked, said) = table(lancet_with(&["--hooks"]), &out, &words);
         for name in varies {
             for counts in [&mut truth, &mut traced, &mut hooked] {
                 counts.remove(*name);
@@ -211,7 +211,7 @@ fn what_is_refused_in_each_child_is_said_once() {
     let out = folder.join("out");
     let script = "for i in 1 2 3; do /bin/true; done; exit 0";
     let words = ["/bin/sh", "-c", script].map(String::from);
-    let (counts, said) = table(lancet_with(&[]), &out, &words);
+    let (counts, said) = table(lancet_with(&["--hooks"]), &out, &words);
     // Each program's loader asks for it.
     assert_eq!(counts.get("set_tid_address"), Some(&4), "{counts:?}");
     for text in ["not hooked: ", "not seen: "] {
