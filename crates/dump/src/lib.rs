@@ -20,6 +20,7 @@
 //! | `copy` | the child from outside: found, its pipe opened, killed |
 //! | `stream` | the bytes it writes, checked ([`wire::snapshot`]) |
 //! | `frozen` | its memory, in blocks that are read once |
+//! | `by_target` | names of references, joined to them |
 //! | `pipe` | that they are read until a deadline |
 //! | `guest` | the process that is copied, of either language |
 //! | `ruby`, `python` | objects as [`heap::Builder`] takes them |
@@ -29,6 +30,7 @@
 
 #![forbid(unsafe_code)]
 
+mod by_target;
 mod copy;
 mod frozen;
 mod guest;

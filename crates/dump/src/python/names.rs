@@ -2,6 +2,7 @@
 
 use super::Maker;
 use super::namespaces::Namespace;
+use crate::by_target::ByTarget;
 use heap::{EdgeName, TextId};
 use vm::Memory;
 use vm::python::{Kind, Reference, Sort};
@@ -15,14 +16,7 @@ const MOST: u64 = 1 << 28;
 #[derive(Default)]
 pub struct Names {
     /// By target.
-    known: Vec<Known>,
-}
-
-struct Known {
-    target: u64,
-    name: Named,
-    /// How many of those with this target were used; counted at the first of them.
-    used: usize,
+    known: ByTarget<Named>,
 }
 
 #[derive(Clone, Copy)]
@@ -52,7 +46,7 @@ impl Maker<'_> {
                 class_left = false;
                 EdgeName::ClassOf
             } else {
-                match self.named(*target) {
+                match self.names.known.next(*target) {
                     Some(Named::Member(name)) => EdgeName::Member(Some(name)),
                     Some(Named::Reference(name)) => self.edge_name(object, namespace, name),
                     None => EdgeName::Internal,
@@ -64,43 +58,24 @@ impl Maker<'_> {
     }
 
     fn read_names(&mut self, object: u64, kind: &Kind, members: &[(u64, TextId)]) {
-        let known = &mut self.names.known;
-        known.clear();
-        let mut note = |target, name| {
-            if target != 0 {
-                known.push(Known {
-                    target,
-                    name,
-                    used: 0,
-                });
-            }
-        };
-        // What cannot be read has no names.
-        let _ = self
-            .python
-            .references(object, kind, MOST, &mut |target, name| {
+        let python = &self.python;
+        self.names.known.fill(|note| {
+            let mut note = |target, name| {
+                if target != 0 {
+                    note(target, name);
+                }
+            };
+            // What cannot be read has no names.
+            let _ = python.references(object, kind, MOST, &mut |target, name| {
                 note(target, Named::Reference(name));
             });
-        for (offset, name) in members {
-            let at = object.wrapping_add(*offset);
-            if let Ok(target) = self.python.memory().u64(at) {
-                note(target, Named::Member(*name));
+            for (offset, name) in members {
+                let at = object.wrapping_add(*offset);
+                if let Ok(target) = python.memory().u64(at) {
+                    note(target, Named::Member(*name));
+                }
             }
-        }
-        known.sort_by_key(|known| known.target);
-    }
-
-    /// The next name of a reference to this target.
-    fn named(&mut self, target: u64) -> Option<Named> {
-        let known = &mut self.names.known;
-        let first = known.partition_point(|known| known.target < target);
-        let used = known.get(first)?.used;
-        let next = known
-            .get(first + used)
-            .filter(|known| known.target == target)?;
-        let name = next.name;
-        known[first].used += 1;
-        Some(name)
+        });
     }
 
     fn edge_name(

@@ -1,6 +1,7 @@
 //! What each reference is called: those that the VM tells, joined by their targets to those that `vm` can name.
 
 use super::Maker;
+use crate::by_target::ByTarget;
 use crate::stream::Object;
 use heap::{EdgeName, TextId};
 use std::collections::HashMap;
@@ -26,14 +27,7 @@ pub struct Names {
     /// Names of the members of Structs, by class.
     members: HashMap<u64, Vec<Option<TextId>>>,
     /// Of the object at hand, by target.
-    known: Vec<Known>,
-}
-
-struct Known {
-    target: u64,
-    name: Reference,
-    /// How many of those with this target were used; counted at the first of them.
-    used: usize,
+    known: ByTarget<Reference>,
 }
 
 impl Maker<'_> {
@@ -47,7 +41,7 @@ impl Maker<'_> {
                 class_left = false;
                 EdgeName::ClassOf
             } else {
-                match self.named(*target) {
+                match self.names.known.next(*target) {
                     Some(name) => self.edge_name(object, *target, name),
                     None => self.unnamed(object, *target),
                 }
@@ -57,48 +51,27 @@ impl Maker<'_> {
     }
 
     fn read_names(&mut self, object: &Object, references: &[u64]) {
-        let known = &mut self.names.known;
-        known.clear();
-        // A String has at most one, the string whose bytes it shares.
-        if references.len() <= 1 {
-            return;
-        }
-        let most = (object.bytes.unwrap_or(0) / 8 + 64).min(MOST);
-        let mut note = |target, name| {
-            known.push(Known {
-                target,
-                name,
-                used: 0,
-            });
-        };
-        // What cannot be read has no names.
-        let _ = if self.kinds.has_stack() {
-            if let Some(ec) = self.ruby.context_of_object(object.address) {
-                let _ = self.ruby.frame_locals(ec, &mut |target, frame, id| {
+        let (ruby, kinds) = (&self.ruby, &self.kinds);
+        self.names.known.fill(|note| {
+            // A String has at most one, the string whose bytes it shares.
+            if references.len() <= 1 {
+                return;
+            }
+            // What cannot be read has no names.
+            if !kinds.has_stack() {
+                let most = (object.bytes.unwrap_or(0) / 8 + 64).min(MOST);
+                let _ = ruby.references(object.address, most, note);
+                return;
+            }
+            if let Some(ec) = ruby.context_of_object(object.address) {
+                let _ = ruby.frame_locals(ec, &mut |target, frame, id| {
                     note(target, Reference::FrameLocal(id, frame.iseq));
                 });
             }
-            match self.kinds.is_thread() {
-                true => self.ruby.thread_locals(object.address, &mut note),
-                false => Ok(()),
+            if kinds.is_thread() {
+                let _ = ruby.thread_locals(object.address, note);
             }
-        } else {
-            self.ruby.references(object.address, most, &mut note)
-        };
-        known.sort_by_key(|known| known.target);
-    }
-
-    /// The next name of a reference to this target.
-    fn named(&mut self, target: u64) -> Option<Reference> {
-        let known = &mut self.names.known;
-        let first = known.partition_point(|known| known.target < target);
-        let used = known.get(first)?.used;
-        let next = known
-            .get(first + used)
-            .filter(|known| known.target == target)?;
-        let name = next.name;
-        known[first].used += 1;
-        Some(name)
+        });
     }
 
     fn edge_name(&mut self, object: &Object, target: u64, name: Reference) -> EdgeName {

@@ -19,7 +19,7 @@ use std::ops::Range;
 use vm::php::Facts;
 use vm::{Language, Memory};
 
-use super::vm_heap::VmHeap;
+use super::vm_heap::{VmHeap, steadiest};
 use crate::claims::{Claim, Layer, MOST, RowId};
 use crate::memory::Seen;
 use crate::modules::Loaded;
@@ -72,7 +72,6 @@ const BINS: [(u64, u64); 30] = [
 ];
 /// The most chunks and large blocks: 1 TiB.
 const MOST_CHUNKS: usize = 1 << 19;
-const TRIES: u32 = 6;
 
 /// Looks for it.
 pub(super) fn look(
@@ -82,26 +81,14 @@ pub(super) fn look(
 ) -> Option<Result<(VmHeap, Layer), String>> {
     let symbols = loaded.with(Language::Php.description().mark)?;
     let symbol = |name: &str| symbols.symbol(name).map(|symbol| symbol.address);
-    let mut best: Option<(VmHeap, Layer)> = None;
-    for _ in 0..TRIES {
+    steadiest(memory, || {
         // The layout is found by looking, so that a version without a reader has a ledger, too.
         let version = Facts::find(memory, &symbol)
             .map_or_else(|_| String::new(), |facts| facts.version().to_string());
         // None with `USE_ZEND_ALLOC=0`, where everything comes from malloc.
         let heap = Heap::find(memory)?;
-        let found = Walk::of(memory, &heap, version, rows);
-        if found.0.unread == 0 {
-            return Some(Ok(found));
-        }
-        if best
-            .as_ref()
-            .is_none_or(|(heap, _)| heap.unread > found.0.unread)
-        {
-            best = Some(found);
-        }
-        memory.forget();
-    }
-    best.map(Ok)
+        Some(Ok(Walk::of(memory, &heap, version, rows)))
+    })
 }
 
 /// Where the parts of a heap are.

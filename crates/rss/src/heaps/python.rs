@@ -22,7 +22,7 @@ use std::ops::Range;
 use vm::python::{Facts, Version};
 use vm::{Language, Memory};
 
-use super::vm_heap::VmHeap;
+use super::vm_heap::{VmHeap, steadiest};
 use crate::claims::{Claim, Layer, MOST, RowId};
 use crate::memory::Seen;
 use crate::modules::Loaded;
@@ -38,8 +38,6 @@ const CLASSES: u64 = 32;
 const MOST_ARENAS: usize = 1 << 20;
 /// Unused `arena_object`s in a row, after which what follows is taken for something else.
 const MOST_UNUSED: u64 = 1 << 16;
-/// How often the arenas of a process are read that changes them meanwhile.
-const TRIES: u32 = 6;
 
 /// Looks for it.
 pub(super) fn look(
@@ -49,30 +47,16 @@ pub(super) fn look(
 ) -> Option<Result<(VmHeap, Layer), String>> {
     let (symbols, data) = loaded.with_data(Language::Python.description().mark)?;
     let symbol = |name: &str| symbols.symbol(name).map(|symbol| symbol.address);
-    let mut best: Option<(VmHeap, Layer)> = None;
-    let mut why = String::new();
-    for _ in 0..TRIES {
-        match Facts::find(memory, &symbol) {
-            Err(error) => why = error.to_string(),
-            Ok(facts) => {
-                let sizes = Sizes::of(facts.version());
-                // None where everything comes from malloc (`PYTHONMALLOC`), or before the first object.
-                let arenas = arenas(memory, &data, sizes)?;
-                let found = Walk::of(memory, facts.version(), &arenas, rows);
-                if found.0.unread == 0 {
-                    return Some(Ok(found));
-                }
-                if best
-                    .as_ref()
-                    .is_none_or(|(heap, _)| heap.unread > found.0.unread)
-                {
-                    best = Some(found);
-                }
-            }
-        }
-        memory.forget();
-    }
-    Some(best.ok_or(why))
+    steadiest(memory, || {
+        let facts = match Facts::find(memory, &symbol) {
+            Ok(facts) => facts,
+            Err(error) => return Some(Err(error.to_string())),
+        };
+        let sizes = Sizes::of(facts.version());
+        // None where everything comes from malloc (`PYTHONMALLOC`), or before the first object.
+        let arenas = arenas(memory, &data, sizes)?;
+        Some(Ok(Walk::of(memory, facts.version(), &arenas, rows)))
+    })
 }
 
 /// `ARENA_SIZE` and `POOL_SIZE`.

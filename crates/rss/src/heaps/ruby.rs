@@ -8,14 +8,12 @@ use std::ops::Range;
 use vm::Language;
 use vm::ruby::{Facts, Page, Ruby};
 
-use super::vm_heap::VmHeap;
+use super::vm_heap::{VmHeap, steadiest};
 use crate::claims::{Claim, Layer, MOST, RowId};
 use crate::memory::Seen;
 use crate::modules::Loaded;
 use crate::rows::{Kind, Rows};
 
-/// How often the heap of a process is read that changes it meanwhile.
-const TRIES: u32 = 6;
 /// Up to 3.0 a page comes from malloc, which keeps a record behind it (`REQUIRED_SIZE_BY_MALLOC`, `gc.c`).
 const BY_MALLOC: u64 = 40;
 
@@ -27,24 +25,7 @@ pub(super) fn look(
 ) -> Option<Result<(VmHeap, Layer), String>> {
     let symbols = loaded.with(Language::Ruby.description().mark)?;
     let symbol = |name: &str| symbols.symbol(name).map(|symbol| symbol.address);
-    let mut best: Option<(VmHeap, Layer)> = None;
-    let mut why = String::new();
-    for _ in 0..TRIES {
-        match attempt(memory, &symbol, rows) {
-            Ok(found) if found.0.unread == 0 => return Some(Ok(found)),
-            Ok(found)
-                if best
-                    .as_ref()
-                    .is_none_or(|(heap, _)| heap.unread > found.0.unread) =>
-            {
-                best = Some(found)
-            }
-            Ok(_) => {}
-            Err(error) => why = error,
-        }
-        memory.forget();
-    }
-    Some(best.ok_or(why))
+    steadiest(memory, || Some(attempt(memory, &symbol, rows)))
 }
 
 /// Reads the heap once.

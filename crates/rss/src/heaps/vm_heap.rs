@@ -2,6 +2,35 @@
 
 use vm::Language;
 
+use crate::claims::Layer;
+use crate::memory::Seen;
+
+/// How often the heap of a process is read that changes it meanwhile.
+const TRIES: u32 = 6;
+
+/// Reads a heap until all of it could be read, a few times; else the best of what was. `None`: there is none.
+pub fn steadiest(
+    memory: &Seen,
+    mut read: impl FnMut() -> Option<Result<(VmHeap, Layer), String>>,
+) -> Option<Result<(VmHeap, Layer), String>> {
+    let mut best: Option<(VmHeap, Layer)> = None;
+    let mut why = String::new();
+    for _ in 0..TRIES {
+        match read()? {
+            Ok(found) if found.0.unread == 0 => return Some(Ok(found)),
+            Ok(found) => {
+                let is_better = |(heap, _): &(VmHeap, Layer)| heap.unread > found.0.unread;
+                if best.as_ref().is_none_or(is_better) {
+                    best = Some(found);
+                }
+            }
+            Err(error) => why = error,
+        }
+        memory.forget();
+    }
+    Some(best.ok_or(why))
+}
+
 /// What a VM's heap holds, by its own records; in memory or not.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct VmHeap {
