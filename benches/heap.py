@@ -80,7 +80,7 @@ def rounds(guest, case):
     with open(f"/proc/{guest.pid}/status", encoding="utf-8") as status:
         resident = int(re.search(r"VmRSS:\s+(\d+)", status.read())[1]) / (1 << 20)
     beside = f"{guest.objects:,} objects, {resident:.2f} GiB"
-    row("own Ruby", case, "its VM stood still for the copy", figures["pause"], " ms", 1, target=("≤", 25 * max(resident, 1 / 25)), beside=beside)
+    row("own Ruby", case, "its VM stood still for the copy", figures["pause"], " ms", 1, target=("≤", round(max(25 * resident, 1), 1)), beside=beside)
     row("own Ruby", case, "longest gap in its work", figures["gap"], " ms", 1, beside="entering and leaving it, too")
     row("own Ruby", case, "its work while it is copied and read", figures["slower"], "×", target=("≤", 1.6))
     row("own Ruby", case, "until the file is there", figures["ready"], " s", target=("≤", 1.0),
