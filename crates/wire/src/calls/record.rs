@@ -186,9 +186,13 @@ impl Shape {
             }
             return registers;
         }
-        for (two, word) in registers.chunks_mut(2).zip(words) {
-            let halves = [word & 0xffff_ffff, word >> 32];
-            two.copy_from_slice(&halves[..two.len()]);
+        // An odd last one is alone in its word.
+        let (pairs, last) = registers.as_chunks_mut::<2>();
+        for (two, word) in pairs.iter_mut().zip(words) {
+            *two = [word & 0xffff_ffff, word >> 32];
+        }
+        if let ([one], Some(word)) = (last, words.get(N / 2)) {
+            *one = word & 0xffff_ffff;
         }
         // The last word of an odd number has a half that is none of them.
         let count = self.integers() as usize;
