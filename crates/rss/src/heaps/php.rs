@@ -19,11 +19,11 @@ use std::ops::Range;
 use vm::php::Facts;
 use vm::{Language, Memory};
 
-use super::vm_heap::{VmHeap, steadiest};
+use super::vm_heap::{HeapRows, VmHeap, steadiest};
 use crate::claims::{Claim, Layer, MOST, RowId};
 use crate::memory::Seen;
 use crate::modules::Loaded;
-use crate::rows::{Kind, Rows};
+use crate::rows::Rows;
 
 const CHUNK: u64 = 2 << 20;
 const PAGE: u64 = 4096;
@@ -173,22 +173,15 @@ impl Heap {
 struct Walk {
     heap: VmHeap,
     claims: Vec<Claim>,
-    used: RowId,
-    free: RowId,
-    empty: RowId,
-    records: RowId,
+    rows: HeapRows,
 }
 
 impl Walk {
     fn of(memory: &Seen, heap: &Heap, version: String, rows: &mut Rows) -> (VmHeap, Layer) {
-        let mut row = |kind| rows.id(kind, Language::Php.to_string());
         let mut walk = Walk {
             heap: VmHeap::new(Language::Php, version),
             claims: Vec::new(),
-            used: row(Kind::HeapUsed),
-            free: row(Kind::HeapFree),
-            empty: row(Kind::HeapEmpty),
-            records: row(Kind::HeapRecords),
+            rows: HeapRows::of(Language::Php, rows),
         };
         let free = heap.free(memory);
         for chunk in heap.chunks(memory) {
@@ -202,7 +195,7 @@ impl Walk {
     fn chunk(&mut self, memory: &Seen, heap: &Heap, chunk: u64, free: &HashSet<u64>) {
         self.heap.bytes += CHUNK;
         self.heap.pages += PAGES;
-        self.claim(chunk..chunk + PAGE, self.records);
+        self.claim(chunk..chunk + PAGE, self.rows.records);
         let mut page = 1;
         while page < PAGES {
             let at = chunk + page * PAGE;
@@ -215,7 +208,7 @@ impl Walk {
             let count = if word >> (page % 64) & 1 == 0 {
                 self.heap.empty_pages += 1;
                 self.heap.empty_bytes += PAGE;
-                self.claim(at..at + PAGE, self.empty);
+                self.claim(at..at + PAGE, self.rows.empty);
                 1
             } else if info & SLOTS != 0 && info & ROW == 0 {
                 self.slots(at, (info & 0x1f) as usize, PAGES - page, free)
@@ -223,7 +216,7 @@ impl Walk {
                 let count = u64::from(info & 0x3ff).clamp(1, PAGES - page);
                 self.heap.used += 1;
                 self.heap.used_bytes += count * PAGE;
-                self.claim(at..at + count * PAGE, self.used);
+                self.claim(at..at + count * PAGE, self.rows.used);
                 count
             } else {
                 self.heap.unread += 1;
@@ -243,14 +236,14 @@ impl Walk {
         let mut used = 0;
         for slot in (0..slots).map(|number| at + number * size) {
             let row = if free.contains(&slot) {
-                self.free
+                self.rows.free
             } else {
                 used += 1;
-                self.used
+                self.rows.used
             };
             self.claim(slot..slot + size, row);
         }
-        self.claim(at + slots * size..at + pages * PAGE, self.records);
+        self.claim(at + slots * size..at + pages * PAGE, self.rows.records);
         self.heap.used += used;
         self.heap.used_bytes += used * size;
         self.heap.free += slots - used;
@@ -268,7 +261,7 @@ impl Walk {
             self.heap.pages += PAGES;
             self.heap.empty_pages += PAGES;
             self.heap.empty_bytes += CHUNK;
-            self.claim(at..at.saturating_add(CHUNK), self.empty);
+            self.claim(at..at.saturating_add(CHUNK), self.rows.empty);
             at = memory.u64(at.saturating_add(8)).unwrap_or(0);
         }
     }
@@ -288,7 +281,7 @@ impl Walk {
             self.heap.pages += size / PAGE;
             self.heap.used += 1;
             self.heap.used_bytes += size;
-            self.claim(start..start.saturating_add(size), self.used);
+            self.claim(start..start.saturating_add(size), self.rows.used);
             entry = next;
         }
     }

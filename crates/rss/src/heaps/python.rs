@@ -22,11 +22,11 @@ use std::ops::Range;
 use vm::python::{Facts, Version};
 use vm::{Language, Memory};
 
-use super::vm_heap::{VmHeap, steadiest};
+use super::vm_heap::{HeapRows, VmHeap, steadiest};
 use crate::claims::{Claim, Layer, MOST, RowId};
 use crate::memory::Seen;
 use crate::modules::Loaded;
-use crate::rows::{Kind, Rows};
+use crate::rows::Rows;
 
 /// `sizeof(struct arena_object)`, and of `struct pool_header`.
 const ARENA_OBJECT: u64 = 48;
@@ -166,23 +166,16 @@ struct Walk {
     heap: VmHeap,
     claims: Vec<Claim>,
     sizes: Sizes,
-    used: RowId,
-    free: RowId,
-    empty: RowId,
-    records: RowId,
+    rows: HeapRows,
 }
 
 impl Walk {
     fn of(memory: &Seen, version: Version, arenas: &[Arena], rows: &mut Rows) -> (VmHeap, Layer) {
-        let mut row = |kind| rows.id(kind, Language::Python.to_string());
         let mut walk = Walk {
             heap: VmHeap::new(Language::Python, version.to_string()),
             claims: Vec::new(),
             sizes: Sizes::of(version),
-            used: row(Kind::HeapUsed),
-            free: row(Kind::HeapFree),
-            empty: row(Kind::HeapEmpty),
-            records: row(Kind::HeapRecords),
+            rows: HeapRows::of(Language::Python, rows),
         };
         for arena in arenas {
             walk.arena(memory, arena);
@@ -195,7 +188,7 @@ impl Walk {
         let first = arena.start.next_multiple_of(pool);
         let end = arena.start + size;
         self.heap.bytes += size;
-        self.claim(arena.start..first, self.records);
+        self.claim(arena.start..first, self.rows.records);
         let mut at = first;
         while at + pool <= end {
             self.heap.pages += 1;
@@ -206,14 +199,14 @@ impl Walk {
             }
             at += pool;
         }
-        self.claim(at..end, self.records);
+        self.claim(at..end, self.rows.records);
     }
 
     /// A pool with nothing in it.
     fn nothing(&mut self, at: u64) {
         self.heap.empty_pages += 1;
         self.heap.empty_bytes += self.sizes.pool;
-        self.claim(at..at + self.sizes.pool, self.empty);
+        self.claim(at..at + self.sizes.pool, self.rows.empty);
     }
 
     /// A pool that has been carved off; `None` if it makes no sense.
@@ -258,12 +251,22 @@ impl Walk {
         heap.free_bytes += free * size;
         heap.sparse_pages += u64::from(count * 4 <= blocks);
         let begin = at + POOL_HEADER;
-        self.claim(at..begin, self.records);
+        self.claim(at..begin, self.rows.records);
         for (number, is_free) in (0..).zip(is_free) {
             let block = begin + number * size..begin + (number + 1) * size;
-            self.claim(block, if is_free { self.free } else { self.used });
+            self.claim(
+                block,
+                if is_free {
+                    self.rows.free
+                } else {
+                    self.rows.used
+                },
+            );
         }
-        self.claim(begin + blocks * size..at + self.sizes.pool, self.records);
+        self.claim(
+            begin + blocks * size..at + self.sizes.pool,
+            self.rows.records,
+        );
         Some(())
     }
 

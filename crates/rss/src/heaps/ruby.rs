@@ -8,7 +8,7 @@ use std::ops::Range;
 use vm::Language;
 use vm::ruby::{Facts, Page, Ruby};
 
-use super::vm_heap::{VmHeap, steadiest};
+use super::vm_heap::{HeapRows, VmHeap, steadiest};
 use crate::claims::{Claim, Layer, MOST, RowId};
 use crate::memory::Seen;
 use crate::modules::Loaded;
@@ -42,22 +42,15 @@ fn attempt(
 struct Walk {
     heap: VmHeap,
     claims: Vec<Claim>,
-    used: RowId,
-    free: RowId,
-    empty: RowId,
-    records: RowId,
+    rows: HeapRows,
 }
 
 impl Walk {
     fn of(ruby: &Ruby<Seen>, rows: &mut Rows) -> Result<(VmHeap, Layer), String> {
-        let mut row = |kind| rows.id(kind, Language::Ruby.to_string());
         let mut walk = Walk {
             heap: VmHeap::new(Language::Ruby, ruby.facts().version().to_string()),
             claims: Vec::new(),
-            used: row(Kind::HeapUsed),
-            free: row(Kind::HeapFree),
-            empty: row(Kind::HeapEmpty),
-            records: row(Kind::HeapRecords),
+            rows: HeapRows::of(Language::Ruby, rows),
         };
         for page in ruby.pages().map_err(|error| error.to_string())? {
             match page {
@@ -103,23 +96,23 @@ impl Walk {
         if count == 0 {
             heap.empty_pages += 1;
             heap.empty_bytes += whole.end - whole.start;
-            return self.claims.push(Claim::new(whole, self.empty));
+            return self.claims.push(Claim::new(whole, self.rows.empty));
         }
         heap.free += free;
         heap.free_bytes += free * page.slot_size;
         heap.sparse_pages += u64::from(count * 4 <= page.total_slots);
         self.claims
-            .push(Claim::new(whole.start..slots.start, self.records));
+            .push(Claim::new(whole.start..slots.start, self.rows.records));
         let mut from = slots.start;
         for at in used {
-            self.slots(from..at, self.free);
+            self.slots(from..at, self.rows.free);
             from = at + page.slot_size;
-            self.slots(at..from, self.used);
+            self.slots(at..from, self.rows.used);
         }
-        self.slots(from..slots.end, self.free);
+        self.slots(from..slots.end, self.rows.free);
         self.claims.push(Claim::new(
             slots.end..whole.end.max(slots.end),
-            self.records,
+            self.rows.records,
         ));
     }
 

@@ -2,8 +2,9 @@
 
 use vm::Language;
 
-use crate::claims::Layer;
+use crate::claims::{Layer, RowId};
 use crate::memory::Seen;
+use crate::rows::{Kind, Rows};
 
 /// How often the heap of a process is read that changes it meanwhile.
 const TRIES: u32 = 6;
@@ -60,6 +61,32 @@ pub struct VmHeap {
     pub unread: u64,
     /// Stacks of fibers that are parked.
     pub fibers: u64,
+}
+
+/// The rows of a VM's heap.
+#[derive(Clone, Copy, Debug)]
+pub struct HeapRows {
+    /// Slots or blocks that hold something.
+    pub used: RowId,
+    /// Empty ones in pages that hold something too.
+    pub free: RowId,
+    /// Pages that hold nothing.
+    pub empty: RowId,
+    /// What the VM notes in the pages themselves.
+    pub records: RowId,
+}
+
+impl HeapRows {
+    /// Those of this language.
+    pub fn of(language: Language, rows: &mut Rows) -> Self {
+        let mut row = |kind| rows.id(kind, language.to_string());
+        HeapRows {
+            used: row(Kind::HeapUsed),
+            free: row(Kind::HeapFree),
+            empty: row(Kind::HeapEmpty),
+            records: row(Kind::HeapRecords),
+        }
+    }
 }
 
 impl VmHeap {

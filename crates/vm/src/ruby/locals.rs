@@ -52,11 +52,21 @@ impl<M: Memory> Ruby<'_, M> {
         }
         let first = self.environment(frame)?;
         let first = first.wrapping_sub((count + BEHIND) * 8);
+        self.named_words(first, names, count, &mut |value, id| each(value, frame, id))
+    }
+
+    /// Calls `each` with those of so many words that are objects, and the ID at the same place of the names.
+    pub(super) fn named_words(
+        &self,
+        values: u64,
+        names: u64,
+        count: u64,
+        each: &mut dyn FnMut(u64, u64),
+    ) -> Result<(), Error> {
         for index in 0..count {
-            let value = self.memory.u64(first.wrapping_add(index * 8))?;
+            let value = self.memory.u64(values.wrapping_add(index * 8))?;
             if is_object(value) {
-                let id = self.memory.u64(names.wrapping_add(index * 8))?;
-                each(value, frame, id);
+                each(value, self.memory.u64(names.wrapping_add(index * 8))?);
             }
         }
         Ok(())

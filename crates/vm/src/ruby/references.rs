@@ -235,13 +235,9 @@ impl<M: Memory> Ruby<'_, M> {
         let body = self.memory.u64(code.wrapping_add(BODY))?;
         let names = body.wrapping_add(self.layout.iseq.insns_info + LOCALS);
         let names = self.memory.u64(names)?;
-        for index in 0..size.saturating_sub(ENV_DATA).min(most) {
-            let value = self.memory.u64(values.wrapping_add(index * 8))?;
-            if is_object(value) {
-                let id = self.memory.u64(names.wrapping_add(index * 8))?;
-                each(value, Reference::Local(id));
-            }
-        }
-        Ok(())
+        let count = size.saturating_sub(ENV_DATA).min(most);
+        self.named_words(values, names, count, &mut |value, id| {
+            each(value, Reference::Local(id));
+        })
     }
 }

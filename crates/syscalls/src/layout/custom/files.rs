@@ -99,43 +99,23 @@ fn entry(w: &mut Writer, at: u64, length: u64, shape: Shape) -> Written {
 
 /// The times of a file, of access and of change, with dates: `struct timeval` or the older of `utimes`.
 pub fn times(w: &mut Writer, at: u64, _: Option<usize>) -> Written {
-    const BOTH: usize = 32;
-    if w.bytes(at, BOTH).len() < BOTH {
-        return Err(Unknown);
-    }
-    w.push("[");
-    for index in 0..2 {
-        let here = at.wrapping_add(16 * index);
-        let [seconds, micros] = [w.u64_at(here)?, w.u64_at(here.wrapping_add(8))?];
-        let seconds = seconds.cast_signed();
-        w.push(if index > 0 { ", " } else { "" });
+    both_times(w, at, |w, seconds, micros| {
         w.push(&format!("{{tv_sec={seconds}, tv_usec={micros}}}"));
         if micros < 1_000_000 {
             w.date_of_micros(seconds, micros);
         }
-    }
-    w.push("]");
-    Ok(())
+    })
 }
 
 /// The same with nanoseconds (`struct timespec`), of which two numbers stand for the time that it is and for none.
 pub fn exact_times(w: &mut Writer, at: u64, _: Option<usize>) -> Written {
-    const BOTH: usize = 32;
-    if w.bytes(at, BOTH).len() < BOTH {
-        return Err(Unknown);
-    }
-    w.push("[");
-    for index in 0..2 {
-        let here = at.wrapping_add(16 * index);
-        let [seconds, nanos] = [w.u64_at(here)?, w.u64_at(here.wrapping_add(8))?];
-        w.push(if index > 0 { ", " } else { "" });
+    both_times(w, at, |w, seconds, nanos| {
         // include/linux/stat.h
         let name = match nanos {
             0x3fff_ffff => Some("UTIME_NOW"),
             0x3fff_fffe => Some("UTIME_OMIT"),
             _ => None,
         };
-        let seconds = seconds.cast_signed();
         let number = format!("{{tv_sec={seconds}, tv_nsec={nanos}}}");
         match name {
             Some(name) => crate::words::known(&number, name, w.style.constants, w.out),
@@ -144,6 +124,21 @@ pub fn exact_times(w: &mut Writer, at: u64, _: Option<usize>) -> Written {
                 w.date(seconds, nanos);
             }
         }
+    })
+}
+
+/// Two times, each of seconds and a part of one; both must be there.
+fn both_times(w: &mut Writer, at: u64, mut one: impl FnMut(&mut Writer, i64, u64)) -> Written {
+    const BOTH: usize = 32;
+    if w.bytes(at, BOTH).len() < BOTH {
+        return Err(Unknown);
+    }
+    w.push("[");
+    for index in 0..2 {
+        let here = at.wrapping_add(16 * index);
+        let [seconds, part] = [w.u64_at(here)?, w.u64_at(here.wrapping_add(8))?];
+        w.push(if index > 0 { ", " } else { "" });
+        one(w, seconds.cast_signed(), part);
     }
     w.push("]");
     Ok(())

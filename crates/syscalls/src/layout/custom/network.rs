@@ -29,10 +29,21 @@ pub fn hardware_bytes(w: &mut Writer, bytes: &[u8], shown: usize) {
     known_bytes(w, bytes, &parts.join(":"));
 }
 
+/// include/linux/socket.h
+const INET: u16 = 2;
+const INET6: u16 = 10;
+
+/// How many of the bytes in which an address of this family may lie are the address; of a family that is not known, all.
+pub fn address_bytes(family: u16, room: u64) -> u64 {
+    match family {
+        INET if room >= 4 => 4,
+        INET6 if room >= 16 => 16,
+        _ => room,
+    }
+}
+
 /// Appends a member that holds an address of a family in so many bytes.
 pub fn address_member(w: &mut Writer, name: &str, family: u16, at: u64, length: u64) -> Written {
-    const INET: u16 = 2;
-    const INET6: u16 = 10;
     let bytes = w.bytes(at, length as usize);
     if (bytes.len() as u64) < length {
         return Err(Unknown);

@@ -75,11 +75,7 @@ pub fn via(w: &mut Writer, at: u64, length: u64) -> Written {
     layout::list("address_families").name(w, family.into());
     if length > 2 {
         let room = length - 2;
-        let shown = match family {
-            2 if room >= 4 => 4,
-            10 if room >= 16 => 16,
-            _ => room,
-        };
+        let shown = network::address_bytes(family, room);
         w.push(", ");
         let before = w.out.len();
         if network::address_member(w, "rtvia_addr", family, at.wrapping_add(2), shown).is_err() {
@@ -203,11 +199,7 @@ fn host(w: &mut Writer, ty: &Ty, at: u64, length: u64) -> Written {
     if length > OWN {
         let [family] = w.number(at)?;
         let room = length - OWN;
-        let shown = match family {
-            2 if room >= 4 => 4,
-            10 if room >= 16 => 16,
-            _ => room,
-        };
+        let shown = network::address_bytes(family.into(), room);
         w.push(", ");
         let before = w.out.len();
         if network::address_member(w, "addr", family.into(), at.wrapping_add(OWN), shown).is_err() {
