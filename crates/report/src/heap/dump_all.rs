@@ -22,6 +22,7 @@ pub static FORMAT: Format = Format {
     is_json: false,
     rows: usize::MAX,
     most_objects: u64::MAX,
+    shows_memory: false,
     write,
 };
 

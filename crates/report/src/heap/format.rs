@@ -17,6 +17,8 @@ pub struct Format {
     pub rows: usize,
     /// Heaps with more living objects cannot be written so, because what reads the format could not hold them.
     pub most_objects: u64,
+    /// It shows what resident memory was used for, if the snapshot says so.
+    pub shows_memory: bool,
     pub(super) write: fn(&mut dyn Write, &Answers<'_>, &Options) -> io::Result<()>,
 }
 

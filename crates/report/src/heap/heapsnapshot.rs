@@ -27,6 +27,7 @@ pub static FORMAT: Format = Format {
     is_json: false,
     rows: usize::MAX,
     most_objects: 5_000_000,
+    shows_memory: false,
     write,
 };
 

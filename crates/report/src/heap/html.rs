@@ -26,6 +26,7 @@ pub static FORMAT: Format = Format {
     is_json: false,
     rows: 300,
     most_objects: u64::MAX,
+    shows_memory: true,
     write,
 };
 

@@ -22,6 +22,7 @@ pub static FORMAT: Format = Format {
     is_json: true,
     rows: 1000,
     most_objects: u64::MAX,
+    shows_memory: false,
     write,
 };
 

@@ -20,6 +20,7 @@ pub static FORMAT: Format = Format {
     is_json: false,
     rows: 10,
     most_objects: u64::MAX,
+    shows_memory: false,
     write,
 };
 

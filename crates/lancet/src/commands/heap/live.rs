@@ -21,12 +21,14 @@ const LOOK: Duration = Duration::from_millis(20);
 /// What is wanted of a process.
 #[derive(Clone, Copy, Debug)]
 pub struct Wanted {
-    /// Its id.
+    /// Its process id, in lancet's own PID namespace.
     pub pid: i32,
     /// Of the snapshot.
     pub options: Options,
     /// How long births are counted before.
     pub births: Option<Duration>,
+    /// What resident memory is used for is kept in the snapshot.
+    pub memory: bool,
 }
 
 /// Makes a snapshot of a process.
@@ -47,10 +49,14 @@ pub fn take(wanted: &Wanted) -> anyhow::Result<Snapshot> {
     }
     let mut taken = opened.take().map_err(explain)?;
     say_cost(pid, &taken);
-    match rss::look(pid, Budget::default()) {
-        Ok(ledger) => taken.snapshot.set_memory(memory(&ledger)),
-        // It may have ended since.
-        Err(error) => tell!("what its resident memory is used for is not in the snapshot: {error}"),
+    if wanted.memory {
+        match rss::look(pid, Budget::default()) {
+            Ok(ledger) => taken.snapshot.set_memory(memory(&ledger)),
+            // It may have ended since.
+            Err(error) => {
+                tell!("what its resident memory is used for is not in the snapshot: {error}");
+            }
+        }
     }
     Ok(taken.snapshot)
 }

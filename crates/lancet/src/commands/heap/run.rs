@@ -30,6 +30,8 @@ fn source(args: &HeapArgs) -> anyhow::Result<Source<'_>> {
             pid,
             options: args.wanted(),
             births: args.births,
+            // A file is looked at later, in any format.
+            memory: args.save.is_some() || args.format().shows_memory,
         })),
         (None, None) => bail!("no snapshot is named"),
     }
