@@ -62,7 +62,7 @@ deps-test: deps
 		ruby-dev python3-dev libperl-dev php-dev
 	@.ci/apt python3 python3-venv python3-greenlet
 # The gem and the wheel: built, installed, and what their pages show for tests.
-	@.ci/apt rake ruby-minitest ruby-rspec-core ruby-rspec-expectations python3-pytest
+	@.ci/apt rake ruby-minitest ruby-rspec-core ruby-rspec-expectations python3-pytest python3-uvicorn python3-websockets
 	@.ci/rival py-spy
 
 deps-demo: deps
@@ -124,6 +124,12 @@ deps-soak: deps-test
 	@.ci/apt valgrind dejagnu g++ make gawk curl xz-utils ca-certificates
 # Programs of which everything is hooked.
 	@.ci/apt golang-go nodejs default-jdk-headless redis-server redis-tools nginx-light php8.2-fpm
+# What Redmine depends on.
+	@.ci/apt mariadb-server-core mariadb-client-core puma rake ruby-rails ruby-actionpack-action-caching ruby-actionpack-xml-parser \
+		ruby-commonmarker ruby-csv ruby-html-pipeline ruby-jquery-rails ruby-mail ruby-mini-mime ruby-mysql2 ruby-net-ldap ruby-nokogiri \
+		ruby-rails-observers ruby-rbpdf ruby-redcarpet ruby-request-store ruby-roadie-rails ruby-rotp ruby-rouge ruby-rqrcode \
+		ruby-sanitize ruby-task-list ruby-zip
+	@.ci/rival redmine
 	@cargo fuzz --version >/dev/null 2>&1 || cargo install --quiet --locked cargo-fuzz
 	@rustup -q component add --toolchain nightly miri rust-src || \
 		rustup -q toolchain install nightly --profile minimal --component miri --component rust-src
@@ -137,6 +143,7 @@ soak: deps-soak roots
 		LANCET_SCRIPTS="$(patsubst %,%-system,python perl php) $(SCRIPTS)" cargo test -p lancet --test calls
 	$(AS_ROOT) LANCET_BIN=$(LANCET) LANCET_SOAK=1 LANCET_RUBIES="system $(RUBIES)" LANCET_SCRIPTS="python-system $(PYTHONS:%=python-%)" \
 		cargo test -p lancet --test patch
+	$(AS_ROOT) LANCET_BIN=$(LANCET) LANCET_SOAK=1 cargo test -p lancet --test inside redmine
 	LANCET_SOAK=1 cargo test --release -p lancet-recording --test growth
 	crates/switch/soak
 	LANCET_BIN=$(LANCET) crates/lancet/tests/ltrace-suite/run

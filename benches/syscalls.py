@@ -1,15 +1,16 @@
 """What `lancet syscalls` costs a loop of getppid, the cheapest system call: the guest's CPU time beside the bare loop's of the same
-round; and what strace, perf trace, bpftrace and sysdig cost it."""
+round; and what strace, perf trace, bpftrace and sysdig cost it. And what it costs a Puma under load."""
 
 import os
 import re
 import shutil
+import statistics
 import subprocess
 import time
 
 import tracers
 from keeping_up import Threads, replayed
-from session import LANCET, PLACE, SCALE, Failed, Process, left
+from session import FIXTURES, LANCET, PLACE, SCALE, STEP, Failed, Process, left
 from table import row, say, skip
 
 ROUNDS = 5
@@ -27,7 +28,7 @@ class Ours(tracers.Lancet):
         Process.__init__(self, [word.replace("OUTPUT", self.output) for word in command], lines="stderr")
 
     def hooks(self):
-        self.lines.until("places hooked in|seen by ptrace")
+        self.lines.until("places hooked in|seen by (ptrace|BPF)")
 
     def leave(self):
         super().leave()
@@ -51,7 +52,9 @@ WAYS = [
     ("recorded: arguments, result, times", [*GETPPID, "--max-wait", "20s", "--record", "OUTPUT"], 1.15, CALLS, recorded),
     ("counted (-c)", ["-c", *GETPPID, "-o", "OUTPUT"], 1.08, CALLS, counted),
     ("not asked for (-e openat)", ["-c", "-e", "openat", "-o", "OUTPUT"], 1.01, CALLS, None),
-    ("by ptrace (--no-modify -c)", ["--no-modify", "-c", *GETPPID, "-o", "OUTPUT"], None, FEW, counted),
+    ("by BPF, counted (--by bpf -c)", ["--by", "bpf", "-c", *GETPPID, "-o", "OUTPUT"], None, CALLS, counted),
+    ("by BPF, recorded (--by bpf --record)", ["--by", "bpf", *GETPPID, "--record", "OUTPUT"], None, FEW, recorded),
+    ("by ptrace (--by ptrace -c)", ["--by", "ptrace", "-c", *GETPPID, "-o", "OUTPUT"], None, FEW, counted),
 ]
 
 
@@ -86,12 +89,12 @@ end
             raise Failed(f"WRONG: the guest ended with {code}")
 
 
-def one(guest_of, options, calls, told):
-    """The guest's CPU time under lancet to that without, in one round."""
+def one(guest_of, options, calls, told, watched=None):
+    """The guest's CPU time while lancet watches it, or the process that is given, to that without, in one round."""
     with guest_of() as guest:
         guest.calls(1, calls, 1)
         bare = guest.calls(1, calls, 1)[1]
-        with Ours(guest, options) as tool:
+        with Ours(watched or guest, options) as tool:
             tool.hooks()
             cpu = guest.calls(1, calls, 1)[1]
             tool.leave()
@@ -102,6 +105,38 @@ def one(guest_of, options, calls, told):
     return cpu / bare
 
 
+class Watched:
+    """A process that sleeps, and is watched in the place of the guest whose time is measured."""
+
+    def __init__(self):
+        self.child = subprocess.Popen(["sleep", "600"])
+        self.pid = self.child.pid
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *_):
+        self.child.kill()
+        self.child.wait()
+
+
+def another(options):
+    """The guest's CPU time while lancet watches another process, to that without, in one round."""
+    with Watched() as watched:
+        return one(Threads, options, CALLS, None, watched)
+
+
+def others():
+    """What the other processes of the machine pay."""
+    for name, options in (("by hooks", []), ("by BPF", ["--by", "bpf"])):
+        try:
+            done = [another([*options, "-c", "-o", "OUTPUT"]) for _ in range(ROUNDS)]
+        except (Failed, OSError, ValueError) as failed:
+            skip("C", "getppid", f"another process is watched {name}", str(failed))
+            continue
+        row("C", "getppid", f"guest's CPU, another process is watched {name}", done, "×", 2)
+
+
 def syscalls():
     say(f"syscalls: {CALLS:,} calls of getppid, {ROUNDS} rounds")
     for name, options, target, calls, told in WAYS:
@@ -109,6 +144,7 @@ def syscalls():
     ours("Ruby", Ruby, "recorded with the script's line", [*GETPPID, "--max-wait", "20s", "--record", "OUTPUT"], 1.6, CALLS // 4,
          recorded)
     ours("Ruby", Ruby, "counted with the script's line", ["-c", *GETPPID, "-o", "OUTPUT"], None, CALLS // 4, counted)
+    others()
     rivals()
 
 
@@ -186,3 +222,78 @@ def rivals():
                 what(name, command, pattern)
             except (Failed, OSError, ValueError) as failed:
                 skip("C", "getppid", name, str(failed))
+
+
+# --- Puma under load --------------------------------------------------------------------------------------------------
+
+# Name and options; `OUTPUT` is a file.
+SERVED = [
+    ("recorded: arguments, result, times, line", ["--children", "--max-wait", "20s", "--record", "OUTPUT"]),
+    ("counted (-c)", ["--children", "-c", "-o", "OUTPUT"]),
+]
+PROCESSES = 3       # the master and its workers
+CONTROL = os.path.join(FIXTURES, "ruby/server/run")
+
+
+def processor_time(master):
+    """Nanoseconds of processor time that the threads of a process and of its children have taken (proc(5), schedstat)."""
+    with open(f"/proc/{master}/task/{master}/children", encoding="utf-8") as file:
+        pids = [master, *file.read().split()]
+    total = 0
+    for pid in pids:
+        for task in os.listdir(f"/proc/{pid}/task"):
+            with open(f"/proc/{pid}/task/{task}/schedstat", encoding="utf-8") as file:
+                total += int(file.read().split()[0])
+    return total
+
+
+def a_request(master, env, seconds):
+    """Its processor time in the server, under load."""
+    before = processor_time(master)
+    command = [CONTROL, "load", str(seconds)]
+    out = subprocess.run(command, env=env, capture_output=True, text=True, timeout=STEP, check=False)
+    found = dict(line.split() for line in out.stdout.splitlines())
+    requests, failed = float(found.get("requests", 0)), float(found.get("failed", 0))
+    if out.returncode or not requests or failed:
+        raise Failed(f"FAILED: the load: {failed:.0f} of {requests:.0f} requests failed")
+    return (processor_time(master) - before) / requests
+
+
+class OfMaster:
+    """What `Ours` needs of a guest: its id."""
+
+    def __init__(self, pid):
+        self.pid = pid
+
+
+def served():
+    seconds, rounds = (4, ROUNDS) if SCALE >= 1 else (1, 2)
+    say(f"served: Sinatra on Puma under load, {rounds} rounds")
+    env = {**os.environ, "LANCET_SERVER": os.path.join(PLACE, "served")}
+    case, figure = "Sinatra, Puma, 2 workers", "a request's CPU time in the server"
+    try:
+        start = subprocess.run([CONTROL, "start"], env=env, capture_output=True, text=True, timeout=STEP, check=False)
+        if start.returncode:
+            raise Failed((start.stderr.strip().splitlines() or ["it did not start"])[-1])
+        master = dict(line.split(maxsplit=1) for line in start.stdout.splitlines())["master"]
+        a_request(master, env, seconds)
+        for name, options in SERVED:
+            done, bares = [], []
+            for _ in range(rounds):
+                if left() < 4 * seconds + 10:
+                    break
+                first = a_request(master, env, seconds)
+                with Ours(OfMaster(master), options) as tool:
+                    for _ in range(PROCESSES):
+                        tool.hooks()
+                    watched = a_request(master, env, seconds)
+                    tool.leave()
+                bares.append((first + a_request(master, env, seconds)) / 2)
+                done.append(watched / bares[-1])
+            if not done:
+                raise Failed("out of time")
+            row("Ruby", case, f"{figure}, {name}", done, "×", 2, ("≤", 1.02), beside=f"{statistics.median(bares) / 1000:,.0f} µs unwatched")
+    except (Failed, OSError, subprocess.TimeoutExpired) as failed:
+        skip("Ruby", case, figure, str(failed))
+    finally:
+        subprocess.run([CONTROL, "stop"], env=env, check=False)

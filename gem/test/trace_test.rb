@@ -211,29 +211,89 @@ class TraceTest < LancetTest
     assert_equal [1, 1], mine(trace).values_at([line, "Object"], [line + 7, "Object"])
   end
 
-  # The program computes on; the trace says what it lacks, once; the next one is whole.
+  # A trace needs nothing of the companion but the agent, which leaves some seconds after it has lost it. What is traced then says what it lacks, and the
+  # next one, with another companion, is whole.
   def test_a_companion_that_is_killed
-    trace = Lancet.trace do
-      Process.kill(:KILL, companion_pid)
-      Object.new
-      :answer
+    objects = lambda do
+      trace = Lancet.trace { Object.new && :answer }
+      assert_equal :answer, trace.result
+      trace.objects ? assert_equal(1, trace.objects.sum(&:born)) : assert_match(/gone/, trace.lost.join)
+      trace.objects
     end
-    assert_equal :answer, trace.result
-    assert_nil trace.objects
-    assert_match(/gone|ended/, trace.lost.join)
-    assert_equal 1, Lancet.trace { Object.new }.objects.sum(&:born)
+    assert objects.call
+    killed = companion_pid
+    Process.kill(:KILL, killed)
+    assert objects.call
+    door = Lancet::Births.door
+    Timeout.timeout(LIMIT) { sleep(0.01) && objects.call while door.equal?(Lancet::Births.door) }
+    assert objects.call
+    refute_equal killed, companion_pid
   end
 
-  # Objects are not counted any more some seconds after the last trace, and again with the next one.
+  # What is asked of a trace is no work of the thread that it is of, which may be within another one.
+  def test_asked_by_another_thread
+    outer = Lancet.trace do
+      "abc".dup
+      inner = Lancet::Trace.of(ended: ->(_) {}) { Object.new }
+      Thread.new { [inner.to_json, inner.objects] }.join
+      "abc".dup
+    end
+    line = __LINE__ - 5
+    assert_equal [2, 1, 2], mine(outer).values_at([line, "String"], [line + 1, "Object"], [line + 3, "String"])
+  end
+
+  def test_exit_and_abort_within
+    { "exit 7" => 7, "abort" => 1, "raise 'x'" => 1, "Thread.current.kill" => 0 }.each do |ending, wanted|
+      _, err, code = ruby(script: "require 'lancet'\nMemprof.trace_calls = false\nMemprof.trace { Object.new && (#{ending}) }")
+      assert_equal wanted, code, err
+      assert_equal({ "Object" => 1 }, JSON.parse(err[/^{.*}$/])["tracers"]["objects"]["types"].slice("Object"))
+    end
+  end
+
+  # Two methods on one line are one row, and so are two classes of one name.
+  def test_one_row_for_each_line_and_type
+    eval("def first_of; Object.new; end; def second_of; Object.new; end", TOPLEVEL_BINDING, "same.rb", 7) # rubocop:disable Security/Eval
+    kinds = Array.new(2) { Class.new }
+    trace = Lancet.trace { [first_of, second_of] && kinds.each(&:new) }
+    assert_equal [2], (trace.objects.select { |row| row.path == "same.rb" }.map(&:born))
+    unnamed = trace.objects.select { |row| row.type.start_with?("#<Class:0x") }
+    assert_equal [1, 1], unnamed.map(&:born)
+    told = JSON.parse(trace.to_json)["tracers"]["objects"]
+    assert_equal trace.objects.map(&:to_s).sort, (told["lines"].map { |line| "#{line["file"]}:#{line["line"]}:#{line["type"]}" }.sort)
+    assert_equal trace.created, told["created"]
+    assert_equal trace.to_h[:tracers][:objects][:types], told["types"].transform_keys(&:to_s)
+  end
+
+  # A path is any bytes, and JSON is UTF-8.
+  def test_paths_that_json_must_escape
+    ["a\"b\\c.rb", "a\nb\u0001.rb", "\u00e4\u20ac.rb", "\xff\xfe.rb"].each do |path|
+      trace = Lancet.trace(&eval("-> { Object.new }", binding, path, 3)) # rubocop:disable Security/Eval
+      assert_equal [path.scrub("\ufffd")], (JSON.parse(trace.to_json)["tracers"]["objects"]["lines"].map { |line| line["file"] })
+    end
+  end
+
+  # Objects are not counted any more some seconds after the last trace, and again with the next one. What a trace has told is known as long as it is there, and what
+  # was only read of an account as long as the agent is.
   def test_after_a_rest
-    Lancet.trace { Object.new }
+    trace = Lancet.trace { 3.times { Object.new } }
+    read = Lancet::Births.current.then { |births| births.end(births.begin) }
+    door = Lancet::Births.door
+    rows = read.instance_variable_get(:@rows)
     opened = lambda do
       folder = "/proc/#{companion_pid}/fd"
       Dir.children(folder).any? { |fd| (File.readlink("#{folder}/#{fd}") rescue "") == "/proc/#{Process.pid}/mem" }
     end
     assert opened.call
+    assert_equal 0, door.count(rows)
     Timeout.timeout(LIMIT) { sleep 0.1 while opened.call }
+    assert_equal [["Object", 3]], (trace.objects.map { |row| [row.type, row.born] })
+    assert_raises(Lancet::Lost) { read.count }
     assert_equal 1, Lancet.trace { Object.new }.objects.sum(&:born)
+    # The books of the agent that has come since are others.
+    refute_same door, Lancet::Births.door
+    [rows, nil, 7, "", "x" * 15, "x" * 16, "x" * 99, Object.new, :json].each do |wrong|
+      %i[count json lines].each { |method| refute Lancet::Births.door.public_send(method, wrong) }
+    end
   end
 
   # The hook is out some births after a trace and set again by the next one, for which code lies where other code lay.

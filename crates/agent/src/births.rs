@@ -6,6 +6,7 @@
 //! | `watch` | sets the hook in the VM, and what it calls |
 //! | `birth`, `newborns` | books an object at its birth, and looks at it once more |
 //! | `accounts`, `door` | births of one thread counted apart; the methods by which that thread begins, reads and ends it |
+//! | `summary` | what an account holds, by name |
 //! | `rest` | the hook is out while nobody wants to count |
 //! | `moves` | heap compaction |
 //! | `books`, `slots` | the row of a birth; the row's number for each heap slot |
@@ -25,5 +26,6 @@ mod newborns;
 pub mod presence;
 mod rest;
 mod slots;
+mod summary;
 pub mod vmcalls;
 mod watch;

@@ -84,6 +84,9 @@ impl RubyGuest {
             rb_define_singleton_method: function("rb_define_singleton_method"),
             rb_ary_new_capa: function("rb_ary_new_capa"),
             rb_ary_push: function("rb_ary_push"),
+            rb_ary_new_from_values: function("rb_ary_new_from_values"),
+            rb_str_new: function("rb_str_new"),
+            rb_utf8_str_new: function("rb_utf8_str_new"),
             // Asked for by snapshots alone.
             rb_objspace_reachable_objects_from: address("rb_objspace_reachable_objects_from")
                 .unwrap_or(0),

@@ -21,7 +21,7 @@ use process::error::{Error, Result};
 use wire::slots::EPOCHS;
 
 use crate::census::losses;
-use crate::ledger::{Place, SiteTally, Tally};
+use crate::ledger::{SiteTally, Tally};
 use crate::objects::Object;
 use crate::session::{Options, Session};
 
@@ -271,14 +271,6 @@ impl Tracked {
     /// The process cannot be read or written.
     pub fn take_accounts_back(&mut self) -> Result<bool> {
         self.session.take_accounts_back()
-    }
-
-    /// What these sites are, by the numbers that stand in accounts.
-    ///
-    /// # Errors
-    /// The process cannot be read.
-    pub fn places(&mut self, sites: &[u32]) -> Result<Vec<Option<Place>>> {
-        self.session.places(sites)
     }
 
     /// Takes the hook out, and gives the guest its memory back.

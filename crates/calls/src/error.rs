@@ -3,6 +3,7 @@
 use crate::live::is_of_kernel;
 use std::io;
 use std::path::PathBuf;
+use std::sync::Arc;
 
 /// Why it cannot be done; the text is one line, without the next step, which whoever runs us adds.
 #[derive(Debug, thiserror::Error)]
@@ -36,6 +37,14 @@ pub enum Error {
         unseen: Vec<String>,
         /// Whether a tracer would see all of it.
         by_tracing: bool,
+    },
+    /// BPF programs cannot see it.
+    #[error("process {pid}: {why}")]
+    Bpf {
+        /// The process.
+        pid: i32,
+        /// Why not.
+        why: Arc<tracepoint::Refused>,
     },
     /// Hooks cannot inject what was asked for, or not from a program's first call on.
     #[error("what is injected is for its tracer to do")]

@@ -60,7 +60,7 @@ pub use hooks::rings::{Line, Losses};
 pub use live::Family;
 pub use memo::Memo;
 pub use message::{Lost, Message, Messages};
-pub use options::Options;
+pub use options::{By, Options};
 pub use process::functions::Function;
 pub use recorder::{Destination, Recorder, Recording};
 pub use replay::Replay;

@@ -3,7 +3,7 @@
 //! | file | what |
 //! |---|---|
 //! | `family` | [`Family`]: all processes that are traced, and their events in the order of time |
-//! | `process` | one of them: hooked, or seen by its tracer alone |
+//! | `process` | one of them: hooked, or seen by BPF programs or its tracer alone |
 //! | `guest` | one traced process: hooked as the selection says, read, left |
 //! | `known` | what numbers and addresses in a guest's records mean |
 //! | `names` | functions that are selected by their names in a script's language |
@@ -12,9 +12,11 @@
 //! | `pace` | how much of each ring is read at once |
 //! | `traced` | system calls that a tracer sees: of a program before it can be hooked |
 //! | `stepped` | and of a process in which nothing is changed |
+//! | `bpf` | the same, seen by BPF programs at the kernel's tracepoints |
 //! | `unadopted` | children that no hook has reported, which are found by looking |
 //! | `unseen` | what hooks do not see of a process's system calls |
 
+mod bpf;
 mod callers;
 mod family;
 mod guest;

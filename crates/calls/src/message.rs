@@ -8,6 +8,7 @@ mod wording;
 use crate::Error;
 use std::path::PathBuf;
 use std::rc::Rc;
+use std::sync::Arc;
 use std::time::Duration;
 
 /// How many names a message lists; the rest are counted.
@@ -115,7 +116,20 @@ pub enum Message {
     /// What hooks do not see of a process's system calls.
     Unseen { pid: i32, unseen: Vec<String> },
     /// System calls of a process are seen by tracing it; why it is not hooked: `None` = that was not wanted.
-    ByTracing { pid: i32, why: Option<Error> },
+    /// `refused`: why it is not done by BPF, if that was tried.
+    ByTracing {
+        pid: i32,
+        why: Option<Error>,
+        refused: Option<Arc<tracepoint::Refused>>,
+    },
+    /// They are seen by BPF programs; `counts`: and counted there.
+    ByBpf {
+        pid: i32,
+        why: Option<Error>,
+        counts: bool,
+    },
+    /// It was left because it runs another program.
+    Detached { pid: i32 },
     /// What was to be written where an argument of a call points to could not be.
     NotPoked {
         pid: i32,
@@ -248,6 +262,8 @@ impl Message {
             | M::NoFunction { .. }
             | M::Unseen { .. }
             | M::ByTracing { .. }
+            | M::ByBpf { .. }
+            | M::Detached { .. }
             | M::NotPoked { .. }
             | M::NothingFits { .. }
             | M::NotDefined { .. }

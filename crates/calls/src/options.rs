@@ -10,6 +10,20 @@ use prototypes::{Condition, Filter};
 use std::ffi::OsString;
 use std::time::Duration;
 
+/// How system calls are seen.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum By {
+    /// By hooks; a process that cannot be hooked is seen as with [`By::Nothing`], where [`Options::from_exec`] is asked for.
+    #[default]
+    Hooks,
+    /// By what changes nothing in a process: BPF where it is allowed and calls are only counted, else ptrace.
+    Nothing,
+    /// By BPF programs at the kernel's tracepoints, and in no other way.
+    Bpf,
+    /// By ptrace.
+    Ptrace,
+}
+
 /// See the module's text. Filters have the meaning that ltrace gives to the option of the same letter.
 #[derive(Clone)]
 pub struct Options {
@@ -34,9 +48,10 @@ pub struct Options {
     /// Those of a program that is started or that a guest runs are told from its exec on, although it can be hooked only when
     /// its libraries are there: its tracer sees them until then.
     pub from_exec: bool,
-    /// Nothing in a process is changed: its system calls are seen by tracing it (ptrace). A process that cannot be hooked is
-    /// seen so too, where `from_exec` is asked for.
-    pub no_modify: bool,
+    /// How system calls are seen.
+    pub by: By,
+    /// A process that is seen by its tracer is left as soon as it runs another program.
+    pub leave_at_exec: bool,
     /// A process is refused if some of what is asked for would not be seen of it.
     pub exact: bool,
     /// What is injected into them.

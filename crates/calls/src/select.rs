@@ -178,7 +178,12 @@ impl Selection {
 
     /// The functions to hook.
     pub fn functions(&self, functions: &Functions) -> Vec<Function> {
-        let mut found = functions.find(true, |name, place| {
+        // `-e trace=!read` is hundreds of filters of which none is about a file, whose names need not be tried.
+        let may = |place: &ModuleSymbols| {
+            let mut filters = self.c.iter();
+            filters.any(|filter| filter.may_match(located(place)))
+        };
+        let mut found = functions.find_in(may, true, |name, place| {
             matches(&self.c, name, place) && (!COMPILERS.contains(&name) || self.names(name))
         });
         if !self.e.is_empty() || !self.l.is_empty() {

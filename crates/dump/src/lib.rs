@@ -23,6 +23,7 @@
 //! | `by_target` | names of references, joined to them |
 //! | `pipe` | that they are read until a deadline |
 //! | `guest` | the process that is copied, of either language |
+//! | `core` | the same from core files, in which nothing can be called |
 //! | `ruby`, `python` | objects as [`heap::Builder`] takes them |
 //!
 //! Everything that comes from the copy is the guest's word: it is checked where it is read, and cannot make more objects than the
@@ -32,6 +33,7 @@
 
 mod by_target;
 mod copy;
+pub mod core;
 mod frozen;
 mod guest;
 mod pipe;
@@ -154,7 +156,10 @@ impl Opened {
         let copied = self.guest.copy()?;
         let born = Instant::now();
         let copy = copy::Copy::open(pid, copied)?;
-        let builder = Builder::within(self.about(resident), budget(resident));
+        let builder = Builder::within(
+            self.about(resident),
+            Budget::of_memory(resident.memory.saturating_add(resident.swap)),
+        );
         let since = self.since.map(nanoseconds);
         let until = born + self.options.patience;
         let read = self.guest.read(&copy, builder, since, until);
@@ -199,16 +204,4 @@ struct Made {
 fn nanoseconds(time: SystemTime) -> u64 {
     let since = time.duration_since(UNIX_EPOCH);
     since.map_or(0, |since| since.as_nanos() as u64)
-}
-
-/// What a process with so much memory can hold at most: an object has 16 bytes (of a Ruby 40), and a reference a word. What is
-/// shared (the references of a class, of compiled code) is a small part, for which there is room besides.
-fn budget(resident: Resident) -> Budget {
-    let bytes = resident.memory.saturating_add(resident.swap);
-    Budget {
-        objects: bytes / 16 + (1 << 20),
-        edges: bytes / 8 + (1 << 23),
-        roots: bytes / 8 + (1 << 20),
-        text: bytes / 4 + (16 << 20),
-    }
 }

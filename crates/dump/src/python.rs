@@ -1,5 +1,6 @@
 //! The heap of a Python, from what its copy writes and what is read in the copy's memory.
 
+pub mod core;
 mod held;
 mod kinds;
 mod names;
@@ -9,14 +10,14 @@ use crate::copy::{Copy, lost};
 use crate::frozen::Frozen;
 use crate::pipe::Pipe;
 use crate::stream::{Reader, Said};
-use heap::{Builder, RootKind, RootName, TextId};
+use foldhash::HashMap;
+use heap::{Builder, Flags, RootKind, RootName, TextId};
 use held::{Held, Why};
 use kinds::Kinds;
 use names::Names;
-use namespaces::Namespaces;
+use namespaces::{Namespace, Namespaces};
 use process::error::{Error, Result};
 use process::rss::Resident;
-use std::collections::HashMap;
 use std::time::Instant;
 use vm::python::{self, Facts, Place, Point, Python, Root, Sort};
 
@@ -34,21 +35,10 @@ pub fn read(copy: &Copy, facts: Facts, builder: Builder, until: Instant) -> Resu
     let pid = copy.parent();
     let frozen = Frozen::new(&copy.memory);
     let unreadable = |error: python::Error| lost(pid, &error.to_string());
-    let python = Python::new(&frozen, facts).map_err(unreadable)?;
-    let mut kinds = Kinds::default();
     let resident = Resident::of(pid).map_err(|error| Error::of_proc(pid, "status", error))?;
-    let mut maker = Maker {
-        namespaces: Namespaces::read(&python, &mut kinds, until).map_err(unreadable)?,
-        contents: builder.about().contents,
-        builder,
-        kinds,
-        names: Names::default(),
-        texts: HashMap::new(),
-        held: Held::within(resident.memory.saturating_add(resident.swap)),
-        python,
-        seen: [0; 3],
-        unreadable: 0,
-    };
+    let bytes = resident.memory.saturating_add(resident.swap);
+    let python = Python::new(&frozen, facts).map_err(unreadable)?;
+    let mut maker = Maker::new(python, builder, bytes, until).map_err(unreadable)?;
     let mut stream = Reader::new(Pipe::new(copy, until));
     let written = loop {
         // What a reference is called is looked up in tables whose size is the guest's word.
@@ -97,7 +87,29 @@ struct Maker<'a> {
     unreadable: u64,
 }
 
-impl Maker<'_> {
+impl<'a> Maker<'a> {
+    /// Nothing yet, of a process with so many bytes of memory.
+    fn new(
+        python: Python<'a, Frozen<'a>>,
+        builder: Builder,
+        bytes: u64,
+        until: Instant,
+    ) -> std::result::Result<Self, python::Error> {
+        let mut kinds = Kinds::default();
+        Ok(Maker {
+            namespaces: Namespaces::read(&python, &mut kinds, until)?,
+            contents: builder.about().contents,
+            builder,
+            kinds,
+            names: Names::default(),
+            texts: HashMap::default(),
+            held: Held::within(bytes),
+            python,
+            seen: [0; 3],
+            unreadable: 0,
+        })
+    }
+
     fn object(&mut self, object: u64, references: &[u64]) {
         self.seen[0] += 1;
         if self.described(object, references).is_err() {
@@ -120,15 +132,20 @@ impl Maker<'_> {
         }
         let kind = class.kind;
         let size = self.python.size(object, &kind)?;
+        let beside = self.python.bytes_beside(object, class.beside)?;
         let count = self.python.reference_count(object)?;
         self.held.object(object, count);
         let described = heap::Object {
             class: class.name,
-            bytes: size.bytes,
+            bytes: size.bytes.saturating_add(beside),
             length: size.length,
             capacity: size.capacity,
             label: self.label(object, kind.sort),
             contents: self.beginning(object, kind.sort),
+            flags: Flags {
+                finalizer: class.has_finalizer,
+                ..Flags::default()
+            },
             ..heap::Object::new(object, class.id)
         };
         self.builder.object(described);
@@ -160,6 +177,14 @@ impl Maker<'_> {
                 let name = self.python.module_name(object).ok()??;
                 self.name(name)
             }
+            Sort::Dict => match self.namespaces.of(object)? {
+                Namespace::Module(module) => {
+                    let name = self.python.module_name(module).ok()??;
+                    let name = format!("of module {}", self.text_of(name)?);
+                    Some(self.builder.text(name.as_bytes()))
+                }
+                Namespace::Class | Namespace::Object => None,
+            },
             _ => None,
         }
     }
@@ -201,6 +226,7 @@ impl Maker<'_> {
             Place::Modules => "sys.modules".to_owned(),
             Place::System => "sys".to_owned(),
             Place::Builtins => "builtins".to_owned(),
+            Place::Uncollectable => "gc.garbage".to_owned(),
             Place::Frame {
                 thread,
                 point,

@@ -1,9 +1,11 @@
 //! The heap of a Ruby, from what its copy writes and what is read in the copy's memory.
 
 mod births;
+pub mod core;
 mod globals;
 mod kinds;
 mod names;
+mod slots;
 mod texts;
 
 use crate::copy::{Copy, lost};
@@ -12,11 +14,11 @@ use crate::pipe::Pipe;
 use crate::stream::{Object, Reader, Said};
 use ::births::RubyGuest;
 pub use births::Births;
+use foldhash::HashMap;
 use heap::{Builder, Flags, RootKind, RootName, TextId};
 use kinds::Kinds;
 use names::Names;
 use process::error::{Error, Result};
-use std::collections::HashMap;
 use std::time::Instant;
 use texts::{Kept, Texts};
 use vm::ruby::{Ruby, Type};
@@ -26,6 +28,8 @@ const LONGEST_NAME: usize = 1 << 10;
 /// `FL_FREEZE` and `FL_PROMOTED` (`include/ruby/internal/fl_type.h`; 2.7: `include/ruby/ruby.h`): bits 11 and, for both of
 /// `FL_PROMOTED0` and `FL_PROMOTED1` up to 3.2, 5 and 6.
 const FROZEN: u64 = 1 << 11;
+/// `RUBY_FL_FINALIZE` (`fl_type.h`, in 2.7 `ruby/ruby.h`): `ObjectSpace.define_finalizer` was called for it.
+const FINALIZE: u64 = 1 << 7;
 
 /// Reads everything; returns the builder and how many objects were left out as garbage.
 ///
@@ -41,7 +45,6 @@ pub fn read<'a>(
     let facts = &guest.facts;
     let frozen = Frozen::new(&copy.memory);
     let pid = copy.parent();
-    let contents = builder.about().contents;
     let unreadable = |error: String| Error::NotARuby { pid, reason: error };
     let plain = Ruby::new(&frozen, *facts).map_err(|error| unreadable(error.to_string()))?;
     let facts = match copy.shapes() {
@@ -49,21 +52,8 @@ pub fn read<'a>(
         _ => *facts,
     };
     let ruby = Ruby::new(&frozen, facts).map_err(|error| unreadable(error.to_string()))?;
-    let mut maker = Maker {
-        builder,
-        kinds: Kinds::default(),
-        globals: globals::names(&ruby, &copy.memory, &guest.data),
-        names: Names::default(),
-        texts: Texts::default(),
-        births,
-        unreadable: None,
-        contents,
-        ruby,
-        classes: HashMap::new(),
-        category: RootName::new(RootKind::Vm),
-        garbage: 0,
-        seen: [0; 3],
-    };
+    let globals = globals::names(&ruby, &copy.memory, &guest.data);
+    let mut maker = Maker::new(builder, ruby, globals, births);
     let mut stream = Reader::new(Pipe::new(copy, until));
     loop {
         let said = stream
@@ -104,7 +94,30 @@ struct Maker<'a> {
     seen: [u64; 3],
 }
 
-impl Maker<'_> {
+impl<'a> Maker<'a> {
+    fn new(
+        builder: Builder,
+        ruby: Ruby<'a, Frozen<'a>>,
+        globals: HashMap<u64, u64>,
+        births: Option<Births<'a>>,
+    ) -> Self {
+        Maker {
+            contents: builder.about().contents,
+            builder,
+            ruby,
+            kinds: Kinds::default(),
+            names: Names::default(),
+            texts: Texts::default(),
+            globals,
+            births,
+            unreadable: None,
+            classes: HashMap::default(),
+            category: RootName::new(RootKind::Vm),
+            garbage: 0,
+            seen: [0; 3],
+        }
+    }
+
     /// Takes a section; what was written in all, if it is the last one.
     fn take(&mut self, said: Said, references: &[u64]) -> Option<[u64; 3]> {
         match said {
@@ -180,6 +193,7 @@ impl Maker<'_> {
             contents: kept.contents,
             flags: Flags {
                 frozen: object.flags & FROZEN != 0 && of != Type::Imemo,
+                finalizer: object.flags & FINALIZE != 0 && of != Type::Imemo,
                 ..Flags::default()
             },
             label: self.label(of, object.address),

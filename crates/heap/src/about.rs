@@ -63,6 +63,20 @@ pub struct Budget {
     pub text: u64,
 }
 
+impl Budget {
+    /// What a process with so many bytes of memory can hold at most: an object has 16 bytes (of a Ruby 40), and a reference a word. What
+    /// is shared (the references of a class, of compiled code) is a small part, for which there is room besides.
+    #[must_use]
+    pub fn of_memory(bytes: u64) -> Self {
+        Self {
+            objects: bytes / 16 + (1 << 20),
+            edges: bytes / 8 + (1 << 23),
+            roots: bytes / 8 + (1 << 20),
+            text: bytes / 4 + (16 << 20),
+        }
+    }
+}
+
 impl Default for Budget {
     /// What the 32-bit numbers of objects, edges and bytes of text bear.
     fn default() -> Self {

@@ -4,11 +4,12 @@
 //! not seen all of them yet. [`Builder::finish`] puts the objects in the order of their addresses and turns addresses
 //! into numbers. Until then an edge takes 12 bytes; afterwards 8.
 
-use std::collections::HashMap;
+use foldhash::HashMap;
 
 use crate::about::{About, Budget, Losses};
 use crate::column::Column;
 use crate::file::LONGEST_TEXT;
+use crate::found::Pages;
 use crate::names::{EdgeName, Flags, KindId, MOST_TEXTS, Role, RootName};
 use crate::snapshot::{Kind, Root, Site, Snapshot};
 use crate::text::{Interner, NO_ROOM, TextId};
@@ -37,7 +38,8 @@ pub struct Object {
     pub fingerprint: Option<u64>,
     /// Facts of one bit.
     pub flags: Flags,
-    /// Its name, if it is a class, module, method, function, code, thread or fiber.
+    /// Its name, if it is a class, module, method, function, code, thread or fiber; of a map that has the globals of a module,
+    /// whose they are: `of module app`.
     pub label: Option<TextId>,
     /// The beginning of its contents. Kept only where [`About::contents`] is set.
     pub contents: Option<TextId>,
@@ -127,9 +129,9 @@ impl Builder {
             losses: Losses::default(),
             texts: Interner::default(),
             kinds: Vec::new(),
-            kind_numbers: HashMap::new(),
+            kind_numbers: HashMap::default(),
             sites: Vec::new(),
-            site_numbers: HashMap::new(),
+            site_numbers: HashMap::default(),
             columns: Columns::default(),
             edge_ends: Vec::new(),
             edge_targets: Vec::new(),
@@ -394,34 +396,6 @@ impl Columns {
             contents: self.contents.reordered(order),
             fingerprints,
         }
-    }
-}
-
-/// Finds objects by address: the first object of each 64 KiB of address space, which is one heap page in recent Rubies,
-/// and a binary search behind it. One search over all objects would miss the cache at nearly every step.
-struct Pages<'a> {
-    addresses: &'a [u64],
-    first: HashMap<u64, (u32, u32)>,
-}
-
-const PAGE_BITS: u32 = 16;
-
-impl<'a> Pages<'a> {
-    fn of(addresses: &'a [u64]) -> Self {
-        let mut first: HashMap<u64, (u32, u32)> = HashMap::new();
-        for (number, address) in addresses.iter().enumerate() {
-            let number = number as u32;
-            let range = first.entry(address >> PAGE_BITS);
-            range.or_insert((number, number)).1 = number + 1;
-        }
-        Self { addresses, first }
-    }
-
-    fn find(&self, address: u64) -> Option<u32> {
-        let (begin, end) = *self.first.get(&(address >> PAGE_BITS))?;
-        let page = &self.addresses[begin as usize..end as usize];
-        let found = page.binary_search(&address).ok()?;
-        Some(begin + found as u32)
     }
 }
 

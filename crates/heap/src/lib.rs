@@ -29,6 +29,7 @@ mod build;
 mod column;
 mod dominators;
 mod file;
+mod found;
 mod names;
 mod snapshot;
 mod text;

@@ -287,6 +287,8 @@ pub struct Flags {
     pub old: bool,
     /// Its contents belong to another object (a string that shares its bytes), so it holds none of its own.
     pub shared: bool,
+    /// Code of the program runs when it dies: a finalizer, a `__del__`.
+    pub finalizer: bool,
 }
 
 impl Flags {
@@ -295,15 +297,17 @@ impl Flags {
             | u8::from(self.shareable) << 1
             | u8::from(self.old) << 2
             | u8::from(self.shared) << 3
+            | u8::from(self.finalizer) << 4
     }
 
     /// The flags that were packed so; `None` = these bits are none.
     pub(crate) fn unpack(bits: u8) -> Option<Self> {
-        (bits < 16).then_some(Self {
+        (bits < 32).then_some(Self {
             frozen: bits & 1 != 0,
             shareable: bits & 2 != 0,
             old: bits & 4 != 0,
             shared: bits & 8 != 0,
+            finalizer: bits & 16 != 0,
         })
     }
 }

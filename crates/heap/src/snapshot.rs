@@ -61,6 +61,46 @@ pub struct Snapshot {
 }
 
 impl Snapshot {
+    /// Adds roots of this name, so that every object is reached that is wanted, by its address. First come those to which nothing
+    /// leads, then of cycles that are still not reached one object each.
+    pub fn hold_unreached(&mut self, name: RootName, wanted: impl Fn(u64) -> bool) {
+        let mut reached = vec![false; self.len()];
+        let mut open: Vec<u32> = self.roots.iter().map(|root| root.target).collect();
+        self.reach(&mut open, &mut reached);
+        let mut led_to = vec![false; self.len()];
+        for object in (0..self.len() as u32).filter(|object| !reached[*object as usize]) {
+            let others = self.targets_of(object).filter(|target| *target != object);
+            others.for_each(|target| led_to[target as usize] = true);
+        }
+        for round in [false, true] {
+            for object in 0..self.len() as u32 {
+                let at = object as usize;
+                if !reached[at] && led_to[at] == round && wanted(self.columns.addresses[at]) {
+                    self.roots.push(Root {
+                        target: object,
+                        name,
+                    });
+                    open.push(object);
+                    self.reach(&mut open, &mut reached);
+                }
+            }
+        }
+    }
+
+    /// Marks what is reached from the objects in `open`, and empties it.
+    fn reach(&self, open: &mut Vec<u32>, reached: &mut [bool]) {
+        while let Some(object) = open.pop() {
+            if !std::mem::replace(&mut reached[object as usize], true) {
+                let targets = self.targets_of(object);
+                open.extend(targets.filter(|target| !reached[*target as usize]));
+            }
+        }
+    }
+
+    fn targets_of(&self, object: u32) -> impl Iterator<Item = u32> + '_ {
+        self.targets[self.edge_range(object)].iter().copied()
+    }
+
     /// Which process it is of.
     #[must_use]
     pub fn about(&self) -> &About {
@@ -225,6 +265,25 @@ impl Snapshot {
             target: *target,
             name: EdgeName::unpack(*name).unwrap_or(EdgeName::Internal),
         })
+    }
+
+    /// The references to an object, with the number of the object that holds each in the place of the target: the first
+    /// `most` in the order of addresses, and how many there are in all. Looks at every reference of the snapshot.
+    #[must_use]
+    pub fn referrers(&self, object: u32, most: usize) -> (Vec<Edge>, u64) {
+        let (mut found, mut count) = (Vec::new(), 0);
+        let edges = self.targets.iter().zip(&self.names).enumerate();
+        for (edge, (_, name)) in edges.filter(|(_, (target, _))| **target == object) {
+            count += 1;
+            if found.len() < most {
+                let holder = self.ends.partition_point(|end| *end as usize <= edge);
+                found.push(Edge {
+                    target: holder as u32,
+                    name: EdgeName::unpack(*name).unwrap_or(EdgeName::Internal),
+                });
+            }
+        }
+        (found, count)
     }
 
     /// The numbers of an object's edges among all.

@@ -1,6 +1,6 @@
 //! Texts of a snapshot: each different one is held once and named by its number.
 
-use std::collections::HashMap;
+use foldhash::HashMap;
 
 /// The number of a text in its snapshot.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]

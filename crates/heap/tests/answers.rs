@@ -3,10 +3,11 @@
 #[path = "../examples/shop.rs"]
 mod shop;
 
+use heap::answers::garbage::{self, garbage};
 use heap::answers::paths::{Paths, Via};
 use heap::answers::suspects::{Suspected, suspects};
 use heap::answers::{duplicates, groups, sparse, threads};
-use heap::{About, Analysis, Builder, Object, Role, RootKind, RootName};
+use heap::{About, Analysis, Builder, EdgeName, Flags, Object, Role, RootKind, RootName};
 use shop::*;
 
 #[test]
@@ -187,4 +188,66 @@ fn objects_that_nobody_in_particular_holds_are_suspected_together() {
         found,
         [(Suspected::Type(row), 500), (Suspected::Site(site), 500)]
     );
+}
+
+/// A ring of three, one that refers to itself, and what hangs on them; objects beside that are in no cycle.
+#[test]
+fn garbage_is_told_by_type_with_its_cycles() {
+    let mut builder = Builder::new(About::default());
+    let kind = builder.kind(b"object", Role::Instance);
+    let [node, leaf] = ["Node", "Leaf"].map(|text| builder.text(text.as_bytes()));
+    let edges: [(u64, &[u64]); 7] = [
+        (0x10, &[0x20, 0x70]),
+        (0x20, &[0x30]),
+        (0x30, &[0x10, 0x50]),
+        (0x40, &[0x40, 0x50, 0x10]),
+        (0x50, &[]),
+        (0x60, &[0x50]),
+        // What lives is no garbage, whatever refers to it, and leads into it.
+        (0x70, &[]),
+    ];
+    for (at, targets) in edges {
+        let is_leaf = matches!(at, 0x50 | 0x60);
+        builder.object(Object {
+            class: Some(if is_leaf { leaf } else { node }),
+            bytes: at,
+            flags: Flags {
+                finalizer: at == 0x30,
+                ..Flags::default()
+            },
+            ..Object::new(at, kind)
+        });
+        for target in targets {
+            builder.edge(*target, EdgeName::Internal);
+        }
+    }
+    builder.root(0x70, RootName::new(RootKind::Vm));
+    let snapshot = builder.finish();
+    let analysis = Analysis::of(&snapshot);
+    let found = garbage(&analysis);
+    assert_eq!(found.cycles, 2);
+    let of = |name, objects, bytes, in_cycles, finalizers| garbage::Type {
+        name,
+        objects,
+        bytes,
+        in_cycles,
+        finalizers,
+    };
+    let all = [of(leaf, 2, 0xb0, 0, 0), of(node, 4, 0xa0, 4, 1)];
+    assert_eq!(found.types, all);
+}
+
+/// A list of a million that ends where it begins: the search has no recursion.
+#[test]
+fn a_long_cycle_is_one() {
+    let mut builder = Builder::new(About::default());
+    let kind = builder.kind(b"object", Role::Instance);
+    let count = 1_000_000;
+    for number in 0..count {
+        builder.object(Object::new(16 + number * 16, kind));
+        builder.edge(16 + (number + 1) % count * 16, EdgeName::Internal);
+    }
+    let snapshot = builder.finish();
+    let found = garbage(&Analysis::of(&snapshot));
+    assert_eq!((found.cycles, found.types[0].in_cycles), (1, count));
 }

@@ -4,6 +4,11 @@
 //! ends it. The price is that each signal for its main thread stops there first; it is handed on at
 //! once. Other threads are not traced. If we die, the kernel lets it go on.
 
+mod behind;
+
+pub use behind::{Behind, go_behind};
+
+use behind::Waiting;
 use process::error::{Error, Result};
 use process::ptrace::{self, Event};
 use std::ffi::{CString, OsString};
@@ -114,25 +119,10 @@ impl Tracee {
         user: Option<&User>,
         sees: Option<&mut OnItsWay<'_>>,
     ) -> Result<Self> {
-        let program = command.first().map(OsString::as_os_str).unwrap_or_default();
-        let failed = |error: io::Error| Error::Start {
-            program: program.to_string_lossy().into_owned(),
-            error,
+        let Waiting { pid, go, failure } = match behind::take() {
+            Some(waiting) => waiting,
+            None => waiting(command, user)?,
         };
-        let words = command
-            .iter()
-            .map(|word| CString::new(word.as_bytes()))
-            .collect::<std::result::Result<Vec<_>, _>>()
-            .map_err(|_| failed(io::ErrorKind::InvalidInput.into()))?;
-        let mut pointers: Vec<_> = words.iter().map(|word| word.as_ptr()).collect();
-        pointers.push(std::ptr::null());
-        let ours = hold_child_signal();
-        let (wait, go) = pipe()?;
-        let (failure, fail) = pipe()?;
-        // SAFETY: it runs in the child, where it makes only async-signal-safe calls.
-        let mut runs = || unsafe { child(&pointers, user, &ours, &[&wait, &go, &fail]) };
-        let pid =
-            process::own_proc::fork(&mut runs).map_err(|error| Error::system("fork", error))?;
         let options = OPTIONS | if follow { FOLLOW } else { 0 };
         if let Err(errno) = ptrace::seize(pid, options) {
             // SAFETY: our own child, not yet anybody's program.
@@ -143,7 +133,6 @@ impl Tracee {
             // It stops before it runs code of its own again, and from there stops at its system calls.
             ptrace::interrupt(pid).map_err(|errno| ptrace::explain(pid, "tracing", errno))?;
         }
-        drop((fail, wait));
         write_byte(&go);
         drop(go);
         let mut tracee = Tracee {
@@ -163,7 +152,7 @@ impl Tracee {
                 while tracee.wait()? != Happening::Ended(127) {
                     tracee.go_on(false)?;
                 }
-                Err(failed(io::Error::from_raw_os_error(errno)))
+                Err(not_started(command, io::Error::from_raw_os_error(errno)))
             }
         }
     }
@@ -359,10 +348,39 @@ impl Tracee {
     }
 }
 
+fn not_started(command: &[OsString], error: io::Error) -> Error {
+    let program = command.first().map(OsString::as_os_str).unwrap_or_default();
+    Error::Start {
+        program: program.to_string_lossy().into_owned(),
+        error,
+    }
+}
+
+/// The words of a command as the kernel takes them.
+fn words_of(command: &[OsString]) -> Result<Vec<CString>> {
+    let words = command.iter().map(|word| CString::new(word.as_bytes()));
+    let words = words.collect::<std::result::Result<Vec<_>, _>>();
+    words.map_err(|_| not_started(command, io::ErrorKind::InvalidInput.into()))
+}
+
+/// Makes a child that waits to become the program.
+fn waiting(command: &[OsString], user: Option<&User>) -> Result<Waiting> {
+    let words = words_of(command)?;
+    let mut pointers: Vec<_> = words.iter().map(|word| word.as_ptr()).collect();
+    pointers.push(std::ptr::null());
+    let ours = hold_child_signal();
+    let (wait, go) = pipe()?;
+    let (failure, fail) = pipe()?;
+    // SAFETY: it runs in the child, where it makes only async-signal-safe calls.
+    let mut runs = || unsafe { child(&pointers, user, &ours, &[&wait, &go, &fail]) };
+    let pid = process::own_proc::fork(&mut runs).map_err(|error| Error::system("fork", error))?;
+    Ok(Waiting { pid, go, failure })
+}
+
 /// In the child, until it is the program.
 ///
 /// # Safety
-/// Only right after fork.
+/// Only right after fork, or in a process of one thread.
 unsafe fn child(
     words: &[*const libc::c_char],
     user: Option<&User>,

@@ -48,6 +48,7 @@ fn main() -> ExitCode {
         };
         if command.stops_guests() {
             process::own_proc::ensure()?;
+            command.prepare()?;
             process::job_control::heed();
         }
         command.run()

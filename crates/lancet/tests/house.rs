@@ -35,6 +35,7 @@ const ARROWS: &[(&str, &[&str])] = &[
     ("prototypes", &["capture", "vm"]),
     ("syscalls", &["prototypes"]),
     ("switch", &[]),
+    ("tracepoint", &[]),
     ("tune", &[]),
     ("varint", &[]),
     ("heap", &["varint"]),
@@ -52,7 +53,9 @@ const ARROWS: &[(&str, &[&str])] = &[
     ),
     (
         "dump",
-        &["wire", "vm", "process", "inject", "births", "eval", "heap"],
+        &[
+            "wire", "vm", "process", "inject", "births", "eval", "frames", "heap",
+        ],
     ),
     ("frames", &["process", "vm"]),
     ("recording", &["prototypes", "varint"]),
@@ -70,6 +73,7 @@ const ARROWS: &[(&str, &[&str])] = &[
             "prototypes",
             "recording",
             "syscalls",
+            "tracepoint",
         ],
     ),
     (

@@ -123,6 +123,8 @@ pub struct Segment {
     pub kind: elf::ProgramType,
     /// Whether it is to be mapped executable.
     pub executable: bool,
+    /// Whether it is to be mapped writable.
+    pub writable: bool,
     /// Offset of its bytes in the file.
     pub offset: u64,
     /// Its address in memory, before the load bias.
@@ -316,6 +318,7 @@ fn segment(entry: &elf::ProgramHeader64<LE>) -> Segment {
     Segment {
         kind: entry.p_type.get(LE),
         executable: entry.p_flags.get(LE).contains(elf::PF_X),
+        writable: entry.p_flags.get(LE).contains(elf::PF_W),
         offset: entry.p_offset.get(LE),
         address: entry.p_vaddr.get(LE),
         file_size: entry.p_filesz.get(LE),

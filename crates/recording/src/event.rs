@@ -82,6 +82,8 @@ pub struct Signal {
     pub number: i32,
     /// The first [`Signal::INFORMATION`] bytes of its `siginfo_t` (include/uapi/asm-generic/siginfo.h); empty = nobody saw.
     pub information: Vec<u8>,
+    /// The address at which its thread stood; `None` = nobody saw. It is not recorded.
+    pub instruction: Option<u64>,
 }
 
 impl Signal {
@@ -122,6 +124,8 @@ pub enum OfThread {
     Killed(i32),
     /// It was the main thread, and the thread of this id has run another program: that one has its id now.
     Superseded(i32),
+    /// Its tracer has left it, and its process, at its exec.
+    Left,
     /// It stands still with its whole process, because of this signal.
     Stopped(i32),
 }

@@ -252,6 +252,7 @@ fn write(writer: &mut Writer<Vec<u8>>, parts: &Parts, time: u64) -> (u32, String
             let kind: EventKind = EventKind::Signal(Signal {
                 number: words[0] as i32,
                 information: words[0].to_le_bytes()[..(words[0] % 9) as usize].to_vec(),
+                instruction: None,
             });
             writer.other(parts.stream, place, time, &kind).unwrap();
             format!("{place:?} 0 {kind:?}")

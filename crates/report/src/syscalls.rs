@@ -181,6 +181,8 @@ pub struct Layout {
     pub durations: Option<usize>,
     /// The number of each call stands before its name (`-n`).
     pub numbers: bool,
+    /// Where the thread stands stands before each line (`-i`): behind the instruction that asks.
+    pub instructions: bool,
     /// Native frames under each call, at most.
     pub frames: usize,
     /// The column of the `=`.

@@ -98,6 +98,15 @@ pub struct Ledger {
 /// # Errors
 /// There is none, or it may not be looked at.
 pub fn look(pid: i32, budget: Budget) -> Result<Ledger> {
+    look_and_tell(pid, budget, || {})
+}
+
+/// The same; calls `counted` when the kernel has said how much of each mapping is in memory, and what of that other processes have too. A copy of
+/// the process that is made from then on changes nothing in the ledger.
+///
+/// # Errors
+/// There is none, or it may not be looked at.
+pub fn look_and_tell(pid: i32, budget: Budget, counted: impl FnOnce()) -> Result<Ledger> {
     let memory = guest::reach_to_look(pid)?;
     process::elf::require_x86_64(pid).map_err(|error| Error::Elf { pid, error })?;
     let until = Instant::now() + budget.patience;
@@ -105,6 +114,7 @@ pub fn look(pid: i32, budget: Budget) -> Result<Ledger> {
     let maps = Maps::of(pid)?;
     let areas = smaps::areas(pid).map_err(of_proc("smaps"))?;
     let rollup = smaps::rollup(pid).map_err(of_proc("smaps_rollup"))?;
+    counted();
     let (runs, left_out) = pages::runs(pid, &areas).map_err(of_proc("pagemap"))?;
     let seen = Seen::new(&memory, &areas, &runs, until);
     let loaded = Loaded::of(pid, &maps, &seen);

@@ -1,5 +1,7 @@
 //! Which arguments are written when, and by whom.
 
+mod names;
+
 use crate::call::{Call, Part, Style};
 use crate::writer::{Place, Writer};
 use crate::{forms, ioctl, layout, special};
@@ -7,11 +9,13 @@ use prototypes::Kind;
 use prototypes::digits::hex;
 use std::ops::Range;
 
+pub use names::argument_name;
+
 /// Appends the arguments of a part.
 pub fn write(style: &Style, call: &Call, part: Part, out: &mut Vec<u8>) {
     if style.raw {
         if part == Part::Entry {
-            raw(call, out);
+            raw(style, call, out);
         }
         return;
     }
@@ -34,6 +38,7 @@ pub fn write(style: &Style, call: &Call, part: Part, out: &mut Vec<u8>) {
             w.push(", ");
         }
         w.late = part == Part::Exit;
+        w.argument_name(index);
         argument(w, index);
     }
     w.late = false;
@@ -77,12 +82,13 @@ fn ranges(call: &Call) -> (Range<usize>, Range<usize>) {
 }
 
 /// Appends all arguments as numbers.
-fn raw(call: &Call, out: &mut Vec<u8>) {
+fn raw(style: &Style, call: &Call, out: &mut Vec<u8>) {
     let all = call.prototype.parameters.iter().zip(call.arguments);
     for (index, (parameter, word)) in all.enumerate() {
         if index > 0 {
             out.extend_from_slice(b", ");
         }
+        Writer::new(style, call, forms::by_name, out).argument_name(index);
         // An int has 32 bits, whatever stands above them in its register.
         match word & u64::MAX >> (64 - 8 * u64::from(parameter.ty.size().clamp(1, 8))) {
             0 => out.push(b'0'),

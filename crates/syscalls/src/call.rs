@@ -22,6 +22,8 @@ pub struct Style {
     pub constants: Constants,
     /// All that is shown of memory was copied, if it was there (a tracer copies it); else as much as a hook copies.
     pub whole: bool,
+    /// Arguments are written with their names (`-N`): `openat(dirfd=AT_FDCWD, …)`.
+    pub names: bool,
 }
 
 /// How many elements of an array are written with `-v`, at most.

@@ -88,6 +88,17 @@ impl<'w> Writer<'w> {
         }
     }
 
+    /// Appends the name of an argument, if names are asked for and it has one.
+    pub fn argument_name(&mut self, index: usize) {
+        if !self.style.names {
+            return;
+        }
+        if let Some(name) = crate::arguments::argument_name(self.call.name, index) {
+            self.push(name);
+            self.push("=");
+        }
+    }
+
     /// Appends the name of a descriptor, if names are asked for and it has one.
     pub fn name_of(&mut self, number: i32) {
         self.named(number, self.call.descriptors);

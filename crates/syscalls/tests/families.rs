@@ -27,6 +27,7 @@ impl Made<'_> {
             date: None,
             constants: Constants::Names,
             whole: false,
+            names: false,
         };
         change(&mut style);
         let prototype = Bundle::prototype("SYS", self.name).expect("it is in syscalls.conf");

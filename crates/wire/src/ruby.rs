@@ -28,6 +28,9 @@ pub struct Functions {
     pub rb_define_singleton_method: u64,
     pub rb_ary_new_capa: u64,
     pub rb_ary_push: u64,
+    pub rb_ary_new_from_values: u64,
+    pub rb_str_new: u64,
+    pub rb_utf8_str_new: u64,
 }
 
 impl Functions {
@@ -56,5 +59,8 @@ impl Functions {
         rb_define_singleton_method: 0,
         rb_ary_new_capa: 0,
         rb_ary_push: 0,
+        rb_ary_new_from_values: 0,
+        rb_str_new: 0,
+        rb_utf8_str_new: 0,
     };
 }

@@ -8,41 +8,73 @@ module Lancet
   # thread begins, reads and ends it itself, by methods of the agent's: crates/agent/src/births/door.rs says what they answer.
   class Births
     GONE = "what was counted is gone: the agent has left"
+    # What is made by code below it is not told.
+    FOLDER = File.expand_path("../..", __FILE__) + "/"
     private_constant :GONE
 
-    # Where objects are made: a line and a type. Each thread has its own.
-    Place = Struct.new(:path, :line, :type) do
-      # A row of JSON: so many objects were made there. The last one is kept, because a request makes as many as the one before.
-      def json(born)
-        return @json if @born == born
+    # Where objects are made: a line and a type.
+    Place = Struct.new(:path, :line, :type)
 
-        @named ||= "{\"file\":#{JSON.generate(path)},\"line\":#{line},\"type\":#{JSON.generate(type)},\"count\":"
-        @born = born
-        @json = "#{@named}#{born}}"
+    # The agent's methods, which it defines in this object: one of their own for each agent that comes. What they answer for one agent's lines only that one
+    # knows, so what is learned of them is kept here.
+    class Door
+      def initialize
+        # By number of a site.
+        @places = []
+      end
+
+      # Each place of an answer of `read`, and how many objects were made there, the most first.
+      def places(rows)
+        found = lines(rows) or raise Lost, GONE
+        # Those of a class without a name are told each time: it may be given one.
+        found.pop.each_slice(4) { |site, path, line, type| @places[site] = Place.new(path || nil, line, type) }
+        at = -2
+        Array.new(found.size / 2) { [@places[found[at += 2]], found[at + 1]] }
       end
     end
 
-    # What a thread has made at the end of a stretch: sites and births in turns, until somebody asks what the sites are. Not those of this gem, and
-    # of what Ruby does not show.
-    Made = Struct.new(:births, :counts, :lost) do
+    # What a thread has made at the end of a stretch, but for what this gem has made and what Ruby does not show. The agent says what it is called, so what
+    # is asked after the agent has left is gone, but for what `keep` has asked.
+    class Made
+      def initialize(door, rows)
+        @door = door
+        @rows = rows
+      end
+
+      # How many objects found no room.
+      def lost
+        @rows.unpack1("@8Q")
+      end
+
+      def keep
+        places
+        self
+      end
+
       # Each place and how many objects were made there, the most first.
       def places
-        @places ||= births.places(counts).sort_by! { |_, born| -born }
+        @places ||= @door.places(@rows)
       end
 
       def rows
-        @rows ||= places.map { |place, born| Row.new(place.path, place.line, place.type, 0, born) }
+        @as_rows ||= places.map { |place, born| Row.new(place.path, place.line, place.type, 0, born) }
       end
 
       def count
-        @count ||= @places ? @places.sum(&:last) : births.count(counts)
+        @count ||= @places ? @places.sum(&:last) : @door.count(@rows) || raise(Lost, GONE)
       end
 
       # How many of each type, those of the line with the most first.
       def types
-        types = {}
-        places.each { |place, born| types[place.type] = born + types.fetch(place.type, 0) }
+        types = Hash.new(0)
+        places.each { |place, born| types[place.type] += born }
+        types.default = nil
         types
+      end
+
+      # All of it as JSON: `created`, `types`, `lines`.
+      def json
+        @json ||= @door.json(@rows) || raise(Lost, GONE)
       end
     end
 
@@ -56,12 +88,18 @@ module Lancet
         Thread.current.thread_variable_get(:lancet_births)
       end
 
-      # The module with the agent's methods; nil before there is an agent.
+      # What the block makes is of no stretch of this thread: it reports one.
+      def quietly(&block)
+        known = Thread.current.thread_variable_get(:lancet_births)
+        known ? known.quietly(&block) : yield
+      end
+
+      # The last agent's; nil before there is one.
       attr_reader :door
 
-      # Called by the agent, which defines its methods in the module: one of their own for each agent that comes.
+      # Called by an agent, which defines its methods in what this answers.
       def new_door
-        @door = Module.new
+        @door = Door.new
       end
     end
 
@@ -70,7 +108,7 @@ module Lancet
       @tid = Integer(File.readlink("/proc/thread-self")[/\d+\z/])
       @depth = 0
       @quiet = false
-      @companion = nil
+      @door = nil
     end
 
     def ours?
@@ -91,21 +129,19 @@ module Lancet
     # Ends what `begin` has begun, which has answered `before`; what was made in between.
     def end(before)
       found = read
-      lost = found.shift
-      lost -= before.first if before
-      Made.new(self, less(found, before), lost)
+      Made.new(@door, before ? less(found, before) : found)
     ensure
       @depth -= 1
-      stop if @depth.zero?
+      @door.stop(@number) if @depth.zero?
     end
 
-    # What the block makes is of no stretch: it reports one.
+    # See Births.quietly.
     def quietly
       return yield if @depth.zero? || @quiet
 
       begin
         @quiet = true
-        stop
+        @door.stop(@number)
         yield
       ensure
         @quiet = false
@@ -113,102 +149,34 @@ module Lancet
       end
     end
 
-    # Places and how many objects were made there, as pairs, of sites and births in turns.
-    def places(counts)
-      quietly do
-        found = []
-        each_known(counts) { |place, count| found << [place, count] }
-        @doubles ? joined(found) : found
-      end
-    end
-
-    # How many objects that are.
-    def count(counts)
-      quietly do
-        sum = 0
-        each_known(counts) { |_, count| sum += count }
-        sum
-      end
-    end
-
     private
-
-    def joined(found)
-      born = {}.compare_by_identity
-      found.each { |place, count| born[place] = count + born.fetch(place, 0) }
-      born.to_a
-    end
-
-    # Yields those whose place is known and to be told. This is done for each trace that is told: by number, which makes no objects.
-    def each_known(counts)
-      raise Lost, GONE unless @companion.equal?(Companion.current)
-
-      unnamed = ask_for_unknown(counts)
-      at = 0
-      while (site = counts[at])
-        place = @names[site] || unnamed&.fetch(site, nil)
-        yield place, counts[at + 1] if place
-        at += 2
-      end
-    end
-
-    # Learns what sites are that were not seen before; those whose class has no name, which may have one next time.
-    def ask_for_unknown(counts)
-      unknown = nil
-      at = 0
-      while (site = counts[at])
-        (unknown ||= []) << site if @names[site].nil?
-        at += 2
-      end
-      unknown && learn(unknown)
-    end
 
     def want
       # No account has had this number before.
       @number = Process.clock_gettime(Process::CLOCK_MONOTONIC, :nanosecond)
-      return if @companion && !@companion.over? && @door.begin(@number)
+      return if @door&.begin(@number)
 
-      take
+      Companion.begin("\"do\":\"account\",\"thread\":#{@tid}")
+      @door = Births.door or raise Error, "lancet's agent could not define its methods: is the class Lancet::Births this gem's own?"
       raise Lost, GONE unless @door.begin(@number)
     end
 
-    def take
-      @companion, = Companion.begin("\"do\":\"account\",\"thread\":#{@tid}")
-      @door = Births.door or raise Error, "lancet's agent could not define its methods: is the class Lancet::Births this gem's own?"
-      # By number of a site: its place, or false if it is not to be told.
-      @names = []
-      @places = {}
-      # Two sites have the same place, as where a class was given a name that another one has.
-      @doubles = false
-    end
-
-    def stop
-      @door.stop(@number)
-    end
-
-    # How many births found no room, and then sites and births, since the outermost stretch has begun.
+    # What this thread has made since the outermost stretch has begun: a String of the agent's.
     def read
       @door.read(@number) or raise Lost, GONE
     end
 
-    def less(counts, before)
-      return counts unless before
-
-      before = before.drop(1).each_slice(2).to_h
-      counts.each_slice(2).filter_map { |site, born| [site, born - before.fetch(site, 0)] if born != before[site] }.flatten
-    end
-
-    def learn(sites)
-      unnamed = {}
-      told = {}
-      @companion.ask("\"do\":\"sites\",\"numbers\":[#{sites.join(",")}]") do |record|
-        found = record.values_at(:path, :line, :type)
-        @doubles ||= @places.key?(found)
-        place = @places[found] ||= Place.new(*found)
-        (found.last.start_with?("#<") ? unnamed : told)[record[:site]] = place
+    # The same without what was made before.
+    def less(found, before)
+      session, lost, *rows = found.unpack("Q*")
+      _, lost_before, *rows_before = before.unpack("Q*")
+      # A row is a site and, in the upper half, its births.
+      born = rows_before.to_h { |row| [row & 0xffff_ffff, row >> 32] }
+      rows.map! do |row|
+        site = row & 0xffff_ffff
+        site | [(row >> 32) - born.fetch(site, 0), 0].max << 32
       end
-      sites.each { |site| @names[site] = told.fetch(site, false) unless unnamed.key?(site) }
-      unnamed
+      [session, lost - lost_before, *rows].pack("Q*")
     end
   end
 end

@@ -13,7 +13,7 @@ module Lancet
   # made here while a block is tracked is made in files of this folder, which the companion leaves out; and it tracks nothing
   # from a count until `resume`, so a long answer may be read by any library.
   class Companion
-    PROTOCOL = 2
+    PROTOCOL = 3
     # No request takes longer: opening a process and leaving it are given up after 60 s.
     PATIENCE = 150
     ENDED = "lancet's companion has ended (was it killed?), and what it had counted is gone: the next call starts another one"

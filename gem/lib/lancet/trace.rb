@@ -49,7 +49,7 @@ module Lancet
 
     # Begins. Raises if it cannot be done.
     def begin(objects, calls)
-      @counters = Counters.of(calls) if calls
+      @counters = Births.quietly { Counters.of(calls) } if calls
       @births = Births.current if objects
       @before = @births&.begin
       @begun = true
@@ -69,9 +69,13 @@ module Lancet
     # Ends, and tells `ended`. What that one does is of no trace around this one.
     def finish(ended)
       stop
-      return unless ended
+      ended ? Births.quietly { ended.call(self) } : keep
+    end
 
-      quietly { ended.call(self) }
+    # It can be asked as long as it is there: what its objects are called is asked now, and not when it is told, when nobody may know any more.
+    def keep
+      made(&:keep)
+      self
     end
 
     # Objects that were made, dead or alive, by line and type, the most first; nil if they were not counted.
@@ -88,7 +92,7 @@ module Lancet
     def calls
       return @calls if @calls || !@counters
 
-      @calls, missing = quietly { @counters.between(@from, @to) }
+      @calls, missing = Births.quietly { @counters.between(@from, @to) }
       missing.each { |text| lose(text) }
       @calls
     rescue Error => e
@@ -98,21 +102,26 @@ module Lancet
 
     # As JSON writes it; times are seconds.
     def to_h
-      shown(objects_to_h)
+      tracers = { gc: { calls: collections, time: collecting }, objects: objects_to_h, **(calls || {}).transform_values(&:to_h) }.compact
+      { start: start, time: seconds, cpu: cpu, request: request, tracers: tracers, lost: lost }.compact
     end
 
-    # The same as a line, without the Hashes of objects: those take longer than the line.
+    # The same as a line. The agent writes what it says of objects, which is the most of it and copied once; Hashes of it would take longer than all of the line.
     def to_json(*)
-      objects = objects_to_json
-      line = JSON.generate(shown(objects && 0))
-      # The quotes of a text are escaped, so no text holds this.
-      line['"objects":0'] = "\"objects\":#{objects}" if objects
-      line
+      objects = made(&:json)
+      found = calls
+      line = String.new(capacity: 600 + (objects ? objects.bytesize : 0), encoding: Encoding::UTF_8)
+      line << "{\"start\":\"#{start}\",\"time\":#{seconds},\"cpu\":#{cpu},"
+      line << "\"request\":" << JSON.generate(request) << "," if request
+      line << "\"tracers\":{\"gc\":{\"calls\":#{collections},\"time\":#{collecting || "null"}}"
+      line << ",\"objects\":" << objects if objects
+      found&.each { |group, sum| line << ",\"#{group}\":" << JSON.generate(sum.to_h) }
+      line << "},\"lost\":" << (lost.empty? ? "[]" : JSON.generate(lost)) << "}"
     end
 
     # Appends that line to a file, which only its owner may read.
     def append_to(path)
-      line = "#{to_json}\n"
+      line = to_json << "\n"
       File.open(path, "a", 0o600) { |file| file.write(line) }
     end
 
@@ -131,11 +140,6 @@ module Lancet
     end
 
     private
-
-    # What is made to tell of it is of no trace around it.
-    def quietly(&block)
-      @births ? @births.quietly(&block) : yield
-    end
 
     # A path is what somebody has sent.
     def told_of_request
@@ -184,23 +188,14 @@ module Lancet
       nil
     end
 
-    def shown(objects)
-      { start: started.utc.strftime("%FT%T.%6NZ"), time: seconds, cpu: cpu, request: request,
-        tracers: { gc: { calls: collections, time: collecting }, objects: objects, **(calls || {}).transform_values(&:to_h) }.compact,
-        lost: lost }.compact
+    def start
+      started.utc.strftime("%FT%T.%6NZ")
     end
 
     def objects_to_h
       made do |made|
         lines = made.places.map { |place, born| { file: place.path, line: place.line, type: place.type, count: born } }
         { created: made.count, types: made.types, lines: lines }
-      end
-    end
-
-    def objects_to_json
-      made do |made|
-        lines = made.places.map { |place, born| place.json(born) }
-        "{\"created\":#{made.count},\"types\":#{JSON.generate(made.types)},\"lines\":[#{lines.join(",")}]}"
       end
     end
   end

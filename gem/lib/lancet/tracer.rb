@@ -53,7 +53,7 @@ module Lancet
     def tell(trace)
       write(trace.to_s)
       trace.append_to(@file) if @file
-      @told&.call(trace)
+      @told&.call(trace.keep)
     rescue StandardError => e
       refuse(e)
     end

@@ -12,7 +12,7 @@ import threading
 from . import _permission, _program
 from ._error import Error, Lost
 
-PROTOCOL = 2
+PROTOCOL = 3
 # No request takes longer: opening a process and leaving it are given up after 60 s.
 PATIENCE = 150
 ENDED = (

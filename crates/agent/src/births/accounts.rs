@@ -93,6 +93,20 @@ pub fn rebook(ledger: &mut Ledger, account: u8, from: u32, to: u32) {
     }
 }
 
+/// The rows of an account.
+///
+/// # Safety
+/// None is added or changed as long as they are used.
+pub unsafe fn counted(account: &Account) -> &[AccountRow] {
+    match account.rows {
+        0 => &[],
+        // SAFETY: so many of the rows that are mapped there were written.
+        rows => unsafe {
+            core::slice::from_raw_parts(rows as *const AccountRow, account.used as usize)
+        },
+    }
+}
+
 /// Gives all accounts back.
 pub fn free(ledger: &mut Ledger) {
     for account in &mut ledger.accounts {

@@ -5,6 +5,7 @@ use super::accounts::Own;
 use super::books::{Books, DEEPEST, Desk, site_at};
 use super::names::{Names, Type, class_key, internal_module_key};
 use super::slots::Slots;
+use super::summary::Summary;
 use super::vmcalls::{Hook, Vm};
 use wire::slots::with_site;
 use wire::{Config, Farewell, Ledger};
@@ -50,6 +51,10 @@ pub struct Agent {
     pub own: Own,
     /// A thread has wanted its account since the heartbeat was looked at.
     pub wanted: bool,
+    /// The agent does not leave by itself: its memory is being read by the VM (`door`).
+    pub held: bool,
+    /// What an account holds, by name.
+    pub summary: Summary,
     /// Frames of the birth that is being booked: code and pc.
     pub frames: [(u64, u64); DEEPEST],
 }
@@ -76,6 +81,8 @@ impl Agent {
             doubted: false,
             own: Own::NONE,
             wanted: false,
+            held: false,
+            summary: Summary::new(),
             frames: [(0, 0); DEEPEST],
         }
     }

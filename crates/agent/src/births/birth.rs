@@ -165,21 +165,18 @@ impl Agent {
             key,
             ec,
             cfp,
-            site: None,
+            booked: None,
         };
         // SAFETY: `add_new_key` owns nothing and calls nobody.
         unsafe { guard::guarded(add_new_key, (&raw mut new) as u64) };
-        let site = new.site;
+        let booked = new.booked;
         if guard::broken() {
             self.farewell = Some(Farewell::Broken);
         }
         if self.farewell.is_some() {
             self.until_look = 1;
         }
-        site.map(|site| Booked {
-            site,
-            measure: true,
-        })
+        booked
     }
 }
 
@@ -202,7 +199,7 @@ struct NewKey<'a> {
     key: Key,
     ec: u64,
     cfp: u64,
-    site: Option<u32>,
+    booked: Option<Booked>,
 }
 
 extern "C" fn add_new_key(argument: u64) -> u64 {
@@ -239,7 +236,7 @@ extern "C" fn add_new_key(argument: u64) -> u64 {
         names: &mut agent.names,
     };
     let frames = agent.frames.get(..count).unwrap_or(&[]);
-    new.site = agent.books.count_new(&mut desk, new.key, frames, depth > 1);
+    new.booked = agent.books.count_new(&mut desk, new.key, frames, depth > 1);
     0
 }
 

@@ -25,7 +25,7 @@ mod rows;
 use crate::births::names::Names;
 use crate::memory::store::{self, Index, List, mix};
 use owners::{Link, Owner};
-pub use records::site_at;
+pub use records::{frame_at, kind_at, site_at, text_at};
 use wire::ledger::{MEASURE_EVERY, MEASURE_FIRST};
 use wire::{Entry, Frame, Kind, Ledger, Site};
 
@@ -82,6 +82,24 @@ impl Key {
     fn is_of(self, entry: &Entry) -> bool {
         entry.pc == self.pc && entry.class == self.class && entry.code == self.code
     }
+}
+
+/// Whether the size of this birth of an entry's is taken.
+#[inline]
+fn is_measured(number: u64) -> bool {
+    number <= MEASURE_FIRST || number.is_multiple_of(MEASURE_EVERY)
+}
+
+/// The number of the first birth of a new entry. Where the first births at its site were measured already, through an entry that was dropped since,
+/// those of this one are not its first; they are taken from the site's number, because only the sum of both is told.
+fn first_birth(ledger: &mut Ledger, number: u32) -> u64 {
+    let mut site = site_at(&ledger.sites, number);
+    if u64::from(site.measured) < MEASURE_FIRST {
+        return 1;
+    }
+    site.born = site.born.wrapping_sub(MEASURE_FIRST);
+    records::set_site(&mut ledger.sites, number, site);
+    1 + MEASURE_FIRST
 }
 
 fn key_of(entry: &Entry) -> Key {
@@ -170,7 +188,7 @@ impl Books {
         entry.born += 1;
         Some(Booked {
             site: entry.site,
-            measure: entry.born <= MEASURE_FIRST || entry.born % MEASURE_EVERY == 0,
+            measure: is_measured(entry.born),
         })
     }
 
@@ -181,7 +199,7 @@ impl Books {
         key: Key,
         frames: &[(u64, u64)],
         paths: bool,
-    ) -> Option<u32> {
+    ) -> Option<Booked> {
         let kind = self.kind_of(desk, key.class)?;
         let internal = |(code, _): &(u64, u64)| desk.names.path(*code).starts_with(b"<internal:");
         let site = if !paths && frames.first().is_some_and(internal) {
@@ -199,11 +217,12 @@ impl Books {
         if number == self.free_entry {
             self.free_entry = entry.site;
         }
+        let born = first_birth(desk.ledger, site);
         *entry = Entry {
             code: key.code,
             pc: key.pc,
             class: key.class,
-            born: 1,
+            born,
             site,
             age: entry.age,
         };
@@ -217,7 +236,10 @@ impl Books {
         for (code, _) in frames.iter().filter(|frame| **frame != CUT_HERE) {
             self.link(*code, 0, number, age)?;
         }
-        Some(site)
+        Some(Booked {
+            site,
+            measure: is_measured(born),
+        })
     }
 
     /// Calls `of` with the site and the births of each entry.

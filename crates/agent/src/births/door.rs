@@ -8,11 +8,16 @@
 //! | method | answers |
 //! |---|---|
 //! | `begin(number)` | 1: births of this thread are counted under this number, from nothing or, if it is the last one again, on; 2: the same, and the hook had been out (`rest`); false: it has no account |
-//! | `read(number)` | how many births found no row, and then site and births of each row; false: what was counted is gone |
+//! | `read(number)` | a String of what was counted until now, for the methods below: the session, how many births found no row, and the rows; false: it is gone |
 //! | `stop(number)` | births are not counted any more; it may be begun again |
+//! | `count(rows)` | how many objects that are, without those that are not shown ([`super::summary`]); false, as of those below: these rows are of a session that is over |
+//! | `json(rows)` | lines and types as JSON |
+//! | `lines(rows)` | site and births of each line, and at the end an Array of those lines that were not named yet: site, path (false: no code ran), line, type |
 
 use super::accounts;
 use super::agent::{AGENT, Agent};
+use super::books::text_at;
+use super::summary::NOWHERE;
 use super::vmcalls::Vm;
 use crate::calls::thread::thread_pointer;
 use crate::guard;
@@ -22,6 +27,8 @@ use wire::{AccountRow, Ledger, State};
 
 /// What the program's library answers with a module of its own.
 const MODULE: &[u8] = b"::Lancet::Births.new_door\0";
+/// What the paths of its own code begin with.
+const FOLDER: &[u8] = b"::Lancet::Births::FOLDER\0";
 /// `Qfalse`, of every version.
 const FALSE: u64 = 0;
 
@@ -34,8 +41,12 @@ pub unsafe fn define(vm: &Vm) {
     let Some(module) = (unsafe { vm.evaluate(MODULE) }) else {
         return;
     };
-    // An object on the heap, and no immediate value (`RB_SPECIAL_CONST_P`, include/ruby/internal/special_consts.h).
-    if module < 0x1000 || module & 7 != 0 {
+    if !is_object(module) {
+        return;
+    }
+    // SAFETY: the caller's.
+    let folder = unsafe { vm.evaluate(FOLDER) };
+    if folder.and_then(leave_out).is_none() {
         return;
     }
     let mut state = 0;
@@ -56,17 +67,41 @@ unsafe extern "C" fn define_all(module: u64) -> u64 {
         vm.define(module, c"begin".as_ptr().cast(), begin, 1);
         vm.define(module, c"read".as_ptr().cast(), read, 1);
         vm.define(module, c"stop".as_ptr().cast(), stop, 1);
+        vm.define(module, c"count".as_ptr().cast(), count, 1);
+        vm.define(module, c"json".as_ptr().cast(), json, 1);
+        vm.define(module, c"lines".as_ptr().cast(), lines, 1);
     }
     FALSE
 }
 
+/// Leaves out what is born in files whose paths begin with the text of this String.
+fn leave_out(folder: u64) -> Option<()> {
+    // SAFETY: `define` holds the VM's lock, and nobody else has a reference to the agent.
+    let agent = unsafe { &mut *(&raw mut AGENT) };
+    let reader = agent.names.reader().filter(|_| is_object(folder))?;
+    let text = reader.text(folder).ok()?;
+    let mut path = [0; 4096];
+    let copied = reader.copy(text, &mut path).ok()?;
+    agent.summary.leave_out(path.get(..copied.len)?)
+}
+
+/// An object on the heap, and no immediate value (`RB_SPECIAL_CONST_P`, include/ruby/internal/special_consts.h).
+fn is_object(value: u64) -> bool {
+    value >= 0x1000 && value & 7 == 0
+}
+
+/// Whether births can be counted: the books are those of a session that goes on.
+fn is_counting(agent: &Agent, ledger: &Ledger) -> bool {
+    let is_open = CONTROL_PAGE.state.load(Ordering::Relaxed) == State::Open as u32;
+    is_open && !guard::broken() && (agent.hook.is_some() || ledger.rests != 0)
+}
+
 /// The number of this thread's account, if births can be counted.
 fn own(agent: &mut Agent, ledger: &mut Ledger) -> Option<usize> {
-    let is_open = CONTROL_PAGE.state.load(Ordering::Relaxed) == State::Open as u32;
-    if !is_open || guard::broken() || (agent.hook.is_none() && ledger.rests == 0) {
-        return None;
+    match is_counting(agent, ledger) {
+        true => agent.own_account(ledger),
+        false => None,
     }
-    agent.own_account(ledger)
 }
 
 unsafe extern "C" fn begin(_: u64, number: u64) -> u64 {
@@ -92,7 +127,7 @@ unsafe extern "C" fn begin(_: u64, number: u64) -> u64 {
         ledger.accounts[own].wanted = 0;
         return FALSE;
     }
-    agent.wanted = true;
+    (agent.wanted, agent.held) = (true, false);
     let account = &mut ledger.accounts[own];
     if account.counting != wanted {
         accounts::begin(account, wanted);
@@ -114,27 +149,156 @@ unsafe extern "C" fn read(_: u64, number: u64) -> u64 {
             return FALSE;
         }
         agent.settle_account(ledger, own);
-        let counted = ledger.accounts[own];
+        let account = &mut ledger.accounts[own];
+        let counted = *account;
+        let head = [agent.config.session, account.lost];
+        // SAFETY: that many rows are mapped, and nothing changes them here.
+        let rows = unsafe { accounts::counted(account) };
+        if agent.summary.copy(head, rows).is_none() {
+            return FALSE;
+        }
         // The answer is no birth of this thread's.
-        ledger.accounts[own].wanted = 0;
+        account.wanted = 0;
         (agent.vm, own, counted)
     };
-    // SAFETY: the VM's lock is held. The rows stay mapped, and only this thread adds to them, which it does not now: a collection
-    // in between may rebook one, which is a store of a word.
+    // SAFETY: the VM's lock is held, and none of the references from above is alive; what is copied stays mapped while the agent is held.
     unsafe {
-        let array = vm.array(2 * counted.used as i64 + 1);
-        vm.push(array, value(counted.lost));
-        let rows = counted.rows as *const AccountRow;
-        for number in 0..counted.used as usize {
-            let row = rows.add(number).read_volatile();
-            if row.born != 0 {
-                vm.push(array, value(u64::from(row.site)));
-                vm.push(array, value(u64::from(row.born)));
-            }
-        }
+        hold();
+        let summary = &raw const AGENT.summary;
+        let bytes = (*summary).copied();
+        let answer = vm.bytes(bytes.as_ptr(), bytes.len() as i64);
+        release();
         (*(&raw mut LEDGER)).accounts[own].wanted = counted.wanted;
-        array
+        answer
     }
+}
+
+unsafe extern "C" fn count(_: u64, rows: u64) -> u64 {
+    // SAFETY: as in `begin`.
+    let (agent, ledger) = unsafe { (&mut *(&raw mut AGENT), &mut *(&raw mut LEDGER)) };
+    match gather(agent, ledger, rows) {
+        Some(()) => value(agent.summary.created),
+        None => FALSE,
+    }
+}
+
+unsafe extern "C" fn json(_: u64, rows: u64) -> u64 {
+    // SAFETY: as in `begin`; the references end before the VM is called.
+    let (vm, at, length) = unsafe {
+        let (agent, ledger) = (&mut *(&raw mut AGENT), &mut *(&raw mut LEDGER));
+        if gather(agent, ledger, rows).is_none() {
+            return FALSE;
+        }
+        agent.summary.sort();
+        let Some(text) = agent.summary.json(ledger) else {
+            return FALSE;
+        };
+        (agent.vm, text.as_ptr(), text.len())
+    };
+    // SAFETY: the VM's lock is held, and the text stays mapped while the agent is held.
+    unsafe {
+        hold();
+        let answer = vm.text(at, length as i64);
+        release();
+        answer
+    }
+}
+
+unsafe extern "C" fn lines(_: u64, rows: u64) -> u64 {
+    // SAFETY: as in `begin`; the references end before the VM is called.
+    let (vm, at, count) = unsafe {
+        let (agent, ledger) = (&mut *(&raw mut AGENT), &mut *(&raw mut LEDGER));
+        if gather(agent, ledger, rows).is_none() {
+            return FALSE;
+        }
+        agent.summary.sort();
+        let Some(values) = agent.summary.numbers() else {
+            return FALSE;
+        };
+        (agent.vm, values.as_ptr(), values.len())
+    };
+    // SAFETY: the VM's lock is held, and the values, which are no objects, stay mapped while the agent is held.
+    unsafe {
+        hold();
+        let answer = vm.array_of(count as i64, at);
+        vm.push(answer, names(&vm));
+        release();
+        answer
+    }
+}
+
+/// An Array of those lines that the library does not know: site, path, line and type in turns. In the place of a path false, because nil is not the
+/// same value in all versions (8, since 3.2 it is 4).
+///
+/// # Safety
+/// The VM's lock and [`hold`]; no reference to the agent is alive.
+unsafe fn names(vm: &Vm) -> u64 {
+    // SAFETY: the caller's. The lines change only in `gather`; texts never change, and the VM copies them.
+    unsafe {
+        let answer = vm.array(0);
+        let count = (*(&raw const AGENT)).summary.lines.len();
+        for number in 0..count {
+            let (agent, ledger) = (&mut *(&raw mut AGENT), &mut *(&raw mut LEDGER));
+            let Some(line) = agent.summary.unknown(number) else {
+                continue;
+            };
+            let text = |text: &[u8]| (text.as_ptr(), text.len() as i64);
+            let path = match line.path {
+                NOWHERE => None,
+                path => Some(text(text_at(&ledger.text, path))),
+            };
+            let Some((name, length)) = agent.summary.name_of(ledger, line.name).map(text) else {
+                continue;
+            };
+            vm.push(answer, value(line.site.into()));
+            vm.push(
+                answer,
+                path.map_or(FALSE, |(at, length)| vm.text(at, length)),
+            );
+            vm.push(answer, value(line.line.into()));
+            vm.push(answer, vm.text(name, length));
+        }
+        answer
+    }
+}
+
+/// Has the summary be of the rows of an answer of `read`. `None`: they are of another session, whose books are gone, or no such rows.
+fn gather(agent: &mut Agent, ledger: &mut Ledger, rows: u64) -> Option<()> {
+    if !is_counting(agent, ledger) || !is_object(rows) {
+        return None;
+    }
+    let text = agent.names.reader()?.text(rows).ok()?;
+    let count = text.len.checked_sub(HEAD)? / ROW;
+    // SAFETY: the VM vouches for the bytes of a String of its own, and nothing changes it before the VM is called again.
+    let word = |at: u64| unsafe { ((text.address + at) as *const u64).read_unaligned() };
+    if word(0) != agent.config.session {
+        return None;
+    }
+    let rows = (0..count).map(|number| {
+        let row = word(HEAD + number * ROW);
+        AccountRow {
+            site: row as u32,
+            born: (row >> 32) as u32,
+        }
+    });
+    agent.summary.gather(ledger, rows)
+}
+
+/// Bytes of the answer of `read` before its rows, and of each of these.
+const HEAD: u64 = 16;
+const ROW: u64 = size_of::<AccountRow>() as u64;
+const _: () = assert!(ROW == 8);
+
+/// Whoever is called from here makes objects, and with them the hook is called; the agent does not leave at these births, because its memory
+/// is still being read.
+unsafe fn hold() {
+    // SAFETY: the caller holds the VM's lock, and no reference to the agent is alive.
+    unsafe { (*(&raw mut AGENT)).held = true };
+}
+
+unsafe fn release() {
+    // SAFETY: as in `hold`.
+    unsafe { (*(&raw mut AGENT)).held = false };
 }
 
 unsafe extern "C" fn stop(_: u64, number: u64) -> u64 {

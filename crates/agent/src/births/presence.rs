@@ -34,6 +34,8 @@ impl Agent {
         accounts::free(ledger);
         self.own = Own::NONE;
         (ledger.may_rest, ledger.rests) = (0, 0);
+        self.held = false;
+        self.summary.free();
         self.slots.free();
         (ledger.slot_roots, ledger.page_shift) = (0, 0);
         self.books.free(ledger);
@@ -44,6 +46,10 @@ impl Agent {
     #[cold]
     #[inline(never)]
     pub fn look_round(&mut self, control_page: &ControlPage, ledger: &mut Ledger) {
+        if self.held {
+            self.until_look = 1;
+            return;
+        }
         if self.farewell.is_none() && self.look(control_page) {
             self.farewell = Some(Farewell::Alone);
         }

@@ -136,6 +136,12 @@ calls! {
     /// A new Array with room for so many.
     fn rb_ary_new_capa as array(room: i64) -> u64;
     fn rb_ary_push as push(array: u64, value: u64) -> u64;
+    /// A new Array of these values, which the collector does not see where they lie.
+    fn rb_ary_new_from_values as array_of(count: i64, values: *const u64) -> u64;
+    /// A new String with these bytes, which are copied.
+    fn rb_str_new as bytes(at: *const u8, count: i64) -> u64;
+    /// The same of text in UTF-8.
+    fn rb_utf8_str_new as text(at: *const u8, count: i64) -> u64;
     /// Calls `function(data)` with the VM's lock, from a thread that has given it up to block; the one
     /// of these that is called without it.
     fn rb_thread_call_with_gvl as with_lock(function: Locked, data: u64) -> u64;

@@ -1,6 +1,7 @@
 //! The memory functions that compiled Rust calls by name. libc has them; the agent has no libc.
 //!
-//! `rep` forms, because loops written in Rust would be compiled into calls of these very functions.
+//! `rep` forms, because loops written in Rust would be compiled into calls of these very functions; those take some 10 ns to begin, so few bytes are copied
+//! by loads and stores of fixed sizes, the last of which overlap.
 
 use core::arch::asm;
 
@@ -10,12 +11,50 @@ use core::arch::asm;
 /// As in C.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn memcpy(to: *mut u8, from: *const u8, count: usize) -> *mut u8 {
+    // SAFETY: the caller gives two areas of `count` bytes, and each size is at most that.
+    unsafe {
+        match count {
+            0..4 => {
+                if count != 0 {
+                    let (first, middle, last) = (*from, *from.add(count / 2), *from.add(count - 1));
+                    *to = first;
+                    *to.add(count / 2) = middle;
+                    *to.add(count - 1) = last;
+                }
+            }
+            4..8 => ends::<u32>(to, from, count),
+            8..16 => ends::<u64>(to, from, count),
+            16..=32 => ends::<[u64; 2]>(to, from, count),
+            33..=64 => ends::<[u64; 4]>(to, from, count),
+            _ => many(to, from, count),
+        }
+    }
+    to
+}
+
+/// Copies `count` bytes, at least as many as `T` has and at most twice as many.
+///
+/// # Safety
+/// Two areas of so many bytes, which may overlap: all is read before anything is written.
+#[inline(always)]
+unsafe fn ends<T: Copy>(to: *mut u8, from: *const u8, count: usize) {
+    let last = count - size_of::<T>();
+    // SAFETY: the caller's.
+    unsafe {
+        let first = from.cast::<T>().read_unaligned();
+        let end = from.add(last).cast::<T>().read_unaligned();
+        to.cast::<T>().write_unaligned(first);
+        to.add(last).cast::<T>().write_unaligned(end);
+    }
+}
+
+/// As `memcpy`.
+unsafe fn many(to: *mut u8, from: *const u8, count: usize) {
     // SAFETY: the caller gives two areas of `count` bytes.
     unsafe {
         asm!("rep movsb", inout("rcx") count => _, inout("rdi") to => _, inout("rsi") from => _,
              options(nostack, preserves_flags));
     }
-    to
 }
 
 /// C's `memmove`.
@@ -59,6 +98,20 @@ pub unsafe extern "C" fn memset(to: *mut u8, byte: i32, count: usize) -> *mut u8
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn memcmp(a: *const u8, b: *const u8, count: usize) -> i32 {
     let mut at = 0;
+    while at + 8 <= count {
+        // SAFETY: the caller gives two areas of `count` bytes. Volatile, so that this loop is not recognised and compiled into a call of
+        // itself; as an array of bytes, because they lie at any address.
+        let (x, y) = unsafe {
+            let word = |from: *const u8| {
+                u64::from_be_bytes(from.add(at).cast::<[u8; 8]>().read_volatile())
+            };
+            (word(a), word(b))
+        };
+        if x != y {
+            return if x < y { -1 } else { 1 };
+        }
+        at += 8;
+    }
     while at < count {
         // SAFETY: the caller gives two areas of `count` bytes. Volatile, so that this loop is not
         // recognised and compiled into a call of itself.

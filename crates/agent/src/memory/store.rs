@@ -7,7 +7,7 @@
 
 use crate::memory::sys;
 use core::marker::PhantomData;
-use core::ptr;
+use core::{ptr, slice};
 use wire::Segments;
 
 const PAGE: u64 = wire::PAGE as u64;
@@ -70,6 +70,40 @@ impl<T: Copy> List<T> {
         unsafe { self.get(index).write(element) };
         self.length += 1;
         Some(index)
+    }
+
+    /// Appends elements.
+    pub fn extend(&mut self, elements: &[T]) -> Option<()> {
+        let length = self
+            .length
+            .checked_add(u32::try_from(elements.len()).ok()?)?;
+        if length > self.capacity {
+            self.grow(length.checked_mul(2)?.max(512))?;
+        }
+        // SAFETY: that many elements behind the last one are within the capacity, which is mapped, and `elements` are somewhere else.
+        unsafe {
+            ptr::copy_nonoverlapping(elements.as_ptr(), self.get(self.length), elements.len());
+        }
+        self.length = length;
+        Some(())
+    }
+
+    /// All elements.
+    pub fn all(&self) -> &[T] {
+        match self.at {
+            0 => &[],
+            // SAFETY: `length` elements are mapped and were written, or are zero, which is valid.
+            at => unsafe { slice::from_raw_parts(at as *const T, self.length as usize) },
+        }
+    }
+
+    /// All elements, to be changed.
+    pub fn all_mut(&mut self) -> &mut [T] {
+        match self.at {
+            0 => &mut [],
+            // SAFETY: as in `all`, and the list is borrowed for as long.
+            at => unsafe { slice::from_raw_parts_mut(at as *mut T, self.length as usize) },
+        }
     }
 
     /// Forgets all elements from `length` on.
@@ -213,6 +247,12 @@ impl Index {
         }
     }
 
+    /// Empties it. Its memory is kept: what was in it comes again.
+    pub fn clear(&mut self) {
+        self.table.all_mut().fill(0);
+        self.used = 0;
+    }
+
     /// Empties it and gives its memory back.
     pub fn free(&mut self) {
         self.table.free();
@@ -235,11 +275,14 @@ pub fn mix(hash: u64, word: u64) -> u64 {
 /// The hash of a text.
 pub fn hash_bytes(bytes: &[u8]) -> u64 {
     let mut hash = bytes.len() as u64;
-    for chunk in bytes.chunks(8) {
-        let mut word = 0;
-        for byte in chunk {
-            word = word << 8 | u64::from(*byte);
-        }
+    let (words, rest) = bytes.as_chunks::<8>();
+    for word in words {
+        hash = mix(hash, u64::from_be_bytes(*word));
+    }
+    if !rest.is_empty() {
+        let word = rest
+            .iter()
+            .fold(0, |word, byte| word << 8 | u64::from(*byte));
         hash = mix(hash, word);
     }
     hash

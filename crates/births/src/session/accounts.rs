@@ -10,7 +10,6 @@ use wire::accounts::ACCOUNTS;
 use wire::{Account, Ledger, Request};
 
 use super::Session;
-use crate::ledger::Place;
 
 impl Session {
     /// Gives a thread an account. The thread has it until it ends, or the agent leaves. Those of threads that have
@@ -117,11 +116,6 @@ impl Session {
     /// All accounts as they are now.
     pub(crate) fn accounts(&self) -> Result<Vec<Account>> {
         self.memory.records(self.account_at(0), ACCOUNTS)
-    }
-
-    /// What these sites are; `None` for a number that is no site's.
-    pub(crate) fn places(&mut self, sites: &[u32]) -> Result<Vec<Option<Place>>> {
-        self.reader.places(&self.memory, sites)
     }
 
     fn account_at(&self, number: usize) -> u64 {

@@ -1,6 +1,7 @@
 //! Everybody who is traced: processes that were opened, a program that was started, their children and what they run
 //! next.
 
+use super::bpf::seen::Programs;
 use super::guest::{Guest, Shared};
 use super::process::Process;
 use super::traced::FirstExec;
@@ -124,6 +125,7 @@ impl<'a> Family<'a> {
                 signatures,
                 image,
                 exec: FirstExec::default(),
+                programs: Programs::default(),
             },
             processes: Processes::default(),
             unadopted: Unadopted::default(),

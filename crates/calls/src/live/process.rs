@@ -1,20 +1,25 @@
-//! One process of a run: hooked, or seen by its tracer alone.
+//! One process of a run: hooked, or seen by BPF programs or by its tracer alone.
 //!
 //! Which it is, is decided when it is opened, and again for each program that it runs: hooks where nothing speaks against them,
-//! else tracing (`--no-modify`, a program of 32 bits, a seccomp filter that forbids what hooks need). Both are `Watched` by one
-//! [`inject::lifecycle`].
+//! else what changes nothing in it (`--no-modify`, a program of 32 bits, a seccomp filter that forbids what hooks need): BPF
+//! where its calls are only counted and the kernel lets us, else tracing. All are `Watched` by one [`inject::lifecycle`].
 
+use super::bpf::Bpf;
 use super::guest::{Guest, Shared};
 use super::stepped::Stepped;
 use super::traced::note_exec;
+use super::unseen;
 use crate::descriptors::Held;
 use crate::event::{End, Event};
+use crate::options::{By, Options};
 use crate::source::Count;
 use crate::{Error, Message};
 use hooks::rings::Losses;
 use inject::lifecycle::{Observer, Stage, Turn, Watched};
 use inject::tracee::{Happening, OnItsWay, Tracee};
 use std::convert::Infallible;
+use std::sync::Arc;
+use tracepoint::Refused;
 
 /// See the module's text.
 pub enum Process {
@@ -22,6 +27,8 @@ pub enum Process {
     Hooked(Box<Guest>),
     /// Its tracer sees it.
     Stepped(Box<Stepped>),
+    /// BPF programs see it.
+    Bpf(Box<Bpf>),
 }
 
 impl From<Guest> for Process {
@@ -36,12 +43,19 @@ impl From<Stepped> for Process {
     }
 }
 
-/// Does the same with either.
+impl From<Bpf> for Process {
+    fn from(bpf: Bpf) -> Self {
+        Process::Bpf(bpf.into())
+    }
+}
+
+/// Does the same with each kind.
 macro_rules! either {
     ($process:expr, $one:ident => $what:expr) => {
         match $process {
             Process::Hooked($one) => $what,
             Process::Stepped($one) => $what,
+            Process::Bpf($one) => $what,
         }
     };
 }
@@ -56,13 +70,17 @@ impl Process {
     pub fn hooked(&self) -> Option<&Guest> {
         match self {
             Process::Hooked(guest) => Some(guest),
-            Process::Stepped(_) => None,
+            Process::Stepped(_) | Process::Bpf(_) => None,
         }
     }
 
     /// Whether a thread of it stands at each system call until we look.
     pub fn is_traced(&self) -> bool {
-        self.hooked().is_none_or(Guest::is_traced)
+        match self {
+            Process::Hooked(guest) => guest.is_traced(),
+            Process::Stepped(_) => true,
+            Process::Bpf(_) => false,
+        }
     }
 
     /// Whether a good part of a ring was unread at the last look.
@@ -82,15 +100,19 @@ impl Process {
 
     /// Reads what it has told.
     pub fn drain(&mut self, tell: &mut dyn FnMut(Event)) {
-        if let Process::Hooked(guest) = self {
-            guest.drain(tell);
+        match self {
+            Process::Hooked(guest) => guest.drain(tell),
+            Process::Bpf(bpf) => drop(bpf.tell(tell)),
+            Process::Stepped(_) => {}
         }
     }
 
     /// Another program runs in its place.
     pub fn gives_way(&mut self, tell: &mut dyn FnMut(Event)) {
-        if let Process::Hooked(guest) = self {
-            guest.gives_way(tell);
+        match self {
+            Process::Hooked(guest) => guest.gives_way(tell),
+            Process::Bpf(bpf) => bpf.gives_way(tell),
+            Process::Stepped(_) => {}
         }
     }
 
@@ -105,7 +127,7 @@ impl Process {
     pub fn held(&mut self) -> Option<Held> {
         match self {
             Process::Hooked(guest) => guest.held(),
-            Process::Stepped(_) => None,
+            Process::Stepped(_) | Process::Bpf(_) => None,
         }
     }
 
@@ -114,6 +136,7 @@ impl Process {
         match self {
             Process::Hooked(guest) => guest.counted(),
             Process::Stepped(stepped) => Ok(stepped.counted()),
+            Process::Bpf(bpf) => Ok(bpf.counted()),
         }
     }
 
@@ -122,8 +145,103 @@ impl Process {
         match self {
             Process::Hooked(guest) => guest.losses(),
             Process::Stepped(_) => Ok(Losses::default()),
+            Process::Bpf(bpf) => Ok(bpf.losses()),
         }
     }
+
+    /// Opens a running process without changing anything in it; `why` = why it is not hooked.
+    fn unchanged(
+        pid: i32,
+        (by, why): (By, Option<Error>),
+        shared: &Shared<'_>,
+    ) -> Result<Self, Error> {
+        let args = shared.args;
+        let mut refused = None;
+        if may_be_bpf(by, args) {
+            match Bpf::open(pid, shared) {
+                Ok(bpf) => {
+                    say_of_kernel(pid, args)?;
+                    say_by_bpf(pid, why, args);
+                    return Ok(bpf.into());
+                }
+                Err(error) if by == By::Bpf => return Err(error),
+                Err(error) => refused = why_not_bpf(error),
+            }
+        }
+        let stepped = match (Stepped::open(pid, shared), why) {
+            (Ok(stepped), why) => {
+                args.messages.say(Message::ByTracing { pid, why, refused });
+                stepped
+            }
+            // What speaks against hooks is what was asked about.
+            (Err(error), None | Some(Error::Tampers)) => return Err(error),
+            (Err(_), Some(why)) => return Err(why),
+        };
+        say_of_kernel(pid, args)?;
+        Ok(stepped.into())
+    }
+
+    /// The same with one that stands at its exec.
+    fn begins_unchanged(
+        tracee: Tracee,
+        keep: bool,
+        (by, why): (By, Option<Error>),
+        shared: &Shared<'_>,
+    ) -> Result<Self, (Tracee, process::Error)> {
+        let (args, pid) = (shared.args, tracee.pid());
+        let mut refused = None;
+        if may_be_bpf(by, args) {
+            match Bpf::new(pid, shared) {
+                Ok(bpf) => {
+                    let bpf = bpf.begin(tracee, keep, &shared.exec)?;
+                    say_by_bpf(pid, why, args);
+                    return Ok(bpf.into());
+                }
+                Err(Error::Bpf { why, .. }) if by == By::Bpf => {
+                    let error = std::io::Error::other(why.to_string());
+                    return Err((tracee, process::Error::system("--by bpf", error)));
+                }
+                Err(error) => refused = why_not_bpf(error),
+            }
+        }
+        let stepped = Stepped::begin(tracee, keep, shared)?;
+        args.messages.say(Message::ByTracing { pid, why, refused });
+        Ok(stepped.into())
+    }
+}
+
+/// Says what is seen of no process, if there is some of it here.
+///
+/// # Errors
+/// There is, and all was to be seen.
+fn say_of_kernel(pid: i32, args: &Options) -> Result<(), Error> {
+    let Some(kernel) = unseen::of_kernel(pid) else {
+        return Ok(());
+    };
+    let unseen = vec![kernel];
+    if args.exact {
+        return Err(Error::not_exact(pid, unseen));
+    }
+    args.messages.say(Message::Unseen { pid, unseen });
+    Ok(())
+}
+
+/// Whether BPF programs are to see it, if the kernel lets us.
+fn may_be_bpf(by: By, args: &Options) -> bool {
+    by == By::Bpf || by == By::Nothing && args.counts_in_guest()
+}
+
+fn why_not_bpf(error: Error) -> Option<Arc<Refused>> {
+    match error {
+        Error::Bpf { why, .. } => Some(why),
+        // What else is wrong with the process, tracing it tells.
+        _ => None,
+    }
+}
+
+fn say_by_bpf(pid: i32, why: Option<Error>, args: &Options) {
+    let counts = args.counts_in_guest();
+    args.messages.say(Message::ByBpf { pid, why, counts });
 }
 
 /// Whether tracing may see what could not be hooked for this reason.
@@ -175,27 +293,15 @@ impl Watched for Process {
 
     fn open(pid: i32, shared: &Shared<'_>) -> Result<Self, Error> {
         let args = shared.args;
-        let why = if args.no_modify {
-            None
-        } else if args.injects_by_tracer(false) {
-            Some(Error::Tampers)
-        } else {
-            match Guest::open(pid, args, &shared.image, shared.signatures) {
-                Err(error) if falls_back(shared, &error) => Some(error),
+        let way = match args.by {
+            By::Hooks if args.injects_by_tracer(false) => (By::Ptrace, Some(Error::Tampers)),
+            By::Hooks => match Guest::open(pid, args, &shared.image, shared.signatures) {
+                Err(error) if falls_back(shared, &error) => (By::Nothing, Some(error)),
                 guest => return guest.map(Process::from),
-            }
+            },
+            by => (by, None),
         };
-        let stepped = match (Stepped::open(pid, shared), why) {
-            (Ok(stepped), why) => {
-                args.messages.say(Message::ByTracing { pid, why });
-                stepped
-            }
-            // What speaks against hooks is what was asked about.
-            (Err(error), None | Some(Error::Tampers)) => return Err(error),
-            (Err(_), Some(why)) => return Err(why),
-        };
-        stepped.say_unseen(shared)?;
-        Ok(stepped.into())
+        Process::unchanged(pid, way, shared)
     }
 
     fn at_exec(
@@ -203,13 +309,12 @@ impl Watched for Process {
         keep: bool,
         shared: &Shared<'_>,
     ) -> Result<Stage<Self>, (Tracee, process::Error)> {
-        let (args, pid) = (shared.args, tracee.pid());
-        let (tracee, why) = if args.no_modify {
-            (tracee, None)
-        } else if args.injects_by_tracer(true) {
-            (tracee, Some(Error::Tampers))
-        } else {
-            match Guest::begin(tracee, keep, args, &shared.image, shared.signatures) {
+        let args = shared.args;
+        let (tracee, way) = match args.by {
+            By::Hooks if args.injects_by_tracer(true) => {
+                (tracee, (By::Ptrace, Some(Error::Tampers)))
+            }
+            By::Hooks => match Guest::begin(tracee, keep, args, &shared.image, shared.signatures) {
                 Ok(guest) => return Ok(Stage::Open(guest.into())),
                 Err((tracee, error)) => {
                     let error = Error::from(error);
@@ -219,13 +324,13 @@ impl Watched for Process {
                         };
                         return Err((tracee, error));
                     }
-                    (tracee, Some(error))
+                    (tracee, (By::Nothing, Some(error)))
                 }
-            }
+            },
+            by => (tracee, (by, None)),
         };
-        let stepped = Stepped::begin(tracee, keep, shared)?;
-        args.messages.say(Message::ByTracing { pid, why });
-        Ok(Stage::Open(stepped.into()))
+        let process = Process::begins_unchanged(tracee, keep, way, shared)?;
+        Ok(Stage::Open(process))
     }
 
     fn go_on(start: &Infallible, _: &mut Tracee) -> process::error::Result<()> {
@@ -252,9 +357,11 @@ impl Watched for Process {
     }
 
     fn stands(&mut self, happening: Happening, shared: &Shared<'_>, turn: &mut Turn<'_, Self>) {
-        // The threads of one that is stepped are looked after in its turns.
-        if let Process::Hooked(guest) = self {
-            guest.stands(happening, shared, turn);
+        match self {
+            Process::Hooked(guest) => guest.stands(happening, shared, turn),
+            Process::Bpf(bpf) => bpf.stands(happening, turn),
+            // The threads of one that is stepped are looked after in its turns.
+            Process::Stepped(_) => {}
         }
     }
 
@@ -268,6 +375,7 @@ impl Watched for Process {
         match self {
             Process::Hooked(guest) => guest.poll(shared, turn),
             Process::Stepped(stepped) => stepped.poll(turn),
+            Process::Bpf(bpf) => bpf.poll(turn),
         }
     }
 
@@ -275,6 +383,7 @@ impl Watched for Process {
         match self {
             Process::Hooked(guest) => guest.is_over(),
             Process::Stepped(stepped) => stepped.ended().is_some(),
+            Process::Bpf(bpf) => bpf.ended().is_some(),
         }
     }
 
@@ -288,6 +397,13 @@ impl Watched for Process {
 
     /// What was told before can still be read.
     fn leave(&mut self) -> process::error::Result<()> {
-        either!(self, one => one.leave())
+        match self {
+            Process::Hooked(guest) => guest.leave(),
+            Process::Stepped(stepped) => stepped.leave(),
+            Process::Bpf(bpf) => {
+                bpf.leave();
+                Ok(())
+            }
+        }
     }
 }

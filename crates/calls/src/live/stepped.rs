@@ -8,15 +8,16 @@
 //! when the process is left, for whoever waits for the exit code of a program that was started.
 
 mod counts;
+mod left;
 mod tampering;
 mod told;
 
 use super::guest::{self, Shared, now_of};
 use super::traced::{Begun, Table, Traced, signal_of};
-use super::unseen;
+use crate::Error;
+use crate::Messages;
 use crate::event::{At, End, Event, EventKind, OfThread};
 use crate::source::Count;
-use crate::{Error, Message};
 use counts::Counts;
 use inject::lifecycle::{Stage, Turn, Watched};
 use inject::tracee::Tracee;
@@ -59,6 +60,8 @@ pub struct Stepped {
     introduced: bool,
     /// The exec that has led to it, as it was when it began.
     exec: Option<(Begun, Captures)>,
+    /// It is left at its next exec, which is said here.
+    leaves_at_exec: Option<Messages>,
     end: Option<End>,
     /// Its main thread, once it is left.
     left: Option<Tracee>,
@@ -144,6 +147,7 @@ impl Stepped {
             options: THREADS | if args.follow { CHILDREN } else { 0 },
             introduced: false,
             exec: None,
+            leaves_at_exec: args.leave_at_exec.then(|| args.messages.clone()),
             end: None,
             left: None,
         }
@@ -162,6 +166,7 @@ impl Stepped {
             options: self.options,
             introduced: false,
             exec: None,
+            leaves_at_exec: self.leaves_at_exec.clone(),
             end: None,
             left: None,
         };
@@ -194,24 +199,6 @@ impl Stepped {
         let period = self.clock.period();
         let counts = self.counts.take();
         counts.map_or_else(Vec::new, |counts| counts.all(period))
-    }
-
-    /// Says what no tracer sees of it.
-    ///
-    /// # Errors
-    /// There is such a thing, and all was to be seen.
-    pub fn say_unseen(&self, shared: &Shared<'_>) -> Result<(), Error> {
-        let (pid, args) = (self.pid, shared.args);
-        let Some(kernel) = unseen::of_kernel(pid) else {
-            return Ok(());
-        };
-        let unseen = vec![kernel];
-        if args.exact {
-            self.let_go();
-            return Err(Error::not_exact(pid, unseen));
-        }
-        args.messages.say(Message::Unseen { pid, unseen });
-        Ok(())
     }
 
     /// Looks after its threads, until none of them has anything to tell. Whether there was anything.
@@ -380,6 +367,9 @@ impl Stepped {
         former: i32,
         turn: &mut Turn<'_, P>,
     ) {
+        if self.leaves_at_exec.is_some() {
+            return self.leave_at_exec(former, turn);
+        }
         let thread = self.threads.remove(&former);
         self.threads.clear();
         let mut thread = thread.unwrap_or_else(|| Thread::new(self.table.clone()));
@@ -445,44 +435,5 @@ impl Stepped {
         self.end = Some(end);
         turn.tell(now_of(self.pid, EventKind::Ended(end)));
         Look::Something
-    }
-
-    fn let_go(&self) {
-        self.release();
-        for tid in self.threads.keys() {
-            // An error means that it is gone.
-            let _ = stop::let_go(*tid);
-        }
-    }
-
-    /// Sets threads going that were to stand still for a time.
-    fn release(&self) {
-        for (tid, thread) in &self.threads {
-            if let Some((_, signal)) = thread.held {
-                // An error means that it is gone.
-                let _ = ptrace::resume(*tid, signal);
-            }
-        }
-    }
-
-    /// Ends its tracing; of its main thread, whoever takes that. What was told before can still be read.
-    pub fn leave(&mut self) -> Result<(), process::Error> {
-        self.release();
-        for thread in self.threads.values_mut() {
-            thread.held = None;
-        }
-        if self.end.is_none() && self.threads.remove(&self.pid).is_some() {
-            self.left = Some(Tracee::child(self.pid));
-        }
-        self.let_go();
-        self.threads.clear();
-        Ok(())
-    }
-}
-
-/// Whoever ends by an error or a panic leaves it too.
-impl Drop for Stepped {
-    fn drop(&mut self) {
-        self.let_go();
     }
 }

@@ -5,15 +5,16 @@
 //! copied of the arguments is what a hook would copy: the same programs run here, over the memory of the stopped process.
 //! [`Traced`] is of one thread, which can be in one call only; threads of one process share a [`Table`].
 
-use crate::event::{CallEdge, Signal};
+use crate::event::{Call, CallEdge, End, Signal};
 use crate::options::Options;
 use crate::signatures::Signatures;
 use hooks::{OTHERS, Wanted};
+use inject::tracee::Tracee;
 use process::clock;
 use process::functions::SYSTEM;
 use process::memory::GuestMemory;
 use process::ptrace::{self, AtSystemCall, Side};
-use prototypes::capture::{CALLERS, Guest, Limits, Registers, Returned, run};
+use prototypes::capture::{CALLERS, Guest, Limits, Op, Registers, Returned, Source, run};
 use prototypes::{Captures, Detail};
 use std::cell::RefCell;
 use std::collections::HashMap;
@@ -27,7 +28,7 @@ pub const NO_RING: u32 = u32::MAX - 2;
 pub const OF_32_BITS: u64 = 1 << 32;
 
 /// Bytes of a `syscall` instruction, and of `int $0x80`.
-const INSTRUCTION: u64 = 2;
+pub const INSTRUCTION: u64 = 2;
 
 /// What is told of the calls of one number.
 pub struct Told {
@@ -75,6 +76,21 @@ pub struct Traced {
     inside: bool,
 }
 
+impl Told {
+    /// Which arguments of the call are texts that are copied up to their NUL: the first two.
+    pub fn texts(&self) -> [Option<u8>; 2] {
+        let ops: Vec<Op> = self.copy[0]
+            .iter()
+            .filter_map(|word| Op::decode(*word))
+            .collect();
+        let mut texts = ops.windows(2).filter_map(|two| match two {
+            [Op::Value(Source::Gp(argument)), Op::Text { unit: 1, .. }] => Some(*argument),
+            _ => None,
+        });
+        [texts.next(), texts.next()]
+    }
+}
+
 impl Begun {
     /// The call at whose start a thread stands.
     pub fn at(stop: &AtSystemCall, ticks: u64) -> Option<Self> {
@@ -92,6 +108,27 @@ impl Begun {
             },
             ticks,
         })
+    }
+
+    /// What is told of it: the kernel knows neither lines of scripts nor callers.
+    pub fn call(&self, told: &Told, captures: Captures) -> Call {
+        Call {
+            edge: told.edge.clone(),
+            caller: self.instruction,
+            registers: self.registers,
+            line: None,
+            library: None,
+            callers: Vec::new(),
+            captures,
+        }
+    }
+
+    /// One without a name of its own has its number as its first argument, as a hook tells it.
+    pub fn names_itself(&mut self, told: &Told) {
+        if told.edge.function.address == OTHERS {
+            self.registers.gp.rotate_right(1);
+            self.registers.gp[0] = self.number & !OF_32_BITS;
+        }
     }
 
     /// Copies what `told` wants of the call, or of its return with `result` in rax. `frame`: the caller's frame pointer.
@@ -171,6 +208,15 @@ fn copy(
     copier.captures
 }
 
+/// How a process has ended whose main thread was traced to its end.
+pub fn end_of(tracee: Option<&Tracee>) -> End {
+    match tracee.and_then(Tracee::end) {
+        Some(Ok(code)) => End::Exited(code),
+        Some(Err(signal)) => End::Killed(signal),
+        None => End::Unknown,
+    }
+}
+
 /// A signal, with what the kernel says of it to the tracer of a thread that stands at it.
 pub fn signal_of(tid: i32, number: i32) -> Signal {
     let information = ptrace::signal_information(tid).ok();
@@ -178,6 +224,7 @@ pub fn signal_of(tid: i32, number: i32) -> Signal {
     Signal {
         number,
         information: information.map(bytes).unwrap_or_default(),
+        instruction: ptrace::registers(tid).ok().map(|of| of.rip),
     }
 }
 
@@ -289,11 +336,7 @@ impl Traced {
                 return None;
             }
             let told = self.told(begun.number)?.clone();
-            if told.edge.function.address == OTHERS {
-                // One without a name of its own has its number as its first argument, as a hook tells it.
-                begun.registers.gp.rotate_right(1);
-                begun.registers.gp[0] = begun.number & !OF_32_BITS;
-            }
+            begun.names_itself(&told);
             self.open = Some((begun.clone(), told.clone()));
             return Some(Stop::Call(begun, told));
         };

@@ -4,7 +4,7 @@
 //! here it is done for all objects. What remains are references of C code: variables of libraries, values that C functions are working with, and objects
 //! whose class does not tell the collector of them.
 
-use std::collections::HashMap;
+use foldhash::HashMap;
 
 /// An object takes 16 bytes at least, so each place has one at most.
 const PLACE_BITS: u32 = 4;
@@ -50,7 +50,7 @@ impl Held {
     pub fn within(bytes: u64) -> Self {
         let pages = (bytes >> PAGE_BITS).saturating_add(MORE_PAGES);
         Held {
-            pages: HashMap::new(),
+            pages: HashMap::default(),
             most: usize::try_from(pages).unwrap_or(usize::MAX),
             beyond: Count::default(),
             lost: 0,

@@ -1,10 +1,10 @@
 //! Classes as they are met: how their objects lie in memory, what they are to us, and what their members are called.
 
+use foldhash::HashMap;
 use heap::{Builder, KindId, Role, TextId};
-use std::collections::HashMap;
 use std::rc::Rc;
 use vm::Memory;
-use vm::python::{Error, Kind, Python, Sort};
+use vm::python::{Beside, Error, Kind, Python, Sort};
 
 /// Bytes of the name of a class that are kept.
 const LONGEST: usize = 1 << 10;
@@ -27,6 +27,10 @@ pub struct Class {
     pub id: KindId,
     /// Its name.
     pub name: Option<TextId>,
+    /// Code of the program runs when one dies.
+    pub has_finalizer: bool,
+    /// What lies beside its objects.
+    pub beside: Beside,
     /// Offset and name of the members of its objects.
     pub members: Vec<(u64, TextId)>,
 }
@@ -70,6 +74,8 @@ impl Kinds {
                 kind,
                 id: builder.kind(native.as_bytes(), role(&kind)),
                 name: name(builder, python, class),
+                has_finalizer: python.has_finalizer(&kind)?,
+                beside: python.beside(class)?,
                 members,
             };
             self.classes.insert(class, Rc::new(found));

@@ -88,7 +88,7 @@ impl Maker<'_> {
             Reference::Element(index) => EdgeName::Index(u32::try_from(index).unwrap_or(u32::MAX)),
             Reference::Key => EdgeName::Key,
             Reference::Value(key) => match namespace {
-                Some(Namespace::Module) => EdgeName::Global(self.name(key)),
+                Some(Namespace::Module(_)) => EdgeName::Global(self.name(key)),
                 Some(Namespace::Class | Namespace::Object) => EdgeName::Attribute(self.name(key)),
                 None => EdgeName::Value(self.key(key)),
             },

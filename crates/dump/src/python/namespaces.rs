@@ -1,7 +1,7 @@
 //! Whose dict a dict is, and what the variable of a cell is called: an object does not say it, only who refers to it, so those are looked at before.
 
 use super::kinds::Kinds;
-use std::collections::HashMap;
+use foldhash::HashMap;
 use std::time::Instant;
 use vm::Memory;
 use vm::python::{Error, Python, Reference, Sort};
@@ -9,8 +9,8 @@ use vm::python::{Error, Python, Reference, Sort};
 /// Whose attributes a dict has.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Namespace {
-    /// A module's: its values are the module's globals.
-    Module,
+    /// This module's: its values are the module's globals.
+    Module(u64),
     /// A class's.
     Class,
     /// An object's.
@@ -61,7 +61,7 @@ impl Namespaces {
             Sort::Module => {
                 let mut note = |dict, name| {
                     if name == Reference::Dict {
-                        self.dicts.insert(dict, Namespace::Module);
+                        self.dicts.insert(dict, Namespace::Module(object));
                     }
                 };
                 python.references(object, &kind, 0, &mut note)

@@ -1,9 +1,9 @@
 //! The lines that made objects, where births were counted before the copy was made.
 
 use births::lines::Lines;
+use foldhash::HashMap;
 use heap::{Builder, TextId};
 use process::error::Result;
-use std::collections::HashMap;
 
 /// See the module's text.
 pub struct Births<'a> {
@@ -20,7 +20,7 @@ impl<'a> Births<'a> {
         Births {
             lines,
             since,
-            sites: HashMap::new(),
+            sites: HashMap::default(),
         }
     }
 

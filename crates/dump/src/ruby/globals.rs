@@ -1,8 +1,7 @@
-//! Names of global variables by what they refer to.
+//! What only variables of the VM lead to that have no symbol: names of global variables by what they refer to, shapes.
 
 use crate::frozen::Frozen;
-use process::memory::GuestMemory;
-use std::collections::HashMap;
+use foldhash::HashMap;
 use std::ops::Range;
 use vm::Memory;
 use vm::ruby::Ruby;
@@ -11,8 +10,8 @@ use vm::ruby::Ruby;
 const MOST: u64 = 4 << 20;
 
 /// The ID of a global variable by the address that it refers to, or that of a word that does; empty where the table was not found.
-pub fn names(ruby: &Ruby<Frozen>, memory: &GuestMemory, data: &[Range<u64>]) -> HashMap<u64, u64> {
-    let mut names = HashMap::new();
+pub fn names(ruby: &Ruby<Frozen>, memory: &dyn Memory, data: &[Range<u64>]) -> HashMap<u64, u64> {
+    let mut names = HashMap::default();
     let Some(table) = table(ruby, memory, data) else {
         return names;
     };
@@ -26,24 +25,43 @@ pub fn names(ruby: &Ruby<Frozen>, memory: &GuestMemory, data: &[Range<u64>]) -> 
     names
 }
 
-fn table(ruby: &Ruby<Frozen>, memory: &GuestMemory, data: &[Range<u64>]) -> Option<u64> {
+fn table(ruby: &Ruby<Frozen>, memory: &dyn Memory, data: &[Range<u64>]) -> Option<u64> {
+    // Not through the blocks of `Frozen`: what most of these words lead to is never needed again.
+    let likely = |word: u64| {
+        let head = memory.u64(word).unwrap_or(0);
+        let (capacity, count) = (head as u32, (head >> 32) as u32);
+        capacity >= 16 && count <= capacity && count > 0
+    };
+    find_word(memory, data, |word| {
+        let is_table =
+            likely(word) && ruby.may_be_globals(word) && ruby.are_globals(word).unwrap_or(false);
+        is_table.then_some(word)
+    })
+}
+
+/// The VM's list of shapes, which since 3.3 no symbol leads to.
+pub fn shapes(ruby: &Ruby<Frozen>, memory: &dyn Memory, data: &[Range<u64>]) -> Option<u64> {
+    find_word(memory, data, |word| ruby.over(&memory).shapes_of_tree(word))
+}
+
+/// The first of the VM's variables that is an address for which `found` returns something.
+fn find_word(
+    memory: &dyn Memory,
+    data: &[Range<u64>],
+    mut found: impl FnMut(u64) -> Option<u64>,
+) -> Option<u64> {
     for range in data {
         let length = range.end.saturating_sub(range.start).min(MOST);
         let mut bytes = vec![0; length as usize];
-        if memory.read_bytes(range.start, &mut bytes).is_err() {
+        if memory.read(range.start, &mut bytes).is_err() {
             continue;
         }
         let words = bytes.chunks_exact(8);
-        let words = words.map(|word| u64::from_le_bytes(word.try_into().expect("eight bytes")));
-        // Not through the blocks of `Frozen`: what most of these words lead to is never needed again.
-        let likely = words.filter(|word| {
-            let head = memory.u64(*word).unwrap_or(0);
-            let (capacity, count) = (head as u32, (head >> 32) as u32);
-            word % 8 == 0 && *word > 0xffff && capacity >= 16 && count <= capacity && count > 0
-        });
-        let mut tables = likely.filter(|word| ruby.may_be_globals(*word));
-        if let Some(found) = tables.find(|word| ruby.are_globals(*word).unwrap_or(false)) {
-            return Some(found);
+        let mut words = words.map(|word| u64::from_le_bytes(word.try_into().expect("eight bytes")));
+        let is_address = |word: &u64| word.is_multiple_of(8) && *word > 0xffff;
+        let result = words.by_ref().filter(is_address).find_map(&mut found);
+        if result.is_some() {
+            return result;
         }
     }
     None

@@ -2,8 +2,8 @@
 //! what it is for (`IMEMO:env`), for one of a C type with the name of that (`DATA:VM/thread`).
 
 use crate::stream::Object;
+use foldhash::HashMap;
 use heap::{Builder, EdgeName, KindId, Role};
-use std::collections::HashMap;
 use vm::Memory;
 use vm::ruby::{Imemo, Ruby, Type};
 
@@ -67,6 +67,11 @@ impl Kinds {
             Some(Role::Thread | Role::Fiber) => EdgeName::Stack,
             _ => EdgeName::Internal,
         }
+    }
+
+    /// What the object that was asked for last is to us, if it is of a C type that has a name.
+    pub fn role(&self) -> Option<Role> {
+        self.role
     }
 
     /// Whether the object that was asked for last is a thread or a fiber.

@@ -1,11 +1,13 @@
 //! What each reference is called: those that the VM tells, joined by their targets to those that `vm` can name.
 
 use super::Maker;
+use super::kinds::Kinds;
 use crate::by_target::ByTarget;
 use crate::stream::Object;
+use foldhash::HashMap;
 use heap::{EdgeName, TextId};
-use std::collections::HashMap;
-use vm::ruby::{Imemo, Reference, Type};
+use vm::Memory;
+use vm::ruby::{Imemo, Reference, Ruby, Type};
 
 /// Bytes of a name.
 const LONGEST: usize = 256;
@@ -28,6 +30,29 @@ pub struct Names {
     members: HashMap<u64, Vec<Option<TextId>>>,
     /// Of the object at hand, by target.
     known: ByTarget<Reference>,
+}
+
+/// Calls `note` with the references of the object that `kinds` was asked for last, as far as they have names. What cannot be read has
+/// none.
+pub fn each_named<M: Memory>(
+    ruby: &Ruby<M>,
+    kinds: &Kinds,
+    object: &Object,
+    note: &mut dyn FnMut(u64, Reference),
+) {
+    if !kinds.has_stack() {
+        let most = (object.bytes.unwrap_or(0) / 8 + 64).min(MOST);
+        let _ = ruby.references(object.address, most, note);
+        return;
+    }
+    if let Some(ec) = ruby.context_of_object(object.address) {
+        let _ = ruby.frame_locals(ec, &mut |target, frame, id| {
+            note(target, Reference::FrameLocal(id, frame.iseq));
+        });
+    }
+    if kinds.is_thread() {
+        let _ = ruby.thread_locals(object.address, note);
+    }
 }
 
 impl Maker<'_> {
@@ -54,22 +79,8 @@ impl Maker<'_> {
         let (ruby, kinds) = (&self.ruby, &self.kinds);
         self.names.known.fill(|note| {
             // A String has at most one, the string whose bytes it shares.
-            if references.len() <= 1 {
-                return;
-            }
-            // What cannot be read has no names.
-            if !kinds.has_stack() {
-                let most = (object.bytes.unwrap_or(0) / 8 + 64).min(MOST);
-                let _ = ruby.references(object.address, most, note);
-                return;
-            }
-            if let Some(ec) = ruby.context_of_object(object.address) {
-                let _ = ruby.frame_locals(ec, &mut |target, frame, id| {
-                    note(target, Reference::FrameLocal(id, frame.iseq));
-                });
-            }
-            if kinds.is_thread() {
-                let _ = ruby.thread_locals(object.address, note);
+            if references.len() > 1 {
+                each_named(ruby, kinds, object, note);
             }
         });
     }

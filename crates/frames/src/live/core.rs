@@ -57,6 +57,8 @@ pub struct Core {
     threads: Vec<Thread>,
     pid: i32,
     command: String,
+    entry: u64,
+    cut: u64,
     lacks: Vec<String>,
 }
 
@@ -117,6 +119,8 @@ impl Core {
             threads: notes_read.threads,
             pid: notes_read.pid,
             command: notes_read.command,
+            entry: notes_read.entry,
+            cut,
             lacks: Vec::new(),
         };
         if cut > 0 {
@@ -126,6 +130,45 @@ impl Core {
         }
         core.place_threads();
         Ok(core)
+    }
+
+    /// Reads the program from another file than the one that was mapped: where the core was written it had another path, or is gone here.
+    ///
+    /// # Errors
+    /// The core does not say which of the mapped files is the program.
+    pub fn set_executable(&mut self, core: &Path, executable: &Path) -> Result<()> {
+        let entry = self.entry;
+        let program = self.mapped.iter().find(|one| one.range.contains(&entry));
+        let program = program.map(|one| one.path.clone());
+        let Some(program) = program else {
+            return Err(ElfError::Malformed {
+                file: core.to_owned(),
+                reason: "it does not say which of the mapped files is the program",
+            }
+            .into());
+        };
+        for mapped in &mut self.mapped {
+            if mapped.path == program {
+                executable.clone_into(&mut mapped.path);
+            }
+        }
+        Ok(())
+    }
+
+    /// Returns its threads, with their registers.
+    pub fn threads(&self) -> &[Thread] {
+        &self.threads
+    }
+
+    /// Returns how many bytes of the process's memory are in it.
+    pub fn size(&self) -> u64 {
+        let sizes = self.segments.iter().map(|segment| segment.dumped);
+        sizes.fold(0, u64::saturating_add)
+    }
+
+    /// Returns by how many bytes it is shorter than its headers say.
+    pub fn cut(&self) -> u64 {
+        self.cut
     }
 
     /// Returns the id of the process it was.
@@ -283,37 +326,54 @@ impl Core {
     }
 }
 
-impl Memory for Core {
-    fn read(&self, at: u64, into: &mut [u8]) -> std::result::Result<(), vm::Fault> {
+impl Core {
+    /// Fills the beginning of `into` from `at`, as far as one segment or mapped file reaches; returns how many bytes that are.
+    fn piece(&self, at: u64, into: &mut [u8]) -> std::result::Result<usize, vm::Fault> {
         let fault = vm::Fault { at };
-        let end = at.checked_add(into.len() as u64).ok_or(fault)?;
-        let after = self
+        let left = |end: u64| {
+            let left = usize::try_from(end.saturating_sub(at)).unwrap_or(usize::MAX);
+            left.min(into.len())
+        };
+        let behind = self
             .segments
             .partition_point(|segment| segment.range.start <= at);
-        let segment = after
-            .checked_sub(1)
-            .map(|last| &self.segments[last])
-            .ok_or(fault)?;
-        if end - segment.range.start <= segment.dumped {
-            let offset = segment.offset.saturating_add(at - segment.range.start);
-            return if self.file.read_at(offset, into) {
-                Ok(())
-            } else {
-                Err(fault)
-            };
+        if let Some(segment) = behind.checked_sub(1).map(|last| &self.segments[last]) {
+            let dumped = left(segment.range.start.saturating_add(segment.dumped));
+            if dumped > 0 {
+                let offset = segment.offset.saturating_add(at - segment.range.start);
+                let read = self.file.read_at(offset, &mut into[..dumped]);
+                return read.then_some(dumped).ok_or(fault);
+            }
         }
-        let mapped = self
+        let after = self
             .mapped
-            .iter()
-            .find(|mapped| mapped.range.start <= at && end <= mapped.range.end);
+            .partition_point(|mapped| mapped.range.start <= at);
+        let mapped = after.checked_sub(1).map(|last| &self.mapped[last]);
+        let mapped = mapped.filter(|mapped| at < mapped.range.end);
         let mapped = mapped.ok_or(fault)?;
+        // What lies behind may be in a segment of its own.
+        let dumped = self.segments.get(behind);
+        let next = dumped.map_or(u64::MAX, |segment| segment.range.start);
+        let length = left(mapped.range.end.min(next));
         let mut opened = self.opened.borrow_mut();
         let file = opened
             .entry(mapped.path.clone())
             .or_insert_with(|| open_regular(&mapped.path).ok());
         let offset = mapped.offset.saturating_add(at - mapped.range.start);
-        let read = file.as_ref().is_some_and(|file| file.read_at(offset, into));
-        if read { Ok(()) } else { Err(fault) }
+        let into = &mut into[..length];
+        let read = length > 0 && file.as_ref().is_some_and(|file| file.read_at(offset, into));
+        read.then_some(length).ok_or(fault)
+    }
+}
+
+impl Memory for Core {
+    fn read(&self, at: u64, into: &mut [u8]) -> std::result::Result<(), vm::Fault> {
+        let mut done = 0;
+        while done < into.len() {
+            let from = at.checked_add(done as u64).ok_or(vm::Fault { at })?;
+            done += self.piece(from, &mut into[done..])?;
+        }
+        Ok(())
     }
 }
 

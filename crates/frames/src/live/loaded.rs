@@ -111,6 +111,21 @@ impl Loaded {
         Some(symbol.address.wrapping_add(self.symbol_bias()))
     }
 
+    /// Returns the addresses of its variables; none if the file is gone.
+    pub fn data(&self, memory: &dyn Memory) -> Vec<Range<u64>> {
+        let loads = self
+            .image(memory)
+            .map(|image| image.headers().loads())
+            .into_iter()
+            .flatten();
+        let data = loads.filter(|load| load.writable);
+        data.map(|load| {
+            let range = load.range();
+            range.start.wrapping_add(self.bias)..range.end.wrapping_add(self.bias)
+        })
+        .collect()
+    }
+
     /// Returns the function that the one at `start` ends with calling, by a jump out of itself.
     pub fn tail_call(&self, memory: &dyn Memory, start: u64) -> Option<u64> {
         let image = self.image(memory)?;

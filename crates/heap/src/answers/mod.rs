@@ -2,6 +2,7 @@
 
 pub mod diff;
 pub mod duplicates;
+pub mod garbage;
 pub mod groups;
 pub mod holders;
 pub mod paths;
@@ -14,6 +15,7 @@ use crate::analysis::Analysis;
 use crate::snapshot::Site;
 use crate::text::TextId;
 use duplicates::{EqualTexts, SameName};
+use garbage::Garbage;
 use groups::Group;
 use holders::Born;
 use paths::Paths;
@@ -40,6 +42,8 @@ pub struct Answers<'a> {
     pub sites: Vec<Group<Option<Site>>>,
     /// Objects by whose code made them; empty where no line is known.
     pub owners: Vec<Group<Option<String>>>,
+    /// What nothing keeps alive.
+    pub garbage: Garbage,
     /// Equal texts.
     pub texts: Vec<EqualTexts>,
     /// Classes of the same name.
@@ -72,6 +76,7 @@ impl<'a> Answers<'a> {
             } else {
                 Vec::new()
             },
+            garbage: garbage::garbage(analysis),
             texts: duplicates::texts(analysis),
             classes: duplicates::classes(analysis),
             sparse: sparse::sparse(analysis),

@@ -4,6 +4,7 @@
 use std::collections::HashMap;
 
 use crate::analysis::Analysis;
+use crate::snapshot::Site;
 use crate::text::TextId;
 
 /// Objects of one type that are dominated by the objects of one node.
@@ -17,6 +18,8 @@ pub struct Node {
     pub retained: u64,
     /// The part of that which is in none of `below`: their own bytes, and those of nodes that are too small to be shown.
     pub own: u64,
+    /// The bytes of these objects themselves by the line that made them, where it is known; the most first.
+    pub made: Vec<(Site, u64)>,
     /// The one that retains most.
     pub largest: u32,
     /// What they dominate, the largest first.
@@ -38,45 +41,72 @@ pub fn nodes(analysis: &Analysis, limits: Limits) -> Vec<Node> {
     below(analysis, &[None], limits)
 }
 
+/// One level of the tree: what these objects dominate directly, by type, with what each type retains; the largest first.
+/// `None` stands for the roots.
+#[must_use]
+pub fn level(analysis: &Analysis, holders: &[Option<u32>]) -> Vec<(TextId, u64, Vec<u32>)> {
+    let snapshot = analysis.snapshot();
+    let mut types: HashMap<TextId, (u64, Vec<u32>)> = HashMap::new();
+    for holder in holders {
+        for object in analysis.dominated(*holder) {
+            let (sum, objects) = types.entry(snapshot.type_name(*object)).or_default();
+            *sum = sum.saturating_add(analysis.retained(*object));
+            objects.push(*object);
+        }
+    }
+    let types = types.into_iter();
+    let mut level: Vec<_> = types
+        .map(|(name, (sum, objects))| (name, sum, objects))
+        .collect();
+    level.sort_by_key(|(name, sum, _)| (std::cmp::Reverse(*sum), *name));
+    level
+}
+
 /// The nodes below these objects; `None` stands for the roots.
 fn below(analysis: &Analysis, holders: &[Option<u32>], limits: Limits) -> Vec<Node> {
     if limits.levels == 0 {
         return Vec::new();
     }
-    let snapshot = analysis.snapshot();
-    let mut types: HashMap<TextId, Vec<Option<u32>>> = HashMap::new();
-    for holder in holders {
-        for object in analysis.dominated(*holder) {
-            let name = snapshot.type_name(*object);
-            types.entry(name).or_default().push(Some(*object));
-        }
-    }
-    let nodes = types.into_iter().filter_map(|(name, objects)| {
-        let retained = |object: &Option<u32>| object.map_or(0, |object| analysis.retained(object));
-        let sum = objects.iter().map(retained).fold(0, u64::saturating_add);
-        if sum < limits.least {
-            return None;
-        }
-        let largest = objects.iter().copied().flatten();
+    let level = level(analysis, holders).into_iter();
+    let nodes = level.take_while(|(_, sum, _)| *sum >= limits.least);
+    let nodes = nodes.filter_map(|(name, retained, objects)| {
+        let largest = objects.iter().copied();
         let largest =
             largest.max_by_key(|one| (analysis.retained(*one), std::cmp::Reverse(*one)))?;
         let next = Limits {
             levels: limits.levels - 1,
             ..limits
         };
+        let count = objects.len() as u64;
+        let made = made(analysis, &objects);
+        let objects: Vec<Option<u32>> = objects.into_iter().map(Some).collect();
         let below = below(analysis, &objects, next);
         let shown = below.iter().map(|node| node.retained);
         let shown = shown.fold(0, u64::saturating_add);
         Some(Node {
             name,
-            objects: objects.len() as u64,
-            retained: sum,
-            own: sum - shown.min(sum),
+            objects: count,
+            retained,
+            own: retained - shown.min(retained),
+            made,
             largest,
             below,
         })
     });
-    let mut nodes: Vec<Node> = nodes.collect();
-    nodes.sort_by_key(|node| (std::cmp::Reverse(node.retained), node.name));
-    nodes
+    nodes.collect()
+}
+
+/// The bytes of objects by the line that made them.
+fn made(analysis: &Analysis, objects: &[u32]) -> Vec<(Site, u64)> {
+    let snapshot = analysis.snapshot();
+    let mut sites: HashMap<Site, u64> = HashMap::new();
+    for object in objects {
+        if let Some(site) = snapshot.site(*object) {
+            let sum = sites.entry(site).or_default();
+            *sum = sum.saturating_add(snapshot.bytes(*object));
+        }
+    }
+    let mut made: Vec<(Site, u64)> = sites.into_iter().collect();
+    made.sort_by_key(|(site, bytes)| (std::cmp::Reverse(*bytes), *site));
+    made
 }

@@ -42,7 +42,7 @@ use thiserror::Error;
 pub(crate) const MAGIC: [u8; 8] = *b"\x89lnheap\n";
 
 /// Of the layout that is written, and the only one that is read.
-pub const VERSION: u32 = 2;
+pub const VERSION: u32 = 3;
 
 /// Texts and words of the header are cut to so many bytes, so that a block can hold them.
 pub(crate) const LONGEST_TEXT: usize = 64 << 10;

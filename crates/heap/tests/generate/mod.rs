@@ -182,6 +182,7 @@ impl Heap {
                 shareable: given.flags & 2 != 0,
                 old: given.flags & 4 != 0,
                 shared: given.flags & 8 != 0,
+                finalizer: given.flags & 16 != 0,
             },
             label,
             contents: None,

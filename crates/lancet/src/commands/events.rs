@@ -74,6 +74,11 @@ pub trait Asked {
         true
     }
 
+    /// Whether it is said that a process is left because it runs another program.
+    fn tells_leaving(&self) -> bool {
+        true
+    }
+
     /// Whether it is said which processes are attached to and left, and a signal that ends lancet is the one it ends by: what
     /// scripts around strace wait for.
     fn ends_as_strace(&self) -> bool {

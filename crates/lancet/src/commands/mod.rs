@@ -26,6 +26,7 @@ macro_rules! commands {
     ($($(#[$attribute:meta])* $name:ident($args:ty) => $run:expr,)*) => {
         /// What to do.
         #[derive(Debug, Subcommand)]
+        #[allow(clippy::large_enum_variant, reason = "a program has one of these in its life")]
         pub enum Command {
             $($(#[$attribute])* $name($args),)*
         }
@@ -53,6 +54,14 @@ impl Command {
             | Self::Patch(_) => true,
             Self::Companion(args) => args.detached,
             _ => false,
+        }
+    }
+
+    /// Does what must be done before any process or thread of ours is made.
+    pub fn prepare(&self) -> anyhow::Result<()> {
+        match self {
+            Self::Syscalls(args) => syscalls::prepare(args),
+            _ => Ok(()),
         }
     }
 }

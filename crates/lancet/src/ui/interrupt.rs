@@ -55,6 +55,11 @@ pub fn asked() -> bool {
     ASKED.load(Ordering::Relaxed) != 0 || failure::has_begun()
 }
 
+/// Forgets a Ctrl-C that was obeyed: it has ended a part of the work, and the rest is done.
+pub fn forget_obeyed() {
+    let _ = ASKED.compare_exchange(libc::SIGINT, 0, Ordering::Relaxed, Ordering::Relaxed);
+}
+
 /// Ends lancet by the signal that has asked for it, if one has, as if it were not caught.
 pub fn end() {
     let signal = ASKED.load(Ordering::Relaxed);

@@ -6,5 +6,6 @@ pub mod interrupt;
 pub mod piped;
 pub mod progress;
 pub mod queued;
+pub mod screen;
 pub mod sink;
 pub mod terminal;

@@ -201,10 +201,148 @@ fn what_is_wrong_is_one_line() {
             &["-I", "5"],
             "anywhere, waiting, never and never_tstp (1 to 4) are understood",
         ),
+        (
+            &["--hooks", "-b", "execve"],
+            "-b execve is for processes that are seen by ptrace",
+        ),
+        (
+            &["-DDDD"],
+            "-D can be given three times at most, and was 4 times",
+        ),
+        (
+            &["--daemonize=cellar"],
+            "there is no cellar to be behind in: grandchild, pgroup, session",
+        ),
     ] {
         let output = run(ours(words).args(["--", "true"]), LIMIT);
         assert_eq!(output.status.code(), Some(2), "{words:?}: {output:?}");
         assert_eq!(output.stderr.lines().count(), 1, "{words:?}: {output:?}");
         assert!(output.stderr.contains(says), "{words:?}: {}", output.stderr);
+    }
+}
+
+/// Where the thread stands, before each line; of both with the same addresses, because the kernel maps everything at the same place.
+#[test]
+fn addresses_of_instructions_are_those_of_strace() {
+    let mut probe = Command::new("setarch");
+    let can = probe.args(["-R", "true"]).output();
+    if !installed("strace") || !can.is_ok_and(|output| output.status.success()) {
+        return skip("-i beside strace", "no strace, or no setarch -R");
+    }
+    let words = ["setarch", "-R", "sh", "-c", "kill -0 $$; kill -USR1 $$"];
+    let folder = TempDir::new("as-strace-instructions");
+    let out = folder.join("out");
+    let [theirs, traced, hooked] =
+        [Command::new("strace"), ours(&[]), ours(&["--hooks"])].map(|mut tracer| {
+            tracer.args(["-i", "-e", "trace=kill", "-o"]);
+            let output = run(tracer.arg(&out).arg("--").args(words), LIMIT);
+            assert_eq!(output.status.signal(), Some(libc::SIGUSR1), "{output:?}");
+            let text = std::fs::read_to_string(&out).expect("lines");
+            let ids = Regex::new(r"(kill\(|si_pid=)\d+").expect("a literal");
+            ids.replace_all(&text, "${1}ID").into_owned()
+        });
+    let shapes = [
+        r"^\[0000[0-9a-f]{12}\] kill\(ID, 0\) +=",
+        r"\n\[0000[0-9a-f]{12}\] --- SIGUSR1 ",
+        r"\n\[\?{16}\] \+\+\+ killed by SIGUSR1 \+\+\+",
+    ];
+    for shape in shapes {
+        let shape = Regex::new(shape).expect("a literal");
+        assert!(shape.is_match(&theirs), "{theirs}");
+        assert!(shape.is_match(&hooked), "{hooked}");
+    }
+    assert_eq!(traced, theirs);
+}
+
+/// Names of arguments, as strace has them since 6.16; without them the lines are those of strace 6.1.
+#[test]
+fn arguments_have_their_names() {
+    let folder = TempDir::new("as-strace-names");
+    let out = folder.join("out");
+    let lines = |option: &[&str]| {
+        let mut command = ours(option);
+        command.args(["-e", "trace=openat,read,close,execve,futex", "-o"]);
+        let words = ["/usr/bin/env", "-i", "cat", "/etc/hostname"];
+        let output = run(command.arg(&out).arg("--").args(words), LIMIT);
+        assert_eq!(output.status.code(), Some(0), "{output:?}");
+        std::fs::read_to_string(&out).expect("lines")
+    };
+    let named = lines(&["-N"]);
+    for text in [
+        "execve(pathname=\"/usr/bin/env\", argv=[\"/usr/bin/env\", \"-i\", \"cat\", \"/etc/hostname\"], envp=0x",
+        "openat(dirfd=AT_FDCWD, pathname=\"/etc/ld.so.cache\", flags=O_RDONLY|O_CLOEXEC) = 3\n",
+        "read(fd=3, buf=\"",
+        "close(fd=3)  ",
+    ] {
+        assert!(named.contains(text), "{text}: {named}");
+    }
+    let raw = lines(&["--arg-names", "-e", "raw=close"]);
+    assert!(raw.contains("close(fd=0x3) "), "{raw}");
+    let name =
+        Regex::new(r"([(,] ?)(pathname|argv|envp|dirfd|flags|fd|buf|count|uaddr|futex_op|val)=")
+            .expect("a literal");
+    let spaces = Regex::new(r" +=|0x[0-9a-f]+").expect("a literal");
+    let bare = |text: &str| {
+        spaces
+            .replace_all(&name.replace_all(text, "$1"), "")
+            .into_owned()
+    };
+    assert_eq!(bare(&named), bare(&lines(&[])));
+}
+
+/// `-b execve`: the program that is started is seen until it runs another one, and so is each of its children.
+#[test]
+fn processes_are_left_at_their_next_exec() {
+    if !installed("strace") {
+        return skip("-b beside strace", "no strace");
+    }
+    let script = "/bin/true; exec /bin/sh -c 'exit 3'";
+    let words = ["/bin/sh", "-c", script];
+    let options = ["-f", "-b", "execve", "-e", "trace=execve,exit_group"];
+    let [theirs, ours] = both(&options, &words);
+    assert_eq!(theirs.matches("<detached ...>").count(), 2, "{theirs}");
+    assert_eq!(ours, theirs);
+    let mut command = self::ours(&["-f", "--detach-on=execve", "-e", "trace=none", "--"]);
+    let output = run(command.args(words), LIMIT);
+    assert_eq!(
+        output.stderr.matches(" detached\n").count(),
+        2,
+        "{output:?}"
+    );
+}
+
+/// `-D`: the program is whom we have started, lancet is no child and no parent of it, and what it sees of itself is what it would see alone.
+#[test]
+fn lancet_goes_behind_the_program() {
+    let folder = TempDir::new("as-strace-behind");
+    for (letter, hooks) in [("-D", false), ("-DD", false), ("--daemonize=session", true)] {
+        let out = folder.join("out");
+        let _ = std::fs::remove_file(&out);
+        let script = "grep -E '^(PPid|TracerPid)' /proc/$$/status; read -r _ _ _ _ group session _ </proc/$$/stat; echo $group $session; \
+            tracer=$(sed -n 's/^TracerPid:\\t//p' /proc/$$/status); read -r _ _ _ parent group session _ </proc/$tracer/stat; echo $parent $group $session; exit 5";
+        let mut command = ours(if hooks { &["--hooks"] } else { &[] });
+        command.args([letter, "-qq", "-e", "trace=getppid", "-o"]);
+        command.arg(&out).args(["--", "sh", "-c", script]);
+        let output = run(&mut command, LIMIT);
+        assert_eq!(output.status.code(), Some(5), "{letter}: {output:?}");
+        let lines: Vec<&str> = output.stdout.lines().collect();
+        let [parent, tracer, own, of_tracer] = lines[..] else {
+            panic!("{letter}: {output:?}");
+        };
+        let number = |text: &str| text.split_whitespace().nth(1).expect("a number").to_owned();
+        assert_eq!(number(parent), std::process::id().to_string(), "{letter}");
+        let tracer = number(tracer);
+        assert_ne!(tracer, "0", "{letter}");
+        let own: Vec<&str> = own.split(' ').collect();
+        let [_, group, session] = of_tracer.split(' ').collect::<Vec<_>>()[..] else {
+            panic!("{letter}: {output:?}");
+        };
+        assert_eq!(group == own[0], letter == "-D", "{letter}: {output:?}");
+        assert_eq!(session == own[1], !hooks, "{letter}: {output:?}");
+        // It writes when the program is over, behind whoever waited for that.
+        crate::support::until(LIMIT, "lancet has written", || {
+            let text = std::fs::read_to_string(&out).ok()?;
+            text.contains("getppid()").then_some(())
+        });
     }
 }

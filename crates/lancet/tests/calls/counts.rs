@@ -1,12 +1,13 @@
 //! `lancet syscalls -c` beside `strace -f -c` of the same work, call by call.
 //!
-//! Seen by ptrace (`--no-modify`) the counts are equal. Seen by hooks they are equal but for what the coverage line names, and
+//! Seen by ptrace, and by BPF (`--no-modify`), the counts are equal. Seen by hooks they are equal but for what the coverage line names, and
 //! how often that happened is counted here in strace's own lines.
 
 use std::collections::BTreeMap;
 use std::path::Path;
 use std::process::Command;
 
+use crate::bpf::refused;
 use crate::machine::{built, program};
 use crate::support::{LIMIT, TempDir, database, installed, lancet, run, skip};
 
@@ -180,15 +181,23 @@ fn counts_are_those_of_strace() {
         // What was there before is there for all of them.
         table(Command::new("strace"), &out, &words);
         let (mut truth, _) = table(Command::new("strace"), &out, &words);
-        let (mut traced, _) = table(lancet_with(&["--no-modify"]), &out, &words);
+        let (mut traced, _) = table(lancet_with(&["--by", "ptrace"]), &out, &words);
+        // By BPF, where that is allowed.
+        let (mut unchanged, said) = table(lancet_with(&["--no-modify"]), &out, &words);
+        let ways = ["seen by BPF programs", "seen by ptrace"];
+        assert!(
+            said.contains(ways[usize::from(refused().is_some())]),
+            "{said}"
+        );
         let (mut hooked, said) = table(lancet_with(&["--hooks"]), &out, &words);
         for name in varies {
-            for counts in [&mut truth, &mut traced, &mut hooked] {
+            for counts in [&mut truth, &mut traced, &mut unchanged, &mut hooked] {
                 counts.remove(*name);
             }
         }
         assert!(truth.values().sum::<u64>() > 10, "{words:?}: {truth:?}");
-        assert_same(&words, "--no-modify", &traced, &truth);
+        assert_same(&words, "--by ptrace", &traced, &truth);
+        assert_same(&words, "--no-modify", &unchanged, &truth);
         let unseen = unseen(&out, &words);
         for (name, count) in &unseen {
             if let Some(calls) = truth.get_mut(name) {

@@ -18,6 +18,7 @@
 //! | `system_calls` | `-S`: exact, and in every way that a probe around one could get wrong |
 //! | `strace` | `lancet syscalls`: the lines are strace's, of calls of every family and of real programs |
 //! | `as_strace` | `syscalls --strace -- PROGRAM`: ends, PID namespaces, what a program is given; what is wrong, in one line |
+//! | `bpf` | `syscalls --by bpf` and `--no-modify -c`: counts, lines, namespaces, permissions, nothing stays |
 //! | `goroutines` | `lancet syscalls` on Go: counts beside strace, opened and left |
 //! | `strangers` | children of a guest that are not its own |
 //! | `who` | `lancet syscalls`: exact counts by function and line, `--in`, `--at`, `--leaks`, `--blocked` |
@@ -64,6 +65,7 @@ mod application;
 mod as_strace;
 mod asked;
 mod bound;
+mod bpf;
 mod budget;
 mod collections;
 mod compared;
@@ -106,6 +108,7 @@ mod refused;
 mod room;
 mod scribbled;
 mod served;
+mod servers;
 mod sleepers;
 mod small;
 mod stalled;

@@ -74,7 +74,7 @@ fn both(name: &str, words: &[&str]) -> [Vec<String>; 2] {
 }
 
 /// The same with options for both.
-fn both_with(name: &str, options: &[&str], words: &[&str]) -> [Vec<String>; 2] {
+pub fn both_with(name: &str, options: &[&str], words: &[&str]) -> [Vec<String>; 2] {
     let folder = TempDir::new(name);
     let mut strace = Command::new("strace");
     strace.args(options);
@@ -181,7 +181,7 @@ fn calls_are_shown_as_asked() {
 }
 
 /// Says where two lists of lines part.
-fn assert_same(strace: &[String], ours: &[String]) {
+pub fn assert_same(strace: &[String], ours: &[String]) {
     for (index, (theirs, line)) in strace.iter().zip(ours).enumerate() {
         assert_eq!(line, theirs, "line {index}");
     }
@@ -293,7 +293,7 @@ fn real_programs_make_the_calls_that_strace_sees() {
 }
 
 /// Lines in which a call stands whole that was cut in two because another thread's came in between.
-fn whole(text: &str) -> Vec<(&str, String)> {
+pub fn whole(text: &str) -> Vec<(&str, String)> {
     let mut cut: Vec<(&str, &str)> = Vec::new();
     let mut whole = Vec::new();
     for line in text.lines() {

@@ -42,6 +42,7 @@ fn holds(mode: &str, rounds: u64) {
     for options in [
         &["--no-modify", "-o", "/dev/null"][..],
         &["--no-modify", "-f", "-c"],
+        &["--by", "ptrace", "-f", "-c"],
     ] {
         let mut guest = start(&path, mode);
         let (before, mapped) = (Snapshot::take(guest.pid), code(guest.pid));

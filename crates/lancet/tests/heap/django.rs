@@ -14,16 +14,19 @@ use crate::support::{
 
 /// Which holder, and what the answer must say of the suspect and its path.
 const HOLDERS: [(&str, &[&str]); 3] = [
-    ("cache", &["dict @module's global cache of dict retains "]),
+    ("cache", &["dict @global cache of module ordering retains "]),
     (
         "closure",
         &[
             "list @captured variable remembered of cell retains ",
-            "module's global hooks",
+            "module ordering → global hooks",
         ],
     ),
     // The cycle: the session holds its cart, which holds the session.
-    ("session", &["ordering.Session", "module's global sessions"]),
+    (
+        "session",
+        &["ordering.Session", "module ordering → global sessions"],
+    ),
 ];
 
 fn is_right(number: u64, answer: &str) -> bool {

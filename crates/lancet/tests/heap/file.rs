@@ -9,7 +9,7 @@ use heap::{About, Builder, EdgeName, Object, Role, RootKind, RootName};
 use crate::support::{LIMIT, Output, TempDir, lancet, run};
 
 /// Writes the snapshot of a process whose `$cache` holds so many orders; `lost`: one reference leads nowhere.
-fn write(path: &Path, orders: u64, lost: bool) {
+pub fn write(path: &Path, orders: u64, lost: bool) {
     let mut builder = Builder::new(About {
         pid: 4242,
         language: "some".into(),
@@ -77,7 +77,7 @@ fn a_file_is_answered_in_each_format() {
         ("json", "{\"record\":\"snapshot\","),
         ("html", "<!doctype html>"),
         ("folded", "MAP (global $cache) 100\n"),
-        ("dump_all", "{\"type\":\"ROOT\",\"root\":\"$cache\""),
+        ("dump_all", "{\"type\":\"ROOT\", \"root\":\"global_tbl\""),
         ("heapsnapshot", "{\"snapshot\":{\"meta\":"),
     ] {
         let written = folder.join(format);
@@ -159,6 +159,17 @@ fn what_was_wrong_is_one_line() {
         (
             vec!["--diff", name, name, "--format", "html"],
             "--diff is written as a table or as JSON",
+            1,
+        ),
+        (
+            vec![name, "--live"],
+            "--live is for a terminal, and standard input or output is none",
+            1,
+        ),
+        (vec![name, "--live", "--json"], "cannot be used with", 2),
+        (
+            vec![name, "--rss"],
+            "the snapshot does not say what its memory was used for",
             1,
         ),
         (vec!["--diff", name], "", 2),

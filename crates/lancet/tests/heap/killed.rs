@@ -60,7 +60,7 @@ fn a_kill_at_any_instant_leaves_the_program_alone_and_no_copy() {
 }
 
 fn killed(interpreter: &Interpreter, script: &str) {
-    let count = if soak() { 100 } else { 20 };
+    let count = if soak() { 1000 } else { 20 };
     let folder = TempDir::new(&format!("killed-{interpreter}"));
     let mut random = Random::new("heap killed");
     let guest = Guest::script(interpreter, script, &[]);

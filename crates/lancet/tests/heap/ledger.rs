@@ -396,6 +396,21 @@ fn a_snapshot_says_what_its_resident_memory_was_used_for() {
         "{}",
         output.stderr
     );
+    // As a table and as JSON, whose rows add up too.
+    let mut table = lancet();
+    let output = run(table.arg("heap").arg(&file).arg("--rss"), LIMIT);
+    assert!(
+        output.stdout.contains("  Ruby heap: objects\n") && output.code() == 0,
+        "{output:?}"
+    );
+    let mut json = lancet();
+    let output = run(json.arg("heap").arg(&file).args(["--rss", "--json"]), LIMIT);
+    let records = output.stdout.lines();
+    let records = records.map(serde_json::from_str::<serde_json::Value>);
+    let records: Vec<_> = records.map(|record| record.expect("JSON")).collect();
+    let rows = records.iter().filter(|record| record["record"] == "row");
+    let said: u64 = rows.filter_map(|row| row["rss"].as_u64()).sum();
+    assert_eq!((said, records[0]["rss"].as_u64()), (sum, Some(sum)));
 }
 
 #[test]

@@ -2,6 +2,7 @@
 //!
 //! | file | what |
 //! |---|---|
+//! | `core` | core files: the same holders, held against a snapshot of the living; what is wrong with one |
 //! | `holders` | whoever keeps most alive is the first suspect, with its path |
 //! | `killed` | `kill -9` of lancet at any instant |
 //! | `ledger` | what resident memory is used for, held against the allocator's and the VM's own figures |
@@ -9,12 +10,15 @@
 //! | `django` | an application on gunicorn, under load; its arbiter, which forks meanwhile |
 //! | `file` | what is asked of a file: answers, formats, what was wrong |
 //! | `python_truth` | the same objects, references and sizes as `gc` and `sys.getsizeof` say |
+//! | `redmine` | an application on puma, under load |
+//! | `screen` | `--live` on a terminal |
 //! | `surroundings` | first in a namespace, below a parent that takes in orphans, under a filter |
 //! | `taken` | a snapshot taken and read |
 //! | `unseen` | what the program notices |
 //! | `when` | waiting until there is so much in memory |
 //! | `truth` | the same objects and references as `ObjectSpace.dump_all` writes |
 
+mod core;
 mod django;
 mod file;
 mod holders;
@@ -22,6 +26,8 @@ mod killed;
 mod ledger;
 mod limited;
 mod python_truth;
+mod redmine;
+mod screen;
 #[allow(dead_code, unused_imports, reason = "each test target uses its part")]
 #[path = "../support/mod.rs"]
 mod support;

@@ -4,7 +4,9 @@ use std::ffi::OsStr;
 use std::path::PathBuf;
 use std::process::Command;
 
-use crate::support::{Interpreter, TempDir, database, installed, rubies, skip, tool};
+use crate::support::{
+    Interpreter, Redmine, TempDir, alone, database, installed, rubies, skip, tool,
+};
 use crate::{folder, succeeds};
 
 /// Builds the gem into a folder.
@@ -105,6 +107,20 @@ fn what_requests_of_a_server_take() {
     if let Some(database) = database("server") {
         let socket = database.socket();
         test_with("server", &[("LANCET_DATABASE", socket.as_os_str())]);
+    }
+}
+
+#[test]
+fn what_requests_of_redmine_take() {
+    if let Some(redmine) = Redmine::prepare("redmine") {
+        // What others ask of the database counts, too.
+        alone();
+        let (socket, place) = (redmine.database.socket(), redmine.place());
+        let variables = [
+            ("LANCET_DATABASE", socket.as_os_str()),
+            ("REDMINE", place.as_os_str()),
+        ];
+        test_with("redmine", &variables);
     }
 }
 

@@ -56,6 +56,18 @@ fn what_threads_and_requests_do() {
     }
 }
 
+/// The middleware in a real ASGI server.
+#[test]
+fn what_requests_of_a_server_do() {
+    let place = TempDir::new("wheel-server");
+    let packages = installed(&place);
+    for python in chosen("python", "wheel server") {
+        if python.runs("wheel server", "import uvicorn, websockets") {
+            succeeds(command(&python, &packages).arg("tests/test_server.py"));
+        }
+    }
+}
+
 #[test]
 fn the_examples_of_its_page() {
     let place = TempDir::new("wheel-readme");

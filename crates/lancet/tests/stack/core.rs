@@ -16,15 +16,7 @@ fn ruby() -> Guest {
 
 /// A core of a guest.
 fn dump(name: &str, guest: &Guest) -> PathBuf {
-    let core = folder(name).join("core");
-    let made = Command::new("gcore")
-        .arg("-o")
-        .arg(&core)
-        .arg(guest.pid.to_string())
-        .output()
-        .expect("gcore, of gdb");
-    assert!(made.status.success(), "{made:?}");
-    core.with_extension(guest.pid.to_string())
+    guest.core(&folder(name).join("core"))
 }
 
 #[test]

@@ -1,28 +1,12 @@
 //! py-spy and rbspy as oracles: script frames of the same process while it waits. They are installed by `.ci/rival`.
 
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::process::Command;
 
 use serde_json::Value;
 
 use super::languages::{DEEP, Frame, Language, PYTHON, RUBY, own, seen, start};
-use crate::support::Guest;
-
-/// A rival, if it is here.
-fn rival(name: &str) -> Option<PathBuf> {
-    let rivals = std::env::var_os("LANCET_RIVALS").map_or_else(
-        || PathBuf::from(std::env::var_os("HOME").unwrap_or_default()).join(".cache/lancet/rivals"),
-        PathBuf::from,
-    );
-    let program = rivals.join("bin").join(name);
-    if !program.exists() {
-        println!(
-            "SKIPPED: there is no {name} in {}: .ci/rival {name}",
-            rivals.display()
-        );
-    }
-    program.exists().then_some(program)
-}
+use crate::support::{Guest, rival};
 
 fn said(program: &Path, args: &[&str]) -> String {
     let output = Command::new(program).args(args).output().expect("it runs");
@@ -37,7 +21,7 @@ fn guest(language: &Language) -> Option<Guest> {
 
 #[test]
 fn py_spy_sees_the_same_frames() {
-    let (Some(program), Some(guest)) = (rival("py-spy"), guest(&PYTHON)) else {
+    let (Some(program), Some(guest)) = (rival("stack", "py-spy"), guest(&PYTHON)) else {
         return;
     };
     let theirs = said(
@@ -72,7 +56,7 @@ fn py_spy_sees_the_same_frames() {
 /// It has other lines than Ruby itself has in methods with several branches, so names are compared.
 #[test]
 fn rbspy_sees_the_same_frames() {
-    let (Some(program), Some(guest)) = (rival("rbspy"), guest(&RUBY)) else {
+    let (Some(program), Some(guest)) = (rival("stack", "rbspy"), guest(&RUBY)) else {
         return;
     };
     let theirs = said(&program, &["snapshot", "--pid", &guest.pid.to_string()]);

@@ -5,6 +5,7 @@
 
 use std::borrow::BorrowMut;
 use std::io::{BufRead, BufReader, Read, Write};
+use std::path::{Path, PathBuf};
 use std::process::{Child, ChildStdin, Command, ExitStatus, Stdio};
 use std::sync::mpsc::{Receiver, RecvTimeoutError, channel};
 use std::sync::{Arc, Mutex};
@@ -111,6 +112,17 @@ impl Guest {
         let guest = Guest::ready(command);
         guest.settle('S');
         guest
+    }
+
+    /// A core file of it, as gcore of gdb writes it, at this path with its process id for an ending.
+    pub fn core(&self, at: &Path) -> PathBuf {
+        let mut command = Command::new("gcore");
+        let made = command.arg("-o").arg(at).arg(self.pid.to_string()).output();
+        let made = made.expect("gcore, of gdb");
+        assert!(made.status.success(), "{made:?}");
+        let mut path = at.as_os_str().to_owned();
+        path.push(format!(".{}", self.pid));
+        path.into()
     }
 
     /// What it said on standard error, a crash report for instance.

@@ -24,7 +24,9 @@ pub fn ask(port: u16, number: u64) -> String {
 pub fn get(port: u16, path: &str) -> String {
     let mut stream = TcpStream::connect(("127.0.0.1", port)).expect("the server listens");
     stream.set_read_timeout(Some(LIMIT)).expect("a timeout");
-    write!(stream, "GET {path} HTTP/1.0\r\n\r\n").expect("it reads");
+    // In one piece: a server may read what is there before the rest has come.
+    let request = format!("GET {path} HTTP/1.0\r\n\r\n");
+    stream.write_all(request.as_bytes()).expect("it reads");
     let mut answer = String::new();
     stream.read_to_string(&mut answer).expect("it answers");
     let body = answer.split_once("\r\n\r\n").map(|(_, body)| body);

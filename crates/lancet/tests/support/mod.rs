@@ -9,7 +9,9 @@ mod load;
 mod machine;
 mod others;
 mod program;
+mod redmine;
 mod rows;
+mod screen;
 mod shown;
 mod snapshot;
 mod standing;
@@ -29,7 +31,9 @@ pub use load::{Load, ask, get};
 pub use machine::Ticks;
 pub use others::{Killed, as_nobody, copy_for_all, program_of_32_bits};
 pub use program::{Output, children, refused, refused_to_itself, run, wait};
+pub use redmine::Redmine;
 pub use rows::{Report, born, live, losses};
+pub use screen::Screen;
 pub use shown::assert_shown;
 pub use snapshot::Snapshot;
 use standing::standing;
@@ -61,6 +65,23 @@ pub fn soak() -> bool {
 /// Whether an environment variable is there and not `0`.
 fn is_set(variable: &str) -> bool {
     std::env::var_os(variable).is_some_and(|value| value != "0")
+}
+
+/// A program that `.ci/rival` has installed, if it is here; says so if it is not.
+pub fn rival(test: &str, name: &str) -> Option<PathBuf> {
+    let rivals = std::env::var_os("LANCET_RIVALS").map_or_else(
+        || PathBuf::from(std::env::var_os("HOME").unwrap_or_default()).join(".cache/lancet/rivals"),
+        PathBuf::from,
+    );
+    let program = rivals.join("bin").join(name);
+    if !program.exists() {
+        let place = rivals.display();
+        skip(
+            test,
+            format_args!("there is no {name} in {place}: .ci/rival {name}"),
+        );
+    }
+    program.exists().then_some(program)
 }
 
 /// `fixtures/`.

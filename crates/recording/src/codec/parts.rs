@@ -154,11 +154,12 @@ pub fn take_kind<C>(take: &mut Take) -> Result<EventKind<C>, Wrong> {
     Ok(match kind {
         0 => EventKind::Signal(Signal {
             number,
-            information: Vec::new(),
+            ..Signal::default()
         }),
         INFORMED => EventKind::Signal(Signal {
             number,
             information: take.bytes()?.to_vec(),
+            instruction: None,
         }),
         1 => EventKind::Forked(number),
         2 => EventKind::Ended(End::Exited(number)),

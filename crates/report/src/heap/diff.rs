@@ -65,13 +65,7 @@ pub fn write(
     }
     table::head(out, answers, options)?;
     let style = &options.style;
-    let sums = format!(
-        "new and living: {} objects, {}; gone: {} objects, {}",
-        grouped(diff.new.objects),
-        size(diff.new.bytes),
-        grouped(diff.gone.objects),
-        size(diff.gone.bytes)
-    );
+    let sums = words::changed(diff);
     say(out, &sums, Tone::Plain, style)?;
     if !diff.by_birth {
         say(out, &format!("note: {WEAK}"), Tone::Warning, style)?;

@@ -3,17 +3,22 @@
 //! Keys and their meaning are those of `ext/objspace/objspace_dump.c` (Ruby 3.1), as far as the snapshot knows them: a
 //! test holds them against the dump of a Ruby. All objects of the snapshot are in it, garbage too, as there. The class of an
 //! object is where the reference to it leads and is not repeated among its references. `generation` is the birth.
+//!
+//! Tools read the text by regular expressions, so it is Ruby's to the space: a comma is followed by one, roots are called by words of
+//! small letters, and `memsize` is never the last key (sheap 0.2 finds no references and no bytes otherwise).
 
 use std::collections::BTreeMap;
 use std::io::{self, Write};
 
 use heap::answers::Answers;
-use heap::{EdgeName, Role, Snapshot};
+use heap::{EdgeName, Role, RootKind, RootName, Snapshot};
 use serde::Serialize;
+use serde_json::Serializer;
+use serde_json::ser::Formatter;
 
 use super::format::{Format, Options};
 use super::words;
-use crate::json::line as record;
+use crate::json::Safe;
 
 /// For tools that read heap dumps of Ruby.
 pub static FORMAT: Format = Format {
@@ -66,8 +71,7 @@ struct Line {
     #[serde(skip_serializing_if = "Option::is_none")]
     generation: Option<u64>,
     memsize: u64,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    flags: Option<Flags>,
+    flags: Flags,
 }
 
 #[derive(Serialize)]
@@ -79,12 +83,8 @@ fn write(out: &mut dyn Write, answers: &Answers, options: &Options) -> io::Resul
     let snapshot = answers.analysis.snapshot();
     let mut roots: BTreeMap<String, Vec<String>> = BTreeMap::new();
     for root in snapshot.roots() {
-        let name = match root.name.text {
-            Some(id) => words::text(snapshot, id),
-            None => root.name.kind.word().to_owned(),
-        };
         roots
-            .entry(name)
+            .entry(category(snapshot, root.name))
             .or_default()
             .push(address(snapshot, root.target));
     }
@@ -103,6 +103,52 @@ fn write(out: &mut dyn Write, answers: &Answers, options: &Options) -> io::Resul
         record(out, &line(snapshot, object, options))?;
     }
     Ok(())
+}
+
+/// What Ruby calls the roots of this kind (`rb_gc_mark_roots`, gc.c), or what we do in such letters.
+fn category(snapshot: &Snapshot, name: RootName) -> String {
+    match name.kind {
+        RootKind::Global => "global_tbl".to_owned(),
+        RootKind::MachineStack => "machine_context".to_owned(),
+        kind => {
+            let text = name.text.map(|id| words::text(snapshot, id));
+            let is_word = |text: &String| text.bytes().all(|c| c.is_ascii_lowercase() || c == b'_');
+            let text = text.filter(is_word);
+            text.unwrap_or_else(|| kind.word().replace(' ', "_"))
+        }
+    }
+}
+
+/// JSON with the white space that Ruby writes.
+struct Spaced;
+
+impl Spaced {
+    fn comma<W: Write + ?Sized>(out: &mut W, first: bool) -> io::Result<()> {
+        out.write_all(if first { b"" } else { b", " })
+    }
+}
+
+impl Formatter for Spaced {
+    fn begin_array_value<W: Write + ?Sized>(&mut self, out: &mut W, first: bool) -> io::Result<()> {
+        Self::comma(out, first)
+    }
+
+    fn begin_object_key<W: Write + ?Sized>(&mut self, out: &mut W, first: bool) -> io::Result<()> {
+        Self::comma(out, first)
+    }
+
+    fn write_string_fragment<W: Write + ?Sized>(
+        &mut self,
+        out: &mut W,
+        text: &str,
+    ) -> io::Result<()> {
+        Safe.write_string_fragment(out, text)
+    }
+}
+
+fn record(out: &mut dyn Write, value: &impl Serialize) -> io::Result<()> {
+    value.serialize(&mut Serializer::with_formatter(&mut *out, Spaced))?;
+    out.write_all(b"\n")
 }
 
 fn address(snapshot: &Snapshot, object: u32) -> String {
@@ -151,6 +197,6 @@ fn line(snapshot: &Snapshot, object: u32, options: &Options) -> Line {
         line: site.map(|site| site.line),
         generation: (birth != 0).then_some(birth),
         memsize: snapshot.bytes(object),
-        flags: flags.old.then_some(Flags { old: true }),
+        flags: Flags { old: flags.old },
     }
 }

@@ -2,11 +2,11 @@
 //! speedscope and others read it.
 //!
 //! ```text
-//! Hash;Order 384000
+//! Hash;Order;made at app/order.rb:31 384000
 //! Hash 1000
 //! ```
 //!
-//! A frame is all objects of one type that those of the frame before it dominate. One object alone has the reference that
+//! The last frame is the line that made the objects, where births were watched. Any other frame is all objects of one type that those of the frame before it dominate. One object alone has the reference that
 //! holds it behind its type. Frames are separated by `;`, which becomes `:` in names.
 
 use std::io::{self, Write};
@@ -64,8 +64,18 @@ fn stacks(out: &mut dyn Write, answers: &Answers, node: &Node, above: &str) -> i
         );
     }
     let stack = format!("{above}{}", printable(&name.replace(';', ":")));
-    if node.own > 0 {
-        writeln!(out, "{stack} {}", node.own)?;
+    let mut own = node.own;
+    for (line, bytes) in &node.made {
+        let made = format!("made at {}", words::site(snapshot, *line));
+        writeln!(
+            out,
+            "{stack};{} {bytes}",
+            printable(&made.replace(';', ":"))
+        )?;
+        own = own.saturating_sub(*bytes);
+    }
+    if own > 0 {
+        writeln!(out, "{stack} {own}")?;
     }
     let above = stack + ";";
     node.below

@@ -9,7 +9,6 @@ use std::io::{self, Write};
 
 use heap::answers::Answers;
 use heap::answers::groups::Group;
-use heap::answers::suspects::Suspected;
 use heap::answers::tree::{Limits, Node, nodes};
 use heap::{Dominator, Edge};
 use serde::Serialize;
@@ -54,11 +53,14 @@ struct Page {
     /// Of resident memory: in memory, by its part, in swap, what for.
     memory: Vec<(u64, u64, u64, String)>,
     suspects: Vec<Suspect>,
+    born: Option<Fresh>,
     tree: Vec<Branch>,
     types: Rows,
     kinds: Rows,
     sites: Rows,
     owners: Rows,
+    /// Garbage: objects, bytes, how many are in cycles and have finalizers, type.
+    garbage: Vec<(u64, u64, u64, u64, String)>,
     stacks: Vec<(u64, String, String)>,
     texts: Vec<(u64, u64, u64, u64, String, String)>,
     classes: Vec<(u64, u64, String)>,
@@ -70,6 +72,13 @@ struct Page {
 struct Suspect {
     text: String,
     path: Vec<Held>,
+}
+
+/// What was made while births were watched: how much, and who holds it.
+#[derive(Serialize)]
+struct Fresh {
+    text: String,
+    holders: Vec<Suspect>,
 }
 
 /// A node of the tree: type, objects, retained and own bytes, address of the largest, what is below.
@@ -193,6 +202,7 @@ fn page(answers: &Answers, options: &Options) -> Page {
             .map(|row| (row.rss, row.pss, row.swap, shown(&row.text)))
             .collect(),
         suspects: show.suspects(top),
+        born: show.born(top),
         tree: nodes(analysis, limits)
             .iter()
             .map(|node| show.branch(node))
@@ -203,6 +213,7 @@ fn page(answers: &Answers, options: &Options) -> Page {
         owners: rows(&answers.owners, top, |owner| {
             owner.clone().unwrap_or_else(|| site(None))
         }),
+        garbage: show.garbage(top),
         stacks: stacks.collect(),
         texts: texts.collect(),
         classes: classes
@@ -286,13 +297,36 @@ impl Show<'_> {
     fn suspects(&self, top: usize) -> Vec<Suspect> {
         let suspects = self.answers.suspects.iter().take(top);
         let shown = suspects.map(|suspect| {
-            let object = suspect_object(suspect);
+            let object = words::example(suspect);
             Suspect {
                 text: shown(&words::suspect(self.answers, suspect)),
                 path: object.map(|object| self.path(object)).unwrap_or_default(),
             }
         });
         shown.collect()
+    }
+
+    fn born(&self, top: usize) -> Option<Fresh> {
+        let born = self.answers.born.as_ref()?;
+        let holders = born.holders.iter().take(top);
+        let holders = holders.map(|holder| Suspect {
+            text: shown(&words::holder(self.answers, holder)),
+            path: self.path(holder.example),
+        });
+        Some(Fresh {
+            text: shown(&words::born(self.answers, born)),
+            holders: holders.collect(),
+        })
+    }
+
+    fn garbage(&self, top: usize) -> Vec<(u64, u64, u64, u64, String)> {
+        let snapshot = self.answers.analysis.snapshot();
+        let types = self.answers.garbage.types.iter().take(top);
+        let rows = types.map(|one| {
+            let name = shown(&words::text(snapshot, one.name));
+            (one.objects, one.bytes, one.in_cycles, one.finalizers, name)
+        });
+        rows.collect()
     }
 
     fn branch(&self, node: &Node) -> Branch {
@@ -321,7 +355,12 @@ impl Show<'_> {
             largest.truncate(OBJECTS);
         }
         let mut chosen: BTreeSet<u32> = largest.into_iter().collect();
-        for object in self.answers.suspects.iter().filter_map(suspect_object) {
+        let suspects = self.answers.suspects.iter().filter_map(words::example);
+        let born = self.answers.born.iter().flat_map(|born| &born.holders);
+        let born = born
+            .take(self.options.top.min(ROWS))
+            .map(|holder| holder.example);
+        for object in suspects.chain(born) {
             let steps = self.answers.paths.to(object);
             chosen.extend(steps.iter().rev().take(STEPS).map(|step| step.object));
         }
@@ -372,13 +411,5 @@ impl Show<'_> {
             k,
             km,
         }
-    }
-}
-
-/// The object whose path is told with a suspect.
-fn suspect_object(suspect: &heap::answers::suspects::Suspect) -> Option<u32> {
-    match suspect.what {
-        Suspected::Object(object) => Some(object),
-        _ => suspect.mass.map(|mass| mass.example),
     }
 }

@@ -46,6 +46,7 @@ enum Record<'a> {
         bytes: u64,
         garbage_objects: u64,
         garbage_bytes: u64,
+        garbage_cycles: u64,
         references: u64,
         roots: u64,
         contents: bool,
@@ -83,6 +84,13 @@ enum Record<'a> {
         objects: u64,
         bytes: u64,
         retained: u64,
+    },
+    Garbage {
+        r#type: String,
+        objects: u64,
+        bytes: u64,
+        in_cycles: u64,
+        finalizers: u64,
     },
     EqualTexts {
         address: String,
@@ -182,6 +190,7 @@ fn write(out: &mut dyn Write, answers: &Answers, options: &Options) -> io::Resul
         line.map(|line| words::site(snapshot, line))
     })?;
     groups(out, "owner", &answers.owners, options, Clone::clone)?;
+    garbage(out, answers, options)?;
     stacks(out, answers, options)?;
     wasteful(out, answers, options)
 }
@@ -229,6 +238,7 @@ pub(super) fn head(out: &mut dyn Write, answers: &Answers) -> io::Result<()> {
         bytes: analysis.living().bytes,
         garbage_objects: analysis.garbage().objects,
         garbage_bytes: analysis.garbage().bytes,
+        garbage_cycles: answers.garbage.cycles,
         references: snapshot.edge_count() as u64,
         roots: snapshot.roots().len() as u64,
         contents: about.contents,
@@ -345,6 +355,23 @@ fn groups<K>(
             bytes: Some(rest.iter().map(|group| group.bytes).sum()),
         },
     )
+}
+
+fn garbage(out: &mut dyn Write, answers: &Answers, options: &Options) -> io::Result<()> {
+    let snapshot = answers.analysis.snapshot();
+    for one in answers.garbage.types.iter().take(options.top) {
+        record(
+            out,
+            &Record::Garbage {
+                r#type: words::text(snapshot, one.name),
+                objects: one.objects,
+                bytes: one.bytes,
+                in_cycles: one.in_cycles,
+                finalizers: one.finalizers,
+            },
+        )?;
+    }
+    rest(out, "garbage", answers.garbage.types.len(), options)
 }
 
 fn stacks(out: &mut dyn Write, answers: &Answers, options: &Options) -> io::Result<()> {

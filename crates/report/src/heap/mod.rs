@@ -9,7 +9,7 @@ pub mod html;
 pub mod json;
 pub mod path;
 pub mod table;
-mod words;
+pub mod words;
 
 pub use format::{Format, Options};
 pub use words::{losses, owner};

@@ -100,7 +100,9 @@ pub fn class(
         let noun = plural(way.objects, "object", "objects");
         let head = format!("{objects} {noun}, {}, held so:", size(way.bytes));
         say(out, &head, Tone::Head, &options.style)?;
-        let steps = way.steps.iter().map(|(via, name, label)| {
+        let (module, rest) =
+            words::from_module(snapshot, &way.steps, |(via, _, label)| (*via, *label));
+        let steps = rest.iter().map(|(via, name, label)| {
             // One of many: which element it is says nothing.
             let by = match via {
                 Via::Edge(EdgeName::Index(_)) => "[…]".into(),
@@ -108,7 +110,8 @@ pub fn class(
             };
             format!("{by} {}", words::typed(snapshot, *name, *label))
         });
-        let line = format!("  {}", words::joined(steps.collect()));
+        let steps = module.into_iter().chain(steps).collect();
+        let line = format!("  {}", words::joined(steps));
         say(out, &line, Tone::Plain, &options.style)?;
     }
     let left = ways.get(options.top..).unwrap_or_default();

@@ -2,7 +2,6 @@
 //! leaves out, so that its rows add up to all that lives.
 
 use std::io::{self, Write};
-use std::time::Duration;
 
 use heap::answers::Answers;
 use heap::answers::groups::Group;
@@ -46,6 +45,7 @@ fn write(out: &mut dyn Write, answers: &Answers, options: &Options) -> io::Resul
         let owner = owner.as_deref();
         owner.map_or_else(unknown, str::to_owned)
     })?;
+    garbage(out, answers, options)?;
     stacks(out, answers, options)?;
     texts(out, answers, options)?;
     classes(out, answers, options)?;
@@ -53,7 +53,8 @@ fn write(out: &mut dyn Write, answers: &Answers, options: &Options) -> io::Resul
 }
 
 /// Which process it is of.
-pub(super) fn who(answers: &Answers) -> String {
+#[must_use]
+pub fn who(answers: &Answers) -> String {
     let about = answers.analysis.snapshot().about();
     format!(
         "process {} ({} {}) {}",
@@ -62,7 +63,8 @@ pub(super) fn who(answers: &Answers) -> String {
 }
 
 /// How much there is.
-pub(super) fn sums(answers: &Answers) -> String {
+#[must_use]
+pub fn sums(answers: &Answers) -> String {
     let (snapshot, analysis) = (answers.analysis.snapshot(), answers.analysis);
     let (living, garbage) = (analysis.living(), analysis.garbage());
     let mut sums = format!(
@@ -104,11 +106,7 @@ fn suspects(out: &mut dyn Write, answers: &Answers, options: &Options) -> io::Re
     let snapshot = answers.analysis.snapshot();
     for suspect in answers.suspects.iter().take(options.top) {
         say(out, &words::suspect(answers, suspect), Tone::Worst, style)?;
-        let object = match suspect.what {
-            heap::answers::suspects::Suspected::Object(object) => Some(object),
-            _ => suspect.mass.map(|mass| mass.example),
-        };
-        if let Some(object) = object {
+        if let Some(object) = words::example(suspect) {
             let steps = answers.paths.to(object);
             let path = words::path(snapshot, &steps);
             let address = snapshot.address(object);
@@ -123,16 +121,8 @@ fn born(out: &mut dyn Write, answers: &Answers, options: &Options) -> io::Result
     let Some(born) = &answers.born else {
         return Ok(());
     };
-    let taken = answers.analysis.snapshot().about().taken_at;
-    let watched = Duration::from_nanos(taken.saturating_sub(born.since));
     writeln!(out)?;
-    let all = format!(
-        "made in the {:.1} s before the snapshot, and alive: {} {}, {}",
-        watched.as_secs_f64(),
-        grouped(born.all.objects),
-        plural(born.all.objects, "object", "objects"),
-        size(born.all.bytes)
-    );
+    let all = words::born(answers, born);
     say(out, &all, Tone::Head, &options.style)?;
     holders(out, answers, &born.holders, options)
 }
@@ -237,6 +227,26 @@ pub(super) fn groups<K>(
         lines.push(line(cells(objects, bytes, "-".into()), &words, Tone::Dim));
     }
     aligned(out, &lines, &options.style)
+}
+
+fn garbage(out: &mut dyn Write, answers: &Answers, options: &Options) -> io::Result<()> {
+    let snapshot = answers.analysis.snapshot();
+    let garbage = &answers.garbage;
+    let cycles = plural(garbage.cycles, "cycle", "cycles");
+    let list = List {
+        heads: &["objects", "bytes", "in cycles", "finalizers"],
+        title: &format!("garbage, {} {cycles}", grouped(garbage.cycles)),
+        rows: ("type", "types"),
+    };
+    list.write(out, &garbage.types, options, |one| {
+        let cells = vec![
+            grouped(one.objects),
+            size(one.bytes),
+            grouped(one.in_cycles),
+            grouped(one.finalizers),
+        ];
+        (cells, words::text(snapshot, one.name))
+    })
 }
 
 fn stacks(out: &mut dyn Write, answers: &Answers, options: &Options) -> io::Result<()> {

@@ -1,11 +1,13 @@
 //! Objects, references, paths and suspects in words.
 //!
-//! What is returned here holds text of the guest as it is, which JSON wants. [`say`] writes such a line for people.
+//! What is returned here holds text of the guest as it is, which JSON wants. `say` writes such a line for people.
 
 use std::io::{self, Write};
+use std::time::Duration;
 
 use heap::answers::Answers;
-use heap::answers::holders::Holder;
+use heap::answers::diff::Diff;
+use heap::answers::holders::{Born, Holder};
 use heap::answers::paths::{Step, Via};
 use heap::answers::suspects::{Mass, Suspect, Suspected};
 use heap::{EdgeName, Role, RootKind, RootName, Site, Snapshot, TextId};
@@ -27,21 +29,23 @@ pub fn owner(path: &[u8]) -> String {
 }
 
 /// Writes a line, safe to print.
-pub fn say(out: &mut dyn Write, text: &str, tone: Tone, style: &Style) -> io::Result<()> {
+pub(crate) fn say(out: &mut dyn Write, text: &str, tone: Tone, style: &Style) -> io::Result<()> {
     written(out, &printable(text), tone, style)
 }
 
 /// A line of a table whose name is safe to print.
-pub fn line(cells: Vec<String>, name: &str, tone: Tone) -> Line {
+pub(crate) fn line(cells: Vec<String>, name: &str, tone: Tone) -> Line {
     Line::words(cells, printable(name), tone)
 }
 
 /// A text of the snapshot.
+#[must_use]
 pub fn text(snapshot: &Snapshot, id: TextId) -> String {
     String::from_utf8_lossy(snapshot.text(id)).into_owned()
 }
 
 /// A line of a file.
+#[must_use]
 pub fn site(snapshot: &Snapshot, site: Site) -> String {
     match site.line {
         0 => text(snapshot, site.file),
@@ -50,12 +54,14 @@ pub fn site(snapshot: &Snapshot, site: Site) -> String {
 }
 
 /// The type of an object, and its name if it has one: `Order`, `class Order`, `thread puma 3`.
+#[must_use]
 pub fn object(snapshot: &Snapshot, object: u32) -> String {
     let name = snapshot.type_name(object);
     typed(snapshot, name, snapshot.label(object))
 }
 
 /// The same of a type and a label.
+#[must_use]
 pub fn typed(snapshot: &Snapshot, name: TextId, label: Option<TextId>) -> String {
     let name = text(snapshot, name);
     match label.map(|label| text(snapshot, label)) {
@@ -66,6 +72,7 @@ pub fn typed(snapshot: &Snapshot, name: TextId, label: Option<TextId>) -> String
 
 /// The beginning of an object's contents in quotation marks, with a space before it; empty where they are not known or not
 /// asked for.
+#[must_use]
 pub fn contents(snapshot: &Snapshot, object: u32, asked: bool) -> String {
     let Some(id) = snapshot.contents(object).filter(|_| asked) else {
         return String::new();
@@ -79,6 +86,7 @@ pub fn contents(snapshot: &Snapshot, object: u32, asked: bool) -> String {
 }
 
 /// By what an object is held: `$cache`, `@rows`, `[3]`, `local variable rows`.
+#[must_use]
 pub fn via(snapshot: &Snapshot, via: Via) -> String {
     match via {
         Via::Root(name) => root(snapshot, name),
@@ -104,6 +112,7 @@ fn root(snapshot: &Snapshot, name: RootName) -> String {
 }
 
 /// A reference in words.
+#[must_use]
 pub fn edge(snapshot: &Snapshot, name: EdgeName) -> String {
     let id = name.text().map(|id| text(snapshot, id));
     let named = |what: &str| match &id {
@@ -120,7 +129,7 @@ pub fn edge(snapshot: &Snapshot, name: EdgeName) -> String {
         EdgeName::Value(_) => format!("[{}]", id.as_deref().unwrap_or("…")),
         EdgeName::Index(index) => format!("[{index}]"),
         EdgeName::Local(_) => named("local variable"),
-        EdgeName::Global(_) => named("module's global"),
+        EdgeName::Global(_) => named("global"),
         EdgeName::Closure => "closure".into(),
         EdgeName::Superclass => "superclass".into(),
         EdgeName::ClassOf => "class".into(),
@@ -138,15 +147,45 @@ pub fn edge(snapshot: &Snapshot, name: EdgeName) -> String {
 }
 
 /// A path: `global $cache → Hash → [:a] Order`. The middle of a long one is left out.
+#[must_use]
 pub fn path(snapshot: &Snapshot, steps: &[Step]) -> String {
+    let (module, steps) = from_module(snapshot, steps, |step| {
+        (step.via, snapshot.label(step.object))
+    });
     let shown = steps.iter().map(|step| {
         let held = via(snapshot, step.via);
         format!("{held} {}", object(snapshot, step.object))
     });
-    joined(shown.collect())
+    joined(module.into_iter().chain(shown).collect())
+}
+
+/// What the label of an object begins with that has the globals of a module.
+const NAMESPACE: &str = "of ";
+
+/// Where a path goes through a module's global, its end from there on, and the module. What comes before says only by whom the
+/// module is kept, which its name says shorter. `step`: by what it is held, and the label of what is.
+pub fn from_module<'a, T>(
+    snapshot: &Snapshot,
+    steps: &'a [T],
+    step: impl Fn(&T) -> (Via, Option<TextId>),
+) -> (Option<String>, &'a [T]) {
+    let is_global = |one: &T| matches!(step(one).0, Via::Edge(EdgeName::Global(_)));
+    let Some(at) = steps.iter().rposition(is_global) else {
+        return (None, steps);
+    };
+    let label = at.checked_sub(1).and_then(|before| step(&steps[before]).1);
+    let label = label.map(|label| text(snapshot, label));
+    match label
+        .as_deref()
+        .and_then(|label| label.strip_prefix(NAMESPACE))
+    {
+        Some(module) => (Some(module.to_owned()), &steps[at..]),
+        None => (None, steps),
+    }
 }
 
 /// Steps in one line.
+#[must_use]
 pub fn joined(mut steps: Vec<String>) -> String {
     if steps.len() > LONGEST_PATH {
         let left_out = steps.len() - LONGEST_PATH + 1;
@@ -173,11 +212,18 @@ fn place(answers: &Answers, object_number: u32) -> Option<String> {
     let holder = at.checked_sub(1).map(|before| steps[before].object);
     Some(match holder {
         None => held,
-        Some(holder) => format!("{held} of {}", object(snapshot, holder)),
+        Some(holder) => {
+            let label = snapshot.label(holder).map(|label| text(snapshot, label));
+            match (step.via, label) {
+                (Via::Edge(EdgeName::Global(_)), Some(module)) => format!("{held} {module}"),
+                _ => format!("{held} of {}", object(snapshot, holder)),
+            }
+        }
     })
 }
 
 /// An object with where it is held: `Hash @global $cache`, `Hash @rows of Shop`.
+#[must_use]
 pub fn placed(answers: &Answers, number: u32) -> String {
     let name = object(answers.analysis.snapshot(), number);
     match place(answers, number) {
@@ -189,12 +235,14 @@ pub fn placed(answers: &Answers, number: u32) -> String {
 }
 
 /// A part of all living bytes in hundredths, rounded.
+#[must_use]
 pub fn percent(answers: &Answers, bytes: u64) -> u64 {
     let all = u128::from(answers.analysis.living().bytes.max(1));
     ((u128::from(bytes) * 100 + all / 2) / all) as u64
 }
 
 /// A suspect as a sentence: `Hash @global $cache retains 412.0 MiB (61 %): 410,000 × Order, made at app/order.rb:31`.
+#[must_use]
 pub fn suspect(answers: &Answers, suspect: &Suspect) -> String {
     let snapshot = answers.analysis.snapshot();
     let amount = format!(
@@ -232,7 +280,43 @@ pub fn suspect(answers: &Answers, suspect: &Suspect) -> String {
     }
 }
 
+/// The object whose path is told with a suspect.
+#[must_use]
+pub fn example(suspect: &Suspect) -> Option<u32> {
+    match suspect.what {
+        Suspected::Object(object) => Some(object),
+        _ => suspect.mass.map(|mass| mass.example),
+    }
+}
+
+/// What was made while births were watched, as a sentence.
+#[must_use]
+pub fn born(answers: &Answers, born: &Born) -> String {
+    let taken = answers.analysis.snapshot().about().taken_at;
+    let watched = Duration::from_nanos(taken.saturating_sub(born.since));
+    format!(
+        "made in the {:.1} s before the snapshot, and alive: {} {}, {}",
+        watched.as_secs_f64(),
+        grouped(born.all.objects),
+        plural(born.all.objects, "object", "objects"),
+        size(born.all.bytes)
+    )
+}
+
+/// How much is new and how much is gone, as a sentence.
+#[must_use]
+pub fn changed(diff: &Diff) -> String {
+    format!(
+        "new and living: {} objects, {}; gone: {} objects, {}",
+        grouped(diff.new.objects),
+        size(diff.new.bytes),
+        grouped(diff.gone.objects),
+        size(diff.gone.bytes)
+    )
+}
+
 /// Who holds what is new, as a sentence.
+#[must_use]
 pub fn holder(answers: &Answers, holder: &Holder) -> String {
     let snapshot = answers.analysis.snapshot();
     let made = holder.site.map(|line| site(snapshot, line));

@@ -10,11 +10,11 @@ use super::words;
 use crate::json::line;
 
 /// The number of the schema. It rises when a field goes away or changes its meaning.
-const SCHEMA: u32 = 1;
+pub(super) const SCHEMA: u32 = 1;
 
 #[derive(Serialize)]
 #[serde(tag = "record", rename_all = "snake_case")]
-enum Record<'a> {
+pub(super) enum Record<'a> {
     Ledger {
         schema: u32,
         pid: i32,
@@ -23,18 +23,18 @@ enum Record<'a> {
         rss: u64,
         pss: u64,
         swap: u64,
-        hugetlb: u64,
+        hugetlb: Option<u64>,
     },
     Note {
         text: String,
     },
     Finding {
-        what: &'static str,
+        what: Option<&'static str>,
         text: String,
     },
     Row {
-        kind: &'static str,
-        of: &'a str,
+        kind: Option<&'static str>,
+        of: Option<&'a str>,
         text: String,
         rss: u64,
         pss: u64,
@@ -103,7 +103,7 @@ pub(super) fn write(out: &mut dyn Write, ledger: &Ledger) -> io::Result<()> {
             rss: ledger.total.rss,
             pss: ledger.total.pss,
             swap: ledger.total.swap,
-            hugetlb: ledger.hugetlb,
+            hugetlb: Some(ledger.hugetlb),
         },
     )?;
     for text in words::losses(ledger) {
@@ -116,14 +116,20 @@ pub(super) fn write(out: &mut dyn Write, ledger: &Ledger) -> io::Result<()> {
             Finding::SparseHeap { .. } => "sparse-heap",
         };
         let text = words::sentence(finding);
-        line(out, &Record::Finding { what, text })?;
+        line(
+            out,
+            &Record::Finding {
+                what: Some(what),
+                text,
+            },
+        )?;
     }
     for row in &ledger.rows {
         line(
             out,
             &Record::Row {
-                kind: row.kind.name(),
-                of: &row.of,
+                kind: Some(row.kind.name()),
+                of: Some(&row.of),
                 text: words::name(row.kind, &row.of),
                 rss: row.bytes.rss,
                 pss: row.bytes.pss,

@@ -1,6 +1,7 @@
 //! What resident memory is used for: `lancet heap --rss`.
 
 mod json;
+mod saved;
 mod table;
 mod words;
 
@@ -9,6 +10,7 @@ use std::io::{self, Write};
 use rss::Ledger;
 
 use crate::Style;
+pub use saved::saved;
 pub use words::{losses, sentence, summed};
 
 /// How a ledger is written.

@@ -16,22 +16,7 @@ pub(super) fn write(
     top: usize,
     style: &Style,
 ) -> io::Result<()> {
-    let command = printable(&ledger.command_line);
-    written(
-        out,
-        &format!("process {} {command}", ledger.pid),
-        Tone::Head,
-        style,
-    )?;
-    let total = ledger.total;
-    let mut sums = format!("{} in memory", size(total.rss));
-    if total.pss != total.rss {
-        sums += &format!("; {} if what it shares counts by its part", size(total.pss));
-    }
-    if total.swap > 0 {
-        sums += &format!("; {} in swap", size(total.swap));
-    }
-    writeln!(out, "{sums}")?;
+    head(out, ledger.pid, &ledger.command_line, ledger.total, style)?;
     for what in losses(ledger) {
         written(
             out,
@@ -47,15 +32,40 @@ pub(super) fn write(
     if !ledger.findings.is_empty() {
         writeln!(out)?;
     }
-    rows(out, ledger, style)?;
+    rows(out, summed(ledger), ledger.total, style)?;
     arenas(out, ledger, top, style)?;
     heaps(out, ledger)?;
     threads(out, ledger, top, style)?;
     kernel(out, ledger)
 }
 
-fn rows(out: &mut dyn Write, ledger: &Ledger, style: &Style) -> io::Result<()> {
-    let total = ledger.total;
+/// Which process, and how much it has in memory.
+pub(super) fn head(
+    out: &mut dyn Write,
+    pid: i32,
+    command: &str,
+    total: Bytes,
+    style: &Style,
+) -> io::Result<()> {
+    let process = format!("process {pid} {}", printable(command));
+    written(out, &process, Tone::Head, style)?;
+    let mut sums = format!("{} in memory", size(total.rss));
+    if total.pss != total.rss {
+        sums += &format!("; {} if what it shares counts by its part", size(total.pss));
+    }
+    if total.swap > 0 {
+        sums += &format!("; {} in swap", size(total.swap));
+    }
+    writeln!(out, "{sums}")
+}
+
+/// The rows and their sum.
+pub(super) fn rows(
+    out: &mut dyn Write,
+    rows: Vec<(Bytes, String)>,
+    total: Bytes,
+    style: &Style,
+) -> io::Result<()> {
     let cells = |bytes: Bytes| {
         let percent = (bytes.rss * 1000).checked_div(total.rss).unwrap_or(0);
         let mut cells = vec![
@@ -83,7 +93,7 @@ fn rows(out: &mut dyn Write, ledger: &Ledger, style: &Style) -> io::Result<()> {
             Vec::new(),
         )
     };
-    lines.extend(summed(ledger).into_iter().map(row));
+    lines.extend(rows.into_iter().map(row));
     lines.push(Line::words(cells(total), "all", Tone::Dim));
     aligned(out, &lines, style)
 }

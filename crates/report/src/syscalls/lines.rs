@@ -48,6 +48,9 @@ struct Unfinished {
 const RESTART: &str = "restart_syscall";
 const RESTART_BLOCK: i32 = 516;
 
+/// Bytes of a `syscall` instruction, and of `int $0x80`.
+const INSTRUCTION: u64 = 2;
+
 /// So long the line of a signal waits for the return of the call that it came in.
 const LONGEST_WAIT: Duration = Duration::from_millis(50);
 
@@ -69,7 +72,7 @@ pub struct Lines<'a> {
     /// Calls of threads that the kernel goes on with, by `restart_syscall`.
     interrupted: HashMap<u32, String>,
     /// Signals whose lines are not written yet, and since when.
-    signals: Vec<(At, String, Instant)>,
+    signals: Vec<(At, Option<u64>, String, Instant)>,
 }
 
 impl<'a> Lines<'a> {
@@ -123,6 +126,7 @@ impl<'a> Lines<'a> {
             at,
             line: began.line.take(),
             callers,
+            behind: began.caller.wrapping_add(INSTRUCTION),
             number: Cell::new(None),
             plan,
         });
@@ -151,8 +155,7 @@ impl<'a> Lines<'a> {
         arguments: &[u64; 6],
         captures: &Captures,
     ) -> Vec<u8> {
-        let mut head = Vec::from(plan.number.as_bytes());
-        head.extend_from_slice(plan.name.as_bytes());
+        let mut head = Vec::from(plan.name.as_bytes());
         head.push(b'(');
         let begins = head.len();
         let made = Call {
@@ -177,7 +180,7 @@ impl<'a> Lines<'a> {
     fn begin(&mut self, at: At, open: &Open) -> u64 {
         self.break_line();
         let from = self.text.len();
-        self.prefix(at);
+        self.prefix(at, &open.plan.number, Some(open.behind));
         self.text.extend_from_slice(&open.head);
         self.starts(from, at.tid, open.has_more());
         self.lines
@@ -187,7 +190,7 @@ impl<'a> Lines<'a> {
     fn resume(&mut self, at: At, open: &Open) {
         self.break_line();
         let from = self.text.len();
-        self.prefix(at);
+        self.prefix(at, &open.plan.number, Some(open.behind));
         self.text.extend_from_slice(b"<... ");
         self.text.extend_from_slice(open.plan.name.as_bytes());
         self.text.extend_from_slice(b" resumed>");
@@ -309,8 +312,8 @@ impl<'a> Lines<'a> {
         self.text.extend_from_slice(b" <unfinished ...>\n");
     }
 
-    /// Appends the thread and the time.
-    fn prefix(&mut self, at: At) {
+    /// Appends the thread, the time, the number of a call and the address at which the thread stands.
+    fn prefix(&mut self, at: At, number: &str, instruction: Option<u64>) {
         let tid = at.tid;
         if self.layout.into_file {
             self.text.extend_from_slice(
@@ -332,6 +335,12 @@ impl<'a> Lines<'a> {
                 .extend_from_slice(format!("{whole:>6}{part} ").as_bytes());
         }
         self.last = Some(at.time);
+        self.text.extend_from_slice(number.as_bytes());
+        if self.layout.instructions {
+            let known = instruction.map(|address| format!("[{address:016x}] "));
+            let text = known.as_deref().unwrap_or("[????????????????] ");
+            self.text.extend_from_slice(text.as_bytes());
+        }
     }
 
     /// A signal came. A call that has returned to a handler, or from which the thread goes on, stands before it, as with
@@ -346,7 +355,8 @@ impl<'a> Lines<'a> {
         let known = self.naming.signal(at.process, style, &signal.information);
         let known = known.map_or_else(String::new, |known| format!(" {known}"));
         let text = format!("--- {name}{known} ---");
-        self.signals.push((at, text, Instant::now()));
+        let waits = (at, signal.instruction, text, Instant::now());
+        self.signals.push(waits);
     }
 
     /// Writes the signals of these threads, and those that have waited for long.
@@ -355,19 +365,19 @@ impl<'a> Lines<'a> {
             return;
         }
         let all = std::mem::take(&mut self.signals);
-        for (at, text, since) in all {
+        for (at, instruction, text, since) in all {
             if of(at) || since.elapsed() > LONGEST_WAIT {
-                self.note(at, &text);
+                self.note(at, instruction, &text);
             } else {
-                self.signals.push((at, text, since));
+                self.signals.push((at, instruction, text, since));
             }
         }
     }
 
     /// A line that is no call.
-    fn note(&mut self, at: At, text: &str) {
+    fn note(&mut self, at: At, instruction: Option<u64>, text: &str) {
         self.break_line();
-        self.prefix(at);
+        self.prefix(at, "", instruction);
         self.text.extend_from_slice(text.as_bytes());
         self.text.push(b'\n');
         self.lines += 1;

@@ -4,6 +4,7 @@ mod addresses;
 mod calls;
 mod characters;
 mod console;
+mod counters;
 mod disks;
 mod files;
 mod filters;
@@ -116,6 +117,14 @@ pub static CUSTOM: &[Custom] = &[
     },
     custom("socket_program", 16, 8, filters::of_socket),
     custom("seccomp_program", 16, 8, filters::of_seccomp),
+    Custom {
+        copied: 128,
+        ..custom("perf_attributes", 64, 8, counters::attributes)
+    },
+    Custom {
+        copied: 8 + 4 * 33,
+        ..custom("perf_query", 4, 4, counters::query)
+    },
     custom("file_times", 32, 8, files::times),
     custom("exact_times", 32, 8, files::exact_times),
     passed("personality", processes::personality),

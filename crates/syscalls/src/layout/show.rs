@@ -210,7 +210,7 @@ fn used(w: &Writer, length: &Length, around: Option<Around>) -> Result<u64, Unkn
             let length = tables().lengths.ok_or(Unknown)?;
             length(w, of, &|w, member| around.number(w, member))?
         }
-        None => around.number(w, name)?,
+        None => around.count(w, name)?,
     };
     Ok(match length.places {
         _ if length.open => count,
@@ -336,11 +336,15 @@ pub fn fields(w: &mut Writer, ty: &Ty, at: u64) -> Written {
         None => of.members.iter().collect(),
         Some(only) => {
             let rest = of.members.iter().find(|member| member.verbose);
-            let named = |name: &str| match name {
-                "--" | "..." => rest,
-                name => of.member(name),
-            };
-            only.iter().filter_map(|name| named(name)).collect()
+            let mut found = Vec::new();
+            for name in only {
+                // Several may have one name, each under a condition of its own.
+                match &**name {
+                    "--" | "..." => found.extend(rest),
+                    name => found.extend(of.members.iter().filter(|of| &*of.name == name)),
+                }
+            }
+            found
         }
     };
     // Whichever members are asked for, all of it must be there.
@@ -435,6 +439,15 @@ impl Around<'_> {
         }
         let at = self.at.wrapping_add(member.offset.into());
         number(w, size_of(&member.ty), at)
+    }
+
+    /// The same as how many there are of something: fewer than none are none.
+    fn count(&self, w: &Writer, name: &str) -> Result<u64, Unknown> {
+        let number = self.number(w, name)?;
+        match self.of.member(name).map(|member| &member.ty) {
+            Some(Ty::Number(4, Form::Signed)) if (number as i32) < 0 => Ok(0),
+            _ => Ok(number),
+        }
     }
 
     fn is_written(&self, w: &Writer, member: &Member) -> Result<bool, Unknown> {

@@ -129,11 +129,21 @@ fn futex_takes(operation: u64) -> &'static str {
 /// `0x7f…, FUTEX_WAIT_BITSET_PRIVATE, 2, NULL, FUTEX_BITSET_MATCH_ANY`
 pub fn futex(w: &mut Writer) {
     let [at, word, value, second, other, last] = *w.call.arguments;
+    w.argument_name(0);
     w.address(at);
     w.push(", ");
+    w.argument_name(1);
     futex_operation(w, word);
     for kind in futex_takes(operation(word)).bytes() {
         w.push(", ");
+        match kind {
+            b'v' => w.argument_name(2),
+            b'w' if w.style.names => w.push("val2="),
+            b'w' => {}
+            b't' => w.argument_name(3),
+            b'a' => w.argument_name(4),
+            _ => w.argument_name(5),
+        }
         match kind {
             b'v' => decimal(value as u32, w.out),
             b'w' => decimal(second as u32, w.out),
@@ -301,11 +311,13 @@ pub fn clone(w: &mut Writer) {
 
 pub fn clone3(w: &mut Writer) {
     let [at, size, ..] = *w.call.arguments;
+    w.argument_name(0);
     let before = w.out.len();
     if super::clone::clone_arguments(w, at, size).is_err() {
         w.out.truncate(before);
         w.address(at);
     }
     w.push(", ");
+    w.argument_name(1);
     decimal(size, w.out);
 }

@@ -391,6 +391,7 @@ mod tests {
             date: None,
             constants,
             whole: false,
+            names: false,
         }
     }
 

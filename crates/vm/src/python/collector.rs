@@ -19,6 +19,8 @@ const GENERATION: u64 = 24;
 const PERMANENT: [u64; 2] = [104, 96];
 /// `collecting`, behind `permanent_generation` (24 bytes) and `generation_stats` (three of 24 bytes).
 const COLLECTING: u64 = 96;
+/// `garbage`, behind `collecting`: the list `gc.garbage`.
+const GARBAGE: u64 = COLLECTING + 8;
 /// `Py_TPFLAGS_HAVE_GC`, and `tp_is_gc` in `PyTypeObject` (`object.h`, `cpython/object.h`).
 pub(super) const HAVE_GC: u64 = 1 << 14;
 const IS_GC: u64 = 328;
@@ -68,6 +70,17 @@ impl<M: Memory> Python<'_, M> {
             }
         }
         Ok(false)
+    }
+
+    /// Returns the list `gc.garbage` of an interpreter: what a collection could not free, or was told to keep (`gc.DEBUG_SAVEALL`).
+    pub fn uncollectable(&self, interpreter: u64) -> Result<Option<u64>, Error> {
+        let [.., permanent] = self.generations(interpreter)?;
+        let list = self.memory.u64(permanent.wrapping_add(GARBAGE))?;
+        if list == 0 {
+            return Ok(None);
+        }
+        let is_list = self.flags(self.type_of(list)?)? & Builtin::List.flag() != 0;
+        Ok(is_list.then_some(list))
     }
 
     /// Returns whether an object of a class lies behind a `PyGC_Head`, so that the collector may know it and asks its class

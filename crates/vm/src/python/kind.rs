@@ -11,6 +11,9 @@ use crate::Memory;
 /// `tp_itemsize`, `tp_members` in `PyTypeObject` (`cpython/object.h`).
 const ITEM_SIZE: u64 = 40;
 const MEMBERS: u64 = 240;
+/// `tp_del`, `tp_finalize` (the same).
+const DEL: u64 = 376;
+const FINALIZE: u64 = 392;
 /// `PyMemberDef` (`structmember.h`, since 3.12 `descrobject.h`): name, type and offset; its size.
 const MEMBER_TYPE: u64 = 8;
 const MEMBER_OFFSET: u64 = 16;
@@ -82,6 +85,19 @@ impl<M: Memory> Python<'_, M> {
             item: word(ITEM_SIZE)?,
             flags,
         })
+    }
+
+    /// Returns whether objects of a class have a finalizer of the program's: a `__del__` of a class made in Python (`tp_finalize`,
+    /// which generators and files have in C too), or the old `tp_del`.
+    pub fn has_finalizer(&self, kind: &Kind) -> Result<bool, Error> {
+        let word = |class: u64, at: u64| self.memory.u64(class.wrapping_add(at));
+        if kind.flags & HEAP_TYPE == 0 {
+            return Ok(false);
+        }
+        let finalize = word(kind.class, FINALIZE)?;
+        let inherited = word(kind.native, FINALIZE)?;
+        let is_own = finalize != 0 && (finalize != inherited || kind.native == kind.class);
+        Ok(is_own || word(kind.class, DEL)? != 0)
     }
 
     /// Returns the first class made in C above a class, or the class itself.

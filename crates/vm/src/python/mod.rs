@@ -30,6 +30,7 @@
 //! reader's own thread, in the agent, stands still: a thread's frames are only changed by itself.
 
 mod attributes;
+mod beside;
 mod chain;
 mod class;
 mod code;
@@ -57,6 +58,7 @@ mod thread;
 mod variables;
 mod version;
 
+pub use beside::Beside;
 pub use dict::Entries;
 pub use error::Error;
 pub use facts::Facts;

@@ -19,6 +19,8 @@ pub enum Place {
     System,
     /// The dict of the module `builtins`.
     Builtins,
+    /// `gc.garbage`.
+    Uncollectable,
     /// A frame that a thread runs; to 3.10 also the frame object itself, which tells the collector the same.
     Frame {
         /// The kernel's number of the thread, or where it is not known (to 3.10) 0.
@@ -61,6 +63,16 @@ impl<M: Memory> Python<'_, M> {
                         counted: true,
                     });
                 }
+            }
+        }
+        for interpreter in self.interpreters() {
+            // Where it is not found nobody is asked to believe it.
+            if let Ok(Some(target)) = self.uncollectable(interpreter?) {
+                goes_on &= each(Root {
+                    target,
+                    place: Place::Uncollectable,
+                    counted: true,
+                });
             }
         }
         for thread in self.all_threads() {

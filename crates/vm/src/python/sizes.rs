@@ -1,8 +1,8 @@
 //! How many bytes objects take, as `sys.getsizeof` says it for builtin types (`__sizeof__` in `Objects/*.c`), read and not called.
 //!
 //! What lies before an object (its `PyGC_Head`, since 3.11 two words of a managed dict) and beside it (the table of a dict, list or set,
-//! values of attributes) is counted. Of a class made in C that allocates more (`collections.deque`, `OrderedDict`, arrays of extensions)
-//! that is not known: its objects count with `tp_basicsize` and their items.
+//! values of attributes) is counted. What objects of a few other classes made in C allocate is in [`beside`](super::beside); of the rest
+//! (buffers of files, what extensions allocate) it is not known: they count with `tp_basicsize` and their items.
 
 use super::attributes::{INLINE_VALUES, MANAGED_DICT};
 use super::collector::{GC_HEAD, HAVE_GC};

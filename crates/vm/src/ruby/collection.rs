@@ -20,7 +20,7 @@ use super::{Error, Ruby, StTable};
 use crate::{Fault, Memory};
 
 /// `RARRAY_EMBED_FLAG`, `RARRAY_EMBED_LEN_SHIFT`; `as.ary`, `as.heap.len`, `as.heap.ptr`.
-const EMBEDDED: u64 = 1 << (USER_SHIFT + 1);
+pub(super) const ARRAY_EMBEDDED: u64 = 1 << (USER_SHIFT + 1);
 const EMBEDDED_LEN: u32 = USER_SHIFT + 3;
 const ELEMENTS: u64 = 16;
 const LEN: u64 = 16;
@@ -29,12 +29,14 @@ const CAPACITY: u64 = 24;
 const POINTER: u64 = 32;
 
 /// `RHASH_ST_TABLE_FLAG`, `RHASH_AR_TABLE_SIZE_SHIFT`, `RHASH_AR_TABLE_BOUND_SHIFT`.
-const IS_ST: u64 = 1 << (USER_SHIFT + 3);
+pub(super) const IS_ST: u64 = 1 << (USER_SHIFT + 3);
 const AR_SIZE: u32 = USER_SHIFT + 4;
 const AR_BOUND: u32 = USER_SHIFT + 8;
 /// `RHASH_AR_TABLE_MAX_SIZE`; the size of the hints before the pairs since 3.3.
 const AR_MOST: u64 = 8;
 const AR_HINTS: u64 = 8;
+/// `sizeof(ar_table)` to 3.2.
+pub(super) const AR_TABLE: u64 = AR_MOST * 16;
 
 /// `as` up to 3.2; what follows `struct RHash` since.
 const HASH_POINTER: u64 = 16;
@@ -106,7 +108,7 @@ impl<'a, M: Memory> Ruby<'a, M> {
     pub fn capacity(&self, object: u64, bytes: u64) -> Result<Option<u64>, Error> {
         let flags = self.flags(object)?;
         let (room, size) = match Type::of(flags) {
-            Type::Array if flags & EMBEDDED == 0 => {
+            Type::Array if flags & ARRAY_EMBEDDED == 0 => {
                 (self.memory.u64(object.wrapping_add(CAPACITY))?, 8)
             }
             Type::Hash if flags & IS_ST != 0 => {
@@ -124,7 +126,7 @@ impl<'a, M: Memory> Ruby<'a, M> {
     }
 
     /// Where a Hash's table is.
-    fn hash_table(&self, hash: u64) -> Result<u64, Fault> {
+    pub(super) fn hash_table(&self, hash: u64) -> Result<u64, Fault> {
         match self.layout.collection.hash {
             Hashes::Pointer => self.memory.u64(hash.wrapping_add(HASH_POINTER)),
             Hashes::InSlot => Ok(hash.wrapping_add(HASH_TABLE)),
@@ -137,7 +139,7 @@ impl<'a, M: Memory> Ruby<'a, M> {
         if Type::of(flags) != Type::Array {
             return Err(Error::garbled("Array", array));
         }
-        Ok(if flags & EMBEDDED != 0 {
+        Ok(if flags & ARRAY_EMBEDDED != 0 {
             Elements {
                 address: array.wrapping_add(ELEMENTS),
                 len: flags >> EMBEDDED_LEN & self.layout.collection.embedded_len,

@@ -23,18 +23,18 @@ use super::{Error, Ruby};
 use crate::Memory;
 
 /// `def` and `owner` in `rb_method_entry_t`.
-const DEFINITION: u64 = 16;
+pub(super) const DEFINITION: u64 = 16;
 pub(super) const OWNER: u64 = 32;
 /// `type` in `rb_method_definition_t`: the lowest four bits. `body.cfunc.func`, `body.iseq.iseqptr`,
 /// `body.alias.original_me`, `body.refined.orig_me`; `body.cfunc.argc`.
 const TYPE: u64 = 0;
-const BODY: u64 = 8;
+pub(super) const BODY: u64 = 8;
 const ARGC: u64 = 24;
 
 /// In `rb_proc_t`, which begins with a `struct rb_block` (`vm_core.h`): `as.captured.code.iseq`, and `type`, 0
 /// where that is compiled code.
-const BLOCK_CODE: u64 = 16;
-const BLOCK_TYPE: u64 = 24;
+pub(super) const BLOCK_CODE: u64 = 16;
+pub(super) const BLOCK_TYPE: u64 = 24;
 
 /// `value` in `rb_const_entry_t`.
 pub(super) const CONSTANT_VALUE: u64 = 8;

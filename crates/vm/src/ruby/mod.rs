@@ -21,6 +21,8 @@
 //! | `globals` | what are the global variables called? |
 //! | `reason` | why does a collection begin? |
 //! | `heap` | which objects are there? |
+//! | `sizes` | how many bytes does one take? |
+//! | `held` | what do Procs and methods refer to, and which objects may a slot name? |
 //! | `thread` | where are the VM and its threads? |
 //! | `locks` | what does a thread hold, and what does it wait for? |
 //! | `fiber` | which fibers are there, and where do parked ones go on? |
@@ -35,6 +37,7 @@ pub mod frames;
 mod function;
 mod globals;
 mod heap;
+mod held;
 mod iseq;
 mod layout;
 mod locals;
@@ -48,6 +51,7 @@ mod references;
 mod script;
 mod shape;
 mod show;
+mod sizes;
 mod string;
 mod succinct;
 mod symbol;

@@ -21,7 +21,7 @@ use super::{Error, Ruby};
 use crate::Memory;
 
 /// `ROBJECT_EMBED`, `ROBJECT_EMBED_LEN_MAX` (to 3.1).
-const EMBEDDED: u64 = 1 << (USER_SHIFT + 1);
+pub(super) const EMBEDDED: u64 = 1 << (USER_SHIFT + 1);
 const EMBEDDED_MOST: u64 = 3;
 /// `as.ary`, `as.heap.ivptr` since 3.2; `as.heap.numiv`; `as.heap.ivptr` and `as.heap.iv_index_tbl` to 3.1.
 const VALUES: u64 = 16;
@@ -30,7 +30,7 @@ const HEAP_VALUES: u64 = 24;
 const HEAP_TABLE: u64 = 32;
 
 /// `RSTRUCT_EMBED_LEN_SHIFT`; the mask has two bits to 3.2 and seven since.
-const MEMBERS_SHIFT: u32 = USER_SHIFT + 1;
+pub(super) const MEMBERS_SHIFT: u32 = USER_SHIFT + 1;
 
 /// `iseq`, `env`, `env_size` of `rb_env_t`; `VM_ENV_DATA_SIZE`.
 const ENV_CODE: u64 = 8;
@@ -139,17 +139,10 @@ impl<M: Memory> Ruby<'_, M> {
     ) -> Result<(), Error> {
         let at = |offset| self.memory.u64(object.wrapping_add(offset));
         let embedded = flags & EMBEDDED != 0;
-        if !matches!(self.layout.class.naming, Naming::Table(_)) {
-            let values = if embedded {
-                object.wrapping_add(VALUES)
-            } else {
-                at(VALUES)?
-            };
-            self.shaped(flags, values, |id, value| {
+        if self.has_shapes() {
+            return self.each_shaped(object, flags, &mut |id, value| {
                 each(value, Reference::Variable(id));
-                false
-            })?;
-            return Ok(());
+            });
         }
         let (values, count, table) = if embedded {
             let class = self.class_of(object)?.unwrap_or(0);
@@ -176,6 +169,39 @@ impl<M: Memory> Ruby<'_, M> {
         Ok(())
     }
 
+    /// Whether shapes say where the values of instance variables are.
+    pub(super) fn has_shapes(&self) -> bool {
+        !matches!(self.layout.class.naming, Naming::Table(_))
+    }
+
+    /// Calls `each` with ID and value of each instance variable of a plain object, where shapes say where they are.
+    pub(super) fn each_shaped(
+        &self,
+        object: u64,
+        flags: u64,
+        each: &mut dyn FnMut(u64, u64),
+    ) -> Result<(), Error> {
+        let at = object.wrapping_add(VALUES);
+        let values = match flags & EMBEDDED {
+            0 => self.memory.u64(at)?,
+            _ => at,
+        };
+        self.shaped(flags, values, |id, value| {
+            each(id, value);
+            false
+        })?;
+        Ok(())
+    }
+
+    /// The bits that say how many members of a Struct lie in it, moved down.
+    pub(super) fn members_mask(&self) -> u64 {
+        if self.layout.version >= (3, 3) {
+            0x7f
+        } else {
+            3
+        }
+    }
+
     fn members(
         &self,
         object: u64,
@@ -183,12 +209,7 @@ impl<M: Memory> Ruby<'_, M> {
         most: u64,
         each: &mut dyn FnMut(u64, Reference),
     ) -> Result<(), Error> {
-        let mask = if self.layout.version >= (3, 3) {
-            0x7f
-        } else {
-            3
-        };
-        let (values, count) = match flags >> MEMBERS_SHIFT & mask {
+        let (values, count) = match flags >> MEMBERS_SHIFT & self.members_mask() {
             0 => (
                 self.memory.u64(object.wrapping_add(HEAP_VALUES))?,
                 self.memory.u64(object.wrapping_add(COUNT))?,

@@ -15,6 +15,11 @@ const NO_SHAPE: u32 = u32::MAX;
 const SHAPE: u64 = 32;
 const SHAPE_3_3: u64 = 40;
 const NAME: u64 = 8;
+/// `SHAPE_ROOT`: of the first shape, which has no parent (`INVALID_SHAPE_ID`).
+const ROOT: u8 = 0;
+/// `shape_list` and `root_shape`, the first fields of `rb_shape_tree_t` (`shape.h` of v3_3_0, v3_4_1): the root is the first of the list.
+const TREE_LIST: u64 = 0;
+const TREE_ROOT: u64 = 8;
 const NEXT_INDEX: u64 = 16;
 const KIND: u64 = 24;
 const PARENT: u64 = 28;
@@ -26,6 +31,11 @@ const ADDS_VARIABLE: u8 = 1;
 const DEEPEST: u32 = 1 << 16;
 
 impl<M: Memory> Ruby<'_, M> {
+    /// Whether shapes say where values of instance variables are, and no symbol leads to the list of them.
+    pub fn wants_shapes(&self) -> bool {
+        self.layout.version >= (3, 3)
+    }
+
     /// Bytes of a shape.
     pub fn shape_size(&self) -> u64 {
         if self.layout.version >= (3, 3) {
@@ -33,6 +43,23 @@ impl<M: Memory> Ruby<'_, M> {
         } else {
             SHAPE
         }
+    }
+
+    /// Returns the list of shapes, if this is the VM's tree of shapes (`rb_shape_tree_t`, since 3.3 behind the static `rb_shape_tree_ptr`).
+    pub fn shapes_of_tree(&self, tree: u64) -> Option<u64> {
+        let word = |at: u64| self.memory.u64(at).ok();
+        let list = word(tree.wrapping_add(TREE_LIST))?;
+        if list == 0 || list % 8 != 0 || word(tree.wrapping_add(TREE_ROOT))? != list {
+            return None;
+        }
+        let is_root = |shape: u64| {
+            self.memory.u8(shape.wrapping_add(KIND)) == Ok(ROOT)
+                && self.memory.u32(shape.wrapping_add(PARENT)) == Ok(NO_SHAPE)
+                && self.memory.u64(shape.wrapping_add(NAME)) == Ok(0)
+        };
+        // There is a root for each size of slots, and all are in the list before any other.
+        let second = list.wrapping_add(self.shape_size());
+        (is_root(list) && is_root(second)).then_some(list)
     }
 
     /// Returns the first variable that is `wanted` by its ID and value, for a class with `flags` whose values begin at

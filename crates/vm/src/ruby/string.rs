@@ -16,7 +16,7 @@ use super::{Error, Ruby};
 use crate::Memory;
 
 /// `RSTRING_NOEMBED`.
-const NOEMBED: u64 = 1 << 13;
+pub(super) const NOEMBED: u64 = 1 << 13;
 
 /// `len` and `ptr`, or the embedded bytes.
 const LENGTH: u64 = 16;

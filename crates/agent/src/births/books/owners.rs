@@ -182,8 +182,15 @@ impl Books {
     /// Folds an entry's births into its site and frees it.
     fn retire(&mut self, ledger: &mut Ledger, number: u32) {
         // SAFETY: the caller's number is of an entry, and no other reference is alive.
+        let hash = key_of(unsafe { &*self.entries.get(number) }).hash();
+        self.by_key.remove(number, hash);
+        self.fold(ledger, number);
+    }
+
+    /// The same of an entry that no key leads to any more.
+    fn fold(&mut self, ledger: &mut Ledger, number: u32) {
+        // SAFETY: the caller's number is of an entry, and no other reference is alive.
         let entry = unsafe { &mut *self.entries.get(number) };
-        self.by_key.remove(number, key_of(entry).hash());
         let mut site = site_at(&ledger.sites, entry.site);
         site.born = site.born.wrapping_add(entry.born);
         set_site(&mut ledger.sites, entry.site, site);
@@ -195,15 +202,16 @@ impl Books {
         self.free_entry = number;
     }
 
-    /// Objects have been moved: no address means what it did. What was counted stays in the sites.
+    /// No address means what it did: objects have been moved, or were born unseen. What was counted stays in the sites.
     pub fn flush(&mut self, ledger: &mut Ledger) {
+        self.by_key.clear();
         for number in 1..self.entries.len() {
             // SAFETY: within the list; copied. A used entry's class is never 0.
             if unsafe { (*self.entries.get(number)).class } != 0 {
-                self.retire(ledger, number);
+                self.fold(ledger, number);
             }
         }
-        self.by_address.free();
+        self.by_address.clear();
         self.owners.clear_to(1);
         self.free_owner = 0;
         self.links.clear_to(1);

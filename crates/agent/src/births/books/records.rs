@@ -4,7 +4,7 @@
 //! their piece is mapped; records are copied, and text and paths never change.
 
 use crate::memory::store::{self, mix};
-use wire::{Kind, Site};
+use wire::{Frame, Kind, Site};
 
 /// Site `number`.
 pub fn site_at(sites: &wire::Segments, number: u32) -> Site {
@@ -17,9 +17,21 @@ pub(super) fn set_site(sites: &mut wire::Segments, number: u32, site: Site) {
     unsafe { *store::record::<Site>(sites, u64::from(number)) = site };
 }
 
-pub(super) fn kind_at(kinds: &wire::Segments, number: u32) -> Kind {
+/// Kind `number`.
+pub fn kind_at(kinds: &wire::Segments, number: u32) -> Kind {
     // SAFETY: see above.
     unsafe { *store::record::<Kind>(kinds, u64::from(number)) }
+}
+
+/// Frame `number`.
+pub fn frame_at(frames: &wire::Segments, number: u32) -> Frame {
+    // SAFETY: see above.
+    unsafe { *store::record::<Frame>(frames, u64::from(number)) }
+}
+
+/// The text at an offset that stands in a record.
+pub fn text_at(text: &wire::Segments, offset: u32) -> &[u8] {
+    text_bytes(text, offset + 1)
 }
 
 pub(super) fn set_kind(kinds: &mut wire::Segments, number: u32, kind: Kind) {

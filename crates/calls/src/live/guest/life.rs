@@ -8,6 +8,7 @@ use super::{Guest, options};
 use crate::Message;
 use crate::debug::{self, say};
 use crate::event::{At, End, Event, EventKind, Opened};
+use crate::live::bpf::seen::Programs;
 use crate::live::traced::FirstExec;
 use crate::options::Options;
 use crate::signatures::Signatures;
@@ -36,6 +37,8 @@ pub struct Shared<'a> {
     pub image: Image,
     /// The exec of the program that is started.
     pub exec: FirstExec,
+    /// BPF programs, if they are wanted.
+    pub programs: Programs,
 }
 
 /// What is kept of a guest's life.

@@ -2,7 +2,7 @@
 
 use super::Stepped;
 use super::tampering::Onward;
-use crate::event::{At, Call, Event, EventKind, Return};
+use crate::event::{At, Event, EventKind, Return};
 use crate::live::guest::{now_of, opened};
 use crate::live::traced::{Begun, Stop as AtCall, Told};
 use inject::lifecycle::{Turn, Watched};
@@ -103,19 +103,10 @@ impl Stepped {
         captures: Captures,
         turn: &mut Turn<'_, P>,
     ) {
-        let call = Call {
-            edge: told.edge.clone(),
-            caller: begun.instruction,
-            registers: begun.registers,
-            line: None,
-            library: None,
-            callers: Vec::new(),
-            captures,
-        };
         let at = self.at(tid, begun, begun.ticks);
         turn.tell(Event {
             at,
-            kind: EventKind::Call(call),
+            kind: EventKind::Call(begun.call(told, captures)),
         });
     }
 

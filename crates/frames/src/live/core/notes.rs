@@ -4,6 +4,7 @@
 //! |---|---|
 //! | `NT_PRSTATUS` | one per thread, that which died first: `struct elf_prstatus` (`linux/elfcore.h`), thread id at 32, registers at 112 |
 //! | `NT_PRPSINFO` | `struct elf_prpsinfo`: process id at 24, arguments at 56 |
+//! | `NT_AUXV` | the auxiliary vector (getauxval(3)): pairs of words, `AT_ENTRY` is the program's first instruction |
 //! | `NT_FILE` | which file was mapped where: count, page size, then start, end, offset in pages each, then the names |
 
 use std::ops::Range;
@@ -24,6 +25,8 @@ const FS_BASE: usize = REGISTERS + 21 * 8;
 /// Offsets in `struct elf_prpsinfo`.
 const PROCESS: usize = 24;
 const ARGUMENTS: Range<usize> = 56..136;
+/// `AT_ENTRY` (`linux/auxvec.h`).
+const AT_ENTRY: u64 = 9;
 
 /// A part of a file that was mapped.
 #[derive(Debug)]
@@ -40,6 +43,8 @@ pub(super) struct Notes {
     pub(super) mapped: Vec<Mapped>,
     pub(super) pid: i32,
     pub(super) command: String,
+    /// The address of the program's first instruction; 0 = unknown.
+    pub(super) entry: u64,
 }
 
 impl Notes {
@@ -65,6 +70,7 @@ impl Notes {
                         .unwrap_or_default();
                     self.command = String::from_utf8_lossy(arguments).trim_end().to_owned();
                 }
+                elf::NT_AUXV => self.entry = entry(text).unwrap_or(0),
                 elf::NT_FILE => self.mapped = files(text).unwrap_or_default(),
                 _ => {}
             }
@@ -89,6 +95,13 @@ fn thread(status: &[u8]) -> Option<Thread> {
         },
         mapping: 0..0,
     })
+}
+
+/// Reads the note `NT_AUXV`, as far as it says where the program begins.
+fn entry(vector: &[u8]) -> Option<u64> {
+    let mut pairs = vector.chunks_exact(16);
+    let found = pairs.find(|pair| word(pair, 0) == Some(AT_ENTRY))?;
+    word(found, 8)
 }
 
 /// Reads the note `NT_FILE`, which lists the mapped files.

@@ -20,9 +20,6 @@ use crate::agent::AGENT;
 /// How long a guest stays open without a block.
 const IDLE: Duration = Duration::from_secs(5);
 
-/// What an account had counted went with the agent.
-const ACCOUNTS_GONE: &str = "what was counted is gone with the agent";
-
 /// Between two looks at a guest that asks for nothing: whether it is there, and whether it waits for us.
 const LOOK: Duration = Duration::from_secs(1);
 const LOOK_WHEN_OPEN: Duration = Duration::from_millis(50);
@@ -90,34 +87,6 @@ impl Blocks {
         self.checked(given)?;
         self.let_rest();
         Ok(())
-    }
-
-    /// Tells what sites are, but for those that are the asking library's own, and of objects that Ruby does not show.
-    pub fn sites(
-        &mut self,
-        numbers: &[u32],
-        answer: &mut Answer,
-    ) -> io::Result<Result<(), Refusal>> {
-        let Some(tracked) = &mut self.tracked else {
-            return Ok(Err(Refusal::Gone(ACCOUNTS_GONE.into())));
-        };
-        let found = tracked.places(numbers);
-        let found = match self.checked(found) {
-            Ok(found) => found,
-            Err(why) => return Ok(Err(why)),
-        };
-        for (number, site) in numbers.iter().zip(found) {
-            let Some(site) = site.filter(|site| !site.internal) else {
-                continue;
-            };
-            let (path, line) = place(site.line.as_ref().map(|line| (&line.path, line.line)));
-            if !self.hides(path) {
-                answer.record(&json!({
-                    "site": number, "path": path, "line": line, "type": &*site.kind,
-                }))?;
-            }
-        }
-        Ok(Ok(()))
     }
 
     /// Counts the objects of a block; returns what could not be counted. What is made from then on is of no block, until

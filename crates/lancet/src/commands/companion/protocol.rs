@@ -21,7 +21,7 @@ use serde::{Deserialize, Serialize};
 use crate::ui::advice::explain;
 
 /// Rises when a request or an answer changes its meaning or is taken away.
-pub const PROTOCOL: u32 = 2;
+pub const PROTOCOL: u32 = 3;
 
 /// Longer lines are no requests.
 const LONGEST: usize = 1 << 20;
@@ -81,11 +81,6 @@ pub enum What {
     Account {
         /// The id, in the program's own namespace.
         thread: u64,
-    },
-    /// What the sites of these numbers are, which stand in accounts.
-    Sites {
-        /// The numbers.
-        numbers: Vec<u32>,
     },
     /// Begin to watch calls.
     Watch {

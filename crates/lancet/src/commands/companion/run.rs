@@ -86,7 +86,6 @@ fn serve_one(
         What::Forget { block } => blocks.forget(block).map(nothing),
         What::End { block } => blocks.end(block).map(nothing),
         What::Account { thread } => blocks.account(thread).map(nothing),
-        What::Sites { numbers } => blocks.sites(&numbers, &mut answer)?.map(nothing),
         What::Watch { command, words } => watches
             .begin(&command, &words)
             .map(|watch| json!({"watch": watch})),

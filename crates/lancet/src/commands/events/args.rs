@@ -4,7 +4,7 @@
 use super::flags::{kept_of_strings, moment, most_wait, sought, wait};
 use crate::cli::duration::parse;
 use calls::window::{Between, Moment};
-use calls::{Messages, Options};
+use calls::{By, Messages, Options};
 use clap::{ArgAction, Args};
 use process::guest;
 use prototypes::Condition;
@@ -185,7 +185,8 @@ impl Common {
             condition: self.places(),
             within: self.within.clone(),
             from_exec: false,
-            no_modify: false,
+            by: By::Hooks,
+            leave_at_exec: false,
             exact: false,
             inject: Vec::new(),
             min_time: None,

@@ -38,7 +38,8 @@ pub fn says_hooked(message: &Message) -> bool {
         } => *hooked + *places != 0,
         Message::LibraryHooked { .. }
         | Message::DefinedHooked { .. }
-        | Message::ByTracing { .. } => true,
+        | Message::ByTracing { .. }
+        | Message::ByBpf { .. } => true,
         _ => false,
     }
 }

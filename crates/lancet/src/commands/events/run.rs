@@ -66,12 +66,19 @@ pub fn run(args: &dyn Asked) -> anyhow::Result<u8> {
     let refused = Rc::new(RefCell::new(Vec::new()));
     let is_refused = refused.clone();
     let tells_tracing = args.tells_tracing();
+    let tells_leaving = args.tells_leaving();
     let has_companion = args.common().companion.is_some();
     let mut options = args.options(Messages::to(move |message| {
-        let is_plain = matches!(message, Message::ByTracing { why: None, .. });
+        let is_hidden = match message {
+            Message::ByTracing { why: None, .. } | Message::ByBpf { why: None, .. } => {
+                !tells_tracing
+            }
+            Message::Detached { .. } => !tells_leaving,
+            _ => false,
+        };
         if has_companion && losses::lacks_hooks(message) {
             tell!("{LACKS}{message}");
-        } else if (tells_tracing || !is_plain) && told.is_new(message) {
+        } else if !is_hidden && told.is_new(message) {
             print(message);
         }
         if let Message::NotOpened(_) = message

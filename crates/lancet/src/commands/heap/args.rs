@@ -15,7 +15,7 @@ use crate::cli::format::one_of;
 #[derive(Args, Clone, Debug)]
 #[command(after_help = EXAMPLES)]
 pub struct HeapArgs {
-    /// A heap snapshot that lancet has written
+    /// A heap snapshot that lancet has written; or the core file of a Ruby or Python (docs/heap-how.md#core-files)
     #[arg(value_name = "FILE", required_unless_present_any = ["pid", "diff"], help_heading = WHAT)]
     pub file: Option<PathBuf>,
 
@@ -24,8 +24,12 @@ pub struct HeapArgs {
     #[arg(value_parser = clap::value_parser!(i32).range(1..))]
     pub pid: Option<i32>,
 
-    /// Only write the snapshot to this file, which only you can read
-    #[arg(long, value_name = "FILE", requires = "pid", conflicts_with = "path", help_heading = WHAT)]
+    /// Of a core file: read the program from this file, because it is not at the path that it had
+    #[arg(long = "exe", value_name = "PROGRAM", requires = "file", help_heading = WHAT)]
+    pub executable: Option<PathBuf>,
+
+    /// Only write the snapshot of a process or core file to this file, which only you can read
+    #[arg(long, value_name = "FILE", conflicts_with_all = ["path", "diff"], help_heading = WHAT)]
     pub save: Option<PathBuf>,
 
     /// Note the lines of the objects that the process makes in this time before the snapshot, as lancet mem does: 30s, 5m
@@ -38,8 +42,8 @@ pub struct HeapArgs {
     pub despite_limit: bool,
 
     /// What its resident memory is used for: every byte in one row (docs/heap-rss.md). The process is only read, of any
-    /// language, and does not stand still
-    #[arg(long, requires = "pid", conflicts_with_all = ["path", "save", "contents", "despite_limit", "births"], help_heading = WHAT)]
+    /// language, and does not stand still; of a FILE what it was used for then
+    #[arg(long, conflicts_with_all = ["path", "save", "contents", "despite_limit", "births"], help_heading = WHAT)]
     pub rss: bool,
 
     /// Wait until it has so much in memory (rss>2G), or grows so fast (rss+100M/min), and do it then
@@ -58,6 +62,11 @@ pub struct HeapArgs {
     /// How is it held: the object at an address (0x7f…), or all objects of a class, by the ways in which they are
     #[arg(long, value_name = "CLASS|ADDRESS", help_heading = WHAT)]
     pub path: Option<String>,
+
+    /// Walk through it on the screen: suspects, types, the tree of dominators, each object with its references; with -p, n makes a
+    /// new snapshot and shows what is new
+    #[arg(long, conflicts_with_all = ["path", "save", "rss", "diff", "format", "json", "top", "output"], help_heading = WHAT)]
+    pub live: bool,
 
     /// At most N rows of each list; 0 for all [default: 10; with --format json 1000]
     #[arg(long, value_name = "N", help_heading = OUTPUT)]
@@ -80,6 +89,9 @@ pub struct HeapArgs {
     pub output: Option<PathBuf>,
 }
 
+/// How long a core file may be read: nobody waits for it but whoever asked.
+const PATIENCE: Duration = Duration::from_secs(1800);
+
 const WHAT: &str = "What to look at";
 const OUTPUT: &str = "Output";
 
@@ -91,7 +103,9 @@ Examples:
   lancet heap -p 8429 --rss               what its resident memory is used for
   lancet heap -p 8429 --when 'rss>2G' --save shop.heap
                                           a snapshot before the kernel ends it
+  lancet heap core.8429                   the same of a process that has died
   lancet heap shop.heap                   who keeps most alive, by whom, made where
+  lancet heap shop.heap --live            walk through it on the screen
   lancet heap shop.heap --path Order      how the orders are held
   lancet heap shop.heap --path 0x7f12a8   how this object is held
   lancet heap --diff morning.heap noon.heap
@@ -151,6 +165,15 @@ impl HeapArgs {
             births: self.births.is_some(),
             despite_limit: self.despite_limit,
             ..dump::Options::default()
+        }
+    }
+
+    /// Returns what is wanted of a core file.
+    pub fn wanted_of_core(&self) -> dump::core::Options<'_> {
+        dump::core::Options {
+            executable: self.executable.as_deref(),
+            contents: self.contents,
+            patience: PATIENCE,
         }
     }
 

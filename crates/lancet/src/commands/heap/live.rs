@@ -1,7 +1,10 @@
 //! The snapshot of a running process: made, its cost said, written to a file.
 
 use std::io::{BufWriter, Write};
+use std::panic::resume_unwind;
 use std::path::Path;
+use std::sync::mpsc::channel;
+use std::thread;
 use std::time::{Duration, Instant};
 
 use anyhow::Context;
@@ -46,20 +49,46 @@ pub fn take(wanted: &Wanted) -> anyhow::Result<Snapshot> {
             opened.look().map_err(explain)?;
             std::thread::sleep(LOOK.min(end.saturating_duration_since(Instant::now())));
         }
+        // It has ended this, and not what is done with the snapshot.
+        interrupt::forget_obeyed();
     }
-    let mut taken = opened.take().map_err(explain)?;
+    let (taken, ledger) = match wanted.memory {
+        true => beside_ledger(pid, opened),
+        false => (opened.take(), None),
+    };
+    let mut taken = taken.map_err(explain)?;
     say_cost(pid, &taken);
-    if wanted.memory {
-        match rss::look(pid, Budget::default()) {
-            Ok(ledger) => taken.snapshot.set_memory(memory(&ledger)),
-            // It may have ended since.
-            Err(error) => {
-                tell!("what its resident memory is used for is not in the snapshot: {error}");
-            }
+    match ledger {
+        Some(Ok(ledger)) => taken.snapshot.set_memory(memory(&ledger)),
+        // It may have ended since.
+        Some(Err(error)) => {
+            tell!("what its resident memory is used for is not in the snapshot: {error}");
         }
+        None => {}
     }
     Ok(taken.snapshot)
 }
+
+/// Takes the snapshot, and meanwhile another thread looks what resident memory is used for. The copy is made when that thread has been told by the
+/// kernel how much there is, because the copy has the same pages.
+fn beside_ledger(pid: i32, opened: Opened) -> (Taking, Option<Looking>) {
+    thread::scope(|scope| {
+        let (counted, wait) = channel();
+        let looking = scope.spawn(move || {
+            // Nobody waits any more where the snapshot has failed.
+            rss::look_and_tell(pid, Budget::default(), || _ = counted.send(()))
+        });
+        // An error: there is no ledger, and nothing to wait for.
+        let _ = wait.recv();
+        let taken = opened.take();
+        let looked = looking.join();
+        let looked = looked.unwrap_or_else(|panic| resume_unwind(panic));
+        (taken, Some(looked))
+    })
+}
+
+type Taking = process::error::Result<Taken>;
+type Looking = process::error::Result<Ledger>;
 
 /// What resident memory is used for, as a snapshot keeps it.
 fn memory(ledger: &Ledger) -> Memory {

@@ -10,7 +10,7 @@ use report::heap::{FORMATS, Format, Options, diff, owner, path};
 use report::losses::{Loss, What};
 
 use super::args::Question;
-use super::{HeapArgs, ledger, live, when};
+use super::{HeapArgs, browse, ledger, live, when};
 use crate::losses::Losses;
 use crate::ui::sink::Sink;
 use crate::ui::terminal::Stream;
@@ -19,13 +19,15 @@ use crate::ui::terminal::Stream;
 enum Source<'a> {
     /// A file that lancet has written.
     File(&'a Path),
+    /// A core file, and what is wanted of it.
+    Core(&'a Path, dump::core::Options<'a>),
     /// A process, and what is wanted of it.
     Process(live::Wanted),
 }
 
 fn source(args: &HeapArgs) -> anyhow::Result<Source<'_>> {
     match (args.file.as_deref(), args.pid) {
-        (Some(file), _) => Ok(Source::File(file)),
+        (Some(file), _) => of_file(args, file),
         (None, Some(pid)) => Ok(Source::Process(live::Wanted {
             pid,
             options: args.wanted(),
@@ -37,10 +39,28 @@ fn source(args: &HeapArgs) -> anyhow::Result<Source<'_>> {
     }
 }
 
+/// A core file, or a snapshot.
+fn of_file<'a>(args: &'a HeapArgs, file: &'a Path) -> anyhow::Result<Source<'a>> {
+    if dump::core::is_core(file) {
+        return Ok(Source::Core(file, args.wanted_of_core()));
+    }
+    let name = file.display();
+    if args.executable.is_some() {
+        bail!("--exe is the program of a core file, and {name} is none: leave it away");
+    }
+    if args.save.is_some() {
+        bail!(
+            "--save writes the snapshot of a process (-p) or of a core file, and {name} is none: copy it"
+        );
+    }
+    Ok(Source::File(file))
+}
+
 /// Runs `lancet heap` and returns the exit code.
 pub fn run(args: HeapArgs) -> anyhow::Result<u8> {
     if let Some([earlier, later]) = args.diff.as_deref() {
-        return compare(&args, &Source::File(earlier), &Source::File(later));
+        let (earlier, later) = (of_file(&args, earlier)?, of_file(&args, later)?);
+        return compare(&args, &earlier, &later);
     }
     if let (Some(when), Some(pid)) = (args.when, args.pid) {
         when::wait(pid, when, args.wait_for)?;
@@ -48,7 +68,13 @@ pub fn run(args: HeapArgs) -> anyhow::Result<u8> {
     if let (true, Some(pid)) = (args.rss, args.pid) {
         return ledger::run(&args, pid);
     }
+    if args.live {
+        return browsed(&args);
+    }
     let snapshot = take(&source(&args)?)?;
+    if args.rss {
+        return ledger::saved(&args, &snapshot);
+    }
     let mut losses = Losses::default();
     note_missing(&mut losses, &snapshot);
     if let Some(path) = &args.save {
@@ -78,6 +104,20 @@ pub fn run(args: HeapArgs) -> anyhow::Result<u8> {
         Question::Class(name) => class(&mut sink, &answers, name, format, &options)?,
     }
     finish(sink, &losses, format)
+}
+
+/// Shows the snapshot on the screen, and returns the exit code.
+fn browsed(args: &HeapArgs) -> anyhow::Result<u8> {
+    browse::require_terminal()?;
+    let source = source(args)?;
+    let first = take(&source)?;
+    let mut again = || take(&source);
+    let can_renew = matches!(source, Source::Process(_));
+    let again = can_renew.then_some(&mut again as &mut dyn FnMut() -> _);
+    let last = browse::run(first, args.contents, again)?;
+    let mut losses = Losses::default();
+    note_missing(&mut losses, &last);
+    Ok(losses.exit_code(0))
 }
 
 /// Refuses other formats for what is written in these two alone.
@@ -128,6 +168,7 @@ fn take(source: &Source) -> anyhow::Result<Snapshot> {
             let read = Snapshot::open(path, affordable()?);
             read.map_err(|error| explained(path, error))
         }
+        Source::Core(path, options) => Ok(dump::core::of_core(path, *options)?),
         Source::Process(wanted) => live::take(wanted),
     }
 }

@@ -4,9 +4,11 @@ use super::expressions::{self, Expression, expression};
 use super::inject::{self, Of};
 use super::separate;
 use super::shown::Shown;
+use super::started::Started;
+use super::way::Way;
 use crate::cli::duration::parse;
 use crate::commands::events::Asked;
-use crate::commands::events::args::{Common, SHOW, TARGET, WHICH};
+use crate::commands::events::args::{Common, SHOW, WHICH};
 use crate::commands::events::flags::kept_of_strings;
 use crate::ui::terminal::Stream;
 use calls::consumer::Consumer;
@@ -14,9 +16,8 @@ use calls::descriptors::names::Asking;
 use calls::preset::Preset;
 use calls::summary::Rows;
 use calls::tamper::Inject;
-use calls::{Messages, Options, Signatures};
-use clap::builder::NonEmptyStringValueParser;
-use clap::{ArgAction, ArgGroup, Args, ValueEnum};
+use calls::{By, Messages, Options, Signatures};
+use clap::{ArgAction, ArgGroup, Args};
 use prototypes::Filter;
 use report::calls::{FORMATS, Summary as Counted};
 use report::syscalls::{
@@ -65,18 +66,8 @@ pub struct SyscallsArgs {
     #[arg(long, value_name = "DURATION", value_parser = parse, help_heading = WHICH)]
     pub slower: Option<Duration>,
 
-    /// Change nothing in a process: its system calls are seen by ptrace, at about 5 µs each; script lines, native functions and
-    /// frames are not told. Of itself this is done where a process cannot be hooked (a program of 32 bits, a seccomp filter)
-    #[arg(long, conflicts_with_all = ["inject", "at", "within", "leaks", "frames", "blocked"], help_heading = TARGET)]
-    pub no_modify: bool,
-
-    /// With --strace: hook the PROGRAM, as is done without it. What hooks do not see is said
-    #[arg(long, conflicts_with = "no_modify", help_heading = TARGET)]
-    pub hooks: bool,
-
-    /// exact: refuse a process, instead of going on, if any of the calls that are asked for would not be seen
-    #[arg(long, value_name = "WHAT", help_heading = TARGET)]
-    pub require: Option<Required>,
+    #[command(flatten)]
+    pub way: Way,
 
     /// What each thread waits for now: in which call, since when, on which file or peer. Nothing is hooked
     #[arg(long, requires = "pids", conflicts_with_all = ["program", "follow", "expressions", "successful_only", "failed_only", "at", "within", "slower", "watch_for", "count", "leaks", "record"])]
@@ -137,24 +128,8 @@ pub struct SyscallsArgs {
     #[command(flatten)]
     pub shown: Shown,
 
-    /// Set VAR to VALUE for PROGRAM, or take it out; may be repeated
-    #[arg(short = 'E', long = "env", value_name = "VAR[=VALUE]", requires = "program", value_parser = NonEmptyStringValueParser::new(), help_heading = TARGET)]
-    pub environment: Vec<String>,
-
-    /// Understood and not needed: signals that end lancet have it leave its processes, whenever they come
-    #[arg(short = 'I', long = "interruptible", value_name = "WHEN", value_parser = expressions::interruptible, hide = true)]
-    pub interruptible: Option<u8>,
-
-    /// Understood and not needed: calls that are not asked for cost nothing
-    #[arg(long, hide = true)]
-    pub seccomp_bpf: bool,
-}
-
-/// What `--require` asks.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
-pub enum Required {
-    /// Every call is seen.
-    Exact,
+    #[command(flatten)]
+    pub started: Started,
 }
 
 /// Bytes of a buffer that are copied for `-e read=` and `-e write=`.
@@ -248,6 +223,7 @@ impl SyscallsArgs {
                 date: Some(calls::event::date),
                 constants: self.shown.constants.unwrap_or_default(),
                 whole: self.is_by_tracer(),
+                names: self.shown.argument_names,
             },
             calls: self
                 .trace()
@@ -265,6 +241,7 @@ impl SyscallsArgs {
             relative: self.shown.relative(self.common.relative),
             durations: self.shown.durations(self.common.durations),
             numbers: self.shown.numbers,
+            instructions: self.shown.instructions,
             frames: if self.frames { FRAMES } else { 0 },
             align: self.align,
             statuses: self.statuses(),
@@ -277,7 +254,7 @@ impl SyscallsArgs {
     }
 
     /// What descriptors and processes are called; `-e decode-fds=` is the long form's other name.
-    fn naming(&self) -> NamingKinds {
+    pub(super) fn naming(&self) -> NamingKinds {
         let fds = expressions::last(self.all(), |of| match of {
             Expression::Descriptors(kinds) => Some(*kinds),
             _ => None,
@@ -297,7 +274,8 @@ impl SyscallsArgs {
 
     /// Whether messages to netlink are written member by member: it must be known what a socket speaks.
     fn tells_messages(&self) -> bool {
-        self.strace && self.trace().is_none_or(|trace| trace.has("sendto"))
+        let is_table = self.count && self.way.is_asked();
+        self.strace && !is_table && self.trace().is_none_or(|trace| trace.has("sendto"))
     }
 
     /// Whether each thread's lines go into a file of its own.
@@ -363,10 +341,11 @@ impl Asked for SyscallsArgs {
         if separate && self.count {
             return Some("-c counts all threads together: it cannot be asked with -ff".into());
         }
-        if self.no_modify && self.injections().next().is_some() {
-            return Some(
-                "-e inject= changes what calls do: it cannot be asked with --no-modify".into(),
-            );
+        if let Some(flaw) = self.flaw_of_way() {
+            return Some(flaw);
+        }
+        if let Some(flaw) = self.started.flaw(self.is_by_tracer()) {
+            return Some(flaw);
         }
         let injected = self.injections().filter(|one| one.line.is_some()).count();
         let tests = self.common.places().map_or(0, |asked| asked.line_tests());
@@ -390,8 +369,13 @@ impl Asked for SyscallsArgs {
             presets: self.presets(),
             system_calls: !self.leaks,
             from_exec: !self.leaks,
-            no_modify: self.is_by_tracer(),
-            exact: self.require == Some(Required::Exact),
+            // By BPF nothing stands still at an exec; that a tracer is asked for is seen to in `flaw`.
+            by: match self.started.detach_on {
+                Some(_) => By::Ptrace,
+                None => self.by(),
+            },
+            leave_at_exec: self.started.detach_on.is_some(),
+            exact: self.way.is_exact(),
             inject: self.injections().cloned().collect(),
             only: true,
             count: self.leaks || self.is_counted_whole(),
@@ -434,7 +418,11 @@ impl Asked for SyscallsArgs {
 
     fn tells_tracing(&self) -> bool {
         // How strace's answer is found is told to who sits there, not into files that are read as strace's.
-        self.no_modify || !self.hidden().attaching && Stream::Stderr.is_terminal()
+        self.way.is_asked() || !self.hidden().attaching && Stream::Stderr.is_terminal()
+    }
+
+    fn tells_leaving(&self) -> bool {
+        !self.hidden().attaching
     }
 
     fn ends_as_strace(&self) -> bool {

@@ -22,19 +22,6 @@ impl SyscallsArgs {
         ))
     }
 
-    /// Whether processes are seen by ptrace although they could be hooked: whoever starts a program and asks for what strace says wants
-    /// all that it sees. What runs already serves somebody, and is not slowed down by a word about the form of lines.
-    pub(super) fn is_by_tracer(&self) -> bool {
-        let common = &self.common;
-        let asks_hooks = self.hooks || self.frames || !self.inject.is_empty();
-        let asks_lines = !common.at.is_empty() || !common.within.is_empty();
-        let of_line = self.injections().any(|inject| inject.line.is_some());
-        let lives = common.recording().is_none();
-        let starts = !common.program.is_empty() && common.pids.is_empty();
-        let wants_all = self.strace && starts && !asks_hooks && !asks_lines && !of_line;
-        lives && (self.no_modify || wants_all)
-    }
-
     /// Whether processes are traced for what is injected.
     pub(super) fn is_injected_by_tracer(&self) -> bool {
         let starts = !self.common.program.is_empty();

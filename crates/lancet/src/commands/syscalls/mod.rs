@@ -9,15 +9,21 @@ mod expressions;
 mod inject;
 mod separate;
 mod shown;
+mod started;
+mod way;
 
 pub use args::SyscallsArgs;
 
+use crate::commands::events::Asked as _;
 use crate::commands::{events, now};
+use crate::exit::Usage;
 use crate::ui::piped;
+use ::inject::tracee::{User, go_behind};
 
-/// Runs the command; the answer is the exit code.
-pub fn run(args: SyscallsArgs) -> anyhow::Result<u8> {
-    for word in &args.environment {
+/// Makes the environment that PROGRAM is to have, and goes behind it if that is asked for (`-D`): before any process or thread of ours
+/// is made that would be left behind.
+pub fn prepare(args: &SyscallsArgs) -> anyhow::Result<()> {
+    for word in &args.started.environment {
         // SAFETY: no thread of ours reads the environment meanwhile: the only other one that there may be waits to fork.
         unsafe {
             match word.split_once('=') {
@@ -26,6 +32,19 @@ pub fn run(args: SyscallsArgs) -> anyhow::Result<u8> {
             }
         }
     }
+    let Some(how) = args.started.behind() else {
+        return Ok(());
+    };
+    if let Some(flaw) = args.flaw() {
+        return Err(Usage(flaw).into());
+    }
+    let user = args.common.user.as_deref();
+    let user = user.map(|name| User::named(name).ok_or_else(|| calls::Error::NoUser(name.into())));
+    Ok(go_behind(&args.common.program, user.transpose()?, how)?)
+}
+
+/// Runs the command; the answer is the exit code.
+pub fn run(args: SyscallsArgs) -> anyhow::Result<u8> {
     let code = watch(&args);
     // What reads our lines has had the last one.
     piped::wait();

@@ -58,6 +58,14 @@ pub struct Shown {
     #[arg(short = 'n', long = "syscall-number", help_heading = SHOW)]
     pub numbers: bool,
 
+    /// Show the names of arguments: openat(dirfd=AT_FDCWD, pathname="/etc/hosts", ...)
+    #[arg(short = 'N', long = "arg-names", conflicts_with = "json", help_heading = SHOW)]
+    pub argument_names: bool,
+
+    /// Show the address at which the thread stands before each call: behind the instruction that makes it
+    #[arg(short = 'i', long = "instruction-pointer", conflicts_with = "json", help_heading = SHOW)]
+    pub instructions: bool,
+
     /// Show strings in hexadecimal: all, non-ascii (those that are no ASCII text), non-ascii-chars, none
     #[arg(long, value_name = "WHICH", value_parser = in_hex, require_equals = true, num_args = 0..=1, default_missing_value = "all", help_heading = SHOW)]
     pub strings_in_hex: Option<Hex>,

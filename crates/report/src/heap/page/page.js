@@ -115,6 +115,7 @@ const views = {
     make('h2', {}, 'Who keeps most alive'),
     data.suspects.length ? data.suspects.map((suspect) => make('div', { class: 'suspect' }, make('p', {}, suspect.text), path(suspect.path)))
       : make('p', {}, 'No suspect: no object, type or line retains a tenth of what lives.'),
+    data.born ? [make('h2', {}, 'What is new'), make('p', {}, data.born.text), data.born.holders.map((holder) => make('div', { class: 'suspect' }, make('p', {}, holder.text), path(holder.path)))] : null,
     data.stacks.length ? [make('h2', {}, 'Threads and fibers'), table([{ name: 'retained', number: true, share: true, show: size }, { name: 'thread or fiber', show: (text, row) => link(row[2], text) }], data.stacks)] : null,
   ]],
   tree: ['Dominators', () => [make('h2', {}, 'Who holds what'), treemap(), make('h2', {}, 'The same as a tree'), data.tree.map(branch)]],
@@ -122,6 +123,7 @@ const views = {
   lines: ['Lines', () => data.sites.rows.length ? [table([...counts, { name: 'made at' }], data.sites.rows, more(data.sites)), make('h2', {}, 'By owner'), table([...counts, { name: 'made by' }], data.owners.rows, more(data.owners))]
     : make('p', {}, 'The snapshot does not say which line made an object.')],
   waste: ['Waste', () => [
+    data.garbage.length ? [make('h2', {}, 'Garbage'), table([{ name: 'objects', number: true, show: grouped }, { name: 'bytes', number: true, show: size }, { name: 'in cycles', number: true, show: grouped }, { name: 'finalizers', number: true, show: grouped }, { name: 'type' }], data.garbage)] : null,
     make('h2', {}, 'Equal texts'), table([{ name: 'wasted', number: true, share: true, show: size }, { name: 'equal', number: true, show: grouped }, { name: 'frozen', number: true, show: grouped }, { name: 'length', number: true, show: grouped }, { name: 'one of them', show: (text, row) => link(row[5], text) }], data.texts),
     make('h2', {}, 'Classes of the same name'), table([{ name: 'classes', number: true, show: grouped }, { name: 'retained', number: true, share: true, show: size }, { name: 'name' }], data.classes),
     make('h2', {}, 'Lists and maps of which a quarter or less is in use'), table([{ name: 'wasted', number: true, share: true, show: size }, { name: 'objects', number: true, show: grouped }, { name: 'in use', number: true, show: grouped }, { name: 'room', number: true, show: grouped }, { name: 'type' }], data.sparse),

@@ -16,7 +16,7 @@ impl Lines<'_> {
             return;
         }
         self.break_line();
-        self.prefix(at);
+        self.prefix(at, &open.plan.number, Some(open.behind));
         let text = format!("<... {} resumed>) = ?", open.plan.name);
         self.text.extend_from_slice(text.as_bytes());
         self.end_line(open);
@@ -92,11 +92,18 @@ impl Lines<'_> {
     pub(super) fn of_thread(&mut self, at: At, what: OfThread) {
         let text = match what {
             OfThread::Began => return,
+            OfThread::Left => {
+                for open in self.stacks.drain_ring(at.process, at.tid) {
+                    self.left_open(&open);
+                }
+                self.threads.remove(&at.tid);
+                return;
+            }
             OfThread::Stopped(signal) => {
                 let shown = self.layout.signals.as_ref();
                 if shown.is_none_or(|of| of.contains(&signal)) {
                     let name = syscalls::signal(signal);
-                    self.note(at, &format!("--- stopped by {name} ---"));
+                    self.note(at, None, &format!("--- stopped by {name} ---"));
                 }
                 return;
             }
@@ -125,7 +132,7 @@ impl Lines<'_> {
             _ => self.layout.quiet,
         };
         if !hidden {
-            self.note(at, &text);
+            self.note(at, None, &text);
         }
         if !matches!(what, OfThread::Superseded(_)) {
             self.threads.remove(&at.tid);
@@ -154,10 +161,10 @@ impl Lines<'_> {
         self.naming.ended(at.process);
         match end {
             _ if self.layout.quiet => self.break_own(at),
-            End::Exited(code) => self.note(at, &format!("+++ exited with {code} +++")),
+            End::Exited(code) => self.note(at, None, &format!("+++ exited with {code} +++")),
             End::Killed(signal) => {
                 let name = syscalls::signal(signal);
-                self.note(at, &format!("+++ killed by {name} +++"));
+                self.note(at, None, &format!("+++ killed by {name} +++"));
             }
             End::Unknown | End::Replaced => self.break_own(at),
         }

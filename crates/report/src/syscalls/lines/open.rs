@@ -24,6 +24,8 @@ pub(super) struct Open {
     pub at: At,
     pub line: Option<Arc<Line>>,
     pub callers: Vec<Arc<Caller>>,
+    /// The address behind the instruction that asks.
+    pub behind: u64,
     /// The number of the line that it stands on; `None` = it is written when it returns.
     pub number: Cell<Option<u64>>,
 }
@@ -65,7 +67,7 @@ impl Open {
 /// What all calls of a name have in common.
 pub(super) struct Plan {
     pub name: String,
-    /// What stands before its name: its number, if that is asked for.
+    /// What stands before its line's text: its number, if that is asked for.
     pub number: String,
     pub prototype: Prototype,
     /// The function that makes the call, if its name says more than the call's.

@@ -6,9 +6,9 @@
 use super::{Shared, now_of};
 use crate::Message;
 use crate::debug::{self, say};
-use crate::event::{End, Event, EventKind, Signal};
+use crate::event::{Event, EventKind, Signal};
 use crate::live::guest::Guest;
-use crate::live::traced::signal_of;
+use crate::live::traced::{end_of, signal_of};
 use hooks::Arrives;
 use inject::lifecycle::{Turn, Watched, leave_past_events};
 use inject::tracee::{Happening, Tracee};
@@ -38,11 +38,7 @@ impl Guest {
         );
         match happening {
             Happening::Ended(_) => {
-                let end = self.tracee.as_ref().and_then(Tracee::end);
-                let end = end.map_or(End::Unknown, |end| match end {
-                    Ok(code) => End::Exited(code),
-                    Err(signal) => End::Killed(signal),
-                });
+                let end = end_of(self.tracee.as_ref());
                 self.drain(&mut |event| turn.tell(event));
                 return self.end(end, &mut |event| turn.tell(event));
             }

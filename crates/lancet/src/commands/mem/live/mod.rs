@@ -13,16 +13,15 @@ mod screen;
 mod state;
 
 use std::io;
-use std::os::fd::AsFd;
 use std::time::{Duration, Instant};
 
-use anyhow::Context;
 use births::analysis::{Census, View};
-use nix::errno::Errno;
-use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
 use ratatui::Terminal;
 use ratatui::backend::Backend;
-use ratatui::crossterm::event::{self, Event};
+use ratatui::crossterm::event::Event;
+
+use crate::ui::interrupt;
+use crate::ui::screen::{IDLE, Screen, next_event};
 
 pub use screen::draw;
 pub use state::{Action, State};
@@ -35,53 +34,8 @@ pub fn run(
     view: View,
     next: impl FnMut() -> anyhow::Result<Option<(Vec<Census>, Duration)>>,
 ) -> anyhow::Result<Vec<Census>> {
-    // Its panic hook gives the terminal back even though a panic aborts.
-    let mut terminal = ratatui::try_init().context("cannot take over the terminal")?;
-    let _restore = Restore;
-    let events = |wait: Duration| {
-        await_input(wait)?;
-        // Also what the window's change of size has left.
-        if event::poll(Duration::ZERO)? {
-            event::read().map(Some)
-        } else {
-            Ok(None)
-        }
-    };
-    watch(&mut terminal, view, events, next)
-}
-
-/// How long a key is waited for at a time while the user pauses.
-const PAUSED: Duration = Duration::from_secs(1);
-
-/// Waits for input, or a signal, for at most so long. An error if the terminal is gone (its window was closed, the
-/// connection was cut): crossterm reads the end of such a terminal again and again, and would never come back.
-fn await_input(wait: Duration) -> io::Result<()> {
-    let stdin = io::stdin();
-    let mut terminal = [PollFd::new(stdin.as_fd(), PollFlags::POLLIN)];
-    match poll(
-        &mut terminal,
-        PollTimeout::try_from(wait).unwrap_or(PollTimeout::MAX),
-    ) {
-        Ok(_) | Err(Errno::EINTR) => {}
-        Err(error) => return Err(error.into()),
-    }
-    let gone = PollFlags::POLLHUP | PollFlags::POLLERR | PollFlags::POLLNVAL;
-    match terminal[0].revents() {
-        Some(events) if events.intersects(gone) => Err(io::Error::new(
-            io::ErrorKind::UnexpectedEof,
-            "the terminal is gone",
-        )),
-        _ => Ok(()),
-    }
-}
-
-/// Gives the terminal back on every way out.
-struct Restore;
-
-impl Drop for Restore {
-    fn drop(&mut self) {
-        ratatui::restore();
-    }
+    let mut screen = Screen::open()?;
+    watch(&mut screen, view, next_event, next)
 }
 
 /// The loop itself. `events` waits at most so long for the next event.
@@ -108,9 +62,13 @@ where
                 None => break,
             }
         }
+        // While looks are made, `next` sees the signal.
+        if state.paused() && interrupt::asked() {
+            break;
+        }
         terminal.draw(|frame| draw(frame, &state))?;
         let wait = if state.paused() {
-            PAUSED
+            IDLE
         } else {
             due.saturating_duration_since(Instant::now())
         };

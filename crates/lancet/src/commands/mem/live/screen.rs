@@ -12,6 +12,7 @@ use report::mem::table::{share, subject, title};
 use report::text::printable;
 
 use super::state::{LiveRow, Sort, State};
+use crate::ui::screen::{bold, dim, fitting, painted, right, wrapped};
 
 /// The widths of the number columns: live, its growth, bytes, its growth, born.
 const FIGURES: [u16; 5] = [13, 12, 11, 12, 15];
@@ -58,7 +59,7 @@ pub fn draw(frame: &mut Frame<'_>, state: &State) {
     );
     frame.render_widget(Paragraph::new(text).style(bold()), head);
     let tone = if leaks {
-        painted(state, Color::Red).add_modifier(Modifier::BOLD)
+        painted(state.color, Color::Red).add_modifier(Modifier::BOLD)
     } else {
         Style::new()
     };
@@ -71,27 +72,12 @@ pub fn draw(frame: &mut Frame<'_>, state: &State) {
         };
         let text = format!("lost: {}{more}", printable(&loss.text));
         frame.render_widget(
-            Paragraph::new(text).style(painted(state, Color::Yellow)),
+            Paragraph::new(text).style(painted(state.color, Color::Yellow)),
             lost,
         );
     }
     rows(frame, state, table);
     frame.render_widget(Paragraph::new(KEYS).style(dim()), keys);
-}
-
-/// Breaks a sentence at spaces into lines of a width, as far as its words allow it.
-fn wrapped(text: &str, width: usize) -> Vec<Line<'static>> {
-    let mut lines: Vec<String> = Vec::new();
-    for word in text.split(' ') {
-        match lines.last_mut() {
-            Some(line) if line.chars().count() + 1 + word.chars().count() <= width => {
-                line.push(' ');
-                line.push_str(word);
-            }
-            _ => lines.push(word.to_owned()),
-        }
-    }
-    lines.into_iter().map(Line::from).collect()
 }
 
 /// The line below the head: totals, how they changed, what a look costs.
@@ -133,14 +119,7 @@ fn rows(frame: &mut Frame<'_>, state: &State, area: Rect) {
 
     // The name of a row is never what is cut: figures give way to it, the last ones first.
     let longest = above.iter().map(|row| row.name.chars().count()).max();
-    let taken = |columns: usize| -> usize {
-        let widths = FIGURES.iter().take(columns);
-        widths.map(|width| usize::from(*width) + 1).sum()
-    };
-    let columns = (LEAST_FIGURES..=FIGURES.len())
-        .rev()
-        .find(|columns| taken(*columns) + longest.unwrap_or(0) <= usize::from(area.width))
-        .unwrap_or(LEAST_FIGURES);
+    let columns = fitting(&FIGURES, LEAST_FIGURES, longest.unwrap_or(0), area.width);
     let mut lines: Vec<Row<'_>> = above.iter().map(|row| line(state, row, columns)).collect();
     if !fits {
         lines.push(remainder(state.rest, below, columns));
@@ -223,31 +202,11 @@ fn remainder(rest: Option<Rest>, below: &[LiveRow], columns: usize) -> Row<'stat
     Row::new(cells.chain([Cell::from(text)])).style(dim())
 }
 
-fn right(text: String) -> Cell<'static> {
-    Cell::from(Line::from(text).right_aligned())
-}
-
 /// What grows is red, what shrinks is green.
 fn tone(state: &State, change: i64) -> Style {
     match change {
-        1.. => painted(state, Color::Red),
+        1.. => painted(state.color, Color::Red),
         0 => Style::new(),
-        _ => painted(state, Color::Green),
+        _ => painted(state.color, Color::Green),
     }
-}
-
-fn painted(state: &State, color: Color) -> Style {
-    if state.color {
-        Style::new().fg(color)
-    } else {
-        Style::new()
-    }
-}
-
-fn bold() -> Style {
-    Style::new().add_modifier(Modifier::BOLD)
-}
-
-fn dim() -> Style {
-    Style::new().add_modifier(Modifier::DIM)
 }

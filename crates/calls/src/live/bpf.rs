@@ -1,0 +1,283 @@
+//! A process whose system calls BPF programs at the kernel's tracepoints see ([`tracepoint`]): nothing in it is changed, and
+//! none of its threads stops.
+//!
+//! All such processes of a run share one [`Seen`]. A record is of a process by its id, and is kept until that process has its turn. Arguments
+//! and results are told as the registers hold them, with the texts that the programs have copied; other things that arguments point
+//! to are not told, because the thread does not wait for us.
+
+pub mod seen;
+
+use super::guest::{Shared, now_of, opened, table};
+use super::traced::{Begun, FirstExec, INSTRUCTION, end_of, signal_of};
+use crate::Error;
+use crate::event::{At, End, Event, EventKind, Return};
+use crate::source::Count;
+use hooks::rings::Losses;
+use inject::lifecycle::{Stage, Turn, Watched};
+use inject::tracee::{Happening, Tracee};
+use process::pidfd::PidFd;
+use prototypes::Captures;
+use prototypes::capture::{Registers, Returned};
+use seen::Seen;
+use std::rc::Rc;
+use std::time::Duration;
+use tracepoint::Record;
+
+/// See the module's text.
+pub struct Bpf {
+    pid: i32,
+    seen: Rc<Seen>,
+    /// `None`: its end is told by its tracer, or the kernel has no such descriptors.
+    held: Option<PidFd>,
+    /// It was said what it is.
+    introduced: bool,
+    /// The exec that has led to it, as it was when it began.
+    exec: Option<(Begun, Captures)>,
+    /// What it said that it ends with.
+    says: Option<i32>,
+    end: Option<End>,
+    /// We stay its tracer.
+    tracee: Option<Tracee>,
+}
+
+impl Bpf {
+    /// Watches a process from now on.
+    pub fn open(pid: i32, shared: &Shared<'_>) -> Result<Self, Error> {
+        process::guest::Status::read(pid)?.check_to_look()?;
+        Bpf::new(pid, shared)
+    }
+
+    /// The same with one that stands at its exec.
+    pub fn new(pid: i32, shared: &Shared<'_>) -> Result<Self, Error> {
+        let refused = |why| Error::Bpf { pid, why };
+        let Shared {
+            args, signatures, ..
+        } = shared;
+        let seen = shared.programs.get(args, || table(args, signatures));
+        let seen = seen.map_err(refused)?;
+        seen.add(pid).map_err(|why| refused(why.into()))?;
+        Ok(Bpf::made(pid, seen))
+    }
+
+    /// Sets it going from its exec; with `keep` we have started it, and stay its tracer.
+    pub fn begin(
+        mut self,
+        mut tracee: Tracee,
+        keep: bool,
+        exec: &FirstExec,
+    ) -> Result<Self, (Tracee, process::Error)> {
+        let gone = if keep {
+            tracee.tell_signals();
+            self.exec = exec.take();
+            tracee.go_on(false)
+        } else {
+            tracee.let_go()
+        };
+        match gone {
+            Err(error) => Err((tracee, error)),
+            Ok(()) => {
+                self.tracee = keep.then_some(tracee);
+                Ok(self)
+            }
+        }
+    }
+
+    /// A process that the programs watch already.
+    fn made(pid: i32, seen: Rc<Seen>) -> Self {
+        Bpf {
+            pid,
+            seen,
+            held: PidFd::open(pid).ok(),
+            introduced: false,
+            exec: None,
+            says: None,
+            end: None,
+            tracee: None,
+        }
+    }
+
+    /// Its id.
+    pub fn pid(&self) -> i32 {
+        self.pid
+    }
+
+    /// How it has ended.
+    pub fn ended(&self) -> Option<End> {
+        self.end
+    }
+
+    /// Its main thread, if that is traced.
+    pub fn tracee(&mut self) -> &mut Option<Tracee> {
+        &mut self.tracee
+    }
+
+    /// What was counted, of this and all other processes, since it was asked last.
+    pub fn counted(&self) -> Vec<Count> {
+        self.seen.counted()
+    }
+
+    /// What got lost likewise.
+    pub fn losses(&self) -> Losses {
+        self.seen.lost()
+    }
+
+    /// Its main thread, of a program that was started, stands at something.
+    pub fn stands<P: Watched<Event = Event> + From<Bpf>>(
+        &mut self,
+        happening: Happening,
+        turn: &mut Turn<'_, P>,
+    ) {
+        match happening {
+            Happening::Ended(_) => {
+                let end = end_of(self.tracee.as_ref());
+                self.tell(&mut |event| turn.tell(event));
+                return self.over(end, &mut |event| turn.tell(event));
+            }
+            Happening::Exec => return,
+            Happening::Signal(signal) => {
+                self.tell(&mut |event| turn.tell(event));
+                let kind = EventKind::Signal(signal_of(self.pid, signal));
+                turn.tell(now_of(self.pid, kind));
+            }
+            _ => {}
+        }
+        if let Some(tracee) = &mut self.tracee {
+            // An error means that it is gone, and its end comes next.
+            let _ = tracee.go_on(false);
+        }
+    }
+
+    /// Another program runs in its place.
+    pub fn gives_way(&mut self, tell: &mut dyn FnMut(Event)) {
+        self.tell(tell);
+        tell(now_of(self.pid, EventKind::Ended(End::Replaced)));
+    }
+
+    /// Looks after it once. Whether there was anything.
+    pub fn poll<P: Watched<Event = Event> + From<Bpf>>(&mut self, turn: &mut Turn<'_, P>) -> bool {
+        // Asked before what it has told is read, so that all of that is there.
+        let is_over = self.tracee.is_none() && self.has_ended();
+        let any = self.tell(&mut |event| turn.tell(event));
+        for child in self.seen.children() {
+            let child = Bpf::made(child, self.seen.clone());
+            turn.child(child.pid, Stage::Open(child.into()));
+        }
+        if is_over && self.end.is_none() {
+            let end = self.says.map_or(End::Unknown, End::Exited);
+            self.over(end, &mut |event| turn.tell(event));
+        }
+        any
+    }
+
+    fn has_ended(&self) -> bool {
+        match &self.held {
+            Some(held) => held.has_ended(Duration::ZERO),
+            None => !process::guest::Status::read(self.pid)
+                .is_ok_and(|status| !matches!(status.state, 'Z' | 'X')),
+        }
+    }
+
+    fn over(&mut self, end: End, tell: &mut dyn FnMut(Event)) {
+        self.end = Some(end);
+        self.leave();
+        tell(now_of(self.pid, EventKind::Ended(end)));
+    }
+
+    /// It is watched no more. What was told before can still be read.
+    pub fn leave(&self) {
+        self.seen.remove(self.pid);
+    }
+
+    /// Makes events of what was seen of it. Whether there was anything.
+    pub fn tell(&mut self, tell: &mut dyn FnMut(Event)) -> bool {
+        let mut any = self.seen.read();
+        if !std::mem::replace(&mut self.introduced, true) {
+            let opened = opened(self.pid, String::new());
+            tell(now_of(self.pid, EventKind::Opened(opened)));
+            any = true;
+        }
+        for record in self.seen.unread(self.pid) {
+            if let Some(event) = self.event(record) {
+                tell(event);
+            }
+            any = true;
+        }
+        any
+    }
+
+    fn event(&mut self, record: Record) -> Option<Event> {
+        let (tid, time, kind) = match record {
+            Record::Call {
+                tid,
+                time,
+                number,
+                arguments,
+                behind,
+                stack,
+                texts,
+                ..
+            } => {
+                let begun = Begun {
+                    number,
+                    instruction: behind.wrapping_sub(INSTRUCTION),
+                    registers: Registers {
+                        gp: arguments,
+                        stack,
+                        ..Registers::default()
+                    },
+                    ticks: time,
+                };
+                (tid, time, self.call(begun, &texts)?)
+            }
+            Record::Return {
+                tid, time, result, ..
+            } => {
+                let returned = Returned {
+                    rax: result,
+                    ..Returned::default()
+                };
+                let captures = Captures::new();
+                (tid, time, EventKind::Return(Return { returned, captures }))
+            }
+            Record::Child { .. } => return None,
+        };
+        let at = At {
+            process: self.pid,
+            tid: tid as u32,
+            ring: tid as u32,
+            stack: 0,
+            frame: 0,
+            time: self.seen.wall(time),
+        };
+        Some(Event { at, kind })
+    }
+
+    fn call(&mut self, mut begun: Begun, texts: &[Vec<u8>; 2]) -> Option<EventKind> {
+        let mut captures = Captures::new();
+        if let Some((exec, copied)) = self.exec.take_if(|(exec, _)| exec.number == begun.number) {
+            (begun.registers, captures) = (exec.registers, copied);
+        }
+        if EXIT_GROUPS.contains(&begun.number) {
+            self.says = Some(begun.registers.gp[0] as i32 & 0xff);
+        }
+        let told = self.seen.told(begun.number)?;
+        for (argument, text) in told.texts().into_iter().zip(texts) {
+            if let Some(argument) = argument.filter(|_| !text.is_empty()) {
+                captures.add(begun.registers.gp[usize::from(argument)], text);
+            }
+        }
+        begun.names_itself(told);
+        Some(EventKind::Call(begun.call(told, captures)))
+    }
+}
+
+/// `exit_group`: arch/x86/entry/syscalls/syscall_64.tbl and syscall_32.tbl.
+const EXIT_GROUPS: [u64; 2] = [231, tracepoint::OF_32_BITS | 252];
+
+/// Whoever ends by an error or a panic leaves it too.
+impl Drop for Bpf {
+    fn drop(&mut self) {
+        self.leave();
+        self.seen.forget(self.pid);
+    }
+}

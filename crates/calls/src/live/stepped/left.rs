@@ -1,0 +1,69 @@
+//! How a stepped process is left: by whoever watches it, or at an exec.
+
+use super::Stepped;
+use crate::Message;
+use crate::event::{End, Event, EventKind, OfThread};
+use inject::lifecycle::{Turn, Watched};
+use inject::tracee::Tracee;
+use process::ptrace;
+use process::stop;
+
+impl Stepped {
+    /// It stands at an exec, to which the thread `former` has led, and is left there: it goes on alone.
+    pub(super) fn leave_at_exec<P: Watched<Event = Event> + From<Stepped>>(
+        &mut self,
+        former: i32,
+        turn: &mut Turn<'_, P>,
+    ) {
+        for mut thread in std::mem::take(&mut self.threads).into_values() {
+            self.count_left(&mut thread.traced);
+        }
+        turn.tell(self.of_thread(former, EventKind::Thread(OfThread::Left)));
+        // An error means that it was killed meanwhile.
+        let _ = ptrace::detach(self.pid, 0);
+        if let Some(messages) = &self.leaves_at_exec {
+            messages.say(Message::Detached { pid: self.pid });
+        }
+        // Nobody waits for its end, whatever that will be.
+        self.end = Some(End::Exited(0));
+    }
+
+    pub(super) fn let_go(&self) {
+        self.release();
+        for tid in self.threads.keys() {
+            // An error means that it is gone.
+            let _ = stop::let_go(*tid);
+        }
+    }
+
+    /// Sets threads going that were to stand still for a time.
+    fn release(&self) {
+        for (tid, thread) in &self.threads {
+            if let Some((_, signal)) = thread.held {
+                // An error means that it is gone.
+                let _ = ptrace::resume(*tid, signal);
+            }
+        }
+    }
+
+    /// Ends its tracing; of its main thread, whoever takes that. What was told before can still be read.
+    pub fn leave(&mut self) -> Result<(), process::Error> {
+        self.release();
+        for thread in self.threads.values_mut() {
+            thread.held = None;
+        }
+        if self.end.is_none() && self.threads.remove(&self.pid).is_some() {
+            self.left = Some(Tracee::child(self.pid));
+        }
+        self.let_go();
+        self.threads.clear();
+        Ok(())
+    }
+}
+
+/// Whoever ends by an error or a panic leaves it too.
+impl Drop for Stepped {
+    fn drop(&mut self) {
+        self.let_go();
+    }
+}

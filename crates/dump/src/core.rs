@@ -1,0 +1,171 @@
+//! Heap snapshots from core files: gcore's, or the kernel's.
+//!
+//! The memory is what `frames` reads of a core: its segments, and for pages that are not in it the files that were mapped. The VM is found by
+//! the symbols of those files. Nothing of the process runs, so references that only its own functions know are missing; the snapshot says so.
+
+use crate::{python, ruby};
+use frames::live::core::Core;
+use frames::live::loaded::{Loaded, Modules};
+use heap::{About, Budget, Builder, Snapshot};
+use process::modules::open_regular;
+use std::path::{Path, PathBuf};
+use std::time::{Duration, Instant, UNIX_EPOCH};
+use vm::{Language, Memory};
+
+/// Bytes below the stack pointer that belong to the frame (psABI §3.2.2).
+const RED_ZONE: u64 = 128;
+
+/// Why the heap of a core file cannot be read.
+#[derive(Debug, thiserror::Error)]
+pub enum Error {
+    /// It is no core file, or one that is damaged.
+    #[error(transparent)]
+    Core(#[from] frames::Error),
+    /// It holds no heap that can be read.
+    #[error("{core}: {reason}", core = .core.display())]
+    Heap {
+        /// The core file.
+        core: PathBuf,
+        /// Why.
+        reason: String,
+    },
+}
+
+/// What is wanted of a core file.
+#[derive(Clone, Copy, Debug)]
+pub struct Options<'a> {
+    /// The program, if it is not at the path that it had.
+    pub executable: Option<&'a Path>,
+    /// Contents of strings are kept.
+    pub contents: bool,
+    /// Reading is given up after this time.
+    pub patience: Duration,
+}
+
+/// Returns whether a file is a core file.
+pub fn is_core(path: &Path) -> bool {
+    Core::is_one(path)
+}
+
+/// Makes a snapshot of the process that a core file is of: a Ruby, 2.7 to 3.4, or a Python, 3.9 to 3.14.
+///
+/// # Errors
+/// It is cut short, or holds neither, or cannot be read.
+pub fn of_core(path: &Path, options: Options) -> Result<Snapshot, Error> {
+    let failed = |reason: String| Error::Heap {
+        core: path.to_owned(),
+        reason,
+    };
+    let mut core = Core::open(path)?;
+    if core.cut() > 0 {
+        return Err(failed(format!(
+            "it is cut short by {} bytes, and a heap of which a part is missing says nothing of who holds what: write it whole (ulimit -c unlimited, \
+             room on the disk)",
+            core.cut()
+        )));
+    }
+    if let Some(executable) = options.executable {
+        core.set_executable(path, executable)?;
+    }
+    let modules = core.modules();
+    let until = Instant::now() + options.patience;
+    let found = Found {
+        core: &core,
+        modules: &modules,
+        about: about(path, &core, options.contents),
+        until,
+    };
+    let read = found.ruby().or_else(|| found.python());
+    read.unwrap_or_else(|| Err(found.nothing())).map_err(failed)
+}
+
+fn about(path: &Path, core: &Core, contents: bool) -> About {
+    let written = std::fs::metadata(path).and_then(|file| file.modified());
+    let since = written
+        .ok()
+        .and_then(|time| time.duration_since(UNIX_EPOCH).ok());
+    About {
+        pid: core.pid(),
+        taken_at: since.map_or(0, |since| since.as_nanos() as u64),
+        command_line: core.command().to_owned(),
+        contents,
+        ..About::default()
+    }
+}
+
+/// A core file that is read.
+struct Found<'a> {
+    core: &'a Core,
+    modules: &'a Modules,
+    about: About,
+    until: Instant,
+}
+
+impl Found<'_> {
+    /// The module that exports the symbol by which a VM is known.
+    fn module(&self, language: Language) -> Option<&Loaded> {
+        let mark = language.description().mark;
+        let mut modules = self.modules.iter();
+        modules.find(|one| one.exported(self.core, mark).is_some())
+    }
+
+    fn builder(&self, language: Language, version: String) -> Builder {
+        let about = About {
+            language: language.description().prefix.to_owned(),
+            version,
+            ..self.about.clone()
+        };
+        Builder::within(about, Budget::of_memory(self.core.size()))
+    }
+
+    fn ruby(&self) -> Option<Result<Snapshot, String>> {
+        let module = self.module(Language::Ruby)?;
+        let symbol = |name: &str| module.exported(self.core, name);
+        let memory: &dyn Memory = self.core;
+        let facts = vm::ruby::Facts::find(&memory, &symbol);
+        let read = |facts: vm::ruby::Facts| {
+            let stacks = self.core.threads().iter().map(|thread| {
+                let used = thread.context.sp.saturating_sub(RED_ZONE);
+                let start = used.max(thread.mapping.start);
+                (thread.tid.unsigned_abs(), start..thread.mapping.end)
+            });
+            let found = ruby::core::Found {
+                memory,
+                facts,
+                data: module.data(self.core),
+                stacks: stacks.collect(),
+                bytes: self.core.size(),
+            };
+            let builder = self.builder(Language::Ruby, facts.version().to_string());
+            ruby::core::read(&found, builder, self.until)
+        };
+        Some(facts.map_err(|error| error.to_string()).and_then(read))
+    }
+
+    fn python(&self) -> Option<Result<Snapshot, String>> {
+        let module = self.module(Language::Python)?;
+        let symbol = |name: &str| module.exported(self.core, name);
+        let memory: &dyn Memory = self.core;
+        let facts = vm::python::Facts::find(&memory, &symbol);
+        let read = |facts: vm::python::Facts| {
+            let builder = self.builder(Language::Python, facts.version().to_string());
+            python::core::read(memory, facts, builder, self.core.size(), self.until)
+        };
+        Some(facts.map_err(|error| error.to_string()).and_then(read))
+    }
+
+    /// Why no VM was found.
+    fn nothing(&self) -> String {
+        let paths = self.modules.iter().map(|module| &module.path);
+        let gone: Vec<_> = paths.filter(|path| open_regular(path).is_err()).collect();
+        match gone.first() {
+            None => "the process ran neither Ruby nor Python".into(),
+            Some(first) => format!(
+                "no Ruby or Python was found in it, and {} of the files that were mapped cannot be opened, first {}: put them back, or name the \
+                 program with --exe",
+                gone.len(),
+                first.display()
+            ),
+        }
+    }
+}

@@ -1,0 +1,231 @@
+//! The heap of a Ruby from a core file of it.
+//!
+//! Nothing can be called there, so what objects refer to is what crate `vm` can read: everything that has a name, what Procs and methods
+//! hold, and of other objects the words of the slot itself that are addresses of objects. Not read is what objects of C types hold (`dmark`),
+//! and compiled code. Of the objects that the last mark has reached and to which nothing leads that was read, those are roots from which the
+//! others are reached: somebody held them then.
+
+use super::globals;
+use super::names::each_named;
+use super::slots::Slots;
+use super::{Maker, Object};
+use crate::frozen::Frozen;
+use foldhash::HashSet;
+use heap::{Builder, Role, RootKind, RootName, Snapshot};
+use std::ops::Range;
+use std::time::Instant;
+use vm::Memory;
+use vm::ruby::{Facts, Imemo, Ruby, Slot, Type};
+
+/// Words of machine stacks that are looked at, of all threads together.
+const MOST_WORDS: u64 = 1 << 24;
+
+/// A Ruby in a core file.
+pub struct Found<'a> {
+    /// The memory.
+    pub memory: &'a dyn Memory,
+    /// What was found of the VM.
+    pub facts: Facts,
+    /// Where its variables are.
+    pub data: Vec<Range<u64>>,
+    /// The stacks of its threads, as far as they were in use, with the threads' numbers.
+    pub stacks: Vec<(u32, Range<u64>)>,
+    /// So many bytes of its memory are there.
+    pub bytes: u64,
+}
+
+/// Reads everything.
+///
+/// # Errors
+/// The heap cannot be read, or it took longer than until then.
+pub fn read(found: &Found, builder: Builder, until: Instant) -> Result<Snapshot, String> {
+    let frozen = Frozen::new(found.memory);
+    let unreadable = |error: vm::ruby::Unsupported| error.to_string();
+    let plain = Ruby::new(&frozen, found.facts).map_err(unreadable)?;
+    let shapes = globals::shapes(&plain, found.memory, &found.data);
+    let facts = match shapes {
+        Some(list) if plain.wants_shapes() => found.facts.with_shapes(list),
+        _ => found.facts,
+    };
+    let ruby = Ruby::new(&frozen, facts).map_err(unreadable)?;
+    let globals = globals::names(&ruby, found.memory, &found.data);
+    let slots = Slots::of(&ruby).map_err(|error| error.to_string())?;
+    let mut walk = Walk {
+        named: HashSet::default(),
+        references: Vec::new(),
+        maker: Maker::new(builder, ruby, globals, None),
+        slots,
+        untold: 0,
+        bytes: found.bytes,
+    };
+    if walk.maker.ruby.wants_shapes() && shapes.is_none() {
+        let note =
+            "the VM's table of shapes was not found: what instance variables refer to is not known";
+        walk.maker.builder.about_mut().notes.push(note.to_owned());
+    }
+    walk.roots(found);
+    walk.objects(until)?;
+    Ok(walk.finish())
+}
+
+struct Walk<'a> {
+    maker: Maker<'a>,
+    slots: Slots,
+    /// What the object at hand refers to by name.
+    named: HashSet<u64>,
+    references: Vec<u64>,
+    /// Objects of C types of which it is not known what they refer to.
+    untold: u64,
+    /// Of memory.
+    bytes: u64,
+}
+
+impl Walk<'_> {
+    fn roots(&mut self, found: &Found) {
+        let object = self.maker.ruby.facts().object();
+        let constants = self.maker.builder.text(b"Object");
+        self.root(object, RootName::named(RootKind::Vm, constants));
+        let globals: Vec<u64> = self.maker.globals.keys().copied().collect();
+        self.maker.category = RootName::new(RootKind::Global);
+        for target in globals {
+            let name = self.maker.named_root(target);
+            self.root(target, name);
+        }
+        let text = self.maker.builder.text(b"machine_context");
+        let mut left = MOST_WORDS;
+        for (thread, range) in &found.stacks {
+            let name = RootName::named(RootKind::MachineStack, text).of_thread(*thread);
+            let mut at = range.start.next_multiple_of(8);
+            while at < range.end && left > 0 {
+                if let Ok(word) = self.maker.ruby.memory().u64(at) {
+                    self.root(word, name);
+                }
+                (at, left) = (at.saturating_add(8), left - 1);
+            }
+        }
+    }
+
+    /// A root, if an object is there.
+    fn root(&mut self, target: u64, name: RootName) {
+        if self.slots.has(target) {
+            self.maker.builder.root(target, name);
+        }
+    }
+
+    fn objects(&mut self, until: Instant) -> Result<(), String> {
+        let ruby = self.maker.ruby;
+        for page in ruby.pages().map_err(|error| error.to_string())?.flatten() {
+            for slot in ruby.slots(page).flatten() {
+                // How large an object is, is the core's word.
+                if Instant::now() > until {
+                    return Err("it took too long".into());
+                }
+                if self.slots.has(slot.address) {
+                    self.object(slot, page.slot_size);
+                }
+            }
+        }
+        Ok(())
+    }
+
+    fn object(&mut self, slot: Slot, slot_size: u64) {
+        let ruby = self.maker.ruby;
+        let bytes = ruby.size(slot.address, slot_size).unwrap_or(slot_size);
+        let bytes = bytes.min(self.bytes);
+        let object = Object {
+            address: slot.address,
+            slot: slot_size,
+            flags: slot.flags,
+            class: slot.klass,
+            bytes: Some(bytes),
+        };
+        let of = Type::of(slot.flags);
+        let Maker { kinds, builder, .. } = &mut self.maker;
+        kinds.of(builder, &ruby, &object);
+        let (slots, references, named) = (&self.slots, &mut self.references, &mut self.named);
+        references.clear();
+        named.clear();
+        let mut note = |target: u64| {
+            if slots.has(target) {
+                references.push(target);
+            }
+        };
+        if of != Type::Imemo {
+            note(slot.klass);
+        }
+        each_named(&ruby, &self.maker.kinds, &object, &mut |target, _| {
+            note(target);
+            named.insert(target);
+        });
+        // What cannot be read is not told.
+        let _ = match of {
+            Type::Data if self.maker.kinds.role() == Some(Role::Function) => {
+                ruby.each_of_proc(slot.address, &mut note)
+            }
+            Type::Imemo if Imemo::of(slot.flags) == Imemo::Ment => {
+                ruby.each_of_method(slot.address, &mut note)
+            }
+            _ => Ok(()),
+        };
+        if has_words(of, slot.flags) {
+            let _ = ruby.each_word(slot.address, of == Type::Imemo, &mut |word| {
+                if !named.contains(&word) {
+                    note(word);
+                }
+            });
+        }
+        let is_thread = self.maker.kinds.is_thread();
+        let is_told = matches!(
+            self.maker.kinds.role(),
+            Some(Role::Function | Role::Thread | Role::Fiber)
+        );
+        self.untold += u64::from(of == Type::Data && !is_told);
+        let references = std::mem::take(&mut self.references);
+        self.maker.object(object, &references);
+        self.references = references;
+        if is_thread && self.runs(slot.address) {
+            let name = self.maker.builder.text(b"threads");
+            self.root(slot.address, RootName::named(RootKind::Vm, name));
+        }
+    }
+
+    /// Whether a thread has frames: it has begun and not ended.
+    fn runs(&self, thread: u64) -> bool {
+        let ruby = &self.maker.ruby;
+        let context = ruby.context_of_object(thread);
+        context.is_some_and(|ec| ruby.current_cfp(ec).is_ok_and(|frame| frame != 0))
+    }
+
+    fn finish(mut self) -> Snapshot {
+        let builder = &mut self.maker.builder;
+        let by_c = builder.text(b"(held by C code or the VM)");
+        let notes = &mut builder.about_mut().notes;
+        notes.push(format!(
+            "from a core file: what the {} objects of C types and compiled code refer to is not known (only the VM's own functions tell it); what \
+             the last collection kept and nothing else leads to is told as held by C code or the VM",
+            self.untold
+        ));
+        let mut snapshot = self.maker.builder.finish();
+        let slots = &self.slots;
+        let name = RootName::named(RootKind::Native, by_c);
+        snapshot.hold_unreached(name, |address| slots.is_marked(address));
+        snapshot
+    }
+}
+
+/// Whether words of an object's slot, beside those that have names, may be references.
+fn has_words(of: Type, flags: u64) -> bool {
+    match of {
+        Type::Imemo => !matches!(Imemo::of(flags), Imemo::Tmpbuf | Imemo::Ast),
+        Type::String
+        | Type::Array
+        | Type::Hash
+        | Type::Regexp
+        | Type::Match
+        | Type::Complex
+        | Type::Rational
+        | Type::Symbol
+        | Type::Iclass => true,
+        _ => false,
+    }
+}

@@ -1,0 +1,184 @@
+//! What nothing keeps alive, by type: how much of it is in cycles, and for how much code of the program runs when it is freed.
+//!
+//! Where a VM counts references, garbage that a snapshot sees is what cycles of references keep: those in a cycle, and what
+//! hangs on these. Where it does not, garbage is whatever no collection has freed yet.
+
+use std::collections::HashMap;
+
+use crate::analysis::Analysis;
+use crate::snapshot::Snapshot;
+use crate::text::TextId;
+
+/// Garbage of one type.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Type {
+    /// The type.
+    pub name: TextId,
+    /// How many objects.
+    pub objects: u64,
+    /// The bytes they take themselves.
+    pub bytes: u64,
+    /// How many of them are part of a cycle of references.
+    pub in_cycles: u64,
+    /// For how many of them a finalizer runs.
+    pub finalizers: u64,
+}
+
+/// All garbage.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Garbage {
+    /// Types, those of most bytes first.
+    pub types: Vec<Type>,
+    /// Cycles that have no object in common.
+    pub cycles: u64,
+}
+
+/// Looks at everything that no root leads to. Takes 4 bytes for each object of the snapshot, and 17 for each of garbage.
+#[must_use]
+pub fn garbage(analysis: &Analysis) -> Garbage {
+    let snapshot = analysis.snapshot();
+    let all = 0..snapshot.len() as u32;
+    let objects: Vec<u32> = all.filter(|one| !analysis.is_living(*one)).collect();
+    if objects.is_empty() {
+        return Garbage::default();
+    }
+    let mut search = Search::new(snapshot, &objects);
+    for number in 0..objects.len() as u32 {
+        search.from(number);
+    }
+    let mut types: HashMap<TextId, Type> = HashMap::new();
+    for (object, in_cycle) in objects.iter().zip(&search.in_cycle) {
+        let name = snapshot.type_name(*object);
+        let of = types.entry(name).or_insert(Type {
+            name,
+            objects: 0,
+            bytes: 0,
+            in_cycles: 0,
+            finalizers: 0,
+        });
+        of.objects += 1;
+        of.bytes = of.bytes.saturating_add(snapshot.bytes(*object));
+        of.in_cycles += u64::from(*in_cycle);
+        of.finalizers += u64::from(snapshot.flags(*object).finalizer);
+    }
+    let mut types: Vec<Type> = types.into_values().collect();
+    types.sort_by_key(|of| (std::cmp::Reverse(of.bytes), of.name));
+    Garbage {
+        types,
+        cycles: search.cycles,
+    }
+}
+
+/// No object of garbage.
+const NOBODY: u32 = u32::MAX;
+
+/// Tarjan's search for strongly connected components (SIAM J. Comput. 1, 1972) among garbage, without recursion. Objects have
+/// their places in the list of garbage as numbers here.
+struct Search<'a> {
+    snapshot: &'a Snapshot,
+    objects: &'a [u32],
+    /// By object of the snapshot: its number here.
+    numbers: Vec<u32>,
+    /// When each was met, counted from 1, and the earliest one on the stack that it leads to.
+    met: Vec<u32>,
+    low: Vec<u32>,
+    on_stack: Vec<bool>,
+    stack: Vec<u32>,
+    /// Those that are looked at, and how many of their references are done.
+    open: Vec<(u32, usize)>,
+    time: u32,
+    in_cycle: Vec<bool>,
+    cycles: u64,
+}
+
+impl<'a> Search<'a> {
+    fn new(snapshot: &'a Snapshot, objects: &'a [u32]) -> Self {
+        let mut numbers = vec![NOBODY; snapshot.len()];
+        for (number, object) in objects.iter().enumerate() {
+            numbers[*object as usize] = number as u32;
+        }
+        Self {
+            snapshot,
+            objects,
+            numbers,
+            met: vec![0; objects.len()],
+            low: vec![0; objects.len()],
+            on_stack: vec![false; objects.len()],
+            stack: Vec::new(),
+            open: Vec::new(),
+            time: 0,
+            in_cycle: vec![false; objects.len()],
+            cycles: 0,
+        }
+    }
+
+    /// Looks at everything that an object leads to.
+    fn from(&mut self, number: u32) {
+        if self.met[number as usize] == 0 {
+            self.enter(number);
+        }
+        while let Some((number, done)) = self.open.last_mut() {
+            let (number, at) = (*number, *done);
+            *done += 1;
+            let edges = self.snapshot.edge_range(self.objects[number as usize]);
+            match self.snapshot.targets.get(edges.start + at) {
+                Some(target) if edges.start + at < edges.end => {
+                    let next = self.numbers[*target as usize];
+                    self.refer(number, next);
+                }
+                _ => {
+                    self.open.pop();
+                    self.leave(number);
+                }
+            }
+        }
+    }
+
+    fn enter(&mut self, number: u32) {
+        self.time += 1;
+        self.met[number as usize] = self.time;
+        self.low[number as usize] = self.time;
+        self.on_stack[number as usize] = true;
+        self.stack.push(number);
+        self.open.push((number, 0));
+    }
+
+    fn refer(&mut self, number: u32, next: u32) {
+        // What lives, garbage refers to as well.
+        if next == NOBODY {
+            return;
+        }
+        if self.met[next as usize] == 0 {
+            self.enter(next);
+        } else if self.on_stack[next as usize] {
+            let low = &mut self.low[number as usize];
+            *low = (*low).min(self.met[next as usize]);
+        }
+    }
+
+    /// All references of an object are done: if it leads to nobody before it, what is above it on the stack is a component.
+    fn leave(&mut self, number: u32) {
+        let low = self.low[number as usize];
+        if let Some((holder, _)) = self.open.last() {
+            let of_holder = &mut self.low[*holder as usize];
+            *of_holder = (*of_holder).min(low);
+        }
+        if low != self.met[number as usize] {
+            return;
+        }
+        let from = self.stack.iter().rposition(|one| *one == number);
+        let component = self.stack.split_off(from.unwrap_or(self.stack.len()));
+        let is_cycle = component.len() > 1 || self.refers_to_itself(number);
+        self.cycles += u64::from(is_cycle);
+        for one in component {
+            self.on_stack[one as usize] = false;
+            self.in_cycle[one as usize] = is_cycle;
+        }
+    }
+
+    fn refers_to_itself(&self, number: u32) -> bool {
+        let object = self.objects[number as usize];
+        let edges = self.snapshot.edge_range(object);
+        self.snapshot.targets[edges].contains(&object)
+    }
+}

@@ -1,0 +1,138 @@
+//! Finding objects by their addresses.
+//!
+//! Each 64 KiB of address space, which is one heap page in recent Rubies, has the range of its objects. Where many lie there, a bit for each
+//! eight bytes says where one begins, and its number is the number of bits before: one search over all objects would miss the cache
+//! at nearly every step, and one over those of the page takes ten steps.
+
+use foldhash::HashMap;
+
+const PAGE_BITS: u32 = 16;
+const PAGE: u64 = 1 << PAGE_BITS;
+/// Eight bytes of a page a bit.
+const WORDS: usize = (PAGE / 8 / 64) as usize;
+/// From so many objects of one page on bits are kept, 1.3 KiB a page: at most 20 bytes an object.
+const MANY: u32 = 64;
+
+/// See the module's text.
+pub struct Pages<'a> {
+    addresses: &'a [u64],
+    pages: HashMap<u64, Page>,
+    bits: Vec<Bits>,
+}
+
+/// The objects of 64 KiB.
+#[derive(Clone, Copy)]
+struct Page {
+    first: u32,
+    end: u32,
+    /// The number of its bits plus one; 0 = it has none.
+    bits: u32,
+}
+
+/// Where objects begin.
+struct Bits {
+    places: [u64; WORDS],
+    /// How many begin before each word.
+    before: [u16; WORDS],
+}
+
+impl<'a> Pages<'a> {
+    /// Those of objects at these addresses, which rise.
+    pub fn of(addresses: &'a [u64]) -> Self {
+        let mut found = Pages {
+            addresses,
+            pages: HashMap::default(),
+            bits: Vec::new(),
+        };
+        let mut first = 0;
+        for objects in addresses.chunk_by(|one, next| one >> PAGE_BITS == next >> PAGE_BITS) {
+            let end = first + objects.len() as u32;
+            let mut page = Page {
+                first,
+                end,
+                bits: 0,
+            };
+            if end - first >= MANY
+                && let Some(bits) = Bits::of(objects)
+            {
+                found.bits.push(bits);
+                page.bits = found.bits.len() as u32;
+            }
+            found.pages.insert(objects[0] >> PAGE_BITS, page);
+            first = end;
+        }
+        found
+    }
+
+    /// The number of the object at an address.
+    #[inline]
+    pub fn find(&self, address: u64) -> Option<u32> {
+        let page = self.pages.get(&(address >> PAGE_BITS))?;
+        if let Some(bits) = page.bits.checked_sub(1) {
+            let number = self.bits[bits as usize].number(address)?;
+            return Some(page.first + number);
+        }
+        let objects = &self.addresses[page.first as usize..page.end as usize];
+        let found = objects.binary_search(&address).ok()?;
+        Some(page.first + found as u32)
+    }
+}
+
+impl Bits {
+    /// `None` where an address is no multiple of eight.
+    fn of(objects: &[u64]) -> Option<Self> {
+        let mut bits = Bits {
+            places: [0; WORDS],
+            before: [0; WORDS],
+        };
+        for address in objects {
+            if !address.is_multiple_of(8) {
+                return None;
+            }
+            let place = (address % PAGE / 8) as usize;
+            bits.places[place / 64] |= 1 << (place % 64);
+        }
+        let mut sum = 0;
+        for (before, word) in bits.before.iter_mut().zip(&bits.places) {
+            *before = sum;
+            sum += word.count_ones() as u16;
+        }
+        Some(bits)
+    }
+
+    #[inline]
+    fn number(&self, address: u64) -> Option<u32> {
+        let place = (address % PAGE / 8) as usize;
+        let (word, bit) = (self.places[place / 64], 1u64 << (place % 64));
+        if word & bit == 0 || !address.is_multiple_of(8) {
+            return None;
+        }
+        let before = u32::from(self.before[place / 64]);
+        Some(before + (word & (bit - 1)).count_ones())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn each_is_found_and_nothing_else() {
+        // A full page, one of few objects, one whose objects lie anywhere, and one at the end of all addresses.
+        let mut addresses: Vec<u64> = (0..1638).map(|slot| 0x7f00_0000_0000 + slot * 40).collect();
+        addresses.extend([0x7f00_0001_0008, 0x7f00_0001_fff8]);
+        addresses.extend((0..100).map(|number| 0x7f00_0002_0001 + number * 9));
+        addresses.extend((0..8192).map(|place| !0xffff + place * 8));
+        let pages = Pages::of(&addresses);
+        assert_eq!(pages.bits.len(), 2);
+        for (number, address) in addresses.iter().enumerate() {
+            assert_eq!(pages.find(*address), Some(number as u32));
+            for beside in [address.wrapping_sub(1), address.wrapping_add(1)] {
+                assert!(addresses.binary_search(&beside).is_err());
+                assert_eq!(pages.find(beside), None);
+            }
+        }
+        assert_eq!(pages.find(0x7f00_0000_0008), None);
+        assert_eq!(pages.find(0x1000), None);
+    }
+}

@@ -1,0 +1,120 @@
+//! `lancet heap --live`: a snapshot on the screen, to be walked through.
+//!
+//! ```text
+//!  snapshot ──► Analysis, Answers ──► View ──► State ──► draw
+//!     ▲                                          │ keys
+//!     └── the process is copied again ◄── n ─────┘
+//! ```
+//!
+//! | module | what |
+//! |---|---|
+//! | [`page`] | a list of numbers: its rows, their order, which one is chosen |
+//! | [`view`] | what the snapshot says: which pages there are, and what is behind a row |
+//! | [`rows`] | what a row says |
+//! | [`state`] | which page is shown, and what the keys do |
+//! | [`screen`] | the screen, painted |
+
+mod page;
+mod rows;
+mod screen;
+mod state;
+mod view;
+
+use std::io::{self, IsTerminal};
+use std::rc::Rc;
+use std::time::Duration;
+
+use anyhow::bail;
+use heap::answers::Answers;
+use heap::answers::diff::Diff;
+use heap::{Analysis, Snapshot};
+use ratatui::Terminal;
+use ratatui::backend::Backend;
+use ratatui::crossterm::event::Event;
+use report::heap::owner;
+
+use crate::ui::interrupt;
+use crate::ui::screen::{IDLE, Screen, next_event};
+use crate::ui::terminal::{self, Stream};
+use state::{Action, State};
+use view::View;
+
+/// Refuses what is no terminal.
+///
+/// # Errors
+/// Keys or the screen are elsewhere.
+pub fn require_terminal() -> anyhow::Result<()> {
+    if !Stream::Stdout.is_terminal() || !io::stdin().is_terminal() {
+        bail!(
+            "--live is for a terminal, and standard input or output is none: leave --live away, or take --format html"
+        );
+    }
+    Ok(())
+}
+
+/// Shows a snapshot until the user leaves; returns the last one. `again` makes a new one, if that is possible; what it says
+/// is said on the terminal as it was before.
+pub fn run(
+    first: Snapshot,
+    contents: bool,
+    mut again: Option<&mut dyn FnMut() -> anyhow::Result<Snapshot>>,
+) -> anyhow::Result<Rc<Snapshot>> {
+    interrupt::catch();
+    let mut mark: Option<Rc<Snapshot>> = None;
+    let mut snapshot = Rc::new(first);
+    loop {
+        let (action, is_mark) = show(&snapshot, mark.as_deref(), contents, again.is_some())?;
+        let (Action::Again, Some(again)) = (action, again.as_mut()) else {
+            return Ok(snapshot);
+        };
+        if is_mark || mark.is_none() {
+            mark = Some(snapshot);
+        }
+        snapshot = Rc::new(again()?);
+    }
+}
+
+/// Shows one snapshot, and what is new in it; returns what the user wants then, and whether new is what comes after it.
+fn show(
+    snapshot: &Snapshot,
+    mark: Option<&Snapshot>,
+    contents: bool,
+    can_renew: bool,
+) -> anyhow::Result<(Action, bool)> {
+    let analysis = Analysis::of(snapshot);
+    let answers = Answers::of(&analysis, owner);
+    let view = View {
+        answers: &answers,
+        diff: mark.map(|mark| Diff::of(&Analysis::of(mark), &analysis)),
+        contents,
+    };
+    let mut state = State::new(view, terminal::color(), can_renew);
+    let mut screen = Screen::open()?;
+    let action = watch(&mut screen, &mut state, next_event)?;
+    Ok((action, state.is_mark()))
+}
+
+/// The loop itself, until a key asks for something else. `events` waits at most so long for the next event.
+fn watch<B>(
+    terminal: &mut Terminal<B>,
+    state: &mut State,
+    mut events: impl FnMut(Duration) -> io::Result<Option<Event>>,
+) -> anyhow::Result<Action>
+where
+    B: Backend,
+    B::Error: Send + Sync + 'static,
+{
+    while !interrupt::asked() {
+        terminal.draw(|frame| screen::draw(frame, state))?;
+        if let Some(Event::Key(key)) = events(IDLE)? {
+            match state.press(key) {
+                Action::Stay => {}
+                action => return Ok(action),
+            }
+        }
+    }
+    Ok(Action::Quit)
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,119 @@
+//! How system calls are seen: by hooks, by BPF, by ptrace.
+
+use super::args::SyscallsArgs;
+use crate::commands::events::args::TARGET;
+use calls::By;
+use clap::{Args, ValueEnum};
+
+/// See the module's text.
+#[derive(Args, Clone, Debug)]
+pub struct Way {
+    /// Change nothing in a process: its system calls are counted by BPF (-c, with CAP_BPF and CAP_PERFMON) or seen by ptrace, at about
+    /// 5 µs each; script lines, native functions and frames are not told. Of itself this is done where a process cannot be
+    /// hooked (a program of 32 bits, a seccomp filter)
+    #[arg(long, conflicts_with_all = ["inject", "at", "within", "leaks", "frames", "blocked"], help_heading = TARGET)]
+    pub no_modify: bool,
+
+    /// How system calls are seen: hooks, as without this; ptrace, as strace sees them; bpf, by programs at the kernel's tracepoints,
+    /// which tell numbers and paths, no structs, and slow down every process of the machine by about 0.2 µs a call
+    #[arg(long, value_name = "WAY", conflicts_with = "no_modify", help_heading = TARGET)]
+    pub by: Option<Seen>,
+
+    /// With --strace: hook the PROGRAM, as is done without it (--by hooks). What hooks do not see is said
+    #[arg(long, conflicts_with_all = ["no_modify", "by"], help_heading = TARGET)]
+    pub hooks: bool,
+
+    /// exact: refuse a process, instead of going on, if any of the calls that are asked for would not be seen
+    #[arg(long, value_name = "WHAT", help_heading = TARGET)]
+    pub require: Option<Required>,
+}
+
+/// What `--require` asks.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub enum Required {
+    /// Every call is seen.
+    Exact,
+}
+
+/// What `--by` asks.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub enum Seen {
+    /// By hooks.
+    Hooks,
+    /// By tracing.
+    Ptrace,
+    /// By BPF programs.
+    Bpf,
+}
+
+impl Way {
+    /// Whether a way is asked for that changes nothing.
+    pub fn is_asked(&self) -> bool {
+        self.no_modify || matches!(self.by, Some(Seen::Ptrace | Seen::Bpf))
+    }
+
+    /// Whether all must be seen.
+    pub fn is_exact(&self) -> bool {
+        self.require == Some(Required::Exact)
+    }
+}
+
+impl SyscallsArgs {
+    /// How calls are seen.
+    pub(super) fn by(&self) -> By {
+        match self.way.by {
+            Some(Seen::Bpf) => By::Bpf,
+            _ if self.way.no_modify => By::Nothing,
+            _ if self.is_by_tracer() => By::Ptrace,
+            _ => By::Hooks,
+        }
+    }
+
+    /// Whether processes are seen by ptrace although they could be hooked: whoever starts a program and asks for what strace says wants
+    /// all that it sees. What runs already serves somebody, and is not slowed down by a word about the form of lines.
+    pub(super) fn is_by_tracer(&self) -> bool {
+        if self.common.recording().is_some() {
+            return false;
+        }
+        match self.way.by {
+            Some(by) => by == Seen::Ptrace,
+            None => self.way.no_modify || self.wants_what_strace_sees(),
+        }
+    }
+
+    fn wants_what_strace_sees(&self) -> bool {
+        let common = &self.common;
+        let asks_hooks = self.way.hooks || self.frames || !self.inject.is_empty();
+        let asks_lines = !common.at.is_empty() || !common.within.is_empty();
+        let of_line = self.injections().any(|inject| inject.line.is_some());
+        let starts = !common.program.is_empty() && common.pids.is_empty();
+        self.strace && starts && !asks_hooks && !asks_lines && !of_line
+    }
+
+    /// What cannot be seen in the way that is asked for.
+    pub(super) fn flaw_of_way(&self) -> Option<String> {
+        let Way { no_modify, by, .. } = self.way;
+        let name = match by {
+            Some(Seen::Ptrace) => "--by ptrace",
+            Some(Seen::Bpf) => "--by bpf",
+            _ if no_modify => "--no-modify",
+            _ => return None,
+        };
+        let common = &self.common;
+        let lines = !common.at.is_empty() || !common.within.is_empty() || self.leaks;
+        if lines || self.frames || self.blocked || !self.inject.is_empty() {
+            return Some(format!(
+                "script lines, frames and what is decided by them are for hooks: --at, --in, -k, --leaks, --inject cannot be asked with {name}"
+            ));
+        }
+        if by != Some(Seen::Ptrace) && self.injections().next().is_some() {
+            return Some(format!(
+                "-e inject= changes what calls do: it cannot be asked with {name}"
+            ));
+        }
+        let points = self.naming().of_descriptors() || !self.shown.paths.is_empty();
+        (by == Some(Seen::Bpf) && points).then(|| {
+            "what descriptors are is read while a call is made: -y, -P cannot be asked with --by bpf".into()
+        })
+    }
+}

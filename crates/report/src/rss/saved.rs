@@ -1,0 +1,85 @@
+//! The ledger that a heap snapshot has kept: its rows as they are shown, and its sentences.
+
+use std::io::{self, Write};
+
+use heap::About;
+use rss::Bytes;
+
+use super::json::{Record, SCHEMA};
+use super::{Options, table};
+use crate::columns::{Tone, written};
+use crate::json::line;
+use crate::text::printable;
+
+/// Writes the ledger of a snapshot, which has one.
+///
+/// # Errors
+///
+/// Returns the errors of `out`.
+pub fn saved(out: &mut dyn Write, about: &About, options: &Options) -> io::Result<()> {
+    let rows = about.memory.rows.iter().map(|row| {
+        let bytes = Bytes {
+            rss: row.rss,
+            pss: row.pss,
+            swap: row.swap,
+        };
+        (bytes, row.text.clone())
+    });
+    let rows: Vec<(Bytes, String)> = rows.collect();
+    let mut total = Bytes::default();
+    for (bytes, _) in &rows {
+        total.add(*bytes);
+    }
+    if options.json {
+        return records(out, about, &rows, total);
+    }
+    let style = &options.style;
+    table::head(out, about.pid, &about.command_line, total, style)?;
+    writeln!(out)?;
+    for finding in &about.memory.findings {
+        written(out, &printable(finding), Tone::Warning, style)?;
+    }
+    if !about.memory.findings.is_empty() {
+        writeln!(out)?;
+    }
+    table::rows(out, rows, total, style)
+}
+
+fn records(
+    out: &mut dyn Write,
+    about: &About,
+    rows: &[(Bytes, String)],
+    total: Bytes,
+) -> io::Result<()> {
+    line(
+        out,
+        &Record::Ledger {
+            schema: SCHEMA,
+            pid: about.pid,
+            command: &about.command_line,
+            taken_at_ns: about.taken_at,
+            rss: total.rss,
+            pss: total.pss,
+            swap: total.swap,
+            hugetlb: None,
+        },
+    )?;
+    for finding in &about.memory.findings {
+        let text = finding.clone();
+        line(out, &Record::Finding { what: None, text })?;
+    }
+    for (bytes, text) in rows {
+        line(
+            out,
+            &Record::Row {
+                kind: None,
+                of: None,
+                text: text.clone(),
+                rss: bytes.rss,
+                pss: bytes.pss,
+                swap: bytes.swap,
+            },
+        )?;
+    }
+    Ok(())
+}

@@ -1,0 +1,371 @@
+//! bpf(2): maps and programs made, read and attached, and what stands in the way. Layouts: `union bpf_attr` and
+//! `struct bpf_prog_info` in include/uapi/linux/bpf.h.
+
+use std::ffi::CString;
+use std::fs;
+use std::io;
+use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};
+
+/// Why calls cannot be seen by BPF.
+#[derive(Debug, thiserror::Error)]
+pub enum Refused {
+    /// We lack capabilities.
+    #[error("BPF needs CAP_BPF and CAP_PERFMON, and lancet has no {}", lacks.join(" and no "))]
+    Lacks {
+        /// Their names.
+        lacks: Vec<&'static str>,
+    },
+    /// We have them, and are refused all the same.
+    #[error(
+        "the kernel refuses BPF although CAP_BPF and CAP_PERFMON are there: a seccomp filter, kernel lockdown, a security module, or a user namespace that is not the first"
+    )]
+    Forbidden,
+    /// The kernel has no such thing, or no room.
+    #[error("the kernel cannot do it by BPF ({what}: {error})")]
+    Kernel {
+        /// What it was asked for.
+        what: &'static str,
+        /// What it says.
+        error: io::Error,
+    },
+    /// The verifier does not accept a program: this is a mistake of ours, or of the kernel.
+    #[error("the kernel's verifier refuses lancet's BPF program ({0})")]
+    Verifier(String),
+    /// The kernel has ids of a process in lancet's PID namespace alone.
+    #[error(
+        "BPF knows processes by their ids in lancet's own PID namespace, and process {0} is in another"
+    )]
+    Namespace(i32),
+    /// The map of processes is full.
+    #[error("BPF watches at most {0} processes at the same time")]
+    Full(u32),
+}
+
+const MAP_CREATE: libc::c_int = 0;
+const MAP_LOOKUP: libc::c_int = 1;
+const MAP_UPDATE: libc::c_int = 2;
+const MAP_DELETE: libc::c_int = 3;
+const PROG_LOAD: libc::c_int = 5;
+const INFO_BY_FD: libc::c_int = 15;
+const RAW_TRACEPOINT_OPEN: libc::c_int = 17;
+
+const RAW_TRACEPOINT: u32 = 17;
+
+/// Kinds of maps.
+#[derive(Clone, Copy, Debug)]
+#[repr(u32)]
+pub enum Kind {
+    Hash = 1,
+    Array = 2,
+    ArrayOfEachCpu = 6,
+    Ring = 27,
+}
+
+/// Helpers that read the kernel's memory are for programs that say so; ours is under the MIT licence as well.
+const LICENSE: &std::ffi::CStr = c"Dual MIT/GPL";
+
+#[repr(C)]
+#[derive(Default)]
+struct MakeMap {
+    kind: u32,
+    key: u32,
+    value: u32,
+    entries: u32,
+    flags: u32,
+    inner: u32,
+    node: u32,
+    name: [u8; 16],
+}
+
+#[repr(C)]
+#[derive(Default)]
+struct Element {
+    map: u32,
+    padding: u32,
+    key: u64,
+    value: u64,
+    flags: u64,
+}
+
+#[repr(C)]
+#[derive(Default)]
+struct Load {
+    kind: u32,
+    count: u32,
+    instructions: u64,
+    license: u64,
+    log_level: u32,
+    log_size: u32,
+    log: u64,
+    version: u32,
+    flags: u32,
+    name: [u8; 16],
+}
+
+#[repr(C)]
+#[derive(Default)]
+struct Attach {
+    name: u64,
+    program: u32,
+    padding: u32,
+}
+
+#[repr(C)]
+#[derive(Default)]
+struct Info {
+    descriptor: u32,
+    length: u32,
+    info: u64,
+}
+
+/// # Safety
+/// Addresses in `attribute` must be of memory that is as long as the command reads or writes there.
+unsafe fn bpf<T>(command: libc::c_int, attribute: &mut T) -> io::Result<i32> {
+    // SAFETY: the kernel reads and writes at most so many bytes of it; the rest is the caller's promise.
+    let done = unsafe {
+        libc::syscall(
+            libc::SYS_bpf,
+            command,
+            std::ptr::from_mut(attribute),
+            size_of::<T>(),
+        )
+    };
+    match done {
+        -1 => Err(io::Error::last_os_error()),
+        done => Ok(done as i32),
+    }
+}
+
+fn owned(descriptor: i32) -> OwnedFd {
+    // SAFETY: the kernel has just made it for us.
+    unsafe { OwnedFd::from_raw_fd(descriptor) }
+}
+
+/// The first 15 bytes of a name, as maps and programs have them.
+fn name_of(text: &str) -> [u8; 16] {
+    let mut name = [0; 16];
+    let bytes = &text.as_bytes()[..text.len().min(15)];
+    name[..bytes.len()].copy_from_slice(bytes);
+    name
+}
+
+/// Says why the kernel has refused.
+fn refused(what: &'static str, error: io::Error) -> Refused {
+    if error.raw_os_error() != Some(libc::EPERM) {
+        return Refused::Kernel { what, error };
+    }
+    match lacking() {
+        lacks if lacks.is_empty() => Refused::Forbidden,
+        lacks => Refused::Lacks { lacks },
+    }
+}
+
+/// Which capabilities we lack: include/uapi/linux/capability.h. CAP_SYS_ADMIN stands for both.
+fn lacking() -> Vec<&'static str> {
+    const SYS_ADMIN: u64 = 1 << 21;
+    let status = fs::read_to_string("/proc/self/status").unwrap_or_default();
+    let line = status
+        .lines()
+        .find_map(|line| line.strip_prefix("CapEff:"))
+        .unwrap_or_default();
+    let effective = u64::from_str_radix(line.trim(), 16).unwrap_or(0);
+    if effective & SYS_ADMIN != 0 {
+        return Vec::new();
+    }
+    let both = [(1 << 39, "CAP_BPF"), (1u64 << 38, "CAP_PERFMON")];
+    let lacks = both.into_iter().filter(|(bit, _)| effective & bit == 0);
+    lacks.map(|(_, name)| name).collect()
+}
+
+/// A map, which lives as long as this or a program that uses it.
+#[derive(Debug)]
+pub struct Map {
+    descriptor: OwnedFd,
+    key: usize,
+    value: usize,
+    entries: u32,
+}
+
+impl Map {
+    /// Makes one; sizes in bytes.
+    pub fn new(
+        kind: Kind,
+        name: &str,
+        key: usize,
+        value: usize,
+        entries: u32,
+    ) -> Result<Self, Refused> {
+        let mut asked = MakeMap {
+            kind: kind as u32,
+            key: key as u32,
+            value: value as u32,
+            entries,
+            name: name_of(name),
+            ..MakeMap::default()
+        };
+        // SAFETY: it holds no address.
+        let made = unsafe { bpf(MAP_CREATE, &mut asked) };
+        let descriptor = made.map_err(|error| refused("a map", error))?;
+        Ok(Map {
+            descriptor: owned(descriptor),
+            key,
+            // Values of each processor lie one behind the other.
+            value: match kind {
+                Kind::ArrayOfEachCpu => value * processors(),
+                _ => value,
+            },
+            entries,
+        })
+    }
+
+    /// As programs name it.
+    pub fn descriptor(&self) -> i32 {
+        self.descriptor.as_raw_fd()
+    }
+
+    /// How many entries it has room for.
+    pub fn entries(&self) -> u32 {
+        self.entries
+    }
+
+    /// The value of a key; of a map of each processor, all of them.
+    pub fn get(&self, key: &[u8]) -> Option<Vec<u8>> {
+        assert_eq!(key.len(), self.key, "a whole key");
+        let mut value = vec![0; self.value];
+        let mut asked = self.element(key);
+        asked.value = value.as_mut_ptr() as u64;
+        // SAFETY: key and value are as long as the map's.
+        unsafe { bpf(MAP_LOOKUP, &mut asked) }.ok()?;
+        Some(value)
+    }
+
+    /// Sets the value of a key.
+    pub fn put(&self, key: &[u8], value: &[u8]) -> Result<(), Refused> {
+        assert_eq!(
+            [key.len(), value.len()],
+            [self.key, self.value],
+            "whole ones"
+        );
+        let mut asked = self.element(key);
+        asked.value = value.as_ptr() as u64;
+        // SAFETY: key and value are as long as the map's.
+        match unsafe { bpf(MAP_UPDATE, &mut asked) } {
+            Ok(_) => Ok(()),
+            Err(error) if error.raw_os_error() == Some(libc::E2BIG) => {
+                Err(Refused::Full(self.entries))
+            }
+            Err(error) => Err(refused("an entry of a map", error)),
+        }
+    }
+
+    /// Takes a key out, if it is there.
+    pub fn remove(&self, key: &[u8]) {
+        assert_eq!(key.len(), self.key, "a whole key");
+        let mut asked = self.element(key);
+        // SAFETY: the key is as long as the map's. An error means that it is not there.
+        let _ = unsafe { bpf(MAP_DELETE, &mut asked) };
+    }
+
+    fn element(&self, key: &[u8]) -> Element {
+        Element {
+            map: self.descriptor() as u32,
+            key: key.as_ptr() as u64,
+            ..Element::default()
+        }
+    }
+}
+
+/// How many processors there may be: the kernel has a value for each (`num_possible_cpus`). `/sys` says which (`0-3`, `0,2-5`);
+/// counted to the last, so there are at least as many.
+fn processors() -> usize {
+    let text = fs::read_to_string("/sys/devices/system/cpu/possible").unwrap_or_default();
+    let last = text.trim().rsplit([',', '-']).next();
+    let last: Option<usize> = last.and_then(|last| last.parse().ok());
+    // Where `/sys` is not there, as many as the kernel can be built for (CONFIG_NR_CPUS).
+    last.map_or(8192, |last| last + 1)
+}
+
+/// A program at a tracepoint, until this is dropped.
+#[derive(Debug)]
+pub struct Attached {
+    program: OwnedFd,
+    _attached: OwnedFd,
+}
+
+impl Attached {
+    /// Has a program run at the tracepoint of this name.
+    pub fn new(tracepoint: &str, instructions: &[u64]) -> Result<Self, Refused> {
+        let program = load(tracepoint, instructions)?;
+        let name = CString::new(tracepoint).expect("a name of ours");
+        let mut asked = Attach {
+            name: name.as_ptr() as u64,
+            program: program.as_raw_fd() as u32,
+            padding: 0,
+        };
+        // SAFETY: the name ends with a NUL and lives through the call.
+        let attached = unsafe { bpf(RAW_TRACEPOINT_OPEN, &mut asked) };
+        let attached = attached.map_err(|error| refused("a raw tracepoint", error))?;
+        Ok(Attached {
+            program,
+            _attached: owned(attached),
+        })
+    }
+
+    /// How often it was not run, because a program was running on that processor: a kernel that does so has lost calls.
+    pub fn missed(&self) -> u64 {
+        /// `recursion_misses` of `struct bpf_prog_info` (Linux 5.12), and what follows it.
+        const MISSES: usize = 208;
+        let mut info = [0u8; MISSES + 8];
+        let mut asked = Info {
+            descriptor: self.program.as_raw_fd() as u32,
+            length: info.len() as u32,
+            info: info.as_mut_ptr() as u64,
+        };
+        // SAFETY: so many bytes of ours; the numbers in it that ask for more are zero.
+        let told = unsafe { bpf(INFO_BY_FD, &mut asked) };
+        let (_, misses) = info.split_at(MISSES);
+        match told {
+            Ok(_) => u64::from_le_bytes(misses.try_into().expect("8 bytes")),
+            Err(_) => 0,
+        }
+    }
+}
+
+fn load(name: &str, instructions: &[u64]) -> Result<OwnedFd, Refused> {
+    let mut asked = Load {
+        kind: RAW_TRACEPOINT,
+        count: instructions.len() as u32,
+        instructions: instructions.as_ptr() as u64,
+        license: LICENSE.as_ptr() as u64,
+        name: name_of(name),
+        ..Load::default()
+    };
+    // SAFETY: the addresses are of as many instructions, and of a text with a NUL at its end.
+    let error = match unsafe { bpf(PROG_LOAD, &mut asked) } {
+        Ok(descriptor) => return Ok(owned(descriptor)),
+        Err(error) => error,
+    };
+    if error.raw_os_error() == Some(libc::EPERM) {
+        return Err(refused("a program", error));
+    }
+    // Once more, with a log.
+    let mut log = vec![0u8; 64 << 10];
+    asked.log_level = 1;
+    asked.log_size = log.len() as u32;
+    asked.log = log.as_mut_ptr() as u64;
+    // SAFETY: as before, and the log is as long as is said.
+    match unsafe { bpf(PROG_LOAD, &mut asked) } {
+        Ok(descriptor) => Ok(owned(descriptor)),
+        Err(_) => {
+            let text = String::from_utf8_lossy(&log);
+            let text = text.trim_end_matches('\0').trim_end();
+            // The last line counts what was looked at.
+            let lines: Vec<&str> = text
+                .lines()
+                .filter(|line| !line.starts_with("processed "))
+                .collect();
+            let said = lines.last().copied().unwrap_or_default();
+            Err(Refused::Verifier(format!("{name}: {error}: {said}")))
+        }
+    }
+}

@@ -1,0 +1,39 @@
+//! System calls of chosen processes, seen by BPF programs at the kernel's tracepoints: nothing in a process is changed, and none
+//! of its threads is stopped.
+//!
+//! ```text
+//!   a thread asks the kernel ─► sys_enter ─► is its process in `watched`? ─ no ─► on it goes (every process of the machine pays this)
+//!                                              │ yes
+//!                                              ▼
+//!                                            `threads`: number and time of the call it is in
+//!   the kernel has answered  ─► sys_exit ──► counts: a row of `figures` for its number     calls: records in the ring buffer
+//!   it makes a process       ─► sched_process_fork ─► `born`: the child's task, until that returns from its fork (with -f)
+//!   it ends                  ─► sched_process_exit ─► its entries are deleted
+//! ```
+//!
+//! | file | what |
+//! |---|---|
+//! | `assembler` | instructions of BPF as numbers, and jumps to labels |
+//! | `writer` | what programs are made of: maps, places on the stack, steps that several of them take |
+//! | `programs` | the four programs |
+//! | `kernel` | bpf(2): maps, programs, what stands in the way |
+//! | `ring` | the ring buffer that programs write and we read |
+//! | `watch` | [`Watch`]: all of it, for one command |
+//!
+//! Programs and maps live as long as their descriptors, so nothing stays when lancet ends, however it ends. A thread is known by
+//! the address of its task, which stays the same when a thread other than the first runs another program, and means the same in
+//! every PID namespace. A process is known by its id in the namespace of lancet (`bpf_get_ns_current_pid_tgid`).
+//!
+//! What the programs read of the kernel is the arguments of its tracepoints (include/trace/events/syscalls.h, sched.h) and
+//! `struct pt_regs` (arch/x86/include/uapi/asm/ptrace.h), which are ABI; no offset of another struct is needed, so neither BTF
+//! nor a compiler is.
+
+mod assembler;
+mod kernel;
+mod programs;
+mod ring;
+mod watch;
+mod writer;
+
+pub use kernel::Refused;
+pub use watch::{Figures, Lost, OF_32_BITS, Record, Tells, Texts, Watch};

@@ -1,0 +1,115 @@
+//! The ring buffer that programs write and we read (Documentation/bpf/ringbuf.rst, kernel/bpf/ringbuf.c): a page with our
+//! position, which we write, a page with the writers' position, and the data, twice in a row, so that no record is cut.
+//!
+//! ```text
+//!   0           4096        8192             8192 + size         8192 + 2 size
+//!   │ ours      │ theirs    │ data           │ the same data     │
+//!                             ├ length, flags (4) │ page (4) │ record … │ (8-byte aligned)
+//! ```
+
+use crate::kernel::{Map, Refused};
+use std::io;
+use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
+
+const PAGE: usize = 4096;
+/// It is being written.
+const BUSY: u32 = 1 << 31;
+/// It was given up.
+const DISCARDED: u32 = 1 << 30;
+/// What precedes each record.
+const HEADER: u64 = 8;
+
+/// See the module's text.
+#[derive(Debug)]
+pub struct Ring {
+    ours: *mut u8,
+    /// The other two mappings, which we only read.
+    theirs: *mut u8,
+    size: usize,
+}
+
+impl Ring {
+    /// Maps the ring buffer that this map is.
+    pub fn new(map: &Map) -> Result<Self, Refused> {
+        let size = map.entries() as usize;
+        let mapped = |length, protection, offset| {
+            // SAFETY: a new mapping, where the kernel wants it.
+            let at = unsafe {
+                libc::mmap(
+                    std::ptr::null_mut(),
+                    length,
+                    protection,
+                    libc::MAP_SHARED,
+                    map.descriptor(),
+                    offset,
+                )
+            };
+            match at {
+                libc::MAP_FAILED => Err(Refused::Kernel {
+                    what: "the ring buffer",
+                    error: io::Error::last_os_error(),
+                }),
+                at => Ok(at.cast::<u8>()),
+            }
+        };
+        let mut ring = Ring {
+            ours: mapped(PAGE, libc::PROT_READ | libc::PROT_WRITE, 0)?,
+            theirs: std::ptr::null_mut(),
+            size,
+        };
+        ring.theirs = mapped(PAGE + 2 * size, libc::PROT_READ, PAGE as libc::off_t)?;
+        Ok(ring)
+    }
+
+    /// Hands on the records that are there. Whether there were any.
+    pub fn read(&mut self, mut take: impl FnMut(&[u8])) -> bool {
+        // SAFETY: both are the first word of a mapped page, aligned, and are only used as atomics while it is mapped.
+        let (ours, theirs) = unsafe {
+            (
+                &*self.ours.cast::<AtomicU64>(),
+                &*self.theirs.cast::<AtomicU64>(),
+            )
+        };
+        let began = ours.load(Ordering::Relaxed);
+        let (mut at, end) = (began, theirs.load(Ordering::Acquire));
+        while at < end {
+            // SAFETY: positions are multiples of 8 and are taken within the data, which the kernel has mapped twice in a row; a
+            // header of 8 bytes is there.
+            let header = unsafe { &*self.data(at).cast::<AtomicU32>() };
+            let length = header.load(Ordering::Acquire);
+            if length & BUSY != 0 {
+                break;
+            }
+            let bytes = u64::from(length & !(BUSY | DISCARDED));
+            if length & DISCARDED == 0 && bytes as usize <= self.size {
+                // SAFETY: the kernel has written so many bytes behind the header, which nobody changes before our position has
+                // passed them; a record at the end of the data goes on in the second mapping.
+                let record = unsafe {
+                    std::slice::from_raw_parts(self.data(at).add(HEADER as usize), bytes as usize)
+                };
+                take(record);
+            }
+            at += (bytes + HEADER).next_multiple_of(8);
+            ours.store(at, Ordering::Release);
+        }
+        at != began
+    }
+
+    fn data(&self, position: u64) -> *const u8 {
+        let within = position as usize & (self.size - 1);
+        // SAFETY: behind the page with the position lies the data, and `within` is less than its size, a power of two.
+        unsafe { self.theirs.add(PAGE + within) }
+    }
+}
+
+impl Drop for Ring {
+    fn drop(&mut self) {
+        // SAFETY: our own mappings, which nobody refers to any more; the second is not there if it could not be made.
+        unsafe {
+            libc::munmap(self.ours.cast(), PAGE);
+            if !self.theirs.is_null() {
+                libc::munmap(self.theirs.cast(), PAGE + 2 * self.size);
+            }
+        }
+    }
+}

@@ -1,0 +1,338 @@
+//! System calls of chosen processes, from the first program's loading to the last descriptor's end.
+
+use crate::kernel::{Attached, Kind, Map, Refused};
+use crate::programs;
+use crate::ring::Ring;
+use crate::writer::{self, LOST, LOST_RECORDS, NARROW, ROW, ROWS, Shared, THREAD};
+use std::fs;
+use std::os::unix::fs::MetadataExt;
+use std::time::{Duration, SystemTime};
+
+/// What is added to the numbers of calls of 32 bits (`int $0x80` and its like, in code of 32 bits).
+pub const OF_32_BITS: u64 = NARROW;
+
+/// Processes that are watched at the same time.
+const PROCESSES: u32 = 16 << 10;
+/// Their threads.
+const THREADS: u32 = 32 << 10;
+/// Bytes of records that wait for us: a power of two. Where calls are counted, children alone are told of.
+const TOLD: u32 = 8 << 20;
+const COUNTED: u32 = 256 << 10;
+
+/// The PID namespace of the machine: `PROC_PID_INIT_INO` (include/linux/proc_ns.h).
+const FIRST_NAMESPACE: u64 = 0xeffffffc;
+
+/// What is told of calls.
+pub enum Tells<'w> {
+    /// How many there were, how long they took, how many failed.
+    Counts,
+    /// Each of those that this knows, by its number; all numbers from 511 on are asked about as 511.
+    Calls(&'w dyn Fn(u64) -> Option<Texts>),
+}
+
+/// Which arguments of a call are texts, counted from 0: the first two of them are copied.
+pub type Texts = [Option<u8>; writer::TEXTS];
+
+/// What was counted of a system call; times in nanoseconds.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Figures {
+    /// Calls that have returned.
+    pub returned: u64,
+    /// How long they took together.
+    pub total: u64,
+    /// The shortest.
+    pub shortest: u64,
+    /// The longest.
+    pub longest: u64,
+    /// How many have returned an error.
+    pub errors: u64,
+    /// Calls that have ended their thread, or in which it was killed.
+    pub left: u64,
+}
+
+/// What the programs lacked room for.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Lost {
+    /// Calls and returns that are not told.
+    pub records: u64,
+    /// Calls of threads for which there was no room.
+    pub threads: u64,
+    /// Children that are not watched.
+    pub children: u64,
+    /// Calls and returns at which no program ran.
+    pub missed: u64,
+}
+
+/// Something that has happened; ids are those of lancet's PID namespace, times nanoseconds of the monotonic clock.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Record {
+    /// A call begins.
+    Call {
+        /// Id of the process that asks.
+        pid: i32,
+        /// Id of its thread.
+        tid: i32,
+        /// When the kernel has told of it.
+        time: u64,
+        /// Its number, with [`OF_32_BITS`].
+        number: u64,
+        /// The registers of its arguments.
+        arguments: [u64; 6],
+        /// Where the thread goes on.
+        behind: u64,
+        /// The stack pointer.
+        stack: u64,
+        /// The texts that were asked for, each with the NUL at its end if it was copied to there; empty where it could not be read.
+        texts: [Vec<u8>; writer::TEXTS],
+    },
+    /// It has ended.
+    Return {
+        /// Id of the process that has asked.
+        pid: i32,
+        /// Id of its thread.
+        tid: i32,
+        /// When the kernel has told of it.
+        time: u64,
+        /// What it returns.
+        result: u64,
+    },
+    /// A process is watched from now on, because a watched one has made it.
+    Child {
+        /// Id of the new process.
+        pid: i32,
+        /// Id of the process that has made it.
+        parent: i32,
+    },
+}
+
+/// A watch over the system calls of chosen processes, and the programs in the kernel that keep it.
+pub struct Watch {
+    maps: Shared,
+    ring: Ring,
+    attached: Vec<Attached>,
+    /// Between the monotonic clock and the time since 1970.
+    epoch: Duration,
+}
+
+impl Watch {
+    /// Loads and attaches the programs. Nobody is watched yet.
+    ///
+    /// # Errors
+    /// Why there is no way by BPF, for the user to read.
+    pub fn begin(tells: &Tells<'_>, follow: bool) -> Result<Self, Refused> {
+        let is_told = matches!(tells, Tells::Calls(_));
+        let maps = Shared {
+            watched: Map::new(Kind::Hash, "lancet_watched", 8, 8, PROCESSES)?,
+            threads: Map::new(Kind::Hash, "lancet_threads", 8, THREAD, THREADS)?,
+            born: Map::new(Kind::Hash, "lancet_born", 8, 8, PROCESSES)?,
+            figures: Map::new(Kind::ArrayOfEachCpu, "lancet_figures", 4, ROW, LOST + 1)?,
+            wanted: Map::new(Kind::Array, "lancet_wanted", 4, 8, LOST)?,
+            ring: Map::new(
+                Kind::Ring,
+                "lancet_ring",
+                0,
+                0,
+                if is_told { TOLD } else { COUNTED },
+            )?,
+            tells: is_told,
+            follow,
+            namespace: namespace("self").filter(|[_, inode]| *inode != FIRST_NAMESPACE),
+        };
+        if let Tells::Calls(wanted) = tells {
+            for row in 0..LOST {
+                if let Some([first, second]) = wanted(number_of(row)) {
+                    let [first, second] =
+                        [first, second].map(|one| one.map_or(0, |at| u64::from(at) + 1));
+                    let value = writer::TOLD | first << 8 | second << 16;
+                    maps.wanted.put(&row.to_ne_bytes(), &value.to_ne_bytes())?;
+                }
+            }
+        }
+        let ring = Ring::new(&maps.ring)?;
+        let programs = programs::all(&maps).into_iter();
+        let attached = programs.map(|(tracepoint, code)| Attached::new(tracepoint, &code));
+        let attached = attached.collect::<Result<Vec<_>, _>>()?;
+        let since_1970 = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH);
+        Ok(Watch {
+            maps,
+            ring,
+            attached,
+            epoch: since_1970
+                .unwrap_or_default()
+                .saturating_sub(Duration::from_nanos(now())),
+        })
+    }
+
+    /// Watches a process with all its threads from now on. A call that a thread is in begins now.
+    ///
+    /// # Errors
+    /// It is in a PID namespace in which it cannot be found, or there is no room.
+    pub fn add(&self, pid: i32) -> Result<(), Refused> {
+        let is_elsewhere = |own| namespace(&pid.to_string()).is_some_and(|its| its != own);
+        if self.maps.namespace.is_some_and(is_elsewhere) {
+            return Err(Refused::Namespace(pid));
+        }
+        self.maps.watched.put(&key(pid), &now().to_ne_bytes())
+    }
+
+    /// Watches a process no more: it has ended, and another may have its id soon.
+    pub fn remove(&self, pid: i32) {
+        self.maps.watched.remove(&key(pid));
+    }
+
+    /// Hands on what has happened. Whether there was anything.
+    pub fn read(&mut self, mut take: impl FnMut(Record)) -> bool {
+        self.ring.read(|bytes| {
+            if let Some(record) = record(bytes) {
+                take(record);
+            }
+        })
+    }
+
+    /// What was counted until now, by number; those that are in no table have 511, or that and [`OF_32_BITS`].
+    pub fn counted(&self) -> Vec<(u64, Figures)> {
+        let rows = (0..LOST).map(|row| (number_of(row), self.row(row)));
+        rows.filter(|(_, figures)| *figures != Figures::default())
+            .collect()
+    }
+
+    /// What was lost until now.
+    pub fn lost(&self) -> Lost {
+        let value = self.maps.figures.get(&LOST.to_ne_bytes());
+        let value = value.unwrap_or_default();
+        let sum = |at: i16| of_each(&value).map(|row| row[at as usize / 8]).sum();
+        Lost {
+            records: sum(LOST_RECORDS),
+            threads: sum(LOST_RECORDS + 8),
+            children: sum(LOST_RECORDS + 16),
+            missed: self.attached.iter().map(Attached::missed).sum(),
+        }
+    }
+
+    /// A time of the monotonic clock as one since 1970.
+    pub fn wall(&self, time: u64) -> Duration {
+        self.epoch + Duration::from_nanos(time)
+    }
+
+    fn row(&self, row: u32) -> Figures {
+        let value = self
+            .maps
+            .figures
+            .get(&row.to_ne_bytes())
+            .unwrap_or_default();
+        let mut all = Figures::default();
+        for [returned, total, shortest, longest, errors, left] in of_each(&value) {
+            all.shortest = match (all.returned, returned) {
+                (_, 0) => all.shortest,
+                (0, _) => shortest,
+                _ => all.shortest.min(shortest),
+            };
+            all.returned += returned;
+            all.total += total;
+            all.longest = all.longest.max(longest);
+            all.errors += errors;
+            all.left += left;
+        }
+        all
+    }
+}
+
+/// The row of each processor.
+fn of_each(value: &[u8]) -> impl Iterator<Item = [u64; ROW / 8]> {
+    value.chunks_exact(ROW).map(|row| {
+        let mut words = [0; ROW / 8];
+        for (word, bytes) in words.iter_mut().zip(row.chunks_exact(8)) {
+            *word = word_of(bytes);
+        }
+        words
+    })
+}
+
+fn word_of(bytes: &[u8]) -> u64 {
+    bytes.try_into().map_or(0, u64::from_ne_bytes)
+}
+
+fn key(pid: i32) -> [u8; 8] {
+    (pid as u64).to_ne_bytes()
+}
+
+/// The number whose calls are counted in a row.
+fn number_of(row: u32) -> u64 {
+    match row.checked_sub(ROWS) {
+        None => row.into(),
+        Some(narrow) => OF_32_BITS | u64::from(narrow),
+    }
+}
+
+/// The PID namespace of a process, by device and inode.
+fn namespace(process: &str) -> Option<[u64; 2]> {
+    let of = fs::metadata(format!("/proc/{process}/ns/pid")).ok()?;
+    Some([of.dev(), of.ino()])
+}
+
+/// The monotonic clock, which the kernel's `bpf_ktime_get_ns` reads too.
+fn now() -> u64 {
+    let mut time = libc::timespec {
+        tv_sec: 0,
+        tv_nsec: 0,
+    };
+    // SAFETY: a live record of ours, which the call fills.
+    unsafe { libc::clock_gettime(libc::CLOCK_MONOTONIC, &raw mut time) };
+    time.tv_sec as u64 * 1_000_000_000 + time.tv_nsec as u64
+}
+
+/// A text of a call's record.
+fn text(bytes: &[u8], slot: usize) -> Option<Vec<u8>> {
+    let at = writer::CALL_BYTES as usize + slot * writer::TEXT_BYTES as usize;
+    let bytes = bytes.get(at..at + writer::TEXT_BYTES as usize)?;
+    let (length, text) = bytes.split_at(8);
+    // One that is cut ends with a NUL that is not its own.
+    let length = usize::try_from(word_of(length) as i64).ok()?;
+    let length = match length as i32 {
+        writer::TEXT => length - 1,
+        _ => length,
+    };
+    Some(text.get(..length)?.to_vec())
+}
+
+/// A record as the programs write it.
+fn record(bytes: &[u8]) -> Option<Record> {
+    let half = |at: usize| {
+        bytes
+            .get(at..at + 4)?
+            .try_into()
+            .ok()
+            .map(i32::from_ne_bytes)
+    };
+    let word = |at: usize| Some(word_of(bytes.get(at..at + 8)?));
+    let (pid, tid, time) = (word(8)? as i32, half(4)?, word(16)?);
+    Some(match half(0)? {
+        writer::CALL => {
+            let mut arguments = [0; 6];
+            for (at, argument) in arguments.iter_mut().enumerate() {
+                *argument = word(32 + 8 * at)?;
+            }
+            Record::Call {
+                pid,
+                tid,
+                time,
+                number: word(24)?,
+                arguments,
+                behind: word(80)?,
+                stack: word(88)?,
+                texts: [0, 1].map(|slot| text(bytes, slot).unwrap_or_default()),
+            }
+        }
+        writer::RETURN => Record::Return {
+            pid,
+            tid,
+            time,
+            result: word(24)?,
+        },
+        writer::CHILD => Record::Child {
+            pid,
+            parent: word(24)? as i32,
+        },
+        _ => return None,
+    })
+}

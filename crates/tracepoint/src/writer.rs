@@ -1,0 +1,332 @@
+//! What all programs are made of: the maps that they share, their places on the stack, and the steps that several of them take.
+
+use crate::assembler::{Code, Helper, Label, Math, Reg, Size, When};
+use crate::kernel::Map;
+use Reg::{Fp, R0, R1, R2, R3, R4, R6, R7, R8, R9};
+use Size::{Double, Word};
+
+/// The maps that programs share, and what is asked of them.
+pub struct Shared {
+    /// Processes by id, and since when they are watched.
+    pub watched: Map,
+    /// Threads by the address of their task: [`IDLE`] or number, and the beginning of that call, or, where calls are told, the ids with
+    /// which it began.
+    pub threads: Map,
+    /// Tasks that a watched process has made and that have not returned from their fork; which process that was.
+    pub born: Map,
+    /// A [`Row`](crate::watch::Figures) for each number, on each processor.
+    pub figures: Map,
+    /// Whether calls of a row are told: [`TOLD`], and which of their arguments are texts.
+    pub wanted: Map,
+    /// Records.
+    pub ring: Map,
+    /// Calls are told one by one; else they are counted.
+    pub tells: bool,
+    /// Children are watched too.
+    pub follow: bool,
+    /// Our PID namespace by device and inode, if it is not the first.
+    pub namespace: Option<[u64; 2]>,
+}
+
+/// Rows of 64 bits, then as many of 32; the last of each stands for all numbers that are greater.
+pub const ROWS: u32 = 512;
+/// What is lost is counted in this row of `figures`.
+pub const LOST: u32 = 2 * ROWS;
+/// Bytes of a row: calls, sum, shortest, longest, errors, those that never returned.
+pub const ROW: usize = 48;
+/// Bytes of an entry of `threads`.
+pub const THREAD: usize = 16;
+/// What is added to numbers of 32 bits.
+pub const NARROW: u64 = 1 << 32;
+
+/// The thread is in no call.
+pub const IDLE: i32 = -1;
+/// It is in one that is not told.
+pub const UNTOLD: i32 = -2;
+
+/// Added to the number of a call that has returned "make me again" (`ERESTARTSYS` and its like) to a thread that has asked for
+/// nothing since; in the place of its beginning stands how long it took. Such a call is counted when the thread goes on, as strace
+/// does it: where the thread is killed instead, it has never returned.
+pub const AGAIN: u64 = 1 << 33;
+/// The results that say so: `-ERESTARTSYS` to `-ERESTART_RESTARTBLOCK` (include/linux/errno.h).
+pub const RESTARTS: std::ops::RangeInclusive<i32> = -516..=-512;
+
+/// The first word of a record of a call that begins.
+pub const CALL: i32 = 1;
+/// The first word of a record of a call that has ended.
+pub const RETURN: i32 = 2;
+/// The first word of a record of a process that a watched one has made.
+pub const CHILD: i32 = 3;
+/// Bytes of a call's record without texts: what, thread, process, 0 (32 bits each), time, number, six arguments, instruction, stack.
+pub const CALL_BYTES: i32 = 96;
+/// A call is told; beside it, in bits 8 to 15 and 16 to 23, which of its arguments are texts, counted from 1.
+pub const TOLD: u64 = 1;
+/// Texts of a call that are copied, at most.
+pub const TEXTS: usize = 2;
+/// Bytes of a text that are copied, with the NUL at its end, at most.
+pub const TEXT: i32 = 256;
+/// Behind [`CALL_BYTES`]: how long each text is, 8 bytes, and the text.
+pub const TEXT_BYTES: i32 = 8 + TEXT;
+/// Bytes of the others: the first 24 of those, and the result, or the process that has made it.
+pub const RETURN_BYTES: i32 = 32;
+
+// Places on the stack, from its end.
+pub const TASK: i16 = -8;
+pub const PROCESS: i16 = -16;
+pub const IDS: i16 = -24;
+pub const ROW_KEY: i16 = -32;
+pub const NUMBER: i16 = -48;
+pub const BEGAN: i16 = -40;
+pub const NOW: i16 = -56;
+/// How long the call took that is counted.
+pub const TOOK: i16 = -176;
+/// The value in `wanted` of the call that is told.
+pub const WANTED: i16 = -168;
+/// Part of `struct pt_regs`.
+pub const REGISTERS: i16 = -160;
+/// It begins there: what precedes r10 are registers that no call has its arguments in.
+pub const FIRST: i32 = 56;
+pub const LENGTH: i32 = 104;
+// Within that part (arch/x86/include/uapi/asm/ptrace.h): r10 r9 r8 rax rcx rdx rsi rdi orig_rax rip cs eflags rsp.
+pub const R10_AT: i16 = REGISTERS;
+pub const R9_AT: i16 = REGISTERS + 8;
+pub const R8_AT: i16 = REGISTERS + 16;
+pub const RDX_AT: i16 = REGISTERS + 40;
+pub const RSI_AT: i16 = REGISTERS + 48;
+pub const RDI_AT: i16 = REGISTERS + 56;
+pub const ORIGINAL_AT: i16 = REGISTERS + 64;
+pub const RIP_AT: i16 = REGISTERS + 72;
+pub const CS_AT: i16 = REGISTERS + 80;
+pub const RSP_AT: i16 = REGISTERS + 96;
+/// The registers of arguments, in their order.
+pub const ARGUMENTS: [i16; 6] = [RDI_AT, RSI_AT, RDX_AT, R10_AT, R8_AT, R9_AT];
+/// The code segment of 32 bits, `__USER32_CS` (arch/x86/include/asm/segment.h).
+pub const CS_32: i32 = 0x23;
+
+/// What a ring's writer asks for: nobody is woken, we look ourselves (`BPF_RB_NO_WAKEUP`).
+pub const NO_WAKEUP: i32 = 1;
+
+/// Of row [`LOST`]: records, threads, children.
+pub const LOST_RECORDS: i16 = 0;
+pub const LOST_THREADS: i16 = 8;
+pub const LOST_CHILDREN: i16 = 16;
+
+/// Forks: arch/x86/entry/syscalls/syscall_64.tbl and syscall_32.tbl.
+pub const FORKS: [u64; 7] = [56, 57, 58, 435, NARROW | 2, NARROW | 120, NARROW | 190];
+pub const CLONE3_32: u64 = NARROW | 435;
+
+/// Writes one program.
+pub struct Writer<'s> {
+    /// What was written.
+    pub code: Code,
+    /// The maps, and what is asked.
+    pub shared: &'s Shared,
+    /// The end of the program.
+    pub out: Label,
+}
+
+impl<'s> Writer<'s> {
+    pub fn new(shared: &'s Shared) -> Self {
+        let mut code = Code::default();
+        let out = code.label();
+        code.copy(R6, R1);
+        Writer { code, shared, out }
+    }
+
+    pub fn finish(mut self) -> Vec<u64> {
+        self.code.here(self.out);
+        self.code.exit();
+        self.code.finish()
+    }
+
+    /// Looks a key on the stack up in a map: R0 is its value, or 0.
+    pub fn look_up(&mut self, map: &Map, key: i16) {
+        self.code.map(R1, map.descriptor());
+        self.code.stack(R2, key);
+        self.code.call(Helper::MapLookup);
+    }
+
+    pub fn put(&mut self, map: &Map, key: i16, value: i16) {
+        self.code.map(R1, map.descriptor());
+        self.code.stack(R2, key);
+        self.code.stack(R3, value);
+        self.code.set(R4, 0);
+        self.code.call(Helper::MapUpdate);
+    }
+
+    pub fn delete(&mut self, map: &Map, key: i16) {
+        self.code.map(R1, map.descriptor());
+        self.code.stack(R2, key);
+        self.code.call(Helper::MapDelete);
+    }
+
+    /// R7 = the ids of process and thread, and the process as a key on the stack.
+    pub fn ids(&mut self) {
+        let code = &mut self.code;
+        match self.shared.namespace {
+            None => {
+                code.call(Helper::CurrentIds);
+                code.copy(R7, R0);
+            }
+            Some([device, inode]) => {
+                code.set_wide(R1, device);
+                code.set_wide(R2, inode);
+                code.stack(R3, IDS);
+                code.set(R4, 8);
+                code.call(Helper::CurrentIdsInNamespace);
+                code.jump_if(R0, When::NotEqual, 0, self.out);
+                // `struct bpf_pidns_info`: thread, process.
+                code.load(Word, R7, Fp, IDS + 4);
+                code.math(Math::ShiftLeft, R7, 32);
+                code.load(Word, R1, Fp, IDS);
+                code.math_of(Math::Or, R7, R1);
+            }
+        }
+        code.copy(R1, R7);
+        code.math(Math::ShiftRight, R1, 32);
+        code.store(Double, Fp, PROCESS, R1);
+    }
+
+    pub fn task(&mut self) {
+        self.code.call(Helper::CurrentTask);
+        self.code.store(Double, Fp, TASK, R0);
+    }
+
+    /// Goes to `not` if the process is not watched; else R0 is the address of when it began to be.
+    pub fn watched(&mut self, not: Label) {
+        self.ids();
+        self.look_up(&self.shared.watched, PROCESS);
+        self.code.jump_if(R0, When::Equal, 0, not);
+    }
+
+    /// Adds one to a figure of what is lost.
+    pub fn lose(&mut self, what: i16) {
+        let none = self.code.label();
+        self.code.store_number(Word, Fp, ROW_KEY, LOST as i32);
+        self.look_up(&self.shared.figures, ROW_KEY);
+        let code = &mut self.code;
+        code.jump_if(R0, When::Equal, 0, none);
+        code.load(Double, R1, R0, what);
+        code.math(Math::Add, R1, 1);
+        code.store(Double, R0, what, R1);
+        code.here(none);
+    }
+
+    /// The time, on the stack and in R0.
+    pub fn now(&mut self) {
+        self.code.call(Helper::Nanoseconds);
+        self.code.store(Double, Fp, NOW, R0);
+    }
+
+    /// Copies the thread's registers to the stack.
+    pub fn registers(&mut self) {
+        let code = &mut self.code;
+        code.stack(R1, REGISTERS);
+        code.set(R2, LENGTH);
+        code.load(Double, R3, R6, 0);
+        code.math(Math::Add, R3, FIRST);
+        code.call(Helper::ReadKernel);
+        code.jump_if(R0, When::NotEqual, 0, self.out);
+    }
+
+    /// R8, a number of 32 bits, becomes what we know the call by.
+    pub fn by_width(&mut self) {
+        let code = &mut self.code;
+        let wide = code.label();
+        code.math(Math::ShiftLeft, R8, 32);
+        code.math(Math::ShiftRight, R8, 32);
+        code.load(Double, R1, Fp, CS_AT);
+        code.jump_if(R1, When::NotEqual, CS_32, wide);
+        code.set_wide(R1, NARROW);
+        code.math_of(Math::Or, R8, R1);
+        code.here(wide);
+    }
+
+    /// The row of number R8 as a key on the stack.
+    pub fn row(&mut self) {
+        let code = &mut self.code;
+        let (fits, wide) = (code.label(), code.label());
+        code.copy(R1, R8);
+        code.math(Math::ShiftLeft, R1, 32);
+        code.math(Math::ShiftRight, R1, 32);
+        code.jump_if(R1, When::Below, ROWS as i32, fits);
+        code.set(R1, ROWS as i32 - 1);
+        code.here(fits);
+        code.copy(R2, R8);
+        code.math(Math::ShiftRight, R2, 32);
+        code.jump_if(R2, When::Equal, 0, wide);
+        code.math(Math::Add, R1, ROWS as i32);
+        code.here(wide);
+        code.store(Word, Fp, ROW_KEY, R1);
+    }
+
+    /// R8 without [`AGAIN`].
+    pub fn without_again(&mut self) {
+        self.code.math(Math::ShiftLeft, R8, 31);
+        self.code.math(Math::ShiftRight, R8, 31);
+    }
+
+    /// Reserves a record, and fills in what all have; R0 is its address. Where there is no room it is counted, and the
+    /// program goes to `full`.
+    pub fn reserve(&mut self, (kind, bytes): (i32, i32), time: Reg, full: Label) {
+        let there = self.code.label();
+        self.code.map(R1, self.shared.ring.descriptor());
+        self.code.set(R2, bytes);
+        self.code.set(R3, 0);
+        self.code.call(Helper::RingReserve);
+        self.code.jump_if(R0, When::NotEqual, 0, there);
+        self.lose(LOST_RECORDS);
+        self.code.jump(full);
+        let code = &mut self.code;
+        code.here(there);
+        code.store_number(Word, R0, 0, kind);
+        code.store(Word, R0, 4, R7);
+        code.load(Double, R1, Fp, PROCESS);
+        code.store(Double, R0, 8, R1);
+        code.store(Double, R0, 16, time);
+    }
+
+    /// Hands record R9 on.
+    pub fn submit(&mut self) {
+        self.code.copy(R1, R9);
+        self.code.set(R2, NO_WAKEUP);
+        self.code.call(Helper::RingSubmit);
+    }
+
+    /// Adds call R8 to its figures; it has failed, or its result says whether it has.
+    pub fn add_up(&mut self, has_failed: bool) {
+        /// `IS_ERR_VALUE` (include/linux/err.h).
+        const FIRST_ERROR: i32 = -4095;
+        self.row();
+        self.look_up(&self.shared.figures, ROW_KEY);
+        let code = &mut self.code;
+        let (first, compared, longest, done) =
+            (code.label(), code.label(), code.label(), code.label());
+        code.jump_if(R0, When::Equal, 0, done);
+        code.load(Double, R1, Fp, TOOK);
+        code.load(Double, R2, R0, 0);
+        code.jump_if(R2, When::Equal, 0, first);
+        code.load(Double, R3, R0, 16);
+        code.jump_if_of(R3, When::Below, R1, compared);
+        code.here(first);
+        code.store(Double, R0, 16, R1);
+        code.here(compared);
+        code.math(Math::Add, R2, 1);
+        code.store(Double, R0, 0, R2);
+        code.load(Double, R2, R0, 8);
+        code.math_of(Math::Add, R2, R1);
+        code.store(Double, R0, 8, R2);
+        code.load(Double, R2, R0, 24);
+        code.jump_if_of(R1, When::Below, R2, longest);
+        code.store(Double, R0, 24, R1);
+        code.here(longest);
+        if !has_failed {
+            code.load(Double, R1, R6, 8);
+            code.jump_if(R1, When::Below, FIRST_ERROR, done);
+        }
+        code.load(Double, R2, R0, 32);
+        code.math(Math::Add, R2, 1);
+        code.store(Double, R0, 32, R2);
+        code.here(done);
+    }
+}

@@ -1,0 +1,249 @@
+//! The programs pass the kernel's verifier, and what they count and tell is what a process does.
+
+use std::io::{BufRead, BufReader, Write};
+use std::process::{Child, Command, Stdio};
+use tracepoint::{Lost, OF_32_BITS, Record, Refused, Tells, Watch};
+
+/// The watch, or `None` where BPF is not allowed, which must then be said with the reason.
+fn begin(tells: &Tells<'_>, follow: bool) -> Option<Watch> {
+    match Watch::begin(tells, follow) {
+        Ok(watch) => Some(watch),
+        Err(refused @ (Refused::Lacks { .. } | Refused::Forbidden)) => {
+            println!("SKIPPED: {refused}");
+            None
+        }
+        Err(refused) => panic!("{refused}"),
+    }
+}
+
+/// A shell that waits for a line, and ends with what it then runs.
+fn shell(script: &str) -> Child {
+    let mut child = Command::new("sh")
+        .args(["-c", &format!("echo ready; read line; {script}")])
+        .stdin(Stdio::piped())
+        .stdout(Stdio::piped())
+        .spawn()
+        .expect("a shell");
+    is_ready(&mut child);
+    child
+}
+
+/// Waits for the line that says so.
+fn is_ready(child: &mut Child) {
+    let mut line = String::new();
+    let output = child.stdout.as_mut().expect("a pipe");
+    BufReader::new(output).read_line(&mut line).expect("a line");
+    assert_eq!(line, "ready\n");
+}
+
+fn go(mut child: Child) {
+    child
+        .stdin
+        .take()
+        .expect("a pipe")
+        .write_all(b"go\n")
+        .expect("written");
+    assert!(child.wait().expect("its end").success());
+}
+
+const CHDIR: u64 = 80;
+const EXECVE: u64 = 59;
+const EXIT_GROUP: u64 = 231;
+
+fn of(watch: &Watch, number: u64) -> tracepoint::Figures {
+    let counted = watch.counted();
+    let found = counted.iter().find(|(known, _)| *known == number);
+    found.map_or_else(Default::default, |(_, figures)| *figures)
+}
+
+#[test]
+fn calls_are_counted_with_their_errors() {
+    let Some(watch) = begin(&Tells::Counts, false) else {
+        return;
+    };
+    let child = shell("for i in 1 2 3 4 5; do cd /tmp; cd /none; done 2>/dev/null; exit 0");
+    watch.add(child.id() as i32).expect("room");
+    go(child);
+    let figures = of(&watch, CHDIR);
+    assert_eq!([figures.returned, figures.errors], [10, 5], "{figures:?}");
+    assert!(
+        figures.shortest > 0
+            && figures.shortest <= figures.longest
+            && figures.longest <= figures.total
+            && figures.total < 1_000_000_000,
+        "{figures:?}"
+    );
+    // The read that it slept in.
+    assert!(of(&watch, 0).returned >= 1, "{:?}", watch.counted());
+    let ended = of(&watch, EXIT_GROUP);
+    assert_eq!([ended.returned, ended.left], [0, 1], "{ended:?}");
+    assert_eq!(watch.lost(), Lost::default());
+    assert!(
+        watch
+            .counted()
+            .iter()
+            .all(|(number, _)| *number < OF_32_BITS),
+        "{:?}",
+        watch.counted()
+    );
+}
+
+#[test]
+fn children_are_watched_if_they_are_asked_for() {
+    for follow in [false, true] {
+        let Some(mut watch) = begin(&Tells::Counts, follow) else {
+            return;
+        };
+        // Each child changes its folder once, and one of them is another program.
+        let child = shell("(cd /tmp); (cd /tmp); /bin/true; exit 0");
+        let pid = child.id() as i32;
+        watch.add(pid).expect("room");
+        go(child);
+        let mut made = Vec::new();
+        watch.read(|record| made.push(record));
+        let expected = if follow { [2, 1, 3] } else { [0, 0, 0] };
+        let counted = [
+            of(&watch, CHDIR).returned,
+            of(&watch, EXECVE).returned,
+            made.len() as u64,
+        ];
+        assert_eq!(counted, expected, "{made:?}, {:?}", watch.counted());
+        let is_its =
+            |record: &Record| matches!(record, Record::Child { parent, .. } if *parent == pid);
+        assert!(made.iter().all(is_its), "{made:?}");
+    }
+}
+
+#[test]
+fn calls_are_told_with_arguments_and_results() {
+    let asked = |number| match number {
+        CHDIR => Some([Some(0), None]),
+        EXIT_GROUP => Some([None; 2]),
+        _ => None,
+    };
+    let Some(mut watch) = begin(&Tells::Calls(&asked), false) else {
+        return;
+    };
+    let child = shell("cd /tmp; cd /none; exit 7");
+    let pid = child.id() as i32;
+    watch.add(pid).expect("room");
+    let mut child = child;
+    child
+        .stdin
+        .take()
+        .expect("a pipe")
+        .write_all(b"go\n")
+        .expect("written");
+    assert_eq!(child.wait().expect("its end").code(), Some(7));
+    let mut told = Vec::new();
+    let mut last = 0;
+    let mut paths = Vec::new();
+    watch.read(|record| {
+        told.push(match record {
+            Record::Call {
+                pid: of,
+                tid,
+                number,
+                arguments,
+                time,
+                texts,
+                ..
+            } => {
+                paths.extend(texts.into_iter().filter(|text| !text.is_empty()));
+                assert_eq!([of, tid], [pid, pid]);
+                assert!(time >= last, "{number}");
+                last = time;
+                (
+                    number,
+                    if number == EXIT_GROUP {
+                        arguments[0]
+                    } else {
+                        0
+                    },
+                )
+            }
+            Record::Return { result, time, .. } => {
+                assert!(time > last, "{result}");
+                last = time;
+                (u64::MAX, result)
+            }
+            Record::Child { .. } => panic!("{record:?}"),
+        });
+    });
+    assert_eq!(paths, [b"/tmp\0".to_vec(), b"/none\0".to_vec()]);
+    let missing = -i64::from(libc::ENOENT) as u64;
+    assert_eq!(
+        told,
+        [
+            (CHDIR, 0),
+            (u64::MAX, 0),
+            (CHDIR, 0),
+            (u64::MAX, missing),
+            (EXIT_GROUP, 7)
+        ]
+    );
+    assert_eq!(watch.lost(), Lost::default());
+}
+
+#[test]
+fn records_that_nobody_reads_are_counted() {
+    let all = |_| Some([None; 2]);
+    let Some(mut watch) = begin(&Tells::Calls(&all), false) else {
+        return;
+    };
+    let child = shell(
+        "dd if=/dev/zero of=/dev/null bs=1 count=1; i=0; while [ $i -lt 60000 ]; do cd /; i=$((i+1)); done",
+    );
+    watch.add(child.id() as i32).expect("room");
+    go(child);
+    let mut told = 0u64;
+    watch.read(|_| told += 1);
+    let lost = watch.lost().records;
+    assert!(told > 10_000 && lost > 1_000, "{told} told, {lost} lost");
+    // There is room again.
+    assert!(!watch.read(|record| panic!("{record:?}")));
+}
+
+/// A call in which a thread is killed has never returned; one that a signal interrupts, and that is made again, has.
+#[test]
+fn calls_in_which_a_process_is_killed_have_not_returned() {
+    const PAUSE: u64 = 34;
+    let Some(watch) = begin(&Tells::Counts, false) else {
+        return;
+    };
+    let mut child = Command::new("python3")
+        .args([
+            "-c",
+            "import signal; print('ready', flush=True); signal.pause()",
+        ])
+        .stdout(Stdio::piped())
+        .spawn()
+        .expect("a Python");
+    is_ready(&mut child);
+    let pid = child.id() as i32;
+    let state = |wanted: &str| loop {
+        let text = std::fs::read_to_string(format!("/proc/{pid}/stat")).expect("it lives");
+        if text.contains(wanted) {
+            return;
+        }
+        std::thread::yield_now();
+    };
+    let send = |signal| {
+        // SAFETY: our own child, which we have not waited for.
+        assert_eq!(unsafe { libc::kill(pid, signal) }, 0);
+    };
+    state(") S ");
+    watch.add(pid).expect("room");
+    for (signal, then) in [(libc::SIGSTOP, ") T "), (libc::SIGCONT, ") S ")] {
+        send(signal);
+        state(then);
+    }
+    send(libc::SIGKILL);
+    child.wait().expect("its end");
+    let figures = of(&watch, PAUSE);
+    assert_eq!(
+        [figures.returned, figures.errors, figures.left],
+        [1, 1, 1],
+        "{figures:?}"
+    );
+}
