@@ -27,129 +27,165 @@ pub fn write(style: &Style, call: &Call, out: &mut Vec<u8>) {
     }
     let mut w = Writer::new(style, call, forms::by_name, out);
     w.late = true;
+    if is_of_its_own(&mut w, result) {
+        return;
+    }
+    match layout::tables().results.get(call.name) {
+        Some(of) => named_by_row(&mut w, of, result),
+        None => as_prototype_says(&mut w, result),
+    }
+}
+
+/// Writes the result of a call whose result has a form of its own; whether it has one.
+fn is_of_its_own(w: &mut Writer, result: u64) -> bool {
+    let call = w.call;
+    let first = call.arguments[0] as u32;
     match call.name {
-        "fcntl" if special::duplicates(call.arguments[1]) => {
-            decimal(result, w.out);
-            return w.name_of(result as i32);
-        }
-        "fcntl" if special::owns(call.arguments[1]) => {
-            return w.whole(&ty("pid_or_group"), Place::Word(result));
-        }
-        "fcntl" if call.arguments[1] as u32 == 11 && result != 0 => {
-            decimal(result, w.out);
-            w.push(" (");
-            forms::signal_number(&mut w, result);
-            return w.push(")");
-        }
-        "fcntl" if call.arguments[1] as u32 == 1025 => {
-            w.hexadecimal(result);
-            w.push(" (");
-            layout::list("lease_types").name(&mut w, result);
-            return w.push(")");
-        }
+        "fcntl" => return of_fcntl(w, result),
+        "ioctl" => return of_ioctl(w, result),
+        "prctl" => return special::prctl_result(w, result),
         "rt_sigtimedwait" if result != 0 => {
-            decimal(result, w.out);
-            w.push(" (");
-            forms::signal_number(&mut w, result);
-            return w.push(")");
+            with_meaning(w, result, |w| forms::signal_number(w, result));
         }
-        "fcntl" if special::status_flags(&mut w, result) => return,
         "poll" | "ppoll" => {
             decimal(result, w.out);
-            return special::polled(&mut w);
+            special::polled(w);
         }
         "select" | "pselect6" => {
             decimal(result, w.out);
-            return special::selected(&mut w);
+            special::selected(w);
         }
-        "recvmmsg" => {
-            decimal(result, w.out);
-            let timeout = call.arguments[4];
-            if timeout != 0 && !style.addresses {
-                w.push(" (left ");
-                w.whole(&ty("timespec"), Place::Memory(timeout));
-                w.push(")");
-            }
-            return;
-        }
+        "recvmmsg" => received(w, result),
         // Commands that return a descriptor (include/uapi/linux/bpf.h).
-        "bpf" if matches!(call.arguments[0] as u32, 0 | 5..=7 | 13 | 14 | 17..=19 | 28 | 30) => {
+        "bpf" if matches!(first, 0 | 5..=7 | 13 | 14 | 17..=19 | 28 | 30) => {
             decimal(result.cast_signed(), w.out);
             if let Ok(number) = i32::try_from(result) {
                 w.name_of(number);
             }
-            return;
         }
         "personality" => {
             w.hexadecimal(result);
             w.push(" (");
-            let _ = layout::passed(&mut w, &layout::ty("personality"), result);
-            return w.push(")");
-        }
-        // `VIDIOC_CREATE_BUFS` (include/uapi/linux/videodev2.h)
-        "ioctl" if call.arguments[1] as u32 == 0xc100_565c => {
-            decimal(result, w.out);
-            let before = w.out.len();
-            w.push(" (");
-            let of = layout::ty("v4l2_create_buffers(index,count)");
-            if layout::value(&mut w, &of, call.arguments[2], None).is_err() {
-                return w.out.truncate(before);
-            }
-            return w.push(")");
-        }
-        // include/uapi/linux/nsfs.h, `NS_GET_NSTYPE`
-        "ioctl" if call.arguments[1] as u32 == 0xb703 => {
-            decimal(result, w.out);
-            w.push(" (");
-            layout::list("setns_types").name(&mut w, result);
-            return w.push(")");
+            let _ = layout::passed(w, &layout::ty("personality"), result);
+            w.push(")");
         }
         "clone" | "clone3" => {
             decimal(result, w.out);
-            return w.id(result as i32, IdKind::Thread);
+            w.id(result as i32, IdKind::Thread);
         }
-        // What was there before, of a permission that was asked for.
-        "arch_prctl" if matches!(call.arguments[0] as u32, 0x1023 | 0x1025) && result != 0 => {
-            w.hexadecimal(result);
-            let names = &layout::list("xfeature_masks").names;
-            let known = names
-                .iter()
-                .any(|(_, bits)| result & *bits as u64 == *bits as u64);
-            if style.constants != Constants::Numbers && known {
-                w.push(" (");
-                words::bits(result, names, w.out);
-                w.push(")");
-            }
-            return;
+        // `ARCH_REQ_XCOMP_PERM` and `ARCH_REQ_XCOMP_GUEST_PERM` (arch/x86/include/uapi/asm/prctl.h): what was there before.
+        "arch_prctl" if matches!(first, 0x1023 | 0x1025) && result != 0 => {
+            state_components(w, result);
         }
         // It is a version that was asked for, no descriptor.
-        "landlock_create_ruleset" if call.arguments[2] & 1 != 0 => return decimal(result, w.out),
+        "landlock_create_ruleset" if call.arguments[2] & 1 != 0 => decimal(result, w.out),
         // It returns 32 bits (arch/x86/kernel/ldt.c).
         "modify_ldt" if (result as i32) < 0 => {
             decimal(result as u32, w.out);
             let mut text = Vec::new();
             failed(-(result as i32), &mut text);
-            return w
-                .out
-                .extend_from_slice(text.strip_prefix(b"-1").unwrap_or(&text));
+            let text = text.strip_prefix(b"-1").unwrap_or(&text);
+            w.out.extend_from_slice(text);
         }
-        "sched_getscheduler" => return named(&mut w, result, "sched_policy"),
-        "prctl" if special::prctl_result(&mut w, result) => return,
-        _ => {}
+        "sched_getscheduler" => with_meaning(w, result, |w| {
+            w.whole(&ty("sched_policy"), Place::Word(result));
+        }),
+        _ => return false,
     }
-    if let Some(of) = layout::tables().results.get(call.name) {
-        decimal(result.cast_signed(), w.out);
-        if style.constants != Constants::Numbers {
-            w.push(" (");
+    true
+}
+
+/// The same of `fcntl`, whose commands return different things (include/uapi/linux/fcntl.h, asm-generic/fcntl.h).
+fn of_fcntl(w: &mut Writer, result: u64) -> bool {
+    const GETSIG: u32 = 11;
+    const GETLEASE: u32 = 1025;
+    let command = w.call.arguments[1];
+    if special::duplicates(command) {
+        decimal(result, w.out);
+        w.name_of(result as i32);
+    } else if special::owns(command) {
+        w.whole(&ty("pid_or_group"), Place::Word(result));
+    } else if command as u32 == GETSIG && result != 0 {
+        with_meaning(w, result, |w| forms::signal_number(w, result));
+    } else if command as u32 == GETLEASE {
+        w.hexadecimal(result);
+        w.push(" (");
+        layout::list("lease_types").name(w, result);
+        w.push(")");
+    } else {
+        return special::status_flags(w, result);
+    }
+    true
+}
+
+/// The same of `ioctl`: two of its commands return what means something.
+fn of_ioctl(w: &mut Writer, result: u64) -> bool {
+    // `VIDIOC_CREATE_BUFS` (include/uapi/linux/videodev2.h)
+    const CREATE_BUFFERS: u32 = 0xc100_565c;
+    // `NS_GET_NSTYPE` (include/uapi/linux/nsfs.h)
+    const NAMESPACE_TYPE: u32 = 0xb703;
+    let [_, command, argument, ..] = *w.call.arguments;
+    match command as u32 {
+        CREATE_BUFFERS => {
+            decimal(result, w.out);
             let before = w.out.len();
-            if layout::passed(&mut w, of, result).is_err() {
+            w.push(" (");
+            let of = layout::ty("v4l2_create_buffers(index,count)");
+            if layout::value(w, &of, argument, None).is_err() {
                 w.out.truncate(before);
+            } else {
+                w.push(")");
             }
-            w.push(")");
         }
-        return;
+        NAMESPACE_TYPE => with_meaning(w, result, |w| {
+            layout::list("setns_types").name(w, result);
+        }),
+        _ => return false,
     }
-    let returns = &call.prototype.returns;
+    true
+}
+
+/// Of `recvmmsg`: how many messages came, and what the kernel has left of the time that could be waited.
+fn received(w: &mut Writer, result: u64) {
+    let timeout = w.call.arguments[4];
+    decimal(result, w.out);
+    if timeout != 0 && !w.style.addresses {
+        w.push(" (left ");
+        w.whole(&ty("timespec"), Place::Memory(timeout));
+        w.push(")");
+    }
+}
+
+/// A set of state components of XSAVE, with their names if any of them has one.
+fn state_components(w: &mut Writer, result: u64) {
+    w.hexadecimal(result);
+    let names = &layout::list("xfeature_masks").names;
+    let known = names
+        .iter()
+        .any(|(_, bits)| result & *bits as u64 == *bits as u64);
+    if w.style.constants != Constants::Numbers && known {
+        w.push(" (");
+        words::bits(result, names, w.out);
+        w.push(")");
+    }
+}
+
+/// By the row `result` of the call in `conf/`, in a comment behind the number.
+fn named_by_row(w: &mut Writer, of: &layout::Ty, result: u64) {
+    decimal(result.cast_signed(), w.out);
+    if w.style.constants != Constants::Numbers {
+        w.push(" (");
+        let before = w.out.len();
+        if layout::passed(w, of, result).is_err() {
+            w.out.truncate(before);
+        }
+        w.push(")");
+    }
+}
+
+/// By the type that the prototype of the call gives its result.
+fn as_prototype_says(w: &mut Writer, result: u64) {
+    let returns = &w.call.prototype.returns;
     match (returns.alias(), &returns.kind) {
         (Some("fd"), _) => {
             decimal(result as i32, w.out);
@@ -175,11 +211,11 @@ pub fn write(style: &Style, call: &Call, out: &mut Vec<u8>) {
     }
 }
 
-/// `0 (SCHED_OTHER)`
-fn named(w: &mut Writer, result: u64, list: &str) {
+/// `0 (SCHED_OTHER)`: a number, and behind it what it means.
+fn with_meaning(w: &mut Writer, result: u64, meaning: impl FnOnce(&mut Writer)) {
     decimal(result, w.out);
     w.push(" (");
-    w.whole(&ty(list), Place::Word(result));
+    meaning(w);
     w.push(")");
 }
 

@@ -3,6 +3,7 @@
 
 pub mod args;
 pub mod flags;
+mod heard;
 pub mod losses;
 mod repeated;
 mod run;

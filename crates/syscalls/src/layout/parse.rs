@@ -72,59 +72,8 @@ pub fn read(tables: &mut Tables, text: &str) -> Result<(), String> {
 
 fn begin(tables: &mut Tables, words: &[&str]) -> Result<Open, String> {
     match *words {
-        ["list", name, unknown, ref names @ ..] => {
-            let index = tables.lists.len();
-            if tables.list_names.insert(name.into(), index).is_some() {
-                return Err(format!("{name} is there already"));
-            }
-            tables.lists.push(List {
-                unknown: if unknown == "-" {
-                    "".into()
-                } else {
-                    unknown.into()
-                },
-                names: Vec::new(),
-            });
-            more_names(tables, index, names)?;
-            Ok(Open::List(index))
-        }
-        ["struct", name, ref rest @ ..] => {
-            let mut of = Struct {
-                align: 1,
-                ..Struct::default()
-            };
-            for word in rest.iter() {
-                match *word {
-                    "parts" => {
-                        of.parts = true;
-                        continue;
-                    }
-                    "zeros" => {
-                        of.zeros = true;
-                        continue;
-                    }
-                    _ => {}
-                }
-                if let Some(index) = word.strip_prefix("room=arg") {
-                    let index = index
-                        .parse()
-                        .map_err(|_| format!("{word} is no argument"))?;
-                    of.room = Some(index);
-                    continue;
-                }
-                match word.strip_prefix("sized=arg") {
-                    Some(text) => of.sized = Some(sized(text)?),
-                    None => of.size = word.parse().map_err(|_| format!("{word} is no size"))?,
-                }
-            }
-            let fixed = of.size > 0;
-            tables.structs.push(of);
-            let index = tables.structs.len() - 1;
-            if tables.struct_names.insert(name.into(), index).is_some() {
-                return Err(format!("{name} is there already"));
-            }
-            Ok(Open::Struct(index, fixed))
-        }
+        ["list", name, unknown, ref names @ ..] => begin_list(tables, name, unknown, names),
+        ["struct", name, ref rest @ ..] => begin_struct(tables, name, rest),
         ["number", name, number] => {
             let number = self::number(number)? as u32;
             tables.commands.entry(number).or_default().push(name.into());
@@ -152,16 +101,7 @@ fn begin(tables: &mut Tables, words: &[&str]) -> Result<Open, String> {
             Ok(Open::Nothing)
         }
         ["message", kinds, text, attributes] => {
-            let of = ty(tables, text)?;
-            let attributes = attributes::attributes(tables, attributes);
-            let list = find_list(tables, "nl_route_types")?;
-            for kind in kinds.split(',') {
-                let names = &tables.lists[list].names;
-                let found = names.iter().find(|(known, _)| **known == *kind);
-                let (_, number) = found.ok_or(format!("{kind} is not in the list"))?;
-                let number = *number as u16;
-                tables.messages.insert(number, (of.clone(), attributes));
-            }
+            message(tables, kinds, text, attributes)?;
             Ok(Open::Nothing)
         }
         ["requests", asks, ref names @ ..] => {
@@ -201,6 +141,70 @@ fn begin(tables: &mut Tables, words: &[&str]) -> Result<Open, String> {
         }
         _ => Err(format!("{} is not understood", words.join(" "))),
     }
+}
+
+/// `list NAME UNKNOWN NAMES…`: names of numbers; UNKNOWN is the comment behind a number that has none, `-` for no comment.
+fn begin_list(
+    tables: &mut Tables,
+    name: &str,
+    unknown: &str,
+    names: &[&str],
+) -> Result<Open, String> {
+    let index = tables.lists.len();
+    if tables.list_names.insert(name.into(), index).is_some() {
+        return Err(format!("{name} is there already"));
+    }
+    let unknown = if unknown == "-" { "" } else { unknown };
+    tables.lists.push(List {
+        unknown: unknown.into(),
+        names: Vec::new(),
+    });
+    more_names(tables, index, names)?;
+    Ok(Open::List(index))
+}
+
+/// `struct NAME [SIZE] [parts] [zeros] [room=argN] [sized=argN…]`: its members follow, a line each.
+fn begin_struct(tables: &mut Tables, name: &str, words: &[&str]) -> Result<Open, String> {
+    let mut of = Struct {
+        align: 1,
+        ..Struct::default()
+    };
+    for word in words {
+        if *word == "parts" {
+            of.parts = true;
+        } else if *word == "zeros" {
+            of.zeros = true;
+        } else if let Some(index) = word.strip_prefix("room=arg") {
+            let index = index.parse();
+            of.room = Some(index.map_err(|_| format!("{word} is no argument"))?);
+        } else if let Some(text) = word.strip_prefix("sized=arg") {
+            of.sized = Some(sized(text)?);
+        } else {
+            of.size = word.parse().map_err(|_| format!("{word} is no size"))?;
+        }
+    }
+    let fixed = of.size > 0;
+    tables.structs.push(of);
+    let index = tables.structs.len() - 1;
+    if tables.struct_names.insert(name.into(), index).is_some() {
+        return Err(format!("{name} is there already"));
+    }
+    Ok(Open::Struct(index, fixed))
+}
+
+/// `message KINDS TYPE ATTRIBUTES`: what a message of routing netlink begins with, and which attributes follow.
+fn message(tables: &mut Tables, kinds: &str, text: &str, attributes: &str) -> Result<(), String> {
+    let of = ty(tables, text)?;
+    let attributes = attributes::attributes(tables, attributes);
+    let list = find_list(tables, "nl_route_types")?;
+    for kind in kinds.split(',') {
+        let names = &tables.lists[list].names;
+        let found = names.iter().find(|(known, _)| **known == *kind);
+        let (_, number) = found.ok_or(format!("{kind} is not in the list"))?;
+        let number = *number as u16;
+        tables.messages.insert(number, (of.clone(), attributes));
+    }
+    Ok(())
 }
 
 fn member(tables: &mut Tables, open: &mut Open, words: &[&str]) -> Result<(), String> {

@@ -1,6 +1,6 @@
 //! Opens the guests, a program or a recording, hands events to a format until it is over, leaves.
 
-use super::repeated::Repeated;
+use super::heard::Heard;
 use super::{Asked, losses};
 use crate::agent::AGENT;
 use crate::exit::{LOST, Usage};
@@ -18,13 +18,12 @@ use calls::filter::RecordFilter;
 use calls::recorder::{Store, not_recorded};
 use calls::within::Within;
 use calls::{
-    Error, Family, Flow, Message, Messages, Options, Recorder, Recording, Replay, Signatures,
-    Source,
+    Error, Family, Flow, Messages, Options, Recorder, Recording, Replay, Signatures, Source,
 };
 use inject::Image;
 use inject::lifecycle::{INTERRUPTED, Interruption, await_end};
 use report::text::printable;
-use std::cell::{Cell, RefCell};
+use std::cell::RefCell;
 use std::io::Write;
 use std::path::Path;
 use std::rc::Rc;
@@ -41,103 +40,34 @@ const LOOK_AT_LOSSES: Duration = Duration::from_millis(10);
 
 /// Does what is asked; the answer is the exit code.
 pub fn run(args: &dyn Asked) -> anyhow::Result<u8> {
-    if let Some(flaw) = args.flaw() {
-        return Err(Usage(flaw).into());
-    }
+    check(args)?;
     interrupt::catch();
     if let Some(companion) = args.common().companion {
         interrupt::end_with(companion)?;
     }
-    let file = args.recording();
-    if let (Some(read), Some(written)) = (file, args.record())
-        && read.canonicalize().ok() == written.canonicalize().ok()
-    {
-        anyhow::bail!(
-            "{} is what is read: record into another file",
-            written.display()
-        );
-    }
-    let losses = Rc::new(RefCell::new(Losses::default()));
-    let heard = losses.clone();
-    let hooked = Rc::new(Cell::new(false));
-    let says_hooked = hooked.clone();
-    let repeated = Rc::new(Repeated::default());
-    let told = repeated.clone();
-    let refused = Rc::new(RefCell::new(Vec::new()));
-    let is_refused = refused.clone();
-    let tells_tracing = args.tells_tracing();
-    let tells_leaving = args.tells_leaving();
-    let has_companion = args.common().companion.is_some();
-    let mut options = args.options(Messages::to(move |message| {
-        let is_hidden = match message {
-            Message::ByTracing { why: None, .. } | Message::ByBpf { why: None, .. } => {
-                !tells_tracing
-            }
-            Message::Detached { .. } => !tells_leaving,
-            _ => false,
-        };
-        if has_companion && losses::lacks_hooks(message) {
-            tell!("{LACKS}{message}");
-        } else if !is_hidden && told.is_new(message) {
-            print(message);
-        }
-        if let Message::NotOpened(_) = message
-            && let Some(calls::Lost::Process(Some(pid))) = message.lost()
-        {
-            is_refused.borrow_mut().push(pid);
-        }
-        if losses::says_hooked(message) {
-            says_hooked.set(true);
-        }
-        if let Some(loss) = losses::of_message(message) {
-            heard.borrow_mut().note(loss);
-        }
-    }));
+    let heard = Rc::new(Heard::new(args));
+    let hears = heard.clone();
+    let mut options = args.options(Messages::to(move |message| hears.hear(message)));
     let signatures = Signatures::read(args.prototypes(), options.ltrace).map_err(explain)?;
     let signatures = Rc::new(signatures);
-    let starts = !options.program.is_empty() && file.is_none();
+    let is_replay = args.recording().is_some();
+    let starts = !options.program.is_empty() && !is_replay;
     let recording = args
         .record()
         .map(|path| record(path, &options, signatures.clone()));
     let (recording, recorded) = recording.transpose()?.unzip();
     options.recording = recording
         .clone()
-        .filter(|_| !args.shows() && file.is_none() && options.within.is_empty());
+        .filter(|_| !args.shows() && !is_replay && options.within.is_empty());
     let (shown, written) = shown(args, &options, &signatures, starts)?;
-    let mut consumer: Box<dyn Consumer> = match (recording, shown) {
-        (Some(recording), shown) => Box::new(Recorder::new(recording, shown)),
-        (None, Some(shown)) => shown,
-        (None, None) => unreachable!("what is not recorded is shown"),
-    };
-    consumer = Within::before(consumer, &options.within, options.messages.clone());
-    if file.is_some() {
-        // A running guest decides for itself.
-        consumer = RecordFilter::before(consumer, &options, &signatures);
-    }
-    let mut source: Box<dyn Source> = match file {
-        Some(path) => Box::new(Replay::open(path, &options, &signatures).map_err(explain)?),
-        None if options.pids.is_empty() && !starts => {
-            anyhow::bail!("there is nothing to watch: name a PROGRAM, or a process with -p PID")
-        }
-        None => {
-            let image = Image::parse(AGENT)?;
-            match Family::open(&options, &signatures, image) {
-                Err(error @ (Error::NothingHooked(_) | Error::NothingMeets(_))) => {
-                    tell!("{error}");
-                    return Ok(LOST);
-                }
-                family => Box::new(family.map_err(explain)?),
-            }
-        }
+    let mut consumer = consumer(recording, shown, &options, &signatures, is_replay);
+    let Some(mut source) = open(args, &options, &signatures, starts)? else {
+        return Ok(LOST);
     };
     if starts && args.lets_streams_go() {
         let_streams_go();
     }
-    let mut attached = match args.ends_as_strace() && file.is_none() {
-        true => options.pids.clone(),
-        false => Vec::new(),
-    };
-    attached.retain(|pid| !refused.borrow().contains(pid));
+    let attached = attached(args, &options, &heard);
     for pid in &attached {
         tell!("Process {pid} attached");
     }
@@ -150,41 +80,19 @@ pub fn run(args: &dyn Asked) -> anyhow::Result<u8> {
     for pid in attached.iter().filter(|_| interrupted) {
         tell!("Process {pid} detached");
     }
-    if file.is_none() {
+    if !is_replay {
         // What was reported while we left.
         while source.read(&mut *consumer).map_err(explain)? == Flow::More {}
     }
-    for line in repeated.take() {
+    for line in heard.repeated.take() {
         tell!("{line}");
     }
     // ltrace's words are asked for, and it says nothing of its hooks.
-    if file.is_none() && !options.ltrace && !hooked.get() {
-        losses::say_nothing_hooked(&mut losses.borrow_mut());
+    if !is_replay && !options.ltrace && !heard.is_hooked() {
+        losses::say_nothing_hooked(&mut heard.losses.borrow_mut());
     }
-    let lost = source.losses();
-    losses::say_rings(&mut losses.borrow_mut(), &lost);
-    consumer.finish(End {
-        counted: source.counted(),
-        losses: lost,
-        descriptors: source.descriptors(),
-    })?;
-    let forgotten = source.forgotten() + consumer.forgotten();
-    losses::say_forgotten(&mut losses.borrow_mut(), forgotten);
-    if let (Some(recorded), Some(path)) = (recorded, args.record()) {
-        let dropped = recorded
-            .finish()
-            .map_err(|error| not_recorded(path, &error))?;
-        losses::say_recording(&mut losses.borrow_mut(), dropped);
-    }
-    if let Some(written) = written {
-        let mut losses = losses.borrow_mut();
-        losses::say_output(&mut losses, written.finish()?);
-        if args.is_json() {
-            let mut last = Vec::new();
-            losses.write(&mut last)?;
-            written.end_with(last)?;
-        }
-    }
+    finish(&mut *source, &mut *consumer, &heard)?;
+    finish_files(args, recorded, written, &mut heard.losses.borrow_mut())?;
     if interrupted && !attached.is_empty() && !starts {
         interrupt::end();
     }
@@ -197,8 +105,121 @@ pub fn run(args: &dyn Asked) -> anyhow::Result<u8> {
         interrupt::end_by(signal);
     }
     // With --ltrace whatever the program ended with.
-    let losses = losses.borrow();
+    let losses = heard.losses.borrow();
     Ok(losses.exit_code(if options.ltrace { 0 } else { code }))
+}
+
+/// Refuses what cannot be asked together, and to record into the recording that is read, before anything is done.
+fn check(args: &dyn Asked) -> anyhow::Result<()> {
+    if let Some(flaw) = args.flaw() {
+        return Err(Usage(flaw).into());
+    }
+    if let (Some(read), Some(written)) = (args.recording(), args.record())
+        && read.canonicalize().ok() == written.canonicalize().ok()
+    {
+        anyhow::bail!(
+            "{} is what is read: record into another file",
+            written.display()
+        );
+    }
+    Ok(())
+}
+
+/// What takes the events: a recording, a format, or both, behind the filters that the source does not apply itself.
+fn consumer<'a>(
+    recording: Option<Recording>,
+    shown: Option<Shown<'a>>,
+    options: &Options,
+    signatures: &'a Signatures,
+    is_replay: bool,
+) -> Box<dyn Consumer + 'a> {
+    let consumer: Box<dyn Consumer> = match (recording, shown) {
+        (Some(recording), shown) => Box::new(Recorder::new(recording, shown)),
+        (None, Some(shown)) => shown,
+        (None, None) => unreachable!("what is not recorded is shown"),
+    };
+    let consumer = Within::before(consumer, &options.within, options.messages.clone());
+    if is_replay {
+        RecordFilter::before(consumer, options, signatures)
+    } else {
+        // A running guest decides for itself.
+        consumer
+    }
+}
+
+/// Opens the recording, or the processes and the program. `None`: nothing that was asked for is in any of them, which was said.
+fn open<'a>(
+    args: &'a dyn Asked,
+    options: &'a Options,
+    signatures: &'a Rc<Signatures>,
+    starts: bool,
+) -> anyhow::Result<Option<Box<dyn Source + 'a>>> {
+    if let Some(path) = args.recording() {
+        let replay = Replay::open(path, options, signatures).map_err(explain)?;
+        return Ok(Some(Box::new(replay)));
+    }
+    if options.pids.is_empty() && !starts {
+        anyhow::bail!("there is nothing to watch: name a PROGRAM, or a process with -p PID");
+    }
+    match Family::open(options, signatures, Image::parse(AGENT)?) {
+        Err(error @ (Error::NothingHooked(_) | Error::NothingMeets(_))) => {
+            tell!("{error}");
+            Ok(None)
+        }
+        family => Ok(Some(Box::new(family.map_err(explain)?))),
+    }
+}
+
+/// The running processes that are said to be attached to and left, where that is told as strace tells it.
+fn attached(args: &dyn Asked, options: &Options, heard: &Heard) -> Vec<i32> {
+    if !args.ends_as_strace() || args.recording().is_some() {
+        return Vec::new();
+    }
+    let opened = options.pids.iter().filter(|pid| !heard.is_refused(**pid));
+    opened.copied().collect()
+}
+
+/// Hands the consumer what only the end can tell, and notes what was lost on the way to it. The consumer may have messages of its own, so
+/// no loss is borrowed while it works.
+fn finish(
+    source: &mut dyn Source,
+    consumer: &mut dyn Consumer,
+    heard: &Heard,
+) -> anyhow::Result<()> {
+    let lost = source.losses();
+    losses::say_rings(&mut heard.losses.borrow_mut(), &lost);
+    consumer.finish(End {
+        counted: source.counted(),
+        losses: lost,
+        descriptors: source.descriptors(),
+    })?;
+    let forgotten = source.forgotten() + consumer.forgotten();
+    losses::say_forgotten(&mut heard.losses.borrow_mut(), forgotten);
+    Ok(())
+}
+
+/// Waits until the recording and the output are written, and notes what is missing in them.
+fn finish_files(
+    args: &dyn Asked,
+    recorded: Option<Written>,
+    written: Option<Written>,
+    losses: &mut Losses,
+) -> anyhow::Result<()> {
+    if let (Some(recorded), Some(path)) = (recorded, args.record()) {
+        let dropped = recorded
+            .finish()
+            .map_err(|error| not_recorded(path, &error))?;
+        losses::say_recording(losses, dropped);
+    }
+    if let Some(written) = written {
+        losses::say_output(losses, written.finish()?);
+        if args.is_json() {
+            let mut last = Vec::new();
+            losses.write(&mut last)?;
+            written.end_with(last)?;
+        }
+    }
+    Ok(())
 }
 
 /// Has our standard input and output lead nowhere: a program that we started has its own.
@@ -272,15 +293,7 @@ fn shown<'a>(
     Ok((Some(shown), Some(end)))
 }
 
-/// Prints a message, with the next step where one is known.
-fn print(message: &Message) {
-    match message.remediable().and_then(next_step) {
-        Some(step) => tell!("{message}: {step}"),
-        None => tell!("{message}"),
-    }
-}
-
-/// The same for what ends the command.
+/// An error that ends the command, with the next step where one is known.
 fn explain(error: Error) -> anyhow::Error {
     match (error.of_process().and_then(next_step), error) {
         (Some(step), error) => anyhow::anyhow!("{error}: {step}"),
