@@ -49,11 +49,11 @@ pub enum Operand {
 /// How the bits of a word are read as a number.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Kind {
-    /// A whole number.
+    /// The part of the word that the width names, a whole number.
     Integer(Width),
-    /// Single precision.
+    /// A `float`: IEEE 754 single precision, in the low four bytes of the word.
     Float,
-    /// Double precision.
+    /// A `double`: IEEE 754 double precision.
     Double,
 }
 
@@ -85,7 +85,7 @@ pub struct How {
 /// Where a text ends.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Length {
-    /// At its NUL.
+    /// At the first byte that is 0.
     Ended,
     /// At its NUL, or after this many bytes.
     AtMost(Source, Width),
@@ -96,7 +96,7 @@ pub enum Length {
 /// One step of a condition.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum Step<'a> {
-    /// Compares a number.
+    /// Compares a number: which, how its bits are read, with which relation, and with what.
     Number(Operand, Kind, Relation, u64),
     /// Compares a text in memory: where its address is, how, with what, and where it ends.
     Text(Source, How, &'a [u8], Length),
@@ -110,7 +110,7 @@ pub enum Step<'a> {
     Nothing(bool),
     /// Sets or clears the flag.
     Constant(bool),
-    /// Negates the flag.
+    /// Sets the flag if it is clear, and clears it if it is set.
     Not,
     /// If the flag is clear, skips so many words.
     SkipUnless(u32),

@@ -13,15 +13,15 @@ pub enum Kind {
     Unsigned(u8),
     /// `%o`: an unsigned number of so many bytes.
     Octal(u8),
-    /// `%x`, `%X`: an unsigned number of so many bytes.
+    /// `%x`, `%X`, and `%b`, `%B`, which are shown so too: an unsigned number of so many bytes.
     Hex(u8),
-    /// `%c`.
+    /// `%c`: a byte, passed as an `int`.
     Character,
-    /// `%lc`, `%C`.
+    /// `%lc`, `%C`: a character, passed as a `wint_t`.
     WideCharacter,
-    /// `%s`.
+    /// `%s`: the address of a string of bytes.
     Text,
-    /// `%ls`, `%S`.
+    /// `%ls`, `%S`: the address of a string of `wchar_t`, four bytes each.
     WideText,
     /// `%p`, and `%n`, whose argument says where to write.
     Pointer,

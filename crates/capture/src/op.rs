@@ -54,7 +54,7 @@ pub struct Width {
 }
 
 impl Width {
-    /// A whole word.
+    /// All eight bytes of a word.
     pub const WORD: Self = Self {
         bytes: 8,
         signed: false,
@@ -89,7 +89,7 @@ impl Width {
     }
 }
 
-/// One operation.
+/// One operation of a capture program; in the guest it is one word ([`Op::encode`]).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Op {
     /// `v` = a word of the call.
@@ -106,14 +106,14 @@ pub enum Op {
     Text {
         /// Bytes of a unit: 1, 2, 4 or 8.
         unit: u8,
-        /// Units, at most.
+        /// Units that are output at most, the first that is 0 included.
         max: u32,
     },
     /// As [`Op::Text`], and at most `n` units.
     CountedText {
         /// Bytes of a unit: 1, 2, 4 or 8.
         unit: u8,
-        /// Units, at most.
+        /// Units that are output at most, the first that is 0 included.
         max: u32,
     },
     /// `n` = a number of the call.
@@ -124,7 +124,7 @@ pub enum Op {
     Constant(u32),
     /// `n` = min(`n`, this number); a negative `n` becomes 0.
     AtMost(u32),
-    /// The same of a number without a sign.
+    /// `n` = min(`n`, this number), both taken as numbers without a sign.
     Within(u32),
     /// `n` = the size in `n`, a command of ioctl (bits 16 to 30, include/uapi/asm-generic/ioctl.h), and this many more.
     CommandSize(u32),
@@ -155,14 +155,14 @@ pub enum Op {
         /// Number of operations that are skipped. They contain an [`Op::Open`] or [`Op::Each`] with its [`Op::Close`] or
         /// none of them.
         skip: u16,
-        /// What the argument must be for them to be done.
+        /// What the shifted argument must be for the operations to be done.
         is: u32,
     },
     /// Skip that many operations unless `n` is this number: what a member points to depends on another member.
     OnlyNumber {
-        /// As of [`Op::OnlyIf`].
+        /// Number of operations that are skipped, as in [`Op::OnlyIf`].
         skip: u16,
-        /// What `n` must be for them to be done.
+        /// What `n` must be for the operations to be done.
         is: u32,
     },
     /// `v` is a word of a language VM: hand on its text ([`crate::describe`]).

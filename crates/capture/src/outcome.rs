@@ -9,7 +9,7 @@ pub enum Failure {
     NegativeInt,
     /// A `long` below 0; also -1 as an address (`mmap`).
     Negative,
-    /// No address.
+    /// A null pointer, as of functions that return an address.
     Null,
     /// An `int` that is not 0.
     NotZero,
@@ -21,9 +21,9 @@ pub enum Failure {
 
 /// SQLite's successes: done, a row, and done with all rows (sqlite.org/rescode.html).
 const SQLITE_OK: i32 = 0;
-/// A step has a row.
+/// `SQLITE_ROW`: a step has a row.
 pub const SQLITE_ROW: i32 = 100;
-/// A step was the last.
+/// `SQLITE_DONE`: a step was the last.
 pub const SQLITE_DONE: i32 = 101;
 
 /// Where the number of bytes is.
@@ -33,11 +33,11 @@ pub enum Bytes {
     Result,
     /// An argument, counted from 1.
     Argument(usize),
-    /// Two arguments, multiplied.
+    /// The product of two arguments, each counted from 1: number and size of the items of `calloc`.
     Product(usize, usize),
 }
 
-/// See the module's text.
+/// What the result of a function's calls says: whether they failed, and how many bytes they moved or got.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Outcome {
     /// Which results mean failure, if any do.
@@ -75,7 +75,7 @@ impl Outcome {
         }
     }
 
-    /// As a word of a hook: four bits for what failure is, four for where the bytes are, and four for each argument. 0 = nothing is
+    /// Returns it as a word of a hook: four bits for what failure is, four for where the bytes are, and four for each argument. 0 = nothing is
     /// known.
     pub fn to_word(self) -> u64 {
         let failure = match self.failure {
@@ -96,7 +96,7 @@ impl Outcome {
         failure | (kind as u64) << 4 | (first as u64 & 15) << 8 | (second as u64 & 15) << 12
     }
 
-    /// Of such a word; of any other, what its bits say.
+    /// Returns what a word of [`to_word`](Self::to_word) says. Any word is read: bits without a meaning count as nothing known.
     #[inline(always)]
     pub fn of_word(word: u64) -> Outcome {
         let number = |at: u32| (word >> at) as usize & 15;

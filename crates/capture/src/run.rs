@@ -20,7 +20,7 @@ pub struct Registers {
 pub struct Returned {
     /// The first integer word.
     pub rax: u64,
-    /// The second one.
+    /// The second integer word, of functions that return two (a struct of 9 to 16 bytes).
     pub rdx: u64,
     /// The low eight bytes of xmm0 and xmm1.
     pub sse: [u64; 2],

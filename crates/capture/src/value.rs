@@ -21,16 +21,16 @@ pub enum Value {
     Nothing,
     /// A whole number of 64 bits.
     Integer(i64),
-    /// Text, or bytes.
+    /// A text or a string of bytes.
     Text(Text),
-    /// Any other value.
+    /// Any other value: a fraction, a larger number, a container, an object.
     Other,
 }
 
 /// The part of a text that was not read yet.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Text {
-    /// Address at which it goes on.
+    /// Address of the first unit that was not read yet.
     pub at: u64,
     /// How many units are left.
     pub left: u64,

@@ -65,10 +65,10 @@ impl Interpreter {
         }
     }
 
-    /// Leaves it.
+    /// Leaves the process: its agent does nothing any more.
     ///
     /// # Errors
-    /// It could not be told.
+    /// The guest's memory could not be written, or its thread could not be entered.
     pub fn leave(self) -> Result<()> {
         match self {
             Self::Ruby(ruby) => ruby.leave().map(drop),

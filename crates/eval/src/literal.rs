@@ -2,8 +2,8 @@
 
 /// A text as a literal in double quotes that Ruby and Python read as this text, in ASCII.
 ///
-/// Both read `\\`, `\"`, `\n` and `\uXXXX` alike (Ruby: doc/syntax/literals.rdoc; Python: Language Reference 2.4.1). Characters
-/// behind U+FFFF are written as each of them wants, so the language is asked for.
+/// Both read `\n` and `\uXXXX` alike (Ruby: doc/syntax/literals.rdoc; Python: Language Reference 2.4.1). For characters
+/// above U+FFFF each has an escape of its own, which `beyond` writes.
 pub fn literal(text: &str, beyond: fn(u32) -> String) -> String {
     let mut out = String::with_capacity(text.len() + 2);
     out.push('"');

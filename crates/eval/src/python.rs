@@ -42,32 +42,32 @@ use wire::control_page::enter::{HOLDS, LOCK, REGISTER};
 use wire::script::python::NAMES;
 use wire::{Config, ControlPage, Reply, Request, Script, State};
 
-/// Between two looks for an answer.
+/// Time between two looks for an answer.
 const LOOK: Duration = Duration::from_micros(200);
-/// A guest that has not answered by then is entered again, for it may stand elsewhere by now; then after twice the time,
-/// up to the second one.
+/// A guest that has not answered after the first time is entered again, because its main thread may stand elsewhere by then; after that the time
+/// doubles with each further entry, up to the second one.
 const AGAIN: [Duration; 2] = [Duration::from_millis(100), Duration::from_millis(500)];
-/// How long a guest may keep its lock from us.
+/// Time after which a request that the guest has not answered is given up.
 const PATIENCE: Duration = Duration::from_secs(10);
 /// Without a heartbeat for this long, the agent is deserted.
 const DESERTED_AFTER: Duration = Duration::from_secs(5);
-/// More stack than lies between a system call and Python's code.
+/// Bytes of the main thread's stack that are searched for return addresses: more than lie between a system call and Python's code.
 const DEEPEST: usize = 64 * 1024;
 
-/// See the module's text.
+/// A Python with our agent in it, opened to evaluate texts or to be copied. When it is dropped, it is left.
 #[derive(Debug)]
 pub struct Python {
     status: Status,
     memory: Arc<GuestMemory>,
     gadgets: Gadgets,
     functions: Functions,
-    /// Addresses of [`NAMES`].
+    /// Addresses of the functions of [`NAMES`] in the guest, in the same order.
     api: [u64; NAMES.len()],
     resident: Resident,
     heartbeat: Heartbeat,
     open: bool,
     timing: Timing,
-    /// It has made a copy of itself, which it has to wait for.
+    /// Whether it has made a copy of itself, a child that it must wait for.
     has_copy: bool,
 }
 
@@ -266,7 +266,7 @@ impl Python {
         done
     }
 
-    /// From now on nothing that is still asked for is done.
+    /// Closes the control page, so that the agent does nothing any more that is still asked for.
     fn go_quiet(&mut self) -> Result<()> {
         self.open = false;
         let state = offset_of!(ControlPage, state);
@@ -274,17 +274,17 @@ impl Python {
             .write_control_page(&self.memory, state, State::Quiet as u32)
     }
 
-    /// Leaves it.
+    /// Waits for copies that have ended, and has the agent go quiet.
     ///
     /// # Errors
-    /// It could not be told.
+    /// The guest's memory could not be written, or the thread that waits for a copy could not be stopped.
     pub fn leave(mut self) -> Result<()> {
         let reaped = self.reap();
         self.go_quiet()?;
         reaped
     }
 
-    /// Its id.
+    /// Process id of the Python in the PID namespace of lancet.
     pub fn pid(&self) -> i32 {
         self.status.pid
     }

@@ -7,7 +7,10 @@ use process::maps::Maps;
 use process::memory::GuestMemory;
 
 impl Gadgets {
-    /// Finds them in a process; an error if its C library has none.
+    /// Finds the gadgets in the executable mappings of a process.
+    ///
+    /// # Errors
+    /// [`Error::NothingToBorrow`] if nothing that is mapped holds them.
     pub fn find(pid: i32, memory: &GuestMemory, maps: &Maps) -> Result<Self> {
         let find = |bytes| gadgets::find(memory, maps, bytes).next();
         match (find(gadgets::SYSCALL_RETURN), find(gadgets::RESTORE_RT)) {

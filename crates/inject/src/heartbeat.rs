@@ -1,7 +1,7 @@
 //! The heartbeat by which an agent knows that its command lives.
 //!
-//! One thread changes a word of every open guest four times a second. It dies with us, however we
-//! die, and that is the point.
+//! One thread of the command changes a word of every open guest four times a second. It ends with the command, whatever
+//! ends that, so a word that stands still tells the agent that the command is gone.
 
 use process::memory::GuestMemory;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -9,7 +9,7 @@ use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 use std::thread;
 use std::time::{Duration, Instant, SystemTime};
 
-/// Between two beats.
+/// The time between two changes of a guest's word.
 const BEAT: Duration = Duration::from_millis(250);
 
 /// How long the time-stamp counter is watched to learn its speed.
@@ -25,7 +25,7 @@ struct Beating {
 static BEATING: Mutex<Vec<Beating>> = Mutex::new(Vec::new());
 static STARTED: OnceLock<()> = OnceLock::new();
 
-/// A panic of who held it has changed nothing by halves.
+/// Locks the list. A thread that has panicked while it held the lock has left the list whole, so the poison is ignored.
 fn beating() -> MutexGuard<'static, Vec<Beating>> {
     BEATING.lock().unwrap_or_else(PoisonError::into_inner)
 }
@@ -37,14 +37,14 @@ pub struct Heartbeat {
 }
 
 impl Heartbeat {
-    /// None yet.
+    /// A heartbeat that never beats, for a guest that has no agent yet.
     pub fn still() -> Self {
         Heartbeat {
             gone: Arc::new(AtomicBool::new(true)),
         }
     }
 
-    /// Changes the word at `at` from now on.
+    /// Changes the 64-bit word at address `at` of the guest from now on.
     pub fn start(memory: Arc<GuestMemory>, at: u64) -> Self {
         let gone = Arc::new(AtomicBool::new(false));
         let guest = Beating {
@@ -74,7 +74,7 @@ impl Drop for Heartbeat {
 }
 
 impl Beating {
-    /// Whether the guest is still there.
+    /// Changes the word once; false if it cannot be written any more, because the guest is gone.
     fn beat(&self) -> bool {
         // An agent remembers the heartbeat of the command before us: one that began to count anew would seem to have
         // stood still since then.
@@ -82,7 +82,7 @@ impl Beating {
     }
 }
 
-/// A number no other attach has, and no other heartbeat.
+/// Returns a number that no other attach and no other heartbeat has: the time in nanoseconds, mixed with our process id.
 pub fn unique() -> u64 {
     let now = SystemTime::now()
         .duration_since(SystemTime::UNIX_EPOCH)

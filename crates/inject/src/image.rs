@@ -18,7 +18,7 @@ pub const OFFSET: u64 = wire::PAGE as u64;
 pub struct Part {
     /// Offsets from the mapping's start, whole pages.
     pub range: Range<u64>,
-    /// `PROT_*`.
+    /// How the guest may use it: bits of `PROT_*`, as mmap(2) takes them.
     pub protection: i32,
 }
 
@@ -44,7 +44,10 @@ pub struct Image {
 }
 
 impl Image {
-    /// Reads the agent's file.
+    /// Reads the agent's file, which is part of our own program.
+    ///
+    /// # Errors
+    /// [`Error::Image`] if it is no such file: damaged, with another kind of relocation, or without a symbol of ours.
     pub fn parse(file: &[u8]) -> Result<Self> {
         let damaged = |_| Error::Image("not an ELF file");
         let parsed: ElfFile64 = ElfFile64::parse(file).map_err(damaged)?;
@@ -114,7 +117,7 @@ impl Image {
         OFFSET + self.bytes.len() as u64
     }
 
-    /// What is mapped how.
+    /// The parts of the mapping behind the header page, each with its protection.
     pub fn parts(&self) -> &[Part] {
         &self.parts
     }
@@ -137,7 +140,7 @@ impl Image {
         bytes
     }
 
-    /// The header for it.
+    /// The header of a mapping that starts at `base`; `whole` says whether the image is there already.
     pub fn header(&self, base: u64, whole: bool) -> wire::Header {
         wire::Header {
             magic: wire::MAGIC,

@@ -31,7 +31,7 @@ pub unsafe trait Record: Sized {
 
 macro_rules! records {
     ($($type:ty),*) => { $(
-        // SAFETY: `repr(C)`, integers only, no padding.
+        // SAFETY: `repr(C)`, integers and atomic integers only, no padding.
         unsafe impl Record for $type {}
     )* };
 }
@@ -73,7 +73,7 @@ fn too_many(pid: i32, at: u64) -> Error {
     )
 }
 
-/// Reading of [`Record`]s.
+/// Reads [`Record`]s out of a memory; nothing is checked but that their bytes are readable.
 pub trait ReadRecords {
     /// A copy of the record at address `at`.
     fn record<T: Record>(&self, at: u64) -> Result<T>;

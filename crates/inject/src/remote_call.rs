@@ -11,9 +11,9 @@
 //!   low addresses    the called code's frames
 //! ```
 //!
-//! `__restore_rt` is libc's `mov $15,%eax; syscall`: `rt_sigreturn` takes the record at the stack
-//! pointer and becomes what it says. So the thread is at every instant either where it was or on its
-//! way back, and the kernel alone can finish the journey: when we are killed, it does.
+//! `__restore_rt` is libc's `mov $15,%rax; syscall`: `rt_sigreturn` takes the record at the stack
+//! pointer and gives the thread the registers and the mask that it says. So the thread is at every instant either where it was,
+//! or in code that returns into `rt_sigreturn`: when we are killed, the kernel alone brings it back.
 //!
 //! While we live we put the registers back ourselves, because that keeps what `rt_sigreturn` would
 //! lose: the restart of an interrupted system call. If we die, such a call restarts or reports EINTR
@@ -42,19 +42,19 @@ use std::time::{Duration, Instant};
 /// Byte sequences in the guest's own executable mappings.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Gadgets {
-    /// `syscall; ret`.
+    /// Address of `syscall; ret`, by which a thread makes system calls for us.
     pub syscall: u64,
-    /// `mov $15,%rax; syscall`, libc's `__restore_rt`.
+    /// Address of `mov $15,%rax; syscall`, libc's `__restore_rt`, by which a thread calls `rt_sigreturn`.
     pub restore: u64,
 }
 
-/// A call that has not come back by then, and waits for something, never will.
+/// How long a call may take before it is given up if its thread sleeps: it waits for something that does not come.
 const CALL_PATIENCE: Duration = Duration::from_secs(2);
 /// The same for one that waits for the VM's lock and may collect garbage.
 const LONG_CALL_PATIENCE: Duration = Duration::from_secs(30);
-/// From the end of its work to its way home.
+/// How long a thread may take from the end of its work to its `rt_sigreturn`.
 const HOMECOMING: Duration = Duration::from_secs(5);
-/// Between two looks at a thread that is away for long.
+/// The time between two looks at a thread whose call takes long.
 const LOOK: Duration = Duration::from_micros(50);
 
 /// `orig_rax` of a thread that is in no system call: the kernel must not restart one.
@@ -79,9 +79,9 @@ pub struct RemoteThread<'a> {
     room: Room,
     /// Signals that others sent and that would be taken for faults of ours; they are sent again when the thread is back.
     held: Vec<libc::siginfo_t>,
-    /// It has been sent away and must be put back.
+    /// Whether its registers are those of a call, so that it must be put back.
     away: bool,
-    /// It is away and is not waited for: only its record brings it back.
+    /// Whether its call did not come back and is not waited for: only its record brings it back.
     left_away: bool,
 }
 
@@ -158,15 +158,15 @@ impl<'a> RemoteThread<'a> {
         Ok(value as u64)
     }
 
-    /// Calls the function at `address` in the guest. What it returns is lost on its way home: it
+    /// Calls the function at `address` in the guest. What it returns is lost when its thread is put back, so it
     /// answers in memory.
     pub fn call(&mut self, address: u64, argument: u64) -> Result<()> {
         self.run(address, 0, [argument, 0, 0, 0, 0, 0]).map(drop)
     }
 
     /// The same for a function that may take long and needs the guest's other threads to run: signals
-    /// are delivered meanwhile. When `done` says that its work is done, it is soon home; if not, an
-    /// exception has taken the thread elsewhere, and where it is now is where it belongs.
+    /// are delivered meanwhile. When `done` says that its work is done, it soon returns; if it does not, an
+    /// exception has taken the thread elsewhere, and it is left where it is now.
     ///
     /// The function may scan the stack that it runs on, as a collector does: it is called on the thread's own only.
     pub fn call_freely(
@@ -216,8 +216,8 @@ impl<'a> RemoteThread<'a> {
         }
     }
 
-    /// Stops a thread that has not come home and forgets about it: its frame brings it home, or it has
-    /// left it behind.
+    /// Stops a thread that has not come back and leaves it to itself: its return frame brings it back, or an exception has
+    /// taken it past that frame.
     fn abandon(&mut self, done: bool) -> Result<()> {
         self.away = false;
         self.catch()?;
@@ -240,17 +240,17 @@ impl<'a> RemoteThread<'a> {
         }
     }
 
-    /// The guest it belongs to.
+    /// Id of its process in the PID namespace of lancet.
     pub fn pid(&self) -> i32 {
         self.pid
     }
 
-    /// Its registers as they were, and as it will have them again.
+    /// The registers that it had when it was stopped, and will have again when it is given back.
     pub fn registers(&self) -> &Registers {
         &self.saved
     }
 
-    /// Lets it go on at another place than it stood, by our hand or by its frame.
+    /// Has it go on at `pc` and not where it stood, whether we put it back or its return frame does.
     pub fn go_on_at(&mut self, pc: u64) -> Result<()> {
         self.saved.rip = pc;
         let context = ucontext(&self.saved, self.saved_mask, self.at.area);
@@ -288,7 +288,7 @@ impl<'a> RemoteThread<'a> {
             match self.wait(deadline)? {
                 Event::Syscall => {
                     let now = ptrace::registers(self.tid).map_err(|errno| self.explain(errno))?;
-                    // Only the way home starts a system call with this stack pointer.
+                    // No other system call is made with this stack pointer.
                     if now.orig_rax == libc::SYS_rt_sigreturn as u64 && now.rsp == self.at.frame {
                         self.park(now, deadline)?;
                         return Ok(result);
@@ -304,8 +304,8 @@ impl<'a> RemoteThread<'a> {
         }
     }
 
-    /// Sets the thread's registers for a call; from here on the frame on its stack is what brings it
-    /// home should we die.
+    /// Sets the thread's registers for a call; from here on the return frame on its stack brings it back if
+    /// we die.
     fn depart(&mut self, address: u64, rax: u64, arguments: [u64; 6]) -> Result<()> {
         self.memory
             .write(self.at.frame - 8, &self.gadgets.restore.to_le_bytes())?;
@@ -325,7 +325,7 @@ impl<'a> RemoteThread<'a> {
 
     /// The thread stands at the entry of `rt_sigreturn`: skip that call, have the thread stand in an
     /// interrupt stop instead, where a restored system call is restarted by the kernel. One store of
-    /// registers keeps it on its way home: skipped or not, it runs `rt_sigreturn` next if we die.
+    /// registers does it: skipped or not, it runs `rt_sigreturn` next if we die.
     fn park(&mut self, mut now: Registers, deadline: Instant) -> Result<()> {
         // Not "no call": a seccomp filter would be asked about that one, and may kill for it.
         now.orig_rax = libc::SYS_munmap as u64;
@@ -425,14 +425,15 @@ impl<'a> RemoteThread<'a> {
             && thread_state(self.pid, self.tid).is_some_and(|state| state != 'S')
     }
 
-    /// Registers last: until then the thread's next instruction leads home by itself.
+    /// Puts state, mask and registers back. The registers come last: until then the thread's next instructions are
+    /// those of `rt_sigreturn`.
     fn restore(&mut self) -> Result<()> {
         if !self.away {
             return self.clear_unused_end();
         }
         if ptrace::registers(self.tid).is_err() {
-            // It runs: a call that has not come back, and must not be torn out of the middle of what it
-            // does. Its frame brings it home.
+            // It runs: a call that has not come back, and must not be taken out of the middle of what it
+            // does. Its return frame brings it back.
             (self.away, self.left_away) = (false, true);
             return self.catch();
         }
@@ -470,7 +471,7 @@ fn unknown_stack(pid: i32, tid: i32) -> Error {
 
 impl Drop for RemoteThread<'_> {
     fn drop(&mut self) {
-        // A failure means that the thread is gone; if it is not, the frame brings it home.
+        // A failure means that the thread is gone; if it is not, the return frame brings it back.
         let _ = self.restore();
     }
 }

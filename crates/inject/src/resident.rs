@@ -31,14 +31,14 @@ pub(crate) struct Claim {
 /// Where the agent is in one guest.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Resident {
-    /// First address of its mapping.
+    /// First address of the agent's mapping in the guest.
     pub base: u64,
-    /// What stands there.
+    /// The header at the start of the mapping: as it was read there, or for our own build as the image says.
     pub header: Header,
 }
 
 impl Resident {
-    /// Before there is one.
+    /// What stands in the place of an agent before there is one: no address of it may be used.
     pub fn nowhere() -> Self {
         Resident {
             base: 0,
@@ -173,7 +173,7 @@ impl Resident {
         })
     }
 
-    /// Whether somebody owns it.
+    /// Whether a command has claimed the agent; that command may be dead.
     pub fn state(&self, memory: &GuestMemory) -> Result<State> {
         let state =
             memory.half(self.header.control_page + offset_of!(ControlPage, state) as u64)?;
@@ -184,12 +184,12 @@ impl Resident {
         })
     }
 
-    /// A word of the control page.
+    /// Reads the 64-bit field of the control page at `offset`, a field's offset in [`ControlPage`].
     pub fn control_page_u64(&self, memory: &GuestMemory, offset: usize) -> Result<u64> {
         memory.word(self.header.control_page + offset as u64)
     }
 
-    /// Half a word of the control page.
+    /// Reads the 32-bit field of the control page at `offset`.
     pub fn control_page_u32(&self, memory: &GuestMemory, offset: usize) -> Result<u32> {
         memory.half(self.header.control_page + offset as u64)
     }
@@ -247,13 +247,14 @@ pub(crate) const MOST_AGENTS: usize = 32;
 const MOST_PAGES: usize = 1 << 17;
 
 impl RemoteThread<'_> {
-    /// `munmap`.
+    /// Has the thread unmap `size` bytes at `at` (munmap(2)); both are whole pages.
     pub fn unmap(&mut self, at: u64, size: u64) -> Result<()> {
         self.syscall("munmap", libc::SYS_munmap, [at, size, 0, 0, 0, 0])
             .map(drop)
     }
 
-    /// `mmap` of private anonymous memory.
+    /// Has the thread map `size` bytes of private anonymous memory (mmap(2)), at `at` or with 0 anywhere, and returns the address.
+    /// `protection` has bits of `PROT_*`; `flags` are added to `MAP_PRIVATE | MAP_ANONYMOUS`.
     pub fn map(&mut self, at: u64, size: u64, protection: i32, flags: i32) -> Result<u64> {
         let flags = flags | libc::MAP_PRIVATE | libc::MAP_ANONYMOUS;
         self.syscall(

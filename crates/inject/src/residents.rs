@@ -22,9 +22,9 @@ const MOST_COMMANDS: usize = MOST_AGENTS / 2;
 pub struct Unused {
     /// Where it is in the process.
     pub resident: Resident,
-    /// It is of our own build.
+    /// Whether it is of our own build.
     pub mine: bool,
-    /// Its command was killed, or could not take everything out.
+    /// Whether its command was killed, or could not take everything out.
     pub deserted: bool,
     claim: Option<Claim>,
 }
@@ -41,7 +41,7 @@ impl Unused {
     }
 }
 
-/// See the module's text.
+/// The agents of one process that nobody used when they were looked at, and the one that we took.
 #[derive(Debug)]
 pub struct Residents {
     unused: Vec<Unused>,
@@ -50,7 +50,7 @@ pub struct Residents {
 }
 
 impl Residents {
-    /// Of a process that has just begun.
+    /// Those of a process that has just begun: it has none.
     pub fn none() -> Self {
         Residents {
             unused: Vec::new(),

@@ -7,7 +7,7 @@ use std::mem::offset_of;
 use wire::Script;
 use wire::script::{Outcome, TEXT};
 
-/// The most bytes of a text.
+/// The most bytes of a text: a zero ends it in [`Script::text`].
 pub const MOST: usize = TEXT - 1;
 
 /// Writes a text to be evaluated.

@@ -169,12 +169,13 @@ const fn call(name: &'static str, number: i64, arguments: [u64; 6]) -> Call {
     }
 }
 
-/// `AUDIT_ARCH_X86_64`.
+/// `AUDIT_ARCH_X86_64` (include/uapi/linux/audit.h): the table that the number of a call is of.
 const ARCHITECTURE: u32 = 0xc000_003e;
 const ACTION: u32 = 0xffff_0000;
 const ALLOW: u32 = 0x7fff_0000;
 const LOG: u32 = 0x7ffc_0000;
-/// More filters than the kernel lets one thread have in all (`MAX_INSNS_PER_PATH` / 1 is more still).
+/// Filters of one thread that are checked, the newest first. The kernel bounds the instructions of all filters together
+/// (`MAX_INSNS_PER_PATH`, kernel/seccomp.c) and not their number, so a thread may have more of very short ones; those are not checked.
 const MOST_FILTERS: usize = 1024;
 
 /// The threads of a process that have a seccomp filter, or are in strict mode. Each thread has its own: one that it set for
@@ -251,16 +252,16 @@ pub fn check(pid: i32, tid: i32, more: &[Call]) -> Result<()> {
     Ok(())
 }
 
-/// What speaks for it that two processes are under the same filters. The filters themselves cannot be
+/// What is compared to find out whether two processes are under the same filters. The filters themselves cannot be
 /// compared: the kernel shows none to a process that is under one itself (`seccomp_get_filter`,
-/// `kernel/seccomp.c`), which is just the case here.
+/// `kernel/seccomp.c`), as lancet is here.
 #[derive(Debug, PartialEq, Eq)]
 struct Sandbox {
-    /// How many filters.
+    /// How many filters the thread has (`Seccomp_filters` of `/proc/PID/status`, Linux 5.9).
     filters: u32,
-    /// Who sets a filter of his own without being root has this.
+    /// `NoNewPrivs` of `/proc/PID/status`: 1 for a process that has set a filter without being root.
     no_new_privileges: String,
-    /// The namespaces that make a container.
+    /// The namespaces by which containers differ: mount, PID, user and network.
     namespaces: Vec<PathBuf>,
     /// The control group: a service has one of its own.
     group: String,
@@ -302,7 +303,7 @@ fn same_filters(pid: i32, tid: i32) -> bool {
 }
 
 impl Call {
-    /// It as `struct seccomp_data`.
+    /// Returns the call as the bytes of a `struct seccomp_data`; the instruction pointer is 0.
     fn data(&self) -> [u8; 64] {
         let mut data = [0; 64];
         data[0..4].copy_from_slice(&(self.number as u32).to_le_bytes());

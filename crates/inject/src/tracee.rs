@@ -28,7 +28,7 @@ pub enum Happening {
     Fork(i32),
     /// It made this child, which uses its memory until its own exec.
     Vfork(i32),
-    /// At the start or the end of a system call.
+    /// It is at the start or the end of a system call.
     Syscall,
     /// This signal is about to be delivered to it; told only if that was asked for.
     Signal(i32),
@@ -38,14 +38,14 @@ pub enum Happening {
     Ended(i32),
 }
 
-/// See the module's text.
+/// A process whose main thread we trace, from its start or its exec until it is let go.
 #[derive(Debug)]
 pub struct Tracee {
     pid: i32,
     at: Option<Happening>,
     to_syscalls: bool,
     tells_signals: bool,
-    /// [`Tracee::stand_still`] has had it stand, and nobody has set it going since.
+    /// Whether [`Tracee::stand_still`] has had it stand, and nobody has set it going since.
     stands: bool,
 }
 
@@ -92,7 +92,7 @@ impl User {
     }
 }
 
-/// We were started with SIGPIPE ignored, before Rust's own code has ignored it.
+/// Whether lancet was started with SIGPIPE ignored, before Rust's own code ignored it.
 static PIPES_IGNORED: AtomicBool = AtomicBool::new(false);
 
 /// Notes that SIGPIPE was ignored when lancet was started: a program that it starts finds it so.
@@ -102,7 +102,7 @@ pub fn note_pipes_ignored() {
 
 /// The longest that a program takes from its start to its first instruction, on a machine that is very busy.
 const LONGEST_START: Duration = Duration::from_secs(60);
-/// Between two looks meanwhile.
+/// The time between two looks at a program that starts.
 const LOOK: Duration = Duration::from_micros(20);
 
 /// What we want to be told of.
@@ -181,7 +181,7 @@ impl Tracee {
         self.tells_signals = true;
     }
 
-    /// Its id.
+    /// Its id in the PID namespace of lancet.
     pub fn pid(&self) -> i32 {
         self.pid
     }

@@ -17,7 +17,7 @@ use std::io::IoSliceMut;
 /// The value of rbp for a thread that was not stopped.
 pub const UNKNOWN: u64 = 0;
 
-/// `struct pthread` of glibc is smaller, and begins with the thread's control block.
+/// Bytes before the list of robust mutexes that are searched: `struct pthread` of glibc is smaller, and begins with the thread's control block.
 const LARGEST_DESCRIPTOR: usize = 4096;
 
 /// A thread that sleeps in the kernel.
@@ -49,7 +49,7 @@ impl Asleep {
         asleep.sleeps_on().then_some(asleep)
     }
 
-    /// Which thread.
+    /// Id of the thread in the PID namespace of lancet.
     pub fn tid(&self) -> i32 {
         self.tid
     }

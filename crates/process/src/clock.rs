@@ -14,12 +14,12 @@ const LEAST: Duration = Duration::from_millis(20);
 pub struct Clock {
     ticks: u64,
     instant: Instant,
-    /// Since 1970.
+    /// The time of day at that moment, since 1970-01-01 UTC.
     wall: Duration,
 }
 
 impl Clock {
-    /// Reads all clocks.
+    /// Reads the time-stamp counter, the monotonic clock and the time of day, one after the other.
     pub fn start() -> Self {
         Clock {
             ticks: now(),

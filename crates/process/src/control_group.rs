@@ -19,7 +19,7 @@ struct Version {
     file_system: &'static str,
     limits: &'static [&'static str],
     charged: &'static str,
-    /// In `memory.stat`.
+    /// The line of `memory.stat` with the bytes of cached files that are on the inactive list.
     inactive: &'static str,
 }
 

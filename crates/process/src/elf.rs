@@ -50,13 +50,13 @@ pub enum Error {
     Malformed {
         /// The file, or the module in memory.
         file: PathBuf,
-        /// What is wrong.
+        /// Which rule of the format the bytes break.
         reason: &'static str,
     },
     /// The program is made for another kind of machine.
     #[error("{file} is a program for {found}; only 64-bit x86-64 programs can be opened")]
     Architecture {
-        /// The program.
+        /// The file of the program.
         file: PathBuf,
         /// What it is made for.
         found: Architecture,
@@ -64,7 +64,7 @@ pub enum Error {
     /// The process has no program: it is a kernel thread, or has ended.
     #[error("process {pid} runs no program (it is a kernel thread, or has just ended)")]
     NoProgram {
-        /// The process.
+        /// Its id in the PID namespace of lancet.
         pid: i32,
     },
     /// The guest's memory cannot be read where something must be.
@@ -72,7 +72,7 @@ pub enum Error {
     Memory {
         /// What should be there.
         what: &'static str,
-        /// The address.
+        /// The guest's address that was read.
         at: u64,
     },
 }
@@ -133,7 +133,7 @@ pub struct Segment {
     pub file_size: u64,
     /// Number of bytes that it takes in memory.
     pub memory_size: u64,
-    /// Alignment (`p_align`).
+    /// Alignment in memory and in the file, in bytes (`p_align`); 0 or 1 = none.
     pub align: u64,
 }
 
@@ -170,7 +170,7 @@ pub struct Headers {
     pub relocatable: bool,
     /// The address of the first instruction, before the load bias.
     pub entry: u64,
-    /// The program header.
+    /// The entries of the program header, in the file's order.
     pub segments: Vec<Segment>,
     section_table: u64,
     section_count: u16,

@@ -91,7 +91,7 @@ pub enum Error {
         pid: i32,
         /// MiB up to its limit.
         left_mib: u64,
-        /// Of the guest.
+        /// How many threads the guest has.
         threads: u64,
     },
     /// Pages that the guest may not write cannot be written by us either.
@@ -124,7 +124,7 @@ pub enum Error {
     #[error("the agent in process {pid} could not {what}: {reason}")]
     Refused {
         pid: i32,
-        /// What was requested.
+        /// What was requested, as a verb with its object.
         what: &'static str,
         reason: &'static str,
     },
@@ -197,9 +197,9 @@ pub enum Module {
 pub enum Denial {
     /// It belongs to another user, and we lack CAP_SYS_PTRACE.
     OtherUser {
-        /// Its real user.
+        /// Id of the process's real user.
         owner: u32,
-        /// Our real user.
+        /// Id of the real user that lancet runs as.
         us: u32,
     },
     /// The security module Yama forbids it: the value of `kernel.yama.ptrace_scope`, 1 to 3.

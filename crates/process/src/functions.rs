@@ -51,11 +51,11 @@ impl Function {
 /// A loaded module with its symbols.
 #[derive(Debug)]
 pub struct ModuleSymbols {
-    /// The module.
+    /// Where the module is mapped, and which file it is.
     pub module: Module,
     /// Its SONAME; of a file without one, and of the program, the file's name.
     pub name: Arc<str>,
-    /// Its symbols.
+    /// The symbols of the module, of all its tables.
     pub symbols: Symbols,
 }
 

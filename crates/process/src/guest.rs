@@ -17,11 +17,11 @@ use std::sync::Arc;
 /// What `/proc/PID` says about a process, as it was when it was read.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Status {
-    /// The process.
+    /// Its id in the PID namespace of lancet.
     pub pid: i32,
-    /// Its name (`comm`), at most 15 bytes.
+    /// Name of its main thread (`comm`), at most 15 bytes.
     pub name: String,
-    /// One letter: R, S, D, T, t, Z, X, I …
+    /// State of its main thread, the letter of field 3 of `/proc/PID/stat`: R, S, D, T, t, Z, X, I.
     pub state: char,
     /// Id of its parent.
     pub parent: i32,

@@ -52,8 +52,9 @@ enum Timeout {
     Timespec(usize),
 }
 
-/// The calls that are made again after EINTR, which for all of them means that nothing has been done. `close` is not
-/// among them: it has closed the descriptor.
+/// The calls that are made again after EINTR, which for all of them but `connect` means that nothing has been done; `connect` on a
+/// connection that it has begun waits for that one (`__inet_stream_connect`, net/ipv4/af_inet.c). `close` is not among them: it has
+/// closed the descriptor.
 const CALLS: [(i64, Timeout); 23] = [
     (libc::SYS_epoll_wait, Timeout::Milliseconds(3)),
     (libc::SYS_epoll_pwait, Timeout::Milliseconds(3)),
@@ -140,7 +141,7 @@ fn restarted(memory: &dyn Memory, number: i64, pc: u64, [first, second]: [u64; 2
 pub struct InCall {
     /// Number of the system call; negative = none (a page fault).
     pub number: i64,
-    /// Its arguments.
+    /// Arguments of the call, in the kernel's order (rdi, rsi, rdx, r10, r8, r9), whatever the call takes; 0 if there is no call.
     pub arguments: [u64; 6],
     /// The thread's stack pointer.
     pub sp: u64,
@@ -243,7 +244,7 @@ impl Waiting {
         self.same = now.is_some_and(|now| now.switches == self.switches + 1);
     }
 
-    /// Which thread.
+    /// Id of the thread in the PID namespace of lancet.
     pub fn tid(&self) -> i32 {
         self.tid
     }

@@ -9,11 +9,11 @@ use vm::library;
 
 use crate::modules::GuestFiles;
 
-/// So much of a file is looked at, and so many files are.
+/// Bytes of a file that are looked at, and files that are looked at.
 const LOOKED_AT: u64 = 4096;
 const MOST_FILES: usize = 64;
 
-/// See the module's text. Each file is looked at once.
+/// Tells such programs from others by the text of their files. Each file is looked at once.
 #[derive(Debug)]
 pub struct Launchers {
     files: GuestFiles,
@@ -21,7 +21,7 @@ pub struct Launchers {
 }
 
 impl Launchers {
-    /// Those of process `pid`.
+    /// Begins to ask about the files of process `pid`.
     pub fn of(pid: i32) -> Self {
         Launchers {
             files: GuestFiles::of(pid),
@@ -29,7 +29,7 @@ impl Launchers {
         }
     }
 
-    /// Returns whether the file at this path of the guest's is one. What cannot be read is none.
+    /// Returns whether the file at this path of the guest's was written by a package manager; false if it cannot be read.
     pub fn have(&mut self, path: &str) -> bool {
         if !path.starts_with('/') || !library::may_be_launcher(path) {
             return false;

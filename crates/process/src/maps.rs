@@ -53,11 +53,11 @@ pub struct Device {
 /// What the guest may do with the bytes of a mapping.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
 pub struct Permissions {
-    /// `r`
+    /// `r`: the guest may read the bytes.
     pub read: bool,
-    /// `w`
+    /// `w`: the guest may write them.
     pub write: bool,
-    /// `x`
+    /// `x`: the guest may run them as code.
     pub execute: bool,
     /// `s`: writes reach the file and other processes; otherwise `p`, private.
     pub shared: bool,
@@ -66,7 +66,7 @@ pub struct Permissions {
 /// One line of `/proc/PID/maps`.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Mapping {
-    /// The first address.
+    /// Address of the first byte, a multiple of [`PAGE`].
     pub start: u64,
     /// One past the last address.
     pub end: u64,
@@ -115,7 +115,7 @@ pub struct Maps {
 }
 
 impl Maps {
-    /// Reads `/proc/PID/maps`.
+    /// Reads the mappings of a process from `/proc/PID/maps`.
     pub fn read(pid: i32) -> io::Result<Maps> {
         Ok(Maps::parse(&std::fs::read(format!("/proc/{pid}/maps"))?))
     }

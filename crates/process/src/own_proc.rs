@@ -80,7 +80,7 @@ fn serve(asked: &Receiver<Job>) {
 /// child's id. It is in the mount namespace in which we were started.
 ///
 /// # Errors
-/// Those of fork(2).
+/// The kernel could make no process, or the thread that forks for us has ended.
 pub fn fork(child: &mut dyn FnMut()) -> io::Result<i32> {
     let Some(behind) = BEHIND.get() else {
         // SAFETY: the caller's promise of async-signal-safe calls.

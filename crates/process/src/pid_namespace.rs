@@ -13,17 +13,17 @@ use std::os::unix::fs::MetadataExt;
 /// What an id is of.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Kind {
-    /// A thread.
+    /// A thread: `NSpid` of `/proc/PID/status`.
     Thread,
-    /// A process.
+    /// A process, which is a group of threads: `NStgid`.
     Process,
-    /// A process group.
+    /// A process group: `NSpgid`.
     Group,
-    /// A session.
+    /// A session of process groups: `NSsid`.
     Session,
 }
 
-/// `NS_GET_PARENT` (include/uapi/linux/nsfs.h).
+/// `NS_GET_PARENT`, the request for the namespace around one (include/uapi/linux/nsfs.h).
 const PARENT: libc::c_ulong = 0xb702;
 /// Namespaces are nested at most so deep (`MAX_PID_NS_LEVEL`, include/linux/pid_namespace.h).
 const DEEPEST: usize = 32;

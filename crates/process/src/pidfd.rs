@@ -31,10 +31,10 @@ impl PidFd {
         Ok(File::from(owned(made)?))
     }
 
-    /// Ends it by SIGKILL.
+    /// Ends the process by SIGKILL; one that has ended already is no error.
     ///
     /// # Errors
-    /// We may not.
+    /// We may not send it a signal.
     pub fn kill(&self) -> Result<()> {
         let number = self.0.as_raw_fd();
         // SAFETY: takes integers and, for the signal's data, a null pointer, which stands for what kill(2) sends.
@@ -46,7 +46,7 @@ impl PidFd {
         }
     }
 
-    /// Waits at most so long for its end; whether it has ended. Its parent may not have waited for it yet.
+    /// Waits at most `within` for the end of the process, and returns whether it has ended. Its parent may not have waited for it yet.
     pub fn has_ended(&self, within: Duration) -> bool {
         use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
         let mut wanted = [PollFd::new(self.0.as_fd(), PollFlags::POLLIN)];

@@ -185,7 +185,7 @@ pub fn bytes_of(information: &libc::siginfo_t) -> [u8; size_of::<libc::siginfo_t
     unsafe { std::mem::transmute_copy(information) }
 }
 
-/// `struct ptrace_rseq_configuration` (include/uapi/linux/ptrace.h).
+/// What the kernel answers to the request: `struct ptrace_rseq_configuration` (include/uapi/linux/ptrace.h).
 #[repr(C)]
 #[derive(Default)]
 struct RseqConfiguration {
@@ -217,13 +217,13 @@ const PTRACE_SECCOMP_GET_FILTER: libc::c_uint = 0x420c;
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[repr(C)]
 pub struct Instruction {
-    /// Operation.
+    /// What is done, `code`: class, operation and mode of addressing (include/uapi/linux/bpf_common.h).
     pub code: u16,
-    /// Jump if true.
+    /// `jt`: how many instructions a conditional jump skips if its condition holds.
     pub yes: u8,
-    /// Jump if false.
+    /// `jf`: how many it skips if its condition does not hold.
     pub no: u8,
-    /// Operand.
+    /// `k`: a constant, an offset or the distance of a jump, by the operation.
     pub operand: u32,
 }
 
@@ -240,13 +240,13 @@ pub fn seccomp_filter(tid: i32, index: usize) -> Result<Vec<Instruction>, Errno>
 /// What `waitpid` reported of a traced thread.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Event {
-    /// Nothing has happened.
+    /// The thread has nothing to report: it runs, or stands as it did.
     Nothing,
     /// It ended with this exit code.
     Exited(i32),
     /// It was killed by this signal.
     Killed(i32),
-    /// It stopped because we interrupted it, or in a group stop by the given signal (not `SIGTRAP`).
+    /// It stopped because we interrupted it (`SIGTRAP`), or in a group stop by the given signal.
     Interrupted(i32),
     /// It stopped at the start or end of a system call.
     Syscall,
@@ -321,7 +321,7 @@ pub const LONGEST_WAIT: Duration = Duration::from_secs(2);
 
 /// How often a thread is looked at without sleeping in between: most stop within tens of microseconds.
 const EAGER_LOOKS: u32 = 400;
-/// Between two looks after that.
+/// The time between two looks after that.
 const LOOK: Duration = Duration::from_micros(50);
 
 /// Waits for what is told next of a thread, at most until `deadline`: then [`Event::Nothing`].

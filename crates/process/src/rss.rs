@@ -12,13 +12,13 @@ use std::ops::Range;
 /// Bytes in memory, by what they are for.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Rss {
-    /// All of them.
+    /// All bytes of the process that are in memory.
     pub total: u64,
     /// Programs and libraries, with their data, and other files that are mapped.
     pub files: u64,
     /// Stacks of threads that sleep: where a thread that runs has its stack is not known without stopping it.
     pub stacks: u64,
-    /// How many stacks that are.
+    /// How many threads the stacks in `stacks` belong to.
     pub threads: u64,
     /// Code that no file has: what a JIT compiler made.
     pub code: u64,
@@ -27,17 +27,17 @@ pub struct Rss {
 /// Memory of a process that is its own to fill, in bytes, as the kernel counts it: `VmRSS` and `VmSwap` (proc_pid_status(5)).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Resident {
-    /// In memory.
+    /// Bytes that are in memory, shared ones included.
     pub memory: u64,
-    /// In swap.
+    /// Bytes that are in swap and not in memory.
     pub swap: u64,
 }
 
 impl Resident {
-    /// Reads it.
+    /// Reads both from `/proc/PID/status`; a line that is missing, as of a kernel thread, counts as 0.
     ///
     /// # Errors
-    /// Those of the file.
+    /// The file cannot be read.
     pub fn of(pid: i32) -> io::Result<Self> {
         let status = fs::read_to_string(format!("/proc/{pid}/status"))?;
         let field = |name| {
@@ -54,10 +54,10 @@ impl Resident {
 }
 
 impl Rss {
-    /// Reads it. Code within `without` is left out of [`Rss::code`].
+    /// Adds up the mappings of a process. Code within `without` is left out of [`Rss::code`].
     ///
     /// # Errors
-    /// Those of the file, which only who may trace the process may read.
+    /// `/proc/PID/smaps` cannot be read; only who may trace the process may read it.
     pub fn of(pid: i32, without: &Range<u64>) -> io::Result<Self> {
         Ok(Self::sum(&smaps::areas(pid)?, &stacks(pid), without))
     }

@@ -18,22 +18,22 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use crate::stop::thread_ids;
 
-/// Between two samples of a thread, in nanoseconds of its processor time.
+/// The time between two samples of a thread, in nanoseconds of its processor time.
 const PERIOD: u64 = 1_000_000;
 /// Threads that are sampled at the same time, at most: each costs two pages of locked memory.
 const MOST: usize = 64;
 const PAGE: usize = 4096;
 /// `PERF_TYPE_SOFTWARE`, and `PERF_ATTR_SIZE_VER0` in the upper half of the word.
 const SOFTWARE: u64 = 1 | 64 << 32;
-/// `PERF_COUNT_SW_TASK_CLOCK`.
+/// The event: processor time of the thread, in nanoseconds (`PERF_COUNT_SW_TASK_CLOCK`).
 const TASK_CLOCK: u64 = 1;
-/// `PERF_SAMPLE_IP`.
+/// A sample holds the program counter and nothing else (`PERF_SAMPLE_IP`).
 const SAMPLE_IP: u64 = 1;
-/// `exclude_kernel` and `exclude_hv`.
+/// Time in the kernel and in a hypervisor is not sampled (`exclude_kernel` and `exclude_hv`).
 const USER_ONLY: u64 = 1 << 5 | 1 << 6;
-/// `PERF_FLAG_FD_CLOEXEC`.
+/// Programs that lancet starts do not inherit the event (`PERF_FLAG_FD_CLOEXEC`).
 const CLOEXEC: u64 = 1 << 3;
-/// `PERF_RECORD_SAMPLE`.
+/// The type of a record that is a sample (`PERF_RECORD_SAMPLE`).
 const SAMPLE: u32 = 9;
 const HEAD: usize = 1024;
 const TAIL: usize = 1032;
@@ -41,9 +41,9 @@ const TAIL: usize = 1032;
 /// How many samples there were, and how many of them lay in the code that was asked for.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Share {
-    /// All of them: milliseconds of processor time in user mode.
+    /// All samples: about as many as the threads have used milliseconds of processor time in user mode.
     pub all: u64,
-    /// Those within.
+    /// How many of them lay in the code that was asked for.
     pub within: u64,
 }
 
@@ -55,7 +55,7 @@ pub struct Samples {
 }
 
 impl Samples {
-    /// Begins to sample.
+    /// Begins to sample the threads of process `pid`, at most 64 of them.
     ///
     /// # Errors
     /// The kernel does not allow it (`kernel.perf_event_paranoid`, a seccomp filter), or cannot.

@@ -15,13 +15,13 @@ fn on_this_machine() -> bool {
     *HAS.get_or_init(|| fs::read_to_string("/proc/cpuinfo").is_ok_and(|text| in_cpuinfo(&text)))
 }
 
-/// Whether a thread has one now.
+/// Whether a thread has a shadow stack now.
 pub fn of_thread(pid: i32, tid: i32) -> bool {
     let read = || fs::read_to_string(format!("/proc/{pid}/task/{tid}/status"));
     on_this_machine() && read().is_ok_and(|text| in_status(&text))
 }
 
-/// Whether one of these threads has one now.
+/// Whether one of these threads has a shadow stack now.
 pub fn of_any(pid: i32, tids: &[i32]) -> bool {
     on_this_machine() && tids.iter().any(|tid| of_thread(pid, *tid))
 }

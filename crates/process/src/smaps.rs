@@ -15,13 +15,13 @@ const LONGEST: u64 = 64 << 20;
 /// One mapping, and how much of it is where. All figures are bytes.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Area {
-    /// The mapping.
+    /// Its line of `/proc/PID/maps`.
     pub mapping: Mapping,
     /// In memory, and counted as the process's.
     pub rss: u64,
-    /// The same, where a page that several processes have counts by its part.
+    /// As `rss`, but a page that several processes have mapped counts as its bytes divided by their number.
     pub pss: u64,
-    /// In swap.
+    /// Bytes that are in swap and not in memory.
     pub swap: u64,
     /// What a page of it is: 4096, or more in a mapping of huge pages set apart (hugetlbfs), which are in no `Rss`.
     pub page: u64,
@@ -29,10 +29,10 @@ pub struct Area {
     pub hugetlb: u64,
 }
 
-/// Reads them, by rising address.
+/// Reads the mappings of a process with their figures, by rising address.
 ///
 /// # Errors
-/// Those of the file, which only who may trace the process may read.
+/// The file cannot be read; only who may trace the process may read it.
 pub fn areas(pid: i32) -> io::Result<Vec<Area>> {
     let mut text = Vec::new();
     File::open(format!("/proc/{pid}/smaps"))?
@@ -44,7 +44,7 @@ pub fn areas(pid: i32) -> io::Result<Vec<Area>> {
 /// What `smaps_rollup` says is in memory, in bytes.
 ///
 /// # Errors
-/// Those of the file.
+/// The file cannot be read.
 pub fn rollup(pid: i32) -> io::Result<u64> {
     let text = std::fs::read(format!("/proc/{pid}/smaps_rollup"))?;
     let mut lines = text.split(|byte| *byte == b'\n');

@@ -42,9 +42,9 @@ const SMALL_STACK: u64 = 192 << 10;
 /// The registers that unwinding begins with, and the address of thread-local data.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct UnwindContext {
-    /// Its instruction pointer.
+    /// rip: the address at which the thread goes on.
     pub ip: u64,
-    /// Its stack pointer.
+    /// rsp: the lowest address of its stack that is in use, but for the red zone below.
     pub sp: u64,
     /// rbp: the frame pointer, where code is compiled with one.
     pub bp: u64,
@@ -55,7 +55,7 @@ pub struct UnwindContext {
 /// A thread of a snapshot.
 #[derive(Debug, Clone)]
 pub struct Thread {
-    /// Its id.
+    /// Its id in the PID namespace of lancet.
     pub tid: i32,
     /// Its name, from `/proc/PID/task/TID/comm`.
     pub name: String,
@@ -148,7 +148,7 @@ impl vm::Memory for Copies {
 
 /// Memory that is read from copies, and where there is no copy, from another memory.
 pub struct Overlay<'a> {
-    /// What was copied.
+    /// The copied pieces, which are read first.
     pub copies: &'a Copies,
     /// The memory that is read where there is no copy.
     pub rest: &'a dyn vm::Memory,

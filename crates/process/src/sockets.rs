@@ -21,21 +21,21 @@ pub enum Socket {
     Internet {
         /// `TCP`, `TCPv6`, `UDP`, `UDPv6`.
         protocol: &'static str,
-        /// Its own address.
+        /// Address and port of the socket itself.
         local: SocketAddr,
         /// The peer's; port 0 without one.
         remote: SocketAddr,
         /// Its state, as the table writes it.
         state: [u8; 2],
     },
-    /// Of this machine.
+    /// A socket between processes of this machine (`AF_UNIX`).
     Unix {
-        /// `STREAM`, `DGRAM`, `SEQPACKET`.
+        /// `STREAM`, `DGRAM` or `SEQPACKET`.
         kind: &'static str,
         /// Its path, or a name behind `@`; empty = none.
         path: String,
     },
-    /// To the kernel.
+    /// A socket to the kernel, or to whoever else listens to its protocol (`AF_NETLINK`).
     Netlink {
         /// The number of the protocol (include/uapi/linux/netlink.h).
         protocol: u32,

@@ -47,7 +47,7 @@ pub struct Stop {
     since: Instant,
     /// Threads that slept with a timeout before the stop.
     waiting: Vec<Waiting>,
-    /// We are not stopped meanwhile. Dropped last: the threads go on first.
+    /// While this lives, lancet itself is not stopped (`job_control`). Dropped last, so that the threads go on first.
     _under_way: UnderWay,
 }
 
@@ -55,18 +55,18 @@ pub struct Stop {
 struct Thread {
     tid: i32,
     stopped: bool,
-    /// In a group stop: somebody sent it SIGSTOP or the like.
+    /// Whether it is in a group stop: somebody sent it SIGSTOP or the like.
     grouped: bool,
-    /// Traced by us before this stop, and after it.
+    /// Whether it was traced by us before this stop, and stays so after it.
     kept: bool,
-    /// It stood before this stop, and stands after it.
+    /// Whether it stood still before this stop, and is left standing after it.
     stays: bool,
 }
 
 /// How the main thread of a process is traced by us while no stop is under way.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Ties {
-    /// Not at all.
+    /// It is not traced by us.
     None,
     /// It is traced and runs: a program that we started.
     Kept,

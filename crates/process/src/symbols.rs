@@ -35,7 +35,7 @@ pub struct Symbol {
     pub address: u64,
     /// The size in bytes; 0 if not known.
     pub size: u64,
-    /// What is there.
+    /// Whether a function, an IFUNC or data is there.
     pub kind: Kind,
 }
 
@@ -44,11 +44,11 @@ pub struct Symbol {
 pub struct Named<'a> {
     /// The name, without a version.
     pub name: Cow<'a, str>,
-    /// What it names.
+    /// The place that has this name.
     pub symbol: Symbol,
-    /// It is the version of this name that new programs are linked to, or the only one.
+    /// Whether it is the version of this name that new programs are linked to, or the only one.
     pub default: bool,
-    /// It is seen in its own source file or object only.
+    /// Whether it is visible only inside its own source file or object.
     pub local: bool,
 }
 
@@ -82,7 +82,7 @@ pub struct Symbols {
 #[derive(Debug)]
 struct OwnPicks {
     names: HashSet<String>,
-    /// None of them is exported.
+    /// Whether none of them is exported.
     local: bool,
 }
 

@@ -16,7 +16,7 @@ const OTHERS: Duration = Duration::from_secs(5);
 /// The longest pause between two tries then, as a multiple of [`PAUSE`].
 const MOST_PAUSES: u32 = 10;
 
-/// See the module's text.
+/// Counts the tries of one piece of work, and says whether there is to be another.
 #[derive(Debug)]
 pub struct Tries {
     left: u32,
@@ -26,7 +26,7 @@ pub struct Tries {
 }
 
 impl Tries {
-    /// None was made yet.
+    /// Begins to count: no try was made yet.
     pub fn begin() -> Self {
         Tries {
             left: TRIES,

@@ -108,7 +108,7 @@ pub struct Wait {
     pub number: i64,
     /// What the descriptors are that it waits for, as far as they are told: `tcp to 10.0.0.7:3306`, `pipe`, a path.
     pub on: Vec<String>,
-    /// How many more there are.
+    /// How many descriptors it waits for beside those in `on`.
     pub more: usize,
     /// Whether the call ends by itself after a time; known of `futex` and `ppoll`, by which locks wait.
     pub timed: bool,
@@ -240,7 +240,7 @@ mod tests {
     use std::sync::mpsc;
     use std::time::Instant;
 
-    /// Our own memory.
+    /// The memory of the test's own process.
     struct Own;
 
     impl Memory for Own {

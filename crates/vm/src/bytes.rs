@@ -12,7 +12,7 @@ const PIECE: usize = 256;
 pub struct Text {
     /// Address of the first byte.
     pub address: u64,
-    /// Number of bytes.
+    /// Number of bytes, as the VM notes it.
     pub len: u64,
     /// Whether each byte is a character of its own, as in Perl's text without the UTF-8 flag. Such text is
     /// often UTF-8 that Perl was not told about, so it is written as UTF-8 as far as it is that, and the

@@ -45,13 +45,13 @@ pub enum Definer {
 macro_rules! languages {
     ($make:ident $($given:tt)*) => {
         $make! { $($given)*
-            /// Ruby.
+            /// Ruby, by CRuby's VM: [`ruby`](crate::ruby).
             Ruby = 1: ruby::Ruby;
-            /// Python.
+            /// Python, by CPython's VM: [`python`](crate::python).
             Python = 2: python::Python;
-            /// Perl.
+            /// Perl 5, by its interpreter: [`perl`](crate::perl).
             Perl = 3: perl::Perl;
-            /// PHP.
+            /// PHP, by the Zend engine: [`php`](crate::php).
             Php = 4: php::Php;
         }
     };

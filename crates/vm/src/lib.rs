@@ -14,7 +14,7 @@
 //! ```
 //!
 //! The crate never calls into the VM, never allocates and never trusts what it reads: every loop is
-//! bounded and every pointer may turn out unreadable, which is an [`Fault`], not a crash.
+//! bounded and every pointer may turn out unreadable, which is a [`Fault`], not a crash.
 
 #![no_std]
 #![forbid(unsafe_code)]

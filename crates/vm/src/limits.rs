@@ -5,9 +5,9 @@
 pub struct Limits {
     /// Characters of a text, or bytes of a byte string; `…` stands for the rest.
     pub text: u64,
-    /// Items of a container.
+    /// Items of a container that are written; `…` stands for the rest.
     pub items: u64,
-    /// Arguments of a call.
+    /// Arguments of a call that are written; `…` stands for the rest.
     pub arguments: u64,
     /// Nesting of containers; deeper ones are written as `[…]`.
     pub depth: u8,

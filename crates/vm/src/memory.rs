@@ -25,7 +25,7 @@ pub trait Memory {
     /// Fills `into` from address `at`; the error names an address that could not be read.
     fn read(&self, at: u64, into: &mut [u8]) -> Result<(), Fault>;
 
-    /// Reads one byte.
+    /// Reads the byte at `at`.
     #[inline]
     fn u8(&self, at: u64) -> Result<u8, Fault> {
         let mut bytes = [0; 1];

@@ -5,9 +5,9 @@ use core::ops::Range;
 /// The registers with which a parked fiber goes on, and its stack.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Parked {
-    /// The instruction pointer.
+    /// The address at which it goes on, rip.
     pub ip: u64,
-    /// The stack pointer.
+    /// The stack pointer with which it goes on there, rsp.
     pub sp: u64,
     /// The frame pointer, rbp.
     pub bp: u64,

@@ -40,7 +40,7 @@ pub struct Found {
 /// How a thread that runs in the guest finds its own state in the VM.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum State {
-    /// The facts say it.
+    /// The facts lead to it, and nothing else is needed.
     Known,
     /// Each thread keeps a pointer to it near its thread pointer, all at the same distance. The main thread's has this
     /// value, by which the distance is found.
@@ -89,7 +89,7 @@ pub struct Call {
 pub struct RawText {
     /// Address of the first unit.
     pub address: u64,
-    /// Number of units.
+    /// Number of units, as the VM notes it.
     pub len: u64,
     /// Bytes of a unit, which is a character; 0 = the units are bytes, taken as they are.
     pub width: u8,
@@ -282,7 +282,7 @@ impl<'a, M: Memory> Reader<'a, M> {
         }
     }
 
-    /// Returns the language.
+    /// Returns the language of the guest's VM.
     pub fn language(&self) -> Language {
         self.language
     }

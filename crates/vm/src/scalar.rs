@@ -7,9 +7,9 @@ pub enum Scalar<T> {
     Nothing,
     /// A whole number of 64 bits.
     Integer(i64),
-    /// Text, or bytes.
+    /// A text or a string of bytes; of Ruby also a Symbol's name.
     Text(T),
-    /// Any other value.
+    /// Any other value: a fraction, a larger number, a truth value, a container, an object.
     Other,
 }
 

@@ -28,7 +28,7 @@ macro_rules! words {
         }
 
         impl Word {
-            /// All words.
+            /// All words of all languages.
             pub const ALL: &[Word] = &[$(Word::$word),+];
 
             /// Returns the language of the VM that explains it.
@@ -71,7 +71,7 @@ macro_rules! words {
 // 1 is a value, 2 a name, 3 a receiver, 4 a result that is not in rax; from 16 on are the ways in which a VM passes
 // arguments.
 words! {
-    /// A `VALUE`.
+    /// A `VALUE`: the address of an object, or an immediate value.
     RubyValue = Ruby "value" 1 Value;
     /// An `ID`, the number of a Symbol.
     RubyId = Ruby "id" 2 Shown;
@@ -89,7 +89,7 @@ words! {
     /// The number of collections. It is read when the function returns, from the structure that the first argument
     /// points to, at the offset that is given as the limit of text.
     RubyCollections = Ruby "collections" 4 Shown;
-    /// A `PyObject *`.
+    /// A `PyObject *`: the address of an object of any class.
     PythonObject = Python "object" 1 Value;
     /// The `PyObject *` that a method is called on; the module of a function has no text.
     PythonSelf = Python "self" 3 Receiver;
@@ -109,9 +109,9 @@ words! {
     PerlArguments = Perl "arguments" 16 Arguments;
     /// The results that an XSUB leaves on that stack.
     PerlResult = Perl "result" 4 Value;
-    /// A `zval *`.
+    /// A `zval *`: the address of a value and its type.
     PhpZval = Php "zval" 1 Value;
-    /// A `zend_string *`.
+    /// A `zend_string *`: the address of a string.
     PhpString = Php "string" 2 Value;
     /// The arguments in a `zend_execute_data`.
     PhpArguments = Php "arguments" 16 Arguments;

@@ -29,7 +29,8 @@ pub const OPEN: u64 = 1 << 32;
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[repr(C)]
 pub struct Account {
-    /// The kernel's id of the thread, in the guest's own namespace; 0 = nobody's. Written by the command.
+    /// The kernel's id of the thread, in the guest's own namespace; 0 = nobody's. Written by the command; the agent clears it when the thread has
+    /// ended and another one has its thread pointer.
     pub tid: u64,
     /// The number of the account that the thread wants; 0 = none: births are not counted. Written by the agent, as all that follows, when the thread calls it.
     pub wanted: u64,
@@ -37,7 +38,7 @@ pub struct Account {
     pub thread: u64,
     /// The number of the account that the rows belong to.
     pub counting: u64,
-    /// Rows in use.
+    /// Rows that are in use: the first so many of those at `rows`.
     pub used: u64,
     /// Births that found no row.
     pub lost: u64,
@@ -48,7 +49,7 @@ pub struct Account {
 }
 
 impl Account {
-    /// Nobody's.
+    /// An account that belongs to no thread and has no memory.
     pub const NONE: Account = Account {
         tid: 0,
         wanted: 0,
@@ -65,7 +66,7 @@ impl Account {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[repr(C)]
 pub struct AccountRow {
-    /// The site's number.
+    /// Number of the site: its index in [`Ledger::sites`](crate::Ledger::sites).
     pub site: u32,
     /// How many objects were made.
     pub born: u32,

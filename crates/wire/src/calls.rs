@@ -160,7 +160,7 @@ pub struct Area {
     pub holds: u64,
 }
 
-/// Values of [`Area::holds`].
+/// Values of [`Area::holds`]: what a mapping is used for.
 pub mod area {
     /// Stubs, within ±2 GiB of the code that they serve.
     pub const STUBS: u64 = 1;
@@ -185,7 +185,7 @@ pub struct Ring {
     /// The lowest stack pointer with which a hook runs on the thread's own stack, and how far above that the highest is;
     /// where none is known, no stack pointer is between (`routine::room::Room`).
     pub low: AtomicU64,
-    /// See `low`.
+    /// How many bytes above `low` the highest such stack pointer is.
     pub span: AtomicU64,
     /// The kernel's id of that thread, as last seen; or [`UNKNOWN`], [`TAKEN`].
     pub tid: AtomicU32,

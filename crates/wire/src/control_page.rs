@@ -13,7 +13,7 @@ pub const ROUTINES: usize = 5;
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(C)]
 pub struct Header {
-    /// Always [`crate::MAGIC`].
+    /// Always [`crate::MAGIC`]; the command writes it.
     pub magic: [u8; 8],
     /// [`crate::VERSION`] of the command that mapped it.
     pub version: u32,
@@ -67,7 +67,7 @@ pub enum State {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u32)]
 pub enum Request {
-    /// Nothing is requested.
+    /// The guest's thread has nothing to do.
     None = 0,
     /// Set the hook and count from now on.
     Watch = 1,
@@ -98,7 +98,8 @@ pub mod enter {
     pub const WAKE: u64 = 2;
     /// The thread blocks without the VM's lock: take the lock and do the job.
     pub const LOCK: u64 = 4;
-    /// Only say, as [`Reply`](super::Reply), whether this thread holds the VM's lock.
+    /// Only say whether this thread holds the VM's lock: [`Reply::Refused`](super::Reply::Refused) if it does,
+    /// [`Reply::Done`](super::Reply::Done) if it does not.
     pub const HOLDS: u64 = 8;
     /// Wait for the copies of snapshots that have ended; takes no lock.
     pub const REAP: u64 = 16;
@@ -133,7 +134,7 @@ pub enum Farewell {
 /// The command writes `heartbeat`, `owner_*`, the request (`asked`, `request`, `argument`) and `loads_seen`; the agent
 /// writes `forked`, `answered`, `reply`, `deserted`, `hooked`, `ended`, `loads`, `news` and `evaluated`. Both write three: `state`
 /// and `calls`, which the command opens and either side closes, and the slots of `notices`, which the agent fills and
-/// the command frees.
+/// the command frees. An attach also clears `deserted` and `ended`, and sets `hooked` in a forked child that counts on.
 #[derive(Debug)]
 #[repr(C, align(4096))]
 pub struct ControlPage {
@@ -146,7 +147,7 @@ pub struct ControlPage {
     pub heartbeat: AtomicU64,
     /// Number of the last request. The agent compares it with `answered`.
     pub asked: AtomicU32,
-    /// A [`Request`].
+    /// What is requested, a [`Request`]; written before `asked`.
     pub request: AtomicU32,
     /// Argument of the request. For a census bit 0 means that the garbage collector runs first.
     pub argument: AtomicU64,
@@ -221,7 +222,7 @@ impl Default for ControlPage {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[repr(u64)]
 pub enum Purpose {
-    /// Births are counted.
+    /// Births are counted by a hook in the VM.
     #[default]
     Births = 0,
     /// Collections are timed ([`crate::Collection`]).
@@ -241,7 +242,7 @@ pub const FACTS: usize = 16;
 pub struct Config {
     /// Number of the session, another one with every attach.
     pub session: u64,
-    /// Where Ruby's functions are.
+    /// Addresses of Ruby's functions; all 0 in a process of another language.
     pub functions: Functions,
     /// The VM reader's facts, as `vm` hands them over.
     pub facts: [u64; FACTS],
@@ -255,12 +256,12 @@ pub struct Config {
     pub ractor_class: u64,
     /// 1 = lancet started the program: take a census when its main program has ended.
     pub census_at_end: u32,
-    /// Argument of that census.
+    /// Argument of that census, as in [`ControlPage::argument`].
     pub end_argument: u32,
     /// Address of the VM's own signal handler, which wakes its main thread; 0 = the command has not looked for it
     /// yet.
     pub waker: u64,
-    /// A [`Purpose`].
+    /// What the VM is opened for, a [`Purpose`].
     pub purpose: u64,
     /// Address of the VM's `rb_vm_t`.
     pub vm: u64,

@@ -168,7 +168,7 @@ pub struct Site {
 /// Of the births of one class at one point of the code every so many is measured, and so are the first
 /// [`MEASURE_FIRST`].
 pub const MEASURE_EVERY: u64 = 32;
-/// See [`MEASURE_EVERY`].
+/// How many births of one class at one point of the code are measured one by one, before [`MEASURE_EVERY`] holds.
 pub const MEASURE_FIRST: u64 = 4;
 
 /// A line of Ruby code.
@@ -181,7 +181,7 @@ pub struct Frame {
     pub method: u32,
     /// Line in the file; 0 = the VM has none for it.
     pub line: u32,
-    /// Padding.
+    /// Fills the record up to a multiple of eight bytes; 0.
     pub reserved: u32,
 }
 
@@ -195,11 +195,11 @@ pub type Stack = u32;
 pub struct Kind {
     /// Offset of the name in [`Ledger::text`].
     pub name: u32,
-    /// Bits: [`INTERNAL`], [`ANONYMOUS`].
+    /// What is special about the type: the bits [`INTERNAL`] and [`ANONYMOUS`].
     pub flags: u32,
     /// Number of the first [`Site`] of this kind; only the agent uses it.
     pub first_site: u32,
-    /// Padding.
+    /// Aligns `address` to eight bytes; 0.
     pub reserved: u32,
     /// Address of the class, if it has no name; else 0.
     pub address: u64,
@@ -215,7 +215,7 @@ pub struct Entry {
     pub pc: u64,
     /// Address of the class, or a small number for a type without one.
     pub class: u64,
-    /// Number of births.
+    /// Births since these were last booked at the site.
     pub born: u64,
     /// Number of their [`Site`]; in a free entry that of the next free one.
     pub site: u32,

@@ -40,7 +40,7 @@ pub const FREE: u32 = 0;
 /// In [`Notice::state`]: a thread has taken the slot and fills it.
 pub const TAKEN: u32 = u32::MAX;
 
-/// Values of [`Notice::kind`].
+/// Values of [`Notice::kind`]: what a thread of the guest reports.
 pub mod notice {
     /// The process is about to end, with the exit code in `value` or by `abort`. The thread waits until the command has
     /// read all its records.
@@ -58,7 +58,7 @@ pub mod notice {
 }
 
 impl Notice {
-    /// A free slot.
+    /// A slot that no thread uses.
     pub const fn new() -> Self {
         Notice {
             state: AtomicU32::new(FREE),

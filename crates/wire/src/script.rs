@@ -3,7 +3,7 @@
 /// Bytes of the text with the zero that ends it, and of the answer.
 pub const TEXT: usize = 64 << 10;
 
-/// Values of [`Script::outcome`].
+/// Values of [`Script::outcome`]: what became of the text.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u64)]
 pub enum Outcome {
@@ -11,7 +11,7 @@ pub enum Outcome {
     None = 0,
     /// It evaluated to a string, which is in [`Script::text`] now, in UTF-8.
     Answered = 1,
-    /// It raised.
+    /// It raised an exception, which the text itself did not rescue.
     Raised = 2,
     /// It evaluated to something else, or the string is longer than [`TEXT`].
     Unreadable = 3,
@@ -21,7 +21,7 @@ pub enum Outcome {
 #[derive(Debug)]
 #[repr(C)]
 pub struct Script {
-    /// An [`Outcome`].
+    /// What became of the text, an [`Outcome`]; written by the agent.
     pub outcome: u64,
     /// Bytes of the answer.
     pub length: u64,
@@ -32,7 +32,7 @@ pub struct Script {
 }
 
 impl Script {
-    /// Nothing to evaluate.
+    /// A script without text, which was not evaluated.
     pub const NONE: Script = Script {
         outcome: Outcome::None as u64,
         length: 0,
@@ -58,7 +58,7 @@ pub mod python {
     pub const DEC_REF: usize = 7;
     pub const ERR_CLEAR: usize = 8;
 
-    /// Their names.
+    /// Names of the functions as symbols; the index of each is its constant above.
     pub const NAMES: [&str; 9] = [
         "PyGILState_Check",
         "PyGILState_Ensure",

@@ -35,9 +35,9 @@ use core::sync::atomic::{AtomicU32, AtomicU64};
 pub mod stream {
     /// The name of a root table.
     pub const CATEGORY: u8 = b'C';
-    /// A root.
+    /// The address of an object that a root table keeps alive.
     pub const ROOT: u8 = b'R';
-    /// A page.
+    /// A heap page of the VM's, which the objects that follow lie in.
     pub const PAGE: u8 = b'P';
     /// An object of the page.
     pub const OBJECT: u8 = b'O';
@@ -45,18 +45,18 @@ pub mod stream {
     pub const TRACED: u8 = b'T';
     /// An object that refers to nothing.
     pub const ATOM: u8 = b'A';
-    /// Slots left out.
+    /// How many dead objects of the page were left out.
     pub const GARBAGE: u8 = b'G';
-    /// The end.
+    /// The end of the stream: how many objects, edges and roots were written.
     pub const END: u8 = b'E';
 
-    /// A difference as a number that is small if the difference is, of either sign.
+    /// Returns a difference, of either sign, as a number that is small if the difference is.
     #[inline]
     pub const fn zigzag(difference: u64) -> u64 {
         (difference << 1) ^ ((difference as i64 >> 63) as u64)
     }
 
-    /// The difference that [`zigzag`] has made such a number of.
+    /// Returns the difference of which [`zigzag`] made this number.
     #[inline]
     pub const fn unzigzag(number: u64) -> u64 {
         (number >> 1) ^ (number & 1).wrapping_neg()
@@ -66,7 +66,7 @@ pub mod stream {
 /// Most bytes of the name of a root table.
 pub const LONGEST_CATEGORY: usize = 64;
 
-/// Words of [`Snapshot::facts`].
+/// Words that the facts of a Python's reader take ([`Snapshot::facts`]).
 pub const FACTS: usize = 24;
 
 /// Values of [`Snapshot::stage`] in the child.
@@ -77,23 +77,24 @@ pub enum Stage {
     None = 0,
     /// The pipe is there; it waits for [`Snapshot::opened`].
     Ready = 1,
-    /// It writes.
+    /// It walks the heap and writes the stream.
     Walking = 2,
     /// Everything is written; it waits to be killed, so that its memory can be read.
     Whole = 3,
 }
 
-/// Children that may be on their way out at once.
+/// Children of commands that died whose end can be waited for at the same time ([`Snapshot::older`]).
 pub const OLDER: usize = 8;
 
-/// In the agent's data, which a fork copies. The guest's own copy has `child`, `status`, `errno` and `pause`; the child's own has the rest.
+/// What agent, child and command say to each other about snapshots. It lies in the agent's data, which a fork copies: `child`, `older`, `status`,
+/// `errno` and `pause` are read in the guest, what the child writes in the child's copy.
 #[derive(Debug)]
 #[repr(C)]
 pub struct Snapshot {
     /// Process id, in the guest's PID namespace, of the child of the last snapshot, while it has not been waited for; else 0. The agent
     /// writes it.
     pub child: AtomicU64,
-    /// The same of children of commands that died, as long as they take to end. The agent writes them.
+    /// Process ids of children of commands that died, until they have ended and were waited for; 0 = a free place. The agent writes them.
     pub older: [AtomicU64; OLDER],
     /// How the last child ended, as wait4 says it; `u64::MAX` = nobody has waited for it. The agent writes it.
     pub status: AtomicU64,
@@ -115,7 +116,7 @@ pub struct Snapshot {
     pub prepare: AtomicU64,
     /// Address of the VM's first shape, and its distance to the second; 0 = it does not say. The child writes it.
     pub shapes: AtomicU64,
-    /// See `shapes`.
+    /// Distance in bytes from the first shape to the second; 0 = the VM does not say.
     pub shape_size: AtomicU64,
     /// What the reader of a Python must know (`vm::python::Facts`); of a Ruby that is in [`Config`](crate::Config). The command writes it.
     pub facts: [AtomicU64; FACTS],

@@ -10,7 +10,7 @@ use super::seized::{Became, Seized};
 use crate::tracee::Tracee;
 use process::error::Result;
 
-/// See the module's text.
+/// The threads that were seized and have not come to their exec yet.
 #[derive(Debug, Default)]
 pub struct Execs(Vec<Seized>);
 
@@ -19,7 +19,7 @@ impl Execs {
     /// stays so.
     ///
     /// # Errors
-    /// Those of seizing: somebody else traces it, or it is gone.
+    /// Those of `seize`: somebody else traces the thread, or it is gone. `Ok(false)` means that `seize` did not want it.
     pub fn follow(
         &mut self,
         tid: i32,

@@ -29,6 +29,6 @@ pub enum Over {
     Ended,
     /// It runs another program.
     Replaced,
-    /// It was left.
+    /// The command has left it, and it goes on.
     Left,
 }

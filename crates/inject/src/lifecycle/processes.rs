@@ -16,7 +16,7 @@ pub enum NotStarted {
     Watch(Error),
 }
 
-/// See the module's text.
+/// All processes that one command watches, starts or waits for; when this is dropped, they are left.
 pub struct Processes<G: Watched> {
     /// In the order in which they came.
     members: Vec<(i32, Stage<G>)>,
@@ -469,7 +469,7 @@ impl<G: Watched> Drop for Processes<G> {
     }
 }
 
-/// Hears nothing.
+/// An observer that ignores everything, for processes that are left when they are dropped.
 struct Nobody;
 
 impl<G: Watched> Observer<G> for Nobody {

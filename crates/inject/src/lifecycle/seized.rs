@@ -9,21 +9,21 @@ use process::error::Result;
 use process::ptrace::{self, Event};
 use process::stop;
 
-/// See the module's text.
+/// A thread that we trace because it is about to call `execve`; it runs until its exec.
 #[derive(Debug)]
 pub struct Seized {
     pid: i32,
     tid: i32,
 }
 
-/// What has become of it.
+/// What has become of a seized thread.
 #[derive(Debug)]
 pub enum Became {
-    /// It is on its way.
+    /// It has not come to its exec yet.
     Going,
-    /// It stands at its exec.
+    /// It stands at its exec: the new program is loaded, and none of it has run.
     There(Tracee),
-    /// It has ended.
+    /// It has ended, or is not ours any more.
     Gone,
 }
 
@@ -35,17 +35,17 @@ impl Seized {
         Ok(Seized { pid, tid })
     }
 
-    /// Which process.
+    /// Id of its process, which its exec does not change.
     pub fn pid(&self) -> i32 {
         self.pid
     }
 
-    /// Which thread, before its exec.
+    /// Id of the thread before its exec, which gives it the id of its process.
     pub fn tid(&self) -> i32 {
         self.tid
     }
 
-    /// Looks after it, without waiting.
+    /// Handles what the kernel reports of the thread, without waiting, and returns how far it is.
     pub fn poll(&self) -> Became {
         let mut ours = false;
         for id in [self.tid, self.pid] {

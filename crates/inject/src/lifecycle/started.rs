@@ -48,7 +48,7 @@ impl Started {
         Ok((started, tracee))
     }
 
-    /// Its process id.
+    /// Id of the program's process in the PID namespace of lancet.
     pub fn pid(&self) -> i32 {
         self.pid
     }

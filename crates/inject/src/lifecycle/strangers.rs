@@ -11,7 +11,7 @@ use std::time::{Duration, Instant};
 /// What happens to a process that is known is taken by whoever knows it, much sooner.
 const PATIENCE: Duration = Duration::from_millis(200);
 
-/// See the module's text.
+/// Finds such processes, and takes the end of one or lets the other go.
 #[derive(Default)]
 pub struct Strangers {
     /// Of whom there is something to hear, and since when nobody has asked.

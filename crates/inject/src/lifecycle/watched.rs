@@ -32,7 +32,7 @@ pub trait Watched: Sized {
     /// Opens a running process.
     ///
     /// # Errors
-    /// The process is then as it was.
+    /// Why it cannot be opened; the process is then as it was.
     fn open(pid: i32, shared: &Self::Shared<'_>) -> std::result::Result<Self, Self::Error>;
 
     /// Takes a process that stands at its exec, none of whose code has run. With `keep` its main thread stays traced,
@@ -88,7 +88,7 @@ pub trait Watched: Sized {
     /// Its main thread was traced, and cannot be waited for any more: somebody else has seen its end.
     fn is_unseen(&mut self);
 
-    /// Looks after it once, without waiting. Whether there was anything.
+    /// Handles what there is to do for the process, without waiting; returns whether there was anything.
     fn poll(&mut self, shared: &Self::Shared<'_>, turn: &mut Turn<'_, Self>) -> bool;
 
     /// Whether nothing comes of it any more.
@@ -125,15 +125,15 @@ impl<G: Watched> Stage<G> {
 
 /// What a watched process may ask for while it is looked after.
 pub struct Turn<'t, G: Watched> {
-    /// Hears what it tells.
+    /// The observer of the command, to which its events go.
     pub observer: &'t mut dyn Observer<G>,
-    /// The threads that go to another program.
+    /// The threads that are about to run another program; the process may add its own.
     pub execs: &'t mut Execs,
     pub(super) children: Vec<(i32, Stage<G>)>,
 }
 
 impl<G: Watched> Turn<'_, G> {
-    /// Tells something.
+    /// Hands an event of the process to the observer.
     pub fn tell(&mut self, event: G::Event) {
         self.observer.event(event);
     }

@@ -10,7 +10,7 @@ use process::ptrace::Registers;
 const AMX: u64 = 3 << 17;
 /// Which components are in use: first word of the XSAVE header.
 const XSTATE_BV: usize = 512;
-/// Bytes of the record.
+/// `sizeof(struct ucontext)`: flags and link 16, `stack_t` 24, `struct sigcontext_64` 256, signal mask 8.
 pub(super) const UCONTEXT_SIZE: usize = 304;
 const MAGIC1: u32 = 0x4650_5853;
 const MAGIC2: u32 = 0x4650_5845;
@@ -18,7 +18,7 @@ const MAGIC2: u32 = 0x4650_5845;
 const SOFTWARE_BYTES: usize = 464;
 /// FXSAVE area and XSAVE header: a shorter area has no extended state.
 const LEAST_XSAVE: usize = 576;
-/// UC_FP_XSTATE | UC_SIGCONTEXT_SS | UC_STRICT_RESTORE_SS.
+/// `UC_FP_XSTATE`, `UC_SIGCONTEXT_SS` and `UC_STRICT_RESTORE_SS` (arch/x86/include/uapi/asm/ucontext.h), as the kernel sets them.
 const UC_FLAGS: u64 = 7;
 /// No valid `ss_flags`: the kernel then leaves the alternate signal stack as it is.
 const KEEP_ALTERNATE_STACK: u32 = 0x10;
@@ -55,7 +55,8 @@ pub(super) fn signal_xsave(state: &[u8]) -> Option<Vec<u8>> {
     Some(area)
 }
 
-/// The record `rt_sigreturn` reads.
+/// Returns the bytes of the `struct ucontext` from which `rt_sigreturn` restores these registers, the signal mask `mask` and
+/// the XSAVE area at address `xsave`.
 pub(super) fn ucontext(saved: &Registers, mask: u64, xsave: u64) -> [u8; UCONTEXT_SIZE] {
     let (rip, rax) = home_of(saved);
     let segments = (saved.cs & 0xffff) | (saved.ss & 0xffff) << 48;
@@ -98,7 +99,7 @@ pub(super) fn is_ucontext(bytes: &[u8], xsave: u64) -> bool {
     bytes[..8] == UC_FLAGS.to_le_bytes() && word(224)
 }
 
-/// Where the thread continues, with which rax, when the kernel takes it home. A thread that was
+/// Returns where a thread continues, and with which rax, when `rt_sigreturn` brings it back. A thread that was
 /// taken out of a blocking system call holds one of the kernel's restart codes (include/linux/errno.h).
 fn home_of(saved: &Registers) -> (u64, u64) {
     if saved.orig_rax as i64 >= 0 {

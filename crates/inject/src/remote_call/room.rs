@@ -33,9 +33,9 @@ const LARGEST_REST: u64 = CALL_ROOM + 1024;
 /// Where the two parts of a record lie.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Positions {
-    /// The XSAVE area.
+    /// Address of the XSAVE area, a multiple of 64.
     pub area: u64,
-    /// The `struct ucontext`, below the area.
+    /// Address of the `struct ucontext`, below the area, a multiple of 16.
     pub frame: u64,
 }
 
@@ -61,7 +61,7 @@ pub(super) struct Room {
     pub below: u64,
     /// The lowest byte that may be written.
     pub low: u64,
-    /// It is the stack that the thread stands on.
+    /// Whether it is the stack that the thread stands on.
     pub own: bool,
 }
 

@@ -9,7 +9,7 @@ pub(super) const SYNCHRONOUS: [i32; 5] = [
     libc::SIGTRAP,
 ];
 
-/// The same as a signal mask.
+/// Returns [`SYNCHRONOUS`] as a signal mask; bit 0 is signal 1.
 pub(super) fn synchronous_mask() -> u64 {
     SYNCHRONOUS
         .iter()

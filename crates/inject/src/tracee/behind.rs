@@ -19,7 +19,7 @@ use std::sync::Mutex;
 /// Where the tracer is to be, beside the program.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Behind {
-    /// It is no parent of it.
+    /// The tracer is a grandchild of the process that becomes the program, and not its parent.
     Grandchild,
     /// The same, in a process group of its own: what is sent to the program's does not reach it.
     Group,
@@ -30,9 +30,9 @@ pub enum Behind {
 /// A process that waits to become a program.
 pub(super) struct Waiting {
     pub pid: i32,
-    /// A byte here lets it go on.
+    /// A byte that is written here lets it go on.
     pub go: OwnedFd,
-    /// From here its error comes, if it could not run the program.
+    /// If it could not run the program, an `errno` of four bytes is read from here; else the end of the file.
     pub failure: OwnedFd,
 }
 

@@ -44,9 +44,9 @@ pub trait Image {
 
 /// A file as an image.
 pub struct FileImage<'a, B: Bytes + ?Sized> {
-    /// The file's bytes.
+    /// The bytes of the whole file.
     pub bytes: &'a B,
-    /// Its headers.
+    /// The file's headers, which say where in it the bytes of an address are.
     pub headers: &'a Headers,
 }
 
@@ -68,7 +68,7 @@ impl<B: Bytes + ?Sized> Image for FileImage<'_, B> {
 
 /// A loaded object as an image.
 pub struct MemoryImage<'a> {
-    /// The guest's memory.
+    /// The memory of the guest that has loaded the object.
     pub memory: &'a dyn vm::Memory,
     /// What the loader added to every link-time address.
     pub bias: u64,

@@ -18,11 +18,11 @@ use super::{Bytes, Headers, read_table};
 pub struct Relocations {
     /// `DT_JMPREL`: address of the relocations of the procedure linkage table.
     pub slots: Option<u64>,
-    /// `DT_PLTRELSZ`: their bytes.
+    /// `DT_PLTRELSZ`: bytes of those relocations.
     pub slots_size: u64,
     /// `DT_RELA`: address of the other relocations.
     pub others: Option<u64>,
-    /// `DT_RELASZ`: their bytes.
+    /// `DT_RELASZ`: bytes of those relocations.
     pub others_size: u64,
     /// `DT_RELACOUNT`: how many of these come first and are relative.
     pub relative: u64,

@@ -21,11 +21,11 @@ pub enum Architecture {
     X86_64,
     /// x86-64 instructions with 32-bit pointers.
     X32,
-    /// 32-bit x86.
+    /// x86 with 32-bit instructions and pointers (`EM_386`).
     X86,
     /// Anything else: the ELF class in bits, and `e_machine`.
     Other {
-        /// 32 or 64.
+        /// The ELF class: 32 or 64.
         bits: u8,
         /// The number of the machine in the ELF header.
         machine: u16,

@@ -14,7 +14,7 @@ use super::{Bytes, Headers, Section, read_table, string};
 /// What a symbol stands for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Kind {
-    /// A function (`STT_FUNC`).
+    /// A function that is called at its address (`STT_FUNC`).
     Function,
     /// A function that chooses and returns the true function (`STT_GNU_IFUNC`). The address is the
     /// chooser's: calling it runs the choice, patching it misses every later call.

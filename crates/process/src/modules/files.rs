@@ -60,7 +60,7 @@ impl GuestFiles {
         }
     }
 
-    /// The process.
+    /// Id of the process in the PID namespace of lancet.
     pub fn pid(&self) -> i32 {
         self.pid
     }

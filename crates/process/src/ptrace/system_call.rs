@@ -20,9 +20,9 @@ const I386: u64 = 0x4000_0003;
 pub struct AtSystemCall {
     /// The address behind the instruction that asks.
     pub behind: u64,
-    /// The stack pointer.
+    /// The thread's stack pointer there.
     pub stack: u64,
-    /// It is one of the table for programs of 32 bits.
+    /// Whether its number is one of the table for 32-bit programs.
     pub is_32_bits: bool,
     /// Which of the two stops it is.
     pub side: Side,

@@ -31,14 +31,14 @@ const UNPACKER_KIB: u32 = 128 << 10;
 const LARGEST_SUMMED: u64 = 4 << 30;
 const LONGEST_SUM: Duration = Duration::from_secs(2);
 
-/// What `.gnu_debuglink` says.
+/// The name and the checksum of the separate debug file, as `.gnu_debuglink` has them.
 #[derive(Debug)]
 pub(super) struct Link {
     name: String,
     crc: u32,
 }
 
-/// Reads `.gnu_debuglink`.
+/// Reads `.gnu_debuglink`; `None` without the section, or if what it holds is no plain file name.
 pub(super) fn link(bytes: &(impl Bytes + ?Sized), headers: &Headers) -> Option<Link> {
     let sections = headers.sections(bytes);
     let section = headers.section_named(bytes, &sections, ".gnu_debuglink")?;
@@ -75,7 +75,8 @@ pub(super) fn separate(
     })
 }
 
-/// `/usr/lib/debug/.build-id/xx/yyyy.debug`
+/// Returns where the debug file with this build ID is: `/usr/lib/debug/.build-id/xx/yyyy.debug`. `None` for an ID of
+/// less than two bytes.
 fn build_id_path(id: &[u8]) -> Option<PathBuf> {
     let hexadecimal = |bytes: &[u8]| {
         bytes

@@ -34,7 +34,7 @@ const OWNS_DATA: u32 = 4;
 const DIMENSION: u64 = 16;
 /// `NPY_MAXDIMS` of numpy 2.
 const MOST_DIMENSIONS: u32 = 64;
-/// No object has more.
+/// Bytes that no object has beside itself; a larger figure is cut to these.
 const LARGEST: u64 = 1 << 46;
 
 /// What lies beside the objects of a class.
@@ -43,13 +43,13 @@ pub enum Beside {
     /// Nothing that is known here.
     #[default]
     Nothing,
-    /// As of `collections.deque`.
+    /// Blocks of elements, as `collections.deque` has them.
     Blocks,
-    /// As of `array.array`.
+    /// An array of items of one size, as `array.array` has it.
     Items,
-    /// As of `collections.OrderedDict`.
+    /// A node for each entry and their table, as `collections.OrderedDict` has them.
     Nodes,
-    /// As of `numpy.ndarray`.
+    /// Lengths, strides and perhaps elements, as `numpy.ndarray` has them.
     Elements,
 }
 

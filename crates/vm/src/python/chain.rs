@@ -21,8 +21,8 @@ impl Chain {
         }
     }
 
-    /// Returns the element that it has reached, and goes on to the one whose address is at `offset` in it. After an
-    /// error it is at its end.
+    /// Returns the element that the walk has reached, and goes on to the one whose address is at `offset` in it. After an
+    /// error the walk is at its end.
     pub(super) fn step(&mut self, memory: &impl Memory, offset: u64) -> Result<Option<u64>, Error> {
         let found = core::mem::replace(&mut self.next, Ok(0))?;
         if found == 0 {
@@ -44,7 +44,7 @@ impl Chain {
         self.next
     }
 
-    /// Ends the walk.
+    /// Ends the walk: there is no further element.
     pub(super) fn end(&mut self) {
         self.next = Ok(0);
     }

@@ -17,7 +17,7 @@ const DICT: u64 = 264;
 pub(super) const MRO: u64 = 344;
 pub(super) const SUBCLASSES: u64 = 360;
 
-/// `_Py_TPFLAGS_STATIC_BUILTIN`.
+/// In `tp_flags`: `_Py_TPFLAGS_STATIC_BUILTIN` (`Include/object.h`, since 3.12), a static type of CPython's own.
 const STATIC: u64 = 1 << 1;
 
 /// Bytes of the longest name, and ancestors of one class, that are read.

@@ -18,7 +18,7 @@ use super::string::LENGTH;
 use super::{Error, Python};
 use crate::{Fault, Memory};
 
-/// `ma_used`, `ma_keys`, `ma_values`.
+/// Offsets of `ma_used`, `ma_keys` and `ma_values` in `PyDictObject`.
 pub(super) const USED: u64 = 16;
 pub(super) const KEYS: u64 = 32;
 pub(super) const VALUES: u64 = 40;
@@ -27,7 +27,7 @@ pub(super) const VALUES: u64 = 40;
 /// `dk_log2_size` before them.
 const SIZES: u64 = 8;
 
-/// `DICT_KEYS_GENERAL`, `DICT_KEYS_SPLIT`.
+/// Values of `dk_kind` (`pycore_dict.h`): `DICT_KEYS_GENERAL` and `DICT_KEYS_SPLIT`.
 const GENERAL: u8 = 0;
 const SPLIT: u8 = 2;
 

@@ -73,10 +73,10 @@ pub(super) struct Types {
 }
 
 impl Facts {
-    /// Number of words that they take.
+    /// Number of words that the facts take.
     pub const WORDS: usize = 20;
 
-    /// Finds them. `symbol` returns the address in the guest of a symbol that the program or its libpython exports.
+    /// Finds the facts. `symbol` returns the address in the guest of a symbol that the program or its libpython exports.
     pub fn find(
         memory: &impl Memory,
         symbol: &dyn Fn(&str) -> Option<u64>,
@@ -214,7 +214,7 @@ impl Facts {
         }
     }
 
-    /// Returns the version.
+    /// Returns the version of the Python that runs in the process.
     pub const fn version(&self) -> Version {
         Version::unpack(self.version)
     }

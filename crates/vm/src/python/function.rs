@@ -11,7 +11,7 @@ use super::object::{Builtin, OB_SIZE};
 use super::{Error, Python};
 use crate::Memory;
 
-/// `md_dict` in `PyModuleObject`.
+/// Offset of `md_dict` in `PyModuleObject`: the dict of what the module defines.
 pub(super) const MODULE_DICT: u64 = 16;
 /// `m_ml` in `PyCFunctionObject`; `im_func`, `sm_callable`, `cm_callable` in what wraps a function.
 const BUILTIN_DEFINITION: u64 = 16;
@@ -44,7 +44,7 @@ pub enum Convention {
     FastKeywords,
     /// `METH_METHOD | METH_FASTCALL | METH_KEYWORDS`: the same one register later; `rsi` is the class.
     Method,
-    /// `METH_NOARGS`.
+    /// `METH_NOARGS`: there are no arguments, and `rsi` is 0.
     None,
     /// `METH_O`: `rsi` is the one argument.
     One,

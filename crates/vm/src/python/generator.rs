@@ -23,7 +23,7 @@ use crate::Memory;
 /// `gi_frame`; `cw_coroutine` in `PyCoroWrapper`, and `ags_gen` in `PyAsyncGenASend` (both `Objects/genobject.c`).
 const FRAME: u64 = 16;
 const WRAPPED: u64 = 16;
-/// `gi_frame_state`, before `gi_iframe`.
+/// Bytes from `gi_frame_state` to `gi_iframe`, which lies behind it.
 const STATE_BEFORE_FRAME: u64 = 5;
 /// `RESUME` after `yield from` (1) or `await` (2, 3) has this in its argument.
 const RESUME_DELEGATING: u8 = 2;
@@ -44,7 +44,7 @@ pub enum Flavour {
 pub struct Generator {
     /// Address of the object.
     pub address: u64,
-    /// Its kind.
+    /// By what kind of function it was made.
     pub flavour: Flavour,
     /// The generator or coroutine it waits for; 0 if it waits for something else, or for nothing.
     pub awaits: u64,
@@ -52,7 +52,7 @@ pub struct Generator {
 }
 
 impl<M: Memory> Python<'_, M> {
-    /// Calls `each` with each that is suspended. Every object of the process is looked at.
+    /// Calls `each` with each generator or coroutine that is suspended. Every object of the process is looked at.
     pub fn each_generator(
         &self,
         each: &mut dyn FnMut(Generator) -> Result<(), Error>,

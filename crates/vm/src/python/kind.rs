@@ -34,7 +34,7 @@ pub enum Sort {
     List,
     Tuple,
     Dict,
-    /// `set` and `frozenset`.
+    /// A `set` or a `frozenset`, which lie in memory alike.
     Set,
     Type,
     Module,
@@ -46,14 +46,14 @@ pub enum Sort {
     Generator,
     /// An instance of a class made in Python whose first class made in C is `object`.
     Instance,
-    /// Any other.
+    /// An object of any other class made in C, or of one below it.
     Other,
 }
 
 /// The class of an object, as far as a walk over the heap must know it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Kind {
-    /// The class.
+    /// Address of the class, a `PyTypeObject`.
     pub class: u64,
     /// The class made in C that its objects lie in memory as.
     pub native: u64,

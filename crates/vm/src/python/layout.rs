@@ -4,7 +4,8 @@
 //! number in the tables was printed by `offsetof`/`sizeof` in a program that included that release's own
 //! headers, `internal/` among them, with `Py_BUILD_CORE`.
 //!
-//! The sources of each are with the tables (`layout/tables.rs`).
+//! The sources of each are with the tables (`layout/tables.rs`). Where a field here is a number and says no more than the
+//! name of a member, it is the offset of that member in bytes.
 //!
 //! Since 3.13 a Python tells most of them itself: [`offsets`] takes them from the process. What is the
 //! same in all is a constant beside the code that uses it.
@@ -17,17 +18,17 @@ mod tables;
 pub struct Layout {
     /// Major and minor version.
     pub version: (u8, u8),
-    /// `_PyRuntimeState`: `pycore_runtime.h`.
+    /// Offsets in `_PyRuntimeState`: `pycore_runtime.h`.
     pub runtime: Runtime,
     /// `PyInterpreterState`: `pycore_interp.h` (3.14: `pycore_interp_structs.h`).
     pub interpreter: Interpreter,
-    /// `PyThreadState`: `cpython/pystate.h`.
+    /// Offsets in `PyThreadState`: `cpython/pystate.h`.
     pub thread: Thread,
     /// Frames of Python code.
     pub frame: Frame,
     /// Generators and coroutines, which have a frame of their own.
     pub generators: Generators,
-    /// `PyCodeObject`: `cpython/code.h`.
+    /// Offsets in `PyCodeObject`: `cpython/code.h`.
     pub code: Code,
     /// The objects of str.
     pub text: Text,
@@ -44,11 +45,11 @@ pub struct Layout {
     pub type_qualname: u64,
     /// `func_code` in `PyFunctionObject`: `cpython/funcobject.h` (3.9: `funcobject.h`).
     pub function_code: u64,
-    /// `func_closure` in it.
+    /// `func_closure` in `PyFunctionObject`: a tuple of the cells of its free variables, or 0.
     pub function_closure: u64,
 }
 
-/// `_PyRuntimeState`.
+/// Offsets in `_PyRuntimeState` (`pycore_runtime.h`).
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Runtime {
     /// `interpreters.head`; `interpreters.main` follows it.
@@ -57,16 +58,16 @@ pub struct Runtime {
     pub tss: u64,
 }
 
-/// `PyInterpreterState`.
+/// Offsets in `PyInterpreterState` (`pycore_interp.h`; 3.14: `pycore_interp_structs.h`).
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Interpreter {
-    /// Offset of `next`.
+    /// `next`: the interpreter that was made before this one.
     pub next: u64,
     /// `tstate_head`, since 3.11 `threads.head`.
     pub threads: u64,
     /// `modules`, since 3.12 `imports.modules`: the dict `sys.modules` at first is.
     pub modules: u64,
-    /// Offset of `gc`.
+    /// `gc`: the state of the collector, which begins there.
     pub gc: u64,
     /// `sysdict`; `builtins` follows it.
     pub system: u64,
@@ -89,11 +90,11 @@ pub struct Statics {
 /// `PyThreadState`; `next` and `interp` are where they always were.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Thread {
-    /// `next`.
+    /// `next`: the thread state that was made before this one.
     pub next: u64,
-    /// `interp`.
+    /// `interp`: the address of its `PyInterpreterState`.
     pub interpreter: u64,
-    /// `thread_id`: the `pthread_t`.
+    /// `thread_id`: the `pthread_t` of its thread.
     pub id: u64,
     /// `native_thread_id`, since 3.11: the kernel's number of the thread.
     pub native_id: Option<u64>,
@@ -126,13 +127,13 @@ pub struct Frame {
 pub enum Own {
     /// 3.9 and 3.10: it is an object, which says so itself.
     Object,
-    /// Since 3.11.
+    /// Since 3.11: it is a `_PyInterpreterFrame`, which has these at offsets of its own.
     Plain {
         /// `f_func`, since 3.12 `f_funcobj`.
         function: u64,
-        /// `f_locals`.
+        /// `f_locals`: the dict that the code has its names in; 0 if it has none.
         namespace: u64,
-        /// `frame_obj`.
+        /// `frame_obj`: the `PyFrameObject` that was made for it; 0 = none.
         object: u64,
     },
 }
@@ -142,16 +143,16 @@ pub enum Own {
 pub enum Handlers {
     /// 3.9 and 3.10: the frame.
     Blocks {
-        /// `f_valuestack`.
+        /// `f_valuestack` in `PyFrameObject`: where the value stack begins.
         values: u64,
-        /// `f_iblock`.
+        /// `f_iblock` in `PyFrameObject`: how many blocks are in use.
         count: u64,
-        /// `f_blockstack`.
+        /// `f_blockstack` in `PyFrameObject`: the array of blocks, which are `PyTryBlock`s.
         blocks: u64,
     },
     /// Since 3.11: its code object.
     Table {
-        /// `co_exceptiontable`.
+        /// `co_exceptiontable` in `PyCodeObject`: bytes with the table of handlers.
         table: u64,
         /// `co_nlocalsplus`: how many local variables lie before the values.
         locals: u64,
@@ -174,7 +175,7 @@ pub enum Kind {
     Shims {
         /// `current_frame` in `_PyCFrame`, in 3.12.
         current: Option<u64>,
-        /// `owner`.
+        /// `owner` in `_PyInterpreterFrame`, a byte: what the frame lies in.
         owner: u64,
     },
 }
@@ -188,22 +189,23 @@ pub enum Generators {
         values: Values,
         /// `f_state` in `PyFrameObject`, and `FRAME_SUSPENDED`, in 3.10.
         state: Option<(u64, i8)>,
-        /// `co_code` in `PyCodeObject`.
+        /// `co_code` in `PyCodeObject`: bytes with the instructions.
         code: u64,
         /// How many bytes `f_lasti` counts by.
         unit: u64,
-        /// `YIELD_FROM`: `opcode.h`.
+        /// The instruction at which a generator waits for another: `YIELD_FROM` (`opcode.h`).
         delegates: u8,
     },
     /// Since 3.11: in the object itself, which ends with it.
     Inside {
         /// The value stack of a frame.
         values: Values,
-        /// `localsplus` in `_PyInterpreterFrame`.
+        /// `localsplus` in `_PyInterpreterFrame`, which lies behind the `tp_basicsize` bytes of the object.
         locals: u64,
-        /// `FRAME_SUSPENDED`: `pycore_frame.h`.
+        /// The state of one that is suspended: `FRAME_SUSPENDED` (`pycore_frame.h`).
         suspended: i8,
-        /// `FRAME_SUSPENDED_YIELD_FROM`, since 3.13.
+        /// The state of one that is suspended and waits for another: `FRAME_SUSPENDED_YIELD_FROM`, since
+        /// 3.13.
         delegating: Option<i8>,
         /// `RESUME` and what it is replaced by, before that: `opcode.h`.
         resumes: [u8; 2],
@@ -221,16 +223,16 @@ pub enum Values {
     Index(u64),
 }
 
-/// `PyCodeObject`.
+/// Offsets in `PyCodeObject` (`cpython/code.h`).
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Code {
-    /// `co_filename`.
+    /// `co_filename`: a str with the path of the file, as it was compiled.
     pub file: u64,
-    /// `co_name`.
+    /// `co_name`: a str with the name of the function.
     pub name: u64,
-    /// `co_qualname`, since 3.11.
+    /// `co_qualname`, since 3.11: a str with the name of the function behind those of what it is in.
     pub qualname: Option<u64>,
-    /// `co_firstlineno`.
+    /// `co_firstlineno`, an `int`: the line on which the code begins.
     pub first_line: u64,
     /// `co_lnotab`, since 3.10 `co_linetable`.
     pub table: u64,
@@ -250,14 +252,14 @@ pub struct Code {
 pub enum Variables {
     /// 3.9 and 3.10: `co_varnames`, `co_freevars`, `co_cellvars`; a frame has cells before free variables.
     Three([u64; 3]),
-    /// Since 3.11: `co_localsplusnames`.
+    /// Since 3.11: `co_localsplusnames`, one tuple of all of them.
     One(u64),
 }
 
 /// How a code object maps instructions to lines.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Lines {
-    /// 3.9: `Objects/lnotab_notes.txt`.
+    /// 3.9: pairs of distances, as `Objects/lnotab_notes.txt` says.
     Lnotab,
     /// 3.10: the same file as of that release.
     Linetable,
@@ -278,10 +280,10 @@ pub enum Attributes {
     Inline,
 }
 
-/// `PyASCIIObject`, `PyCompactUnicodeObject`: `cpython/unicodeobject.h`.
+/// Sizes of `PyASCIIObject` and `PyCompactUnicodeObject` (`cpython/unicodeobject.h`).
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Text {
-    /// `sizeof(PyASCIIObject)`.
+    /// `sizeof(PyASCIIObject)`: where the characters of an ASCII str begin.
     pub ascii: u64,
     /// `sizeof(PyCompactUnicodeObject)`, where also `data` of `PyUnicodeObject` is.
     pub compact: u64,
@@ -292,9 +294,9 @@ pub struct Text {
 pub struct Dict {
     /// Whether sizes are kept as logarithms and entries of str keys are short, since 3.11.
     pub compact: bool,
-    /// `dk_nentries`.
+    /// `dk_nentries`: how many entries there are, deleted ones included.
     pub count: u64,
-    /// `dk_indices`.
+    /// `dk_indices`: where the table of indices begins; the entries follow it.
     pub indices: u64,
     /// `values` in what `ma_values` points at.
     pub values: u64,

@@ -21,7 +21,7 @@
 use super::layout::Lines;
 use crate::{Fault, Memory};
 
-/// `sizeof(_Py_CODEUNIT)`.
+/// Bytes of an instruction, `sizeof(_Py_CODEUNIT)`.
 const UNIT: i64 = 2;
 
 /// Reads the bytes of a table, one by one.

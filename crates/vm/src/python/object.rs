@@ -11,21 +11,21 @@
 use super::{Error, Python};
 use crate::Memory;
 
-/// `ob_type`, `ob_size`.
+/// Offsets of `ob_type` in `PyObject` and of `ob_size` in `PyVarObject`.
 const OB_TYPE: u64 = 8;
 pub(super) const OB_SIZE: u64 = 16;
-/// `ob_digit`.
+/// Offset of `ob_digit` in `PyLongObject`, since 3.12 in its `long_value`.
 const DIGITS: u64 = 24;
 /// `tp_basicsize`, `tp_flags` and, among these, `Py_TPFLAGS_HEAPTYPE`.
 pub(super) const BASIC_SIZE: u64 = 32;
 pub(super) const TP_FLAGS: u64 = 168;
 pub(super) const HEAP_TYPE: u64 = 1 << 9;
-/// `ob_sval` in `PyBytesObject`.
+/// Offset of `ob_sval` in `PyBytesObject`: the bytes themselves.
 pub(super) const BYTES: u64 = 32;
 /// The bits beside the address in a tagged reference, which the value stack and frames have since 3.14
 /// (`pycore_stackref.h`); objects are aligned to 16.
 pub(super) const TAG: u64 = 3;
-/// `PyLong_SHIFT`.
+/// Bits of an int that one digit holds, `PyLong_SHIFT`.
 pub(super) const DIGIT_BITS: u32 = 30;
 
 /// The bits of `tp_flags` that tell whether a type is one of these or inherits from it

@@ -40,19 +40,19 @@ pub enum Reference {
     Value(u64),
     /// An attribute that lies in the object itself, by its name.
     Attribute(u64),
-    /// The dict with its attributes.
+    /// The dict with the attributes of the object.
     Dict,
-    /// The class that it inherits from.
+    /// A class from which the class inherits.
     Superclass,
     /// The code of a function.
     Code,
     /// The cells of a function, in a tuple.
     Closure,
-    /// What is in a cell.
+    /// The value that a cell holds for the functions that share it.
     Contents,
     /// A local variable of a frame or a generator, by its name.
     Local(u64),
-    /// Another value of a frame.
+    /// A value on the value stack of a frame, without a name.
     Stack,
     /// The frame of a generator.
     Frame,

@@ -10,16 +10,16 @@ const MOST_FRAMES: usize = 1 << 16;
 /// From `sysdict` to `builtins` in `PyInterpreterState`.
 const BUILTINS: u64 = 8;
 
-/// What holds it.
+/// What keeps a root alive.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Place {
-    /// `sys.modules`.
+    /// An interpreter, as the dict of its modules (`sys.modules`).
     Modules,
     /// The dict of the module `sys`.
     System,
     /// The dict of the module `builtins`.
     Builtins,
-    /// `gc.garbage`.
+    /// The collector, as the list of what it could not free (`gc.garbage`).
     Uncollectable,
     /// A frame that a thread runs; to 3.10 also the frame object itself, which tells the collector the same.
     Frame {
@@ -27,7 +27,7 @@ pub enum Place {
         thread: u64,
         /// Where the frame stands.
         point: Point,
-        /// What is held as; `None` = it is the frame object.
+        /// What the frame holds it as; `None` = it is the frame object.
         held: Option<Held>,
     },
 }
@@ -35,16 +35,16 @@ pub enum Place {
 /// An object that no object holds.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Root {
-    /// Its address.
+    /// Address of the object.
     pub target: u64,
-    /// What holds it.
+    /// What keeps the object alive.
     pub place: Place,
     /// Whether this reference counts in its reference count, and no object tells the collector of it.
     pub counted: bool,
 }
 
 impl<M: Memory> Python<'_, M> {
-    /// Calls `each` with each, until it returns false. Nothing of the process may run meanwhile.
+    /// Calls `each` with each root, until it returns false. Nothing of the process may run meanwhile.
     pub fn each_root(&self, each: &mut dyn FnMut(Root) -> bool) -> Result<(), Error> {
         let mut goes_on = true;
         for interpreter in self.interpreters() {
@@ -66,7 +66,7 @@ impl<M: Memory> Python<'_, M> {
             }
         }
         for interpreter in self.interpreters() {
-            // Where it is not found nobody is asked to believe it.
+            // Where the collector's fields are not found there is no such root.
             if let Ok(Some(target)) = self.uncollectable(interpreter?) {
                 goes_on &= each(Root {
                     target,

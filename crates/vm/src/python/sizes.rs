@@ -37,11 +37,11 @@ const LARGEST: u64 = 1 << 46;
 /// How large an object is.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Size {
-    /// Bytes.
+    /// Bytes of the object itself, and of what is counted before and beside it.
     pub bytes: u64,
     /// Bytes of a text, elements of a list, entries of a dict or set.
     pub length: Option<u64>,
-    /// For how many there is room.
+    /// For how many of what `length` counts there is room; `None` where that cannot differ.
     pub capacity: Option<u64>,
 }
 
@@ -129,7 +129,7 @@ impl<M: Memory> Python<'_, M> {
         Ok(size)
     }
 
-    /// `_PyType_PreHeaderSize`, `_PySys_GetSizeOf`.
+    /// Returns the bytes before an object that `sys.getsizeof` counts (`_PyType_PreHeaderSize`, `_PySys_GetSizeOf`).
     fn size_before(&self, object: u64, kind: &Kind) -> Result<u64, Error> {
         if kind.flags & HAVE_GC == 0 || !self.is_collected(object, kind.class)? {
             return Ok(0);
@@ -162,7 +162,7 @@ impl<M: Memory> Python<'_, M> {
         })
     }
 
-    /// `unicode_sizeof` (`Objects/unicodeobject.c`).
+    /// Returns the size of a str as its `__sizeof__` computes it (`unicode_sizeof`, `Objects/unicodeobject.c`).
     fn size_of_text(&self, object: u64) -> Result<Size, Error> {
         let text = self.text_unchecked(object)?;
         let layout = &self.layout.text;

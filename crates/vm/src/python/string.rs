@@ -18,11 +18,11 @@ use super::object::Builtin;
 use super::{Error, Python};
 use crate::Memory;
 
-/// `length`, `state`.
+/// Offsets of `length` and `state` in `PyASCIIObject`.
 pub(super) const LENGTH: u64 = 16;
 const STATE: u64 = 32;
 
-/// Bits of `state`: the two of `interned`, and after them
+/// In `state`: the two bits of `interned`, the shift of the three of `kind`, and the bits of `compact` and `ascii`.
 const INTERNED: u32 = 3;
 const KIND: u32 = 2;
 const COMPACT: u32 = 1 << 5;
@@ -33,7 +33,7 @@ const ASCII: u32 = 1 << 6;
 pub struct Text {
     /// Address of the first character.
     pub address: u64,
-    /// Number of characters.
+    /// Number of characters, as the object notes it.
     pub len: u64,
     /// Bytes of a character: 1, 2 or 4.
     pub width: u8,

@@ -12,7 +12,7 @@ use super::facts::{KEY_DATA, KEYS_PER_BLOCK};
 use super::{Error, Python, Text};
 use crate::{Fault, Memory};
 
-/// `_key` in `Py_tss_t`.
+/// Offset of `_key` in `Py_tss_t`, a `pthread_key_t`.
 pub(super) const TSS_KEY: u64 = 4;
 
 /// Threads whose names are read.

@@ -27,7 +27,7 @@ const FRAME_OF_OBJECT: u64 = 24;
 pub enum Held {
     /// The value of a local variable; a str, or 0 if it has no name.
     Variable(u64),
-    /// A temporary value.
+    /// A value of its value stack, without a name.
     Value,
     /// Its function, code, namespace or frame object.
     Own,
@@ -38,9 +38,9 @@ pub enum Held {
 pub struct Holding {
     /// Address of the object.
     pub target: u64,
-    /// As what.
+    /// What the frame holds the object as.
     pub held: Held,
-    /// The frame's reference counts in the object's reference count. Since 3.14 some on the value stack do not (`Py_TAG_REFCNT`, `pycore_stackref.h`).
+    /// Whether the frame's reference is in the object's reference count. Since 3.14 some on the value stack are not (`Py_TAG_REFCNT`, `pycore_stackref.h`).
     pub counted: bool,
 }
 

@@ -5,7 +5,7 @@ use core::fmt;
 use super::Layout;
 use crate::versions::{self, Outside, Series};
 
-/// A CPython release.
+/// The version of a CPython release.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Version {
     /// The first number: 3 for 3.11.2.

@@ -28,14 +28,15 @@ const LEN: u64 = 16;
 const CAPACITY: u64 = 24;
 const POINTER: u64 = 32;
 
-/// `RHASH_ST_TABLE_FLAG`, `RHASH_AR_TABLE_SIZE_SHIFT`, `RHASH_AR_TABLE_BOUND_SHIFT`.
+/// In the flags of a Hash: `RHASH_ST_TABLE_FLAG`, that it has an `st_table`; of an `ar_table` the shifts of the number of
+/// pairs and of the places in use (`RHASH_AR_TABLE_SIZE_SHIFT`, `RHASH_AR_TABLE_BOUND_SHIFT`).
 pub(super) const IS_ST: u64 = 1 << (USER_SHIFT + 3);
 const AR_SIZE: u32 = USER_SHIFT + 4;
 const AR_BOUND: u32 = USER_SHIFT + 8;
 /// `RHASH_AR_TABLE_MAX_SIZE`; the size of the hints before the pairs since 3.3.
 const AR_MOST: u64 = 8;
 const AR_HINTS: u64 = 8;
-/// `sizeof(ar_table)` to 3.2.
+/// `sizeof(ar_table)` to 3.2, in bytes: eight pairs of two words.
 pub(super) const AR_TABLE: u64 = AR_MOST * 16;
 
 /// `as` up to 3.2; what follows `struct RHash` since.
@@ -125,7 +126,7 @@ impl<'a, M: Memory> Ruby<'a, M> {
         Ok(Some(room).filter(|room| room.checked_mul(size).is_some_and(|room| room <= bytes)))
     }
 
-    /// Where a Hash's table is.
+    /// Returns the address of a Hash's `ar_table` or `st_table`; 0 where it has none yet (to 3.2).
     pub(super) fn hash_table(&self, hash: u64) -> Result<u64, Fault> {
         match self.layout.collection.hash {
             Hashes::Pointer => self.memory.u64(hash.wrapping_add(HASH_POINTER)),

@@ -23,7 +23,7 @@ reading_error! {
     },
     /// The constant is no class or module, and methods are looked for in these.
     NotAModule {
-        /// Its value.
+        /// The `VALUE` of the constant.
         value: u64,
     },
     /// The class or module, its ancestors included, has no such method.

@@ -35,10 +35,10 @@ pub struct Facts {
 }
 
 impl Facts {
-    /// Number of words that they take.
+    /// Number of words that the facts take.
     pub const WORDS: usize = 10;
 
-    /// Finds them. `symbol` returns the address in the guest of a symbol that libruby exports.
+    /// Finds the facts. `symbol` returns the address in the guest of a symbol that libruby exports.
     pub fn find(
         memory: &impl Memory,
         symbol: &dyn Fn(&str) -> Option<u64>,
@@ -124,7 +124,7 @@ impl Facts {
         }
     }
 
-    /// Returns the version.
+    /// Returns the version of the Ruby that runs in the process.
     pub const fn version(&self) -> Version {
         Version::unpack(self.version)
     }
@@ -149,7 +149,7 @@ impl Facts {
         self.vm
     }
 
-    /// Returns the `rb_objspace_t`.
+    /// Returns the address of the `rb_objspace_t`, which leads to all pages of the heap.
     pub const fn objspace(&self) -> u64 {
         self.objspace
     }

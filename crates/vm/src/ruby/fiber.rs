@@ -62,9 +62,9 @@ pub struct Fiber {
 /// Offsets that are the same in every fiber of a process.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Context {
-    /// Offset of `context.stack_pointer`.
+    /// Offset of `context.stack_pointer` in `rb_fiber_t`.
     pointer: u64,
-    /// Offset of `stack`.
+    /// Offset in `rb_fiber_t` of the bounds of its machine stack, `stack`.
     stack: u64,
 }
 

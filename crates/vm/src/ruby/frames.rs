@@ -45,13 +45,13 @@ const PC: u64 = 0;
 const ISEQ: u64 = 16;
 const EP: u64 = 32;
 
-/// `VM_FRAME_FLAG_CFRAME`.
+/// In the word at `ep`: `VM_FRAME_FLAG_CFRAME`, the frame is not one of Ruby code.
 const C_FRAME: u64 = 0x80;
 
 /// `VM_FRAME_FLAG_FINISH`: when this frame returns, so does the `vm_exec` that runs it.
 const FINISH: u64 = 0x20;
 
-/// `sp` of `rb_control_frame_t`.
+/// Offset of `sp` in `rb_control_frame_t`: the top of the frame's values.
 const SP: u64 = 8;
 
 /// `VM_ENV_FLAG_LOCAL`: the environment is a method's, not a block's. In the word before, a block has the address of
@@ -70,9 +70,9 @@ const MOST_FRAMES: u32 = 1 << 20;
 
 /// `rb_trace_arg_t` (`vm_core.h` `struct rb_trace_arg_struct`), the argument of a raw event hook.
 pub mod trace_arg {
-    /// Offset of `ec`.
+    /// Offset of `ec`, the execution context in which the event happens.
     pub const EC: u64 = 8;
-    /// Offset of `cfp`.
+    /// Offset of `cfp`, the frame in which the event happens.
     pub const CFP: u64 = 16;
     /// Offset of `data`: at NEWOBJ, the new object.
     pub const DATA: u64 = 56;

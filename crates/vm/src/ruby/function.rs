@@ -36,7 +36,7 @@ const ARGC: u64 = 24;
 pub(super) const BLOCK_CODE: u64 = 16;
 pub(super) const BLOCK_TYPE: u64 = 24;
 
-/// `value` in `rb_const_entry_t`.
+/// Offset of `value` in `rb_const_entry_t`.
 pub(super) const CONSTANT_VALUE: u64 = 8;
 
 /// Aliases of aliases that are followed, at most.
@@ -93,7 +93,8 @@ pub struct Function {
 pub(super) enum Found {
     /// A `rb_method_definition_t`, and the class or module that has it.
     Definition { definition: u64, owner: u64 },
-    /// The definition in an ancestor counts.
+    /// The definition in an ancestor counts, so the search goes on there (`VM_METHOD_TYPE_ZSUPER`, or a refined method that this class did not
+    /// have itself).
     Further,
     /// The method is undefined from here up.
     Undefined,

@@ -17,7 +17,7 @@ const VARIABLE_DATA: u64 = 8;
 /// `capa` and `num` of `struct rb_id_table`.
 const CAPACITY: u64 = 0;
 const COUNT: u64 = 4;
-/// Every Ruby has more global variables than the one number, and no program more than the other.
+/// Numbers of global variables that are believed: every Ruby has more than the lower one, and no program so many as the upper one.
 const COUNTS: core::ops::Range<u32> = 16..1 << 16;
 /// A variable that every Ruby has.
 const KNOWN: &[u8] = b"$stdout";
@@ -32,7 +32,7 @@ impl<M: Memory> Ruby<'_, M> {
         capacity.is_power_of_two() && COUNTS.contains(&count) && count <= capacity
     }
 
-    /// Returns whether it is.
+    /// Returns whether a table that may be that of global variables is: each item leads to an entry with its own ID, and `$stdout` is among them.
     pub fn are_globals(&self, table: u64) -> Result<bool, Error> {
         let mut known = false;
         for item in IdTable::new(self.memory, table)? {

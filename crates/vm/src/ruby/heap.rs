@@ -54,7 +54,7 @@ pub struct Page {
 pub struct Slot {
     /// Address of the slot, which is the object's `VALUE`.
     pub address: u64,
-    /// The object's flags.
+    /// The object's flags, its first word; [`Type::of`] and others decode them.
     pub flags: u64,
     /// The word at which objects have their class.
     pub klass: u64,
@@ -101,7 +101,7 @@ pub struct Slots<'r, M> {
 }
 
 impl<M: Memory> Slots<'_, M> {
-    /// Returns the first two words of the slot at `at`.
+    /// Returns the first two words of the slot at `at`, flags and class.
     fn words(&mut self, at: u64) -> Result<(u64, u64), Fault> {
         let word = |bytes: &[u8]| bytes.try_into().map(u64::from_le_bytes).unwrap_or(0);
         loop {

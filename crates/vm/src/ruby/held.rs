@@ -19,7 +19,7 @@ use crate::Memory;
 const EP: u64 = 8;
 const ENVIRONMENT: u64 = 8;
 const ESCAPED: u64 = 4;
-/// `block_type_symbol`, `block_type_proc`.
+/// Values of `type` in `struct rb_block`: `block_type_symbol` and `block_type_proc`.
 const NOT_CAPTURED: [u32; 2] = [2, 3];
 /// Words behind flags and class that a slot of the smallest size has: `RVALUE`.
 const WORDS: core::ops::Range<u64> = 2..5;

@@ -14,7 +14,7 @@ use super::string::Text;
 use super::{Error, Ruby, succinct};
 use crate::{Fault, Memory};
 
-/// `body` in `rb_iseq_t`.
+/// Offset of `body` in `rb_iseq_t`: the address of its `struct rb_iseq_constant_body`.
 const BODY: u64 = 16;
 
 /// In `struct rb_iseq_constant_body`: `iseq_size` (in words), `iseq_encoded`, `location`.

@@ -24,7 +24,7 @@ pub struct Layout {
     pub hook_advances_pc: bool,
     /// `Qnil`: `include/ruby/internal/special_consts.h` (2.7: `include/ruby/ruby.h`).
     pub nil: u64,
-    /// `sizeof(rb_control_frame_t)`: `vm_core.h`.
+    /// Bytes of a control frame, `sizeof(rb_control_frame_t)`: `vm_core.h`.
     pub frame_size: u64,
     /// `thread_ptr` in `rb_execution_context_t`: `vm_core.h`.
     pub ec_thread: u64,
@@ -48,13 +48,13 @@ pub struct Layout {
     pub string: Strings,
     /// Classes and their names.
     pub class: Classes,
-    /// Arrays and Hashes.
+    /// How an Array keeps its length and a Hash its table.
     pub collection: Collections,
-    /// The object heap.
+    /// How pages of the object heap are found and described.
     pub heap: Heap,
 }
 
-/// `struct rb_iseq_constant_body`: `vm_core.h`.
+/// Offsets in `struct rb_iseq_constant_body` and sizes of what it leads to: `vm_core.h`.
 #[derive(Debug)]
 pub struct Iseq {
     /// `insns_info.body`; `size`, `succ_index_table` follow at fixed distances.
@@ -85,9 +85,9 @@ pub struct Classes {
     pub extension_is_pointer: bool,
     /// Distance of that pointer or of `rb_classext_t` from the class.
     pub extension: u64,
-    /// `const_tbl` in `rb_classext_t`.
+    /// `const_tbl` in `rb_classext_t`: the table of the class's constants.
     pub constants: u64,
-    /// Where `m_tbl` is.
+    /// Where the table of the class's methods is, `m_tbl`.
     pub methods: Methods,
     /// `tLAST_OP_ID`: `id.h`. IDs above it carry four scope bits.
     pub last_operator: u64,
@@ -114,9 +114,9 @@ pub enum Naming {
     Shape(u64),
     /// Fields of `rb_classext_t`: `classpath` and `as.singleton_class.attached_object`.
     Field {
-        /// Offset of `classpath`.
+        /// Offset of `classpath` in `rb_classext_t`: a String with the name.
         path: u64,
-        /// Offset of `as.singleton_class.attached_object`.
+        /// Offset of `as.singleton_class.attached_object` in `rb_classext_t`: the object whose singleton class it is.
         attached: u64,
     },
 }
@@ -187,7 +187,7 @@ pub struct Pools {
     pub at: u64,
     /// Size of one element.
     pub size: u64,
-    /// Number of elements.
+    /// Number of elements of the array.
     pub count: u64,
 }
 

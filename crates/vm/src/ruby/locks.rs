@@ -29,7 +29,7 @@ const LOCKING: u64 = 96;
 const KEEPING: u64 = 104;
 /// From `vm` back to `ractor` in `rb_thread_t`, since 3.0.
 const RACTOR_BEFORE_VM: u64 = 8;
-/// `next_mutex` in `rb_mutex_t`.
+/// Offset of `next_mutex` in `rb_mutex_t`: the next one that the same thread holds.
 const NEXT_MUTEX: u64 = 8;
 /// `next` and `thread` in `struct rb_waiting_list` (2.7: `rb_thread_list_t`).
 const NEXT_WAITER: u64 = 0;

@@ -23,7 +23,7 @@ const EMBEDDED_LEN: u32 = USER_SHIFT + 3;
 const LEN: u64 = 16;
 const DIGITS: u64 = 24;
 
-/// `DBL_DIG`.
+/// `DBL_DIG` (`float.h`): a whole Float with more digits than these is written with an exponent.
 const FLOAT_DIGITS: i32 = 15;
 
 /// Returns the Float in an immediate value, whose lowest two bits are 2.

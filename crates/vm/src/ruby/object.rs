@@ -12,12 +12,12 @@ use crate::{Fault, Memory};
 pub(super) const FLAGS: u64 = 0;
 pub(super) const KLASS: u64 = 8;
 
-/// `FL_USHIFT`.
+/// `FL_USHIFT`: the number of the first user flag.
 pub(super) const USER_SHIFT: u32 = 12;
 
 macro_rules! types {
     ($($(#[$doc:meta])* $variant:ident = $code:literal $name:literal;)*) => {
-        /// The type of the object in a slot: `enum ruby_value_type`.
+        /// The type of the object in a slot: `enum ruby_value_type` (`include/ruby/internal/value_type.h`; 2.7: `include/ruby/ruby.h`).
         #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
         pub enum Type {
             $($(#[$doc])* $variant,)*
@@ -47,49 +47,49 @@ macro_rules! types {
 }
 
 types! {
-    /// An empty slot.
+    /// `T_NONE`: the slot is empty.
     None = 0x00 "none";
-    /// A plain object.
+    /// `T_OBJECT`: an object that holds nothing but instance variables.
     Object = 0x01 "object";
-    /// A class, perhaps a singleton class.
+    /// `T_CLASS`: a class, perhaps a singleton class.
     Class = 0x02 "class";
-    /// A module.
+    /// `T_MODULE`: a module that is no class.
     Module = 0x03 "module";
-    /// A Float too wide to be an immediate value.
+    /// `T_FLOAT`: a Float too wide to be an immediate value.
     Float = 0x04 "float";
-    /// A String.
+    /// `T_STRING`: a String, or an instance of a class below it.
     String = 0x05 "string";
-    /// A Regexp.
+    /// `T_REGEXP`: a Regexp, or an instance of a class below it.
     Regexp = 0x06 "regexp";
-    /// An Array.
+    /// `T_ARRAY`: an Array, or an instance of a class below it.
     Array = 0x07 "array";
-    /// A Hash.
+    /// `T_HASH`: a Hash, or an instance of a class below it.
     Hash = 0x08 "hash";
-    /// A Struct.
+    /// `T_STRUCT`: an instance of a class made by Struct or Data, or a Range.
     Struct = 0x09 "struct";
-    /// An Integer too wide to be an immediate value.
+    /// `T_BIGNUM`: an Integer too wide to be an immediate value.
     Bignum = 0x0a "bignum";
-    /// An IO.
+    /// `T_FILE`: an IO, or an instance of a class below it, as files and sockets are.
     File = 0x0b "file";
-    /// An object around a C structure.
+    /// `T_DATA`: an object around a C structure.
     Data = 0x0c "data";
-    /// A MatchData.
+    /// `T_MATCH`: a MatchData, the result of a search by a Regexp.
     Match = 0x0d "match";
-    /// A Complex.
+    /// `T_COMPLEX`: a Complex, a number of two parts.
     Complex = 0x0e "complex";
-    /// A Rational.
+    /// `T_RATIONAL`: a Rational, a fraction of Integers.
     Rational = 0x0f "rational";
-    /// A Symbol made at run time.
+    /// `T_SYMBOL`: a Symbol made at run time.
     Symbol = 0x14 "symbol";
-    /// An object of the VM's own.
+    /// `T_IMEMO`: an object of the VM's own.
     Imemo = 0x1a "imemo";
-    /// A syntax tree node.
+    /// `T_NODE`: a syntax tree node.
     Node = 0x1b "node";
-    /// A module's place in a class's line of ancestors.
+    /// `T_ICLASS`: a module's place in a class's line of ancestors.
     Iclass = 0x1c "iclass";
-    /// An object that is dead but whose finalizer has yet to run.
+    /// `T_ZOMBIE`: an object that is dead but whose finalizer has yet to run.
     Zombie = 0x1d "zombie";
-    /// A forwarding address: compaction has moved the object.
+    /// `T_MOVED`: a forwarding address, because compaction has moved the object.
     Moved = 0x1e "moved";
 }
 
@@ -137,13 +137,13 @@ imemos! {
     Ifunc = 4 "ifunc";
     /// Temporary values of C code.
     Memo = 5 "memo";
-    /// A method.
+    /// A method's entry in a class (`rb_method_entry_t`).
     Ment = 6 "ment";
-    /// Compiled code.
+    /// Compiled code of a method, block, class or file (`rb_iseq_t`).
     Iseq = 7 "iseq";
     /// A buffer that the collector knows.
     Tmpbuf = 8 "tmpbuf";
-    /// A syntax tree.
+    /// A syntax tree (`rb_ast_t`), mostly of code that is being compiled.
     Ast = 9 "ast";
     /// A here document being read.
     ParserStrterm = 10 "parser_strterm";

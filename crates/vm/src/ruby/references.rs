@@ -39,10 +39,10 @@ const ENV_SIZE: u64 = 32;
 const ENV_DATA: u64 = 3;
 /// From `insns_info.body` to `local_table` in `struct rb_iseq_constant_body`.
 pub(super) const LOCALS: u64 = 32;
-/// `body` in `rb_iseq_t`.
+/// Offset of `body` in `rb_iseq_t`: the address of its `struct rb_iseq_constant_body`.
 const BODY: u64 = 16;
 
-/// `value` in `rb_const_entry_t`.
+/// Offset of `value` in `rb_const_entry_t`.
 const CONSTANT: u64 = 8;
 
 /// What a reference is called.
@@ -119,7 +119,7 @@ impl<M: Memory> Ruby<'_, M> {
         }
     }
 
-    /// Words one after the other.
+    /// Calls `each` with index and value of the `len` words from `at` on.
     fn words(&self, at: u64, len: u64, mut each: impl FnMut(u64, u64)) -> Result<(), Error> {
         for index in 0..len {
             each(

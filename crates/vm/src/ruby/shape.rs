@@ -7,11 +7,11 @@
 use super::{Error, Ruby};
 use crate::Memory;
 
-/// `SHAPE_FLAG_SHIFT`, `INVALID_SHAPE_ID`.
+/// `SHAPE_FLAG_SHIFT`, where the number of a shape begins in flags; `INVALID_SHAPE_ID`, the number of no shape.
 const FLAGS_SHIFT: u32 = 32;
 const NO_SHAPE: u32 = u32::MAX;
 
-/// `rb_shape_t`: its size (since 3.3 with `ancestor_index`), `edge_name`, `next_iv_index`, `type`, `parent_id`.
+/// `sizeof(rb_shape_t)`, since 3.3 with `ancestor_index`, and the offset of its `edge_name`; others of its members are below.
 const SHAPE: u64 = 32;
 const SHAPE_3_3: u64 = 40;
 const NAME: u64 = 8;
@@ -20,11 +20,12 @@ const ROOT: u8 = 0;
 /// `shape_list` and `root_shape`, the first fields of `rb_shape_tree_t` (`shape.h` of v3_3_0, v3_4_1): the root is the first of the list.
 const TREE_LIST: u64 = 0;
 const TREE_ROOT: u64 = 8;
+/// Offsets of `next_iv_index`, `type` and `parent_id` in `rb_shape_t`.
 const NEXT_INDEX: u64 = 16;
 const KIND: u64 = 24;
 const PARENT: u64 = 28;
 
-/// `SHAPE_IVAR`.
+/// The type of a shape that adds an instance variable, `SHAPE_IVAR`.
 const ADDS_VARIABLE: u8 = 1;
 
 /// Instance variables of one class, at most (a larger `next_iv_index` makes it too complex).

@@ -147,7 +147,7 @@ impl<M: Memory> Ruby<'_, M> {
         }
     }
 
-    /// Returns `Qundef`.
+    /// Returns `Qundef`, the `VALUE` that stands where there is none, as for an argument that was not given.
     pub(super) fn undefined(&self) -> u64 {
         if self.layout.nil == 8 { 0x34 } else { 0x24 }
     }

@@ -24,7 +24,7 @@ const STRING_CAPACITY: u64 = 32;
 const ARRAY_CAPACITY: u64 = 24;
 /// No String and no Array has room for so much; what is larger is an address.
 const MOST: u64 = 1 << 36;
-/// `sizeof(st_table)`.
+/// Bytes of a `struct st_table`, which up to 3.2 lies outside of the Hash's slot.
 const ST_TABLE: u64 = 56;
 const ST_BINS: u64 = 24;
 /// `numiv` of a plain object to 3.1, `len` of a Struct.

@@ -15,7 +15,7 @@ use super::object::{FLAGS, Type};
 use super::{Error, Ruby};
 use crate::Memory;
 
-/// `RSTRING_NOEMBED`.
+/// In the flags of a String: `RSTRING_NOEMBED`, its bytes lie outside of its slot.
 pub(super) const NOEMBED: u64 = 1 << 13;
 
 /// `len` and `ptr`, or the embedded bytes.
@@ -32,7 +32,7 @@ const LARGEST_SLOT: u64 = 640;
 pub struct Text {
     /// Address of the first byte.
     pub address: u64,
-    /// Number of bytes.
+    /// Number of bytes, as the object notes it.
     pub len: u64,
 }
 

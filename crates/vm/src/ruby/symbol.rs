@@ -138,7 +138,7 @@ impl<M: Memory> Ruby<'_, M> {
         })
     }
 
-    /// Finds the Array `ids`.
+    /// Finds the Array of the names of all IDs, `ids`, page by page.
     pub(super) fn find_symbols(&self) -> Result<u64, Error> {
         if let Ok(Some(name)) = self.class_path(self.facts.object())
             && let Some(found) = self.symbols_in(self.page_of(name)?)

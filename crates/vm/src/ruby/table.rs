@@ -34,7 +34,7 @@ pub(super) const MOST_HASH_ENTRIES: u64 = 1 << 12;
 const MOST_ST_ENTRIES: u64 = 1 << 16;
 const MOST_ID_ITEMS: u64 = 1 << 20;
 
-/// `ID_SCOPE_SHIFT`.
+/// Scope bits below the serial number in an ID, `ID_SCOPE_SHIFT`.
 const SCOPE_SHIFT: u32 = 4;
 
 /// Iterates over an `st_table`: key and value of each entry.

@@ -7,7 +7,7 @@ pub struct Hook {
     /// Address of the function's own first instructions in the stub, with a jump back behind them. The fields from here
     /// to `guard` are what the stub hands to the routine (`routine::frame::Descriptor`).
     pub original: u64,
-    /// Bits of `routine::frame::flags`.
+    /// Bits of `routine::frame::flags`: how the routine calls the function.
     pub flags: u32,
     /// Bytes of stack arguments that the routine copies for the function.
     pub copied: u32,
@@ -15,7 +15,7 @@ pub struct Hook {
     pub number: u64,
     /// Address of the patched instruction.
     pub place: u64,
-    /// Words of `routine::frame::Guard`.
+    /// The words of a `routine::frame::Guard`: which value an argument must have for the agent to be called at all.
     pub guard: [u64; 3],
     /// Bits of [`want`]; 0 = nothing.
     pub want: u64,
@@ -103,11 +103,11 @@ pub const fn fingerprint(bytes: &[u8]) -> u64 {
     hash
 }
 
-/// Bits of [`Hook::want`].
+/// Bits of [`Hook::want`]: what the agent does with a call that comes through the hook.
 pub mod want {
-    /// Record calls.
+    /// Record each call when it begins ([`kind::ENTRY`](super::super::kind::ENTRY)).
     pub const ENTRY: u64 = 1;
-    /// Record returns.
+    /// Record each return ([`kind::RETURN`](super::super::kind::RETURN)).
     pub const RETURN: u64 = 2;
     /// Record the script's line with each call.
     pub const PLACE: u64 = 4;

@@ -19,9 +19,9 @@ pub struct Injection {
     pub lines: u64,
     /// The first of a thread's calls that is concerned, from 1.
     pub first: u64,
-    /// The last one.
+    /// The last of a thread's calls that is concerned, itself included.
     pub last: u64,
-    /// Between them: each so many-th.
+    /// Of the calls from `first` to `last` each so many-th is concerned, `first` itself included; 1 = all.
     pub step: u64,
     /// 1 = the kernel is not asked, and `result` is the call's.
     pub replaces: u64,

@@ -2,7 +2,7 @@
 
 /// Values of [`Calls::line_policy`](super::Calls::line_policy): which frame's line is recorded with a call.
 pub mod line_policy {
-    /// The nearest frame.
+    /// The line of the nearest frame is recorded, a library's too.
     pub const NEAREST: u64 = 0;
     /// The nearest frame whose path is not that of a library and whose line is not passed over
     /// ([`Calls::passed_over`](super::super::Calls::passed_over)).

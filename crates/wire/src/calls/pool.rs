@@ -29,7 +29,7 @@ pub struct Pool {
     pub name: [u8; 8],
 }
 
-/// Value of [`Pool::name`].
+/// Value of [`Pool::name`]: two zeros end it, because it fills eight bytes.
 pub const POOL_NAME: [u8; 8] = *b"lancet\0\0";
 
 /// Returns the bytes of a slot whose ring has `ring_size` bytes of records, in whole pages.

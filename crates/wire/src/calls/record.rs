@@ -27,7 +27,7 @@ const LINE_AT: u32 = ADDRESS;
 /// The bit at which the upper part of the hook's number begins.
 const UPPER_AT: u32 = LINE_AT + 12;
 
-/// Hooks have lower numbers.
+/// One more than the highest number of a hook that fits into a record.
 pub const HOOKS: u64 = 1 << (64 - TIME + 64 - UPPER_AT);
 
 /// Words before the registers of a call: header, time, stack pointer, return address.
@@ -57,19 +57,19 @@ const PLAIN: u64 = 1 << 16;
 /// The registers that are recorded of a function.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Wanted {
-    /// Integer registers at the call, from rdi on.
+    /// How many integer registers are recorded at the call, from rdi on; at most 6.
     pub integers: u8,
-    /// None of their values has more than 32 bits.
+    /// Whether none of their values has more than 32 bits, so that two take one word.
     pub narrow: bool,
-    /// Vector registers at the call, from xmm0 on.
+    /// How many vector registers are recorded at the call, from xmm0 on; at most 8.
     pub vectors: u8,
-    /// rax has 32 bits that matter, or none.
+    /// Whether rax has at most 32 bits that matter.
     pub narrow_result: bool,
-    /// rdx is recorded at the return.
+    /// Whether rdx is recorded at the return.
     pub second_result: bool,
-    /// Vector registers at the return.
+    /// How many vector registers are recorded at the return, from xmm0 on; at most 2.
     pub vector_results: u8,
-    /// x87 registers at the return.
+    /// How many x87 registers are recorded at the return, from st(0) on; at most 2.
     pub x87: u8,
 }
 
@@ -85,8 +85,8 @@ impl Wanted {
         x87: 0,
     };
 
-    /// As [`super::Hook::shape`] has it. `returns`: a return may be recorded behind its call. `plain`: nothing but these
-    /// registers is asked of any call.
+    /// Returns the value for [`super::Hook::shape`]. `returns` says that a return may be recorded behind its call, `plain` that nothing but
+    /// these registers is asked of any call.
     pub fn shape(&self, returns: bool, plain: bool) -> Shape {
         let integers = u64::from(self.integers.min(6));
         let vectors = u64::from(self.vectors.min(8));
@@ -113,7 +113,7 @@ impl Wanted {
 }
 
 impl Shape {
-    /// That of the record with this first word.
+    /// Returns the shape that the first word of a record tells: of a call or of a return, whichever it is.
     #[inline]
     pub const fn of_header(header: u64) -> Self {
         let bits = header >> 24 & 0xff;
@@ -123,49 +123,49 @@ impl Shape {
         }
     }
 
-    /// The bits of a call, for the first word of its record.
+    /// Returns the bits of a call, in their place for the first word of its record.
     #[inline]
     pub const fn entry_bits(self) -> u64 {
         (self.0 & 0xff) << 24
     }
 
-    /// The bits of a return, likewise.
+    /// Returns the bits of a return, in their place for the first word of its record.
     #[inline]
     pub const fn return_bits(self) -> u64 {
         (self.0 >> 8 & 0xff) << 24
     }
 
-    /// Words of a call's record without copies.
+    /// Returns how many words a call's record has without copies.
     #[inline]
     pub const fn entry_words(self) -> u64 {
         self.0 >> 24 & 0xff
     }
 
-    /// Words of the room behind it.
+    /// Returns how many words the room behind a call's record has; 0 = there is none.
     #[inline]
     pub const fn room_words(self) -> u64 {
         self.0 >> 32 & 0xff
     }
 
-    /// Words of a return's own record without copies.
+    /// Returns how many words a return's own record has without copies.
     #[inline]
     pub const fn return_words(self) -> u64 {
         RETURN + 1 + self.second_result() as u64 + self.vector_results() + self.x87_words()
     }
 
-    /// Integer registers at the call.
+    /// Returns how many integer registers are recorded at the call.
     #[inline]
     pub const fn integers(self) -> u64 {
         self.0 & 7
     }
 
-    /// Two of them are in one word.
+    /// Returns whether two integer registers are in one word.
     #[inline]
     pub const fn is_narrow(self) -> bool {
         self.0 & NARROW != 0
     }
 
-    /// Words in which they are.
+    /// Returns in how many words the integer registers are.
     #[inline]
     pub const fn integer_words(self) -> usize {
         let count = self.integers() as usize;
@@ -176,7 +176,7 @@ impl Shape {
         }
     }
 
-    /// They themselves, out of their words and no others: rdi, rsi, rdx, rcx, r8, r9; 0 where one was not recorded.
+    /// Returns the integer registers out of `words`, which are theirs alone: rdi, rsi, rdx, rcx, r8, r9; 0 where one was not recorded.
     #[inline(always)]
     pub fn integer_registers<const N: usize>(self, words: &[u64]) -> [u64; N] {
         let mut registers = [0; N];
@@ -204,44 +204,44 @@ impl Shape {
         registers
     }
 
-    /// Vector registers at the call.
+    /// Returns how many vector registers are recorded at the call.
     #[inline]
     pub const fn vectors(self) -> u64 {
         self.0 >> 4 & 0xf
     }
 
-    /// rax is in the upper half of the word with the cycles.
+    /// Returns whether rax is in the upper half of the word with the cycles.
     #[inline]
     pub const fn has_narrow_result(self) -> bool {
         self.0 >> 8 & NARROW_RESULT != 0
     }
 
-    /// rdx is recorded.
+    /// Returns whether rdx is recorded at the return.
     #[inline]
     pub const fn second_result(self) -> bool {
         self.0 >> 8 & WITH_RDX != 0
     }
 
-    /// Vector registers at the return.
+    /// Returns how many vector registers are recorded at the return.
     #[inline]
     pub const fn vector_results(self) -> u64 {
         self.0 >> 10 & 3
     }
 
-    /// Words of x87 registers at the return.
+    /// Returns how many words of x87 registers are recorded at the return, two for each.
     #[inline]
     pub const fn x87_words(self) -> u64 {
         self.0 >> 12 & 7
     }
 
-    /// Nothing but these registers is asked of any call, and no vector or x87 register is among them.
+    /// Returns whether nothing but registers is asked of any call, and no vector or x87 register is among them.
     #[inline]
     pub const fn is_plain(self) -> bool {
         self.0 & (PLAIN | 0xf0 | 0x7c << 8) == PLAIN
     }
 }
 
-/// The words of a call's record before its registers, without the first. `lines`: [`super::lines`].
+/// Returns the words of a call's record before its registers, without the first. `lines` is packed by [`super::lines`].
 #[inline]
 pub const fn call(hook: u64, lines: u32, ticks: u64, stack: u64, caller: u64) -> [u64; 3] {
     let [time, stack] = back(hook, ticks, stack);
@@ -250,7 +250,7 @@ pub const fn call(hook: u64, lines: u32, ticks: u64, stack: u64, caller: u64) ->
     [time, stack | event, caller & LOW | library]
 }
 
-/// The words of a return's record before its registers, without the first.
+/// Returns the words of a return's record before its registers, without the first.
 #[inline]
 pub const fn back(hook: u64, ticks: u64, stack: u64) -> [u64; 2] {
     let time = ticks & ((1 << TIME) - 1) | hook << TIME;
@@ -259,27 +259,27 @@ pub const fn back(hook: u64, ticks: u64, stack: u64) -> [u64; 2] {
 
 const LOW: u64 = (1 << ADDRESS) - 1;
 
-/// The number of the hook, out of words 1 and 2.
+/// Returns the number of the hook, out of words 1 and 2 of a record.
 #[inline]
 pub const fn hook(words: [u64; 2]) -> u32 {
     (words[0] >> TIME | words[1] >> UPPER_AT << (64 - TIME)) as u32
 }
 
-/// The address in a word.
+/// Returns the address in word 2 or 3 of a record: the stack pointer or the return address.
 #[inline]
 pub const fn address(word: u64) -> u64 {
     word & LOW
 }
 
-/// The line of the event and that of the library, out of words 2 and 3.
+/// Returns the line of the event and that of the library, out of words 2 and 3 of a call's record.
 #[inline]
 pub const fn lines_of(words: [u64; 2]) -> [u32; 2] {
     let event = (words[0] >> LINE_AT) as u32 & 0xfff;
     [event, (words[1] >> LINE_AT) as u32 & 0xffff]
 }
 
-/// The time-stamp counter, out of a word of a record that was written at most half a day before it stood at `now`, or a
-/// little later.
+/// Returns the time-stamp counter out of word 1 of a record, whose upper bits are those of `now`: the counter's value at most half a day
+/// after the record was written, or a little before.
 #[inline]
 pub const fn ticks(word: u64, now: u64) -> u64 {
     let latest = now.wrapping_add(1 << (TIME - 8));

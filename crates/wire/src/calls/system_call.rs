@@ -23,7 +23,7 @@ pub const OPEN: usize = 16;
 pub struct OpenSystemCall {
     /// Address of the `syscall` instruction.
     pub instruction: u64,
-    /// Stack pointer at the instruction: with it, it names the call.
+    /// Stack pointer at the instruction; together with `instruction` it names the call.
     pub stack: u64,
     /// Address of the [`Hook`] for its number.
     pub hook: u64,
@@ -31,7 +31,7 @@ pub struct OpenSystemCall {
     pub began: u64,
     /// Session and line, as in [word 0 of a frame's ticket](super::ticket).
     pub ticket: u64,
-    /// Its arguments.
+    /// Arguments of the system call as they were before it: rdi, rsi, rdx, r10, r8, r9.
     pub arguments: [u64; 6],
     /// Address of the [`Injection`](super::Injection) that concerns it; 0 = none does.
     pub injected: u64,

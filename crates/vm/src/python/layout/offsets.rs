@@ -7,7 +7,7 @@ use crate::Memory;
 use crate::python::version::Unsupported;
 use crate::python::{Error, Version};
 
-/// `cookie`.
+/// The first eight bytes, `cookie`.
 const COOKIE: u64 = u64::from_le_bytes(*b"xdebugpy");
 
 /// The largest offset believed: an interpreter state has 200 KB to 400 KB.
