@@ -17,11 +17,12 @@ use crate::ui::interrupt;
 /// Between two looks at who has come and gone. A forked worker counts on by itself until we find it.
 const LOOK: Duration = Duration::from_millis(100);
 
-/// See the module's text.
+/// The running processes of `lancet mem`, and what was lost of them.
 pub struct Guests {
     attached: Attached,
     collect: bool,
-    /// See `--budget`.
+    /// The per cent of the time for which looks may hold a process (`--budget`), as the message about a late look says
+    /// it.
     budget: u32,
     /// A look came later than asked for.
     delayed: bool,

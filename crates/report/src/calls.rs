@@ -33,7 +33,7 @@ use prototypes::{Detail, Show};
 /// In the place of a line where only libraries' frames are around a call.
 pub(crate) const NO_APPLICATION: &str = "(no application line)";
 
-/// So many bytes of lines are handed on at once. They stay in the processor's first cache until they are.
+/// How many bytes of lines are collected before they are handed on. So many fit into the processor's first cache.
 pub(crate) const CHUNK: usize = 16 << 10;
 
 /// How calls are shown.
@@ -45,7 +45,7 @@ pub struct Layout {
     pub array: u32,
     /// Native frames under each call, at most.
     pub frames: usize,
-    /// As ltrace 0.7.91 prints it.
+    /// Lines are those of ltrace 0.7.91.
     pub ltrace: bool,
     /// Names of C++ and Rust functions as they stand in the source.
     pub demangle: bool,
@@ -53,9 +53,9 @@ pub struct Layout {
     pub callers: bool,
     /// Processes that were opened, not counting a program that was started.
     pub processes: usize,
-    /// Children are followed.
+    /// Children of the processes are followed, so that lines may come of several processes.
     pub follow: bool,
-    /// The lines go into a file.
+    /// The lines go into a file: `-o` was given.
     pub into_file: bool,
     /// 0 = no time, 1 = the time of day, 2 = with microseconds, 3 = seconds since 1970 with microseconds.
     pub times: u8,

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-/// `1234567` as `1,234,567`.
+/// Writes a number with its digits in groups of three: `1234567` as `1,234,567`.
 pub fn grouped(number: u64) -> String {
     let digits = number.to_string();
     let mut text = String::with_capacity(digits.len() + digits.len() / 3);
@@ -63,7 +63,7 @@ pub fn span(seconds: f64) -> String {
     }
 }
 
-/// `object` or `objects`.
+/// Returns the word for one thing or the word for several: `object` or `objects`.
 pub fn plural(count: u64, one: &'static str, many: &'static str) -> &'static str {
     if count == 1 { one } else { many }
 }

@@ -12,7 +12,7 @@ use serde::Serialize;
 
 use crate::json::line;
 
-/// What can be lost.
+/// What can be lost; docs/losses.md has the same words.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum What {
@@ -24,7 +24,7 @@ pub enum What {
     Records,
     /// Calls of threads that got no ring buffer.
     Threads,
-    /// Counted calls.
+    /// Calls that found no room in a table of `-c`, or whose table went with its process.
     Counts,
     /// Script lines of calls.
     Lines,
@@ -38,9 +38,9 @@ pub enum What {
     Output,
     /// What a recording would have held.
     Recording,
-    /// Births.
+    /// Births that were not counted, for want of memory or because a count was under way.
     Births,
-    /// Rows that are not told apart.
+    /// Rows that are not told apart because there are too many; their sum is right.
     Rows,
     /// Sizes that are those of heap slots alone.
     Sizes,
@@ -50,9 +50,9 @@ pub enum What {
     Stacks,
     /// Frames beyond the last that could be found.
     Frames,
-    /// Looks that did not take place.
+    /// Looks of `--for` that did not take place, if they are more than those that did.
     Looks,
-    /// Events of processes.
+    /// Events of processes for which the kernel found no room.
     Events,
     /// Files or settings that could not be read.
     Files,
@@ -60,21 +60,21 @@ pub enum What {
     Settings,
 }
 
-/// One loss.
+/// Something that was lost or refused in a run.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct Loss {
     /// The process it is of; `None`: of none, or of all.
     pub pid: Option<i32>,
-    /// What was lost.
+    /// The kind of what was lost, by the words of docs/losses.md.
     pub what: What,
     /// How much of it, where that is known.
     pub count: Option<u64>,
-    /// The same in words.
+    /// What was lost and why, as a sentence.
     pub text: String,
 }
 
 impl What {
-    /// All of them.
+    /// Every kind, in the order of docs/losses.md.
     pub const ALL: [Self; 21] = [
         Self::Process,
         Self::Leaving,
@@ -101,7 +101,7 @@ impl What {
 }
 
 impl Loss {
-    /// One loss.
+    /// Makes a loss; `text` is a sentence that says what was lost and why.
     pub fn new(pid: Option<i32>, what: What, count: Option<u64>, text: impl Into<String>) -> Self {
         Loss {
             pid,
@@ -111,7 +111,7 @@ impl Loss {
         }
     }
 
-    /// Whether it is of what a count of `mem` found, and said by its report.
+    /// Returns whether it is about what a count of `mem` found, which the report of `mem` says itself.
     pub fn is_counted(&self) -> bool {
         matches!(
             self.what,

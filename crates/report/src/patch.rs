@@ -16,9 +16,9 @@ pub type Of<'g> = (i32, &'g str);
 
 /// Writes answers in one format.
 pub struct Answers<'o> {
-    /// Where to.
+    /// Where the answers are written to.
     pub out: &'o mut dyn Write,
-    /// JSON, an object a line; or lines for people.
+    /// Whether they are JSON, an object a line, or lines for people.
     pub json: bool,
 }
 
@@ -54,7 +54,7 @@ impl Answers<'_> {
         lines::once(self.out, answer, resident, stood)
     }
 
-    /// Settings that were not changed.
+    /// Writes the settings of a plan that was not carried out.
     pub fn settings_plan(&mut self, of: Of, plan: &SettingsPlan) -> io::Result<()> {
         if self.json {
             return json::settings_plan(self.out, of.0, plan);
@@ -77,7 +77,7 @@ impl Answers<'_> {
         lines::settings_applied(self.out, pid, settings, note, stood)
     }
 
-    /// The patches that there are.
+    /// Writes the patches that there are.
     pub fn list(
         &mut self,
         pid: i32,
@@ -127,7 +127,7 @@ impl Answers<'_> {
         lines::undone(self.out, pid, took)
     }
 
-    /// The list of remedies.
+    /// Writes the list of remedies.
     pub fn remedies(&mut self) -> io::Result<()> {
         if self.json {
             return json::remedies(self.out);

@@ -6,7 +6,7 @@ use std::borrow::Cow;
 /// behind it; the default is that of a file or a pipe.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Style {
-    /// Use colour.
+    /// Whether colours may be used.
     pub color: bool,
     /// The number of columns that lines are shortened to; `None` leaves them whole.
     pub width: Option<usize>,

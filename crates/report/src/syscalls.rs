@@ -37,18 +37,18 @@ use std::time::Duration;
 /// Which calls are shown, by what they returned (`-z`, `-Z`, `-e status=`).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Statuses {
-    /// Those that succeeded.
+    /// Calls that succeeded are shown.
     pub successful: bool,
-    /// Those that failed.
+    /// Calls that returned an error are shown.
     pub failed: bool,
-    /// Those that did not return while they were watched.
+    /// Calls that did not return while they were watched are shown.
     pub unfinished: bool,
-    /// Those that were open when lancet left.
+    /// Calls that were open when lancet left are shown.
     pub detached: bool,
 }
 
 impl Statuses {
-    /// All calls.
+    /// Every call is shown, whatever came of it.
     pub const ALL: Self = Self {
         successful: true,
         failed: true,
@@ -66,12 +66,12 @@ impl Statuses {
 /// A set of descriptors (`-e read=`, `-e write=`).
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub enum Numbers {
-    /// None.
+    /// No descriptor is in the set.
     #[default]
     None,
-    /// These alone.
+    /// The descriptors with these numbers.
     These(Vec<i32>),
-    /// All but these.
+    /// All descriptors but those with these numbers.
     AllBut(Vec<i32>),
 }
 
@@ -120,16 +120,16 @@ impl Layout {
     }
 }
 
-/// How a time is told.
+/// By which clock a time is told.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Clock {
-    /// The time of day.
+    /// The time of day in the local time zone.
     OfDay,
-    /// Seconds since 1970.
+    /// Seconds since the beginning of 1970, UTC.
     Unix,
 }
 
-/// The time before a line.
+/// How the time before a line is written.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Stamp {
     /// Whether it is shown as the time of day or as seconds since 1970.
@@ -154,14 +154,14 @@ impl Stamp {
     }
 }
 
-/// How lines look.
+/// How lines look, and which calls they are of.
 #[derive(Clone, Debug)]
 pub struct Layout {
     /// How calls are written.
     pub style: syscalls::Style,
     /// Which are shown; `None` = all. What descriptors are called follows from more calls than are asked for.
     pub calls: Option<syscalls::Trace>,
-    /// Which are written otherwise.
+    /// Which calls are written otherwise than `style` says.
     pub exceptions: Exceptions,
     /// Which descriptors have what is read from them and written to them shown whole.
     pub dumped: [Numbers; 2],
@@ -185,9 +185,9 @@ pub struct Layout {
     pub instructions: bool,
     /// Native frames under each call, at most.
     pub frames: usize,
-    /// The column of the `=`.
+    /// The column in which the `=` stands, where the text before it is not longer.
     pub align: usize,
-    /// Which calls are shown.
+    /// Which calls are shown, by what came of them.
     pub statuses: Statuses,
     /// Calls that took less are not shown.
     pub slower: Duration,
@@ -218,7 +218,7 @@ fn part(time: Duration, digits: usize) -> String {
     }
 }
 
-/// `12.000345`
+/// Returns a time in seconds, with so many digits behind the point: `12.000345`.
 fn seconds(time: Duration, digits: usize) -> String {
     format!("{}{}", time.as_secs(), part(time, digits))
 }

@@ -97,7 +97,7 @@ fn raw(style: &Style, call: &Call, out: &mut Vec<u8>) {
     }
 }
 
-/// Appends one argument.
+/// Appends the argument with this index: as a row of `conf/` says, or a function of `special`, or else by its type.
 fn argument(w: &mut Writer, index: usize) {
     let word = w.call.arguments[index];
     let Some(parameter) = w.call.prototype.parameters.get(index) else {

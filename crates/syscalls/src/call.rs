@@ -20,7 +20,7 @@ pub struct Style {
     pub date: Option<fn(i64, u64) -> Option<String>>,
     /// How numbers that have names are written (`-X`).
     pub constants: Constants,
-    /// All that is shown of memory was copied, if it was there (a tracer copies it); else as much as a hook copies.
+    /// A tracer has copied memory: all that is shown was copied, if it could be read. Else a hook has, as much as its record has room for.
     pub whole: bool,
     /// Arguments are written with their names (`-N`): `openat(dirfd=AT_FDCWD, …)`.
     pub names: bool,
@@ -45,7 +45,7 @@ pub enum Constants {
     /// By their names: `O_CLOEXEC`.
     #[default]
     Names,
-    /// As numbers: `0x80000`.
+    /// By their numbers alone: `0x80000`.
     Numbers,
     /// Both: `0x80000 /* O_CLOEXEC */`.
     Both,
@@ -54,14 +54,14 @@ pub enum Constants {
 /// Which strings are written in hexadecimal.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Hex {
-    /// None.
+    /// No string is written so.
     #[default]
     Never,
-    /// Those with bytes that are no ASCII text (`-x`).
+    /// Strings with a byte that is no ASCII text, the whole string (`-x`).
     NotText,
-    /// None, but characters that are no ASCII text.
+    /// No string as a whole, but each of its bytes that is no ASCII text.
     Characters,
-    /// All (`-xx`).
+    /// All strings are written so (`-xx`).
     Always,
 }
 
@@ -82,13 +82,13 @@ pub type Naming<'a> = &'a dyn Fn(i32) -> Option<Name>;
 /// What an id of a process is of.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum IdKind {
-    /// A thread.
+    /// That of a thread, which gettid(2) returns.
     Thread,
-    /// A process.
+    /// That of a process, which getpid(2) returns.
     Process,
-    /// A process group.
+    /// That of a process group.
     Group,
-    /// A session.
+    /// That of a session.
     Session,
 }
 
@@ -110,11 +110,11 @@ pub type Protocols<'a> = &'a dyn Fn(i32) -> Option<u32>;
 /// One system call: its values.
 #[derive(Clone, Copy)]
 pub struct Call<'a> {
-    /// Its name: `openat`.
+    /// The kernel's name of the call: `openat`.
     pub name: &'a str,
     /// Its prototype in `syscalls.conf`.
     pub prototype: &'a Prototype,
-    /// Its arguments.
+    /// The registers of its six arguments; its prototype says how many of them it has.
     pub arguments: &'a [u64; 6],
     /// What was copied when it was made.
     pub entry: &'a Captures,
@@ -155,7 +155,7 @@ impl Call<'_> {
         of.map(text).collect()
     }
 
-    /// Returns the descriptors that it is handed: those that are arguments, and those that `poll` is asked about.
+    /// Returns the descriptors that it is handed: those that are arguments, and those that `poll` and `select` are asked about.
     #[must_use]
     pub fn numbers(&self) -> Vec<i32> {
         /// `sizeof(struct pollfd)` (include/uapi/asm-generic/poll.h), which begins with the descriptor.
@@ -202,7 +202,7 @@ impl Call<'_> {
         self.netlink.and_then(|of| of(self.arguments[0] as i32))
     }
 
-    /// Returns how many bytes or elements it returned: 0 if it failed.
+    /// Returns its result, as a count of bytes or elements; 0 if it failed or has not returned.
     pub(crate) fn count(&self) -> u64 {
         match self.returned {
             Some((_, result)) if self.error().is_none() => result,

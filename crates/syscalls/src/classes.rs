@@ -6,7 +6,7 @@ use prototypes::{Bundle, Lens, Prototype};
 
 /// A class: its name without `%`, and what is in it.
 pub struct Class {
-    /// `file`
+    /// What stands behind the first `%` in `-e trace=`: `file`, or `%stat` of `%%stat`.
     pub name: &'static str,
     /// What its calls have in common.
     pub about: &'static str,

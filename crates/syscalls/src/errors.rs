@@ -10,7 +10,7 @@ pub const AGAIN: [(i32, &str, &str); 4] = [
     (516, "ERESTART_RESTARTBLOCK", "Interrupted by signal"),
 ];
 
-/// The name of an error.
+/// Returns the name of an error: `ENOENT`; of one without a name its number.
 pub fn name(error: i32) -> String {
     if let Some((_, name, _)) = AGAIN.iter().find(|(number, ..)| *number == error) {
         return (*name).into();

@@ -86,7 +86,7 @@ fn carrying(command: Command, bare: bool) -> Option<String> {
     Some(format!("{of_size}({})", command.size))
 }
 
-/// How many arguments are shown.
+/// Returns how many arguments are shown, if that follows from the command.
 pub fn arguments(word: u64) -> Option<usize> {
     let how = layout::tables().arguments.get(&(word as u32));
     matches!(how, Some(How::Nothing)).then_some(2)

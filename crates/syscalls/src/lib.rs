@@ -101,7 +101,7 @@ pub fn signal(number: i32) -> String {
 }
 
 impl Style {
-    /// Appends arguments.
+    /// Appends those arguments that a part of the call has; see [`Part`].
     pub fn arguments(&self, call: &Call, part: Part, out: &mut Vec<u8>) {
         layout::prepare();
         arguments::write(self, call, part, out);

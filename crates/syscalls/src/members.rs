@@ -49,7 +49,7 @@ impl<'a, 'w> Members<'a, 'w> {
         self.w.word(&ty, Place::Memory(at))
     }
 
-    /// Appends `name=`.
+    /// Appends `name=`, behind a comma if it is not the first.
     pub fn label(&mut self, name: &str) {
         if !self.first {
             self.w.push(", ");

@@ -301,7 +301,7 @@ fn answer(w: &mut Writer, at: u64, length: u64, flags: u16, protocol: u32, depth
     Ok(())
 }
 
-/// A family, and bytes.
+/// Appends a family, and the bytes behind it, of a message of which no more is known.
 fn of_family(w: &mut Writer, at: u64, length: u64) -> Written {
     let [family] = w.number(at)?;
     w.push("{family=");
@@ -333,7 +333,8 @@ fn crypto(w: &mut Writer, at: u64, length: u64) -> Written {
 /// Requests and answers about sockets, by their family.
 fn diagnosis(w: &mut Writer, at: u64, length: u64, kind: u16, flags: u16) -> Written {
     const REQUEST: u16 = 1;
-    /// `TCPDIAG_GETSOCK`, `DCCPDIAG_GETSOCK` (include/uapi/linux/inet_diag.h)
+    /// The types of requests from before `SOCK_DIAG_BY_FAMILY`: `TCPDIAG_GETSOCK`, `DCCPDIAG_GETSOCK`
+    /// (include/uapi/linux/inet_diag.h).
     const OLDER: [u16; 2] = [18, 19];
     let [family] = w.number(at)?;
     let what = match flags & REQUEST {

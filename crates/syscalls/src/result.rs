@@ -211,7 +211,7 @@ fn as_prototype_says(w: &mut Writer, result: u64) {
     }
 }
 
-/// `0 (SCHED_OTHER)`: a number, and behind it what it means.
+/// Appends a number and, in parentheses behind it, what it means: `0 (SCHED_OTHER)`.
 fn with_meaning(w: &mut Writer, result: u64, meaning: impl FnOnce(&mut Writer)) {
     decimal(result, w.out);
     w.push(" (");

@@ -142,7 +142,7 @@ fn who(w: &mut Writer, word: u64, of_process: u32) -> Written {
     Ok(())
 }
 
-/// Writes all arguments.
+/// Writes all arguments of a call.
 pub type Whole = fn(&mut Writer);
 
 /// Returns what writes the arguments of a call in an order of its own, and when they are known.

@@ -38,7 +38,7 @@ pub enum TraceError {
     /// A regular expression that is none.
     #[error("/{0}: {1}")]
     Regex(String, String),
-    /// Nothing stands between two commas.
+    /// The set names nothing: it is empty, or holds commas alone.
     #[error("invalid system call '': a name is missing")]
     Empty,
 }
@@ -148,7 +148,7 @@ const OLD: [&str; 7] = [
 ];
 
 impl Trace {
-    /// All system calls.
+    /// Returns the set of all system calls that lancet knows by name.
     #[must_use]
     pub fn all() -> Self {
         Self {
@@ -186,12 +186,12 @@ impl Trace {
         Ok(Self { names: set })
     }
 
-    /// The names in it, in alphabetical order.
+    /// Returns the names of its calls, in alphabetical order.
     pub fn names(&self) -> impl Iterator<Item = &'static str> {
         self.names.iter().copied()
     }
 
-    /// Whether there is none in it.
+    /// Returns whether no call is in it.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.names.is_empty()

@@ -32,7 +32,7 @@ pub fn known(number: &str, name: &str, style: Constants, out: &mut Vec<u8>) {
     out.extend_from_slice(text.as_bytes());
 }
 
-/// C's `%#x`.
+/// Writes a number as C's `%#x` does: in hexadecimal, and zero without a prefix.
 pub fn plain(word: u64) -> String {
     match word {
         0 => "0".into(),
@@ -94,7 +94,7 @@ pub fn bits(word: u64, names: &Names, out: &mut Vec<u8>) -> bool {
     named
 }
 
-/// `0x63 /* SEEK_??? */`
+/// Appends a number without a name, and in a comment what it was looked for among: `0x63 /* SEEK_??? */`.
 fn unknown(number: &str, names: &Names, style: Constants, out: &mut Vec<u8>) {
     let looked_for = looked_for(names).unwrap_or_default();
     nameless(number, &looked_for, style, out);

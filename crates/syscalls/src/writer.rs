@@ -36,7 +36,7 @@ const COPIED: usize = 3 << 10;
 /// The same where a tracer copies.
 const WHOLE: usize = 64 << 10;
 
-/// `PATH_MAX` (include/uapi/linux/limits.h).
+/// Bytes of the longest path with its NUL: `PATH_MAX` (include/uapi/linux/limits.h).
 const LONGEST_PATH: usize = 4096;
 
 /// Writes a value of a type.
@@ -50,7 +50,7 @@ pub struct Writer<'w> {
     pub style: &'w Style,
     pub call: &'w Call<'w>,
     pub out: &'w mut Vec<u8>,
-    /// The forms of typedefs.
+    /// Returns the form of a typedef that has one of its own.
     pub forms: Forms,
     /// What was copied at the return is seen before what was copied at the call.
     pub late: bool,
@@ -173,7 +173,7 @@ impl<'w> Writer<'w> {
         }
     }
 
-    /// Appends a value.
+    /// Appends a value: by the form of its own that its typedef has, or else by its type.
     pub fn value(&mut self, ty: &Type, at: Place) -> Written {
         if let Some(form) = ty.alias().and_then(self.forms) {
             return form(self, ty, at);
@@ -259,8 +259,7 @@ impl<'w> Writer<'w> {
         Ok(())
     }
 
-    /// Appends text between quotes; dots where there is more of it.
-    /// Bytes of a text that were copied for certain, if they are there.
+    /// Returns how many bytes of a text were copied for certain, if they could be read.
     fn copied(&self, is_path: bool) -> usize {
         match (self.style.whole, is_path) {
             (false, _) => COPIED,
@@ -269,6 +268,7 @@ impl<'w> Writer<'w> {
         }
     }
 
+    /// Appends text between quotes; dots where there is more of it.
     fn string(&mut self, array: &Array, at: u64, is_path: bool) -> Written {
         let most = if is_path {
             usize::MAX

@@ -37,7 +37,7 @@ pub enum When {
     Below = 0xa0,
 }
 
-/// What two numbers become.
+/// An operation on two numbers of 64 bits: the code bits of an ALU instruction.
 #[derive(Clone, Copy, Debug)]
 #[repr(u8)]
 pub enum Math {
@@ -79,7 +79,7 @@ const FROM_REGISTER: u8 = 0x08;
 /// The number of a load of 64 bits is the descriptor of a map (`BPF_PSEUDO_MAP_FD`).
 const MAP: u8 = 1;
 
-/// A place in a program.
+/// A place in a program that jumps can lead to.
 #[derive(Clone, Copy, Debug)]
 pub struct Label(usize);
 
@@ -87,7 +87,7 @@ pub struct Label(usize);
 #[derive(Default)]
 pub struct Code {
     words: Vec<u64>,
-    /// Where each label is.
+    /// Where each label is, as the number of the word behind it; `None` until it is put.
     labels: Vec<Option<usize>>,
     /// Jumps, and the labels that they lead to.
     jumps: Vec<(usize, Label)>,
@@ -102,12 +102,12 @@ impl Code {
             .push(u64::from(code) | u64::from(registers) << 8 | offset | number);
     }
 
-    /// `to = from`
+    /// Copies all 64 bits of a register: `to = from`.
     pub fn copy(&mut self, to: Reg, from: Reg) {
         self.put(ALU_64 | MOVE | FROM_REGISTER, to as u8, from as u8, 0, 0);
     }
 
-    /// `to = number`
+    /// Sets a register to a number, which is extended by its sign to 64 bits: `to = number`.
     pub fn set(&mut self, to: Reg, number: i32) {
         self.put(ALU_64 | MOVE, to as u8, 0, 0, number);
     }
@@ -127,28 +127,28 @@ impl Code {
         self.put(0, 0, 0, 0, (number >> 32) as i32);
     }
 
-    /// `to = to ∘ number`
+    /// Makes `to` the result of an operation on itself and a number, which is extended by its sign.
     pub fn math(&mut self, math: Math, to: Reg, number: i32) {
         self.put(ALU_64 | math as u8, to as u8, 0, 0, number);
     }
 
-    /// `to = to ∘ from`
+    /// Makes `to` the result of an operation on itself and another register.
     pub fn math_of(&mut self, math: Math, to: Reg, from: Reg) {
         let code = ALU_64 | math as u8 | FROM_REGISTER;
         self.put(code, to as u8, from as u8, 0, 0);
     }
 
-    /// `to = *(at + offset)`
+    /// Loads a register from memory: `to = *(at + offset)`. Of 32 bits the upper half is zero.
     pub fn load(&mut self, size: Size, to: Reg, at: Reg, offset: i16) {
         self.put(LOAD | size as u8, to as u8, at as u8, offset, 0);
     }
 
-    /// `*(at + offset) = from`
+    /// Stores a register into memory: `*(at + offset) = from`.
     pub fn store(&mut self, size: Size, at: Reg, offset: i16, from: Reg) {
         self.put(STORE | size as u8, at as u8, from as u8, offset, 0);
     }
 
-    /// `*(at + offset) = number`
+    /// Stores a number into memory: `*(at + offset) = number`, extended by its sign.
     pub fn store_number(&mut self, size: Size, at: Reg, offset: i16, number: i32) {
         self.put(STORE_NUMBER | size as u8, at as u8, 0, offset, number);
     }
@@ -170,7 +170,7 @@ impl Code {
         Label(self.labels.len() - 1)
     }
 
-    /// Puts a label here.
+    /// Puts a label before the next instruction.
     pub fn here(&mut self, label: Label) {
         self.labels[label.0] = Some(self.words.len());
     }
@@ -190,7 +190,7 @@ impl Code {
         self.jump_by(JUMP | when as u8, [one as u8, 0], number, to);
     }
 
-    /// The same with another register.
+    /// Goes to a label if a register compares so with another one.
     pub fn jump_if_of(&mut self, one: Reg, when: When, other: Reg, to: Label) {
         let code = JUMP | when as u8 | FROM_REGISTER;
         self.jump_by(code, [one as u8, other as u8], 0, to);

@@ -9,10 +9,10 @@ use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};
 /// Why calls cannot be seen by BPF.
 #[derive(Debug, thiserror::Error)]
 pub enum Refused {
-    /// We lack capabilities.
+    /// The kernel has answered EPERM, and capabilities are missing from lancet's effective set.
     #[error("BPF needs CAP_BPF and CAP_PERFMON, and lancet has no {}", lacks.join(" and no "))]
     Lacks {
-        /// Their names.
+        /// The names of the missing ones, as capabilities(7) has them.
         lacks: Vec<&'static str>,
     },
     /// We have them, and are refused all the same.
@@ -23,9 +23,9 @@ pub enum Refused {
     /// The kernel has no such thing, or no room.
     #[error("the kernel cannot do it by BPF ({what}: {error})")]
     Kernel {
-        /// What it was asked for.
+        /// What lancet asked the kernel for, in words for the message.
         what: &'static str,
-        /// What it says.
+        /// The error of the system call.
         error: io::Error,
     },
     /// The verifier does not accept a program: this is a mistake of ours, or of the kernel.
@@ -51,7 +51,7 @@ const RAW_TRACEPOINT_OPEN: libc::c_int = 17;
 
 const RAW_TRACEPOINT: u32 = 17;
 
-/// Kinds of maps.
+/// The kind of a map: `enum bpf_map_type` in include/uapi/linux/bpf.h.
 #[derive(Clone, Copy, Debug)]
 #[repr(u32)]
 pub enum Kind {
@@ -187,7 +187,7 @@ pub struct Map {
 }
 
 impl Map {
-    /// Makes one; sizes in bytes.
+    /// Makes a map. `key` and `value` are the sizes of both in bytes; a ring buffer has neither, and its `entries` are its bytes.
     pub fn new(
         kind: Kind,
         name: &str,
@@ -218,7 +218,7 @@ impl Map {
         })
     }
 
-    /// As programs name it.
+    /// Returns its descriptor, by which an instruction of a program names the map.
     pub fn descriptor(&self) -> i32 {
         self.descriptor.as_raw_fd()
     }

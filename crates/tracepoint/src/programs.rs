@@ -73,7 +73,7 @@ impl Writer<'_> {
         self.code.here(none);
     }
 
-    /// Does this if calls of number R8 are not told.
+    /// Writes `what` for calls of number R8 that are not told.
     fn unless_wanted(&mut self, what: impl FnOnce(&mut Self)) {
         let (no, yes) = (self.code.label(), self.code.label());
         self.row();
@@ -105,7 +105,7 @@ impl Writer<'_> {
         self.code.here(done);
     }
 
-    /// Tells that call R8 has begun at R9, which is lost. If there is no room, its return is not told either.
+    /// Tells that call R8 has begun at the time in R9, which loses its value. If there is no room, its return is not told either.
     fn tell_call(&mut self) {
         let (full, done, plain) = (self.code.label(), self.code.label(), self.code.label());
         self.code.load(Double, R1, Fp, WANTED);
@@ -216,7 +216,7 @@ impl Writer<'_> {
         }
     }
 
-    /// R8 = the number of a call whose beginning was not seen; it is told now, if calls are.
+    /// Loads the number of a call whose beginning was not seen into R8; if calls are told, it is told now, as begun at the time in R9.
     fn late(&mut self) {
         self.registers();
         self.code.load(Double, R8, Fp, ORIGINAL_AT);

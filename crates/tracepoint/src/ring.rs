@@ -12,18 +12,18 @@ use std::io;
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 
 const PAGE: usize = 4096;
-/// It is being written.
+/// The record is still being written: `BPF_RINGBUF_BUSY_BIT` (include/uapi/linux/bpf.h).
 const BUSY: u32 = 1 << 31;
-/// It was given up.
+/// The record was given up, and nothing is to be read of it: `BPF_RINGBUF_DISCARD_BIT` (include/uapi/linux/bpf.h).
 const DISCARDED: u32 = 1 << 30;
-/// What precedes each record.
+/// Bytes before each record: `BPF_RINGBUF_HDR_SZ` (include/uapi/linux/bpf.h).
 const HEADER: u64 = 8;
 
-/// See the module's text.
+/// A ring buffer as lancet has mapped it; the text of this module draws what lies where.
 #[derive(Debug)]
 pub struct Ring {
     ours: *mut u8,
-    /// The other two mappings, which we only read.
+    /// The mapping of the page with the writers' position and of the data behind it, which we only read.
     theirs: *mut u8,
     size: usize,
 }
@@ -61,7 +61,7 @@ impl Ring {
         Ok(ring)
     }
 
-    /// Hands on the records that are there. Whether there were any.
+    /// Hands on the records that are there, and returns whether there were any.
     pub fn read(&mut self, mut take: impl FnMut(&[u8])) -> bool {
         // SAFETY: both are the first word of a mapped page, aligned, and are only used as atomics while it is mapped.
         let (ours, theirs) = unsafe {

@@ -11,9 +11,9 @@ use std::time::{Duration, SystemTime};
 /// What is added to the numbers of calls of 32 bits (`int $0x80` and its like, in code of 32 bits).
 pub const OF_32_BITS: u64 = NARROW;
 
-/// Processes that are watched at the same time.
+/// Processes that can be watched at the same time: entries of the map `watched`.
 const PROCESSES: u32 = 16 << 10;
-/// Their threads.
+/// Threads of which lancet can know at the same time which call they are in: entries of the map `threads`.
 const THREADS: u32 = 32 << 10;
 /// Bytes of records that wait for us: a power of two. Where calls are counted, children alone are told of.
 const TOLD: u32 = 8 << 20;
@@ -22,7 +22,7 @@ const COUNTED: u32 = 256 << 10;
 /// The PID namespace of the machine: `PROC_PID_INIT_INO` (include/linux/proc_ns.h).
 const FIRST_NAMESPACE: u64 = 0xeffffffc;
 
-/// What is told of calls.
+/// What the programs tell of calls.
 pub enum Tells<'w> {
     /// How many there were, how long they took, how many failed.
     Counts,
@@ -38,11 +38,11 @@ pub type Texts = [Option<u8>; writer::TEXTS];
 pub struct Figures {
     /// Calls that have returned.
     pub returned: u64,
-    /// How long they took together.
+    /// How long these calls took together.
     pub total: u64,
-    /// The shortest.
+    /// How long the shortest of them took; 0 if none has returned.
     pub shortest: u64,
-    /// The longest.
+    /// How long the longest of them took.
     pub longest: u64,
     /// How many have returned an error.
     pub errors: u64,
@@ -57,7 +57,7 @@ pub struct Lost {
     pub records: u64,
     /// Calls of threads for which there was no room.
     pub threads: u64,
-    /// Children that are not watched.
+    /// Children for which there was no room, so that they are not watched.
     pub children: u64,
     /// Calls and returns at which no program ran.
     pub missed: u64,
@@ -66,34 +66,36 @@ pub struct Lost {
 /// Something that has happened; ids are those of lancet's PID namespace, times nanoseconds of the monotonic clock.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Record {
-    /// A call begins.
+    /// A thread has made a system call. One that began before its process was watched, or that a seccomp filter refused, is told
+    /// when it returns.
     Call {
         /// Id of the process that asks.
         pid: i32,
-        /// Id of its thread.
+        /// Id of the thread that makes the call.
         tid: i32,
-        /// When the kernel has told of it.
+        /// When it began, or, if that was earlier, when its process began to be watched.
         time: u64,
-        /// Its number, with [`OF_32_BITS`].
+        /// The number of the call, with [`OF_32_BITS`] where the thread runs code of 32 bits.
         number: u64,
-        /// The registers of its arguments.
+        /// The six registers of the call's arguments, in their order.
         arguments: [u64; 6],
-        /// Where the thread goes on.
+        /// Where the thread goes on: the address behind the instruction that made the call.
         behind: u64,
-        /// The stack pointer.
+        /// The thread's stack pointer at the call.
         stack: u64,
         /// The texts that were asked for, each with the NUL at its end if it was copied to there; empty where it could not be read.
         texts: [Vec<u8>; writer::TEXTS],
     },
-    /// It has ended.
+    /// The call that this thread was told to have made has returned.
     Return {
         /// Id of the process that has asked.
         pid: i32,
-        /// Id of its thread.
+        /// Id that the thread had when it made the call.
         tid: i32,
-        /// When the kernel has told of it.
+        /// When it returned, by the monotonic clock.
         time: u64,
-        /// What it returns.
+        /// The kernel's result: from -4095 to -1 it is the negated number of an error. It may be one of those by which the kernel
+        /// has a call made again (`ERESTARTSYS` and its like), which no program sees.
         result: u64,
     },
     /// A process is watched from now on, because a watched one has made it.
@@ -110,7 +112,7 @@ pub struct Watch {
     maps: Shared,
     ring: Ring,
     attached: Vec<Attached>,
-    /// Between the monotonic clock and the time since 1970.
+    /// What is added to a time of the monotonic clock to make it one since 1970.
     epoch: Duration,
 }
 
@@ -180,7 +182,7 @@ impl Watch {
         self.maps.watched.remove(&key(pid));
     }
 
-    /// Hands on what has happened. Whether there was anything.
+    /// Hands on what has happened since the last call, and returns whether there was anything.
     pub fn read(&mut self, mut take: impl FnMut(Record)) -> bool {
         self.ring.read(|bytes| {
             if let Some(record) = record(bytes) {
@@ -196,7 +198,7 @@ impl Watch {
             .collect()
     }
 
-    /// What was lost until now.
+    /// Returns what was lost until now, of all processes.
     pub fn lost(&self) -> Lost {
         let value = self.maps.figures.get(&LOST.to_ne_bytes());
         let value = value.unwrap_or_default();
@@ -237,7 +239,7 @@ impl Watch {
     }
 }
 
-/// The row of each processor.
+/// Splits a value of a map of each processor into the rows of the processors.
 fn of_each(value: &[u8]) -> impl Iterator<Item = [u64; ROW / 8]> {
     value.chunks_exact(ROW).map(|row| {
         let mut words = [0; ROW / 8];

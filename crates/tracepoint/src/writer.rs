@@ -7,22 +7,23 @@ use Size::{Double, Word};
 
 /// The maps that programs share, and what is asked of them.
 pub struct Shared {
-    /// Processes by id, and since when they are watched.
+    /// Processes by their ids in lancet's PID namespace; the value is the time since which each is watched.
     pub watched: Map,
     /// Threads by the address of their task: [`IDLE`] or number, and the beginning of that call, or, where calls are told, the ids with
     /// which it began.
     pub threads: Map,
-    /// Tasks that a watched process has made and that have not returned from their fork; which process that was.
+    /// Tasks, by address, that a watched process has made and that have not returned from their fork; the value is the id of that
+    /// process.
     pub born: Map,
-    /// A [`Row`](crate::watch::Figures) for each number, on each processor.
+    /// A row of [`ROW`] bytes for each number of a call, and one of what is lost ([`LOST`]); each processor has its own.
     pub figures: Map,
     /// Whether calls of a row are told: [`TOLD`], and which of their arguments are texts.
     pub wanted: Map,
-    /// Records.
+    /// The ring buffer of records, read by [`Ring`](crate::ring::Ring).
     pub ring: Map,
     /// Calls are told one by one; else they are counted.
     pub tells: bool,
-    /// Children are watched too.
+    /// Children of watched processes are watched too.
     pub follow: bool,
     /// Our PID namespace by device and inode, if it is not the first.
     pub namespace: Option<[u64; 2]>,
@@ -32,7 +33,8 @@ pub struct Shared {
 pub const ROWS: u32 = 512;
 /// What is lost is counted in this row of `figures`.
 pub const LOST: u32 = 2 * ROWS;
-/// Bytes of a row: calls, sum, shortest, longest, errors, those that never returned.
+/// Bytes of a row of six words: calls that returned, the sum of their times, the shortest, the longest, errors, calls that never
+/// returned; times in nanoseconds.
 pub const ROW: usize = 48;
 /// Bytes of an entry of `threads`.
 pub const THREAD: usize = 16;
@@ -44,11 +46,11 @@ pub const IDLE: i32 = -1;
 /// It is in one that is not told.
 pub const UNTOLD: i32 = -2;
 
-/// Added to the number of a call that has returned "make me again" (`ERESTARTSYS` and its like) to a thread that has asked for
-/// nothing since; in the place of its beginning stands how long it took. Such a call is counted when the thread goes on, as strace
-/// does it: where the thread is killed instead, it has never returned.
+/// Added to the number of a call that returned an error by which the kernel has it made again (`ERESTARTSYS` and its like), while its
+/// thread has made no other call; in the place of its beginning stands how long it took. Such a call is counted when the thread goes
+/// on, as strace does it: where the thread is killed instead, it has never returned.
 pub const AGAIN: u64 = 1 << 33;
-/// The results that say so: `-ERESTARTSYS` to `-ERESTART_RESTARTBLOCK` (include/linux/errno.h).
+/// Those errors, negated: `-ERESTART_RESTARTBLOCK` to `-ERESTARTSYS` (include/linux/errno.h).
 pub const RESTARTS: std::ops::RangeInclusive<i32> = -516..=-512;
 
 /// The first word of a record of a call that begins.
@@ -82,7 +84,7 @@ pub const NOW: i16 = -56;
 pub const TOOK: i16 = -176;
 /// The value in `wanted` of the call that is told.
 pub const WANTED: i16 = -168;
-/// Part of `struct pt_regs`.
+/// A copy of part of the thread's `struct pt_regs`, [`LENGTH`] bytes from [`FIRST`] on.
 pub const REGISTERS: i16 = -160;
 /// It begins there: what precedes r10 are registers that no call has its arguments in.
 pub const FIRST: i32 = 56;
@@ -115,13 +117,13 @@ pub const LOST_CHILDREN: i16 = 16;
 pub const FORKS: [u64; 7] = [56, 57, 58, 435, NARROW | 2, NARROW | 120, NARROW | 190];
 pub const CLONE3_32: u64 = NARROW | 435;
 
-/// Writes one program.
+/// A program while it is being written. In all of it R6 holds the address of the tracepoint's arguments.
 pub struct Writer<'s> {
-    /// What was written.
+    /// The instructions that were written so far.
     pub code: Code,
     /// The maps, and what is asked.
     pub shared: &'s Shared,
-    /// The end of the program.
+    /// The label at the end of the program, to which it goes when there is nothing more to do.
     pub out: Label,
 }
 
@@ -260,7 +262,7 @@ impl<'s> Writer<'s> {
         code.store(Word, Fp, ROW_KEY, R1);
     }
 
-    /// R8 without [`AGAIN`].
+    /// Clears [`AGAIN`] in R8, so that the number with [`NARROW`] is left.
     pub fn without_again(&mut self) {
         self.code.math(Math::ShiftLeft, R8, 31);
         self.code.math(Math::ShiftRight, R8, 31);
@@ -286,7 +288,7 @@ impl<'s> Writer<'s> {
         code.store(Double, R0, 16, time);
     }
 
-    /// Hands record R9 on.
+    /// Submits the record whose address is in R9, so that lancet can read it.
     pub fn submit(&mut self) {
         self.code.copy(R1, R9);
         self.code.set(R2, NO_WAKEUP);
@@ -295,7 +297,7 @@ impl<'s> Writer<'s> {
 
     /// Adds call R8 to its figures; it has failed, or its result says whether it has.
     pub fn add_up(&mut self, has_failed: bool) {
-        /// `IS_ERR_VALUE` (include/linux/err.h).
+        /// The least result that is an error: `-MAX_ERRNO`, the bound of `IS_ERR_VALUE` (include/linux/err.h).
         const FIRST_ERROR: i32 = -4095;
         self.row();
         self.look_up(&self.shared.figures, ROW_KEY);

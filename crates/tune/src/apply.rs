@@ -30,7 +30,7 @@ pub enum ApplyError {
     /// Another program sets it, and would set it again.
     #[error("{setting} belongs to {}", owner.who)]
     Owned {
-        /// The setting.
+        /// The setting that was to be changed.
         setting: Setting,
         /// The program it belongs to, and where its value should be changed instead.
         owner: Owner,
@@ -41,7 +41,7 @@ pub enum ApplyError {
     /// The kernel accepted the write, and the setting reads another value than was written.
     #[error("{setting} was given `{wanted}` and reads `{reads}`")]
     NotTaken {
-        /// The setting.
+        /// The setting that was written.
         setting: Setting,
         /// The value that was written.
         wanted: String,

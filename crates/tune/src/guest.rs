@@ -8,7 +8,7 @@ use std::collections::BTreeSet;
 use crate::cpus::{Cpus, list};
 use crate::tree::{Cannot, Tree};
 
-/// Descriptors that are looked at one by one, at most; more are only counted.
+/// Descriptors that are looked at one by one, at most; those beyond are only counted.
 const LOOKED_AT: usize = 65_536;
 /// glibc's arenas beside the first begin at multiples of this (malloc/arena.c, HEAP_MAX_SIZE).
 const ARENA: u64 = 64 << 20;
@@ -26,7 +26,7 @@ pub struct Guest {
     pub threads: Vec<String>,
     /// The CPUs it may run on.
     pub allowed: Cpus,
-    /// The CPU each thread ran on last.
+    /// The CPUs that its threads ran on last.
     pub last_cpus: Cpus,
     status: String,
     descriptors: OnceCell<Result<Descriptors, Cannot>>,
@@ -36,9 +36,9 @@ pub struct Guest {
 /// What a process has open.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Descriptors {
-    /// How many there are.
+    /// How many descriptors are open.
     pub count: usize,
-    /// Numbers and inodes of sockets.
+    /// The numbers and inodes of its sockets, among the first 65,536 descriptors; so for the lists below.
     pub sockets: Vec<(i32, u32)>,
     /// Numbers of epoll instances.
     pub epolls: Vec<i32>,
@@ -49,7 +49,7 @@ pub struct Descriptors {
 /// The library that serves malloc.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Allocator {
-    /// glibc's own.
+    /// glibc serves malloc itself.
     Glibc,
     /// A library in its place: jemalloc, tcmalloc, mimalloc.
     Other(String),
@@ -58,7 +58,12 @@ pub enum Allocator {
 }
 
 impl Guest {
-    /// Reads the process.
+    /// Reads what `/proc/PID` says of a process now; its descriptors and mappings are read when they are first asked
+    /// for.
+    ///
+    /// # Errors
+    ///
+    /// There is no such process, it is a zombie, or its files cannot be read.
     pub fn open(tree: &Tree, pid: i32) -> Result<Self, Cannot> {
         let base = format!("/proc/{pid}");
         let status = tree.read(&format!("{base}/status")).map_err(|cannot| {

@@ -23,7 +23,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::setting::Setting;
 
-/// The format's version.
+/// The version of the format that is written; a journal of any other is refused as damaged.
 const VERSION: u32 = 1;
 const ENDING: &str = "journal";
 /// The longest journal that is read, in bytes. lancet writes none that is longer.
@@ -83,7 +83,7 @@ pub struct Intent {
     pub rule: String,
     /// The setting that is written.
     pub setting: Setting,
-    /// Identity of the device or process, which tells it from a later one of the same name.
+    /// What tells the setting's device from a later one of the same name ([`Setting::identity`]).
     pub identity: Option<String>,
     /// The text that the setting read before, to the byte.
     pub before: String,

@@ -15,7 +15,7 @@ const LONGEST: u64 = 8 << 20;
 /// What a configuration says of one option.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Built {
-    /// Built in: `=y`.
+    /// The feature is part of the kernel itself: `=y`.
     In,
     /// Built as a module: `=m`.
     Module,
@@ -45,7 +45,7 @@ impl Built {
     }
 }
 
-/// A whole configuration.
+/// The configuration of one kernel, by options.
 #[derive(Debug)]
 pub struct Kconfig {
     /// The path that it was read from.

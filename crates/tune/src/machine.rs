@@ -33,7 +33,7 @@ pub struct Options {
     pub root: Option<PathBuf>,
     /// The process that the audit is about.
     pub pid: Option<i32>,
-    /// What the machine is for.
+    /// What the machine is used for, where the user says so.
     pub goal: Option<Goal>,
     /// Time between two looks at the counters; `None` for one look.
     pub sample: Option<Duration>,
@@ -46,15 +46,15 @@ pub struct Options {
 /// A machine, with everything that several checks look at.
 #[derive(Debug)]
 pub struct Machine {
-    /// Its files.
+    /// The files of the machine, below [`Options::root`] if that is set.
     pub tree: Tree,
     /// What the machine is for, where the user said so.
     pub goal: Option<Goal>,
     /// The process that the audit is about.
     pub guest: Option<Guest>,
-    /// The kernel's version, `6.18.44`.
+    /// The kernel's version, `6.18.44`; empty if it could not be read.
     pub release: String,
-    /// Network devices that are up.
+    /// Network devices that are up, without the loopback.
     pub nics: Vec<Nic>,
     /// Counters, read once or twice.
     pub samples: Samples,

@@ -44,7 +44,7 @@ const LOST: [&str; 4] = [
 ];
 
 impl Counters {
-    /// Reads all counters.
+    /// Reads every counter now. One that cannot be read has its error in its place, or is left out.
     pub fn read(tree: &Tree, nics: &[Nic], ethtool: Option<&Ethtool>) -> Self {
         let mut devices = BTreeMap::new();
         for nic in nics {
@@ -134,9 +134,9 @@ pub enum Moved {
 /// The counters at two looks, or at one.
 #[derive(Debug)]
 pub struct Samples {
-    /// The first look.
+    /// The counters at the first look.
     pub first: Counters,
-    /// The second look, and how long after the first it was.
+    /// The counters at the second look, and the time between the two.
     pub second: Option<(Counters, Duration)>,
 }
 

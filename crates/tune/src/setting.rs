@@ -108,8 +108,9 @@ impl Setting {
         sysctl || self.device().is_some()
     }
 
-    /// Returns what tells its device or process from a later one of the same name: the number and address of an
-    /// interface are not given out twice, while its name may be.
+    /// Returns what tells its network device from a later one of the same name: the number and address of an interface
+    /// are not given out twice, while its name may be. `None` for a setting of no device; one of a process holds itself
+    /// when that started.
     pub fn identity(&self, tree: &Tree) -> Option<String> {
         let base = format!("/sys/class/net/{}", self.device()?);
         let number = tree.word(&format!("{base}/ifindex")).ok()?;

@@ -1,8 +1,8 @@
 //! Numbers and texts as bytes, and back: what recordings and heap snapshots are made of.
 //!
 //! A number is written as LEB128 (DWARF 5, section 7.6), one with a sign by zigzag encoding before that, and a text as its length in bytes
-//! and its UTF-8. [`Take`] reads them from bytes that anybody may have written: it never reads beyond their end, and says [`Wrong`] of
-//! what these functions do not write.
+//! and its UTF-8. [`Take`] reads them from bytes that anybody may have written: it never reads beyond their end, and says [`Wrong`]
+//! where they end too early or a value is out of its range. Numbers with more bytes than they need are read all the same.
 
 #![forbid(unsafe_code)]
 
@@ -50,7 +50,7 @@ pub fn put_bytes(out: &mut Vec<u8>, bytes: &[u8]) {
 #[derive(Clone, Copy, Debug)]
 pub struct Take<'a>(pub &'a [u8]);
 
-/// The bytes are such as no writer writes: they end too early, or a number is out of its range.
+/// The bytes are such as no writer writes: they end too early, a number is out of its range, or a text is not UTF-8.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Wrong;
 
@@ -58,7 +58,7 @@ impl<'a> Take<'a> {
     /// Reads a byte.
     ///
     /// # Errors
-    /// No byte is left; so for all that follow.
+    /// No byte is left. Every other function of this type fails where its bytes end too early, too.
     #[inline]
     pub fn byte(&mut self) -> Result<u8, Wrong> {
         let (first, rest) = self.0.split_first().ok_or(Wrong)?;
@@ -69,7 +69,7 @@ impl<'a> Take<'a> {
     /// Reads a number, as [`put`] writes it.
     ///
     /// # Errors
-    /// It has more than ten bytes.
+    /// It has more than ten bytes. Of a tenth byte the lowest bit alone counts, because 64 bits have no room for the others.
     #[inline]
     pub fn number(&mut self) -> Result<u64, Wrong> {
         // Most numbers have one byte, and most others two.
@@ -111,7 +111,7 @@ impl<'a> Take<'a> {
     /// Reads a number that fits into 32 bits.
     ///
     /// # Errors
-    /// It does not.
+    /// It does not fit, or [`Take::number`] fails.
     #[inline]
     pub fn small(&mut self) -> Result<u32, Wrong> {
         u32::try_from(self.number()?).map_err(|_| Wrong)
@@ -120,7 +120,7 @@ impl<'a> Take<'a> {
     /// Reads a number below `end`.
     ///
     /// # Errors
-    /// It is not, or does not fit into 32 bits.
+    /// It is not below `end`, or does not fit into 32 bits.
     pub fn below(&mut self, end: usize) -> Result<u32, Wrong> {
         match self.small()? {
             number if (number as usize) < end => Ok(number),
@@ -128,10 +128,10 @@ impl<'a> Take<'a> {
         }
     }
 
-    /// Reads so many bytes.
+    /// Reads `length` bytes.
     ///
     /// # Errors
-    /// So many are not left.
+    /// Fewer than that are left.
     #[inline]
     pub fn exactly(&mut self, length: usize) -> Result<&'a [u8], Wrong> {
         let (bytes, rest) = self.0.split_at_checked(length).ok_or(Wrong)?;
@@ -142,7 +142,7 @@ impl<'a> Take<'a> {
     /// Reads bytes with their number before them, as [`put_bytes`] writes them.
     ///
     /// # Errors
-    /// So many are not left.
+    /// Fewer are left than that number says.
     #[inline]
     pub fn bytes(&mut self) -> Result<&'a [u8], Wrong> {
         let length = usize::try_from(self.number()?).map_err(|_| Wrong)?;

@@ -8,7 +8,7 @@ use std::path::Path;
 
 /// Commands that open a process.
 const OPENERS: [&str; 5] = ["mem", "calls", "syscalls", "stack", "tune"];
-/// All that may stand first.
+/// The words that may stand first on a command line.
 const COMMANDS: [&str; 9] = [
     "mem",
     "calls",

@@ -38,7 +38,7 @@ pub fn to(command: &OsStr) -> std::io::Result<File> {
     Ok(OwnedFd::from(input).into())
 }
 
-/// Waits until they have ended.
+/// Waits until all commands that read our lines have ended.
 pub fn wait() {
     if let Ok(mut readers) = READERS.lock() {
         for mut reader in readers.drain(..) {

@@ -45,7 +45,7 @@ struct State {
     /// What was queued last ends within a line, and the rest of that line was dropped.
     torn: bool,
     dropped: u64,
-    /// Nothing more comes.
+    /// Nothing more is queued: the thread ends when all of it is written.
     closed: bool,
 }
 
@@ -84,7 +84,7 @@ impl Shared {
 /// What may be dropped where nobody reads in time.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Kind {
-    /// Lines.
+    /// Whole lines, each of which can be understood without the others.
     Lines,
     /// Nothing of what is written: the writer asks for room first.
     Whole,

@@ -26,7 +26,7 @@ impl Screen {
     /// # Errors
     /// Standard output is none, or it cannot be switched.
     pub fn open() -> anyhow::Result<Self> {
-        // Its panic hook gives the terminal back even though a panic aborts.
+        // ratatui sets a panic hook, too, which gives the terminal back before a message is printed.
         let terminal = ratatui::try_init().context("cannot take over the terminal")?;
         Ok(Screen(terminal))
     }
@@ -115,7 +115,7 @@ pub fn fitting(widths: &[u16], least: usize, longest: usize, width: u16) -> usiz
     found.unwrap_or(least)
 }
 
-/// A figure of a table.
+/// Returns a figure of a table as a cell, at its right edge.
 pub fn right(text: String) -> Cell<'static> {
     Cell::from(Line::from(text).right_aligned())
 }
@@ -129,12 +129,12 @@ pub fn painted(has_color: bool, color: Color) -> Style {
     }
 }
 
-/// Headings, and what is chosen.
+/// The style of headings, and of what is chosen.
 pub fn bold() -> Style {
     Style::new().add_modifier(Modifier::BOLD)
 }
 
-/// What matters less.
+/// The style of what matters less than the rest.
 pub fn dim() -> Style {
     Style::new().add_modifier(Modifier::DIM)
 }

@@ -19,14 +19,15 @@ const STDERR: &str = "standard error";
 /// An open destination, and how a table may look there. Flush it after each report: a reader
 /// waits for whole ones.
 pub struct Sink {
-    /// Takes the report.
+    /// Takes the text of the report.
     pub out: Box<dyn Write>,
     /// How a table may look.
     pub style: Style,
 }
 
 impl Sink {
-    /// The same through a queue, which waits at most so long for whoever reads (`queued`).
+    /// Opens the file if one is given, else the stream, and writes to it through a queue, which waits at most so long for whoever reads
+    /// (`queued`).
     pub fn queued(
         file: Option<&Path>,
         otherwise: Stream,

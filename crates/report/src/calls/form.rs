@@ -15,25 +15,25 @@ use std::time::Duration;
 
 /// What the lines of a call begin with, where it is made and where its line is taken up again.
 pub struct Head {
-    /// `libm.so.6->floor(`, `floor@libm.so.6(`
+    /// What stands before the arguments: `libm.so.6->floor(`, `floor@libm.so.6(`.
     pub begins: Piece,
-    /// `<... floor resumed> `
+    /// What stands there where the line of a call is taken up again: `<... floor resumed> `.
     pub resumes: Piece,
 }
 
 /// A text that is written again and again, and how wide it is.
 pub struct Piece {
-    /// The text.
+    /// The text, in UTF-8 and safe to print.
     pub text: Box<[u8]>,
-    /// In the columns of [`Form::width`].
+    /// Its width as [`Form::width`] counts it.
     pub width: usize,
 }
 
-/// See the module's text.
+/// The form of lines, by the options, and what it must know of the line before.
 pub struct Form {
     ltrace: bool,
     demangle: bool,
-    /// Lines say who calls.
+    /// Lines name the module that calls.
     callers: bool,
     threads: Threads,
     times: u8,
@@ -50,16 +50,16 @@ pub struct Form {
 /// How lines say which thread they are of.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Threads {
-    /// They do not.
+    /// Lines do not say which thread they are of.
     No,
-    /// `[pid 71] `
+    /// By `[pid 71] ` at the beginning of each line.
     Named,
-    /// `71 `: into a file, of followed or several processes.
+    /// By `71 `: where lines of followed or several processes go into a file, as with ltrace.
     Number,
 }
 
 impl Form {
-    /// As the options say.
+    /// Makes the form that the options ask for.
     pub fn new(args: &Layout) -> Self {
         let several = args.follow || args.processes != 0;
         let threads = match args.ltrace {
@@ -83,7 +83,7 @@ impl Form {
         }
     }
 
-    /// More than one thread is seen. ltrace does not care.
+    /// Has lines say their thread from now on, because a second one was seen. Lines of ltrace never do for that reason.
     pub fn say_threads(&mut self) {
         if !self.ltrace {
             self.threads = Threads::Named;
@@ -138,7 +138,7 @@ impl Form {
         }
     }
 
-    /// Appends what a line begins with; how wide that is.
+    /// Appends what a line begins with, and returns how wide that is.
     pub fn prefix(
         &mut self,
         at: At,
@@ -227,7 +227,7 @@ fn spaces(count: usize, out: &mut Vec<u8>) {
     out.resize(out.len() + count, b' ');
 }
 
-/// Appends `12.000345`.
+/// Appends a number with a part of one, in so many digits: `12.000345`.
 fn fraction(whole: u64, part: u64, digits: usize, out: &mut Vec<u8>) {
     decimal(whole, out);
     out.push(b'.');

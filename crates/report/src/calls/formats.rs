@@ -6,7 +6,7 @@ use super::{Json, Lines, summary_json, summary_ltrace, summary_table};
 /// The formats, in the order in which help lists them. The first is the default.
 pub static FORMATS: &[&Format] = &[&LINES, &JSON, &LTRACE];
 
-/// See [`Lines`].
+/// Lines for people ([`Lines`]), and the table of `-c`.
 pub static LINES: Format = Format {
     name: "lines",
     about: "A line a call, with the script's line; -c: a table",
@@ -16,7 +16,7 @@ pub static LINES: Format = Format {
     counts: summary_table::print,
 };
 
-/// See [`Json`].
+/// Objects for programs ([`Json`]), one a line.
 pub static JSON: Format = Format {
     name: "json",
     about: "One JSON object a line; -c: one a row",

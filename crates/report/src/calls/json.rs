@@ -13,10 +13,10 @@ use serde::Serialize;
 use std::io::{self, Write};
 use std::rc::Rc;
 
-/// Of the layout.
+/// The number of the schema in docs/calls-json.md, which the record of a process carries.
 const SCHEMA: u32 = 1;
 
-/// A script's line.
+/// A line of a script, as records have it.
 #[derive(Serialize)]
 pub struct ScriptLine<'a> {
     path: &'a str,
@@ -122,7 +122,8 @@ fn is_zero(number: &u64) -> bool {
 /// How calls from one module to one function are written: all that is the same for each of them.
 struct Plan {
     prepared: Prepared,
-    /// `,"function":"floor",…,"caller":"`
+    /// What stands in a record between its depth and the caller's address:
+    /// `,"function":"floor",…,"caller":"`.
     names: Vec<u8>,
 }
 
@@ -145,18 +146,18 @@ impl Kept for Open {
 struct Begin {
     /// Process, thread, and seconds since 1970.
     of: (i32, u32, u64),
-    /// `{"record":"call",…,"time_ns":17`
+    /// A record up to the whole seconds of its time: `{"record":"call",…,"time_ns":17`.
     text: Vec<u8>,
 }
 
-/// See the module's text.
+/// Writes calls as JSON: a [`Consumer`] of events.
 pub struct Json<'a> {
     out: Box<dyn Write>,
     calls: Calls<'a>,
     stacks: Stacks<Open>,
 }
 
-/// Writes calls.
+/// Writes the records of calls into a buffer.
 struct Calls<'a> {
     layout: Layout,
     show: Show<'static>,
@@ -214,7 +215,7 @@ pub(crate) fn words(words: &[u64], out: &mut Vec<u8>) {
     list(&words[..used], out, |one, out| word(*one, out));
 }
 
-/// Appends a list.
+/// Appends a list in brackets, each of its items as `item` writes it.
 pub(crate) fn list<T>(
     items: impl IntoIterator<Item = T>,
     out: &mut Vec<u8>,
@@ -264,7 +265,7 @@ impl Plan {
 }
 
 impl<'a> Json<'a> {
-    /// Nothing is written yet.
+    /// Makes the writer; nothing is written yet.
     pub fn new(layout: Layout, signatures: &'a Signatures, out: Box<dyn Write>) -> Self {
         Json {
             out,

@@ -35,7 +35,7 @@ struct Open {
     caller: u64,
     /// Not kept where what is shown of the return does not depend on it.
     late: Option<Box<Late>>,
-    /// In nanoseconds since 1970, to subtract.
+    /// When it began, counted from 1970; the return's time less this is how long it took.
     began: Duration,
     line: Option<Arc<Line>>,
     library: Option<Arc<Line>>,
@@ -68,19 +68,19 @@ struct Unfinished {
     depth: usize,
 }
 
-/// What was worked out of what events share.
+/// What was worked out once of functions, lines and frames, because many events have the same.
 #[derive(Default)]
 struct Known {
     plans: Memo<CallEdge, Rc<Plan>>,
-    /// ` ← app.rb:12 in 'show'`
+    /// What a script's line adds to a call's: ` ← app.rb:12 in 'show'`.
     lines: Memo<Line, Box<[u8]>>,
-    /// ` (mysql2/client.rb:151)`
+    /// What a library's line adds to that: ` (mysql2/client.rb:151)`.
     libraries: Memo<Line, Box<[u8]>>,
-    /// ` > libc.so.6(qsort+63) [0x7f01c2]`
+    /// A native frame, which has a line of its own below the call: ` > libc.so.6(qsort+63) [0x7f01c2]`.
     callers: Memo<Caller, Box<[u8]>>,
 }
 
-/// See the module's text.
+/// Writes calls as lines: a [`Consumer`] of events.
 pub struct Lines<'a> {
     layout: Layout,
     show: Show<'static>,
@@ -106,7 +106,7 @@ pub struct Lines<'a> {
 }
 
 impl<'a> Lines<'a> {
-    /// Nothing is printed yet.
+    /// Makes the writer; nothing is written yet.
     pub fn new(layout: Layout, signatures: &'a Signatures, out: Box<dyn Write>) -> Self {
         Lines {
             form: Form::new(&layout),

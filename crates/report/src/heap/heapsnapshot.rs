@@ -33,16 +33,16 @@ pub static FORMAT: Format = Format {
 
 const META: &str = r#"{"node_fields":["type","name","id","self_size","edge_count","trace_node_id","detachedness"],"node_types":[["hidden","array","string","object","code","closure","regexp","number","native","synthetic","concatenated string","sliced string","symbol","bigint","object shape"],"string","number","number","number","number","number"],"edge_fields":["type","name_or_index","to_node"],"edge_types":[["context","element","property","internal","hidden","shortcut","weak"],"string_or_number","node"],"trace_function_info_fields":["function_id","name","script_name","script_id","line","column"],"trace_node_fields":["id","function_info_index","count","size","children"],"sample_fields":["timestamp_us","last_assigned_id"],"location_fields":["object_index","script_id","line","column"]}"#;
 
-/// Numbers that a node has.
+/// How many numbers of the list `nodes` make up one node.
 const NODE_FIELDS: u64 = 7;
-/// Of the root, in `node_types`.
+/// The place of the root's type in `node_types`.
 const SYNTHETIC: u32 = 9;
-/// In `edge_types`.
+/// The places of types in `edge_types`.
 const ELEMENT: u32 = 1;
 const PROPERTY: u32 = 2;
 const INTERNAL: u32 = 3;
 
-/// The number in `node_types`.
+/// Returns the place of an object's type in `node_types`.
 fn node_type(role: Role) -> u32 {
     match role {
         Role::Internal => 0,
@@ -56,7 +56,7 @@ fn node_type(role: Role) -> u32 {
     }
 }
 
-/// Texts by their numbers, in the order in which they were first named.
+/// Texts by their places in the list `strings`, in the order in which they were first named.
 #[derive(Default)]
 struct Strings {
     all: Vec<String>,

@@ -15,7 +15,7 @@ use super::format::{Format, Options};
 use super::words;
 use crate::json::line as record;
 
-/// For programs.
+/// JSON for programs, one object a line.
 pub static FORMAT: Format = Format {
     name: "json",
     about: "One JSON object a line (see docs/heap-json.md)",

@@ -12,7 +12,7 @@ use super::words::{self, line, say};
 use crate::columns::{Tone, aligned};
 use crate::figures::{grouped, plural, size};
 
-/// For people.
+/// Sentences and columns for people.
 pub static FORMAT: Format = Format {
     name: "table",
     about: "Sentences and columns, for people",
@@ -52,7 +52,8 @@ fn write(out: &mut dyn Write, answers: &Answers, options: &Options) -> io::Resul
     sparse(out, answers, options)
 }
 
-/// Which process it is of.
+/// Returns whose snapshot it is: process, language and command line. It is guest text, which is not safe to print
+/// yet.
 #[must_use]
 pub fn who(answers: &Answers) -> String {
     let about = answers.analysis.snapshot().about();
@@ -62,7 +63,7 @@ pub fn who(answers: &Answers) -> String {
     )
 }
 
-/// How much there is.
+/// Returns how much lives, how much is garbage, and how much memory was resident, as one sentence.
 #[must_use]
 pub fn sums(answers: &Answers) -> String {
     let (snapshot, analysis) = (answers.analysis.snapshot(), answers.analysis);

@@ -38,13 +38,13 @@ pub(crate) fn line(cells: Vec<String>, name: &str, tone: Tone) -> Line {
     Line::words(cells, printable(name), tone)
 }
 
-/// A text of the snapshot.
+/// Returns a text of the snapshot; what is not UTF-8 is replaced.
 #[must_use]
 pub fn text(snapshot: &Snapshot, id: TextId) -> String {
     String::from_utf8_lossy(snapshot.text(id)).into_owned()
 }
 
-/// A line of a file.
+/// Returns a line of a file, `app.rb:12`; the file alone where the line is not known.
 #[must_use]
 pub fn site(snapshot: &Snapshot, site: Site) -> String {
     match site.line {
@@ -60,7 +60,7 @@ pub fn object(snapshot: &Snapshot, object: u32) -> String {
     typed(snapshot, name, snapshot.label(object))
 }
 
-/// The same of a type and a label.
+/// Returns the same for a type and a label.
 #[must_use]
 pub fn typed(snapshot: &Snapshot, name: TextId, label: Option<TextId>) -> String {
     let name = text(snapshot, name);
@@ -184,7 +184,7 @@ pub fn from_module<'a, T>(
     }
 }
 
-/// Steps in one line.
+/// Returns the steps of a path in one line; the middle of a long one is left out.
 #[must_use]
 pub fn joined(mut steps: Vec<String>) -> String {
     if steps.len() > LONGEST_PATH {

@@ -48,7 +48,7 @@ pub struct Look<'a> {
 /// What is to be written of each look, and how.
 #[derive(Clone, Debug)]
 pub struct Options {
-    /// One of [`super::FORMATS`].
+    /// The format, which is one of [`super::FORMATS`].
     pub format: &'static Format,
     /// What makes a row, and which rows there are.
     pub view: View,
@@ -65,11 +65,11 @@ pub struct Options {
 /// Which number stands at the end of a line.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Weight {
-    /// Living objects.
+    /// The number of living objects.
     #[default]
     Live,
-    /// Objects made while we watched.
+    /// The number of objects made while we watched.
     Born,
-    /// The memory of the living ones.
+    /// The bytes of the living objects.
     Bytes,
 }

@@ -16,7 +16,7 @@ pub struct Reporter {
 }
 
 impl Reporter {
-    /// Nothing is written yet.
+    /// Makes the reporter; nothing is written yet.
     pub fn new(out: Box<dyn Write>, options: Options) -> Self {
         Self {
             out,

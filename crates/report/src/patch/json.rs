@@ -77,7 +77,7 @@ fn setting(setting: &Setting, state: &str) -> Value {
     })
 }
 
-/// What was replaced.
+/// Writes what was replaced, a record for each function, and how long the process stood still.
 pub fn applied(out: &mut dyn Write, pid: i32, applied: &Applied) -> io::Result<()> {
     for record in &applied.records {
         object(out, "patch", pid, patch(record, "in force", None))?;
@@ -85,7 +85,7 @@ pub fn applied(out: &mut dyn Write, pid: i32, applied: &Applied) -> io::Result<(
     stood(out, pid, applied.stood)
 }
 
-/// What was done once.
+/// Writes what came of something that was done once.
 pub fn once(
     out: &mut dyn Write,
     pid: i32,
@@ -111,12 +111,12 @@ pub fn settings(
     Ok(())
 }
 
-/// Settings of a plan.
+/// Writes the settings of a plan that was not carried out.
 pub fn settings_plan(out: &mut dyn Write, pid: i32, plan: &SettingsPlan) -> io::Result<()> {
     settings(out, pid, &plan.settings, "planned")
 }
 
-/// The patches that there are.
+/// Writes the patches and settings that there are.
 pub fn list(
     out: &mut dyn Write,
     pid: i32,
@@ -158,7 +158,7 @@ pub fn scripts(
     Ok(())
 }
 
-/// What was taken back.
+/// Writes what was taken back.
 pub fn undone(out: &mut dyn Write, pid: i32, took: &Took) -> io::Result<()> {
     settings(out, pid, &took.settings, "undone")?;
     for one in &took.undone {
@@ -171,7 +171,7 @@ pub fn undone(out: &mut dyn Write, pid: i32, took: &Took) -> io::Result<()> {
     stood(out, pid, took.stood)
 }
 
-/// The list of remedies.
+/// Writes the list of remedies.
 pub fn remedies(out: &mut dyn Write) -> io::Result<()> {
     for remedy in REMEDIES {
         let fields = json!({

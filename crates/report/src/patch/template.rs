@@ -10,20 +10,20 @@ use prototypes::{Kind, Lens, Prototype, Struct, Type};
 /// The language of a template.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Language {
-    /// C.
+    /// C, to be compiled with `cc`.
     C,
     /// Rust, without its standard library.
     Rust,
 }
 
-/// What a template is for.
+/// The function that a template is written for.
 #[derive(Clone, Copy, Debug)]
 pub struct Subject<'s> {
-    /// The function.
+    /// The name of the function that is to be replaced.
     pub function: &'s str,
-    /// Its module.
+    /// The module that the function is in, as a request of `lancet patch` names it.
     pub module: &'s str,
-    /// The process.
+    /// The process, whose id stands in the command line that the template shows.
     pub pid: i32,
 }
 

@@ -33,7 +33,7 @@ const LOCKS: &[&str] = &[
 /// What a thread does, in words safe to print.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
 pub(super) struct Words {
-    /// `running`, `asleep`, `waits`.
+    /// What it does: `running`, `asleep`, `waits` or `stopped`.
     pub verb: &'static str,
     /// The rest: `in Thread::Queue#pop`, `for a mutex that thread 4243 worker holds (app.rb:12)`.
     pub rest: String,

@@ -25,7 +25,7 @@ impl Kept for Open {
     }
 }
 
-/// See the module's text.
+/// Hands on the calls on some paths, and leaves out all others.
 pub struct OnPaths<'a> {
     next: Box<dyn Consumer + 'a>,
     paths: Vec<String>,

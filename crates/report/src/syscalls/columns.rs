@@ -10,13 +10,13 @@ use std::time::Duration;
 pub struct Figures {
     /// Calls that were counted.
     pub calls: u64,
-    /// Those of them that failed.
+    /// How many of these calls failed.
     pub errors: u64,
     /// The time between call and return of all.
     pub time: Duration,
     /// That of the shortest; `None` = none has returned.
     pub shortest: Option<Duration>,
-    /// That of the longest.
+    /// The time between call and return of the longest.
     pub longest: Duration,
 }
 
@@ -50,22 +50,22 @@ impl Figures {
     }
 }
 
-/// A column.
+/// A column of the table; times are in seconds unless it says otherwise.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Column {
     /// The share of the time of all rows.
     Share,
     /// The time of all calls of the row.
     Total,
-    /// That of the shortest call.
+    /// The time between call and return of the shortest call.
     Shortest,
-    /// That of the longest call.
+    /// The time between call and return of the longest call.
     Longest,
-    /// The mean, in microseconds.
+    /// The mean time between call and return, in microseconds.
     Mean,
-    /// Calls.
+    /// How many calls were counted.
     Calls,
-    /// Calls that failed.
+    /// How many of these calls failed; empty if none has.
     Errors,
     /// The system call, and who makes it.
     Name,
@@ -96,7 +96,7 @@ impl Column {
         })
     }
 
-    /// What stands above it, and its width, of the name its least.
+    /// Returns what stands above the column, and its width in characters; that of the name is its least width.
     const fn head(self) -> (&'static str, usize) {
         match self {
             Column::Share => ("% time", 6),
@@ -205,9 +205,9 @@ impl Columns {
 /// Which rows come first (`-S`).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Order {
-    /// Those of most in this column; by name in the order of the alphabet.
+    /// The greatest figure of this column first; names in the order of the alphabet.
     By(Column),
-    /// As they come.
+    /// In the order in which they were first seen.
     Nothing,
 }
 

@@ -49,7 +49,7 @@ impl Kept for Open {
     }
 }
 
-/// See the module's text.
+/// Writes system calls as JSON.
 pub struct Json<'a> {
     layout: Layout,
     signatures: &'a Signatures,
@@ -66,7 +66,7 @@ fn push(out: &mut Vec<u8>, text: &str) {
 }
 
 impl<'a> Json<'a> {
-    /// Nothing is written yet.
+    /// Makes the writer; nothing is written yet.
     pub fn new(
         layout: Layout,
         signatures: &'a Signatures,

@@ -54,7 +54,7 @@ const INSTRUCTION: u64 = 2;
 /// So long the line of a signal waits for the return of the call that it came in.
 const LONGEST_WAIT: Duration = Duration::from_millis(50);
 
-/// See the module's text.
+/// Writes system calls as lines.
 pub struct Lines<'a> {
     layout: Layout,
     signatures: &'a Signatures,
@@ -76,7 +76,7 @@ pub struct Lines<'a> {
 }
 
 impl<'a> Lines<'a> {
-    /// Nothing is printed yet.
+    /// Makes the writer; nothing is written yet.
     pub fn new(
         layout: Layout,
         signatures: &'a Signatures,

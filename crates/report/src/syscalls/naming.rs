@@ -130,7 +130,7 @@ impl Naming {
         Some(written)
     }
 
-    /// What stands behind the id of a thread: `<ruby>`, or nothing.
+    /// Returns what stands behind the id of a thread: `<ruby>`, or nothing if names are not asked for or not known.
     #[must_use]
     pub fn comm(&self, process: i32, thread: u32) -> String {
         if !self.kinds.comms {
@@ -142,7 +142,7 @@ impl Naming {
         name.map_or_else(String::new, |name| format!("<{name}>"))
     }
 
-    /// What is known of an id that a process uses.
+    /// Returns the name of a process or thread by an id that process `process` uses, and what that id is in lancet's PID namespace.
     fn known(&self, process: i32, number: i32, kind: IdKind) -> Known {
         let in_namespace = match kind {
             IdKind::Thread => Kind::Thread,
@@ -189,7 +189,7 @@ impl Naming {
         }
     }
 
-    /// A process was opened.
+    /// Takes note that a process was opened.
     pub fn opened(&self, process: i32) {
         if self.kinds.comms {
             // For when it has ended.
@@ -200,28 +200,28 @@ impl Naming {
         }
     }
 
-    /// A process has a child.
+    /// Takes note that a process has made a child.
     pub fn forked(&self, parent: i32, child: i32) {
         if let Some(names) = &self.names {
             names.borrow_mut().forked(parent, child);
         }
     }
 
-    /// A process has ended, or runs another program.
+    /// Takes note that a process has ended, or runs another program.
     pub fn ended(&self, process: i32) {
         if let Some(names) = &self.names {
             names.borrow_mut().ended(process);
         }
     }
 
-    /// A call is made, and has been written.
+    /// Takes note of a call that is made, after it was written.
     pub fn enter(&self, process: i32, call: &Call) {
         if let Some(names) = &self.names {
             names.borrow_mut().enter(made(process, call));
         }
     }
 
-    /// A call returned, and is about to be written.
+    /// Takes note of a call that returned, before it is written.
     pub fn leave(&self, process: i32, call: &Call) {
         if let (Some(names), Some((back, result))) = (&self.names, call.returned) {
             let mut names = names.borrow_mut();

@@ -10,7 +10,7 @@ use std::io::{self, Write};
 /// Makes the output of a thread.
 pub type Outputs<'a> = Box<dyn Fn(u32) -> io::Result<Box<dyn Write>> + 'a>;
 
-/// See the module's text.
+/// Writes the lines of each thread into a file of its own.
 pub struct Separate<'a> {
     layout: Layout,
     signatures: &'a Signatures,
@@ -20,7 +20,7 @@ pub struct Separate<'a> {
 }
 
 impl<'a> Separate<'a> {
-    /// No thread is known yet.
+    /// Makes it; no thread is known yet.
     #[must_use]
     pub fn new(
         layout: Layout,

@@ -16,7 +16,7 @@ use std::time::Duration;
 /// One row: its name, which says who makes the call, and what was counted.
 struct Row {
     name: String,
-    /// It is of a call that leads to another program.
+    /// It is of `execve` or `execveat`, which do not return if they succeed.
     replaces: bool,
     figures: Figures,
 }
@@ -31,7 +31,7 @@ struct Site {
 /// The addresses of the parts of a [`Site`].
 type Key = (usize, usize, Vec<usize>);
 
-/// Sites that are told apart; a guest may invent stacks without end.
+/// Sites that are told apart, at most; a guest may invent stacks without end.
 const MOST: usize = 1 << 18;
 
 /// A system call that has not returned.
@@ -47,7 +47,7 @@ impl Kept for Open {
     }
 }
 
-/// The table.
+/// The table of `-c`, which is written when no more events come.
 pub struct Summary {
     rows: Vec<Row>,
     by_name: HashMap<String, usize>,
@@ -70,7 +70,7 @@ pub struct Summary {
 }
 
 impl Summary {
-    /// No row yet.
+    /// Makes the table, without a row yet.
     pub fn new(layout: &Layout, order: Order, columns: Columns, out: Box<dyn Write>) -> Self {
         Summary {
             rows: Vec::new(),

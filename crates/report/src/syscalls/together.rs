@@ -6,12 +6,12 @@ use std::cell::RefCell;
 use std::io::{self, Write};
 use std::rc::Rc;
 
-/// An output that two share.
+/// An output that two consumers share: what either writes goes to the same place, in the order in which they write.
 #[derive(Clone)]
 pub struct Shared(Rc<RefCell<Box<dyn Write>>>);
 
 impl Shared {
-    /// Shares an output.
+    /// Makes an output that all clones of it write to.
     #[must_use]
     pub fn new(out: Box<dyn Write>) -> Self {
         Shared(Rc::new(RefCell::new(out)))
@@ -28,14 +28,14 @@ impl Write for Shared {
     }
 }
 
-/// Hands events to both; the first has written all when the second is finished.
+/// Hands each event to two consumers. At the end the first is finished before the second, so that the table stands behind the lines.
 pub struct Together<'a> {
     first: Box<dyn Consumer + 'a>,
     second: Box<dyn Consumer + 'a>,
 }
 
 impl<'a> Together<'a> {
-    /// Of these two.
+    /// Makes one consumer of two.
     #[must_use]
     pub fn new(first: Box<dyn Consumer + 'a>, second: Box<dyn Consumer + 'a>) -> Self {
         Together { first, second }

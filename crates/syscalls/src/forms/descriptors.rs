@@ -19,7 +19,7 @@ pub fn descriptor(w: &mut Writer, ty: &Type, at: Place) -> Written {
 
 /// The descriptor of a directory: `AT_FDCWD` or a number.
 pub fn directory(w: &mut Writer, ty: &Type, at: Place) -> Written {
-    /// include/uapi/linux/fcntl.h
+    /// `AT_FDCWD` (include/uapi/linux/fcntl.h).
     const CURRENT: i32 = -100;
     let number = w.word(ty, at)? as i32;
     if number == CURRENT {
@@ -36,17 +36,17 @@ pub fn process(w: &mut Writer, ty: &Type, at: Place) -> Written {
     id(w, ty, at, IdKind::Process)
 }
 
-/// A thread.
+/// The id of a thread, and the thread's name: `4711<ruby>`.
 pub fn thread(w: &mut Writer, ty: &Type, at: Place) -> Written {
     id(w, ty, at, IdKind::Thread)
 }
 
-/// A process group.
+/// The id of a process group, which has no name.
 pub fn group(w: &mut Writer, ty: &Type, at: Place) -> Written {
     id(w, ty, at, IdKind::Group)
 }
 
-/// A session.
+/// The id of a session, which has no name.
 pub fn session(w: &mut Writer, ty: &Type, at: Place) -> Written {
     id(w, ty, at, IdKind::Session)
 }

@@ -229,7 +229,7 @@ pub fn open_flags(w: &mut Writer, ty: &Type, at: Place) -> Written {
     Ok(())
 }
 
-/// The same of a number.
+/// Appends how a file is opened, of a number.
 pub fn write_open_flags(w: &mut Writer, word: u64) {
     const ACCESS: [&str; 4] = ["O_RDONLY", "O_WRONLY", "O_RDWR", "O_ACCMODE"];
     let mut text = Vec::from(ACCESS[(word & 3) as usize]);
@@ -245,7 +245,7 @@ pub fn write_open_flags(w: &mut Writer, word: u64) {
 
 /// How the state is brought up to date, which always has a name, then the flags.
 pub fn statx_flags(w: &mut Writer, ty: &Type, at: Place) -> Written {
-    /// `AT_STATX_SYNC_TYPE` in include/uapi/linux/fcntl.h
+    /// The bits that say how the state is brought up to date: `AT_STATX_SYNC_TYPE` (include/uapi/linux/fcntl.h).
     const SYNC: u64 = 0x6000;
     let word = w.word(ty, at)?;
     let mut text = Vec::from(match word & SYNC {

@@ -29,7 +29,7 @@ pub fn socket_address(w: &mut Writer, _: &Type, at: Place) -> Written {
 
 /// `{sa_family=AF_INET, sin_port=htons(80), sin_addr=inet_addr("127.0.0.1")}`, by the rows of `conf/addresses.conf`.
 pub fn address(w: &mut Writer, at: u64, length: u64) -> Written {
-    /// `struct sockaddr_storage`
+    /// Bytes of the longest address: `sizeof(struct sockaddr_storage)` (include/uapi/linux/socket.h).
     const LONGEST: u64 = 128;
     let length = length.min(LONGEST);
     let bytes = w.bytes(at, length as usize);
@@ -80,7 +80,7 @@ fn data(bytes: &[u8], hex: crate::call::Hex) -> String {
 
 /// The name of a local socket: a path up to its NUL, or a name without one behind `@`.
 fn unix(name: &[u8], hex: crate::call::Hex) -> String {
-    /// `UNIX_PATH_MAX` (include/uapi/linux/un.h)
+    /// Bytes of the longest name: `UNIX_PATH_MAX` (include/uapi/linux/un.h).
     const LONGEST: usize = 108;
     let name = &name[..name.len().min(LONGEST)];
     let mut shown = Vec::new();
@@ -114,7 +114,7 @@ pub fn length(w: &mut Writer, _: &Type, at: Place) -> Written {
     Ok(())
 }
 
-/// One piece of a buffer, in a list of which the sum does not matter.
+/// One piece of a buffer (`struct iovec`), in a list whose bytes are not counted.
 pub fn vector(w: &mut Writer, _: &Type, at: Place) -> Written {
     let Place::Memory(at) = at else {
         return Err(Unknown);
@@ -122,7 +122,7 @@ pub fn vector(w: &mut Writer, _: &Type, at: Place) -> Written {
     piece(w, at, &mut None)
 }
 
-/// `{iov_base="…", iov_len=4096}`: of what was read only so many bytes are left.
+/// `{iov_base="…", iov_len=4096}`; `left` says how many bytes of what was read are not in earlier pieces, `None` that it does not matter.
 fn piece(w: &mut Writer, at: u64, left: &mut Option<u64>) -> Written {
     let [base, length] = [w.u64_at(at)?, w.u64_at(at + 8)?];
     let shown = left.map_or(length, |left| left.min(length));

@@ -8,7 +8,8 @@ use crate::writer::{Place, Unknown, Writer, Written};
 use prototypes::digits::{decimal, hex};
 use prototypes::{Lens, Type};
 
-/// `{rlim_cur=8192*1024, rlim_max=RLIM64_INFINITY}`
+/// A limit, in units of 1024 where it is a multiple of that: `{rlim_cur=8192*1024,
+/// rlim_max=RLIM64_INFINITY}`.
 pub fn limit(w: &mut Writer, of: &Type, at: Place) -> Written {
     let mut members = Members::begin(w, of, at)?;
     for name in ["rlim_cur", "rlim_max"] {
@@ -130,7 +131,7 @@ pub fn wait_status(w: &mut Writer, status: u32) {
     w.push("}");
 }
 
-/// Behind the pointer of `wait4`; nothing was written if nobody was found.
+/// What the pointer of `wait4` leads to; nothing was written there if no child was found.
 pub fn status(w: &mut Writer, ty: &Type, at: Place) -> Written {
     if w.call.count() == 0 {
         return Err(Unknown);

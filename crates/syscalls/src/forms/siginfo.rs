@@ -99,7 +99,7 @@ fn reasons(number: u64) -> &'static [&'static str] {
     }
 }
 
-/// What is said of a signal that was waited for (include/uapi/asm-generic/siginfo.h).
+/// What the kernel says of a signal that came or was waited for (`siginfo_t` in include/uapi/asm-generic/siginfo.h).
 pub fn info(w: &mut Writer, of: &Type, at: Place) -> Written {
     let mut members = Members::begin(w, of, at)?;
     let number = members.word("si_signo")?;
@@ -177,7 +177,7 @@ fn sender(members: &mut Members, fields: u64) -> Written {
     Ok(())
 }
 
-/// What a signal carries.
+/// Appends the value that a signal carries, as a number and as an address.
 fn carried(members: &mut Members, at: u64) -> Written {
     let value = members.w.u64_at(at)?;
     members.label("si_int");
@@ -271,7 +271,7 @@ fn polled(members: &mut Members, fields: u64) -> Written {
 
 /// A system call that a filter refused.
 fn refused(members: &mut Members, fields: u64) -> Written {
-    /// `AUDIT_ARCH_X86_64` (include/uapi/linux/audit.h)
+    /// The architecture of calls of 64 bits: `AUDIT_ARCH_X86_64` (include/uapi/linux/audit.h).
     const OURS: u32 = 0xc000_003e;
     let address = members.w.u64_at(fields)?;
     let call = members.w.u32_at(fields + 8)?;

@@ -128,7 +128,7 @@ pub fn action(w: &mut Writer, of: &Type, at: Place) -> Written {
 
 /// Ticks of the clock, with the seconds that they are: `7 /* 0.07 s */`.
 pub fn clock_ticks(w: &mut Writer, ticks: u64) {
-    /// `USER_HZ` (include/asm-generic/param.h)
+    /// Ticks of the clock in a second: `USER_HZ` (include/asm-generic/param.h).
     const A_SECOND: u64 = 100;
     decimal(ticks, w.out);
     if ticks != 0 && w.style.constants != Constants::Numbers {
@@ -157,7 +157,7 @@ pub fn set_argument(w: &mut Writer, _: &Type, at: Place) -> Written {
     Ok(())
 }
 
-/// `{ss_sp=0x7f…, ss_flags=0, ss_size=65536}`
+/// A stack for signal handlers: `{ss_sp=0x7f…, ss_flags=0, ss_size=65536}`.
 pub fn stack(w: &mut Writer, of: &Type, at: Place) -> Written {
     let mut members = Members::begin(w, of, at)?;
     members.members(&["ss_sp"])?;

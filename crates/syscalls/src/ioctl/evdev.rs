@@ -22,12 +22,12 @@ const KINDS: [(u64, &str, u64); 11] = [
     (0x15, "evdev_ff_types", 0x7f),
     (0x17, "evdev_ff_status", 0x01),
 ];
-/// `INPUT_PROP_MAX`
+/// The greatest number of a property: `INPUT_PROP_MAX` (include/uapi/linux/input-event-codes.h).
 const PROPERTIES: u64 = 0x1f;
-/// `EV_PWR`
+/// `EV_PWR` (include/uapi/linux/input-event-codes.h), whose `EVIOCGBIT` is answered with a number.
 const POWER: u64 = 0x16;
 
-/// The name of a command.
+/// Returns the name of a command of an input device; `None` for one that has none.
 pub fn name(command: Command, bare: bool) -> Option<String> {
     let Command {
         direction,
@@ -138,7 +138,7 @@ fn slots(w: &mut Writer, size: u64, at: u64) -> Written {
 
 /// The numbers of the bits that are set, of as many bytes as were returned.
 fn bits(w: &mut Writer, names: &str, most: u64, at: u64) -> Written {
-    /// Without `-v`.
+    /// How many names of bits are written without `-v`.
     const SHOWN: usize = 4;
     let returned = w.call.count();
     let count = if returned > most / 8 {

@@ -44,7 +44,7 @@ pub fn ty(text: &str) -> Ty {
     parse::ty(tables(), text).unwrap_or_else(|wrong| panic!("{text}: {wrong}"))
 }
 
-/// Attributes by their name.
+/// Returns the attributes of this name.
 pub fn attributes(name: &str) -> Option<&'static Attributes> {
     let index = tables().attribute_names.get(name)?;
     Some(&tables().attributes[*index])
@@ -92,7 +92,7 @@ impl List {
         }
     }
 
-    /// The name of a number.
+    /// Returns the name of a number.
     pub fn find(&self, word: u64) -> Option<&str> {
         let mut names = self.names.iter();
         let found = names.find(|(_, number)| *number as u64 == word);

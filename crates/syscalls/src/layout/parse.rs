@@ -21,12 +21,24 @@
 //! | `NAME`, `NAME(a,b)` | a struct; these of its members |
 //! | `NAME.LIST` | a form of its own (`custom`) with a list |
 //!
-//! Behind the type of a member: `?` if it is not zero; `@8` at this offset; `when=type:1,2`, `when=type!1`, `when=flags&2`,
-//! `when=flags^2`: only then; `failed`, `done`: only if the call failed, or did not; `brief`, `verbose`: only without and with `-v`, `altered`: only if the call has changed it, `long=24`, `short=24`: only if more or fewer than so many bytes of an address are there, `since`, `since=a`: only if the struct is long enough
-//! for it or for that member, `verbose=type`: or if
-//! that member is not zero. Behind the name of a struct: its size, if it is more than that of its members; `sized=arg3,24`: argument 3
-//! says how many bytes of it there are, at least 24; `room=arg2`: the same for members with `since`, and with `zeros` the kernel takes zeros for
-//! what there is no room for; `parts`: a member that memory ends in is `???`. `--` on a line of its own: what follows is written with `-v` alone; `...`: it never is.
+//! Behind the type of a member stands where it lies, and when it is written:
+//!
+//! | text | when |
+//! |---|---|
+//! | `@8` | it lies at this offset |
+//! | `?` | if it is not zero |
+//! | `when=type:1,2`, `when=type!1` | if the member `type` is one of these numbers; if it is none |
+//! | `when=flags&2`, `when=flags^2` | if the member `flags` has one of these bits; if it has none |
+//! | `failed`, `done` | if the call failed; if it did not |
+//! | `brief`, `verbose`, `verbose=type` | without `-v`; with `-v`; with `-v` or if the member `type` is not zero |
+//! | `altered` | if the call has changed it |
+//! | `long=24`, `short=24` | if more than so many bytes of an address are there; if fewer are |
+//! | `since`, `since=a` | if the struct is long enough for it; for the member `a` |
+//!
+//! Behind the name of a struct: its size, if it is more than that of its members; `sized=arg3,24`: argument 3 says how many bytes of
+//! it there are, at least 24; `room=arg2`: the same for members with `since`, and with `zeros` the kernel takes zeros for what there
+//! is no room for; `parts`: a member that memory ends in is `???`. On a line of its own `--` means that what follows is written with
+//! `-v` alone, and `...` that it never is.
 
 mod attributes;
 mod names;

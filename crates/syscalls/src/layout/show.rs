@@ -29,7 +29,7 @@ fn number(w: &Writer, size: u32, at: u64) -> Result<u64, Unknown> {
     }
 }
 
-/// Appends a number.
+/// Appends a number of `size` bytes in the form that is given; what stands above these bytes in the word does not count.
 pub fn scalar(w: &mut Writer, size: u32, form: Form, word: u64) {
     let unused = 64 - 8 * size.clamp(1, 8);
     let word = word << unused >> unused;
@@ -431,7 +431,7 @@ impl Around<'_> {
         }
     }
 
-    /// The number in a member.
+    /// Returns the number in a member; 0 for one behind the end of the struct.
     fn number(&self, w: &Writer, name: &str) -> Result<u64, Unknown> {
         let member = self.of.member(name).ok_or(Unknown)?;
         if member.offset >= self.there(w)? && self.of.sized.is_some() {

@@ -3,7 +3,8 @@
 use crate::writer::{Unknown, Writer, Written};
 use std::collections::HashMap;
 
-/// Writes what lies in memory there, or a number that was passed; the list is that behind the form's name.
+/// Writes what lies in memory at an address, or a number that was passed; the last argument is the list behind the form's name, as
+/// its place in [`Tables::lists`].
 pub type Show = fn(&mut Writer, u64, Option<usize>) -> Written;
 
 /// Returns the number in a member of a struct.
@@ -19,13 +20,13 @@ pub struct Custom {
     pub size: u32,
     pub align: u32,
     pub show: Show,
-    /// Bytes that are copied of it, if that is more than its size.
+    /// How many bytes are copied of it, if that is more than its size.
     pub copied: u32,
-    /// No more of them than the result says.
+    /// No more of those bytes are copied than the call's result says.
     pub by_result: bool,
-    /// It is one number.
+    /// It is one number, which stands in brackets where an argument points to it.
     pub scalar: bool,
-    /// Writes a number that was passed itself.
+    /// Writes such a value where it is not in memory but the argument itself; `None` if it never is.
     pub passed: Option<Show>,
 }
 
@@ -38,26 +39,26 @@ pub struct List {
     pub names: Vec<(Box<str>, i64)>,
 }
 
-/// How a number is written.
+/// How a number is written. The numbers in variants are places of lists in [`Tables::lists`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Form {
-    /// `7`
+    /// In decimals, without a sign: `7`.
     Unsigned,
-    /// `-7`
+    /// In decimals, with a sign: `-7`.
     Signed,
-    /// `0x7`, `0`
+    /// In hexadecimal, zero without a prefix: `0x7`, `0`.
     Hex,
-    /// `007`
+    /// In octal, with a zero before it and three digits at least: `007`.
     Octal,
     /// A number in the order of the network: `htons(7)`.
     Network,
-    /// `NULL`, `0x7`
+    /// In hexadecimal, and zero as `NULL`.
     Address,
     /// Ticks of the clock, with the seconds that they are.
     Ticks,
-    /// By its name.
+    /// By its name, or in hexadecimal.
     Name(usize),
-    /// By its name, or in decimals.
+    /// By its name, or in decimals with a sign.
     SignedName(usize),
     /// By its name, or in decimals without a sign.
     CountedName(usize),
@@ -67,9 +68,9 @@ pub enum Form {
     ToldName(usize),
     /// As a number, with the names of its bits in a comment.
     ToldFlags(usize),
-    /// The same in hexadecimal: `htonl(0x7)`.
+    /// A number of 32 bits in the order of the network, in hexadecimal: `htonl(0x7)`.
     NetworkHex,
-    /// `0x0007`: with all its digits.
+    /// In hexadecimal, with all its digits: `0x0007`.
     Padded,
 }
 
@@ -91,11 +92,11 @@ pub enum Text {
 /// How many elements an array has.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Length {
-    /// Places in its struct; 0 = they follow it.
+    /// How many elements its struct has room for; 0 = they follow the struct.
     pub places: u32,
     /// The member that says how many of them are in use.
     pub used: Option<Box<str>>,
-    /// The names of the elements.
+    /// The list of the names of the elements, as its place in [`Tables::lists`].
     pub names: Option<usize>,
     /// Dots stand for more elements than there are places.
     pub open: bool,
@@ -118,7 +119,7 @@ impl Length {
 pub enum Ty {
     /// A number of 1, 2, 4 or 8 bytes.
     Number(u32, Form),
-    /// Characters.
+    /// Characters of this kind, so many of them.
     Text(Text, Length),
     /// Values of one type.
     Array(Box<Ty>, Length),
@@ -139,9 +140,9 @@ pub enum When {
     Filled,
     /// If the call failed.
     Failed,
-    /// If it did not.
+    /// If the call did not fail.
     Done,
-    /// Without `-v`.
+    /// If `-v` is not given.
     Brief,
     /// If the call has changed it.
     Altered,
@@ -168,17 +169,17 @@ pub enum When {
 pub struct Member {
     /// Its name; `-` is not written, `.` has no label.
     pub name: Box<str>,
-    /// Where it lies.
+    /// How many bytes of its struct precede it.
     pub offset: u32,
-    /// What it is.
+    /// The type of what lies there.
     pub ty: Ty,
-    /// All must hold.
+    /// It is written only if all these conditions hold.
     pub when: Vec<When>,
     /// It and what follows is written with `-v` alone.
     pub verbose: bool,
 }
 
-/// A struct.
+/// A struct as the files describe it; size and alignment are in bytes.
 #[derive(Debug, Default)]
 pub struct Struct {
     pub members: Vec<Member>,
@@ -204,11 +205,11 @@ impl Struct {
 /// What the argument of a command of `ioctl` is, and when it is known.
 #[derive(Clone, Debug)]
 pub enum How {
-    /// There is none.
+    /// The call takes no argument there: neither this nor any that follows is written.
     Nothing,
     /// An address, and no more of it.
     Address,
-    /// The number itself.
+    /// The number that was passed is the value itself.
     Value(Ty),
     /// What is read, then a number that is written there: `{a=1} => [2]`.
     Answered(Ty, Ty),
@@ -244,7 +245,7 @@ pub struct Row {
 pub enum After {
     /// If the call succeeded.
     Success,
-    /// Always.
+    /// Whether the call succeeded or failed.
     Always,
     /// If the call succeeded; otherwise its address is.
     Address,
@@ -253,7 +254,7 @@ pub enum After {
 /// Attributes of netlink: what each holds.
 #[derive(Debug, Default)]
 pub struct Attributes {
-    /// Their names.
+    /// The list of their names, as its place in [`Tables::lists`].
     pub list: usize,
     /// By number; what is not here is shown as bytes.
     pub types: HashMap<u64, Attribute>,
@@ -266,7 +267,7 @@ pub struct Attributes {
 /// What an attribute holds.
 #[derive(Clone, Debug)]
 pub enum Attribute {
-    /// A value.
+    /// A value of this type; bytes behind it are not written.
     Value(Ty),
     /// A number of so many bytes as there are, at least as many as its type has.
     Wide(Ty),
@@ -298,7 +299,7 @@ pub enum Attribute {
     Options,
     /// An operation by which sockets are chosen, and what it compares (`struct inet_diag_bc_op` in include/uapi/linux/inet_diag.h).
     Conditions,
-    /// Attributes.
+    /// Attributes, as their place in [`Tables::attributes`].
     Nest(usize),
     /// A value, and attributes behind it.
     With(Ty, usize),
@@ -317,10 +318,10 @@ pub enum Diagnosis {
     Answer,
 }
 
-/// All of it.
+/// All that the files in `conf/` say.
 #[derive(Debug, Default)]
 pub struct Tables {
-    /// Forms of their own.
+    /// The values with a text of their own.
     pub customs: &'static [Custom],
     pub lengths: Option<Lengths>,
     pub lists: Vec<List>,
@@ -329,7 +330,7 @@ pub struct Tables {
     pub struct_names: HashMap<Box<str>, usize>,
     /// The names of each command of `ioctl`.
     pub commands: HashMap<u32, Vec<Box<str>>>,
-    /// The number of each.
+    /// The number of each command of `ioctl`, by its name.
     pub numbers: HashMap<Box<str>, u32>,
     pub arguments: HashMap<u32, How>,
     /// Arguments of system calls by their names; the first row that fits counts.

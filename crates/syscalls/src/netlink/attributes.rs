@@ -59,7 +59,7 @@ fn attribute(
     room: u64,
     around: Around,
 ) -> Result<(u64, u64, u64), Unknown> {
-    /// `NLA_F_NESTED`, `NLA_F_NET_BYTEORDER`
+    /// The marks that the type of an attribute may have beside its number (include/uapi/linux/netlink.h).
     const MARKS: [(u16, &str); 2] = [(0x8000, "NLA_F_NESTED"), (0x4000, "NLA_F_NET_BYTEORDER")];
     let [length, kind] = [0, 2].map(|offset| w.number(at + offset).map(u16::from_le_bytes));
     let (length, kind) = (length?, kind?);

@@ -97,7 +97,8 @@ pub fn clone_arguments(w: &mut Writer, at: u64, size: u64) -> Written {
 
 /// The ids that a process is to have in its namespaces.
 fn set_tids(w: &mut Writer, at: u64, count: u64) {
-    /// `MAX_PID_NS_LEVEL` (include/linux/pid_namespace.h)
+    /// How deep PID namespaces may lie in one another: `MAX_PID_NS_LEVEL`
+    /// (include/linux/pid_namespace.h).
     const MOST: u64 = 32;
     if at == 0 && count == 0 {
         return;

@@ -126,7 +126,8 @@ fn futex_takes(operation: u64) -> &'static str {
     }
 }
 
-/// `0x7f…, FUTEX_WAIT_BITSET_PRIVATE, 2, NULL, FUTEX_BITSET_MATCH_ANY`
+/// Appends the arguments of `futex` that its operation takes: `0x7f…, FUTEX_WAIT_BITSET_PRIVATE, 2, NULL,
+/// FUTEX_BITSET_MATCH_ANY`.
 pub fn futex(w: &mut Writer) {
     let [at, word, value, second, other, last] = *w.call.arguments;
     w.argument_name(0);
@@ -228,7 +229,7 @@ fn futex_wake_operation(w: &mut Writer, word: u64) {
     w.hexadecimal(word & 0xfff);
 }
 
-/// Bytes that are never text.
+/// Appends random bytes, in hexadecimal because they are never text.
 pub fn random(w: &mut Writer, at: u64) -> Written {
     if at == 0 || w.call.error().is_some() {
         return Err(Unknown);
@@ -238,7 +239,7 @@ pub fn random(w: &mut Writer, at: u64) -> Written {
 
 /// The time that was left when a signal came; without one nothing was written.
 pub fn remaining(w: &mut Writer, at: u64) -> Written {
-    /// include/uapi/asm-generic/errno-base.h
+    /// `EINTR` (include/uapi/asm-generic/errno-base.h).
     const EINTR: i32 = 4;
     /// include/linux/errno.h: what a tracer sees in its place.
     const RESTART_BLOCK: i32 = 516;
@@ -273,7 +274,8 @@ pub fn offset(w: &mut Writer, at: u64) -> Written {
     Ok(())
 }
 
-/// `child_stack=NULL, flags=CLONE_CHILD_CLEARTID|SIGCHLD, child_tidptr=0x7f…`
+/// The arguments of `clone` as strace writes them, in its order: `child_stack=NULL, flags=CLONE_CHILD_CLEARTID|SIGCHLD,
+/// child_tidptr=0x7f…`.
 pub fn clone(w: &mut Writer) {
     const PARENT_TID: u64 = 0x10_0000;
     const PIDFD: u64 = 0x1000;

@@ -22,7 +22,7 @@ const PEER: u32 = 17;
 const FILTER: u32 = 26;
 const REUSE_FILTER: u32 = 51;
 const HASH: u32 = 74;
-/// Those that are no numbers of 32 bits.
+/// Those of them whose values are no numbers of 32 bits.
 const WIDER: [u32; 28] = [
     3, 20, 21, 22, 23, 24, 25, 28, 31, 38, 39, 47, 48, 50, 52, 55, 57, 59, 61, 62, 66, 67, 71, 72,
     54, 58, 26, 51,
@@ -38,7 +38,7 @@ const STATISTICS: u32 = 6;
 const MEMBERSHIPS: u32 = 9;
 const ICMP_FILTER: u32 = 1;
 
-/// The name of an option.
+/// Appends the name of an option, by its level.
 pub fn name(w: &mut Writer, word: u64) -> Written {
     let word = u64::from(word as u32);
     let asks = w.call.name == "getsockopt";
@@ -101,7 +101,7 @@ pub fn set(w: &mut Writer, at: u64) -> Written {
     }
 }
 
-/// What an option is.
+/// Appends what the kernel says that an option is.
 pub fn get(w: &mut Writer, at: u64) -> Written {
     let [_, level, option, _, length, _] = *w.call.arguments;
     if w.call.error().is_some() {
@@ -195,7 +195,7 @@ fn part(w: &mut Writer, at: u64, length: i32, name: &str) -> Written {
     layout::beginning(w, &ty, at, length as u64)
 }
 
-/// `[SOCK_TXREHASH_ENABLED]`
+/// The value of `SO_TXREHASH`: `[SOCK_TXREHASH_ENABLED]`.
 fn hash(w: &mut Writer, at: u64, length: i32) -> Written {
     if length < 4 {
         return match w.call.name {

@@ -12,13 +12,13 @@ use prototypes::digits::decimal;
 /// What an argument is.
 #[derive(Clone, Copy)]
 enum Is {
-    /// A number.
+    /// A number in decimals, without a sign.
     Number,
     /// A number in hexadecimal.
     Hex,
-    /// An address.
+    /// An address, of which nothing more is looked at.
     Address,
-    /// A signal.
+    /// The number of a signal, by its name.
     Signal,
     /// One of this type of `syscalls.conf`.
     Of(&'static str),
@@ -291,7 +291,7 @@ fn vector_text(flags: &str, word: u64) -> String {
     format!("{text}|{length}")
 }
 
-/// `PR_TAGGED_ADDR_ENABLE|PR_MTE_TCF_SYNC|0x1<<PR_MTE_TAG_SHIFT`
+/// How tagged addresses are treated, by bits: `PR_TAGGED_ADDR_ENABLE|PR_MTE_TCF_SYNC|0x1<<PR_MTE_TAG_SHIFT`.
 fn tagged(w: &mut Writer, word: u64) {
     w.known(word, &tagged_text(word));
 }

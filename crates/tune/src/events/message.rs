@@ -64,11 +64,11 @@ pub enum What {
         /// The new name (`comm`).
         name: String,
     },
-    /// It ended.
+    /// The process or thread ended.
     Exit {
-        /// How it ended.
+        /// The code it exited with, or the signal that killed it.
         end: End,
-        /// The process whose child it was.
+        /// The process whose child it was; 0 where the kernel does not name it (before Linux 4.18).
         parent: i32,
     },
 }
@@ -82,7 +82,7 @@ pub struct Event {
     pub thread: i32,
     /// The time of CLOCK_MONOTONIC at which it happened, in nanoseconds.
     pub nanos: u64,
-    /// What happened.
+    /// What happened to the process or thread.
     #[serde(flatten)]
     pub what: What,
 }

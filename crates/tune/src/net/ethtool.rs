@@ -29,19 +29,19 @@ const SFEATURES: u32 = 0x3b;
 
 const STRINGS_STATS: u32 = 1;
 const STRINGS_FEATURES: u32 = 4;
-/// Bytes of a name: ETH_GSTRING_LEN.
+/// Bytes that the kernel has for a name: `ETH_GSTRING_LEN`.
 const STRING: usize = 32;
-/// More strings than any driver has; a count beyond it is refused.
+/// More strings than any driver has; a greater count is cut to it.
 const MOST_STRINGS: usize = 65_536;
 
 /// A block of numbers that is read whole and written back whole with one word changed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Block {
-    /// Interrupt moderation.
+    /// Interrupt moderation: how long, and for how many packets, interrupts are held back.
     Coalesce,
     /// The lengths of the descriptor rings.
     Ring,
-    /// The numbers of queues.
+    /// How many queues the device has of each kind.
     Channels,
 }
 

@@ -1,6 +1,6 @@
 //! NAPI instances of the network devices: who polls which queue, on which interrupt.
 //!
-//! The generic netlink family `netdev` answers `napi-get` and `queue-get` since Linux 6.7, with timers per instance
+//! The generic netlink family `netdev` answers `napi-get` and `queue-get` since Linux 6.8, with timers per instance
 //! since 6.13. Older kernels have NAPI all the same and only do not report it.
 //!
 //! Source: Documentation/netlink/specs/netdev.yaml; include/uapi/linux/netdev.h.
@@ -17,10 +17,10 @@ const FAMILY_ID: u16 = 1;
 const FAMILY_NAME: u16 = 2;
 const QUEUE_GET: u8 = 10;
 const NAPI_GET: u8 = 11;
-/// NETDEV_QUEUE_TYPE_RX
+/// The type of a receive queue: `NETDEV_QUEUE_TYPE_RX`.
 const RECEIVE: u32 = 0;
 
-/// One NAPI instance.
+/// An instance of NAPI, which polls queues of a device.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Napi {
     /// The interface number of its device.

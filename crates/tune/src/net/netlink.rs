@@ -15,7 +15,8 @@ use crate::descriptor::owned;
 use crate::tree::Cannot;
 
 const HEADER: usize = 16;
-/// NLMSG_ERROR and NLMSG_DONE
+/// The types of the messages that end an answer: `NLMSG_ERROR`, which with error 0 is an
+/// acknowledgement, and `NLMSG_DONE`.
 const ERROR: u16 = 2;
 const DONE: u16 = 3;
 /// The kernel fills at most 32 KiB per message of a dump.
@@ -176,7 +177,7 @@ pub fn attributes(mut bytes: &[u8]) -> Vec<(u16, &[u8])> {
     all
 }
 
-/// Appends an attribute.
+/// Appends an attribute, padded with zeros to a multiple of 4 bytes.
 pub fn attribute(to: &mut Vec<u8>, kind: u16, payload: &[u8]) {
     to.extend(((payload.len() + 4) as u16).to_ne_bytes());
     to.extend(kind.to_ne_bytes());

@@ -9,15 +9,15 @@
 use crate::interrupts::Interrupts;
 use crate::tree::Tree;
 
-/// The flag IFF_UP.
+/// The flag that the administrator has turned a device on: `IFF_UP` (include/uapi/linux/if.h).
 const UP: u32 = 1;
 
-/// One network device.
+/// A network device, its queues, and how it is attached to the machine.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Nic {
     /// The name of the interface: `eth0`.
     pub name: String,
-    /// Its interface number.
+    /// The number of the interface in its network namespace; `None` where sysfs does not say it.
     pub ifindex: Option<u32>,
     /// The kernel driver behind it; `None` for devices of software.
     pub driver: Option<String>,

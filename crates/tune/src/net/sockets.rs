@@ -25,9 +25,9 @@ const MESSAGE: usize = 72;
 /// A socket that listens.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Listener {
-    /// The local address.
+    /// The address that it listens at: 0.0.0.0 or :: for every address of the machine.
     pub address: IpAddr,
-    /// The local port.
+    /// The port that it listens at.
     pub port: u16,
     /// Connections that wait for accept().
     pub waiting: u32,

@@ -10,7 +10,7 @@ use crate::machine::Machine;
 use crate::tree::{Cannot, Tree};
 use crate::verdict::{Outcome, several};
 
-/// Where version 2 is mounted.
+/// Where control groups of version 2 are mounted.
 const MOUNT: &str = "/sys/fs/cgroup";
 /// Groups within groups that are followed.
 const DEEPEST: usize = 32;

@@ -24,7 +24,7 @@ const IDLE: Duration = Duration::from_secs(5);
 const LOOK: Duration = Duration::from_secs(1);
 const LOOK_WHEN_OPEN: Duration = Duration::from_millis(50);
 
-/// See the module's text.
+/// The guest, from its first block on, and what its blocks have counted.
 pub struct Blocks {
     pid: i32,
     /// What has this before its path is the asking library's own.
@@ -40,7 +40,7 @@ pub struct Blocks {
 }
 
 impl Blocks {
-    /// Of a guest that is not open yet.
+    /// Knows the guest and has not opened it yet. `hidden` is the folder of the asking library, with a slash at its end.
     pub fn new(pid: i32, hidden: Option<String>) -> Self {
         Blocks {
             pid,
@@ -53,7 +53,7 @@ impl Blocks {
         }
     }
 
-    /// Begins a block; its number.
+    /// Begins a block and returns its number.
     pub fn track(&mut self, births: bool) -> Result<u64, Refusal> {
         if let Some(tracked) = &self.tracked {
             let is_there = tracked.is_there();
@@ -154,7 +154,7 @@ impl Blocks {
         written.map(|()| self.checked(told))
     }
 
-    /// What is made from now on is of the blocks that are open. Fails if this one is not.
+    /// Has what is made from now on counted for the blocks that are open. Fails if this one is not.
     pub fn resume(&mut self, block: u64) -> Result<(), Refusal> {
         let tracked = self.known(block)?;
         let done = tracked.resume();
@@ -181,7 +181,7 @@ impl Blocks {
         self.checked(done)
     }
 
-    /// How long may nobody look at the guest? One that makes its first Ractor waits for that.
+    /// Returns for how long nobody need look at the guest. One that makes its first Ractor waits for the next look.
     pub fn patience(&self) -> Duration {
         match &self.tracked {
             Some(_) => LOOK_WHEN_OPEN,
@@ -238,7 +238,7 @@ impl Blocks {
         }
     }
 
-    /// Leaves.
+    /// Leaves the guest, if it is open.
     pub fn leave(&mut self) {
         if let Some(tracked) = self.tracked.take() {
             // A guest that cannot be asked any more is left as its agent leaves without us.

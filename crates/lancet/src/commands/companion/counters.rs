@@ -28,13 +28,13 @@ pub use sums::Sum;
 const MARK: &str = "LANCET_TRACE_";
 /// The function that sets a mark.
 const SETS_MARK: &str = "getenv";
-/// The last calls that are kept, of all threads: 16 MiB.
+/// How many of the last calls are kept, of all threads: 16 MiB.
 const MOST_KEPT: usize = 1 << 18;
 /// How long a mark may take from the program to here. `lancet calls` looks at its rings every few milliseconds.
 const PATIENCE: Duration = Duration::from_secs(2);
-/// Sentences about what is not hooked that are kept.
+/// How many sentences about what is not hooked are kept.
 const MOST_SENTENCES: usize = 16;
-/// Longer lines are not of calls that are counted.
+/// Bytes of the longest line that is parsed: a call that is counted has no longer one, because strings are cut at 40 characters.
 const LONGEST: usize = 1 << 16;
 
 /// The words of `lancet calls` for these groups of functions; `None` if one is none.
@@ -55,7 +55,7 @@ pub fn words(groups: &[String]) -> Option<Vec<String>> {
 
 /// What is known of calls that are not told.
 pub enum Lacking {
-    /// These functions are not hooked.
+    /// Functions that are not hooked, as a sentence.
     Hooks(String),
     /// How many calls were lost until now.
     Calls(u64),
@@ -72,7 +72,7 @@ struct Kept {
     lacks: Vec<String>,
     /// How many calls were lost until now, of all threads.
     lost: u64,
-    /// No more come.
+    /// `lancet calls` has ended: no more calls come.
     over: bool,
 }
 
@@ -117,16 +117,16 @@ struct Line {
     path: String,
 }
 
-/// What a thread has called.
+/// What a thread has called in some stretches of its time.
 #[derive(Debug)]
 pub struct Between {
-    /// Sums by group.
+    /// Its calls, added up by group.
     pub sums: Vec<Sum>,
     /// What may be missing in them, a sentence each.
     pub lost: Vec<String>,
 }
 
-/// Why there is no sum.
+/// Why calls cannot be added up.
 pub enum Lacks {
     /// The second mark has not come in time: calls are not told any more, or it was dropped.
     End,

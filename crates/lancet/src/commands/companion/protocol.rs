@@ -23,7 +23,7 @@ use crate::ui::advice::explain;
 /// Rises when a request or an answer changes its meaning or is taken away.
 pub const PROTOCOL: u32 = 3;
 
-/// Longer lines are no requests.
+/// Bytes of the longest line. After a longer one the companion ends, as if the guest had closed its end.
 const LONGEST: usize = 1 << 20;
 
 /// What the guest asks for.
@@ -36,33 +36,33 @@ pub struct Request {
     pub what: What,
 }
 
-/// See [`Request::what`].
+/// What a request asks for; the name is that of `do` in JSON.
 #[derive(Debug, Deserialize)]
 #[serde(tag = "do", rename_all = "snake_case")]
 pub enum What {
-    /// Begin a block.
+    /// Begin a block, a stretch of the program's time whose births are told apart.
     Track {
         /// It will be asked what was made in it, dead or alive.
         #[serde(default)]
         births: bool,
     },
-    /// The objects of a block by line and type. What is made from then on is of no block, until `resume`.
+    /// Tell the objects of a block by line and type. What is made from then on is of no block, until `resume`.
     Count {
         /// The number that `track` answered.
         block: u64,
-        /// Collect garbage before.
+        /// Collect garbage before the count.
         #[serde(default)]
         collect: bool,
     },
-    /// The living objects of a block, one by one. What is made from then on is of no block, as after `count`.
+    /// Tell the living objects of a block, one by one. What is made from then on is of no block, as after `count`.
     Objects {
         /// The number that `track` answered.
         block: u64,
-        /// Their contents too.
+        /// Tell the contents of the objects, too, of those that have any.
         #[serde(default)]
         contents: bool,
     },
-    /// What is made from now on is of the blocks that are open; is this one?
+    /// Have what is made from now on counted for the blocks that are open again; an error if this one is not open.
     Resume {
         /// The number that `track` answered.
         block: u64,
@@ -72,7 +72,7 @@ pub enum What {
         /// The number that `track` answered.
         block: u64,
     },
-    /// End a block.
+    /// End a block; nothing can be asked about it from then on.
     End {
         /// The number that `track` answered.
         block: u64,
@@ -82,26 +82,26 @@ pub enum What {
         /// The id, in the program's own namespace.
         thread: u64,
     },
-    /// Begin to watch calls.
+    /// Begin to watch calls of the program.
     Watch {
-        /// `calls` or `syscalls`.
+        /// The command that watches: `calls` or `syscalls`.
         command: String,
         /// The words of its command line, without the process and `--json`, which the companion adds.
         words: Vec<String>,
     },
     /// Begin to keep the last calls of these groups of functions, for the sums between two marks.
     Counters {
-        /// Their names (`counters`).
+        /// The names of the groups, by `counters::GROUPS`; `memory` is `malloc` and `free`.
         groups: Vec<String>,
     },
-    /// What a thread has called in stretches between two marks that it has set.
+    /// Tell what a thread has called in stretches between two marks that it has set.
     Between {
         /// The number that `counters` answered.
         watch: u64,
         /// Stretches of its time, in their order: the number of the mark at the beginning, and of that at the end.
         stretches: Vec<(u64, u64)>,
     },
-    /// End a watch; what it has seen.
+    /// End a watch, and tell what it has seen.
     Finish {
         /// The number that `watch` answered.
         watch: u64,
@@ -117,7 +117,7 @@ pub enum What {
 
 /// Why a request is not done, in words for the program's author.
 pub enum Refusal {
-    /// It cannot be.
+    /// It cannot be done, for this reason.
     Refused(String),
     /// What it is about is not there any more.
     Gone(String),
@@ -130,7 +130,7 @@ impl Refusal {
     }
 }
 
-/// The two pipes.
+/// The two pipes to the guest: requests come from standard input, and answers go to standard output.
 pub struct Channel {
     input: io::Stdin,
     output: io::BufWriter<io::Stdout>,
@@ -142,14 +142,14 @@ pub struct Channel {
 pub enum Heard {
     /// A request, or why a line is none.
     Request(Result<Request, String>),
-    /// Nothing for so long.
+    /// No line has come within the time that was given.
     Nothing,
-    /// It has closed its end: it is gone, or wants no more.
+    /// It has closed its end: it is gone, or wants no more. Or it has sent a line that is longer than any request.
     End,
 }
 
 impl Channel {
-    /// Standard input and output.
+    /// Takes standard input and output, which are pipes to the guest.
     pub fn new() -> Self {
         Channel {
             input: io::stdin(),
@@ -158,7 +158,7 @@ impl Channel {
         }
     }
 
-    /// Says who we are.
+    /// Writes the first line, which says which lancet and which protocol this is.
     pub fn greet(&mut self) -> io::Result<()> {
         let (lancet, pid) = (env!("CARGO_PKG_VERSION"), std::process::id());
         let hello = serde_json::json!({"lancet": lancet, "protocol": PROTOCOL, "pid": pid});
@@ -195,7 +195,7 @@ impl Channel {
         }
     }
 
-    /// The answers to one request.
+    /// Returns what writes the answers to one request.
     pub fn answer(&mut self, id: u64) -> Answer<'_> {
         Answer {
             id,
@@ -211,25 +211,25 @@ pub struct Answer<'a> {
 }
 
 impl Answer<'_> {
-    /// One of any number of records.
+    /// Writes a record, of which an answer may have any number.
     pub fn record(&mut self, record: &impl Serialize) -> io::Result<()> {
         self.line("record", record)
     }
 
-    /// The same of a record that is a line of JSON already.
+    /// Writes a record that is a line of JSON already.
     pub fn raw_record(&mut self, line: &[u8]) -> io::Result<()> {
         write!(self.out, "{{\"id\":{},\"record\":", self.id)?;
         self.out.write_all(line.trim_ascii_end())?;
         self.out.write_all(b"}\n")
     }
 
-    /// The end: it is done.
+    /// Ends the answer: the request is done, with this result.
     pub fn done(mut self, result: &impl Serialize) -> io::Result<()> {
         self.line("ok", result)?;
         self.out.flush()
     }
 
-    /// The end: it could not be done.
+    /// Ends the answer: the request could not be done.
     pub fn failed(mut self, why: &Refusal) -> io::Result<()> {
         match why {
             Refusal::Refused(why) => self.line("error", why)?,

@@ -12,7 +12,8 @@ use super::protocol::{Answer, Channel, Heard, Refusal, Request, What};
 use super::watches::Watches;
 use crate::ui::interrupt;
 
-/// Runs `lancet companion`.
+/// Runs `lancet companion`: starts a process that is not the program's child, or is that process and serves the program until
+/// it ends.
 pub fn run(args: CompanionArgs) -> anyhow::Result<u8> {
     if !args.detached {
         return detach();

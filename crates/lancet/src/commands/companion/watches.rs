@@ -28,7 +28,7 @@ const MOST_KEPT: usize = 512 << 20;
 const WATCHES: [&str; 2] = ["calls", "syscalls"];
 const RUNS: [&str; 2] = ["stack", "heap"];
 
-/// See the module's text.
+/// The watches of a guest that are open.
 pub struct Watches {
     pid: i32,
     /// What has this before its path is the asking library's own.
@@ -50,12 +50,12 @@ struct Watch {
 struct Kept {
     lines: Vec<Vec<u8>>,
     bytes: usize,
-    /// How many were too many.
+    /// How many records came after the most bytes were kept.
     lost: u64,
 }
 
 impl Watches {
-    /// None yet.
+    /// Makes the list, with no watch in it. `hidden` is the folder of the asking library, with a slash at its end.
     pub fn new(pid: i32, hidden: Option<String>) -> Self {
         Watches {
             pid,
@@ -65,13 +65,13 @@ impl Watches {
         }
     }
 
-    /// Begins a watch and waits until the guest is open; its number.
+    /// Begins a watch, waits until the guest is open, and returns the watch's number.
     pub fn begin(&mut self, command: &str, words: &[String]) -> Result<u64, Refusal> {
         allow(command, &WATCHES)?;
         self.open(command, words, None)
     }
 
-    /// Begins to count calls of these groups of functions; the number of that watch.
+    /// Begins to count calls of these groups of functions, and returns the number of that watch.
     pub fn begin_counters(&mut self, groups: &[String]) -> Result<u64, Refusal> {
         let words = counters::words(groups).ok_or_else(|| {
             let known = counters::GROUPS.join(", ");
@@ -113,7 +113,7 @@ impl Watches {
         Ok(Ok(between.lost))
     }
 
-    /// Starts a watch and waits until the guest is open; its number.
+    /// Starts a watch, waits until the guest is open, and returns the watch's number.
     fn open(
         &mut self,
         command: &str,
@@ -144,7 +144,7 @@ impl Watches {
         }
     }
 
-    /// Ends a watch; its records and how it ended.
+    /// Ends a watch, and tells its records and how it ended.
     pub fn finish(
         &mut self,
         watch: u64,

@@ -107,7 +107,7 @@ pub struct Common {
     pub record: Option<PathBuf>,
 }
 
-/// Headings of help.
+/// The headings under which help lists the flags of `calls` and `syscalls`.
 pub const TARGET: &str = "What to open";
 pub const WHICH: &str = "Which calls";
 pub const TIME: &str = "When to look";

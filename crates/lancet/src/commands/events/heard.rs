@@ -22,7 +22,7 @@ pub struct Heard {
 }
 
 impl Heard {
-    /// Nothing was said yet.
+    /// Makes it for a command with these flags, before anything was said.
     pub fn new(args: &dyn Asked) -> Heard {
         Heard {
             losses: RefCell::default(),

@@ -120,7 +120,7 @@ Exit status: 0, 1 could not be done, 2 wrong usage,
 /// What is asked about.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Question<'a> {
-    /// Everything.
+    /// Everything that the format writes.
     All,
     /// How the object at this address is held.
     Object(u64),

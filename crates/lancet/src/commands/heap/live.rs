@@ -26,9 +26,9 @@ const LOOK: Duration = Duration::from_millis(20);
 pub struct Wanted {
     /// Its process id, in lancet's own PID namespace.
     pub pid: i32,
-    /// Of the snapshot.
+    /// What the snapshot is to hold, and how it is made.
     pub options: Options,
-    /// How long births are counted before.
+    /// How long births are counted before the snapshot is made; `None` = not at all.
     pub births: Option<Duration>,
     /// What resident memory is used for is kept in the snapshot.
     pub memory: bool,

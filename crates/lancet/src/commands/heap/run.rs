@@ -161,7 +161,7 @@ fn compare(args: &HeapArgs, earlier: &Source, later: &Source) -> anyhow::Result<
     finish(sink, &losses, format)
 }
 
-/// Gets the snapshot.
+/// Reads the snapshot from its file, or makes it.
 fn take(source: &Source) -> anyhow::Result<Snapshot> {
     match source {
         Source::File(path) => {

@@ -134,7 +134,7 @@ impl Watch {
                 while self.looks.front().is_some_and(is_old) {
                     self.looks.pop_front();
                 }
-                // Of looks with more in memory than this one, growth is never measured from.
+                // Growth is never measured from a look that had more in memory than this one.
                 while self
                     .looks
                     .back()

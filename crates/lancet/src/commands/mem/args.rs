@@ -160,7 +160,7 @@ enum Grouping {
     Type,
 }
 
-/// What comes first.
+/// What decides which rows come first.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 enum First {
     /// What keeps objects of every interval: a leak

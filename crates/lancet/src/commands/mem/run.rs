@@ -24,7 +24,7 @@ pub fn run(args: MemArgs) -> anyhow::Result<u8> {
     }
 }
 
-/// Opens running processes.
+/// Opens running processes, reports on them until it is time to leave, and returns the exit code.
 fn attach(args: MemArgs) -> anyhow::Result<u8> {
     let on_screen = args.live && Stream::Stdout.is_terminal();
     let sink = Sink::open(args.output.as_deref(), Stream::Stdout)?;

@@ -82,9 +82,9 @@ pub struct PatchArgs {
 /// A function that is to be replaced.
 #[derive(Clone, Debug)]
 pub enum Replaced {
-    /// Of the program or of a library.
+    /// A function of the program or of a library, which is machine code.
     Native(Request),
-    /// Of the script.
+    /// A function of the script, which its VM replaces.
     Script(ScriptRequest),
 }
 
@@ -103,11 +103,11 @@ impl FromStr for Replaced {
 /// What is to be taken back.
 #[derive(Clone, Debug)]
 pub enum TakenBack {
-    /// Everything.
+    /// Every patch and every setting of the process.
     All,
-    /// Patches of functions of the program and its libraries, and settings.
+    /// The patches of functions of the program and its libraries, and the settings, with these numbers.
     Native(Vec<u64>),
-    /// Patches of functions of the script.
+    /// The patches of functions of the script with these numbers, without their `s`.
     Script(Vec<u64>),
 }
 

@@ -22,7 +22,7 @@ use serde::Deserialize;
 
 use crate::cli::duration::parse;
 
-/// The largest plan.
+/// Bytes of a plan that are read, at most.
 const LARGEST: u64 = 1 << 20;
 
 #[derive(Deserialize)]
@@ -46,17 +46,17 @@ struct Replace {
 /// A plan that was read.
 #[derive(Debug, Default)]
 pub struct PlanFile {
-    /// What is asked for.
+    /// The functions to be replaced, and by what.
     pub requests: Vec<Request>,
     /// What the build id of each function's module begins with, if that is said.
     pub build_ids: Vec<Option<String>>,
-    /// As `--wait`.
+    /// How long to try again while a thread is inside of a function, as with `--wait`.
     pub wait: Option<Duration>,
-    /// As `--for`.
+    /// After how long the patches are taken back, as with `--for`.
     pub lasts: Option<Duration>,
 }
 
-/// Reads a plan.
+/// Reads a plan from a regular file.
 pub fn read(path: &Path) -> anyhow::Result<PlanFile> {
     let mut text = String::new();
     let read = open_regular(path).and_then(|file| file.take(LARGEST).read_to_string(&mut text));

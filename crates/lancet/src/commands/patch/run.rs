@@ -81,7 +81,7 @@ fn worse(one: u8, other: u8) -> u8 {
 }
 
 impl Run {
-    /// Writes an answer.
+    /// Writes an answer in the format that was asked for, and hands it on at once.
     pub fn answer(
         &mut self,
         write: impl FnOnce(&mut Answers) -> std::io::Result<()>,

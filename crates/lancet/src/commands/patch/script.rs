@@ -115,7 +115,7 @@ fn open(guest: &Guest, language: Language) -> anyhow::Result<Script> {
 
 /// The patches of a script's functions.
 pub struct Seen {
-    /// What there is.
+    /// The patches, those that were applied first in front.
     pub all: Vec<ScriptPatch>,
     /// The exit code: [`LOST`] where the VM did not say.
     pub code: u8,

@@ -207,7 +207,7 @@ impl SyscallsArgs {
         files.into_iter().flatten().collect()
     }
 
-    /// How lines look.
+    /// Returns how lines look, and which calls they are of, as the flags say.
     fn layout(&self) -> Layout {
         Layout {
             style: Style {

@@ -44,7 +44,7 @@ impl SyscallsArgs {
         shortened.map_or(self.verbose, |shortened| !shortened.has("execve"))
     }
 
-    /// What nothing is said of.
+    /// Returns what no line is written about.
     pub(super) fn hidden(&self) -> Hidden {
         let by_letters = Hidden {
             attaching: self.quiet > 0,

@@ -7,36 +7,36 @@ use calls::tamper::Inject;
 use report::syscalls::{Exceptions, NamingKinds, Numbers, Statuses};
 use syscalls::Trace;
 
-/// One of them.
+/// One `-e`, by the word before its `=`.
 #[derive(Clone, Debug)]
 pub enum Expression {
-    /// `trace=`
+    /// `trace=`: the calls that are shown.
     Trace(Trace),
-    /// `status=`
+    /// `status=`: what calls must have come to, to be shown.
     Status(Statuses),
-    /// `signal=`
+    /// `signal=`: the numbers of the signals that are shown.
     Signals(Vec<i32>),
-    /// `raw=`
+    /// `raw=`: the calls whose arguments are written as numbers.
     Raw(Trace),
-    /// `abbrev=`
+    /// `abbrev=`: the calls whose structs are shortened.
     Shortened(Trace),
-    /// `verbose=`
+    /// `verbose=`: the calls whose structs are written, and not only their addresses.
     Structs(Trace),
-    /// `read=`
+    /// `read=`: the descriptors of which all bytes that are read are shown.
     Read(Numbers),
-    /// `write=`
+    /// `write=`: the descriptors of which all bytes that are written are shown.
     Written(Numbers),
-    /// `quiet=`
+    /// `quiet=`: what no line is written about.
     Quiet(Hidden),
-    /// `decode-fds=`
+    /// `decode-fds=`: what is written of descriptors beside their numbers.
     Descriptors(NamingKinds),
-    /// `decode-pids=`
+    /// `decode-pids=`: what is written of processes beside their ids.
     Processes(ProcessKinds),
-    /// `inject=`, `fault=`
+    /// `inject=` and `fault=`: what is injected into which calls.
     Inject(Box<Inject>),
 }
 
-/// What nothing is said of (`-q`, `-e quiet=`).
+/// What no line is written about (`-q`, `-e quiet=`).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Hidden {
     /// Which processes are attached to and left.
@@ -48,7 +48,7 @@ pub struct Hidden {
 }
 
 impl Hidden {
-    /// What either hides.
+    /// Returns what either of two hides.
     pub fn or(self, other: Self) -> Self {
         Hidden {
             attaching: self.attaching || other.attaching,

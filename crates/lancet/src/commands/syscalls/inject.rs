@@ -25,10 +25,10 @@ const MOST_POKED: usize = 1024;
 /// Arguments of a call, as strace numbers them.
 const ARGUMENTS: usize = 7;
 
-/// Whose words they are.
+/// Which option the words belong to; it decides what they may be.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Of {
-    /// `-e inject=`
+    /// `-e inject=`: nothing is injected but what its words say.
     Inject,
     /// `-e fault=`: an error is injected if nothing else is asked for.
     Fault,
@@ -114,7 +114,7 @@ fn parsed(text: &str, of: Of) -> Result<Inject, String> {
     Ok(inject)
 }
 
-/// What can stand there.
+/// Returns the words that an option understands, for messages.
 fn understood(of: Of) -> &'static str {
     match of {
         Of::Fault => "error=, when= and syscall= are understood",
@@ -165,7 +165,7 @@ fn pure(name: &str) -> Result<(), String> {
     }
 }
 
-/// `@arg1=5374,@arg2=00`
+/// Parses what `poke_enter=` and `poke_exit=` write, by argument: `@arg1=5374,@arg2=00`.
 fn pokes(text: &str) -> Result<Vec<Poke>, String> {
     let wrong = || {
         format!(

@@ -28,14 +28,14 @@ pub struct Way {
     pub require: Option<Required>,
 }
 
-/// What `--require` asks.
+/// What can be asked with `--require`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub enum Required {
     /// Every call is seen.
     Exact,
 }
 
-/// What `--by` asks.
+/// What can be asked with `--by`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub enum Seen {
     /// By hooks.
@@ -59,7 +59,7 @@ impl Way {
 }
 
 impl SyscallsArgs {
-    /// How calls are seen.
+    /// Returns the way in which calls are seen.
     pub(super) fn by(&self) -> By {
         match self.way.by {
             Some(Seen::Bpf) => By::Bpf,

@@ -9,7 +9,7 @@ use super::format::Format;
 use super::stacks::Stacks;
 use crate::json::line;
 
-/// For programs.
+/// JSON for programs, one object a line.
 pub static FORMAT: Format = Format {
     name: "json",
     about: "One JSON object a line: the lines at which threads run and wait",

@@ -8,7 +8,7 @@ use serde_json::json;
 use super::format::Format;
 use super::stacks::Stacks;
 
-/// For speedscope.app.
+/// A profile for speedscope.app.
 pub static FORMAT: Format = Format {
     name: "speedscope",
     about: "For speedscope.app",

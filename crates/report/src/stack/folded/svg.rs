@@ -17,7 +17,7 @@ use super::format::Format;
 use super::stacks::Stacks;
 use crate::text::printable;
 
-/// For a browser.
+/// A flame graph for a browser.
 pub static FORMAT: Format = Format {
     name: "svg",
     about: "A flame graph",
@@ -34,7 +34,7 @@ const NARROWEST: f64 = 0.3;
 /// Roughly the width of a letter at the font's size, in pixels.
 const LETTER: f64 = 7.0;
 
-/// Writes the picture.
+/// Writes the picture as one SVG document, with `title` above it.
 pub fn write(stacks: &Stacks, out: &mut dyn Write, title: &str) -> io::Result<()> {
     let tree = Tree::of(stacks);
     let depth = tree.depth() as f64;

@@ -18,7 +18,7 @@ use super::places::{Place, Seen};
 use super::stacks::Stacks;
 use crate::figures::{grouped, plural};
 
-/// For people, and the default.
+/// Two lists of lines for people, and the default.
 pub static FORMAT: Format = Format {
     name: "table",
     about: "The lines at which threads run, and those at which they wait",

@@ -49,7 +49,7 @@ impl Open {
         self.is_written_late() && !self.head.ends_with(b"(")
     }
 
-    /// What is written of it.
+    /// Returns the call with what is known of it, for the crate `syscalls` to write.
     pub fn call<'a>(&'a self, returned: Option<(&'a Captures, u64)>) -> Call<'a> {
         Call {
             name: &self.plan.name,
@@ -104,7 +104,7 @@ impl Plan {
     }
 }
 
-/// `[ 257] `
+/// Returns what `-n` puts before the name of a call, `[ 257] `; nothing for a call without a number.
 fn number(name: &str) -> String {
     let known = prototypes::system_calls().find(|(_, known)| *known == name);
     known.map_or_else(String::new, |(number, _)| format!("[{number:4}] "))

@@ -57,7 +57,7 @@ pub fn node_mask(w: &mut Writer, at: u64, _: Option<usize>) -> Written {
     })
 }
 
-/// `IOPRIO_PRIO_VALUE(IOPRIO_CLASS_BE, 4)` (include/uapi/linux/ioprio.h)
+/// The priority of a process at disks: `IOPRIO_PRIO_VALUE(IOPRIO_CLASS_BE, 4)` (include/uapi/linux/ioprio.h).
 pub fn io_priority(w: &mut Writer, word: u64, _: Option<usize>) -> Written {
     let word = u64::from(word as u32);
     let (class, data) = (word >> 13, word & 0x1fff);
@@ -92,7 +92,7 @@ pub fn ruleset(w: &mut Writer, at: u64, _: Option<usize>) -> Written {
     Ok(())
 }
 
-/// `QCMD(Q_QUOTAON, USRQUOTA)` (include/uapi/linux/quota.h)
+/// A command and a type of quota in one number: `QCMD(Q_QUOTAON, USRQUOTA)` (include/uapi/linux/quota.h).
 pub fn quota_command(w: &mut Writer, word: u64, _: Option<usize>) -> Written {
     let word = u64::from(word as u32);
     if w.style.constants == Constants::Numbers {
@@ -151,8 +151,8 @@ pub fn resident_pages(w: &mut Writer, at: u64, _: Option<usize>) -> Written {
     })
 }
 
-/// States of the processor (arch/x86/include/asm/fpu/types.h): their names are in no header for programs, so the number
-/// stands first.
+/// States of the processor, a bit each (arch/x86/include/asm/fpu/types.h): their names are in no header for programs, so the
+/// number stands first.
 pub fn feature_mask(w: &mut Writer, at: u64, _: Option<usize>) -> Written {
     let mask = w.u64_at(at)?;
     let list = list("xfeature_masks");
@@ -162,7 +162,7 @@ pub fn feature_mask(w: &mut Writer, at: u64, _: Option<usize>) -> Written {
     Ok(())
 }
 
-/// One of them.
+/// The number of one such state, in the same way.
 pub fn feature(w: &mut Writer, word: u64, _: Option<usize>) -> Written {
     let list = list("xfeatures");
     let number = words::plain(word);
@@ -303,7 +303,7 @@ pub fn sched_attributes(w: &mut Writer, at: u64, _: Option<usize>) -> Written {
 pub fn sched_attributes_set(w: &mut Writer, at: u64, _: Option<usize>) -> Written {
     const FIRST: u64 = 48;
     const SECOND: u64 = 56;
-    /// include/uapi/asm-generic/errno-base.h
+    /// `E2BIG` (include/uapi/asm-generic/errno-base.h).
     const E2BIG: i32 = 7;
     let after = w.u32_at(at).unwrap_or_default();
     let changed = w.call.error() == Some(E2BIG) && w.before(|w| w.u32_at(at))? != after;

@@ -70,7 +70,7 @@ const FLAGS: [&str; 38] = [
     "sigtrap",
 ];
 
-/// What is known of one: zeros behind what there is.
+/// The bytes of one `struct perf_event_attr`, with zeros behind those that were copied.
 struct Attributes {
     bytes: [u8; WHOLE],
     there: usize,
@@ -92,7 +92,7 @@ impl Attributes {
         Ok(Attributes { bytes, there })
     }
 
-    /// The number of `size` bytes there.
+    /// Returns the number of `size` bytes, at most 8, at an offset.
     fn number(&self, at: usize, size: usize) -> u64 {
         let mut bytes = [0; 8];
         bytes[..size].copy_from_slice(&self.bytes[at..at + size]);
@@ -140,7 +140,7 @@ pub fn attributes(w: &mut Writer, at: u64, _: Option<usize>) -> Written {
     Ok(())
 }
 
-/// include/uapi/asm-generic/errno-base.h
+/// `E2BIG` (include/uapi/asm-generic/errno-base.h).
 const E2BIG: i32 = 7;
 
 /// Its size, and the one that the kernel wants (`E2BIG`).

@@ -15,7 +15,7 @@ pub fn entries(w: &mut Writer, at: u64, _: Option<usize>) -> Written {
     )
 }
 
-/// `struct linux_dirent64` (include/linux/dirent.h).
+/// `struct linux_dirent64` (include/linux/dirent.h): the kind stands before the name.
 pub fn wide_entries(w: &mut Writer, at: u64, _: Option<usize>) -> Written {
     let kind = Some(18);
     listed(w, at, Shape { header: 19, kind })
@@ -29,7 +29,7 @@ struct Shape {
     kind: Option<u64>,
 }
 
-/// How many there are; with `-v` each of them.
+/// Appends how many entries there are; with `-v` each of them.
 fn listed(w: &mut Writer, mut at: u64, shape: Shape) -> Written {
     let mut left = w.call.count().min(w.call.arguments[2] & 0xffff_ffff);
     let whole = w.style.verbose;

@@ -120,7 +120,7 @@ fn ancillary(w: &mut Writer, offset: u32) {
     }
 }
 
-/// `BPF_LD|BPF_W|BPF_ABS`
+/// The code of an instruction by its parts: `BPF_LD|BPF_W|BPF_ABS`.
 fn operation(w: &mut Writer, code: u16) {
     let class = code & 7;
     let part = |w: &mut Writer, name: &str, bits: u16| list(name).name(w, bits.into());

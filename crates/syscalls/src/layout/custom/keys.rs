@@ -1,4 +1,4 @@
-//! Arguments of `keyctl` that other arguments' memory says the length of.
+//! Arguments of `keyctl` whose length stands in the memory that another argument points to.
 
 use crate::layout::{list, listed};
 use crate::writer::{Unknown, Writer, Written};
@@ -17,7 +17,7 @@ pub fn second(w: &mut Writer, at: u64, _: Option<usize>) -> Written {
     of_length(w, at, SECOND_LENGTH)
 }
 
-/// What comes of it.
+/// The bytes that the operation yields.
 pub fn output(w: &mut Writer, at: u64, _: Option<usize>) -> Written {
     match w.call.error() {
         Some(_)
@@ -31,7 +31,7 @@ pub fn output(w: &mut Writer, at: u64, _: Option<usize>) -> Written {
 }
 
 fn of_length(w: &mut Writer, at: u64, member: u64) -> Written {
-    /// `sizeof(struct keyctl_pkey_params)`
+    /// `sizeof(struct keyctl_pkey_params)`, all of which must be there.
     const WHOLE: usize = 40;
     let parameters = w.call.arguments[1];
     let length = w.before(|w| {

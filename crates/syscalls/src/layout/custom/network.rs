@@ -29,7 +29,7 @@ pub fn hardware_bytes(w: &mut Writer, bytes: &[u8], shown: usize) {
     known_bytes(w, bytes, &parts.join(":"));
 }
 
-/// include/linux/socket.h
+/// `AF_INET` and `AF_INET6` (include/linux/socket.h).
 const INET: u16 = 2;
 const INET6: u16 = 10;
 
@@ -99,7 +99,7 @@ pub fn key_address(w: &mut Writer, at: u64, _: Option<usize>) -> Written {
     address_member(w, "tcpm_addr", family.into(), at, 16)
 }
 
-/// A family of multicast's own, or one of all.
+/// A family of addresses, or one of those that multicast routing has beside them (the list `rtnl_families`).
 pub fn multicast_family(w: &mut Writer, at: u64, _: Option<usize>) -> Written {
     let [family] = w.number(at)?;
     let own = list("rtnl_families");
@@ -110,7 +110,7 @@ pub fn multicast_family(w: &mut Writer, at: u64, _: Option<usize>) -> Written {
     Ok(())
 }
 
-/// The same as `struct in_addr`.
+/// An address of IPv4 as `struct in_addr` is written: `{s_addr=inet_addr("127.0.0.1")}`.
 pub fn in4(w: &mut Writer, at: u64, list: Option<usize>) -> Written {
     w.push("{s_addr=");
     inet(w, at, list)?;
@@ -131,7 +131,7 @@ pub fn mac(w: &mut Writer, at: u64, _: Option<usize>) -> Written {
     Ok(())
 }
 
-/// One in `MAX_ADDR_LEN` bytes (include/linux/netdevice.h).
+/// An address of hardware in `MAX_ADDR_LEN` bytes (include/linux/netdevice.h).
 pub fn mac32(w: &mut Writer, at: u64, _: Option<usize>) -> Written {
     let address: [u8; 32] = w.number(at)?;
     hardware_bytes(w, &address, address.len());
@@ -160,7 +160,7 @@ pub fn interface(w: &mut Writer, at: u64, _: Option<usize>) -> Written {
     Ok(())
 }
 
-/// `htons(ETH_P_IP)` (include/uapi/linux/if_ether.h)
+/// The protocol of a frame, in network byte order: `htons(ETH_P_IP)` (include/uapi/linux/if_ether.h).
 pub fn ether(w: &mut Writer, at: u64, _: Option<usize>) -> Written {
     let number = w.number(at).map(u16::from_be_bytes)?;
     w.push("htons(");

@@ -66,7 +66,7 @@ pub fn error(w: &mut Writer, at: u64, _: Option<usize>) -> Written {
     Ok(())
 }
 
-/// `__NR_read`
+/// The number of a system call, by its name where the architecture behind it is x86-64: `__NR_read`.
 pub fn system_call(w: &mut Writer, at: u64, _: Option<usize>) -> Written {
     let number = w.u32_at(at)?;
     /// `AUDIT_ARCH_X86_64` (include/uapi/linux/audit.h), which stands behind the number (`struct seccomp_data`).

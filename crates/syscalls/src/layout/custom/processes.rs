@@ -77,7 +77,7 @@ pub fn entry(w: &mut Writer, number: u32) {
     }
 }
 
-/// `struct user_desc` (arch/x86/include/uapi/asm/ldt.h)
+/// A segment of the local descriptor table, member by member: `struct user_desc` (arch/x86/include/uapi/asm/ldt.h).
 pub fn segment(w: &mut Writer, at: u64, _: Option<usize>) -> Written {
     const BITS: [(&str, u32, u32); 7] = [
         ("seg_32bit", 0, 1),

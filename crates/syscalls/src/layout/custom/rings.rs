@@ -6,7 +6,7 @@ use prototypes::digits::decimal;
 
 /// A descriptor, or the number that leaves one as it is.
 pub fn file(w: &mut Writer, at: u64, _: Option<usize>) -> Written {
-    /// `IORING_REGISTER_FILES_SKIP`
+    /// `IORING_REGISTER_FILES_SKIP`, which leaves a descriptor as it is.
     const SKIP: i32 = -2;
     match w.u32_at(at)? as i32 {
         SKIP => w.known_decimal(SKIP.into(), "IORING_REGISTER_FILES_SKIP"),

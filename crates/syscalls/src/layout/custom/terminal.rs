@@ -51,7 +51,7 @@ pub fn control_modes(w: &mut Writer, at: u64, size: usize) -> Written {
     Ok(())
 }
 
-/// `[[VINTR]=0x3, [VQUIT]=0x1c, …]`
+/// The control characters of a terminal by their names: `[[VINTR]=0x3, [VQUIT]=0x1c, …]`.
 pub fn control_characters(w: &mut Writer, at: u64, count: usize, names: &str) -> Written {
     let bytes = w.bytes(at, count);
     w.push("[");

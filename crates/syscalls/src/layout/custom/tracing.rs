@@ -47,7 +47,7 @@ fn beginning(w: &mut Writer, of: &Ty, bytes: Vec<u8>) -> Written {
 
 /// What is known of a call of the one that is traced: as much as there is room for.
 pub fn call(w: &mut Writer, at: u64, _: Option<usize>) -> Written {
-    /// Up to `seccomp.ret_data`.
+    /// The end of `seccomp.ret_data`, the last member of `struct ptrace_syscall_info` that is known, in bytes.
     const MOST: u64 = 84;
     let room = w.call.arguments[2];
     let length = room.min(w.call.count()).min(MOST);
@@ -63,7 +63,7 @@ pub fn call(w: &mut Writer, at: u64, _: Option<usize>) -> Written {
 
 /// The number of that call, by the architecture that stands before it.
 pub fn number(w: &mut Writer, at: u64, _: Option<usize>) -> Written {
-    /// `AUDIT_ARCH_X86_64` (include/uapi/linux/audit.h)
+    /// The architecture of calls of 64 bits: `AUDIT_ARCH_X86_64` (include/uapi/linux/audit.h).
     const OURS: u32 = 0xc000_003e;
     let number = w.u64_at(at)?;
     let ours = w.u32_at(Overlay::AT + 4)? == OURS;

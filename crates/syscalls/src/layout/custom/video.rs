@@ -74,7 +74,7 @@ pub fn control(w: &mut Writer, at: u64, next: bool) -> Written {
 }
 
 pub fn control_number(w: &mut Writer, id: u32, next: bool) {
-    /// `V4L2_CTRL_FLAG_NEXT_CTRL`, `V4L2_CTRL_FLAG_NEXT_COMPOUND`
+    /// The bits that ask for the next control: `V4L2_CTRL_FLAG_NEXT_CTRL`, `V4L2_CTRL_FLAG_NEXT_COMPOUND`.
     const NEXT: u64 = 0xc000_0000;
     /// `V4L2_CTRL_ID2WHICH`: controls of one class.
     const CLASS: u64 = 0x10000;
@@ -112,7 +112,7 @@ pub fn clock_date(w: &mut Writer, at: u64, _: Option<usize>) -> Written {
     Ok(())
 }
 
-/// As many times as the first member of the struct says, or groups of them; that member lies `before` this place.
+/// As many times as the first member of the struct says, or groups of `group` times; that member lies `before` bytes before this place.
 pub fn clock_samples(
     w: &mut Writer,
     at: u64,
@@ -120,9 +120,9 @@ pub fn clock_samples(
     group: u64,
     of: fn(u64) -> u64,
 ) -> Written {
-    /// `PTP_MAX_SAMPLES` (include/uapi/linux/ptp_clock.h)
+    /// Samples that the struct has room for: `PTP_MAX_SAMPLES` (include/uapi/linux/ptp_clock.h).
     const MOST: u32 = 25;
-    /// `sizeof(struct ptp_clock_time)`
+    /// Bytes of one time: `sizeof(struct ptp_clock_time)` (include/uapi/linux/ptp_clock.h).
     const TIME: u64 = 16;
     let count = w.u32_at(at.wrapping_sub(before))?.min(MOST);
     let shown = if w.style.verbose {

@@ -3,7 +3,7 @@
 use super::names::{LONGEST_TEXT, find_list};
 use crate::layout::types::{Form, Length, Tables, Text, Ty};
 
-/// Reads a type.
+/// Parses a type of the language; an error says in words what is wrong with the text.
 pub fn ty(tables: &Tables, text: &str) -> Result<Ty, String> {
     if let Some(of) = text.strip_prefix('~') {
         return Ok(Ty::Changing(Box::new(ty(tables, of)?)));

@@ -64,7 +64,7 @@ pub fn address(w: &mut Writer, at: u64, length: u64, family: u8) -> Written {
     }
 }
 
-/// `{rtvia_family=AF_INET, rtvia_addr=inet_addr("10.0.0.1")}`
+/// A family and an address of it (`struct rtvia`): `{rtvia_family=AF_INET, rtvia_addr=inet_addr("10.0.0.1")}`.
 pub fn via(w: &mut Writer, at: u64, length: u64) -> Written {
     let family = w.number(at).map(u16::from_le_bytes);
     if length < 2 {
@@ -87,9 +87,9 @@ pub fn via(w: &mut Writer, at: u64, length: u64) -> Written {
     Ok(())
 }
 
-/// An address of hardware; `kind` is a type of ARP where the message has one.
+/// An address of hardware, as long as the attribute.
 pub fn hardware(w: &mut Writer, at: u64, length: u64, _: u8) -> Written {
-    /// `MAX_ADDR_LEN` (include/linux/netdevice.h)
+    /// Bytes of the longest address: `MAX_ADDR_LEN` (include/linux/netdevice.h).
     const LONGEST: u64 = 32;
     if length > LONGEST {
         return Err(Unknown);

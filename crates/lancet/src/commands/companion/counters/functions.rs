@@ -3,9 +3,9 @@
 /// A function that is counted.
 #[derive(Debug)]
 pub struct Function {
-    /// Its name.
+    /// The name of the symbol that is hooked.
     pub name: &'static str,
-    /// The group, as the account calls it.
+    /// The group that it belongs to, one of [`GROUPS`].
     pub group: &'static str,
     /// What a call of it is.
     pub role: Role,
@@ -15,7 +15,7 @@ pub struct Function {
 /// What a call is to its group.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Role {
-    /// One call of the group.
+    /// It is one call of the group.
     Whole,
     /// Part of one, which takes time: fetching rows.
     Part,
@@ -25,7 +25,7 @@ pub enum Role {
     Answers,
     /// A step of an execution of the statement that is its first argument (`sqlite3_step`).
     Steps,
-    /// The end of one.
+    /// It ends such an execution.
     Resets,
 }
 
@@ -35,7 +35,7 @@ enum Bytes {
     None,
     /// The result, if it is none of the negative ones.
     Result,
-    /// An argument.
+    /// The argument with this number, counted from 0.
     Argument(usize),
     /// The product of the first two.
     Product,

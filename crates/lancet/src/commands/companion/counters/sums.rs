@@ -10,9 +10,9 @@ use super::{Call, What};
 /// What a thread has called of one group.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct Sum {
-    /// The group.
+    /// The group of functions, by its name.
     pub group: &'static str,
-    /// How many calls.
+    /// How many calls of the group there were; those inside another call of the group do not count.
     pub calls: u64,
     /// How long they took, in nanoseconds.
     pub time_ns: u64,

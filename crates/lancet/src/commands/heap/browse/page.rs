@@ -9,7 +9,7 @@ use heap::{RootName, TextId};
 pub enum Item {
     /// A heading between rows.
     Heading(&'static str),
-    /// A suspect.
+    /// A suspect, of `Answers::suspects`.
     Suspect(usize),
     /// Objects of one type.
     Type(usize),
@@ -38,15 +38,15 @@ pub enum Item {
 /// A node of the tree of dominators: objects of one type that are dominated by the objects of another.
 #[derive(Clone, Debug)]
 pub struct Node {
-    /// Their type.
+    /// The type of its objects.
     pub name: TextId,
-    /// Which they are.
+    /// Its objects, by their numbers in the snapshot.
     pub objects: Vec<u32>,
-    /// What they retain.
+    /// The bytes that its objects retain together.
     pub retained: u64,
     /// The bytes they take themselves.
     pub bytes: u64,
-    /// They dominate others.
+    /// Whether these objects dominate others, so that the node can be opened.
     pub has_below: bool,
     /// How far below the root of the page.
     pub depth: u16,
@@ -61,13 +61,13 @@ pub enum Sort {
     Retained,
     /// Bytes of the objects themselves.
     Bytes,
-    /// How many objects.
+    /// The number of objects.
     Objects,
     /// Names; of objects their addresses.
     Name,
 }
 
-/// What a page is of.
+/// What a page lists, which decides how it can be sorted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Sorted {
     /// Groups: all orders make sense.
@@ -78,14 +78,14 @@ pub enum Sorted {
     Itself,
 }
 
-/// See the module's text.
+/// A list, its order, and which of its rows is chosen.
 #[derive(Clone, Debug)]
 pub struct Page {
     /// What it is called.
     pub title: String,
     /// Sentences above its rows.
     pub head: Vec<String>,
-    /// The rows.
+    /// What its rows stand for, from top to bottom.
     pub items: Vec<Item>,
     /// What its rows of [`Item::Node`] stand for.
     pub nodes: Vec<Node>,
@@ -93,11 +93,11 @@ pub struct Page {
     pub sorted: Sorted,
     /// How it is sorted.
     pub sort: Sort,
-    /// The chosen row.
+    /// The chosen row, as its place in `items`.
     pub chosen: usize,
     /// The first row on the screen.
     pub first: usize,
-    /// The object that it is about.
+    /// The object that it is about; `None` for a list.
     pub object: Option<u32>,
 }
 

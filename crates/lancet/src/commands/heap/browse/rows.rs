@@ -11,9 +11,10 @@ use super::view::{View, totals};
 /// A row as it is painted: what it retains, its own bytes, how many objects, and what it is.
 #[derive(Clone, Debug, Default)]
 pub struct Row {
-    /// Retained, bytes, objects.
+    /// The figures of its columns: bytes retained, bytes of its own, number of objects. A figure of
+    /// 0 is an empty text.
     pub figures: [String; 3],
-    /// Its name.
+    /// What the row is called.
     pub name: String,
 }
 

@@ -8,11 +8,11 @@ use super::view::View;
 /// What a key asks of the loop.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Action {
-    /// Go on.
+    /// Show what the key has changed, and wait for the next one.
     Stay,
     /// Make a new snapshot, and show what is new in it.
     Again,
-    /// Leave.
+    /// Leave the browser, which ends the command.
     Quit,
 }
 
@@ -90,7 +90,7 @@ impl<'a> State<'a> {
         self.is_mark
     }
 
-    /// Obeys a key.
+    /// Does what a key asks for, and returns what is left to the loop.
     pub fn press(&mut self, key: KeyEvent) -> Action {
         if key.kind == KeyEventKind::Release {
             return Action::Stay;

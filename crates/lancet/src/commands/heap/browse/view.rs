@@ -20,14 +20,14 @@ const REFERENCES: usize = 1000;
 /// Steps of a path that are listed: the last ones.
 const STEPS: usize = 100;
 
-/// See the module's text.
+/// The answers about a snapshot, from which pages are made.
 #[derive(Debug)]
 pub struct View<'a> {
     /// The snapshot and what follows from it.
     pub answers: &'a Answers<'a>,
     /// What is new since an earlier one.
     pub diff: Option<Diff>,
-    /// Contents are shown.
+    /// Whether the beginning of texts is shown, where the snapshot has it.
     pub contents: bool,
 }
 
@@ -378,7 +378,7 @@ impl<'a> View<'a> {
     }
 }
 
-/// Retained, bytes, objects.
+/// Returns the figures of a group: bytes retained, bytes of its own, number of objects.
 pub(super) fn totals<K>(group: &Group<K>) -> [u64; 3] {
     [group.retained, group.bytes, group.objects]
 }

@@ -6,8 +6,8 @@
 //! ```
 //!
 //! All knowledge is in [`State`]; [`draw`] only paints it, so that a test can hold a screen
-//! against its expected text. Growth is counted from the first look, or from the last `m`: a
-//! change from second to second is mostly the allocator breathing.
+//! against its expected text. Growth is counted from the first look, or from the last `m`: what
+//! changes from second to second is mostly what the program makes and soon drops.
 
 mod screen;
 mod state;

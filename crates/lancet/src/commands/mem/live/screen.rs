@@ -1,4 +1,4 @@
-//! The live screen, painted. Nothing here remembers anything.
+//! The live screen, painted. Nothing is kept here from one painting to the next.
 
 use births::analysis::{Counts, Delta, Rest};
 use ratatui::Frame;

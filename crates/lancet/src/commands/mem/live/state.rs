@@ -13,9 +13,9 @@ use report::mem::label;
 /// What a key asks of the loop.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Action {
-    /// Go on.
+    /// Show what the key has changed, and wait for the next one.
     Stay,
-    /// Leave.
+    /// Leave the screen; the last look is then written as a report.
     Quit,
 }
 
@@ -59,7 +59,7 @@ pub struct State {
 }
 
 impl State {
-    /// Nothing seen yet.
+    /// Makes the state of a screen before the first look.
     pub fn new(view: View, color: bool) -> Self {
         Self {
             sort: match view.order {
@@ -103,7 +103,7 @@ impl State {
         self.renew();
     }
 
-    /// Obeys a key.
+    /// Does what a key asks for, and returns what is left to the loop.
     pub fn press(&mut self, key: KeyEvent) -> Action {
         if key.kind == KeyEventKind::Release {
             return Action::Stay;
