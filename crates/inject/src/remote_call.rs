@@ -485,11 +485,12 @@ pub fn in_restartable_sequence(tid: i32, memory: &GuestMemory, pc: u64) -> bool 
     let Some(rseq) = ptrace::restartable_sequences(tid) else {
         return false;
     };
-    let section = memory.word(rseq + 8).unwrap_or(0);
+    let section = memory.word(rseq.wrapping_add(8)).unwrap_or(0);
     if section == 0 {
         return false;
     }
-    match (memory.word(section + 8), memory.word(section + 16)) {
+    let word = |at: u64| memory.word(section.wrapping_add(at));
+    match (word(8), word(16)) {
         (Ok(start), Ok(length)) => pc.wrapping_sub(start) < length,
         _ => false,
     }

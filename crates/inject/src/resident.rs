@@ -175,8 +175,11 @@ impl Resident {
 
     /// Whether a command has claimed the agent; that command may be dead.
     pub fn state(&self, memory: &GuestMemory) -> Result<State> {
-        let state =
-            memory.half(self.header.control_page + offset_of!(ControlPage, state) as u64)?;
+        let state = memory.half(
+            self.header
+                .control_page
+                .wrapping_add(offset_of!(ControlPage, state) as u64),
+        )?;
         Ok(if state == State::Open as u32 {
             State::Open
         } else {
@@ -186,12 +189,12 @@ impl Resident {
 
     /// Reads the 64-bit field of the control page at `offset`, a field's offset in [`ControlPage`].
     pub fn control_page_u64(&self, memory: &GuestMemory, offset: usize) -> Result<u64> {
-        memory.word(self.header.control_page + offset as u64)
+        memory.word(self.header.control_page.wrapping_add(offset as u64))
     }
 
     /// Reads the 32-bit field of the control page at `offset`.
     pub fn control_page_u32(&self, memory: &GuestMemory, offset: usize) -> Result<u32> {
-        memory.half(self.header.control_page + offset as u64)
+        memory.half(self.header.control_page.wrapping_add(offset as u64))
     }
 
     /// Sets a field of the control page.
@@ -201,7 +204,10 @@ impl Resident {
         offset: usize,
         value: T,
     ) -> Result<()> {
-        memory.write(self.header.control_page + offset as u64, &value.to_bytes())
+        memory.write(
+            self.header.control_page.wrapping_add(offset as u64),
+            &value.to_bytes(),
+        )
     }
 
     /// Asks for something that a thread with the VM's lock is to do. It is done when the agent is entered.

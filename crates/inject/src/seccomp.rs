@@ -174,9 +174,9 @@ const ARCHITECTURE: u32 = 0xc000_003e;
 const ACTION: u32 = 0xffff_0000;
 const ALLOW: u32 = 0x7fff_0000;
 const LOG: u32 = 0x7ffc_0000;
-/// Filters of one thread that are checked, the newest first. The kernel bounds the instructions of all filters together
-/// (`MAX_INSNS_PER_PATH`, kernel/seccomp.c) and not their number, so a thread may have more of very short ones; those are not checked.
-const MOST_FILTERS: usize = 1024;
+/// Filters that a thread can have: each counts as its instructions, at least one, and four more, and all together as 32,768 at most
+/// (`seccomp_attach_filter` and `MAX_INSNS_PER_PATH`, kernel/seccomp.c). So all of them are checked.
+const MOST_FILTERS: usize = (1 << 15) / (1 + 4) + 1;
 
 /// The threads of a process that have a seccomp filter, or are in strict mode. Each thread has its own: one that it set for
 /// itself holds for those that it starts, and for no other.
@@ -249,7 +249,7 @@ pub fn check(pid: i32, tid: i32, more: &[Call]) -> Result<()> {
             }
         }
     }
-    Ok(())
+    refuse(format!("{whose} has more parts than can be read"))
 }
 
 /// What is compared to find out whether two processes are under the same filters. The filters themselves cannot be
@@ -353,8 +353,10 @@ pub fn run(program: &[Instruction], data: &[u8; 64]) -> Option<u32> {
             0x34 | 0x3c => a = a.checked_div(source)?,
             0x44 | 0x4c => a |= source,
             0x54 | 0x5c => a &= source,
-            0x64 | 0x6c => a = a.checked_shl(source).unwrap_or(0),
-            0x74 | 0x7c => a = a.checked_shr(source).unwrap_or(0),
+            // By five bits of the count, as the processor does it for the kernel's compiled filter; the kernel takes no filter that
+            // shifts by a constant of 32 or more (`bpf_check_classic`, net/core/filter.c).
+            0x64 | 0x6c => a = a.wrapping_shl(source),
+            0x74 | 0x7c => a = a.wrapping_shr(source),
             0x84 => a = a.wrapping_neg(),
             0xa4 | 0xac => a ^= source,
             // jmp
@@ -415,6 +417,17 @@ mod tests {
         );
         assert_eq!(run(&kills(libc::SYS_mmap, 1), &map.data()), Some(ALLOW));
         assert_eq!(run(&kills(libc::SYS_ptrace, 0), &map.data()), Some(ALLOW));
+    }
+
+    #[test]
+    fn a_count_of_shifts_has_five_bits() {
+        let shifted = [
+            op(0x00, 0, 0, 0b101),
+            op(0x01, 0, 0, 33),
+            op(0x6c, 0, 0, 0),
+            op(0x16, 0, 0, 0),
+        ];
+        assert_eq!(run(&shifted, &[0; 64]), Some(0b1010));
     }
 
     #[test]

@@ -148,8 +148,8 @@ impl Tracee {
         match read_errno(&failure) {
             None => Ok(tracee),
             Some(errno) => {
-                // It ends; collect it.
-                while tracee.wait()? != Happening::Ended(127) {
+                // It ends, by itself or because somebody kills it; collect it.
+                while !matches!(tracee.wait()?, Happening::Ended(_)) {
                     tracee.go_on(false)?;
                 }
                 Err(not_started(command, io::Error::from_raw_os_error(errno)))

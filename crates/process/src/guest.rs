@@ -40,7 +40,7 @@ pub struct Status {
 
 /// Why a thread with a shadow stack makes no remote calls.
 pub const SHADOW_STACK: &str =
-    "it runs with a shadow stack, which refuses the way home of a borrowed thread";
+    "it runs with a shadow stack, which refuses the return frame of a remote call";
 
 impl Status {
     /// Reads the status of a process.

@@ -267,7 +267,7 @@ impl Waiting {
                 registers.r10 = left.as_micros().div_ceil(1000).max(1) as u64;
             }
             Some(Timeout::Timespec(at)) => {
-                let place = (registers.rsp - RED_ZONE - 16) & !15;
+                let place = registers.rsp.wrapping_sub(RED_ZONE + 16) & !15;
                 let mut time = [0; 16];
                 time[..8].copy_from_slice(&left.as_secs().to_le_bytes());
                 time[8..].copy_from_slice(&u64::from(left.subsec_nanos()).to_le_bytes());

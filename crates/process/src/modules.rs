@@ -147,6 +147,7 @@ pub fn modules(
         known: HashSet::new(),
         covered: HashSet::new(),
         found: Vec::new(),
+        room: 4 * maps.iter().len(),
     };
     let private: Vec<&Mapping> = maps
         .iter()
@@ -195,16 +196,20 @@ struct Search<'a> {
     known: HashSet<(u64, Device, u64)>,
     covered: HashSet<u64>,
     found: Vec<Module>,
+    /// Mappings that objects may still have. A mapping is part of one object, or of two where segments share a page, so there are
+    /// enough; headers in a guest's files may claim the whole address space for each of a thousand objects.
+    room: usize,
 }
 
 impl Search<'_> {
     /// Adds the object that begins in `mapping`, if it is really loaded and not known yet.
     fn add(&mut self, mapping: &Mapping, headers: Headers, bias: u64) {
-        let mappings = mapped(self.maps, &headers, bias);
+        let mappings = mapped(self.maps, &headers, bias, self.room);
         let file = (bias, mapping.device, mapping.inode);
         if mappings.is_empty() || !self.known.insert(file) {
             return;
         }
+        self.room = self.room.saturating_sub(mappings.len());
         self.covered
             .extend(mappings.iter().map(|mapping| mapping.start));
         let holds = |at| mappings.iter().any(|mapping| mapping.contains(at));
@@ -248,15 +253,18 @@ fn start_in_file(files: &GuestFiles, mapping: &Mapping) -> Option<(Headers, u64)
     Some((headers, bias))
 }
 
-/// Returns the mappings that an object with these headers has at this bias; empty if it is not loaded there.
-fn mapped(maps: &Maps, headers: &Headers, bias: u64) -> Vec<Mapping> {
+/// Returns the mappings that an object with these headers has at this bias; empty if it is not loaded there, or has more than `most`.
+fn mapped(maps: &Maps, headers: &Headers, bias: u64, most: usize) -> Vec<Mapping> {
     let mut mappings: Vec<Mapping> = Vec::new();
     for load in headers.loads().filter(|load| load.memory_size > 0) {
         let start = page_floor(load.address).wrapping_add(bias);
         let end = page_ceiling(load.range().end).wrapping_add(bias);
         let there = maps.within(start..end);
         let code_is_code = !load.executable || there.iter().any(|map| map.permissions.execute);
-        if there.first().is_none_or(|first| first.start > start) || !code_is_code {
+        if there.first().is_none_or(|first| first.start > start)
+            || !code_is_code
+            || mappings.len() + there.len() > most
+        {
             return Vec::new();
         }
         mappings.extend(there.iter().map(|mapping| {

@@ -9,6 +9,7 @@ pub use system_call::{AtSystemCall, Side, system_call};
 
 use nix::errno::Errno;
 use std::cell::RefCell;
+use std::collections::VecDeque;
 use std::io;
 use std::time::{Duration, Instant};
 
@@ -279,7 +280,14 @@ pub fn poll(tid: i32) -> Result<(i32, Event), Errno> {
             let event = decode(status);
             match event {
                 Event::Exited(_) | Event::Killed(_) => {
-                    ENDS.with_borrow_mut(|ends| ends.push((found, event)));
+                    ENDS.with_borrow_mut(|ends| {
+                        // A number may be that of another thread by now.
+                        ends.retain(|(tid, _)| *tid != found);
+                        if ends.len() == MOST_ENDS {
+                            ends.pop_front();
+                        }
+                        ends.push_back((found, event));
+                    });
                 }
                 // Not in a group stop: SIGSTOP ends those calls with EINTR without us too.
                 Event::Interrupted(libc::SIGTRAP) | Event::Signal(_) => {
@@ -341,9 +349,13 @@ pub fn wait(tid: i32, deadline: Instant) -> Result<Event, Errno> {
     }
 }
 
+/// Ends that are remembered. Whoever looks after a thread asks for its end in the turn in which it finds the thread gone, so that
+/// many can end in between.
+const MOST_ENDS: usize = 1 << 12;
+
 thread_local! {
-    /// How threads of ours have ended, whichever call waited for them: the kernel reports it once.
-    static ENDS: RefCell<Vec<(i32, Event)>> = const { RefCell::new(Vec::new()) };
+    /// How threads of ours have ended, whichever call waited for them: the kernel reports it once. The last that ended is the last.
+    static ENDS: RefCell<VecDeque<(i32, Event)>> = const { RefCell::new(VecDeque::new()) };
 
     /// Events that wait to be told again. Only the thread of ours that traces a thread may ask about it, so each has a
     /// list of its own.
@@ -363,7 +375,7 @@ pub fn put_back(tid: i32, event: i32) {
 /// Returns how a thread that was waited for has ended.
 pub fn end_of(tid: i32) -> Option<Event> {
     ENDS.with_borrow(|ends| {
-        let end = ends.iter().rev().find(|(other, _)| *other == tid);
+        let end = ends.iter().find(|(other, _)| *other == tid);
         end.map(|(_, event)| *event)
     })
 }

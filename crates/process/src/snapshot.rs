@@ -36,6 +36,9 @@ use crate::stop::{Stop, thread_ids};
 const RED_ZONE: u64 = 128;
 /// Bytes of room that are touched before the stop. What does not fit is copied too, only slower.
 const ROOM: usize = 1 << 20;
+/// Bytes that one snapshot copies at most; ranges beyond are cut. How long the stack of a coroutine or of a VM is, the process says
+/// itself, and a false word must cost lancet no more memory, and a stop no more time, than this.
+const MOST_COPIED: usize = 1 << 29;
 /// A main stack of which at most so many bytes have ever been in use is copied whole, before its registers are known.
 const SMALL_STACK: u64 = 192 << 10;
 
@@ -329,11 +332,22 @@ fn copy_new(pid: i32, mut ranges: Vec<Range<u64>>, copies: &mut Copies) {
     copy_all(pid, &ranges, copies);
 }
 
+/// Cuts ranges down to their beginnings, so that they have `room` bytes at most together.
+fn within_room(ranges: &[Range<u64>], mut room: usize) -> Vec<Range<u64>> {
+    let cut = ranges.iter().map(|range| {
+        let size = range.end.saturating_sub(range.start).min(room as u64);
+        room -= size as usize;
+        range.start..range.start + size
+    });
+    cut.collect()
+}
+
 /// Copies several ranges by one system call, or one by one if not all of them can be read.
 fn copy_all(pid: i32, ranges: &[Range<u64>], copies: &mut Copies) {
+    let ranges = within_room(ranges, MOST_COPIED.saturating_sub(copies.used));
     let sizes = ranges
         .iter()
-        .map(|range| usize::try_from(range.end.saturating_sub(range.start)).unwrap_or(0));
+        .map(|range| (range.end - range.start) as usize);
     let size: usize = sizes.clone().sum();
     let start = copies.used;
     if size == 0 {
@@ -355,7 +369,7 @@ fn copy_all(pid: i32, ranges: &[Range<u64>], copies: &mut Copies) {
     )];
     if process_vm_readv(Pid::from_raw(pid), &mut into, &from) != Ok(size) {
         for range in ranges {
-            copy(pid, range.clone(), copies);
+            copy(pid, range, copies);
         }
         return;
     }
@@ -388,5 +402,28 @@ fn copy(pid: i32, range: Range<u64>, copies: &mut Copies) {
     copies.used = start + done;
     if done > 0 {
         copies.note(range.start..range.start + done as u64, start);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_a_process_says_of_its_stacks_is_cut_to_what_there_is_room_for() {
+        let ranges = [
+            0x1000..0x1800,
+            0x9000..0x8000,
+            0x2000..u64::MAX,
+            0x3000..0x3010,
+        ];
+        let cut = within_room(&ranges, 0x1000);
+        let expected = [
+            0x1000..0x1800,
+            0x9000..0x9000,
+            0x2000..0x2800,
+            0x3000..0x3000,
+        ];
+        assert_eq!(cut, expected);
     }
 }

@@ -84,11 +84,6 @@ pub fn argument(call: &Call, index: usize) -> Option<Argument> {
             w.before_mut(|w| w.whole(&crate::types::ty("timespec_argument"), Place::Word(word)));
             Ok(())
         },
-        // Nobody has ended, so nothing is told of what was used.
-        ("wait4", 3) if call.returned.is_some_and(|(_, result)| result == 0) => |w, word| {
-            w.address(word);
-            Ok(())
-        },
         ("getrandom", 0) => memory::random,
         ("mknod", 1) | ("mknodat", 2) => |w, word| {
             files::mode(w, word & 0xffff);

@@ -43,8 +43,8 @@ impl Positions {
     /// The highest that a record with `state` bytes of extended state can lie below an address: the area aligned to 64
     /// bytes and followed by the four bytes of its second mark, the context aligned to 16.
     pub fn below(below: u64, state: u64) -> Self {
-        let area = (below - (state + 4)) & !63;
-        let frame = (area - UCONTEXT_SIZE as u64) & !15;
+        let area = below.saturating_sub(state + 4) & !63;
+        let frame = area.saturating_sub(UCONTEXT_SIZE as u64) & !15;
         Positions { area, frame }
     }
 
@@ -94,10 +94,11 @@ pub(super) fn find(
 
 /// Whether an access right below the mapping is a fault because somebody wanted that.
 fn is_guarded(maps: &Maps, mapping: &Mapping) -> bool {
-    maps.find(mapping.start - 1).is_some_and(|below| {
-        let may = below.permissions;
-        !may.read && !may.write && !may.execute
-    })
+    maps.find(mapping.start.wrapping_sub(1))
+        .is_some_and(|below| {
+            let may = below.permissions;
+            !may.read && !may.write && !may.execute
+        })
 }
 
 /// The lowest part of `[stack]` with room for a call that was never written, or by a remote call that nobody took back.

@@ -50,9 +50,13 @@ pub(super) fn take() -> Option<Waiting> {
 /// # Errors
 /// There is another thread already, which would not be in the grandchild, or the kernel makes no process.
 pub fn go_behind(command: &[OsString], user: Option<User>, how: Behind) -> Result<()> {
-    let threads = std::fs::read_dir("/proc/self/task").map_or(0, Iterator::count);
-    if threads != 1 {
-        let error = io::Error::other("/proc is of another PID namespace, or cannot be read");
+    let why = match std::fs::read_dir("/proc/self/task").map(Iterator::count) {
+        Ok(1) => None,
+        Ok(_) => Some("lancet has several threads already"),
+        Err(_) => Some("/proc is of another PID namespace, or cannot be read"),
+    };
+    if let Some(why) = why {
+        let error = io::Error::other(why);
         return Err(Error::system("going behind the program (-D)", error));
     }
     let words = words_of(command)?;
@@ -79,13 +83,13 @@ pub fn go_behind(command: &[OsString], user: Option<User>, how: Behind) -> Resul
             // Where there is no grandchild, the process that waits finds its pipe closed, and runs the program alone.
             _ => libc::_exit(0),
         }
-        let moved = match how {
-            Behind::Grandchild => 0,
-            Behind::Group => libc::setpgid(0, 0),
-            Behind::Session => libc::setsid(),
+        let (call, moved) = match how {
+            Behind::Grandchild => ("", 0),
+            Behind::Group => ("setpgid", libc::setpgid(0, 0)),
+            Behind::Session => ("setsid", libc::setsid()),
         };
         if moved == -1 {
-            return Err(Error::system("setpgid", io::Error::last_os_error()));
+            return Err(Error::system(call, io::Error::last_os_error()));
         }
         if let Ok(mut before) = BEFORE.lock() {
             *before = Some(Waiting { pid, go, failure });

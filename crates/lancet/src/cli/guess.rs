@@ -7,13 +7,14 @@ use std::env;
 use std::path::Path;
 
 /// Commands that open a process.
-const OPENERS: [&str; 5] = ["mem", "calls", "syscalls", "stack", "tune"];
+const OPENERS: [&str; 7] = ["mem", "calls", "syscalls", "stack", "heap", "patch", "tune"];
 /// The words that may stand first on a command line.
-const COMMANDS: [&str; 9] = [
+const COMMANDS: [&str; 10] = [
     "mem",
     "calls",
     "syscalls",
     "stack",
+    "heap",
     "patch",
     "tune",
     "man",
@@ -133,6 +134,9 @@ mod tests {
             ("tune T21", "`lancet tune --explain T21`"),
             ("tune -p 7 t21", "`lancet tune --explain T21`"),
             ("syscalls 25970", "`lancet syscalls -p 25970`"),
+            ("heap 25970", "`lancet heap -p 25970`"),
+            ("heap --rss 25970", ""),
+            ("patch 25970 --list", "`lancet patch -p 25970 --list`"),
             ("stack -p 7 --format svg", "--for 10s"),
         ] {
             let said = guess(line);

@@ -39,7 +39,7 @@ fn a_file_is_walked_through() {
     screen.cut();
 }
 
-/// `n` copies the process again, and shows what has come since.
+/// `n` copies the process again, and shows what has come since; of one that has ended it says that it cannot.
 #[test]
 fn a_process_is_looked_at_again() {
     for ruby in rubies("the screen of a heap") {
@@ -53,11 +53,14 @@ fn a_process_is_looked_at_again() {
         screen.until("[New]");
         screen.until("new and living: ");
         screen.until("Hash @global $cache holds ");
+        guest.tell("end");
+        assert!(guest.ends_well());
+        // What was copied can still be looked at.
+        screen.press(b"n");
+        screen.until("no new snapshot: ");
         screen.press(b"q");
         let (status, _) = screen.left();
         assert!(status.success(), "{ruby}: {status}");
-        guest.tell("end");
-        assert!(guest.ends_well());
     }
     for python in chosen("python", "the screen of a heap") {
         let guest = Guest::script(&python, "heap/holder.py", &["global"]);

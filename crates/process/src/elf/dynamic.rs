@@ -31,6 +31,9 @@ use super::{Bytes, Headers, LARGEST_TABLE, read_table};
 
 /// A dynamic section longer than this is not read to its end. Real ones have some 40 entries.
 const LONGEST_DYNAMIC: u64 = 0x1_0000;
+/// Symbols of one hash bucket that are looked at for a name. Linkers make buckets of a few; a damaged or hostile file may have all of its
+/// symbols in one.
+const LONGEST_CHAIN: usize = 0x1_0000;
 
 /// An ELF object seen by the addresses it was linked for.
 pub trait Image {
@@ -254,7 +257,9 @@ impl Dynamic {
                     last = found & 1 == 1;
                     Some((at, found))
                 });
-                let same = hashes.filter(|(_, found)| found | 1 == hash | 1);
+                let same = hashes
+                    .take(LONGEST_CHAIN)
+                    .filter(|(_, found)| found | 1 == hash | 1);
                 self.best(name, same.filter_map(|(at, _)| at.checked_add(*first)))
             }
             Index::SysV { buckets, chain } => {
@@ -263,7 +268,7 @@ impl Dynamic {
                 let chained = std::iter::successors(first, |&index| {
                     word(chain, index).filter(|&index| index != 0)
                 });
-                self.best(name, chained.take(chain.len() / 4))
+                self.best(name, chained.take(LONGEST_CHAIN.min(chain.len() / 4)))
             }
         }
     }

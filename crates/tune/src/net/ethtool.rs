@@ -31,8 +31,12 @@ const STRINGS_STATS: u32 = 1;
 const STRINGS_FEATURES: u32 = 4;
 /// Bytes that the kernel has for a name: `ETH_GSTRING_LEN`.
 const STRING: usize = 32;
-/// More strings than any driver has; a greater count is cut to it.
+/// More strings than any driver has; a device with more is refused.
 const MOST_STRINGS: usize = 65_536;
+/// Strings and numbers that there is room for beyond those that the driver has said it has. Kernels before 5.18 or their stable
+/// updates write as many as there are when they write them (`ethtool_get_strings` and `ethtool_get_stats`, net/ethtool/ioctl.c), and a
+/// driver has more after its queues have become more.
+const SPARE_STRINGS: usize = 8_192;
 
 /// A block of numbers that is read whole and written back whole with one word changed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -265,15 +269,22 @@ impl Ethtool {
         let mut words = [GSSET_INFO, 0, 1 << set, 0, 0];
         self.ask(device, "string sets", &mut words)?;
         let count = if words[2] == 0 { 0 } else { words[4] as usize };
-        Ok(count.min(MOST_STRINGS))
+        if count > MOST_STRINGS {
+            return Err(Cannot::Unsupported {
+                what: format!("{device}: {count} strings"),
+                why: "by lancet".into(),
+            });
+        }
+        Ok(count)
     }
 
     fn strings(&self, device: &str, set: u32) -> Result<Vec<String>, Cannot> {
         let count = self.count(device, set)?;
-        let mut words = vec![0u32; 3 + count * STRING / 4];
+        let mut words = vec![0u32; 3 + (count + SPARE_STRINGS) * STRING / 4];
         words[..3].copy_from_slice(&[GSTRINGS, set, count as u32]);
         self.ask(device, "strings", &mut words)?;
-        Ok(bytes(&words[3..]).chunks(STRING).map(text).collect())
+        let strings = bytes(&words[3..][..count * STRING / 4]);
+        Ok(strings.chunks(STRING).map(text).collect())
     }
 
     /// Returns the offloads of a device.
@@ -308,7 +319,7 @@ impl Ethtool {
     /// Returns the driver's own counters.
     pub fn counters(&self, device: &str) -> Result<Vec<(String, u64)>, Cannot> {
         let names = self.strings(device, STRINGS_STATS)?;
-        let mut words = vec![0u32; 2 + names.len() * 2];
+        let mut words = vec![0u32; 2 + (names.len() + SPARE_STRINGS) * 2];
         words[..2].copy_from_slice(&[GSTATS, names.len() as u32]);
         self.ask(device, "counters", &mut words)?;
         let values = words[2..]

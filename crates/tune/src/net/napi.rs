@@ -72,7 +72,7 @@ fn family(netlink: &mut Netlink) -> Result<u16, Cannot> {
     attribute(&mut payload, FAMILY_NAME, b"netdev\0");
     let unknown = || Cannot::Unsupported {
         what: "netlink family netdev".into(),
-        why: "by this kernel; it came with 6.6".into(),
+        why: "by this kernel; its queries of queues came with 6.8".into(),
     };
     let answers = netlink.request(CONTROL, 0, &payload).map_err(|cannot| {
         if cannot.is_missing() {

@@ -141,8 +141,10 @@ impl Counters {
         let mut line = Vec::new();
         loop {
             line.clear();
-            match from.read_until(b'\n', &mut line) {
+            let part = from.by_ref().take(LONGEST as u64 + 1);
+            match { part }.read_until(b'\n', &mut line) {
                 Ok(0) | Err(_) => break,
+                // Nothing is made of a longer one; what follows of it begins with no record.
                 Ok(length) if length > LONGEST => {}
                 Ok(_) => {
                     if let Some(call) = call_of(&line, hidden) {

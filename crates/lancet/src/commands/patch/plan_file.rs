@@ -59,8 +59,16 @@ pub struct PlanFile {
 /// Reads a plan from a regular file.
 pub fn read(path: &Path) -> anyhow::Result<PlanFile> {
     let mut text = String::new();
-    let read = open_regular(path).and_then(|file| file.take(LARGEST).read_to_string(&mut text));
+    let read = open_regular(path).and_then(|file| file.take(LARGEST + 1).read_to_string(&mut text));
     read.with_context(|| format!("{} cannot be read", path.display()))?;
+    // The beginning of a longer one may be a plan too, with fewer functions.
+    if text.len() as u64 > LARGEST {
+        anyhow::bail!(
+            "{} is no plan: it is larger than {} KiB",
+            path.display(),
+            LARGEST >> 10
+        );
+    }
     let folder = path.parent().unwrap_or(Path::new(""));
     parsed(&text, folder).with_context(|| format!("{} is no plan", path.display()))
 }

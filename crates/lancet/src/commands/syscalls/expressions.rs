@@ -123,7 +123,7 @@ fn statuses(set: &str) -> Result<Statuses, String> {
             "unavailable" => {}
             other => {
                 return Err(format!(
-                    "there is no status {other}: successful, failed, unfinished, all, none"
+                    "there is no status {other}: successful, failed, unfinished, detached, all, none"
                 ));
             }
         }

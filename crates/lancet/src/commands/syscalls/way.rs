@@ -38,11 +38,11 @@ pub enum Required {
 /// What can be asked with `--by`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub enum Seen {
-    /// By hooks.
+    /// Hooks in the process: tens of nanoseconds a call, with the script's line
     Hooks,
-    /// By tracing.
+    /// Stops at each call: some 5 µs a call, all that strace sees
     Ptrace,
-    /// By BPF programs.
+    /// Programs at the kernel's tracepoints: some 0.5 µs a call, counts and registers
     Bpf,
 }
 

@@ -22,7 +22,7 @@ const SAMPLE: Duration = Duration::from_secs(1);
     after_help = EXAMPLES,
 )]
 pub struct TuneArgs {
-    /// Look with the eyes of this process: its network, its sockets, limits and memory
+    /// Look at the machine as this process finds it: its network namespace, its sockets, limits and memory
     #[arg(short = 'p', long = "pid", value_name = "PID", help_heading = WHAT)]
     #[arg(value_parser = clap::value_parser!(i32).range(1..))]
     pub pids: Vec<i32>,
@@ -113,9 +113,9 @@ Exit status: 0, 1 could not be done, 2 wrong usage, 3 a check was as bad as --fa
 /// What a machine is for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 enum GoalName {
-    /// Answers soon
+    /// Each answer as soon as possible
     Latency,
-    /// Much per second
+    /// As many answers a second as possible
     Throughput,
 }
 

@@ -19,15 +19,10 @@ pub fn second(w: &mut Writer, at: u64, _: Option<usize>) -> Written {
 
 /// The bytes that the operation yields.
 pub fn output(w: &mut Writer, at: u64, _: Option<usize>) -> Written {
-    match w.call.error() {
-        Some(_)
-            if w.before(|w| w.u32_at(w.call.arguments[1] + SECOND_LENGTH))
-                .is_ok() =>
-        {
-            Err(Unknown)
-        }
-        _ => of_length(w, at, SECOND_LENGTH),
+    if w.call.error().is_some() {
+        return Err(Unknown);
     }
+    of_length(w, at, SECOND_LENGTH)
 }
 
 fn of_length(w: &mut Writer, at: u64, member: u64) -> Written {

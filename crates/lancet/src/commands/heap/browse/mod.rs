@@ -62,33 +62,58 @@ pub fn run(
     interrupt::catch();
     let mut mark: Option<Rc<Snapshot>> = None;
     let mut snapshot = Rc::new(first);
+    let mut is_mark = false;
+    let mut failed = None;
     loop {
-        let (action, is_mark) = show(&snapshot, mark.as_deref(), contents, again.is_some())?;
+        let shown = Shown {
+            snapshot: &snapshot,
+            mark: mark.as_deref(),
+            contents,
+            can_renew: again.is_some(),
+        };
+        let (action, marked) = show(&shown, failed.take())?;
         let (Action::Again, Some(again)) = (action, again.as_mut()) else {
             return Ok(snapshot);
         };
-        if is_mark || mark.is_none() {
-            mark = Some(snapshot);
+        is_mark |= marked;
+        match again() {
+            Ok(new) => {
+                let before = std::mem::replace(&mut snapshot, Rc::new(new));
+                if std::mem::take(&mut is_mark) || mark.is_none() {
+                    mark = Some(before);
+                }
+            }
+            // The process may have ended; the snapshot that is there can be looked at all the same.
+            Err(error) => failed = Some(format!("no new snapshot: {error:#}")),
         }
-        snapshot = Rc::new(again()?);
     }
 }
 
-/// Shows one snapshot, and what is new in it; returns what the user wants then, and whether new is what comes after it.
-fn show(
-    snapshot: &Snapshot,
-    mark: Option<&Snapshot>,
+/// What is shown until the user wants another snapshot.
+struct Shown<'a> {
+    snapshot: &'a Snapshot,
+    /// The snapshot with which it is compared.
+    mark: Option<&'a Snapshot>,
+    /// Whether contents of objects are shown.
     contents: bool,
+    /// Whether another snapshot can be made.
     can_renew: bool,
-) -> anyhow::Result<(Action, bool)> {
-    let analysis = Analysis::of(snapshot);
+}
+
+/// Shows one snapshot, and what is new in it; returns what the user wants then, and whether new is what comes after it.
+/// `message` stands in the place of the keys until one is pressed.
+fn show(shown: &Shown<'_>, message: Option<String>) -> anyhow::Result<(Action, bool)> {
+    let analysis = Analysis::of(shown.snapshot);
     let answers = Answers::of(&analysis, owner);
     let view = View {
         answers: &answers,
-        diff: mark.map(|mark| Diff::of(&Analysis::of(mark), &analysis)),
-        contents,
+        diff: shown
+            .mark
+            .map(|mark| Diff::of(&Analysis::of(mark), &analysis)),
+        contents: shown.contents,
     };
-    let mut state = State::new(view, terminal::color(), can_renew);
+    let mut state = State::new(view, terminal::color(), shown.can_renew);
+    state.message = message;
     let mut screen = Screen::open()?;
     let action = watch(&mut screen, &mut state, next_event)?;
     Ok((action, state.is_mark()))
