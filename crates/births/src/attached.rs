@@ -12,19 +12,19 @@ use process::guest;
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::{Duration, Instant};
 
-/// What has come to pass.
+/// What has happened to the processes.
 pub enum Notice {
     /// A process was opened.
     Opened {
-        /// Its id.
+        /// Its process id, in the PID namespace of lancet.
         pid: i32,
-        /// Its Ruby's version.
+        /// The version of its Ruby.
         ruby: String,
-        /// It was forked by an open one, whose agent it has.
+        /// Whether it was forked by an open process, whose agent it has.
         forked: bool,
-        /// How long that took.
+        /// How long opening it took.
         took: Duration,
-        /// How long it stood still.
+        /// How long it stood still, and how often.
         timing: Timing,
     },
     /// A process has ended; what it held is not known.
@@ -106,7 +106,7 @@ impl Heard {
 }
 
 impl Attached {
-    /// None yet.
+    /// Returns an empty set of processes; the first interval begins now.
     pub fn new(image: Image, options: Options) -> Self {
         Attached {
             processes: Processes::default(),
@@ -178,7 +178,7 @@ impl Attached {
         }
         if self.intervals.pass(now) {
             for session in self.processes.watched() {
-                // As above.
+                // One that has gone meanwhile is seen at the next look.
                 let _ = session.mark(&self.intervals);
             }
         }
@@ -231,12 +231,12 @@ impl Attached {
         self.opened_at + pauses * 100 / percent
     }
 
-    /// What has come to pass since the last time.
+    /// Takes what has happened since this was called last.
     pub fn notices(&mut self) -> Vec<Notice> {
         std::mem::take(&mut self.heard.notices)
     }
 
-    /// Whether nobody is open.
+    /// Whether no process is open.
     pub fn is_empty(&self) -> bool {
         self.processes.is_empty()
     }
@@ -336,7 +336,7 @@ impl Attached {
         Some(census)
     }
 
-    /// Leaves all; what could not be left as it should.
+    /// Leaves all processes; returns the errors of those that could not be left as they should be.
     pub fn leave(mut self) -> Vec<Error> {
         self.processes.leave(&mut self.heard)
     }

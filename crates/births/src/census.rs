@@ -9,17 +9,17 @@ use crate::intervals::OfGuest;
 use crate::ledger::{Line, Tally};
 use wire::ledger::INTERVALS;
 
-/// Whose tally it is.
+/// The guest that a tally is of.
 pub struct Source<'a> {
-    /// Its process.
+    /// Its process id, in the PID namespace of lancet.
     pub pid: i32,
-    /// Its command line.
+    /// Its command line, as it was when it was opened.
     pub command: &'a str,
     /// The directory that it works in.
     pub root: String,
-    /// Its Ruby's version.
+    /// The version of its Ruby.
     pub ruby: &'a str,
-    /// How long it has been watched.
+    /// Seconds for which it has been watched.
     pub seconds: f64,
     /// Its intervals; none where no verdict on leaks is wanted.
     pub intervals: OfGuest,
@@ -29,7 +29,7 @@ pub struct Source<'a> {
 /// began, and its last one shortly before the count; such a short one is joined to its neighbour.
 struct Joined {
     lengths: Vec<f64>,
-    /// For each of the guest's the number of the census's.
+    /// For each interval of the guest, by its number, the index of the census's interval that it belongs to.
     to: [usize; INTERVALS],
 }
 
@@ -87,7 +87,8 @@ impl Frames {
     }
 }
 
-/// See the module's text.
+/// Translates a tally into a census. Its figures of earlier looks (`looks`, `paused`, `gone`, `died_late`) are
+/// left empty.
 pub fn census_of(source: Source, tally: &Tally, frames: &mut Frames) -> Census {
     let joined = Joined::of(source.intervals);
     let sites = tally.sites.iter().map(|site| SiteCount {

@@ -19,16 +19,16 @@ use wire::slots::EPOCHS;
 /// See the module's text.
 #[derive(Clone, Debug)]
 pub struct Intervals {
-    /// How long one is now.
+    /// How long an interval has to be before the next one is due; it doubles at each join.
     length: Duration,
-    /// When each began.
+    /// The time at which each interval began; never empty.
     starts: Vec<Instant>,
     epoch: u32,
     joins: u32,
     of_epoch: [u8; EPOCHS as usize],
 }
 
-/// The intervals of one guest.
+/// The intervals of one guest, which are those since it was opened.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct OfGuest {
     /// The number of its first one.
@@ -39,12 +39,12 @@ pub struct OfGuest {
     pub second: Option<Instant>,
     /// The number of its last one, which goes on.
     pub current: usize,
-    /// How many times each two have been joined until now.
+    /// How many times each two intervals have been joined until now.
     pub joins: u32,
 }
 
 impl Intervals {
-    /// Begins the first one; they are `length` long at first.
+    /// Begins the first interval now; intervals are `length` long until the first join.
     pub fn new(length: Duration) -> Self {
         Intervals {
             length,
@@ -55,7 +55,7 @@ impl Intervals {
         }
     }
 
-    /// When the last one began, which goes on.
+    /// The time at which the last interval began, which goes on.
     pub fn began(&self) -> Instant {
         self.starts[self.starts.len() - 1]
     }
@@ -82,7 +82,7 @@ impl Intervals {
         true
     }
 
-    /// Makes one of each two.
+    /// Joins each two intervals to one, which is twice as long.
     fn join(&mut self) {
         let mut at = 0;
         self.starts.retain(|_| {
@@ -101,7 +101,7 @@ impl Intervals {
         self.epoch
     }
 
-    /// The interval of each epoch.
+    /// The index of the interval to which each epoch belongs, by the number of the epoch.
     pub fn of_epochs(&self) -> &[u8] {
         &self.of_epoch
     }

@@ -22,26 +22,26 @@ use wire::{Counts, Frame, Kind, Ledger, Segments, Site};
 pub struct Line {
     /// The file, as the VM names it.
     pub path: Arc<str>,
-    /// The line; 0 = the VM has none.
+    /// The line, from 1; 0 = the VM has none.
     pub line: u32,
-    /// The method.
+    /// The name of the method or block.
     pub method: Arc<str>,
 }
 
 /// What was born at one place, of one type.
 #[derive(Clone, Debug)]
 pub struct SiteTally {
-    /// The agent's number of it.
+    /// The number that the agent has given the site.
     pub number: u32,
-    /// Innermost first; empty = no Ruby code.
+    /// The call path, innermost line first; empty = no Ruby code ran.
     pub path: Vec<Arc<Line>>,
-    /// The type's name.
+    /// The name of the type.
     pub kind: Arc<str>,
-    /// The VM's own.
+    /// Whether the objects are the VM's own, which Ruby code never sees.
     pub internal: bool,
-    /// Born, alive, bytes.
+    /// How many were born, how many of these live, and the bytes that the living use.
     pub counts: Counts,
-    /// The bytes that all that were born used, about: see the module `allocated`.
+    /// The bytes that all that were born used, estimated: see the function `allocated`.
     pub allocated: u64,
 }
 
@@ -50,9 +50,9 @@ pub struct SiteTally {
 pub struct Place {
     /// The line; `None`: no Ruby code ran.
     pub line: Option<Arc<Line>>,
-    /// The type's name.
+    /// The name of the type.
     pub kind: Arc<str>,
-    /// The VM's own.
+    /// Whether the objects are the VM's own, which Ruby code never sees.
     pub internal: bool,
 }
 
@@ -74,9 +74,9 @@ const SMALLEST_SLOT: u64 = 40;
 /// What a census found.
 #[derive(Clone, Debug, Default)]
 pub struct Tally {
-    /// Objects born since we came.
+    /// Objects born since we came, by site.
     pub sites: Vec<SiteTally>,
-    /// Objects born before, by type: name, the VM's own, counts.
+    /// Objects born before we came, by type: its name, whether it is the VM's own, and the counts.
     pub before: Vec<(Arc<str>, bool, Counts)>,
     /// How long the garbage collector took; `None` = it did not run.
     pub gc: Option<Duration>,
@@ -94,13 +94,13 @@ pub struct Tally {
     pub empty: u64,
     /// What the process's memory is used for; `None` if that could not be read.
     pub rss: Option<Rss>,
-    /// Live objects seen.
+    /// Heap slots with a living object that the census has seen.
     pub objects: u64,
     /// Objects a compaction moved.
     pub moved: u64,
     /// Sites that are not told by their whole path, or by their line, because there are more than is kept of one process.
     pub cut: u64,
-    /// The heap was not walked to its end.
+    /// Whether the walk was given up before the end of the heap, so that counts are too low.
     pub unfinished: bool,
 }
 
@@ -241,7 +241,8 @@ impl<'a> Records<'a> {
 }
 
 impl Reader {
-    /// For the ledger at `at`; `paths` = call paths are kept.
+    /// Returns a reader of the ledger at the guest's address `at`; with `paths`, places are call paths and not single
+    /// frames.
     pub fn new(at: u64, paths: bool) -> Self {
         Reader {
             at,
@@ -254,7 +255,7 @@ impl Reader {
         }
     }
 
-    /// Reads what the last census left.
+    /// Reads the counts that the agent's last census has left.
     pub fn tally(&mut self, memory: &GuestMemory) -> Result<Tally> {
         let field = |offset: usize| memory.word(self.at + offset as u64);
         let counts = |at: usize, count: usize| {
@@ -291,7 +292,8 @@ impl Reader {
         self.with_rows(memory, tally, &site_counts, &kind_counts)
     }
 
-    /// Adds the rows that have these counts.
+    /// Adds to `tally` a row for each site and each kind that has counts. The two slices are indexed by the agent's numbers
+    /// of sites and of kinds.
     pub fn with_rows(
         &mut self,
         memory: &GuestMemory,

@@ -19,7 +19,7 @@ pub struct Lines<'a> {
 }
 
 impl<'a> Lines<'a> {
-    /// Those of the agent whose ledger is there.
+    /// Returns the lines of objects by the agent's ledger at the address `ledger` of the copy.
     pub(crate) fn of(memory: &'a GuestMemory, ledger: u64) -> Result<Self> {
         Ok(Lines {
             memory,

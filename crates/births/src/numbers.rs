@@ -67,7 +67,8 @@ impl<'a> Slots<'a> {
 }
 
 impl Numbers {
-    /// That of the object at `address`, which lies in this page; 0 if it was born before we came.
+    /// The number of the object at `address`, which lies in this page; 0 if it was born before we
+    /// came.
     pub(crate) fn of(&self, address: u64) -> u32 {
         let path = SlotPath::of(address, self.page_shift);
         let index = self.table.index(path.grain);

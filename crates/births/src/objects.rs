@@ -20,9 +20,9 @@ const PATIENCE: Duration = Duration::from_secs(20);
 /// An object in a slot of the heap.
 pub struct Object<'a> {
     ruby: &'a Ruby<'a, GuestMemory>,
-    /// Its address.
+    /// The object's address in the guest.
     pub address: u64,
-    /// The number of its site.
+    /// The agent's number of the site at which it was born.
     pub site: u32,
     /// The epoch of its birth.
     pub epoch: u32,
@@ -44,7 +44,8 @@ impl Object<'_> {
         }
     }
 
-    /// What it holds, as `inspect` would write it, as far as that is known without running its code; long ones are cut.
+    /// What the object holds, as `inspect` would write it, as far as that is known without running its code; long texts are
+    /// cut.
     pub fn contents(&self) -> Option<String> {
         let mut text = String::new();
         let written = self

@@ -18,15 +18,18 @@ use wire::ledger::SITES;
 use wire::slots::site_of;
 use wire::{Counts, Entry, Ledger, Site};
 
-/// What was seen.
+/// What was counted from outside.
 pub struct Seen {
-    /// Everything but the rows.
+    /// The tally without its rows of sites, which the ledger's reader makes of `sites`.
     pub tally: Tally,
-    /// Per site.
+    /// The counts of each site, by the agent's number of it.
     pub sites: Vec<Counts>,
 }
 
-/// Counts.
+/// Counts what the heap of a guest holds, at most for 20 s.
+///
+/// # Errors
+/// The heap or the agent's books cannot be read, or are damaged.
 pub fn count(memory: &GuestMemory, facts: &Facts, ledger: u64) -> Result<Seen> {
     let started = Instant::now();
     let mut sites = births(memory, ledger)?;

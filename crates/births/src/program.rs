@@ -11,9 +11,9 @@ use std::time::{Duration, Instant};
 /// Between two looks at a program that is being started. It waits for us twice until its script begins.
 const START_LOOK: Duration = Duration::from_millis(1);
 
-/// What has come to pass.
+/// What has happened to the processes of the program.
 pub enum News {
-    /// A session tells this.
+    /// A process whose births are counted tells this of itself.
     Event(Event),
     /// A watched process loads another program: what it held is gone, uncounted.
     Replaced(i32),
@@ -65,7 +65,7 @@ impl Observer<Session> for Heard {
 }
 
 impl Program {
-    /// Starts it.
+    /// Starts the program.
     ///
     /// # Errors
     /// [`Error::Start`], if there is no such program or it may not be run.

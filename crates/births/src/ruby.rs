@@ -25,9 +25,9 @@ const READ_TRIES: u32 = 20;
 /// See the module's text.
 #[derive(Debug)]
 pub struct RubyGuest {
-    /// What crate `vm` reads it with.
+    /// Facts of this Ruby's version and layout, by which crate `vm` reads its memory.
     pub facts: Facts,
-    /// Where its functions are.
+    /// Addresses of the VM's functions that the agent calls.
     pub functions: Functions,
     /// Address of its `rb_vm_t`.
     pub vm: u64,
@@ -37,7 +37,7 @@ pub struct RubyGuest {
     pub code: Vec<Range<u64>>,
     /// Where the variables of that module lie.
     pub data: Vec<Range<u64>>,
-    /// For borrowing a thread.
+    /// Addresses of the instructions by which a stopped thread makes remote calls.
     pub gadgets: Gadgets,
 }
 

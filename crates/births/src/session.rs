@@ -48,20 +48,21 @@ pub const DESERTED_AFTER: Duration = Duration::from_secs(5);
 pub struct Options {
     /// Frames of call path kept for each birth; 1 = only the line.
     pub depth: u32,
-    /// Forked children go on counting.
+    /// Whether births are counted in forked children too.
     pub follow: bool,
     /// How long the first intervals are in which births are told apart (see [`crate::intervals`]).
     pub interval: Duration,
-    /// A look is taken at the end of each interval, if it costs little, for the verdict on leaks (see [`crate::earlier`]).
+    /// Whether a look is taken at the end of each interval, if it costs little, for the verdict on leaks (see
+    /// [`crate::earlier`]).
     pub looks: bool,
-    /// For how many percent of the time looks may hold the guest that need not be now.
+    /// Percentage of the time for which looks that nobody asked for may hold the guest.
     pub budget: u32,
-    /// The program's library gives a module for the methods of accounts ([`wire::accounts`]).
+    /// Whether the program's library gives a module for the methods of accounts ([`wire::accounts`]).
     pub door: bool,
 }
 
 impl Options {
-    /// Where no births are counted, or are not told apart by when they are.
+    /// The options where no births are counted, or where it does not matter in which interval they were.
     pub(crate) const NONE: Options = Options {
         depth: 1,
         follow: false,
@@ -75,20 +76,20 @@ impl Options {
 /// A part of the control page's page that holds no field.
 const SCRATCH: u64 = size_of::<ControlPage>() as u64 - 64;
 
-/// How the attach went.
+/// How long the guest has stood still for us, and how long it took to answer.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Timing {
     /// How long the guest stood still, all stops together.
     pub stopped: Duration,
     /// The longest of them.
     pub longest_stop: Duration,
-    /// How many.
+    /// Number of these stops.
     pub stops: u32,
-    /// From the request to the answer.
+    /// How long the last request took, from its making to the answer.
     pub answered: Duration,
 }
 
-/// An open guest.
+/// A guest that is open: its agent is in place, and requests to it are possible until it is left.
 #[derive(Debug)]
 pub struct Session {
     status: Status,
@@ -103,16 +104,16 @@ pub struct Session {
     /// The main thread, if it is ours for longer than a stop.
     tracee: Option<Tracee>,
     timing: Timing,
-    /// Collections that were read.
+    /// Number of garbage collections whose records were read; the agent's count goes on from there.
     collected: u64,
-    /// A thread has an account of its births.
+    /// Whether any thread has an account of its births.
     has_accounts: bool,
     /// A request has not been answered in time: the next entry into its VM takes the surest way.
     insisting: bool,
     /// How long the next request is waited for: less when the last one was in vain.
     patience: Duration,
     open: bool,
-    /// Nothing comes of it any more.
+    /// Whether the guest cannot be asked any more, because it has ended, was replaced by an exec, or its agent has left.
     over: bool,
 }
 
@@ -133,7 +134,7 @@ impl Session {
         let (status, memory, maps) = guest::reach(pid)?;
         let ruby = RubyGuest::find(pid, &memory, &maps)?;
         let residents = Residents::read(&memory, &maps, image)?;
-        // Of `calls` that was killed.
+        // A `lancet calls` that was killed may have left hooks, which are lifted first.
         hooks::lift_left(&status, &memory, ruby.gadgets, &residents)?;
         let mut session = Session::new(status, memory, ruby, maps, options);
         session.config.purpose = purpose as u64;
@@ -435,17 +436,17 @@ impl Session {
         self.status.is_current()
     }
 
-    /// The guest's id.
+    /// The guest's process id.
     pub fn pid(&self) -> i32 {
         self.status.pid
     }
 
-    /// Its command line.
+    /// The guest's command line, as it was when it was opened.
     pub fn command(&self) -> &str {
         &self.command
     }
 
-    /// Its Ruby.
+    /// What is known of the Ruby in the guest.
     pub fn ruby(&self) -> &RubyGuest {
         &self.ruby
     }

@@ -45,7 +45,7 @@ type LineAndType = (Option<(Arc<str>, u32)>, Arc<str>);
 pub struct Row {
     /// The file and the line; `None`: no Ruby code ran.
     pub line: Option<(Arc<str>, u32)>,
-    /// The type.
+    /// The name of the type.
     pub kind: Arc<str>,
     /// Objects that were made in the block; 0 where that was not asked for.
     pub born: u64,
@@ -53,7 +53,7 @@ pub struct Row {
     pub live: u64,
 }
 
-/// What a count found.
+/// What a count of one block found.
 pub struct Counted {
     /// Rows, in no order.
     pub rows: Vec<Row>,
@@ -318,7 +318,7 @@ pub fn no_numbers(pid: i32) -> Error {
     }
 }
 
-/// The epoch of what nobody tracks.
+/// The epoch of births that belong to no block.
 const NOBODY: u32 = 0;
 /// The interval that a count uses for the objects of its block.
 const OF_BLOCK: u8 = 1;

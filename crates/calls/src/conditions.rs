@@ -8,7 +8,7 @@ use routine::frame::Guard;
 use std::time::Duration;
 use wire::calls::want;
 
-/// What is asked of all functions.
+/// What `--where` and `--min-time` ask, whatever the function.
 pub struct Conditions {
     condition: Option<Condition>,
     least: Option<Duration>,
@@ -16,18 +16,21 @@ pub struct Conditions {
     ticks: fn(Duration) -> u64,
 }
 
-/// What is asked of one.
+/// What is asked of the calls of one function.
 #[derive(Debug, Default)]
 pub struct CallTest {
-    /// For the call and for its return.
+    /// Programs of crate `capture` that decide at the call and at its return; an empty one lets all
+    /// calls through.
     pub words: [Vec<u64>; 2],
-    /// What one argument decides before that.
+    /// The range in which the stub wants one argument to be before the agent is entered, where that
+    /// follows from the first program.
     pub guard: Option<Guard>,
-    /// It takes so long at least.
+    /// How long a call must take to be reported, in the unit that [`Conditions::new`] was given; 0
+    /// = any time.
     pub least: u64,
-    /// [`want`].
+    /// The bits of [`want`] that the hook needs for these tests.
     pub want: u64,
-    /// Values of the script's language are asked, which only the guest has.
+    /// Whether values of the script's language are asked for, which only the guest has.
     pub values: bool,
 }
 
@@ -41,12 +44,12 @@ impl Conditions {
         }
     }
 
-    /// Whether anything is asked.
+    /// Whether either is given.
     pub fn any(&self) -> bool {
         self.condition.is_some() || self.least.is_some()
     }
 
-    /// For lines: see [`Condition::lines`].
+    /// The tests of script lines: see [`Condition::lines`].
     pub fn lines(&self) -> Vec<u64> {
         self.condition
             .as_ref()

@@ -19,13 +19,13 @@ pub struct End {
 
 /// Takes calls and returns in the order of time.
 pub trait Consumer {
-    /// Takes one.
+    /// Takes one event; an error means that it could not be written.
     fn take(&mut self, event: Event) -> io::Result<()>;
 
-    /// Nothing comes for a moment: what was taken is to be seen.
+    /// Is told that no event comes for a moment: what was taken must be visible now, and not stay in a buffer.
     fn rest(&mut self) -> io::Result<()>;
 
-    /// Nothing comes any more.
+    /// Is told that no event comes any more.
     fn finish(&mut self, end: End) -> io::Result<()>;
 
     /// How many open calls were forgotten, because too many were open at the same time: what returned of them was not told.

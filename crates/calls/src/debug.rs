@@ -3,14 +3,14 @@
 use crate::{Message, Options};
 use std::fmt::Arguments;
 
-/// Progress.
+/// The bit of messages on progress.
 pub const GENERAL: u32 = 0o1;
-/// What traced processes say and stop at.
+/// The bit of messages on what traced processes say and stop at.
 pub const EVENT: u32 = 0o10;
-/// What is done to traced processes.
+/// The bit of messages on what is done to traced processes.
 pub const PROCESS: u32 = 0o20;
 
-/// What `-Dh` answers.
+/// The text that `-D h` prints.
 pub const HELP: &str = "\
 -D MASK, --debug MASK: what lancet does, on standard error; octal, the sum of
    1  general   progress
@@ -21,14 +21,14 @@ pub const HELP: &str = "\
 /// What `-D` asks for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Debug {
-    /// What there is to ask for.
+    /// The text [`HELP`] is asked for.
     Help,
     /// A sum of the numbers above.
     Mask(u32),
 }
 
 impl Debug {
-    /// From the command line.
+    /// Reads the option's value; the error says what was expected.
     pub fn parse(text: &str) -> Result<Self, String> {
         if matches!(text, "h" | "help") {
             return Ok(Debug::Help);

@@ -24,7 +24,7 @@ use std::time::Duration;
 const MOST: usize = 1 << 20;
 /// Descriptors of one `close_range` that are looked at one by one.
 const MANY: u32 = 1 << 16;
-/// Whether a line leaks is told after so long.
+/// Whether a line leaks is told only after so long a time of watching.
 pub const LEAST_WATCH: Duration = Duration::from_secs(10);
 /// Equal parts of the time, each of which a leak has opened some in that are still open: what was opened for good at a
 /// program's first steps, and what requests have open at the end, is of one of them.
@@ -38,12 +38,12 @@ const ON_EXEC: u64 = 4;
 /// The descriptors that a process has, as the kernel lists them.
 #[derive(Clone, Debug, Default)]
 pub struct Held {
-    /// When it was opened by us.
+    /// Those that it had when we opened it.
     pub before: BTreeSet<u32>,
-    /// When we began to leave it: what it opens until the hooks are out is seen.
+    /// Those that it had when we began to leave it: what it opens until the hooks are out is seen.
     pub leaving: BTreeSet<u32>,
-    /// When the hooks were out, with what each is; `None` for a process that ended. What it opened and closed since is not
-    /// seen.
+    /// Those that it had when the hooks were out, with what each is; `None` for a process that ended. What it opened and
+    /// closed since is not seen.
     pub after: Option<BTreeMap<u32, String>>,
     /// How many it may have (the soft `RLIMIT_NOFILE`).
     pub limit: Option<u64>,
@@ -75,7 +75,7 @@ struct Open {
 #[derive(Debug, Default)]
 struct Table {
     open: HashMap<u32, Open>,
-    /// Of those that it had before.
+    /// Descriptors that it had before we came and that were seen closed.
     closed_before: BTreeSet<u32>,
 }
 
@@ -94,11 +94,11 @@ pub struct Row {
     pub call: String,
     /// The script line; empty where there is none.
     pub line: String,
-    /// How many it opened.
+    /// How many descriptors the system call opened on this line.
     pub opened: u64,
     /// How many of those are still open.
     pub open: u64,
-    /// How long the oldest of them has been.
+    /// How long the oldest of them has been open.
     pub oldest: Duration,
     /// Some of each part of the time are still open, and most of all ([`PARTS`]).
     pub leaks: bool,
@@ -111,17 +111,17 @@ pub struct Row {
 pub struct StillOpen {
     /// By system call and line: those that leak first, then by how many are open. Rows with none are left out.
     pub rows: Vec<Row>,
-    /// How many were opened while we watched, and how many of them are still open.
+    /// How many were opened while we watched.
     pub opened: u64,
-    /// See `opened`.
+    /// How many of those that were opened while we watched are still open.
     pub open: u64,
-    /// How many the processes had before, and how many of those were seen closed.
+    /// How many the processes had open when we came.
     pub before: u64,
-    /// See `before`.
+    /// How many of those that they had before were seen closed.
     pub before_closed: u64,
-    /// How many were closed by no call that we saw, and how many came by none.
+    /// How many were closed by no call that we saw.
     pub closed_unseen: u64,
-    /// See `closed_unseen`.
+    /// How many came to be open by no call that we saw.
     pub came_unseen: u64,
     /// How long it was watched, from the first event to the last.
     pub watched: Duration,
@@ -165,7 +165,7 @@ impl Descriptors {
         None
     }
 
-    /// It returns. `key` is its row: the call, and the line.
+    /// Notes what a call has opened that returns. `key` is its row: the call, and the line.
     pub fn leave(&mut self, at: At, opening: Opening, back: &Return, key: (String, String)) {
         let result = back.returned.rax as i32;
         let Ok(fd) = u32::try_from(result) else {

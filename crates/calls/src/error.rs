@@ -14,7 +14,7 @@ pub enum Error {
     /// The program that was to be started could not be hooked at its first instruction, and was killed there.
     #[error("the program was not run: {0}")]
     NotRun(process::Error),
-    /// It ended before its exec.
+    /// The program that was to be started ended before its exec.
     #[error("the program ended before it began")]
     EndedEarly,
     /// The user who is to run the program does not exist.
@@ -31,7 +31,7 @@ pub enum Error {
     /// Some of what was asked for would not be seen, and all of it was required.
     #[error("process {pid} is not watched, because not all of it would be seen: {}", unseen.join("; "))]
     NotExact {
-        /// The process.
+        /// Id of the process.
         pid: i32,
         /// What would not be seen.
         unseen: Vec<String>,
@@ -41,9 +41,9 @@ pub enum Error {
     /// BPF programs cannot see it.
     #[error("process {pid}: {why}")]
     Bpf {
-        /// The process.
+        /// Id of the process.
         pid: i32,
-        /// Why not.
+        /// What the kernel lacks or refuses.
         why: Arc<tracepoint::Refused>,
     },
     /// Hooks cannot inject what was asked for, or not from a program's first call on.

@@ -16,7 +16,7 @@ pub type Event = recording::Event<i32, Call>;
 pub type EventKind = recording::EventKind<Call>;
 /// The process, thread, stack and time of an [`Event`].
 pub type At = recording::At<i32>;
-/// A call.
+/// A call; its edge, lines and native callers are shared with other calls.
 pub type Call = recording::Call<Arc<CallEdge>, Arc<Line>, Arc<Caller>>;
 
 fn local(seconds: i64) -> libc::tm {
@@ -28,7 +28,7 @@ fn local(seconds: i64) -> libc::tm {
     }
 }
 
-/// How long after midnight clocks here show a time since 1970.
+/// Returns how long after midnight, in local time, a time since 1970 is.
 pub fn since_midnight(time: Duration) -> Duration {
     let parts = local(time.as_secs() as i64);
     let seconds = parts.tm_hour * 3600 + parts.tm_min * 60 + parts.tm_sec;
@@ -44,8 +44,9 @@ pub fn time_of_day(time: Duration) -> String {
     )
 }
 
-/// A time since 1970 as strace writes it behind a number: `2026-11-22T23:49:46.259859184+0000`, in local time; before
-/// 1970, too. At its first instant there is none, and for a fraction that is none.
+/// A time since 1970 as strace writes it behind a number, in local time: `2026-11-22T23:49:46.259859184+0000`. Times
+/// before 1970 are written too. `None` for a time of zero, for `nanos` of a second or more, and for a year that does not
+/// fit into 32 bits.
 pub fn date(seconds: i64, nanos: u64) -> Option<String> {
     if seconds == 0 && nanos == 0 || nanos > 999_999_999 {
         return None;
@@ -78,7 +79,7 @@ pub fn date(seconds: i64, nanos: u64) -> Option<String> {
 /// A frame of native code around a call.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Caller {
-    /// Where it goes on.
+    /// The return address at which this function goes on.
     pub address: u64,
     /// The file; `None` = code of no file.
     pub path: Option<String>,
@@ -100,7 +101,7 @@ impl std::fmt::Display for Caller {
 /// From which module calls go to which function: all that filters by name ask for. Calls that have it in common share it.
 #[derive(Debug, Default)]
 pub struct CallEdge {
-    /// The function.
+    /// The function that is called.
     pub function: Arc<Function>,
     /// All its names; first the one that it is hooked by.
     pub names: Arc<[String]>,
@@ -131,7 +132,7 @@ pub struct Module {
 }
 
 impl Module {
-    /// As filters ask for it.
+    /// Returns what filters look at.
     pub fn place(&self) -> Where<'_> {
         Where {
             path: &self.path,
@@ -150,16 +151,16 @@ pub struct Shown {
     pub entered: Option<Entered>,
 }
 
-/// See [`Shown::made`].
+/// A call as one that a module makes: [`Shown::made`].
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Made {
-    /// The module.
+    /// The name of the module.
     pub by: Arc<str>,
-    /// The name it calls the function by.
+    /// The name by which the module calls the function.
     pub name: String,
 }
 
-/// See [`Shown::entered`].
+/// A call as an entry of a function: [`Shown::entered`].
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Entered {
     /// The name that was asked for.

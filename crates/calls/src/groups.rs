@@ -29,7 +29,7 @@ enum Value {
 /// See the module's text. `K` is a row's key.
 pub struct Groups<K> {
     rules: Vec<Rule>,
-    /// Those that end calls.
+    /// The functions with whose return calls end (`until`), and by what they know these calls.
     ends: Vec<(Filter, Key)>,
     /// Characters of a string that are copied.
     strings: usize,
@@ -54,7 +54,7 @@ struct Execution<K> {
 pub struct Outcomes {
     /// How long it took.
     pub took: Duration,
-    /// It failed.
+    /// Whether it failed, by its result.
     pub failed: bool,
     /// Bytes that it moved or got.
     pub bytes: u64,
@@ -76,7 +76,7 @@ pub struct Ticket {
     pub group: Option<Arc<str>>,
     /// It belongs to a preset.
     pub grouped: bool,
-    /// Where what will stand for it lies.
+    /// The address at which the function stores what will stand for the call's group.
     behind: Option<u64>,
     until: Option<(usize, Name)>,
     ends: Vec<(usize, Name)>,

@@ -24,7 +24,7 @@ impl Messages {
         Messages(Rc::new(take))
     }
 
-    /// Hands one on.
+    /// Hands a message on.
     pub fn say(&self, message: Message) {
         (self.0)(&message);
     }
@@ -122,13 +122,13 @@ pub enum Message {
         why: Option<Error>,
         refused: Option<Arc<tracepoint::Refused>>,
     },
-    /// They are seen by BPF programs; `counts`: and counted there.
+    /// System calls of a process are seen by BPF programs; `counts`: and counted there.
     ByBpf {
         pid: i32,
         why: Option<Error>,
         counts: bool,
     },
-    /// It was left because it runs another program.
+    /// A process was left because it runs another program.
     Detached { pid: i32 },
     /// What was to be written where an argument of a call points to could not be.
     NotPoked {
@@ -173,9 +173,9 @@ pub enum Message {
     },
     /// More of a recording overlaps in time than is kept in memory.
     Unordered {
-        /// The recording.
+        /// The file of the recording.
         path: PathBuf,
-        /// Of how many segments the order is not that of time.
+        /// Number of segments whose events are not shown in the order of time.
         segments: u64,
     },
     /// What lancet itself does ([`crate::debug`]).
@@ -200,11 +200,11 @@ pub enum Lost {
     Process(Option<i32>),
     /// A process could not be left as it was found.
     Leaving(Option<i32>),
-    /// Its records.
+    /// Records of a process.
     Records(i32),
-    /// What it had counted.
+    /// Counts in the memory of a process.
     Counts(i32),
-    /// What happened in it for a time.
+    /// What happened in a process for a time.
     Gap(i32),
     /// Calls of functions that can never be hooked.
     Hooks,

@@ -20,7 +20,7 @@ pub enum By {
     Nothing,
     /// By BPF programs at the kernel's tracepoints, and in no other way.
     Bpf,
-    /// By ptrace.
+    /// By ptrace, and in no other way.
     Ptrace,
 }
 
@@ -41,7 +41,7 @@ pub struct Options {
     pub e: Vec<Filter>,
     /// Functions of a library that are wanted when they are called from outside it.
     pub l: Vec<Filter>,
-    /// Functions for a question.
+    /// Presets, each of which has functions of its own to hook.
     pub presets: Vec<Preset>,
     /// System calls are wanted.
     pub system_calls: bool,
@@ -54,7 +54,7 @@ pub struct Options {
     pub leave_at_exec: bool,
     /// A process is refused if some of what is asked for would not be seen of it.
     pub exact: bool,
-    /// What is injected into them.
+    /// What is injected into system calls.
     pub inject: Vec<Inject>,
     /// Nothing is wanted but what the filters name; without this and without a filter, calls from the program itself are.
     pub only: bool,

@@ -61,9 +61,9 @@ pub struct Preset {
     pub strings: Option<u32>,
     /// With `-c` it is said which descriptors are still open ([`crate::descriptors`]).
     pub descriptors: bool,
-    /// Peers, how their addresses end, with how the names of functions begin that speak to them.
+    /// For each peer the end of its address, and the beginning of the names of those functions that speak to it.
     pub peers: Vec<(String, String)>,
-    /// Its functions.
+    /// The functions that it watches, in the order of its file.
     pub rules: Vec<Rule>,
 }
 
@@ -87,7 +87,7 @@ pub struct Rule {
 /// What makes calls the same.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum By {
-    /// The statement at which an argument points.
+    /// The statement at which an argument points, counted from 1.
     Statement(Dialect, usize),
     /// The statement that is the first text among the values that a function of the script's language was called with.
     Value(Dialect),

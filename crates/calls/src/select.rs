@@ -94,7 +94,7 @@ const COMPILERS: [&str; 11] = [
 ];
 
 impl Selection {
-    /// By `-x`, `--preset`, `-e` and `-l`.
+    /// Selects by the filters of `-x`, `--preset`, `-e` and `-l`; no system calls.
     pub fn new(x: Vec<Filter>, presets: Vec<Filter>, e: Vec<Filter>, l: Vec<Filter>) -> Self {
         let named = x.len();
         let x = [x, presets].concat();
@@ -111,14 +111,14 @@ impl Selection {
         }
     }
 
-    /// By what was asked for.
+    /// Selects by what the options ask for.
     pub fn of(args: &Options) -> Self {
         let presets = args.presets.iter().flat_map(Preset::filters).collect();
         Selection::new(args.x.clone(), presets, args.callers(), args.l.clone())
             .with_system_calls(args.system_calls)
     }
 
-    /// And system calls (`-S`).
+    /// Selects system calls too, if that is asked for (`-S`).
     pub fn with_system_calls(self, system_calls: bool) -> Self {
         Selection {
             system_calls,
@@ -142,7 +142,7 @@ impl Selection {
         self.shown_of(named.chain([(OTHERS, UNKNOWN)]))
     }
 
-    /// And those of programs of 32 bits; `added` to their numbers.
+    /// The system calls of programs of 32 bits that are shown; `added` is added to their numbers.
     pub fn system_calls_of_32_bits(&self, added: u64) -> Vec<Function> {
         let named = prototypes::system_calls_of_32_bits();
         self.shown_of(named.map(|(number, name)| (added + u64::from(number), name)))
@@ -378,7 +378,7 @@ impl Selection {
     }
 }
 
-/// At most so many names that are like one.
+/// How many names are told that are like one that is not there.
 const MOST_LIKE: usize = 5;
 
 /// Names that differ by little: one holds the other, or few letters are others.

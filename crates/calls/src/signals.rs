@@ -21,7 +21,7 @@ pub fn signal_text(signal: i32) -> String {
     text.to_string_lossy().into_owned()
 }
 
-/// Signals that there are.
+/// The greatest number of a signal.
 pub const SIGNALS: i32 = 64;
 
 /// A signal by its number or its name, with `SIG` or without it.

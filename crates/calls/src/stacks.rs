@@ -39,7 +39,7 @@ impl<T: Kept> Kept for Rc<T> {
 /// A call that has not returned.
 #[derive(Clone, Debug)]
 pub struct Open<T> {
-    /// Where its frame is.
+    /// The stack pointer at the call, by which its return finds it.
     pub frame: u64,
     /// What is kept of it.
     pub call: T,
@@ -77,10 +77,10 @@ const RECENT: usize = 64;
 /// The open calls of all processes.
 #[derive(Debug)]
 pub struct Stacks<T> {
-    /// Where in `stacks` a stack is.
+    /// The index of each stack in `stacks`.
     places: HashMap<Key, usize>,
     stacks: Vec<Stack<T>>,
-    /// Places whose stacks are no more.
+    /// Indices of `stacks` that are free.
     free: Vec<usize>,
     /// The places of stacks that were asked for last: nearly every event is on one of them.
     recent: [Option<(Key, usize)>; RECENT],

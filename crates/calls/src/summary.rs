@@ -125,7 +125,7 @@ impl Rows {
         self.still_open.as_ref()
     }
 
-    /// The rows in an order.
+    /// Returns the rows in this order.
     pub fn sorted(&self, order: Order) -> Vec<(&Key, &Row)> {
         sorted(&self.rows, order)
     }
@@ -204,7 +204,7 @@ impl Rows {
         row.left += 1;
     }
 
-    /// Takes an event.
+    /// Adds what an event tells to the rows.
     pub fn take(&mut self, event: Event) {
         if matches!(event.kind, EventKind::Call(_) | EventKind::Return(_)) {
             let time = event.at.time;
@@ -288,7 +288,7 @@ pub enum Order {
     /// Those that took most time.
     #[default]
     Time,
-    /// The same, with their share of the time that passed.
+    /// Those that took most time, shown with their share of the time that passed.
     Wall,
     /// Those with most calls.
     Calls,
@@ -305,7 +305,7 @@ pub enum Order {
 }
 
 impl Order {
-    /// All, by name.
+    /// All orders, by their names on the command line.
     pub const ALL: [(&str, Order); 8] = [
         ("time", Order::Time),
         ("wall", Order::Wall),

@@ -23,7 +23,7 @@ pub const NEVER: [&str; 9] = [
 pub struct Poke {
     /// Which argument, from 0.
     pub argument: usize,
-    /// What is written.
+    /// The bytes that are written.
     pub bytes: Vec<u8>,
 }
 
@@ -34,7 +34,7 @@ pub struct Inject {
     pub names: Vec<String>,
     /// Only calls from this line ([`Condition::at`]).
     pub line: Option<Condition>,
-    /// Of those of each thread: the first, the last, and each so many-th between them, from 1.
+    /// Of the calls of each thread, counted from 1: the first, the last, and the step from one to the next between them.
     pub when: [u64; 3],
     /// What such a call leaves in rax, without the kernel being asked; `None` = the kernel's own result.
     pub result: Option<u64>,
@@ -60,7 +60,7 @@ pub struct Tampered {
 }
 
 impl Tampered {
-    /// By the second result of its return, where hooks say it.
+    /// Reads what hooks say in the second result (rdx) of a call's return.
     #[must_use]
     pub fn of(second: u64) -> Self {
         let bits = second ^ INJECTED;
@@ -72,7 +72,7 @@ impl Tampered {
         }
     }
 
-    /// The second result of a return that says so.
+    /// Returns the second result (rdx) of a return that says this; 0 if nothing was done.
     #[must_use]
     pub fn mark(self) -> u64 {
         let bit = |is: bool, bit| if is { bit } else { 0 };
@@ -106,7 +106,7 @@ impl Inject {
         number <= last && from.and_then(|from| from.checked_rem(step)) == Some(0)
     }
 
-    /// As hooks have it; its line is tested by this bit.
+    /// Returns the words by which hooks are told of it; the test with number `line_bit` is that of its line.
     pub(crate) fn words(&self, line_bit: u32) -> Vec<u64> {
         let [first, last, step] = self.when;
         let [before, behind] = self.delays.map(|time| time.as_nanos() as u64);

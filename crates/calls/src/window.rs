@@ -5,32 +5,32 @@ use std::time::Duration;
 /// A point in time of a recording.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Moment {
-    /// So long after it began.
+    /// So long after the recording began.
     After(Duration),
     /// The first time that clocks here show so much since midnight, from when it began.
     TimeOfDay(Duration),
 }
 
-/// What is asked for.
+/// The part that is asked for, as the user names it.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Between {
-    /// From then on; `None` = from the beginning.
+    /// Events from then on; `None` = from the beginning.
     pub since: Option<Moment>,
-    /// Until before then; `None` = to the end.
+    /// Events before then; `None` = to the end.
     pub until: Option<Moment>,
 }
 
-/// The same in nanoseconds since 1970.
+/// The part of a recording that is looked at, in nanoseconds since 1970.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Window {
-    /// The first.
+    /// The first nanosecond that is in it.
     pub since: u64,
-    /// The first that is not in it.
+    /// The first nanosecond behind it.
     pub until: u64,
 }
 
 impl Between {
-    /// Of a recording that began then, in nanoseconds since 1970.
+    /// Returns the part of a recording that began at `began`, in nanoseconds since 1970.
     pub fn within(&self, began: u64) -> Window {
         let at = |moment: Moment| nanos(moment, began);
         Window {

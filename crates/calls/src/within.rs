@@ -15,7 +15,7 @@ pub struct Within<'a> {
     names: Vec<String>,
     /// Whether each has been the name of any.
     found: Vec<bool>,
-    /// Of each call that is open whether it was let through.
+    /// For each call that is open, whether it was let through.
     stacks: Stacks<Passes>,
     next: Box<dyn Consumer + 'a>,
     messages: Messages,

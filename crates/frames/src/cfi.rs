@@ -31,9 +31,9 @@ use crate::image::Image;
 pub struct Row {
     /// The first address for which the row holds.
     pub start: u64,
-    /// The register from which the CFA is computed.
+    /// What the CFA is computed from.
     pub base: Base,
-    /// What is added to that register, in bytes.
+    /// What is added to that register, in bytes; it means nothing for an expression.
     pub offset: i64,
 }
 
@@ -46,7 +46,7 @@ pub enum Base {
     Frame,
     /// A register other than rsp and rbp.
     Other,
-    /// A DWARF expression.
+    /// A DWARF expression, which is not evaluated.
     Expression,
 }
 

@@ -17,7 +17,8 @@ use crate::image::Image;
 
 /// Bytes of the dynamic section that are read, at most.
 const LONGEST_DYNAMIC: usize = 0x1_0000;
-/// `Elf64_Rela`, `Elf64_Sym`, `Elf64_Dyn`.
+/// Bytes of `Elf64_Rela`, `Elf64_Sym` and `Elf64_Dyn` (gABI "Relocation", "Symbol Table", "Dynamic
+/// Section").
 const RELOCATION: usize = 24;
 const SYMBOL: u64 = 24;
 const ENTRY: usize = 16;

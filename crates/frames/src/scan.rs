@@ -111,7 +111,7 @@ impl Scan {
         }
     }
 
-    /// Returns the file.
+    /// Returns the file, with its loaded segments.
     pub fn image(&self) -> &Image {
         &self.image
     }

@@ -68,7 +68,7 @@ pub struct Areas {
 }
 
 impl Areas {
-    /// Reads the list.
+    /// Reads the list of areas, which is a part of the agent's [`Calls`] at the address `calls`.
     pub fn read(memory: &GuestMemory, calls: u64) -> Result<Self> {
         let at = calls + offset_of!(Calls, areas) as u64;
         Ok(Areas {
@@ -117,7 +117,7 @@ impl Areas {
         all.any(|area| (area.at..area.at + area.used).contains(&at))
     }
 
-    /// The mappings that stubs are in.
+    /// The mappings in which stubs lie.
     pub fn stubs(&self) -> Vec<Range<u64>> {
         let stubs = self.all.iter().filter(|area| area.holds == area::STUBS);
         stubs.map(|area| area.at..area.at + area.size).collect()
@@ -142,7 +142,7 @@ impl Areas {
         Ok(hooks)
     }
 
-    /// Programs of earlier sessions are forgotten.
+    /// Gives the room back that programs of earlier sessions have taken.
     pub fn forget_programs(&mut self) {
         for area in &mut self.all {
             if area.holds == area::PROGRAMS {

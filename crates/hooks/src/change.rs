@@ -12,7 +12,7 @@ pub(crate) const CHANGED: &str = "its code changed while we looked at it";
 pub(crate) enum Change {
     /// At a function's entry; with the size in bytes of the stack arguments that its code may read.
     Entry(Plan, u32),
-    /// Within a function.
+    /// At an instruction within a function; the stub returns behind it, and no frame is made.
     Probe(ProbePlan),
 }
 
@@ -62,7 +62,7 @@ impl Change {
         }
     }
 
-    /// The stub for address `at`.
+    /// Makes the stub as it is to stand at address `at`.
     pub fn stub(&self, at: u64, to: Destination) -> Result<Stub, Refusal> {
         match self {
             Change::Entry(plan, _) => plan.stub(at, to),

@@ -138,7 +138,7 @@ pub(crate) struct Layers<'m> {
 }
 
 impl<'m> Layers<'m> {
-    /// Those of a process.
+    /// The layers of a process, which are read when they are first asked for.
     pub fn of(memory: &'m GuestMemory) -> Self {
         Layers {
             memory,

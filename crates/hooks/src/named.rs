@@ -28,7 +28,7 @@ impl Tracing {
         refused
     }
 
-    /// The same, keeping decoded code for what is set next.
+    /// The same as [`add`](Self::add), but decoded code is kept for what is set next.
     pub(crate) fn add_here(&mut self, mut wanted: Vec<Wanted>) -> Result<Vec<Refused>> {
         let table = &self.patcher.table;
         let hooked: HashSet<u64> = table.told().map(|function| function.address).collect();

@@ -23,7 +23,7 @@ pub enum Says {
     Ends(i32),
     /// It is about to run another program (`execve`).
     Exec,
-    /// Its `execve` failed.
+    /// The `execve` that it was about to make failed, and it goes on.
     ExecFailed,
     /// It has made a child, which waits until it is adopted.
     Fork {
@@ -54,7 +54,7 @@ pub struct Notice {
     pub pid: i32,
     /// The thread, by our PID namespace; 0 = it is no thread of that process.
     pub tid: i32,
-    /// What it says.
+    /// What the thread says.
     pub says: Says,
 }
 
@@ -193,7 +193,7 @@ impl Tracing {
         Ok(Some(seized))
     }
 
-    /// The same, but only for a child that it has now.
+    /// As [`own_or_child`](Self::own_or_child), but only for a child; 0 for the traced process too.
     fn child(&self, pid: u32) -> i32 {
         let here = self.own_or_child(pid);
         if here == self.target.status.pid {

@@ -39,7 +39,7 @@ use wire::{Config, ControlPage};
 /// How long a program that has just begun waits until it is hooked.
 const FIRST_PATIENCE: Duration = Duration::from_secs(60);
 
-/// What a tracing begins with.
+/// What is known of a process before its agent is there.
 struct Ground {
     status: Status,
     memory: Arc<GuestMemory>,
@@ -190,7 +190,7 @@ impl Tracing {
         Ok(self.target.memory.word(at)? != 0)
     }
 
-    /// Where its functions can be hooked.
+    /// What must happen before its functions can be hooked.
     pub fn arrives(&self) -> Arrives {
         self.arrives
     }

@@ -62,7 +62,7 @@ pub struct Pool {
     mapped: u64,
     slot: u64,
     file: File,
-    /// Its address here.
+    /// The address of the mapping in our own memory.
     here: NonNull<u8>,
 }
 
@@ -85,9 +85,9 @@ fn set(memory: &GuestMemory, resident: &Resident, offset: usize, value: u64) -> 
 pub struct Wish {
     /// Bytes of each ring.
     pub ring_size: u64,
-    /// It may be made: a seccomp filter may forbid its system calls.
+    /// Whether it may be made: a seccomp filter may forbid its system calls.
     pub may: bool,
-    /// Children of the process are followed: they need all of it.
+    /// Whether children of the process are followed: they need all of it.
     pub followed: bool,
 }
 

@@ -43,7 +43,7 @@ pub struct Rings {
     calls: u64,
     /// [`Calls::without_ring`] as it was at the last [`Rings::look`].
     without_ring: u64,
-    /// [`Calls::made`] as it was then.
+    /// [`Calls::made`] as it was at the last [`Rings::look`]; `None` = there was none.
     made: Option<u64>,
     known: Vec<Known>,
     by_address: HashMap<u64, usize>,
@@ -59,7 +59,7 @@ pub struct Rings {
     /// The index of the ring whose is the earliest, if that is known; then it is not among them. While one ring alone has
     /// records, the others need not be looked at.
     first: Option<usize>,
-    /// When that was written.
+    /// The time-stamp counter when the earliest record of that ring was written.
     first_ticks: u64,
     /// A ring has unread records and its queue is empty. They may be the oldest of all, so nothing may be handed on
     /// before they are read.
@@ -68,9 +68,9 @@ pub struct Rings {
     session: u32,
     /// How many calls of a row of counts, by address of the ring and row, were open when we left.
     open: HashMap<(u64, u64), u64>,
-    /// A buffer, kept because it is large.
+    /// The words that were copied of a ring last; kept because it is large.
     words: Vec<u64>,
-    /// Another, for words that are handed on.
+    /// Words that are handed on and do not stand so in the record.
     spare: Vec<u64>,
     /// The time-stamp counter when rings were read last.
     now: u64,
@@ -86,9 +86,9 @@ struct Known {
     address: u64,
     records: u64,
     words: u64,
-    /// Words ever read.
+    /// The position up to which the ring was read, in words ever written to it.
     taken: u64,
-    /// Words whose room was given back ([`Ring::taken`]).
+    /// The position up to which room was given back, likewise ([`Ring::taken`]).
     given: u64,
     tid: u32,
     decoder: Decoder,
@@ -109,7 +109,7 @@ struct Known {
 }
 
 impl Rings {
-    /// Finds the rings of a process. RingEventKind they hold now is passed over.
+    /// Finds the rings of a process. Records that they hold now are passed over.
     pub fn open(
         memory: Arc<GuestMemory>,
         pool: Option<Pool>,

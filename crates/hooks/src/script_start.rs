@@ -117,7 +117,7 @@ impl ScriptStart {
         progress
     }
 
-    /// The guest's memory.
+    /// The memory of the program.
     pub fn memory(&self) -> &Arc<GuestMemory> {
         self.tracing.memory()
     }

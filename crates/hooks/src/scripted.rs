@@ -47,12 +47,12 @@ fn names_of(script: &Script) -> Result<Box<dyn Names>, String> {
     }
 }
 
-/// `ruby:Mysql2::Client#*`; `gc`, whatever the language.
+/// A name, or a pattern of names: `ruby:Mysql2::Client#*`, or `gc` for the garbage collection of whatever language.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct Pattern {
-    /// Before the colon; none of the garbage collection.
+    /// The language that is named before the colon; `None` for `gc`.
     pub language: Option<Language>,
-    /// Behind it.
+    /// What stands behind the colon, which is never empty; or `gc`.
     pub name: String,
 }
 
@@ -66,13 +66,13 @@ impl Pattern {
     }
 }
 
-/// It is no [`Pattern`].
+/// Why a text is no [`Pattern`].
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum NoPattern {
     /// There is no language before a colon.
     #[error("it begins with none of {}", each(|language| format!("{}:", language.prefix)))]
     Language,
-    /// Nothing follows.
+    /// Nothing follows the colon.
     #[error("nothing follows the colon: {}", each(|language| language.examples.into()))]
     Empty,
 }
@@ -137,10 +137,10 @@ pub enum Outcome {
     Never(String),
 }
 
-/// Readings until two agree.
+/// How often a table is read until two readings agree.
 const TRIES: usize = 8;
 
-/// Looks for a name.
+/// Looks for the functions of a name or pattern in the tables of the VM.
 pub fn find(
     memory: &GuestMemory,
     script: &Script,
@@ -204,7 +204,7 @@ pub fn near(memory: &GuestMemory, script: &Script, pattern: &Pattern) -> Vec<Str
     }
 }
 
-/// Those that lie in a library's code, each once.
+/// The functions of these names that lie in a library's code, each once.
 fn placed(mut named: Vec<Named>, functions: &Functions, memory: &GuestMemory) -> Vec<Scripted> {
     // Of several names the shortest, which the others are made from.
     named.sort_by(|a, b| {

@@ -11,7 +11,7 @@ use wire::calls::want;
 /// See the module's documentation.
 #[derive(Clone, Debug)]
 pub(crate) struct ScriptReaders {
-    /// The VM.
+    /// The VM of the guest, or why none is known.
     pub script: Script,
     /// Why the agent cannot tell script lines, if so.
     pub no_lines: Option<String>,

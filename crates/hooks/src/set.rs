@@ -25,7 +25,7 @@ use trampoline::Destination;
 use trampoline::hook_policy::{Treatment, treatment};
 use wire::calls::{self, Hook, Name, Patched, area, want};
 
-/// `int3`, between stubs.
+/// The byte that fills the room between stubs: `int3`.
 const PADDING: u8 = 0xcc;
 
 /// How a hook is set.

@@ -14,15 +14,15 @@ use process::tries::Tries;
 /// The process that is to stand still, and how its main thread is tied to us.
 #[derive(Clone, Copy, Debug)]
 pub struct Standstill<'a> {
-    /// Which process.
+    /// The process; another one that has its id by now is not stopped.
     pub status: &'a Status,
-    /// Its memory.
+    /// The memory of the process.
     pub memory: &'a GuestMemory,
     /// Instructions in it that remote calls use.
     pub gadgets: Gadgets,
     /// How its main thread is tied to us.
     pub ties: Ties,
-    /// Who stands still.
+    /// Which of its threads stand still.
     pub threads: Threads,
 }
 

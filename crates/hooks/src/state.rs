@@ -30,19 +30,19 @@ const PAUSE: Duration = Duration::from_millis(2);
 /// The VM of a guest, as the agent needs it to know script lines.
 #[derive(Clone, Debug)]
 pub enum Script {
-    /// None, and why.
+    /// No VM whose lines are known, and why.
     None(String),
-    /// One that is known.
+    /// A VM whose lines can be known: its language, and what its reader was told.
     Vm(Language, Found),
 }
 
 impl Script {
-    /// Nobody has looked for it yet.
+    /// What is known of a VM that nobody has looked for yet.
     pub(crate) fn unknown() -> Self {
         Script::None("its VM has not begun with the script yet".into())
     }
 
-    /// Its language; empty = none.
+    /// The name of the VM's language; empty = none.
     pub fn name(&self) -> &'static str {
         match self {
             Script::None(_) => "",
@@ -50,7 +50,7 @@ impl Script {
         }
     }
 
-    /// Looks for one while the guest runs.
+    /// Looks for a VM while the guest runs.
     pub fn find(memory: &GuestMemory, functions: &Functions) -> Self {
         let symbol = |name: &str| functions.symbol(name);
         let Some(language) = Language::loaded(&symbol) else {
@@ -70,16 +70,16 @@ impl Script {
     }
 }
 
-/// See the module's text.
+/// The words of [`wire::calls::Calls`] by which the agent finds ids and script lines.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Words {
-    /// For `wire::calls::Calls`.
+    /// The value for [`wire::calls::Calls::tid_offset`].
     pub tid_offset: u64,
-    /// For `wire::calls::Calls`.
+    /// The value for [`wire::calls::Calls::state_offset`].
     pub state_offset: u64,
-    /// For `wire::calls::Calls`.
+    /// The value for [`wire::calls::Calls::language`].
     pub language: u64,
-    /// For `wire::calls::Calls`.
+    /// The value for [`wire::calls::Calls::facts`].
     pub facts: [u64; FACTS],
 }
 
@@ -166,7 +166,7 @@ struct Block {
 }
 
 impl Block {
-    /// That of a thread; `None` = it has none that a C library made.
+    /// Reads the block of a thread; `None` = it has none that a C library made.
     fn read(pid: i32, tid: i32, memory: &GuestMemory) -> Result<Option<Self>> {
         let registers = ptrace::registers(tid)
             .map_err(|errno| ptrace::explain(pid, "reading a thread's registers", errno))?;
@@ -220,7 +220,7 @@ impl Block {
     }
 }
 
-/// Where every thread has its id.
+/// The distance from the thread pointer at which every thread has its id.
 fn tid_offset(main: &Block, others: &[Block]) -> Option<u64> {
     (0..ABOVE).step_by(4).find(|offset| {
         main.half(*offset) == Some(main.tid)

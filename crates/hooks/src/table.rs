@@ -18,7 +18,7 @@ use wire::calls::{Hook, Patched, want};
 /// Bytes of an `endbr64`. The patch of a function that begins with one begins behind it.
 pub(crate) const LANDING: u64 = 4;
 
-/// One hook.
+/// What is known of one hook.
 #[derive(Clone, Debug)]
 pub(crate) struct Known {
     /// Address of its record.

@@ -14,7 +14,7 @@ const DEPTH: usize = 64 * 1024;
 pub struct Changed<'a> {
     /// The address of the first.
     pub at: u64,
-    /// Their number.
+    /// How many bytes they are.
     pub length: u64,
     /// The address of each instruction among them, and its address in the stub.
     pub moves: &'a [(u64, u64)],

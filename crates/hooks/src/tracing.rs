@@ -28,24 +28,21 @@ use wire::calls::Calls;
 /// Where a program that has just begun says that its functions can be hooked.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Arrives {
-    /// They can be hooked now.
+    /// Its functions can be hooked now.
     Now,
-    /// When its loader has loaded its libraries, before their constructors: [`Tracing::has_news`].
+    /// Its functions can be hooked when its loader has loaded its libraries, before their constructors: [`Tracing::has_news`].
     AtLoader,
-    /// It has no loader: when its thread pointer is set, [`Tracing::has_thread_pointer`].
+    /// It has no loader, and its functions can be hooked when its thread pointer is set: [`Tracing::has_thread_pointer`].
     AtThread,
 }
 
 /// A process whose calls are traced. Dropping it takes the hooks out, as [`Tracing::leave`] does.
 #[derive(Debug)]
 pub struct Tracing {
-    /// Which process.
     pub(crate) target: Target,
-    /// Its hooks.
     pub(crate) patcher: Patcher,
-    /// What they have written.
+    /// What the hooks have written.
     pub(crate) rings: Rings,
-    /// Its VM.
     pub(crate) scripts: ScriptReaders,
     pub(crate) system_calls: SystemCalls,
     pub(crate) _heartbeat: Heartbeat,

@@ -32,7 +32,7 @@ pub struct Options {
 
 /// The least time that a process at its end waits until its rings were read, and a child until it was adopted.
 pub(crate) const LEAST_PATIENCE: Duration = Duration::from_secs(2);
-/// They wait for so many times [`Options::most_wait`], if that is longer.
+/// Such threads wait for so many times [`Options::most_wait`], if that is longer.
 const PATIENCE: u32 = 20;
 
 /// The smallest ring for lack of room, in bytes.
@@ -76,7 +76,7 @@ impl Options {
 /// A function that is to be hooked.
 #[derive(Clone, Debug)]
 pub struct Wanted {
-    /// The function.
+    /// The function, or what stands for a probe or a system call (see `probe` and `role`).
     pub function: Function,
     /// What the agent is to do at its calls: bits of [`wire::calls::want`].
     pub want: u64,
@@ -174,7 +174,7 @@ pub(crate) fn is_asked(resident: &Resident, routine: u64) -> bool {
 /// A function that is not hooked, and why.
 #[derive(Clone, Debug)]
 pub struct Refused {
-    /// The function.
+    /// The function that is not hooked.
     pub function: Function,
     /// Why, as the user is told.
     pub reason: String,
@@ -183,7 +183,7 @@ pub struct Refused {
 /// How often and how long a process stood still for us.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Timing {
-    /// The longest stop.
+    /// How long the longest stop was.
     pub longest_stop: Duration,
     /// The sum of all stops.
     pub stopped: Duration,

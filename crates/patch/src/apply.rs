@@ -17,12 +17,12 @@ use process::maps::Maps;
 use process::stop::Stop;
 use std::time::Duration;
 
-/// What was done.
+/// What [`apply`] has done.
 #[derive(Debug)]
 pub struct Applied {
     /// The patches, in the order of the plan.
     pub records: Vec<Record>,
-    /// The files had been loaded by an earlier patch, and are used again with their variables as they are.
+    /// Whether the files had been loaded by an earlier patch, and are used again with their variables as they are.
     pub again: bool,
     /// How long the process stood still.
     pub stood: Duration,

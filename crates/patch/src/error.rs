@@ -5,13 +5,13 @@ use std::path::PathBuf;
 /// Why something was not done; nothing has changed then, unless it says so.
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
-    /// Of the process.
+    /// The process cannot be opened, stopped, read or written.
     #[error(transparent)]
     Process(#[from] process::Error),
     /// A function cannot be replaced.
     #[error("{function} cannot be replaced: {reason}")]
     Function {
-        /// As the user wrote it.
+        /// The function, as the user wrote it.
         function: String,
         /// Why, and what to do.
         reason: String,
@@ -34,10 +34,10 @@ pub enum Error {
         /// The threads, in words.
         threads: String,
     },
-    /// A remedy refuses.
+    /// A remedy refuses the process, or its arguments.
     #[error("remedy {remedy}: {reason}")]
     Remedy {
-        /// Its name.
+        /// The name of the remedy.
         remedy: &'static str,
         /// Why, and what to do.
         reason: String,
@@ -61,7 +61,7 @@ pub enum Error {
     /// There is no such patch.
     #[error("process {pid} has no patch {id}: lancet patch -p {pid} --list has them")]
     NoSuch {
-        /// The process.
+        /// Id of the process.
         pid: i32,
         /// What was asked for.
         id: u64,

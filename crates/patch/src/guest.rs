@@ -20,11 +20,8 @@ pub(crate) type Condition = fn(&Guest, &Stop, &RemoteThread) -> Result<()>;
 /// See the module's text.
 #[derive(Debug)]
 pub struct Guest {
-    /// Who it is.
     pub(crate) status: Status,
-    /// Its memory.
     pub(crate) memory: Arc<GuestMemory>,
-    /// Its functions.
     pub(crate) functions: Functions,
     gadgets: Gadgets,
 }
@@ -46,7 +43,7 @@ impl Guest {
         })
     }
 
-    /// Its process id.
+    /// The id of the process.
     pub fn pid(&self) -> i32 {
         self.status.pid
     }
@@ -70,7 +67,7 @@ impl Guest {
         Ok(Resident::all(&self.memory, &self.maps()?).next().is_some())
     }
 
-    /// Its functions.
+    /// The functions of the process, as they were when it was opened.
     pub fn functions(&self) -> &Functions {
         &self.functions
     }

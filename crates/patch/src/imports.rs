@@ -34,15 +34,15 @@ const HANDLERS: [&str; 6] = [
 pub(crate) enum Target {
     /// An address in the file's own memory.
     Own(u64),
-    /// What the function there picks.
+    /// What the function at this address in the file's own memory picks (IFUNC).
     OwnPicked(u64),
     /// An address in the guest.
     There(u64),
-    /// What the function there picks, which it has not told yet.
+    /// What the function at this address in the guest picks (IFUNC), which it has not told yet.
     Picked(u64),
     /// The function that the request with this number replaces, as it was.
     Original(usize),
-    /// It may be missing, and is.
+    /// Nothing: the import may be missing, and is.
     Missing,
 }
 

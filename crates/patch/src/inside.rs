@@ -24,11 +24,11 @@ const PIECE: u64 = 64 << 10;
 /// A thread in a range of code.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Inside {
-    /// The thread.
+    /// Id of the thread.
     pub tid: i32,
-    /// The number of the range.
+    /// Index of the range, among those that were asked about.
     pub range: usize,
-    /// It runs there; otherwise it has called from there, or may have.
+    /// Whether it runs there; otherwise it has called from there, or may have.
     pub runs: bool,
 }
 

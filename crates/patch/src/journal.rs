@@ -52,9 +52,9 @@ pub struct Record {
     pub size: u64,
     /// The address of the jump: behind an `endbr64`.
     pub place: u64,
-    /// What was there.
+    /// The five bytes that stood at `place` before.
     pub old: [u8; 5],
-    /// The jump.
+    /// The five bytes of the jump that stand there instead.
     pub new: [u8; 5],
     /// The address of the island's page that it leads to.
     pub island: u64,
@@ -66,32 +66,32 @@ pub struct Record {
     pub code: Range<u64>,
     /// The address of the time-stamp at which it ends by itself; 0 = never.
     pub until_at: u64,
-    /// That time-stamp.
+    /// What the time-stamp counter shows when it ends by itself; 0 = never.
     pub until: u64,
-    /// The function's name.
+    /// The name of the function.
     pub function: String,
-    /// Its module's name.
+    /// The name of the module that the function is in.
     pub module: String,
-    /// The file's path.
+    /// The path of the file with the new function, made absolute.
     pub file: String,
     /// The new function's name.
     pub symbol: String,
 }
 
-/// What a journal is of.
+/// What the set of a journal is made for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Kind {
     /// Patches of one command.
     Patches,
-    /// The finder (`finder`).
+    /// The jump and the table by which unwinders learn of files (`finder`).
     Finder,
     /// Patches that are only right together: a remedy's.
     Together,
-    /// Settings (`settings`).
+    /// Settings that a remedy has changed (`settings`).
     Settings,
 }
 
-/// A set.
+/// A set, as its journal tells it.
 #[derive(Clone, Debug)]
 pub(crate) struct Set {
     pub base: u64,
@@ -100,9 +100,9 @@ pub(crate) struct Set {
     pub key: u64,
     pub kind: Kind,
     pub whole: bool,
-    /// None of a set that is not whole.
+    /// The patches; none of a set that is not whole.
     pub records: Vec<Record>,
-    /// The same of a set of settings, which has no records.
+    /// The settings of a set of settings, which has no records; none of one that is not whole.
     pub settings: Vec<Setting>,
     /// Of a set that is not whole: what else was mapped for it, addresses and sizes.
     pub mapped: Vec<(u64, u64)>,

@@ -35,11 +35,11 @@ pub(crate) enum Value {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Symbol {
     pub name: String,
-    /// `None` = an import.
+    /// The address in the file's own memory; `None` = it is an import.
     pub address: Option<u64>,
-    /// An import that may be missing.
+    /// Whether it is an import that may be missing.
     pub weak: bool,
-    /// Its address is that of a function that picks.
+    /// Whether its address is that of a function that picks (IFUNC).
     pub picks: bool,
 }
 
@@ -69,13 +69,13 @@ pub(crate) struct Object {
     pub path: PathBuf,
     /// Its memory from its first page on, whole pages, not relocated.
     pub bytes: Vec<u8>,
-    /// What is mapped how; by rising address, none overlaps another.
+    /// The ranges of that memory with their protections, by rising address; none overlaps another.
     pub parts: Vec<Part>,
     /// Each slot of eight bytes, by its address.
     pub slots: Vec<(u64, Value)>,
-    /// By their numbers in the file.
+    /// The symbols that slots need, by their numbers in the file.
     pub symbols: HashMap<usize, Symbol>,
-    /// Of the file as it was read.
+    /// A fingerprint of the file as it was read.
     pub fingerprint: u64,
     /// Where the table of its unwinding rules is (`.eh_frame_hdr`), if it has one.
     pub rules: Option<u64>,

@@ -24,18 +24,18 @@ pub struct Limits {
 /// A file of a plan, for who reads it.
 #[derive(Debug)]
 pub struct Loaded {
-    /// Its path.
+    /// The path of the file, made absolute.
     pub path: PathBuf,
     /// Its size in memory.
     pub size: u64,
-    /// Its imports.
+    /// What the file imports, and where each import was found.
     pub imports: Vec<Import>,
 }
 
 /// See the module's text.
 #[derive(Debug)]
 pub struct Plan {
-    /// The functions.
+    /// The functions that are to be replaced, in the order of the requests.
     pub functions: Vec<Planned>,
     pub(crate) objects: Vec<Object>,
     pub(crate) resolved: Vec<Resolved>,
@@ -49,16 +49,16 @@ pub struct Plan {
     pub(crate) once: Option<Once>,
     /// What is asked of the stopped process besides.
     pub(crate) condition: Option<Condition>,
-    /// See [`Set::key`].
+    /// The key of the set that the plan makes: see [`Set::key`].
     pub(crate) key: u64,
 }
 
 /// Something that the new code does when it is asked to.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Once {
-    /// Asks it, by the first patch.
+    /// Asks the new code to do it, through what the record of the first patch leads to.
     pub ask: fn(&Guest, &Record) -> Result<()>,
-    /// What has come of it, when it is done.
+    /// What has come of it, in words; `None` = it is not done yet.
     pub answer: fn(&Guest, &Record) -> Option<&'static str>,
 }
 
@@ -84,7 +84,7 @@ impl Plan {
         (self.once?.answer)(guest, records.first()?)
     }
 
-    /// The files.
+    /// Returns the files that are loaded, in the order in which they were first asked for.
     pub fn files(&self) -> impl Iterator<Item = Loaded> {
         let both = self.objects.iter().zip(&self.resolved);
         both.map(|(object, resolved)| Loaded {
@@ -194,7 +194,7 @@ fn absolute(path: &Path) -> PathBuf {
     std::path::absolute(path).unwrap_or_else(|_| path.to_owned())
 }
 
-/// One request, planned.
+/// Finds the function that a request means and the one that is to take its place, and decodes the first.
 fn planned(guest: &Guest, request: &Request, object: usize, file: &Object) -> Result<Planned> {
     let refused = |reason: String| Error::Function {
         function: request.shown(),

@@ -15,7 +15,7 @@ use std::path::PathBuf;
 pub struct Planned {
     /// What was asked for.
     pub request: Request,
-    /// The function.
+    /// The function that is to be replaced.
     pub function: Function,
     /// The build id of its module, in hexadecimal digits, if it has one.
     pub build_id: Option<String>,

@@ -6,7 +6,7 @@ use std::str::FromStr;
 /// One function and what is to take its place.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Request {
-    /// The function's name.
+    /// The name of the function that is to be replaced.
     pub function: String,
     /// The library that it is in, if that was said.
     pub library: Option<String>,

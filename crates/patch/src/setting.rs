@@ -15,11 +15,11 @@ pub struct Setting {
     pub target: u64,
     /// By what the target is known to be the same still (the number of a socket's file), or 0.
     pub identity: u64,
-    /// Its values before.
+    /// Its values before the remedy changed it.
     pub old: [u64; 2],
-    /// Its values since.
+    /// Its values since the remedy changed it.
     pub new: [u64; 2],
-    /// The remedy.
+    /// The name of the remedy that changed it.
     pub remedy: String,
     /// What it is, for people.
     pub what: String,

@@ -55,7 +55,7 @@ impl State {
 pub struct Listed {
     /// What the journal says of it; the process may have written that itself.
     pub record: Record,
-    /// How it stands with it.
+    /// Whether the patch is in force, or why it is not.
     pub state: State,
 }
 
@@ -71,9 +71,9 @@ pub struct Undone {
 /// What was taken back.
 #[derive(Debug)]
 pub struct Took {
-    /// Those whose bytes were put back.
+    /// The patches whose bytes were put back.
     pub undone: Vec<Undone>,
-    /// Those settings that are as they were.
+    /// The settings that are as they were before.
     pub settings: Vec<Setting>,
     /// How long the process stood still.
     pub stood: Duration,

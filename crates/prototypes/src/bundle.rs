@@ -26,7 +26,8 @@ macro_rules! bundle {
     };
 }
 
-/// All bundled files.
+/// The files of `conf/`, each with the beginnings of the SONAMEs that it serves; `SYS` stands for the
+/// kernel.
 static BUNDLES: &[Bundle] = bundle! {
     "libc" serves "libc.so" "libpthread.so" "libdl.so" "librt.so" "libcrypt.so";
     "libm" serves "libm.so";
@@ -53,7 +54,7 @@ pub fn system_calls() -> impl Iterator<Item = (u32, &'static str)> {
     numbered(SYSTEM_CALLS)
 }
 
-/// The same of the table for programs of 32 bits.
+/// Returns the numbers of the system calls of programs of 32 bits, each with its name.
 pub fn system_calls_of_32_bits() -> impl Iterator<Item = (u32, &'static str)> {
     numbered(SYSTEM_CALLS_OF_32_BITS)
 }
@@ -70,7 +71,7 @@ fn numbered(table: &'static str) -> impl Iterator<Item = (u32, &'static str)> {
 static READ: LazyLock<Mutex<BTreeMap<&'static str, Arc<Library>>>> = LazyLock::new(Mutex::default);
 
 impl Bundle {
-    /// Returns every file.
+    /// Returns every bundled file.
     #[must_use]
     pub fn all() -> &'static [Self] {
         BUNDLES
@@ -95,7 +96,7 @@ impl Bundle {
         self.name
     }
 
-    /// The file's text.
+    /// Returns the text of the file, in the grammar of `ltrace.conf(5)`.
     #[must_use]
     pub fn text(&self) -> &'static str {
         self.text

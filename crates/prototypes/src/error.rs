@@ -84,7 +84,7 @@ pub struct Error {
     pub column: usize,
     /// The text of the line.
     pub text: Box<str>,
-    /// What is wrong.
+    /// What is wrong at that column.
     pub problem: Problem,
 }
 

@@ -65,7 +65,7 @@ struct Rule {
     literal: Option<Box<str>>,
 }
 
-/// One filter expression.
+/// A filter expression, parsed.
 #[derive(Clone, Debug)]
 pub struct Filter {
     rules: Vec<Rule>,

@@ -18,7 +18,7 @@ use crate::types::{Kind, Parameter, Prototype, Type};
 pub enum Half {
     /// An integer register: as an argument 0 is rdi, as a returned value rax.
     Gp(u8),
-    /// An SSE register.
+    /// An SSE register: xmm with this number.
     Sse(u8),
 }
 
@@ -27,11 +27,11 @@ pub enum Half {
 pub enum Location {
     /// Nowhere: it is `void`, or a struct of no size.
     Nowhere,
-    /// One integer register.
+    /// One integer register, numbered as in [`Half::Gp`].
     Gp(u8),
-    /// One SSE register.
+    /// One SSE register: xmm with this number.
     Sse(u8),
-    /// Two registers.
+    /// Two registers: the first eightbyte is in one, the second in the other.
     Split(Half, Half),
     /// In the arguments on the stack, at this offset; for a returned value in memory, at the address in rax.
     Stack(u32),
@@ -55,9 +55,9 @@ pub struct Locations {
 /// The registers and the bytes of the stack that were used so far.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Used {
-    /// Integer registers, the address of a returned struct among them.
+    /// Number of integer registers, the one with the address of a returned struct among them.
     pub gp: u8,
-    /// SSE registers.
+    /// Number of SSE registers.
     pub sse: u8,
     /// Bytes on the stack.
     pub stack: u32,

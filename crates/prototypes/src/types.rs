@@ -30,21 +30,21 @@ pub enum Kind {
     Void,
     /// One byte, shown as a character.
     Char,
-    /// 16 bits, signed.
+    /// A signed number of 16 bits.
     Short,
-    /// 16 bits.
+    /// An unsigned number of 16 bits.
     UShort,
-    /// 32 bits, signed.
+    /// A signed number of 32 bits.
     Int,
-    /// 32 bits.
+    /// An unsigned number of 32 bits.
     UInt,
-    /// 64 bits, signed.
+    /// A signed number of 64 bits.
     Long,
-    /// 64 bits.
+    /// An unsigned number of 64 bits.
     ULong,
-    /// Single precision.
+    /// A floating-point number of 32 bits.
     Float,
-    /// Double precision.
+    /// A floating-point number of 64 bits.
     Double,
     /// The x87's 80 bits in 16 bytes.
     LongDouble,
@@ -135,17 +135,17 @@ pub type Words = Arc<[(Box<str>, i64)]>;
 pub enum Lens {
     /// It is not shown.
     Hide,
-    /// In octal.
+    /// As an octal number.
     Octal,
     /// In hexadecimal, floating point as `%a`.
     Hex,
-    /// `true` or `false`.
+    /// As `true` or `false`: whether any bit is set.
     Bool,
     /// As the numbers of the set bits.
     Bitvec,
     /// Small numbers in decimal, others in hexadecimal.
     Guess,
-    /// As text.
+    /// As text in quotes.
     String,
     /// As text that is shown whole, whatever length was asked for: a path, which has at most 4,096 bytes (`PATH_MAX` in
     /// include/uapi/linux/limits.h).
@@ -161,7 +161,7 @@ pub enum Lens {
 /// A number that is known when the call is seen.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Expr {
-    /// This number.
+    /// A number that is the same for all calls.
     Number(u32),
     /// An argument, counted from 0.
     Argument(u16),
@@ -198,7 +198,7 @@ impl Expr {
     }
 }
 
-/// One argument.
+/// One argument of a function.
 #[derive(Clone, Debug)]
 pub struct Parameter {
     /// Its type. An array here is what it is in C: a pointer.

@@ -34,7 +34,7 @@ use varint::{Take, Wrong, put, put_signed};
 pub struct Site {
     /// Number of the call edge and 1; 0 = not known, for returns of calls that nobody saw begin.
     pub edge: u32,
-    /// The return address.
+    /// The return address of the call.
     pub caller: u64,
     /// Number of the script's line and 1; 0 = none.
     pub line: u32,
@@ -54,12 +54,12 @@ impl Site {
     }
 }
 
-/// Who runs, and on which stack.
+/// Which thread runs, and on which stack.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub struct Place {
     /// Number of the guest.
     pub guest: u32,
-    /// The thread.
+    /// The thread's id, as in [`At`](crate::At).
     pub tid: u32,
     /// The stack, as in [`At`](crate::At).
     pub stack: u64,
@@ -70,7 +70,7 @@ pub struct Place {
 pub enum Copies<'a> {
     /// Words of a record: for each copy its address, its length in bytes, and the bytes, padded to whole words.
     Words(&'a [u64]),
-    /// Those of an event.
+    /// The copies of an event.
     Captures(&'a Captures),
 }
 
@@ -79,9 +79,9 @@ pub enum Copies<'a> {
 pub struct CallRecord<'a> {
     /// Where it is made, and of what.
     pub site: Site,
-    /// Who makes it.
+    /// The thread that makes it, and its stack.
     pub place: Place,
-    /// As in [`At`](crate::At).
+    /// The frame of the call, as in [`At`](crate::At).
     pub frame: u64,
     /// When, in nanoseconds since 1970.
     pub time: u64,
@@ -96,9 +96,9 @@ pub struct CallRecord<'a> {
 /// A return to be written.
 #[derive(Clone, Copy, Debug)]
 pub struct ReturnRecord<'a> {
-    /// Who returns.
+    /// The thread that returns, and its stack.
     pub place: Place,
-    /// That of its call.
+    /// The frame of its call.
     pub frame: u64,
     /// When, in nanoseconds since 1970.
     pub time: u64,
@@ -113,9 +113,9 @@ pub struct ReturnRecord<'a> {
 pub struct ShortRecord {
     /// Where it is made, and of what.
     pub site: Site,
-    /// Who makes it.
+    /// The thread that makes it, and its stack.
     pub place: Place,
-    /// As in [`At`](crate::At).
+    /// The frame of the call, as in [`At`](crate::At).
     pub frame: u64,
     /// When it is made and when it returns, in nanoseconds since 1970: not earlier.
     pub times: [u64; 2],
@@ -132,7 +132,7 @@ mod control {
     pub const BOTH: u8 = CALL | RETURN;
     pub const SITE: u8 = 4;
     pub const PARTS: u8 = 8;
-    /// Of an item that is neither call nor return.
+    /// Sets the place; as the two that follow, it is the whole control byte of an item that is neither call nor return.
     pub const PLACE: u8 = 1 << 2;
     pub const EVENT: u8 = 2 << 2;
     pub const NEW_SITE: u8 = 3 << 2;
@@ -152,7 +152,7 @@ const GP: [usize; 6] = [0, 1, 3, 4, 7, 8];
 /// Where rax and rdx at the return stand, then xmm0 and xmm1.
 const RETURNED: [usize; 4] = [2, 5, 9, 10];
 const SSE: usize = 11;
-/// Those that a call has, and those that a return has.
+/// The values that a call has, and those that a return has, a bit for each.
 const OF_CALL: u32 = 0b111_1111_1000_0000_0000 | 0b1_1101_1011;
 const OF_RETURN: u32 = 0b110_0110_0100;
 
@@ -248,7 +248,7 @@ impl Last {
         differ
     }
 
-    /// Writes those that differ, after [`differ_whole`](Self::differ_whole).
+    /// Writes the whole numbers that differ, after [`differ_whole`](Self::differ_whole).
     #[inline]
     fn put_whole(&self, out: &mut Vec<u8>, differ: u32) {
         let mut rest = differ;

@@ -37,7 +37,7 @@ fn put_texts(out: &mut Vec<u8>, texts: &[String]) {
     }
 }
 
-/// Writes a definition.
+/// Writes a definition, with its kind before it; texts that are too long are cut.
 pub fn put_definition(out: &mut Vec<u8>, definition: &Definition) {
     match definition {
         Definition::Head(head) => {

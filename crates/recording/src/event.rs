@@ -22,7 +22,8 @@ pub struct Event<P = u32, C = Call> {
 pub struct At<P = u32> {
     /// The process: its id in memory, its number in a file.
     pub process: P,
-    /// The thread's id in the command's PID namespace.
+    /// The thread's id: in the PID namespace of its process if a hook has told of it, in that of the command if its tracer
+    /// or BPF has.
     pub tid: u32,
     /// Number of the ring among those of the process: there is one for each thread pointer.
     pub ring: u32,
@@ -63,7 +64,7 @@ pub enum EventKind<C = Call> {
     Opened(Opened),
     /// A function was called.
     Call(C),
-    /// A call returned.
+    /// A call returned; its frame is that of the [`At`].
     Return(Return),
     /// This signal came for a program that lancet started.
     Signal(Signal),
@@ -78,7 +79,7 @@ pub enum EventKind<C = Call> {
 /// A signal that came.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Signal {
-    /// Its number.
+    /// The number of the signal (signal(7)).
     pub number: i32,
     /// The first [`Signal::INFORMATION`] bytes of its `siginfo_t` (include/uapi/asm-generic/siginfo.h); empty = nobody saw.
     pub information: Vec<u8>,
@@ -116,7 +117,7 @@ pub enum End {
 /// What a tracer sees of one thread beside its calls and signals.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum OfThread {
-    /// It was made.
+    /// It was made by another thread or process.
     Began,
     /// It has ended by itself, or because its process did, with this exit code.
     Exited(i32),
@@ -135,7 +136,7 @@ pub enum OfThread {
 pub struct Call<E = u32, L = u32, F = u32> {
     /// The call edge: from which module to which function.
     pub edge: E,
-    /// The return address.
+    /// The return address of the call.
     pub caller: u64,
     /// Registers that hold its arguments. In a file, `stack` is the frame of the [`At`].
     pub registers: Registers,
@@ -149,7 +150,7 @@ pub struct Call<E = u32, L = u32, F = u32> {
     pub callers: Vec<F>,
 }
 
-/// A return.
+/// The return of a call, which its [`At`] names by the frame.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Return {
     /// Registers that hold what was returned.

@@ -90,7 +90,7 @@ impl Holds {
     }
 }
 
-/// Writes an entry.
+/// Writes the entry of a segment of events.
 pub fn put_entry(out: &mut Vec<u8>, segment: &Segment, holds: &Holds) {
     out.extend_from_slice(&segment.encode());
     out.extend_from_slice(&segment.offset.to_le_bytes());
@@ -98,7 +98,7 @@ pub fn put_entry(out: &mut Vec<u8>, segment: &Segment, holds: &Holds) {
     holds.lines.put(out);
 }
 
-/// Reads an entry.
+/// Reads the entry of a segment of events.
 pub fn take_entry(take: &mut Take) -> Result<(Segment, Holds), Wrong> {
     let head: &[u8; HEAD] = take.exactly(HEAD)?.try_into().map_err(|_| Wrong)?;
     let offset = u64::from_le_bytes(take.exactly(8)?.try_into().map_err(|_| Wrong)?);
@@ -113,14 +113,14 @@ pub fn take_entry(take: &mut Take) -> Result<(Segment, Holds), Wrong> {
 /// The last segments of the two chains; 0 = there is none.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Trailer {
-    /// Of the index.
+    /// Offset of the last segment of the index.
     pub index: u64,
-    /// Of the definitions.
+    /// Offset of the last segment of definitions.
     pub definitions: u64,
 }
 
 impl Trailer {
-    /// As bytes.
+    /// The bytes that end the file.
     pub fn encode(&self) -> [u8; TRAILER] {
         let mut bytes = [0; TRAILER];
         bytes[..8].copy_from_slice(&self.index.to_le_bytes());
@@ -131,7 +131,7 @@ impl Trailer {
         bytes
     }
 
-    /// Of these bytes; `None` = they are no trailer.
+    /// Reads the bytes that end a file; `None` = they are no trailer.
     pub fn decode(bytes: &[u8; TRAILER]) -> Option<Self> {
         let word = |at: usize| u64::from_le_bytes(bytes[at..at + 8].try_into().expect("8 bytes"));
         let trailer = Trailer {
@@ -145,24 +145,24 @@ impl Trailer {
 /// A part of the file that holds segments of events.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Block {
-    /// Where it begins.
+    /// The offset at which it begins.
     pub from: u64,
     /// Where it ends, and where the segment of the index is that lists it, if one does.
     pub to: u64,
-    /// One does.
+    /// Whether a segment of the index lists it.
     pub is_listed: bool,
     /// There is a `Forked` among its events.
     pub forks: bool,
-    /// The earliest and the latest time of its events.
+    /// The earliest time of its events, in nanoseconds since 1970.
     pub earliest: u64,
-    /// See `earliest`.
+    /// The latest time of its events.
     pub latest: u64,
     /// The earliest time of an event from here to the end of the file.
     pub least: u64,
 }
 
 impl Block {
-    /// From here on, with nothing in it.
+    /// Returns a block that begins at this offset, with nothing in it.
     pub fn begin(from: u64) -> Self {
         Block {
             from,

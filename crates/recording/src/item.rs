@@ -3,7 +3,7 @@
 /// Which command made the recording; the first definition.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Head {
-    /// Version of lancet.
+    /// The version of lancet that wrote the file, as in `lancet --version`.
     pub lancet: String,
     /// Words of its command line.
     pub command: Vec<String>,
@@ -15,7 +15,7 @@ pub struct Head {
 /// callers.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Guest {
-    /// Its process id.
+    /// Its process id, in the PID namespace of the command.
     pub pid: i32,
     /// Words of its command line.
     pub command: Vec<String>,
@@ -30,7 +30,7 @@ pub struct Guest {
 pub struct Module {
     /// Its path as the guest sees it.
     pub path: String,
-    /// Its name: the path without folders.
+    /// Its name: the SONAME, or the file's name where it has none.
     pub name: String,
     /// Whether it is the program itself.
     pub main: bool,

@@ -62,7 +62,7 @@ pub fn is_recording(path: &std::path::Path) -> bool {
         && first == MAGIC
 }
 
-/// Of the layout that is written, and the only one that is read.
+/// The version of the layout that is written, and the only one that is read.
 pub const VERSION: u32 = 5;
 
 /// A segment is written when it holds so many bytes. Whoever reads the file, or a full disk, leaves out what is not

@@ -63,7 +63,7 @@ struct Lane {
 pub struct Merge {
     scan: Scan,
     lanes: Vec<Lane>,
-    /// Those of streams that have segments, or an event, left.
+    /// The index in `lanes` of each stream that has segments, or an event, left.
     numbers: HashMap<u32, usize>,
     /// Lanes that no stream has.
     free: Vec<usize>,
@@ -81,7 +81,7 @@ pub struct Merge {
 }
 
 impl Merge {
-    /// Of the segments that hold what is wanted.
+    /// Merges the events of the segments that hold what is wanted.
     pub fn new(wanted: Wanted) -> Self {
         Merge {
             scan: Scan::new(wanted),
@@ -98,8 +98,8 @@ impl Merge {
         }
     }
 
-    /// Of how many segments the events may come earlier or later than those of other threads, because more overlap in
-    /// time than are kept in memory.
+    /// Returns of how many segments the events may come earlier or later than those of other threads, because more
+    /// overlap in time than are kept in memory.
     pub fn unordered(&self) -> u64 {
         self.unordered
     }

@@ -20,7 +20,7 @@ const MOST_DEFINITIONS: usize = 1 << 21;
 pub struct Definitions {
     /// Which command made the recording.
     pub head: Head,
-    /// Processes.
+    /// Processes whose events were recorded.
     pub guests: Vec<Guest>,
     /// Files that were mapped in them.
     pub modules: Vec<Module>,
@@ -94,7 +94,7 @@ pub struct Recording<S = File> {
     source: S,
     /// Where segments of events are, in the order of the file.
     blocks: Vec<Block>,
-    /// From there on nothing is read.
+    /// The offset from which on nothing is read.
     end: u64,
     definitions: Definitions,
     defined: Defined,

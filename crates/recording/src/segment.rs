@@ -25,7 +25,7 @@ const PACKED: u32 = 1 << 9;
 /// What a segment holds.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Kind {
-    /// Definitions.
+    /// Definitions of what events name by number.
     #[default]
     Definitions,
     /// Events of one ring.
@@ -45,9 +45,9 @@ pub struct Segment {
     pub here: u32,
     /// Bytes when they are unpacked.
     pub whole: u32,
-    /// They are packed.
+    /// Whether these bytes are packed with LZ4.
     pub packed: bool,
-    /// What they are.
+    /// What the bytes are.
     pub kind: Kind,
     /// There is a `Forked` among the events.
     pub forks: bool,
@@ -64,9 +64,9 @@ pub struct Segment {
     /// Time of the first event; of definitions and of an index the offset of the segment of that kind before it, 0 =
     /// there is none.
     pub first: u64,
-    /// The earliest and the latest time of an event.
+    /// The earliest time of an event.
     pub earliest: u64,
-    /// See `earliest`.
+    /// The latest time of an event.
     pub latest: u64,
 }
 

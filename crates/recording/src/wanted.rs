@@ -8,20 +8,21 @@ use crate::source::{Error, Source};
 /// Which events are wanted.
 #[derive(Clone, Debug)]
 pub struct Wanted {
-    /// By number of the call edge; empty = all are.
+    /// Whether the calls of each call edge are wanted, by its number; empty = all are.
     pub edges: Vec<bool>,
-    /// By number of the line and 1, the first for calls that have none; `None` = all are.
+    /// Whether the calls from each line are wanted, by its number and 1, the first for calls that have none;
+    /// `None` = all are.
     pub lines: Option<Vec<bool>>,
     /// The line of a call is the library's, where it has both.
     pub nearest: bool,
-    /// Events before that are not, in nanoseconds since 1970.
+    /// The first time from which on events are wanted, in nanoseconds since 1970.
     pub since: u64,
-    /// Events from then on are not.
+    /// The time from which on events are not wanted any more.
     pub until: u64,
 }
 
 impl Wanted {
-    /// Everything.
+    /// All events of a recording.
     pub const ALL: Wanted = Wanted {
         edges: Vec::new(),
         lines: None,
@@ -34,7 +35,7 @@ impl Wanted {
         self.edges.get(edge as usize).is_none_or(|wanted| *wanted)
     }
 
-    /// Whether a line is, given as its number and 1.
+    /// Whether calls from a line are wanted; the line is given as its number and 1.
     fn line(&self, line: u32) -> bool {
         let lines = self.lines.as_ref();
         lines.is_none_or(|lines| lines.get(line as usize).is_none_or(|wanted| *wanted))
@@ -49,13 +50,13 @@ impl Wanted {
         self.edge(edge) && self.line(site.shown(self.nearest))
     }
 
-    /// Whether a time is.
+    /// Whether events of this time are wanted.
     #[inline]
     pub fn time(&self, time: u64) -> bool {
         (self.since..self.until).contains(&time)
     }
 
-    /// Whether some time of these is.
+    /// Whether events of some time from `earliest` to `latest` are wanted.
     fn any_time(&self, earliest: u64, latest: u64) -> bool {
         latest >= self.since && earliest < self.until
     }
@@ -67,14 +68,14 @@ impl Wanted {
 pub struct Scan {
     wanted: Wanted,
     block: usize,
-    /// Those of the block before, the first of them last.
+    /// Segments of the block that was read last and not handed out yet, the first of them last.
     segments: Vec<Segment>,
     /// Why there are no more than these.
     flaw: Option<Error>,
 }
 
 impl Scan {
-    /// Begins before the first.
+    /// Begins before the first segment.
     pub fn new(wanted: Wanted) -> Self {
         Scan {
             wanted,
@@ -84,7 +85,7 @@ impl Scan {
         }
     }
 
-    /// What is wanted.
+    /// Which events it looks for.
     #[inline]
     pub fn wanted(&self) -> &Wanted {
         &self.wanted

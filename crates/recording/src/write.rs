@@ -48,7 +48,7 @@ pub struct Writer<W> {
 }
 
 impl<W: Write> Writer<W> {
-    /// Begins a recording.
+    /// Writes the beginning of a file, up to its head, so that it can be read from then on.
     pub fn new(mut out: W, head: Head) -> io::Result<Self> {
         out.write_all(&MAGIC)?;
         out.write_all(&VERSION.to_le_bytes())?;

@@ -8,20 +8,20 @@ use core::fmt;
 pub enum Error {
     /// The size asked for is below what a stack needs.
     TooSmall {
-        /// Bytes asked for.
+        /// Bytes of the stack that was asked for.
         asked: usize,
         /// The least that is accepted.
         least: usize,
     },
     /// The size asked for is beyond any address space.
     TooLarge {
-        /// Bytes asked for.
+        /// Bytes of the stack, or of the guard, that was asked for.
         asked: usize,
     },
     /// The kernel gave no memory for a slab or for a first page table, or the allocator none for a
     /// block.
     OutOfMemory {
-        /// Bytes asked for.
+        /// Bytes that were refused.
         asked: usize,
     },
     /// Guards are made with mprotect here and the process has no mapping left
@@ -34,7 +34,7 @@ pub enum Error {
     },
     /// The pool's `max_stacks` are all in use.
     PoolFull {
-        /// The limit.
+        /// The pool's setting of that name.
         max_stacks: usize,
     },
     /// This thread runs with a shadow stack, whose entries a switch would leave behind.
@@ -74,7 +74,8 @@ impl fmt::Display for Error {
 
 impl core::error::Error for Error {}
 
-/// A list of the pool could not grow. What was asked for is not told: some bytes.
+/// A list of the pool could not grow. How many bytes were refused is not told; the size of a word
+/// stands in their place.
 #[cfg(feature = "std")]
 impl From<std::collections::TryReserveError> for Error {
     fn from(_: std::collections::TryReserveError) -> Self {

@@ -17,7 +17,7 @@ pub struct Suspender<I, Y> {
 }
 
 impl<I, Y> Suspender<I, Y> {
-    /// For the first function of a coroutine.
+    /// Makes the suspender that the first function of a coroutine hands to its body.
     pub(crate) fn new(base: *mut Base, fp: bool) -> Self {
         Suspender {
             base,

@@ -17,12 +17,12 @@ use crate::arch::Base;
 
 /// How a coroutine's body ended.
 pub enum Outcome<R> {
-    /// It returned.
+    /// The body returned this value.
     Returned(R),
-    /// It was cancelled and let itself be unwound.
+    /// The body was cancelled and let itself be unwound.
     #[cfg(all(feature = "std", panic = "unwind"))]
     Cancelled,
-    /// It panicked.
+    /// The body panicked, with this payload.
     #[cfg(all(feature = "std", panic = "unwind"))]
     Panicked(Payload),
 }

@@ -31,11 +31,11 @@ pub struct SiteCount {
     pub kind: Arc<str>,
     /// An object of the VM's own, which Ruby code never sees (IMEMO and the like).
     pub internal: bool,
-    /// How many were made.
+    /// Objects made at this place since births are counted.
     pub born: u64,
     /// How many of them still live.
     pub live: u64,
-    /// The memory the living ones hold.
+    /// Bytes that the living ones use, as `ObjectSpace.memsize_of` counts them.
     pub bytes: u64,
     /// The living, by the interval in which they were made.
     pub alive: Alive,
@@ -53,16 +53,16 @@ pub struct TypeCount {
     pub kind: Arc<str>,
     /// An object of the VM's own, which Ruby code never sees.
     pub internal: bool,
-    /// How many live.
+    /// Objects of the type that live.
     pub live: u64,
-    /// The memory they hold.
+    /// Bytes that they use, as `ObjectSpace.memsize_of` counts them.
     pub bytes: u64,
 }
 
 /// The memory of a guest, as its kernel and its VM count it, in bytes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Memory {
-    /// What is resident.
+    /// The resident memory of the process, by what it is used for.
     pub rss: Rss,
     /// Heap slots of the VM without an object, resident or not.
     pub empty: u64,
@@ -75,18 +75,18 @@ pub struct Memory {
 pub struct Census {
     /// The guest; [`crate::analysis::MERGED_PID`] when several were merged.
     pub pid: i32,
-    /// Its command line.
+    /// The command line of the guest; when several were merged, all their different ones.
     pub command: String,
     /// The directory that it works in, which people leave out when they name its files; empty if it is not known, or if
     /// several guests that were merged work in several.
     pub root: String,
-    /// Its Ruby version.
+    /// The version of the guest's Ruby; when several were merged, all their different ones.
     pub ruby: String,
-    /// How long we had been watching.
+    /// Seconds for which births had been counted.
     pub seconds: f64,
     /// Objects born while we watched, by place and type.
     pub sites: Vec<SiteCount>,
-    /// Objects born before.
+    /// Living objects that were born before lancet came, by type.
     pub before: Vec<TypeCount>,
     /// By type, how many objects from before we came have died since about the end of the first interval.
     pub gone: HashMap<Arc<str>, u64>,
@@ -97,10 +97,10 @@ pub struct Census {
     pub gc_pause: Option<Duration>,
     /// How long the walk over the heap held the guest.
     pub walk_pause: Duration,
-    /// How many looks there have been, and how long all of them together held the guest, or the one of several that was
-    /// held longest; 0 if that is not known.
+    /// How many looks at the guest there have been, this one included; 0 if that is not known.
     pub looks: u32,
-    /// See `looks`.
+    /// How long all these looks together held the guest; of several guests, the one that was held longest at each look
+    /// counts.
     pub paused: Duration,
     /// What was lost or refused.
     pub losses: Vec<Loss>,
@@ -128,11 +128,11 @@ pub enum Lost {
 /// One thing that a census lacks.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Loss {
-    /// What it is.
+    /// Which part of the census is incomplete.
     pub what: Lost,
-    /// How many, where that is known.
+    /// How many births, rows or objects are affected, where that is known.
     pub count: Option<u64>,
-    /// The same as a plain sentence.
+    /// What is lacking and why, as a sentence for people.
     pub text: String,
 }
 

@@ -15,7 +15,8 @@ use crate::analysis::census::{SiteCount, TypeCount};
 pub struct Alive(pub [u64; INTERVALS]);
 
 impl Alive {
-    /// The same objects, counted from as many intervals earlier.
+    /// Returns the same objects with so many empty intervals before theirs: those of a guest that was opened
+    /// later than another.
     pub(crate) fn later_by(mut self, intervals: usize) -> Self {
         self.0.rotate_right(intervals.min(INTERVALS));
         self
@@ -35,18 +36,18 @@ impl AddAssign for Alive {
 pub struct Counts {
     /// Objects made while we watched.
     pub born: u64,
-    /// Objects that live.
+    /// Objects that live, those from before we came among them.
     pub live: u64,
     /// Objects made while we watched that are gone. A sum of its own, not `born - live` of the
     /// sums: objects from before we came live without having been seen born.
     pub dead: u64,
-    /// Memory the living ones hold.
+    /// Bytes that the living ones use.
     pub bytes: u64,
     /// Those that live and were made while we watched, by the interval of their birth.
     pub alive: Alive,
     /// Those that are gone although they had outlived the interval of their birth, as far as looks have seen it.
     pub died_late: u64,
-    /// Memory that those that were made while we watched used soon after their birth, estimated.
+    /// Bytes that those that were made while we watched used soon after their birth, estimated.
     pub allocated: u64,
 }
 
@@ -57,9 +58,9 @@ pub struct Delta {
     pub born: i64,
     /// By how many the living increased.
     pub live: i64,
-    /// By how much their memory increased.
+    /// By how many bytes the memory of the living increased.
     pub bytes: i64,
-    /// Memory that those that were made in the interval used soon after their birth, estimated.
+    /// Bytes that those that were made in the interval used soon after their birth, estimated.
     pub allocated: i64,
 }
 

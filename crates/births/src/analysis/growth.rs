@@ -19,17 +19,17 @@ pub enum Error {
     /// They are of different processes.
     #[error("these are two processes ({older} and {newer}): growth is between two looks at one")]
     DifferentGuests {
-        /// The first one's process.
+        /// Process id of the guest of the older census.
         older: i32,
-        /// The second one's.
+        /// Process id of the guest of the newer census.
         newer: i32,
     },
     /// The second was taken before the first.
     #[error("the second look was taken before the first ({newer} s and {older} s after opening)")]
     Backwards {
-        /// When the first was taken.
+        /// Seconds after the guest was opened at which the older census was taken.
         older: f64,
-        /// When the second was.
+        /// Seconds after the guest was opened at which the newer census was taken.
         newer: f64,
     },
 }
@@ -37,20 +37,20 @@ pub enum Error {
 /// One line of a growth.
 #[derive(Clone, Debug, PartialEq)]
 pub struct GrowthRow {
-    /// What it is about.
+    /// The place, type or gem that the row is about.
     pub key: Key,
-    /// By how much it changed.
+    /// The difference between the row's figures now and those of the older census.
     pub delta: Delta,
-    /// Its figures now.
+    /// The row's figures in the newer census; all 0 if it has no such row.
     pub now: Counts,
-    /// Objects from before we came.
+    /// Whether the row counts objects from before we came.
     pub before: bool,
 }
 
 /// The rows a view cut off, added up.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct GrowthRest {
-    /// How many rows.
+    /// Number of rows that were cut off.
     pub rows: usize,
     /// By how much they changed together.
     pub delta: Delta,
@@ -61,7 +61,7 @@ pub struct GrowthRest {
 pub struct Growth {
     /// What makes a row.
     pub by: By,
-    /// The time between the two looks.
+    /// Seconds between the two looks.
     pub seconds: f64,
     /// The rows, largest growth first.
     pub rows: Vec<GrowthRow>,

@@ -12,25 +12,25 @@ use crate::analysis::view::By;
 /// by key. A `path` of `None` means the VM made the object outside any Ruby code.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum Key {
-    /// `file:line:Type`
+    /// A line and a type, written `file:line:Type`.
     Line {
-        /// The file.
+        /// The file, as the VM names it.
         path: Option<Arc<str>>,
-        /// The line.
+        /// The line, from 1; 0 where the VM knows none.
         line: u32,
-        /// The type.
+        /// The name of the type.
         kind: Arc<str>,
     },
     /// A method or block.
     Method {
-        /// The file.
+        /// The file that defines the method.
         path: Option<Arc<str>>,
-        /// The method.
+        /// The name of the method, or of the block.
         method: Arc<str>,
     },
-    /// A file.
+    /// A file, with all its lines and types.
     File {
-        /// The file.
+        /// The file, as the VM names it.
         path: Option<Arc<str>>,
     },
     /// A gem, or what stands for one.
@@ -38,16 +38,16 @@ pub enum Key {
         /// Its name (see [`crate::analysis::owner()`]).
         name: Arc<str>,
     },
-    /// A type.
+    /// A type, wherever its objects were made.
     Type {
-        /// The type.
+        /// The name of the type.
         kind: Arc<str>,
     },
     /// A call path and a type.
     Stack {
-        /// Innermost first.
+        /// The call path, innermost frame first; empty where no Ruby code ran.
         frames: Vec<Arc<Frame>>,
-        /// The type.
+        /// The name of the type.
         kind: Arc<str>,
     },
 }

@@ -34,26 +34,26 @@ const STEADY: u64 = 4;
 /// A row that leaks.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Leak {
-    /// What it is about.
+    /// The place, type or gem that leaks.
     pub key: Key,
-    /// Its figures.
+    /// The figures of the row.
     pub counts: Counts,
 }
 
 /// Whether there is a leak.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Verdict {
-    /// It was not watched for long enough to tell.
+    /// The guest was not watched for long enough to tell.
     TooEarly,
     /// Garbage was counted as well, and looks like a leak.
     Garbage,
     /// No row leaks. So many grew as a leak does, but while as many objects of their type from before we came died:
     /// what they are kept in replaces old by new.
     None {
-        /// How many rows.
+        /// Number of those rows.
         replaced: usize,
     },
-    /// These do, the steadiest first.
+    /// These rows leak, the steadiest first.
     Leaks(Vec<Leak>),
 }
 
@@ -65,16 +65,16 @@ pub fn leaks(verdict: Option<&Verdict>, key: &Key) -> bool {
 /// How the living of a row spread over the intervals: what tells a leak from noise.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Trend {
-    /// It leaks.
+    /// Whether the row leaks: its living objects spread over the intervals as those of a leak do.
     pub leaks: bool,
-    /// The fewest that live of any interval's births.
+    /// Of the numbers of living objects that each interval's births have left, the smallest.
     pub least: u64,
-    /// Those that were born before the last interval began.
+    /// Living objects that were born before the last interval began.
     pub kept: u64,
 }
 
 impl Trend {
-    /// That of a row, after so many intervals.
+    /// The trend of a row with these counts; `intervals` is how many of [`Counts::alive`] are in use.
     pub fn of(counts: &Counts, intervals: usize) -> Self {
         let alive = &counts.alive.0;
         let all = alive.get(..intervals).unwrap_or(alive);

@@ -5,7 +5,7 @@
 //! (`bundler/gems/NAME-REVISION/`), Debian (`vendor_ruby/`) and Ruby's own install
 //! (`lib/ruby/ABI/`).
 
-/// Whose a file is that is no library's.
+/// The owner of a file that belongs to no library.
 pub(crate) const APP: &str = "app";
 
 /// The gem a file belongs to as `NAME-VERSION` (Debian's `vendor_ruby` gives the name alone),

@@ -13,9 +13,9 @@ use crate::analysis::view::{By, Fold, Order, View};
 /// One line of a report.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Row {
-    /// What it is about; always a [`Key::Type`] when `before` is set.
+    /// The place, type or gem that the row is about; always a [`Key::Type`] when `before` is set.
     pub key: Key,
-    /// Its figures.
+    /// The figures of the row, added up over its sites.
     pub counts: Counts,
     /// Objects from before we came, whose place nobody saw.
     pub before: bool,
@@ -24,9 +24,9 @@ pub struct Row {
 /// The rows a view cut off, added up.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Rest {
-    /// How many rows.
+    /// Number of rows that were cut off.
     pub rows: usize,
-    /// Their figures.
+    /// The figures of those rows, added up.
     pub counts: Counts,
 }
 
@@ -55,7 +55,7 @@ pub struct Report {
 }
 
 impl Report {
-    /// Looks at a census.
+    /// Makes the rows and totals that a view shows of a census.
     pub fn new(census: &Census, view: &View) -> Self {
         let (groups, hidden) = group(census, view);
         let places = groups.iter().filter(|((_, before), _)| !before);

@@ -3,16 +3,16 @@
 /// What makes two objects belong to the same row.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub enum By {
-    /// `file:line:Type`
+    /// The file, the line and the type, written `file:line:Type`.
     #[default]
     Line,
     /// The method (or block) and its file.
     Method,
-    /// The file.
+    /// The file, with all its lines and types.
     File,
     /// The gem, `ruby stdlib`, `ruby core` or `app` (see [`crate::analysis::owner()`]).
     Gem,
-    /// The type alone.
+    /// The type, wherever its objects were made.
     Type,
     /// The whole call path and the type; what `--stacks` asks for.
     Stack,
@@ -44,19 +44,19 @@ pub enum Order {
     Live,
     /// Most memory first (in a growth: the largest increase).
     Bytes,
-    /// Most births first.
+    /// Most births first, whether the objects still live or not (in a growth: the largest increase).
     Born,
-    /// Those that allocated most memory first, living or not.
+    /// Most allocated bytes first, whether the objects still live or not.
     Allocated,
 }
 
 /// Which rows are added up: those of lines to rows of gems, and those of objects from before we came to one.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub enum Fold {
-    /// None.
+    /// No rows are added up.
     #[default]
     Nothing,
-    /// Those of libraries, as far as they do not leak.
+    /// Rows of lines in libraries are added up by gem, as far as they do not leak.
     Libraries {
         /// Files are the application's if their path has this in it, wherever they are; empty: where [`owner()`] says so.
         ///
@@ -74,7 +74,7 @@ pub struct View {
     pub fold: Fold,
     /// Show the VM's own objects too.
     pub internal: bool,
-    /// What comes first.
+    /// Which rows come first.
     pub order: Order,
     /// Rows of fewer living objects go into the remainder (in a growth: rows that changed by
     /// fewer).

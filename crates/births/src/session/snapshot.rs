@@ -118,11 +118,11 @@ impl Session {
 /// A guest that is asked for a copy of itself: what is alike for every VM.
 #[derive(Debug)]
 pub struct Asking {
-    /// Its id.
+    /// The guest's process id, in the PID namespace of lancet.
     pub pid: i32,
     /// Address of the agent's [`Snapshot`] in it.
     pub at: u64,
-    /// Its memory.
+    /// The memory of the guest.
     pub memory: Arc<GuestMemory>,
 }
 

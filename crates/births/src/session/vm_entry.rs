@@ -36,13 +36,13 @@ use std::time::{Duration, Instant};
 use wire::control_page::enter::{LOCK, REGISTER, WAKE};
 use wire::{Config, ControlPage, Reply, Request};
 
-/// Between two looks for an answer.
+/// How long it is between two looks for an answer.
 const LOOK: Duration = Duration::from_micros(200);
 /// A guest that has not answered by then is entered again, for it may stand elsewhere by now; and again
 /// after twice the time, up to a limit, because each entry stops it. Usually once is enough: before a thread
 /// blocks, the VM looks for jobs.
 const FIRST_AGAIN: Duration = Duration::from_millis(100);
-/// Where a job can get lost.
+/// The first time to wait where a job can get lost (`RubyGuest::loses_jobs`).
 const SOON_AGAIN: Duration = Duration::from_millis(10);
 const LAST_AGAIN: Duration = Duration::from_millis(400);
 /// How long a guest may keep its lock from us.
@@ -54,12 +54,12 @@ const LARGEST_REGION: u64 = 64 * 1024;
 /// Return addresses into libc that a wrapper of a system call leaves, with some left over from before.
 const MOST_LIBC_WORDS: u32 = 4;
 
-/// How the VM's lock is had.
+/// How the agent comes to run with the VM's lock.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Entry {
     /// A job at the next safe point; the thread comes there by itself.
     Job,
-    /// The same; it must be woken.
+    /// A job at the next safe point; the thread sleeps in the VM and must be woken.
     Wake,
     /// The thread takes the lock itself.
     Region,

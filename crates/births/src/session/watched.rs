@@ -26,11 +26,11 @@ const RUNS_SCRIPT: &str = vm::Language::Ruby.description().entry;
 
 /// What all sessions of one run have in common.
 pub struct Shared {
-    /// The agent.
+    /// The agent's ELF image, which is mapped into each process.
     pub image: Image,
-    /// What is counted.
+    /// What is counted in each process.
     pub options: Options,
-    /// Garbage is collected before the living are counted at a program's end.
+    /// Whether garbage is collected before the living are counted at a program's end.
     pub collect_at_end: bool,
 }
 
@@ -40,15 +40,15 @@ pub enum Event {
     Watching(i32),
     /// The process is ending; this is what it held.
     Final {
-        /// Its id.
+        /// Its process id, in the PID namespace of lancet.
         pid: i32,
-        /// Its command line.
+        /// Its command line, as it was when it was opened.
         command: String,
-        /// Its Ruby's version.
+        /// The version of its Ruby.
         ruby: String,
-        /// What it held.
+        /// The counts of its last census.
         tally: Box<Tally>,
-        /// How that is known.
+        /// How these counts were made.
         how: Last,
     },
 }
@@ -132,7 +132,7 @@ impl Watched for Session {
             // It uses its parent's memory, agent and all, until it runs another program.
             Happening::Vfork(child) => turn.child(child, Stage::Plain(Tracee::child(child))),
             Happening::Ending => self.ending(turn),
-            // Not asked for.
+            // These stops are not asked for and need no work.
             Happening::Syscall | Happening::Signal(_) => {}
         }
         if let Some(tracee) = &mut self.tracee {

@@ -3,11 +3,11 @@
 /// What a system call does to descriptors.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Effect {
-    /// Its result is one.
+    /// Its result is a new descriptor.
     Opens,
-    /// Two are where this argument points, from 0.
+    /// It opens two, and stores them where the argument with this index points (from 0).
     OpensPair(usize),
-    /// Its result is one that may have been open.
+    /// Its result is a descriptor that it closes first if it was open.
     Replaces,
     /// Closes its first argument.
     Closes,
@@ -36,7 +36,7 @@ impl Effect {
     }
 }
 
-/// Those that open or close descriptors.
+/// The names of all system calls that open or close descriptors.
 pub(super) fn all() -> impl Iterator<Item = &'static str> {
     const OTHERS: [&str; 8] = [
         "close",
@@ -51,7 +51,7 @@ pub(super) fn all() -> impl Iterator<Item = &'static str> {
     OTHERS.into_iter().chain(OPENS.iter().copied())
 }
 
-/// Those whose result is a new descriptor.
+/// The names of system calls whose result is a new descriptor.
 const OPENS: &[&str] = &[
     "open",
     "openat",

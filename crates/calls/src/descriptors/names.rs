@@ -30,7 +30,7 @@ use ends::End;
 use files::{Place, link_of};
 pub use name::{Device, More, Name};
 
-/// `AT_FDCWD` (include/uapi/linux/fcntl.h).
+/// The descriptor that stands for the working directory: `AT_FDCWD` (include/uapi/linux/fcntl.h).
 const CURRENT: i32 = -100;
 /// `O_TMPFILE` (include/uapi/asm-generic/fcntl.h): the path is that of the folder.
 const TEMPORARY: u64 = 0o20_200_000;
@@ -48,17 +48,17 @@ pub fn followed() -> impl Iterator<Item = &'static str> {
 /// One system call, as it was made.
 #[derive(Clone, Copy)]
 pub struct Made<'a> {
-    /// Its process.
+    /// Id of the process that makes it.
     pub process: i32,
-    /// Its name.
+    /// The name of the call, as in `conf/syscalls.conf`.
     pub name: &'a str,
-    /// Its arguments.
+    /// The arguments, as the registers hold them.
     pub arguments: &'a [u64; 6],
     /// What was copied when it was made.
     pub entry: &'a Captures,
 }
 
-/// One descriptor.
+/// What is known of one descriptor.
 #[derive(Clone, Debug)]
 enum Entry {
     /// A link, and the device that it leads to.
@@ -96,7 +96,7 @@ pub struct Names {
 }
 
 impl Names {
-    /// Nothing is known yet.
+    /// Returns a table in which nothing is known yet.
     #[must_use]
     pub fn new(asking: Asking) -> Self {
         Names {
@@ -203,7 +203,7 @@ impl Names {
         }
     }
 
-    /// It returned, and is about to be written.
+    /// A call returned, and is about to be written: notes what it opened or changed.
     pub fn leave(&mut self, made: Made, back: &Captures, result: u64) {
         let failed = result as i64;
         // connect goes on in the background (include/uapi/asm-generic/errno.h).

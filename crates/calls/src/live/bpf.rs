@@ -47,7 +47,7 @@ impl Bpf {
         Bpf::new(pid, shared)
     }
 
-    /// The same with one that stands at its exec.
+    /// Watches a process that stands at its exec from then on.
     pub fn new(pid: i32, shared: &Shared<'_>) -> Result<Self, Error> {
         let refused = |why| Error::Bpf { pid, why };
         let Shared {
@@ -96,7 +96,6 @@ impl Bpf {
         }
     }
 
-    /// Its id.
     pub fn pid(&self) -> i32 {
         self.pid
     }
@@ -116,7 +115,7 @@ impl Bpf {
         self.seen.counted()
     }
 
-    /// What got lost likewise.
+    /// What was lost, of this and all other processes, since it was asked last.
     pub fn losses(&self) -> Losses {
         self.seen.lost()
     }

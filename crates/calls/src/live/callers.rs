@@ -47,7 +47,7 @@ impl vm::Memory for Copied<'_> {
 }
 
 impl Callers {
-    /// At most so many of each call.
+    /// Copies at most so many frames around each call.
     pub fn new(most: usize) -> Self {
         Callers {
             most,
@@ -61,7 +61,7 @@ impl Callers {
         self.most != 0
     }
 
-    /// A library came or went.
+    /// Forgets the files of the process, because a library came or went.
     pub fn forget(&mut self) {
         self.files = None;
         self.known.clear();

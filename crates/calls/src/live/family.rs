@@ -28,7 +28,7 @@ const SOON: Duration = Duration::from_micros(50);
 const A_MOMENT: u32 = 20;
 /// Between two looks at other rings that were empty.
 const LOOK: Duration = Duration::from_millis(1);
-/// The same where there has been nothing for so many looks. Who loads a library waits for a look.
+/// The same where there has been nothing for `A_WHILE` looks. A thread that loads a library waits for a look.
 const SELDOM: Duration = Duration::from_millis(4);
 const A_WHILE: u32 = 100;
 
@@ -36,10 +36,10 @@ const A_WHILE: u32 = 100;
 pub struct Family<'a> {
     shared: Shared<'a>,
     processes: Processes<Process>,
-    /// Children that were not told of.
+    /// Looks for children that no hook has told of.
     unadopted: Unadopted,
     kept: Kept<'a>,
-    /// Looks since there was something.
+    /// Number of looks in a row at which there was nothing.
     idle: u32,
 }
 
@@ -51,7 +51,7 @@ struct Kept<'a> {
     counts: Vec<Count>,
     losses: Vec<(i32, Losses)>,
     descriptors: Vec<(i32, Held)>,
-    /// By which signals processes were killed.
+    /// The signal that has killed a process, by the id of the process.
     killed: HashMap<i32, i32>,
 }
 

@@ -461,7 +461,6 @@ impl Guest {
         at
     }
 
-    /// Its id.
     pub fn pid(&self) -> i32 {
         self.tracing.pid()
     }

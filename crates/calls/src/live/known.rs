@@ -20,7 +20,7 @@ use std::time::{Duration, Instant};
 pub struct Known {
     /// By the number of their hook.
     functions: HashMap<u32, Option<Arc<Function>>>,
-    /// By their number.
+    /// Script lines, by their number.
     lines: Vec<Arc<Line>>,
     /// Where lines of launchers are told as none.
     launchers: Option<Launchers>,

@@ -44,7 +44,7 @@ enum State {
 }
 
 impl Names {
-    /// Those among the filters.
+    /// Takes those filters that are names of a script's language.
     pub fn of(filters: &[Filter], of_presets: &[Filter], messages: Messages) -> Self {
         let wishes = |filters: &[Filter], of_preset: bool| -> Vec<Wish> {
             let patterns = filters
@@ -87,8 +87,8 @@ impl Names {
         self.wishes.iter().any(refused)
     }
 
-    /// Looks for what is not found yet, and says on standard error what is not there or can never be, once. Whether more is
-    /// found than was.
+    /// Looks for what is not found yet, and says by a message what is not there or can never be, once. Returns whether more
+    /// is found than before.
     pub fn look(&mut self, tracing: &Tracing) -> bool {
         let (pid, before) = (tracing.pid(), self.found.len());
         for wish in &mut self.wishes {

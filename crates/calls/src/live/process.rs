@@ -61,7 +61,6 @@ macro_rules! either {
 }
 
 impl Process {
-    /// Its id.
     pub fn pid(&self) -> i32 {
         either!(self, one => one.pid())
     }
@@ -131,7 +130,7 @@ impl Process {
         }
     }
 
-    /// What was counted.
+    /// Returns what was counted instead of being told call by call.
     pub fn counted(&mut self) -> Result<Vec<Count>, process::Error> {
         match self {
             Process::Hooked(guest) => guest.counted(),
@@ -140,7 +139,7 @@ impl Process {
         }
     }
 
-    /// What got lost.
+    /// Returns what was lost of what the process had to tell.
     pub fn losses(&mut self) -> Result<Losses, process::Error> {
         match self {
             Process::Hooked(guest) => guest.losses(),
@@ -181,7 +180,7 @@ impl Process {
         Ok(stepped.into())
     }
 
-    /// The same with one that stands at its exec.
+    /// Watches a process that stands at its exec without changing anything in it; `why` = why it is not hooked.
     fn begins_unchanged(
         tracee: Tracee,
         keep: bool,

@@ -36,7 +36,7 @@ use tampering::{Injections, Onward, Tampering};
 /// What every thread reports: new threads are traced from their beginning.
 const THREADS: i32 =
     libc::PTRACE_O_TRACESYSGOOD | libc::PTRACE_O_TRACEEXEC | libc::PTRACE_O_TRACECLONE;
-/// And children.
+/// What is reported too where children are followed: they are traced from their beginning.
 const CHILDREN: i32 = libc::PTRACE_O_TRACEFORK | libc::PTRACE_O_TRACEVFORK;
 
 /// How long the threads of one process are looked after before others have their turn.
@@ -47,7 +47,7 @@ const EAGER: u32 = 50;
 /// See the module's text.
 pub struct Stepped {
     pid: i32,
-    /// By their ids.
+    /// The threads of the process, by their ids.
     threads: BTreeMap<i32, Thread>,
     table: Rc<Table>,
     injections: Rc<Injections>,
@@ -85,7 +85,7 @@ enum Look {
 }
 
 impl Thread {
-    /// One that is in no call.
+    /// A thread that is in no system call.
     fn new(table: Rc<Table>) -> Self {
         Thread {
             traced: Traced::new(table),
@@ -179,7 +179,6 @@ impl Stepped {
         self.threads.entry(tid).or_insert(Thread::new(table));
     }
 
-    /// Its id.
     pub fn pid(&self) -> i32 {
         self.pid
     }
@@ -194,7 +193,7 @@ impl Stepped {
         &mut self.left
     }
 
-    /// What was counted.
+    /// Takes out what was counted instead of being told call by call.
     pub fn counted(&mut self) -> Vec<Count> {
         let period = self.clock.period();
         let counts = self.counts.take();

@@ -32,7 +32,7 @@ pub const INSTRUCTION: u64 = 2;
 
 /// What is told of the calls of one number.
 pub struct Told {
-    /// As what they are told.
+    /// The call edge that the calls are told by.
     pub edge: Arc<CallEdge>,
     /// Programs of crate `capture`, for the call and for its return.
     copy: [Vec<u64>; 2],
@@ -43,21 +43,21 @@ pub struct Told {
 /// A call as it was when it began.
 #[derive(Clone)]
 pub struct Begun {
-    /// Its number.
+    /// The number of the call, plus [`OF_32_BITS`] for a program of 32 bits.
     pub number: u64,
     /// The address of the instruction that asks.
     pub instruction: u64,
     /// Its arguments, and the stack pointer.
     pub registers: Registers,
-    /// When, by the time-stamp counter.
+    /// The time-stamp counter when the call began.
     pub ticks: u64,
 }
 
 /// What to tell of a stop.
 pub enum Stop {
-    /// A call begins.
+    /// A call begins, and is told.
     Call(Begun, Rc<Told>),
-    /// It has ended, with this in rax.
+    /// A call that is told has ended, with this in rax.
     Return(Begun, Rc<Told>, u64),
 }
 
@@ -144,7 +144,7 @@ impl Begun {
     }
 }
 
-/// `execve`: Linux arch/x86/entry/syscalls/syscall_64.tbl.
+/// The number of `execve` (Linux arch/x86/entry/syscalls/syscall_64.tbl).
 const EXECVE: u64 = 59;
 
 /// The last `execve` of a program on its way to its exec, with copies of its arguments, and when it began.

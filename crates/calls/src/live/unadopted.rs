@@ -13,14 +13,14 @@ const LOOK: Duration = Duration::from_millis(500);
 #[derive(Default)]
 pub struct Unadopted {
     looked: Option<Instant>,
-    /// Seen at the last look.
+    /// Children that were there at the last look and have not been handed out.
     seen: HashSet<i32>,
-    /// Found before.
+    /// Children that were handed out, each of which is handed out once.
     found: HashSet<i32>,
 }
 
 impl Unadopted {
-    /// Those that are there since the last look at least; each with its parent.
+    /// Returns the children that were there at the last look too, each once, as pairs of parent and child.
     pub fn look(&mut self, guests: &[&Guest]) -> Vec<(i32, i32)> {
         if self.looked.is_some_and(|looked| looked.elapsed() < LOOK) {
             return Vec::new();

@@ -27,11 +27,11 @@ use std::str::CharIndices;
 /// The dialect of SQL that a statement is written in.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Dialect {
-    /// MySQL and MariaDB.
+    /// The dialect of MySQL and MariaDB.
     MySql,
-    /// PostgreSQL.
+    /// The dialect of PostgreSQL.
     PostgreSql,
-    /// SQLite.
+    /// The dialect of SQLite.
     Sqlite,
 }
 
@@ -42,7 +42,7 @@ enum Token<'t> {
     Value,
     /// A keyword, a name, a quoted name.
     Word(&'t str),
-    /// Anything else.
+    /// A character of anything else: an operator, a parenthesis.
     Mark(char),
 }
 

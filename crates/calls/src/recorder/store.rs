@@ -337,7 +337,7 @@ impl Store {
         failed.map_or(Ok(()), |error| Err(not_recorded(&self.path, &error)))
     }
 
-    /// Writes an event.
+    /// Writes an event, after the definitions of what it names for the first time.
     pub fn take(&mut self, event: &Event) -> io::Result<()> {
         self.fails()?;
         let written = self.write(event);
@@ -418,7 +418,7 @@ impl Store {
     }
 }
 
-/// Nanoseconds since 1970.
+/// The time now in nanoseconds since 1970.
 fn now() -> u64 {
     let since = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH);
     since.unwrap_or_default().as_nanos() as u64

@@ -18,7 +18,7 @@ pub struct Names {
     lines: Vec<Arc<Line>>,
     callers: Vec<Arc<Caller>>,
     losses: Vec<recording::Losses>,
-    /// Of two lines the library's is shown.
+    /// Where a call has two lines, the library's is shown.
     nearest: bool,
 }
 
@@ -28,7 +28,7 @@ fn filled(text: String) -> Option<String> {
 }
 
 impl Names {
-    /// Of what a file defines; its prototypes are learned.
+    /// Takes over what a file defines; the prototypes in it are noted in `signatures`.
     pub fn new(
         of: Definitions,
         selection: &Selection,
@@ -92,7 +92,7 @@ impl Names {
         self.guests.len()
     }
 
-    /// A process.
+    /// The process with this number of the recording.
     pub fn guest(&self, number: u32) -> &Guest {
         &self.guests[number as usize]
     }
@@ -112,12 +112,12 @@ impl Names {
         asked.contains(&false).then_some(asked)
     }
 
-    /// A call edge.
+    /// The call edge with this number of the recording.
     pub fn edge(&self, number: u32) -> &CallEdge {
         &self.edges[number as usize]
     }
 
-    /// A script line.
+    /// The script line with this number of the recording.
     pub fn line(&self, number: u32) -> Arc<Line> {
         self.lines[number as usize].clone()
     }

@@ -68,7 +68,6 @@ impl Row {
     }
 }
 
-/// Rows by key.
 #[derive(Default)]
 struct Rows(BTreeMap<Key, Row>);
 
@@ -132,7 +131,7 @@ struct Worker {
     /// Calls of this segment that returned at once, by the number of their site.
     sites: Vec<Option<(Key, Box<Row>)>>,
     stacks: Vec<Stack>,
-    /// That of the call before.
+    /// The index of the stack that the call before was on.
     stack: usize,
 }
 
@@ -149,7 +148,7 @@ pub struct Tally {
 }
 
 impl Tally {
-    /// Of the segments that hold what is wanted.
+    /// Counts the segments that hold what is wanted.
     pub fn new(wanted: Wanted) -> Self {
         let count = thread::available_parallelism().map_or(1, usize::from);
         Tally {
@@ -284,7 +283,7 @@ fn settle(open: &mut Stacks<Waits>, rows: &mut Rows, stream: u32, left: Vec<(Sta
 }
 
 impl Worker {
-    /// Counts one segment.
+    /// Counts the calls of one segment, without knowing what was open before it.
     fn count(
         &mut self,
         recording: &Recording,
@@ -377,7 +376,7 @@ impl Stack {
         }
     }
 
-    /// A call returns.
+    /// A call returns: those inside it were left. A return whose call is not of this segment is handed on.
     fn returned(&mut self, frame: u64, time: u64, part: &mut Part) {
         let Some(place) = self.open.iter().rposition(|open| open.frame == frame) else {
             self.give(&mut part.left);

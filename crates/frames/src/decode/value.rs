@@ -5,13 +5,13 @@ use iced_x86::Register;
 /// What is known of one register.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Value {
-    /// Nothing is known.
+    /// Nothing is known of the register.
     Unknown,
     /// The CFA plus this many bytes, modulo 2^64.
     Cfa(i64),
     /// The CFA plus this, minus an amount that the code does not show.
     Below(i64),
-    /// This number.
+    /// A number that does not depend on the stack.
     Constant(i64),
 }
 

@@ -287,7 +287,7 @@ impl Modules {
         Modules { list }
     }
 
-    /// Returns all files.
+    /// Returns all files, by rising address.
     pub fn iter(&self) -> impl Iterator<Item = &Loaded> {
         self.list.iter()
     }

@@ -33,7 +33,7 @@ pub struct Live {
     unwinder: Unwinder,
     /// Stack pointer and program counter, by thread id, of threads that must be stopped although they sleep there.
     stopped_at: HashMap<i32, (u64, u64)>,
-    /// How often it was looked at.
+    /// Number of looks at the process so far.
     looks: u32,
     /// Which of its script files are programs that a package manager has written.
     launchers: Launchers,
@@ -57,11 +57,11 @@ pub struct Look {
 /// What is to be found out in a look, beside the stacks of the threads.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct Wanted {
-    /// How many words of each frame look like objects.
+    /// Whether the words of each frame that look like references to objects are to be counted.
     pub count: bool,
-    /// What is parked.
+    /// Whether the stacks of parked fibers and greenlets are to be read too.
     pub fibers: bool,
-    /// What each thread does.
+    /// Whether it is to be found out what each thread does.
     pub states: bool,
 }
 

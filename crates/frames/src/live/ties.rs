@@ -36,11 +36,11 @@ const C_LIBRARIES: &[&str] = &[
 /// What a thread waits for another to do.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Until {
-    /// To give up a mutex of the language.
+    /// Until it gives up a mutex of the language.
     Unlocked,
-    /// To end.
+    /// Until that thread ends.
     Ended,
-    /// To give up the lock of the VM.
+    /// Until it gives up the lock of the VM.
     Turn,
 }
 

@@ -31,16 +31,16 @@ pub enum RingEventKind {
         library: Option<usize>,
         /// The stack pointer at the call: tells this call from all others of its ring until it returns.
         frame: u64,
-        /// The return address.
+        /// The return address of the call.
         caller: u64,
         /// rdi, rsi, rdx, rcx, r8, r9, rax at the call.
         registers: [u64; 7],
     },
-    /// A function returned.
+    /// A function that was called before has returned.
     Return {
         /// The number of its hook.
         hook: u32,
-        /// As for [`RingEventKind::Call`].
+        /// The stack pointer at the call: the same as in its [`RingEventKind::Call`].
         frame: u64,
         /// rax and rdx at the return.
         registers: [u64; 2],
@@ -54,12 +54,12 @@ pub enum RingEventKind {
     },
 }
 
-/// A script line.
+/// A line of a script, in the function that was running.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct Line {
     /// The file as the VM has it.
     pub path: String,
-    /// From 1; 0 = the VM has none.
+    /// The line in the file, from 1; 0 = the VM has none.
     pub line: u32,
     /// The method or function.
     pub name: String,
@@ -76,7 +76,7 @@ impl Line {
         }
     }
 
-    /// The same where it is not known which library's line is the nearest.
+    /// What stands in the place of the application's line where there is none and no library's line is known.
     pub fn none() -> Self {
         Line {
             path: NO_APPLICATION_TEXT.into(),
@@ -95,7 +95,7 @@ impl Line {
         self.is_of_no_application() && self.path.len() > NO_APPLICATION_TEXT.len()
     }
 
-    /// What conditions on lines look at.
+    /// Returns the text that conditions on lines look at.
     pub fn tested(&self) -> String {
         if self.is_of_no_application() {
             NO_APPLICATION_TEXT.into()
@@ -105,7 +105,7 @@ impl Line {
     }
 }
 
-/// `app.rb:12 in 'show'`.
+/// Writes `app.rb:12 in 'show'`, or only the path where there is no line.
 impl fmt::Display for Line {
     fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Line { path, line, name } = self;
@@ -133,15 +133,15 @@ pub struct Counted {
     pub returned: u64,
     /// How many were left without a return: by an exception or a jump, or by the end of the process.
     pub left: u64,
-    /// Cycles of those that have returned.
+    /// Cycles of the time-stamp counter that the calls that have returned took together.
     pub total: u64,
-    /// Cycles of the longest.
+    /// Cycles that the longest call took.
     pub longest: u64,
-    /// Cycles of the shortest; 0 = none has returned.
+    /// Cycles that the shortest call took; 0 = none has returned.
     pub shortest: u64,
     /// Calls that have returned an error, as far as their hook tells it.
     pub errors: u64,
-    /// Bytes that they have moved or got, likewise.
+    /// Bytes that they have moved or got, as far as their hook tells it.
     pub bytes: u64,
     /// Numbers of calls by duration, see [`wire::calls::bucket`].
     pub buckets: Vec<u64>,

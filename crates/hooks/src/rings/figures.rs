@@ -93,7 +93,7 @@ impl Rings {
         }
     }
 
-    /// [`Calls::panics`] now.
+    /// Reads how many hooks have panicked ([`Calls::panics`]).
     pub(super) fn panics(&self) -> Result<u64> {
         self.backing
             .word(self.calls + offset_of!(Calls, panics) as u64)

@@ -32,7 +32,7 @@ impl Random {
     }
 }
 
-/// Counts events.
+/// Counts what it is handed, and refuses every second short call.
 struct Count(u64);
 
 impl Events for Count {

@@ -12,7 +12,7 @@ pub struct Queue {
 }
 
 impl Queue {
-    /// Adds whole records.
+    /// Adds whole records behind those that wait.
     pub fn add(&mut self, words: &[u64]) {
         if self.next == self.words.len() {
             self.words.clear();
@@ -26,12 +26,12 @@ impl Queue {
         self.words.len() - self.next
     }
 
-    /// The oldest record.
+    /// The oldest record that waits, if any does.
     pub fn front(&self) -> Option<&[u64]> {
         Self::first(self.all())
     }
 
-    /// The first of whole records.
+    /// The first of some whole records.
     pub fn first(records: &[u64]) -> Option<&[u64]> {
         let length = (*records.first()? & 0xffff) as usize;
         records.get(..length.max(1))

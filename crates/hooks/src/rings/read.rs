@@ -56,7 +56,7 @@ enum Found {
     Long(u64),
 }
 
-/// The time-stamp counter.
+/// Reads the time-stamp counter.
 pub fn now() -> u64 {
     // SAFETY: every x86-64 processor has the instruction, and the kernel lets programs use it: the agent does.
     unsafe { std::arch::x86_64::_rdtsc() }

@@ -11,9 +11,9 @@ use wire::calls::record::{self, Shape};
 /// See the module's text.
 #[derive(Clone, Copy, Debug)]
 pub struct ShortCall<'d> {
-    /// As for [`RingEvent`](super::RingEvent).
+    /// The kernel's id of the thread, in the PID namespace of the process.
     pub tid: u32,
-    /// As for [`RingEvent`](super::RingEvent).
+    /// The number of the ring, as in [`RingEvent::ring`](super::RingEvent::ring).
     pub ring: u32,
     /// Two calls of one ring that have the same are of the same hook, from the same return address and script line, at the
     /// same frame, and the same registers were recorded of them.
@@ -30,20 +30,20 @@ pub struct ShortCall<'d> {
 }
 
 impl ShortCall<'_> {
-    /// As for [`RingEventKind::Call`](super::RingEventKind::Call).
+    /// The number of the hook.
     #[inline]
     pub fn hook(&self) -> u32 {
         let [_, time, stack, _] = self.identity;
         record::hook([time << record::TIME, stack])
     }
 
-    /// As for [`RingEventKind::Call`](super::RingEventKind::Call).
+    /// The stack pointer at the call.
     #[inline]
     pub fn frame(&self) -> u64 {
         record::address(self.identity[2])
     }
 
-    /// As for [`RingEventKind::Call`](super::RingEventKind::Call).
+    /// The return address of the call.
     #[inline]
     pub fn caller(&self) -> u64 {
         record::address(self.identity[3])

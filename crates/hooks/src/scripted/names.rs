@@ -29,9 +29,9 @@ pub(super) trait Names {
 /// How a C function is called that a VM has a name for, as far as its calls are shown.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Calling {
-    /// What it returns.
+    /// How its result is shown.
     pub returns: Shown,
-    /// What it is given, from the first register on.
+    /// How its arguments are shown, from the first integer register on.
     pub parameters: Vec<Shown>,
     /// It is the VM's garbage collection, which is called as any C function is, and not by the script.
     pub is_collection: bool,
@@ -64,13 +64,13 @@ impl Calling {
 pub enum Shown {
     /// As text that the hook takes from the VM.
     Word(Word),
-    /// As an `int`.
+    /// As a signed number of 32 bits.
     Int,
-    /// As a `long`.
+    /// As a signed number of 64 bits.
     Long,
     /// As a `long` that may be an address.
     Guess,
-    /// Not at all.
+    /// It is not shown.
     Hidden,
 }
 

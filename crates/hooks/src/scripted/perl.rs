@@ -10,7 +10,7 @@ use vm::perl::{Error, Facts, Interpreter, Perl, Sub, Text, Xsub};
 use vm::reader::few;
 use vm::{Language, Word};
 
-/// Packages within packages.
+/// How many packages deep a pattern is looked for.
 const DEEPEST: usize = 12;
 
 pub const ENTRY: Entry = Entry(Language::Perl, |facts| {
@@ -100,7 +100,7 @@ fn packages(perl: &Perl<'_, Pages>, interpreter: &Interpreter, package: &str) ->
     found
 }
 
-/// What a pattern names.
+/// Finds the XSUBs whose names match a pattern.
 fn all(perl: &Perl<'_, Pages>, interpreter: &Interpreter, pattern: &str) -> Vec<Named> {
     let mut found = Vec::new();
     let mut left = vec![(String::new(), 0)];

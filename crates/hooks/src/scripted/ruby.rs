@@ -150,7 +150,7 @@ fn methods(ruby: &Ruby<'_, Pages>, path: &str, module: u64, into: &mut Vec<Named
     }
 }
 
-/// What a pattern names.
+/// Finds the methods in C whose names match a pattern.
 fn all(ruby: &Ruby<'_, Pages>, pattern: &str) -> Vec<Named> {
     let Ok(ruby) = ruby.with_names() else {
         return Vec::new();

@@ -18,13 +18,13 @@ pub(crate) use remedy::{SettingsWay, Way};
 /// What a remedy is about to do.
 #[derive(Debug)]
 pub enum Prepared {
-    /// Functions to replace.
+    /// It replaces functions, as this plan says.
     Functions(Box<Plan>),
-    /// Settings to change.
+    /// It changes settings, as this plan says.
     Settings(SettingsPlan),
 }
 
-/// All of them.
+/// All remedies, in the order in which they are listed.
 pub const REMEDIES: &[Remedy] = &[
     ucontext::REMEDY,
     nofile::REMEDY,
@@ -42,7 +42,7 @@ pub struct Asked {
 }
 
 impl Asked {
-    /// The remedy.
+    /// Returns the remedy that was asked for.
     pub fn remedy(&self) -> &'static Remedy {
         &REMEDIES[self.number]
     }

@@ -36,7 +36,7 @@ pub(crate) struct SettingsWay {
     pub plan: fn(&Guest, &str) -> Result<SettingsPlan>,
     /// What a setting is now; `None` = it is not there any more.
     pub read: fn(&Guest, &Setting) -> Option<[u64; 2]>,
-    /// Sets it.
+    /// Gives a setting these values.
     pub write: fn(&Guest, &Setting, [u64; 2]) -> Result<()>,
 }
 

@@ -88,7 +88,7 @@ fn plan(guest: &Guest, arguments: &str, limits: Limits) -> Result<Plan> {
     Ok(plan)
 }
 
-/// Has the next caller do it.
+/// Has the thread that calls the function next do it.
 fn ask(guest: &Guest, record: &Record) -> Result<()> {
     let at = |offset: u64| record.code.start + offset;
     guest.memory.write(at(DONE), &[0; 8])?;

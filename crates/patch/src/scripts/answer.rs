@@ -1,6 +1,6 @@
 //! What the script's VM answered. It was written in the guest, so nothing in it is trusted: it is text that is shown, and numbers.
 
-/// Between the fields of a record, and between records.
+/// The character between the fields of a record, and that between records.
 const FIELD: char = '\u{1f}';
 const RECORD: char = '\u{1e}';
 /// The most patches that are read.
@@ -34,17 +34,17 @@ pub struct ScriptPatch {
     pub definitions: u64,
 }
 
-/// An answer.
+/// What the VM has answered.
 #[derive(Debug, PartialEq, Eq)]
 pub enum Answer {
-    /// It was done.
+    /// It was done; these are the patches that the answer names.
     Done(Vec<ScriptPatch>),
-    /// It was not, and why.
+    /// It was not done, and why.
     Refused(String),
 }
 
 impl Answer {
-    /// Reads one.
+    /// Reads an answer; a text that is none is a refusal.
     pub fn read(text: &str) -> Self {
         let mut records = text.split(RECORD).take(MOST);
         let first = records.next().unwrap_or_default();

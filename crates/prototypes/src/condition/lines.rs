@@ -15,7 +15,8 @@ pub enum NoPlace {
 }
 
 impl Condition {
-    /// Is met by calls from a line: `FILE:LINE`, where FILE is a path or the end of one (`app.rb:12`, `models/user.rb:7`).
+    /// Returns the condition that is met by calls from a line: `FILE:LINE`, where FILE is a path or the end of one
+    /// (`app.rb:12`, `models/user.rb:7`).
     pub fn at(place: &str) -> Result<Self, NoPlace> {
         let line = place.rsplit_once(':').filter(|(file, _)| !file.is_empty());
         let line = line.and_then(|(_, line)| line.parse::<u32>().ok());
@@ -40,13 +41,13 @@ impl Condition {
         })
     }
 
-    /// Is met where both are.
+    /// Returns the condition that is met where both are met.
     #[must_use]
     pub fn and(self, other: Condition) -> Self {
         self.join(other, Expression::And)
     }
 
-    /// Is met where one of them is.
+    /// Returns the condition that is met where one of them is met.
     #[must_use]
     pub fn or(self, other: Condition) -> Self {
         self.join(other, Expression::Or)

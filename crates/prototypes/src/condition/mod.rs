@@ -73,7 +73,7 @@ pub struct ConditionError {
     pub text: Box<str>,
     /// The column, counted in characters from 1.
     pub column: usize,
-    /// What is wrong.
+    /// What is wrong at that column.
     pub flaw: Flaw,
 }
 

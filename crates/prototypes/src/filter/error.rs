@@ -37,7 +37,7 @@ pub struct FilterError {
     pub text: Box<str>,
     /// The column, counted in characters from 1.
     pub column: usize,
-    /// What is wrong.
+    /// What is wrong at that column.
     pub wrong: Wrong,
 }
 

@@ -53,7 +53,7 @@ impl PartialEq for Captures {
 impl Eq for Captures {}
 
 impl Captures {
-    /// No captures.
+    /// Returns captures that are empty: no memory is known.
     #[must_use]
     pub const fn new() -> Self {
         Self {

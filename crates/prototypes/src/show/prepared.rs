@@ -23,7 +23,7 @@ pub struct Prepared {
 }
 
 impl Prepared {
-    /// Prepares a prototype.
+    /// Works out where the values of a prototype lie, and which of them are plain words.
     #[must_use]
     pub fn new(prototype: Prototype) -> Self {
         let locations = prototype.locations();
@@ -39,7 +39,7 @@ impl Prepared {
         }
     }
 
-    /// Returns the prototype.
+    /// Returns the prototype that this was made from.
     #[must_use]
     pub const fn prototype(&self) -> &Prototype {
         &self.prototype

@@ -6,7 +6,7 @@ use crate::segment::Segment;
 pub struct Closed<'a> {
     /// All but what the writer knows: stream, guest, ring, offset, checksum.
     pub head: Segment,
-    /// The items.
+    /// The items of the segment, before they are packed.
     pub bytes: &'a [u8],
     /// The call edges that occur; `None` = others than calls may.
     pub edges: Option<Vec<u32>>,

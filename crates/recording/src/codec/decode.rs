@@ -11,7 +11,7 @@ use prototypes::capture::{Registers, Returned};
 use std::ops::Range;
 use varint::{Take, Wrong};
 
-/// What the decoder has come to.
+/// The event that the decoder has come to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Step {
     /// A call began; its return, if there is one, comes later.
@@ -22,20 +22,20 @@ pub enum Step {
     Both,
     /// A fork, a signal or an end: see [`Decoder::other`].
     Other,
-    /// Nothing is left.
+    /// The segment has no further event.
     Over,
 }
 
 /// How many of each kind are defined: what events name is below that.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Defined {
-    /// Guests.
+    /// Number of guests that are defined.
     pub guests: u32,
-    /// Call edges.
+    /// Number of call edges.
     pub edges: u32,
-    /// Lines of scripts that calls were made from.
+    /// Number of lines of scripts.
     pub lines: u32,
-    /// Native frames around calls (`-w`).
+    /// Number of native frames around calls (`-w`).
     pub callers: u32,
 }
 
@@ -103,7 +103,7 @@ impl Decoder {
             .wrapping_add(self.state.began as u64)
     }
 
-    /// When it returned; for a call that has not, the same.
+    /// When the call returned; of a call that has not returned yet, when it began.
     #[inline]
     pub fn ended(&self) -> u64 {
         self.state
@@ -124,7 +124,7 @@ impl Decoder {
         self.state.site
     }
 
-    /// Who made it.
+    /// The thread that made it, and its stack.
     #[inline]
     pub fn place(&self) -> Place {
         self.state.places[self.state.place]

@@ -25,7 +25,7 @@ struct Pending {
     site: usize,
     frame: u64,
     time: u64,
-    /// It is there.
+    /// Whether there is such a call; if not, the other fields mean nothing.
     is: bool,
 }
 
@@ -40,7 +40,7 @@ pub struct Encoder {
     place: usize,
     /// The site of the item before.
     site: usize,
-    /// When the item before was over.
+    /// The time at which the item before was over, in nanoseconds since 1970.
     time: u64,
     first: u64,
     earliest: u64,
@@ -55,7 +55,7 @@ pub struct Encoder {
     /// Frames of calls that have not returned, and their sites, from segment to segment.
     open: VecDeque<(u64, Site)>,
     forks: bool,
-    /// There is something else than calls of known sites.
+    /// Whether there is something else than calls of known sites.
     others: bool,
     /// Since when something waits to be written.
     since: Option<Instant>,
@@ -106,7 +106,7 @@ impl Encoder {
         self.since
     }
 
-    /// Bytes that wait.
+    /// Number of bytes of the segment so far.
     pub fn waiting(&self) -> usize {
         self.out.len()
     }
@@ -116,7 +116,7 @@ impl Encoder {
         self.latest
     }
 
-    /// Takes a call.
+    /// Adds a call, which is held back until it is known whether its return comes next.
     #[inline]
     pub fn call(&mut self, call: &CallRecord) {
         self.flush_call();
@@ -144,7 +144,7 @@ impl Encoder {
         }
     }
 
-    /// Takes a return.
+    /// Adds a return, in one item with its call if that is the item before.
     #[inline]
     pub fn back(&mut self, back: &ReturnRecord) {
         let pending = &self.pending;
@@ -373,7 +373,7 @@ impl Encoder {
         number as usize
     }
 
-    /// Writes an item.
+    /// Writes the item whose values and parts have been gathered, as what differs from the last one of its site.
     #[inline]
     fn put(&mut self, kind: u8, site: usize, times: [u64; 2]) {
         let of = match kind {
@@ -479,7 +479,7 @@ impl Encoder {
         !self.open.is_empty()
     }
 
-    /// Begins a segment.
+    /// Begins the next segment, which knows neither sites nor places.
     pub fn clear(&mut self) {
         self.out.clear();
         self.sites.truncate(1);

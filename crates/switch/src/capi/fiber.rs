@@ -31,7 +31,7 @@ pub unsafe fn state(fiber: *const Base) -> u32 {
 pub type UserEntry =
     extern "C-unwind" fn(fiber: *mut Base, first: *mut u8, argument: *mut c_void) -> *mut u8;
 
-/// The callback that frees a stack: `lancet_stack_free`.
+/// The callback that frees a stack: `stack_free` of `struct lancet_options`.
 pub type FreeStack = extern "C" fn(stack: *mut c_void, len: usize, user: *mut c_void);
 
 /// The owner of the memory of a fiber.

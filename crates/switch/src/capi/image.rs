@@ -5,7 +5,7 @@
 //! address, as at a function's entry. An image lies in the red zone below that: no signal handler
 //! writes there, on a stack that runs; and on one that stands still nobody does.
 
-/// Writes the image.
+/// Writes the image: the callee-saved registers, below the return address.
 macro_rules! save {
     () => {
         "mov [rsp - 8], rbp

@@ -8,19 +8,19 @@ use crate::error::Error;
 use crate::pool::{Config, Guard, Pool, Reuse};
 use crate::report;
 
-/// Error codes of the C interface, `LANCET_E…`: all are negative.
+/// Error codes of the C interface, `LANCET_E…` in `lancet_switch.h`: all are negative.
 pub mod code {
     use super::{Error, RUNNING, c_int};
 
-    /// `LANCET_EINVALID`
+    /// `LANCET_EINVALID`: an argument is invalid.
     pub const INVALID: c_int = -1;
-    /// `LANCET_ERUNNING`
+    /// `LANCET_ERUNNING`: the fiber is running.
     pub const RUNNING_NOW: c_int = -9;
-    /// `LANCET_EDONE`
+    /// `LANCET_EDONE`: the fiber has ended.
     pub const DONE: c_int = -10;
-    /// `LANCET_ESTILL`
+    /// `LANCET_ESTILL`: the fiber caught its cancellation and is suspended again.
     pub const STILL_SUSPENDED: c_int = -11;
-    /// `LANCET_ESYSTEM`
+    /// `LANCET_ESYSTEM`: a system call failed; errno says why.
     pub const SYSTEM: c_int = -12;
 
     /// Returns the code of an error.
@@ -60,12 +60,12 @@ pub struct Options {
     pub stack_free: Option<FreeStack>,
     /// The argument for `stack_free`.
     pub stack_user: *mut c_void,
-    /// Flags: `LANCET_KEEP_FP`.
+    /// Flags, a sum of bits: [`Options::KEEP_FP`].
     pub flags: c_uint,
 }
 
 impl Options {
-    /// `LANCET_KEEP_FP`
+    /// `LANCET_KEEP_FP` in `flags`: the control words are saved and restored at each switch.
     pub const KEEP_FP: c_uint = 1;
 
     /// Copies as many bytes as the caller's version has; the rest is zero.
@@ -98,7 +98,7 @@ impl Options {
     }
 }
 
-/// `struct lancet_pool_config`
+/// `struct lancet_pool_config`; 0 in a field is the default.
 #[repr(C)]
 pub struct PoolConfig {
     stack_size: usize,
@@ -108,12 +108,12 @@ pub struct PoolConfig {
     flags: c_uint,
 }
 
-/// `LANCET_NO_GUARD`
+/// `LANCET_NO_GUARD` in [`PoolConfig::flags`]: stacks get no guard.
 const NO_GUARD: c_uint = 1;
-/// `LANCET_GUARD_MPROTECT`
+/// `LANCET_GUARD_MPROTECT` in [`PoolConfig::flags`]: guards are made by mprotect alone.
 const GUARD_MPROTECT: c_uint = 2;
 
-/// `struct lancet_pool_stats`
+/// `struct lancet_pool_statistics`: the counts of [`Pool::stats`].
 #[repr(C)]
 pub struct PoolStats {
     slabs: usize,

@@ -74,11 +74,11 @@ const _: () = assert!(
         && offset_of!(ControlWords, x87) == 4
 );
 
-/// Statuses of [`Switched`]; 1, finished, is in `start` only.
+/// Statuses of [`Switched`] (`LANCET_…` in `lancet_switch.h`); 1, finished, is in `start` only.
 pub mod status {
     /// The fiber suspended itself.
     pub const SUSPENDED: isize = 0;
-    /// It was cancelled.
+    /// The fiber was resumed in a destructor of its cancellation, and was unwound to its end.
     pub const CANCELLED: isize = 2;
 }
 

@@ -33,7 +33,7 @@ static USED: AtomicUsize = AtomicUsize::new(0);
 /// A mapping of stacks of one size, each with its guard below it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Slab {
-    /// Lowest address.
+    /// Lowest address of the mapping.
     pub base: usize,
     /// Bytes, a multiple of `stride`.
     pub len: usize,

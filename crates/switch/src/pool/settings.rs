@@ -72,7 +72,7 @@ impl Config {
         config
     }
 
-    /// The same with sizes in whole pages, or what is wrong with it.
+    /// Returns the settings with sizes in whole pages, or what is wrong with them.
     pub(super) fn checked(mut self) -> Result<Self, Error> {
         self.stack_size = stack_size(self.stack_size)?;
         if self.guard_size >= ADDRESS_SPACE {

@@ -4,7 +4,7 @@
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Stats {
-    /// Slabs mapped.
+    /// Slabs that are mapped.
     pub slabs: usize,
     /// Bytes of address space in them.
     pub mapped: usize,
@@ -20,7 +20,7 @@ pub struct Stats {
     pub reused: u64,
     /// Stacks, used at least once, whose guard is one of `MADV_GUARD_INSTALL`.
     pub light_guards: usize,
-    /// Or one of `mprotect`.
+    /// Stacks, used at least once, whose guard was made by `mprotect`.
     pub mprotect_guards: usize,
     /// Stacks lost for good: a suspended coroutine was dropped and could not be unwound.
     pub abandoned: usize,

@@ -22,19 +22,19 @@ unsafe extern "C" {
     fn _Unwind_GetIP(context: *mut Context) -> usize;
 }
 
-/// `_URC_NO_REASON`: go on.
+/// `_URC_NO_REASON` (Itanium C++ ABI, 1.1): the walk goes on.
 const GO_ON: c_int = 0;
-/// `_URC_NORMAL_STOP`.
+/// `_URC_NORMAL_STOP` (Itanium C++ ABI, 1.1): the walk ends here.
 const STOP: c_int = 4;
 
-/// One frame.
+/// A frame of the stack that overflowed.
 #[derive(Clone, Copy, Default)]
 pub struct Frame {
     /// An address in its function.
     pub ip: usize,
-    /// Its bytes.
+    /// The frame's size in bytes, return address included.
     pub size: usize,
-    /// How many frames are between it and the fault.
+    /// Number of frames between this one and the fault.
     pub depth: usize,
 }
 
@@ -45,7 +45,7 @@ pub struct Frames {
     pub at_fault: Option<Frame>,
     /// The largest frame, that one included; the innermost of equals.
     pub largest: Frame,
-    /// Frames seen.
+    /// Number of frames, from the fault to the end of the stack or of the walk.
     pub count: usize,
 }
 

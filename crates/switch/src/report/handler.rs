@@ -19,21 +19,21 @@ pub struct Previous(pub UnsafeCell<MaybeUninit<libc::sigaction>>);
 // SAFETY: written under the lock of `install` while no handler of ours is in force.
 unsafe impl Sync for Previous {}
 
-/// See [`Previous`].
+/// The disposition that [`on_fault`] goes on with.
 pub static PREVIOUS: Previous = Previous(UnsafeCell::new(MaybeUninit::uninit()));
 
 /// How far above the end of its stack `rsp` can be when an access through it misses the stack: the
 /// red zone, and a little for a push.
 const REACH: usize = 256;
 
-/// An overflow.
+/// A fault that is an overflow of one of our stacks.
 struct Overflow {
     slot: Slot,
     address: usize,
     frames: Frames,
 }
 
-/// The handler itself.
+/// The handler of SIGSEGV: reports an overflow, and does what would have been done without it.
 pub extern "C" fn on_fault(signal: c_int, info: *mut libc::siginfo_t, context: *mut c_void) {
     // SAFETY: the kernel passes a valid siginfo and, with SA_SIGINFO, a ucontext.
     let (code, address, rip, rsp) = unsafe {

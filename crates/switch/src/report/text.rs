@@ -9,7 +9,7 @@ pub struct Text {
 }
 
 impl Text {
-    /// Nothing yet.
+    /// Returns an empty text.
     pub const fn new() -> Self {
         Text {
             bytes: [0; 2048],

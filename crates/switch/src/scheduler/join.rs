@@ -40,7 +40,7 @@ impl<T> JoinHandle<T> {
         }
     }
 
-    /// For the first task, when it has ended.
+    /// Returns what the first task has returned, when it has ended.
     pub(super) fn into_result(self) -> T {
         let result = self.slot.borrow_mut().result.take();
         match result.expect("the task has ended") {

@@ -12,7 +12,7 @@ const INET6: u64 = 10;
 const NETLINK: u64 = 16;
 /// The bits of a type beside `SOCK_NONBLOCK` and `SOCK_CLOEXEC` (include/linux/net.h, `SOCK_TYPE_MASK`).
 const KIND: u64 = 0xf;
-/// `struct sockaddr_storage`
+/// Bytes of `struct sockaddr_storage` (include/uapi/linux/socket.h), in which every address fits.
 const LONGEST: u64 = 128;
 
 /// Protocols of netlink, by number (include/uapi/linux/netlink.h).
@@ -53,7 +53,7 @@ pub struct End {
 }
 
 impl End {
-    /// Of a call of `socket` or `socketpair`.
+    /// The end that a call of `socket` or `socketpair` with these arguments makes.
     pub fn new(family: u64, kind: u64, protocol: u64, inode: Option<u64>) -> Self {
         let name = match (family, kind & KIND, protocol) {
             (INET | INET6, 1, 0 | 6) => "TCP",
@@ -76,7 +76,7 @@ impl End {
         }
     }
 
-    /// One that was open before.
+    /// The end of a socket that was open before, of which the kernel alone knows more.
     pub fn found(inode: u64) -> Self {
         End {
             inode: Some(inode),
@@ -85,7 +85,7 @@ impl End {
         }
     }
 
-    /// Of a connection that this one accepted.
+    /// The end of a connection that this listening socket has accepted.
     pub fn accepted(&self, arguments: &[u64; 6], back: &Captures, inode: Option<u64>) -> Self {
         let mut end = End {
             protocol: self.protocol.clone(),
@@ -109,7 +109,7 @@ impl End {
         (self.protocol == "NETLINK").then_some(self.number)
     }
 
-    /// Its other end is this one.
+    /// Notes the inode of the other end; `None` = there is one, and nobody knows which.
     pub fn paired_with(&mut self, peer: Option<u64>) {
         self.peer = Some(peer.unwrap_or(0));
     }

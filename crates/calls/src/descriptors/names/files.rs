@@ -21,7 +21,7 @@ pub struct Place {
 }
 
 impl Place {
-    /// Of a process that is there.
+    /// Where paths of a process begin that runs now.
     pub fn of(process: i32) -> Self {
         let path = OFlag::O_PATH | OFlag::O_CLOEXEC | OFlag::O_DIRECTORY;
         let link = format!("/proc/{process}/root");
@@ -38,7 +38,7 @@ impl Place {
         known.or_else(|| working_directory(process?))
     }
 
-    /// The process has another working directory.
+    /// Notes that the process has another working directory.
     pub fn enter(&mut self, path: &str, process: i32) {
         let joined = joined(self.current.as_deref(), path, process);
         self.current = joined.map(|path| self.resolved(&path).map_or(path, |name| name.link));

@@ -25,10 +25,10 @@ pub enum More {
 /// A device: its kind and numbers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Device {
-    /// A block device, and no character device.
+    /// Whether it is a block device; else it is a character device.
     pub block: bool,
-    /// Major number.
+    /// The major number, out of `st_rdev` (makedev(3)).
     pub major: u32,
-    /// Minor number.
+    /// The minor number, out of `st_rdev`.
     pub minor: u32,
 }

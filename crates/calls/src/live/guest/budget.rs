@@ -11,7 +11,7 @@ use std::cmp::Reverse;
 use std::collections::HashMap;
 use std::time::{Duration, Instant};
 
-/// Between two looks.
+/// How long it is between two looks at the samples.
 const PERIOD: Duration = Duration::from_millis(250);
 /// A look tells something from so many samples on, a millisecond of processor time each.
 const LEAST: u64 = 50;

@@ -33,7 +33,7 @@ pub struct Shared<'a> {
     pub args: &'a Options,
     /// How functions are called.
     pub signatures: &'a Signatures,
-    /// The agent.
+    /// The agent's ELF image.
     pub image: Image,
     /// The exec of the program that is started.
     pub exec: FirstExec,
@@ -365,7 +365,7 @@ impl Guest {
         })
     }
 
-    /// What got lost.
+    /// Returns what was lost of the guest's records; if its rings are gone, what was noted before they went.
     pub fn losses(&mut self) -> Result<Losses, Error> {
         let losses = self.tracing.rings().losses();
         match self.went(&losses).then_some(self.life.losses).flatten() {
@@ -374,7 +374,7 @@ impl Guest {
         }
     }
 
-    /// Rings went with it after they were read.
+    /// Whether its rings are gone, so that what was noted before counts.
     fn went<T>(&mut self, looked: &Result<T, Error>) -> bool {
         looked.is_err() || self.tracing.rings().gone() != 0
     }

@@ -11,7 +11,7 @@ pub struct LinePolicy {
     /// What lines are looked through for: tests of `--where` come first, as it numbers them, then those of `--app`, of
     /// `--skip`, and of injections.
     pub tests: Vec<u64>,
-    /// A [`line_policy`].
+    /// Which line is a call's, in the agent's form: one of [`line_policy`].
     pub policy: u64,
     /// The tests whose lines are passed over, a bit each.
     pub passed_over: u32,

@@ -21,7 +21,7 @@ pub struct Peers {
 }
 
 impl Peers {
-    /// Those of the presets.
+    /// Takes the peers of the presets that are asked for.
     pub fn of(args: &Options) -> Self {
         let peers = args.presets.iter().flat_map(|preset| &preset.peers);
         Peers {

@@ -32,7 +32,7 @@ pub struct Plan {
     /// All integer arguments are recorded: a preset tells calls apart by them.
     all_integers: bool,
     asks: Conditions,
-    /// With the stack (`-w`).
+    /// The stack around each call is copied (`-w`).
     callers: bool,
     /// What is injected into system calls, and the number of the first test of their lines.
     inject: (Vec<Inject>, usize),
@@ -66,7 +66,7 @@ impl Plan {
         self.copies
     }
 
-    /// These functions are not wanted any more, at these addresses.
+    /// Notes the addresses of functions that are not to be watched any more.
     pub fn leave_out(&mut self, functions: impl Iterator<Item = u64>) {
         self.left_out.extend(functions);
     }

@@ -90,7 +90,7 @@ pub struct Look<'g> {
 }
 
 impl<'g> Look<'g> {
-    /// Begins a look.
+    /// Begins a look at the rings of process `pid`; records are dated by the clock as it is now.
     pub fn new(pid: i32, known: &'g mut Known, vforks: &'g Vforks, clock: &Clock) -> Self {
         let (period, ticks) = (clock.period(), clock::now());
         let nanos = clock.wall(ticks, period).as_nanos() as u64;
@@ -183,7 +183,7 @@ impl Events for Taking<'_, '_> {
 }
 
 impl Straight {
-    /// Into this file.
+    /// Writes into this recording.
     pub fn new(recording: Recording) -> Self {
         Straight {
             recording,
@@ -203,7 +203,6 @@ impl Straight {
         self.shorts.fill(Short::default());
     }
 
-    /// The file.
     pub fn recording(&self) -> &Recording {
         &self.recording
     }

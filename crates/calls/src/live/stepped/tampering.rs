@@ -26,7 +26,7 @@ pub struct Injections {
 /// What is injected into the calls of one number.
 struct Injected {
     name: &'static str,
-    /// Its arguments.
+    /// Number of arguments that the call takes.
     takes: usize,
     inject: Inject,
 }
@@ -60,9 +60,9 @@ impl Injections {
 /// How a thread goes on that stands at a system call.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Onward {
-    /// With this signal; 0 = none.
+    /// The signal that is delivered to the thread; 0 = none.
     pub signal: i32,
-    /// When so much time has passed.
+    /// How long the thread stands still before it goes on.
     pub after: Duration,
     /// What was done to the call that has ended.
     pub done: Tampered,

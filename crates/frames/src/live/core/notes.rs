@@ -25,7 +25,7 @@ const FS_BASE: usize = REGISTERS + 21 * 8;
 /// Offsets in `struct elf_prpsinfo`.
 const PROCESS: usize = 24;
 const ARGUMENTS: Range<usize> = 56..136;
-/// `AT_ENTRY` (`linux/auxvec.h`).
+/// The type of the auxiliary vector's pair that holds the entry point: `AT_ENTRY` (`linux/auxvec.h`).
 const AT_ENTRY: u64 = 9;
 
 /// A part of a file that was mapped.

@@ -72,7 +72,7 @@ pub enum Turn {
     Has,
     /// It waits for the lock.
     Waits,
-    /// It does without, in a system call or in C code.
+    /// It runs without the lock, in a system call or in C code.
     Without,
     /// The VM has no lock, or it is not known who has it.
     #[default]
