@@ -55,13 +55,13 @@ impl Object<'_> {
     }
 }
 
-/// Calls `each` for every object that carries a number.
+/// Calls `each` for every object that carries a number, at most for 20 s. Returns whether the heap was walked to its end.
 pub(crate) fn each(
     memory: &GuestMemory,
     facts: &Facts,
     ledger: u64,
     each: &mut dyn FnMut(Object),
-) -> Result<()> {
+) -> Result<bool> {
     let started = Instant::now();
     let unreadable = |error: vm::ruby::Error| Error::NotARuby {
         pid: memory.pid(),
@@ -72,7 +72,7 @@ pub(crate) fn each(
     for page in ruby.pages().map_err(unreadable)?.flatten() {
         // The list of pages is the process's own and may have no end; its thread waits for us.
         if started.elapsed() > PATIENCE {
-            break;
+            return Ok(false);
         }
         let numbers = slots.numbers(page.start)?;
         for slot in ruby.slots(page).flatten() {
@@ -88,5 +88,5 @@ pub(crate) fn each(
             }
         }
     }
-    Ok(())
+    Ok(true)
 }

@@ -66,12 +66,17 @@ pub fn count(memory: &GuestMemory, facts: &Facts, ledger: u64) -> Result<Seen> {
             counts.bytes = counts.bytes.saturating_add(page.slot_size);
         }
     }
+    let field = |offset: usize| memory.word(ledger.wrapping_add(offset as u64));
     Ok(Seen {
         tally: Tally {
             walk: started.elapsed(),
             objects,
             before: before.types.into_values().collect(),
             unfinished,
+            // What the agent could not book while the guest ran.
+            lost_memory: field(offset_of!(Ledger, lost_memory))?,
+            unbooked: field(offset_of!(Ledger, unbooked))?,
+            moved: field(offset_of!(Ledger, moved))?,
             ..Tally::default()
         },
         sites,

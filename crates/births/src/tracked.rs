@@ -219,15 +219,16 @@ impl Tracked {
         each: &mut dyn FnMut(&SiteTally, &Object),
     ) -> Result<Vec<String>> {
         let of_epochs = self.epochs.intervals_of(block);
-        let tally = self.session.census(false)?;
+        let mut tally = self.session.census(false)?;
         let sites: HashMap<u32, &SiteTally> =
             shown(&tally).map(|site| (site.number, site)).collect();
-        self.session.each_object(&mut |object| {
+        let is_whole = self.session.each_object(&mut |object| {
             let of_block = of_epochs.get(object.epoch as usize) == Some(&OF_BLOCK);
             if of_block && let Some(site) = sites.get(&object.site) {
                 each(site, &object);
             }
         })?;
+        tally.unfinished |= !is_whole;
         Ok(lost(&tally))
     }
 

@@ -344,16 +344,21 @@ pub fn sorted(rows: &HashMap<Key, Row>, order: Order) -> Vec<(&Key, &Row)> {
 impl Row {
     /// The mean time of those that have returned.
     pub fn mean(&self) -> u64 {
-        self.total / (self.calls - self.left).max(1)
+        self.total / self.returned().max(1)
+    }
+
+    /// How many have returned. What a process says of itself may be any number, so no sum of its words is taken for one that fits.
+    fn returned(&self) -> u64 {
+        self.calls.saturating_sub(self.left)
     }
 
     /// What `percent` of the calls stayed below: the upper bound of the bucket, which is at most a quarter
     /// above the lower one.
     pub fn quantile(&self, percent: u64) -> u64 {
-        let rank = ((self.calls - self.left) * percent).div_ceil(100);
+        let rank = (u128::from(self.returned()) * u128::from(percent)).div_ceil(100);
         let mut seen = 0;
         for (bucket, count) in self.buckets.iter().enumerate() {
-            seen += count;
+            seen += u128::from(*count);
             if seen >= rank {
                 return bucket_start((bucket + 1).min(BUCKETS - 1)).min(self.longest);
             }
@@ -380,5 +385,24 @@ mod tests {
         assert!((100..=128).contains(&row.quantile(50)));
         assert!((100..=128).contains(&row.quantile(95)));
         assert_eq!(row.quantile(99), 5000);
+    }
+
+    /// As a process can have written them.
+    #[test]
+    fn figures_that_fit_no_sum_are_borne() {
+        let mut row = Row {
+            calls: u64::MAX,
+            left: 0,
+            longest: 7,
+            ..Row::default()
+        };
+        row.buckets = vec![u64::MAX; BUCKETS];
+        assert_eq!((row.mean(), row.quantile(99)), (0, 1));
+        let row = Row {
+            calls: 1,
+            left: 2,
+            ..Row::default()
+        };
+        assert_eq!((row.mean(), row.quantile(50)), (0, 0));
     }
 }

@@ -199,7 +199,7 @@ fn undo_functions(guest: &Guest, which: &Which) -> Result<Took> {
         let maps = guest.maps()?;
         unfinished::remove(guest, remote, &maps)?;
         let sets = Set::of_patches(&guest.memory, &maps);
-        let which = with_companions(guest, which, &sets);
+        let which = with_rest_of_remedies(guest, which, &sets);
         let records = sets.into_iter().flat_map(|set| set.records);
         let chosen = chosen(guest, &maps, &which, records.collect())?;
         for record in &chosen {
@@ -232,7 +232,7 @@ fn undo_functions(guest: &Guest, which: &Which) -> Result<Took> {
 }
 
 /// What is meant, and of a remedy all that is still in force: half of one is wrong.
-fn with_companions(guest: &Guest, which: &Which, sets: &[Set]) -> Which {
+fn with_rest_of_remedies(guest: &Guest, which: &Which, sets: &[Set]) -> Which {
     let Which::These(ids) = which else {
         return Which::All;
     };

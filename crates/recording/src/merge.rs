@@ -39,7 +39,7 @@ const MOST_OF_SPARE: u64 = 1 << 20;
 
 /// A stream that is read.
 #[derive(Default)]
-struct Lane {
+struct Queue {
     stream: u32,
     /// Its segments that are not read yet.
     segments: VecDeque<Segment>,
@@ -62,14 +62,14 @@ struct Lane {
 /// See the module's text.
 pub struct Merge {
     scan: Scan,
-    lanes: Vec<Lane>,
-    /// The index in `lanes` of each stream that has segments, or an event, left.
+    queues: Vec<Queue>,
+    /// The index in `queues` of each stream that has segments, or an event, left.
     numbers: HashMap<u32, usize>,
-    /// Lanes that no stream has.
+    /// Queues that no stream has.
     free: Vec<usize>,
-    /// Segments of all lanes that are not open.
+    /// Segments of all queues that are not open.
     waiting: usize,
-    /// When the next event of each lane is due.
+    /// When the next event of each queue is due.
     heap: BinaryHeap<Reverse<(u64, u32)>>,
     /// Decoders that are not in use.
     spare: Vec<Decoder>,
@@ -85,7 +85,7 @@ impl Merge {
     pub fn new(wanted: Wanted) -> Self {
         Merge {
             scan: Scan::new(wanted),
-            lanes: Vec::new(),
+            queues: Vec::new(),
             numbers: HashMap::new(),
             free: Vec::new(),
             waiting: 0,
@@ -104,7 +104,7 @@ impl Merge {
         self.unordered
     }
 
-    /// Gives their segments to the lanes, block by block, until none that was not read can hold an earlier event than the
+    /// Gives their segments to the queues, block by block, until none that was not read can hold an earlier event than the
     /// next one.
     fn supply<S: Source>(&mut self, recording: &Recording<S>) -> Result<(), Error> {
         while let Some(least) = self.scan.least(recording) {
@@ -122,44 +122,44 @@ impl Merge {
         Ok(())
     }
 
-    /// Gives a segment to the lane of its stream.
+    /// Gives a segment to the queue of its stream.
     fn give(&mut self, segment: Segment) {
         self.waiting += 1;
-        if let Some(lane) = self.numbers.get(&segment.stream) {
-            self.lanes[*lane].segments.push_back(segment);
+        if let Some(queue) = self.numbers.get(&segment.stream) {
+            self.queues[*queue].segments.push_back(segment);
             return;
         }
-        let lane = self.free.pop().unwrap_or_else(|| {
-            self.lanes.push(Lane::default());
-            self.lanes.len() - 1
+        let queue = self.free.pop().unwrap_or_else(|| {
+            self.queues.push(Queue::default());
+            self.queues.len() - 1
         });
-        self.numbers.insert(segment.stream, lane);
-        self.lanes[lane] = Lane {
+        self.numbers.insert(segment.stream, queue);
+        self.queues[queue] = Queue {
             stream: segment.stream,
             segments: VecDeque::from([segment]),
-            ..Lane::default()
+            ..Queue::default()
         };
-        self.due(lane);
+        self.due(queue);
     }
 
-    /// Notes when a lane's next event is due. A lane that has none is given back.
+    /// Notes when a queue's next event is due. A queue that has none is given back.
     fn due(&mut self, at: usize) {
-        let lane = &mut self.lanes[at];
-        let next = match (&lane.head, lane.segments.front()) {
+        let queue = &mut self.queues[at];
+        let next = match (&queue.head, queue.segments.front()) {
             (Some(event), _) => event.at.nanos(),
             (None, Some(segment)) => segment.earliest,
             (None, None) => {
-                self.numbers.remove(&lane.stream);
+                self.numbers.remove(&queue.stream);
                 self.free.push(at);
                 return;
             }
         };
-        lane.last = lane.last.max(next);
+        queue.last = queue.last.max(next);
         // A call that was held back is the earliest of all, and then its return is.
-        let due = if lane.at_once || lane.alone {
+        let due = if queue.at_once || queue.alone {
             0
         } else {
-            lane.last
+            queue.last
         };
         self.heap.push(Reverse((due, at as u32)));
     }
@@ -172,7 +172,7 @@ impl Merge {
                 return Ok(None);
             };
             let at = at as usize;
-            let event = self.lanes[at].head.take();
+            let event = self.queues[at].head.take();
             self.advance(recording, at)?;
             self.due(at);
             if event.is_some() {
@@ -181,37 +181,37 @@ impl Merge {
         }
     }
 
-    /// Reads a lane's next event that is wanted, from its next segment if the one that is open is over. A lane without
+    /// Reads a queue's next event that is wanted, from its next segment if the one that is open is over. A queue without
     /// an open segment waits until its next one is due.
     fn advance<S: Source>(&mut self, recording: &Recording<S>, at: usize) -> Result<(), Error> {
-        let lane = &mut self.lanes[at];
-        if let Some(event) = lane.then.take() {
-            lane.head = Some(event);
+        let queue = &mut self.queues[at];
+        if let Some(event) = queue.then.take() {
+            queue.head = Some(event);
             return Ok(());
         }
-        lane.at_once = false;
-        if lane.decoder.is_none()
-            && let Some(segment) = lane.segments.pop_front()
+        queue.at_once = false;
+        if queue.decoder.is_none()
+            && let Some(segment) = queue.segments.pop_front()
         {
             self.waiting -= 1;
             self.open(recording, at, segment)?;
         }
-        let lane = &mut self.lanes[at];
-        let damaged = Error::Damaged(lane.offset);
-        while let Some(decoder) = &mut lane.decoder {
+        let queue = &mut self.queues[at];
+        let damaged = Error::Damaged(queue.offset);
+        while let Some(decoder) = &mut queue.decoder {
             let Ok(step) = decoder.step() else {
                 return Err(damaged);
             };
             if step == Step::Over {
-                self.open -= lane.room;
-                let decoder = lane.decoder.take();
-                lane.alone = false;
-                if lane.room <= MOST_OF_SPARE && self.spare.len() < MOST_SPARE {
+                self.open -= queue.room;
+                let decoder = queue.decoder.take();
+                queue.alone = false;
+                if queue.room <= MOST_OF_SPARE && self.spare.len() < MOST_SPARE {
                     self.spare.extend(decoder);
                 }
                 return Ok(());
             }
-            match lane.take(step, self.scan.wanted()) {
+            match queue.take(step, self.scan.wanted()) {
                 Ok(true) => return Ok(()),
                 Ok(false) => {}
                 Err(Wrong) => return Err(damaged),
@@ -220,7 +220,7 @@ impl Merge {
         Ok(())
     }
 
-    /// Opens a lane's next segment.
+    /// Opens a queue's next segment.
     fn open<S: Source>(
         &mut self,
         recording: &Recording<S>,
@@ -230,18 +230,18 @@ impl Merge {
         let mut decoder = self.spare.pop().unwrap_or_default();
         recording.read(&segment, &mut decoder)?;
         let sites = (segment.sites as usize).min(MOST_SITES);
-        let lane = &mut self.lanes[at];
-        lane.room = u64::from(segment.whole) + u64::from(segment.here) + sites as u64 * SITE;
-        lane.alone = self.open != 0 && self.open + lane.room > self.most_open;
-        self.unordered += u64::from(lane.alone || self.crowded);
-        self.open += lane.room;
-        (lane.decoder, lane.ring) = (Some(decoder), segment.ring);
-        lane.offset = segment.offset;
+        let queue = &mut self.queues[at];
+        queue.room = u64::from(segment.whole) + u64::from(segment.here) + sites as u64 * SITE;
+        queue.alone = self.open != 0 && self.open + queue.room > self.most_open;
+        self.unordered += u64::from(queue.alone || self.crowded);
+        self.open += queue.room;
+        (queue.decoder, queue.ring) = (Some(decoder), segment.ring);
+        queue.offset = segment.offset;
         Ok(())
     }
 }
 
-impl Lane {
+impl Queue {
     /// Makes an event of what the decoder has come to; whether it is wanted.
     fn take(&mut self, step: Step, wanted: &Wanted) -> Result<bool, Wrong> {
         let Some(decoder) = &self.decoder else {

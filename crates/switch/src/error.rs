@@ -49,7 +49,10 @@ impl fmt::Display for Error {
                 "a stack of {asked} bytes is too small; the least here is {least}"
             ),
             Error::TooLarge { asked } => {
-                write!(f, "a stack of {asked} bytes does not fit an address space")
+                write!(
+                    f,
+                    "a stack or a guard of {asked} bytes does not fit an address space"
+                )
             }
             Error::OutOfMemory { asked } => {
                 write!(f, "there is no memory: {asked} bytes were refused")

@@ -30,8 +30,9 @@ impl Session {
         self.memory.write(at, &epoch.to_le_bytes())
     }
 
-    /// Calls `each` for every object that the last census can have counted, with its number; see [`crate::objects`].
-    pub(crate) fn each_object(&self, each: &mut dyn FnMut(Object)) -> Result<()> {
+    /// Calls `each` for every object that the last census can have counted, with its number; see [`crate::objects`]. Returns whether the heap
+    /// was walked to its end.
+    pub(crate) fn each_object(&self, each: &mut dyn FnMut(Object)) -> Result<bool> {
         objects::each(
             &self.memory,
             &self.ruby.facts,

@@ -3,7 +3,7 @@
 /// The character between the fields of a record, and that between records.
 const FIELD: char = '\u{1f}';
 const RECORD: char = '\u{1e}';
-/// The most patches that are read.
+/// The most patches that an answer may list; a process that lists more is refused, and not half read.
 const MOST: usize = 4096;
 
 /// How it stands with a patch.
@@ -46,7 +46,7 @@ pub enum Answer {
 impl Answer {
     /// Reads an answer; a text that is none is a refusal.
     pub fn read(text: &str) -> Self {
-        let mut records = text.split(RECORD).take(MOST);
+        let mut records = text.split(RECORD);
         let first = records.next().unwrap_or_default();
         if let Some(reason) = first.strip_prefix("refused") {
             return Answer::Refused(reason.trim_start_matches(FIELD).to_owned());
@@ -55,7 +55,11 @@ impl Answer {
             return Answer::Refused("it answered what lancet does not understand".into());
         }
         let patches = std::iter::once(first).chain(records).filter_map(patch);
-        Answer::Done(patches.collect())
+        let patches: Vec<ScriptPatch> = patches.take(MOST + 1).collect();
+        if patches.len() > MOST {
+            return Answer::Refused(format!("it lists more than {MOST} patches"));
+        }
+        Answer::Done(patches)
     }
 }
 
@@ -68,7 +72,8 @@ fn patch(record: &str) -> Option<ScriptPatch> {
         state: match *state {
             "covered" => State::Covered,
             "ends" => State::Ends,
-            _ => State::InForce,
+            "in force" => State::InForce,
+            _ => return None,
         },
         id: id.parse().ok()?,
         target: (*target).to_owned(),

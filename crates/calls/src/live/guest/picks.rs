@@ -14,7 +14,7 @@ use std::sync::Arc;
 use std::time::SystemTime;
 
 /// No thread's ring has this number.
-const NO_LANE: u32 = u32::MAX;
+const NO_RING: u32 = u32::MAX;
 
 impl Guest {
     /// The IFUNC at `place` says on thread `tid` that it has picked `target`, and waits until that is hooked.
@@ -70,7 +70,7 @@ impl Guest {
         let at = At {
             process: self.pid(),
             tid: tid as u32,
-            ring: NO_LANE,
+            ring: NO_RING,
             time: since.unwrap_or_default(),
             ..At::default()
         };

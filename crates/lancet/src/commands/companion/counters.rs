@@ -13,7 +13,7 @@ mod functions;
 mod sums;
 
 use std::collections::{HashMap, HashSet, VecDeque};
-use std::io::{BufRead, BufReader};
+use std::io::{BufRead, BufReader, Read};
 use std::process::ChildStdout;
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
@@ -141,8 +141,8 @@ impl Counters {
         let mut line = Vec::new();
         loop {
             line.clear();
-            let part = from.by_ref().take(LONGEST as u64 + 1);
-            match { part }.read_until(b'\n', &mut line) {
+            let mut part = from.by_ref().take(LONGEST as u64 + 1);
+            match part.read_until(b'\n', &mut line) {
                 Ok(0) | Err(_) => break,
                 // Nothing is made of a longer one; what follows of it begins with no record.
                 Ok(length) if length > LONGEST => {}
