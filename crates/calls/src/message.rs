@@ -64,6 +64,8 @@ pub enum Message {
     },
     /// Something failed in a guest that goes on.
     Failed { pid: i32, error: process::Error },
+    /// A guest is left, because a thread of it is about to forbid itself what hooks do.
+    Locked { pid: i32, why: String },
     /// Frames of ours are still on stacks of a guest that was left.
     FramesParked { pid: i32 },
     /// A guest runs another program.
@@ -240,6 +242,7 @@ impl Message {
             | M::ChildWithoutRings { pid, .. }
             | M::ChildOpenedLate { pid, .. }
             | M::ExecNotFollowed { pid, .. }
+            | M::Locked { pid, .. }
             | M::Failed { pid, .. } => Lost::Process(Some(*pid)),
             M::CountsLost { pid, .. } => Lost::Counts(*pid),
             M::RecordsLost { pid, .. } => Lost::Records(*pid),

@@ -190,6 +190,43 @@ fn objects_that_nobody_in_particular_holds_are_suspected_together() {
     );
 }
 
+/// A linked list whose nodes hold a number each: its first node holds all of it, and the numbers are no group of their own.
+#[test]
+fn the_first_of_a_long_chain_is_suspected() {
+    const LENGTH: u64 = 10_000;
+    let mut builder = Builder::new(About::default());
+    let kind = builder.kind(b"OBJECT", Role::Instance);
+    let [list, node, number] = ["List", "Node", "Number"].map(|name| builder.text(name.as_bytes()));
+    let mut add = |at, class, bytes, targets: &[u64]| {
+        builder.object(Object {
+            bytes,
+            class: Some(class),
+            ..Object::new(at, kind)
+        });
+        for target in targets {
+            builder.edge(*target, EdgeName::Internal);
+        }
+    };
+    let [nodes, numbers] = [0x10_0000, 0x80_0000];
+    add(0x1000, list, 10, &[nodes]);
+    for at in 0..LENGTH {
+        let targets = [numbers + at * 16, nodes + (at + 1) * 16];
+        add(
+            nodes + at * 16,
+            node,
+            10,
+            &targets[..1 + usize::from(at + 1 < LENGTH)],
+        );
+        add(numbers + at * 16, number, 10, &[]);
+    }
+    builder.root(0x1000, RootName::new(RootKind::Global));
+    let snapshot = builder.finish();
+    let found = suspects(&Analysis::of(&snapshot));
+    let found: Vec<_> = found.iter().map(|one| (one.what, one.retained)).collect();
+    let first = snapshot.at(nodes).expect("an object");
+    assert_eq!(found, [(Suspected::Object(first), 20 * LENGTH)]);
+}
+
 /// A ring of three, one that refers to itself, and what hangs on them; objects beside that are in no cycle.
 #[test]
 fn garbage_is_told_by_type_with_its_cycles() {

@@ -30,7 +30,7 @@
 //! | `text`, `change` | code decoded, and what is changed in it |
 //! | `areas`, `standstill`, `threads`, `parked` | memory for stubs; one stop; threads and frames that are in the way |
 //! | `open` | how a tracing begins: a process that runs, one at its exec, the child of a traced one |
-//! | `own`, `notices`, `picks`, `vforks` | hooks for ourselves, and what they tell: loads, ends, execs, forks, IFUNCs |
+//! | `own`, `notices`, `picks`, `vforks`, `locks` | hooks for ourselves, and what they tell: loads, ends, execs, forks, IFUNCs, rights given up |
 //! | `replaced` | the plan of a jump that has no hook behind it: crate `patch` |
 //! | `named`, `system_calls`, `probes` | functions by a script's names, system calls, static probes |
 
@@ -42,6 +42,7 @@ pub mod image;
 mod layers;
 mod left;
 mod limits;
+mod locks;
 mod named;
 mod notices;
 mod open;

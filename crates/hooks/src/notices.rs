@@ -34,6 +34,11 @@ pub enum Says {
     },
     /// Its VM is about to run the script.
     Script,
+    /// It is about to make a system call behind which hooks may end it ([`Tracing::is_locked_out`]).
+    Locks {
+        /// The address of the seccomp program that it sets; 0 = it forbids everything.
+        program: u64,
+    },
     /// The IFUNC that is hooked at `place` has picked the function at `target`.
     Picked {
         /// The address of the patch.
@@ -149,6 +154,7 @@ impl Tracing {
                         place: slot.place.load(Ordering::Relaxed),
                         target: value,
                     },
+                    notice::LOCKS => Says::Locks { program: value },
                     _ => Says::ExecFailed,
                 },
             });

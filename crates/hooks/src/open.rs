@@ -323,7 +323,7 @@ impl Tracing {
             patcher: Patcher::new(areas, options.line_tests),
             rings,
             scripts: ScriptReaders::new(script, no_lines),
-            system_calls: SystemCalls::default(),
+            system_calls: SystemCalls::new(options.system_calls_alone),
             patience,
             follow: options.follow,
             news: 0,

@@ -33,11 +33,15 @@ const BREAK: u64 = 16;
 /// Whatever a program calls, glibc and musl come by here: `exit` and `quick_exit` end in `_exit` (musl: `_Exit`),
 /// `execv*` and `posix_spawn` in `execve`. The functions that run a script ([`vm::Description::entry`]) come beside these,
 /// while a started program has not begun with its script.
-const OWN: [(&[&str], u64); 3] = [
+const OWN: [(&[&str], u64); 5] = [
     (&["_exit", "_Exit", "abort"], want::ENDS),
     (&["execve", "execveat", "fexecve"], want::EXECS),
     (&[FORK, FORK_INSIDE], want::FORKS),
+    (&["prctl"], want::LOCKS),
+    (&["syscall"], want::LOCKS_BY_NUMBER),
 ];
+/// The bits of the last two. The probes around system calls say the same.
+const LOCKS: u64 = want::LOCKS | want::LOCKS_BY_NUMBER;
 const FORK: &str = "fork";
 /// Called by `fork` in glibc since 2.34 and musl since 1.2.2. Programs may call it directly, so it is hooked in place
 /// of `fork`.
@@ -71,9 +75,13 @@ impl Tracing {
                     !self.follow || function.name == FORK && has_inside(&function.module)
                 }
                 want::SCRIPT => !self.scripts.awaits_script,
-                _ => false,
+                _ => want & LOCKS != 0 && self.system_calls.alone,
             };
-            (!needless).then(|| Wanted::own(function.clone(), want))
+            (!needless).then(|| Wanted {
+                // Whatever system call it is, no frame of ours is on the stack then.
+                entry_only: want & LOCKS != 0,
+                ..Wanted::own(function.clone(), want)
+            })
         });
         wanted.collect()
     }

@@ -183,6 +183,9 @@ impl Patcher {
                     known.function = Some(wanted.function.clone());
                     known.hook.want = wanted.want | self.table.own_want(*place);
                     known.hook.flags |= own_flags(known.hook.want);
+                    if !is_entry_only(wanted) {
+                        known.hook.flags &= !flags::ENTRY_ONLY;
+                    }
                     known.hook.copied = known.hook.copied.max(described(wanted));
                     self.programs(edit, wanted, &mut known.hook)?;
                     known.hook.set = 1;
@@ -294,7 +297,7 @@ impl Patcher {
             Err(Error::NothingToBorrow { reason, .. }) => return Ok(Err(reason)),
             room => room?,
         };
-        let entry_only = wanted.entry_only || policy::gets_no_frame(&wanted.function);
+        let entry_only = is_entry_only(wanted);
         let to = Destination {
             routine: edit.target.resident.header.routines[wanted.routine],
             descriptor: at,
@@ -435,6 +438,11 @@ impl Patcher {
         known.hook.names = [at, count];
         Ok(())
     }
+}
+
+/// Whether a function gets no frame of ours.
+fn is_entry_only(wanted: &Wanted) -> bool {
+    wanted.entry_only || policy::gets_no_frame(&wanted.function)
 }
 
 /// The bytes that are kept for a stub.

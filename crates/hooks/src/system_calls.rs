@@ -24,15 +24,30 @@ use wire::calls::{CALLED, NO_NUMBER};
 /// memory uses the ring of its parent's thread meanwhile, and the agent must know.
 const LENDS: [u32; 3] = [56, 58, 435];
 
+/// `prctl`, `seccomp`. The same: a thread that forbids what hooks do says so before ([`Says::Locks`](crate::Says::Locks)).
+const LOCKS: [u32; 2] = [157, 317];
+
 /// What is known of the system calls of a process.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct SystemCalls {
+    /// Nothing but system calls is wanted.
+    pub alone: bool,
     /// The user has asked for some.
     wanted: bool,
     /// Modules that were searched, by load bias and inode.
     looked: HashSet<(u64, u64)>,
     /// Addresses of the `syscall` instructions that were found in them.
     seen: HashSet<u64>,
+}
+
+impl SystemCalls {
+    /// Nothing is searched yet. `alone`: nothing but system calls will be wanted.
+    pub fn new(alone: bool) -> Self {
+        SystemCalls {
+            alone,
+            ..SystemCalls::default()
+        }
+    }
 }
 
 impl Tracing {
@@ -87,7 +102,7 @@ impl Tracing {
         let asked = |site: &Site| {
             site.number.is_none_or(|number| {
                 let own = table.get(number as usize).is_none_or(|hook| *hook != 0);
-                own || LENDS.contains(&number)
+                own || LENDS.contains(&number) || LOCKS.contains(&number)
             })
         };
         let found = texts.system_calls(

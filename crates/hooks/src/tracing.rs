@@ -202,6 +202,15 @@ impl Tracing {
     /// Takes all hooks out. What the rings hold can still be read afterwards. Whether all of them are out: the one on
     /// the unwinder stays where frames of ours are still on some stack (`parked`).
     pub fn leave(&mut self) -> Result<bool> {
+        let left = self.leave_hooks();
+        // Where it is tried again they wait on.
+        if !matches!(left, Err(Error::AtEvent { .. })) {
+            self.release_locking();
+        }
+        left
+    }
+
+    fn leave_hooks(&mut self) -> Result<bool> {
         self.open = false;
         let target = &self.target;
         target.close_gate()?;

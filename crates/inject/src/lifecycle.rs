@@ -9,6 +9,7 @@
 //!                                                └─► Plain                      nothing to watch yet; its next exec is
 //!   a child ──► Turn::child ──► Plain or Open                          an adopted child carries its parent's agent
 //!   Open ──► Watched::is_over ──► Observer::over, Observer::ended      its end, or it cannot be read any more
+//!   Open ──► Watched::is_to_leave ──► as below, of this one alone
 //!   Open ──► stands at another exec ──► Observer::over, and from the start again
 //!   Processes::leave ──► Watched::leave, Tracee::let_go ──► Observer::over; the started program goes on alone
 //! ```

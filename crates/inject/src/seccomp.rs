@@ -242,14 +242,21 @@ pub fn check(pid: i32, tid: i32, more: &[Call]) -> Result<()> {
                 ));
             }
         };
-        for call in CALLS.iter().chain(more) {
-            match run(&program, &call.data()) {
-                Some(verdict) if matches!(verdict & ACTION, ALLOW | LOG) => {}
-                _ => return refuse(format!("{whose} does not allow {}", call.name)),
-            }
+        if let Some(name) = forbids(&program, more) {
+            return refuse(format!("{whose} does not allow {name}"));
         }
     }
     refuse(format!("{whose} has more parts than can be read"))
+}
+
+/// The first system call that a filter does not allow, of those that every agent makes and of `more`.
+pub fn forbids(program: &[Instruction], more: &[Call]) -> Option<&'static str> {
+    let mut calls = CALLS.iter().chain(more);
+    let forbidden = calls.find(|call| {
+        let verdict = run(program, &call.data());
+        !verdict.is_some_and(|verdict| matches!(verdict & ACTION, ALLOW | LOG))
+    });
+    forbidden.map(|call| call.name)
 }
 
 /// What is compared to find out whether two processes are under the same filters. The filters themselves cannot be

@@ -1,5 +1,6 @@
 //! Notices: what a thread of the guest reports at once, beside its ring, and mostly waits for an answer to. The process
-//! ends, it runs another program, it has a child, its VM begins with the script, an IFUNC has picked its function.
+//! ends, it runs another program, it has a child, its VM begins with the script, an IFUNC has picked its function, the
+//! thread takes rights from itself that hooks need.
 //!
 //! ```text
 //!   thread                                   command
@@ -55,6 +56,11 @@ pub mod notice {
     pub const SCRIPT: u32 = 5;
     /// The IFUNC at `place` has picked the function at `value`. The thread waits until that function is hooked.
     pub const PICKED: u32 = 6;
+    /// The thread is about to make a system call behind which the kernel may end it for what hooks do: they read the time
+    /// stamp counter and make system calls. `value` is the address of the seccomp program that it sets (`struct
+    /// sock_fprog`), or 0 where nothing is allowed any more. The thread waits; if nobody answers it closes the gate, and
+    /// the notice stays.
+    pub const LOCKS: u32 = 7;
 }
 
 impl Notice {

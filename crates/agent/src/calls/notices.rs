@@ -24,6 +24,24 @@ pub fn ends(code: u64) {
     }
 }
 
+/// The thread is about to make a system call behind which hooks may end it; `program` as in [`notice::LOCKS`]. When this
+/// returns, the command has left the process, or has seen that hooks do no harm, or the gate is closed.
+#[cold]
+pub fn locks(program: u64) {
+    let pid = sys::process_id();
+    let session = session::number();
+    if session == 0 {
+        return;
+    }
+    // While a child of vfork runs, its parent cannot be stopped.
+    let ours = u64::from(pid) == calls().pid;
+    if !post((notice::LOCKS, program, 0), pid, ours) || !ours {
+        let order = Ordering::Relaxed;
+        let gate = &CONTROL_PAGE.calls;
+        let _ = gate.compare_exchange(session, 0, order, order);
+    }
+}
+
 /// A function that is hooked for one of the reasons above is called; whether its return is wanted.
 pub fn at_call(frame: &Frame, wanted: u64) -> u64 {
     let pid = sys::process_id();
@@ -74,17 +92,23 @@ pub fn at_return((wanted, place): (u64, u64), session: u32, result: u64) {
     }
 }
 
-/// Posts a notice, and waits to be heard if it is one to wait for.
-fn post((kind, value, place): (u32, u64, u64), pid: u32, waits: bool) {
+/// Posts a notice, and waits to be heard if it is one to wait for; whether it was. Of those that were not, a
+/// [`notice::LOCKS`] stays for a command that comes back.
+fn post((kind, value, place): (u32, u64, u64), pid: u32, waits: bool) -> bool {
     let session = session::number();
     let mut wait = Wait::new(calls().patience);
-    let mut goes_on = || session::number() == session && pulse::lives() && wait.goes_on();
+    // Who is about to lock itself waits until the command has left, which begins with the end of the session.
+    let waits_longer = kind == notice::LOCKS;
+    let mut goes_on = || {
+        let here = waits_longer || session::number() == session;
+        here && pulse::lives() && wait.goes_on()
+    };
     let slot = loop {
         if let Some(slot) = take() {
             break slot;
         }
         if !goes_on() {
-            return;
+            return false;
         }
     };
     slot.kind.store(kind, Ordering::Relaxed);
@@ -106,12 +130,15 @@ fn post((kind, value, place): (u32, u64, u64), pid: u32, waits: bool) {
     CONTROL_PAGE.news.fetch_add(1, Ordering::Release);
     while waits && slot.state.load(Ordering::Acquire) == number {
         if !goes_on() {
-            let _ = slot
-                .state
-                .compare_exchange(number, FREE, Ordering::AcqRel, Ordering::Relaxed);
-            return;
+            if !waits_longer {
+                let _ =
+                    slot.state
+                        .compare_exchange(number, FREE, Ordering::AcqRel, Ordering::Relaxed);
+            }
+            return false;
         }
     }
+    true
 }
 
 fn take() -> Option<&'static Notice> {

@@ -1,7 +1,7 @@
 //! What is hooked for ourselves: the loader's changes, functions that define functions of a script, and what is said by
 //! notices.
 
-use super::{loader, notices};
+use super::{loader, locks, notices};
 use routine::Frame;
 use wire::calls::want;
 
@@ -19,5 +19,6 @@ pub fn at_call(wanted: u64, frame: &Frame) -> u64 {
     } else {
         0
     };
+    locks::at_call(frame, wanted);
     defines | notices::at_call(frame, wanted)
 }

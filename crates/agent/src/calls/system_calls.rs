@@ -18,7 +18,7 @@ use super::events::Which;
 use super::finish::{self, Ended};
 use super::hooked::{Hooked, NO_VECTORS, Outcome, as_call, wanted};
 use super::values::Proven;
-use super::{counts, events, notices, pulse, ring, selection, session, ticket};
+use super::{counts, events, locks, notices, pulse, ring, selection, session, ticket};
 use crate::memory::sys;
 use core::sync::atomic::Ordering;
 use routine::frame::{ProbeFrame, Results};
@@ -58,14 +58,21 @@ pub unsafe fn begins(place: &Hook, made_frame: *mut ProbeFrame) {
     // SAFETY: the caller's promise.
     let (number, arguments) = made(place, unsafe { &*made_frame });
     let session = session::number();
-    if ring::known().is_some_and(|ring| lent(ring, session) != 0) {
+    let is_lent = ring::known().is_some_and(|ring| lent(ring, session) != 0);
+    if !is_lent {
+        // SAFETY: the caller's promise.
+        unsafe { note(place, made_frame, (number, arguments)) };
+    }
+    let [first, second, third, ..] = arguments;
+    if locks::may(number) {
+        locks::before(number, [first, second, third]);
+    }
+    if is_lent {
         return;
     }
-    // SAFETY: the caller's promise.
-    unsafe { note(place, made_frame, (number, arguments)) };
     // With the process goes its memory.
     match number {
-        EXIT_GROUP => notices::ends(arguments[0]),
+        EXIT_GROUP => notices::ends(first),
         EXECVE | EXECVEAT => ring::drain_private(session),
         _ => {}
     }
@@ -156,7 +163,6 @@ unsafe fn note(
 
 /// It comes back from one; or it is a child that does.
 pub fn ends(place: &Hook, frame: &ProbeFrame) {
-    let now = sys::ticks();
     let result = frame.registers[RAX];
     let makes_child = matches!(place.fixed, CLONE | FORK | VFORK | CLONE3);
     if result == 0 && makes_child {
@@ -180,6 +186,7 @@ pub fn ends(place: &Hook, frame: &ProbeFrame) {
     if open.hook == 0 || open.ticket as u32 != session {
         return;
     }
+    let now = sys::ticks();
     // SAFETY: hooks are never freed.
     let hook = unsafe { &*(open.hook as *const Hook) };
     if open.began == ticket::UNTOLD {

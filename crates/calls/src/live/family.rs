@@ -261,7 +261,7 @@ impl Source for Family<'_> {
             self.idle = 0;
         }
         self.require_exact()?;
-        Ok(if self.processes.is_empty() {
+        Ok(if self.processes.is_empty() && self.kept.left.is_empty() {
             Flow::Over
         } else if any {
             Flow::More

@@ -378,6 +378,10 @@ impl Watched for Process {
         }
     }
 
+    fn is_to_leave(&self) -> bool {
+        matches!(self, Process::Hooked(guest) if guest.is_to_leave())
+    }
+
     fn is_over(&self) -> bool {
         match self {
             Process::Hooked(guest) => guest.is_over(),

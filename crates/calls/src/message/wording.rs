@@ -71,6 +71,10 @@ impl fmt::Display for Message {
                 to.saturating_sub(*from).as_secs_f64()
             ),
             M::Failed { pid, error } => write!(out, "process {pid}: {error}"),
+            M::Locked { pid, why } => write!(
+                out,
+                "process {pid}: {why}, and the kernel would end it there: lancet leaves it, and it goes on alone; lancet syscalls --no-modify watches such programs"
+            ),
             M::FramesParked { pid } => write!(
                 out,
                 "process {pid}: calls are still to return through our frames (a blocked call, a parked fiber); the unwinder's hook stays for them"

@@ -5,6 +5,9 @@
 //! object that still retains most of what its dominators do, below which the bytes are spread over many. The other is a
 //! group: objects of one type, or made by one line, that are each small and dominated by nobody in particular.
 //!
+//! A chain of objects of one type (a linked list, nested tuples) has no such point: each of them retains nearly all that the one
+//! before it does. The first of them is the suspect.
+//!
 //! Classes, threads, compiled code and what else the VM keeps for itself are never suspects: everything hangs on them
 //! in every process. The search goes through them to what they hold.
 
@@ -57,6 +60,8 @@ pub struct Suspect {
 pub const PART: u64 = 10;
 /// How much of a holder's bytes one object must retain for the search to go on to it, in hundredths: Eclipse's default.
 const DROP: u64 = 70;
+/// So many objects of one type, each held by the one before it, are a chain.
+const CHAIN: u32 = 16;
 
 /// The suspects that retain a tenth of the living bytes or more, those that retain most first.
 #[must_use]
@@ -104,8 +109,18 @@ impl Search<'_> {
     }
 
     fn follow(&mut self) {
-        let mut open = vec![None];
-        while let Some(at) = open.pop() {
+        // Each with the first of the objects of its type that lead to it, and how many they are.
+        let mut open = vec![(None, None)];
+        while let Some((at, run)) = open.pop() {
+            let run = at.map(|object| self.run(object, run));
+            if let Some((first, CHAIN)) = run
+                && !self.is_of_vm(first)
+            {
+                if !self.points.contains(&first) {
+                    self.points.push(first);
+                }
+                continue;
+            }
             let (mut large, mut small) = (Vec::new(), Vec::new());
             for object in self.analysis.dominated(at) {
                 match self.analysis.retained(*object) >= self.least {
@@ -122,11 +137,20 @@ impl Search<'_> {
                 }
             };
             if goes_on {
-                open.extend(large.into_iter().map(Some));
+                open.extend(large.into_iter().map(|one| (Some(one), run)));
                 self.rest.extend(small);
             } else {
                 self.points.extend(at);
             }
+        }
+    }
+
+    /// The first of the objects of one type that lead to this one, and how many they are with it; `before`: of its dominator.
+    fn run(&self, object: u32, before: Option<(u32, u32)>) -> (u32, u32) {
+        let name = |one| self.analysis.snapshot().type_name(one);
+        match before {
+            Some((first, length)) if name(first) == name(object) => (first, length + 1),
+            _ => (object, 1),
         }
     }
 

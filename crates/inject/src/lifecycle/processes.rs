@@ -300,11 +300,20 @@ impl<G: Watched> Processes<G> {
     ) -> bool {
         let polled = self.with_turn(pid, observer, |watched, turn| {
             let any = watched.poll(shared, turn);
-            (any, watched.is_over().then(|| watched.code()))
+            let over = watched.is_over().then(|| watched.code());
+            (any, over, watched.is_to_leave())
         });
-        let Some((any, over)) = polled else {
+        let Some((any, over, leaves)) = polled else {
             return false;
         };
+        if leaves && let Some(stage) = self.take(pid) {
+            let mut errors = Vec::new();
+            self.leave_one(stage, &mut errors, observer);
+            for error in errors {
+                observer.unwatched(pid, error);
+            }
+            return true;
+        }
         if let Some(code) = over
             && let Some(Stage::Open(watched)) = self.take(pid)
         {

@@ -91,6 +91,11 @@ pub trait Watched: Sized {
     /// Handles what there is to do for the process, without waiting; returns whether there was anything.
     fn poll(&mut self, shared: &Self::Shared<'_>, turn: &mut Turn<'_, Self>) -> bool;
 
+    /// Whether it is to be left at once, while others are watched on: what is in it would harm it from now on.
+    fn is_to_leave(&self) -> bool {
+        false
+    }
+
     /// Whether nothing comes of it any more.
     fn is_over(&self) -> bool;
 

@@ -90,6 +90,7 @@ mod lasting;
 mod late;
 mod lines;
 mod linked;
+mod locked;
 mod ltrace;
 mod machine;
 mod names;

@@ -17,7 +17,7 @@ use heap::{RootKind, Snapshot};
 use serde_json::Value;
 
 use super::taken::taken;
-use crate::support::{Guest, Interpreter, TempDir, rubies, say};
+use crate::support::{Guest, Interpreter, LIMIT, TempDir, lancet, rubies, run, say};
 
 /// Kinds of objects that the dump itself changes.
 const CHANGED: [&str; 5] = ["IMEMO", "CLASS", "ICLASS", "DATA", "FILE"];
@@ -174,6 +174,52 @@ fn compare(ruby: &Interpreter, dump: &Heap, ours: &Heap) {
     assert!(same > 15_000, "{ruby}: the program has more");
 }
 
+/// What tools read of an object's line beside its references and bytes.
+const KEYS: [&str; 7] = [
+    "superclass",
+    "struct",
+    "imemo_type",
+    "name",
+    "length",
+    "size",
+    "bytesize",
+];
+
+/// The lines of objects, by address.
+fn lines(file: &Path) -> BTreeMap<u64, Value> {
+    let text = fs::read(file).expect("it was written");
+    let lines = text.split(|byte| *byte == b'\n');
+    let parsed = lines.filter_map(|line| serde_json::from_slice::<Value>(line).ok());
+    parsed
+        .filter_map(|line| Some((address(&line["address"])?, line)))
+        .collect()
+}
+
+/// Whatever Ruby's lines say of an object ours say too.
+fn compare_lines(ruby: &Interpreter, dump: &BTreeMap<u64, Value>, ours: &BTreeMap<u64, Value>) {
+    let mut said = BTreeMap::new();
+    for (at, line) in ours {
+        let Some(there) = dump.get(at) else {
+            continue;
+        };
+        for key in KEYS {
+            // Of symbols a snapshot keeps no text.
+            if there[key].is_null() || there["type"] == "SYMBOL" {
+                continue;
+            }
+            assert_eq!(
+                line[key], there[key],
+                "{ruby}: {key} of {at:#x}: {line}, {there}"
+            );
+            *said.entry(key).or_insert(0) += 1;
+        }
+    }
+    say(format_args!(
+        "{ruby}: keys of lines that are equal: {said:?}"
+    ));
+    assert!(said.len() >= KEYS.len() - 1, "{ruby}: {said:?}");
+}
+
 /// How many objects were left out.
 fn garbage(said: &str) -> u64 {
     let words: Vec<&str> = said.split_whitespace().collect();
@@ -201,6 +247,13 @@ fn held_against_the_dump(ruby: &Interpreter, how: &str) {
     let there = dumped(&dump);
     let ours = ours(&snapshot, &there, &classes(&dump));
     compare(ruby, &there, &ours);
+    let written = folder.join("lines");
+    let mut command = lancet();
+    command.arg("heap").arg(&file);
+    command.args(["--format", "dump_all", "-o"]).arg(&written);
+    let output = run(&mut command, LIMIT);
+    assert_eq!(output.code(), 0, "{}", output.stderr);
+    compare_lines(ruby, &lines(&dump), &lines(&written));
     guest.tell("");
     assert!(guest.ends_well());
 }

@@ -49,9 +49,13 @@ struct Line {
     #[serde(skip_serializing_if = "Option::is_none")]
     class: Option<String>,
     #[serde(skip_serializing_if = "Option::is_none")]
+    superclass: Option<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
     frozen: Option<bool>,
     #[serde(skip_serializing_if = "Option::is_none")]
     name: Option<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    r#struct: Option<String>,
     #[serde(skip_serializing_if = "Option::is_none")]
     bytesize: Option<u64>,
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -74,10 +78,9 @@ struct Line {
     flags: Flags,
 }
 
+/// The collector's bits, of which a snapshot keeps none.
 #[derive(Serialize)]
-struct Flags {
-    old: bool,
-}
+struct Flags {}
 
 fn write(out: &mut dyn Write, answers: &Answers, options: &Options) -> io::Result<()> {
     let snapshot = answers.analysis.snapshot();
@@ -161,11 +164,19 @@ fn line(snapshot: &Snapshot, object: u32, options: &Options) -> Line {
         Some((kind, inner)) => (kind, Some(inner.to_owned())),
         None => (&*kind, None),
     };
-    let is_class = |edge: &heap::Edge| edge.name == EdgeName::ClassOf;
-    let class = snapshot
-        .edges(object)
-        .find(is_class)
-        .map(|edge| edge.target);
+    let to = |names: &[EdgeName]| {
+        let mut edges = snapshot.edges(object);
+        let edge = edges.find(|edge| names.contains(&edge.name));
+        edge.map(|edge| edge.target)
+    };
+    let class = to(&[EdgeName::ClassOf]);
+    // What is included stands between a class and its superclass, as it does for Ruby.
+    let superclass = to(&[EdgeName::Superclass, EdgeName::Included])
+        .filter(|_| matches!(kind, "CLASS" | "ICLASS"));
+    let (imemo_type, data) = match kind {
+        "DATA" => (None, inner),
+        _ => (inner, None),
+    };
     let references = snapshot
         .edges(object)
         .filter(|edge| Some(edge.target) != class);
@@ -178,13 +189,15 @@ fn line(snapshot: &Snapshot, object: u32, options: &Options) -> Line {
     Line {
         address: address(snapshot, object),
         r#type: kind.to_owned(),
-        imemo_type: inner,
+        imemo_type,
         class: class.map(|class| address(snapshot, class)),
+        superclass: superclass.map(|class| address(snapshot, class)),
         frozen: flags.frozen.then_some(true),
         name: snapshot
             .label(object)
             .filter(|_| role == Role::Class)
             .map(|id| words::text(snapshot, id)),
+        r#struct: data,
         bytesize: only(Role::Text),
         value: value.map(|id| words::text(snapshot, id)),
         length: only(Role::List),
@@ -197,6 +210,6 @@ fn line(snapshot: &Snapshot, object: u32, options: &Options) -> Line {
         line: site.map(|site| site.line),
         generation: (birth != 0).then_some(birth),
         memsize: snapshot.bytes(object),
-        flags: Flags { old: flags.old },
+        flags: Flags {},
     }
 }

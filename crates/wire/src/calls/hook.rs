@@ -146,12 +146,16 @@ pub mod want {
     pub const PICKS: u64 = 1 << 36;
     /// Both sides of `vfork` go on at this address: record their returns.
     pub const BACK: u64 = 1 << 37;
+    /// The function is `prctl`, by which a thread can forbid what hooks do: write a notice first.
+    pub const LOCKS: u64 = 1 << 38;
+    /// The same of `syscall`, whose first argument is the number of the system call.
+    pub const LOCKS_BY_NUMBER: u64 = 1 << 39;
     /// What a user may want.
     pub const EVENTS: u64 = ENTRY | RETURN | COUNT;
     /// What lancet itself wants, whatever the user wants.
     pub const OWN: u64 = LOADER | DEFINES | NOTICES | BACK;
     /// What is reported by a notice.
-    pub const NOTICES: u64 = ENDS | EXECS | FORKS | SCRIPT | PICKS;
+    pub const NOTICES: u64 = ENDS | EXECS | FORKS | SCRIPT | PICKS | LOCKS | LOCKS_BY_NUMBER;
 }
 
 /// Where a probe's argument is, in two words.

@@ -8,7 +8,7 @@ use super::super::hooked::{self, wanted};
 use super::super::quick::PLAIN;
 use super::super::record::Record;
 use super::super::session::{self, calls};
-use super::super::{counts, places, pulse, ring, thread, ticket};
+use super::super::{counts, locks, places, pulse, ring, thread, ticket};
 use super::{
     CLONE, CLONE3, EXECVEAT, EXIT, EXIT_GROUP, FORK, R8, R9, R10, RAX, RDI, RDX, RSI, RSP, VFORK,
     counted_as, failed, lent, of, slot,
@@ -43,7 +43,7 @@ pub unsafe extern "C" fn quick_probe(frame: *const ProbeFrame, room: *const Room
 #[inline(always)]
 fn quick_begins(place: &Hook, registers: &[u64; 16], ring: Option<&Ring>, session: u32) -> u64 {
     let number = registers[RAX];
-    if place.fixed == CALLED || is_special(number) {
+    if place.fixed == CALLED || is_special(number) || locks::may(number) {
         return ASK;
     }
     let wanted = of(place, number).map_or(0, wanted);

@@ -49,6 +49,8 @@ pub(super) struct Life {
     end: Option<End>,
     /// It goes to another program, and we go along.
     leaves: bool,
+    /// It is to be left, because hooks would end it.
+    pub(super) locked: bool,
     /// Counts and losses when it was about to go.
     counts: Option<Vec<Count>>,
     losses: Option<Losses>,
@@ -204,6 +206,15 @@ impl Guest {
                     let mut tell = |event| turn.tell(event);
                     if let Err(error) = self.picked(which, notice.tid, signatures, &mut tell) {
                         self.report_error(error);
+                    }
+                }
+                Says::Locks { program } => {
+                    if let Some(why) = self.tracing.is_locked_out(notice, program) {
+                        let pid = self.pid();
+                        self.messages.say(Message::Locked { pid, why });
+                        // The thread waits until it has been left.
+                        self.life.locked = true;
+                        return Ok(true);
                     }
                 }
                 Says::Script => {

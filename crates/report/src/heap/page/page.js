@@ -41,13 +41,14 @@ function table(columns, rows, rest) {
       return cell;
     }))));
     if (rest) body.append(make('tr', { class: 'dim' }, make('td', { colspan: columns.length }, rest)));
+    [...head.children].forEach((cell, at) => { if (at === by) cell.setAttribute('aria-sort', down ? 'descending' : 'ascending'); else cell.removeAttribute('aria-sort'); });
   }
   const choose = (at) => { down = by === at ? !down : columns[at].number === true; by = at; show(); };
   const head = make('tr', {}, columns.map((column, at) => make('th', {
     class: column.number ? 'number' : '', tabindex: 0, scope: 'col', onclick: () => choose(at),
     onkeydown: (event) => { if (event.key === 'Enter' || event.key === ' ') { event.preventDefault(); choose(at); } },
   }, column.name)));
-  const filter = make('input', { type: 'search', placeholder: 'Filter (press /)', 'aria-label': 'Filter', oninput: (event) => { wanted = event.target.value.toLowerCase(); show(); } });
+  const filter = make('input', { type: 'search', placeholder: 'Filter', 'aria-label': 'Filter', oninput: (event) => { wanted = event.target.value.toLowerCase(); show(); } });
   show();
   return make('div', {}, rows.length > 8 ? filter : null, make('div', { class: 'scroll' }, make('table', {}, make('thead', {}, head), body)));
 }
@@ -92,18 +93,27 @@ function treemap() {
     items.sort((one, other) => other.value - one.value);
     map.replaceChildren(...squarified(items, { x: 0, y: 0, w: 1000, h: 400 }).map(({ item, x, y, w, h }) => {
       const text = item.own ? 'its own and smaller, ' + size(item.value) : label(item.node) + ', ' + size(item.value);
-      const cell = make('button', { class: item.own || !item.node.b.length ? 'own' : '', title: text, onclick: () => { if (item.node && item.node.b.length) { stack.push(item.node); show(true); } } }, w > 40 && h > 20 ? text : '');
+      // A line of text is some 16 pixels high and a letter 7 wide, of some 1,200 and 416.
+      const lines = Math.ceil(7 * text.length / Math.max(1, 1.2 * w - 10)), fits = w > 40 && 16 * lines + 8 < 1.04 * h;
+      const cell = make('button', { class: item.own || !item.node.b.length ? 'own' : '', title: text, 'aria-label': text, onclick: () => { if (item.node && item.node.b.length) { stack.push(item.node); show(true); } } }, fits ? text : '');
+      cell.node = item.node;
       Object.assign(cell.style, { left: x / 10 + '%', top: y / 4 + '%', width: w / 10 + '%', height: h / 4 + '%' });
       return cell;
     }));
-    if (focus && map.firstChild) map.firstChild.focus();
+    if (!focus) return;
+    const cell = [...map.children].find((cell) => cell.node === left) || map.firstChild;
+    if (cell) cell.focus();
   }
-  map.addEventListener('keydown', (event) => { if ((event.key === 'Escape' || event.key === 'Backspace') && stack.length > 1) { event.preventDefault(); stack.pop(); show(true); } });
+  // What was gone out of last is chosen again.
+  let left;
+  map.addEventListener('keydown', (event) => { if ((event.key === 'Escape' || event.key === 'Backspace') && stack.length > 1) { event.preventDefault(); left = stack.pop(); show(true); } });
   show(false);
   return make('div', {}, make('p', { class: 'dim' }, 'Choose a part to go into it; Escape or Backspace goes back.'), where, map);
 }
 function branch(node) {
-  const head = [link(node.a, label(node)), ' ', make('span', { class: 'dim' }, size(node.r) + ' (' + share(node.r) + ')')];
+  const one = node.n === 1;
+  const head = [one ? link(node.a, label(node)) : label(node), ' ', make('span', { class: 'dim' }, size(node.r) + ' (' + share(node.r) + ')'),
+    ...(!one && data.objects[node.a] ? [' ', make('span', { class: 'dim' }, 'one of them: '), link(node.a, node.a)] : [])];
   if (!node.b.length) return make('div', { style: 'margin-left:2.2rem' }, head);
   const details = make('details', { ontoggle: () => { if (details.open && details.children.length === 1) details.append(...node.b.map(branch)); } }, make('summary', {}, head));
   return details;
@@ -156,6 +166,9 @@ function route() {
   const view = views[name] ? name : 'verdict';
   document.getElementById('nav').replaceChildren(...Object.entries(views).map(([key, [title]]) => make('a', { href: '#' + key, 'aria-current': name !== 'object' && key === view ? 'page' : null }, title)));
   main.replaceChildren(...[name === 'object' ? object(address) : views[view][1]()].flat(3).filter((part) => part));
+  // The key leads to the first of them.
+  const field = main.querySelector('input');
+  if (field) field.placeholder = 'Filter (press /)';
 }
 document.getElementById('who').textContent = data.who;
 document.getElementById('sums').textContent = data.sums;
@@ -163,6 +176,6 @@ document.title = 'lancet heap: ' + data.who;
 addEventListener('hashchange', () => { route(); main.focus(); scrollTo(0, 0); });
 addEventListener('keydown', (event) => {
   const field = main.querySelector('input');
-  if (event.key === '/' && field && document.activeElement !== field) { event.preventDefault(); field.focus(); }
+  if (event.key === '/' && field && document.activeElement.tagName !== 'INPUT') { event.preventDefault(); field.focus(); }
 });
 route();

@@ -116,6 +116,11 @@ impl Guest {
         self.life.end.is_some() && self.life.children.is_empty()
     }
 
+    /// Whether it is to be left now, though others are watched on.
+    pub fn is_to_leave(&self) -> bool {
+        self.life.locked
+    }
+
     /// Takes the hooks out; what was told before can still be read.
     pub fn leave(&mut self) -> Result<()> {
         self.end_silence();

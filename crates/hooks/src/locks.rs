@@ -1,0 +1,102 @@
+//! What a thread is about to take from itself ([`Says::Locks`](crate::Says::Locks)): whether hooks may go on behind that.
+
+use crate::notices::{Notice, whole};
+use crate::tracing::Tracing;
+use inject::seccomp;
+use process::ptrace::Instruction;
+use std::sync::atomic::Ordering;
+use vm::Memory;
+use wire::notices::{FREE, notice};
+
+/// `BPF_MAXINSNS` (include/uapi/linux/bpf_common.h).
+const MOST: usize = 4096;
+
+impl Tracing {
+    /// Why hooks may not go on behind the system call that the thread of a notice is about to make, with the `program` that
+    /// it said; `None` = they may. What the thread changes in the meantime is its own harm.
+    pub fn is_locked_out(&self, notice: &Notice, program: u64) -> Option<String> {
+        let thread = notice.tid;
+        if program == 0 {
+            return Some(format!(
+                "its thread {thread} forbids itself the time stamp counter, which hooks read (prctl PR_SET_TSC, or seccomp's strict mode)"
+            ));
+        }
+        if notice.pid != self.pid() {
+            return Some("a child that uses its memory (vfork) sets a seccomp filter".into());
+        }
+        let Some(program) = filter(&*self.target.memory, program) else {
+            return Some(format!(
+                "its thread {thread} sets a seccomp filter that cannot be read"
+            ));
+        };
+        let calls = [&seccomp::OF_HOOKS[..], &seccomp::OF_POOL[..]].concat();
+        let forbidden = seccomp::forbids(&program, &calls)?;
+        Some(format!(
+            "its thread {thread} sets a seccomp filter that does not allow {forbidden}, which hooks call"
+        ))
+    }
+
+    /// Lets threads go on that were about to make such a call, now that nothing of ours is in their way.
+    pub(crate) fn release_locking(&self) {
+        let target = &self.target;
+        // An error means that it is gone.
+        for (at, _, slot) in whole(&target.resident, &target.memory).unwrap_or_default() {
+            if slot.kind.load(Ordering::Relaxed) == notice::LOCKS {
+                let _ = target.memory.write(at, &FREE.to_le_bytes());
+            }
+        }
+    }
+}
+
+/// The program that a `struct sock_fprog` (include/uapi/linux/filter.h) leads to: its length, and its address 8 bytes behind.
+fn filter(memory: &dyn Memory, at: u64) -> Option<Vec<Instruction>> {
+    let length = usize::from(memory.u16(at).ok()?).min(MOST);
+    let address = memory.u64(at.checked_add(8)?).ok()?;
+    let mut code = vec![0; length * size_of::<Instruction>()];
+    memory.read(address, &mut code).ok()?;
+    let instructions = code.chunks_exact(8).map(|bytes| Instruction {
+        code: u16::from_le_bytes([bytes[0], bytes[1]]),
+        yes: bytes[2],
+        no: bytes[3],
+        operand: u32::from_le_bytes([bytes[4], bytes[5], bytes[6], bytes[7]]),
+    });
+    Some(instructions.collect())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use vm::memory::Fault;
+
+    /// Memory that begins at 0x1000.
+    struct Bytes(Vec<u8>);
+
+    impl Memory for Bytes {
+        fn read(&self, at: u64, into: &mut [u8]) -> Result<(), Fault> {
+            let from = at.checked_sub(0x1000).map(|at| at as usize);
+            let bytes = from.and_then(|at| self.0.get(at..at.checked_add(into.len())?));
+            into.copy_from_slice(bytes.ok_or(Fault { at })?);
+            Ok(())
+        }
+    }
+
+    #[test]
+    fn a_program_is_read_as_the_kernel_reads_it() {
+        let mut bytes = vec![0; 16];
+        bytes[0] = 1;
+        bytes[8..16].copy_from_slice(&0x1010_u64.to_le_bytes());
+        bytes.extend([6, 0, 1, 2, 0, 0, 0xff, 0x7f]);
+        let read = filter(&Bytes(bytes.clone()), 0x1000);
+        let instruction = Instruction {
+            code: 6,
+            yes: 1,
+            no: 2,
+            operand: 0x7fff_0000,
+        };
+        assert_eq!(read, Some(vec![instruction]));
+        // More than there is.
+        bytes[0] = 2;
+        assert_eq!(filter(&Bytes(bytes), 0x1000), None);
+        assert_eq!(filter(&Bytes(Vec::new()), 0), None);
+    }
+}

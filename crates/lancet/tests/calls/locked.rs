@@ -1,0 +1,107 @@
+//! A thread that takes from itself, while it is watched, what hooks need: the time stamp counter, system calls. Hooks that went on
+//! would end it, so lancet leaves the process before.
+
+use nix::sys::signal::{Signal, kill};
+use nix::unistd::Pid;
+
+use crate::machine::{program, start};
+use crate::support::{Guest, Snapshot, Watch, lancet, soak};
+use crate::watch::{calls, hooked, left};
+
+const WAYS: [&[&str]; 3] = [
+    &[
+        "calls",
+        "-x",
+        "strtol",
+        "--max-wait",
+        "30s",
+        "-o",
+        "/dev/null",
+    ],
+    &["calls", "-c", "-x", "strtol", "-x", "locked_within"],
+    &["syscalls", "--max-wait", "30s", "-o", "/dev/null"],
+];
+
+/// Each of the fixture's modes that lock it, and what is said.
+const MODES: [(&str, &str); 5] = [
+    ("tsc", "forbids itself the time stamp counter"),
+    ("strict", "forbids itself the time stamp counter"),
+    ("filter", "sets a seccomp filter that does not allow mmap"),
+    ("seccomp", "sets a seccomp filter that does not allow mmap"),
+    ("vfork", "sets a seccomp filter"),
+];
+
+/// The guest as it was before, the guest, and lancet at work on it.
+fn opened(mode: &str, way: &[&str]) -> Option<(Snapshot, Guest, Watch)> {
+    let guest = start(&program("locked.c")?, mode);
+    let before = Snapshot::take(guest.pid);
+    let command = match way {
+        ["calls", rest @ ..] => calls(guest.pid, rest),
+        _ => {
+            let mut command = lancet();
+            command.args(way).args(["-p", &guest.pid.to_string()]);
+            command
+        }
+    };
+    let watch = hooked(command);
+    Some((before, guest, watch))
+}
+
+/// It computes what it computes alone, and is as it was.
+#[test]
+fn a_thread_that_locks_itself_is_left_before() {
+    for (at, (mode, says)) in MODES.into_iter().enumerate() {
+        // Each mode and each way is there, not each with each.
+        let ways = WAYS.into_iter().skip(if soak() { 0 } else { at % 2 });
+        for way in ways.step_by(if soak() { 1 } else { 2 }) {
+            let what = format!("{mode} {way:?}");
+            let Some((before, mut guest, watch)) = opened(mode, way) else {
+                return;
+            };
+            guest.tell("go");
+            guest.expect("answer 22000");
+            let output = watch.end();
+            assert!(output.stderr.contains(says), "{what}: {}", output.stderr);
+            assert_eq!(output.code(), 4, "{what}: {}", output.stderr);
+            before.text_holds(guest.pid, &what);
+            guest.ends_with_nothing(&what);
+        }
+    }
+}
+
+/// A filter that allows what hooks do is no reason to leave.
+#[test]
+fn a_filter_that_does_no_harm() {
+    for way in WAYS {
+        let Some((_, mut guest, watch)) = opened("harmless", way) else {
+            return;
+        };
+        guest.tell("go");
+        guest.expect("answer 22000");
+        let output = left(watch, "harmless");
+        assert!(!output.stderr.contains("seccomp"), "{}", output.stderr);
+        guest.ends_with_nothing("harmless");
+    }
+}
+
+/// Where nobody answers, the thread closes its hooks itself; a lancet that comes back leaves.
+#[test]
+fn a_lancet_that_is_stopped_or_killed() {
+    let cases = [(Signal::SIGSTOP, WAYS[0]), (Signal::SIGKILL, WAYS[2])];
+    for (signal, way) in cases {
+        let what = format!("{signal} {way:?}");
+        let Some((_, mut guest, watch)) = opened("tsc", way) else {
+            return;
+        };
+        kill(Pid::from_raw(watch.pid()), signal).expect("lancet lives");
+        guest.tell("go");
+        guest.expect("answer 22000");
+        if signal == Signal::SIGSTOP {
+            watch.ask(Signal::SIGCONT);
+            let output = watch.end();
+            let says = "forbids itself the time stamp counter";
+            assert!(output.stderr.contains(says), "{what}: {}", output.stderr);
+        }
+        guest.ends_with_nothing(&what);
+    }
+}
