@@ -5,6 +5,7 @@ import pathlib
 import signal
 import subprocess
 import sys
+import tempfile
 import threading
 import unittest
 
@@ -96,6 +97,23 @@ class Watches(unittest.TestCase):
     def test_memory_is_not_known(self):
         with self.assertRaisesRegex(lancet.Error, "does not know the objects of a Python: tracemalloc"):
             lancet.mem()
+
+    def test_the_heap(self):
+        kept = {"a key of the heap": ["a text of the heap"]}
+        with tempfile.TemporaryDirectory() as folder:
+            file = os.path.join(folder, "ours.heap")
+            self.assertEqual(lancet.heap(file), file)
+            self.assertEqual(os.stat(file).st_mode & 0o777, 0o600)
+            # What objects hold is kept only if it is asked for.
+            self.assertNotIn(b"a text of the heap", pathlib.Path(file).read_bytes())
+            lancet.heap(file, contents=True)
+            program = [sys.executable, "-m", "lancet", "heap", file, "--path", f"{__name__}.Watches", "--json"]
+            env = {**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)}
+            done = subprocess.run(program, env=env, stdout=subprocess.PIPE, check=True)
+            self.assertIn("Watches", done.stdout.decode())
+        with self.assertRaisesRegex(lancet.Error, "no.such"):
+            lancet.heap("/no/such/folder/file")
+        self.assertEqual(len(kept), 1)
 
     def test_stacks(self):
         gone = threading.Event()

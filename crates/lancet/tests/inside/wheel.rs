@@ -3,7 +3,7 @@
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-use crate::support::{Interpreter, TempDir, chosen, skip, tool};
+use crate::support::{Interpreter, TempDir, alone, chosen, database, skip, tool};
 use crate::{folder, succeeds};
 
 /// The folder of the packages of a fresh environment in which the wheel, and nothing else, was installed.
@@ -64,6 +64,25 @@ fn what_requests_of_a_server_do() {
     for python in chosen("python", "wheel server") {
         if python.runs("wheel server", "import uvicorn, websockets") {
             succeeds(command(&python, &packages).arg("tests/test_server.py"));
+        }
+    }
+}
+
+/// The middleware in a real WSGI server, beside a database that counts what it is asked.
+#[test]
+fn what_requests_of_django_ask() {
+    let Some(database) = database("django") else {
+        return;
+    };
+    // What others ask of the database counts, too.
+    alone();
+    let place = TempDir::new("wheel-django");
+    let packages = installed(&place);
+    for python in chosen("python", "wheel django") {
+        if python.runs("wheel django", "import django, gunicorn, MySQLdb") {
+            let mut tests = command(&python, &packages);
+            tests.env("LANCET_DATABASE", database.socket());
+            succeeds(tests.arg("tests/test_django.py"));
         }
     }
 }
