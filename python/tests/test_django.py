@@ -39,7 +39,7 @@ class Server(unittest.TestCase):
         """Starts gunicorn with these options."""
         with socket.create_server(("127.0.0.1", 0)) as free:
             self.port = free.getsockname()[1]
-        words = [sys.executable, "-m", "gunicorn", "served_django:traced", "--chdir", str(HERE), "-b", f"127.0.0.1:{self.port}", "--log-level", "warning", *words]
+        words = [sys.executable, "-m", "gunicorn", "served_django:traced", "--chdir", str(HERE), "-b", f"127.0.0.1:{self.port}", "--log-level", "warning", "--timeout", str(LIMIT), *words]
         env = {**os.environ, "TRACES": str(self.traces), "DATABASE": DATABASE}
         with self.log.open("wb") as log:
             server = subprocess.Popen(words, env=env, stdout=log, stderr=log)

@@ -184,6 +184,31 @@ class Companions(unittest.TestCase):
         self.assertIn("there is no program /no/lancet: install", python(code, LANCET_BIN="/no/lancet")[0])
         self.assertIn("/bin/true has not answered", python(code, LANCET_BIN="/bin/true")[0])
 
+    def test_where_nobody_may_trace(self):
+        code = """
+import ctypes, struct, lancet
+# ptrace, process_vm_readv and _writev answer EPERM, as in a container without the right to trace.
+code = b"".join(struct.pack("HBBI", *one) for one in [
+    (0x20, 0, 0, 0), (0x15, 3, 0, 101), (0x15, 2, 0, 310), (0x15, 1, 0, 311), (0x06, 0, 0, 0x7FFF0000), (0x06, 0, 0, 0x00050001)])
+buffer = ctypes.create_string_buffer(code)
+program = ctypes.create_string_buffer(struct.pack("H6xQ", 6, ctypes.addressof(buffer)))
+libc = ctypes.CDLL(None)
+assert libc.prctl(38, 1, 0, 0, 0) == 0 and libc.syscall(317, 1, 0, program) == 0
+def block(watch):
+    with watch:
+        pass
+for work in (lancet.stack, lambda: block(lancet.calls("read")), lambda: block(lancet.syscalls()), lambda: block(lancet.trace()), lambda: lancet.heap("/tmp/never")):
+    try:
+        work()
+        print("it was done")
+    except lancet.Error as error:
+        print(error)
+"""
+        out, ended = python(code)
+        self.assertEqual((ended, len(out.splitlines())), (0, 5), out)
+        for line in out.splitlines():
+            self.assertRegex(line, "cannot be opened|may not|ptrace")
+
     def test_the_command(self):
         done = subprocess.run([sys.executable, "-m", "lancet", "--version"], stdout=subprocess.PIPE, check=True,
                               env={**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)})
