@@ -362,7 +362,7 @@ class TraceTest < LancetTest
       assert_equal 2, trace.created
     end
     assert_equal 1, told.size
-    assert_equal [3, 2], mine(outer).values_at([__LINE__ - 8, "Object"], [__LINE__ - 5, "Object"])
+    assert_equal [3, 2], mine(outer).values_at([__LINE__ - 7, "Object"], [__LINE__ - 4, "Object"])
     assert_equal 4, Lancet.trace { 4.times { Object.new } }.objects.sum(&:born)
   end
 

@@ -3,8 +3,8 @@
 
 use super::accounts::Own;
 use super::books::{Books, DEEPEST, Desk, site_at};
-use super::rest::LEAST_PATIENCE;
 use super::names::{Names, Type, class_key, internal_module_key};
+use super::rest::LEAST_PATIENCE;
 use super::slots::Slots;
 use super::summary::Summary;
 use super::vmcalls::{Hook, Vm};
