@@ -248,6 +248,51 @@ class CompanionTest < LancetTest
     assert_match(%r{/bin/true has not answered}, output_of(script, env: { "LANCET_BIN" => "/bin/true" }))
   end
 
+  # A filter for system calls as that of a container in which nobody may trace (ptrace, process_vm_readv and _writev answer EPERM).
+  WITHOUT_PTRACE = <<~'RUBY'
+    code = [[0x20, 0, 0, 0], [0x15, 3, 0, 101], [0x15, 2, 0, 310], [0x15, 1, 0, 311], [0x06, 0, 0, 0x7fff0000], [0x06, 0, 0, 0x00050001]]
+    code = code.map { |instruction| instruction.pack("SCCL") }.join
+    program = [6].pack("Sx6") + [code].pack("P")
+    syscall(157, 38, 1, 0, 0, 0)
+    syscall(317, 1, 0, [program].pack("P").unpack1("J"))
+  RUBY
+
+  def test_where_nobody_may_trace
+    out = output_of(<<~RUBY, options: ["-W0"])
+      #{WITHOUT_PTRACE}
+      works = [-> { Memprof.start }, -> { Memprof.track { 1 } }, -> { Lancet.allocations { 1 } }, -> { Lancet.trace { 1 } }, -> { Lancet.calls("read") { 1 } },
+               -> { Lancet.syscalls { 1 } }, -> { Lancet.heap("/tmp/never") }]
+      works.each do |work|
+        work.call
+        puts "it was done"
+      rescue Lancet::Error => e
+        puts e.message
+      end
+      puts [1, 2].sum
+    RUBY
+    *said, sum = out.lines.map(&:chomp)
+    assert_equal "3", sum
+    assert_equal 7, said.size, out
+    said.each { |line| assert_match(/cannot be opened|may not|ptrace/, line) }
+  end
+
+  # Neither the gem nor what it starts writes anything of its own.
+  def test_a_read_only_image
+    skip "mounts are root's" unless Process.uid.zero?
+    script = "require 'lancet'; Memprof.track { $kept = 'abc'.dup }; print Lancet.calls('getppid') { Process.ppid }.size, Lancet.trace(calls: true) { Object.new }.created; " \
+             "begin; File.write('/tmp/x', ''); rescue Errno::EROFS; print ' EROFS'; end"
+    words = [RbConfig.ruby, *$LOAD_PATH.flat_map { |folder| ["-I", folder] }, "-e", script]
+    # Of all that is mounted below, what is written to is /tmp alone.
+    mount = 'mount -o remount,bind,ro / && mount --bind /tmp /tmp && mount -o remount,bind,ro /tmp && exec "$@"'
+    out, err, status = Open3.capture3("unshare", "--mount", "--propagation", "private", "sh", "-c", mount, "sh", *words)
+    skip err if err.include?("unshare") || err.include?("mount:")
+    assert_predicate status, :success?, err
+    assert_equal "11 EROFS", out
+    assert_match(/ 2 -e:1:String$/, err)
+  rescue Errno::ENOENT => e
+    skip e.message
+  end
+
   def test_the_versions_are_the_same
     assert_equal "lancet #{Lancet::VERSION}", `#{Lancet::Program.path} --version`.strip
   end

@@ -5,6 +5,9 @@ require "tmpdir"
 
 # A real server, and five clients of it.
 module Served
+  # Middleware that measures what the account of a request is compared with.
+  MEASURED = File.expand_path("measured.rb", __dir__)
+
   private
 
   # Runs puma with this configuration of Rack and these words within the block, which is given its port and the file that TRACES names for it.
@@ -32,9 +35,63 @@ module Served
   end
 
   def answer_of(port, path)
-    answer = Net::HTTP.start("127.0.0.1", port, read_timeout: LancetTest::LIMIT) { |http| http.get(path) }
+    response_of(port, path).body
+  end
+
+  def response_of(port, path, headers = {})
+    answer = Net::HTTP.start("127.0.0.1", port, read_timeout: LancetTest::LIMIT) { |http| http.get(path, headers) }
     assert_equal "200", answer.code, answer.body
-    answer.body
+    answer
+  end
+
+  # Lines of JSON of a file after so many.
+  def told(file, after)
+    File.readlines(file).drop(after).map { |line| JSON.parse(line) }
+  end
+
+  # The account of the last request beside what the program has seen of it (MEASURED): the wall clock, collections of garbage, queries, and objects by line and type.
+  def assert_last_is_as_measured(traces)
+    ours = told(traces, 0).last
+    theirs = told("#{traces}.measured", 0).last
+    assert_equal theirs["path"], ours["request"]["path"]
+    assert_empty ours["lost"]
+    # The kernel may give the processor to others between the two looks at the clock: `assert_time` tells how near they are.
+    assert_operator ours["time"], :>=, theirs["time"]
+    tracers = ours["tracers"]
+    assert_equal theirs["queries"], tracers.fetch("mysql", { "calls" => 0 })["calls"]
+    assert_equal theirs["collections"], tracers["gc"]["calls"]
+    # GC.stat knows whole milliseconds.
+    theirs["collecting"] ? assert_in_delta(theirs["collecting"], tracers["gc"]["time"] * 1e3, 1.5) : assert_nil(tracers["gc"]["time"])
+    assert_same_lines(theirs["lines"], tracers["objects"]["lines"]) if theirs["lines"]
+    theirs
+  end
+
+  # The wall clock of at least one of several requests is within 1 % of what the program has measured.
+  def assert_time(port, path, traces)
+    more = Array.new(5) do
+      answer_of(port, path)
+      told(traces, 0).last["time"] / told("#{traces}.measured", 0).last["time"] - 1
+    end
+    assert_includes 0..0.01, more.min
+  end
+
+  def assert_same_lines(theirs, ours)
+    theirs = theirs.to_h { |path, line, type, count| [[path, line, anonymous(type)], count] }
+    # The line of JSON that says so is made within the request, too.
+    ours = ours.reject { |line| line["file"] == MEASURED || line["file"].end_with?("/json/common.rb") }
+    theirs.reject! { |(path, _), _| path.end_with?("/json/common.rb") }
+    # Ruby counts what other threads make as well: the server's, in files that this one has not been in.
+    files = ours.map { |line| line["file"] }.uniq
+    others, theirs = theirs.partition { |(path, _), _| !files.include?(path) && !path.start_with?("<internal:") }.map(&:to_h)
+    assert_operator others.values.sum, :<=, 20, others.inspect
+    more = ours.to_h { |line| [[line["file"], line["line"], anonymous(line["type"])], line["count"]] }
+    theirs.each { |place, count| more[place] = more.fetch(place, 0) - count unless place.first.start_with?("<internal:") }
+    more.reject! { |_, count| count.zero? }
+    # Of what the VM's own Ruby code makes (Kernel#clone) the line that has called it is told, and Ruby tells that of the VM's.
+    internal = theirs.select { |(path, _), _| path.start_with?("<internal:") }
+    by_type = ->(rows) { rows.each_with_object(Hash.new(0)) { |((_, _, type), count), sums| sums[type] += count } }
+    assert_equal by_type.call(internal), by_type.call(more), more.inspect
+    assert_operator more.values.min || 0, :>=, 0, more.inspect
   end
 
   # What the block answers for each path, five at the same time.

@@ -5,35 +5,31 @@ require_relative "served"
 class ServerTest < LancetTest
   include Served
 
-  APPLICATION = <<~'RUBY'
+  APPLICATION = <<~RUBY
     require "sinatra/base"
     require "sequel"
     require "lancet/rack"
-
-    # What the program itself sees of its queries, on this thread.
-    module Measured
-      def query(*)
-        began = Process.clock_gettime(Process::CLOCK_MONOTONIC)
-        super
-      ensure
-        Thread.current[:spent] = Thread.current[:spent].to_f + Process.clock_gettime(Process::CLOCK_MONOTONIC) - began
-      end
-    end
+    require #{Served::MEASURED.dump}
 
     DB = Sequel.connect(adapter: "mysql2", socket: ENV.fetch("LANCET_DATABASE"), user: "root", max_connections: 5)
-    Mysql2::Client.prepend(Measured)
 
     class App < Sinatra::Base
       disable :logging, :protection
       set :environment, :production
       use Lancet::Rack, sample: 1, calls: true, log: nil, file: ENV.fetch("TRACES")
+      use Measured
 
       get "/work/:queries" do
-        Thread.current[:spent] = 0.0
         queries = Integer(params[:queries])
         queries.times { DB.fetch("SELECT SLEEP(0.03) AS slept").all }
         (queries * 10).times { Object.new }
-        Thread.current[:spent].to_s
+        "done"
+      end
+
+      get "/collect" do
+        kept = Array.new(100_000) { "" + "kept" }
+        5.times { GC.start }
+        kept.size.to_s
       end
     end
     run App
@@ -54,25 +50,36 @@ class ServerTest < LancetTest
     client.query("SHOW GLOBAL STATUS LIKE 'Com_select'").first["Value"].to_i
   end
 
-  # What the program has measured of each request's queries, in seconds.
-  def get(port, path)
-    Float(answer_of(port, path))
-  end
-
   def test_requests_at_once
     served(APPLICATION, "-t", "5:5") do |port, traces|
       # Hooks, connections, accounts of five threads.
-      2.times { at_once(["/work/4"] * 5) { |path| get(port, path) } }
-      warm = File.readlines(traces).size
+      2.times { at_once(["/work/4"] * 5) { |path| answer_of(port, path) } }
+      warm = told(traces, 0).size
       before = selects
       paths = Array.new(40) { |number| "/work/#{number % 8 + 1}" }.shuffle
-      seen = at_once(paths) { |path| get(port, path) }
+      at_once(paths) { |path| answer_of(port, path) }
       made = selects - before
-      told = File.readlines(traces).drop(warm).map { |line| JSON.parse(line) }
-      assert_equal paths.sort, (told.map { |one| one["request"]["path"] }.sort)
-      assert_equal made, (told.sum { |one| one["tracers"]["mysql"]["calls"] })
-      told.each { |one| hold(one) }
-      assert_in_delta seen.sum, (told.sum { |one| one["tracers"]["mysql"]["time"] }), seen.sum * 0.01
+      accounts = told(traces, warm)
+      assert_equal paths.sort, (accounts.map { |one| one["request"]["path"] }.sort)
+      assert_equal made, (accounts.sum { |one| one["tracers"]["mysql"]["calls"] })
+      accounts.each { |one| hold(one) }
+      asking = told("#{traces}.measured", warm).sum { |one| one["asking"] }
+      assert_in_delta asking, (accounts.sum { |one| one["tracers"]["mysql"]["time"] }), asking * 0.01
+    end
+  end
+
+  def test_one_after_the_other
+    served(APPLICATION, "-t", "5:5") do |port, traces|
+      2.times { %w[/work/2 /collect].each { |path| answer_of(port, path) } }
+      before = selects
+      assert_equal 9, (answer_of(port, "/work/9") && assert_last_is_as_measured(traces)["queries"])
+      assert_equal 9, selects - before
+      %w[/work/2 /collect].each { |path| assert_time(port, path, traces) }
+      answer_of(port, "/collect")
+      assert_operator assert_last_is_as_measured(traces)["collections"], :>=, 5
+      # Each of its lines has run before.
+      2.times { response_of(port, "/work/9", "X-Objects" => "1") }
+      assert_operator assert_last_is_as_measured(traces)["lines"].size, :>, 20
     end
   end
 

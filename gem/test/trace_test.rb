@@ -1,4 +1,5 @@
 require_relative "test_helper"
+require "lancet/tracer"
 
 # The account of what one thread does in a block.
 class TraceTest < LancetTest
@@ -321,6 +322,48 @@ class TraceTest < LancetTest
       puts Lancet.trace { 3.times { Object.new } }.objects.sum(&:born)
     RUBY
     assert_equal "#{"2 true\n" * 8}7\n3\n", out
+  end
+
+  # It goes out soon where the next trace is long in coming, and stays in where one comes after the other.
+  def test_how_long_the_hook_stays
+    out = output_of(<<~'RUBY')
+      clock = -> { Process.clock_gettime(Process::CLOCK_MONOTONIC, :nanosecond) }
+      # 1: the hook was in; 2: it was out.
+      begins = lambda do
+        number = clock[]
+        Lancet::Births.door.begin(number).tap { Lancet::Births.door.stop(number) }
+      end
+      Lancet.trace { Object.new }
+      3.times do
+        200.times { Object.new }
+        rested = clock[] + 20_000_000
+        nil while clock[] < rested
+        print begins[]
+        200.times { Object.new }
+        print begins[], " "
+      end
+      # The machine may take the processor away for longer than a rest is.
+      found = Array.new(300) { 40.times { Object.new } && begins[] }
+      puts found.count(1) > 200
+    RUBY
+    assert_equal "22 22 22 true
+", out
+  end
+
+  # Objects of a stretch that took too little time to be told are not asked for.
+  def test_what_nobody_wants_to_know
+    told = []
+    tracer = Lancet::Tracer.new(sample: 1, threshold: 60, log: nil) { |trace| told << trace }
+    outer = Lancet.trace do
+      _, trace = tracer.trace({}) { 3.times { Object.new } }
+      assert_nil trace.objects
+      assert_operator trace.seconds, :>, 0
+      _, trace = tracer.trace({}, always: true) { 2.times { Object.new } }
+      assert_equal 2, trace.created
+    end
+    assert_equal 1, told.size
+    assert_equal [3, 2], mine(outer).values_at([__LINE__ - 7, "Object"], [__LINE__ - 4, "Object"])
+    assert_equal 4, Lancet.trace { 4.times { Object.new } }.objects.sum(&:born)
   end
 
   # Ractors that are made while the hook is out, on a Ruby that does not bear both.

@@ -5,6 +5,7 @@ import pathlib
 import signal
 import subprocess
 import sys
+import tempfile
 import threading
 import unittest
 
@@ -97,6 +98,23 @@ class Watches(unittest.TestCase):
         with self.assertRaisesRegex(lancet.Error, "does not know the objects of a Python: tracemalloc"):
             lancet.mem()
 
+    def test_the_heap(self):
+        kept = {"a key of the heap": ["a text of the heap"]}
+        with tempfile.TemporaryDirectory() as folder:
+            file = os.path.join(folder, "ours.heap")
+            self.assertEqual(lancet.heap(file), file)
+            self.assertEqual(os.stat(file).st_mode & 0o777, 0o600)
+            # What objects hold is kept only if it is asked for.
+            self.assertNotIn(b"a text of the heap", pathlib.Path(file).read_bytes())
+            lancet.heap(file, contents=True)
+            program = [sys.executable, "-m", "lancet", "heap", file, "--path", f"{__name__}.Watches", "--json"]
+            env = {**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)}
+            done = subprocess.run(program, env=env, stdout=subprocess.PIPE, check=True)
+            self.assertIn("Watches", done.stdout.decode())
+        with self.assertRaisesRegex(lancet.Error, "no.such"):
+            lancet.heap("/no/such/folder/file")
+        self.assertEqual(len(kept), 1)
+
     def test_stacks(self):
         gone = threading.Event()
         thread = threading.Thread(target=gone.wait)
@@ -165,6 +183,31 @@ class Companions(unittest.TestCase):
         code = "import lancet\ntry: lancet.stack()\nexcept lancet.Error as error: print(error)"
         self.assertIn("there is no program /no/lancet: install", python(code, LANCET_BIN="/no/lancet")[0])
         self.assertIn("/bin/true has not answered", python(code, LANCET_BIN="/bin/true")[0])
+
+    def test_where_nobody_may_trace(self):
+        code = """
+import ctypes, struct, lancet
+# ptrace, process_vm_readv and _writev answer EPERM, as in a container without the right to trace.
+code = b"".join(struct.pack("HBBI", *one) for one in [
+    (0x20, 0, 0, 0), (0x15, 3, 0, 101), (0x15, 2, 0, 310), (0x15, 1, 0, 311), (0x06, 0, 0, 0x7FFF0000), (0x06, 0, 0, 0x00050001)])
+buffer = ctypes.create_string_buffer(code)
+program = ctypes.create_string_buffer(struct.pack("H6xQ", 6, ctypes.addressof(buffer)))
+libc = ctypes.CDLL(None)
+assert libc.prctl(38, 1, 0, 0, 0) == 0 and libc.syscall(317, 1, 0, program) == 0
+def block(watch):
+    with watch:
+        pass
+for work in (lancet.stack, lambda: block(lancet.calls("read")), lambda: block(lancet.syscalls()), lambda: block(lancet.trace()), lambda: lancet.heap("/tmp/never")):
+    try:
+        work()
+        print("it was done")
+    except lancet.Error as error:
+        print(error)
+"""
+        out, ended = python(code)
+        self.assertEqual((ended, len(out.splitlines())), (0, 5), out)
+        for line in out.splitlines():
+            self.assertRegex(line, "cannot be opened|may not|ptrace")
 
     def test_the_command(self):
         done = subprocess.run([sys.executable, "-m", "lancet", "--version"], stdout=subprocess.PIPE, check=True,

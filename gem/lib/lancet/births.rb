@@ -135,6 +135,12 @@ module Lancet
       @door.stop(@number) if @depth.zero?
     end
 
+    # Ends what `begin` has begun, of which nobody wants to know.
+    def drop
+      @depth -= 1
+      @door.stop(@number) if @depth.zero?
+    end
+
     # See Births.quietly.
     def quietly
       return yield if @depth.zero? || @quiet

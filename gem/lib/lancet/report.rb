@@ -35,10 +35,11 @@ module Lancet
         raise Error, "no report can be written: #{e.message}"
       end
 
-      # Writes one whenever the process gets this signal, in a thread of its own. What cannot be done is said to `log`. Raises if the
-      # program traps the signal itself, or Ruby does not let it be trapped; children that are forked later write their own.
-      def on_signal(signal = :URG, file: FILE, log: $stderr)
-        before = trap(signal) { Thread.new { told(log) { write(file: file) } } }
+      # Writes one whenever the process gets this signal, or calls the block, in a thread of its own. What cannot be done is said to `log`.
+      # Raises if the program traps the signal itself, or Ruby does not let it be trapped; children that are forked later write their own.
+      def on_signal(signal = :URG, file: FILE, log: $stderr, &instead)
+        instead ||= -> { write(file: file) }
+        before = trap(signal) { Thread.new { told(log, &instead) } }
         return if UNUSED.include?(before) || ours?(before)
 
         trap(signal, before)

@@ -35,9 +35,11 @@ module Lancet
       trace
     end
 
-    # What is told of a request: no query, which may hold secrets.
+    # What is told of a request: no query, which may hold secrets. What Rails calls the action is known only within it.
     def self.request_of(env)
-      { method: env["REQUEST_METHOD"], path: "#{env["SCRIPT_NAME"]}#{env["PATH_INFO"]}" }
+      request = { method: env["REQUEST_METHOD"], path: "#{env["SCRIPT_NAME"]}#{env["PATH_INFO"]}" }
+      action = env["action_dispatch.request.path_parameters"]
+      action ? request.merge(action.slice(:controller, :action)) : request
     end
 
     attr_writer :result
@@ -66,9 +68,12 @@ module Lancet
       !@begun.nil?
     end
 
-    # Ends, and tells `ended`. What that one does is of no trace around this one.
-    def finish(ended)
+    # Ends, and tells `ended` if it took `least` seconds or more. What that one does is of no trace around this one.
+    def finish(ended, least = 0)
       stop
+      return @births&.drop if @seconds < least
+
+      @made = end_births if @births
       ended ? Births.quietly { ended.call(self) } : keep
     end
 
@@ -154,7 +159,6 @@ module Lancet
       @cpu = clock(Process::CLOCK_THREAD_CPUTIME_ID) - @cpu
       @collections = GC.count - @collections
       @collecting &&= collecting_now - @collecting
-      @made = end_births if @births
     end
 
     def clock(which)

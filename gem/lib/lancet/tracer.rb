@@ -34,7 +34,7 @@ module Lancet
       begin
         result = yield
       ensure
-        trace.finish(->(ended) { tell(ended) if always || ended.seconds >= @threshold })
+        trace.finish(method(:tell), always ? 0 : @threshold)
       end
       [result, trace]
     end

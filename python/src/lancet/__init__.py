@@ -7,12 +7,15 @@
 See README.md.
 """
 
+import os
+import warnings
+
 from . import _watch
 from ._error import Error, Lost
 from ._trace import Trace
 from ._watch import Watch
 
-__all__ = ["Error", "Lost", "Trace", "Watch", "calls", "mem", "stack", "syscalls", "trace"]
+__all__ = ["Error", "Lost", "Trace", "Watch", "calls", "heap", "mem", "stack", "syscalls", "trace"]
 __version__ = "0.1.0"
 
 
@@ -33,9 +36,22 @@ def trace(calls=True):
     return Trace(calls)
 
 
+def heap(file, contents=False):
+    """Saves the whole heap, who refers to whom and by what name, in a file that `lancet heap FILE` reads and only its owner may. What each object holds is in
+    it only with `contents`. Returns the file's name; what could not be saved is a warning."""
+    path = os.path.abspath(file)
+    ended = _watch.ended("heap", ["--save", path, *(["--contents"] if contents else [])])
+    if ended["exit"] == 4:
+        for line in ended["said"]:
+            warnings.warn(f"lancet: {line}", stacklevel=2)
+    elif ended["exit"] != 0:
+        raise Error("; ".join(ended["said"]))
+    return path
+
+
 def mem(*_, **__):
     """Which line holds the memory. `lancet mem` does that for Ruby alone, so this says what does it for Python."""
-    raise Error("lancet mem does not know the objects of a Python: tracemalloc tells the line of each")
+    raise Error("lancet mem does not know the objects of a Python: tracemalloc tells the line of each, and lancet.heap() saves who keeps them")
 
 
 def stack(**options):

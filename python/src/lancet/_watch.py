@@ -62,6 +62,11 @@ def run(command, words):
     return _companion.begin(do="run", command=command, words=words)[2]
 
 
+def ended(command, words):
+    """How a command has ended that writes its result into a file: its exit code and what it has said."""
+    return _companion.begin(do="run", command=command, words=words)[1]
+
+
 def _is_shown(record):
     """Not what this package does to ask."""
     if record["record"] not in EVENTS:

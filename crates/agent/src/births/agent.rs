@@ -4,6 +4,7 @@
 use super::accounts::Own;
 use super::books::{Books, DEEPEST, Desk, site_at};
 use super::names::{Names, Type, class_key, internal_module_key};
+use super::rest::LEAST_PATIENCE;
 use super::slots::Slots;
 use super::summary::Summary;
 use super::vmcalls::{Hook, Vm};
@@ -12,9 +13,6 @@ use wire::{Config, Farewell, Ledger};
 
 /// Births between two looks at the command's heartbeat.
 pub const LOOK_EVERY: u32 = 1024;
-
-/// The same where the hook may be taken out: between two looks, or twice as long, nobody has wanted to count.
-pub const LOOK_OFTEN: u32 = 256;
 
 /// The one there is.
 pub static mut AGENT: Agent = Agent::new();
@@ -49,8 +47,10 @@ pub struct Agent {
     pub doubted: bool,
     /// Whose account the last birth looked for.
     pub own: Own,
-    /// A thread has wanted its account since the heartbeat was looked at.
-    pub wanted: bool,
+    /// Births until the hook is taken out after the last account has ended.
+    pub patience: u32,
+    /// The time-stamp counter when it was taken out.
+    pub resting_since: u64,
     /// The agent does not leave by itself: its memory is being read by the VM (`door`).
     pub held: bool,
     /// What an account holds, by name.
@@ -80,7 +80,8 @@ impl Agent {
             heartbeat_seen: 0,
             doubted: false,
             own: Own::NONE,
-            wanted: false,
+            patience: LEAST_PATIENCE,
+            resting_since: 0,
             held: false,
             summary: Summary::new(),
             frames: [(0, 0); DEEPEST],

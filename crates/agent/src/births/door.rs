@@ -127,7 +127,7 @@ unsafe extern "C" fn begin(_: u64, number: u64) -> u64 {
         ledger.accounts[own].wanted = 0;
         return FALSE;
     }
-    (agent.wanted, agent.held) = (true, false);
+    agent.held = false;
     let account = &mut ledger.accounts[own];
     if account.counting != wanted {
         accounts::begin(account, wanted);
@@ -308,6 +308,7 @@ unsafe extern "C" fn stop(_: u64, number: u64) -> u64 {
         && integer(number) == Some(ledger.accounts[own].wanted)
     {
         ledger.accounts[own].wanted = 0;
+        agent.is_unwanted(ledger);
     }
     FALSE
 }

@@ -1,25 +1,38 @@
 //! The hook is out while no thread wants its account, and births are counted for nobody else: a program of whose requests one in a hundred is
 //! traced makes the objects of the others as fast as without us.
 //!
-//! It is taken out one to two times [`LOOK_OFTEN`] births after the last account has ended, so one request after the other has it in all the time. What
-//! was known of addresses is not true any more when it is set again: code and classes were born that nobody has told of.
+//! It is taken out some births after the last account has ended ([`Agent::patience`]), and the next one sets it again. What was known of addresses is not true any more
+//! then: code and classes were born that nobody has told of. To look everything up anew takes some 0.1 ms, as much as it costs to have the hook in for half a
+//! millisecond. So where the next account comes sooner the patience grows, and one request after the other has the hook in all the time.
 
 use super::accounts;
-use super::agent::{Agent, LOOK_OFTEN, NEWBORNS, NOBODY};
+use super::agent::{Agent, NEWBORNS, NOBODY};
 use super::watch::on_event;
+use crate::memory::sys;
 use core::sync::atomic::{Ordering, fence};
 use wire::{ControlPage, Farewell, Ledger};
 
+/// The least and the most births for which the hook stays in.
+pub const LEAST_PATIENCE: u32 = 32;
+const MOST_PATIENCE: u32 = 1024;
+
+/// A rest is short that is shorter than this part of [`wire::Config::heartbeat_ticks`], which are 5 s.
+const SHORT: u64 = 10_000;
+
 impl Agent {
-    /// Takes the hook out if nobody has wanted to count for a while. The VM's lock is held.
+    /// An account has ended; the hook is taken out after some births more.
+    pub fn is_unwanted(&mut self, ledger: &Ledger) {
+        if may_rest(ledger) {
+            self.until_look = self.until_look.min(self.patience);
+        }
+    }
+
+    /// Takes the hook out if nobody wants to count. The VM's lock is held.
     pub fn rest_if_unwanted(&mut self, ledger: &mut Ledger) {
         if !may_rest(ledger) {
             return;
         }
-        self.until_look = LOOK_OFTEN;
-        let wanted = accounts::any_wanted(ledger);
-        if wanted || self.wanted {
-            self.wanted = wanted;
+        if accounts::any_wanted(ledger) {
             return;
         }
         ledger.rests = 1;
@@ -30,6 +43,7 @@ impl Agent {
         }
         if let Some(hook) = self.hook.take() {
             self.settle(ledger, NEWBORNS);
+            self.resting_since = sys::ticks();
             // SAFETY: the VM's lock is held; whoever set the hook noted it here.
             unsafe { self.vm.remove_hook(hook) };
         }
@@ -49,6 +63,11 @@ impl Agent {
             self.depart(control_page, ledger, why);
             return false;
         }
+        let rested = sys::ticks().wrapping_sub(self.resting_since);
+        self.patience = match rested < self.config.heartbeat_ticks / SHORT {
+            true => (2 * self.patience).min(MOST_PATIENCE),
+            false => LEAST_PATIENCE,
+        };
         self.books.flush(ledger);
         self.newborns = [NOBODY; NEWBORNS];
         // SAFETY: the VM's lock is held.

@@ -68,6 +68,11 @@ fn what_memprof_promised() {
 }
 
 #[test]
+fn what_became_of_the_cases_of_memprof() {
+    test("original");
+}
+
+#[test]
 fn what_becomes_of_the_companion() {
     test("companion");
 }

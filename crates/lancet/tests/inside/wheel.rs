@@ -3,27 +3,39 @@
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-use crate::support::{Interpreter, TempDir, chosen, skip, tool};
+use crate::support::{Interpreter, TempDir, alone, chosen, database, skip, tool};
 use crate::{folder, succeeds};
 
-/// The folder of the packages of a fresh environment in which the wheel, and nothing else, was installed.
-fn installed(place: &TempDir) -> PathBuf {
+/// Builds the wheel into a folder.
+fn built(place: &TempDir) -> PathBuf {
     let mut build = Command::new("/usr/bin/python3");
     build.arg(folder("python").join("build_wheel"));
     let wheel = succeeds(build.arg(tool()).arg(place.join("wheel")));
-    let mut venv = Command::new("/usr/bin/python3");
-    succeeds(venv.args(["-m", "venv"]).arg(place.join("venv")));
-    let mut pip = Command::new(place.join("venv/bin/pip"));
-    succeeds(
-        pip.args(["install", "--quiet", "--no-index"])
-            .arg(wheel.trim()),
-    );
-    let mut python = Command::new(place.join("venv/bin/python"));
-    let code = "import lancet, os; print(os.path.dirname(os.path.dirname(lancet.__file__)))";
-    let packages = succeeds(python.args(["-c", code]));
+    wheel.trim().into()
+}
+
+/// The Python of a fresh environment of this one, in which its own pip has installed the wheel, and nothing else. `None`, and it is said, where it has no pip.
+fn alone_in(python: &Interpreter, place: &TempDir) -> Option<PathBuf> {
+    if !python.runs("wheel", "import ensurepip, venv") {
+        return None;
+    }
+    let venv = place.join(&format!("venv-{}", python.version));
+    succeeds(python.command().args(["-m", "venv"]).arg(&venv));
+    let program = venv.join("bin/python");
+    let mut pip = python.command_of(&program);
+    pip.args(["-m", "pip", "install", "--quiet", "--no-index"]);
+    succeeds(pip.arg(built(place)));
     // The command that it installs is the program.
-    let mut version = Command::new(place.join("venv/bin/lancet"));
+    let mut version = python.command_of(&venv.join("bin/lancet"));
     assert!(succeeds(version.arg("--version")).starts_with("lancet "));
+    Some(program)
+}
+
+/// The folder of the packages of a fresh environment in which the wheel, and nothing else, was installed.
+fn installed(place: &TempDir) -> PathBuf {
+    let python = alone_in(&Interpreter::system("python"), place).expect("python3-venv");
+    let code = "import lancet, os; print(os.path.dirname(os.path.dirname(lancet.__file__)))";
+    let packages = succeeds(Command::new(python).args(["-c", code]));
     packages.trim().into()
 }
 
@@ -38,12 +50,19 @@ fn command(python: &Interpreter, packages: &Path) -> Command {
     command
 }
 
+/// Installed by each Python's own pip, and nothing of this folder is on the way.
 #[test]
 fn what_blocks_call_and_what_becomes_of_the_companion() {
     let place = TempDir::new("wheel");
-    let packages = installed(&place);
     for python in chosen("python", "wheel") {
-        succeeds(command(&python, &packages).arg("tests/test_lancet.py"));
+        let Some(program) = alone_in(&python, &place) else {
+            continue;
+        };
+        let mut tests = python.command_of(&program);
+        tests.current_dir(folder("python"));
+        tests.env("PYTHONDONTWRITEBYTECODE", "1");
+        tests.env_remove("LANCET_BIN").env_remove("PYTHONPATH");
+        succeeds(tests.arg("tests/test_lancet.py"));
     }
 }
 
@@ -64,6 +83,25 @@ fn what_requests_of_a_server_do() {
     for python in chosen("python", "wheel server") {
         if python.runs("wheel server", "import uvicorn, websockets") {
             succeeds(command(&python, &packages).arg("tests/test_server.py"));
+        }
+    }
+}
+
+/// The middleware in a real WSGI server, beside a database that counts what it is asked.
+#[test]
+fn what_requests_of_django_ask() {
+    let Some(database) = database("django") else {
+        return;
+    };
+    // What others ask of the database counts, too.
+    alone();
+    let place = TempDir::new("wheel-django");
+    let packages = installed(&place);
+    for python in chosen("python", "wheel django") {
+        if python.runs("wheel django", "import django, gunicorn, MySQLdb") {
+            let mut tests = command(&python, &packages);
+            tests.env("LANCET_DATABASE", database.socket());
+            succeeds(tests.arg("tests/test_django.py"));
         }
     }
 }

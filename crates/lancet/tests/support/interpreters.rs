@@ -126,12 +126,17 @@ impl Interpreter {
     /// A command that becomes this interpreter, with the same process id. In a root it is in a mount namespace of its own;
     /// paths to the fixtures and to `/tmp` mean the same there.
     pub fn command(&self) -> Command {
-        let mut command = Command::new(self.program());
+        self.command_of(Path::new(&self.program()))
+    }
+
+    /// The same of another program that is there for it, as one that it has installed below `/tmp`.
+    pub fn command_of(&self, program: &Path) -> Command {
+        let mut command = Command::new(program);
         if !self.is_system() {
             command = Command::new(fixtures().join("roots/enter"));
             command
                 .arg(format!("{}-{}", self.language, self.version))
-                .arg(self.program());
+                .arg(program);
         }
         command.current_dir("/tmp");
         command
