@@ -19,6 +19,7 @@
 //! |---|---|
 //! | `copy` | the child from outside: found, its pipe opened, killed |
 //! | `stream` | the bytes it writes, checked ([`wire::snapshot`]) |
+//! | `ahead` | a thread that reads them while another makes objects of them |
 //! | `frozen` | its memory, in blocks that are read once |
 //! | `by_target` | names of references, joined to them |
 //! | `pipe` | that they are read until a deadline |
@@ -32,6 +33,7 @@
 #![forbid(unsafe_code)]
 
 mod by_target;
+mod ahead;
 mod copy;
 pub mod core;
 mod frozen;
