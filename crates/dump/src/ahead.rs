@@ -37,6 +37,10 @@ impl Batch {
     /// Fills it with the next sections; whether the last one was among them.
     fn fill<R: Read>(&mut self, stream: &mut Reader<R>) -> Result<bool, Bad> {
         self.sections.clear();
+        if self.references.capacity() > REFERENCES * 16 {
+            // One object had as many, and no other batch needs so much.
+            self.references = Vec::new();
+        }
         self.references.clear();
         while self.sections.len() < SECTIONS && self.references.len() < REFERENCES {
             let said = stream.next()?;

@@ -97,6 +97,38 @@ fn what_it_would_give_back_the_program_gives_back_itself() {
     }
 }
 
+/// At the moment of the copy other threads want the VM's lock, and they are not in it.
+#[test]
+fn threads_that_run_do_not_hinder_it() {
+    for ruby in rubies("compact-busy") {
+        let folder = TempDir::new(&format!("compact-busy-{}", ruby.version));
+        let written = folder.join("finalizer");
+        let path = written.to_str().expect("plain text");
+        let mut guest = Guest::script(&ruby, "heap/compact.rb", &[path, "3"]);
+        while guest.line().is_some_and(|line| line != "ready") {}
+        for _ in 0..3 {
+            let output = run(&mut command(guest.pid), LIMIT);
+            let found = records(&output, "compaction");
+            assert!(
+                found.len() == 1 && children(guest.pid).is_empty(),
+                "{ruby}: {output:?}"
+            );
+            let emptied = |field: &str| found[0][field].as_u64().expect("a number");
+            let emptied = emptied("freed_pages") + emptied("empty_pages");
+            assert!(
+                emptied * 10 > found[0]["pages"].as_u64().expect("a number") * 7,
+                "{ruby}: {found:?}"
+            );
+        }
+        assert!(
+            !written.exists(),
+            "{ruby}: a finalizer of the copy has written a file"
+        );
+        guest.tell("");
+        guest.ends_with("answer 8000");
+    }
+}
+
 #[test]
 fn a_kill_meanwhile_leaves_no_copy() {
     let ruby = Interpreter::system("ruby");
