@@ -21,10 +21,12 @@
 //! |---|---|
 //! | `child` | how the child lives and ends |
 //! | `walk` | a Ruby: roots, pages, objects, references |
+//! | `compact` | in the place of that: what `GC.compact` would give back |
 //! | `python`, `seen` | a Python: objects and references, each object once |
 //! | `stream`, `pipe` | the bytes it writes ([`wire::snapshot`]), and how |
 
 mod child;
+mod compact;
 mod pipe;
 mod python;
 mod seen;

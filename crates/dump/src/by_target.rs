@@ -1,43 +1,103 @@
 //! The names of one object's references, joined by their targets to the references that the VM tells.
+//!
+//! The VM tells the references of most objects in the order in which `vm` reads their names, so each name is first held against the next
+//! reference as it comes. From the first one on that is told in another order, the rest is searched by target.
 
 /// See the module's text. `N`: a name.
-pub struct ByTarget<N>(Vec<Named<N>>);
+pub struct ByTarget<N> {
+    names: Vec<Named<N>>,
+    /// Those before it were used, each for the reference that came in its turn.
+    next: usize,
+    /// Those from `next` on are sorted by their targets.
+    sorted: bool,
+}
 
 struct Named<N> {
     target: u64,
     name: N,
-    /// How many of those with this target were used; counted at the first of them.
+    /// How many of those with this target were used since they are sorted; counted at the first of them.
     used: usize,
 }
 
 impl<N> Default for ByTarget<N> {
     fn default() -> Self {
-        ByTarget(Vec::new())
+        ByTarget {
+            names: Vec::new(),
+            next: 0,
+            sorted: false,
+        }
     }
 }
 
 impl<N: Copy> ByTarget<N> {
     /// Forgets those of the last object, and takes those that `note` is called with.
     pub fn fill(&mut self, names: impl FnOnce(&mut dyn FnMut(u64, N))) {
-        self.0.clear();
+        self.names.clear();
+        (self.next, self.sorted) = (0, false);
         names(&mut |target, name| {
-            self.0.push(Named {
+            self.names.push(Named {
                 target,
                 name,
                 used: 0,
             });
         });
-        // Those of one target stay in their order.
-        self.0.sort_by_key(|named| named.target);
     }
 
-    /// The next name of a reference to this target.
+    /// The next name of a reference to this target: of several with one target the first comes first.
+    #[inline]
     pub fn next(&mut self, target: u64) -> Option<N> {
-        let first = self.0.partition_point(|named| named.target < target);
-        let used = self.0.get(first)?.used;
-        let next = self.0.get(first + used);
+        if !self.sorted {
+            let next = self.names.get(self.next)?;
+            if next.target == target {
+                self.next += 1;
+                return Some(next.name);
+            }
+        }
+        self.search(target)
+    }
+
+    fn search(&mut self, target: u64) -> Option<N> {
+        let left = self.names.get_mut(self.next..)?;
+        if !self.sorted {
+            // Those of one target stay in their order.
+            left.sort_by_key(|named| named.target);
+            self.sorted = true;
+        }
+        let first = left.partition_point(|named| named.target < target);
+        let used = left.get(first)?.used;
+        let next = left.get(first + used);
         let name = next.filter(|named| named.target == target)?.name;
-        self.0[first].used += 1;
+        left[first].used += 1;
         Some(name)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    /// The same without the short way: the first name of this target that was not used.
+    fn plain(names: &mut Vec<(u64, usize)>, target: u64) -> Option<usize> {
+        let found = names.iter().position(|named| named.0 == target)?;
+        Some(names.remove(found).1)
+    }
+
+    proptest! {
+        #[test]
+        fn each_reference_gets_the_first_name_that_is_left(
+            targets in prop::collection::vec(0u64..6, 0..12),
+            mut told in prop::collection::vec(0u64..7, 0..16),
+            in_order in 0usize..12,
+        ) {
+            // As the VM mostly tells them: some in the order of the names, and then others.
+            told.splice(0..0, targets.iter().take(in_order).copied());
+            let mut names: Vec<(u64, usize)> = targets.iter().copied().zip(0..).collect();
+            let mut found = ByTarget::default();
+            found.fill(|note| names.iter().for_each(|(target, name)| note(*target, *name)));
+            for target in told {
+                prop_assert_eq!(found.next(target), plain(&mut names, target));
+            }
+        }
     }
 }

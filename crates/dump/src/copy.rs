@@ -18,7 +18,7 @@ use std::os::unix::fs::{FileTypeExt, OpenOptionsExt};
 use std::thread::sleep;
 use std::time::{Duration, Instant};
 use wire::Snapshot;
-use wire::snapshot::Stage;
+use wire::snapshot::{Opened, SHARED, Stage};
 
 /// How long the copy may take until its pipe is there. It makes a dozen system calls before.
 const READY: Duration = Duration::from_secs(3);
@@ -41,7 +41,7 @@ pub struct Copy {
 }
 
 impl Copy {
-    /// Finds the copy that a guest has made, and opens its pipe: from then on it writes.
+    /// Finds the copy that a guest has made, and opens its pipe. It waits until it is told what to do ([`Copy::begin`]).
     ///
     /// # Errors
     /// It has ended meanwhile, or what the guest says of it is not so.
@@ -77,6 +77,72 @@ impl Copy {
                 Err(error)
             }
         }
+    }
+
+    /// Has it begin.
+    ///
+    /// # Errors
+    /// It has ended meanwhile.
+    pub fn begin(&self, what: Opened) -> Result<()> {
+        let at = self.at + offset_of!(Snapshot, opened) as u64;
+        self.memory.write(at, &(what as u32).to_le_bytes())
+    }
+
+    /// Tells it what of its memory it could change for others too: address and bytes of each mapping.
+    ///
+    /// # Errors
+    /// It has ended meanwhile, or there are more than it can be told.
+    pub fn tell_shared(&self, shared: &[[u64; 2]]) -> Result<()> {
+        if shared.len() > SHARED {
+            let count = shared.len();
+            return Err(Error::NotCompacted {
+                pid: self.parent,
+                reason: format!(
+                    "it shares {count} mappings with others, and at most {SHARED} can be made read-only in a copy"
+                ),
+            });
+        }
+        let bytes: Vec<u8> = shared
+            .as_flattened()
+            .iter()
+            .flat_map(|word| word.to_le_bytes())
+            .collect();
+        self.memory
+            .write(self.at + offset_of!(Snapshot, shared) as u64, &bytes)?;
+        let count = shared.len() as u64;
+        let at = self.at + offset_of!(Snapshot, shared_count) as u64;
+        self.memory.write(at, &count.to_le_bytes())
+    }
+
+    /// Its id, which is that of no other process until the guest has waited for it.
+    pub fn pid(&self) -> i32 {
+        self.pid
+    }
+
+    /// How far it is: the number of a [`Stage`].
+    ///
+    /// # Errors
+    /// It has ended.
+    pub fn stage(&self) -> Result<u32> {
+        self.memory
+            .half(self.at + offset_of!(Snapshot, stage) as u64)
+    }
+
+    /// Pages of its heap, and those without an object, before and after it was compacted.
+    ///
+    /// # Errors
+    /// It has ended.
+    pub fn pages(&self) -> Result<[[u64; 2]; 2]> {
+        let mut words = [0; 4];
+        let at = self.at + offset_of!(Snapshot, pages) as u64;
+        self.memory.read_words(at, &mut words)?;
+        let [all, empty, all_then, empty_then] = words;
+        Ok([[all, empty], [all_then, empty_then]])
+    }
+
+    /// Whether it has ended.
+    pub fn has_ended(&self) -> bool {
+        self.process.has_ended(Duration::ZERO)
     }
 
     /// The guest that it is a copy of.
@@ -160,7 +226,7 @@ fn find(parent: i32, id: u64) -> Option<i32> {
     guest::children(parent).into_iter().find(has_it)
 }
 
-/// Waits until the pipe is there, opens it, and tells the copy.
+/// Waits until the pipe is there, and opens it.
 fn open_pipe(parent: i32, pid: i32, memory: &GuestMemory, at: u64) -> Result<File> {
     let field = |field: usize| at + field as u64;
     let until = Instant::now() + READY;
@@ -180,7 +246,6 @@ fn open_pipe(parent: i32, pid: i32, memory: &GuestMemory, at: u64) -> Result<Fil
     let number = memory.word(field(offset_of!(Snapshot, pipe)))?;
     let pipe = open_only_a_pipe(&format!("/proc/{pid}/fd/{number}"))
         .map_err(|error| lost(parent, &format!("its pipe: {error}")))?;
-    memory.write(field(offset_of!(Snapshot, opened)), &1u32.to_le_bytes())?;
     Ok(pipe)
 }
 

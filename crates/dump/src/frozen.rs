@@ -1,37 +1,49 @@
 //! The memory of a copy or of a core file, in blocks that are read once each.
 //!
-//! Nothing changes there, so what was read stays true, and a walk over all objects reads block after block. `process::pages` is for
-//! walks that touch little and want to know what; this is for those that touch everything: a block is found by its number
-//! without a search, and its place is taken by the next one that has the same.
+//! Nothing changes there, so what was read stays true, and a walk over all objects reads block after block, in a few places at once: slots,
+//! texts, a large table. `process::pages` is for walks that touch little and want to know what; this is for those that touch everything: a block is
+//! found by its number without a search, and of those that have the same place four are kept, so that walks in two places do not
+//! put out each other's blocks. Few are kept: memory that is touched for the first time costs more than reading a block again.
 
 use std::cell::RefCell;
 use vm::{Fault, Memory};
 
 /// Bytes of a block: the largest page of objects that a Ruby has.
 const BLOCK: u64 = 64 << 10;
-/// Blocks that are kept: 128 MiB.
-const KEPT: usize = 2048;
+/// Blocks of one place, and places: 16 MiB are kept.
+const WAYS: usize = 4;
+const PLACES: usize = 64;
+/// Where no block begins.
+const NO_BLOCK: u64 = u64::MAX;
 
 /// See the module's text.
 pub struct Frozen<'a> {
     memory: &'a dyn Memory,
-    blocks: RefCell<Vec<Option<Block>>>,
+    places: RefCell<Vec<Place>>,
 }
 
-struct Block {
-    start: u64,
+/// Blocks whose numbers have the same low bits.
+struct Place {
+    /// Where each begins.
+    starts: [u64; WAYS],
     /// Empty if not all of it can be read.
-    bytes: Vec<u8>,
+    bytes: [Vec<u8>; WAYS],
+    /// The one that the next comes in the place of.
+    oldest: usize,
 }
 
 impl<'a> Frozen<'a> {
     /// Nothing has been read yet.
     pub fn new(memory: &'a dyn Memory) -> Self {
-        let mut blocks = Vec::new();
-        blocks.resize_with(KEPT, || None);
+        let mut places = Vec::new();
+        places.resize_with(PLACES, || Place {
+            starts: [NO_BLOCK; WAYS],
+            bytes: Default::default(),
+            oldest: 0,
+        });
         Frozen {
             memory,
-            blocks: RefCell::new(blocks),
+            places: RefCell::new(places),
         }
     }
 
@@ -39,8 +51,8 @@ impl<'a> Frozen<'a> {
     #[inline]
     fn piece(&self, at: u64, into: &mut [u8]) -> Result<(), Fault> {
         let within = (at % BLOCK) as usize;
-        let mut blocks = self.blocks.borrow_mut();
-        let bytes = self.block(&mut blocks, at - at % BLOCK);
+        let mut places = self.places.borrow_mut();
+        let bytes = self.block(&mut places, at - at % BLOCK);
         match bytes.get(within..within + into.len()) {
             Some(bytes) => {
                 into.copy_from_slice(bytes);
@@ -52,23 +64,25 @@ impl<'a> Frozen<'a> {
 
     /// The bytes of the block that begins here; none if not all of them can be read.
     #[inline]
-    fn block<'b>(&self, blocks: &'b mut [Option<Block>], start: u64) -> &'b [u8] {
-        let place = &mut blocks[(start / BLOCK) as usize % KEPT];
-        if place.as_ref().is_none_or(|block| block.start != start) {
-            self.fill(place, start);
-        }
-        place.as_ref().map_or(&[], |block| &block.bytes)
+    fn block<'b>(&self, places: &'b mut [Place], start: u64) -> &'b [u8] {
+        let place = &mut places[(start / BLOCK) as usize % PLACES];
+        let way = place.starts.iter().position(|one| *one == start);
+        let way = way.unwrap_or_else(|| self.fill(place, start));
+        &place.bytes[way]
     }
 
     /// Reads a block, into the memory of the one in whose place it comes.
     #[cold]
-    fn fill(&self, place: &mut Option<Block>, start: u64) {
-        let mut bytes = place.take().map_or_else(Vec::new, |block| block.bytes);
+    fn fill(&self, place: &mut Place, start: u64) -> usize {
+        let way = place.oldest;
+        place.oldest = (way + 1) % WAYS;
+        let bytes = &mut place.bytes[way];
         bytes.resize(BLOCK as usize, 0);
-        if self.memory.read(start, &mut bytes).is_err() {
+        if self.memory.read(start, bytes).is_err() {
             bytes.clear();
         }
-        *place = Some(Block { start, bytes });
+        place.starts[way] = start;
+        way
     }
 
     /// So many bytes as a number's.
@@ -107,5 +121,50 @@ impl Memory for Frozen<'_> {
     #[inline]
     fn u64(&self, at: u64) -> Result<u64, Fault> {
         Ok(u64::from_le_bytes(self.few(at)?))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::cell::Cell;
+
+    /// A memory in which each word is its own address, and its third MiB cannot be read.
+    struct Addresses(Cell<u32>);
+
+    impl Memory for Addresses {
+        fn read(&self, at: u64, into: &mut [u8]) -> Result<(), Fault> {
+            self.0.set(self.0.get() + 1);
+            for (index, byte) in (0..).zip(into) {
+                let at = at + index;
+                if at >> 20 == 2 {
+                    return Err(Fault { at });
+                }
+                *byte = (at & !7).to_le_bytes()[(at % 8) as usize];
+            }
+            Ok(())
+        }
+    }
+
+    #[test]
+    fn walks_in_several_places_read_each_block_once() {
+        let memory = Addresses(Cell::new(0));
+        let frozen = Frozen::new(&memory);
+        // Three walks whose blocks have the same places at each step.
+        let far = BLOCK * PLACES as u64;
+        for step in 0..2 * BLOCK / 8 {
+            for walk in [0, 4 * far, 9 * far] {
+                let at = walk + step * 8;
+                assert_eq!(frozen.u64(at), Ok(at));
+            }
+        }
+        assert_eq!(memory.0.get(), 6);
+        // Across the end of a block, and of what can be read.
+        assert_eq!(frozen.u64((1 << 20) - 8), Ok((1 << 20) - 8));
+        let mut bytes = [0; 16];
+        assert_eq!(frozen.read(BLOCK - 8, &mut bytes), Ok(()));
+        assert_eq!(bytes[8..], BLOCK.to_le_bytes());
+        assert!(frozen.u64(2 << 20).is_err() && frozen.read((2 << 20) - 8, &mut bytes).is_err());
+        assert_eq!(frozen.u64((2 << 20) - 8), Ok((2 << 20) - 8));
     }
 }

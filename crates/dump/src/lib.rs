@@ -19,10 +19,12 @@
 //! |---|---|
 //! | `copy` | the child from outside: found, its pipe opened, killed |
 //! | `stream` | the bytes it writes, checked ([`wire::snapshot`]) |
+//! | `ahead` | a thread that reads them while another makes objects of them |
 //! | `frozen` | its memory, in blocks that are read once |
 //! | `by_target` | names of references, joined to them |
 //! | `pipe` | that they are read until a deadline |
 //! | `guest` | the process that is copied, of either language |
+//! | `compaction` | in the place of a snapshot: what `GC.compact` would give back |
 //! | `core` | the same from core files, in which nothing can be called |
 //! | `ruby`, `python` | objects as [`heap::Builder`] takes them |
 //!
@@ -31,7 +33,9 @@
 
 #![forbid(unsafe_code)]
 
+mod ahead;
 mod by_target;
+mod compaction;
 mod copy;
 pub mod core;
 mod frozen;
@@ -42,6 +46,7 @@ mod ruby;
 mod stream;
 
 use births::session::{Timing, lacks_room};
+pub use compaction::{Compaction, HeapPages};
 use guest::Guest;
 use heap::{About, Budget, Builder, Snapshot};
 use inject::Image;
@@ -156,6 +161,7 @@ impl Opened {
         let copied = self.guest.copy()?;
         let born = Instant::now();
         let copy = copy::Copy::open(pid, copied)?;
+        copy.begin(wire::snapshot::Opened::ToRead)?;
         let builder = Builder::within(
             self.about(resident),
             Budget::of_memory(resident.memory.saturating_add(resident.swap)),

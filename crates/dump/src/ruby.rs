@@ -1,5 +1,6 @@
 //! The heap of a Ruby, from what its copy writes and what is read in the copy's memory.
 
+mod beside;
 mod births;
 pub mod core;
 mod globals;
@@ -8,17 +9,21 @@ mod names;
 mod slots;
 mod texts;
 
+use crate::ahead::{self, Taker};
 use crate::copy::{Copy, lost};
 use crate::frozen::Frozen;
 use crate::pipe::Pipe;
 use crate::stream::{Object, Reader, Said};
 use ::births::RubyGuest;
+use beside::Beside;
 pub use births::Births;
 use foldhash::HashMap;
 use heap::{Builder, Flags, RootKind, RootName, TextId};
 use kinds::Kinds;
 use names::Names;
 use process::error::{Error, Result};
+use std::panic::resume_unwind;
+use std::thread;
 use std::time::Instant;
 use texts::{Kept, Texts};
 use vm::ruby::{Ruby, Type};
@@ -42,6 +47,23 @@ pub fn read<'a>(
     births: Option<Births<'a>>,
     until: Instant,
 ) -> Result<(Builder, u64)> {
+    let (give, take) = ahead::pair();
+    thread::scope(|scope| {
+        let making = scope.spawn(move || make(copy, guest, builder, births, &take));
+        give.read(Reader::new(Pipe::new(copy, until)));
+        let made = making.join();
+        made.unwrap_or_else(|panic| resume_unwind(panic))
+    })
+}
+
+/// Makes objects of what another thread reads.
+fn make<'a>(
+    copy: &'a Copy,
+    guest: &RubyGuest,
+    builder: Builder,
+    births: Option<Births<'a>>,
+    read: &Taker,
+) -> Result<(Builder, u64)> {
     let facts = &guest.facts;
     let frozen = Frozen::new(&copy.memory);
     let pid = copy.parent();
@@ -54,21 +76,23 @@ pub fn read<'a>(
     let ruby = Ruby::new(&frozen, facts).map_err(|error| unreadable(error.to_string()))?;
     let globals = globals::names(&ruby, &copy.memory, &guest.data);
     let mut maker = Maker::new(builder, ruby, globals, births);
-    let mut stream = Reader::new(Pipe::new(copy, until));
-    loop {
-        let said = stream
-            .next()
-            .map_err(|error| lost(pid, &error.to_string()))?;
-        if let Some(written) = maker.take(said, stream.references()) {
-            if let Some(error) = maker.unreadable {
-                return Err(error);
-            }
+    while let Some(batch) = read.next() {
+        let batch = batch.map_err(|error| lost(pid, &error.to_string()))?;
+        let written = batch.each(|said, references| maker.take(said, references));
+        read.give_back(batch);
+        if let Some(error) = maker.unreadable {
+            return Err(error);
+        }
+        if let Some(written) = written {
             if written != maker.seen {
                 return Err(lost(pid, "it wrote other objects than it has counted"));
             }
+            let allocated = maker.beside.sums(&maker.builder);
+            maker.builder.about_mut().allocated = allocated;
             return Ok((maker.builder, maker.garbage));
         }
     }
+    Err(lost(pid, "what it wrote has no end"))
 }
 
 /// Makes objects of what is read.
@@ -78,6 +102,7 @@ struct Maker<'a> {
     kinds: Kinds,
     names: Names,
     texts: Texts,
+    beside: Beside,
     /// IDs of global variables by what they refer to.
     globals: HashMap<u64, u64>,
     births: Option<Births<'a>>,
@@ -108,6 +133,7 @@ impl<'a> Maker<'a> {
             kinds: Kinds::default(),
             names: Names::default(),
             texts: Texts::default(),
+            beside: Beside::default(),
             globals,
             births,
             unreadable: None,
@@ -119,9 +145,9 @@ impl<'a> Maker<'a> {
     }
 
     /// Takes a section; what was written in all, if it is the last one.
-    fn take(&mut self, said: Said, references: &[u64]) -> Option<[u64; 3]> {
-        match said {
-            Said::Category(name) => self.category = self.root_name(&name),
+    fn take(&mut self, said: &Said, references: &[u64]) -> Option<[u64; 3]> {
+        match *said {
+            Said::Category(ref name) => self.category = self.root_name(name),
             Said::Root(target) => {
                 self.seen[2] += 1;
                 let name = self.named_root(target);
@@ -199,6 +225,7 @@ impl<'a> Maker<'a> {
             label: self.label(of, object.address),
             ..heap::Object::new(object.address, kind)
         };
+        self.beside.add(kind, described.bytes, object.slot);
         self.builder.object(described);
         self.references(&object, references);
     }

@@ -63,6 +63,8 @@ pub enum Bad {
 const MOST_REFERENCES: usize = 1 << 31;
 /// Bytes that are read at once.
 const PIECE: usize = 256 << 10;
+/// Bytes of the longest number.
+const LONGEST_NUMBER: usize = 10;
 
 /// See the module's text.
 pub struct Reader<R> {
@@ -220,20 +222,48 @@ impl<R: Read> Reader<R> {
 
     #[inline]
     fn number(&mut self) -> Result<u64, Bad> {
-        let mut number = 0;
-        let mut shift = 0;
-        loop {
-            let byte = self.byte()?;
-            if shift == 63 && byte > 1 {
-                return Err(Bad::Senseless("a number has more than 64 bits"));
+        match self.piece.get(self.next) {
+            Some(byte) if byte & 0x80 == 0 => {
+                self.next += 1;
+                Ok(u64::from(*byte))
             }
-            number |= u64::from(byte & 0x7f) << shift;
-            if byte & 0x80 == 0 {
-                return Ok(number);
-            }
-            shift += 7;
+            _ => self.long_number(),
         }
     }
+
+    /// A number of more than one byte, or one that the next piece begins with.
+    fn long_number(&mut self) -> Result<u64, Bad> {
+        let whole = self.piece.get(self.next..self.next + LONGEST_NUMBER);
+        if let Some(bytes) = whole.and_then(|bytes| bytes.first_chunk::<LONGEST_NUMBER>()) {
+            let (number, length) = decoded(bytes)?;
+            self.next += length;
+            return Ok(number);
+        }
+        let mut bytes = [0; LONGEST_NUMBER];
+        for byte in &mut bytes {
+            *byte = self.byte()?;
+            if *byte & 0x80 == 0 {
+                break;
+            }
+        }
+        Ok(decoded(&bytes)?.0)
+    }
+}
+
+/// The number that these begin with, and how many of them it has.
+#[inline]
+fn decoded(bytes: &[u8; LONGEST_NUMBER]) -> Result<(u64, usize), Bad> {
+    let mut number = 0;
+    for (index, byte) in bytes.iter().enumerate() {
+        if index == LONGEST_NUMBER - 1 && *byte > 1 {
+            break;
+        }
+        number |= u64::from(byte & 0x7f) << (7 * index);
+        if byte & 0x80 == 0 {
+            return Ok((number, index + 1));
+        }
+    }
+    Err(Bad::Senseless("a number has more than 64 bits"))
 }
 
 #[cfg(test)]

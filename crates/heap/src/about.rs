@@ -26,6 +26,8 @@ pub struct About {
     pub notes: Vec<String>,
     /// What all of its resident memory was used for, where that was looked at; empty otherwise.
     pub memory: Memory,
+    /// What the VM has allocated beside slots, the largest first, garbage too; empty where it does not say so.
+    pub allocated: Vec<Allocated>,
 }
 
 /// What the resident memory of the process was used for, as `lancet heap --rss` says it.
@@ -35,6 +37,21 @@ pub struct Memory {
     pub findings: Vec<String>,
     /// What for, and how much.
     pub rows: Vec<MemoryRow>,
+    /// What of it the program had from glibc's malloc; `None` = unknown.
+    pub malloc: Option<u64>,
+}
+
+/// What the VM has allocated for objects of a kind beside their slots.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Allocated {
+    /// The kind, as [`Builder::kind`](crate::Builder::kind) has it.
+    pub kind: String,
+    /// How many objects have something beside their slots.
+    pub objects: u64,
+    /// The bytes of that: those that were asked for.
+    pub bytes: u64,
+    /// What glibc's malloc takes for as many pieces as objects: a head of eight bytes each, and what fills it up to a multiple of 16.
+    pub in_malloc: u64,
 }
 
 /// What a part of resident memory was used for.

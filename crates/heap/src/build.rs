@@ -2,7 +2,7 @@
 //!
 //! Objects come in any order, each followed by its references, which name their targets by address, because the walk has
 //! not seen all of them yet. [`Builder::finish`] puts the objects in the order of their addresses and turns addresses
-//! into numbers. Until then an edge takes 12 bytes; afterwards 8.
+//! into numbers, in their place: an edge takes 8 bytes ([`Targets`]).
 
 use foldhash::HashMap;
 
@@ -13,6 +13,8 @@ use crate::found::Pages;
 use crate::names::{EdgeName, Flags, KindId, MOST_TEXTS, Role, RootName};
 use crate::snapshot::{Kind, Root, Site, Snapshot};
 use crate::text::{Interner, NO_ROOM, TextId};
+use edges::Edges;
+use targets::Targets;
 
 /// One object, as whoever walks the heap sees it. [`Object::new`] fills in that nothing is known.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -82,7 +84,7 @@ pub struct Builder {
     columns: Columns,
     /// Where the edges of each object end.
     edge_ends: Vec<u32>,
-    edge_targets: Vec<u64>,
+    edge_targets: Targets,
     edge_names: Vec<u32>,
     roots: Vec<(u64, RootName)>,
     /// The object given last was left out.
@@ -134,7 +136,7 @@ impl Builder {
             site_numbers: HashMap::default(),
             columns: Columns::default(),
             edge_ends: Vec::new(),
-            edge_targets: Vec::new(),
+            edge_targets: Targets::default(),
             edge_names: Vec::new(),
             roots: Vec::new(),
             left_out: true,
@@ -182,6 +184,15 @@ impl Builder {
         });
         self.kind_numbers.insert(name.into(), id);
         id
+    }
+
+    /// The name of a kind of this builder's.
+    #[must_use]
+    pub fn kind_name(&self, kind: KindId) -> &[u8] {
+        let known = self.kinds.get(usize::from(kind.0));
+        known
+            .and_then(|kind| self.texts.texts.get(kind.name))
+            .unwrap_or_default()
     }
 
     /// Takes an object. The edges that follow are its own.
@@ -272,29 +283,24 @@ impl Builder {
     /// Makes the snapshot.
     #[must_use]
     pub fn finish(mut self) -> Snapshot {
-        self.sort();
-        let mut losses = self.losses;
-        let pages = Pages::of(&self.columns.addresses);
-        let count = self.columns.addresses.len();
-        let mut targets = Vec::with_capacity(self.edge_targets.len());
-        let mut names = Vec::with_capacity(self.edge_names.len());
-        let mut ends = Vec::with_capacity(count);
-        let mut begin = 0;
-        for end in &self.edge_ends {
-            let range = begin as usize..*end as usize;
-            begin = *end;
-            let given = self.edge_targets[range.clone()].iter();
-            for (to, name) in given.zip(&self.edge_names[range]) {
-                match pages.find(*to) {
-                    Some(target) => {
-                        targets.push(target);
-                        names.push(*name);
-                    }
-                    None => losses.dangling_edges += 1,
-                }
-            }
-            ends.push(targets.len() as u32);
+        let order = self.columns.order();
+        if let Some(order) = &order {
+            self.columns = self.columns.reordered(order);
         }
+        let pages = Pages::of(&self.columns.addresses);
+        let edges = Edges {
+            ends: std::mem::take(&mut self.edge_ends),
+            targets: std::mem::take(&mut self.edge_targets).found(&pages),
+            names: std::mem::take(&mut self.edge_names),
+        };
+        let given = edges.ends.len() as u64;
+        let (edges, dangling) = match &order {
+            Some(order) => edges.reordered(order, &mut self.losses),
+            None => edges.whole(),
+        };
+        let mut losses = self.losses;
+        losses.repeated_objects += given - self.columns.addresses.len() as u64;
+        losses.dangling_edges += dangling;
         let mut roots = Vec::with_capacity(self.roots.len());
         for (to, name) in &self.roots {
             match pages.find(*to) {
@@ -312,51 +318,27 @@ impl Builder {
             kinds: self.kinds,
             sites: self.sites,
             columns: self.columns,
-            ends,
-            targets,
-            names,
+            ends: edges.ends,
+            targets: edges.targets,
+            names: edges.names,
             roots,
         }
-    }
-
-    /// Puts objects and their edges in the order of addresses, and takes those out whose address an earlier one has.
-    fn sort(&mut self) {
-        let addresses = &self.columns.addresses;
-        if addresses.windows(2).all(|two| two[0] < two[1]) {
-            return;
-        }
-        let mut order: Vec<u32> = (0..addresses.len() as u32).collect();
-        order.sort_unstable_by_key(|old| (addresses[*old as usize], *old));
-        let edges = |old: u32| {
-            let begin = (old as usize).checked_sub(1);
-            let begin = begin.map_or(0, |before| self.edge_ends[before]);
-            begin as usize..self.edge_ends[old as usize] as usize
-        };
-        let before = order.len();
-        let mut dropped = 0;
-        order.dedup_by(|later, earlier| {
-            let same = addresses[*later as usize] == addresses[*earlier as usize];
-            if same {
-                dropped += edges(*later).len() as u64;
-            }
-            same
-        });
-        self.losses.repeated_objects += (before - order.len()) as u64;
-        self.losses.edges += dropped;
-        let mut targets = Vec::with_capacity(self.edge_targets.len());
-        let mut names = Vec::with_capacity(self.edge_names.len());
-        let mut ends = Vec::with_capacity(order.len());
-        for old in &order {
-            targets.extend_from_slice(&self.edge_targets[edges(*old)]);
-            names.extend_from_slice(&self.edge_names[edges(*old)]);
-            ends.push(targets.len() as u32);
-        }
-        (self.edge_targets, self.edge_names, self.edge_ends) = (targets, names, ends);
-        self.columns = self.columns.reordered(&order);
     }
 }
 
 impl Columns {
+    /// The numbers of the objects by rising addresses, without those whose address an earlier one has; `None`: they are in that order.
+    fn order(&self) -> Option<Vec<u32>> {
+        let addresses = &self.addresses;
+        if addresses.windows(2).all(|two| two[0] < two[1]) {
+            return None;
+        }
+        let mut order: Vec<u32> = (0..addresses.len() as u32).collect();
+        order.sort_unstable_by_key(|old| (addresses[*old as usize], *old));
+        order.dedup_by_key(|old| addresses[*old as usize]);
+        Some(order)
+    }
+
     /// How many numbers need more than 32 bits.
     pub fn wide(&self) -> usize {
         let columns = [
@@ -398,6 +380,9 @@ impl Columns {
         }
     }
 }
+
+mod edges;
+mod targets;
 
 #[cfg(test)]
 mod tests;

@@ -26,16 +26,20 @@ impl Column {
         let Some(number) = number else { return };
         // In files the number plus one stands in 64 bits.
         let number = number.min(u64::MAX - 1);
-        if self.narrow.len() <= object as usize {
-            self.narrow.resize(object as usize + 1, 0);
-        }
-        self.narrow[object as usize] = match u32::try_from(number) {
+        let narrow = match u32::try_from(number) {
             Ok(small) if small < WIDE - 1 => small + 1,
             _ => {
                 self.wide.insert(object, number);
                 WIDE
             }
         };
+        if self.narrow.len() < object as usize {
+            self.narrow.resize(object as usize, 0);
+        }
+        match self.narrow.get_mut(object as usize) {
+            Some(place) => *place = narrow,
+            None => self.narrow.push(narrow),
+        }
     }
 
     /// Makes room for so many objects.

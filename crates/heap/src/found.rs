@@ -64,10 +64,22 @@ impl<'a> Pages<'a> {
         found
     }
 
+    /// Finds many, one after the other.
+    pub fn finder(&self) -> Finder<'_> {
+        Finder {
+            pages: self,
+            last: [(u64::MAX, NOTHING); LAST],
+        }
+    }
+
     /// The number of the object at an address.
     #[inline]
     pub fn find(&self, address: u64) -> Option<u32> {
-        let page = self.pages.get(&(address >> PAGE_BITS))?;
+        self.find_in(*self.pages.get(&(address >> PAGE_BITS))?, address)
+    }
+
+    #[inline]
+    fn find_in(&self, page: Page, address: u64) -> Option<u32> {
         if let Some(bits) = page.bits.checked_sub(1) {
             let number = self.bits[bits as usize].number(address)?;
             return Some(page.first + number);
@@ -75,6 +87,36 @@ impl<'a> Pages<'a> {
         let objects = &self.addresses[page.first as usize..page.end as usize];
         let found = objects.binary_search(&address).ok()?;
         Some(page.first + found as u32)
+    }
+}
+
+/// A page without an object.
+const NOTHING: Page = Page {
+    first: 0,
+    end: 0,
+    bits: 0,
+};
+/// Pages that a finder remembers.
+const LAST: usize = 64;
+
+/// Finds objects whose pages are often those of the ones before.
+pub struct Finder<'a> {
+    pages: &'a Pages<'a>,
+    /// Number and page, by the low bits of the number. Of no address the number is `u64::MAX`.
+    last: [(u64, Page); LAST],
+}
+
+impl Finder<'_> {
+    /// As [`Pages::find`].
+    #[inline]
+    pub fn find(&mut self, address: u64) -> Option<u32> {
+        let number = address >> PAGE_BITS;
+        let place = &mut self.last[number as usize % LAST];
+        if place.0 != number {
+            let page = self.pages.pages.get(&number);
+            *place = (number, page.copied().unwrap_or(NOTHING));
+        }
+        self.pages.find_in(place.1, address)
     }
 }
 
@@ -125,11 +167,14 @@ mod tests {
         addresses.extend((0..8192).map(|place| !0xffff + place * 8));
         let pages = Pages::of(&addresses);
         assert_eq!(pages.bits.len(), 2);
+        let mut finder = pages.finder();
         for (number, address) in addresses.iter().enumerate() {
             assert_eq!(pages.find(*address), Some(number as u32));
+            assert_eq!(finder.find(*address), Some(number as u32));
             for beside in [address.wrapping_sub(1), address.wrapping_add(1)] {
                 assert!(addresses.binary_search(&beside).is_err());
                 assert_eq!(pages.find(beside), None);
+                assert_eq!(finder.find(beside), None);
             }
         }
         assert_eq!(pages.find(0x7f00_0000_0008), None);

@@ -34,7 +34,7 @@ mod names;
 mod snapshot;
 mod text;
 
-pub use about::{About, Budget, Losses, Memory, MemoryRow};
+pub use about::{About, Allocated, Budget, Losses, Memory, MemoryRow};
 pub use analysis::{Analysis, Dominator, Total};
 pub use build::{Builder, Object};
 pub use file::{Error, VERSION};

@@ -230,13 +230,47 @@ edges! {
     Code = 21,
 }
 
+/// What the payload of a packed name is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Form {
+    /// An index.
+    Index,
+    /// The number of a text plus one; 0 = none.
+    Text,
+    /// There is none.
+    Plain,
+}
+
 impl EdgeName {
     /// The largest index that has a number of its own.
     pub(crate) const MOST_INDEX: u32 = PAYLOAD;
 
+    /// Packed names have numbers below this.
+    pub(crate) const NUMBERS: usize = 1 << (u32::BITS - PAYLOAD_BITS);
+
+    /// The number and the payload of a packed name.
+    #[inline]
+    pub(crate) fn parts(packed: u32) -> (u8, u32) {
+        ((packed >> PAYLOAD_BITS) as u8, packed & PAYLOAD)
+    }
+
+    /// What the payloads of names are, by the numbers of these.
+    pub(crate) fn forms() -> [Form; Self::NUMBERS] {
+        std::array::from_fn(|number| {
+            let packed = Self::packed(number as u8, 1);
+            if Self::is_index(number as u8) {
+                Form::Index
+            } else if Self::has_text(packed) {
+                Form::Text
+            } else {
+                Form::Plain
+            }
+        })
+    }
+
     /// The number of a packed name.
     pub(crate) fn number(packed: u32) -> u8 {
-        (packed >> PAYLOAD_BITS) as u8
+        Self::parts(packed).0
     }
 
     /// Packs a number below 32 and a payload.

@@ -131,6 +131,9 @@ pub enum Error {
     /// The kernel refused a copy of it.
     #[error("no copy of process {pid} can be made to read its heap from: {reason}")]
     NoCopy { pid: i32, reason: String },
+    /// Its VM could not compact its heap in a copy of it.
+    #[error("process {pid}: what GC.compact would give back is not known: {reason}")]
+    NotCompacted { pid: i32, reason: String },
     /// A copy of it might need more memory than its control group has left, and the kernel end one of the two.
     #[error(
         "no copy of process {pid} is made: its memory limit leaves {} MiB, and while its heap is read the process and its copy may need {} MiB more than the process alone",
@@ -291,6 +294,7 @@ impl Error {
             | Error::Refused { pid, .. }
             | Error::NoCopy { pid, .. }
             | Error::NoRoomForCopy { pid, .. }
+            | Error::NotCompacted { pid, .. }
             | Error::Hook { pid, .. }
             | Error::NotARuby { pid, .. }
             | Error::BrokenRuby { pid, .. }

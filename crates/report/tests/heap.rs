@@ -5,7 +5,9 @@ mod shop;
 
 use heap::answers::Answers;
 use heap::answers::diff::Diff;
-use heap::{About, Analysis, Builder, Object, Role, RootKind, RootName, Snapshot};
+use heap::{
+    About, Allocated, Analysis, Builder, Memory, Object, Role, RootKind, RootName, Snapshot,
+};
 use report::Style;
 use report::heap::{
     FORMATS, Format, Options, diff, dump_all, folded, heapsnapshot, html, json, owner, path, table,
@@ -99,6 +101,67 @@ root: global $cache Hash 0x20000, retains 376.0 KiB
     );
 }
 
+/// A snapshot that says what was allocated beside slots, and how much of that malloc has in use.
+fn with_allocated() -> Snapshot {
+    let one = |kind: &str, objects, bytes, in_malloc| Allocated {
+        kind: kind.into(),
+        objects,
+        bytes,
+        in_malloc,
+    };
+    Builder::new(About {
+        allocated: vec![
+            one("STRING", 4000, 3 << 20, 4 << 20),
+            one("HASH", 20, 1 << 20, 1 << 20),
+            one("DATA:par\u{1b}ser", 3, 900, 1024),
+            one("ARRAY", 1, 8, 32),
+        ],
+        memory: Memory {
+            malloc: Some(7 << 20),
+            ..Memory::default()
+        },
+        ..About::default()
+    })
+    .finish()
+}
+
+#[test]
+fn what_no_object_has_of_malloc_is_what_is_left() {
+    let snapshot = with_allocated();
+    let table = |options: &Options| {
+        written(&snapshot, |out, answers| {
+            table::FORMAT.write(out, answers, options).expect("memory");
+        })
+    };
+    let text = table(&Options { top: 2, ..OPTIONS });
+    let wanted = "
+of the 7.0 MiB that it has from malloc, its objects have beside their slots
+malloc's  asked for  objects  kind
+ 4.0 MiB    3.0 MiB    4,000  STRING
+ 1.0 MiB    1.0 MiB       20  HASH
+ 1.0 KiB      908 B        4  2 more kinds
+ 2.0 MiB                      of none of these objects: C libraries and extensions, tables and code of the VM's
+";
+    assert!(text.contains(wanted), "{text}");
+    assert!(
+        !table(&OPTIONS).contains('\u{1b}'),
+        "it would reach the terminal"
+    );
+    let json = formatted(&snapshot, &json::FORMAT);
+    let last = json.lines().rfind(|line| line.contains("allocated"));
+    assert_eq!(
+        last,
+        Some(
+            r#"{"record":"allocated","kind":null,"objects":null,"bytes":null,"in_malloc":2096096}"#
+        )
+    );
+    let page = formatted(&snapshot, &html::FORMAT);
+    assert!(
+        page.contains(r#"[4194304,3145728,4000,"STRING"]"#),
+        "{page}"
+    );
+}
+
 /// All names of fields in a value.
 fn fields(value: &Value, found: &mut Vec<String>) {
     match value {
@@ -118,6 +181,7 @@ fn every_field_of_json_is_in_its_page() {
     let schema = include_str!("../../../docs/heap-json.md");
     let snapshot = shop::planted();
     let mut text = formatted(&snapshot, &json::FORMAT);
+    text += &formatted(&with_allocated(), &json::FORMAT);
     text += &written(&snapshot, |out, answers| {
         let ways = answers.paths.merged(0..snapshot.len() as u32);
         path::class(out, answers, &ways, &json::FORMAT, &OPTIONS).expect("memory");
@@ -137,6 +201,7 @@ fn every_field_of_json_is_in_its_page() {
     records.sort();
     records.dedup();
     let all = [
+        "allocated",
         "born",
         "change",
         "diff",

@@ -40,6 +40,23 @@ pub enum Finding {
         /// All pages.
         pages: u64,
     },
+    /// What a compaction of a VM's heap would give back: measured, where that was asked for (`lancet heap --rss --compact`).
+    Compaction {
+        /// Whose heap.
+        language: Language,
+        /// Pages that the VM gives back.
+        freed: u64,
+        /// Bytes of these.
+        bytes: u64,
+        /// Pages before.
+        pages: u64,
+        /// Pages without an object that the VM still has afterwards.
+        empty: u64,
+        /// How many it had before.
+        empty_before: u64,
+        /// How long it took, in milliseconds.
+        took: u64,
+    },
 }
 
 /// The least that is worth a sentence: so many bytes, and this part of all that is in memory, in percent.

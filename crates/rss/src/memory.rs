@@ -100,10 +100,16 @@ impl<'a> Seen<'a> {
         self.late.get()
     }
 
-    fn block(&self, start: u64) -> Block {
+    /// Reads a block, into the memory of the one in whose place it comes.
+    fn block(&self, start: u64, last: Option<Block>) -> Block {
+        let is_new = last.is_none();
+        let bytes = last.map_or_else(
+            || vec![0; BLOCK as usize].into_boxed_slice(),
+            |last| last.bytes,
+        );
         let mut block = Block {
             start,
-            bytes: vec![0; BLOCK as usize].into_boxed_slice(),
+            bytes,
             readable: 0,
         };
         if Instant::now() > self.until {
@@ -112,6 +118,11 @@ impl<'a> Seen<'a> {
         }
         let end = start.saturating_add(BLOCK);
         let Mapped { areas, runs } = self.mapped.borrow().clone();
+        let there = within(&runs, start, end);
+        let is_whole = matches!(there, [run] if run.start <= start && run.end >= end);
+        if !is_new && !is_whole {
+            block.bytes.fill(0);
+        }
         let first = areas.partition_point(|area| area.mapping.end <= start);
         for area in areas.iter().skip(first) {
             let mapping = &area.mapping;
@@ -188,7 +199,7 @@ impl<'a> Seen<'a> {
         let mut blocks = self.blocks.borrow_mut();
         let kept = &mut blocks[place];
         if kept.as_ref().is_none_or(|block| block.start != start) {
-            *kept = Some(self.block(start));
+            *kept = Some(self.block(start, kept.take()));
         }
         let within = at - start;
         let block = kept.as_ref().ok_or(Fault { at })?;

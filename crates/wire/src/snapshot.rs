@@ -81,7 +81,26 @@ pub enum Stage {
     Walking = 2,
     /// Everything is written; it waits to be killed, so that its memory can be read.
     Whole = 3,
+    /// The VM has compacted its heap; it waits to be killed, so that its memory can be read.
+    Compacted = 4,
+    /// It could not be confined, or the VM has raised something: nothing is known.
+    Refused = 5,
 }
+
+/// Values of [`Snapshot::opened`]: what the child is to do.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[repr(u32)]
+pub enum Opened {
+    /// The reading end is not open yet.
+    No = 0,
+    /// It writes the stream.
+    ToRead = 1,
+    /// It has the VM compact its heap, and writes nothing.
+    ToCompact = 2,
+}
+
+/// Mappings that the child makes read-only before it has the VM compact its heap.
+pub const SHARED: usize = 64;
 
 /// Children of commands that died whose end can be waited for at the same time ([`Snapshot::older`]).
 pub const OLDER: usize = 8;
@@ -105,7 +124,7 @@ pub struct Snapshot {
     pub pause: AtomicU64,
     /// A [`Stage`]. The child writes it.
     pub stage: AtomicU32,
-    /// 1 = the reading end is open in the command. The command writes it.
+    /// An [`Opened`]. The command writes it when it has opened the reading end.
     pub opened: AtomicU32,
     /// Descriptor of the reading end in the child. The child writes it.
     pub pipe: AtomicU64,
@@ -123,6 +142,12 @@ pub struct Snapshot {
     /// The object that is being asked for its references or its size, for a walk that does not come to its end. The child
     /// writes it.
     pub at: AtomicU64,
+    /// Pages of the heap, and those of them without an object, before and after it was compacted. The child writes it.
+    pub pages: [[AtomicU64; 2]; 2],
+    /// How many of `shared` there are. The command writes both, in the child, before it says [`Opened::ToCompact`].
+    pub shared_count: AtomicU64,
+    /// Address and bytes of the mappings that the child could change for others too.
+    pub shared: [[AtomicU64; 2]; SHARED],
 }
 
 impl Snapshot {
@@ -135,7 +160,7 @@ impl Snapshot {
             errno: AtomicU64::new(0),
             pause: AtomicU64::new(0),
             stage: AtomicU32::new(Stage::None as u32),
-            opened: AtomicU32::new(0),
+            opened: AtomicU32::new(Opened::No as u32),
             pipe: AtomicU64::new(0),
             stack: AtomicU64::new(0),
             prepare: AtomicU64::new(0),
@@ -143,6 +168,9 @@ impl Snapshot {
             shape_size: AtomicU64::new(0),
             facts: [const { AtomicU64::new(0) }; FACTS],
             at: AtomicU64::new(0),
+            pages: [const { [const { AtomicU64::new(0) }; 2] }; 2],
+            shared_count: AtomicU64::new(0),
+            shared: [const { [const { AtomicU64::new(0) }; 2] }; SHARED],
         }
     }
 }

@@ -164,6 +164,8 @@ pub fn is_readable(at: u64) -> bool {
     unsafe { syscall(RT_SIGPROCMASK, NO_HOW, at, 0, 8, 0, 0) != EFAULT }
 }
 
+pub mod confine;
+
 /// System calls of the child that a snapshot is written by.
 pub mod child {
     use super::{address, syscall};

@@ -5,13 +5,13 @@
 //! no handler, no `atexit`, no finalizer, no core file.
 
 use super::pipe::ALARM;
-use super::{Heap, python, stream::Stream, walk};
+use super::{Heap, compact, python, stream::Stream, walk};
 use crate::births::agent::AGENT;
 use crate::guard;
 use crate::memory::sys::{self, child};
 use crate::shared::{BORROWED, SNAPSHOT};
 use core::sync::atomic::{AtomicU32, Ordering};
-use wire::snapshot::Stage;
+use wire::snapshot::{Opened, Stage};
 
 /// Nanoseconds between two looks whether the command has opened the pipe.
 const LOOK: u64 = 50_000;
@@ -67,6 +67,10 @@ extern "C" fn main(heap: u64) -> u64 {
     SNAPSHOT
         .stage
         .store(Stage::Walking as u32, Ordering::Relaxed);
+    if is_ruby && SNAPSHOT.opened.load(Ordering::Relaxed) == Opened::ToCompact as u32 {
+        compact::run(write);
+        wait_for_the_end(write)
+    }
     let Some(mut stream) = Stream::new(write) else {
         child::end(3);
     };

@@ -11,51 +11,82 @@ const FULL: usize = 256 << 10;
 /// What a block may hold at most: a reader makes room for it before it can be checked.
 const MOST: usize = 1 << 20;
 
-/// Writes the blocks of a file.
-pub struct Output<'a> {
-    out: &'a mut dyn Write,
-    raw: Vec<u8>,
-    items: u32,
-    section: Section,
-    blocks: u64,
+/// The blocks of some sections, one behind the other: a part of a file.
+#[derive(Debug, Default)]
+pub struct Blocks {
+    /// As they stand in the file.
+    pub bytes: Vec<u8>,
+    /// How many they are.
+    pub count: u64,
 }
 
-impl<'a> Output<'a> {
-    /// Begins a file.
-    pub fn begin(out: &'a mut dyn Write) -> io::Result<Self> {
-        out.write_all(&MAGIC)?;
-        out.write_all(&VERSION.to_le_bytes())?;
-        Ok(Self {
-            out,
+/// Makes blocks.
+pub struct Output {
+    made: Blocks,
+    raw: Vec<u8>,
+    packed: Vec<u8>,
+    items: u32,
+    section: Section,
+}
+
+impl Output {
+    /// No block is made yet.
+    pub fn new() -> Self {
+        Self {
+            made: Blocks::default(),
             raw: Vec::with_capacity(FULL * 2),
+            packed: Vec::new(),
             items: 0,
             section: Section::Header,
-            blocks: 0,
-        })
+        }
     }
 
-    /// Writes one item of a section. `write` is told whether it is the first of its block.
-    pub fn item(
+    /// Writes one item of a section.
+    pub fn item(&mut self, section: Section, write: impl FnOnce(&mut Vec<u8>)) {
+        let mut write = Some(write);
+        self.items(section, 1, |raw, _, _| {
+            write.take().expect("one item")(raw);
+        });
+    }
+
+    /// Writes so many items of a section. `write` is told the number of each, and whether it is the first of its block.
+    #[inline]
+    pub fn items(
         &mut self,
         section: Section,
-        write: impl FnOnce(&mut Vec<u8>, bool),
-    ) -> io::Result<()> {
-        if section != self.section || self.raw.len() >= FULL {
-            self.flush()?;
+        count: usize,
+        mut write: impl FnMut(&mut Vec<u8>, usize, bool),
+    ) {
+        if section != self.section {
+            self.flush();
             self.section = section;
         }
-        write(&mut self.raw, self.items == 0);
-        self.items += 1;
-        Ok(())
+        for item in 0..count {
+            if self.raw.len() >= FULL {
+                self.flush();
+            }
+            write(&mut self.raw, item, self.items == 0);
+            self.items += 1;
+        }
     }
 
-    fn flush(&mut self) -> io::Result<()> {
+    #[inline(never)]
+    fn flush(&mut self) {
         if self.items == 0 {
-            return Ok(());
+            return;
         }
-        let packed = lz4_flex::block::compress(&self.raw);
-        let is_packed = packed.len() < self.raw.len();
-        let bytes = if is_packed { &packed } else { &self.raw };
+        let room = lz4_flex::block::get_maximum_output_size(self.raw.len());
+        if self.packed.len() < room {
+            self.packed.resize(room, 0);
+        }
+        let packed = lz4_flex::block::compress_into(&self.raw, &mut self.packed);
+        let packed = packed.map_or(usize::MAX, |length| length);
+        let is_packed = packed < self.raw.len();
+        let bytes = if is_packed {
+            &self.packed[..packed]
+        } else {
+            &self.raw[..]
+        };
         let section = self.section as u16;
         let mut head = [0; HEAD];
         head[4..8].copy_from_slice(&crc32fast::hash(bytes).to_le_bytes());
@@ -66,21 +97,32 @@ impl<'a> Output<'a> {
         head[22..24].copy_from_slice(&u16::from(is_packed).to_le_bytes());
         let sum = crc32fast::hash(&head[4..]);
         head[..4].copy_from_slice(&sum.to_le_bytes());
-        self.out.write_all(&head)?;
-        self.out.write_all(bytes)?;
+        self.made.bytes.extend_from_slice(&head);
+        self.made.bytes.extend_from_slice(bytes);
+        self.made.count += 1;
         self.raw.clear();
-        (self.items, self.blocks) = (0, self.blocks + 1);
-        Ok(())
+        self.items = 0;
     }
 
-    /// Ends the file.
-    pub fn end(mut self) -> io::Result<()> {
-        self.flush()?;
-        let blocks = self.blocks;
-        self.item(Section::End, |raw, _| varint::put(raw, blocks))?;
-        self.flush()?;
-        self.out.flush()
+    /// Returns the blocks.
+    pub fn finish(mut self) -> Blocks {
+        self.flush();
+        self.made
     }
+}
+
+/// Writes the beginning of a file.
+pub fn begin(out: &mut dyn Write) -> io::Result<()> {
+    out.write_all(&MAGIC)?;
+    out.write_all(&VERSION.to_le_bytes())
+}
+
+/// Ends a file of so many blocks.
+pub fn end(out: &mut dyn Write, blocks: u64) -> io::Result<()> {
+    let mut last = Output::new();
+    last.item(Section::End, |raw| varint::put(raw, blocks));
+    out.write_all(&last.finish().bytes)?;
+    out.flush()
 }
 
 /// Reads the blocks of a file.

@@ -7,7 +7,8 @@
 //!           u32 items                         u16 section, u16 1 = packed with LZ4 (block format)
 //!           bytes
 //!
-//!   Header        which process, what its resident memory was used for, counts of everything, what was lost        one item
+//!   Header        which process, what its resident memory was used for, what was allocated beside slots, counts of
+//!                 everything, what was lost        one item
 //!   Texts         length, bytes
 //!   Kinds         number of the name's text, role (one byte)
 //!   Sites         number of the file's text, line
@@ -38,11 +39,13 @@ mod write;
 
 use thiserror::Error;
 
+use crate::names::{EdgeName, Form};
+
 /// The first bytes of every snapshot.
 pub(crate) const MAGIC: [u8; 8] = *b"\x89lnheap\n";
 
 /// Of the layout that is written, and the only one that is read.
-pub const VERSION: u32 = 3;
+pub const VERSION: u32 = 4;
 
 /// Texts and words of the header are cut to so many bytes, so that a block can hold them.
 pub(crate) const LONGEST_TEXT: usize = 64 << 10;
@@ -153,21 +156,26 @@ impl Section {
 
 /// The last targets of edges by their names: references of one name often lead to neighbours, or to the same object.
 /// All indices of arrays count as one name.
-pub(crate) struct LastTargets([u32; 1024]);
+pub(crate) struct LastTargets {
+    last: [u32; 1024],
+    forms: [Form; EdgeName::NUMBERS],
+}
 
 impl LastTargets {
     pub fn new() -> Self {
-        Self([0; 1024])
+        Self {
+            last: [0; 1024],
+            forms: EdgeName::forms(),
+        }
     }
 
     /// Where the last target of an edge of this packed name is kept.
+    #[inline]
     pub fn of(&mut self, name: u32) -> &mut u32 {
-        let index = matches!(
-            crate::names::EdgeName::unpack(name),
-            Some(crate::names::EdgeName::Index(_))
-        );
-        let name = if index { u32::MAX } else { name };
-        &mut self.0[(name.wrapping_mul(0x9e37_79b1) >> 22) as usize]
+        let (number, _) = EdgeName::parts(name);
+        let is_index = self.forms[usize::from(number)] == Form::Index;
+        let name = if is_index { u32::MAX } else { name };
+        &mut self.last[(name.wrapping_mul(0x9e37_79b1) >> 22) as usize]
     }
 }
 

@@ -7,7 +7,7 @@ use std::path::Path;
 use super::block::{Block, Input};
 use super::number::{at_distance, optional};
 use super::{Error, LONGEST_TEXT, LastTargets, Section, cost};
-use crate::about::{About, Losses, Memory, MemoryRow};
+use crate::about::{About, Allocated, Losses, Memory, MemoryRow};
 use crate::column::Column;
 use crate::names::{EdgeName, Flags, Role, RootKind, RootName};
 use crate::snapshot::{Kind, Root, Site, Snapshot};
@@ -124,6 +124,7 @@ impl Reading {
             contents: take.byte()? != 0,
             notes: Vec::new(),
             memory: Memory::default(),
+            allocated: Vec::new(),
         };
         for _ in 0..take.number()? {
             about.notes.push(take.text()?);
@@ -137,6 +138,15 @@ impl Reading {
                 rss: take.number()?,
                 pss: take.number()?,
                 swap: take.number()?,
+            });
+        }
+        about.memory.malloc = take.number()?.checked_sub(1);
+        for _ in 0..take.number()? {
+            about.allocated.push(Allocated {
+                kind: take.text()?,
+                objects: take.number()?,
+                bytes: take.number()?,
+                in_malloc: take.number()?,
             });
         }
         let losses = Losses {

@@ -1,6 +1,6 @@
 //! Files that no writer writes, and whose checksums are right.
 
-use super::block::Output;
+use super::block::{self, Output};
 use super::{Error, Section};
 use crate::{About, Builder, EdgeName, Object, Role, Snapshot};
 use varint::put;
@@ -16,15 +16,16 @@ fn small() -> Snapshot {
 
 /// What is wrong with a file that has the header of [`small`] and then blocks of one item each.
 fn wrong(blocks: &[(Section, &[u8])]) -> &'static str {
-    let mut file = Vec::new();
-    let mut out = Output::begin(&mut file).expect("memory");
-    let header = |raw: &mut Vec<u8>, _: bool| small().header(raw);
-    out.item(Section::Header, header).expect("memory");
+    let mut out = Output::new();
+    out.item(Section::Header, |raw| small().header(raw));
     for (section, bytes) in blocks {
-        out.item(*section, |raw, _| raw.extend_from_slice(bytes))
-            .expect("memory");
+        out.item(*section, |raw| raw.extend_from_slice(bytes));
     }
-    out.end().expect("memory");
+    let made = out.finish();
+    let mut file = Vec::new();
+    block::begin(&mut file).expect("memory");
+    file.extend_from_slice(&made.bytes);
+    block::end(&mut file, made.count).expect("memory");
     match Snapshot::read(&mut &*file, 1 << 20) {
         Err(Error::Damaged { what, .. }) => what,
         other => panic!("{other:?}"),

@@ -1,18 +1,45 @@
-//! Writing a snapshot.
+//! Writing a snapshot: its parts are made by several threads, and written in their order.
 
+use std::collections::BTreeMap;
 use std::io::{self, Write};
+use std::num::NonZero;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::{sync, thread};
 
-use super::block::Output;
+use super::block::{self, Blocks, Output};
 use super::number::put_distance;
 use super::{LONGEST_TEXT, LastTargets, Section};
 use crate::column::Column;
-use crate::names::EdgeName;
+use crate::names::{EdgeName, Form};
 use crate::snapshot::Snapshot;
 use crate::text::TextId;
 use varint::{put, put_bytes};
 
-/// Rows of what resident memory was used for, so that the header stays small.
+/// Rows of what resident memory was used for, and of what was allocated, so that the header stays small.
 const MOST_ROWS: usize = 64;
+
+/// Threads that make blocks: they have little to do each, and other programs want processors too.
+const MOST_THREADS: usize = 4;
+
+/// Parts of a file, in their order. Each is made by one thread.
+const PARTS: [fn(&Snapshot, &mut Output); 16] = [
+    Snapshot::write_words,
+    |snapshot, out| snapshot.write_addresses(out),
+    |snapshot, out| snapshot.write_kinds(out),
+    |snapshot, out| snapshot.write_column(out, Section::Bytes, &snapshot.columns.bytes),
+    |snapshot, out| snapshot.write_column(out, Section::Classes, &snapshot.columns.classes),
+    |snapshot, out| snapshot.write_column(out, Section::ObjectSites, &snapshot.columns.sites),
+    |snapshot, out| snapshot.write_column(out, Section::Births, &snapshot.columns.births),
+    |snapshot, out| snapshot.write_column(out, Section::Lengths, &snapshot.columns.lengths),
+    |snapshot, out| snapshot.write_column(out, Section::Capacities, &snapshot.columns.capacities),
+    |snapshot, out| snapshot.write_column(out, Section::Labels, &snapshot.columns.labels),
+    |snapshot, out| snapshot.write_column(out, Section::Contents, &snapshot.columns.contents),
+    Snapshot::write_fingerprints,
+    Snapshot::write_edge_counts,
+    Snapshot::write_edge_names,
+    Snapshot::write_edge_targets,
+    Snapshot::write_roots,
+];
 
 impl Snapshot {
     /// Writes the snapshot as a file. The file should be one that only its owner can read: names and paths of the program
@@ -22,37 +49,67 @@ impl Snapshot {
     ///
     /// Returns the errors of `out`.
     pub fn write(&self, out: &mut dyn Write) -> io::Result<()> {
-        let mut out = Output::begin(out)?;
-        out.item(Section::Header, |raw, _| self.header(raw))?;
-        for number in 0..self.texts.len() {
-            let text = self.text(TextId(number as u32));
-            out.item(Section::Texts, |raw, _| put_bytes(raw, text))?;
-        }
-        for kind in &self.kinds {
-            out.item(Section::Kinds, |raw, _| {
-                put(raw, kind.name.0.into());
-                raw.push(kind.role as u8);
-            })?;
-        }
-        for site in &self.sites {
-            out.item(Section::Sites, |raw, _| {
-                put(raw, site.file.0.into());
-                put(raw, site.line.into());
-            })?;
-        }
-        self.write_objects(&mut out)?;
-        self.write_edges(&mut out)?;
-        let mut last = 0;
-        for root in &self.roots {
-            out.item(Section::Roots, |raw, first| {
-                raw.push(root.name.kind as u8);
-                put(raw, root.name.thread.into());
-                put(raw, root.name.text.map_or(0, |text| u64::from(text.0) + 1));
-                put_distance(raw, if first { 0 } else { last }, root.target);
-                last = root.target;
-            })?;
-        }
-        out.end()
+        block::begin(out)?;
+        let mut blocks = 0;
+        self.each_part(&mut |part| {
+            blocks += part.count;
+            out.write_all(&part.bytes)
+        })?;
+        block::end(out, blocks)
+    }
+
+    /// Makes the parts, as many at once as there are processors, and calls `each` with them in their order.
+    fn each_part(&self, each: &mut dyn FnMut(Blocks) -> io::Result<()>) -> io::Result<()> {
+        let processors = thread::available_parallelism().map_or(1, NonZero::get);
+        let next = AtomicUsize::new(0);
+        let (made, parts) = sync::mpsc::channel();
+        thread::scope(|scope| {
+            for _ in 0..processors.min(MOST_THREADS) {
+                let (made, next) = (made.clone(), &next);
+                scope.spawn(move || {
+                    loop {
+                        let number = next.fetch_add(1, Ordering::Relaxed);
+                        let Some(write) = PARTS.get(number) else {
+                            break;
+                        };
+                        let mut out = Output::new();
+                        write(self, &mut out);
+                        if made.send((number, out.finish())).is_err() {
+                            break;
+                        }
+                    }
+                });
+            }
+            drop(made);
+            let mut waiting = BTreeMap::new();
+            let mut wanted = 0;
+            for (number, part) in parts {
+                waiting.insert(number, part);
+                while let Some(part) = waiting.remove(&wanted) {
+                    each(part)?;
+                    wanted += 1;
+                }
+            }
+            Ok(())
+        })
+    }
+
+    /// What is named by number: the process, texts, kinds, lines.
+    fn write_words(&self, out: &mut Output) {
+        out.item(Section::Header, |raw| self.header(raw));
+        out.items(Section::Texts, self.texts.len(), |raw, number, _| {
+            put_bytes(raw, self.text(TextId(number as u32)));
+        });
+        out.items(Section::Kinds, self.kinds.len(), |raw, number, _| {
+            let kind = &self.kinds[number];
+            put(raw, kind.name.0.into());
+            raw.push(kind.role as u8);
+        });
+        out.items(Section::Sites, self.sites.len(), |raw, number, _| {
+            let site = &self.sites[number];
+            put(raw, site.file.0.into());
+            put(raw, site.line.into());
+        });
     }
 
     pub(super) fn header(&self, raw: &mut Vec<u8>) {
@@ -82,6 +139,17 @@ impl Snapshot {
                 .into_iter()
                 .for_each(|bytes| put(raw, bytes));
         }
+        put(
+            raw,
+            memory.malloc.map_or(0, |bytes| bytes.saturating_add(1)),
+        );
+        put(raw, about.allocated.len().min(MOST_ROWS) as u64);
+        for one in about.allocated.iter().take(MOST_ROWS) {
+            put_bytes(raw, cut(&one.kind, 512));
+            [one.objects, one.bytes, one.in_malloc]
+                .into_iter()
+                .for_each(|number| put(raw, number));
+        }
         let losses = &self.losses;
         for number in [
             losses.objects,
@@ -107,95 +175,97 @@ impl Snapshot {
         }
     }
 
-    fn write_objects(&self, out: &mut Output) -> io::Result<()> {
-        let columns = &self.columns;
+    fn write_addresses(&self, out: &mut Output) {
+        let addresses = &self.columns.addresses;
         let mut before = 0;
-        for address in &columns.addresses {
-            out.item(Section::Addresses, |raw, first| {
-                put(raw, if first { *address } else { address - before });
-                before = *address;
-            })?;
-        }
-        for kind in &columns.kinds {
-            out.item(Section::ObjectKinds, |raw, _| put(raw, (*kind).into()))?;
-        }
-        for flags in &columns.flags {
-            out.item(Section::Flags, |raw, _| raw.push(*flags))?;
-        }
-        for (section, column) in [
-            (Section::Bytes, &columns.bytes),
-            (Section::Classes, &columns.classes),
-            (Section::ObjectSites, &columns.sites),
-            (Section::Births, &columns.births),
-            (Section::Lengths, &columns.lengths),
-            (Section::Capacities, &columns.capacities),
-            (Section::Labels, &columns.labels),
-            (Section::Contents, &columns.contents),
-        ] {
-            self.write_column(out, section, column)?;
-        }
-        let mut before = 0;
-        for (object, fingerprint) in &columns.fingerprints {
-            out.item(Section::Fingerprints, |raw, first| {
-                put_distance(raw, if first { 0 } else { before }, *object);
-                raw.extend_from_slice(&fingerprint.to_le_bytes());
-                before = *object;
-            })?;
-        }
-        Ok(())
+        out.items(Section::Addresses, addresses.len(), |raw, object, first| {
+            let address = addresses[object];
+            put(raw, if first { address } else { address - before });
+            before = address;
+        });
     }
 
-    fn write_column(&self, out: &mut Output, section: Section, column: &Column) -> io::Result<()> {
+    fn write_kinds(&self, out: &mut Output) {
+        let (kinds, flags) = (&self.columns.kinds, &self.columns.flags);
+        out.items(Section::ObjectKinds, kinds.len(), |raw, object, _| {
+            put(raw, kinds[object].into());
+        });
+        out.items(Section::Flags, flags.len(), |raw, object, _| {
+            raw.push(flags[object]);
+        });
+    }
+
+    fn write_column(&self, out: &mut Output, section: Section, column: &Column) {
         let objects = if column.is_empty() { 0 } else { self.len() };
-        for object in 0..objects {
+        out.items(section, objects, |raw, object, _| {
             let number = column.get(object as u32);
-            out.item(section, |raw, _| {
-                put(raw, number.map_or(0, |number| number + 1));
-            })?;
-        }
-        Ok(())
+            put(raw, number.map_or(0, |number| number + 1));
+        });
     }
 
-    fn write_edges(&self, out: &mut Output) -> io::Result<()> {
+    fn write_fingerprints(&self, out: &mut Output) {
+        let all = &self.columns.fingerprints;
+        let mut before = 0;
+        out.items(Section::Fingerprints, all.len(), |raw, number, first| {
+            let (object, fingerprint) = all[number];
+            put_distance(raw, if first { 0 } else { before }, object);
+            raw.extend_from_slice(&fingerprint.to_le_bytes());
+            before = object;
+        });
+    }
+
+    fn write_edge_counts(&self, out: &mut Output) {
         let mut begin = 0;
-        for end in &self.ends {
-            out.item(Section::EdgeCounts, |raw, _| {
-                put(raw, u64::from(end - begin));
-            })?;
-            begin = *end;
-        }
+        out.items(Section::EdgeCounts, self.ends.len(), |raw, object, _| {
+            put(raw, u64::from(self.ends[object] - begin));
+            begin = self.ends[object];
+        });
+    }
+
+    fn write_edge_names(&self, out: &mut Output) {
+        let forms = EdgeName::forms();
         let mut next_index = 0;
-        for packed in &self.names {
-            out.item(Section::EdgeNames, |raw, first| {
-                raw.push(EdgeName::number(*packed));
-                match EdgeName::unpack(*packed) {
-                    Some(EdgeName::Index(index)) => {
-                        put_distance(raw, if first { 0 } else { next_index }, index);
-                        next_index = index + 1;
-                        return;
-                    }
-                    Some(name) if EdgeName::has_text(*packed) => {
-                        put(raw, name.text().map_or(0, |text| u64::from(text.0) + 1));
-                    }
-                    _ => {}
+        out.items(Section::EdgeNames, self.names.len(), |raw, edge, first| {
+            let (number, payload) = EdgeName::parts(self.names[edge]);
+            if first {
+                next_index = 0;
+            }
+            raw.push(number);
+            match forms[usize::from(number)] {
+                Form::Index => {
+                    put_distance(raw, next_index, payload);
+                    next_index = payload + 1;
                 }
-                if first {
-                    next_index = 0;
-                }
-            })?;
-        }
+                Form::Text => put(raw, payload.into()),
+                Form::Plain => {}
+            }
+        });
+    }
+
+    fn write_edge_targets(&self, out: &mut Output) {
         let mut last = LastTargets::new();
-        for (target, name) in self.targets.iter().zip(&self.names) {
-            out.item(Section::EdgeTargets, |raw, first| {
-                if first {
-                    last = LastTargets::new();
-                }
-                let before = last.of(*name);
-                put_distance(raw, *before, *target);
-                *before = *target;
-            })?;
-        }
-        Ok(())
+        let count = self.targets.len();
+        out.items(Section::EdgeTargets, count, |raw, edge, first| {
+            if first {
+                last = LastTargets::new();
+            }
+            let target = self.targets[edge];
+            let before = last.of(self.names[edge]);
+            put_distance(raw, *before, target);
+            *before = target;
+        });
+    }
+
+    fn write_roots(&self, out: &mut Output) {
+        let mut last = 0;
+        out.items(Section::Roots, self.roots.len(), |raw, number, first| {
+            let root = &self.roots[number];
+            raw.push(root.name.kind as u8);
+            put(raw, root.name.thread.into());
+            put(raw, root.name.text.map_or(0, |text| u64::from(text.0) + 1));
+            put_distance(raw, if first { 0 } else { last }, root.target);
+            last = root.target;
+        });
     }
 }
 

@@ -3,7 +3,8 @@
 #![allow(dead_code, reason = "each test uses a part")]
 
 use heap::{
-    About, Builder, EdgeName, Flags, Memory, MemoryRow, Object, Role, RootKind, RootName, Snapshot,
+    About, Allocated, Builder, EdgeName, Flags, Memory, MemoryRow, Object, Role, RootKind,
+    RootName, Snapshot,
 };
 use proptest::prelude::*;
 
@@ -140,7 +141,14 @@ impl Heap {
                     pss: 3,
                     swap: u64::MAX,
                 }],
+                malloc: Some(5),
             },
+            allocated: vec![Allocated {
+                kind: "STRING".into(),
+                objects: 7,
+                bytes: 1 << 40,
+                in_malloc: 1 << 41,
+            }],
             ..About::default()
         });
         // Later objects first, so that they must be put into order.

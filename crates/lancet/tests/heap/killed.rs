@@ -1,7 +1,7 @@
 //! `kill -9` of lancet at any instant of a snapshot: the program goes on and sees no child, the copy ends, the next one works.
 
 use std::fs;
-use std::process::Stdio;
+use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 
 use process::guest::Status;
@@ -13,12 +13,12 @@ use crate::support::{
 };
 
 /// A copy may live so long without the lancet that wanted it, and a little longer on a busy machine.
-const ALONE: Duration = Duration::from_secs(7);
+pub const ALONE: Duration = Duration::from_secs(7);
 /// Between the ends of two kills, so that some meet the copy of the one before.
 const COURSE: u64 = 400_000;
 
 /// The children that run: a copy that has ended waits to be waited for.
-fn running(pid: i32) -> Vec<i32> {
+pub fn running(pid: i32) -> Vec<i32> {
     let pids = children(pid);
     let pids = pids
         .split_ascii_whitespace()
@@ -29,11 +29,8 @@ fn running(pid: i32) -> Vec<i32> {
 }
 
 /// Starts a lancet and kills it after so many microseconds; whether it had ended before.
-fn start_and_kill(pid: i32, file: &std::path::Path, micros: u64) -> bool {
-    let mut command = lancet();
-    command.args(["heap", "-p", &pid.to_string(), "--save"]);
+pub fn start_and_kill(command: &mut Command, micros: u64) -> bool {
     let mut child = command
-        .arg(file)
         .stdin(Stdio::null())
         .stdout(Stdio::null())
         .stderr(Stdio::null())
@@ -68,7 +65,10 @@ fn killed(interpreter: &Interpreter, script: &str) {
     let (mut too_late, mut left) = (0, 0);
     for kill in 0..count {
         let micros = random.below(COURSE);
-        too_late += u32::from(start_and_kill(guest.pid, &folder.join("cut"), micros));
+        let mut command = lancet();
+        command.args(["heap", "-p", &guest.pid.to_string(), "--save"]);
+        command.arg(folder.join("cut"));
+        too_late += u32::from(start_and_kill(&mut command, micros));
         assert!(
             !matches!(guest.state(), None | Some('Z' | 't' | 'T')),
             "{interpreter}, kill {kill} after {micros} µs: the guest is {:?}: {}",

@@ -403,6 +403,15 @@ fn a_snapshot_says_what_its_resident_memory_was_used_for() {
         output.stdout.contains("  Ruby heap: objects\n") && output.code() == 0,
         "{output:?}"
     );
+    let whose = [
+        " that it has from malloc, ",
+        "  STRING\n",
+        "  of none of these objects: ",
+    ];
+    assert!(
+        whose.iter().all(|part| output.stdout.contains(part)),
+        "{output:?}"
+    );
     let mut json = lancet();
     let output = run(json.arg("heap").arg(&file).args(["--rss", "--json"]), LIMIT);
     let records = output.stdout.lines();
@@ -411,6 +420,23 @@ fn a_snapshot_says_what_its_resident_memory_was_used_for() {
     let rows = records.iter().filter(|record| record["record"] == "row");
     let said: u64 = rows.filter_map(|row| row["rss"].as_u64()).sum();
     assert_eq!((said, records[0]["rss"].as_u64()), (sum, Some(sum)));
+    // Large strings alone have 20 MB, and what is nobody's is no more than a small part in a program that has loaded nothing.
+    let allocated = records
+        .iter()
+        .filter(|record| record["record"] == "allocated");
+    let of = |record: &Value| record["in_malloc"].as_u64().expect("a number");
+    let (rest, kinds): (Vec<_>, Vec<_>) = allocated.partition(|record| record["kind"].is_null());
+    let strings: u64 = { kinds.iter() }
+        .filter(|record| record["kind"] == "STRING")
+        .map(|record| of(record))
+        .sum();
+    assert!((20_000_000..24_000_000).contains(&strings), "{kinds:?}");
+    let all: u64 = kinds.iter().chain(&rest).map(|record| of(record)).sum();
+    assert_eq!(memory.malloc, Some(all));
+    assert!(
+        rest.len() == 1 && of(rest[0]) * 3 < all,
+        "{rest:?} of {all}"
+    );
 }
 
 #[test]

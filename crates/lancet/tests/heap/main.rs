@@ -2,6 +2,7 @@
 //!
 //! | file | what |
 //! |---|---|
+//! | `compact` | what GC.compact would give back, held against what it does |
 //! | `core` | core files: the same holders, held against a snapshot of the living; what is wrong with one |
 //! | `holders` | whoever keeps most alive is the first suspect, with its path |
 //! | `killed` | `kill -9` of lancet at any instant |
@@ -18,6 +19,7 @@
 //! | `when` | waiting until there is so much in memory |
 //! | `truth` | the same objects and references as `ObjectSpace.dump_all` writes |
 
+mod compact;
 mod core;
 mod django;
 mod file;

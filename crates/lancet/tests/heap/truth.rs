@@ -30,11 +30,18 @@ const CACHED: usize = 8;
 /// An object: kind, references without the class, bytes.
 type Seen = (String, Vec<u64>, Option<u64>);
 
+/// The kinds of which the dump has each object that lancet has seen, unchanged, with its bytes.
+const COMPARED: [&str; 5] = ["STRING", "ARRAY", "HASH", "OBJECT", "STRUCT"];
+/// Bytes of a slot where the dump does not say it, to 3.1.
+const SLOT: u64 = 40;
+
 /// What is there: objects by address, roots by table.
 #[derive(Default)]
 struct Heap {
     objects: BTreeMap<u64, Seen>,
     roots: BTreeMap<String, BTreeSet<u64>>,
+    /// Bytes of slots that are not of the usual size.
+    slots: BTreeMap<u64, u64>,
 }
 
 fn address(text: &Value) -> Option<u64> {
@@ -71,8 +78,56 @@ fn dumped(file: &Path) -> Heap {
         let kind = line["type"].as_str().expect("each has a type").to_owned();
         let seen = (kind, without(references, class), line["memsize"].as_u64());
         heap.objects.insert(at, seen);
+        if let Some(slot) = line["slot_size"].as_u64() {
+            heap.slots.insert(at, slot);
+        }
     }
     heap
+}
+
+/// What the VM has beside slots, by kind, is what the dump says that its objects have beyond them.
+fn beside_slots(ruby: &Interpreter, dump: &Heap, ours: &Heap, snapshot: &Snapshot) {
+    for kind in COMPARED {
+        let (mut bytes, mut objects) = (0, 0);
+        for (at, there) in &dump.objects {
+            if there.0 != kind || !ours.objects.contains_key(at) {
+                continue;
+            }
+            let slot = dump.slots.get(at).copied().unwrap_or(SLOT);
+            let beside = there.2.unwrap_or(0).saturating_sub(slot);
+            bytes += beside;
+            objects += u64::from(beside > 0);
+        }
+        let found = snapshot.about().allocated.iter();
+        let found = { found }
+            .find(|one| one.kind == kind)
+            .cloned()
+            .unwrap_or_default();
+        // 2.7 writes some strings in a way that is no JSON.
+        let unread = { ours.objects.iter() }
+            .filter(|(at, one)| one.0 == kind && !dump.objects.contains_key(at));
+        let unread = unread.count() as u64;
+        assert!(
+            found
+                .objects
+                .checked_sub(objects)
+                .is_some_and(|more| more <= unread),
+            "{ruby}: {kind}: {found:?} and not {objects}, {unread} unread"
+        );
+        assert!(
+            found.bytes == bytes || unread > 0 && found.bytes > bytes,
+            "{ruby}: {kind}: {found:?} and not {bytes}"
+        );
+        let least = found.bytes + found.objects * 8;
+        let most = found.bytes + found.objects * 32;
+        assert!(
+            (least..=most).contains(&found.in_malloc),
+            "{ruby}: {found:?}"
+        );
+        say(format_args!(
+            "{ruby}: {kind}: {objects} objects have {bytes} bytes beside their slots"
+        ));
+    }
 }
 
 fn without(mut references: Vec<u64>, class: Option<u64>) -> Vec<u64> {
@@ -254,6 +309,7 @@ fn held_against_the_dump(ruby: &Interpreter, how: &str) {
     let output = run(&mut command, LIMIT);
     assert_eq!(output.code(), 0, "{}", output.stderr);
     compare_lines(ruby, &lines(&dump), &lines(&written));
+    beside_slots(ruby, &there, &ours, &snapshot);
     guest.tell("");
     assert!(guest.ends_well());
 }

@@ -14,7 +14,7 @@ use heap::{Dominator, Edge};
 use serde::Serialize;
 
 use super::format::{Format, Options};
-use super::{table, words};
+use super::{allocated, table, words};
 use crate::json::line as record;
 use crate::text::{printable, shortened};
 
@@ -52,6 +52,8 @@ struct Page {
     findings: Vec<String>,
     /// Of resident memory: in memory, by its part, in swap, what for.
     memory: Vec<(u64, u64, u64, String)>,
+    /// What was allocated beside slots: a sentence, and rows: of malloc's, asked for, objects, whose it is.
+    allocated: (String, Vec<(u64, Option<u64>, Option<u64>, String)>),
     suspects: Vec<Suspect>,
     born: Option<Fresh>,
     tree: Vec<Branch>,
@@ -201,6 +203,7 @@ fn page(answers: &Answers, options: &Options) -> Page {
             .iter()
             .map(|row| (row.rss, row.pss, row.swap, shown(&row.text)))
             .collect(),
+        allocated: allocated::page(snapshot.about(), top),
         suspects: show.suspects(top),
         born: show.born(top),
         tree: nodes(analysis, limits)

@@ -12,7 +12,7 @@ use heap::answers::suspects::Suspected;
 use serde::Serialize;
 
 use super::format::{Format, Options};
-use super::words;
+use super::{allocated, words};
 use crate::json::line as record;
 
 /// JSON for programs, one object a line.
@@ -190,6 +190,7 @@ fn write(out: &mut dyn Write, answers: &Answers, options: &Options) -> io::Resul
         line.map(|line| words::site(snapshot, line))
     })?;
     groups(out, "owner", &answers.owners, options, Clone::clone)?;
+    allocated::json(out, snapshot.about())?;
     garbage(out, answers, options)?;
     stacks(out, answers, options)?;
     wasteful(out, answers, options)
@@ -244,8 +245,7 @@ pub(super) fn head(out: &mut dyn Write, answers: &Answers) -> io::Result<()> {
         contents: about.contents,
     };
     record(out, &first)?;
-    let losses = words::losses(snapshot);
-    for text in losses.iter().chain(&about.notes) {
+    for text in words::losses(snapshot).iter().chain(&about.notes) {
         record(out, &Record::Note { text })?;
     }
     Ok(())

@@ -1,5 +1,6 @@
 //! The answers of `lancet heap`: who keeps what alive.
 
+pub(crate) mod allocated;
 pub mod diff;
 pub mod dump_all;
 pub mod folded;

@@ -7,6 +7,7 @@ use heap::answers::Answers;
 use heap::answers::groups::Group;
 use heap::answers::holders::Holder;
 
+use super::allocated;
 use super::format::{Format, Options};
 use super::words::{self, line, say};
 use crate::columns::{Tone, aligned};
@@ -38,6 +39,7 @@ fn write(out: &mut dyn Write, answers: &Answers, options: &Options) -> io::Resul
         words::text(snapshot, *name)
     })?;
     let unknown = || "(line unknown)".to_owned();
+    allocated::table(out, snapshot.about(), options.top, &options.style)?;
     groups(out, "made at", &answers.sites, options, |line| {
         line.map_or_else(unknown, |line| words::site(snapshot, line))
     })?;

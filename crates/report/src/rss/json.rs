@@ -76,6 +76,15 @@ pub(super) enum Record<'a> {
         unread_pages: u64,
         fibers: u64,
     },
+    Compaction {
+        language: &'static str,
+        pages: u64,
+        freed_pages: u64,
+        freed_bytes: u64,
+        empty_pages_before: u64,
+        empty_pages: u64,
+        took_ms: u64,
+    },
     Thread {
         tid: i32,
         name: &'a str,
@@ -114,6 +123,7 @@ pub(super) fn write(out: &mut dyn Write, ledger: &Ledger) -> io::Result<()> {
             Finding::FreeInArenas { .. } => "free-in-arenas",
             Finding::FreeInMalloc { .. } => "free-in-malloc",
             Finding::SparseHeap { .. } => "sparse-heap",
+            Finding::Compaction { .. } => "compaction",
         };
         let text = words::sentence(finding);
         line(
@@ -139,6 +149,7 @@ pub(super) fn write(out: &mut dyn Write, ledger: &Ledger) -> io::Result<()> {
     }
     malloc(out, ledger)?;
     heaps(out, ledger)?;
+    compaction(out, ledger)?;
     for thread in &ledger.threads {
         line(
             out,
@@ -162,6 +173,35 @@ pub(super) fn write(out: &mut dyn Write, ledger: &Ledger) -> io::Result<()> {
             queued: kernel.queued,
         },
     )
+}
+
+fn compaction(out: &mut dyn Write, ledger: &Ledger) -> io::Result<()> {
+    for finding in &ledger.findings {
+        if let Finding::Compaction {
+            language,
+            freed,
+            bytes,
+            pages,
+            empty,
+            empty_before,
+            took,
+        } = *finding
+        {
+            line(
+                out,
+                &Record::Compaction {
+                    language: language.description().prefix,
+                    pages,
+                    freed_pages: freed,
+                    freed_bytes: bytes,
+                    empty_pages_before: empty_before,
+                    empty_pages: empty,
+                    took_ms: took,
+                },
+            )?;
+        }
+    }
+    Ok(())
 }
 
 fn malloc(out: &mut dyn Write, ledger: &Ledger) -> io::Result<()> {

@@ -8,6 +8,7 @@ use rss::Bytes;
 use super::json::{Record, SCHEMA};
 use super::{Options, table};
 use crate::columns::{Tone, written};
+use crate::heap::allocated;
 use crate::json::line;
 use crate::text::printable;
 
@@ -42,7 +43,8 @@ pub fn saved(out: &mut dyn Write, about: &About, options: &Options) -> io::Resul
     if !about.memory.findings.is_empty() {
         writeln!(out)?;
     }
-    table::rows(out, rows, total, style)
+    table::rows(out, rows, total, style)?;
+    allocated::table(out, about, options.top, style)
 }
 
 fn records(
@@ -81,5 +83,5 @@ fn records(
             },
         )?;
     }
-    Ok(())
+    allocated::json(out, about)
 }

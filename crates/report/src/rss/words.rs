@@ -101,6 +101,23 @@ pub fn sentence(finding: &Finding) -> String {
             size(*free),
             size(*returnable)
         ),
+        Finding::Compaction {
+            language,
+            freed,
+            bytes,
+            pages,
+            empty,
+            empty_before,
+            took,
+        } => format!(
+            "GC.compact would free {} of {} pages of the {language} heap, {}, and leave {} without an object ({} are now): measured in a copy of the process, in {} ms",
+            grouped(*freed),
+            grouped(*pages),
+            size(*bytes),
+            grouped(*empty),
+            grouped(*empty_before),
+            grouped(*took),
+        ),
         Finding::SparseHeap {
             language,
             percent,

@@ -46,6 +46,11 @@ pub struct HeapArgs {
     #[arg(long, conflicts_with_all = ["path", "save", "contents", "despite_limit", "births"], help_heading = WHAT)]
     pub rss: bool,
 
+    /// With --rss: also what GC.compact would give back, measured in a copy of the process (Ruby) that is ended afterwards. The copy
+    /// may need as much memory again as the process has
+    #[arg(long, requires_all = ["rss", "pid"], help_heading = WHAT)]
+    pub compact: bool,
+
     /// Wait until it has so much in memory (rss>2G), or grows so fast (rss+100M/min), and do it then
     #[arg(long, value_name = "CONDITION", value_parser = when::parse, requires = "pid", help_heading = WHAT)]
     pub when: Option<When>,

@@ -1,12 +1,15 @@
 //! `lancet heap -p PID --rss`: what resident memory is used for.
 
 use anyhow::bail;
+use dump::Opened;
 use heap::Snapshot;
+use inject::Image;
 use report::losses::{Loss, What};
-use rss::Budget;
+use rss::{Budget, Finding};
 
 use super::HeapArgs;
 use super::run::{finish, require_table_or_json};
+use crate::agent::AGENT;
 use crate::losses::Losses;
 use crate::ui::advice::explain;
 use crate::ui::sink::Sink;
@@ -29,11 +32,42 @@ pub fn saved(args: &HeapArgs, snapshot: &Snapshot) -> anyhow::Result<u8> {
     finish(sink, &Losses::default(), format)
 }
 
+/// Measures what a compaction of its heap would give back.
+fn compact(args: &HeapArgs, pid: i32) -> anyhow::Result<Finding> {
+    let image = Image::parse(AGENT)?;
+    let opened = Opened::open(pid, &image, args.wanted()).map_err(explain)?;
+    let found = opened.compact().map_err(explain)?;
+    tell!(
+        "process {pid} stood still for {:.1} ms to be copied; its copy compacted its heap in {:.2} s",
+        found.pause.as_secs_f64() * 1e3,
+        found.took.as_secs_f64(),
+    );
+    let freed = found.before.all.saturating_sub(found.after.all);
+    Ok(Finding::Compaction {
+        language: found.language,
+        freed,
+        bytes: freed * found.page,
+        pages: found.before.all,
+        empty: found.after.empty,
+        empty_before: found.before.empty,
+        took: found.took.as_millis() as u64,
+    })
+}
+
 /// Writes the ledger of a process and returns the exit code.
 pub fn run(args: &HeapArgs, pid: i32) -> anyhow::Result<u8> {
     let format = args.format();
     require_table_or_json(format, "--rss")?;
-    let ledger = rss::look(pid, Budget::default()).map_err(explain)?;
+    let mut ledger = rss::look(pid, Budget::default()).map_err(explain)?;
+    if args.compact {
+        // Afterwards, because the process shares its pages with the copy as long as that lives.
+        match compact(args, pid) {
+            Ok(finding) => ledger.findings.push(finding),
+            Err(error) => ledger
+                .missing
+                .push(format!("what GC.compact would give back: {error:#}")),
+        }
+    }
     let mut losses = Losses::default();
     for text in report::rss::losses(&ledger) {
         losses.note(Loss::new(Some(pid), What::Heap, None, text));

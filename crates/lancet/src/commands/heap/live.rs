@@ -11,7 +11,7 @@ use anyhow::Context;
 use dump::{Opened, Options, Taken};
 use heap::{Memory, MemoryRow, Snapshot};
 use inject::Image;
-use rss::{Budget, Ledger};
+use rss::{Budget, Kind, Ledger};
 
 use crate::agent::AGENT;
 use crate::ui::advice::explain;
@@ -103,7 +103,15 @@ fn memory(ledger: &Ledger) -> Memory {
                 swap: bytes.swap,
             })
             .collect(),
+        malloc: ledger.malloc.is_some().then(|| malloc_in_use(ledger)),
     }
+}
+
+/// What of it the process has from glibc's malloc.
+fn malloc_in_use(ledger: &Ledger) -> u64 {
+    let rows = ledger.rows.iter();
+    let used = rows.filter(|row| matches!(row.kind, Kind::MallocUsed | Kind::MallocMapped));
+    used.map(|row| row.bytes.rss).sum()
 }
 
 fn say_cost(pid: i32, taken: &Taken) {

@@ -144,7 +144,8 @@ const views = {
     if (swap) columns.push({ name: 'in swap', number: true, show: size });
     return [make('h2', {}, 'What all of its resident memory is used for: ' + size(all)), data.findings.map((finding) => make('div', { class: 'suspect' }, make('p', {}, finding))),
       table([...columns, { name: 'what for' }], data.memory.map(([rss, pss, swapped, text]) => [rss, 100 * rss / Math.max(1, all), pss, ...(swap ? [swapped] : []), text])),
-      make('p', { class: 'dim' }, 'Every byte is in one row. By its part: what several processes have in memory counts by its part. What the rows are: docs/heap-rss.md.')];
+      data.allocated[1].length ? [make('h2', {}, data.allocated[0][0].toUpperCase() + data.allocated[0].slice(1)), table([{ name: "malloc's", number: true, share: true, show: size }, { name: 'asked for', number: true, show: (bytes) => bytes === null ? '' : size(bytes) }, { name: 'objects', number: true, show: (count) => count === null ? '' : count.toLocaleString('en-US') }, { name: 'kind' }], data.allocated[1])] : null,
+      make('p', { class: 'dim' }, 'Every byte is in one row of the ledger. By its part: what several processes have in memory counts by its part. What the rows are: docs/heap-rss.md.')];
   }],
   objects: ['Objects', () => [make('p', { class: 'dim' }, 'The ' + grouped(Object.keys(data.objects).length) + ' objects that have a page: those that retain most, and those on the paths to suspects.'),
     table([{ name: 'retained', number: true, share: true, show: size }, { name: 'bytes', number: true, show: size }, { name: 'object', show: (text, row) => link(row[3], text) }],

@@ -1,0 +1,180 @@
+//! What `GC.compact` would give back: done in a copy of the process, which can have an effect on nothing else (`agent::snapshot::compact`) and is
+//! ended afterwards.
+//!
+//! The copy has each page of its own that it writes, and a compaction writes to most of them. So it is refused where the memory limit of the
+//! process, or the machine, has not as much left as the process has in memory.
+
+use crate::Opened;
+use crate::copy::{Copy, ENDED};
+use crate::guest::Guest;
+use process::error::{Error, Result};
+use process::maps::Maps;
+use process::rss::Resident;
+use std::fs;
+use std::thread::sleep;
+use std::time::{Duration, Instant};
+use vm::Language;
+use vm::ruby::Ruby;
+use wire::snapshot::{self, Stage};
+
+/// How long the copy may take. A heap of a gigabyte takes one or two seconds.
+const PATIENCE: Duration = Duration::from_secs(20);
+/// Between two looks.
+const LOOK: Duration = Duration::from_millis(1);
+
+/// Pages of a Ruby's heap.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct HeapPages {
+    /// All.
+    pub all: u64,
+    /// Those without an object.
+    pub empty: u64,
+}
+
+/// What a compaction has done in a copy.
+#[derive(Clone, Copy, Debug)]
+pub struct Compaction {
+    /// Whose heap.
+    pub language: Language,
+    /// Before. Garbage that is not swept yet counts as objects.
+    pub before: HeapPages,
+    /// After.
+    pub after: HeapPages,
+    /// Bytes of a page.
+    pub page: u64,
+    /// How long it took.
+    pub took: Duration,
+    /// How long the VM of the process stood still for the copy.
+    pub pause: Duration,
+}
+
+impl Opened {
+    /// Has a copy of the process compact its heap, and leaves.
+    ///
+    /// # Errors
+    /// It is no Ruby, it cannot be copied, there is no room for a copy of which each page is written, or the copy ended or hung meanwhile.
+    pub fn compact(mut self) -> Result<Compaction> {
+        let compacted = self.compacted();
+        // The agent waits for the copy, which has ended by now.
+        let left = self.guest.leave();
+        let compaction = compacted?;
+        left?;
+        Ok(compaction)
+    }
+
+    fn compacted(&mut self) -> Result<Compaction> {
+        let pid = self.guest.pid();
+        let Guest::Ruby(session) = &self.guest else {
+            return Err(refused(pid, "its language has no compaction"));
+        };
+        let ruby = session.ruby();
+        if ruby.functions.rb_eval_string_protect == 0 {
+            return Err(refused(
+                pid,
+                "its Ruby is linked in without the symbol rb_eval_string_protect",
+            ));
+        }
+        let facts = ruby.facts;
+        find_memory(pid)?;
+        let copied = self.guest.copy()?;
+        let copy = Copy::open(pid, copied)?;
+        let reader = Ruby::new(&copy.memory, facts);
+        let page = reader.map(|ruby| ruby.layout().heap.align);
+        let page = page.map_err(|error| refused(pid, &error.to_string()))?;
+        let begun = Instant::now();
+        let done = await_compaction(&copy);
+        let took = begun.elapsed();
+        let pages = done.and_then(|()| copy.pages());
+        copy.end()?;
+        let [before, after] = pages?.map(|[all, empty]| HeapPages { all, empty });
+        let (language, _) = self.guest.language();
+        Ok(Compaction {
+            language,
+            before,
+            after,
+            page,
+            took,
+            pause: copied.pause,
+        })
+    }
+}
+
+/// Has the copy begin, and waits until it has done.
+fn await_compaction(copy: &Copy) -> Result<()> {
+    let pid = copy.parent();
+    copy.tell_shared(&shared(copy.pid())?)?;
+    copy.begin(snapshot::Opened::ToCompact)?;
+    let until = Instant::now() + PATIENCE;
+    loop {
+        process::stop::poll_stragglers();
+        let stage = copy.stage();
+        if copy.has_ended() {
+            return Err(refused(
+                pid,
+                &format!(
+                    "a copy of it that did so {}",
+                    ENDED.trim_start_matches("it ")
+                ),
+            ));
+        }
+        match stage? {
+            stage if stage == Stage::Compacted as u32 => return Ok(()),
+            stage if stage == Stage::Refused as u32 => {
+                return Err(refused(
+                    pid,
+                    "its Ruby cannot compact on this machine, or a copy of it cannot be confined (seccomp)",
+                ));
+            }
+            _ if Instant::now() > until => {
+                let seconds = PATIENCE.as_secs();
+                return Err(refused(
+                    pid,
+                    &format!(
+                        "a copy of it had not done so within {seconds} s: it waits for a lock that another thread had"
+                    ),
+                ));
+            }
+            _ => sleep(LOOK),
+        }
+    }
+}
+
+/// Address and bytes of what the copy could change for others too.
+fn shared(pid: i32) -> Result<Vec<[u64; 2]>> {
+    let maps = Maps::of(pid)?;
+    let mappings = maps.iter().filter(|mapping| {
+        let permissions = mapping.permissions;
+        permissions.shared && permissions.write
+    });
+    Ok(mappings
+        .map(|mapping| [mapping.start, mapping.size()])
+        .collect())
+}
+
+/// Refuses where the machine has not as much memory left as the process has in memory.
+fn find_memory(pid: i32) -> Result<()> {
+    let resident = Resident::of(pid).map_err(|error| Error::of_proc(pid, "status", error))?;
+    let text = fs::read_to_string("/proc/meminfo").unwrap_or_default();
+    let line = text
+        .lines()
+        .find_map(|line| line.strip_prefix("MemAvailable:"));
+    let number = line.and_then(|line| line.split_whitespace().next()?.parse().ok());
+    let left: u64 = number.map_or(0, |kib: u64| kib.saturating_mul(1024));
+    if left < resident.memory {
+        let (left, most) = (left >> 20, resident.memory >> 20);
+        return Err(refused(
+            pid,
+            &format!(
+                "the machine has {left} MiB of memory left, and a copy that is compacted may need {most}"
+            ),
+        ));
+    }
+    Ok(())
+}
+
+fn refused(pid: i32, reason: &str) -> Error {
+    Error::NotCompacted {
+        pid,
+        reason: reason.to_owned(),
+    }
+}
