@@ -11,7 +11,7 @@ use crate::births::vmcalls::Vm;
 use crate::shared::{BORROWED, CONFIG, CONTROL_PAGE, LEDGER};
 use crate::{collections, guard, scripts, snapshot};
 use core::sync::atomic::{AtomicBool, Ordering};
-use wire::control_page::enter::{LOCK, REGISTER, WAKE};
+use wire::control_page::enter::{COPY, LOCK, REAP, REGISTER, WAKE};
 use wire::{Purpose, Reply, Request, State};
 
 /// A signal number Linux never sends (SIGSTKFLT), for which nobody sets a trap.
@@ -38,6 +38,14 @@ extern "C" fn enter(what: u64) -> u64 {
             let waker: unsafe extern "C" fn(i32) = core::mem::transmute(config.waker);
             waker(UNUSED_SIGNAL);
         }
+    }
+    // Both may be done anywhere: they are system calls, and no lock of the program's or of its VM's is needed.
+    if what & REAP != 0 {
+        snapshot::reap();
+    }
+    if what & COPY != 0 {
+        let reply = snapshot::take(snapshot::Heap::Untold);
+        CONTROL_PAGE.reply.store(reply as u32, Ordering::Release);
     }
     0
 }

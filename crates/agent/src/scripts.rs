@@ -13,7 +13,7 @@ use crate::shared::{CONTROL_PAGE, SCRIPT};
 use crate::snapshot::{self, Heap};
 use core::sync::atomic::Ordering;
 use vm::Memory;
-use wire::control_page::enter::{HOLDS, LOCK, REAP, REGISTER};
+use wire::control_page::enter::{HOLDS, LOCK, REGISTER};
 use wire::script::python::{
     ADD_PENDING_CALL, AS_UTF8, DEC_REF, DICT_NEW, ERR_CLEAR, GIL_STATE_CHECK, GIL_STATE_ENSURE,
     GIL_STATE_RELEASE, RUN_STRING,
@@ -68,9 +68,6 @@ extern "C" fn enter_python(what: u64) -> u64 {
             Reply::Refused
         };
         CONTROL_PAGE.reply.store(reply as u32, Ordering::Release);
-    }
-    if what & REAP != 0 {
-        snapshot::reap();
     }
     if what & REGISTER != 0 {
         // SAFETY: the function may be called without Python's lock.

@@ -46,6 +46,8 @@ pub enum Heap {
     Ruby,
     /// A Python's.
     Python,
+    /// Nobody's: the copy only lives, and the command reads its memory.
+    Untold,
 }
 
 impl Heap {
@@ -59,6 +61,7 @@ impl Heap {
                     && functions.rb_objspace_reachable_objects_from_root != 0
             }
             Heap::Python => python::reader().is_some(),
+            Heap::Untold => true,
         }
     }
 }
@@ -68,7 +71,7 @@ pub fn is_collecting() -> bool {
     python::reader().is_some_and(|python| python.is_collecting().unwrap_or(true))
 }
 
-/// Makes the child. The VM's lock is held, at a safe point.
+/// Makes the child. The VM's lock is held, at a safe point; or it is for nobody to walk, and all threads stand still.
 pub fn take(heap: Heap) -> Reply {
     if !heap.is_known() || !end_last() {
         return Reply::Refused;

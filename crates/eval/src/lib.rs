@@ -3,6 +3,7 @@
 //!
 //! | module | what |
 //! |---|---|
+//! | `entered` | a process with an agent in it that its main thread calls: opened, copied, left |
 //! | `python` | how a Python is entered, also to be copied; a Ruby is entered by [`births::Session`] |
 //! | `literal` | texts as literals that all these languages read alike |
 //!
@@ -11,9 +12,11 @@
 
 #![forbid(unsafe_code)]
 
+mod entered;
 mod literal;
 mod python;
 
+pub use entered::{Entered, Reached};
 pub use literal::literal;
 pub use python::Python;
 

@@ -19,28 +19,22 @@
 
 mod snapshot;
 
-use hooks::{Standstill, Threads, Timing, lift_left};
+use crate::entered::{Entered, Reached};
+use hooks::Threads;
 use inject::Image;
-use inject::heartbeat::{Heartbeat, ticks, unique};
-use inject::remote_call::{Gadgets, RemoteThread};
-use inject::resident::Resident;
-use inject::residents::Residents;
+use inject::remote_call::RemoteThread;
 use inject::script;
 use process::error::{Error, Result};
-use process::functions::Functions;
-use process::guest::{self, Status};
+use process::guest::Status;
 use process::interrupted::call_of;
 use process::maps::Maps;
-use process::memory::GuestMemory;
-use process::stop::Ties;
 use std::mem::offset_of;
-use std::sync::Arc;
 use std::thread::sleep;
 use std::time::{Duration, Instant};
 use vm::Language;
 use wire::control_page::enter::{HOLDS, LOCK, REGISTER};
 use wire::script::python::NAMES;
-use wire::{Config, ControlPage, Reply, Request, Script, State};
+use wire::{ControlPage, Reply, Request, Script};
 
 /// Time between two looks for an answer.
 const LOOK: Duration = Duration::from_micros(200);
@@ -49,26 +43,15 @@ const LOOK: Duration = Duration::from_micros(200);
 const AGAIN: [Duration; 2] = [Duration::from_millis(100), Duration::from_millis(500)];
 /// Time after which a request that the guest has not answered is given up.
 const PATIENCE: Duration = Duration::from_secs(10);
-/// Without a heartbeat for this long, the agent is deserted.
-const DESERTED_AFTER: Duration = Duration::from_secs(5);
 /// Bytes of the main thread's stack that are searched for return addresses: more than lie between a system call and Python's code.
 const DEEPEST: usize = 64 * 1024;
 
 /// A Python with our agent in it, opened to evaluate texts or to be copied. When it is dropped, it is left.
 #[derive(Debug)]
 pub struct Python {
-    status: Status,
-    memory: Arc<GuestMemory>,
-    gadgets: Gadgets,
-    functions: Functions,
+    entered: Entered,
     /// Addresses of the functions of [`NAMES`] in the guest, in the same order.
     api: [u64; NAMES.len()],
-    resident: Resident,
-    heartbeat: Heartbeat,
-    open: bool,
-    timing: Timing,
-    /// Whether it has made a copy of itself, a child that it must wait for.
-    has_copy: bool,
 }
 
 impl Python {
@@ -77,8 +60,8 @@ impl Python {
     /// # Errors
     /// It has no Python, or cannot be opened.
     pub fn open(pid: i32, image: &Image) -> Result<Self> {
-        let (status, memory, maps) = guest::reach(pid)?;
-        let functions = Functions::read(pid, &memory, &maps)?;
+        let reached = Reached::new(pid)?;
+        let functions = &reached.functions;
         if functions
             .symbol(Language::Python.description().mark)
             .is_none()
@@ -95,43 +78,11 @@ impl Python {
                 reason: "its Python shows too little of its C interface",
             })?;
         }
-        let residents = Residents::read(&memory, &maps, image)?;
-        let gadgets = Gadgets::find(pid, &memory, &maps)?;
-        // Of `calls` that was killed.
-        lift_left(&status, &memory, gadgets, &residents)?;
-        let mut python = Python {
-            status,
-            memory,
-            gadgets,
-            functions,
-            api,
-            resident: Resident::nowhere(),
-            heartbeat: Heartbeat::still(),
-            open: false,
-            timing: Timing::default(),
-            has_copy: false,
-        };
-        python.place(residents, image)?;
-        Ok(python)
-    }
-
-    /// Puts the agent in, or finds it.
-    fn place(&mut self, mut residents: Residents, image: &Image) -> Result<()> {
-        let memory = self.memory.clone();
-        let (resident, _) =
-            self.stopped(|_, remote| residents.take(remote, &memory, image, false))?;
-        let config = Config {
-            session: unique(),
-            heartbeat_ticks: ticks(DESERTED_AFTER),
-            ..Config::default()
-        };
-        resident.claim(&memory, &config)?;
-        let beat = resident.header.control_page + offset_of!(ControlPage, heartbeat) as u64;
-        (self.resident, self.open) = (resident, true);
-        self.heartbeat = Heartbeat::start(memory.clone(), beat);
-        let table: Vec<u8> = self.api.iter().flat_map(|at| at.to_le_bytes()).collect();
-        let at = resident.header.script + offset_of!(Script, python) as u64;
-        memory.write(at, &table)
+        let entered = reached.enter(image)?;
+        let table: Vec<u8> = api.iter().flat_map(|at| at.to_le_bytes()).collect();
+        let at = entered.resident.header.script + offset_of!(Script, python) as u64;
+        entered.memory.write(at, &table)?;
+        Ok(Python { entered, api })
     }
 
     /// What the text evaluates to.
@@ -139,22 +90,24 @@ impl Python {
     /// # Errors
     /// As of [`Interpreter::evaluate`](crate::Interpreter::evaluate).
     pub fn evaluate(&mut self, text: &str) -> Result<String> {
-        script::write(&self.memory, &self.resident, text)?;
-        self.resident.request(&self.memory, Request::Evaluate, 0)?;
+        script::write(&self.entered.memory, &self.entered.resident, text)?;
+        self.entered
+            .resident
+            .request(&self.entered.memory, Request::Evaluate, 0)?;
         self.enter()?;
         self.await_answer()?;
-        script::answer(&self.memory, &self.resident)
+        script::answer(&self.entered.memory, &self.entered.resident)
     }
 
     fn await_answer(&mut self) -> Result<()> {
-        let pid = self.status.pid;
+        let pid = self.entered.status.pid;
         let started = Instant::now();
         let [mut pause, most] = AGAIN;
         let mut again = started + pause;
-        while !self.resident.has_answered(&self.memory)? {
+        while !self.entered.resident.has_answered(&self.entered.memory)? {
             process::stop::poll_stragglers();
             if started.elapsed() > PATIENCE {
-                self.go_quiet()?;
+                self.entered.go_quiet()?;
                 return Err(Error::NoAnswer {
                     pid,
                     waited_ms: PATIENCE.as_millis() as u64,
@@ -178,13 +131,14 @@ impl Python {
 
     /// Has the main thread do what is requested, now or at its next safe point.
     fn enter(&mut self) -> Result<()> {
-        let resident = self.resident;
-        let memory = self.memory.clone();
-        self.stopped(|python, remote| {
-            let blocked = python.is_blocked(remote);
-            let now = blocked && !python.holds_lock(remote)? && !python.is_in_foreign_code(remote);
+        let Entered {
+            resident, memory, ..
+        } = &self.entered;
+        self.entered.stopped(Threads::Main, |_, remote| {
+            let blocked = self.is_blocked(remote);
+            let now = blocked && !self.holds_lock(remote)? && !self.is_in_foreign_code(remote);
             if now {
-                let done = || resident.has_answered(&memory).unwrap_or(true);
+                let done = || resident.has_answered(memory).unwrap_or(true);
                 return remote.call_freely(resident.header.enter_python, LOCK, done);
             }
             remote.call(resident.header.enter_python, REGISTER)
@@ -198,18 +152,21 @@ impl Python {
         if (now.orig_rax as i64) < 0 || !matches!(-(now.rax as i64), 4 | 512..=514 | 516) {
             return false;
         }
-        if call_of(&self.memory, now) != libc::SYS_futex {
+        if call_of(&self.entered.memory, now) != libc::SYS_futex {
             return true;
         }
-        let python = self.functions.module_of(self.api[0]);
+        let python = self.entered.functions.module_of(self.api[0]);
         python.is_some_and(|python| !python.module.range().contains(&now.rdi))
     }
 
     /// Whether the main thread holds Python's lock.
     fn holds_lock(&self, remote: &mut RemoteThread) -> Result<bool> {
-        remote.call(self.resident.header.enter_python, HOLDS)?;
+        remote.call(self.entered.resident.header.enter_python, HOLDS)?;
         let reply = offset_of!(ControlPage, reply);
-        let said = self.resident.control_page_u32(&self.memory, reply)?;
+        let said = self
+            .entered
+            .resident
+            .control_page_u32(&self.entered.memory, reply)?;
         Ok(said != Reply::Done as u32)
     }
 
@@ -218,15 +175,15 @@ impl Python {
     /// counts, so the doubt is on the safe side.
     fn is_in_foreign_code(&self, remote: &RemoteThread) -> bool {
         let now = remote.registers();
-        let maps = Maps::of(self.status.pid).unwrap_or_default();
+        let maps = Maps::of(self.entered.status.pid).unwrap_or_default();
         let end = maps.find(now.rsp).map_or(now.rsp, |stack| stack.end);
         let mut stack = vec![0; DEEPEST.min((end - now.rsp) as usize)];
-        if self.memory.read_bytes(now.rsp, &mut stack).is_err() {
+        if self.entered.memory.read_bytes(now.rsp, &mut stack).is_err() {
             return true;
         }
         for word in stack.chunks_exact(8) {
             let word = u64::from_le_bytes(word.try_into().expect("eight bytes"));
-            let Some(module) = self.functions.module_of(word) else {
+            let Some(module) = self.entered.functions.module_of(word) else {
                 continue;
             };
             if !module.module.code().any(|code| code.contains(&word)) {
@@ -247,55 +204,16 @@ impl Python {
         true
     }
 
-    /// Does `work` while the main thread stands still.
-    fn stopped<T>(
-        &mut self,
-        mut work: impl FnMut(&mut Self, &mut RemoteThread) -> Result<T>,
-    ) -> Result<T> {
-        let (status, memory) = (self.status.clone(), self.memory.clone());
-        let standstill = Standstill {
-            status: &status,
-            memory: &memory,
-            gadgets: self.gadgets,
-            ties: Ties::None,
-            threads: Threads::Main,
-        };
-        let mut timing = self.timing;
-        let done = standstill.run(&mut timing, |_, remote| work(self, remote));
-        self.timing = timing;
-        done
-    }
-
-    /// Closes the control page, so that the agent does nothing any more that is still asked for.
-    fn go_quiet(&mut self) -> Result<()> {
-        self.open = false;
-        let state = offset_of!(ControlPage, state);
-        self.resident
-            .write_control_page(&self.memory, state, State::Quiet as u32)
-    }
-
     /// Waits for copies that have ended, and has the agent go quiet.
     ///
     /// # Errors
     /// The guest's memory could not be written, or the thread that waits for a copy could not be stopped.
-    pub fn leave(mut self) -> Result<()> {
-        let reaped = self.reap();
-        self.go_quiet()?;
-        reaped
+    pub fn leave(self) -> Result<()> {
+        self.entered.leave()
     }
 
     /// Process id of the Python in the PID namespace of lancet.
     pub fn pid(&self) -> i32 {
-        self.status.pid
-    }
-}
-
-impl Drop for Python {
-    fn drop(&mut self) {
-        if self.open && self.status.is_current() {
-            // Nobody is left to tell.
-            let _ = self.reap();
-            let _ = self.go_quiet();
-        }
+        self.entered.status.pid
     }
 }

@@ -101,10 +101,78 @@ fn ask_perl(memory: &impl Memory, at: u64) {
             }
             let _ = perl.write_code_name(at, out);
             let _ = perl.write_value(at, 1000, out);
+            ask_perl_heap(&perl, at);
         }
     }
     let _ = perl::Facts::find(memory, &|_| Some(at));
     let _ = perl::Facts::find(memory, &|name| (name != "PL_thr_key").then_some(at));
+}
+
+/// Elements of one thing, and heads in all.
+const MOST: u64 = 1 << 10;
+
+fn ask_perl_heap<M: Memory>(perl: &perl::Perl<M>, at: u64) {
+    let interpreter = perl.at(at);
+    let Ok(places) = perl.places(&interpreter, &|_| Some(at)) else {
+        return;
+    };
+    let mut heads = 0;
+    let _ = perl.each_arena(&places, MOST, &mut |arena| {
+        heads += (arena.end - arena.start) / 24;
+        assert!(arena.is_empty() || perl::heap::is_head(&arena, arena.start));
+    });
+    assert!(heads <= MOST, "more than there may be");
+    let mut told = 0;
+    let _ = perl.each_sv(at..at.saturating_add(24 * 64), &mut |sv| {
+        let _ = perl.size(&sv, false, MOST);
+        let _ = perl.references(&sv, MOST, &mut |_, _| told += 1);
+        let _ = perl.package_of(&sv);
+        if let Ok(Some(names)) = perl.pad_names(&sv, MOST) {
+            let _ = perl.pad_name(&names, 1);
+        }
+        ControlFlow::Continue(())
+    });
+    let _ = perl.each_glob(at, MOST, &mut |_, _, _| ControlFlow::Continue(()));
+}
+
+fn ask_php_heap<M: Memory>(php: &php::Php<M>, at: u64) {
+    use php::heap::{Sort, Thing};
+    let _ = (php.is_in_request(), php.frame_stack());
+    let Ok(places) = php.places(&|_| Some(at)) else {
+        return;
+    };
+    let mut left = MOST;
+    let _ = php.each_root(&places, MOST, &mut |_| left = left.saturating_sub(1));
+    let _ = php.each_object(MOST, &mut |_| left = left.saturating_sub(1));
+    for sort in [
+        Sort::Text,
+        Sort::Array,
+        Sort::Object,
+        Sort::Resource,
+        Sort::Reference,
+    ] {
+        let thing = Thing { address: at, sort };
+        let _ = (php.count(thing), php.blocks(&places, thing));
+        let _ = php.references(&places, thing, MOST, &mut |_, _| {});
+    }
+    let mut entries = MOST;
+    let _ = php.each_property(at, &mut entries, &mut |_, _, _| {});
+}
+
+fn ask_allocator(memory: &impl Memory, at: u64) {
+    use php::allocator::{Allocator, PAGES};
+    for found in [Allocator::at(memory, at), Allocator::of(memory, at)] {
+        let Some(allocator) = found else {
+            continue;
+        };
+        let _ = (allocator.in_use(memory), allocator.cached(memory));
+        let _ = allocator.next_chunk(memory, allocator.main);
+        for page in 0..PAGES {
+            let _ = allocator.page(memory, allocator.main, page);
+        }
+        let _ = allocator.block(memory, at);
+        let _ = allocator.large_block(memory, at);
+    }
 }
 
 fn ask_php(memory: &impl Memory, at: u64) {
@@ -137,7 +205,9 @@ fn ask_php(memory: &impl Memory, at: u64) {
         let _ = php.fiber(at, at);
         let _ = php.parked(at);
         let _ = php.write_value(at, 1000, out);
+        ask_php_heap(&php, at);
     }
+    ask_allocator(memory, at);
     let _ = php::Facts::find(memory, &|_| Some(at));
 }
 

@@ -103,6 +103,8 @@ pub mod enter {
     pub const HOLDS: u64 = 8;
     /// Wait for the copies of snapshots that have ended; takes no lock.
     pub const REAP: u64 = 16;
+    /// Make a copy of the process where this thread stands, for whoever reads its memory from outside; takes no lock.
+    pub const COPY: u64 = 32;
 }
 
 /// Values of [`ControlPage::reply`]: how the last request ended.

@@ -76,7 +76,7 @@ extern "C" fn main(heap: u64) -> u64 {
     };
     if is_ruby {
         walk::write(&mut stream);
-    } else {
+    } else if heap == Heap::Python as u64 {
         python::write(&mut stream);
     }
     if guard::broken() {

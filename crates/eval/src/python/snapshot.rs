@@ -1,19 +1,17 @@
 //! Having a Python make a copy of itself, from which its heap is read while it goes on ([`wire::snapshot`]).
 
 use super::Python;
+use crate::entered::Reached;
 use births::session::{Asking, Copied, Timing};
 use inject::Image;
 use inject::seccomp::{OF_SNAPSHOT, check_all_threads};
 use process::error::{Error, Result};
-use process::functions::Functions;
-use process::guest;
 use process::memory::GuestMemory;
 use std::mem::offset_of;
 use std::thread::sleep;
 use std::time::Duration;
 use vm::Language;
 use vm::python::{self, Facts, Version};
-use wire::control_page::enter::REAP;
 use wire::{ControlPage, Reply, Request, Snapshot};
 
 /// How often facts are looked for, and the time between.
@@ -38,10 +36,8 @@ impl Python {
     /// # Errors
     /// It cannot be opened.
     pub fn is_in(pid: i32) -> Result<bool> {
-        let (_, memory, maps) = guest::reach(pid)?;
-        let functions = Functions::read(pid, &memory, &maps)?;
         let mark = Language::Python.description().mark;
-        Ok(functions.symbol(mark).is_some())
+        Ok(Reached::new(pid)?.functions.symbol(mark).is_some())
     }
 
     /// What a reader of its memory must know, read from there.
@@ -50,12 +46,12 @@ impl Python {
     /// This Python is not known, or several interpreters run.
     pub fn facts(&self) -> Result<Facts> {
         let refused = |reason: String| Error::NoCopy {
-            pid: self.status.pid,
+            pid: self.entered.status.pid,
             reason,
         };
         let unreadable = |error: python::Error| refused(error.to_string());
-        let memory: &GuestMemory = &self.memory;
-        let symbol = |name: &str| self.functions.symbol(name);
+        let memory: &GuestMemory = &self.entered.memory;
+        let symbol = |name: &str| self.entered.functions.symbol(name);
         // The process runs; what changes just then is read again.
         let mut tries = 0;
         let facts = loop {
@@ -84,9 +80,9 @@ impl Python {
     /// The kernel refused it, or the process did not come to a safe point.
     pub fn copy(&mut self, facts: Facts) -> Result<Copied> {
         let asking = Asking {
-            pid: self.status.pid,
-            at: self.resident.header.snapshot,
-            memory: self.memory.clone(),
+            pid: self.entered.status.pid,
+            at: self.entered.resident.header.snapshot,
+            memory: self.entered.memory.clone(),
         };
         let words: Vec<u8> = facts
             .to_words()
@@ -94,17 +90,23 @@ impl Python {
             .flat_map(|word| word.to_le_bytes())
             .collect();
         let at = asking.at + offset_of!(Snapshot, facts) as u64;
-        self.memory.write(at, &words)?;
-        self.has_copy = true;
+        self.entered.memory.write(at, &words)?;
+        self.entered.has_copy.set(true);
         asking.copy(|| {
-            self.resident.request(&self.memory, Request::Snapshot, 0)?;
+            self.entered
+                .resident
+                .request(&self.entered.memory, Request::Snapshot, 0)?;
             self.enter()?;
             self.await_answer()?;
             let reply = offset_of!(ControlPage, reply);
-            match self.resident.control_page_u32(&self.memory, reply)? {
+            match self
+                .entered
+                .resident
+                .control_page_u32(&self.entered.memory, reply)?
+            {
                 done if done == Reply::Done as u32 => Ok(()),
                 _ => Err(Error::NoCopy {
-                    pid: self.status.pid,
+                    pid: self.entered.status.pid,
                     reason: "its agent has no memory, or waits for too many copies that do not end"
                         .into(),
                 }),
@@ -114,20 +116,6 @@ impl Python {
 
     /// How long it has stood still for us.
     pub fn timing(&self) -> Timing {
-        Timing {
-            stopped: self.timing.stopped,
-            longest_stop: self.timing.longest_stop,
-            stops: self.timing.stops,
-            answered: Duration::ZERO,
-        }
-    }
-
-    /// Has it wait for the copy it has made, which has ended by now.
-    pub(super) fn reap(&mut self) -> Result<()> {
-        if !std::mem::take(&mut self.has_copy) {
-            return Ok(());
-        }
-        let enter = self.resident.header.enter_python;
-        self.stopped(|_, remote| remote.call(enter, REAP).map(drop))
+        self.entered.timing()
     }
 }

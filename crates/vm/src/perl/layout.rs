@@ -12,6 +12,9 @@
 //! | 5.38 | 5.38.2 | Ubuntu noble, libperl5.38t64 |
 //! | 5.40 | 5.40.1 | Debian trixie, libperl-dev |
 //!
+//! What the heap takes ([`heap`](super::heap)) was printed so of 5.32, 5.36 and 5.40 alone: 5.34 has that of 5.36, with which it shares all
+//! members before them, and 5.38 that of 5.40 but for `main_code`, which lies behind members that differ.
+//!
 //! New members of `struct interpreter` are only added at its end within a release series
 //! (`intrpvar.h`), and its size is exported as `PL_interp_size`, which is held against the table.
 //! What is the same in all is a constant beside the code that uses it.
@@ -41,6 +44,18 @@ pub struct Layout {
     pub markstack_ptr: u64,
     /// `Istashpad` in `struct interpreter`.
     pub stashpad: u64,
+    /// `Isv_arenaroot` in `struct interpreter`.
+    pub arenas: u64,
+    /// `Istrtab` in `struct interpreter`.
+    pub shared_keys: u64,
+    /// `Imain_cv` in `struct interpreter`; 0 where it is not known.
+    pub main_code: u64,
+    /// `sizeof(struct xpvhv_aux)`: `hv.h`.
+    pub hash_aux: u64,
+    /// `sizeof(struct regexp)`: `regexp.h`.
+    pub regexp: u64,
+    /// `sizeof(PADNAME)`: `pad.h`. Its last two members are a byte of length and a byte of flags.
+    pub pad_name: u64,
     /// Number of `OP_NEXTSTATE`: `opnames.h`.
     pub op_nextstate: u16,
     /// Number of `OP_SCOPE`: `opnames.h`.
@@ -61,6 +76,12 @@ const PERL_5_32: Layout = Layout {
     curstackinfo: 240,
     markstack_ptr: 120,
     stashpad: 2640,
+    arenas: 272,
+    shared_keys: 152,
+    main_code: 1816,
+    hash_aux: 56,
+    regexp: 192,
+    pad_name: 48,
     op_nextstate: 0xc3,
     op_scope: 0xc8,
     op_entereval: 0x159,
@@ -76,6 +97,9 @@ const PERL_5_34: Layout = Layout {
     curstackinfo: 224,
     markstack_ptr: 112,
     stashpad: 2608,
+    arenas: 256,
+    shared_keys: 144,
+    main_code: 1800,
     has_try: true,
     ..PERL_5_32
 };
@@ -91,6 +115,10 @@ const PERL_5_38: Layout = Layout {
     version: 38,
     interpreter_size: 3896,
     stashpad: 2480,
+    main_code: 0,
+    hash_aux: 112,
+    regexp: 224,
+    pad_name: 56,
     op_nextstate: 0xc6,
     op_scope: 0xcb,
     op_entereval: 0x15c,
@@ -101,6 +129,7 @@ const PERL_5_40: Layout = Layout {
     version: 40,
     interpreter_size: 3768,
     stashpad: 2352,
+    main_code: 1584,
     ..PERL_5_38
 };
 

@@ -15,6 +15,7 @@
 //! | `stash` | which C function is the sub of this name? |
 //! | `value` | what does a scalar say? |
 //! | `call` | what is a C function given, what does it leave? |
+//! | `heap` | which SVs live, how large are they, and what do they refer to? |
 //!
 //! The line that runs now, in a hook on the guest's own thread: [`Perl::interpreter`] once a thread, then
 //! [`Perl::here`] (two loads) and, where the point is new, [`Perl::line`] and [`Perl::file`].
@@ -23,6 +24,7 @@ mod call;
 mod error;
 mod facts;
 pub mod frames;
+pub mod heap;
 mod interpreter;
 mod layout;
 mod name;

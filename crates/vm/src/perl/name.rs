@@ -19,20 +19,27 @@ pub(super) const BODY: u64 = 0;
 pub(super) const FLAGS: u64 = 12;
 pub(super) const UNION: u64 = 16;
 
-/// `SVTYPEMASK` and the types of glob, lvalue, hash, code and format.
+/// `SVTYPEMASK` and the types (`svtype`) of inversion list, the largest scalar, compiled regular expression, glob, lvalue, array, hash, code,
+/// format, file and (since 5.38) object.
 pub(super) const TYPE_BITS: u32 = 0xff;
+pub(super) const TYPE_INVERSION_LIST: u32 = 4;
+pub(super) const TYPE_MAGICAL: u32 = 7;
+pub(super) const TYPE_REGEXP: u32 = 8;
 pub(super) const TYPE_GLOB: u32 = 9;
 pub(super) const TYPE_LVALUE: u32 = 10;
+pub(super) const TYPE_ARRAY: u32 = 11;
 pub(super) const TYPE_HASH: u32 = 12;
 pub(super) const TYPE_CODE: u32 = 13;
 pub(super) const TYPE_FORMAT: u32 = 14;
+pub(super) const TYPE_IO: u32 = 15;
+pub(super) const TYPE_OBJECT: u32 = 16;
 
 /// `SVpgv_GP`, which with `SVp_POK` off says that a glob is a glob (`isGV_with_GP`).
-const HAS_GP: u32 = 0x8000;
-const PRIVATE_POK: u32 = 0x4000;
+pub(super) const HAS_GP: u32 = 0x8000;
+pub(super) const PRIVATE_POK: u32 = 0x4000;
 
 /// `SVf_OOK`, since 5.38 called `SVphv_HasAUX`: the hash has a `struct xpvhv_aux`.
-const HAS_AUX: u32 = 0x0200_0000;
+pub(super) const HAS_AUX: u32 = 0x0200_0000;
 
 /// `xhv_max` in `struct xpvhv`; where the aux begins in the body; `xhv_name_u` and `xhv_name_count` in it.
 pub(super) const HASH_MAX: u64 = 24;
@@ -92,8 +99,22 @@ impl<M: Memory> Perl<'_, M> {
         self.memory.u64(sv.wrapping_add(BODY))
     }
 
+    /// Returns the `struct xpvhv_aux` of a hash that has one ([`HAS_AUX`]).
+    pub(super) fn aux(&self, hash: u64) -> Result<u64, Error> {
+        let body = self.body(hash)?;
+        if self.layout.aux_in_body {
+            return Ok(body.wrapping_add(AUX_IN_BODY));
+        }
+        let max = self.memory.u64(body.wrapping_add(HASH_MAX))?;
+        if max >= MOST_BUCKETS {
+            return Err(Error::garbled("package", hash));
+        }
+        let array = self.memory.u64(hash.wrapping_add(UNION))?;
+        Ok(array.wrapping_add((max + 1) * 8))
+    }
+
     /// Returns the name of a package (`HvNAME_HEK`); `None` if it has been deleted.
-    pub(super) fn stash_name(&self, stash: u64) -> Result<Option<Text>, Error> {
+    pub fn stash_name(&self, stash: u64) -> Result<Option<Text>, Error> {
         let flags = self.flags(stash)?;
         if flags & TYPE_BITS != TYPE_HASH {
             return Err(Error::garbled("package", stash));
@@ -101,17 +122,7 @@ impl<M: Memory> Perl<'_, M> {
         if flags & HAS_AUX == 0 {
             return Ok(None);
         }
-        let body = self.body(stash)?;
-        let aux = if self.layout.aux_in_body {
-            body.wrapping_add(AUX_IN_BODY)
-        } else {
-            let max = self.memory.u64(body.wrapping_add(HASH_MAX))?;
-            if max >= MOST_BUCKETS {
-                return Err(Error::garbled("package", stash));
-            }
-            let array = self.memory.u64(stash.wrapping_add(UNION))?;
-            array.wrapping_add((max + 1) * 8)
-        };
+        let aux = self.aux(stash)?;
         let mut name = self.memory.u64(aux.wrapping_add(AUX_NAME))?;
         if name != 0 && self.memory.u32(aux.wrapping_add(AUX_NAME_COUNT))? != 0 {
             name = self.memory.u64(name)?;
@@ -136,7 +147,7 @@ impl<M: Memory> Perl<'_, M> {
     }
 
     /// Returns the name of a glob without its package.
-    pub(super) fn glob_name(&self, glob: u64) -> Result<Option<Text>, Error> {
+    pub fn glob_name(&self, glob: u64) -> Result<Option<Text>, Error> {
         match self.memory.u64(self.body(glob)?.wrapping_add(GLOB_NAME))? {
             0 => Ok(None),
             hek => self.hek(hek).map(Some),
@@ -144,7 +155,7 @@ impl<M: Memory> Perl<'_, M> {
     }
 
     /// Writes package and name of a glob, as `gv_efullname` does.
-    pub(super) fn write_glob_name(&self, glob: u64, out: &mut dyn Write) -> Result<(), Error> {
+    pub fn write_glob_name(&self, glob: u64, out: &mut dyn Write) -> Result<(), Error> {
         let first = match self.glob(glob)? {
             Some(gp) => match self.memory.u64(gp.wrapping_add(GP_EGV))? {
                 0 => glob,

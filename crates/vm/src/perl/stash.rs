@@ -23,13 +23,13 @@ const ENTRY_KEY: u64 = 8;
 const ENTRY_VALUE: u64 = 16;
 
 /// `gp_cv`, `gp_cvgen` and `gp_hv` in `struct gp`.
-const GP_CODE: u64 = 16;
+pub(super) const GP_CODE: u64 = 16;
 const GP_CODE_GENERATION: u64 = 24;
-const GP_HASH: u64 = 32;
+pub(super) const GP_HASH: u64 = 32;
 
 /// `xcv_root_u` (`xcv_root` or `xcv_xsub`) in `struct xpvcv`; `CVf_ISXSUB`.
 const CODE_ROOT: u64 = 48;
-const IS_XSUB: u32 = 8;
+pub(super) const IS_XSUB: u32 = 8;
 
 /// `SVf_ROK`.
 const IS_REFERENCE: u32 = 0x800;
@@ -169,8 +169,20 @@ impl<M: Memory> Perl<'_, M> {
         hash: u64,
         each: &mut dyn FnMut(Text, u64) -> Result<ControlFlow<()>, Error>,
     ) -> Result<(), Error> {
+        self.each_of_hash(hash, MOST_STEPS, &mut |key, value| {
+            each(self.hek(key)?, value)
+        })
+    }
+
+    /// Calls `each` with key (a `HEK`) and value of every entry of a hash, of which at most so many entries and empty buckets are looked at.
+    pub(super) fn each_of_hash(
+        &self,
+        hash: u64,
+        most: u64,
+        each: &mut dyn FnMut(u64, u64) -> Result<ControlFlow<()>, Error>,
+    ) -> Result<(), Error> {
         if self.flags(hash)? & TYPE_BITS != TYPE_HASH {
-            return Err(Error::garbled("package", hash));
+            return Err(Error::garbled("hash", hash));
         }
         let array = self.memory.u64(hash.wrapping_add(UNION))?;
         let max = self.memory.u64(self.body(hash)?.wrapping_add(HASH_MAX))?;
@@ -178,7 +190,7 @@ impl<M: Memory> Perl<'_, M> {
             return Ok(());
         }
         if max >= MOST_BUCKETS {
-            return Err(Error::garbled("package", hash));
+            return Err(Error::garbled("hash", hash));
         }
         let mut steps = 0;
         for bucket in 0..=max {
@@ -186,18 +198,18 @@ impl<M: Memory> Perl<'_, M> {
             while entry != 0 {
                 let key = self.memory.u64(entry.wrapping_add(ENTRY_KEY))?;
                 let value = self.memory.u64(entry.wrapping_add(ENTRY_VALUE))?;
-                if each(self.hek(key)?, value)?.is_break() {
+                if each(key, value)?.is_break() {
                     return Ok(());
                 }
                 entry = self.memory.u64(entry.wrapping_add(ENTRY_NEXT))?;
                 steps += 1;
-                if steps > MOST_STEPS {
-                    return Err(Error::garbled("package", hash));
+                if steps > most {
+                    return Err(Error::garbled("hash", hash));
                 }
             }
             steps += 1;
-            if steps > MOST_STEPS {
-                return Err(Error::garbled("package", hash));
+            if steps > most {
+                return Err(Error::garbled("hash", hash));
             }
         }
         Ok(())

@@ -10,7 +10,10 @@
 
 use core::fmt::Write;
 
-use super::name::{TYPE_BITS, TYPE_CODE, TYPE_FORMAT, TYPE_GLOB, TYPE_HASH, TYPE_LVALUE, UNION};
+use super::name::{
+    TYPE_ARRAY, TYPE_BITS, TYPE_CODE, TYPE_FORMAT, TYPE_GLOB, TYPE_HASH, TYPE_IO, TYPE_LVALUE,
+    TYPE_OBJECT, TYPE_REGEXP, UNION,
+};
 use super::{Error, Perl, Text};
 use crate::decimal::Digits;
 use crate::{Memory, bytes};
@@ -32,12 +35,6 @@ const PRIVATE: u32 = 4;
 const UNSIGNED: u32 = 0x8000_0000;
 const UTF8: u32 = 0x2000_0000;
 const OBJECT: u32 = 0x10_0000;
-
-/// `SVt_REGEXP`, `SVt_PVAV`, `SVt_PVIO` and `SVt_PVOBJ` (since 5.38).
-const TYPE_REGEXP: u32 = 8;
-const TYPE_ARRAY: u32 = 11;
-const TYPE_IO: u32 = 15;
-const TYPE_OBJECT: u32 = 16;
 
 /// `SVt_LAST`: no Perl has types from here on.
 const LAST_TYPE: u32 = 17;

@@ -19,11 +19,11 @@ use super::{Error, Php};
 use crate::{Fault, Memory, Parked};
 
 /// `object_buckets` and `top` in `zend_objects_store`.
-const BUCKETS: u64 = 0;
-const STORE_TOP: u64 = 8;
+pub(super) const BUCKETS: u64 = 0;
+pub(super) const STORE_TOP: u64 = 8;
 
 /// `OBJ_BUCKET_INVALID`: set in the entry of an object that was freed.
-const FREE: u64 = 1;
+pub(super) const FREE: u64 = 1;
 
 /// `ce` in `zend_object`.
 pub(super) const CLASS: u64 = 16;

@@ -12,8 +12,8 @@ use super::{Error, Php, Text};
 use crate::{Fault, Memory};
 
 /// `function_table` and `class_table` in `zend_executor_globals`.
-const FUNCTIONS: u64 = 432;
-const CLASSES: u64 = 440;
+pub(super) const FUNCTIONS: u64 = 432;
+pub(super) const CLASSES: u64 = 440;
 
 /// `type`, `function_name` and `scope` in `zend_function`.
 const TYPE: u64 = 0;
@@ -25,7 +25,7 @@ const INTERNAL: u8 = 1;
 
 /// `name` and `function_table` in `zend_class_entry`: `zend.h`.
 const CLASS_NAME: u64 = 8;
-const CLASS_FUNCTIONS: u64 = 64;
+pub(super) const CLASS_FUNCTIONS: u64 = 64;
 
 /// Bytes of the longest name that is searched for.
 const LONGEST_NAME: usize = 512;
@@ -191,7 +191,8 @@ impl<M: Memory> Php<'_, M> {
         }
     }
 
-    pub(super) fn name_of_class(&self, class: u64) -> Result<Text, Error> {
+    /// Returns the name of a class.
+    pub fn name_of_class(&self, class: u64) -> Result<Text, Error> {
         string(
             self.memory,
             self.memory.u64(class.wrapping_add(CLASS_NAME))?,

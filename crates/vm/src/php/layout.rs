@@ -38,6 +38,8 @@ pub struct Layout {
     pub generator: (u64, u64),
     /// Where fibers keep their state, since 8.1.
     pub fiber: Option<Fiber>,
+    /// Where what leads to the heap is; `None` of a series whose headers were not at hand for that.
+    pub heap: Option<Heap>,
     /// Whether some functions of C are called without a frame (`ZEND_FRAMELESS_ICALL_0` to `_3`), since 8.4.
     pub frameless: bool,
 }
@@ -51,6 +53,64 @@ pub struct Fiber {
     pub execute_data: u64,
 }
 
+/// What walking the heap takes besides.
+#[derive(Clone, Copy, Debug)]
+pub struct Heap {
+    /// `map_ptr_base` in `zend_compiler_globals`: `zend_globals.h`.
+    pub map_base: u64,
+    /// Whether a pointer of a map that is no offset leads to the pointer itself and not to what it points to: `zend_map_ptr.h`.
+    pub map_leads_to_pointer: bool,
+    /// `last_var`, `vars` and `static_variables_ptr` in `zend_op_array`: `zend_compile.h`.
+    pub variable_count: u64,
+    /// See `variable_count`.
+    pub variables: u64,
+    /// See `variable_count`.
+    pub statics: u64,
+    /// `this_ptr` in `zend_closure` (`zend_closures.c`), which is right behind `func`.
+    pub closure_this: u64,
+    /// `regular_list` and `active` in `zend_executor_globals`.
+    pub resources: u64,
+    /// See `resources`.
+    pub active: u64,
+    /// Whether an array whose keys are numbers has bare values, since 8.2.
+    pub packs_values: bool,
+}
+
+const HEAP_7_4: Heap = Heap {
+    map_base: 528,
+    map_leads_to_pointer: true,
+    variable_count: 52,
+    variables: 96,
+    statics: 80,
+    closure_this: 280,
+    resources: 560,
+    active: 992,
+    packs_values: false,
+};
+
+const HEAP_8_2: Heap = Heap {
+    map_base: 480,
+    map_leads_to_pointer: false,
+    variable_count: 76,
+    variables: 112,
+    statics: 96,
+    closure_this: 304,
+    resources: 560,
+    active: 992,
+    packs_values: true,
+};
+
+const HEAP_8_4: Heap = Heap {
+    map_base: 512,
+    variable_count: 92,
+    variables: 128,
+    statics: 112,
+    closure_this: 312,
+    resources: 584,
+    active: 1064,
+    ..HEAP_8_2
+};
+
 const PHP_7_4: Layout = Layout {
     api: 20190902,
     objects: 840,
@@ -61,6 +121,7 @@ const PHP_7_4: Layout = Layout {
     handler: 48,
     generator: (64, 160),
     fiber: None,
+    heap: Some(HEAP_7_4),
     frameless: false,
 };
 
@@ -75,6 +136,7 @@ const PHP_8_1: Layout = Layout {
         status: 64 + 32,
         execute_data: 264,
     }),
+    heap: None,
     ..PHP_7_4
 };
 
@@ -88,6 +150,7 @@ const PHP_8_2: Layout = Layout {
         status: 64 + 40,
         execute_data: 280,
     }),
+    heap: Some(HEAP_8_2),
     ..PHP_8_1
 };
 
@@ -100,6 +163,7 @@ const PHP_8_3: Layout = Layout {
         status: 64 + 40,
         execute_data: 288,
     }),
+    heap: None,
     ..PHP_8_2
 };
 
@@ -111,6 +175,7 @@ const PHP_8_4: Layout = Layout {
     filename: 168,
     line_end: 180,
     handler: 88,
+    heap: Some(HEAP_8_4),
     frameless: true,
     ..PHP_8_3
 };

@@ -14,16 +14,20 @@
 //! | `table` | the containers those answers are kept in |
 //! | `value` | what does a zval say? |
 //! | `call` | what is a function of C given? |
+//! | `heap` | which strings, arrays and objects are there, and what do they refer to? |
+//! | `allocator` | which blocks of memory are in use, and how large is one? |
 //!
 //! The line that runs now, in a hook on the guest's own thread: [`Php::here`] (five loads, and three for each
 //! frame of C) and, where the place is new, [`Php::line`] and [`Php::file`].
 
+pub mod allocator;
 mod call;
 mod error;
 mod facts;
 mod fiber;
 pub mod frames;
 mod function;
+pub mod heap;
 mod layout;
 mod script;
 mod table;

@@ -12,21 +12,21 @@ use super::{Error, Text};
 use crate::{Fault, Memory, bytes};
 
 /// `nTableMask`, `arData`, `nNumUsed` and `nNumOfElements`; `u.flags`.
-const FLAGS: u64 = 8;
-const MASK: u64 = 12;
-const DATA: u64 = 16;
-const USED: u64 = 24;
+pub(super) const FLAGS: u64 = 8;
+pub(super) const MASK: u64 = 12;
+pub(super) const DATA: u64 = 16;
+pub(super) const USED: u64 = 24;
 pub(super) const COUNT: u64 = 28;
 
 /// `HASH_FLAG_PACKED` and `HASH_FLAG_UNINITIALIZED`.
-const PACKED: u32 = 1 << 2;
-const UNINITIALIZED: u32 = 1 << 3;
+pub(super) const PACKED: u32 = 1 << 2;
+pub(super) const UNINITIALIZED: u32 = 1 << 3;
 
 /// `Bucket`: size, `val.u2.next`, `h`, `key`.
-const BUCKET: u64 = 32;
+pub(super) const BUCKET: u64 = 32;
 const NEXT: u64 = 12;
-const HASH: u64 = 16;
-const KEY: u64 = 24;
+pub(super) const HASH: u64 = 16;
+pub(super) const KEY: u64 = 24;
 
 /// `val.u1.v.type`; `IS_UNDEF`.
 const TYPE: u64 = 8;

@@ -1,0 +1,207 @@
+//! A process in which an agent is that a borrowed main thread calls: what is alike for every VM that is not entered at its births.
+//!
+//! ```text
+//!   open ────────► agent mapped, or found; claimed; heartbeat begun
+//!   stopped ─────► threads stand still, the main one makes remote calls
+//!   leave, drop ─► it waits for the copy it has made, the agent is quiet
+//! ```
+
+mod copied;
+
+use births::session::Timing;
+use hooks::{Standstill, Threads, lift_left};
+use inject::Image;
+use inject::heartbeat::{Heartbeat, ticks, unique};
+use inject::remote_call::{Gadgets, RemoteThread};
+use inject::resident::Resident;
+use inject::residents::Residents;
+use process::error::Result;
+use process::functions::Functions;
+use process::guest::{self, Status};
+use process::maps::Maps;
+use process::memory::GuestMemory;
+use process::stop::{Stop, Ties};
+use std::cell::Cell;
+use std::mem::offset_of;
+use std::sync::Arc;
+use std::time::Duration;
+use wire::control_page::enter::REAP;
+use wire::{Config, ControlPage, State};
+
+/// Without a heartbeat for this long, the agent is deserted.
+const DESERTED_AFTER: Duration = Duration::from_secs(5);
+
+/// See the module's text.
+#[derive(Debug)]
+pub struct Entered {
+    pub(crate) status: Status,
+    pub(crate) memory: Arc<GuestMemory>,
+    pub(crate) functions: Functions,
+    pub(crate) resident: Resident,
+    gadgets: Gadgets,
+    /// Kept: when it is dropped, the heartbeat ends.
+    _heartbeat: Heartbeat,
+    open: Cell<bool>,
+    timing: Cell<hooks::Timing>,
+    /// It has made a copy of itself, which it has to wait for.
+    pub(crate) has_copy: Cell<bool>,
+}
+
+/// A process that was looked at and not yet entered.
+#[derive(Debug)]
+pub struct Reached {
+    status: Status,
+    memory: Arc<GuestMemory>,
+    maps: Maps,
+    /// What its modules export.
+    pub functions: Functions,
+}
+
+impl Reached {
+    /// Looks at a process.
+    ///
+    /// # Errors
+    /// It cannot be opened.
+    pub fn new(pid: i32) -> Result<Self> {
+        let (status, memory, maps) = guest::reach(pid)?;
+        let functions = Functions::read(pid, &memory, &maps)?;
+        Ok(Reached {
+            status,
+            memory,
+            maps,
+            functions,
+        })
+    }
+
+    /// Its memory.
+    pub fn memory(&self) -> &GuestMemory {
+        &self.memory
+    }
+
+    /// Puts the agent in, or finds it.
+    ///
+    /// # Errors
+    /// It cannot be opened, or somebody else's agent is in the way.
+    pub fn enter(self, image: &Image) -> Result<Entered> {
+        let Reached {
+            status,
+            memory,
+            maps,
+            functions,
+        } = self;
+        let mut residents = Residents::read(&memory, &maps, image)?;
+        let gadgets = Gadgets::find(status.pid, &memory, &maps)?;
+        // Of `calls` that was killed.
+        lift_left(&status, &memory, gadgets, &residents)?;
+        let mut entered = Entered {
+            status,
+            memory: memory.clone(),
+            functions,
+            resident: Resident::nowhere(),
+            gadgets,
+            _heartbeat: Heartbeat::still(),
+            open: Cell::new(false),
+            timing: Cell::default(),
+            has_copy: Cell::new(false),
+        };
+        let (resident, _) = entered.stopped(Threads::Main, |_, remote| {
+            residents.take(remote, &memory, image, false)
+        })?;
+        let config = Config {
+            session: unique(),
+            heartbeat_ticks: ticks(DESERTED_AFTER),
+            ..Config::default()
+        };
+        resident.claim(&memory, &config)?;
+        let beat = resident.header.control_page + offset_of!(ControlPage, heartbeat) as u64;
+        entered.resident = resident;
+        entered.open.set(true);
+        entered._heartbeat = Heartbeat::start(memory, beat);
+        Ok(entered)
+    }
+}
+
+impl Entered {
+    /// Its id.
+    pub fn pid(&self) -> i32 {
+        self.status.pid
+    }
+
+    /// Its memory.
+    pub fn memory(&self) -> &GuestMemory {
+        &self.memory
+    }
+
+    /// What its modules export.
+    pub fn functions(&self) -> &Functions {
+        &self.functions
+    }
+
+    /// How long it has stood still for us.
+    pub fn timing(&self) -> Timing {
+        let timing = self.timing.get();
+        Timing {
+            stopped: timing.stopped,
+            longest_stop: timing.longest_stop,
+            stops: timing.stops,
+            answered: Duration::ZERO,
+        }
+    }
+
+    /// Does `work` while these threads stand still.
+    pub(crate) fn stopped<T>(
+        &self,
+        threads: Threads,
+        work: impl FnMut(&mut Stop, &mut RemoteThread) -> Result<T>,
+    ) -> Result<T> {
+        let standstill = Standstill {
+            status: &self.status,
+            memory: &self.memory,
+            gadgets: self.gadgets,
+            ties: Ties::None,
+            threads,
+        };
+        let mut timing = self.timing.get();
+        let done = standstill.run(&mut timing, work);
+        self.timing.set(timing);
+        done
+    }
+
+    /// From now on nothing that is still asked for is done.
+    pub(crate) fn go_quiet(&self) -> Result<()> {
+        self.open.set(false);
+        let state = offset_of!(ControlPage, state);
+        self.resident
+            .write_control_page(&self.memory, state, State::Quiet as u32)
+    }
+
+    /// Has it wait for the copy it has made, which has ended by now.
+    fn reap(&self) -> Result<()> {
+        if !self.has_copy.replace(false) {
+            return Ok(());
+        }
+        let enter = self.resident.header.enter;
+        self.stopped(Threads::Main, |_, remote| {
+            remote.call(enter, REAP).map(drop)
+        })
+    }
+
+    /// Leaves it.
+    ///
+    /// # Errors
+    /// It could not be told.
+    pub fn leave(&self) -> Result<()> {
+        let reaped = self.reap();
+        self.go_quiet()?;
+        reaped
+    }
+}
+
+impl Drop for Entered {
+    fn drop(&mut self) {
+        if self.open.get() && self.status.is_current() {
+            // Nobody is left to tell.
+            let _ = self.leave();
+        }
+    }
+}

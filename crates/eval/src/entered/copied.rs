@@ -1,0 +1,56 @@
+//! Having a process make a copy of itself where it stands, whatever it is doing ([`wire::snapshot`]).
+//!
+//! No VM is asked for a safe point. That is enough for who only looks at the copy from outside and bears that something is half changed. All
+//! threads stand still meanwhile, so that the copy is of one moment: the kernel copies page tables one after the other, and a thread that
+//! ran on would write to some pages before they are copied and to others after that.
+
+use super::Entered;
+use births::session::{Asking, Copied};
+use hooks::Threads;
+use process::error::{Error, Result};
+use process::ptrace;
+use std::mem::offset_of;
+use std::time::Duration;
+use wire::control_page::enter::COPY;
+use wire::{ControlPage, Reply, Snapshot};
+
+/// How long the process waits at most until its copy is the one that a memory limit ends. A remote call that sleeps for longer than 2 s is
+/// given up.
+const PREPARING: Duration = Duration::from_secs(1);
+
+impl Entered {
+    /// Has it make a copy of itself; besides, the thread pointer of each of its threads at that moment.
+    ///
+    /// # Errors
+    /// The kernel refused it.
+    pub fn copy(&self) -> Result<(Copied, Vec<u64>)> {
+        let asking = Asking {
+            pid: self.pid(),
+            at: self.resident.header.snapshot,
+            memory: self.memory.clone(),
+        };
+        let prepare = asking.at + offset_of!(Snapshot, prepare) as u64;
+        let mut pointers = Vec::new();
+        self.has_copy.set(true);
+        let copied = asking.copy(|| {
+            let most = PREPARING.as_nanos() as u64;
+            let wanted = self.memory.word(prepare)?.min(most);
+            self.memory.write(prepare, &wanted.to_le_bytes())?;
+            self.stopped(Threads::All, |stop, remote| {
+                let threads = stop.threads().filter_map(|tid| ptrace::registers(tid).ok());
+                pointers = threads.map(|registers| registers.fs_base).collect();
+                remote.call(self.resident.header.enter, COPY)
+            })?;
+            let reply = offset_of!(ControlPage, reply);
+            match self.resident.control_page_u32(&self.memory, reply)? {
+                done if done == Reply::Done as u32 => Ok(()),
+                _ => Err(Error::NoCopy {
+                    pid: self.pid(),
+                    reason: "its agent has no memory, or waits for too many copies that do not end"
+                        .into(),
+                }),
+            }
+        })?;
+        Ok((copied, pointers))
+    }
+}
