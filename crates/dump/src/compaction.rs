@@ -130,7 +130,7 @@ fn await_compaction(copy: &Copy) -> Result<()> {
                 return Err(refused(
                     pid,
                     &format!(
-                        "a copy of it had not done so within {seconds} s: it waits for a lock that another thread had"
+                        "a copy of it had not done so within {seconds} s: it waits for another thread, which is not in it, or for a lock that such a thread had"
                     ),
                 ));
             }

@@ -97,29 +97,36 @@ fn what_it_would_give_back_the_program_gives_back_itself() {
     }
 }
 
-/// At the moment of the copy other threads want the VM's lock, and they are not in it.
+/// At the moment of the copy other threads want the VM's lock, and they are not in it. Where the VM hands them its lock all the same (3.4) the
+/// copy hangs and is given up, with a note; the program goes on.
 #[test]
-fn threads_that_run_do_not_hinder_it() {
+fn threads_that_run_are_no_danger_to_it() {
     for ruby in rubies("compact-busy") {
         let folder = TempDir::new(&format!("compact-busy-{}", ruby.version));
         let written = folder.join("finalizer");
         let path = written.to_str().expect("plain text");
         let mut guest = Guest::script(&ruby, "heap/compact.rb", &[path, "3"]);
         while guest.line().is_some_and(|line| line != "ready") {}
-        for _ in 0..3 {
-            let output = run(&mut command(guest.pid), LIMIT);
-            let found = records(&output, "compaction");
-            assert!(
-                found.len() == 1 && children(guest.pid).is_empty(),
+        let output = run(&mut command(guest.pid), LIMIT);
+        let found = records(&output, "compaction");
+        let notes = records(&output, "note");
+        let waits = |note: &Value| {
+            let text = note["text"].as_str().unwrap_or_default();
+            text.contains("it waits for another thread, which is not in it")
+        };
+        match &found[..] {
+            [found] => {
+                let said = |field: &str| found[field].as_u64().expect("a number");
+                let emptied = said("freed_pages") + said("empty_pages");
+                assert!(emptied * 10 > said("pages") * 7, "{ruby}: {found}");
+            }
+            _ => assert!(
+                output.code() == 4 && notes.iter().any(waits),
                 "{ruby}: {output:?}"
-            );
-            let emptied = |field: &str| found[0][field].as_u64().expect("a number");
-            let emptied = emptied("freed_pages") + emptied("empty_pages");
-            assert!(
-                emptied * 10 > found[0]["pages"].as_u64().expect("a number") * 7,
-                "{ruby}: {found:?}"
-            );
+            ),
         }
+        say(format_args!("{ruby}: measured: {}", !found.is_empty()));
+        assert_eq!(children(guest.pid), "", "{ruby}");
         assert!(
             !written.exists(),
             "{ruby}: a finalizer of the copy has written a file"

@@ -33,11 +33,11 @@ fn title(about: &About) -> String {
     }
 }
 
-/// Rows for a page: of malloc's, asked for, objects, and whose it is. The first text is the title. Empty where nothing is known.
-pub(super) fn page(
-    about: &About,
-    top: usize,
-) -> (String, Vec<(u64, Option<u64>, Option<u64>, String)>) {
+/// A row of a page: of malloc's, asked for, objects, and whose it is.
+pub(super) type Row = (u64, Option<u64>, Option<u64>, String);
+
+/// The title of a page and its rows; empty where nothing is known.
+pub(super) fn page(about: &About, top: usize) -> (String, Vec<Row>) {
     if about.allocated.is_empty() {
         return (String::new(), Vec::new());
     }

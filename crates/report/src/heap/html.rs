@@ -52,8 +52,8 @@ struct Page {
     findings: Vec<String>,
     /// Of resident memory: in memory, by its part, in swap, what for.
     memory: Vec<(u64, u64, u64, String)>,
-    /// What was allocated beside slots: a sentence, and rows: of malloc's, asked for, objects, whose it is.
-    allocated: (String, Vec<(u64, Option<u64>, Option<u64>, String)>),
+    /// What was allocated beside slots: a sentence, and rows.
+    allocated: (String, Vec<allocated::Row>),
     suspects: Vec<Suspect>,
     born: Option<Fresh>,
     tree: Vec<Branch>,
