@@ -50,7 +50,7 @@ module Served
   end
 
   # The account of the last request beside what the program has seen of it (MEASURED): the wall clock, collections of garbage, queries, and objects by line and type.
-  def assert_last_is_as_measured(traces)
+  def assert_last_is_as_measured(traces, hidden: 0)
     ours = told(traces, 0).last
     theirs = told("#{traces}.measured", 0).last
     assert_equal theirs["path"], ours["request"]["path"]
@@ -59,23 +59,32 @@ module Served
     assert_operator ours["time"], :>=, theirs["time"]
     tracers = ours["tracers"]
     assert_equal theirs["queries"], tracers.fetch("mysql", { "calls" => 0 })["calls"]
-    assert_equal theirs["collections"], tracers["gc"]["calls"]
-    # GC.stat knows whole milliseconds.
-    theirs["collecting"] ? assert_in_delta(theirs["collecting"], tracers["gc"]["time"] * 1e3, 1.5) : assert_nil(tracers["gc"]["time"])
-    assert_same_lines(theirs["lines"], tracers["objects"]["lines"]) if theirs["lines"]
+    assert_collections(theirs, tracers["gc"])
+    assert_same_lines(theirs["lines"], tracers["objects"]["lines"], hidden) if theirs["lines"]
     theirs
   end
 
-  # The wall clock of at least one of several requests is within 1 % of what the program has measured.
+  # What GC.stat says. One may begin between the two looks at it, where the middleware itself makes an object.
+  def assert_collections(theirs, ours)
+    return assert_equal(theirs["collections"] + 1, ours["calls"]) unless theirs["collections"] == ours["calls"]
+
+    # GC.stat knows whole milliseconds.
+    theirs["collecting"] ? assert_in_delta(theirs["collecting"], ours["time"] * 1e3, 1.5) : assert_nil(ours["time"])
+  end
+
+  # Of several requests at least one has taken the time that the program has measured, within 1 %, and at least one had as many collections.
   def assert_time(port, path, traces)
     more = Array.new(5) do
       answer_of(port, path)
-      told(traces, 0).last["time"] / told("#{traces}.measured", 0).last["time"] - 1
+      ours, theirs = [traces, "#{traces}.measured"].map { |file| told(file, 0).last }
+      [ours["time"] / theirs["time"] - 1, ours["tracers"]["gc"]["calls"] - theirs["collections"]]
     end
-    assert_includes 0..0.01, more.min
+    assert_includes 0..0.01, more.map(&:first).min
+    assert_equal 0, more.map(&:last).min
   end
 
-  def assert_same_lines(theirs, ours)
+  # So large a part of all may be hidden by Ruby later on (the text of a Symbol), when it was counted already.
+  def assert_same_lines(theirs, ours, hidden)
     theirs = theirs.to_h { |path, line, type, count| [[path, line, anonymous(type)], count] }
     # The line of JSON that says so is made within the request, too.
     ours = ours.reject { |line| line["file"] == MEASURED || line["file"].end_with?("/json/common.rb") }
@@ -90,7 +99,10 @@ module Served
     # Of what the VM's own Ruby code makes (Kernel#clone) the line that has called it is told, and Ruby tells that of the VM's.
     internal = theirs.select { |(path, _), _| path.start_with?("<internal:") }
     by_type = ->(rows) { rows.each_with_object(Hash.new(0)) { |((_, _, type), count), sums| sums[type] += count } }
-    assert_equal by_type.call(internal), by_type.call(more), more.inspect
+    (wanted, found) = [internal, more].map(&by_type)
+    late = (wanted.keys | found.keys).to_h { |type| [type, found[type] - wanted[type]] }
+    assert_operator late.values.min || 0, :>=, 0, late.inspect
+    assert_operator late.values.sum, :<=, theirs.values.sum * hidden, late.inspect
     assert_operator more.values.min || 0, :>=, 0, more.inspect
   end
 
