@@ -66,7 +66,7 @@ fn filter(memory: &dyn Memory, at: u64) -> Option<Vec<Instruction>> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use vm::memory::Fault;
+    use vm::Fault;
 
     /// Memory that begins at 0x1000.
     struct Bytes(Vec<u8>);

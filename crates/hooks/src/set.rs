@@ -7,7 +7,6 @@ use crate::layers::Layers;
 use crate::left::count_us;
 use crate::patcher::{IN_THE_WAY, Patcher};
 use crate::planned::{fits, is_as_planned};
-use crate::policy;
 use crate::standstill::Writes;
 use crate::table::{Known, LANDING, patches, stands_whole};
 use crate::target::Target;
@@ -183,9 +182,7 @@ impl Patcher {
                     known.function = Some(wanted.function.clone());
                     known.hook.want = wanted.want | self.table.own_want(*place);
                     known.hook.flags |= own_flags(known.hook.want);
-                    if !is_entry_only(wanted) {
-                        known.hook.flags &= !flags::ENTRY_ONLY;
-                    }
+                    known.hook.flags &= !flags::ENTRY_ONLY | wanted.entry_only_flag();
                     known.hook.copied = known.hook.copied.max(described(wanted));
                     self.programs(edit, wanted, &mut known.hook)?;
                     known.hook.set = 1;
@@ -297,7 +294,6 @@ impl Patcher {
             Err(Error::NothingToBorrow { reason, .. }) => return Ok(Err(reason)),
             room => room?,
         };
-        let entry_only = is_entry_only(wanted);
         let to = Destination {
             routine: edit.target.resident.header.routines[wanted.routine],
             descriptor: at,
@@ -311,7 +307,7 @@ impl Patcher {
         };
         let mut hook = Hook {
             original: stub.original,
-            flags: own_flags(wanted.want) | if entry_only { flags::ENTRY_ONLY } else { 0 },
+            flags: own_flags(wanted.want) | wanted.entry_only_flag(),
             copied: plan.copied().max(described(wanted)),
             number: self.table.new_number(),
             place: plan.at(),
@@ -438,11 +434,6 @@ impl Patcher {
         known.hook.names = [at, count];
         Ok(())
     }
-}
-
-/// Whether a function gets no frame of ours.
-fn is_entry_only(wanted: &Wanted) -> bool {
-    wanted.entry_only || policy::gets_no_frame(&wanted.function)
 }
 
 /// The bytes that are kept for a stub.

@@ -1,5 +1,6 @@
 //! What the user of this crate asks for ([`Options`], [`Wanted`]) and gets back ([`Refused`], [`Timing`]).
 
+use crate::policy;
 use inject::resident::Resident;
 use process::control_group;
 use process::error::{Error, Result};
@@ -121,6 +122,15 @@ impl Wanted {
         Wanted {
             want,
             ..Wanted::of(function)
+        }
+    }
+
+    /// [`flags::ENTRY_ONLY`] if its hook gets no frame of ours, so that only its calls can be told; else 0.
+    pub(crate) fn entry_only_flag(&self) -> u32 {
+        if self.entry_only || policy::gets_no_frame(&self.function) {
+            flags::ENTRY_ONLY
+        } else {
+            0
         }
     }
 
