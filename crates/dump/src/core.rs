@@ -3,6 +3,7 @@
 //! The memory is what `frames` reads of a core: its segments, and for pages that are not in it the files that were mapped. The VM is found by
 //! the symbols of those files. Nothing of the process runs, so references that only its own functions know are missing; the snapshot says so.
 
+use crate::found::Found as Outside;
 use crate::{outside, python, ruby};
 use frames::live::core::Core;
 use frames::live::loaded::{Loaded, Modules};
@@ -165,7 +166,7 @@ impl Found<'_> {
         let threads = self.core.threads().iter();
         let threads: Vec<u64> = threads.map(|thread| thread.context.thread_area).collect();
         let read = |heap: outside::Heap| {
-            let found = outside::Found {
+            let found = Outside {
                 memory,
                 symbol: &symbol,
                 threads: &threads,

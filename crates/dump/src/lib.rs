@@ -26,6 +26,7 @@
 //! | `guest` | the process that is copied, of any language |
 //! | `compaction` | in the place of a snapshot: what `GC.compact` would give back |
 //! | `outside` | one whose VM is not called: copied where it stands |
+//! | `found` | what such a heap is read from |
 //! | `held` | who has more references than were found |
 //! | `texts` | what is kept of the contents of strings |
 //! | `core` | the same from core files, in which nothing can be called |
@@ -43,6 +44,7 @@ mod by_target;
 mod compaction;
 mod copy;
 pub mod core;
+mod found;
 mod frozen;
 mod guest;
 mod held;

@@ -4,6 +4,7 @@
 //! a change: a list that is half linked, a block that is being moved. What cannot be read then is counted and said.
 
 use crate::copy::{Copy, lost};
+use crate::found::Found;
 use crate::{perl, php};
 use births::session::{Copied, Timing};
 use eval::{Entered, Reached};
@@ -136,18 +137,4 @@ impl Outside {
         let timing = self.entered.timing();
         self.entered.leave().map(|()| timing)
     }
-}
-
-/// Memory that a heap is read from, a copy's or that in a core file.
-pub struct Found<'a> {
-    /// The memory, which nothing changes.
-    pub memory: &'a dyn vm::Memory,
-    /// Addresses of exported symbols.
-    pub symbol: &'a dyn Fn(&str) -> Option<u64>,
-    /// The thread pointers of all threads.
-    pub threads: &'a [u64],
-    /// Bytes of memory that the process has.
-    pub bytes: u64,
-    /// Reading is given up then.
-    pub until: Instant,
 }

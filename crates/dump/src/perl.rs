@@ -11,9 +11,9 @@ mod kinds;
 mod roots;
 mod walk;
 
+use crate::found::Found;
 use crate::frozen::Frozen;
 use crate::held::{Held, Why};
-use crate::outside::Found;
 use heap::{Builder, RootKind, RootName};
 use std::ops::Range;
 use vm::perl::heap::{Places, is_head};

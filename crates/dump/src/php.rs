@@ -9,8 +9,8 @@ mod kinds;
 mod roots;
 mod walk;
 
+use crate::found::Found;
 use crate::frozen::Frozen;
-use crate::outside::Found;
 use blocks::Blocks;
 use heap::Builder;
 use vm::php::{Facts, Php};

@@ -2,9 +2,9 @@
 
 use super::kinds::{Special, kind};
 use super::{Heap, finish};
+use crate::found::Found;
 use crate::frozen::Frozen;
 use crate::held::Held;
-use crate::outside::Found;
 use crate::texts::{Kept, Texts};
 use foldhash::{HashMap, HashSet};
 use heap::{Builder, EdgeName, TextId};

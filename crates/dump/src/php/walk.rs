@@ -2,9 +2,9 @@
 
 use super::blocks::Blocks;
 use super::kinds::{self, Special, kind};
+use crate::found::Found;
 use crate::frozen::Frozen;
 use crate::held::{Held, Why};
-use crate::outside::Found;
 use crate::texts::{Kept, Texts};
 use foldhash::{HashMap, HashSet};
 use heap::{Builder, EdgeName, RootKind, RootName, TextId};
