@@ -56,6 +56,8 @@ deps-test: deps
 	@.ci/apt mariadb-server-core mariadb-client-core ruby-mysql2 ruby-sequel ruby-sinatra ruby-railties ruby-actionpack python3-mysqldb libdbd-mysql-perl \
 		python3-greenlet python3-gevent python3-pymysql python3-django ruby-sqlite3 gunicorn php8.2-fpm \
 		uwsgi-core uwsgi-plugin-python3
+# What a Perl says of its own heap.
+	@.ci/apt libdevel-mat-perl libdevel-mat-dumper-perl libdevel-size-perl
 # Headers that the bundled prototypes are held against.
 	@.ci/apt libunwind-14-dev
 	@.ci/apt zlib1g-dev libsqlite3-dev libcurl4-openssl-dev libssl-dev libpq-dev libmariadb-dev \

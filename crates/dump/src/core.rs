@@ -3,7 +3,8 @@
 //! The memory is what `frames` reads of a core: its segments, and for pages that are not in it the files that were mapped. The VM is found by
 //! the symbols of those files. Nothing of the process runs, so references that only its own functions know are missing; the snapshot says so.
 
-use crate::{python, ruby};
+use crate::found::Found as Outside;
+use crate::{outside, python, ruby};
 use frames::live::core::Core;
 use frames::live::loaded::{Loaded, Modules};
 use heap::{About, Budget, Builder, Snapshot};
@@ -47,10 +48,11 @@ pub fn is_core(path: &Path) -> bool {
     Core::is_one(path)
 }
 
-/// Makes a snapshot of the process that a core file is of: a Ruby, 2.7 to 3.4, or a Python, 3.9 to 3.14.
+/// Makes a snapshot of the process that a core file is of: a Ruby, 2.7 to 3.4, a Python, 3.9 to 3.14, a Perl, 5.32 to 5.40, or a PHP, 7.4,
+/// 8.2 or 8.4.
 ///
 /// # Errors
-/// It is cut short, or holds neither, or cannot be read.
+/// It is cut short, or holds none, or cannot be read.
 pub fn of_core(path: &Path, options: Options) -> Result<Snapshot, Error> {
     let failed = |reason: String| Error::Heap {
         core: path.to_owned(),
@@ -76,6 +78,7 @@ pub fn of_core(path: &Path, options: Options) -> Result<Snapshot, Error> {
         until,
     };
     let read = found.ruby().or_else(|| found.python());
+    let read = read.or_else(|| found.outside());
     read.unwrap_or_else(|| Err(found.nothing())).map_err(failed)
 }
 
@@ -154,14 +157,37 @@ impl Found<'_> {
         Some(facts.map_err(|error| error.to_string()).and_then(read))
     }
 
+    /// A VM whose heap is read from outside in living processes, too.
+    fn outside(&self) -> Option<Result<Snapshot, String>> {
+        let languages = [Language::Perl, Language::Php];
+        let module = languages.into_iter().find_map(|one| self.module(one))?;
+        let symbol = |name: &str| module.exported(self.core, name);
+        let memory: &dyn Memory = self.core;
+        let threads = self.core.threads().iter();
+        let threads: Vec<u64> = threads.map(|thread| thread.context.thread_area).collect();
+        let read = |heap: outside::Heap| {
+            let found = Outside {
+                memory,
+                symbol: &symbol,
+                threads: &threads,
+                bytes: self.core.size(),
+                until: self.until,
+            };
+            let (language, version) = heap.language();
+            let builder = self.builder(language, version);
+            heap.read(&found, builder).map(Builder::finish)
+        };
+        Some(outside::Heap::find(&memory, &symbol)?.and_then(read))
+    }
+
     /// Why no VM was found.
     fn nothing(&self) -> String {
         let paths = self.modules.iter().map(|module| &module.path);
         let gone: Vec<_> = paths.filter(|path| open_regular(path).is_err()).collect();
         match gone.first() {
-            None => "the process ran neither Ruby nor Python".into(),
+            None => "the process ran neither Ruby, Python, Perl nor PHP".into(),
             Some(first) => format!(
-                "no Ruby or Python was found in it, and {} of the files that were mapped cannot be opened, first {}: put them back, or name the \
+                "no VM was found in it, and {} of the files that were mapped cannot be opened, first {}: put them back, or name the \
                  program with --exe",
                 gone.len(),
                 first.display()

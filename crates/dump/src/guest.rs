@@ -1,6 +1,7 @@
-//! The process that is copied, of either language.
+//! The process that is copied, of any language.
 
 use crate::copy::Copy;
+use crate::outside::Outside;
 use crate::{python, ruby};
 use births::Session;
 use births::session::{Copied, Timing};
@@ -19,26 +20,29 @@ pub enum Guest {
     Ruby(Box<Session>),
     /// A Python, and what a reader of its memory must know.
     Python(Box<Python>, Facts),
+    /// One whose VM is not called.
+    Outside(Box<Outside>),
 }
 
 impl Guest {
-    /// Opens a process to make a snapshot of it: of its Ruby, or where there is none of its Python. With `births` those of a Ruby are
+    /// Opens a process to make a snapshot of it: of its Ruby, or where there is none of another VM. With `births` those of a Ruby are
     /// counted from then on.
     ///
     /// # Errors
-    /// It has neither, or cannot be opened, or not be copied.
+    /// It has none, or cannot be opened, or not be copied.
     pub fn open(pid: i32, image: &Image, births: bool) -> Result<Self> {
         match Session::open_for_snapshot(pid, image, births) {
             Ok(session) => Ok(Guest::Ruby(Box::new(session))),
             Err(error @ Error::NotARuby { .. }) => {
-                if !Python::is_in(pid)? {
-                    return Err(error);
-                }
                 if births {
                     return Err(Error::NotAGuest {
                         pid,
-                        reason: "it runs Python, and births are noted in Ruby alone: leave --births away",
+                        reason: "births are noted in Ruby alone: leave --births away",
                     });
+                }
+                if !Python::is_in(pid)? {
+                    let outside = Outside::open(pid, image)?.ok_or(error)?;
+                    return Ok(Guest::Outside(Box::new(outside)));
                 }
                 let python = Python::open_for_snapshot(pid, image)?;
                 let facts = python.facts()?;
@@ -53,6 +57,7 @@ impl Guest {
         match self {
             Guest::Ruby(session) => session.pid(),
             Guest::Python(python, _) => python.pid(),
+            Guest::Outside(outside) => outside.pid(),
         }
     }
 
@@ -61,6 +66,7 @@ impl Guest {
         match self {
             Guest::Ruby(session) => (Language::Ruby, session.ruby().version().to_string()),
             Guest::Python(_, facts) => (Language::Python, facts.version().to_string()),
+            Guest::Outside(outside) => outside.language(),
         }
     }
 
@@ -95,6 +101,7 @@ impl Guest {
         match self {
             Guest::Ruby(session) => session.copy(),
             Guest::Python(python, facts) => python.copy(*facts),
+            Guest::Outside(outside) => outside.copy(),
         }
     }
 
@@ -121,6 +128,10 @@ impl Guest {
             Guest::Python(_, facts) => {
                 python::read(copy, *facts, builder, until).map(|builder| (builder, 0))
             }
+            Guest::Outside(outside) => {
+                let read = outside.read(copy, builder, until);
+                read.map(|builder| (builder, 0))
+            }
         }
     }
 
@@ -135,6 +146,7 @@ impl Guest {
                 let timing = python.timing();
                 python.leave().map(|()| timing)
             }
+            Guest::Outside(outside) => outside.leave(),
         }
     }
 }

@@ -22,9 +22,15 @@
 //! | `frozen` | its memory, in blocks that are read once |
 //! | `by_target` | names of references, joined to them |
 //! | `pipe` | that they are read until a deadline |
-//! | `guest` | the process that is copied, of either language |
+//! | `guest` | the process that is copied, of any language |
+//! | `outside` | one whose VM is not called: copied where it stands |
+//! | `found` | what such a heap is read from |
+//! | `held` | who has more references than were found |
+//! | `texts` | what is kept of the contents of strings |
 //! | `core` | the same from core files, in which nothing can be called |
-//! | `ruby`, `python` | objects as [`heap::Builder`] takes them |
+//! | `ruby`, `python`, `perl`, `php` | objects as [`heap::Builder`] takes them |
+//!
+//! Perl and PHP count references in the objects themselves, so their heaps are read from the copy's memory alone, and no function of theirs is called.
 //!
 //! Everything that comes from the copy is the guest's word: it is checked where it is read, and cannot make more objects than the
 //! guest has memory for.
@@ -34,12 +40,18 @@
 mod by_target;
 mod copy;
 pub mod core;
+mod found;
 mod frozen;
 mod guest;
+mod held;
+mod outside;
+mod perl;
+mod php;
 mod pipe;
 mod python;
 mod ruby;
 mod stream;
+mod texts;
 
 use births::session::{Timing, lacks_room};
 use guest::Guest;
@@ -108,7 +120,7 @@ pub struct Opened {
 }
 
 impl Opened {
-    /// Opens a running Ruby, 2.7 to 3.4, or Python, 3.9 to 3.14.
+    /// Opens a running Ruby, 2.7 to 3.4, Python, 3.9 to 3.14, Perl, 5.32 to 5.40, or PHP, 7.4, 8.2 or 8.4.
     ///
     /// # Errors
     /// It cannot be opened, or its memory limit may not bear a copy.

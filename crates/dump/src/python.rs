@@ -1,18 +1,17 @@
 //! The heap of a Python, from what its copy writes and what is read in the copy's memory.
 
 pub mod core;
-mod held;
 mod kinds;
 mod names;
 mod namespaces;
 
 use crate::copy::{Copy, lost};
 use crate::frozen::Frozen;
+use crate::held::{Held, Why};
 use crate::pipe::Pipe;
 use crate::stream::{Reader, Said};
 use foldhash::HashMap;
 use heap::{Builder, Flags, RootKind, RootName, TextId};
-use held::{Held, Why};
 use kinds::Kinds;
 use names::Names;
 use namespaces::{Namespace, Namespaces};

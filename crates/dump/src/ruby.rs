@@ -6,12 +6,12 @@ mod globals;
 mod kinds;
 mod names;
 mod slots;
-mod texts;
 
 use crate::copy::{Copy, lost};
 use crate::frozen::Frozen;
 use crate::pipe::Pipe;
 use crate::stream::{Object, Reader, Said};
+use crate::texts::{Kept, Texts};
 use ::births::RubyGuest;
 pub use births::Births;
 use foldhash::HashMap;
@@ -20,7 +20,6 @@ use kinds::Kinds;
 use names::Names;
 use process::error::{Error, Result};
 use std::time::Instant;
-use texts::{Kept, Texts};
 use vm::ruby::{Ruby, Type};
 
 /// Bytes of a name that are kept.
@@ -176,7 +175,12 @@ impl<'a> Maker<'a> {
         let (kept, capacity) = match of {
             Type::String => {
                 let (texts, builder) = (&mut self.texts, &mut self.builder);
-                let kept = texts.kept(&self.ruby, object.address, self.contents, builder);
+                let kept = match self.ruby.text(object.address) {
+                    Ok(text) => texts.kept(text.len, self.contents, builder, |into| {
+                        self.ruby.copy(text, into).ok().map(|copied| copied.len)
+                    }),
+                    Err(_) => Kept::default(),
+                };
                 (kept, None)
             }
             Type::Array | Type::Hash => self.room(&object),

@@ -228,6 +228,8 @@ edges! {
     Stack = 20,
     /// The compiled code of a function or class body.
     Code = 21,
+    /// What a reference that is an object itself refers to.
+    Referent = 22,
 }
 
 impl EdgeName {

@@ -229,5 +229,5 @@ fn what_is_wrong_with_a_core_is_one_line() {
     wrong("its program header reaches past its end: the core is cut short");
     let other = Guest::ready(Command::new("sh").args(["-c", "echo ready; read x"]));
     fs::rename(other.core(&folder.join("sh")), &core).expect("moved");
-    wrong("the process ran neither Ruby nor Python");
+    wrong("the process ran neither Ruby, Python, Perl nor PHP");
 }

@@ -99,10 +99,11 @@ pub fn asked(pid: i32) -> Output {
     output
 }
 
-/// After two lines on the process and an empty one: the suspect and its path.
+/// Behind the lines on the process, notes, and an empty line: the suspect and its path.
 pub fn first_suspect(output: &Output) -> String {
-    let lines: Vec<&str> = output.stdout.lines().skip(3).take(2).collect();
-    lines.join("\n")
+    let mut lines = output.stdout.lines();
+    lines.find(|line| line.is_empty());
+    lines.take(2).collect::<Vec<_>>().join("\n")
 }
 
 fn is_suspected(interpreter: &Interpreter, script: &str, (holder, wanted): Holder) {

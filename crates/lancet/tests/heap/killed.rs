@@ -57,6 +57,10 @@ fn a_kill_at_any_instant_leaves_the_program_alone_and_no_copy() {
     for python in chosen("python", "killed") {
         killed(&python, "heap/waits.py");
     }
+    // Both are copied where they stand; one of them will do.
+    for perl in chosen("perl", "killed") {
+        killed(&perl, "heap/waits.pl");
+    }
 }
 
 fn killed(interpreter: &Interpreter, script: &str) {

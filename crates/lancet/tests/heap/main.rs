@@ -9,6 +9,8 @@
 //! | `limited` | memory limits, limits of processes |
 //! | `django` | an application on gunicorn, under load; its arbiter, which forks meanwhile |
 //! | `file` | what is asked of a file: answers, formats, what was wrong |
+//! | `perl` | what Devel::MAT and Devel::Size say of the same program; a server under load |
+//! | `php` | what `memory_get_usage` says of the same program; a php-fpm under load |
 //! | `python_truth` | the same objects, references and sizes as `gc` and `sys.getsizeof` say |
 //! | `redmine` | an application on puma, under load |
 //! | `screen` | `--live` on a terminal |
@@ -25,6 +27,8 @@ mod holders;
 mod killed;
 mod ledger;
 mod limited;
+mod perl;
+mod php;
 mod python_truth;
 mod redmine;
 mod screen;

@@ -24,6 +24,12 @@ fn the_program_sees_no_child_and_keeps_nothing() {
     for python in chosen("python", "unseen") {
         unseen(&python, "heap/waits.py");
     }
+    for perl in chosen("perl", "unseen") {
+        unseen(&perl, "heap/waits.pl");
+    }
+    for php in chosen("php", "unseen") {
+        unseen(&php, "heap/waits.php");
+    }
 }
 
 fn unseen(interpreter: &Interpreter, script: &str) {
@@ -43,7 +49,7 @@ fn unseen(interpreter: &Interpreter, script: &str) {
     waited(interpreter, guest);
 }
 
-/// Lets `waits.rb` or `waits.py` end. It has asked for children all the time, and has been told each time that it has none.
+/// Lets `waits.rb` or its like end. It has asked for children all the time, and has been told each time that it has none.
 pub fn waited(interpreter: &Interpreter, mut guest: Guest) {
     guest.tell("");
     let told = guest.find("waited ");

@@ -8,7 +8,6 @@
 //! | `closed` | processes that are not opened |
 //! | `refused` | what is refused, and that nothing has changed then |
 //! | `cycles` | again and again on busy threads; killed at any instant |
-//! | `fastcgi` | how a php-fpm is asked |
 //! | `scripts` | functions of the script itself |
 //! | `served` | the same, and functions in C of interpreters, in servers under load |
 //! | `settings` | remedies that change settings, and `trim` |
@@ -21,7 +20,6 @@ mod asked;
 mod changes;
 mod closed;
 mod cycles;
-mod fastcgi;
 mod machine;
 mod programs;
 mod refused;

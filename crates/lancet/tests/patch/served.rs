@@ -2,11 +2,10 @@
 //! back under load: no request fails, every answer is the old one or the new one, and after a change it is what the change says.
 
 use std::fs;
-use std::os::unix::net::UnixStream;
 use std::process::Command;
 
-use crate::fastcgi::asked;
 use crate::programs::{PLAIN, done, library, patch, request};
+use crate::support::fastcgi::{asked, fpm};
 use crate::support::{
     Guest, LIMIT, Load, TempDir, ask, children, installed, run, say, skip, soak, until,
 };
@@ -176,27 +175,12 @@ fn a_function_in_c_of_the_php_of_a_php_fpm() {
             return lancet_original(path, length, NULL, 0);
         }
     ";
-    const PROGRAM: &str = "php-fpm8.2";
-    if !installed(PROGRAM) {
-        return skip("patch php-fpm", format_args!("no {PROGRAM}"));
-    }
     let folder = TempDir::new("patch-php-fpm");
-    let [script, configuration, socket] =
-        ["shop.php", "php.conf", "socket"].map(|name| folder.join(name));
-    let text = format!(
-        "[global]\nerror_log = {0}/php.log\ndaemonize = no\n[www]\nuser = root\ngroup = root\nlisten = {0}/socket\n\
-         pm = static\npm.max_children = 2\n",
-        folder.join("").display()
-    );
+    let Some((_guest, socket, workers)) = fpm(&folder, 2) else {
+        return skip("patch php-fpm", "no php-fpm");
+    };
+    let script = folder.join("shop.php");
     fs::write(&script, SCRIPT).expect("a file");
-    fs::write(&configuration, text).expect("a file");
-    let mut command = Command::new(PROGRAM);
-    command.args(["-F", "-R", "-y"]).arg(&configuration);
-    let guest = Guest::start(PROGRAM, command);
-    let workers = until(LIMIT, "two workers that listen", || {
-        let pids = children(guest.pid);
-        (pids.len() == 2 && UnixStream::connect(&socket).is_ok()).then_some(pids)
-    });
     let file = library("basename", SOURCE, PLAIN);
     let request = request("php_basename", &file, "whole");
     let asked = move |number| asked(&socket, &script, number);

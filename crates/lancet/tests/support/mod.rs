@@ -2,6 +2,7 @@
 
 mod agent;
 mod database;
+pub mod fastcgi;
 mod group;
 mod guest;
 mod interpreters;

@@ -45,10 +45,8 @@ pub fn object(
     }
     match analysis.dominator(object) {
         Dominator::Garbage => {
-            return writeln!(
-                out,
-                "nothing holds it: it is garbage, which the next collection frees"
-            );
+            let end = words::end_of_garbage(snapshot);
+            return writeln!(out, "nothing holds it: it is garbage, {end}");
         }
         Dominator::Roots => writeln!(out, "no single object keeps it alive")?,
         Dominator::Object(by) => {

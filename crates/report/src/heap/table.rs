@@ -76,7 +76,8 @@ pub fn sums(answers: &Answers) -> String {
     );
     if garbage.objects > 0 {
         let (count, bytes) = (grouped(garbage.objects), size(garbage.bytes));
-        sums += &format!("; {count} objects of garbage, {bytes}, which the next collection frees");
+        let end = words::end_of_garbage(snapshot);
+        sums += &format!("; {count} objects of garbage, {bytes}, {end}");
     }
     match snapshot.about().rss {
         0 => sums,

@@ -11,6 +11,7 @@ use heap::answers::holders::{Born, Holder};
 use heap::answers::paths::{Step, Via};
 use heap::answers::suspects::{Mass, Suspect, Suspected};
 use heap::{EdgeName, Role, RootKind, RootName, Site, Snapshot, TextId};
+use vm::Language;
 
 use crate::Style;
 use crate::columns::{Line, Tone, written};
@@ -111,6 +112,16 @@ fn root(snapshot: &Snapshot, name: RootName) -> String {
     said
 }
 
+/// What becomes of garbage.
+#[must_use]
+pub fn end_of_garbage(snapshot: &Snapshot) -> &'static str {
+    match Language::of_prefix(&snapshot.about().language) {
+        // It counts references, and those of a cycle never come to nothing.
+        Some(language) if language.description().collectors.is_empty() => "which nothing frees",
+        _ => "which the next collection frees",
+    }
+}
+
 /// A reference in words.
 #[must_use]
 pub fn edge(snapshot: &Snapshot, name: EdgeName) -> String {
@@ -143,6 +154,7 @@ pub fn edge(snapshot: &Snapshot, name: EdgeName) -> String {
         EdgeName::Included => "included module".into(),
         EdgeName::Stack => "stack".into(),
         EdgeName::Code => "code".into(),
+        EdgeName::Referent => "->".into(),
     }
 }
 
@@ -204,7 +216,9 @@ fn place(answers: &Answers, object_number: u32) -> Option<String> {
     let named = |step: &&Step| {
         !matches!(
             step.via,
-            Via::Edge(EdgeName::Internal | EdgeName::Stack | EdgeName::ClassOf)
+            Via::Edge(
+                EdgeName::Internal | EdgeName::Stack | EdgeName::ClassOf | EdgeName::Referent
+            )
         )
     };
     let (at, step) = steps.iter().enumerate().rfind(|(_, step)| named(step))?;

@@ -15,11 +15,11 @@ use crate::cli::format::one_of;
 #[derive(Args, Clone, Debug)]
 #[command(after_help = EXAMPLES)]
 pub struct HeapArgs {
-    /// A heap snapshot that lancet has written; or the core file of a Ruby or Python (docs/heap-how.md#core-files)
+    /// A heap snapshot that lancet has written; or the core file of a Ruby, Python, Perl or PHP (docs/heap-how.md#core-files)
     #[arg(value_name = "FILE", required_unless_present_any = ["pid", "diff"], help_heading = WHAT)]
     pub file: Option<PathBuf>,
 
-    /// The running process: a Ruby or Python, which goes on while a copy of it is read (docs/heap-how.md)
+    /// The running process: a Ruby, Python, Perl or PHP, which goes on while a copy of it is read (docs/heap-how.md)
     #[arg(short = 'p', long = "pid", value_name = "PID", conflicts_with = "file", help_heading = WHAT)]
     #[arg(value_parser = clap::value_parser!(i32).range(1..))]
     pub pid: Option<i32>,

@@ -342,7 +342,8 @@ impl<'a> View<'a> {
         }
         head.push(match analysis.dominator(object) {
             Dominator::Garbage => {
-                "nothing holds it: it is garbage, which the next collection frees".into()
+                let end = words::end_of_garbage(snapshot);
+                format!("nothing holds it: it is garbage, {end}")
             }
             Dominator::Roots => "no single object keeps it alive".into(),
             Dominator::Object(by) => format!(

@@ -1,14 +1,12 @@
-//! What is kept of the contents of Strings: a hash, by which equal ones are found, and their beginning where that is asked for.
+//! What is kept of the contents of strings: a hash, by which equal ones are found, and their beginning where that is asked for.
 
 use heap::{Builder, TextId};
 use std::collections::hash_map::RandomState;
 use std::hash::BuildHasher;
-use vm::Memory;
-use vm::ruby::Ruby;
 
-/// Longer Strings are not compared, in bytes.
+/// Longer strings are not compared, in bytes.
 const LONGEST: u64 = 64 << 10;
-/// Bytes of all Strings together that are compared.
+/// Bytes of all strings together that are compared.
 const MOST: u64 = 1 << 30;
 /// Bytes of the beginning that are kept.
 const BEGINNING: usize = 256;
@@ -16,14 +14,14 @@ const BEGINNING: usize = 256;
 /// See the module's text.
 #[derive(Default)]
 pub struct Texts {
-    /// Of the hash, made anew for each snapshot: a file does not give away what a String is to whoever tries likely ones.
+    /// Of the hash, made anew for each snapshot: a file does not give away what a string is to whoever tries likely ones.
     keys: RandomState,
     buffer: Vec<u8>,
     /// Bytes that were compared.
     compared: u64,
 }
 
-/// What is kept of a String.
+/// What is kept of a string.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Kept {
     /// Its bytes.
@@ -35,34 +33,32 @@ pub struct Kept {
 }
 
 impl Texts {
-    /// What is kept of a String, with its beginning if `contents` says so; nothing of one that cannot be read.
-    pub fn kept<M: Memory>(
+    /// What is kept of a string of so many bytes, with its beginning if `contents` says so. `copy` fills what it is given with the beginning of
+    /// the string and returns how much of it that was; `None` = it cannot be read.
+    pub fn kept(
         &mut self,
-        ruby: &Ruby<M>,
-        string: u64,
+        length: u64,
         contents: bool,
         builder: &mut Builder,
+        copy: impl FnOnce(&mut [u8]) -> Option<usize>,
     ) -> Kept {
-        let Ok(text) = ruby.text(string) else {
-            return Kept::default();
-        };
         let mut kept = Kept {
-            length: Some(text.len),
+            length: Some(length),
             ..Kept::default()
         };
-        let compares = text.len <= LONGEST && self.compared + text.len <= MOST;
+        let compares = length <= LONGEST && self.compared + length <= MOST;
         let wanted = match (compares, contents) {
-            (true, _) => text.len as usize,
+            (true, _) => length as usize,
             (false, true) => BEGINNING,
             (false, false) => return kept,
         };
         self.buffer.resize(wanted, 0);
-        let Ok(copied) = ruby.copy(text, &mut self.buffer) else {
+        let copied = copy(&mut self.buffer);
+        let Some(bytes) = copied.and_then(|copied| self.buffer.get(..copied)) else {
             return kept;
         };
-        let bytes = &self.buffer[..copied.len];
         if compares {
-            self.compared += text.len;
+            self.compared += length;
             kept.fingerprint = Some(self.keys.hash_one(bytes));
         }
         if contents {

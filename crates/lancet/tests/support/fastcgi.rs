@@ -1,10 +1,14 @@
-//! A client of a php-fpm: FastCGI 1.0, one request a connection.
+//! A php-fpm and its client: FastCGI 1.0, one request a connection.
 
 use std::io::{Read, Write};
 use std::os::unix::net::UnixStream;
-use std::path::Path;
+use std::path::{Path, PathBuf};
+use std::process::Command;
 
-use crate::support::LIMIT;
+use super::{Guest, LIMIT, TempDir, children, installed, until};
+
+/// The program of a php-fpm.
+const PROGRAM: &str = "php-fpm8.2";
 
 /// Kinds of records: a request begins, its parameters, its input; what it answers.
 const BEGIN: u8 = 1;
@@ -22,6 +26,28 @@ fn record(kind: u8, content: &[u8]) -> Vec<u8> {
     let mut bytes = vec![1, kind, 0, 1, high, low, 0, 0];
     bytes.extend_from_slice(content);
     bytes
+}
+
+/// A php-fpm with so many workers that listen, where they do, and their ids; `None` where there is none.
+pub fn fpm(folder: &TempDir, workers: usize) -> Option<(Guest, PathBuf, Vec<i32>)> {
+    if !installed(PROGRAM) {
+        return None;
+    }
+    let [configuration, socket] = ["php.conf", "socket"].map(|name| folder.join(name));
+    let text = format!(
+        "[global]\nerror_log = {0}/php.log\ndaemonize = no\n[www]\nuser = root\ngroup = root\nlisten = {0}/socket\n\
+         pm = static\npm.max_children = {workers}\n",
+        folder.join("").display()
+    );
+    std::fs::write(&configuration, text).expect("a file");
+    let mut command = Command::new(PROGRAM);
+    command.args(["-F", "-R", "-y"]).arg(&configuration);
+    let guest = Guest::start(PROGRAM, command);
+    let pids = until(LIMIT, "workers that listen", || {
+        let pids = children(guest.pid);
+        (pids.len() == workers && UnixStream::connect(&socket).is_ok()).then_some(pids)
+    });
+    Some((guest, socket, pids))
 }
 
 /// The body that a script answers to `?NUMBER`.

@@ -1,0 +1,140 @@
+//! A process whose VM is not called: it is copied where it stands, and its heap is read from the copy's memory alone.
+//!
+//! No safe point is waited for, because neither Perl nor PHP has a function that could be asked at one. So the copy may be in the middle of
+//! a change: a list that is half linked, a block that is being moved. What cannot be read then is counted and said.
+
+use crate::copy::{Copy, lost};
+use crate::found::Found;
+use crate::{perl, php};
+use births::session::{Copied, Timing};
+use eval::{Entered, Reached};
+use heap::Builder;
+use inject::Image;
+use inject::seccomp::{OF_SNAPSHOT, check_all_threads};
+use process::error::{Error, Result};
+use process::rss::Resident;
+use std::time::Instant;
+use vm::Language;
+
+/// See the module's text. It is left when this value is dropped.
+#[derive(Debug)]
+pub struct Outside {
+    entered: Entered,
+    heap: Heap,
+    /// The thread pointers of its threads when it was copied.
+    threads: Vec<u64>,
+}
+
+/// Whose heap it is, and what a reader of its memory must know.
+#[derive(Clone, Copy, Debug)]
+pub enum Heap {
+    Perl(vm::perl::Facts),
+    Php(vm::php::Facts),
+}
+
+impl Heap {
+    /// The heap of a process; `None` if it has no VM that is read so.
+    pub fn find(
+        memory: &impl vm::Memory,
+        symbol: &dyn Fn(&str) -> Option<u64>,
+    ) -> Option<std::result::Result<Heap, String>> {
+        let has = |language: Language| symbol(language.description().mark).is_some();
+        if has(Language::Perl) {
+            let facts = vm::perl::Facts::find(memory, symbol);
+            return Some(facts.map(Heap::Perl).map_err(|error| error.to_string()));
+        }
+        if has(Language::Php) {
+            let facts = vm::php::Facts::find(memory, symbol);
+            return Some(facts.map(Heap::Php).map_err(|error| error.to_string()));
+        }
+        None
+    }
+
+    /// Its language, and the version as the VM calls itself.
+    pub fn language(&self) -> (Language, String) {
+        match self {
+            Heap::Perl(facts) => (Language::Perl, facts.version().to_string()),
+            Heap::Php(facts) => (Language::Php, facts.version().to_string()),
+        }
+    }
+
+    /// Reads everything.
+    ///
+    /// # Errors
+    /// The heap cannot be read, or it took too long.
+    pub fn read(&self, found: &Found, builder: Builder) -> std::result::Result<Builder, String> {
+        match self {
+            Heap::Perl(facts) => perl::read(found, *facts, builder),
+            Heap::Php(facts) => php::read(found, *facts, builder),
+        }
+    }
+}
+
+impl Outside {
+    /// Opens a process; `None` if it has no VM that is read so.
+    ///
+    /// # Errors
+    /// It cannot be opened or not be copied, or this version's heap is not known.
+    pub fn open(pid: i32, image: &Image) -> Result<Option<Self>> {
+        let reached = Reached::new(pid)?;
+        let symbol = |name: &str| reached.functions.symbol(name);
+        let Some(found) = Heap::find(reached.memory(), &symbol) else {
+            return Ok(None);
+        };
+        let heap = found.map_err(|reason| Error::NoCopy { pid, reason })?;
+        check_all_threads(pid, &OF_SNAPSHOT)?;
+        Ok(Some(Outside {
+            entered: reached.enter(image)?,
+            heap,
+            threads: Vec::new(),
+        }))
+    }
+
+    /// Its id.
+    pub fn pid(&self) -> i32 {
+        self.entered.pid()
+    }
+
+    /// Its language, and the version as the VM calls itself.
+    pub fn language(&self) -> (Language, String) {
+        self.heap.language()
+    }
+
+    /// Has it make a copy of itself.
+    ///
+    /// # Errors
+    /// The kernel refused it.
+    pub fn copy(&mut self) -> Result<Copied> {
+        let (copied, threads) = self.entered.copy()?;
+        self.threads = threads;
+        Ok(copied)
+    }
+
+    /// Reads everything from the copy.
+    ///
+    /// # Errors
+    /// The heap cannot be read.
+    pub fn read(&self, copy: &Copy, builder: Builder, until: Instant) -> Result<Builder> {
+        let pid = copy.parent();
+        let resident = Resident::of(pid).map_err(|error| Error::of_proc(pid, "status", error))?;
+        let symbol = |name: &str| self.entered.functions().symbol(name);
+        let found = Found {
+            memory: &copy.memory,
+            symbol: &symbol,
+            threads: &self.threads,
+            bytes: resident.memory.saturating_add(resident.swap),
+            until,
+        };
+        let read = self.heap.read(&found, builder);
+        read.map_err(|reason| lost(pid, &reason))
+    }
+
+    /// Leaves it, after it has waited for its copy.
+    ///
+    /// # Errors
+    /// It could not be told.
+    pub fn leave(self) -> Result<Timing> {
+        let timing = self.entered.timing();
+        self.entered.leave().map(|()| timing)
+    }
+}

@@ -1,0 +1,40 @@
+//! The heap of a PHP's request, read from outside.
+//!
+//! Objects are in a list; all else is found from variables, constants, frames and the objects themselves (`vm::php::heap`). How many bytes
+//! something takes is what the allocator has given for it. What is in use and was not found is one row: compiled code, the stack of
+//! frames, buffers, what only C code knows. So all bytes together are what `memory_get_usage()` returns.
+
+mod blocks;
+mod kinds;
+mod roots;
+mod walk;
+
+use crate::found::Found;
+use crate::frozen::Frozen;
+use blocks::Blocks;
+use heap::Builder;
+use vm::php::{Facts, Php};
+use walk::Walk;
+
+/// Reads everything.
+///
+/// # Errors
+/// It serves no request, its memory comes from another allocator, or it took too long.
+pub fn read(found: &Found, facts: Facts, builder: Builder) -> Result<Builder, String> {
+    let frozen = Frozen::new(found.memory);
+    let php = Php::new(&frozen, facts).map_err(|error| error.to_string())?;
+    let unreadable = |error: vm::php::Error| error.to_string();
+    if !php.is_in_request().map_err(unreadable)? {
+        return Err(
+            "it serves no request at this moment, and between two requests nothing of a program lives in it".into(),
+        );
+    }
+    let places = php.places(found.symbol).map_err(unreadable)?;
+    let stack = php.frame_stack().map_err(unreadable)?;
+    let blocks = Blocks::find(&frozen, stack, found.bytes).ok_or(
+        "its memory comes from malloc and not from its own allocator (USE_ZEND_ALLOC=0), which alone says how large a block is",
+    )?;
+    let mut walk = Walk::new(&php, places, blocks, builder, found);
+    walk.all()?;
+    Ok(walk.finish())
+}

@@ -1,0 +1,335 @@
+//! Makes objects of what variables lead to.
+
+use super::blocks::Blocks;
+use super::kinds::{self, Special, kind};
+use crate::found::Found;
+use crate::frozen::Frozen;
+use crate::held::{Held, Why};
+use crate::texts::{Kept, Texts};
+use foldhash::{HashMap, HashSet};
+use heap::{Builder, EdgeName, RootKind, RootName, TextId};
+use std::rc::Rc;
+use std::time::Instant;
+use vm::php::heap::{Key, Owner, Places, Reference, Sort, Thing};
+use vm::php::{Error, Php};
+use vm::{Memory, Text};
+
+/// Bytes of a name.
+const LONGEST: u64 = 256;
+
+/// A class, as its objects need it.
+struct Class {
+    name: Option<TextId>,
+    special: Special,
+    /// By their places.
+    properties: HashMap<u64, TextId>,
+}
+
+/// See the module's text.
+pub struct Walk<'a> {
+    pub php: &'a Php<'a, Frozen<'a>>,
+    pub places: Places,
+    blocks: Blocks<'a>,
+    pub builder: Builder,
+    pub held: Held,
+    texts: Texts,
+    classes: HashMap<u64, Rc<Class>>,
+    /// Arrays that are something else to the program.
+    pub special: HashMap<u64, Special>,
+    met: HashSet<u64>,
+    open: Vec<Thing>,
+    edges: Vec<(Thing, Reference)>,
+    /// Elements of one thing, and objects, at most.
+    pub most: u64,
+    until: Instant,
+    /// Properties, of all classes together, that may still be looked at.
+    names: u64,
+    pub unreadable: u64,
+    lost: u64,
+}
+
+impl<'a> Walk<'a> {
+    /// Nothing was walked.
+    pub fn new(
+        php: &'a Php<'a, Frozen<'a>>,
+        places: Places,
+        blocks: Blocks<'a>,
+        builder: Builder,
+        found: &Found,
+    ) -> Self {
+        Walk {
+            php,
+            places,
+            blocks,
+            builder,
+            held: Held::within(found.bytes),
+            texts: Texts::default(),
+            classes: HashMap::default(),
+            special: HashMap::default(),
+            met: HashSet::default(),
+            open: Vec::new(),
+            edges: Vec::new(),
+            most: found.bytes / 16,
+            until: found.until,
+            names: found.bytes / 16,
+            unreadable: 0,
+            lost: 0,
+        }
+    }
+
+    /// Tells everything.
+    ///
+    /// # Errors
+    /// It took too long.
+    pub fn all(&mut self) -> Result<(), String> {
+        self.roots();
+        let mut objects = Vec::new();
+        let listed = self
+            .php
+            .each_object(self.most, &mut |object| objects.push(object));
+        self.unreadable += u64::from(listed.is_err());
+        for object in objects {
+            self.meet(object);
+        }
+        while let Some(thing) = self.open.pop() {
+            // How much there is to read is the process's word.
+            if Instant::now() > self.until {
+                return Err("it took too long".into());
+            }
+            if self.tell(thing).is_err() {
+                self.unreadable += 1;
+            }
+        }
+        Ok(())
+    }
+
+    /// Whether a thing of the request's is there. It is told later.
+    pub fn meet(&mut self, thing: Thing) -> bool {
+        if self.met.contains(&thing.address) {
+            return true;
+        }
+        let count = match self.php.count(thing) {
+            Ok(Some(count)) => count,
+            // It cannot change, or is shared by all requests.
+            Ok(None) => return false,
+            Err(_) => 0,
+        };
+        let blocks = self.php.blocks(&self.places, thing);
+        let first = blocks.map_or(0, |[first, ..]| first);
+        if self.blocks.size(first).is_none() {
+            // Persistent things lie elsewhere, and are counted by nobody.
+            self.lost += u64::from(count == 0);
+            return false;
+        }
+        self.met.insert(thing.address);
+        self.open.push(thing);
+        true
+    }
+
+    fn tell(&mut self, thing: Thing) -> Result<(), Error> {
+        let Some(count) = self.php.count(thing)? else {
+            return Ok(());
+        };
+        let blocks = self.php.blocks(&self.places, thing)?;
+        let bytes = blocks
+            .into_iter()
+            .map(|block| self.blocks.take(block))
+            .sum();
+        let class = match thing.sort {
+            Sort::Object => Some(self.class(thing.address)?),
+            _ => None,
+        };
+        let special = match &class {
+            Some(class) => class.special,
+            None => self
+                .special
+                .get(&thing.address)
+                .copied()
+                .unwrap_or(Special::No),
+        };
+        let (length, capacity) = match thing.sort {
+            Sort::Array => {
+                let (length, room) = self.php.room(thing.address)?;
+                (Some(length.into()), Some(room.into()))
+            }
+            _ => (None, None),
+        };
+        let kept = self.kept(thing);
+        let kind = kind(&mut self.builder, thing.sort, special);
+        self.builder.object(heap::Object {
+            class: class.as_ref().and_then(|class| class.name),
+            bytes,
+            length: length.or(kept.length),
+            capacity,
+            fingerprint: kept.fingerprint,
+            contents: kept.contents,
+            ..heap::Object::new(thing.address, kind)
+        });
+        self.held.object(thing.address, Some(count.into()));
+        let mut edges = std::mem::take(&mut self.edges);
+        edges.clear();
+        let (most, places) = (self.most, self.places);
+        let read = self
+            .php
+            .references(&places, thing, most, &mut |target, name| {
+                edges.push((target, name));
+            });
+        for (target, name) in edges.drain(..) {
+            if self.meet(target) {
+                // It is told after this.
+                match name {
+                    Reference::Captured => {
+                        self.special.insert(target.address, Special::Variables);
+                    }
+                    Reference::Properties => {
+                        self.special.insert(target.address, Special::Properties);
+                    }
+                    _ => {}
+                }
+                let name = self.edge_name(special, class.as_deref(), name);
+                self.builder.edge(target.address, name);
+                self.held.found(target.address);
+            }
+        }
+        self.edges = edges;
+        read
+    }
+
+    fn class(&mut self, object: u64) -> Result<Rc<Class>, Error> {
+        let at = self.php.class_of(object)?;
+        if let Some(known) = self.classes.get(&at) {
+            return Ok(known.clone());
+        }
+        let name = self.php.name_of_class(at)?;
+        let special = match self.php.special_class(&self.places, at) {
+            Some(vm::php::heap::Known::Closure) => Special::Closure,
+            Some(vm::php::heap::Known::Generator) => Special::Generator,
+            None => Special::No,
+        };
+        let mut properties = HashMap::default();
+        let (php, builder) = (self.php, &mut self.builder);
+        let read = php.each_property(at, &mut self.names, &mut |owner, place, name| {
+            let mut text = String::new();
+            if owner == Owner::Object && php.write_text(name, LONGEST, &mut text).is_ok() {
+                properties.insert(place, builder.text(text.as_bytes()));
+            }
+        });
+        // Properties without a name are told all the same.
+        let _ = read;
+        let class = Rc::new(Class {
+            name: self.text(name),
+            special,
+            properties,
+        });
+        self.classes.insert(at, class.clone());
+        Ok(class)
+    }
+
+    fn kept(&mut self, thing: Thing) -> Kept {
+        if thing.sort != Sort::Text {
+            return Kept::default();
+        }
+        let Ok(text) = self.php.text(thing.address) else {
+            return Kept::default();
+        };
+        let contents = self.builder.about().contents;
+        let memory = self.php.memory();
+        self.texts
+            .kept(text.len, contents, &mut self.builder, |into| {
+                let read = memory.read(text.address, into);
+                read.ok().map(|()| into.len())
+            })
+    }
+
+    /// A name as text.
+    pub fn text(&mut self, text: Text) -> Option<TextId> {
+        let mut written = String::new();
+        self.php.write_text(text, LONGEST, &mut written).ok()?;
+        Some(self.builder.text(written.as_bytes()))
+    }
+
+    /// The name of a variable, with the sign that it has in the program.
+    fn variable(&mut self, name: u64) -> Option<TextId> {
+        let mut written = "$".to_owned();
+        let name = self.php.text(name).ok()?;
+        self.php.write_text(name, LONGEST, &mut written).ok()?;
+        Some(self.builder.text(written.as_bytes()))
+    }
+
+    fn edge_name(&mut self, special: Special, class: Option<&Class>, name: Reference) -> EdgeName {
+        match name {
+            Reference::Value(Key::Index(index)) => {
+                EdgeName::Index(u32::try_from(index).unwrap_or(u32::MAX))
+            }
+            Reference::Value(Key::Name(name)) => match special {
+                Special::Variables => EdgeName::Local(self.variable(name)),
+                Special::Properties => EdgeName::Attribute(self.string(name)),
+                // The text of a key is contents.
+                _ if self.builder.about().contents => EdgeName::Value(self.string(name)),
+                _ => EdgeName::Value(None),
+            },
+            Reference::Key => EdgeName::Key,
+            Reference::Property(place) => {
+                let name = class.and_then(|class| class.properties.get(&place));
+                EdgeName::Attribute(name.copied())
+            }
+            Reference::Properties => EdgeName::Internal,
+            Reference::Referent => EdgeName::Referent,
+            Reference::This => EdgeName::Member(Some(self.builder.text(b"$this"))),
+            Reference::Captured => EdgeName::Closure,
+            Reference::Variable(name) => EdgeName::FrameLocal(self.variable(name)),
+            Reference::Internal => EdgeName::Internal,
+        }
+    }
+
+    fn string(&mut self, at: u64) -> Option<TextId> {
+        let text = self.php.text(at).ok()?;
+        self.text(text)
+    }
+
+    /// Adds what nobody known holds, what was not found, and the notes.
+    pub fn finish(mut self) -> Builder {
+        let by_c = self
+            .builder
+            .text(b"(held by C code, or by a value that is being computed)");
+        for (object, why) in self.held.rest() {
+            if why == Why::Unknown {
+                let name = RootName::named(RootKind::Native, by_c);
+                self.builder.root(object, name);
+            }
+        }
+        let (rest, is_more) = self.blocks.rest();
+        let kind = kinds::rest(&mut self.builder);
+        self.builder.object(heap::Object {
+            bytes: rest,
+            ..heap::Object::new(self.blocks.own(), kind)
+        });
+        let name = self.builder.text(b"compiled code, buffers");
+        let name = RootName::named(RootKind::Vm, name);
+        self.builder.root(self.blocks.own(), name);
+        let notes = &mut self.builder.about_mut().notes;
+        if self.unreadable != 0 {
+            notes.push(format!(
+                "{} objects or tables could not be read to their end: the process was changing them when it was copied, or they are damaged",
+                self.unreadable
+            ));
+        }
+        if self.lost != 0 {
+            notes.push(format!(
+                "{} references lead to nothing that lives",
+                self.lost
+            ));
+        }
+        if is_more {
+            notes.push(
+                "the allocator counts fewer bytes than were found: it was at work when the process was copied".to_owned(),
+            );
+        }
+        notes.push(
+            "of a PHP: `(compiled code, buffers)` is what is in use besides: compiled code, the stack of frames, buffers of streams and of C libraries, \
+             and what only C code leads to. All bytes together are those of memory_get_usage()"
+                .to_owned(),
+        );
+        self.builder
+    }
+}
