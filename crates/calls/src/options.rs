@@ -77,6 +77,8 @@ pub struct Options {
     pub most_wait: Duration,
     /// Only how often and how long is wanted, not each call.
     pub count: bool,
+    /// Of counted calls neither how long they took nor the bytes that they moved is wanted.
+    pub bare: bool,
     /// What the calls of a recording returned is wanted too, so that each must be seen. A guest that counts sees it itself.
     pub results: bool,
     /// Events are recorded in a file.

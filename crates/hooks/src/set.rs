@@ -3,8 +3,10 @@
 //! first, which nothing leads to yet; then the list of areas, by which the next attach finds them; the patches last.
 
 use crate::change::{CHANGED, Change};
+use crate::counting;
 use crate::layers::Layers;
 use crate::left::count_us;
+use crate::needs::{described, floats_at_return, own_flags};
 use crate::patcher::{IN_THE_WAY, Patcher};
 use crate::planned::{fits, is_as_planned};
 use crate::standstill::Writes;
@@ -18,7 +20,7 @@ use inject::remote_call::RemoteThread;
 use process::error::{Error, Result};
 use process::memory::GuestMemory;
 use process::stop::Stop;
-use routine::frame::{MOST_COPIED, flags};
+use routine::frame::flags;
 use std::mem::offset_of;
 use trampoline::Destination;
 use trampoline::hook_policy::{Treatment, treatment};
@@ -82,7 +84,12 @@ impl Patcher {
         }
         let plan = texts.plan(target, &self.table, layers, wanted)?;
         if let Some(known) = self.table.get(plan.at())
-            && let Some(stub) = fits(target, known, wanted, &plan)
+            && let Some(stub) = fits(
+                target,
+                (known, counting::wanted(&self.table, wanted.role)),
+                wanted,
+                &plan,
+            )
         {
             return Ok(Step::Again(plan.at(), wanted.clone(), stub.moves));
         }
@@ -127,7 +134,10 @@ impl Patcher {
     ) -> Result<()> {
         let memory = &edit.target.memory;
         let new = steps.iter().filter_map(|step| match step {
-            Step::New(_, plan, _) => Some((plan.at(), stub_size(plan))),
+            Step::New(wanted, plan, _) => {
+                let counts = counting::wanted(&self.table, wanted.role);
+                Some((plan.at(), stub_size(plan, counts.is_some())))
+            }
             _ => None,
         });
         self.areas.begin(new, steps.len());
@@ -203,6 +213,9 @@ impl Patcher {
                             hook.names = self.program(edit, &by_number)?;
                             hook.instruction = instruction;
                             hook.fixed = fixed;
+                            let session = edit.target.session;
+                            [hook.counts, hook.called] =
+                                counting::words(&self.table, wanted.role, session);
                             self.by_number = by_number;
                         }
                         _ => self.name(edit, wanted, &mut made.known)?,
@@ -284,7 +297,8 @@ impl Patcher {
         was: u64,
     ) -> Result<std::result::Result<Prepared, String>> {
         let code = plan.at()..plan.at() + plan.stolen() as u64;
-        let size = stub_size(plan);
+        let counts = counting::wanted(&self.table, wanted.role);
+        let size = stub_size(plan, counts.is_some());
         let stub_at = match self.areas.room(edit.remote, area::STUBS, size, Some(code)) {
             // The others can be hooked all the same.
             Err(Error::NothingToBorrow { reason, .. }) => return Ok(Err(reason)),
@@ -298,8 +312,10 @@ impl Patcher {
             routine: edit.target.resident.header.routines[wanted.routine],
             descriptor: at,
         };
+        let number = self.table.new_number();
+        let counting = counts.and_then(|times| counting::of(edit.target, wanted, number, times));
         let made = plan
-            .stub(stub_at, to)
+            .stub(stub_at, to, counting)
             .and_then(|stub| Ok((stub, plan.patches(stub_at)?)));
         let (stub, list) = match made {
             Ok(made) => made,
@@ -309,7 +325,7 @@ impl Patcher {
             original: stub.original,
             flags: own_flags(wanted.want) | wanted.entry_only_flag(),
             copied: plan.copied().max(described(wanted)),
-            number: self.table.new_number(),
+            number,
             place: plan.at(),
             semaphore: wanted.probe.unwrap_or(0),
             want: wanted.want | self.table.own_want(plan.at()),
@@ -437,8 +453,8 @@ impl Patcher {
 }
 
 /// The bytes that are kept for a stub.
-fn stub_size(plan: &Change) -> u64 {
-    (plan.most() as u64).next_multiple_of(16)
+fn stub_size(plan: &Change, counts: bool) -> u64 {
+    (plan.most(counts) as u64).next_multiple_of(16)
 }
 
 /// Writes the patches of hooks, all that are in one page by one write, because all threads wait for each system call.
@@ -470,27 +486,4 @@ fn write_patches(memory: &GuestMemory, prepared: &[Prepared]) -> Result<()> {
         }
     }
     Ok(())
-}
-
-fn own_flags(wanted: u64) -> u32 {
-    match wanted & want::FORKS {
-        0 => 0,
-        _ => flags::FORKS,
-    }
-}
-
-/// Whether a call's floating-point arguments may be asked for when it returns: by what is copied then, by a condition, or
-/// because the call itself is told only then.
-fn floats_at_return(hook: &Hook) -> u32 {
-    let programs = [hook.at_return, hook.asks_return];
-    let held = hook.want & want::HELD != 0;
-    let asked = held || programs.iter().any(|[_, words]| *words != 0);
-    if asked { flags::FLOATS } else { 0 }
-}
-
-/// Bytes of stack arguments that its prototype has. A prototype may be wrong, and the guest must not suffer for it:
-/// what the code reads counts too.
-fn described(wanted: &Wanted) -> u32 {
-    let bytes = wanted.stack.unwrap_or(0);
-    bytes.min(MOST_COPIED).next_multiple_of(16)
 }

@@ -108,9 +108,7 @@ impl HookTable {
         let Some(known) = self.by_place.get_mut(&place) else {
             return Ok(());
         };
-        write_want(memory, known.at, wanted)?;
-        known.hook.want = wanted;
-        Ok(())
+        change_want(memory, known, wanted)
     }
 
     /// Takes away the bits `gone` of what is wanted of all hooks.
@@ -118,8 +116,7 @@ impl HookTable {
         for known in self.by_place.values_mut() {
             if known.hook.want & gone != 0 {
                 let wanted = known.hook.want & !gone;
-                write_want(memory, known.at, wanted)?;
-                known.hook.want = wanted;
+                change_want(memory, known, wanted)?;
             }
         }
         Ok(())
@@ -238,6 +235,18 @@ impl HookTable {
 /// Sets [`Hook::want`] of the record at `at`.
 pub(crate) fn write_want(memory: &GuestMemory, at: u64, wanted: u64) -> Result<()> {
     memory.write(at + offset_of!(Hook, want) as u64, &wanted.to_le_bytes())
+}
+
+/// Changes what is wanted of a hook. One of which nothing is wanted does not count by itself either.
+fn change_want(memory: &GuestMemory, known: &mut Known, wanted: u64) -> Result<()> {
+    write_want(memory, known.at, wanted)?;
+    known.hook.want = wanted;
+    if wanted == 0 && known.hook.counts != 0 {
+        let counts = known.at + offset_of!(Hook, counts) as u64;
+        memory.write(counts, &0u64.to_le_bytes())?;
+        known.hook.counts = 0;
+    }
+    Ok(())
 }
 
 /// Sets [`Hook::set`] of the record at `at`.

@@ -29,7 +29,7 @@ use serde_json::Value;
 const ARROWS: &[(&str, &[&str])] = &[
     ("wire", &[]),
     ("routine", &[]),
-    ("trampoline", &["routine"]),
+    ("trampoline", &["wire", "routine"]),
     ("vm", &[]),
     ("capture", &[]),
     ("prototypes", &["capture", "vm"]),

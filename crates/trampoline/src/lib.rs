@@ -19,6 +19,7 @@
 //! | `relocate`, `stub` | the stolen instructions at their new address |
 //! | `arguments` | how many bytes of stack arguments a function may read |
 //! | `hook_policy` | functions that get no frame, or no hook |
+//! | `counting` | stubs that count a system call by themselves |
 //! | `probe`, `usdt` | probes in mid-function; static ones |
 //! | `system_call` | where a function makes system calls |
 //! | `vfork` | where its two returns pass |
@@ -30,6 +31,7 @@ extern crate alloc;
 
 mod arguments;
 pub mod code_references;
+mod counting;
 pub mod hook_policy;
 mod pads;
 mod plan;
@@ -45,6 +47,7 @@ pub mod vfork;
 pub use routine::{Descriptor, Frame, ProbeFrame, Results, Rooms, Vectors};
 
 pub use arguments::{Stack, Stacks};
+pub use counting::Counting;
 pub use pads::Pads;
 pub use plan::{Function, Kind, Options, Patch, Plan, plan};
 pub use refusal::Refusal;

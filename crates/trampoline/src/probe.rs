@@ -14,11 +14,13 @@ use alloc::vec::Vec;
 
 use iced_x86::{Decoder, DecoderOptions, FlowControl, Instruction, Mnemonic};
 
+use crate::counting::{self, Counting};
 use crate::pads::{Pads, crosses_page, padding};
 use crate::plan::{Function, Options, Patch, ends, movable};
 use crate::refusal::Refusal;
 use crate::relocate::Relocated;
 use crate::stub::{Destination, Stub, long_jump, probe, short_jump};
+use crate::system_call::leavings;
 use crate::targets::Targets;
 
 /// What the probe's instruction is, and so which others may be stolen. See the module's text.
@@ -46,6 +48,8 @@ pub struct ProbePlan {
     pad: Option<(u64, [u8; 5])>,
     before: Relocated,
     after: Relocated,
+    /// Of a system call: nobody reads what it leaves in rcx, r11 and the flags, so that its stub may [count](Counting).
+    pub may_count: bool,
 }
 
 /// Decides how the probe at `site` is hooked, an address within `function` (or behind any place where an instruction is known
@@ -91,6 +95,15 @@ pub fn plan(
         Spot::Before => 0..at,
         Spot::From => at..at + 1,
     };
+    let behind = match spot {
+        Spot::Nop => None,
+        Spot::Before => Some(near[at].next_ip()),
+        Spot::From => Some(site),
+    };
+    let may_count = behind.is_some_and(|next| {
+        near[at].mnemonic() != Mnemonic::Call
+            && leavings::are_free(function.code, function.entry, next)
+    });
     let nearest = starts.end.saturating_sub(1);
     let mut first = Refusal::TooShort;
     for width in [5, 2] {
@@ -100,11 +113,12 @@ pub fn plan(
                 Spot::Nop | Spot::From => around.steal(start, width),
             };
             match stolen.and_then(|plan| plan.take(width, pads)) {
-                Ok(plan) if width == 5 => return Ok(plan),
+                Ok(plan) if width == 5 => return Ok(ProbePlan { may_count, ..plan }),
                 Ok(plan) => {
                     if let Some(pad) = pads.take_near(plan.patch_at) {
                         return Ok(ProbePlan {
                             pad: Some(pad),
+                            may_count,
                             ..plan
                         });
                     }
@@ -168,6 +182,7 @@ impl Around<'_> {
             stolen: length,
             bytes: self.code_from(at)[..width].to_vec(),
             pad: None,
+            may_count: false,
             before: Relocated::of(stolen, false)?,
             after: Relocated::way_to(site)?,
         })
@@ -216,6 +231,7 @@ impl Around<'_> {
             stolen: length,
             bytes: code.get(..width).ok_or(Refusal::TooShort)?.to_vec(),
             pad: None,
+            may_count: false,
             before: Relocated::of(&near[..nop], false)?,
             after: Relocated::of(&near[nop..count], !ended)?,
         })
@@ -257,18 +273,26 @@ impl ProbePlan {
             stolen: back.len(),
             bytes: stub.get(offset..offset + 5)?.to_vec(),
             pad: None,
+            may_count: false,
             before: Relocated::of(&[], false).ok()?,
             after: Relocated::way_to(site).ok()?,
         })
     }
 
-    /// The stub for address `at`; `to.routine` is `trampoline_probe`. It has no `original`: [`Stub::original`] is where it goes on
+    /// The stub for address `at`; `to.routine` is `trampoline_probe`. With `counting` it counts by itself, if it
+    /// [may](Self::may_count). It has no `original`: [`Stub::original`] is where it goes on
     /// behind the probe's routine.
     ///
     /// # Errors
     /// [`Refusal::OutOfReach`], if the code refers to places more than 2 GiB from there.
-    pub fn stub(&self, at: u64, to: Destination) -> Result<Stub, Refusal> {
-        let whole = probe(&self.before, &self.after, to).ok_or(Refusal::Immovable)?;
+    pub fn stub(
+        &self,
+        at: u64,
+        to: Destination,
+        counting: Option<Counting>,
+    ) -> Result<Stub, Refusal> {
+        let counting = counting.filter(|_| self.may_count);
+        let whole = probe(&self.before, &self.after, to, counting).ok_or(Refusal::Immovable)?;
         let encoded = whole.encode(at)?;
         let after = encoded.moves.iter().find(|(from, _)| *from == self.site);
         Ok(Stub {
@@ -280,8 +304,13 @@ impl ProbePlan {
     }
 
     /// A stub of this plan is never longer.
-    pub fn most(&self) -> usize {
-        self.before.most() + self.after.most() + 6 * 16
+    pub fn most(&self, counts: bool) -> usize {
+        let own = if counts && self.may_count {
+            counting::MOST
+        } else {
+            6 * 16
+        };
+        self.before.most() + self.after.most() + own
     }
 
     /// What is written into the module, in this order.

@@ -28,12 +28,15 @@
 //!              jmp back
 //! ```
 //!
+//! Where the probe is at a system call that is only counted, the stub may do that itself first: `counting.rs`.
+//!
 //! A stub is never unmapped: a thread may stand in it, or return into the routine, long after the hook was taken back.
 
 use alloc::vec::Vec;
 
 use iced_x86::{Code, Instruction, MemoryOperand, Register};
 
+use crate::counting::Counting;
 use crate::plan::{Kind, Patch, Plan};
 use crate::refusal::Refusal;
 use crate::relocate::Relocated;
@@ -252,7 +255,24 @@ fn load_descriptor(bytes: &mut Vec<u8>, at: u64, descriptor: u64) {
 }
 
 /// The stub of a probe, as instructions between those stolen `before` and `after` it.
-pub(crate) fn probe(before: &Relocated, after: &Relocated, to: Destination) -> Option<Relocated> {
+pub(crate) fn probe(
+    before: &Relocated,
+    after: &Relocated,
+    to: Destination,
+    counting: Option<Counting>,
+) -> Option<Relocated> {
+    let made = match counting {
+        None => asking(to)?,
+        Some(counting) => counting.code(to).ok()?,
+    };
+    let mut whole = before.clone();
+    whole.push(&made);
+    whole.append(after);
+    Some(whole)
+}
+
+/// The probe that leaves everything to the routine.
+fn asking(to: Destination) -> Option<Vec<Instruction>> {
     let lower = MemoryOperand::with_base_displ(Register::RSP, -128);
     let upper = MemoryOperand::with_base_displ(Register::RSP, 128);
     let made = [
@@ -263,9 +283,5 @@ pub(crate) fn probe(before: &Relocated, after: &Relocated, to: Destination) -> O
         Instruction::with1(Code::Pop_r64, Register::R11),
         Instruction::with2(Code::Lea_r64_m, Register::RSP, upper),
     ];
-    let made: Vec<Instruction> = made.into_iter().collect::<Result<_, _>>().ok()?;
-    let mut whole = before.clone();
-    whole.push(&made);
-    whole.append(after);
-    Some(whole)
+    made.into_iter().collect::<Result<_, _>>().ok()
 }

@@ -4,6 +4,7 @@
 //! the same at each turn (`constants`).
 
 mod constants;
+pub(crate) mod leavings;
 
 pub use constants::Kept;
 

@@ -43,7 +43,7 @@ pub mod ticket;
 
 use core::cell::UnsafeCell;
 use core::sync::atomic::{AtomicU32, AtomicU64};
-pub use hook::{Hook, Name, Patched, fingerprint, operand, want};
+pub use hook::{COUNTS_BARE, Hook, Name, OF_BYTES, Patched, fingerprint, operand, want};
 pub use injection::{DELAYED, INJECTED, Injection, POKED, REPLACED};
 pub use place::{
     LONGEST_NAME, MOST_LINES, NO_APPLICATION, NO_APPLICATION_TEXT, NewPlace, OF_LIBRARY, PLACES,
@@ -301,6 +301,18 @@ pub const fn bucket_start(bucket: usize) -> u64 {
     }
     let exponent = bucket / 4 + 1;
     ((bucket % 4) as u64 + 4) << (exponent - 2)
+}
+
+/// What names the row of the calls of a hook from a line: [`Count::key`].
+#[inline(always)]
+pub const fn row_key(hook: u32, line: u32) -> u64 {
+    (hook as u64 + 1) | (line as u64) << 32
+}
+
+/// Where the row with this key is looked for first in a table of counts.
+#[inline(always)]
+pub const fn first_row(key: u64) -> usize {
+    crate::mix(key, 0) as usize % COUNTS
 }
 
 /// Kinds of records, in the first word of each.

@@ -57,10 +57,18 @@ pub use snapshot::Snapshot;
 
 /// Version of every layout in this crate. An agent of another version is left quiet and a new one
 /// is mapped beside it.
-pub const VERSION: u32 = 22;
+pub const VERSION: u32 = 23;
 
 /// The first eight bytes of a [`Header`].
 pub const MAGIC: [u8; 8] = *b"\x7fLANCET\n";
 
 /// Page size of Linux on x86-64; the [`ControlPage`] fills one page.
 pub const PAGE: usize = 4096;
+
+/// Mixes words into a hash whose low bits are good. Constants: odd, half their bits set.
+#[inline]
+pub const fn mix(hash: u64, word: u64) -> u64 {
+    const FACTOR: u128 = 0x9e37_79b9_7f4a_7c15_f39c_c060_5ced_c835;
+    let product = ((hash ^ word) as u128).wrapping_mul(FACTOR);
+    (product as u64) ^ (product >> 64) as u64
+}

@@ -6,13 +6,15 @@
 
 use super::pool;
 use super::record::exchange;
-use crate::memory::store::mix;
 use crate::memory::sys;
 use capture::outcome::{Bytes, Outcome};
 use core::arch::asm;
 use core::sync::atomic::{AtomicU64, Ordering};
 use routine::Frame;
-use wire::calls::{BUCKETS, COUNTS, Count, Hook, NO_APPLICATION, Ring, event_line, library_line};
+use wire::calls::{
+    BUCKETS, COUNTS, Count, Hook, NO_APPLICATION, Ring, event_line, first_row, library_line,
+    row_key,
+};
 
 /// What became of a call that has returned.
 #[derive(Clone, Copy)]
@@ -89,7 +91,7 @@ pub fn add_at_once(ring: &Ring, hook: u32, became: Became) -> bool {
         return false;
     }
     let key = key(hook, 0);
-    let first = mix(key, 0) as usize;
+    let first = first_row(key);
     for step in 0..AT_ONCE {
         let row = (first + step) % COUNTS;
         // SAFETY: within the table, which is this thread's and never unmapped; the word is aligned.
@@ -116,7 +118,7 @@ fn key(hook: u32, place: u32) -> u64 {
         NO_APPLICATION => NO_APPLICATION | library_line(place) << 16,
         line => line,
     };
-    (u64::from(hook) + 1) | (u64::from(line) << 32)
+    row_key(hook, line)
 }
 
 /// The row of hook `hook` and the line that `place` tells; `None` = there is no room, and a call is counted as lost.
@@ -133,7 +135,7 @@ pub fn row(ring: &Ring, hook: u32, place: u32) -> Option<u64> {
         table => table,
     };
     let key = key(hook, place);
-    let first = mix(key, 0) as usize;
+    let first = first_row(key);
     for step in 0..COUNTS {
         let at = (first + step) % COUNTS;
         // SAFETY: within the table, which is this thread's and never unmapped.

@@ -212,6 +212,11 @@ pub fn ends(place: &Hook, frame: &ProbeFrame) {
         scratch: [0; 7],
     };
     let wanted = wanted(hook);
+    // No clock was read at the call.
+    let began = match wanted & want::BARE {
+        0 => open.began,
+        _ => now,
+    };
     let number = match wanted & want::COUNT {
         0 => hook.number,
         _ => counted_as(place, hook),
@@ -232,7 +237,7 @@ pub fn ends(place: &Hook, frame: &ProbeFrame) {
             results: &results,
             kept: 0,
         },
-        began: open.began,
+        began,
         now,
         here: true,
     });

@@ -9,6 +9,7 @@ use crate::memory::sys;
 use core::marker::PhantomData;
 use core::{ptr, slice};
 use wire::Segments;
+pub use wire::mix;
 
 const PAGE: u64 = wire::PAGE as u64;
 
@@ -263,13 +264,6 @@ impl Index {
     pub fn mapped(&self) -> u64 {
         self.table.mapped()
     }
-}
-
-/// Mixes words into a hash whose low bits are good. Constants: odd, half their bits set.
-#[inline]
-pub fn mix(hash: u64, word: u64) -> u64 {
-    let product = u128::from(hash ^ word) * 0x9e37_79b9_7f4a_7c15_f39c_c060_5ced_c835;
-    (product as u64) ^ (product >> 64) as u64
 }
 
 /// The hash of a text.

@@ -14,6 +14,9 @@ const FIXTURE: &str = "system_calls.cpp";
 /// Nothing else, and nothing lost.
 const ALL: &[&str] = &["-L", "-S", "--max-wait", "30s"];
 
+/// Counted, and no times.
+const BARE: &[&str] = &["syscalls", "-c", "-U", "calls,errors,name"];
+
 /// The fixture in one mode: watched, counted, and opened and left while it works. It computes what it computes without us.
 fn holds(mode: &str, rounds: u64) {
     let leave = match mode {
@@ -21,7 +24,10 @@ fn holds(mode: &str, rounds: u64) {
         _ => left,
     };
     let shows = [&["-T"][..], &["-c"], &["-x", "*@libc.so*"]];
-    let ways = shows.map(|show| [ALL, &["-o", "/dev/null"], show].concat());
+    let mut ways = shows
+        .map(|show| [ALL, &["-o", "/dev/null"], show].concat())
+        .to_vec();
+    ways.push([BARE, &["-o", "/dev/null"]].concat());
     computes_the_same(FIXTURE, mode, rounds, &ways, leave);
 }
 
@@ -63,6 +69,12 @@ fn count(text: &str, name: &str) -> u64 {
 #[test]
 fn a_million_of_four_threads_are_counted() {
     const EACH: u64 = 125_000;
+    for arguments in [&[ALL, &["-c"]].concat(), BARE] {
+        counts_many(EACH, arguments);
+    }
+}
+
+fn counts_many(each: u64, arguments: &[&str]) {
     let Some(path) = program(FIXTURE) else {
         return;
     };
@@ -72,15 +84,24 @@ fn a_million_of_four_threads_are_counted() {
     until(LIMIT, "it to read", || {
         reads()?.starts_with("0 0x0 ").then_some(())
     });
-    let watch = hooked(calls(guest.pid, &[ALL, &["-c"]].concat()));
-    guest.tell(&EACH.to_string());
+    let watch = hooked(calls(guest.pid, arguments));
+    guest.tell(&each.to_string());
     guest.find("answer ");
     let output = left(watch, "many");
-    assert_eq!(count(&output.stdout, "getppid@SYS"), 4 * EACH, "{output:?}");
+    // Each call of `syscalls` is in as many rows as functions make it.
+    let count = |name: &str| match arguments.first() {
+        Some(&"syscalls") => {
+            let rows = output.stdout.lines().map(str::split_whitespace);
+            let of_it = rows.filter(|words| words.clone().any(|word| word == name));
+            let calls = of_it.filter_map(|mut words| words.next()?.parse::<u64>().ok());
+            calls.sum()
+        }
+        _ => count(&output.stdout, &format!("{name}@SYS")),
+    };
+    assert_eq!(count("getppid"), 4 * each, "{output:?}");
     // The last of its standard input has not returned.
-    let reads = count(&output.stdout, "read@SYS");
-    assert_eq!(reads, 4 * EACH, "{output:?}");
-    assert_eq!(count(&output.stdout, "openat@SYS"), 1, "{output:?}");
+    assert_eq!(count("read"), 4 * each, "{output:?}");
+    assert_eq!(count("openat"), 1, "{output:?}");
     guest.ends_with_nothing("many");
 }
 

@@ -7,9 +7,14 @@ use crate::support::{Output, Snapshot, Watch, lancet};
 /// What it says when the hooks are set.
 pub const HOOKED: &str = "lancet: process ";
 
-/// `lancet calls` for a process, whatever hooks cost it: many of these guests do nothing but call what is hooked.
+/// `lancet calls` for a process, whatever hooks cost it: many of these guests do nothing but call what is hooked. Or, where that
+/// is the first argument, `lancet syscalls`, which watches whatever it costs anyway.
 pub fn calls(pid: i32, arguments: &[&str]) -> Command {
     let mut command = lancet();
+    if arguments.first() == Some(&"syscalls") {
+        command.args(arguments).args(["-p", &pid.to_string()]);
+        return command;
+    }
     command.arg("calls");
     if !arguments.contains(&"--budget") {
         command.args(["--budget", "100"]);

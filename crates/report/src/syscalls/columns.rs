@@ -96,6 +96,10 @@ impl Column {
         })
     }
 
+    const fn is_of_times(self) -> bool {
+        !matches!(self, Column::Calls | Column::Errors | Column::Name)
+    }
+
     /// Returns what stands above the column, and its width in characters; that of the name is its least width.
     const fn head(self) -> (&'static str, usize) {
         match self {
@@ -167,6 +171,20 @@ impl FromStr for Columns {
 }
 
 impl Columns {
+    /// Whether one of them shows a time.
+    pub fn ask_times(&self) -> bool {
+        self.0.iter().any(|column| column.is_of_times())
+    }
+
+    /// The order of the rows unless the user has named one: as strace has it, or by calls where no time is shown.
+    pub fn order(&self) -> Order {
+        if self.ask_times() {
+            Order::default()
+        } else {
+            Order::By(Column::Calls)
+        }
+    }
+
     /// Appends the two lines above the rows.
     pub(super) fn head(&self, out: &mut String) {
         let heads = self.0.iter().map(|column| column.head().0.to_owned());
@@ -233,6 +251,11 @@ impl FromStr for Order {
 }
 
 impl Order {
+    /// Whether it is by a time.
+    pub fn asks_times(self) -> bool {
+        matches!(self, Order::By(column) if column.is_of_times())
+    }
+
     /// Sorts rows of figures and names.
     pub(super) fn sort<T>(self, rows: &mut [T], of: impl Fn(&T) -> (Figures, String)) {
         let Order::By(column) = self else {
@@ -287,5 +310,28 @@ execve            30.00    0.000300 0.000008 0.000292         150         2     
         assert!("nosuch".parse::<Columns>().is_err());
         let named: Columns = "calls".parse().expect("one");
         assert_eq!(named.0, [Column::Calls, Column::Name]);
+    }
+
+    #[test]
+    fn without_a_column_of_times_rows_stand_by_their_number() {
+        let columns = |text: &str| text.parse::<Columns>().expect("columns");
+        assert!(Columns::default().ask_times());
+        assert_eq!(Columns::default().order(), Order::By(Column::Total));
+        for text in ["calls,errors,name", "name", "errors"] {
+            assert!(!columns(text).ask_times(), "{text}");
+            assert_eq!(columns(text).order(), Order::By(Column::Calls), "{text}");
+        }
+        for text in [
+            "calls,avg-time",
+            "time,name",
+            "min-time",
+            "max-time",
+            "total-time",
+        ] {
+            assert!(columns(text).ask_times(), "{text}");
+        }
+        let by = |text: &str| text.parse::<Order>().expect("an order");
+        assert!(by("time").asks_times() && by("max-time").asks_times());
+        assert!(!by("calls").asks_times() && !by("nothing").asks_times());
     }
 }

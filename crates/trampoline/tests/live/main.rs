@@ -4,6 +4,7 @@
 //! `.eh_frame`, as unknown to the loader as the agent is in a guest.
 
 mod calls;
+mod counting;
 mod guest;
 #[path = "../modules/mod.rs"]
 mod modules;

@@ -125,7 +125,7 @@ fn hooked_probe() -> Patched {
         routine: trampoline_probe as *const () as u64,
         descriptor: &raw const *descriptor as u64,
     };
-    write(at, &plan.stub(at, to).expect("near").bytes);
+    write(at, &plan.stub(at, to, None).expect("near").bytes);
     let patches = plan.patches(at).expect("near");
     patches.iter().for_each(|patch| write(patch.at, &patch.new));
     Patched(patches)

@@ -42,8 +42,8 @@ fn hooked(module: &Module, function: &str, pc: u64) -> (Patched, u64, &'static D
         routine: trampoline_probe as *const () as u64,
         descriptor: &raw const *descriptor as u64,
     };
-    let stub = plan.stub(at, to).expect("near");
-    assert!(stub.bytes.len() <= plan.most());
+    let stub = plan.stub(at, to, None).expect("near");
+    assert!(stub.bytes.len() <= plan.most(false));
     write(at, &stub.bytes);
     let patched = Patched(plan.patches(at).expect("near"));
     patched

@@ -66,6 +66,12 @@ pub struct Hook {
     /// patch another command has written its own leaves that one in the code and sets this to 0: whoever takes the other
     /// patch out then puts back what this one has replaced.
     pub set: u64,
+    /// In its lower half the number of the session in which the stub of a place of a system call may count by itself: every call
+    /// there has the number [`Self::fixed`], and of that nothing is wanted but [`want::COUNT`], and [`want::BARE`] where
+    /// [`COUNTS_BARE`] is set. 0 = it may not. Written by the command while all threads stand still.
+    pub counts: u64,
+    /// The address of that number's hook, where the stub may count.
+    pub called: u64,
 }
 
 /// One of several functions of a script's language that share their code.
@@ -103,6 +109,12 @@ pub const fn fingerprint(bytes: &[u8]) -> u64 {
     hash
 }
 
+/// The bits of [`Hook::outcome`] that say which bytes a call has moved; none is set where nothing is known of that.
+pub const OF_BYTES: u64 = 0xfff0;
+
+/// In [`Hook::counts`]: no clock is read.
+pub const COUNTS_BARE: u64 = 1 << 32;
+
 /// Bits of [`Hook::want`]: what the agent does with a call that comes through the hook.
 pub mod want {
     /// Record each call when it begins ([`kind::ENTRY`](super::super::kind::ENTRY)).
@@ -134,6 +146,8 @@ pub mod want {
     pub const SYSTEM_RETURN: u64 = 1 << 15;
     /// The hook is of a system call's number, and [`super::Hook::names`] is the place of an [`super::super::Injection`].
     pub const INJECT: u64 = 1 << 16;
+    /// Of counted calls only how many there are and how many failed is wanted: no clock is read for them, and their times are 0.
+    pub const BARE: u64 = 1 << 17;
     /// The function ends the process: write [`notice::ENDS`](crate::notices::notice) first.
     pub const ENDS: u64 = 1 << 32;
     /// The function runs another program: write a notice first.

@@ -62,7 +62,7 @@ fn quick_begins(place: &Hook, registers: &[u64; 16], ring: Option<&Ring>, sessio
     };
     let shape = hooked::shape(hook);
     let counts = wanted & want::COUNT != 0;
-    if wanted & !(PLAIN | want::COUNT) != 0
+    if wanted & !(PLAIN | want::COUNT | want::BARE) != 0
         || wanted & want::PLACE != 0 && places::script().is_there()
         || hook.place == SYSTEM_CALLS
         || !counts && (wanted & want::ENTRY == 0 || !shape.is_plain())
@@ -101,7 +101,6 @@ fn quick_begins(place: &Hook, registers: &[u64; 16], ring: Option<&Ring>, sessio
 
 #[inline(always)]
 fn quick_ends(place: &Hook, registers: &[u64; 16], ring: Option<&Ring>, session: u32) -> u64 {
-    let now = sys::ticks();
     let Some(ring) = ring else {
         return if_without_ring();
     };
@@ -136,22 +135,19 @@ fn quick_ends(place: &Hook, registers: &[u64; 16], ring: Option<&Ring>, session:
     let rax = registers[RAX];
     if wanted & want::COUNT != 0 {
         let lines = ticket >> 32;
-        let plain = wanted & !(PLAIN | want::COUNT) == 0 && lines == 0;
-        let took = now.wrapping_sub(began);
-        if !plain
-            || began == ticket::UNTOLD
-            || !ring::speaks(ring, session)
-            || !counts::add_at_once(
-                ring,
-                counted_as(place, hook) as u32,
-                Became::of_system_call(hook, failed(rax), rax, took),
-            )
-        {
+        let plain = wanted & !(PLAIN | want::COUNT | want::BARE) == 0 && lines == 0;
+        if !plain || began == ticket::UNTOLD || !ring::speaks(ring, session) {
+            return ASK;
+        }
+        let number = counted_as(place, hook) as u32;
+        let became = became(hook, wanted, rax, began);
+        if !counts::add_at_once(ring, number, became) {
             return ASK;
         }
         ring.depth.store(depth - 1, Ordering::Relaxed);
         return DONE;
     }
+    let now = sys::ticks();
     if began == ticket::UNTOLD
         || wanted & !PLAIN != 0
         || wanted & want::RETURN == 0
@@ -176,6 +172,16 @@ fn quick_ends(place: &Hook, registers: &[u64; 16], ring: Option<&Ring>, session:
     }
     ring.depth.store(depth - 1, Ordering::Relaxed);
     DONE
+}
+
+/// What became of a counted call that began at a value of the time-stamp counter.
+#[inline(always)]
+fn became(hook: &Hook, wanted: u64, rax: u64, began: u64) -> Became {
+    let took = match wanted & want::BARE {
+        0 => sys::ticks().wrapping_sub(began),
+        _ => 0,
+    };
+    Became::of_system_call(hook, failed(rax), rax, took)
 }
 
 /// Whether a system call needs more than a record: it makes a child, ends, or runs another program.

@@ -309,6 +309,27 @@ fn wanted_of(args: &Options, selection: &Selection) -> u64 {
         // Which module called is seen from the record only.
         want::ENTRY | want::RETURN | place
     } else {
-        want::COUNT | place
+        let bare = args.bare && args.min_time.is_none() && args.condition.is_none();
+        want::COUNT | place | if bare { want::BARE } else { 0 }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use prototypes::outcome;
+
+    /// What `hooks` asks of an outcome without knowing what it is.
+    #[test]
+    fn an_outcome_says_in_these_bits_whether_bytes_are_known() {
+        for (name, moves) in [
+            ("read", true),
+            ("sendto", true),
+            ("getppid", false),
+            ("close", false),
+        ] {
+            let word = outcome::of(name, true).to_word();
+            assert_ne!(word, 0, "{name}");
+            assert_eq!(word & wire::calls::OF_BYTES != 0, moves, "{name}");
+        }
     }
 }

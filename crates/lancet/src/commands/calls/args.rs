@@ -254,6 +254,7 @@ impl Asked for CallsArgs {
                 self.budget
             },
             count: self.count,
+            bare: false,
             results: self.common.recording().is_some() && self.sort.asks_results(),
             array: self.array,
             frames: self.frames,

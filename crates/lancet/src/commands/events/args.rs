@@ -196,6 +196,7 @@ impl Common {
             budget: 100,
             most_wait: most_wait(self.max_wait, self.record.is_some()),
             count: false,
+            bare: false,
             results: false,
             record: self.record.is_some(),
             recording: None,

@@ -84,9 +84,10 @@ pub struct SyscallsArgs {
     #[arg(short = 'c', long = "summary-only", help_heading = SHOW)]
     pub count: bool,
 
-    /// Order of the table: time, min-time, max-time, avg-time, calls, errors, name, nothing
-    #[arg(short = 'S', long = "summary-sort-by", value_name = "COLUMN", default_value = "time", help_heading = SHOW)]
-    pub sort: Order,
+    /// Order of the table: time, min-time, max-time, avg-time, calls, errors, name, nothing. Unless told otherwise by time, or by
+    /// calls where -U has no column of time
+    #[arg(short = 'S', long = "summary-sort-by", value_name = "COLUMN", help_heading = SHOW)]
+    pub sort: Option<Order>,
 
     /// Columns of the table: time-percent, total-time, min-time, max-time, avg-time, calls, errors, name
     #[arg(short = 'U', long = "summary-columns", value_name = "COLUMNS", help_heading = SHOW)]
@@ -199,6 +200,13 @@ impl SyscallsArgs {
         let all = self.statuses() == Statuses::ALL && self.slower.is_none();
         let all = all && !self.follows() && !self.frames;
         self.count && all && self.common.recording().is_none()
+    }
+
+    /// Whether the table shows nothing of times, so that no clock need be read for it.
+    fn is_without_times(&self) -> bool {
+        let columns = self.columns.as_ref();
+        let order = self.sort.is_none_or(|order| !order.asks_times());
+        !self.leaks && order && columns.is_some_and(|columns| !columns.ask_times())
     }
 
     /// The calls that open and close descriptors, if it is asked what is left open.
@@ -379,6 +387,7 @@ impl Asked for SyscallsArgs {
             inject: self.injections().cloned().collect(),
             only: true,
             count: self.leaks || self.is_counted_whole(),
+            bare: self.is_counted_whole() && self.is_without_times(),
             environment: self.shows_environments(),
             kept_of_strings: self.kept(),
             frames: if self.frames { FRAMES } else { 0 },
@@ -449,7 +458,8 @@ impl Asked for SyscallsArgs {
         );
         let table = |out| {
             let columns = self.columns.clone().unwrap_or_default();
-            Box::new(Summary::new(&self.layout(), self.sort, columns, out))
+            let order = self.sort.unwrap_or_else(|| columns.order());
+            Box::new(Summary::new(&self.layout(), order, columns, out))
         };
         let shown: Box<dyn Consumer + 'a> = match (self.leaks, self.count, self.shown.table) {
             (true, ..) => {

@@ -1,0 +1,29 @@
+//! What the routine must do for a hook, as words of its record.
+
+use crate::wanted::Wanted;
+use routine::frame::{MOST_COPIED, flags};
+use wire::calls::{Hook, want};
+
+/// The flag of a function that may return in a child.
+pub(crate) fn own_flags(wanted: u64) -> u32 {
+    match wanted & want::FORKS {
+        0 => 0,
+        _ => flags::FORKS,
+    }
+}
+
+/// Whether a call's floating-point arguments may be asked for when it returns: by what is copied then, by a condition, or
+/// because the call itself is told only then.
+pub(crate) fn floats_at_return(hook: &Hook) -> u32 {
+    let programs = [hook.at_return, hook.asks_return];
+    let held = hook.want & want::HELD != 0;
+    let asked = held || programs.iter().any(|[_, words]| *words != 0);
+    if asked { flags::FLOATS } else { 0 }
+}
+
+/// Bytes of stack arguments that its prototype has. A prototype may be wrong, and the guest must not suffer for it:
+/// what the code reads counts too.
+pub(crate) fn described(wanted: &Wanted) -> u32 {
+    let bytes = wanted.stack.unwrap_or(0);
+    bytes.min(MOST_COPIED).next_multiple_of(16)
+}
