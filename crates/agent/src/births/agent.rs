@@ -4,7 +4,6 @@
 use super::accounts::Own;
 use super::books::{Books, DEEPEST, Desk, site_at};
 use super::names::{Names, Type, class_key, internal_module_key};
-use super::rest::LEAST_PATIENCE;
 use super::slots::Slots;
 use super::summary::Summary;
 use super::vmcalls::{Hook, Vm};
@@ -13,6 +12,9 @@ use wire::{Config, Farewell, Ledger};
 
 /// Births between two looks at the command's heartbeat.
 pub const LOOK_EVERY: u32 = 1024;
+
+/// Births for which the hook stays in after the last account has ended, at least.
+pub const LEAST_PATIENCE: u32 = 32;
 
 /// The one there is.
 pub static mut AGENT: Agent = Agent::new();

@@ -6,14 +6,13 @@
 //! millisecond. So where the next account comes sooner the patience grows, and one request after the other has the hook in all the time.
 
 use super::accounts;
-use super::agent::{Agent, NEWBORNS, NOBODY};
+use super::agent::{Agent, LEAST_PATIENCE, NEWBORNS, NOBODY};
 use super::watch::on_event;
 use crate::memory::sys;
 use core::sync::atomic::{Ordering, fence};
 use wire::{ControlPage, Farewell, Ledger};
 
-/// The least and the most births for which the hook stays in.
-pub const LEAST_PATIENCE: u32 = 32;
+/// The same, at most.
 const MOST_PATIENCE: u32 = 1024;
 
 /// A rest is short that is shorter than this part of [`wire::Config::heartbeat_ticks`], which are 5 s.
