@@ -304,7 +304,7 @@ impl<M: Memory> Perl<'_, M> {
             .memory
             .u64(list.wrapping_add(PADS_MAX))?
             .wrapping_add(1);
-        if count > most.max(SHALLOW).min(DEEPEST) {
+        if count > most.clamp(SHALLOW, DEEPEST) {
             return Err(Error::garbled("list of pads", code.address));
         }
         let array = self.memory.u64(list.wrapping_add(PADS_ARRAY))?;
