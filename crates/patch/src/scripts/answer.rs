@@ -72,7 +72,8 @@ fn patch(record: &str) -> Option<ScriptPatch> {
         state: match *state {
             "covered" => State::Covered,
             "ends" => State::Ends,
-            "in force" => State::InForce,
+            // What was asked for has been done, and this is the patch; or this is one of a list.
+            "done" | "in force" => State::InForce,
             _ => return None,
         },
         id: id.parse().ok()?,
@@ -99,6 +100,10 @@ mod tests {
             Answer::read("refused\u{1f}no such method"),
             Answer::Refused("no such method".into())
         );
+        let Answer::Done(patches) = Answer::read("done\u{1f}4\u{1f}a\u{1f}b\u{1f}c\u{1f}1") else {
+            panic!("it is done");
+        };
+        assert_eq!((patches[0].id, patches[0].state), (4, State::InForce));
         assert!(matches!(Answer::read(""), Answer::Refused(_)));
         assert_eq!(Answer::read("done\u{1e}x\u{1f}y"), Answer::Done(Vec::new()));
     }
