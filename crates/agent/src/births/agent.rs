@@ -151,7 +151,7 @@ const _: () = assert!(NEWBORNS.is_power_of_two());
 /// An object born a little while ago.
 #[derive(Clone, Copy)]
 pub struct Newborn {
-    /// 0 = none.
+    /// Address of the object; 0 = this place of the ring is empty.
     pub object: u64,
     /// Its class word at birth.
     pub class: u64,
@@ -171,7 +171,7 @@ pub struct Newborn {
     pub account: u8,
 }
 
-/// None.
+/// An empty place of the ring.
 pub const NOBODY: Newborn = Newborn {
     object: 0,
     class: 0,

@@ -128,7 +128,6 @@ pub struct Desk<'a> {
 }
 
 impl Books {
-    /// Empty books.
     pub const fn new() -> Self {
         Books {
             entries: List::new(),

@@ -234,7 +234,7 @@ impl Walk<'_> {
     }
 }
 
-/// `visitproc` (`Include/object.h`).
+/// `visitproc` (`Include/object.h`): the object that is referred to, and the caller's own word; 0 = go on.
 type Visit = unsafe extern "C" fn(u64, *mut u8) -> i32;
 
 /// Called by the classes' functions for each reference.
