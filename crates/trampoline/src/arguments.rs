@@ -61,7 +61,7 @@ impl Stack {
 /// Instructions followed outside of a function that jumps there with a frame of its own: its cold part, and what stands behind
 /// that in the text, for the call that ends it (`abort`) does not say that it does not return.
 const MOST_OUTSIDE: usize = 1_000;
-/// Functions followed from jump to jump.
+/// Functions followed from jump to jump, at most.
 const MOST_TAILS: usize = 2_000;
 /// General registers, which iced-x86 numbers from 0.
 const REGISTERS: usize = 16;
@@ -71,14 +71,14 @@ const REGISTERS: usize = 16;
 #[derive(Clone, Copy, PartialEq, Eq)]
 struct Known {
     registers: [i32; REGISTERS],
-    /// Something was called before.
+    /// Whether something was called on the way here.
     called: bool,
 }
 
 impl Known {
     const NOTHING: i32 = i32::MIN;
 
-    /// As a function begins.
+    /// What is known where a function begins: rsp points to the return address.
     fn at_entry() -> Self {
         let mut known = Known {
             registers: [Self::NOTHING; REGISTERS],

@@ -11,9 +11,9 @@ pub enum Treatment {
     CallThrough,
     /// At its entry only: `leave` does not run. The text says why.
     EntryOnly(&'static str),
-    /// Entry-only, and its returns are told by a probe ([`vfork`](crate::vfork)); why.
+    /// At its entry only, and its returns are told by a probe ([`vfork`](crate::vfork)). The text says why.
     EntryAndProbe(&'static str),
-    /// Not at all; why.
+    /// Not at all. The text says why.
     Never(&'static str),
 }
 

@@ -80,7 +80,7 @@ pub struct Plan {
     pub stolen: usize,
     /// How room for the jump was found.
     pub kind: Kind,
-    /// The function begins with `endbr64`.
+    /// Whether the function begins with `endbr64`.
     pub(crate) landing: bool,
     /// From `patch_at`, at least as many as the patch has.
     pub(crate) bytes: Vec<u8>,

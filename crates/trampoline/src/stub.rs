@@ -209,7 +209,8 @@ pub(crate) fn relative(next: u64, to: u64) -> Option<i32> {
     i32::try_from(to.wrapping_sub(next) as i64).ok()
 }
 
-/// From the patch to the routine.
+/// The code that a patch jumps to, for address `at`: it keeps r11 below the stack pointer, loads the descriptor and jumps to the
+/// routine.
 pub(crate) fn entry(at: u64, to: Destination) -> Vec<u8> {
     let mut bytes = alloc::vec![0x4c, 0x89, 0x5c, 0x24, 0xf0];
     load_descriptor(&mut bytes, at, to.descriptor);
