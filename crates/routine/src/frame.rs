@@ -95,7 +95,7 @@ pub const COPIED: u32 = 96;
 pub const MOST_COPIED: u32 = 2048;
 
 impl Guard {
-    /// As it stands in memory.
+    /// The guard as it stands in memory: three words.
     pub fn to_words(&self) -> [u64; 3] {
         let bytes = [self.register, self.left, self.outside, 0, 0, 0, 0, 0];
         [self.low, self.span, u64::from_le_bytes(bytes)]
@@ -154,7 +154,7 @@ pub struct Frame {
     pub r9: u64,
     /// `al` is the number of vector registers a variadic call uses.
     pub rax: u64,
-    /// Static chain of nested functions.
+    /// The static chain, which nested functions are given.
     pub r10: u64,
     /// Whatever `enter` wants `leave` to know: a place in a ring, the time.
     pub ticket: [u64; 3],
@@ -167,7 +167,7 @@ pub struct Frame {
     pub r11: u64,
     /// The caller's frame pointer.
     pub rbp: u64,
-    /// Where the caller goes on.
+    /// The address where the caller goes on.
     pub return_address: u64,
 }
 
