@@ -32,7 +32,7 @@ pub type Locked = unsafe extern "C" fn(data: u64) -> u64;
 /// The callback of `rb_objspace_each_objects`: a page's slots from `start` to `end`.
 pub type EachPage = unsafe extern "C" fn(start: u64, end: u64, stride: u64, data: u64) -> i32;
 
-/// A method of one argument.
+/// A method of one argument, as `rb_define_singleton_method` calls it.
 pub type Method = unsafe extern "C" fn(receiver: u64, argument: u64) -> u64;
 /// The callback of `rb_objspace_reachable_objects_from`.
 pub type EachReference = unsafe extern "C" fn(object: u64, data: *mut u8);
@@ -52,7 +52,7 @@ pub struct DataType {
     pub reserved: u64,
     /// Address of the type that this one is derived from; 0 = it has none.
     pub parent: u64,
-    /// The user's own word.
+    /// A word for whoever defines the type, which Ruby does not read.
     pub data: u64,
     /// Bits named `RUBY_TYPED_…` in `rtypeddata.h`; 0 sets none.
     pub flags: u64,
