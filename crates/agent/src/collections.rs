@@ -27,13 +27,13 @@ const MINOR: &[u8] = b"::GC.start(full_mark: false, immediate_sweep: false)\0";
 struct Clock {
     /// The symbol in [`MAJOR`], an immediate value.
     major: u64,
-    /// Full collections so far.
+    /// What `GC.stat` said of full collections at the end of the last marking, or when the watch began.
     majors: u64,
     /// Whether a collection is marking.
     marking: bool,
-    /// When the present step of marking began; 0 = the program runs.
+    /// When the present step of the collector began, in nanoseconds of CLOCK_MONOTONIC; 0 = the program runs.
     since: u64,
-    /// Nanoseconds that the steps before took.
+    /// Nanoseconds that the earlier steps of this marking took.
     nanos: u64,
 }
 

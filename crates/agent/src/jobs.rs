@@ -92,7 +92,7 @@ pub unsafe extern "C" fn job(_: u64) {
     AT_WORK.store(false, Ordering::Relaxed);
 }
 
-/// A job is being done.
+/// Whether a job is being done.
 static AT_WORK: AtomicBool = AtomicBool::new(false);
 
 /// Does `work`; a panic in it is a refusal.

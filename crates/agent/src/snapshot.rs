@@ -42,9 +42,9 @@ use wire::Reply;
 /// Whose heap is walked.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Heap {
-    /// A Ruby's.
+    /// A Ruby's, which `walk` walks.
     Ruby,
-    /// A Python's.
+    /// A Python's, which `python` walks.
     Python,
     /// Nobody's: the copy only lives, and the command reads its memory.
     Untold,

@@ -108,7 +108,8 @@ const R12: usize = 12;
 const RETURN_ADDRESS: usize = 16;
 const REGISTERS: usize = 17;
 
-/// The address of this image's code at `address`, its rules, and those that all of its kind begin with.
+/// What the rules in force at `address` are made of: the instructions of its FDE (`rules`), which begin with those of
+/// the FDE's CIE (`common`), the CIE's two factors, and the first address that the FDE is for (`start`).
 struct Entry {
     address: u64,
     rules: Bytes,
@@ -118,7 +119,7 @@ struct Entry {
     start: u64,
 }
 
-/// `.eh_frame_hdr`.
+/// The table of `.eh_frame_hdr`: its address, and how many entries it has.
 struct Table {
     at: u64,
     count: u64,
@@ -128,7 +129,7 @@ struct Table {
 const FROM_HERE: u64 = 0x1b;
 /// The same, from the table's begin.
 const FROM_TABLE: u64 = 0x3b;
-/// 32 bits, unsigned.
+/// Unsigned numbers of 32 bits (DW_EH_PE_udata4).
 const PLAIN: u64 = 3;
 
 impl Table {
@@ -359,7 +360,7 @@ impl Bytes {
         Some(bytes)
     }
 
-    /// An unsigned number of `size` bytes, at most 8.
+    /// Reads an unsigned number of `size` bytes, at most 8.
     fn fixed(&mut self, size: u64) -> Option<u64> {
         if self.end.wrapping_sub(self.at) < size {
             return None;
@@ -374,17 +375,17 @@ impl Bytes {
         Some(value)
     }
 
-    /// A signed one of 4 bytes, widened.
+    /// Reads a signed number of 4 bytes, widened to 64 bits.
     fn signed(&mut self) -> Option<u64> {
         Some(self.fixed(4)? as u32 as i32 as u64)
     }
 
-    /// An unsigned LEB128.
+    /// Reads an unsigned LEB128.
     fn unsigned(&mut self) -> Option<u64> {
         Some(self.leb()?.0)
     }
 
-    /// A signed one, widened.
+    /// Reads a signed LEB128, widened to 64 bits.
     fn leb_signed(&mut self) -> Option<u64> {
         let (value, bits) = self.leb()?;
         let unused = 64u32.saturating_sub(bits);

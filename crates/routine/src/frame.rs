@@ -45,7 +45,7 @@
 pub struct Descriptor {
     /// Address of `trampoline::Stub::original`, where the relocated instructions begin.
     pub original: u64,
-    /// Of [`flags`].
+    /// Bits of [`flags`], joined by or.
     pub flags: u32,
     /// Bytes of stack arguments that the original is given: a multiple of 16, at most [`MOST_COPIED`].
     pub copied: u32,
@@ -53,7 +53,7 @@ pub struct Descriptor {
     pub payload: u64,
     /// Address of the hooked place.
     pub site: u64,
-    /// With [`flags::GUARDED`].
+    /// What the argument must be for `enter` to be called; read only with [`flags::GUARDED`].
     pub guard: Guard,
 }
 
@@ -62,13 +62,13 @@ pub struct Descriptor {
 #[repr(C)]
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Guard {
-    /// In the place that `left` gives it.
+    /// The lowest number that lies there, shifted as `left` says.
     pub low: u64,
-    /// See `low`.
+    /// By how much the highest number that lies there exceeds `low`, both shifted.
     pub span: u64,
-    /// 0 to 5: rdi, rsi, rdx, rcx, r8, r9.
+    /// The argument's register, 0 to 5: rdi, rsi, rdx, rcx, r8, r9.
     pub register: u8,
-    /// Less than 64.
+    /// By how many bits the argument is shifted to the left before `low` is taken away: 0 to 63.
     pub left: u8,
     /// 1 = it must not lie there, else 0.
     pub outside: u8,
@@ -76,7 +76,7 @@ pub struct Guard {
     pub padding: [u8; 5],
 }
 
-/// Bits of [`Descriptor::flags`].
+/// Bits of [`Descriptor::flags`], which say how the routine treats the calls of a hook.
 pub mod flags {
     /// `enter` is called, `leave` is not: the original is jumped to and finds the stack as its caller left it.
     pub const ENTRY_ONLY: u32 = 2;
@@ -95,7 +95,7 @@ pub const COPIED: u32 = 96;
 pub const MOST_COPIED: u32 = 2048;
 
 impl Guard {
-    /// As it stands in memory.
+    /// The guard as it stands in memory: three words.
     pub fn to_words(&self) -> [u64; 3] {
         let bytes = [self.register, self.left, self.outside, 0, 0, 0, 0, 0];
         [self.low, self.span, u64::from_le_bytes(bytes)]
@@ -140,34 +140,34 @@ pub type Vectors = [[u64; 2]; 8];
 #[repr(C)]
 #[derive(Debug)]
 pub struct Frame {
-    /// First argument.
+    /// The first integer argument.
     pub rdi: u64,
-    /// Second argument.
+    /// The second integer argument.
     pub rsi: u64,
-    /// Third argument.
+    /// The third integer argument.
     pub rdx: u64,
-    /// Fourth argument.
+    /// The fourth integer argument.
     pub rcx: u64,
-    /// Fifth argument.
+    /// The fifth integer argument.
     pub r8: u64,
-    /// Sixth argument.
+    /// The sixth integer argument.
     pub r9: u64,
     /// `al` is the number of vector registers a variadic call uses.
     pub rax: u64,
-    /// Static chain of nested functions.
+    /// The static chain, which nested functions are given.
     pub r10: u64,
     /// Whatever `enter` wants `leave` to know: a place in a ring, the time.
     pub ticket: [u64; 3],
-    /// The routine's own.
+    /// A word of the routine's own: from the return of `enter` on, the address that it calls as the original.
     pub original: u64,
-    /// What the stub brought.
+    /// The hook's descriptor, whose address the stub has put into r11.
     pub descriptor: *const Descriptor,
     /// Scratch for the ABI, but not for callers compiled with `-fipa-ra`. On a small stack, while the original runs and
     /// behind it, the routine's own.
     pub r11: u64,
     /// The caller's frame pointer.
     pub rbp: u64,
-    /// Where the caller goes on.
+    /// The address where the caller goes on.
     pub return_address: u64,
 }
 
@@ -190,11 +190,11 @@ impl Frame {
 #[repr(C, align(16))]
 #[derive(Debug)]
 pub struct Results {
-    /// Low halves; xmm0 and xmm1 carry results.
+    /// xmm0 to xmm15, 128 bits each, of which xmm0 and xmm1 carry results.
     pub xmm: [[u64; 2]; 16],
-    /// First integer result.
+    /// The first integer result, or the address of a result in memory.
     pub rax: u64,
-    /// Second integer result.
+    /// The second integer result.
     pub rdx: u64,
     /// rcx rsi rdi r8 r9 r10 r11: no results, but callers compiled with `-fipa-ra` may count on them.
     pub scratch: [u64; 7],
@@ -204,13 +204,13 @@ pub struct Results {
 #[repr(C, align(16))]
 #[derive(Debug)]
 pub struct ProbeFrame {
-    /// Low halves.
+    /// xmm0 to xmm15, 128 bits each; not written yet when `quick_probe` is asked.
     pub xmm: [[u64; 2]; 16],
     /// In the order of the machine's register numbers: rax rcx rdx rbx rsp rbp rsi rdi r8 … r15.
     pub registers: [u64; 16],
-    /// RFLAGS.
+    /// RFLAGS as they were at the probe.
     pub flags: u64,
-    /// What the stub brought; [`Descriptor::site`] is the probe's address.
+    /// The probe's descriptor, whose address the stub has put into r11; [`Descriptor::site`] is the probe's address.
     pub descriptor: *const Descriptor,
 }
 

@@ -38,9 +38,9 @@ use core::sync::atomic::AtomicU64;
 pub const ROOM: u64 = 16 << 10;
 /// Work stacks of an image.
 pub const WORK_STACKS: usize = 16;
-/// Bytes of each; a power of two.
+/// Bytes of each work stack; a power of two.
 pub const WORK_STACK: usize = 32 << 10;
-/// Bytes from `trampoline_works` to the first.
+/// Bytes from `trampoline_works` to the first work stack.
 pub const HEADS: usize = 4096;
 /// Threads that the routine can know.
 pub const THREADS: usize = 4096;
@@ -59,7 +59,7 @@ pub struct Room {
     pub span: AtomicU64,
 }
 
-/// See [`Room::span`].
+/// [`Room::low`] and [`Room::span`] of a stack of which nothing is known: no stack pointer lies in that range.
 pub const NO_ROOM: [u64; 2] = [u64::MAX, 0];
 
 /// What the routine knows of all threads.
@@ -68,7 +68,7 @@ pub const NO_ROOM: [u64; 2] = [u64::MAX, 0];
 pub struct Rooms {
     /// Addresses of [`Room`]s, open addressing from [`place`] on. 0 = none yet, or [`MOVED`].
     pub threads: [AtomicU64; THREADS],
-    /// How many there are; not the routine's.
+    /// How many records were made; the routine neither reads nor writes it.
     pub made: AtomicU64,
     /// Calls that were not seen, because no work stack was free.
     pub unseen: AtomicU64,

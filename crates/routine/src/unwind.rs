@@ -37,9 +37,9 @@
 
 /// Functions that an unwinder asks where the rules of an address are, with the routine that answers in the place of each.
 pub const ASKED: [&str; 3] = [FIND_FDE, "_dl_find_object", ITERATE];
-/// Shows a caller all loaded objects.
+/// The function that calls another for each loaded object.
 pub const ITERATE: &str = "dl_iterate_phdr";
-/// The function to hook.
+/// The function that libgcc's unwinder asks for the rules of an address.
 pub const FIND_FDE: &str = "_Unwind_Find_FDE";
-/// The library that exports it.
+/// The library that exports `_Unwind_Find_FDE`.
 pub const LIBRARY: &str = "libgcc_s.so.1";

@@ -61,9 +61,9 @@ impl Stack {
 /// Instructions followed outside of a function that jumps there with a frame of its own: its cold part, and what stands behind
 /// that in the text, for the call that ends it (`abort`) does not say that it does not return.
 const MOST_OUTSIDE: usize = 1_000;
-/// Functions followed from jump to jump.
+/// Functions followed from jump to jump, at most.
 const MOST_TAILS: usize = 2_000;
-/// Registers by their number; more than this are none.
+/// General registers, which iced-x86 numbers from 0.
 const REGISTERS: usize = 16;
 
 /// What is known at an instruction: for each general register how far above the return address it points. Small, because it is
@@ -71,14 +71,14 @@ const REGISTERS: usize = 16;
 #[derive(Clone, Copy, PartialEq, Eq)]
 struct Known {
     registers: [i32; REGISTERS],
-    /// Something was called before.
+    /// Whether something was called on the way here.
     called: bool,
 }
 
 impl Known {
     const NOTHING: i32 = i32::MIN;
 
-    /// As a function begins.
+    /// What is known where a function begins: rsp points to the return address.
     fn at_entry() -> Self {
         let mut known = Known {
             registers: [Self::NOTHING; REGISTERS],
@@ -151,7 +151,8 @@ impl Stacks {
     }
 }
 
-/// Follows one function.
+/// Follows the function from its entry over all paths. Returns what it does itself, and where it jumps to as if it were
+/// called.
 fn follow(code: &[u8], at: u64, function: Range<u64>, starts: &[u64]) -> (Stack, Vec<u64>) {
     let known = Known::at_entry();
     let mut walk = Walk {
@@ -315,7 +316,7 @@ impl Walk<'_> {
             return;
         }
         if instruction.mnemonic() == Mnemonic::Lea || instruction.memory_index() != Register::None {
-            // rsp and rbp are set right by it when a frame is taken down.
+            // A `lea` into rsp takes a frame down, and hands the address to nobody.
             let own = matches!(instruction.op0_register(), Register::RSP);
             if !(own && instruction.mnemonic() == Mnemonic::Lea) {
                 self.most = self.most.and(Stack::All);

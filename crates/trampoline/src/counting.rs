@@ -45,24 +45,24 @@ use wire::calls::{
 
 use crate::stub::Destination;
 
-/// A place that counts by itself.
+/// A probe of a system call whose stub counts by itself.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Counting {
     /// The number of its hook.
     pub number: u32,
     /// Address of the `syscall` instruction.
     pub instruction: u64,
-    /// It stands behind the instruction, not before it.
+    /// Whether the probe stands behind the instruction, not before it.
     pub behind: bool,
-    /// No clock is read ([`want::BARE`]).
+    /// Whether calls are counted without their times, so that no clock is read ([`want::BARE`]).
     pub bare: bool,
     /// Address of the agent's [`Calls`].
     pub calls: u64,
-    /// Address of the gate, in the same image.
+    /// Address of the gate in the agent's image.
     pub gate: u64,
 }
 
-/// The code is never longer.
+/// The code that counts never has more bytes.
 pub(crate) const MOST: usize = 768;
 
 /// In the upper half of [`Hook::counts`].
@@ -82,7 +82,7 @@ const _: () = {
     assert!(COUNTS * size_of::<Count>() < i32::MAX as usize);
 };
 
-/// In its slot, where rax, rdx and rcx are kept: words that a counted call does not need.
+/// Offset in the call's `OpenSystemCall` at which rax, rdx and rcx are kept: in words that a counted call does not need.
 const KEPT: usize = offset_of!(OpenSystemCall, arguments);
 
 fn at(base: AsmRegister64, offset: usize) -> AsmMemoryOperand {

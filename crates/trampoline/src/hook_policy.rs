@@ -7,13 +7,13 @@
 /// How a function may be hooked.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Treatment {
-    /// As any function.
+    /// By a frame of ours below that of its caller: `enter` and `leave` both run.
     CallThrough,
-    /// Entry-only; why.
+    /// At its entry only: `leave` does not run. The text says why.
     EntryOnly(&'static str),
-    /// Entry-only, and its returns are told by a probe ([`vfork`](crate::vfork)); why.
+    /// At its entry only, and its returns are told by a probe ([`vfork`](crate::vfork)). The text says why.
     EntryAndProbe(&'static str),
-    /// Not at all; why.
+    /// Not at all. The text says why.
     Never(&'static str),
 }
 

@@ -35,7 +35,7 @@ pub(crate) fn padding(code: &[u8], at: u64) -> usize {
 }
 
 impl Pads {
-    /// In the text `code` at `at`, after each of the functions' `ends`.
+    /// Finds the padding in the text `code`, which begins at address `at`, behind each of the functions' `ends`.
     pub fn of(code: &[u8], at: u64, ends: &[u64], targets: &Targets) -> Self {
         let mut runs: Vec<Range<u64>> = ends
             .iter()

@@ -38,7 +38,7 @@ use crate::targets::{Branch, Targets};
 /// A function as it stands in memory.
 #[derive(Clone, Copy, Debug)]
 pub struct Function<'a> {
-    /// Its first byte.
+    /// Address of its first byte, an `endbr64` included.
     pub entry: u64,
     /// Its bytes, and those up to the next function that is known.
     pub code: &'a [u8],
@@ -65,22 +65,22 @@ pub enum Kind {
         /// Address of the long jump.
         pad: u64,
     },
-    /// As `Long`, `Padded`, but the stub holds the whole function.
+    /// As `Long`, but the stub holds the whole function.
     Whole,
 }
 
 /// A hook that can be set.
 #[derive(Clone, Debug)]
 pub struct Plan {
-    /// The function.
+    /// Address of the function's first byte, an `endbr64` included.
     pub entry: u64,
     /// Where the patch begins: behind an `endbr64`.
     pub patch_at: u64,
     /// Bytes from `patch_at` that the stub runs in their place.
     pub stolen: usize,
-    /// How.
+    /// How room for the jump was found.
     pub kind: Kind,
-    /// The function begins with `endbr64`.
+    /// Whether the function begins with `endbr64`.
     pub(crate) landing: bool,
     /// From `patch_at`, at least as many as the patch has.
     pub(crate) bytes: Vec<u8>,
@@ -92,11 +92,11 @@ pub struct Plan {
 /// Bytes to be replaced.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Patch {
-    /// Where.
+    /// Address of the first byte to be replaced.
     pub at: u64,
     /// What must stand there now; what is written to take the hook back.
     pub old: Vec<u8>,
-    /// What is written.
+    /// What is written: as many bytes as `old` has.
     pub new: Vec<u8>,
 }
 
@@ -174,7 +174,7 @@ pub fn plan(
 struct Place<'a> {
     entry: u64,
     at: u64,
-    /// Up to the next function.
+    /// From `at` up to the next function that is known: more than `size` bytes, if padding follows.
     code: &'a [u8],
     size: usize,
     targets: &'a Targets,
@@ -325,7 +325,7 @@ impl Place<'_> {
     }
 }
 
-/// Control does not go on behind it.
+/// Whether control never goes on behind this instruction.
 pub(crate) fn ends(instruction: &Instruction) -> bool {
     matches!(
         instruction.flow_control(),
@@ -336,7 +336,8 @@ pub(crate) fn ends(instruction: &Instruction) -> bool {
     )
 }
 
-/// Whether the stub can run it, `length` being where it ends behind the patch's first byte.
+/// Whether the stub can run the instruction in the place of the function. `length` is how many bytes behind the first of the
+/// patch it ends.
 pub(crate) fn movable(
     instruction: &Instruction,
     length: usize,

@@ -26,7 +26,7 @@ use crate::targets::Targets;
 /// What the probe's instruction is, and so which others may be stolen. See the module's text.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Spot {
-    /// A nop.
+    /// A nop: it may be stolen, with what precedes and what follows it.
     Nop,
     /// It stays where it is, and whoever comes to it passes the probe just before.
     Before,
@@ -37,7 +37,7 @@ pub enum Spot {
 /// A probe that can be hooked.
 #[derive(Clone, Debug)]
 pub struct ProbePlan {
-    /// Its instruction.
+    /// Address of the probe's instruction: the nop, the system call, or what stands behind that.
     pub site: u64,
     /// Where the patch begins.
     pub patch_at: u64,

@@ -8,7 +8,7 @@ pub enum Refusal {
     /// No instruction, or one that iced-x86 does not know.
     #[error("its first bytes do not decode as instructions")]
     Undecodable,
-    /// An `int3`.
+    /// One of the instructions is an `int3`.
     #[error("a breakpoint stands in its first bytes: another tool is at work")]
     Breakpoint,
     /// The function, its padding and the padding near it do not hold a jump.

@@ -77,7 +77,7 @@ impl Relocated {
         Ok(this)
     }
 
-    /// Nothing but a jump.
+    /// Nothing but a jump to the address `to`.
     pub(crate) fn way_to(to: u64) -> Result<Self, Refusal> {
         let mut this = Self::of(&[], false)?;
         this.jump(to)?;
@@ -135,7 +135,7 @@ impl Relocated {
         self.origin.extend(origin);
     }
 
-    /// Adds instructions that stood nowhere.
+    /// Appends instructions that take no other's place, so that no thread is moved to them.
     pub(crate) fn push(&mut self, instructions: &[Instruction]) {
         self.instructions.extend_from_slice(instructions);
     }

@@ -55,7 +55,7 @@ pub struct Destination {
 pub struct Stub {
     /// Where `bytes` go; the patch jumps here.
     pub at: u64,
-    /// The code.
+    /// Machine code for address `at`, and for no other.
     pub bytes: Vec<u8>,
     /// What [`routine::Descriptor::original`] must be: the function as it was.
     pub original: u64,
@@ -209,7 +209,8 @@ pub(crate) fn relative(next: u64, to: u64) -> Option<i32> {
     i32::try_from(to.wrapping_sub(next) as i64).ok()
 }
 
-/// From the patch to the routine.
+/// The code that a patch jumps to, for address `at`: it keeps r11 below the stack pointer, loads the descriptor and jumps to the
+/// routine.
 pub(crate) fn entry(at: u64, to: Destination) -> Vec<u8> {
     let mut bytes = alloc::vec![0x4c, 0x89, 0x5c, 0x24, 0xf0];
     load_descriptor(&mut bytes, at, to.descriptor);
@@ -240,7 +241,7 @@ pub(crate) fn short_jump(at: u64, pad: u64) -> Vec<u8> {
     alloc::vec![0xeb, pad.wrapping_sub(at + 2) as u8]
 }
 
-/// r11 = `descriptor`.
+/// Appends the instruction that loads the address `descriptor` into r11, to code that begins at `at`.
 fn load_descriptor(bytes: &mut Vec<u8>, at: u64, descriptor: u64) {
     match relative(at + bytes.len() as u64 + 7, descriptor) {
         Some(distance) => {

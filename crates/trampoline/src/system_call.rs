@@ -15,21 +15,22 @@ use iced_x86::{
     Decoder, DecoderError, DecoderOptions, FlowControl, Instruction, Mnemonic, OpKind, Register,
 };
 
-/// One `syscall` instruction.
+/// A place where a function makes a system call: mostly one `syscall` instruction.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Site {
     /// Its address; or that of a `call` of a function that makes one ([`Site::called`]).
     pub at: u64,
-    /// What stands behind it.
+    /// Address of the instruction behind it.
     pub next: u64,
     /// It calls a function that does nothing else, with the number in rsi and the arguments in rdx, rcx, r8, r9 and on the
     /// stack: [`Unfit::Cancelled`].
     pub called: bool,
     /// Its number, if that is the same at each turn: unless somebody jumps to behind [`Site::set_at`].
     pub number: Option<u32>,
-    /// The instruction that sets it.
+    /// Address of the instruction that sets the number; where none is known, of the function.
     pub set_at: u64,
-    /// That instruction copies it from a register, which keeps it in this code: unless somebody jumps into that from outside of it.
+    /// Where that instruction copies the number from a register: the code in which the register keeps it, unless somebody jumps
+    /// into that code from outside of it. `None` = the instruction copies nothing.
     pub kept: Option<Kept>,
     /// What stands behind it is never reached with the number that it has: `exit` and `exit_group`.
     pub ends: bool,
@@ -43,10 +44,11 @@ pub enum Unfit {
     /// `rt_sigreturn`: unwinders and debuggers know it by its bytes.
     #[error("it is the way back from signal handlers, which unwinders know by its bytes")]
     SignalReturn,
-    /// musl's `__unmapself`.
+    /// musl's `__unmapself`: `munmap` of the thread's own stack, and `exit` behind it; both are refused.
     #[error("it is made on a stack that was just given away")]
     NoStack,
-    /// glibc's since 2.41.
+    /// The calls that a thread can be cancelled in: glibc's `__syscall_cancel_arch` (since 2.41), musl's
+    /// `__syscall_cp_asm`.
     #[error("the C library cancels threads by whether they stand between its instructions")]
     Cancelled,
 }

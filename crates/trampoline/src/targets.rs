@@ -26,9 +26,9 @@ pub type Read<'a> = &'a dyn Fn(u64, &mut [u8]) -> bool;
 /// One jump or call.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Branch {
-    /// Where it leads.
+    /// Address that it leads to.
     pub target: u64,
-    /// The instruction.
+    /// Address of the jump or call; for an entry of a jump table, of the jump that reads the table.
     pub source: u64,
     /// It is a call: to the first byte of a function it is no loop.
     pub call: bool,
@@ -42,7 +42,8 @@ pub struct Targets {
     taken: Vec<u64>,
     /// Places in the text that are read or written as data: address and bytes, sorted.
     data: Vec<(u64, u64)>,
-    /// Jump tables read.
+    /// How many jump tables have at least one entry. A table counts again for each jump that may read it and for each base
+    /// that its entries may be counted from.
     pub tables: usize,
     /// Indirect jumps for which none was found (tail calls by pointer among them), by address.
     pub blind: Vec<u64>,
@@ -56,7 +57,8 @@ const LONGEST_OPERAND: u64 = 64;
 const NEAR: usize = 16;
 
 impl Targets {
-    /// Of the text `code` at address `at`; `starts` are sorted addresses where instructions are known to begin.
+    /// Decodes the text `code` at address `at`; `starts` are sorted addresses where instructions are known to begin. Without
+    /// `read` no jump table is read.
     pub fn of(code: &[u8], at: u64, starts: &[u64], read: Option<Read<'_>>) -> Self {
         let mut sweep = Sweep {
             text: at..at + code.len() as u64,
@@ -111,7 +113,7 @@ impl Targets {
             .any(|(at, length)| at + length > range.start)
     }
 
-    /// Those with targets in `range`.
+    /// The branches with targets in `range`, sorted by target.
     pub fn within(&self, range: core::ops::Range<u64>) -> &[Branch] {
         let from = self.sorted.partition_point(|to| to.target < range.start);
         let to = self.sorted.partition_point(|to| to.target < range.end);
@@ -143,13 +145,13 @@ pub(crate) fn decode(code: &[u8], at: u64, starts: &[u64], mut each: impl FnMut(
     }
 }
 
-/// A jump table.
+/// A place that may be a jump table.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 struct Table {
     at: u64,
     /// Bytes of an entry.
     size: u64,
-    /// The jump.
+    /// Address of the indirect jump that reads it.
     source: u64,
     /// What entries of four bytes are counted from: the table itself, or code (`&&label - &&first` of GNU C).
     base: u64,
@@ -220,7 +222,7 @@ impl Sweep {
             && let Ok(value) = instruction.try_immediate(1)
             && self.text.contains(&value)
         {
-            // A program that is not PIE.
+            // A program that is not PIE holds addresses below 4 GiB as immediate operands.
             self.taken.push(value);
         }
     }

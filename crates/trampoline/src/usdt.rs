@@ -18,18 +18,18 @@ mod arguments;
 
 pub use arguments::{Argument, Found, Place, arguments};
 
-/// One probe.
+/// A static probe, as its note describes it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Probe<'a> {
-    /// `ruby`, `python`, `libc`.
+    /// Who has defined the probe, as `ruby`, `python` or `libc`.
     pub provider: &'a str,
-    /// `gc__mark__begin`.
+    /// Name of the probe within the provider, as `gc__mark__begin`.
     pub name: &'a str,
     /// Address of the nop, as linked.
     pub pc: u64,
     /// Address of the 16-bit counter of users, as linked; 0: there is none.
     pub semaphore: u64,
-    /// For [`arguments()`].
+    /// Where its arguments are, as text that [`arguments()`] reads; empty = it has none.
     pub arguments: &'a str,
 }
 

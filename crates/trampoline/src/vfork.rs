@@ -13,7 +13,7 @@
 
 use iced_x86::{Code, Decoder, DecoderOptions, Instruction, OpKind, Register};
 
-/// More instructions than that it has not.
+/// How many instructions are looked at: no known `vfork` has more before it goes on.
 const MOST: usize = 8;
 
 /// The address behind the system call of the `vfork` whose code begins at `entry`, or `None` if it has another form.

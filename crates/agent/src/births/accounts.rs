@@ -9,16 +9,17 @@ use wire::{Account, AccountRow, Ledger};
 /// Whose account the last birth looked for, and what it found. Births of one thread come in long rows, because only the holder
 /// of the VM's lock makes objects.
 pub struct Own {
-    /// The thread's pointer.
+    /// Pointer of the thread that last looked for its account (the word at its `fs` base); 0 = none has yet.
     thread: u64,
-    /// [`Ledger::accounts_given`] then.
+    /// [`Ledger::accounts_given`] when the account was looked for; another value there means that the answer may be
+    /// stale.
     given: u64,
-    /// Its account.
+    /// Index of that thread's account in the ledger; `None` if it has no account.
     account: Option<u8>,
 }
 
 impl Own {
-    /// Nobody's yet.
+    /// No thread has this pointer, so the first birth looks for its account.
     pub const NONE: Own = Own {
         thread: 0,
         given: 0,

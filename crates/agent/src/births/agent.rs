@@ -16,7 +16,7 @@ pub const LOOK_EVERY: u32 = 1024;
 /// Births for which the hook stays in after the last account has ended, at least.
 pub const LEAST_PATIENCE: u32 = 32;
 
-/// The one there is.
+/// The agent's state. It is used with the VM's lock held, or while all other threads stand still.
 pub static mut AGENT: Agent = Agent::new();
 
 /// Everything of the agent that only one thread at a time touches.
@@ -105,7 +105,7 @@ impl Agent {
         books.kind_of(&mut desk, class)
     }
 
-    /// What an object counts as now.
+    /// The key of the type that an object is booked under now: see `class_key`.
     pub fn key_of(&self, object: u64, flags: u64, class: u64) -> u64 {
         let internal = matches!(Type::of(flags), Type::Class | Type::Module)
             && self
@@ -151,18 +151,18 @@ const _: () = assert!(NEWBORNS.is_power_of_two());
 /// An object born a little while ago.
 #[derive(Clone, Copy)]
 pub struct Newborn {
-    /// 0 = none.
+    /// Address of the object; 0 = this place of the ring is empty.
     pub object: u64,
     /// Its class word at birth.
     pub class: u64,
-    /// Where it is booked.
+    /// Number of the site where the birth is booked.
     pub site: u32,
     /// Its flags at birth.
     pub flags: u64,
     /// It is looked at again although that word is the same: it is to be measured, or it is a class, and may become a
     /// singleton class.
     pub look_again: bool,
-    /// Its size is to be taken.
+    /// Whether its size is taken when it is looked at again.
     pub measure: bool,
     /// It was hidden at the next birth. Up to Ruby 3.0 such an object may be given back before we look
     /// again (`rb_gc_force_recycle`), and then this is what it became.
@@ -171,7 +171,7 @@ pub struct Newborn {
     pub account: u8,
 }
 
-/// None.
+/// An empty place of the ring.
 pub const NOBODY: Newborn = Newborn {
     object: 0,
     class: 0,

@@ -115,20 +115,19 @@ fn key_of(entry: &Entry) -> Key {
 pub struct Booked {
     /// The number of its site, or [`OUTWARD`].
     pub site: u32,
-    /// Its size is to be taken.
+    /// Whether the size of this object is taken.
     pub measure: bool,
 }
 
 /// What the books are kept in and read with.
 pub struct Desk<'a> {
-    /// What the command reads.
+    /// The ledger, which the command reads.
     pub ledger: &'a mut Ledger,
-    /// What the VM's structures mean.
+    /// The reader that turns structures of the VM into text.
     pub names: &'a mut Names,
 }
 
 impl Books {
-    /// Empty books.
     pub const fn new() -> Self {
         Books {
             entries: List::new(),

@@ -26,14 +26,14 @@ const LONGEST: usize = 1024;
 pub enum Class<'a> {
     /// Its name, or what stands for a type without class.
     Named {
-        /// Text.
+        /// The text of the name, at most 1024 bytes of it; the next text that is read may overwrite it.
         name: &'a [u8],
-        /// The VM's own.
+        /// It is a type of the VM's own, which `ObjectSpace.each_object` does not show.
         internal: bool,
     },
     /// A class nobody named.
     Anonymous {
-        /// Its address.
+        /// Address of the class object.
         address: u64,
     },
 }
@@ -68,7 +68,7 @@ impl Buffer {
 }
 
 impl Names {
-    /// Knows nothing yet.
+    /// Without a VM: every question is answered with nothing until `open` has been called.
     pub const fn new() -> Self {
         Names {
             ruby: None,
@@ -89,7 +89,7 @@ impl Names {
         Ok(())
     }
 
-    /// The reader.
+    /// The reader of the VM; `None` until `open` has been called.
     #[inline]
     pub fn reader(&self) -> Option<&Ruby<'static, Direct>> {
         self.ruby.as_ref()

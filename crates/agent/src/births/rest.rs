@@ -12,7 +12,7 @@ use crate::memory::sys;
 use core::sync::atomic::{Ordering, fence};
 use wire::{ControlPage, Farewell, Ledger};
 
-/// The same, at most.
+/// Births for which the hook stays in after the last account has ended, at most; `LEAST_PATIENCE` is the least.
 const MOST_PATIENCE: u32 = 1024;
 
 /// A rest is short that is shorter than this part of [`wire::Config::heartbeat_ticks`], which are 5 s.

@@ -29,7 +29,7 @@ pub struct Slots {
 }
 
 impl Slots {
-    /// No page.
+    /// Without a table; `open` must be called before a number is set.
     pub const fn new() -> Self {
         Slots {
             roots: List::new(),

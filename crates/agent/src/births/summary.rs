@@ -30,7 +30,7 @@ pub struct Line {
     pub name: u32,
     /// The first of its sites.
     pub site: u32,
-    /// Births.
+    /// Births of this type at this line, of all its sites together.
     pub born: u64,
 }
 
@@ -42,7 +42,7 @@ pub const NOWHERE: u32 = u32::MAX;
 pub struct Name {
     /// One kind of that name.
     pub kind: Kind,
-    /// Births.
+    /// Births of this type at all lines together.
     pub born: u64,
 }
 
@@ -67,7 +67,6 @@ pub struct Summary {
 }
 
 impl Summary {
-    /// Of nothing.
     pub const fn new() -> Self {
         Summary {
             lines: List::new(),
@@ -247,7 +246,7 @@ impl Summary {
 
 /// Numbers found by the hash of what they stand for, and forgotten all at once: a place counts only where it has the stamp of this use.
 struct Stamped {
-    /// Stamp and number.
+    /// The stamp of the use that took this place, and the number that it noted there.
     places: List<(u32, u32)>,
     stamp: u32,
 }
@@ -264,7 +263,7 @@ impl Stamped {
         }
     }
 
-    /// Forgets all numbers.
+    /// Begins a new use, in which no number is known yet; `None` if there is no memory.
     fn begin(&mut self) -> Option<()> {
         self.places.resize(PLACES)?;
         self.stamp = self.stamp.wrapping_add(1);

@@ -19,41 +19,42 @@ pub mod collector {
     pub const ENTER: u32 = 0x200_0000;
     pub const EXIT: u32 = 0x400_0000;
 }
-/// `RUBY_EVENT_HOOK_FLAG_SAFE | RUBY_EVENT_HOOK_FLAG_RAW_ARG`.
+/// `RUBY_EVENT_HOOK_FLAG_SAFE | RUBY_EVENT_HOOK_FLAG_RAW_ARG` of `debug.h`: the hook is given the `rb_trace_arg_t` as
+/// it is.
 const SAFE_RAW: u32 = 0x01 | 0x04;
 
 /// `rb_event_hook_func_t` with a raw argument.
 pub type Hook = unsafe extern "C" fn(data: u64, trace_arg: u64);
-/// `rb_postponed_job_func_t`.
+/// `rb_postponed_job_func_t` (`debug.h`), and the function of `rb_set_end_proc`, which is given a VALUE.
 pub type Job = unsafe extern "C" fn(data: u64);
-/// What `rb_thread_call_with_gvl` calls.
+/// A function that `rb_thread_call_with_gvl` calls with the VM's lock held.
 pub type Locked = unsafe extern "C" fn(data: u64) -> u64;
 /// The callback of `rb_objspace_each_objects`: a page's slots from `start` to `end`.
 pub type EachPage = unsafe extern "C" fn(start: u64, end: u64, stride: u64, data: u64) -> i32;
 
-/// A method of one argument.
+/// A method of one argument, as `rb_define_singleton_method` calls it.
 pub type Method = unsafe extern "C" fn(receiver: u64, argument: u64) -> u64;
 /// The callback of `rb_objspace_reachable_objects_from`.
 pub type EachReference = unsafe extern "C" fn(object: u64, data: *mut u8);
 /// The callback of `rb_objspace_reachable_objects_from_root`; the category is a string that ends with a zero.
 pub type EachRoot = unsafe extern "C" fn(category: *const u8, object: u64, data: *mut u8);
 
-/// `struct rb_data_type_struct`.
+/// `struct rb_data_type_struct` (`rtypeddata.h`).
 #[repr(C)]
 pub struct DataType {
-    /// Name.
+    /// The name of the type, a string that ends with a zero.
     pub name: *const u8,
-    /// Mark, free, size.
+    /// Addresses of `dmark`, `dfree` and `dsize`; 0 = the type has no such function.
     pub functions: [u64; 3],
     /// `dcompact`: called while references are put right after objects were moved.
     pub compact: unsafe extern "C" fn(data: u64),
-    /// Must be 0.
+    /// Kept by Ruby for later versions: must be 0.
     pub reserved: u64,
-    /// No parent.
+    /// Address of the type that this one is derived from; 0 = it has none.
     pub parent: u64,
-    /// The user's own word.
+    /// A word for whoever defines the type, which Ruby does not read.
     pub data: u64,
-    /// `RUBY_TYPED_*`.
+    /// Bits named `RUBY_TYPED_…` in `rtypeddata.h`; 0 sets none.
     pub flags: u64,
 }
 
@@ -103,7 +104,7 @@ calls! {
     fn rb_obj_memsize_of as memsize(object: u64) -> u64;
     /// Calls `function(data)`; `state` is not 0 if it raised or threw.
     fn rb_protect as protect(function: u64, data: u64, state: *mut i32) -> u64;
-    /// `$!`.
+    /// The exception that is `$!`; nil if there is none.
     fn rb_errinfo as error() -> u64;
     fn rb_set_errinfo as set_error(error: u64) -> ();
     /// Runs a line of Ruby; `state` is not 0 if it raised or threw.
@@ -112,13 +113,13 @@ calls! {
     fn rb_gc_stat as figure(symbol: u64) -> u64;
     /// A full collection, unless the guest has disabled it.
     fn rb_gc_start as collect() -> u64;
-    /// Collections so far.
+    /// How many collections have begun since the program started, minor ones included; not a VALUE.
     fn rb_gc_count as collections() -> u64;
     /// A new object of a C type; class 0 hides it.
     fn rb_data_typed_object_wrap as wrap(class: u64, data: u64, of: *const DataType) -> u64;
     /// Keeps the object at `place` alive and in place.
     fn rb_gc_register_address as keep(place: *mut u64) -> ();
-    /// No longer.
+    /// Takes back what `keep` was asked for this `place`.
     fn rb_gc_unregister_address as let_go(place: *mut u64) -> ();
     /// Has `function(data)` run when the program has ended, before the VM is torn down.
     fn rb_set_end_proc as at_end(function: Job, data: u64) -> ();
@@ -142,8 +143,8 @@ calls! {
     fn rb_str_new as bytes(at: *const u8, count: i64) -> u64;
     /// The same of text in UTF-8.
     fn rb_utf8_str_new as text(at: *const u8, count: i64) -> u64;
-    /// Calls `function(data)` with the VM's lock, from a thread that has given it up to block; the one
-    /// of these that is called without it.
+    /// Calls `function(data)` with the VM's lock, from a thread that has given it up to block: it is called
+    /// without the lock.
     fn rb_thread_call_with_gvl as with_lock(function: Locked, data: u64) -> u64;
 }
 

@@ -111,7 +111,7 @@ fn enter_wanted(hook: &Hook, wanted: u64, frame: &mut Frame, found: Thread) -> u
     wanted & (want::RETURN | want::COUNT)
 }
 
-/// It has returned.
+/// Called by the routine when a hooked function has returned.
 ///
 /// # Safety
 /// Called by the routine, with the frame that [`enter`] was given.

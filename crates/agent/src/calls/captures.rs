@@ -13,9 +13,9 @@ use capture::{Guest, Limits, Registers, Returned, What, describe, run};
 use routine::{Frame, Results};
 use vm::{Cut, Memory};
 
-/// Containers within containers that are shown.
+/// How deep containers within containers are shown.
 const DEPTH: u8 = 2;
-/// Arguments of a call that are shown.
+/// How many arguments of a call are shown at most.
 const ARGUMENTS: u64 = 16;
 
 // `Source::Callers` is where the frame says.
@@ -35,7 +35,7 @@ pub fn registers(call: &Hooked) -> Registers {
     }
 }
 
-/// Its results, likewise. Those on the x87 stack are not read.
+/// The results of a call, as crate `capture` wants them. Those on the x87 stack are not read.
 #[inline]
 pub fn returned(results: &Results) -> Returned {
     Returned {

@@ -19,9 +19,9 @@ use wire::calls::{
 /// What became of a call that has returned.
 #[derive(Clone, Copy)]
 pub struct Became {
-    /// Cycles that it took.
+    /// Cycles of the time-stamp counter that the call took.
     pub ticks: u64,
-    /// It returned an error.
+    /// Whether the call returned an error.
     pub failed: bool,
     /// Bytes that it moved or got.
     pub bytes: u64,
@@ -107,7 +107,7 @@ pub fn add_at_once(ring: &Ring, hook: u32, became: Became) -> bool {
     false
 }
 
-/// Rows that [`add_at_once`] looks at.
+/// How many rows [`add_at_once`] looks at.
 const AT_ONCE: usize = 4;
 
 /// What names the row of a hook and a line.

@@ -14,7 +14,7 @@ pub struct Ended<'a> {
     pub number: u64,
     /// It is a system call: whether it returned an error.
     pub system_call: Option<bool>,
-    /// `wire::calls::lines`.
+    /// The lines of the call, packed by `wire::calls::lines`; 0 = none.
     pub lines: u32,
     pub outcome: Outcome<'a>,
     /// Time-stamp counter at the call and at the return.

@@ -38,7 +38,7 @@ impl<'a> Hooked<'a> {
     }
 }
 
-/// What a call has returned.
+/// What a call that has returned left in the registers, and what was kept of it at the call.
 #[derive(Clone, Copy)]
 pub struct Outcome<'a> {
     pub results: &'a Results,

@@ -12,7 +12,7 @@ use wire::calls::{Calls, LONGEST_NAME, Place};
 /// The reader of the guest's VM, if there is one that is known.
 pub struct Script {
     reader: Option<Reader<'static, Direct>>,
-    /// See [`Calls::state_offset`].
+    /// [`Calls::state_offset`]: how a thread finds its own state in the VM.
     state: u64,
 }
 
@@ -74,7 +74,7 @@ const fn unnumbered(at: ScriptPoint) -> Place {
 }
 
 impl Script {
-    /// There is none.
+    /// No script: the guest has no VM, or none whose lines can be read.
     pub const NONE: Self = Script {
         reader: None,
         state: 0,

@@ -26,12 +26,12 @@ const MOST_SKIPPED: u32 = 256;
 
 /// In [`Place::number`]: the number itself, and what is noted beside it.
 const NUMBER: u64 = 0xffff;
-/// It is a library's.
+/// In [`Place::number`]: the line is one of a library.
 const LIBRARY: u64 = 1 << 16;
-/// The reader does not know the number yet.
+/// In [`Place::number`]: no record has told the reader of the ring yet which line has the number.
 const UNTOLD: u64 = 1 << 17;
 
-/// Opened when a session begins.
+/// The script that the guest runs; opened when a session begins.
 static mut SCRIPT: Script = Script::NONE;
 
 /// Opens the script for this session.

@@ -11,7 +11,7 @@ use super::session::calls;
 use crate::memory::sys;
 use core::sync::atomic::Ordering;
 
-/// A slot for a ring, zeros.
+/// Takes a slot of zeros for a ring; its address. `None` = the pool is closed or full, or the kernel refuses the memory.
 pub fn slot() -> Option<u64> {
     let pool = &calls().pool;
     let slots = || pool.slots.load(Ordering::Relaxed);
@@ -28,7 +28,7 @@ pub fn slot() -> Option<u64> {
     sys::give_to_children(at, pool.slot).then_some(at)
 }
 
-/// Whether a ring lies in it.
+/// Whether the ring at this address lies in the pool.
 pub fn holds(ring: u64) -> bool {
     let pool = &calls().pool;
     ring.wrapping_sub(pool.at) < pool.slots.load(Ordering::Relaxed) * pool.slot

@@ -12,7 +12,7 @@ use routine::frame::ProbeFrame;
 use vm::Memory;
 use wire::calls::{Hook, Ring, kind, operand, record, want};
 
-/// A thread passes a probe.
+/// Called when a thread passes a probe: records it, or hands it to what the probe is for.
 ///
 /// # Safety
 /// Called by the routine, with the frame that it made.

@@ -21,7 +21,7 @@ const PAUSE: u64 = 50_000;
 pub struct Record {
     at: u64,
     words: u64,
-    /// Words that are reserved behind it.
+    /// Words that are reserved behind the record.
     behind: u64,
     kind: u64,
     position: u64,

@@ -250,10 +250,10 @@ fn make(thread: u64) -> Option<u64> {
     Some(at)
 }
 
-/// Bytes of the table of lines.
+/// Bytes of a ring's table of lines.
 const TABLE: u64 = (PLACES * size_of::<Place>()) as u64;
 
-/// Begins a ring.
+/// Writes the head of an empty ring.
 ///
 /// # Safety
 /// There is room for one at `at`, with empty tables.

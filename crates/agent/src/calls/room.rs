@@ -21,7 +21,7 @@ const SEARCHED: u64 = 0x800;
 const BLOCK: u64 = 0x2000;
 /// The most of a stack's lower end that may be its guard, in pages.
 const MOST_GUARD: u64 = 64;
-/// Stacks of other sizes are none.
+/// Bytes that a thread's stack may have; a pair of words with another size is not taken for a stack.
 const SIZES: core::ops::Range<u64> = 2 * ROOM..1 << 40;
 
 /// The lowest stack pointer of a thread with which a hook runs on its stack, and how far above it the highest is.

@@ -7,9 +7,9 @@ use capture::value::{Item, Text, Value, Values};
 use vm::reader::RawText;
 use vm::{Memory, Scalar};
 
-/// A call whose values are asked.
+/// A call whose values a condition asks for.
 pub struct Scalars<'a> {
-    /// What was proven for it.
+    /// The guest's memory, with the pages that were proven for this call.
     pub proven: &'a Proven,
     /// rdi, rsi, rdx, rcx, r8, r9 of the call.
     pub registers: [u64; 6],

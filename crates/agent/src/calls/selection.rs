@@ -54,7 +54,7 @@ pub fn at_return(call: Hooked, outcome: Outcome, took: u64, bits: u32) -> bool {
 }
 
 /// # Safety
-/// The words are there.
+/// `count` words of a condition stand at `at`.
 #[inline]
 unsafe fn meets(
     [at, count]: [u64; 2],

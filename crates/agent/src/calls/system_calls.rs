@@ -247,7 +247,7 @@ pub fn ends(place: &Hook, frame: &ProbeFrame) {
     }
 }
 
-/// The hook of a number.
+/// The hook of a system call number at this place; for a number without a hook of its own, the one of all others.
 #[inline(always)]
 fn of(place: &Hook, number: u64) -> Option<&'static Hook> {
     let [table, count] = place.names;
@@ -287,7 +287,7 @@ fn failed(result: u64) -> bool {
     result > -4096_i64 as u64
 }
 
-/// Its number and its arguments.
+/// The number and the arguments of the system call that is made at this place.
 #[inline]
 fn made(place: &Hook, frame: &ProbeFrame) -> (u64, [u64; 6]) {
     let registers = &frame.registers;

@@ -3,7 +3,7 @@
 use core::sync::atomic::Ordering;
 use wire::calls::{COUNTS, Count, PLACES, Place, Ring};
 
-/// Forgets a ring's lines.
+/// Empties a ring's table of lines.
 pub fn forget_lines(ring: &Ring) {
     // A number is taken before anything is written.
     if ring.last_place.load(Ordering::Relaxed) == 0 {
@@ -21,7 +21,7 @@ pub fn forget_lines(ring: &Ring) {
     ring.last_place.store(0, Ordering::Relaxed);
 }
 
-/// Empties a ring's table.
+/// Empties a ring's table of counts.
 pub fn forget_counts(ring: &Ring) {
     let table = ring.counts.load(Ordering::Relaxed);
     for at in 0..if table == 0 { 0 } else { COUNTS } {

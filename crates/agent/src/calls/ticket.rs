@@ -77,7 +77,7 @@ pub fn began_here(ticket: [u64; 3]) -> bool {
     kept(ticket) == calls().pid << KEPT_AT >> KEPT_AT
 }
 
-/// The session.
+/// The number of the session that saw the call.
 #[inline]
 pub fn session([first, ..]: [u64; 3]) -> u32 {
     first as u32

@@ -16,7 +16,7 @@ pub struct Proven {
 }
 
 impl Proven {
-    /// Nothing is proven yet.
+    /// No page is proven to be readable yet.
     pub const fn new() -> Self {
         Proven {
             pages: [const { Cell::new(0) }; PAGES],

@@ -4,12 +4,12 @@
 use super::session::calls;
 use crate::memory::sys;
 
-/// Between two looks, in nanoseconds.
+/// The shortest pause between two looks, in nanoseconds; later ones are up to 32 times as long.
 const PAUSE: u64 = 50_000;
 /// Looks between two at the command's process: a child, whose control page was wiped, cannot hear its heartbeat.
 const LOOKS: u32 = 16;
 
-/// A wait, which ends.
+/// A wait that ends in any case.
 pub struct Wait {
     began: u64,
     most: u64,
@@ -17,7 +17,7 @@ pub struct Wait {
 }
 
 impl Wait {
-    /// Of at most so many cycles.
+    /// A wait of at most `most` cycles of the time-stamp counter, from now on.
     pub fn new(most: u64) -> Self {
         Wait {
             began: sys::ticks(),
@@ -26,7 +26,7 @@ impl Wait {
         }
     }
 
-    /// Waits for a moment; whether it is worth waiting on.
+    /// Waits for one pause. False = it did not, because the time is over or the command is gone.
     pub fn goes_on(&mut self) -> bool {
         self.looks = self.looks.wrapping_add(1);
         let owner = calls().owner;

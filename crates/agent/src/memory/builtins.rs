@@ -8,7 +8,7 @@ use core::arch::asm;
 /// C's `memcpy`.
 ///
 /// # Safety
-/// As in C.
+/// Both areas have `count` bytes and do not overlap.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn memcpy(to: *mut u8, from: *const u8, count: usize) -> *mut u8 {
     // SAFETY: the caller gives two areas of `count` bytes, and each size is at most that.
@@ -48,7 +48,7 @@ unsafe fn ends<T: Copy>(to: *mut u8, from: *const u8, count: usize) {
     }
 }
 
-/// As `memcpy`.
+/// Copies `count` bytes between areas of which `to` does not begin within `from`, by one `rep movsb`.
 unsafe fn many(to: *mut u8, from: *const u8, count: usize) {
     // SAFETY: the caller gives two areas of `count` bytes.
     unsafe {
@@ -60,7 +60,7 @@ unsafe fn many(to: *mut u8, from: *const u8, count: usize) {
 /// C's `memmove`.
 ///
 /// # Safety
-/// As in C.
+/// Both areas have `count` bytes; they may overlap.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn memmove(to: *mut u8, from: *const u8, count: usize) -> *mut u8 {
     if (to as usize).wrapping_sub(from as usize) >= count {
@@ -80,7 +80,7 @@ pub unsafe extern "C" fn memmove(to: *mut u8, from: *const u8, count: usize) -> 
 /// C's `memset`.
 ///
 /// # Safety
-/// As in C.
+/// The area has `count` bytes, which may be written.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn memset(to: *mut u8, byte: i32, count: usize) -> *mut u8 {
     // SAFETY: the caller gives an area of `count` bytes.
@@ -94,7 +94,7 @@ pub unsafe extern "C" fn memset(to: *mut u8, byte: i32, count: usize) -> *mut u8
 /// C's `memcmp`.
 ///
 /// # Safety
-/// As in C.
+/// Both areas have `count` bytes.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn memcmp(a: *const u8, b: *const u8, count: usize) -> i32 {
     let mut at = 0;
@@ -124,10 +124,10 @@ pub unsafe extern "C" fn memcmp(a: *const u8, b: *const u8, count: usize) -> i32
     0
 }
 
-/// The predecessor of `memcmp` the compiler prefers for equality.
+/// BSD's `bcmp`, which the compiler calls where only equality is asked.
 ///
 /// # Safety
-/// As in C.
+/// Both areas have `count` bytes.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn bcmp(a: *const u8, b: *const u8, count: usize) -> i32 {
     // SAFETY: the caller's promise is the same.

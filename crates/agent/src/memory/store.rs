@@ -26,7 +26,7 @@ pub struct List<T> {
 }
 
 impl<T: Copy> List<T> {
-    /// An empty list.
+    /// An empty list, for which nothing is mapped.
     pub const fn new() -> Self {
         List {
             at: 0,
@@ -36,7 +36,7 @@ impl<T: Copy> List<T> {
         }
     }
 
-    /// Elements in it.
+    /// The number of elements, not of bytes.
     #[inline]
     pub fn len(&self) -> u32 {
         self.length
@@ -73,7 +73,7 @@ impl<T: Copy> List<T> {
         Some(index)
     }
 
-    /// Appends elements.
+    /// Appends all of `elements`; `None` = there is no memory, and none was appended.
     pub fn extend(&mut self, elements: &[T]) -> Option<()> {
         let length = self
             .length
@@ -89,7 +89,6 @@ impl<T: Copy> List<T> {
         Some(())
     }
 
-    /// All elements.
     pub fn all(&self) -> &[T] {
         match self.at {
             0 => &[],
@@ -154,7 +153,7 @@ const DELETED: u32 = u32::MAX;
 const LEAST_PLACES: u32 = 1024;
 
 impl Index {
-    /// An empty index.
+    /// An empty index, for which nothing is mapped.
     pub const fn new() -> Self {
         Index {
             table: List::new(),

@@ -86,7 +86,7 @@ pub unsafe fn unmap(at: u64, bytes: u64) {
     unsafe { syscall(MUNMAP, at, bytes, 0, 0, 0, 0) };
 }
 
-/// `PROT_READ | PROT_WRITE`.
+/// `PROT_READ | PROT_WRITE`, for callers of `protect` and `map_over`.
 pub const READ_WRITE: u64 = PROT_READ_WRITE;
 
 /// Changes the protection of whole pages; whether the kernel let us.
@@ -102,7 +102,7 @@ pub fn give_to_children(at: u64, bytes: u64) -> bool {
     unsafe { syscall(MADVISE, at, bytes, DOFORK, 0, 0, 0) == 0 }
 }
 
-/// Nanoseconds of CLOCK_MONOTONIC.
+/// Nanoseconds of CLOCK_MONOTONIC, by a system call.
 pub fn now() -> u64 {
     let mut time = [0u64; 2];
     let at = (&raw mut time) as u64;
@@ -111,7 +111,7 @@ pub fn now() -> u64 {
     time[0] * 1_000_000_000 + time[1]
 }
 
-/// The time-stamp counter.
+/// Reads the time-stamp counter, without waiting for the instructions before (`rdtsc`).
 #[inline]
 pub fn ticks() -> u64 {
     // SAFETY: every x86-64 processor has the instruction, and Linux leaves it to user space unless a
@@ -266,7 +266,7 @@ pub mod child {
         unsafe { syscall(super::KILL, pid, SIGKILL, 0, 0, 0, 0) };
     }
 
-    /// Closes every descriptor.
+    /// Closes every descriptor of this process, the standard ones included.
     pub fn close_all() {
         const MOST: u64 = 1 << 16;
         // SAFETY: the callers' process has no use for its descriptors.
@@ -279,7 +279,6 @@ pub mod child {
         }
     }
 
-    /// Closes a descriptor.
     pub fn close(descriptor: u64) {
         // SAFETY: as above.
         unsafe { syscall(CLOSE, descriptor, 0, 0, 0, 0, 0) };
@@ -382,7 +381,7 @@ pub struct SignalsBlocked {
 }
 
 impl SignalsBlocked {
-    /// Blocks them.
+    /// Blocks all signals that can be blocked: not SIGKILL and SIGSTOP.
     pub fn all() -> Self {
         let (all, mut before) = (u64::MAX, 0u64);
         let (new, old) = ((&raw const all) as u64, (&raw mut before) as u64);

@@ -23,7 +23,7 @@ use wire::snapshot::Stage;
 
 /// Seconds that it may take. The command is less patient.
 const ALARM: u64 = 60;
-/// `PROT_READ`.
+/// `PROT_READ` (`asm-generic/mman-common.h`).
 const READ: u64 = 1;
 
 /// System calls that have an effect on the caller's own memory, locks, signals and clock alone (`asm/unistd_64.h`).

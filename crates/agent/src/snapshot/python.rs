@@ -33,9 +33,9 @@ pub fn reader() -> Option<Python<'static, Direct>> {
 /// What has become known of an object that something refers to.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Met {
-    /// It was told, or will be.
+    /// It was written to the stream already, or will be.
     Known,
-    /// It refers to nothing and is to be told now.
+    /// It refers to nothing and is to be written now.
     Atom,
 }
 
@@ -44,9 +44,9 @@ struct Walk<'a> {
     python: &'a Python<'static, Direct>,
     seen: Seen,
     open: Open,
-    /// The object whose references are told.
+    /// The object whose references are being written.
     object: u64,
-    /// Of the last two classes.
+    /// The kinds of the last two classes that were asked for, the latest first.
     kinds: [Option<Kind>; 2],
     /// Something was told twice, or there was no memory: the stream is not whole.
     failed: bool,
@@ -110,7 +110,7 @@ impl Walk<'_> {
         })
     }
 
-    /// Tells those that were put aside.
+    /// Writes the objects that were put aside, and what they refer to in turn.
     fn drain(&mut self) -> Result<(), Error> {
         while let Some(object) = self.open.pop() {
             self.tell(object, self.python.type_of(object)?)?;
@@ -234,7 +234,7 @@ impl Walk<'_> {
     }
 }
 
-/// `visitproc` (`Include/object.h`).
+/// `visitproc` (`Include/object.h`): the object that is referred to, and the caller's own word; 0 = go on.
 type Visit = unsafe extern "C" fn(u64, *mut u8) -> i32;
 
 /// Called by the classes' functions for each reference.

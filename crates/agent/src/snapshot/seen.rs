@@ -10,14 +10,14 @@ const ADDRESS_BITS: u32 = 47;
 const LEAF_BYTES: u64 = 1 << (LEAF_BITS - 3 - 3);
 const LEAVES: u64 = 1 << (ADDRESS_BITS - LEAF_BITS);
 
-/// A set of addresses: 1/64 of the memory that they lie in.
+/// A set of addresses, which takes 1/64 of the memory that they lie in.
 pub struct Seen {
     /// Addresses of leaves; 0 = none of its addresses is in the set.
     leaves: &'static mut [u64],
 }
 
 impl Seen {
-    /// An empty set; `None` without memory.
+    /// An empty set; `None` = there is no memory.
     pub fn new() -> Option<Self> {
         let at = sys::map(LEAVES * 8)?;
         // SAFETY: a fresh mapping of this size, which nobody else knows and nobody gives back.
@@ -44,7 +44,7 @@ impl Seen {
     }
 }
 
-/// Addresses, the last one first.
+/// A stack of addresses.
 pub struct Open {
     at: u64,
     bytes: u64,
@@ -52,7 +52,7 @@ pub struct Open {
 }
 
 impl Open {
-    /// None; `None` without memory.
+    /// An empty stack; `None` = there is no memory.
     pub fn new() -> Option<Self> {
         const FIRST: u64 = 1 << 20;
         Some(Open {
@@ -62,7 +62,7 @@ impl Open {
         })
     }
 
-    /// Adds one; whether there was memory for it.
+    /// Adds an address; whether there was memory for it.
     pub fn push(&mut self, address: u64) -> bool {
         if self.used == self.bytes {
             // SAFETY: a whole mapping of ours, into which nothing keeps a pointer.
@@ -77,7 +77,7 @@ impl Open {
         true
     }
 
-    /// Takes the last one.
+    /// Takes the address that was added last; `None` = the stack is empty.
     pub fn pop(&mut self) -> Option<u64> {
         self.used = self.used.checked_sub(8)?;
         // SAFETY: it was written by `push`.

@@ -28,7 +28,7 @@ impl Stream {
         })
     }
 
-    /// A byte.
+    /// Appends a byte, and sends the buffer if it is nearly full.
     #[inline]
     pub fn byte(&mut self, byte: u8) {
         if let Some(place) = self.buffer.get_mut(self.used) {
@@ -40,7 +40,7 @@ impl Stream {
         }
     }
 
-    /// A number.
+    /// Appends a number as an unsigned LEB128, 7 bits a byte, the lowest first.
     #[inline]
     pub fn number(&mut self, mut number: u64) {
         while number >= 0x80 {

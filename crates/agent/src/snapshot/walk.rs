@@ -126,7 +126,7 @@ impl Walk<'_> {
             })
     }
 
-    /// Size and references.
+    /// Writes the size of an object in bytes plus one (0 = not known) and its references, which a 0 ends.
     fn object(&mut self, vm: Vm, slot: Slot) {
         SNAPSHOT.at.store(slot.address, Ordering::Relaxed);
         let of = Type::of(slot.flags);

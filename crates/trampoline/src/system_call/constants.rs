@@ -20,14 +20,14 @@ use iced_x86::{
 /// Straight-line code in which a register keeps the number that it was given just before.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Kept {
-    /// What stands behind the instruction that gave it the number.
+    /// Address behind the instruction that gave the register the number.
     pub from: u64,
-    /// The last instruction of that code: a branch, or the one before the register is given something else.
+    /// Address of the last instruction of that code, included: a branch, or the one before the register is given something else.
     pub to: u64,
 }
 
 impl Kept {
-    /// Whether an instruction belongs to it.
+    /// Whether the instruction at address `at` belongs to that code.
     pub fn holds(&self, at: u64) -> bool {
         (self.from..=self.to).contains(&at)
     }
@@ -36,11 +36,12 @@ impl Kept {
 /// A number in a register.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Constant {
-    /// The number.
+    /// The lower 32 bits of the register.
     pub number: u32,
-    /// The instruction that has put it there.
+    /// Address of the instruction that has put it there.
     pub set_at: u64,
-    /// The register that instruction has copied it from, and what stands behind the one that gave it to that register.
+    /// The register that instruction has copied it from, and the address of the instruction that gave it to that register;
+    /// `None` = the number stands in the instruction itself.
     pub copied: Option<(Register, u64)>,
 }
 
@@ -55,7 +56,7 @@ pub struct Constants {
 }
 
 impl Constants {
-    /// Where nothing is known.
+    /// What is known where a function begins, or behind a branch: nothing.
     pub fn new() -> Self {
         Constants {
             info: InstructionInfoFactory::new(),
@@ -63,12 +64,12 @@ impl Constants {
         }
     }
 
-    /// What rax holds.
+    /// The number that rax holds; `None` if that is not known.
     pub fn rax(&self) -> Option<Constant> {
         self.known[RAX]
     }
 
-    /// An instruction is done.
+    /// Goes on behind `instruction`, with what it changes.
     pub fn pass(&mut self, instruction: &Instruction) {
         if is_system_call(instruction) {
             for register in [Register::RAX, Register::RCX, Register::R11] {
@@ -91,7 +92,7 @@ impl Constants {
         }
     }
 
-    /// The register that an instruction puts a number into.
+    /// The number of the register that `instruction` puts a known number into, and that number.
     fn set(&self, instruction: &Instruction) -> Option<(usize, Constant)> {
         let to = instruction.op0_register().full_register();
         let is_register = instruction.op0_kind() == OpKind::Register && to.is_gpr64();

@@ -5,16 +5,16 @@
 
 use routine::ProbeFrame;
 
-/// One argument.
+/// An argument of a probe: its type, and where it is when the probe is hit.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Argument<'a> {
     /// Bytes: 1, 2, 4 or 8.
     pub size: u8,
-    /// To be extended with its sign.
+    /// Whether it is extended with its sign to 64 bits.
     pub signed: bool,
     /// A `float` or `double`.
     pub float: bool,
-    /// Where it is.
+    /// The register, constant or place in memory that holds the argument.
     pub place: Place<'a>,
 }
 
@@ -25,20 +25,20 @@ pub enum Place<'a> {
     Register {
         /// 0 = rax … 15 = r15.
         number: u8,
-        /// Bits to be dropped.
+        /// How many of the lowest bits are dropped.
         shift: u8,
     },
     /// In the low half of a vector register.
     Vector(u8),
-    /// `$5`.
+    /// A number that stands in the note itself, as `$5`.
     Constant(i64),
-    /// In memory.
+    /// In memory, at base + index · scale + displacement + symbol.
     Memory {
-        /// Register.
+        /// Number of the base register, 0 = rax … 15 = r15; `None` = there is none, or it is rip.
         base: Option<u8>,
-        /// Register, and what it is multiplied by.
+        /// Number of the index register, and the scale that it is multiplied by: 1, 2, 4 or 8.
         index: Option<(u8, u8)>,
-        /// Added to both.
+        /// Bytes that are added to base and index.
         displacement: i64,
         /// The displacement is relative to this symbol of the module.
         symbol: Option<&'a str>,

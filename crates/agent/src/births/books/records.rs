@@ -6,7 +6,6 @@
 use crate::memory::store::{self, mix};
 use wire::{Frame, Kind, Site};
 
-/// Site `number`.
 pub fn site_at(sites: &wire::Segments, number: u32) -> Site {
     // SAFETY: see above.
     unsafe { *store::record::<Site>(sites, u64::from(number)) }
@@ -17,13 +16,11 @@ pub(super) fn set_site(sites: &mut wire::Segments, number: u32, site: Site) {
     unsafe { *store::record::<Site>(sites, u64::from(number)) = site };
 }
 
-/// Kind `number`.
 pub fn kind_at(kinds: &wire::Segments, number: u32) -> Kind {
     // SAFETY: see above.
     unsafe { *store::record::<Kind>(kinds, u64::from(number)) }
 }
 
-/// Frame `number`.
 pub fn frame_at(frames: &wire::Segments, number: u32) -> Frame {
     // SAFETY: see above.
     unsafe { *store::record::<Frame>(frames, u64::from(number)) }

@@ -43,7 +43,8 @@ const RED_ZONE: u64 = 128;
 const PUSHED: u64 = 16;
 
 unsafe extern "C" {
-    /// `routine::code::probe`.
+    /// Defined in `routine::code::probe`; nobody calls it. The routine returns to it in the place of the stub, and it
+    /// goes on at the address in rcx.
     fn trampoline_elsewhere();
 }
 

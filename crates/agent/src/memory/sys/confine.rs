@@ -23,7 +23,7 @@ pub fn end_without_reader(write: u64) {
     }
 }
 
-/// `struct sock_filter` (`linux/filter.h`).
+/// `struct sock_filter` (`linux/filter.h`): `code`, `jt`, `jf` and `k`.
 #[derive(Clone, Copy)]
 #[repr(C)]
 struct Instruction {
@@ -33,7 +33,7 @@ struct Instruction {
     value: u32,
 }
 
-/// `struct sock_fprog`.
+/// `struct sock_fprog` (`linux/filter.h`): the number of instructions, and where they are.
 #[repr(C)]
 struct Program {
     length: u16,
