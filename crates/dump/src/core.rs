@@ -25,9 +25,9 @@ pub enum Error {
     /// It holds no heap that can be read.
     #[error("{core}: {reason}", core = .core.display())]
     Heap {
-        /// The core file.
+        /// Path of the core file, as the caller gave it.
         core: PathBuf,
-        /// Why.
+        /// What could not be found or read, in words for the user.
         reason: String,
     },
 }

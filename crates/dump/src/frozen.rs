@@ -24,7 +24,7 @@ pub struct Frozen<'a> {
 
 /// Blocks whose numbers have the same low bits.
 struct Place {
-    /// Where each begins.
+    /// Address at which each block begins; `NO_BLOCK` where none was read yet.
     starts: [u64; WAYS],
     /// Empty if not all of it can be read.
     bytes: [Vec<u8>; WAYS],

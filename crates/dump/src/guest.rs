@@ -16,7 +16,7 @@ use vm::python::Facts;
 /// See the module's text. It is left when this value is dropped.
 #[derive(Debug)]
 pub enum Guest {
-    /// A Ruby.
+    /// A Ruby, entered by a session that also counts births where they are wanted.
     Ruby(Box<Session>),
     /// A Python, and what a reader of its memory must know.
     Python(Box<Python>, Facts),
@@ -52,7 +52,7 @@ impl Guest {
         }
     }
 
-    /// Its id.
+    /// Returns the process id of the guest, in the PID namespace of lancet.
     pub fn pid(&self) -> i32 {
         match self {
             Guest::Ruby(session) => session.pid(),

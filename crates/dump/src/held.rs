@@ -33,7 +33,7 @@ struct Count {
     low: u8,
 }
 
-/// In [`Count::low`].
+/// Bit of [`Count::low`] that says that an object begins there; the bits below 0x10 are those of its address.
 const IS_OBJECT: u8 = 0x80;
 
 /// Why an object lives although no object refers to it so often.

@@ -90,7 +90,7 @@ impl Outside {
         }))
     }
 
-    /// Its id.
+    /// Returns the process id of the guest, in the PID namespace of lancet.
     pub fn pid(&self) -> i32 {
         self.entered.pid()
     }

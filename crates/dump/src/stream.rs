@@ -26,21 +26,21 @@ pub enum Said {
     End {
         /// As many objects were written.
         objects: u64,
-        /// As many references.
+        /// Number of references of those objects.
         references: u64,
-        /// As many roots.
+        /// Number of roots.
         roots: u64,
     },
 }
 
-/// An object.
+/// An object of a heap with pages: one slot that is in use.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Object {
-    /// Its address.
+    /// Address of the slot.
     pub address: u64,
     /// The bytes of its slot.
     pub slot: u64,
-    /// Its flags.
+    /// The object's word of flags (`RBasic.flags`).
     pub flags: u64,
     /// The word at which objects have their class.
     pub class: u64,
@@ -80,7 +80,7 @@ pub struct Reader<R> {
 }
 
 impl<R: Read> Reader<R> {
-    /// Reads from here.
+    /// Begins to read the stream that `from` has, from its first section on.
     pub fn new(from: R) -> Self {
         Reader {
             from,

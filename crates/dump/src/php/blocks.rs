@@ -13,7 +13,7 @@ pub struct Blocks<'a> {
     large: HashMap<u64, u64>,
     /// Blocks that something takes.
     taken: HashSet<u64>,
-    /// Bytes of these.
+    /// Sum of the sizes of the blocks in `taken`, in bytes.
     pub bytes: u64,
 }
 
