@@ -280,7 +280,7 @@ impl Builder {
         self.len() == 0
     }
 
-    /// Makes the snapshot.
+    /// Puts the objects in the order of their addresses, finds the targets of edges and roots among them, and returns the snapshot.
     #[must_use]
     pub fn finish(mut self) -> Snapshot {
         let order = self.columns.order();

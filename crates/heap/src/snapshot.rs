@@ -10,7 +10,7 @@ use crate::text::{TextId, Texts};
 /// The line of a file that made objects.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Site {
-    /// The file's path.
+    /// Path of the file, as a text of the snapshot.
     pub file: TextId,
     /// The line, counted from 1; 0 = none.
     pub line: u32,

@@ -10,7 +10,7 @@ use crate::text::TextId;
 /// Texts with equal contents.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct EqualTexts {
-    /// One of them.
+    /// Number of the one at the lowest address.
     pub object: u32,
     /// How many there are.
     pub objects: u64,
@@ -25,7 +25,7 @@ pub struct EqualTexts {
 /// Classes that have the same name: after a reload the earlier ones should have died.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct SameName {
-    /// The name.
+    /// Name that the classes share, as a text of the snapshot.
     pub name: TextId,
     /// How many classes have it.
     pub classes: u64,

@@ -12,9 +12,9 @@ use crate::text::TextId;
 /// Garbage of one type.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Type {
-    /// The type.
+    /// The type, as a text of the snapshot.
     pub name: TextId,
-    /// How many objects.
+    /// Number of objects of the type that nothing keeps alive.
     pub objects: u64,
     /// The bytes they take themselves.
     pub bytes: u64,
@@ -24,12 +24,12 @@ pub struct Type {
     pub finalizers: u64,
 }
 
-/// All garbage.
+/// Everything that no root leads to.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Garbage {
     /// Types, those of most bytes first.
     pub types: Vec<Type>,
-    /// Cycles that have no object in common.
+    /// Number of cycles of references; those that have an object in common count as one.
     pub cycles: u64,
 }
 

@@ -13,7 +13,7 @@ pub struct Holder {
     pub object: Option<u32>,
     /// How many it dominates directly.
     pub objects: u64,
-    /// What these retain.
+    /// Bytes that those `objects` retain together.
     pub retained: u64,
     /// The type that retains most among them.
     pub name: TextId,

@@ -6,15 +6,15 @@ use crate::analysis::Analysis;
 use crate::names::Role;
 use crate::text::TextId;
 
-/// One list or map is sparse if it has room for so many elements at least,
+/// A list or map that has room for fewer elements is never sparse.
 const LEAST: u64 = 16;
-/// and holds at most one in so many.
+/// A list or map is sparse if it has room for at least this many times the elements that are in it.
 const RATIO: u64 = 4;
 
 /// Sparse lists and maps of one type.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Sparse {
-    /// The type.
+    /// Their type, as a text of the snapshot.
     pub name: TextId,
     /// How many are sparse.
     pub objects: u64,

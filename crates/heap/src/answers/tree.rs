@@ -10,11 +10,11 @@ use crate::text::TextId;
 /// Objects of one type that are dominated by the objects of one node.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Node {
-    /// Their type.
+    /// Their type, as a text of the snapshot.
     pub name: TextId,
     /// How many they are.
     pub objects: u64,
-    /// What they retain.
+    /// Bytes that they retain together.
     pub retained: u64,
     /// The part of that which is in none of `below`: their own bytes, and those of nodes that are too small to be shown.
     pub own: u64,

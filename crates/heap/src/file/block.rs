@@ -20,7 +20,7 @@ pub struct Blocks {
     pub count: u64,
 }
 
-/// Makes blocks.
+/// Makes blocks of the items that it is given, one section after the other.
 pub struct Output {
     made: Blocks,
     raw: Vec<u8>,
@@ -104,7 +104,7 @@ impl Output {
         self.items = 0;
     }
 
-    /// Returns the blocks.
+    /// Ends the last block and returns all of them.
     pub fn finish(mut self) -> Blocks {
         self.flush();
         self.made

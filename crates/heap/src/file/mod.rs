@@ -69,7 +69,7 @@ pub enum Error {
     /// It does not begin as snapshots do.
     #[error("it is no heap snapshot of lancet's")]
     Foreign,
-    /// It was written by another lancet.
+    /// Its layout has this version, which is that of another lancet.
     #[error(
         "it is a heap snapshot of version {0}, and this lancet reads version {VERSION}: read it with the lancet that has written it"
     )]
@@ -82,15 +82,15 @@ pub enum Error {
     Damaged {
         /// Where the head of the block is.
         at: u64,
-        /// What is wrong.
+        /// What of the block is wrong, in words for the user.
         what: &'static str,
     },
     /// It needs more memory than it may have.
     #[error("the snapshot needs {needs} bytes of memory, and may have {may}")]
     TooLarge {
-        /// What it needs.
+        /// Bytes of memory that the snapshot takes at most when it is read.
         needs: u64,
-        /// What it may have.
+        /// Bytes of memory that the caller allows for it.
         may: u64,
     },
 }
