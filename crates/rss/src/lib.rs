@@ -67,9 +67,9 @@ impl Default for Budget {
 /// What the resident memory of a process is used for.
 #[derive(Clone, Debug)]
 pub struct Ledger {
-    /// The process.
+    /// Process id in the PID namespace of lancet.
     pub pid: i32,
-    /// Its command line.
+    /// Command line, arguments separated by spaces; for a process without one, its name.
     pub command_line: String,
     /// When it was looked at: nanoseconds since 1970.
     pub taken_at: u64,

@@ -28,7 +28,7 @@ use super::walk::{End, walk};
 const BINS: u64 = 127;
 /// How many of them must be empty. The bins of large chunks, 63, mostly are.
 const EMPTY: usize = 8;
-/// From `bins`.
+/// Distances from `bins` to `next` and to `system_mem`, in bytes.
 const NEXT: u64 = 2048;
 const SYSTEM_MEM: u64 = 2072;
 /// From the start of the structure to `bins`, with and without fastbins.
@@ -45,7 +45,7 @@ const MOST_ARENAS: usize = 1 << 14;
 /// The most words that look like `malloc_par` that are tried.
 const MOST_TRIED: usize = 64;
 
-/// One arena.
+/// One arena of glibc's allocator, as its `malloc_state` says.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Arena {
     /// Address of its `malloc_state`.
@@ -75,7 +75,7 @@ impl Arena {
     }
 }
 
-/// The whole allocator.
+/// All arenas of the allocator, and its parameters.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Found {
     /// The main arena first.
@@ -89,9 +89,9 @@ pub struct Found {
 pub struct Parameters {
     /// The first address that `brk` gave it.
     pub sbrk_base: u64,
-    /// Chunks with a mapping of their own.
+    /// Number of chunks with a mapping of their own (`n_mmaps`).
     pub mapped: u64,
-    /// Bytes of these.
+    /// Bytes of those mappings (`mmapped_mem`).
     pub mapped_bytes: u64,
 }
 
