@@ -25,7 +25,7 @@ use super::table::string;
 use super::{Error, Php, Text};
 use crate::{Fault, Memory};
 
-/// `current_execute_data` in `zend_executor_globals`.
+/// Offset of `current_execute_data` in `zend_executor_globals`.
 const CURRENT: u64 = 488;
 
 /// `opline`, `func`, `This` (its value, its `u1`) and `prev_execute_data` in `zend_execute_data`.
@@ -96,7 +96,7 @@ pub enum Kind {
     FiberBottom,
 }
 
-/// One call.
+/// One call of PHP or C code, or the bottom of a fiber.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Frame {
     /// The kind of code.
