@@ -27,7 +27,7 @@ const LOOK: Duration = Duration::from_millis(1);
 pub struct HeapPages {
     /// Pages that the heap has, those without an object among them.
     pub all: u64,
-    /// Those without an object.
+    /// Pages without an object.
     pub empty: u64,
 }
 

@@ -79,7 +79,7 @@ impl Copy {
         }
     }
 
-    /// Has it begin.
+    /// Tells the copy what to do, for which it has waited.
     ///
     /// # Errors
     /// It has ended meanwhile.
@@ -165,7 +165,7 @@ impl Copy {
             .ok()
     }
 
-    /// Ends it. What remains of it is for the guest to wait for.
+    /// Kills the copy. The guest waits for the process that has ended.
     ///
     /// # Errors
     /// It does not end.

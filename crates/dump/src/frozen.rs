@@ -85,7 +85,7 @@ impl<'a> Frozen<'a> {
         way
     }
 
-    /// So many bytes as a number's.
+    /// Reads `N` bytes, which are few: those of a number.
     #[inline]
     fn few<const N: usize>(&self, at: u64) -> Result<[u8; N], Fault> {
         let within = (at % BLOCK) as usize;

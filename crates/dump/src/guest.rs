@@ -20,7 +20,7 @@ pub enum Guest {
     Ruby(Box<Session>),
     /// A Python, and what a reader of its memory must know.
     Python(Box<Python>, Facts),
-    /// One whose VM is not called.
+    /// A process whose VM is not called: a Perl or a PHP.
     Outside(Box<Outside>),
 }
 
@@ -138,7 +138,7 @@ impl Guest {
     /// Leaves it, after it has waited for its copy.
     ///
     /// # Errors
-    /// It could not be told.
+    /// The process could not be told to leave.
     pub fn leave(self) -> Result<Timing> {
         match self {
             Guest::Ruby(session) => session.leave(),

@@ -132,7 +132,7 @@ impl Outside {
     /// Leaves it, after it has waited for its copy.
     ///
     /// # Errors
-    /// It could not be told.
+    /// The process could not be told to leave.
     pub fn leave(self) -> Result<Timing> {
         let timing = self.entered.timing();
         self.entered.leave().map(|()| timing)

@@ -44,7 +44,7 @@ pub struct Object {
     pub flags: u64,
     /// The word at which objects have their class.
     pub class: u64,
-    /// Its bytes; `None` = the function that knows them raised.
+    /// Bytes that the object takes; `None` = the VM's function that knows them raised.
     pub bytes: Option<u64>,
 }
 
@@ -99,7 +99,7 @@ impl<R: Read> Reader<R> {
         &self.references
     }
 
-    /// Of these the objects that refer to nothing and are told with the one given last.
+    /// Those of [`Reader::references`] that refer to nothing themselves and are told with the object given last.
     pub fn atoms(&self) -> &[u64] {
         &self.atoms
     }
