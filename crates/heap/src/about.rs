@@ -61,7 +61,7 @@ pub struct MemoryRow {
     pub text: String,
     /// Bytes that are in memory.
     pub rss: u64,
-    /// The same, where what several processes have counts by its part.
+    /// Bytes that are in memory, where those that several processes have count by this process's part.
     pub pss: u64,
     /// Bytes that are in swap and not in memory.
     pub swap: u64,

@@ -19,7 +19,7 @@ use targets::Targets;
 /// One object, as whoever walks the heap sees it. [`Object::new`] fills in that nothing is known.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Object {
-    /// Where it lies in the process.
+    /// Address of the object in the process.
     pub address: u64,
     /// What it is: see [`Builder::kind`].
     pub kind: KindId,

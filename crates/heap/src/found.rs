@@ -32,7 +32,7 @@ struct Page {
 /// Where objects begin in 64 KiB of addresses, for pages with many of them.
 struct Bits {
     places: [u64; WORDS],
-    /// How many begin before each word.
+    /// Number of objects of the page that begin before those of each word of `places`.
     before: [u16; WORDS],
 }
 

@@ -125,7 +125,7 @@ impl RootName {
         }
     }
 
-    /// The same, of a thread.
+    /// Returns this name for a root that belongs to the thread of this number.
     #[must_use]
     pub fn of_thread(self, thread: u32) -> Self {
         Self { thread, ..self }

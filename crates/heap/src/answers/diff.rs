@@ -31,7 +31,7 @@ pub struct Change {
 /// What has changed. Objects are those of the later snapshot.
 #[derive(Debug)]
 pub struct Diff {
-    /// All births between the snapshots were seen.
+    /// Births were counted before the earlier snapshot was taken already, so all births between the two were seen.
     pub by_birth: bool,
     /// New objects that live.
     pub new: Total,

@@ -12,7 +12,7 @@ use crate::text::TextId;
 pub struct EqualTexts {
     /// Number of the one at the lowest address.
     pub object: u32,
-    /// How many there are.
+    /// Number of texts with these contents.
     pub objects: u64,
     /// The bytes of all but the largest: what one for all would save.
     pub wasted: u64,
@@ -29,7 +29,7 @@ pub struct SameName {
     pub name: TextId,
     /// How many classes have it.
     pub classes: u64,
-    /// What they retain together.
+    /// Bytes that those classes retain together.
     pub retained: u64,
 }
 

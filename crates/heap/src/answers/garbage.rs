@@ -69,7 +69,7 @@ pub fn garbage(analysis: &Analysis) -> Garbage {
     }
 }
 
-/// No object of garbage.
+/// Stands for an object that is no garbage.
 const NOBODY: u32 = u32::MAX;
 
 /// Tarjan's search for strongly connected components (SIAM J. Comput. 1, 1972) among garbage, without recursion. Objects have
@@ -77,7 +77,7 @@ const NOBODY: u32 = u32::MAX;
 struct Search<'a> {
     snapshot: &'a Snapshot,
     objects: &'a [u32],
-    /// By object of the snapshot: its number here.
+    /// Place in `objects` of each object of the snapshot; `NOBODY` = it is no garbage.
     numbers: Vec<u32>,
     /// When each was met, counted from 1, and the earliest one on the stack that it leads to.
     met: Vec<u32>,

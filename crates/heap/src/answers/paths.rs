@@ -230,7 +230,7 @@ impl Merging {
     }
 }
 
-/// The same for references that differ in their index or key alone.
+/// Returns a `Via` that is the same for all references that differ in their index or key alone.
 fn alike(via: Via) -> Via {
     match via {
         Via::Edge(EdgeName::Index(_)) => Via::Edge(EdgeName::Index(0)),

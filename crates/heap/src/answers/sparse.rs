@@ -16,15 +16,15 @@ const RATIO: u64 = 4;
 pub struct Sparse {
     /// Their type, as a text of the snapshot.
     pub name: TextId,
-    /// How many are sparse.
+    /// Number of lists and maps of the type that are sparse.
     pub objects: u64,
     /// The elements or entries in them.
     pub length: u64,
-    /// For how many there is room.
+    /// Number of elements or entries that they have room for.
     pub capacity: u64,
-    /// Which part of their bytes is for the room that is not used.
+    /// Bytes of theirs that fall to unused room, in proportion to the capacity.
     pub wasted: u64,
-    /// The one that wastes most.
+    /// Number of the object that wastes most.
     pub worst: u32,
 }
 

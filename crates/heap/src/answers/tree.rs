@@ -20,7 +20,7 @@ pub struct Node {
     pub own: u64,
     /// The bytes of these objects themselves by the line that made them, where it is known; the most first.
     pub made: Vec<(Site, u64)>,
-    /// The one that retains most.
+    /// Number of the object that retains most of them.
     pub largest: u32,
     /// What they dominate, the largest first.
     pub below: Vec<Node>,
@@ -31,7 +31,7 @@ pub struct Node {
 pub struct Limits {
     /// Nodes that retain less, in bytes, are left to the node above.
     pub least: u64,
-    /// So many levels are shown.
+    /// Number of levels that are shown.
     pub levels: u32,
 }
 

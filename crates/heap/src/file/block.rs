@@ -14,9 +14,9 @@ const MOST: usize = 1 << 20;
 /// The blocks of some sections, one behind the other: a part of a file.
 #[derive(Debug, Default)]
 pub struct Blocks {
-    /// As they stand in the file.
+    /// The blocks as they stand in the file.
     pub bytes: Vec<u8>,
-    /// How many they are.
+    /// Number of blocks in `bytes`.
     pub count: u64,
 }
 
@@ -128,7 +128,7 @@ pub fn end(out: &mut dyn Write, blocks: u64) -> io::Result<()> {
 /// Reads the blocks of a file.
 pub struct Input<'a> {
     input: &'a mut dyn Read,
-    /// Where the next block begins.
+    /// Distance of the next block from the start of the file, in bytes.
     at: u64,
     here: Vec<u8>,
     raw: Vec<u8>,
@@ -139,7 +139,7 @@ pub struct Input<'a> {
 /// A block as its head tells it.
 #[derive(Clone, Copy)]
 pub struct Block {
-    /// Where its head is.
+    /// Distance of its head from the start of the file, in bytes.
     pub at: u64,
     pub section: Section,
     pub items: u32,

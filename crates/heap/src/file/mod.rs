@@ -44,7 +44,7 @@ use crate::names::{EdgeName, Form};
 /// The first bytes of every snapshot.
 pub(crate) const MAGIC: [u8; 8] = *b"\x89lnheap\n";
 
-/// Of the layout that is written, and the only one that is read.
+/// Version of the layout that is written, and the only one that is read.
 pub const VERSION: u32 = 4;
 
 /// Texts and words of the header are cut to so many bytes, so that a block can hold them.
@@ -80,7 +80,7 @@ pub enum Error {
     /// It is not what was written.
     #[error("the snapshot is damaged in the block at byte {at}: {what}")]
     Damaged {
-        /// Where the head of the block is.
+        /// Distance of the block's head from the start of the file, in bytes.
         at: u64,
         /// What of the block is wrong, in words for the user.
         what: &'static str,
