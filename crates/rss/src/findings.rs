@@ -52,9 +52,9 @@ pub enum Finding {
         pages: u64,
         /// Pages without an object that the VM still has afterwards.
         empty: u64,
-        /// How many it had before.
+        /// Pages without an object that the VM had before.
         empty_before: u64,
-        /// How long it took, in milliseconds.
+        /// How long the compaction took, in milliseconds.
         took: u64,
     },
 }

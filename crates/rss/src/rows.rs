@@ -91,7 +91,7 @@ impl Kind {
 pub struct Bytes {
     /// Bytes that are in memory.
     pub rss: u64,
-    /// The same, where what several processes have counts by its part; in proportion within each mapping.
+    /// Bytes that are in memory, where those that several processes have count by this process's part; in proportion within each mapping.
     pub pss: u64,
     /// Bytes that are in swap and not in memory.
     pub swap: u64,

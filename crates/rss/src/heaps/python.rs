@@ -87,7 +87,7 @@ struct Arena {
     start: u64,
     /// The first pool that has not been carved off.
     fresh: u64,
-    /// Its place in the array.
+    /// Its index in the array of `arena_object`s.
     index: u64,
 }
 
