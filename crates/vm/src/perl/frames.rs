@@ -87,7 +87,7 @@ pub enum Kind {
     Main,
     /// A sub written in Perl.
     Sub {
-        /// Its `CV`; for [`Perl::write_code_name`].
+        /// Address of its `CV`; for [`Perl::write_code_name`].
         code: u64,
     },
     /// A format, which `write` runs.

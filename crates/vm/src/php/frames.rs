@@ -101,9 +101,9 @@ pub enum Kind {
 pub struct Frame {
     /// The kind of code.
     pub kind: Kind,
-    /// Its `zend_execute_data`; 0 if it has none.
+    /// Address of its `zend_execute_data`; 0 if it has none.
     pub data: u64,
-    /// Its `zend_function`; for [`Php::write_function_name`].
+    /// Address of its `zend_function`; for [`Php::write_function_name`].
     pub function: u64,
     /// The point that it has reached, if it is PHP code.
     pub point: Option<Point>,

@@ -79,12 +79,12 @@ pub enum Sort {
 pub struct Sv {
     /// Address of the head.
     pub address: u64,
-    /// Its body, as far as it has one.
+    /// Address of its body (`sv_any`); without meaning where the type has none.
     pub(super) body: u64,
-    /// How many references it is counted to have.
+    /// Reference count (`sv_refcnt`).
     pub count: u32,
     pub(super) flags: u32,
-    /// The last word of the head.
+    /// The last word of the head (`sv_u`).
     pub(super) union: u64,
 }
 
