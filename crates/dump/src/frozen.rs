@@ -28,7 +28,7 @@ struct Place {
     starts: [u64; WAYS],
     /// Empty if not all of it can be read.
     bytes: [Vec<u8>; WAYS],
-    /// The one that the next comes in the place of.
+    /// Index of the block in whose place the next one comes.
     oldest: usize,
 }
 

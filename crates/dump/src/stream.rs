@@ -24,11 +24,11 @@ pub enum Said {
     Garbage(u64),
     /// The end, with the number of objects, references and roots.
     End {
-        /// As many objects were written.
+        /// Number of objects that were written.
         objects: u64,
         /// Number of references of those objects.
         references: u64,
-        /// Number of roots.
+        /// Number of roots that were written.
         roots: u64,
     },
 }

@@ -39,7 +39,7 @@ pub struct Walk<'a> {
     met: HashSet<u64>,
     open: Vec<Thing>,
     edges: Vec<(Thing, Reference)>,
-    /// Elements of one thing, and objects, at most.
+    /// Number of elements of one thing, and of objects, that there can be at most.
     pub most: u64,
     until: Instant,
     /// Properties, of all classes together, that may still be looked at.

@@ -26,7 +26,7 @@ pub struct Found<'a> {
     pub memory: &'a dyn Memory,
     /// What was found of the VM.
     pub facts: Facts,
-    /// Where its variables are.
+    /// Addresses of the variables of the module that has the VM.
     pub data: Vec<Range<u64>>,
     /// The stacks of its threads, as far as they were in use, with the threads' numbers.
     pub stacks: Vec<(u32, Range<u64>)>,
@@ -71,7 +71,7 @@ pub fn read(found: &Found, builder: Builder, until: Instant) -> Result<Snapshot,
 struct Walk<'a> {
     maker: Maker<'a>,
     slots: Slots,
-    /// What the object at hand refers to by name.
+    /// Addresses that the object read at present refers to by name.
     named: HashSet<u64>,
     references: Vec<u64>,
     /// Objects of C types of which it is not known what they refer to.
