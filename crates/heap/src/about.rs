@@ -70,7 +70,7 @@ pub struct MemoryRow {
 /// What a snapshot may hold at most. What comes beyond is counted in [`Losses`] and left out.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Budget {
-    /// Number of objects.
+    /// Number of objects, living or not.
     pub objects: u64,
     /// Number of references between objects.
     pub edges: u64,

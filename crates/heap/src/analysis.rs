@@ -9,7 +9,7 @@ use crate::snapshot::Snapshot;
 /// A number of objects and their bytes.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Total {
-    /// Number of objects.
+    /// Number of objects that are counted.
     pub objects: u64,
     /// The bytes they take themselves.
     pub bytes: u64,

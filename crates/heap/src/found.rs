@@ -37,7 +37,7 @@ struct Bits {
 }
 
 impl<'a> Pages<'a> {
-    /// Those of objects at these addresses, which rise.
+    /// Makes the pages of the objects at these addresses, which must rise.
     pub fn of(addresses: &'a [u64]) -> Self {
         let mut found = Pages {
             addresses,

@@ -101,7 +101,7 @@ impl Snapshot {
         self.targets[self.edge_range(object)].iter().copied()
     }
 
-    /// Which process it is of.
+    /// Returns which process the snapshot is of, and what is known of it as a whole.
     #[must_use]
     pub fn about(&self) -> &About {
         &self.about

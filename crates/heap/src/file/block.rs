@@ -8,7 +8,7 @@ use super::{Error, MAGIC, Section, VERSION};
 const HEAD: usize = 24;
 /// A block is written when it holds so many bytes.
 const FULL: usize = 256 << 10;
-/// What a block may hold at most: a reader makes room for it before it can be checked.
+/// Bytes that a block may hold at most: a reader makes room for it before it can be checked.
 const MOST: usize = 1 << 20;
 
 /// The blocks of some sections, one behind the other: a part of a file.
