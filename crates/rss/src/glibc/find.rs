@@ -26,7 +26,7 @@ use super::walk::{End, walk};
 
 /// `NBINS - 1`: bins of two words each in `bins`.
 const BINS: u64 = 127;
-/// How many of them must be empty. The bins of large chunks, 63, mostly are.
+/// How many of the bins must be empty. The bins of large chunks, 63, mostly are.
 const EMPTY: usize = 8;
 /// Distances from `bins` to `next` and to `system_mem`, in bytes.
 const NEXT: u64 = 2048;
@@ -54,7 +54,7 @@ pub struct Arena {
     pub fastbins: Option<u64>,
     /// Address of the last chunk, from which more is cut.
     pub top: u64,
-    /// One past the `malloc_state`.
+    /// Address one past the `malloc_state`.
     pub end: u64,
     /// What it has from the kernel, in bytes.
     pub system: u64,
@@ -63,7 +63,7 @@ pub struct Arena {
 }
 
 impl Arena {
-    /// Where it says which chunk is the last.
+    /// Returns the address of `top` in the `malloc_state`.
     pub fn top_at(&self) -> u64 {
         self.state
             + if self.fastbins.is_some() {

@@ -77,7 +77,7 @@ pub struct HeapRows {
 }
 
 impl HeapRows {
-    /// Those of this language.
+    /// Returns the rows of this language's heap, which are made if there are none.
     pub fn of(language: Language, rows: &mut Rows) -> Self {
         let mut row = |kind| rows.id(kind, language.to_string());
         HeapRows {
