@@ -44,7 +44,7 @@ const LAST_TYPE: u32 = 17;
 pub enum Value {
     /// The undefined value, and that of a null pointer.
     Undef,
-    /// An integer (`xiv_iv`).
+    /// An integer that an `IV` holds (`xiv_iv`).
     Integer(i64),
     /// An unsigned integer that no signed one can hold.
     Unsigned(u64),

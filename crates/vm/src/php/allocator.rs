@@ -93,7 +93,7 @@ pub enum Use {
     Empty,
     /// The first of the pages that slots of this size are cut from: an index of [`BINS`].
     Slots(usize),
-    /// One of them that is not the first: how many precede it.
+    /// One of the pages of slots that is not the first: the index of its size, and how many of these pages precede it.
     MoreSlots(usize, u64),
     /// The first of so many that are one block.
     Row(u64),

@@ -47,9 +47,9 @@ pub struct Layout {
 /// Offsets in `zend_fiber`: `zend_fibers.h`.
 #[derive(Clone, Copy, Debug)]
 pub struct Fiber {
-    /// `context.status` in `zend_fiber`.
+    /// Offset of `context.status` in `zend_fiber`.
     pub status: u64,
-    /// `execute_data` in `zend_fiber`.
+    /// Offset of `execute_data` in `zend_fiber`.
     pub execute_data: u64,
 }
 

@@ -58,13 +58,13 @@ pub enum Sort {
     Glob,
     /// A scalar that stands for a part of something else.
     Lvalue,
-    /// An array (`SVt_PVAV`).
+    /// An array, an SV of the type `SVt_PVAV`.
     Array,
-    /// A hash (`SVt_PVHV`).
+    /// A hash, an SV of the type `SVt_PVHV`.
     Hash,
     /// A sub, written in Perl or in C (`SVt_PVCV`).
     Code,
-    /// A format (`SVt_PVFM`).
+    /// A format, which `write` fills in (`SVt_PVFM`).
     Format,
     /// A file or directory.
     Io,
@@ -81,7 +81,7 @@ pub struct Sv {
     pub address: u64,
     /// Address of its body (`sv_any`); without meaning where the type has none.
     pub(super) body: u64,
-    /// Reference count (`sv_refcnt`).
+    /// Reference count of the SV (`sv_refcnt`).
     pub count: u32,
     pub(super) flags: u32,
     /// The last word of the head (`sv_u`).
@@ -224,7 +224,7 @@ impl<M: Memory> Perl<'_, M> {
     /// Calls `each` for every SV that lives in an arena.
     ///
     /// # Errors
-    /// It cannot be read to its end.
+    /// The arena cannot be read to its end.
     pub fn each_sv(
         &self,
         arena: Range<u64>,

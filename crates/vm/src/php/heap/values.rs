@@ -34,11 +34,11 @@ const TABLE_SIZE: u64 = 32;
 /// Types of what counts its references, in the order of `IS_STRING` to `IS_REFERENCE`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum Sort {
-    /// A `zend_string`.
+    /// A string, a `zend_string`.
     Text,
-    /// A `zend_array`.
+    /// An array or a table of variables, a `zend_array`.
     Array,
-    /// A `zend_object`.
+    /// An object of any class, a `zend_object`.
     Object,
     /// A file, a connection.
     Resource,
@@ -51,7 +51,7 @@ pub enum Sort {
 pub struct Thing {
     /// Address of its `zend_refcounted`, with which each of these begins.
     pub address: u64,
-    /// Its type.
+    /// Its type, as the value that refers to it says.
     pub sort: Sort,
 }
 
