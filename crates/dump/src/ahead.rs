@@ -57,7 +57,7 @@ impl Batch {
     }
 }
 
-/// Where batches are read, and where they come.
+/// Returns the two ends of a channel: one reads batches, the other takes them.
 pub fn pair() -> (Giver, Taker) {
     let (give, take) = sync_channel(AHEAD);
     let (back, again) = channel();
@@ -85,7 +85,7 @@ impl Giver {
     }
 }
 
-/// The other end.
+/// The end of a pair that takes the batches and hands them back.
 pub struct Taker {
     take: Receiver<Result<Batch, Bad>>,
     back: Sender<Batch>,

@@ -6,16 +6,16 @@
 /// See the module's text. `N`: a name.
 pub struct ByTarget<N> {
     names: Vec<Named<N>>,
-    /// Those before it were used, each for the reference that came in its turn.
+    /// Names before this place were used, each for the reference that came in its turn.
     next: usize,
-    /// Those from `next` on are sorted by their targets.
+    /// The names from `next` on are sorted by their targets.
     sorted: bool,
 }
 
 struct Named<N> {
     target: u64,
     name: N,
-    /// How many of those with this target were used since they are sorted; counted at the first of them.
+    /// How many names with this target were used since the names were sorted; counted at the first of them.
     used: usize,
 }
 

@@ -19,30 +19,30 @@ use wire::snapshot::{self, Stage};
 
 /// How long the copy may take. A heap of a gigabyte takes one or two seconds.
 const PATIENCE: Duration = Duration::from_secs(20);
-/// Between two looks.
+/// Time between two looks at the copy's stage.
 const LOOK: Duration = Duration::from_millis(1);
 
 /// Pages of a Ruby's heap.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct HeapPages {
-    /// All.
+    /// Pages that the heap has, those without an object among them.
     pub all: u64,
-    /// Those without an object.
+    /// Pages without an object.
     pub empty: u64,
 }
 
 /// What a compaction has done in a copy.
 #[derive(Clone, Copy, Debug)]
 pub struct Compaction {
-    /// Whose heap.
+    /// Language of the VM whose heap was compacted.
     pub language: Language,
-    /// Before. Garbage that is not swept yet counts as objects.
+    /// Pages of the heap before the compaction. Garbage that is not swept yet counts as objects.
     pub before: HeapPages,
-    /// After.
+    /// Pages of the heap after the compaction.
     pub after: HeapPages,
     /// Bytes of a page.
     pub page: u64,
-    /// How long it took.
+    /// How long the compaction took in the copy.
     pub took: Duration,
     /// How long the VM of the process stood still for the copy.
     pub pause: Duration,

@@ -22,7 +22,7 @@ use wire::snapshot::{Opened, SHARED, Stage};
 
 /// How long the copy may take until its pipe is there. It makes a dozen system calls before.
 const READY: Duration = Duration::from_secs(3);
-/// Between two looks.
+/// Time between two looks at whether the copy has opened its pipe.
 const LOOK: Duration = Duration::from_micros(100);
 /// How long a killed process may take to end: the kernel gives its memory back first.
 const ENDING: Duration = Duration::from_secs(10);
@@ -79,7 +79,7 @@ impl Copy {
         }
     }
 
-    /// Has it begin.
+    /// Tells the copy what to do, for which it has waited.
     ///
     /// # Errors
     /// It has ended meanwhile.
@@ -165,7 +165,7 @@ impl Copy {
             .ok()
     }
 
-    /// Ends it. What remains of it is for the guest to wait for.
+    /// Kills the copy. The guest waits for the process that has ended.
     ///
     /// # Errors
     /// It does not end.

@@ -25,9 +25,9 @@ pub enum Error {
     /// It holds no heap that can be read.
     #[error("{core}: {reason}", core = .core.display())]
     Heap {
-        /// The core file.
+        /// Path of the core file, as the caller gave it.
         core: PathBuf,
-        /// Why.
+        /// What could not be found or read, in words for the user.
         reason: String,
     },
 }
@@ -52,7 +52,7 @@ pub fn is_core(path: &Path) -> bool {
 /// 8.2 or 8.4.
 ///
 /// # Errors
-/// It is cut short, or holds none, or cannot be read.
+/// The file is cut short, or holds no heap, or one that cannot be read.
 pub fn of_core(path: &Path, options: Options) -> Result<Snapshot, Error> {
     let failed = |reason: String| Error::Heap {
         core: path.to_owned(),

@@ -24,11 +24,11 @@ pub struct Frozen<'a> {
 
 /// Blocks whose numbers have the same low bits.
 struct Place {
-    /// Where each begins.
+    /// Address at which each block begins; `NO_BLOCK` where none was read yet.
     starts: [u64; WAYS],
     /// Empty if not all of it can be read.
     bytes: [Vec<u8>; WAYS],
-    /// The one that the next comes in the place of.
+    /// Index of the block in whose place the next one comes.
     oldest: usize,
 }
 
@@ -85,7 +85,7 @@ impl<'a> Frozen<'a> {
         way
     }
 
-    /// So many bytes as a number's.
+    /// Reads `N` bytes, which are few: those of a number.
     #[inline]
     fn few<const N: usize>(&self, at: u64) -> Result<[u8; N], Fault> {
         let within = (at % BLOCK) as usize;

@@ -16,11 +16,11 @@ use vm::python::Facts;
 /// See the module's text. It is left when this value is dropped.
 #[derive(Debug)]
 pub enum Guest {
-    /// A Ruby.
+    /// A Ruby, entered by a session that also counts births where they are wanted.
     Ruby(Box<Session>),
     /// A Python, and what a reader of its memory must know.
     Python(Box<Python>, Facts),
-    /// One whose VM is not called.
+    /// A process whose VM is not called: a Perl or a PHP.
     Outside(Box<Outside>),
 }
 
@@ -52,7 +52,7 @@ impl Guest {
         }
     }
 
-    /// Its id.
+    /// Returns the process id of the guest, in the PID namespace of lancet.
     pub fn pid(&self) -> i32 {
         match self {
             Guest::Ruby(session) => session.pid(),
@@ -138,7 +138,7 @@ impl Guest {
     /// Leaves it, after it has waited for its copy.
     ///
     /// # Errors
-    /// It could not be told.
+    /// The process could not be told to leave.
     pub fn leave(self) -> Result<Timing> {
         match self {
             Guest::Ruby(session) => session.leave(),

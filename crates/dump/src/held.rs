@@ -18,7 +18,7 @@ const IMMORTAL: i32 = i32::MIN;
 /// References of all objects: their count less those that were found. Takes half of the memory in which objects lie.
 pub struct Held {
     pages: HashMap<u64, Box<[Count; PLACES]>>,
-    /// So many pages are there at most.
+    /// Number of pages that are kept at most.
     most: usize,
     /// What is noted of others, and forgotten.
     beyond: Count,
@@ -33,7 +33,7 @@ struct Count {
     low: u8,
 }
 
-/// In [`Count::low`].
+/// Bit of [`Count::low`] that says that an object begins there; the bits below 0x10 are those of its address.
 const IS_OBJECT: u8 = 0x80;
 
 /// Why an object lives although no object refers to it so often.
@@ -95,7 +95,7 @@ impl Held {
         &mut page[(address >> PLACE_BITS) as usize % PLACES]
     }
 
-    /// Those that are held by somebody who is no object.
+    /// Returns the objects that are held by somebody who is no object, by their addresses, and why they live.
     pub fn rest(&self) -> impl Iterator<Item = (u64, Why)> + '_ {
         self.pages.iter().flat_map(|(page, places)| {
             let places = places.iter().enumerate();

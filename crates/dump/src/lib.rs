@@ -93,7 +93,7 @@ impl Default for Options {
 /// A snapshot, and what making it has cost the guest.
 #[derive(Debug)]
 pub struct Taken {
-    /// The objects.
+    /// Objects, references and roots, as they were when the copy was made.
     pub snapshot: Snapshot,
     /// How long the VM stood still for the copy.
     pub pause: Duration,
@@ -218,7 +218,7 @@ struct Made {
     garbage: u64,
 }
 
-/// Since 1970.
+/// Returns nanoseconds since 1970; 0 for a time before that.
 fn nanoseconds(time: SystemTime) -> u64 {
     let since = time.duration_since(UNIX_EPOCH);
     since.map_or(0, |since| since.as_nanos() as u64)

@@ -90,7 +90,7 @@ impl Outside {
         }))
     }
 
-    /// Its id.
+    /// Returns the process id of the guest, in the PID namespace of lancet.
     pub fn pid(&self) -> i32 {
         self.entered.pid()
     }
@@ -132,7 +132,7 @@ impl Outside {
     /// Leaves it, after it has waited for its copy.
     ///
     /// # Errors
-    /// It could not be told.
+    /// The process could not be told to leave.
     pub fn leave(self) -> Result<Timing> {
         let timing = self.entered.timing();
         self.entered.leave().map(|()| timing)

@@ -75,7 +75,7 @@ struct Maker<'a> {
     kinds: Kinds,
     names: Names,
     namespaces: Namespaces,
-    /// Texts of names.
+    /// Names that were read, by the addresses of their strs; `None` where one could not be read.
     texts: HashMap<u64, Option<TextId>>,
     held: Held,
     /// Contents of strings may be shown.

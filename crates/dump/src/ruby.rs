@@ -143,7 +143,7 @@ impl<'a> Maker<'a> {
         }
     }
 
-    /// Takes a section; what was written in all, if it is the last one.
+    /// Takes a section. Of the last one, returns how many objects, references and roots were written in all.
     fn take(&mut self, said: &Said, references: &[u64]) -> Option<[u64; 3]> {
         match *said {
             Said::Category(ref name) => self.category = self.root_name(name),

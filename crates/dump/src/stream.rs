@@ -24,27 +24,27 @@ pub enum Said {
     Garbage(u64),
     /// The end, with the number of objects, references and roots.
     End {
-        /// As many objects were written.
+        /// Number of objects that were written.
         objects: u64,
-        /// As many references.
+        /// Number of references of those objects.
         references: u64,
-        /// As many roots.
+        /// Number of roots that were written.
         roots: u64,
     },
 }
 
-/// An object.
+/// An object of a heap with pages: one slot that is in use.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Object {
-    /// Its address.
+    /// Address of the slot.
     pub address: u64,
     /// The bytes of its slot.
     pub slot: u64,
-    /// Its flags.
+    /// The object's word of flags (`RBasic.flags`).
     pub flags: u64,
     /// The word at which objects have their class.
     pub class: u64,
-    /// Its bytes; `None` = the function that knows them raised.
+    /// Bytes that the object takes; `None` = the VM's function that knows them raised.
     pub bytes: Option<u64>,
 }
 
@@ -80,7 +80,7 @@ pub struct Reader<R> {
 }
 
 impl<R: Read> Reader<R> {
-    /// Reads from here.
+    /// Begins to read the stream that `from` has, from its first section on.
     pub fn new(from: R) -> Self {
         Reader {
             from,
@@ -99,7 +99,7 @@ impl<R: Read> Reader<R> {
         &self.references
     }
 
-    /// Of these the objects that refer to nothing and are told with the one given last.
+    /// Those of [`Reader::references`] that refer to nothing themselves and are told with the object given last.
     pub fn atoms(&self) -> &[u64] {
         &self.atoms
     }

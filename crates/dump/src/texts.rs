@@ -4,7 +4,7 @@ use heap::{Builder, TextId};
 use std::collections::hash_map::RandomState;
 use std::hash::BuildHasher;
 
-/// Longer strings are not compared, in bytes.
+/// Bytes of the longest string that is compared.
 const LONGEST: u64 = 64 << 10;
 /// Bytes of all strings together that are compared.
 const MOST: u64 = 1 << 30;
@@ -14,7 +14,7 @@ const BEGINNING: usize = 256;
 /// See the module's text.
 #[derive(Default)]
 pub struct Texts {
-    /// Of the hash, made anew for each snapshot: a file does not give away what a string is to whoever tries likely ones.
+    /// Keys of the hash, made anew for each snapshot: a file does not give away what a string is to whoever tries likely ones.
     keys: RandomState,
     buffer: Vec<u8>,
     /// Bytes that were compared.
@@ -24,11 +24,11 @@ pub struct Texts {
 /// What is kept of a string.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Kept {
-    /// Its bytes.
+    /// Length of the whole string, in bytes.
     pub length: Option<u64>,
     /// The hash of them.
     pub fingerprint: Option<u64>,
-    /// Their beginning.
+    /// Beginning of the string, at most `BEGINNING` bytes; `None` where contents are not wanted or cannot be read.
     pub contents: Option<TextId>,
 }
 

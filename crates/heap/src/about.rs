@@ -59,22 +59,22 @@ pub struct Allocated {
 pub struct MemoryRow {
     /// What for, in English.
     pub text: String,
-    /// In memory, in bytes.
+    /// Bytes that are in memory.
     pub rss: u64,
-    /// The same, where what several processes have counts by its part.
+    /// Bytes that are in memory, where those that several processes have count by this process's part.
     pub pss: u64,
-    /// In swap.
+    /// Bytes that are in swap and not in memory.
     pub swap: u64,
 }
 
 /// What a snapshot may hold at most. What comes beyond is counted in [`Losses`] and left out.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Budget {
-    /// Objects.
+    /// Number of objects, living or not.
     pub objects: u64,
-    /// References between objects.
+    /// Number of references between objects.
     pub edges: u64,
-    /// References from roots.
+    /// Number of references from roots to objects.
     pub roots: u64,
     /// Bytes of all different texts.
     pub text: u64,

@@ -9,7 +9,7 @@ use crate::snapshot::Snapshot;
 /// A number of objects and their bytes.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Total {
-    /// How many.
+    /// Number of objects that are counted.
     pub objects: u64,
     /// The bytes they take themselves.
     pub bytes: u64,
@@ -76,7 +76,7 @@ impl<'a> Analysis<'a> {
         analysis
     }
 
-    /// The snapshot.
+    /// Returns the snapshot that was analysed.
     #[must_use]
     pub fn snapshot(&self) -> &'a Snapshot {
         self.snapshot

@@ -19,7 +19,7 @@ use targets::Targets;
 /// One object, as whoever walks the heap sees it. [`Object::new`] fills in that nothing is known.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Object {
-    /// Where it lies in the process.
+    /// Address of the object in the process.
     pub address: u64,
     /// What it is: see [`Builder::kind`].
     pub kind: KindId,
@@ -280,7 +280,7 @@ impl Builder {
         self.len() == 0
     }
 
-    /// Makes the snapshot.
+    /// Puts the objects in the order of their addresses, finds the targets of edges and roots among them, and returns the snapshot.
     #[must_use]
     pub fn finish(mut self) -> Snapshot {
         let order = self.columns.order();

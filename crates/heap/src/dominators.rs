@@ -103,7 +103,7 @@ impl Tree {
     }
 }
 
-/// Which numbers have edges to each number.
+/// The objects with edges to each object, all by their numbers in the order of the search.
 struct Predecessors {
     ends: Vec<u32>,
     all: Vec<u32>,

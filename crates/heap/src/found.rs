@@ -8,7 +8,7 @@ use foldhash::HashMap;
 
 const PAGE_BITS: u32 = 16;
 const PAGE: u64 = 1 << PAGE_BITS;
-/// Eight bytes of a page a bit.
+/// Words of 64 bits that have one bit for each eight bytes of a page.
 const WORDS: usize = (PAGE / 8 / 64) as usize;
 /// From so many objects of one page on bits are kept, 1.3 KiB a page: at most 20 bytes an object.
 const MANY: u32 = 64;
@@ -29,15 +29,15 @@ struct Page {
     bits: u32,
 }
 
-/// Where objects begin.
+/// Where objects begin in 64 KiB of addresses, for pages with many of them.
 struct Bits {
     places: [u64; WORDS],
-    /// How many begin before each word.
+    /// Number of objects of the page that begin before those of each word of `places`.
     before: [u16; WORDS],
 }
 
 impl<'a> Pages<'a> {
-    /// Those of objects at these addresses, which rise.
+    /// Makes the pages of the objects at these addresses, which must rise.
     pub fn of(addresses: &'a [u64]) -> Self {
         let mut found = Pages {
             addresses,
@@ -107,7 +107,7 @@ pub struct Finder<'a> {
 }
 
 impl Finder<'_> {
-    /// As [`Pages::find`].
+    /// Does what [`Pages::find`] does, and keeps the page for the next address.
     #[inline]
     pub fn find(&mut self, address: u64) -> Option<u32> {
         let number = address >> PAGE_BITS;

@@ -15,7 +15,7 @@ macro_rules! numbered {
         pub enum $name { $($(#[$each])* $variant = $number,)+ }
 
         impl $name {
-            /// All of them.
+            /// All variants, in the order in which they are declared.
             pub const ALL: &[Self] = &[$(Self::$variant),+];
 
             /// The one that files have by this number.
@@ -51,11 +51,11 @@ numbered! {
         /// A class, module or type; its label is its name. The name of its instances' class, and of those of other
         /// classes of that name.
         Class = 6 "class",
-        /// A number.
+        /// A number, of whatever type its language has.
         Number = 7 "number",
         /// A function, method, block or closure.
         Function = 8 "function",
-        /// Compiled code.
+        /// Compiled code, such as a Python code object.
         Code = 9 "code",
         /// A thread of the program.
         Thread = 10 "thread",
@@ -97,7 +97,7 @@ numbered! {
 /// What a root is called.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct RootName {
-    /// What it is.
+    /// Where the reference comes from.
     pub kind: RootKind,
     /// The number of the thread it belongs to, counted from 1; 0 = none. The kernel's thread id will do.
     pub thread: u32,
@@ -125,7 +125,7 @@ impl RootName {
         }
     }
 
-    /// The same, of a thread.
+    /// Returns this name for a root that belongs to the thread of this number.
     #[must_use]
     pub fn of_thread(self, thread: u32) -> Self {
         Self { thread, ..self }
@@ -235,11 +235,11 @@ edges! {
 /// What the payload of a packed name is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Form {
-    /// An index.
+    /// The index of an element, at most `PAYLOAD`.
     Index,
     /// The number of a text plus one; 0 = none.
     Text,
-    /// There is none.
+    /// The name has no payload, and these bits are 0.
     Plain,
 }
 

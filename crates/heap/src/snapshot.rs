@@ -10,7 +10,7 @@ use crate::text::{TextId, Texts};
 /// The line of a file that made objects.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Site {
-    /// The file's path.
+    /// Path of the file, as a text of the snapshot.
     pub file: TextId,
     /// The line, counted from 1; 0 = none.
     pub line: u32,
@@ -101,7 +101,7 @@ impl Snapshot {
         self.targets[self.edge_range(object)].iter().copied()
     }
 
-    /// Which process it is of.
+    /// Returns which process the snapshot is of, and what is known of it as a whole.
     #[must_use]
     pub fn about(&self) -> &About {
         &self.about

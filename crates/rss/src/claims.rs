@@ -14,11 +14,11 @@ pub const MOST: usize = 16 << 20;
 /// A range, and the row that it belongs to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Claim {
-    /// The first address.
+    /// First address of the range.
     pub start: u64,
     /// One past the last address.
     pub end: u64,
-    /// The row.
+    /// Row of the ledger that these addresses count for.
     pub row: RowId,
 }
 
@@ -66,7 +66,7 @@ impl Layer {
         self.0.last().map_or(0, |last| last.end)
     }
 
-    /// The ranges.
+    /// Returns the ranges by rising address.
     pub fn claims(&self) -> &[Claim] {
         &self.0
     }

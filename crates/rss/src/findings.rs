@@ -27,9 +27,9 @@ pub enum Finding {
     },
     /// Much of a VM's heap is empty.
     SparseHeap {
-        /// Whose.
+        /// Language of the VM whose heap it is.
         language: Language,
-        /// How much of it, in percent.
+        /// How much of the heap is empty, in percent of its bytes.
         percent: u64,
         /// Bytes that are empty, in memory or not.
         empty: u64,
@@ -37,24 +37,24 @@ pub enum Finding {
         sparse_pages: u64,
         /// Pages with nothing in them.
         empty_pages: u64,
-        /// All pages.
+        /// Pages that the heap has, of the VM's own size.
         pages: u64,
     },
     /// What a compaction of a VM's heap would give back: measured, where that was asked for (`lancet heap --rss --compact`).
     Compaction {
-        /// Whose heap.
+        /// Language of the VM whose heap it is.
         language: Language,
         /// Pages that the VM gives back.
         freed: u64,
-        /// Bytes of these.
+        /// Size of those pages, in bytes.
         bytes: u64,
-        /// Pages before.
+        /// Pages that the heap had before the compaction.
         pages: u64,
         /// Pages without an object that the VM still has afterwards.
         empty: u64,
-        /// How many it had before.
+        /// Pages without an object that the VM had before.
         empty_before: u64,
-        /// How long it took, in milliseconds.
+        /// How long the compaction took, in milliseconds.
         took: u64,
     },
 }
@@ -67,7 +67,7 @@ const MANY_ARENAS: u64 = 4;
 /// From so many percent on a heap is sparse.
 const SPARSE: u64 = 40;
 
-/// Finds them.
+/// Returns the findings that the figures support; `total` is the resident memory of the process, in bytes.
 pub fn of(rows: &[Row], total: u64, malloc: Option<&Malloc>, heaps: &[VmHeap]) -> Vec<Finding> {
     let matters = |bytes: u64| {
         bytes >= LEAST && bytes.saturating_mul(100) >= total.saturating_mul(LEAST_PERCENT)

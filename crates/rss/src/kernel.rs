@@ -8,16 +8,16 @@ const THREAD: u64 = 16 << 10;
 /// The most descriptors that are looked at.
 const MOST: usize = 1 << 16;
 
-/// Memory of the kernel's, in bytes.
+/// What the kernel keeps for a process. All but the number of sockets is in bytes.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct KernelSide {
-    /// Page tables (`VmPTE`).
+    /// Bytes of its page tables (`VmPTE` in `/proc/PID/status`).
     pub page_tables: u64,
     /// The stacks of its threads in the kernel.
     pub thread_stacks: u64,
-    /// Sockets that it has open.
+    /// Number of sockets that it has open.
     pub sockets: u64,
-    /// What waits in these, TCP and UDP, to be sent or to be read. The buffers around it are larger and not known.
+    /// What waits in those sockets, TCP and UDP, to be sent or to be read. The buffers around it are larger and not known.
     pub queued: u64,
 }
 

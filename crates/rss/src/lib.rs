@@ -67,9 +67,9 @@ impl Default for Budget {
 /// What the resident memory of a process is used for.
 #[derive(Clone, Debug)]
 pub struct Ledger {
-    /// The process.
+    /// Process id in the PID namespace of lancet.
     pub pid: i32,
-    /// Its command line.
+    /// Command line, arguments separated by spaces; for a process without one, its name.
     pub command_line: String,
     /// When it was looked at: nanoseconds since 1970.
     pub taken_at: u64,
@@ -83,9 +83,9 @@ pub struct Ledger {
     pub heaps: Vec<VmHeap>,
     /// The stacks of its threads.
     pub threads: Vec<ThreadStack>,
-    /// What the kernel has for it besides.
+    /// What the kernel keeps for it outside of its resident memory.
     pub kernel: KernelSide,
-    /// Huge pages set apart (hugetlbfs), which are in no resident memory.
+    /// Bytes in huge pages set apart (hugetlbfs), which are in no resident memory.
     pub hugetlb: u64,
     /// What follows from the figures.
     pub findings: Vec<Finding>,
@@ -101,8 +101,8 @@ pub fn look(pid: i32, budget: Budget) -> Result<Ledger> {
     look_and_tell(pid, budget, || {})
 }
 
-/// The same; calls `counted` when the kernel has said how much of each mapping is in memory, and what of that other processes have too. A copy of
-/// the process that is made from then on changes nothing in the ledger.
+/// Does what `look` does, and calls `counted` when the kernel has said how much of each mapping is in memory, and what of that other
+/// processes have too. A copy of the process that is made from then on changes nothing in the ledger.
 ///
 /// # Errors
 /// There is none, or it may not be looked at.

@@ -38,7 +38,7 @@ pub struct Seen<'a> {
     late: Cell<bool>,
     reads: Cell<u32>,
     files: GuestFiles,
-    /// By the address of their mappings.
+    /// Files that are open, by the start of their mappings; `None` = the file cannot be opened.
     open: RefCell<HashMap<u64, Option<File>>>,
 }
 

@@ -40,7 +40,7 @@ impl Loaded {
         self.having(name).map(|(_, symbols)| symbols)
     }
 
-    /// The same, and where the variables of that module lie.
+    /// Returns the symbols that `with` returns, and where the variables of that module lie.
     pub fn with_data(&self, name: &str) -> Option<(&Symbols, Vec<Range<u64>>)> {
         let (module, symbols) = self.having(name)?;
         Some((symbols, module.data().collect()))

@@ -23,14 +23,14 @@ pub enum Place {
     Own,
     /// In memory, and a file's or shared.
     File,
-    /// In swap.
+    /// In swap and not in memory.
     Swap,
 }
 
 /// Pages in a row that are at the same kind of place, within one mapping.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Run {
-    /// The first address.
+    /// First address of the first page.
     pub start: u64,
     /// One past the last address.
     pub end: u64,
@@ -38,7 +38,7 @@ pub struct Run {
     pub place: Place,
 }
 
-/// Returns the runs of all mappings, by rising address, and the mappings that were not looked at, because there was more than can be.
+/// Returns the runs of all mappings, by rising address, and where the mappings start that were left out because they have too many pages.
 ///
 /// # Errors
 /// Those of the file.

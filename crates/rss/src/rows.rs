@@ -9,11 +9,11 @@ use crate::claims::RowId;
 pub enum Kind {
     /// The VM's own heap: what its objects take. `of` is the language, as for the next three.
     HeapUsed,
-    /// Its empty slots, in pages that also hold objects.
+    /// The VM's own heap: empty slots, in pages that also hold objects.
     HeapFree,
-    /// Its pages, pools or chunks in which there is nothing.
+    /// The VM's own heap: pages, pools or chunks in which there is nothing.
     HeapEmpty,
-    /// Its headers, and what is left over behind the last slot.
+    /// The VM's own heap: headers, and what is left over behind the last slot.
     HeapRecords,
     /// malloc: what the program has. `of` is the number of the arena, as for the next five.
     MallocUsed,
@@ -39,7 +39,7 @@ pub enum Kind {
     Stack,
     /// Stacks of threads that have ended, which the C library keeps for the next ones.
     EndedStack,
-    /// Stacks of fibers.
+    /// Stacks of fibers; `of` is the language.
     FiberStack,
     /// Pages of a file, which other processes may share; `of` is the path, as for the next two.
     File,
@@ -89,16 +89,16 @@ impl Kind {
 /// Bytes of a row.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Bytes {
-    /// In memory.
+    /// Bytes that are in memory.
     pub rss: u64,
-    /// The same, where what several processes have counts by its part; in proportion within each mapping.
+    /// Bytes that are in memory, where those that several processes have count by this process's part; in proportion within each mapping.
     pub pss: u64,
-    /// In swap.
+    /// Bytes that are in swap and not in memory.
     pub swap: u64,
 }
 
 impl Bytes {
-    /// Adds.
+    /// Adds each figure of `other` to that of the same name; a sum that is too large stays at the maximum.
     pub fn add(&mut self, other: Bytes) {
         self.rss = self.rss.saturating_add(other.rss);
         self.pss = self.pss.saturating_add(other.pss);
@@ -113,7 +113,7 @@ pub struct Row {
     pub kind: Kind,
     /// Which one: see [`Kind`].
     pub of: String,
-    /// How much.
+    /// How much of it is in memory and in swap.
     pub bytes: Bytes,
 }
 

@@ -38,23 +38,23 @@ const LARGEST: u64 = 1 << 36;
 /// The stack of a thread.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ThreadStack {
-    /// The thread's id.
+    /// Thread id in the PID namespace of lancet.
     pub tid: i32,
-    /// Its name.
+    /// Name of the thread, as the kernel has it (`Name` in `/proc/PID/task/TID/status`).
     pub name: String,
     /// The room that it has, in bytes.
     pub mapped: u64,
-    /// How much of that is in memory.
+    /// Bytes of that room that are in memory.
     pub rss: u64,
-    /// How deep the thread is in it, if it sleeps.
+    /// Bytes from the outer end to the stack pointer; `None` if the thread does not sleep in a system call.
     pub depth: Option<u64>,
-    /// How deep one has been: from the outer end to the furthest page that is in memory or in swap.
+    /// How deep a thread has been, in bytes: from the outer end to the furthest page that is in memory or in swap.
     pub deepest: u64,
 }
 
 struct Thread {
     tid: i32,
-    /// In its own namespace.
+    /// Thread id in the process's own PID namespace, which `struct pthread` has.
     own: i32,
     name: String,
     sp: Option<u64>,

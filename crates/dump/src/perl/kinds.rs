@@ -6,9 +6,9 @@ use vm::perl::heap::Sort;
 /// What something is beyond its [`Sort`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Special {
-    /// Nothing else.
+    /// It is nothing special: the sort alone decides its kind.
     No,
-    /// It is blessed.
+    /// It belongs to a package: `bless` was called for it.
     Blessed,
     /// A hash: the names of a package.
     Package,

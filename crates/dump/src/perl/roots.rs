@@ -10,7 +10,7 @@ use vm::perl::{Interpreter, Kind};
 
 /// Roots that are named.
 const MOST: usize = 1 << 22;
-/// Packages within packages.
+/// Levels of packages within packages that are followed, at most.
 const DEEPEST: usize = 64;
 /// Frames of one interpreter.
 const MOST_FRAMES: usize = 1 << 16;
@@ -18,13 +18,13 @@ const MOST_FRAMES: usize = 1 << 16;
 /// A package that is still to be looked at.
 struct Package {
     stash: u64,
-    /// With `::` behind it.
+    /// Name of the package with those around it and `::` behind; empty for `main`.
     name: String,
     depth: usize,
 }
 
 impl Walk<'_> {
-    /// Adds the roots.
+    /// Gives the builder the roots of every interpreter, and takes those references that their targets count as found.
     pub fn roots(&mut self) {
         for (interpreter, places) in &self.heap.interpreters {
             // What cannot be read has its references counted, and is told as held by the VM.

@@ -28,11 +28,11 @@ pub struct Walk<'a> {
     texts: Texts,
     /// What the variables in a pad are called, by the array.
     pads: HashMap<u64, Option<PadNames>>,
-    /// Names of packages.
+    /// Names of packages by the addresses of their hashes; `None` where a name could not be read.
     packages: HashMap<u64, Option<TextId>>,
     /// References that are told as a part of who holds them.
     parts: HashSet<u64>,
-    /// Of the SV at hand.
+    /// References of the SV that is told at present.
     edges: Vec<(u64, Reference)>,
     /// Words of memory that the process has.
     most: u64,
@@ -43,7 +43,7 @@ pub struct Walk<'a> {
 }
 
 impl<'a> Walk<'a> {
-    /// Nothing was walked.
+    /// Begins a walk over the heap of `found`; no SV is read yet.
     pub fn new(
         perl: &'a Perl<'a, Frozen<'a>>,
         heap: &'a Heap,

@@ -9,11 +9,11 @@ pub struct Blocks<'a> {
     memory: &'a Frozen<'a>,
     allocator: Allocator,
     chunks: HashSet<u64>,
-    /// Those that have mappings of their own, with their sizes.
+    /// Sizes of the blocks that have mappings of their own, in bytes, by their addresses.
     large: HashMap<u64, u64>,
     /// Blocks that something takes.
     taken: HashSet<u64>,
-    /// Bytes of these.
+    /// Sum of the sizes of the blocks in `taken`, in bytes.
     pub bytes: u64,
 }
 
@@ -57,7 +57,7 @@ impl<'a> Blocks<'a> {
         self.large.get(&at).copied()
     }
 
-    /// Takes a block for something; its size, or 0 if there is none or something else has taken it.
+    /// Marks a block as taken, and returns its size in bytes; 0 if no block begins there or something else has taken it.
     pub fn take(&mut self, at: u64) -> u64 {
         let size = self.size(at).unwrap_or(0);
         if size == 0 || !self.taken.insert(at) {

@@ -6,7 +6,7 @@ use vm::php::heap::Sort;
 /// What something is beyond its [`Sort`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Special {
-    /// Nothing else.
+    /// It is nothing special: the sort alone decides its kind.
     No,
     /// An array of variables: static ones, those that a closure has captured.
     Variables,

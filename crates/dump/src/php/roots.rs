@@ -13,7 +13,7 @@ const SMALL: u64 = 1 << 20;
 const MOST: usize = 1 << 22;
 
 impl Walk<'_> {
-    /// Adds the roots.
+    /// Gives the builder the roots, and notes what each of them leads to, which is told later.
     pub fn roots(&mut self) {
         let mut found = Vec::new();
         let most = self.most.saturating_add(SMALL);
@@ -96,7 +96,7 @@ impl Walk<'_> {
         }
     }
 
-    /// File and line.
+    /// Returns file and line of a point, with a space before them; nothing where they cannot be read.
     fn line(&self, point: Point) -> String {
         let mut place = " ".to_owned();
         let mut written = || -> Result<String, vm::php::Error> {

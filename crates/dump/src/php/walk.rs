@@ -21,7 +21,7 @@ const LONGEST: u64 = 256;
 struct Class {
     name: Option<TextId>,
     special: Special,
-    /// By their places.
+    /// Names of the properties that each object has, by their places in it, counted from 0.
     properties: HashMap<u64, TextId>,
 }
 
@@ -34,12 +34,12 @@ pub struct Walk<'a> {
     pub held: Held,
     texts: Texts,
     classes: HashMap<u64, Rc<Class>>,
-    /// Arrays that are something else to the program.
+    /// By their addresses, arrays that are none to the program but hold variables or properties.
     pub special: HashMap<u64, Special>,
     met: HashSet<u64>,
     open: Vec<Thing>,
     edges: Vec<(Thing, Reference)>,
-    /// Elements of one thing, and objects, at most.
+    /// Number of elements of one thing, and of objects, that there can be at most.
     pub most: u64,
     until: Instant,
     /// Properties, of all classes together, that may still be looked at.
@@ -49,7 +49,7 @@ pub struct Walk<'a> {
 }
 
 impl<'a> Walk<'a> {
-    /// Nothing was walked.
+    /// Begins a walk over the heap of `found`; nothing is read yet.
     pub fn new(
         php: &'a Php<'a, Frozen<'a>>,
         places: Places,

@@ -71,11 +71,11 @@ struct Walk<'a> {
     python: Python<'a, Frozen<'a>>,
     /// Objects outside of the collector's lists.
     seen: HashSet<u64>,
-    /// Those of them that are still to be told.
+    /// Objects of `seen` that are still to be told.
     open: Vec<u64>,
-    /// Of the object at hand.
+    /// Addresses that the object told at present refers to.
     references: Vec<u64>,
-    /// So many objects, and references of one, are there at most.
+    /// Number of objects, and of references of one object, that there can be at most.
     most: usize,
     until: Instant,
     late: bool,

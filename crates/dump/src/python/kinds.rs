@@ -18,14 +18,14 @@ pub struct Kinds {
     classes: HashMap<u64, Rc<Class>>,
 }
 
-/// A class.
+/// What is known of a class, for each of its objects.
 #[derive(Debug)]
 pub struct Class {
     /// How its objects lie in memory.
     pub kind: Kind,
     /// The kind of its objects.
     pub id: KindId,
-    /// Its name.
+    /// Name of the class, cut to `LONGEST` bytes; `None` where it cannot be read.
     pub name: Option<TextId>,
     /// Code of the program runs when one dies.
     pub has_finalizer: bool,

@@ -15,7 +15,7 @@ const MOST: u64 = 1 << 28;
 /// The names of the references of one object.
 #[derive(Default)]
 pub struct Names {
-    /// By target.
+    /// The names by the addresses that the references lead to.
     known: ByTarget<Named>,
 }
 

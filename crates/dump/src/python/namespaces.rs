@@ -11,9 +11,9 @@ use vm::python::{Error, Python, Reference, Sort};
 pub enum Namespace {
     /// This module's: its values are the module's globals.
     Module(u64),
-    /// A class's.
+    /// A class's: its values are attributes of the class.
     Class,
-    /// An object's.
+    /// An object's own `__dict__`: its values are attributes of the object.
     Object,
 }
 

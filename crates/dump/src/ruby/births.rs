@@ -8,14 +8,14 @@ use process::error::Result;
 /// See the module's text.
 pub struct Births<'a> {
     lines: Lines<'a>,
-    /// Since when they have been counted, in nanoseconds since 1970.
+    /// When counting of births began, in nanoseconds since 1970.
     since: u64,
     /// The files and lines of sites; `None` = no script ran there.
     sites: HashMap<u32, Option<(TextId, u32)>>,
 }
 
 impl<'a> Births<'a> {
-    /// Those that these lines are of, counted since then.
+    /// Makes a reader of the births in `lines`, which were counted from `since` on, in nanoseconds since 1970.
     pub fn new(lines: Lines<'a>, since: u64) -> Self {
         Births {
             lines,

@@ -22,15 +22,15 @@ const MOST_WORDS: u64 = 1 << 24;
 
 /// A Ruby in a core file.
 pub struct Found<'a> {
-    /// The memory.
+    /// The process's memory as the core file, and the files that were mapped, have it.
     pub memory: &'a dyn Memory,
     /// What was found of the VM.
     pub facts: Facts,
-    /// Where its variables are.
+    /// Addresses of the variables of the module that has the VM.
     pub data: Vec<Range<u64>>,
     /// The stacks of its threads, as far as they were in use, with the threads' numbers.
     pub stacks: Vec<(u32, Range<u64>)>,
-    /// So many bytes of its memory are there.
+    /// Bytes of the process's memory that the core file has.
     pub bytes: u64,
 }
 
@@ -71,12 +71,12 @@ pub fn read(found: &Found, builder: Builder, until: Instant) -> Result<Snapshot,
 struct Walk<'a> {
     maker: Maker<'a>,
     slots: Slots,
-    /// What the object at hand refers to by name.
+    /// Addresses that the object read at present refers to by name.
     named: HashSet<u64>,
     references: Vec<u64>,
     /// Objects of C types of which it is not known what they refer to.
     untold: u64,
-    /// Of memory.
+    /// Bytes of memory that the core file has: no object is taken to have more.
     bytes: u64,
 }
 

@@ -15,7 +15,7 @@ const LONGEST_NAME: usize = 64;
 /// The kinds seen so far.
 #[derive(Default)]
 pub struct Kinds {
-    /// By type, and by subtype of an imemo.
+    /// Kinds of objects that are of no C type: by type, and by subtype of an imemo.
     plain: HashMap<(u8, u8), KindId>,
     /// C types by address.
     native: HashMap<u64, (KindId, Role)>,

@@ -21,14 +21,14 @@ const ANCESTORS: u32 = 16;
 /// Names that have been read.
 #[derive(Default)]
 pub struct Names {
-    /// By ID, and by serial number.
+    /// Texts of names by their IDs, and by their serial numbers.
     ids: HashMap<u64, Option<TextId>>,
     serials: HashMap<u32, Option<TextId>>,
-    /// Of local variables of code that runs.
+    /// Names of local variables of code that runs.
     frame_locals: HashMap<(u64, u64), Option<TextId>>,
     /// Names of the members of Structs, by class.
     members: HashMap<u64, Vec<Option<TextId>>>,
-    /// Of the object at hand, by target.
+    /// Names of the references of the object told at present, by target.
     known: ByTarget<Reference>,
 }
 

@@ -6,13 +6,13 @@ use vm::ruby::{Error, Ruby, Type};
 
 /// See the module's text.
 pub struct Slots {
-    /// By the address of the page's body.
+    /// The slots of each page, by the address of the page's body.
     pages: HashMap<u64, Bits>,
-    /// Of the bodies' addresses.
+    /// Bytes to a multiple of which the bodies' addresses are aligned.
     align: u64,
 }
 
-/// Of one page, bit by bit.
+/// The slots of one page: a bit each says whether an object is there, and whether the last mark has reached it.
 struct Bits {
     start: u64,
     slot_size: u64,

@@ -3,7 +3,7 @@
 //! An object that was made after the earlier snapshot is new: so it is with all whose birth was seen since then. Of the others
 //! one is old if the earlier snapshot has an object at its address of the same birth or, where that is unknown, of the same type,
 //! kind and line; an address that was used again by one of those is taken for the old object. An object that a compaction has moved
-//! counts as new now, and as gone there.
+//! counts as new in the later snapshot, and as gone from the earlier one.
 
 use std::collections::HashMap;
 
@@ -18,9 +18,9 @@ use crate::text::TextId;
 pub struct Change {
     /// The type, as a text of the later snapshot.
     pub name: TextId,
-    /// Living objects before.
+    /// Living objects of the type in the earlier snapshot.
     pub before: Total,
-    /// Living objects now.
+    /// Living objects of the type in the later snapshot.
     pub now: Total,
     /// Objects that are new and live.
     pub new: Total,
@@ -31,7 +31,7 @@ pub struct Change {
 /// What has changed. Objects are those of the later snapshot.
 #[derive(Debug)]
 pub struct Diff {
-    /// All births between the snapshots were seen.
+    /// Births were counted before the earlier snapshot was taken already, so all births between the two were seen.
     pub by_birth: bool,
     /// New objects that live.
     pub new: Total,
@@ -46,7 +46,7 @@ pub struct Diff {
 }
 
 impl Diff {
-    /// Compares two snapshots.
+    /// Compares two snapshots of one process, of which `earlier` was taken first.
     #[must_use]
     pub fn of(earlier: &Analysis, later: &Analysis) -> Self {
         let (before, now) = (earlier.snapshot(), later.snapshot());

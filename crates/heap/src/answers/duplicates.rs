@@ -10,9 +10,9 @@ use crate::text::TextId;
 /// Texts with equal contents.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct EqualTexts {
-    /// One of them.
+    /// Number of the one at the lowest address.
     pub object: u32,
-    /// How many there are.
+    /// Number of texts with these contents.
     pub objects: u64,
     /// The bytes of all but the largest: what one for all would save.
     pub wasted: u64,
@@ -25,11 +25,11 @@ pub struct EqualTexts {
 /// Classes that have the same name: after a reload the earlier ones should have died.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct SameName {
-    /// The name.
+    /// Name that the classes share, as a text of the snapshot.
     pub name: TextId,
     /// How many classes have it.
     pub classes: u64,
-    /// What they retain together.
+    /// Bytes that those classes retain together.
     pub retained: u64,
 }
 

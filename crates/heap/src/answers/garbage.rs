@@ -12,9 +12,9 @@ use crate::text::TextId;
 /// Garbage of one type.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Type {
-    /// The type.
+    /// The type, as a text of the snapshot.
     pub name: TextId,
-    /// How many objects.
+    /// Number of objects of the type that nothing keeps alive.
     pub objects: u64,
     /// The bytes they take themselves.
     pub bytes: u64,
@@ -24,12 +24,12 @@ pub struct Type {
     pub finalizers: u64,
 }
 
-/// All garbage.
+/// Everything that no root leads to.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Garbage {
     /// Types, those of most bytes first.
     pub types: Vec<Type>,
-    /// Cycles that have no object in common.
+    /// Number of cycles of references; those that have an object in common count as one.
     pub cycles: u64,
 }
 
@@ -69,7 +69,7 @@ pub fn garbage(analysis: &Analysis) -> Garbage {
     }
 }
 
-/// No object of garbage.
+/// Stands for an object that is no garbage.
 const NOBODY: u32 = u32::MAX;
 
 /// Tarjan's search for strongly connected components (SIAM J. Comput. 1, 1972) among garbage, without recursion. Objects have
@@ -77,7 +77,7 @@ const NOBODY: u32 = u32::MAX;
 struct Search<'a> {
     snapshot: &'a Snapshot,
     objects: &'a [u32],
-    /// By object of the snapshot: its number here.
+    /// Place in `objects` of each object of the snapshot; `NOBODY` = it is no garbage.
     numbers: Vec<u32>,
     /// When each was met, counted from 1, and the earliest one on the stack that it leads to.
     met: Vec<u32>,

@@ -9,7 +9,7 @@ use crate::text::TextId;
 pub struct Group<K> {
     /// What they have in common.
     pub key: K,
-    /// How many they are.
+    /// Number of objects of the group.
     pub objects: u64,
     /// The bytes they take themselves.
     pub bytes: u64,

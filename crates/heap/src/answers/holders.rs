@@ -9,15 +9,15 @@ use crate::text::TextId;
 /// An old object that holds new ones.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Holder {
-    /// Who dominates them directly; `None` = no single object.
+    /// Number of the object that dominates the new ones directly; `None` = no single object does.
     pub object: Option<u32>,
-    /// How many it dominates directly.
+    /// Number of new objects that it dominates directly.
     pub objects: u64,
-    /// What these retain.
+    /// Bytes that those `objects` retain together.
     pub retained: u64,
     /// The type that retains most among them.
     pub name: TextId,
-    /// One of that type.
+    /// Number of one of the new objects of that type.
     pub example: u32,
     /// The line that made those which retain most, if one is known.
     pub site: Option<Site>,
@@ -26,9 +26,9 @@ pub struct Holder {
 /// What was made while births were watched, and lives.
 #[derive(Debug)]
 pub struct Born {
-    /// Since when they were, in nanoseconds since 1970.
+    /// Since when births were watched, in nanoseconds since 1970.
     pub since: u64,
-    /// How much that is.
+    /// Number and bytes of all that was made since then and lives.
     pub all: Total,
     /// Who holds it, whoever holds most first.
     pub holders: Vec<Holder>,

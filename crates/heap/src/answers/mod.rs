@@ -30,13 +30,13 @@ pub struct Answers<'a> {
     pub analysis: &'a Analysis<'a>,
     /// The path to each object.
     pub paths: Paths<'a>,
-    /// Who is suspected.
+    /// Objects and groups of objects that retain a tenth of the living bytes or more.
     pub suspects: Vec<Suspect>,
     /// What was made while births were watched.
     pub born: Option<Born>,
-    /// Objects by type.
+    /// Living objects by type.
     pub types: Vec<Group<TextId>>,
-    /// Objects by kind.
+    /// Living objects by kind.
     pub kinds: Vec<Group<TextId>>,
     /// Objects by the line that made them; empty where no line is known.
     pub sites: Vec<Group<Option<Site>>>,
@@ -44,13 +44,13 @@ pub struct Answers<'a> {
     pub owners: Vec<Group<Option<String>>>,
     /// What nothing keeps alive.
     pub garbage: Garbage,
-    /// Equal texts.
+    /// Living texts with equal contents.
     pub texts: Vec<EqualTexts>,
     /// Classes of the same name.
     pub classes: Vec<SameName>,
     /// Sparse lists and maps.
     pub sparse: Vec<Sparse>,
-    /// Threads and fibers.
+    /// Threads and fibers with the bytes that each retains.
     pub stacks: Vec<Stack>,
 }
 

@@ -14,7 +14,7 @@ use crate::text::TextId;
 /// By what an object is held.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Via {
-    /// By a root.
+    /// A root leads to it, so it is the first on its path.
     Root(RootName),
     /// By the object before it on the path.
     Edge(EdgeName),
@@ -25,7 +25,7 @@ pub enum Via {
 pub struct Step {
     /// By what it is held.
     pub via: Via,
-    /// The object.
+    /// Number of the object.
     pub object: u32,
 }
 
@@ -37,7 +37,7 @@ pub struct Merged {
     pub steps: Vec<(Via, TextId, Option<TextId>)>,
     /// How many objects are held so.
     pub objects: u64,
-    /// Their own bytes.
+    /// Sum of the bytes that those objects take themselves.
     pub bytes: u64,
 }
 
@@ -230,7 +230,7 @@ impl Merging {
     }
 }
 
-/// The same for references that differ in their index or key alone.
+/// Returns a `Via` that is the same for all references that differ in their index or key alone.
 fn alike(via: Via) -> Via {
     match via {
         Via::Edge(EdgeName::Index(_)) => Via::Edge(EdgeName::Index(0)),

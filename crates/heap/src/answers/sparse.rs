@@ -6,25 +6,25 @@ use crate::analysis::Analysis;
 use crate::names::Role;
 use crate::text::TextId;
 
-/// One list or map is sparse if it has room for so many elements at least,
+/// A list or map that has room for fewer elements is never sparse.
 const LEAST: u64 = 16;
-/// and holds at most one in so many.
+/// A list or map is sparse if it has room for at least this many times the elements that are in it.
 const RATIO: u64 = 4;
 
 /// Sparse lists and maps of one type.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Sparse {
-    /// The type.
+    /// Their type, as a text of the snapshot.
     pub name: TextId,
-    /// How many are sparse.
+    /// Number of lists and maps of the type that are sparse.
     pub objects: u64,
     /// The elements or entries in them.
     pub length: u64,
-    /// For how many there is room.
+    /// Number of elements or entries that they have room for.
     pub capacity: u64,
-    /// Which part of their bytes is for the room that is not used.
+    /// Bytes of theirs that fall to unused room, in proportion to the capacity.
     pub wasted: u64,
-    /// The one that wastes most.
+    /// Number of the object that wastes most.
     pub worst: u32,
 }
 

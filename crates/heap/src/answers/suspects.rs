@@ -19,10 +19,10 @@ use crate::names::Role;
 use crate::snapshot::Site;
 use crate::text::TextId;
 
-/// What is suspected.
+/// The object or the group of objects that is suspected.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Suspected {
-    /// One object.
+    /// The object of this number.
     Object(u32),
     /// Objects of one type that no single object holds.
     Type(TextId),
@@ -45,12 +45,12 @@ pub struct Mass {
     pub example: u32,
 }
 
-/// A suspect.
+/// A suspect and the bytes that it keeps.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Suspect {
-    /// Who.
+    /// The object or the group that is suspected.
     pub what: Suspected,
-    /// What it retains.
+    /// Bytes that it retains; of a group, those that its objects retain together.
     pub retained: u64,
     /// What that is for the most part; `None` = its own bytes.
     pub mass: Option<Mass>,
@@ -87,7 +87,7 @@ fn part(bytes: u64, hundredths: u64) -> u64 {
 struct Search<'a> {
     analysis: &'a Analysis<'a>,
     least: u64,
-    /// Accumulation points.
+    /// Numbers of the objects that were found to be suspects themselves: accumulation points, and the first objects of chains.
     points: Vec<u32>,
     /// Objects that retain less than is suspected and are dominated by nobody who is.
     rest: Vec<u32>,

@@ -8,11 +8,11 @@ use crate::names::Role;
 /// A thread or fiber.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Stack {
-    /// Its object; `None` = a thread of which only roots are known.
+    /// Number of its object; `None` = a thread of which only roots are known.
     pub object: Option<u32>,
     /// The number of the thread that the roots name; 0 = it is known by its object alone.
     pub thread: u32,
-    /// What it retains, without what others hold too.
+    /// Bytes that it retains, without what others hold too.
     pub retained: u64,
 }
 

@@ -10,17 +10,17 @@ use crate::text::TextId;
 /// Objects of one type that are dominated by the objects of one node.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Node {
-    /// Their type.
+    /// Their type, as a text of the snapshot.
     pub name: TextId,
     /// How many they are.
     pub objects: u64,
-    /// What they retain.
+    /// Bytes that they retain together.
     pub retained: u64,
     /// The part of that which is in none of `below`: their own bytes, and those of nodes that are too small to be shown.
     pub own: u64,
     /// The bytes of these objects themselves by the line that made them, where it is known; the most first.
     pub made: Vec<(Site, u64)>,
-    /// The one that retains most.
+    /// Number of the object that retains most of them.
     pub largest: u32,
     /// What they dominate, the largest first.
     pub below: Vec<Node>,
@@ -31,7 +31,7 @@ pub struct Node {
 pub struct Limits {
     /// Nodes that retain less, in bytes, are left to the node above.
     pub least: u64,
-    /// So many levels are shown.
+    /// Number of levels that are shown.
     pub levels: u32,
 }
 

@@ -37,12 +37,12 @@ pub struct Targets {
 }
 
 impl Targets {
-    /// How many there are.
+    /// Returns the number of targets.
     pub fn len(&self) -> usize {
         self.near.len()
     }
 
-    /// Takes the next one.
+    /// Appends the next target.
     #[inline]
     pub fn push(&mut self, address: u64) {
         let high = (address >> 32) as u32;

@@ -8,19 +8,19 @@ use super::{Error, MAGIC, Section, VERSION};
 const HEAD: usize = 24;
 /// A block is written when it holds so many bytes.
 const FULL: usize = 256 << 10;
-/// What a block may hold at most: a reader makes room for it before it can be checked.
+/// Bytes that a block may hold at most: a reader makes room for it before it can be checked.
 const MOST: usize = 1 << 20;
 
 /// The blocks of some sections, one behind the other: a part of a file.
 #[derive(Debug, Default)]
 pub struct Blocks {
-    /// As they stand in the file.
+    /// The blocks as they stand in the file.
     pub bytes: Vec<u8>,
-    /// How many they are.
+    /// Number of blocks in `bytes`.
     pub count: u64,
 }
 
-/// Makes blocks.
+/// Makes blocks of the items that it is given, one section after the other.
 pub struct Output {
     made: Blocks,
     raw: Vec<u8>,
@@ -104,7 +104,7 @@ impl Output {
         self.items = 0;
     }
 
-    /// Returns the blocks.
+    /// Ends the last block and returns all of them.
     pub fn finish(mut self) -> Blocks {
         self.flush();
         self.made
@@ -128,7 +128,7 @@ pub fn end(out: &mut dyn Write, blocks: u64) -> io::Result<()> {
 /// Reads the blocks of a file.
 pub struct Input<'a> {
     input: &'a mut dyn Read,
-    /// Where the next block begins.
+    /// Distance of the next block from the start of the file, in bytes.
     at: u64,
     here: Vec<u8>,
     raw: Vec<u8>,
@@ -139,7 +139,7 @@ pub struct Input<'a> {
 /// A block as its head tells it.
 #[derive(Clone, Copy)]
 pub struct Block {
-    /// Where its head is.
+    /// Distance of its head from the start of the file, in bytes.
     pub at: u64,
     pub section: Section,
     pub items: u32,

@@ -44,7 +44,7 @@ use crate::names::{EdgeName, Form};
 /// The first bytes of every snapshot.
 pub(crate) const MAGIC: [u8; 8] = *b"\x89lnheap\n";
 
-/// Of the layout that is written, and the only one that is read.
+/// Version of the layout that is written, and the only one that is read.
 pub const VERSION: u32 = 4;
 
 /// Texts and words of the header are cut to so many bytes, so that a block can hold them.
@@ -69,7 +69,7 @@ pub enum Error {
     /// It does not begin as snapshots do.
     #[error("it is no heap snapshot of lancet's")]
     Foreign,
-    /// It was written by another lancet.
+    /// Its layout has this version, which is that of another lancet.
     #[error(
         "it is a heap snapshot of version {0}, and this lancet reads version {VERSION}: read it with the lancet that has written it"
     )]
@@ -80,17 +80,17 @@ pub enum Error {
     /// It is not what was written.
     #[error("the snapshot is damaged in the block at byte {at}: {what}")]
     Damaged {
-        /// Where the head of the block is.
+        /// Distance of the block's head from the start of the file, in bytes.
         at: u64,
-        /// What is wrong.
+        /// What of the block is wrong, in words for the user.
         what: &'static str,
     },
     /// It needs more memory than it may have.
     #[error("the snapshot needs {needs} bytes of memory, and may have {may}")]
     TooLarge {
-        /// What it needs.
+        /// Bytes of memory that the snapshot takes at most when it is read.
         needs: u64,
-        /// What it may have.
+        /// Bytes of memory that the caller allows for it.
         may: u64,
     },
 }

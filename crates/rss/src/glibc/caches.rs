@@ -19,7 +19,7 @@ use super::walk::{Chunk, size};
 /// The most chunks that a list of a cache may have (`tcache_count` is an `uint16_t`), and a fastbin.
 const LONGEST: usize = 1 << 16;
 const LONGEST_FAST: usize = 1 << 22;
-/// `NFASTBINS`.
+/// Number of fastbins of an arena (`NFASTBINS`, `malloc/malloc.c`).
 const FASTBINS: u64 = 10;
 
 /// What a structure of a cache looks like.

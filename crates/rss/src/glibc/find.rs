@@ -26,9 +26,9 @@ use super::walk::{End, walk};
 
 /// `NBINS - 1`: bins of two words each in `bins`.
 const BINS: u64 = 127;
-/// How many of them must be empty. The bins of large chunks, 63, mostly are.
+/// How many of the bins must be empty. The bins of large chunks, 63, mostly are.
 const EMPTY: usize = 8;
-/// From `bins`.
+/// Distances from `bins` to `next` and to `system_mem`, in bytes.
 const NEXT: u64 = 2048;
 const SYSTEM_MEM: u64 = 2072;
 /// From the start of the structure to `bins`, with and without fastbins.
@@ -45,7 +45,7 @@ const MOST_ARENAS: usize = 1 << 14;
 /// The most words that look like `malloc_par` that are tried.
 const MOST_TRIED: usize = 64;
 
-/// One arena.
+/// One arena of glibc's allocator, as its `malloc_state` says.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Arena {
     /// Address of its `malloc_state`.
@@ -54,7 +54,7 @@ pub struct Arena {
     pub fastbins: Option<u64>,
     /// Address of the last chunk, from which more is cut.
     pub top: u64,
-    /// One past the `malloc_state`.
+    /// Address one past the `malloc_state`.
     pub end: u64,
     /// What it has from the kernel, in bytes.
     pub system: u64,
@@ -63,7 +63,7 @@ pub struct Arena {
 }
 
 impl Arena {
-    /// Where it says which chunk is the last.
+    /// Returns the address of `top` in the `malloc_state`.
     pub fn top_at(&self) -> u64 {
         self.state
             + if self.fastbins.is_some() {
@@ -75,7 +75,7 @@ impl Arena {
     }
 }
 
-/// The whole allocator.
+/// All arenas of the allocator, and its parameters.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Found {
     /// The main arena first.
@@ -89,9 +89,9 @@ pub struct Found {
 pub struct Parameters {
     /// The first address that `brk` gave it.
     pub sbrk_base: u64,
-    /// Chunks with a mapping of their own.
+    /// Number of chunks with a mapping of their own (`n_mmaps`).
     pub mapped: u64,
-    /// Bytes of these.
+    /// Bytes of those mappings (`mmapped_mem`).
     pub mapped_bytes: u64,
 }
 

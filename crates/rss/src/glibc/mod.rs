@@ -42,7 +42,7 @@ pub struct ArenaFigures {
     pub used: u64,
     /// Chunks in bins, free.
     pub free: u64,
-    /// How many these are.
+    /// Number of those free chunks.
     pub free_chunks: u64,
     /// Chunks in fastbins, free (`fsmblks`).
     pub fast: u64,
@@ -52,7 +52,7 @@ pub struct ArenaFigures {
     pub top: u64,
     /// Whole pages within free chunks that are in memory: what `malloc_trim(0)` would give back.
     pub returnable: u64,
-    /// Heaps that it consists of.
+    /// Number of heaps that it consists of.
     pub heaps: u64,
     /// Bytes of heaps of which a walk came to no end, because the program changed them meanwhile or because they are damaged.
     pub unread: u64,
@@ -65,7 +65,7 @@ pub struct ArenaFigures {
 pub struct Malloc {
     /// The main arena first.
     pub arenas: Vec<ArenaFigures>,
-    /// Chunks with mappings of their own that were found.
+    /// Number of chunks with mappings of their own that were found.
     pub mapped: u64,
     /// Bytes of these mappings.
     pub mapped_bytes: u64,
@@ -133,7 +133,7 @@ fn walked(memory: &Seen, data: &[Range<u64>]) -> Option<(Found, Vec<Walked>)> {
 struct Heap {
     /// Everything, with the allocator's records.
     whole: Range<u64>,
-    /// Where chunks are.
+    /// The part of it in which chunks lie.
     chunks: Range<u64>,
 }
 
@@ -226,7 +226,7 @@ impl Walked {
         walked
     }
 
-    /// Walks one heap.
+    /// Walks the chunks of one heap, and again from its start on, a few times, where the program has changed them meanwhile.
     fn heap(&mut self, memory: &Seen, arena: &Arena, heap: &Heap) {
         let begin = self.parts.len();
         let (figures, had) = (self.figures, self.caches.len());

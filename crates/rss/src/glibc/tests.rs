@@ -12,7 +12,7 @@ use super::walk::{Chunk, End, mapped, walk};
 
 /// Where the memory of these tests lies: a multiple of the size of a heap.
 const START: u64 = 64 << 20;
-/// Its words.
+/// Words of eight bytes that this memory has.
 const WORDS: u64 = 2048;
 
 /// Words from [`START`] on.

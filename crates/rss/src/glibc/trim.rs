@@ -10,7 +10,7 @@ use process::maps::PAGE;
 /// `sizeof(struct malloc_chunk)`: sizes and links at the start of a free chunk, which stay.
 const LINKS: u64 = 48;
 
-/// How many bytes between two addresses are in memory.
+/// Returns how many of the bytes from the first address up to the second are in memory.
 pub type InMemory<'a> = &'a dyn Fn(u64, u64) -> u64;
 
 /// The whole pages within free chunks, those that follow upon each other joined.

@@ -21,19 +21,19 @@ const PREV_INUSE: u64 = 1;
 /// At the end of a heap that another one follows stand two chunks of 16 bytes or less (`sysmalloc`).
 const FENCE: u64 = 48;
 
-/// A chunk.
+/// A piece of a heap that the allocator gives out as a whole.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Chunk {
     /// Its address: 16 before what the program has.
     pub start: u64,
-    /// Its bytes.
+    /// Size in bytes, with the word that says it.
     pub size: u64,
     /// Whether the program has it, or a cache.
     pub used: bool,
 }
 
 impl Chunk {
-    /// Its addresses.
+    /// Returns the addresses from `start` on that the chunk has.
     pub fn range(&self) -> Range<u64> {
         self.start..self.start.saturating_add(self.size)
     }

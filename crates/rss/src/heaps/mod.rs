@@ -20,7 +20,7 @@ type Look = fn(&Seen, &Loaded, &mut Rows) -> Option<Result<(VmHeap, Layer), Stri
 /// The VMs whose heaps can be read.
 const VMS: &[Look] = &[ruby::look, python::look, php::look];
 
-/// Looks for all of them.
+/// Looks for the heaps of all VMs of the process; `Err` says why one could not be read.
 pub fn look(
     memory: &Seen,
     loaded: &Loaded,

@@ -16,7 +16,7 @@ use crate::rows::Rows;
 /// The most chunks and large blocks: 1 TiB.
 const MOST_CHUNKS: usize = 1 << 19;
 
-/// Looks for it.
+/// Looks for the heap of a PHP; `None` if the process has no PHP, or one without a heap of its own.
 pub(super) fn look(
     memory: &Seen,
     loaded: &Loaded,

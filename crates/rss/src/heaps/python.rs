@@ -39,7 +39,7 @@ const MOST_ARENAS: usize = 1 << 20;
 /// Unused `arena_object`s in a row, after which what follows is taken for something else.
 const MOST_UNUSED: u64 = 1 << 16;
 
-/// Looks for it.
+/// Looks for the heap of a Python; `None` if the process has no Python, or one without arenas.
 pub(super) fn look(
     memory: &Seen,
     loaded: &Loaded,
@@ -59,7 +59,7 @@ pub(super) fn look(
     })
 }
 
-/// `ARENA_SIZE` and `POOL_SIZE`.
+/// `ARENA_SIZE` and `POOL_SIZE` of `Objects/obmalloc.c`, in bytes.
 #[derive(Clone, Copy, Debug)]
 struct Sizes {
     arena: u64,
@@ -81,13 +81,13 @@ impl Sizes {
     }
 }
 
-/// An arena.
+/// An arena that is in use.
 #[derive(Clone, Copy, Debug)]
 struct Arena {
     start: u64,
     /// The first pool that has not been carved off.
     fresh: u64,
-    /// Its place in the array.
+    /// Its index in the array of `arena_object`s.
     index: u64,
 }
 

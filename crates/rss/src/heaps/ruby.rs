@@ -17,7 +17,7 @@ use crate::rows::{Kind, Rows};
 /// Up to 3.0 a page comes from malloc, which keeps a record behind it (`REQUIRED_SIZE_BY_MALLOC`, `gc.c`).
 const BY_MALLOC: u64 = 40;
 
-/// Looks for it.
+/// Looks for the heap of a Ruby; `None` if the process has no Ruby.
 pub(super) fn look(
     memory: &Seen,
     loaded: &Loaded,

@@ -35,31 +35,31 @@ pub fn steadiest(
 /// What a VM's heap holds, by its own records; in memory or not.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct VmHeap {
-    /// The language.
+    /// Language of the VM.
     pub language: Language,
-    /// Its version.
+    /// Version of the VM as it calls itself; empty where it is not known.
     pub version: String,
-    /// Slots or blocks (Python) that hold something. Garbage that is not yet swept is among them.
+    /// Number of slots or blocks that hold something. Garbage that is not yet swept is among them.
     pub used: u64,
-    /// Bytes of these.
+    /// Bytes of those in `used`.
     pub used_bytes: u64,
-    /// Empty ones, in pages that hold something too.
+    /// Number of empty slots or blocks in pages that hold something too.
     pub free: u64,
-    /// Bytes of these.
+    /// Bytes of those in `free`.
     pub free_bytes: u64,
     /// Pages that there are, of the VM's own size; Python's pools.
     pub pages: u64,
-    /// Those in which there is nothing.
+    /// Pages in which there is nothing.
     pub empty_pages: u64,
-    /// Bytes of these.
+    /// Bytes of the pages in `empty_pages`.
     pub empty_bytes: u64,
-    /// Those of which a quarter or less is used, but not nothing.
+    /// Pages of which a quarter or less is used, without those in `empty_pages`. Of a PHP, pages whose slots are all free count here.
     pub sparse_pages: u64,
     /// Bytes of all pages.
     pub bytes: u64,
     /// Pages that could not be read.
     pub unread: u64,
-    /// Stacks of fibers that are parked.
+    /// Number of stacks of fibers that are parked.
     pub fibers: u64,
 }
 
@@ -77,7 +77,7 @@ pub struct HeapRows {
 }
 
 impl HeapRows {
-    /// Those of this language.
+    /// Returns the rows of this language's heap, which are made if there are none.
     pub fn of(language: Language, rows: &mut Rows) -> Self {
         let mut row = |kind| rows.id(kind, language.to_string());
         HeapRows {
@@ -90,7 +90,7 @@ impl HeapRows {
 }
 
 impl VmHeap {
-    /// Nothing yet.
+    /// Makes the record of a heap of which nothing is counted yet.
     pub fn new(language: Language, version: String) -> Self {
         VmHeap {
             language,

@@ -136,7 +136,7 @@ impl Facts {
         }
     }
 
-    /// Returns the version.
+    /// Returns the release of this Perl.
     pub const fn version(&self) -> Version {
         Version::unpack(self.version)
     }

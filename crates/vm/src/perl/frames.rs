@@ -45,7 +45,7 @@ const SI_PREV: u64 = 16;
 const SI_INDEX: u64 = 32;
 const SI_TYPE: u64 = 44;
 
-/// `PERLSI_MAIN` and `PERLSI_SORT`.
+/// `PERLSI_MAIN` and `PERLSI_SORT`, values of `si_type`.
 const SI_MAIN: u32 = 1;
 const SI_SORT: u32 = 3;
 
@@ -85,12 +85,12 @@ const LARGEST_STACK: i32 = 1 << 24;
 pub enum Kind {
     /// The program itself, or a file being compiled.
     Main,
-    /// A sub.
+    /// A sub written in Perl.
     Sub {
-        /// Its `CV`; for [`Perl::write_code_name`].
+        /// Address of its `CV`; for [`Perl::write_code_name`].
         code: u64,
     },
-    /// A format.
+    /// A format, which `write` runs.
     Format {
         /// Address of its `CV`.
         code: u64,
@@ -148,7 +148,7 @@ impl Context {
         self.0[0] & flag != 0
     }
 
-    /// Returns `CxOLD_OP_TYPE`.
+    /// Returns the number of the operation that began an `eval`: `CxOLD_OP_TYPE`, `cop.h`.
     fn old_op(&self) -> u16 {
         u16::from_le_bytes([self.0[U16], self.0[U16 + 1]]) >> 7
     }

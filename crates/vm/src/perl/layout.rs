@@ -50,9 +50,9 @@ pub struct Layout {
     pub shared_keys: u64,
     /// `Imain_cv` in `struct interpreter`; 0 where it is not known.
     pub main_code: u64,
-    /// `sizeof(struct xpvhv_aux)`: `hv.h`.
+    /// `sizeof(struct xpvhv_aux)`, in bytes: `hv.h`.
     pub hash_aux: u64,
-    /// `sizeof(struct regexp)`: `regexp.h`.
+    /// `sizeof(struct regexp)`, in bytes: `regexp.h`.
     pub regexp: u64,
     /// `sizeof(PADNAME)`: `pad.h`. Its last two members are a byte of length and a byte of flags.
     pub pad_name: u64,

@@ -60,7 +60,7 @@ const CODE_STASH: u64 = 32;
 const CODE_NAME: u64 = 56;
 pub(super) const CODE_FLAGS: u64 = 92;
 
-/// `CVf_NAMED` and `CVf_LEXICAL`.
+/// `CVf_NAMED`: the sub has a name without a glob, and `CVf_LEXICAL`: it is a `my sub`; `cv.h`.
 const NAMED: u32 = 0x8000;
 const LEXICAL: u32 = 0x1_0000;
 

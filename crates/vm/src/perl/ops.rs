@@ -36,10 +36,10 @@ const SIZE: usize = 48;
 const TYPE_BITS: u16 = 0x1ff;
 const MORE_SIBLINGS: u16 = 1 << 14;
 
-/// `OPf_KIDS`.
+/// `OPf_KIDS` in `op_flags`: the operation has children.
 const KIDS: u8 = 4;
 
-/// `OP_NULL`.
+/// `OP_NULL`, the number of an operation that was switched off.
 const NULL: u16 = 0;
 
 /// Operations that are looked at for one line. A longer search is given up, as if nothing had been found: the line is

@@ -31,7 +31,7 @@ pub(super) const GP_HASH: u64 = 32;
 const CODE_ROOT: u64 = 48;
 pub(super) const IS_XSUB: u32 = 8;
 
-/// `SVf_ROK`.
+/// `SVf_ROK`: the SV is a reference.
 const IS_REFERENCE: u32 = 0x800;
 
 /// Entries and empty buckets of a symbol table that are looked at.

@@ -42,15 +42,15 @@ const LAST_TYPE: u32 = 17;
 /// The value of an SV.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum Value {
-    /// The undefined value.
+    /// The undefined value, and that of a null pointer.
     Undef,
-    /// A signed integer.
+    /// An integer that an `IV` holds (`xiv_iv`).
     Integer(i64),
     /// An unsigned integer that no signed one can hold.
     Unsigned(u64),
     /// A floating point number.
     Number(f64),
-    /// Text or bytes.
+    /// Text or bytes; the `Text` says whether their characters are Latin-1 or UTF-8.
     Text(Text),
     /// A reference to the SV at this address.
     Reference(u64),

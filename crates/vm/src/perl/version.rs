@@ -57,9 +57,9 @@ pub enum Unsupported {
     Development(Version),
     /// Built so that the interpreter has another size, as with `-DDEBUGGING`.
     Build {
-        /// The release.
+        /// The release that the process says it is.
         version: Version,
-        /// Its `PL_interp_size`.
+        /// Bytes of its `struct interpreter`, as `PL_interp_size` says.
         size: u16,
     },
     /// Built with `-Dusemultiplicity` but without threads.

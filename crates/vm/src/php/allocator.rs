@@ -15,27 +15,27 @@
 
 use crate::{Fault, Memory};
 
-/// Bytes of a chunk, and of a page of it.
+/// Bytes of a chunk, to a multiple of which it is aligned (`ZEND_MM_CHUNK_SIZE`).
 pub const CHUNK: u64 = 2 << 20;
-/// See [`CHUNK`].
+/// Bytes of a page of a chunk (`ZEND_MM_PAGE_SIZE`).
 pub const PAGE: u64 = 4096;
 /// Pages of a chunk.
 pub const PAGES: u64 = CHUNK / PAGE;
 
-/// Of `heap_slot` in a chunk; `next` and `free_pages` in it.
+/// Offsets of `heap_slot`, `next` and `free_pages` in a chunk.
 const HEAP: u64 = 64;
 const NEXT: u64 = 8;
 const FREE_PAGES: u64 = 24;
 /// `size` in the heap, which is what `memory_get_usage()` returns.
 const SIZE: u64 = 16;
-/// `free_slot` and `main_chunk` in the heap: of 7.4 and 8.2, of 8.2.36, which has two words more between them, and of 8.4, which has
-/// `shadow_key` before the one besides. `huge_list` is right before `main_chunk`, `cached_chunks` right behind it.
+/// Offsets of `free_slot` and `main_chunk` in the heap: in 7.4 and 8.2; in 8.2.36, which has two words more between them; and in 8.4,
+/// which has them too, and `shadow_key` before `free_slot`. `huge_list` is right before `main_chunk`, `cached_chunks` right behind it.
 const FORMS: [(u64, u64); 3] = [(32, 312), (32, 328), (40, 336)];
 /// `map[0]`: one page in a row.
 const OWN_PAGE: u32 = 0x4000_0001;
 const SLOTS: u32 = 1 << 31;
 const ROW: u32 = 1 << 30;
-/// Of a page that is not the first of its slots: how many precede it.
+/// Bits of the word in `map` of a page that is not the first of its slots: how many pages precede it.
 const BEFORE: u32 = 0x1ff;
 const BEFORE_AT: u32 = 16;
 
@@ -76,28 +76,28 @@ pub const BINS: [(u64, u64); 30] = [
 /// Where the parts of a heap are.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Allocator {
-    /// The first chunk.
+    /// Address of the first chunk, which has the heap's record in it.
     pub main: u64,
-    /// `free_slot`.
+    /// Address of `free_slot` in the heap.
     free_slots: u64,
-    /// `main_chunk`.
+    /// Address of `main_chunk` in the heap.
     main_at: u64,
-    /// Of `free_map` in a chunk.
+    /// Offset of `free_map` in a chunk.
     free_map: u64,
 }
 
 /// What a page of a chunk is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Use {
-    /// Nothing.
+    /// It is in no block: its bit in `free_map` is 0.
     Empty,
     /// The first of the pages that slots of this size are cut from: an index of [`BINS`].
     Slots(usize),
-    /// One of them that is not the first: how many precede it.
+    /// One of the pages of slots that is not the first: the index of its size, and how many of these pages precede it.
     MoreSlots(usize, u64),
     /// The first of so many that are one block.
     Row(u64),
-    /// None of these.
+    /// It is in use, and its word in `map` is of none of these forms.
     Unknown,
 }
 

@@ -77,7 +77,7 @@ impl Facts {
         }
     }
 
-    /// Returns the version.
+    /// Returns the version, which is known by its `ZEND_MODULE_API_NO`.
     pub const fn version(&self) -> Version {
         Version(self.version as u32)
     }

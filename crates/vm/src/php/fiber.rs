@@ -25,10 +25,10 @@ pub(super) const STORE_TOP: u64 = 8;
 /// `OBJ_BUCKET_INVALID`: set in the entry of an object that was freed.
 pub(super) const FREE: u64 = 1;
 
-/// `ce` in `zend_object`.
+/// Offset of `ce`, the class, in `zend_object`.
 pub(super) const CLASS: u64 = 16;
 
-/// `ZEND_FIBER_STATUS_RUNNING` and `_SUSPENDED`.
+/// `ZEND_FIBER_STATUS_RUNNING` and `_SUSPENDED`, values of the context's `status`.
 const RUNNING: u32 = 1;
 const SUSPENDED: u32 = 2;
 

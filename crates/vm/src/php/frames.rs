@@ -25,7 +25,7 @@ use super::table::string;
 use super::{Error, Php, Text};
 use crate::{Fault, Memory};
 
-/// `current_execute_data` in `zend_executor_globals`.
+/// Offset of `current_execute_data` in `zend_executor_globals`.
 const CURRENT: u64 = 488;
 
 /// `opline`, `func`, `This` (its value, its `u1`) and `prev_execute_data` in `zend_execute_data`.
@@ -96,14 +96,14 @@ pub enum Kind {
     FiberBottom,
 }
 
-/// One call.
+/// One call of PHP or C code, or the bottom of a fiber.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Frame {
     /// The kind of code.
     pub kind: Kind,
-    /// Its `zend_execute_data`; 0 if it has none.
+    /// Address of its `zend_execute_data`; 0 if it has none.
     pub data: u64,
-    /// Its `zend_function`; for [`Php::write_function_name`].
+    /// Address of its `zend_function`; for [`Php::write_function_name`].
     pub function: u64,
     /// The point that it has reached, if it is PHP code.
     pub point: Option<Point>,

@@ -20,7 +20,7 @@ const TYPE: u64 = 0;
 const NAME: u64 = 8;
 const SCOPE: u64 = 16;
 
-/// `ZEND_INTERNAL_FUNCTION`.
+/// `ZEND_INTERNAL_FUNCTION`, the `type` of a function written in C.
 const INTERNAL: u8 = 1;
 
 /// `name` and `function_table` in `zend_class_entry`: `zend.h`.

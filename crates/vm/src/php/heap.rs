@@ -21,22 +21,22 @@ pub use values::{Blocks, Key, Reference, Sort, Thing};
 use super::{Error, Layout, Php};
 use crate::Memory;
 
-/// Offsets in `zend_executor_globals`: `vm_stack`.
+/// Offset of `vm_stack` in `zend_executor_globals`.
 const STACK: u64 = 472;
 
 /// A class of the VM's own whose objects hold values beside their properties.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Known {
-    /// `Closure`.
+    /// `Closure`: its objects hold a function, its `$this` and what it has captured.
     Closure,
-    /// `Generator`.
+    /// `Generator`: its objects hold the frame that is suspended.
     Generator,
 }
 
 /// What walking the heap takes beyond what is known of the process.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Places {
-    /// `CG(map_ptr_base)`.
+    /// `CG(map_ptr_base)`, from which the offsets of map pointers count.
     map: u64,
     /// The classes whose objects the VM itself keeps values in; 0 where there is none.
     closure: u64,

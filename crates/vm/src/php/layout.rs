@@ -20,17 +20,17 @@ use super::version::{Unsupported, Version};
 /// One release series' table. Each field names the definition it comes from.
 #[derive(Debug)]
 pub struct Layout {
-    /// `ZEND_MODULE_API_NO`.
+    /// `ZEND_MODULE_API_NO`, by which the series is known: `zend_modules.h`.
     pub api: u32,
     /// `objects_store` in `zend_executor_globals`: `zend_globals.h`.
     pub objects: u64,
-    /// `opline_before_exception` in `zend_executor_globals`.
+    /// `opline_before_exception` in `zend_executor_globals`: `zend_globals.h`.
     pub before_exception: u64,
     /// `opcodes` in `zend_op_array`: `zend_compile.h`.
     pub opcodes: u64,
-    /// `filename` in `zend_op_array`.
+    /// `filename` in `zend_op_array`: `zend_compile.h`.
     pub filename: u64,
-    /// `line_end` in `zend_op_array`.
+    /// `line_end` in `zend_op_array`: `zend_compile.h`.
     pub line_end: u64,
     /// `handler` in `zend_internal_function`: `zend_compile.h`.
     pub handler: u64,
@@ -44,33 +44,33 @@ pub struct Layout {
     pub frameless: bool,
 }
 
-/// `zend_fiber`: `zend_fibers.h`.
+/// Offsets in `zend_fiber`: `zend_fibers.h`.
 #[derive(Clone, Copy, Debug)]
 pub struct Fiber {
-    /// `context.status`.
+    /// Offset of `context.status` in `zend_fiber`.
     pub status: u64,
-    /// `execute_data`.
+    /// Offset of `execute_data` in `zend_fiber`.
     pub execute_data: u64,
 }
 
-/// What walking the heap takes besides.
+/// Offsets and facts that only walking the heap takes.
 #[derive(Clone, Copy, Debug)]
 pub struct Heap {
     /// `map_ptr_base` in `zend_compiler_globals`: `zend_globals.h`.
     pub map_base: u64,
     /// Whether a pointer of a map that is no offset leads to the pointer itself and not to what it points to: `zend_map_ptr.h`.
     pub map_leads_to_pointer: bool,
-    /// `last_var`, `vars` and `static_variables_ptr` in `zend_op_array`: `zend_compile.h`.
+    /// `last_var` in `zend_op_array`: `zend_compile.h`.
     pub variable_count: u64,
-    /// See `variable_count`.
+    /// `vars` in `zend_op_array`: `zend_compile.h`.
     pub variables: u64,
-    /// See `variable_count`.
+    /// `static_variables_ptr` in `zend_op_array`, a map pointer: `zend_compile.h`.
     pub statics: u64,
     /// `this_ptr` in `zend_closure` (`zend_closures.c`), which is right behind `func`.
     pub closure_this: u64,
-    /// `regular_list` and `active` in `zend_executor_globals`.
+    /// `regular_list` in `zend_executor_globals`: `zend_globals.h`.
     pub resources: u64,
-    /// See `resources`.
+    /// `active` in `zend_executor_globals`: `zend_globals.h`.
     pub active: u64,
     /// Whether an array whose keys are numbers has bare values, since 8.2.
     pub packs_values: bool,

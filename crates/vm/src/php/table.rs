@@ -18,7 +18,7 @@ pub(super) const DATA: u64 = 16;
 pub(super) const USED: u64 = 24;
 pub(super) const COUNT: u64 = 28;
 
-/// `HASH_FLAG_PACKED` and `HASH_FLAG_UNINITIALIZED`.
+/// `HASH_FLAG_PACKED` and `HASH_FLAG_UNINITIALIZED` in `u.flags`.
 pub(super) const PACKED: u32 = 1 << 2;
 pub(super) const UNINITIALIZED: u32 = 1 << 3;
 
@@ -28,11 +28,11 @@ const NEXT: u64 = 12;
 pub(super) const HASH: u64 = 16;
 pub(super) const KEY: u64 = 24;
 
-/// `val.u1.v.type`; `IS_UNDEF`.
+/// Offset of `val.u1.v.type` in a `Bucket`; `IS_UNDEF`, its value where an entry was deleted.
 const TYPE: u64 = 8;
 const UNDEF: u8 = 0;
 
-/// `HT_INVALID_IDX`.
+/// `HT_INVALID_IDX`, which ends a chain.
 const NONE: u32 = u32::MAX;
 
 /// Entries of a table of functions or classes, and of one chain, at most.

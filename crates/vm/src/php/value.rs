@@ -18,15 +18,15 @@ const REFERENCE: u64 = 8;
 /// What a zval holds.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum Value {
-    /// Undefined, or `null`.
+    /// `null`, or a variable without a value (`IS_UNDEF`).
     Null,
-    /// `false` or `true`.
+    /// `true` or `false`, which are types of their own (`IS_TRUE`, `IS_FALSE`).
     Bool(bool),
-    /// An integer.
+    /// An integer, signed and of 64 bits (`zend_long`).
     Long(i64),
     /// A floating point number.
     Double(f64),
-    /// A string.
+    /// Bytes, of which PHP knows no encoding.
     String(Text),
     /// An array with so many elements.
     Array(u32),

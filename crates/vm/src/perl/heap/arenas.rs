@@ -31,7 +31,7 @@ const MAGICAL: u32 = 0xe0_0000;
 /// Where the variables of one interpreter are that lead to its heap.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Places {
-    /// Address of `PL_sv_arenaroot`.
+    /// Address of the variable `PL_sv_arenaroot`, which has the address of the first arena.
     pub arenas: u64,
     /// The hash of the keys that all hashes share, `PL_strtab`. Its values are counts and no SVs.
     pub shared_keys: u64,
@@ -50,7 +50,7 @@ pub enum Sort {
     Number,
     /// A scalar with text or bytes.
     Text,
-    /// A reference.
+    /// A scalar that refers to another SV (`SVf_ROK`).
     Reference,
     /// A compiled regular expression.
     Regexp,
@@ -58,13 +58,13 @@ pub enum Sort {
     Glob,
     /// A scalar that stands for a part of something else.
     Lvalue,
-    /// An array.
+    /// An array, an SV of the type `SVt_PVAV`.
     Array,
-    /// A hash.
+    /// A hash, an SV of the type `SVt_PVHV`.
     Hash,
-    /// A sub.
+    /// A sub, written in Perl or in C (`SVt_PVCV`).
     Code,
-    /// A format.
+    /// A format, which `write` fills in (`SVt_PVFM`).
     Format,
     /// A file or directory.
     Io,
@@ -77,19 +77,19 @@ pub enum Sort {
 /// The head of an SV that lives.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Sv {
-    /// Where it is.
+    /// Address of the head.
     pub address: u64,
-    /// Its body, as far as it has one.
+    /// Address of its body (`sv_any`); without meaning where the type has none.
     pub(super) body: u64,
-    /// How many references it is counted to have.
+    /// Reference count of the SV (`sv_refcnt`).
     pub count: u32,
     pub(super) flags: u32,
-    /// The last word of the head.
+    /// The last word of the head (`sv_u`).
     pub(super) union: u64,
 }
 
 impl Sv {
-    /// Its type, `svtype`.
+    /// Returns the type, an `svtype` of `sv.h`: the low bits of the flags.
     pub(super) fn kind(&self) -> u32 {
         self.flags & TYPE_BITS
     }
@@ -98,7 +98,7 @@ impl Sv {
         self.flags & flags != 0
     }
 
-    /// What it is.
+    /// Returns what it is, by its type and its flags.
     pub fn sort(&self) -> Sort {
         match self.kind() {
             TYPE_ARRAY => Sort::Array,
@@ -224,7 +224,7 @@ impl<M: Memory> Perl<'_, M> {
     /// Calls `each` for every SV that lives in an arena.
     ///
     /// # Errors
-    /// It cannot be read to its end.
+    /// The arena cannot be read to its end.
     pub fn each_sv(
         &self,
         arena: Range<u64>,

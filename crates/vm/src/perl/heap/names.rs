@@ -19,7 +19,7 @@ const LIST: u64 = 40;
 /// `xpadn_pv` in `struct padname`.
 const TEXT: u64 = 0;
 
-/// `CVf_CLONED`.
+/// `CVf_CLONED` of `cv.h`: the sub is a closure, made of another that has its code.
 pub(super) const CLONED: u32 = 0x40;
 
 /// Variables of one sub, at most.

@@ -12,7 +12,7 @@ use crate::Memory;
 const STASH: u64 = 0;
 const MAGIC: u64 = 8;
 
-/// `mg_moremagic`, `mg_type`, `mg_flags`, `mg_len`, `mg_obj`, `mg_ptr` in `struct magic`; `MGf_REFCOUNTED`, `HEf_SVKEY`.
+/// `mg_moremagic`, `mg_flags`, `mg_len`, `mg_obj`, `mg_ptr` in `struct magic`; `MGf_REFCOUNTED`, `HEf_SVKEY`.
 const MAGIC_NEXT: u64 = 0;
 const MAGIC_FLAGS: u64 = 19;
 const MAGIC_LEN: u64 = 24;
@@ -47,7 +47,7 @@ const NAMED: u32 = 0x8000;
 /// `xpadl_max` and `xpadl_arr` in `struct padlist`: the names, then an array of values for each depth of recursion.
 const PADS_MAX: u64 = 0;
 const PADS_ARRAY: u64 = 8;
-/// Depth of recursion, at most; what any process has room for.
+/// Depths of recursion of one sub, at most, and the depth that is believed however little memory the process has.
 const DEEPEST: u64 = 1 << 24;
 const SHALLOW: u64 = 16;
 
@@ -66,17 +66,17 @@ pub(super) const OBJECT_FIELDS: u64 = 32;
 /// What of a glob something is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Slot {
-    /// `$name`.
+    /// The scalar `$name` (`gp_sv`).
     Scalar,
-    /// `@name`.
+    /// The array `@name` (`gp_av`).
     Array,
-    /// `%name`.
+    /// The hash `%name` (`gp_hv`).
     Hash,
-    /// The sub.
+    /// The sub of this name (`gp_cv`).
     Code,
-    /// The handle.
+    /// The file or directory handle of this name (`gp_io`).
     Io,
-    /// The format.
+    /// The format of this name (`gp_form`).
     Format,
 }
 

@@ -16,7 +16,7 @@ use super::names::CLONED;
 use super::references::{ARRAY_FILL, OBJECT_FIELDS, OBJECT_MAX};
 use crate::Memory;
 
-/// `xpv_cur` and `xpv_len`.
+/// `xpv_cur` and `xpv_len` in the bodies that have them.
 const CURRENT: u64 = 16;
 const ALLOCATED: u64 = 24;
 
@@ -46,7 +46,7 @@ const KEY_LENGTH: u64 = 4;
 /// What an SV takes.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Size {
-    /// All of it.
+    /// Bytes of its head, its body and what was allocated for it.
     pub bytes: u64,
     /// Bytes of a text, elements of an array, entries of a hash.
     pub length: Option<u64>,

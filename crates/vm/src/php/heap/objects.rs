@@ -34,15 +34,15 @@ pub(super) const VARIABLES: u64 = 80;
 const THIS: u64 = 32;
 const INFO: u64 = 40;
 const RELEASES_THIS: u32 = 1 << 21;
-/// `func` in `zend_closure`.
+/// Offset of `func` in `zend_closure`.
 const CLOSURE_FUNCTION: u64 = 56;
 
 /// To whom a property belongs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Owner {
-    /// To each object.
+    /// Each object has one of its own.
     Object,
-    /// To the class.
+    /// The class has it: it is static.
     Class,
 }
 

@@ -30,13 +30,13 @@ const MOST: u64 = 1 << 20;
 /// Where a root stands.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Place {
-    /// A global variable.
+    /// A global variable of this name.
     Global(Text),
     /// A static property of the class at this address.
     Static(u64, Text),
     /// The static variables of a function, an array.
     Variables(u64),
-    /// A constant.
+    /// A constant of this name.
     Constant(Text),
     /// A constant of the class at this address.
     ClassConstant(u64, Text),
@@ -55,7 +55,7 @@ pub enum Place {
 pub struct Root {
     /// What it leads to.
     pub thing: Thing,
-    /// Where it stands.
+    /// Which variable, constant or table leads to it.
     pub place: Place,
     /// The zval; 0 if it is a bare pointer. One may be met twice, by two names.
     pub zval: u64,
@@ -69,7 +69,7 @@ struct To<'e> {
 }
 
 impl To<'_> {
-    /// Takes one entry.
+    /// Takes one from the entries that are left; fails if none is.
     fn step(&mut self, at: u64) -> Result<(), Error> {
         let left = self.left.checked_sub(1);
         self.left = left.ok_or(Error::garbled("table", at))?;

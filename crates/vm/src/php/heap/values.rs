@@ -26,19 +26,19 @@ const RESOURCE: u8 = 9;
 const REFERENCE: u8 = 10;
 const INDIRECT: [u8; 2] = [13, 12];
 
-/// `val` in `zend_reference`.
+/// Offset of `val` in `zend_reference`.
 const REFERENCED: u64 = 8;
-/// `nTableSize` in `zend_array`.
+/// Offset of `nTableSize` in `zend_array`.
 const TABLE_SIZE: u64 = 32;
 
-/// What is counted.
+/// Types of what counts its references, in the order of `IS_STRING` to `IS_REFERENCE`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum Sort {
-    /// A string.
+    /// A string, a `zend_string`.
     Text,
-    /// An array.
+    /// An array or a table of variables, a `zend_array`.
     Array,
-    /// An object.
+    /// An object of any class, a `zend_object`.
     Object,
     /// A file, a connection.
     Resource,
@@ -49,18 +49,18 @@ pub enum Sort {
 /// Something that values refer to and that counts its references.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct Thing {
-    /// Where it is.
+    /// Address of its `zend_refcounted`, with which each of these begins.
     pub address: u64,
-    /// What it is.
+    /// Its type, as the value that refers to it says.
     pub sort: Sort,
 }
 
 /// The key of an element of an array.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Key {
-    /// A number.
+    /// A number; a negative one as its two's complement.
     Index(u64),
-    /// A `zend_string`.
+    /// Address of a `zend_string`.
     Name(u64),
 }
 
