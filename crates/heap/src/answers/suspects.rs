@@ -132,7 +132,8 @@ impl Search<'_> {
                 None => true,
                 Some(object) if self.is_of_vm(object) => true,
                 Some(object) => {
-                    let sum: u64 = large.iter().map(|one| self.analysis.retained(*one)).sum();
+                    let retained = large.iter().map(|one| self.analysis.retained(*one));
+                    let sum = retained.fold(0, u64::saturating_add);
                     sum >= part(self.analysis.retained(object), DROP)
                 }
             };

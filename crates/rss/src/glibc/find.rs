@@ -159,7 +159,7 @@ fn is_bins(bins: u64, words: &[u64]) -> bool {
 /// The arenas, beginning with the main one, whose bins are given; `None` if the list does not lead back to it.
 fn arenas(memory: &impl Memory, bins: u64) -> Option<Vec<Arena>> {
     [WITH_FASTBINS, WITHOUT].into_iter().find_map(|distance| {
-        let main = bins - distance;
+        let main = bins.checked_sub(distance)?;
         let mut found = vec![arena(memory, main, distance)?];
         let mut met = BTreeSet::from([main]);
         let mut next = memory.u64(bins + NEXT).ok()?;

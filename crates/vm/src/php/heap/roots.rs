@@ -103,12 +103,12 @@ impl<M: Memory> Php<'_, M> {
         let resources = executor.wrapping_add(layout.resources);
         note(self.values_of(resources, &mut |_| Place::Resource, to));
         if layout.packs_values || self.layout.fiber.is_some() {
-            let mut parked = Ok(());
+            let mut parked = 0;
             note(self.each_fiber(&mut |fiber| {
-                parked = self.frame_roots(fiber.data, to);
+                parked += u64::from(self.frame_roots(fiber.data, to).is_err());
                 ControlFlow::Continue(())
             }));
-            note(parked);
+            unread += parked;
         }
         Ok(unread)
     }
