@@ -111,7 +111,7 @@ roots: deps-matrix
 matrix: roots
 	.ci/package build $(LANCET)
 	$(AS_ROOT) LANCET_BIN=$(LANCET) LANCET_RUBIES="$(OTHER_RUBIES)" .ci/tests -p lancet --test mem
-	$(AS_ROOT) LANCET_BIN=$(LANCET) LANCET_RUBIES="$(OTHER_RUBIES)" LANCET_SCRIPTS="$(PYTHONS:%=python-%)" .ci/tests -p lancet --test heap
+	$(AS_ROOT) LANCET_BIN=$(LANCET) LANCET_RUBIES="$(OTHER_RUBIES)" LANCET_SCRIPTS="$(SCRIPTS)" .ci/tests -p lancet --test heap
 	$(AS_ROOT) LANCET_BIN=$(LANCET) LANCET_RUBIES="$(RUBIES)" LANCET_SCRIPTS="$(SCRIPTS)" \
 		.ci/tests -p lancet --test calls -- $(OF_VERSIONS)
 	$(AS_ROOT) LANCET_BIN=$(LANCET) LANCET_RUBIES="$(OTHER_RUBIES)" LANCET_SCRIPTS="$(PYTHONS:%=python-%)" \
@@ -139,8 +139,8 @@ deps-soak: deps-test
 soak: deps-soak roots
 	.ci/package build $(LANCET)
 	$(AS_ROOT) LANCET_BIN=$(LANCET) LANCET_SOAK=1 LANCET_RUBIES="system $(RUBIES)" cargo test -p lancet --test mem
-	$(AS_ROOT) LANCET_BIN=$(LANCET) LANCET_SOAK=1 LANCET_RUBIES="system $(RUBIES)" LANCET_SCRIPTS="python-system $(PYTHONS:%=python-%)" \
-		cargo test -p lancet --test heap
+	$(AS_ROOT) LANCET_BIN=$(LANCET) LANCET_SOAK=1 LANCET_RUBIES="system $(RUBIES)" \
+		LANCET_SCRIPTS="$(patsubst %,%-system,python perl php) $(SCRIPTS)" cargo test -p lancet --test heap
 	$(AS_ROOT) LANCET_BIN=$(LANCET) LANCET_SOAK=1 LANCET_RUBIES="system $(RUBIES)" \
 		LANCET_SCRIPTS="$(patsubst %,%-system,python perl php) $(SCRIPTS)" cargo test -p lancet --test calls
 	$(AS_ROOT) LANCET_BIN=$(LANCET) LANCET_SOAK=1 LANCET_RUBIES="system $(RUBIES)" LANCET_SCRIPTS="python-system $(PYTHONS:%=python-%)" \

@@ -75,7 +75,7 @@ commands! {
     Syscalls(syscalls::SyscallsArgs) => syscalls::run,
     /// What does each thread do, and how many bytes is each frame on its stack?
     Stack(stack::StackArgs) => stack::run,
-    /// Who keeps the objects of a running Ruby or Python, or of a heap snapshot, alive, and how many bytes does each holder retain?
+    /// Who keeps the objects of a running Ruby, Python, Perl or PHP, or of a heap snapshot, alive, and how many bytes does each holder retain?
     Heap(heap::HeapArgs) => heap::run,
     /// Replace a function of a running process by another one, and take it back
     Patch(patch::PatchArgs) => patch::run,

@@ -14,21 +14,28 @@ pub fn explain(error: Error) -> anyhow::Error {
     }
 }
 
-/// Returns who knows which line holds the memory of a process that runs no Ruby.
+/// Returns what says where the memory of a process is that runs no Ruby.
 fn memory_elsewhere(pid: i32) -> String {
     let languages = frames::live::open::Live::open(pid).map(|live| live.languages());
     let languages = languages.unwrap_or_default();
     let runs = |language: &str| languages.iter().any(|one| one.starts_with(language));
+    // `lancet heap` knows these; which line has made an object, other tools know.
     let others = [
-        ("Python", format!("`memray attach {pid}` (pip install memray) names the lines that hold its memory")),
-        ("PHP", "the extension memprof (memprof_dump_callgrind) names the functions that hold its memory".to_owned()),
-        ("Perl", "Devel::MAT (cpan Devel::MAT) shows what holds its memory".to_owned()),
+        (
+            "Python",
+            format!(", `memray attach {pid}` (pip install memray) which line has made them"),
+        ),
+        (
+            "PHP",
+            ", the extension memprof (memprof_dump_callgrind) which function has".to_owned(),
+        ),
+        ("Perl", String::new()),
     ];
     let other = others.into_iter().find(|(language, _)| runs(language));
     match other {
-        Some((language, step)) => {
-            format!("it runs {language}, and mem counts the objects of Ruby alone; {step}")
-        }
+        Some((language, line)) => format!(
+            "it runs {language}, and mem counts the objects of Ruby alone; `lancet heap -p {pid}` says who keeps its objects alive{line}"
+        ),
         None => "mem counts the objects of Ruby alone; of a server name its Ruby (pgrep -a ruby)"
             .to_owned(),
     }

@@ -262,6 +262,11 @@ fn compare_lines(ruby: &Interpreter, dump: &BTreeMap<u64, Value>, ours: &BTreeMa
             if there[key].is_null() || there["type"] == "SYMBOL" {
                 continue;
             }
+            // Ruby 2.7 names a singleton class after the class that is above it.
+            let name = line[key].as_str().unwrap_or_default();
+            if ruby.version == "2.7" && key == "name" && name.starts_with("#<Class:") {
+                continue;
+            }
             assert_eq!(
                 line[key], there[key],
                 "{ruby}: {key} of {at:#x}: {line}, {there}"

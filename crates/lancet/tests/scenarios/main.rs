@@ -81,12 +81,14 @@ fn a_python_that_grows_is_pointed_onward() {
         return;
     };
     let output = answer(&guest, "lancet mem -p PID --for 20s");
+    let heap = format!("`lancet heap -p {}` says who", guest.pid);
     let onward = format!("`memray attach {}`", guest.pid);
     assert_eq!(output.code(), 1, "{output:?}");
     assert!(
         output
             .stderr
             .contains("it runs Python, and mem counts the objects of Ruby alone")
+            && output.stderr.contains(&heap)
             && output.stderr.contains(&onward)
             && output.stderr.lines().count() == 1,
         "{output:?}"
