@@ -122,7 +122,7 @@ impl Copy {
     /// How far it is: the number of a [`Stage`].
     ///
     /// # Errors
-    /// It has ended.
+    /// The copy has ended, so that its memory is gone.
     pub fn stage(&self) -> Result<u32> {
         self.memory
             .half(self.at + offset_of!(Snapshot, stage) as u64)
@@ -131,7 +131,7 @@ impl Copy {
     /// Pages of its heap, and those without an object, before and after it was compacted.
     ///
     /// # Errors
-    /// It has ended.
+    /// The copy has ended, so that its memory is gone.
     pub fn pages(&self) -> Result<[[u64; 2]; 2]> {
         let mut words = [0; 4];
         let at = self.at + offset_of!(Snapshot, pages) as u64;

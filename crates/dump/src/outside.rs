@@ -58,7 +58,7 @@ impl Heap {
         }
     }
 
-    /// Reads everything.
+    /// Adds every object of the copy, its references and its roots to `builder`, from the copy's memory alone.
     ///
     /// # Errors
     /// The heap cannot be read, or it took too long.

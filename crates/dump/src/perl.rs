@@ -23,7 +23,7 @@ use walk::Walk;
 /// Bytes of a head.
 const HEAD: u64 = 24;
 
-/// Reads everything.
+/// Adds every SV in the arenas of all interpreters, with its references and the roots, to `builder`.
 ///
 /// # Errors
 /// The arenas cannot be read, or it took too long.

@@ -16,7 +16,7 @@ use heap::Builder;
 use vm::php::{Facts, Php};
 use walk::Walk;
 
-/// Reads everything.
+/// Adds all that variables, frames and the store of objects lead to, with the roots, to `builder`.
 ///
 /// # Errors
 /// It serves no request, its memory comes from another allocator, or it took too long.

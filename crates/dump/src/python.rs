@@ -26,7 +26,7 @@ const BEGINNING: usize = 64;
 /// Roots that are named.
 const MOST_ROOTS: usize = 1 << 22;
 
-/// Reads everything.
+/// Adds every object that the copy tells, with its references and the roots, to `builder`.
 ///
 /// # Errors
 /// The copy ended too early, hung, or wrote what makes no sense.

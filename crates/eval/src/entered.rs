@@ -73,7 +73,7 @@ impl Reached {
         })
     }
 
-    /// Its memory.
+    /// The memory of the process, read and written through `/proc/PID/mem`.
     pub fn memory(&self) -> &GuestMemory {
         &self.memory
     }
@@ -127,7 +127,7 @@ impl Entered {
         self.status.pid
     }
 
-    /// Its memory.
+    /// The memory of the process, read and written through `/proc/PID/mem`.
     pub fn memory(&self) -> &GuestMemory {
         &self.memory
     }

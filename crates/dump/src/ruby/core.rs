@@ -34,7 +34,7 @@ pub struct Found<'a> {
     pub bytes: u64,
 }
 
-/// Reads everything.
+/// Adds every object in the pages of the core's heap, with its references and the roots, to `builder`.
 ///
 /// # Errors
 /// The heap cannot be read, or it took longer than until then.
