@@ -63,8 +63,7 @@ class ServerTest < LancetTest
       assert_equal paths.sort, (accounts.map { |one| one["request"]["path"] }.sort)
       assert_equal made, (accounts.sum { |one| one["tracers"]["mysql"]["calls"] })
       accounts.each { |one| hold(one) }
-      asking = told("#{traces}.measured", warm).sum { |one| one["asking"] }
-      assert_in_delta asking, (accounts.sum { |one| one["tracers"]["mysql"]["time"] }), asking * 0.01
+      assert_asking(told("#{traces}.measured", warm), accounts)
     end
   end
 
@@ -81,6 +80,18 @@ class ServerTest < LancetTest
       2.times { response_of(port, "/work/9", "X-Objects" => "1") }
       assert_operator assert_last_is_as_measured(traces)["lines"].size, :>, 20
     end
+  end
+
+  # Queries take as long as the program has measured around them. It has measured, too, how long a thread waited for the VM's lock there, which
+  # may be long beside four others: a quarter of the requests at least did not, and is within 1 %; none took longer than was measured.
+  def assert_asking(measured, accounts)
+    (theirs, ours) = [
+      measured.group_by { |one| one["path"] }.transform_values { |all| all.map { |one| one["asking"] }.sort },
+      accounts.group_by { |one| one["request"]["path"] }.transform_values { |all| all.map { |one| one["tracers"]["mysql"]["time"] }.sort },
+    ]
+    more = theirs.flat_map { |path, times| times.zip(ours.fetch(path)).map { |asking, time| asking / time - 1 } }.sort
+    assert_operator more.first, :>=, -0.001, more.inspect
+    assert_operator more[more.size / 4], :<=, 0.01, more.inspect
   end
 
   # One request's own queries and objects, whatever the others do.
