@@ -2,7 +2,7 @@
 
 use std::ops::Range;
 use trampoline::probe::ProbePlan;
-use trampoline::{Counting, Destination, Kind, Patch, Plan, Refusal, Stub};
+use trampoline::{Destination, Inline, Kind, Patch, Plan, Refusal, Stub};
 
 /// Why a function is not hooked now, but may be a moment later: another command has hooked or unhooked it since that was
 /// planned. Or its process has changed it itself.
@@ -54,24 +54,19 @@ impl Change {
         }
     }
 
-    /// The largest size of its stub, in bytes; `counts`: with [`Counting`].
-    pub fn most(&self, counts: bool) -> usize {
+    /// The largest size of its stub, in bytes; `inline`: with [`Inline`].
+    pub fn most(&self, inline: bool) -> usize {
         match self {
             Change::Entry(plan, _) => plan.most(),
-            Change::Probe(plan) => plan.most(counts),
+            Change::Probe(plan) => plan.most(inline),
         }
     }
 
-    /// Makes the stub as it is to stand at address `at`; with `counting` it counts system calls by itself, if it may.
-    pub fn stub(
-        &self,
-        at: u64,
-        to: Destination,
-        counting: Option<Counting>,
-    ) -> Result<Stub, Refusal> {
+    /// Makes the stub as it is to stand at address `at`; with `inline` it does the work of system calls by itself, if it may.
+    pub fn stub(&self, at: u64, to: Destination, inline: Option<Inline>) -> Result<Stub, Refusal> {
         match self {
             Change::Entry(plan, _) => plan.stub(at, to),
-            Change::Probe(plan) => plan.stub(at, to, counting),
+            Change::Probe(plan) => plan.stub(at, to, inline),
         }
     }
 

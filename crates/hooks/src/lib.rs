@@ -20,7 +20,7 @@
 //! |---|---|
 //! | `tracing` | [`Tracing`], the front: a process whose calls are traced, made of the next four |
 //! | `target` | which process: its memory, the agent in it, its functions, how it is stopped |
-//! | `counting`, `needs` | which places of system calls count by themselves; what the routine must do for a hook |
+//! | `inline`, `needs` | which stubs of system calls do the agent's work by themselves; what the routine must do for a hook |
 //! | `patcher`, `set`, `planned`, `left` | hooks planned, written and taken out |
 //! | `layers` | hooks of several commands in the same code |
 //! | `limits` | bounds on what is read from a process |
@@ -37,10 +37,10 @@
 
 mod areas;
 mod change;
-mod counting;
 mod first_stack;
 #[cfg(feature = "fuzz")]
 pub mod image;
+mod inline;
 mod layers;
 mod left;
 mod limits;

@@ -2,12 +2,12 @@
 //! earlier attach does what a plan says.
 
 use crate::change::Change;
-use crate::counting::{self, Times};
+use crate::inline;
 use crate::layers::Layers;
-use crate::table::{Known, bytes_at, patches};
+use crate::table::{HookTable, Known, bytes_at, patches};
 use crate::target::Target;
 use crate::wanted::Wanted;
-use trampoline::{Counting, Destination, Stub};
+use trampoline::{Destination, Stub};
 use wire::calls::{self, Hook};
 
 /// Whether the code that a hook changes and moves is still what it was when that was planned, and no other command has
@@ -40,44 +40,27 @@ pub(crate) fn is_as_planned(target: &Target, layers: &Layers, hook: &Hook) -> bo
     patched && moved && (is_over() || is_free())
 }
 
-/// The stub of a hook of an earlier attach, if it does what this plan says. `counts`: it must count by itself so. Where it need not,
-/// one that does serves as well; so a place has at most three stubs, however often it is hooked.
+/// The stub of a hook of an earlier attach, if it does what this plan says, by itself or by asking the agent.
 pub(crate) fn fits(
     target: &Target,
-    (known, counts): (&Known, Option<Times>),
-    wanted: &Wanted,
-    plan: &Change,
-) -> Option<Stub> {
-    let stub = |times: Option<Times>| {
-        let number = known.hook.number;
-        let counting = times.and_then(|times| counting::of(target, wanted, number, times));
-        stub_of(target, known, plan, (wanted, counting))
-    };
-    let ways = [Some(Times::None), Some(Times::Told), None];
-    match counts {
-        Some(_) => stub(counts),
-        None => ways.into_iter().find_map(stub),
-    }
-}
-
-fn stub_of(
-    target: &Target,
+    table: &HookTable,
     known: &Known,
-    plan: &Change,
-    (wanted, counting): (&Wanted, Option<Counting>),
+    (wanted, plan): (&Wanted, &Change),
 ) -> Option<Stub> {
+    let hook = &known.hook;
+    let inline = inline::of(target, table, wanted, (hook.number, hook.inlined));
     let to = Destination {
         routine: target.resident.header.routines[wanted.routine],
         descriptor: known.at,
     };
-    let stub = plan.stub(known.hook.stub, to, counting).ok()?;
+    let stub = plan.stub(hook.stub, to, inline).ok()?;
     let mut bytes = vec![0; stub.bytes.len()];
     target.memory.read_bytes(stub.at, &mut bytes).ok()?;
     let changes = plan.patches(stub.at).ok()?;
-    let same = patches(&known.hook).len() == changes.len()
-        && patches(&known.hook).iter().zip(&changes).all(|(had, has)| {
+    let same = patches(hook).len() == changes.len()
+        && patches(hook).iter().zip(&changes).all(|(had, has)| {
             let length = had.length as usize;
             had.at == has.at && had.was.get(..length) == Some(&has.old[..])
         });
-    (same && bytes == stub.bytes && known.hook.original == stub.original).then_some(stub)
+    (same && bytes == stub.bytes && hook.original == stub.original).then_some(stub)
 }

@@ -3,7 +3,7 @@
 //! first, which nothing leads to yet; then the list of areas, by which the next attach finds them; the patches last.
 
 use crate::change::{CHANGED, Change};
-use crate::counting;
+use crate::inline;
 use crate::layers::Layers;
 use crate::left::count_us;
 use crate::needs::{described, floats_at_return, own_flags};
@@ -84,12 +84,7 @@ impl Patcher {
         }
         let plan = texts.plan(target, &self.table, layers, wanted)?;
         if let Some(known) = self.table.get(plan.at())
-            && let Some(stub) = fits(
-                target,
-                (known, counting::wanted(&self.table, wanted.role)),
-                wanted,
-                &plan,
-            )
+            && let Some(stub) = fits(target, &self.table, known, (wanted, &plan))
         {
             return Ok(Step::Again(plan.at(), wanted.clone(), stub.moves));
         }
@@ -135,8 +130,8 @@ impl Patcher {
         let memory = &edit.target.memory;
         let new = steps.iter().filter_map(|step| match step {
             Step::New(wanted, plan, _) => {
-                let counts = counting::wanted(&self.table, wanted.role);
-                Some((plan.at(), stub_size(plan, counts.is_some())))
+                let inlined = inline::able(&self.table, wanted.role);
+                Some((plan.at(), stub_size(plan, inlined != 0)))
             }
             _ => None,
         });
@@ -214,8 +209,8 @@ impl Patcher {
                             hook.instruction = instruction;
                             hook.fixed = fixed;
                             let session = edit.target.session;
-                            [hook.counts, hook.called] =
-                                counting::words(&self.table, wanted.role, session);
+                            [hook.inline, hook.called] =
+                                inline::words(&self.table, wanted.role, hook, session);
                             self.by_number = by_number;
                         }
                         _ => self.name(edit, wanted, &mut made.known)?,
@@ -297,8 +292,8 @@ impl Patcher {
         was: u64,
     ) -> Result<std::result::Result<Prepared, String>> {
         let code = plan.at()..plan.at() + plan.stolen() as u64;
-        let counts = counting::wanted(&self.table, wanted.role);
-        let size = stub_size(plan, counts.is_some());
+        let inlined = inline::able(&self.table, wanted.role);
+        let size = stub_size(plan, inlined != 0);
         let stub_at = match self.areas.room(edit.remote, area::STUBS, size, Some(code)) {
             // The others can be hooked all the same.
             Err(Error::NothingToBorrow { reason, .. }) => return Ok(Err(reason)),
@@ -313,9 +308,9 @@ impl Patcher {
             descriptor: at,
         };
         let number = self.table.new_number();
-        let counting = counts.and_then(|times| counting::of(edit.target, wanted, number, times));
+        let inline = inline::of(edit.target, &self.table, wanted, (number, inlined));
         let made = plan
-            .stub(stub_at, to, counting)
+            .stub(stub_at, to, inline)
             .and_then(|stub| Ok((stub, plan.patches(stub_at)?)));
         let (stub, list) = match made {
             Ok(made) => made,
@@ -335,6 +330,7 @@ impl Patcher {
             patched: list.len() as u32,
             was,
             set: 1,
+            inlined,
             ..Hook::default()
         };
         self.programs(edit, wanted, &mut hook)?;
@@ -453,8 +449,8 @@ impl Patcher {
 }
 
 /// The bytes that are kept for a stub.
-fn stub_size(plan: &Change, counts: bool) -> u64 {
-    (plan.most(counts) as u64).next_multiple_of(16)
+fn stub_size(plan: &Change, inline: bool) -> u64 {
+    (plan.most(inline) as u64).next_multiple_of(16)
 }
 
 /// Writes the patches of hooks, all that are in one page by one write, because all threads wait for each system call.

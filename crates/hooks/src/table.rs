@@ -237,14 +237,14 @@ pub(crate) fn write_want(memory: &GuestMemory, at: u64, wanted: u64) -> Result<(
     memory.write(at + offset_of!(Hook, want) as u64, &wanted.to_le_bytes())
 }
 
-/// Changes what is wanted of a hook. One of which nothing is wanted does not count by itself either.
+/// Changes what is wanted of a hook. One of which nothing is wanted has no work done by its stub either.
 fn change_want(memory: &GuestMemory, known: &mut Known, wanted: u64) -> Result<()> {
     write_want(memory, known.at, wanted)?;
     known.hook.want = wanted;
-    if wanted == 0 && known.hook.counts != 0 {
-        let counts = known.at + offset_of!(Hook, counts) as u64;
-        memory.write(counts, &0u64.to_le_bytes())?;
-        known.hook.counts = 0;
+    if wanted == 0 && known.hook.inline != 0 {
+        let inline = known.at + offset_of!(Hook, inline) as u64;
+        memory.write(inline, &0u64.to_le_bytes())?;
+        known.hook.inline = 0;
     }
     Ok(())
 }

@@ -139,9 +139,17 @@ impl Wanted {
     pub(crate) fn shape(&self, hook: &Hook) -> u64 {
         let asked = hook.want & (want::ENTRY | want::RETURN | want::HELD);
         let told = asked == want::ENTRY | want::RETURN;
-        let function = self.routine == CALL_THROUGH && self.role == Role::Function;
-        let returns = function && hook.flags & flags::ENTRY_ONLY == 0;
-        let returns = told && returns && hook.at_return[1] == 0;
+        let [function, returns] = match self.role {
+            Role::Function => [self.routine == CALL_THROUGH; 2],
+            // One that makes a child, ends or runs another program may leave a room unfilled for good.
+            Role::SystemCall => {
+                let number = self.function.address;
+                [true, number != OTHERS && !is_special(number)]
+            }
+            Role::Place { .. } => [false; 2],
+        };
+        let returns = told && returns && hook.flags & flags::ENTRY_ONLY == 0;
+        let returns = returns && hook.at_return[1] == 0;
         let nothing = [hook.at_entry[1], hook.at_return[1], hook.callers] == [0; 3];
         self.registers.shape(returns, nothing && function).0
     }
@@ -217,6 +225,12 @@ pub enum Role {
         /// The number that is always made there, or how it comes ([`wire::calls::Hook::fixed`]).
         fixed: u64,
     },
+}
+
+/// Numbers of calls that make a child, end, run another program, or may forbid what hooks do, of which the agent must know
+/// (`agent::calls::system_calls`): `clone` to `exit`, `prctl`, `exit_group`, `seccomp`, `execveat`, `clone3`.
+pub(crate) fn is_special(number: u64) -> bool {
+    matches!(number, 56..=60 | 157 | 231 | 317 | 322 | 435)
 }
 
 /// In the place of a number in [`Role::SystemCall`]: all system calls that are not asked for by number.

@@ -74,7 +74,7 @@ impl Resident {
             })
             // The kernel may have joined it to a read-only neighbour below.
             .flat_map(|mapping| (mapping.start..mapping.end).step_by(wire::PAGE))
-            .take(MOST_PAGES)
+            .take(wire::HEADER_PAGES)
             .filter_map(|base| {
                 let header: Header = memory.record(base).ok()?;
                 (header.magic == wire::MAGIC).then_some(Resident { base, header })
@@ -246,11 +246,6 @@ impl Resident {
 
 /// Agents that are looked at in a process.
 pub(crate) const MOST_AGENTS: usize = 32;
-
-/// Pages looked at for a header. Read-only anonymous mappings are few and small but for our own tables of hooks, which lie below the agent
-/// where the kernel joins them to it: 60,000 hooks are 5,000 pages. An agent that is not found is never left: what a killed
-/// session hooked through it would stay for good.
-const MOST_PAGES: usize = 1 << 17;
 
 impl RemoteThread<'_> {
     /// Has the thread unmap `size` bytes at `at` (munmap(2)); both are whole pages.

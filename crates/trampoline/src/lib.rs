@@ -19,7 +19,7 @@
 //! | `relocate`, `stub` | the stolen instructions at their new address |
 //! | `arguments` | how many bytes of stack arguments a function may read |
 //! | `hook_policy` | functions that get no frame, or no hook |
-//! | `counting` | stubs that count a system call by themselves |
+//! | `inline` | stubs that count or record a system call by themselves |
 //! | `probe`, `usdt` | probes in mid-function; static ones |
 //! | `system_call` | where a function makes system calls |
 //! | `vfork` | where its two returns pass |
@@ -31,8 +31,8 @@ extern crate alloc;
 
 mod arguments;
 pub mod code_references;
-mod counting;
 pub mod hook_policy;
+mod inline;
 mod pads;
 mod plan;
 pub mod probe;
@@ -47,7 +47,7 @@ pub mod vfork;
 pub use routine::{Descriptor, Frame, ProbeFrame, Results, Rooms, Vectors};
 
 pub use arguments::{Stack, Stacks};
-pub use counting::Counting;
+pub use inline::{Inline, Recorded};
 pub use pads::Pads;
 pub use plan::{Function, Kind, Options, Patch, Plan, plan};
 pub use refusal::Refusal;

@@ -14,12 +14,12 @@ use alloc::vec::Vec;
 
 use iced_x86::{Decoder, DecoderOptions, FlowControl, Instruction, Mnemonic};
 
-use crate::counting::{self, Counting};
+use crate::inline::{self, Inline};
 use crate::pads::{Pads, crosses_page, padding};
 use crate::plan::{Function, Options, Patch, ends, movable};
 use crate::refusal::Refusal;
 use crate::relocate::Relocated;
-use crate::stub::{Destination, Stub, long_jump, probe, short_jump};
+use crate::stub::{Destination, Stub, asking, long_jump, probe, short_jump};
 use crate::system_call::leavings;
 use crate::targets::Targets;
 
@@ -48,8 +48,8 @@ pub struct ProbePlan {
     pad: Option<(u64, [u8; 5])>,
     before: Relocated,
     after: Relocated,
-    /// Of a system call: nobody reads what it leaves in rcx, r11 and the flags, so that its stub may [count](Counting).
-    pub may_count: bool,
+    /// Of a system call: nobody reads what it leaves in rcx, r11 and the flags, so that its stub may do the work [inline](Inline).
+    pub may_inline: bool,
 }
 
 /// Decides how the probe at `site` is hooked, an address within `function` (or behind any place where an instruction is known
@@ -100,7 +100,7 @@ pub fn plan(
         Spot::Before => Some(near[at].next_ip()),
         Spot::From => Some(site),
     };
-    let may_count = behind.is_some_and(|next| {
+    let may_inline = behind.is_some_and(|next| {
         near[at].mnemonic() != Mnemonic::Call
             && leavings::are_free(function.code, function.entry, next)
     });
@@ -113,12 +113,12 @@ pub fn plan(
                 Spot::Nop | Spot::From => around.steal(start, width),
             };
             match stolen.and_then(|plan| plan.take(width, pads)) {
-                Ok(plan) if width == 5 => return Ok(ProbePlan { may_count, ..plan }),
+                Ok(plan) if width == 5 => return Ok(ProbePlan { may_inline, ..plan }),
                 Ok(plan) => {
                     if let Some(pad) = pads.take_near(plan.patch_at) {
                         return Ok(ProbePlan {
                             pad: Some(pad),
-                            may_count,
+                            may_inline,
                             ..plan
                         });
                     }
@@ -182,7 +182,7 @@ impl Around<'_> {
             stolen: length,
             bytes: self.code_from(at)[..width].to_vec(),
             pad: None,
-            may_count: false,
+            may_inline: false,
             before: Relocated::of(stolen, false)?,
             after: Relocated::way_to(site)?,
         })
@@ -231,7 +231,7 @@ impl Around<'_> {
             stolen: length,
             bytes: code.get(..width).ok_or(Refusal::TooShort)?.to_vec(),
             pad: None,
-            may_count: false,
+            may_inline: false,
             before: Relocated::of(&near[..nop], false)?,
             after: Relocated::of(&near[nop..count], !ended)?,
         })
@@ -273,26 +273,25 @@ impl ProbePlan {
             stolen: back.len(),
             bytes: stub.get(offset..offset + 5)?.to_vec(),
             pad: None,
-            may_count: false,
+            may_inline: false,
             before: Relocated::of(&[], false).ok()?,
             after: Relocated::way_to(site).ok()?,
         })
     }
 
-    /// The stub for address `at`; `to.routine` is `trampoline_probe`. With `counting` it counts by itself, if it
-    /// [may](Self::may_count). It has no `original`: [`Stub::original`] is where it goes on
+    /// The stub for address `at`; `to.routine` is `trampoline_probe`. With `inline` it does the work by itself, if it
+    /// [may](Self::may_inline). It has no `original`: [`Stub::original`] is where it goes on
     /// behind the probe's routine.
     ///
     /// # Errors
     /// [`Refusal::OutOfReach`], if the code refers to places more than 2 GiB from there.
-    pub fn stub(
-        &self,
-        at: u64,
-        to: Destination,
-        counting: Option<Counting>,
-    ) -> Result<Stub, Refusal> {
-        let counting = counting.filter(|_| self.may_count);
-        let whole = probe(&self.before, &self.after, to, counting).ok_or(Refusal::Immovable)?;
+    pub fn stub(&self, at: u64, to: Destination, inline: Option<Inline>) -> Result<Stub, Refusal> {
+        let inline = inline.filter(|_| self.may_inline);
+        let made = match inline {
+            None => asking(to),
+            Some(inline) => inline.code(to).ok(),
+        };
+        let whole = probe(&self.before, &self.after, &made.ok_or(Refusal::Immovable)?);
         let encoded = whole.encode(at)?;
         let after = encoded.moves.iter().find(|(from, _)| *from == self.site);
         Ok(Stub {
@@ -304,9 +303,9 @@ impl ProbePlan {
     }
 
     /// A stub of this plan is never longer.
-    pub fn most(&self, counts: bool) -> usize {
-        let own = if counts && self.may_count {
-            counting::MOST
+    pub fn most(&self, inline: bool) -> usize {
+        let own = if inline && self.may_inline {
+            inline::MOST
         } else {
             6 * 16
         };

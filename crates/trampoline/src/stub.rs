@@ -28,7 +28,7 @@
 //!              jmp back
 //! ```
 //!
-//! Where the probe is at a system call that is only counted, the stub may do that itself first: `counting.rs`.
+//! Where the probe is at a system call of which nothing but its registers is wanted, the stub may do all of that itself first: `inline.rs`.
 //!
 //! A stub is never unmapped: a thread may stand in it, or return into the routine, long after the hook was taken back.
 
@@ -36,7 +36,6 @@ use alloc::vec::Vec;
 
 use iced_x86::{Code, Instruction, MemoryOperand, Register};
 
-use crate::counting::Counting;
 use crate::plan::{Kind, Patch, Plan};
 use crate::refusal::Refusal;
 use crate::relocate::Relocated;
@@ -255,25 +254,16 @@ fn load_descriptor(bytes: &mut Vec<u8>, at: u64, descriptor: u64) {
     }
 }
 
-/// The stub of a probe, as instructions between those stolen `before` and `after` it.
-pub(crate) fn probe(
-    before: &Relocated,
-    after: &Relocated,
-    to: Destination,
-    counting: Option<Counting>,
-) -> Option<Relocated> {
-    let made = match counting {
-        None => asking(to)?,
-        Some(counting) => counting.code(to).ok()?,
-    };
+/// The stub of a probe: instructions of ours between those stolen `before` and `after` it.
+pub(crate) fn probe(before: &Relocated, after: &Relocated, made: &[Instruction]) -> Relocated {
     let mut whole = before.clone();
-    whole.push(&made);
+    whole.push(made);
     whole.append(after);
-    Some(whole)
+    whole
 }
 
 /// The probe that leaves everything to the routine.
-fn asking(to: Destination) -> Option<Vec<Instruction>> {
+pub(crate) fn asking(to: Destination) -> Option<Vec<Instruction>> {
     let lower = MemoryOperand::with_base_displ(Register::RSP, -128);
     let upper = MemoryOperand::with_base_displ(Register::RSP, 128);
     let made = [

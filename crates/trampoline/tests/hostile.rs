@@ -3,7 +3,7 @@
 use iced_x86::{Decoder, DecoderOptions, Mnemonic, OpKind};
 use proptest::prelude::*;
 use trampoline::probe::{self, Spot};
-use trampoline::{Counting, Destination, Function, Kind, Options, Pads, Targets, plan};
+use trampoline::{Destination, Function, Inline, Kind, Options, Pads, Recorded, Targets, plan};
 
 /// Random bytes, and bytes of which many are whole instructions.
 fn code() -> impl Strategy<Value = Vec<u8>> {
@@ -43,13 +43,15 @@ proptest! {
         let targets = Targets::of(&code, at, &[entry], Some(&read));
         let mut pads = Pads::of(&code, at, &[entry, entry + size as u64], &targets);
         let function = Function { entry, code: &code[start..], size };
-        for (spot, bare) in [(Spot::Nop, false), (Spot::Before, false), (Spot::From, false), (Spot::Before, true), (Spot::From, true)] {
+        let all = wire::calls::record::Wanted { second_result: true, ..wire::calls::record::Wanted::UNKNOWN };
+        let recorded = Recorded { number: (1 << 21) - 1, shape: all.shape(true, true) };
+        for (spot, recorded) in [(Spot::Nop, None), (Spot::Before, None), (Spot::From, None), (Spot::Before, Some(recorded)), (Spot::From, Some(recorded))] {
             let Ok(plan) = probe::plan(&function, entry + 5, spot, &targets, &mut pads, Options { shadow_stack }) else { continue };
             let behind = spot == Spot::From;
-            let counting = Counting { number: 7, instruction: entry + 5, behind, bare, calls: 1 << 41, gate: (1 << 41) + 4096 };
-            for counting in [None, Some(counting)] {
-                let made = plan.stub(at + (1 << 20), Destination { routine: 1 << 40, descriptor: 0 }, counting);
-                let most = plan.most(counting.is_some());
+            let inline = Inline { number: 7, instruction: entry + 5, behind, recorded, calls: 1 << 41, gate: (1 << 41) + 4096 };
+            for inline in [None, Some(inline)] {
+                let made = plan.stub(at + (1 << 20), Destination { routine: 1 << 40, descriptor: 0 }, inline);
+                let most = plan.most(inline.is_some());
                 prop_assert!(made.is_err() || made.is_ok_and(|stub| stub.bytes.len() <= most));
             }
         }

@@ -43,7 +43,7 @@ pub mod ticket;
 
 use core::cell::UnsafeCell;
 use core::sync::atomic::{AtomicU32, AtomicU64};
-pub use hook::{COUNTS_BARE, Hook, Name, OF_BYTES, Patched, fingerprint, operand, want};
+pub use hook::{Hook, Name, OF_BYTES, Patched, fingerprint, inline, operand, want};
 pub use injection::{DELAYED, INJECTED, Injection, POKED, REPLACED};
 pub use place::{
     LONGEST_NAME, MOST_LINES, NO_APPLICATION, NO_APPLICATION_TEXT, NewPlace, OF_LIBRARY, PLACES,

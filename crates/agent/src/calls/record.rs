@@ -281,9 +281,23 @@ fn wait(ring: &Ring, until: u64) -> bool {
 #[cold]
 #[inline(never)]
 pub fn drain(ring: &Ring, most: u64) {
-    let until = ring.written.reserved.load(Ordering::Relaxed);
+    let until = readable(ring);
     let read = || ring.taken.0.load(Ordering::Acquire) >= until;
     pause_until(read, session::number(), most);
+}
+
+/// Up to where the reader goes: it stays before the room for the return of a call behind which nothing is reserved.
+fn readable(ring: &Ring) -> u64 {
+    let reserved = ring.written.reserved.load(Ordering::Relaxed);
+    let room = ring.written.room.load(Ordering::Relaxed);
+    // SAFETY: within the ring, aligned.
+    let first = unsafe { &*(address(ring, room) as *const AtomicU64) };
+    let first = first.load(Ordering::Relaxed);
+    if wire::calls::open(first, room) == Some((reserved.wrapping_sub(room), kind::ROOM)) {
+        room
+    } else {
+        reserved
+    }
 }
 
 /// Pauses until `done`, for at most so many cycles, and as long as that session goes on and the command lives.

@@ -106,8 +106,9 @@ fn descriptors_are_called_what_strace_calls_them() {
     // Nor have the peer of a pair, and the address of its own end, which the kernel has chosen.
     let peers = Regex::new(r"UNIX-STREAM:\[[^]]*\]").expect("a literal");
     let own_end = Regex::new(r"(TCP|UDP):\[(\?|127\.0\.0\.1:\d+)->").expect("a literal");
-    // A socket has no end that the kernel names until it listens, which it may do before lancet asks.
-    let listens = Regex::new(r"listen\((\d+)<TCP:\[[^]]*\]").expect("a literal");
+    // A socket that listens has an address that the kernel has chosen, which lancet asks for when it reads of it: before or after that, or too
+    // late on a busy machine.
+    let listens = Regex::new(r"<TCP:\[(\?|\d+|127\.0\.0\.1:\d+)\]>").expect("a literal");
     for option in ["-y", "-yy", "--decode-fds=socket,dev"] {
         let all = both_with("strace-names", &[option, "-s", "4"], &words);
         let [strace, ours] = all.map(|lines| {
@@ -115,7 +116,7 @@ fn descriptors_are_called_what_strace_calls_them() {
             let lines = lines.iter().map(|line| {
                 let line = own_end.replace_all(line, "$1:[OWN->");
                 let line = peers.replace_all(&line, "UNIX-STREAM:[PAIR]");
-                let line = listens.replace(&line, "listen($1<TCP:[ITS]");
+                let line = listens.replace_all(&line, "<TCP:[ITS]>");
                 numbers.replace_all(&line, "N").into_owned()
             });
             lines.collect::<Vec<_>>()

@@ -4,14 +4,16 @@
 //! `.eh_frame`, as unknown to the loader as the agent is in a guest.
 
 mod calls;
-mod counting;
 mod guest;
+mod inline;
 #[path = "../modules/mod.rs"]
 mod modules;
 mod originals;
 mod panics;
 mod probes;
+mod recorded;
 mod shapes;
+mod signals;
 mod unwinding;
 
 /// See [`guest::turn`].

@@ -66,12 +66,15 @@ pub struct Hook {
     /// patch another command has written its own leaves that one in the code and sets this to 0: whoever takes the other
     /// patch out then puts back what this one has replaced.
     pub set: u64,
-    /// In its lower half the number of the session in which the stub of a place of a system call may count by itself: every call
-    /// there has the number [`Self::fixed`], and of that nothing is wanted but [`want::COUNT`], and [`want::BARE`] where
-    /// [`COUNTS_BARE`] is set. 0 = it may not. Written by the command while all threads stand still.
-    pub counts: u64,
-    /// The address of that number's hook, where the stub may count.
+    /// In its lower half the number of the session in which the stub of a place of a system call does the work by itself, in its upper
+    /// half which work, one of [`inline`]: every call there has the number [`Self::fixed`]. 0 = it does none. Written by the
+    /// command while all threads stand still.
+    pub inline: u64,
+    /// The address of that number's hook, where the stub does the work.
     pub called: u64,
+    /// What the stub of a place can do by itself: [`inline::CODE`] and the bits of the [`Shape`](super::record::Shape) with which it records,
+    /// 0 there if it cannot. 0 = nothing.
+    pub inlined: u64,
 }
 
 /// One of several functions of a script's language that share their code.
@@ -112,8 +115,17 @@ pub const fn fingerprint(bytes: &[u8]) -> u64 {
 /// The bits of [`Hook::outcome`] that say which bytes a call has moved; none is set where nothing is known of that.
 pub const OF_BYTES: u64 = 0xfff0;
 
-/// In [`Hook::counts`]: no clock is read.
-pub const COUNTS_BARE: u64 = 1 << 32;
+/// What the stub of a system call's place does by itself: the upper half of [`Hook::inline`].
+pub mod inline {
+    /// It counts; nothing is wanted but [`want::COUNT`](super::want::COUNT).
+    pub const COUNT: u32 = 1;
+    /// It counts, and reads no clock ([`want::BARE`](super::want::BARE)).
+    pub const COUNT_BARE: u32 = 2;
+    /// It records; [`want::ENTRY`](super::want::ENTRY) and [`want::RETURN`](super::want::RETURN) are wanted, and nothing but registers.
+    pub const RECORD: u32 = 3;
+    /// In [`Hook::inlined`](super::Hook::inlined): the stub has such code.
+    pub const CODE: u64 = 1 << 63;
+}
 
 /// Bits of [`Hook::want`]: what the agent does with a call that comes through the hook.
 pub mod want {

@@ -234,6 +234,18 @@ impl Shape {
         self.0 >> 12 & 7
     }
 
+    /// Returns the plain shape with room for the return that records the same registers; `None` if vector or x87 registers are among them.
+    #[must_use]
+    pub const fn plain_with_room(self) -> Option<Self> {
+        let registers = self.0 & 0xffff;
+        if registers & (0xf0 | 0x7c << 8) != 0 {
+            return None;
+        }
+        let words = ENTRY + Shape(registers).integer_words() as u64;
+        let room = ROOM + !self.has_narrow_result() as u64 + self.second_result() as u64;
+        Some(Shape(registers | PLAIN | words << 24 | room << 32))
+    }
+
     /// Returns whether nothing but registers is asked of any call, and no vector or x87 register is among them.
     #[inline]
     pub const fn is_plain(self) -> bool {

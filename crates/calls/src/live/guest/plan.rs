@@ -172,6 +172,8 @@ impl Plan {
         let (inject, from) = &self.inject;
         for one in &mut wanted {
             one.role = Role::SystemCall;
+            // An error is a negative number of 64 bits, whatever type the result has.
+            one.registers.narrow_result = false;
             if let Some(words) = words_of(inject, &one.function.name, *from) {
                 one.inject = words;
                 // A mark of what was done stands there.

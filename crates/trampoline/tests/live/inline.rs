@@ -1,22 +1,29 @@
-//! Stubs that count system calls by themselves, around system calls of this very process.
+//! Stubs that count and record system calls by themselves, around system calls of this very process.
 
 use std::arch::asm;
 use std::mem::offset_of;
-use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicU32, Ordering};
 
 use trampoline::probe::{self, Spot};
-use trampoline::{Counting, Destination, Function, Options, Pads, Targets};
+use trampoline::{Destination, Function, Inline, Options, Pads, Recorded, Targets};
+use wire::calls::record::{self, Shape};
 use wire::calls::{
-    COUNTS, COUNTS_BARE, Calls, Count, Hook, OpenSystemCall, Ring, bucket, first_row, row_key, want,
+    COUNTS, Calls, Count, Hook, OpenSystemCall, Ring, bucket, first_row, inline, row_key, want,
 };
 
 use crate::guest::{island, seen, trampoline_probe, turn, write};
+use crate::signals::Signals;
 
 /// The session of the test.
-const SESSION: u32 = 7;
+pub const SESSION: u32 = 7;
 const NUMBER: u32 = 1234;
-const GETPID: u32 = 39;
-const CLOSE: u32 = 3;
+pub const GETPID: u32 = 39;
+pub const CLOSE: u32 = 3;
+pub const GETPPID: u32 = 110;
+/// The number of the hook of the system call's number: its lower and its upper part are in different words of a record.
+pub const RECORDED: u32 = 0x15_4321;
+/// Bytes of the records of the ring.
+pub const RECORDS: usize = 1 << 16;
 
 /// The gate, and what the agent knows of threads, which begins with the addresses of their rings.
 #[repr(C)]
@@ -26,13 +33,13 @@ struct Image {
 }
 
 /// A function that makes one system call, with the two probes around it that count by themselves.
-struct Counted {
+pub struct Counted {
     image: *mut Image,
-    ring: *mut Ring,
+    pub ring: *mut Ring,
     row: *mut Count,
     /// The hooks before and behind it, and that of its number.
-    hooks: [*mut Hook; 3],
-    call: u64,
+    pub hooks: [*mut Hook; 3],
+    pub call: u64,
 }
 
 /// Zeros, a page at least, never given back.
@@ -62,7 +69,7 @@ fn tid_offset() -> u64 {
 }
 
 impl Counted {
-    fn new(number: u32, wanted: u64) -> Self {
+    pub fn new(number: u32, wanted: u64) -> Self {
         let image: *mut Image = zeros(size_of::<Image>());
         let ring: *mut Ring = zeros(4096);
         let counts: *mut Count = zeros(COUNTS * size_of::<Count>());
@@ -80,20 +87,25 @@ impl Counted {
             (*ring).tid.store(libc::gettid() as u32, Ordering::Relaxed);
             (*ring).session.store(SESSION, Ordering::Relaxed);
             (*ring).counts.store(counts as u64, Ordering::Relaxed);
+            (*ring).records = zeros::<u64>(RECORDS) as u64;
+            (*ring).size = RECORDS as u64;
+            let limit = RECORDS as u64 / 8;
+            (*ring).written.limit.store(limit, Ordering::Relaxed);
             (*row).key = row_key(NUMBER, 0);
             // Not a call for the agent.
             (*row).returned = 1;
             (*hooks[2]).want = wanted;
             for hook in &hooks[..2] {
-                let bare = match wanted & want::BARE {
-                    0 => 0,
-                    _ => COUNTS_BARE,
+                let work = match wanted & (want::COUNT | want::BARE) {
+                    want::COUNT => inline::COUNT,
+                    0 => inline::RECORD,
+                    _ => inline::COUNT_BARE,
                 };
-                (**hook).counts = u64::from(SESSION) | bare;
+                (**hook).inline = u64::from(SESSION) | u64::from(work) << 32;
                 (**hook).called = hooks[2] as u64;
             }
         }
-        let call = hooked((number, wanted), image, hooks);
+        let call = hooked(number, image, hooks);
         Counted {
             image,
             ring,
@@ -108,21 +120,39 @@ impl Counted {
         unsafe { self.row.read_volatile() }
     }
 
-    fn depth(&self) -> u64 {
+    pub fn depth(&self) -> u64 {
         // SAFETY: this test's own ring.
         unsafe { (*self.ring).depth.load(Ordering::Relaxed) }
     }
 
     /// Makes the call; what it returned.
-    fn make(&self, argument: u64) -> i64 {
+    pub fn make(&self, argument: u64) -> i64 {
         // SAFETY: the function takes one argument.
         let call: extern "C" fn(u64) -> i64 = unsafe { std::mem::transmute(self.call) };
         call(argument)
     }
 }
 
+/// What is recorded of a system call: two kinds, which between them have all that a plain shape can have.
+pub fn shape(number: u32) -> Shape {
+    let wanted = match number {
+        GETPID => record::Wanted {
+            integers: 6,
+            second_result: true,
+            ..record::Wanted::UNKNOWN
+        },
+        _ => record::Wanted {
+            integers: 3,
+            narrow: true,
+            narrow_result: true,
+            ..record::Wanted::UNKNOWN
+        },
+    };
+    wanted.shape(true, true)
+}
+
 /// Writes the function and hooks it.
-fn hooked((number, wanted): (u32, u64), image: *mut Image, hooks: [*mut Hook; 3]) -> u64 {
+fn hooked(number: u32, image: *mut Image, hooks: [*mut Hook; 3]) -> u64 {
     let access = libc::PROT_READ | libc::PROT_WRITE | libc::PROT_EXEC;
     let private = libc::MAP_PRIVATE | libc::MAP_ANONYMOUS;
     // SAFETY: a new mapping.
@@ -153,12 +183,16 @@ fn hooked((number, wanted): (u32, u64), image: *mut Image, hooks: [*mut Hook; 3]
             Options::default(),
         );
         let plan = plan.expect("a plan");
-        assert!(plan.may_count, "{spot:?}");
-        let counting = Counting {
+        assert!(plan.may_inline, "{spot:?}");
+        let recorded = Recorded {
+            number: RECORDED,
+            shape: shape(number),
+        };
+        let inline = Inline {
             number: NUMBER,
             instruction,
             behind: spot == Spot::From,
-            bare: wanted & want::BARE != 0,
+            recorded: Some(recorded),
             calls,
             gate: calls + offset_of!(Image, gate) as u64,
         };
@@ -167,7 +201,7 @@ fn hooked((number, wanted): (u32, u64), image: *mut Image, hooks: [*mut Hook; 3]
             descriptor: hooks[index] as u64,
         };
         let at = island(entry);
-        let stub = plan.stub(at, to, Some(counting)).expect("near");
+        let stub = plan.stub(at, to, Some(inline)).expect("near");
         let most = plan.most(true);
         assert!(stub.bytes.len() <= most, "{} of {most}", stub.bytes.len());
         write(at, &stub.bytes);
@@ -257,7 +291,7 @@ fn whatever_is_not_plain_is_left_to_the_routine() {
                 (*it.image).gate.store(SESSION + 1, Ordering::Relaxed)
             }),
             ("not this session's", |it| {
-                it.hooks[..2].iter().for_each(|hook| (**hook).counts = 0)
+                it.hooks[..2].iter().for_each(|hook| (**hook).inline = 0)
             }),
             ("a script", |it| (*it.image).calls.language = 1),
             ("ids are not known", |it| (*it.image).calls.tid_offset = 0),
@@ -316,59 +350,53 @@ fn whatever_is_not_plain_is_left_to_the_routine() {
     assert_eq!([counted.count().begun, counted.depth()], [1, 18]);
 }
 
-/// All registers but those that a system call changes, and the stack below it, by timed and by bare counts.
+/// Makes the call with a value in each register, and sees that all but those that a system call changes are left alone. Not 0: the stack
+/// below it was written.
+pub fn leaves_all_alone(counted: &Counted) -> u64 {
+    let mut kept: [u64; 12] =
+        std::array::from_fn(|index| 0x1111_1111_1111_1111 * (index as u64 + 1));
+    let before = kept;
+    let mut below = 0u64;
+    // SAFETY: the call keeps all other registers, which is what is tested; the stack below is nobody's.
+    unsafe {
+        asm!(
+            "push rbx", "push rbp", "push r12", "push r13", "push r14", "push r15", "push rsi",
+            // A pattern below what the call itself pushes.
+            "lea rax, [rsp - 1024]",
+            "2: mov rcx, rax", "mov [rax], rcx", "add rax, 8", "lea rcx, [rsp - 16]", "cmp rax, rcx", "jb 2b",
+            "mov r11, rdi", "mov rax, rsi",
+            "mov rbx, [rax]", "mov rbp, [rax + 8]", "mov rsi, [rax + 16]", "mov rdi, [rax + 24]",
+            "mov r8, [rax + 32]", "mov r9, [rax + 40]", "mov r10, [rax + 48]", "mov r12, [rax + 56]",
+            "mov r13, [rax + 64]", "mov r14, [rax + 72]", "mov r15, [rax + 80]", "mov rdx, [rax + 88]",
+            "call r11",
+            "mov rax, [rsp]",
+            "mov [rax], rbx", "mov [rax + 8], rbp", "mov [rax + 16], rsi", "mov [rax + 24], rdi",
+            "mov [rax + 32], r8", "mov [rax + 40], r9", "mov [rax + 48], r10", "mov [rax + 56], r12",
+            "mov [rax + 64], r13", "mov [rax + 72], r14", "mov [rax + 80], r15", "mov [rax + 88], rdx",
+            "xor edx, edx",
+            "lea rax, [rsp - 1024]",
+            "3: mov rcx, [rax]", "sub rcx, rax", "or rdx, rcx", "add rax, 8", "lea rcx, [rsp - 16]", "cmp rax, rcx", "jb 3b",
+            "pop rax", "pop r15", "pop r14", "pop r13", "pop r12", "pop rbp", "pop rbx",
+            inout("rsi") kept.as_mut_ptr() => _,
+            inout("rdi") counted.call => _,
+            inout("rdx") below,
+            out("rax") _, out("rcx") _, out("r8") _, out("r9") _, out("r10") _, out("r11") _,
+            out("r12") _, out("r13") _, out("r14") _, out("r15") _,
+        );
+    }
+    assert_eq!(kept, before);
+    below
+}
+
 #[test]
 fn registers_and_the_stack_are_left_alone() {
     let _turn = turn();
     for wanted in [want::COUNT, want::COUNT | want::BARE] {
         let counted = Counted::new(GETPID, wanted);
-        let mut kept: [u64; 12] =
-            std::array::from_fn(|index| 0x1111_1111_1111_1111 * (index as u64 + 1));
-        let before = kept;
-        let mut below = 0u64;
-        // SAFETY: the call keeps all other registers, which is what is tested; the stack below is nobody's.
-        unsafe {
-            asm!(
-                "push rbx", "push rbp", "push r12", "push r13", "push r14", "push r15", "push rsi",
-                // A pattern below what the call itself pushes.
-                "lea rax, [rsp - 1024]",
-                "2: mov rcx, rax", "mov [rax], rcx", "add rax, 8", "lea rcx, [rsp - 16]", "cmp rax, rcx", "jb 2b",
-                "mov r11, rdi", "mov rax, rsi",
-                "mov rbx, [rax]", "mov rbp, [rax + 8]", "mov rsi, [rax + 16]", "mov rdi, [rax + 24]",
-                "mov r8, [rax + 32]", "mov r9, [rax + 40]", "mov r10, [rax + 48]", "mov r12, [rax + 56]",
-                "mov r13, [rax + 64]", "mov r14, [rax + 72]", "mov r15, [rax + 80]", "mov rdx, [rax + 88]",
-                "call r11",
-                "mov rax, [rsp]",
-                "mov [rax], rbx", "mov [rax + 8], rbp", "mov [rax + 16], rsi", "mov [rax + 24], rdi",
-                "mov [rax + 32], r8", "mov [rax + 40], r9", "mov [rax + 48], r10", "mov [rax + 56], r12",
-                "mov [rax + 64], r13", "mov [rax + 72], r14", "mov [rax + 80], r15", "mov [rax + 88], rdx",
-                "xor edx, edx",
-                "lea rax, [rsp - 1024]",
-                "3: mov rcx, [rax]", "sub rcx, rax", "or rdx, rcx", "add rax, 8", "lea rcx, [rsp - 16]", "cmp rax, rcx", "jb 3b",
-                "pop rax", "pop r15", "pop r14", "pop r13", "pop r12", "pop rbp", "pop rbx",
-                inout("rsi") kept.as_mut_ptr() => _,
-                inout("rdi") counted.call => _,
-                inout("rdx") below,
-                out("rax") _, out("rcx") _, out("r8") _, out("r9") _, out("r10") _, out("r11") _,
-                out("r12") _, out("r13") _, out("r14") _, out("r15") _,
-            );
-        }
-        assert_eq!(kept, before);
-        assert_eq!(below, 0, "the stack below was written");
+        assert_eq!(leaves_all_alone(&counted), 0, "the stack below was written");
         assert_eq!(counted.count().begun, 1);
     }
     assert!(seen().is_empty());
-}
-
-static HANDLED: AtomicU32 = AtomicU32::new(0);
-static CALLED: AtomicU64 = AtomicU64::new(0);
-
-extern "C" fn handler(_: i32) {
-    let call = CALLED.load(Ordering::Relaxed);
-    // SAFETY: the function of the test, which takes one argument.
-    let call: extern "C" fn(u64) -> i64 = unsafe { std::mem::transmute(call) };
-    call(0);
-    HANDLED.fetch_add(1, Ordering::Relaxed);
 }
 
 /// A handler that makes the same call comes in anywhere.
@@ -377,49 +405,28 @@ fn signals_between_any_two_instructions_lose_no_count() {
     let _turn = turn();
     for wanted in [want::COUNT, want::COUNT | want::BARE] {
         let counted = Counted::new(GETPID, wanted);
-        CALLED.store(counted.call, Ordering::Relaxed);
-        HANDLED.store(0, Ordering::Relaxed);
-        // SAFETY: plain calls; the timer is of this thread alone, so that the handler runs on it.
-        unsafe {
-            let old = libc::signal(libc::SIGUSR1, handler as *const () as libc::sighandler_t);
-            let mut event: libc::sigevent = std::mem::zeroed();
-            event.sigev_notify = libc::SIGEV_THREAD_ID;
-            event.sigev_signo = libc::SIGUSR1;
-            event.sigev_notify_thread_id = libc::gettid();
-            let mut timer: libc::timer_t = std::mem::zeroed();
-            assert_eq!(
-                libc::timer_create(libc::CLOCK_MONOTONIC, &raw mut event, &raw mut timer),
-                0
-            );
-            let every = libc::timespec {
-                tv_sec: 0,
-                tv_nsec: 20_000,
-            };
-            let spec = libc::itimerspec {
-                it_interval: every,
-                it_value: every,
-            };
-            libc::timer_settime(timer, 0, &raw const spec, std::ptr::null_mut());
-            let mut made = 0u64;
-            while HANDLED.load(Ordering::Relaxed) < 2000 {
-                // The agent would look each 1,024th time.
+        let signals = Signals::new(counted.call);
+        let mut made = 0u64;
+        while Signals::handled() < 2000 {
+            // The agent would look each 1,024th time.
+            // SAFETY: this test's own row; no handler comes meanwhile.
+            unsafe {
                 if (*counted.row).returned % 1024 > 1000 {
-                    libc::timer_settime(timer, 0, &std::mem::zeroed(), std::ptr::null_mut());
-                    (*counted.row).returned += 2 * 1024 - (*counted.row).returned % 1024 + 1;
-                    libc::timer_settime(timer, 0, &raw const spec, std::ptr::null_mut());
+                    signals.without(|| {
+                        (*counted.row).returned += 2 * 1024 - (*counted.row).returned % 1024 + 1;
+                    });
                 }
-                counted.make(0);
-                made += 1;
             }
-            libc::timer_delete(timer);
-            libc::signal(libc::SIGUSR1, old);
-            let handled = u64::from(HANDLED.load(Ordering::Relaxed));
-            let count = counted.count();
-            assert_eq!(count.begun, made + handled);
-            assert_eq!(counted.depth(), 0);
-            if wanted & want::BARE == 0 {
-                assert_eq!(u64::from(count.buckets.iter().sum::<u32>()), made + handled);
-            }
+            counted.make(0);
+            made += 1;
+        }
+        drop(signals);
+        let handled = Signals::handled();
+        let count = counted.count();
+        assert_eq!(count.begun, made + handled);
+        assert_eq!(counted.depth(), 0);
+        if wanted & want::BARE == 0 {
+            assert_eq!(u64::from(count.buckets.iter().sum::<u32>()), made + handled);
         }
     }
     assert!(seen().is_empty(), "the routine was asked");

@@ -1,0 +1,254 @@
+//! The code with which a stub counts or records a system call by itself, inline.
+//!
+//! The probes around a system call (`stub.rs`) keep every register and ask the agent. For a call of which nothing but its registers is
+//! wanted, most of that is in vain: what must be done is to find the thread's ring, to note there that the call is open, and to add to a
+//! few numbers, or to write a few words. So the stub of such a place does it itself, where
+//!
+//! - the system call always has the same number, and nobody reads the rcx, the r11 and the flags that it leaves
+//!   (`system_call::leavings`): with these two registers and no byte of the guest's stack all of this can be done;
+//! - the command has said so for this session ([`Hook::inline`]), the gate has that session's number, and so has the ring;
+//! - the ring is found where it is looked for first, and is this thread's, by its thread pointer and by its kernel id
+//!   (as `agent::calls::ring::speaks`); no child of vfork runs as the thread; no VM runs whose line would be wanted.
+//!
+//! Whatever is not so goes to the probe's routine, as every call does without this code, and nothing has been changed by then.
+//!
+//! ```text
+//!   before:   (stolen instructions)                  behind:   find the ring          ─► else routine
+//!             find the ring    ─► else routine                 the newest open call is this one? ─► else routine
+//!             depth += 1                                       (what is wanted: `count.rs`, `record.rs`)
+//!             note the call in the ring                        depth -= 1; jmp done
+//!             (what is wanted: `count.rs`, `record.rs`)
+//!             jmp done
+//!   routine:  lea -128(%rsp),%rsp; push %r11; …      the probe as it is everywhere (`stub.rs`)
+//!   done:     nop; (stolen instructions); jmp back
+//! ```
+//!
+//! A signal handler may come in between any two instructions, and make system calls that go the same way. So room for the
+//! open call is taken before it is filled, each number is changed by one instruction, and what is kept of registers stands in the
+//! room, which a handler's calls leave alone (`agent::calls::system_calls`). A kill of the command changes nothing that this code reads.
+
+mod count;
+mod record;
+
+use alloc::vec::Vec;
+use core::mem::offset_of;
+
+use iced_x86::code_asm::{
+    AsmMemoryOperand, AsmRegister64, CodeAssembler, CodeLabel, dword_ptr, ecx, ptr, qword_ptr, r11,
+    r11d, rax, rcx, rdx, rsp,
+};
+use iced_x86::{FlowControl, IcedError, Instruction};
+use wire::calls::record::Shape;
+use wire::calls::{Calls, Hook, MOVED, OPEN, OpenSystemCall, RINGS, Ring, inline};
+
+use crate::stub::Destination;
+
+/// A probe of a system call whose stub can do the agent's work by itself: what of it, the upper half of [`Hook::inline`] says.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Inline {
+    /// Address of the `syscall` instruction.
+    pub instruction: u64,
+    /// Whether the probe stands behind the instruction, not before it.
+    pub behind: bool,
+    /// The number of the place's hook, under which calls are counted.
+    pub number: u32,
+    /// How calls can be recorded; `None` = they cannot.
+    pub recorded: Option<Recorded>,
+    /// Address of the agent's [`Calls`].
+    pub calls: u64,
+    /// Address of the gate in the agent's image.
+    pub gate: u64,
+}
+
+/// How a stub records a system call.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Recorded {
+    /// The number of the hook of the system call's number.
+    pub number: u32,
+    /// What is recorded: [plain](Shape::is_plain), and with room for the return.
+    pub shape: Shape,
+}
+
+/// The inline code never has more bytes.
+pub(crate) const MOST: usize = 1408;
+
+// What the code below counts on.
+const _: () = {
+    assert!(offset_of!(Calls, rings) == 0 && RINGS == 4096 && MOVED == 1);
+    assert!(size_of::<OpenSystemCall>() == 96 && OPEN.is_power_of_two());
+    assert!(size_of::<Ring>() <= 4096);
+};
+
+fn at(base: AsmRegister64, offset: usize) -> AsmMemoryOperand {
+    base + offset as i32
+}
+
+/// A field of the ring in r11.
+fn ring(offset: usize) -> AsmMemoryOperand {
+    at(r11, offset)
+}
+
+/// A field of an open call, by the register that has the address of its slot less the distance of the first slot.
+fn open(base: AsmRegister64, offset: usize) -> AsmMemoryOperand {
+    at(base, offset_of!(Ring, system_calls) + offset)
+}
+
+impl Inline {
+    /// The probe's code between what is stolen before and behind it: this one's, and the way to the routine.
+    pub(crate) fn code(&self, to: Destination) -> Result<Vec<Instruction>, IcedError> {
+        let mut code = CodeAssembler::new(64)?;
+        let a = &mut code;
+        let (mut routine, mut done) = (a.create_label(), a.create_label());
+        self.find_ring(a, to.descriptor, routine)?;
+        a.mov(rcx, to.descriptor)?;
+        a.mov(ecx, dword_ptr(at(rcx, offset_of!(Hook, inline) + 4)))?;
+        let mut counts = a.create_label();
+        if let Some(recorded) = self.recorded {
+            a.cmp(ecx, inline::RECORD as i32)?;
+            a.jne(counts)?;
+            if self.behind {
+                self.is_newest(a, routine)?;
+                record::fill(a, recorded.shape, [routine, done])?;
+            } else {
+                let instruction = self.instruction;
+                let call = record::Call {
+                    recorded,
+                    instruction,
+                };
+                call.write(a, to.descriptor, [routine, done])?;
+            }
+        }
+        a.set_label(&mut counts)?;
+        if self.behind {
+            self.count(a, [routine, done])?;
+        } else {
+            self.note_counted(a, to.descriptor, [routine, done])?;
+        }
+        a.set_label(&mut routine)?;
+        a.lea(rsp, rsp - 128)?;
+        a.push(r11)?;
+        a.mov(r11, to.descriptor)?;
+        a.call(to.routine)?;
+        a.pop(r11)?;
+        a.lea(rsp, rsp + 128)?;
+        a.set_label(&mut done)?;
+        a.nop()?;
+        Ok(standing_nowhere(a.instructions()))
+    }
+
+    /// r11 = the ring of this thread, in which this place may count; rcx is changed.
+    fn find_ring(
+        &self,
+        a: &mut CodeAssembler,
+        hook: u64,
+        routine: CodeLabel,
+    ) -> Result<(), IcedError> {
+        let gate = self.gate.wrapping_sub(self.calls) as i32;
+        // First, as in every hook: in a child of fork, whose gate is closed, nothing else may be there.
+        a.mov(rcx, self.calls)?;
+        a.mov(r11d, dword_ptr(rcx + gate))?;
+        a.test(r11d, r11d)?;
+        a.je(routine)?;
+        a.mov(rcx, hook)?;
+        a.cmp(r11d, dword_ptr(at(rcx, offset_of!(Hook, inline))))?;
+        a.jne(routine)?;
+        // `routine::room::place`, times 8.
+        a.rdfsbase(rcx)?;
+        a.mov(r11, rcx)?;
+        a.shr(r11, 14)?;
+        a.xor(r11d, ecx)?;
+        a.shr(r11d, 3)?;
+        a.and(r11d, (RINGS as i32 - 1) * 8)?;
+        a.mov(rcx, self.calls)?;
+        a.mov(r11, ptr(rcx + r11))?;
+        a.cmp(r11, MOVED as i32)?;
+        a.jbe(routine)?;
+        a.cmp(qword_ptr(at(rcx, offset_of!(Calls, language))), 0)?;
+        a.jne(routine)?;
+        a.mov(rcx, hook)?;
+        a.mov(ecx, dword_ptr(at(rcx, offset_of!(Hook, inline))))?;
+        a.cmp(ecx, dword_ptr(ring(offset_of!(Ring, session))))?;
+        a.jne(routine)?;
+        a.rdfsbase(rcx)?;
+        a.cmp(rcx, ptr(ring(offset_of!(Ring, thread))))?;
+        a.jne(routine)?;
+        a.mov(rcx, self.calls)?;
+        a.mov(rcx, ptr(at(rcx, offset_of!(Calls, tid_offset))))?;
+        a.test(rcx, rcx)?;
+        a.je(routine)?;
+        a.mov(ecx, dword_ptr(rcx).fs())?;
+        a.test(ecx, ecx)?;
+        a.je(routine)?;
+        a.cmp(ecx, dword_ptr(ring(offset_of!(Ring, tid))))?;
+        a.jne(routine)?;
+        a.cmp(qword_ptr(ring(offset_of!(Ring, lent))), 0)?;
+        a.jne(routine)
+    }
+
+    /// rcx = the newest open call of the ring in r11, if it is this one: by its instruction and the stack pointer.
+    fn is_newest(&self, a: &mut CodeAssembler, routine: CodeLabel) -> Result<(), IcedError> {
+        a.mov(rcx, ptr(ring(offset_of!(Ring, depth))))?;
+        a.test(rcx, rcx)?;
+        a.je(routine)?;
+        newest(a)?;
+        a.cmp(rsp, ptr(open(rcx, offset_of!(OpenSystemCall, stack))))?;
+        a.jne(routine)?;
+        for (half, part) in [self.instruction as i32, (self.instruction >> 32) as i32]
+            .into_iter()
+            .enumerate()
+        {
+            let offset = offset_of!(OpenSystemCall, instruction) + half * 4;
+            a.cmp(dword_ptr(open(rcx, offset)), part)?;
+            a.jne(routine)?;
+        }
+        Ok(())
+    }
+}
+
+/// rcx = a new open call in the ring in r11. The room is taken before it is filled.
+fn open_another(a: &mut CodeAssembler) -> Result<(), IcedError> {
+    a.mov(rcx, ptr(ring(offset_of!(Ring, depth))))?;
+    a.add(rcx, 1)?;
+    a.mov(ptr(ring(offset_of!(Ring, depth))), rcx)?;
+    newest(a)
+}
+
+/// Out of the depth in rcx: the address of the newest open call of the ring in r11, less the distance of the first.
+fn newest(a: &mut CodeAssembler) -> Result<(), IcedError> {
+    a.sub(ecx, 1)?;
+    a.and(ecx, OPEN as i32 - 1)?;
+    a.lea(rcx, rcx + rcx * 2)?;
+    a.shl(ecx, 5)?;
+    a.add(rcx, r11)
+}
+
+/// rax = the time-stamp counter; rdx is changed.
+fn ticks(a: &mut CodeAssembler) -> Result<(), IcedError> {
+    a.rdtsc()?;
+    a.shl(rdx, 32)?;
+    a.or(rax, rdx)
+}
+
+/// The instructions with addresses that none of the guest's has, so that those which branch to one another are led there wherever they
+/// are encoded (`relocate.rs`).
+fn standing_nowhere(made: &[Instruction]) -> Vec<Instruction> {
+    const NOWHERE: u64 = 1 << 61;
+    let address = |index: usize| NOWHERE + index as u64;
+    let label = |target: u64| {
+        made.iter()
+            .position(|one| one.ip() != 0 && one.ip() == target)
+    };
+    let led = made.iter().enumerate().map(|(index, one)| {
+        let mut moved = *one;
+        moved.set_ip(address(index));
+        let branches = matches!(
+            one.flow_control(),
+            FlowControl::ConditionalBranch | FlowControl::UnconditionalBranch
+        );
+        if branches && let Some(target) = label(one.near_branch_target()) {
+            moved.set_near_branch64(address(target));
+        }
+        moved
+    });
+    led.collect()
+}
