@@ -1,6 +1,7 @@
 //! The copy of a guest, from outside.
 //!
-//! Its id is the guest's word, so it is believed only if the kernel says that this process is a child of the guest. The pipe is
+//! Its id is the guest's word, so it is believed only if the kernel says that this process is a child of the guest, runs the same program, and has
+//! the same users, groups and capabilities: one that has become another program since, with other rights, is not written to, and not ended. The pipe is
 //! opened through `/proc/CHILD/fd/N`, and first as a path only (`O_PATH`), which has no effect on whatever a guest has put there;
 //! what is no pipe is not opened.
 
@@ -14,7 +15,7 @@ use std::fs::{self, File, OpenOptions};
 use std::io;
 use std::mem::offset_of;
 use std::os::fd::AsRawFd;
-use std::os::unix::fs::{FileTypeExt, OpenOptionsExt};
+use std::os::unix::fs::{FileTypeExt, MetadataExt, OpenOptionsExt};
 use std::thread::sleep;
 use std::time::{Duration, Instant};
 use wire::Snapshot;
@@ -52,6 +53,9 @@ impl Copy {
         // Asked again, as the descriptor is of this process now.
         if Status::read(pid).map_err(|_| gone())?.parent != parent {
             return Err(gone());
+        }
+        if Rights::of(pid) != Rights::of(parent) {
+            return Err(lost(parent, "its child of that id is no copy of it"));
         }
         let memory = match GuestMemory::open(pid) {
             Ok(memory) => memory,
@@ -214,15 +218,40 @@ pub fn lost(parent: i32, reason: &str) -> Error {
     }
 }
 
-/// The child that has this id in the guest's PID namespace: the last of its `NSpid` (proc_pid_status(5)).
-fn find(parent: i32, id: u64) -> Option<i32> {
-    let has_it = |pid: &i32| {
+/// Which program a process is, and with whose rights.
+#[derive(PartialEq, Eq)]
+struct Rights {
+    /// Device and inode of its program; `None` = it cannot be asked.
+    program: Option<(u64, u64)>,
+    /// The lines of `/proc/PID/status` that tell its users, groups and capabilities.
+    lines: Vec<String>,
+}
+
+impl Rights {
+    fn of(pid: i32) -> Self {
         let status = fs::read_to_string(format!("/proc/{pid}/status")).unwrap_or_default();
-        let mut lines = status.lines();
-        let ids = lines.find_map(|line| line.strip_prefix("NSpid:"));
-        let last = ids.and_then(|ids| ids.split_ascii_whitespace().last());
-        last.and_then(|last| last.parse().ok()) == Some(id)
-    };
+        let told = ["Uid:", "Gid:", "CapPrm:", "CapEff:"];
+        let wanted = |line: &&str| told.iter().any(|key| line.starts_with(key));
+        let program = fs::metadata(format!("/proc/{pid}/exe")).ok();
+        Rights {
+            program: program.map(|file| (file.dev(), file.ino())),
+            lines: status.lines().filter(wanted).map(str::to_owned).collect(),
+        }
+    }
+}
+
+/// The ids of a process in the PID namespaces that it is in, from that of lancet inwards (proc_pid_status(5), `NSpid`).
+fn ids(pid: i32) -> Vec<u64> {
+    let status = fs::read_to_string(format!("/proc/{pid}/status")).unwrap_or_default();
+    let line = status.lines().find_map(|line| line.strip_prefix("NSpid:"));
+    let words = line.unwrap_or_default().split_ascii_whitespace();
+    words.filter_map(|word| word.parse().ok()).collect()
+}
+
+/// The child that has this id in the guest's own PID namespace.
+fn find(parent: i32, id: u64) -> Option<i32> {
+    let depth = ids(parent).len().checked_sub(1)?;
+    let has_it = |pid: &i32| ids(*pid).get(depth) == Some(&id);
     guest::children(parent).into_iter().find(has_it)
 }
 

@@ -33,7 +33,7 @@ impl Guest {
     pub fn open(pid: i32, image: &Image, births: bool) -> Result<Self> {
         match Session::open_for_snapshot(pid, image, births) {
             Ok(session) => Ok(Guest::Ruby(Box::new(session))),
-            Err(error @ Error::NotARuby { .. }) => {
+            Err(Error::NotARuby { reason, .. }) => {
                 if births {
                     return Err(Error::NotAGuest {
                         pid,
@@ -41,7 +41,10 @@ impl Guest {
                     });
                 }
                 if !Python::is_in(pid)? {
-                    let outside = Outside::open(pid, image)?.ok_or(error)?;
+                    let outside = Outside::open(pid, image)?.ok_or_else(|| Error::NoHeap {
+                        pid,
+                        reason: format!("{reason}, and no Python, Perl or PHP"),
+                    })?;
                     return Ok(Guest::Outside(Box::new(outside)));
                 }
                 let python = Python::open_for_snapshot(pid, image)?;

@@ -1,6 +1,7 @@
 //! The pipe that a copy writes into, as something to read from until a deadline.
 
 use crate::copy::{Copy, ENDED};
+use nix::errno::Errno;
 use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
 use std::io::{self, Read};
 use std::os::fd::AsFd;
@@ -30,12 +31,18 @@ impl Read for Pipe<'_> {
             }
             match (&self.copy.pipe).read(into) {
                 Ok(0) => return Err(io::Error::other(ENDED)),
+                Err(error) if error.kind() == io::ErrorKind::Interrupted => continue,
                 Err(error) if error.kind() == io::ErrorKind::WouldBlock => {}
                 other => return other,
             }
             process::stop::poll_stragglers();
             let mut wanted = [PollFd::new(self.copy.pipe.as_fd(), PollFlags::POLLIN)];
-            if poll(&mut wanted, PollTimeout::from(SILENCE))? == 0 {
+            let ready = match poll(&mut wanted, PollTimeout::from(SILENCE)) {
+                // A signal with a handler (a terminal's stop), after which the copy is listened to anew.
+                Err(Errno::EINTR) => continue,
+                ready => ready?,
+            };
+            if ready == 0 {
                 let at = self.copy.at().unwrap_or(0);
                 return Err(io::Error::other(format!(
                     "it hangs at the object {at:#x}: a function of its C type waits for a lock that another thread had"

@@ -148,6 +148,9 @@ pub enum Error {
         function: String,
         reason: String,
     },
+    /// The process runs no VM whose objects lancet can read.
+    #[error("the heap of process {pid} cannot be read: {reason}")]
+    NoHeap { pid: i32, reason: String },
     /// The process runs no Ruby that lancet can read.
     #[error("process {pid} is not a Ruby lancet can read: {reason}")]
     NotARuby { pid: i32, reason: String },
@@ -296,6 +299,7 @@ impl Error {
             | Error::NoRoomForCopy { pid, .. }
             | Error::NotCompacted { pid, .. }
             | Error::Hook { pid, .. }
+            | Error::NoHeap { pid, .. }
             | Error::NotARuby { pid, .. }
             | Error::BrokenRuby { pid, .. }
             | Error::Ractors { pid, .. }

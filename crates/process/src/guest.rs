@@ -12,6 +12,7 @@ use crate::tries::Tries;
 use std::fs;
 use std::io::{self, Read};
 use std::os::unix::fs::MetadataExt;
+use std::path::Path;
 use std::sync::Arc;
 
 /// What `/proc/PID` says about a process, as it was when it was read.
@@ -223,6 +224,28 @@ pub fn command_line(pid: i32) -> String {
 pub fn working_directory(pid: i32) -> String {
     let link = fs::read_link(format!("/proc/{pid}/cwd")).unwrap_or_default();
     link.to_string_lossy().into_owned()
+}
+
+/// Returns whether a child that a thread of this process makes would be in another PID namespace than the process
+/// (`unshare(CLONE_NEWPID)`, which concerns a thread's children alone). The first one there is its init: when that ends, the kernel lets
+/// no further process be made in it (pid_namespaces(7)).
+pub fn has_children_elsewhere(pid: i32) -> bool {
+    let Ok(tasks) = fs::read_dir(format!("/proc/{pid}/task")) else {
+        return false;
+    };
+    // The kernel has it since Linux 4.12.
+    let is_told = Path::new("/proc/self/ns/pid_for_children").exists();
+    tasks.flatten().any(|task| {
+        let link = |name: &str| fs::read_link(task.path().join("ns").join(name));
+        let Ok(own) = link("pid") else {
+            return false;
+        };
+        match link("pid_for_children") {
+            Ok(its) => own != its,
+            // A namespace that nobody is in yet.
+            Err(error) => is_told && error.kind() == io::ErrorKind::NotFound && link("pid").is_ok(),
+        }
+    })
 }
 
 /// Returns the ids of the living children of a process.

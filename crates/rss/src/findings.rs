@@ -63,7 +63,7 @@ pub enum Finding {
 const LEAST: u64 = 8 << 20;
 const LEAST_PERCENT: u64 = 10;
 /// From so many arenas on their number is the reason.
-const MANY_ARENAS: u64 = 4;
+const MANY_ARENAS: usize = 4;
 /// From so many percent on a heap is sparse.
 const SPARSE: u64 = 40;
 
@@ -83,8 +83,7 @@ pub fn of(rows: &[Row], total: u64, malloc: Option<&Malloc>, heaps: &[VmHeap]) -
             .filter(|(arena, _)| arena != "0")
             .cloned()
             .collect();
-        let arenas = beside_main.len() as u64;
-        let their_doing = arenas + 1 >= MANY_ARENAS && bytes(&beside_main) * 2 >= everywhere;
+        let their_doing = free.len() >= MANY_ARENAS && bytes(&beside_main) * 2 >= everywhere;
         findings.push(match their_doing {
             true => Finding::FreeInArenas {
                 free: everywhere,

@@ -165,9 +165,6 @@ pub fn look_and_tell(pid: i32, budget: Budget, counted: impl FnOnce()) -> Result
 /// The largest image of an agent that is believed.
 const LARGEST_AGENT: u64 = 16 << 20;
 
-/// The most pages that are looked at for an agent's header.
-const MOST_PAGES: usize = 1 << 12;
-
 /// A look under way.
 struct Look<'a> {
     areas: &'a [Area],
@@ -246,7 +243,7 @@ impl Look<'_> {
         });
         // The kernel may have joined the page of the header to a neighbour below.
         let pages = headers.flat_map(|mapping| (mapping.start..mapping.end).step_by(wire::PAGE));
-        let claims = pages.take(MOST_PAGES).filter_map(|page| {
+        let claims = pages.take(wire::HEADER_PAGES).filter_map(|page| {
             let mut magic = [0; wire::MAGIC.len()];
             self.seen.read(page, &mut magic).ok()?;
             let size = self.seen.u64(page + offset_of!(Header, size) as u64).ok()?;

@@ -75,8 +75,19 @@ impl<'a> Seen<'a> {
         }
     }
 
-    /// Reads everything anew from now on.
+    /// Whether the time is up; then nothing more is read, and what is left is not known.
+    pub fn is_over(&self) -> bool {
+        if Instant::now() > self.until {
+            self.late.set(true);
+        }
+        self.late.get()
+    }
+
+    /// Reads everything anew from now on, if there is time left: the guest's own mappings wait while the kernel lists them.
     pub fn forget(&self) {
+        if self.is_over() {
+            return;
+        }
         self.blocks.borrow_mut().fill_with(|| None);
         self.open.borrow_mut().clear();
         let pid = self.memory.pid();
@@ -88,6 +99,11 @@ impl<'a> Seen<'a> {
                 runs: runs.into(),
             };
         }
+    }
+
+    /// What of it is in memory or swapped out, as far as known.
+    pub fn runs(&self) -> Rc<[Run]> {
+        Rc::clone(&self.mapped.borrow().runs)
     }
 
     /// What is mapped, as far as known.
@@ -112,8 +128,7 @@ impl<'a> Seen<'a> {
             bytes,
             readable: 0,
         };
-        if Instant::now() > self.until {
-            self.late.set(true);
+        if self.is_over() {
             return block;
         }
         let end = start.saturating_add(BLOCK);

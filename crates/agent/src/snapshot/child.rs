@@ -1,11 +1,10 @@
 //! How the child of a snapshot lives and ends.
 //!
 //! It ends when it is killed, when the reading end of its pipe is closed (the command has died), when the alarm comes (nobody has opened
-//! the pipe, or a function of the VM or of an extension does not return), or by a fault; always without anything of the program's:
+//! the pipe, or a function of the VM or of an extension does not return), when its five minutes are over, or by a fault; always without anything of the program's:
 //! no handler, no `atexit`, no finalizer, no core file.
 
-use super::pipe::ALARM;
-use super::{Heap, compact, python, stream::Stream, walk};
+use super::{Heap, compact, pipe, python, stream::Stream, walk};
 use crate::births::agent::AGENT;
 use crate::guard;
 use crate::memory::sys::{self, child};
@@ -43,7 +42,7 @@ extern "C" fn main(heap: u64) -> u64 {
         child::default_action(signal);
         mask |= 1 << (signal - 1);
     }
-    child::alarm(ALARM);
+    pipe::begin();
     sys::unblock(mask);
     // SAFETY: nobody else runs in this process.
     let vm = unsafe { (*(&raw const AGENT)).vm };
@@ -110,7 +109,7 @@ unsafe fn clear_stack(start: u64) {
 /// Waits for the command, which reads our memory, to kill us.
 fn wait_for_the_end(write: u64) -> ! {
     while child::has_reader(write, false) {
-        child::alarm(ALARM);
+        pipe::go_on();
     }
     child::end(0)
 }

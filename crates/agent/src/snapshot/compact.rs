@@ -84,7 +84,7 @@ pub fn run(write: u64) {
     SNAPSHOT
         .stage
         .store(Stage::Compacted as u32, Ordering::Release);
-    child::alarm(pipe::ALARM);
+    pipe::go_on();
 }
 
 /// Counts the pages of the heap, and those in which there is no object: the first time or the second.

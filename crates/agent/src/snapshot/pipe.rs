@@ -1,14 +1,36 @@
 //! Writing into the pipe of the child, for as long as somebody reads.
 
-use crate::memory::sys::child;
+use crate::memory::sys::{self, child};
+use core::sync::atomic::{AtomicU64, Ordering};
 
 /// Seconds without a sign of life of the child's own or of the command's, after which the child ends.
-pub const ALARM: u64 = 4;
+const ALARM: u64 = 4;
+
+/// Nanoseconds after which the child ends in any case: a command that is stopped (a terminal's stop, a frozen control group) still holds the
+/// pipe, and each page that the program writes meanwhile takes memory twice. The command itself waits for two minutes at most.
+const LIFE: u64 = 300_000_000_000;
+
+/// When the child ends in any case.
+static END: AtomicU64 = AtomicU64::new(0);
+
+/// The child's life begins.
+pub fn begin() {
+    END.store(sys::now() + LIFE, Ordering::Relaxed);
+    child::alarm(ALARM);
+}
+
+/// A sign of life: the child goes on, unless its time is up.
+pub fn go_on() {
+    if sys::now() > END.load(Ordering::Relaxed) {
+        child::end(0);
+    }
+    child::alarm(ALARM);
+}
 
 /// Writes all of it into the pipe; ends the child if nobody reads.
 pub fn send(write: u64, mut bytes: &[u8]) {
     while !bytes.is_empty() {
-        child::alarm(ALARM);
+        go_on();
         match child::write(write, bytes) {
             Some(0) if child::has_reader(write, true) => {}
             Some(written @ 1..) => bytes = &bytes[written.min(bytes.len())..],

@@ -7,6 +7,7 @@ use inject::records::ReadRecords;
 use inject::seccomp;
 use process::control_group::memory_left;
 use process::error::{Error, Result};
+use process::guest;
 use process::memory::GuestMemory;
 use process::rss::Resident;
 use std::mem::offset_of;
@@ -137,6 +138,13 @@ impl Asking {
             let at = self.at + field as u64;
             self.memory.write(at, &value.to_le_bytes())
         };
+        if guest::has_children_elsewhere(self.pid) {
+            return Err(Error::NoCopy {
+                pid: self.pid,
+                reason: "its children are made in another PID namespace than its own, whose first process a copy may be: with that the namespace ends"
+                    .into(),
+            });
+        }
         // A word of an earlier snapshot would be taken for one of this.
         write(offset_of!(Snapshot, errno), 0)?;
         let prepare = self.preparing().as_nanos() as u64;

@@ -48,6 +48,7 @@ pub fn next_step(error: &Error) -> Option<&'static str> {
         Error::NoRoomForCopy { .. } => {
             "raise the limit for that time, or take the risk that the kernel ends it (--despite-limit)"
         }
+        Error::NoHeap { .. } => "lancet heap --rss says what the memory of any process is used for",
         Error::Stopped(_) => "let it go on first (kill -CONT), then open it",
         // It was waited for, and several may want it one after the other.
         Error::Traced { .. } if error.may_pass() => {

@@ -76,3 +76,44 @@ fn a_user_who_may_have_no_more_processes_is_told_so() {
     );
     guest.ends_with_nothing("limited");
 }
+
+/// What has no VM has no objects: the line says what there is for it.
+#[test]
+fn a_process_without_a_vm_is_told_what_there_is_for_it() {
+    let mut command = Command::new("cat");
+    command.stdin(std::process::Stdio::piped());
+    let mut cat = command.spawn().expect("cat");
+    let folder = TempDir::new("heap-cat");
+    let output = save(cat.id() as i32, &folder.join("heap"));
+    cat.kill().expect("it runs");
+    cat.wait().expect("it is ours");
+    assert_eq!(output.code(), 1, "{output:?}");
+    let lines: Vec<&str> = output.stderr.lines().collect();
+    assert!(
+        lines.len() == 1 && lines[0].contains("no Python, Perl or PHP: lancet heap --rss"),
+        "{output:?}"
+    );
+}
+
+/// The copy would be the first process of a PID namespace, and its end the end of that.
+#[test]
+fn where_children_are_made_in_another_namespace_no_copy_is_made() {
+    if !is_root() {
+        return skip("heap limited", "a PID namespace is made as root");
+    }
+    let folder = TempDir::new("heap-namespace");
+    let mut command = Command::new("unshare");
+    // The kernel refuses threads there, so it is no Ruby.
+    let script = "print('ready', flush=True); input(); print('right', flush=True)";
+    command.args(["--pid", "/usr/bin/python3", "-c", script]);
+    let mut guest = Guest::start("namespace", command);
+    guest.expect("ready");
+    let output = save(guest.pid, &folder.join("heap"));
+    assert_eq!(output.code(), 1, "{output:?}");
+    assert!(
+        output.stderr.contains("another PID namespace"),
+        "{output:?}"
+    );
+    guest.tell("");
+    guest.ends_with("right");
+}

@@ -23,6 +23,7 @@ use vm::Memory;
 
 use crate::claims::{Claim, Layer, MOST, overlaid};
 use crate::memory::Seen;
+use crate::pages::within;
 use crate::rows::{Kind, Rows};
 use find::{Arena, Found, HEAP_MAX};
 use walk::{Chunk, End, walk};
@@ -238,7 +239,7 @@ impl Walked {
             });
             match end {
                 End::Whole => break (top, None),
-                End::Broken(at) if tries == WALKS => break (top, Some(at)),
+                End::Broken(at) if tries == WALKS || memory.is_over() => break (top, Some(at)),
                 End::Broken(_) => {
                     tries += 1;
                     memory.forget();
@@ -415,19 +416,27 @@ fn mapped(memory: &Seen, taken: &Layer, rows: &mut Rows) -> Vec<Claim> {
         if !plain || mapping.permissions.shared || area.rss + area.swap == 0 {
             continue;
         }
+        // The page with the chunk's head was written, so only pages that are somewhere are looked at: a mapping may be far larger than memory.
+        let runs = memory.runs();
         let mut at = mapping.start;
-        while at < mapping.end && claims.len() < MOST {
-            match taken
-                .row_at(at)
-                .is_none()
-                .then(|| walk::mapped(memory, at, mapping.end))
-                .flatten()
-            {
-                Some(size) => {
-                    claims.push(Claim::new(at..at + size, row));
-                    at += size;
+        for run in within(&runs, mapping.start, mapping.end) {
+            at = at.max(run.start);
+            while at < run.end.min(mapping.end) && claims.len() < MOST {
+                if memory.is_over() {
+                    return claims;
                 }
-                None => at += 4096,
+                match taken
+                    .row_at(at)
+                    .is_none()
+                    .then(|| walk::mapped(memory, at, mapping.end))
+                    .flatten()
+                {
+                    Some(size) => {
+                        claims.push(Claim::new(at..at + size, row));
+                        at += size;
+                    }
+                    None => at += 4096,
+                }
             }
         }
     }

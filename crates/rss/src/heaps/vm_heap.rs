@@ -27,6 +27,9 @@ pub fn steadiest(
             }
             Err(error) => why = error,
         }
+        if memory.is_over() {
+            break;
+        }
         memory.forget();
     }
     Some(best.ok_or(why))
