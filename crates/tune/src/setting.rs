@@ -181,10 +181,7 @@ impl Setting {
             Self::Affinity { pid, started } => {
                 same_process(tree, *pid, *started)?;
                 let wanted = cpus::list(value).ok_or_else(odd)?;
-                for thread in tree.list(&format!("/proc/{pid}/task"))? {
-                    bind(thread.parse().unwrap_or(*pid), &wanted)?;
-                }
-                Ok(())
+                process::bind_all(tree, *pid, &wanted, bind)
             }
             _ => unreachable!("files and blocks were answered above"),
         }
