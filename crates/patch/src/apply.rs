@@ -1,6 +1,6 @@
 //! A plan carried out in one stop.
 
-use crate::code::is_in_force;
+use crate::code::{Jumps, bytes_at, exchange, is_in_force};
 use crate::error::{Error, Result};
 use crate::finder::{self, Asked};
 use crate::guest::Guest;
@@ -9,6 +9,7 @@ use crate::island::{patch, stub};
 use crate::journal::{Record, Set};
 use crate::load::make;
 use crate::plan::Plan;
+use crate::search::Search;
 use crate::unfinished;
 use inject::heartbeat::ticks;
 use inject::remote_call::RemoteThread;
@@ -68,14 +69,16 @@ fn look(
 /// Nothing has changed then. [`Error::Inside`] may pass.
 pub fn apply(guest: &Guest, plan: &Plan) -> Result<Applied> {
     let until = plan.limits.lasts.map(|lasts| ticks(lasts) + clock::now());
+    let search = Search::before_stop(guest)?;
     let ((records, again), stood) = guest.stopped(|stop, remote| {
         let maps = guest.maps()?;
         plan.refuse_inside(&look(guest, plan, stop, remote, &maps)?)?;
-        unfinished::remove(guest, remote, &maps)?;
-        let finder = finder::present(&guest.memory, &maps);
-        let sets = Set::of_patches(&guest.memory, &maps);
-        let first = Set::next_id(&Set::all(&guest.memory, &maps));
-        let again = sets.into_iter().find(|set| fits(guest, plan, set));
+        let sets = search.sets(&guest.memory, &maps);
+        unfinished::remove(guest, remote, &maps, &sets)?;
+        let finder = finder::present(&sets);
+        let first = Set::next_id(&sets);
+        let mut of_patches = sets.into_iter().filter(Set::is_of_patches);
+        let again = of_patches.find(|set| fits(guest, plan, set));
         let (set, again) = match again {
             Some(set) => (renewed(guest, set, until)?, true),
             None => (make(guest, plan, remote, first, until)?, false),
@@ -134,22 +137,14 @@ fn renewed(guest: &Guest, mut set: Set, until: Option<u64>) -> Result<Set> {
 
 /// Writes the jump at each function and reads it back. If one cannot be written, those before it are taken out again.
 fn write_jumps(guest: &Guest, records: &[Record]) -> Result<()> {
-    for (number, record) in records.iter().enumerate() {
+    let write = |at, bytes: &[u8; 5]| {
         process::fault::point("patching");
-        let written = guest.memory.write(record.place, &record.new);
-        if written.is_ok() && is_in_force(guest, record) {
-            continue;
-        }
-        for earlier in &records[..=number] {
-            if is_in_force(guest, earlier) {
-                guest.memory.write(earlier.place, &earlier.old)?;
-            }
-        }
-        written?;
-        return Err(Error::Function {
-            function: record.function.clone(),
+        Ok(guest.memory.write(at, bytes)?)
+    };
+    exchange(records, Jumps::In, write, |at| bytes_at(guest, at)).map_err(|(number, error)| {
+        error.unwrap_or_else(|| Error::Function {
+            function: records[number].function.clone(),
             reason: "what was written into its code could not be read back".into(),
-        });
-    }
-    Ok(())
+        })
+    })
 }

@@ -42,6 +42,14 @@ pub enum Error {
         /// Why, and what to do.
         reason: String,
     },
+    /// A setting was written and is not what was written.
+    #[error("{what} cannot be set: {reason}")]
+    Setting {
+        /// The setting, in words.
+        what: String,
+        /// Why, and what to do.
+        reason: String,
+    },
     /// A patch cannot be undone.
     #[error("patch {id} cannot be undone: {reason}")]
     Undo {

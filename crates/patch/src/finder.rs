@@ -31,9 +31,8 @@ use crate::island::{self, map_near, patch};
 use crate::journal::{self, Kind, Record, Set};
 use crate::object::Object;
 use crate::planned::{Planned, planned_function};
+use crate::search::Search;
 use inject::remote_call::RemoteThread;
-use process::maps::Maps;
-use process::memory::GuestMemory;
 use std::ops::Range;
 use std::thread::sleep;
 use std::time::Duration;
@@ -81,11 +80,10 @@ pub(crate) enum Asked {
     There(Record),
 }
 
-/// The finder that a process has, in force or not.
-pub(crate) fn present(memory: &GuestMemory, maps: &Maps) -> Option<Record> {
-    let mut sets = Set::all(memory, maps).into_iter();
-    let finder = sets.find(|set| set.kind == Kind::Finder && !set.records.is_empty())?;
-    finder.records.into_iter().next()
+/// The finder among the sets of a process, in force or not.
+pub(crate) fn present(sets: &[Set]) -> Option<Record> {
+    let mut finders = sets.iter().filter(|set| set.kind == Kind::Finder);
+    finders.find_map(|set| set.records.first()).cloned()
 }
 
 /// What the files of a set add to the table.
@@ -241,21 +239,17 @@ fn add(guest: &Guest, record: &Record, entries: &[[u64; 3]]) -> Result<()> {
 }
 
 /// Takes the finder out of the code if nothing needs it: no patch is in force, no thread is in a file, and no other word in the guest's
-/// memory leads into one. Whether it stays although no patch is in force.
-pub(crate) fn leave(guest: &Guest) -> Result<bool> {
-    let maps = guest.maps()?;
-    let finder = present(&guest.memory, &maps).filter(|record| is_in_force(guest, record));
-    let Some(finder) = finder else {
-        return Ok(false);
-    };
-    let sets = Set::of_patches(&guest.memory, &maps);
-    let mut records = sets.iter().flat_map(|set| &set.records);
-    if records.any(|record| is_in_force(guest, record)) {
-        return Ok(false);
-    }
-    let spans = sets.iter().map(|set| set.base..set.base + set.size);
-    let code: Vec<Range<u64>> = spans.collect();
+/// memory leads into one. Returns why it stays although no patch is in force; `None` where a patch is, or it is taken out.
+pub(crate) fn leave(guest: &Guest) -> Result<Option<String>> {
     for _ in 0..TRIES {
+        let search = Search::before_stop(guest)?;
+        let maps = guest.maps()?;
+        let sets = search.sets(&guest.memory, &maps);
+        let finder = present(&sets).filter(|record| is_in_force(guest, record));
+        let Some(finder) = finder.filter(|_| !is_any_in_force(guest, &sets)) else {
+            return Ok(None);
+        };
+        let code = files(&sets);
         let ((is_inside, stacks), _) = guest.stopped(|stop, remote| {
             let found = inside(stop, remote, &guest.memory, &maps, &code)?;
             Ok((!found.is_empty(), stack_pointers(stop, remote)))
@@ -266,17 +260,45 @@ pub(crate) fn leave(guest: &Guest) -> Result<bool> {
             continue;
         }
         if hooks::leads_into(&guest.memory, &code, &code, &stacks) {
-            return Ok(true);
+            break;
         }
-        let ((), _) = guest.stopped(|_, _| {
-            if is_in_force(guest, &finder) && is_code(&guest.maps()?, finder.place) {
+        process::fault::point("nothing leads there");
+        let (is_done, _) = guest.stopped(|_, _| {
+            // Another lancet may have applied a file since; it relies on the finder that it has seen, or has undone its patch and left a frame there.
+            let maps = guest.maps()?;
+            let sets = search.sets(&guest.memory, &maps);
+            if is_any_in_force(guest, &sets) || !is_in_force(guest, &finder) {
+                return Ok(true);
+            }
+            if files(&sets) != code {
+                return Ok(false);
+            }
+            if is_code(&maps, finder.place) {
                 guest.memory.write(finder.place, &finder.old)?;
             }
-            Ok(())
+            Ok(true)
         })?;
-        return Ok(false);
+        if is_done {
+            return Ok(None);
+        }
     }
-    Ok(true)
+    Ok(Some(
+        "something in its memory may lead into the new code".into(),
+    ))
+}
+
+fn is_any_in_force(guest: &Guest, sets: &[Set]) -> bool {
+    let of_patches = sets.iter().filter(|set| set.is_of_patches());
+    let mut records = of_patches.flat_map(|set| &set.records);
+    records.any(|record| is_in_force(guest, record))
+}
+
+/// The memory of the files of patches.
+fn files(sets: &[Set]) -> Vec<Range<u64>> {
+    let of_patches = sets.iter().filter(|set| set.is_of_patches());
+    of_patches
+        .map(|set| set.base..set.base.saturating_add(set.size))
+        .collect()
 }
 
 /// How unwinders are to learn of these files, if one has rules and there is a function that they ask.
@@ -284,7 +306,7 @@ pub(crate) fn asked(guest: &Guest, objects: &[Object]) -> Result<Option<Asked>> 
     if objects.iter().all(|object| object.rules.is_none()) {
         return Ok(None);
     }
-    let there = present(&guest.memory, &guest.maps()?);
+    let there = present(&Set::all(&guest.memory, &guest.maps()?));
     if let Some(record) = there.filter(|record| is_in_force(guest, record)) {
         return Ok(Some(Asked::There(record)));
     }

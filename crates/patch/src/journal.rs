@@ -13,13 +13,12 @@
 //! `/proc/PID/mem`. A set that is not whole was being made when its lancet was killed: nothing leads there, and the next lancet that
 //! stops the process unmaps what the journal says of it (`unfinished`).
 //!
-//! Everything read here may have been written by the guest: numbers are checked, at most [`MOST_SETS`] sets are read, and texts go to a
+//! Everything read here may have been written by the guest: numbers are checked, a bounded number of sets is read (`search`), and texts go to a
 //! terminal through `report`'s border only. What is done on the word of a journal is done to the guest's own code alone
 //! (`undo`).
 
 use crate::error::Result;
 use crate::setting::Setting;
-use process::maps::Maps;
 use process::memory::GuestMemory;
 use std::ops::Range;
 
@@ -32,12 +31,8 @@ const TEXTS: usize = 160;
 const LENGTHS: [usize; 4] = [160, 120, 208, 120];
 /// The most functions of one set.
 pub(crate) const MOST_RECORDS: usize = 512;
-/// The most sets that are read.
-const MOST_SETS: usize = 4096;
 /// The most bytes of one set.
 const LARGEST: u64 = 1 << 30;
-/// Pages that are looked at for a header.
-const MOST_PAGES: usize = 1 << 18;
 /// One past the highest address of a program.
 const USER_END: u64 = 1 << 47;
 
@@ -162,13 +157,6 @@ impl Set {
         Ok(memory.write(self.base, &header(self))?)
     }
 
-    /// The sets of a process that are of patches.
-    pub fn of_patches(memory: &GuestMemory, maps: &Maps) -> Vec<Set> {
-        let mut all = Set::all(memory, maps);
-        all.retain(|set| matches!(set.kind, Kind::Patches | Kind::Together));
-        all
-    }
-
     /// The first number that no patch and no setting among these has.
     pub fn next_id(sets: &[Set]) -> u64 {
         let patches = sets.iter().filter(|set| set.kind != Kind::Finder);
@@ -177,18 +165,6 @@ impl Set {
             settings.chain(set.records.iter().map(|record| record.id))
         });
         ids.max().unwrap_or(0).saturating_add(1)
-    }
-
-    /// All sets of a process.
-    pub fn all(memory: &GuestMemory, maps: &Maps) -> Vec<Set> {
-        let anonymous = maps.iter().filter(|mapping| {
-            let p = mapping.permissions;
-            p.read && !p.write && !p.execute && !p.shared && !mapping.is_file()
-        });
-        // The kernel may have joined it to a read-only neighbour.
-        let pages = anonymous.flat_map(|mapping| (mapping.start..mapping.end).step_by(wire::PAGE));
-        let sets = pages.take(MOST_PAGES).filter_map(|base| read(memory, base));
-        sets.take(MOST_SETS).collect()
     }
 }
 

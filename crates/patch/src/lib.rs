@@ -38,6 +38,7 @@
 //! | `plan`, `planned` | what is to be done, before anything is; of one function |
 //! | `inside` | which threads are in a range of code |
 //! | `journal` | the layout of a set, written and read |
+//! | `search` | where sets are found, before a stop and within it |
 //! | `code` | what stands in the guest's code |
 //! | `island` | the page of code near a function |
 //! | `load` | a set mapped into the stopped guest |
@@ -66,6 +67,7 @@ mod planned;
 mod remedies;
 mod request;
 mod scripts;
+mod search;
 mod setting;
 mod settings;
 mod undo;
@@ -82,6 +84,7 @@ pub use planned::Planned;
 pub use remedies::{Asked, Prepared, REMEDIES, Remedy, plan_remedy};
 pub use request::Request;
 pub use scripts::{Script, ScriptPatch, ScriptRequest, ScriptState};
+pub use search::unsearched;
 pub use setting::{Setting, SettingsPlan};
 pub use settings::{Stands, apply_settings, list_settings};
 pub use undo::{Listed, State, Took, Undone, Which, list, undo};

@@ -30,6 +30,8 @@ pub struct Setting {
 pub struct SettingsPlan {
     /// Each with its values before and after; they have no numbers yet.
     pub settings: Vec<Setting>,
+    /// How many more could be set, for which one command has no room.
+    pub left: usize,
     /// What is to be known of the undoing.
     pub note: &'static str,
 }

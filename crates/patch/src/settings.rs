@@ -7,6 +7,7 @@ use crate::error::{Error, Result};
 use crate::guest::Guest;
 use crate::journal::{self, Kind, Set};
 use crate::remedies::{SettingsWay, Way, named};
+use crate::search::Search;
 use crate::setting::{Setting, SettingsPlan};
 use crate::unfinished;
 use std::time::Duration;
@@ -33,15 +34,19 @@ impl Stands {
     }
 }
 
-/// Sets all of a plan, or nothing; the settings with their numbers, and how long the process stood still.
+/// Sets all of a plan that is still there, or nothing. Returns the settings that were changed, with their numbers, and how long the process stood
+/// still. A setting that is gone by then, such as a connection that was closed, is passed over.
 ///
 /// # Errors
-/// What could not be set. What had been set before it is set back.
+/// What could not be set; what had been set before it is set back. Or nothing of the plan is there any more.
 pub fn apply_settings(guest: &Guest, plan: &SettingsPlan) -> Result<(Vec<Setting>, Duration)> {
     let size = journal::size(plan.settings.len());
+    let search = Search::before_stop(guest)?;
     let (set, stood) = guest.stopped(|_, remote| {
-        unfinished::remove(guest, remote, &guest.maps()?)?;
-        let first = Set::next_id(&Set::all(&guest.memory, &guest.maps()?));
+        let maps = guest.maps()?;
+        let sets = search.sets(&guest.memory, &maps);
+        unfinished::remove(guest, remote, &maps, &sets)?;
+        let first = Set::next_id(&sets);
         let numbered = plan.settings.iter().zip(first..);
         let set = Set {
             base: remote.map(0, size, libc::PROT_READ, 0)?,
@@ -65,22 +70,55 @@ pub fn apply_settings(guest: &Guest, plan: &SettingsPlan) -> Result<(Vec<Setting
         }
         written.map(|()| set)
     })?;
-    for (number, setting) in set.settings.iter().enumerate() {
-        let done = way_of(setting).map_or(Ok(()), |way| (way.write)(guest, setting, setting.new));
-        if done.is_ok() && stands(guest, setting) == Stands::InForce {
+    let changed = set_each(
+        set.settings,
+        |setting, values| match way_of(setting) {
+            Some(way) => (way.write)(guest, setting, values),
+            None => Ok(()),
+        },
+        |setting| read(guest, setting),
+    )?;
+    Ok((changed, stood))
+}
+
+/// Gives each setting its new values by `write`, and asks `read` what it is then; `None` says that it is gone.
+fn set_each(
+    settings: Vec<Setting>,
+    write: impl Fn(&Setting, [u64; 2]) -> Result<()>,
+    read: impl Fn(&Setting) -> Option<[u64; 2]>,
+) -> Result<Vec<Setting>> {
+    let mut changed: Vec<Setting> = Vec::new();
+    let mut failed = None;
+    for setting in settings {
+        let done = write(&setting, setting.new);
+        let now = read(&setting);
+        if now == Some(setting.new) {
+            changed.push(setting);
             continue;
         }
-        for earlier in &set.settings[..=number] {
-            // What cannot be set back now is in the list.
-            let _ = set_back(guest, earlier);
+        if done.is_ok() && now.is_none() {
+            continue;
         }
-        done?;
-        return Err(Error::Undo {
-            id: setting.id,
+        let unread = || Error::Setting {
+            what: setting.what.clone(),
             reason: "what was set could not be read back".into(),
-        });
+        };
+        failed = Some(done.err().unwrap_or_else(unread));
+        break;
     }
-    Ok((set.settings, stood))
+    let error = match failed {
+        Some(error) => error,
+        None if !changed.is_empty() => return Ok(changed),
+        None => Error::Setting {
+            what: "what the remedy had found".into(),
+            reason: "nothing of it is there any more".into(),
+        },
+    };
+    for earlier in &changed {
+        // What cannot be set back now is in the list.
+        let _ = write(earlier, earlier.old);
+    }
+    Err(error)
 }
 
 /// All settings that were ever changed in a process, by their numbers.
@@ -102,12 +140,16 @@ pub fn list_settings(guest: &Guest) -> Result<Vec<(Setting, Stands)>> {
 }
 
 fn stands(guest: &Guest, setting: &Setting) -> Stands {
-    let now = way_of(setting).and_then(|way| (way.read)(guest, setting));
-    match now {
+    match read(guest, setting) {
         Some(now) if now == setting.new => Stands::InForce,
         Some(now) if now == setting.old => Stands::Undone,
         _ => Stands::Changed,
     }
+}
+
+/// What a setting is now; `None` = it is not there any more.
+fn read(guest: &Guest, setting: &Setting) -> Option<[u64; 2]> {
+    (way_of(setting)?.read)(guest, setting)
 }
 
 fn way_of(setting: &Setting) -> Option<&'static SettingsWay> {
@@ -119,9 +161,117 @@ fn way_of(setting: &Setting) -> Option<&'static SettingsWay> {
 
 /// Sets a setting back if it is still what it was changed to. Whether it was.
 pub(crate) fn set_back(guest: &Guest, setting: &Setting) -> Result<bool> {
-    let Some(way) = way_of(setting).filter(|_| stands(guest, setting) == Stands::InForce) else {
+    let Some((way, now)) = way_of(setting).zip(read(guest, setting)) else {
         return Ok(false);
     };
-    (way.write)(guest, setting, setting.old)?;
+    if now != setting.new {
+        return Ok(false);
+    }
+    (way.write)(guest, setting, (way.back)(now, setting.old))?;
     Ok(stands(guest, setting) == Stands::Undone)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::cell::RefCell;
+    use std::process::{Child, Command};
+
+    struct Sleeper(Child);
+
+    impl Drop for Sleeper {
+        fn drop(&mut self) {
+            let _ = self.0.kill();
+            let _ = self.0.wait();
+        }
+    }
+
+    /// Whoever has CAP_SYS_RESOURCE could raise it; without that the kernel refuses, which shows here that it was tried.
+    #[test]
+    fn a_forged_journal_raises_no_limit() {
+        let sleeper = Sleeper(
+            Command::new("sh")
+                .args(["-c", "ulimit -n 64; exec sleep 60"])
+                .spawn()
+                .expect("a shell"),
+        );
+        let pid = i32::try_from(sleeper.0.id()).expect("a process id");
+        let limits = || std::fs::read_to_string(format!("/proc/{pid}/limits")).expect("limits");
+        while !std::fs::read_to_string(format!("/proc/{pid}/comm"))
+            .is_ok_and(|name| name == "sleep\n")
+        {
+            std::thread::yield_now();
+        }
+        let guest = Guest::open(pid).expect("a process");
+        let of_files = Setting {
+            id: 1,
+            target: u64::from(libc::RLIMIT_NOFILE),
+            remedy: "nofile".into(),
+            ..Setting::default()
+        };
+        let now = read(&guest, &of_files).expect("its limits");
+        let before = limits();
+        let forged = Setting {
+            old: [1000, 1000],
+            new: now,
+            ..of_files
+        };
+        assert!(!set_back(&guest, &forged).expect("nothing that the kernel refuses is tried"));
+        assert_eq!(limits(), before);
+        let honest = Setting {
+            old: [now[0] - 1, now[1]],
+            ..forged
+        };
+        assert!(set_back(&guest, &honest).expect("its limit"));
+        assert_eq!(read(&guest, &honest), Some(honest.old));
+    }
+
+    fn three() -> Vec<Setting> {
+        let one = |id| Setting {
+            id,
+            new: [1, 0],
+            what: format!("socket {id}"),
+            ..Setting::default()
+        };
+        (1..=3).map(one).collect()
+    }
+
+    /// Sockets by their numbers; `None` is one that was closed.
+    fn set(sockets: [Option<u64>; 3], is_deaf: bool) -> (Result<Vec<u64>>, [Option<u64>; 3]) {
+        let all = RefCell::new(sockets);
+        let at = |setting: &Setting| setting.id as usize - 1;
+        let done = set_each(
+            three(),
+            |setting, [value, _]| {
+                let mut all = all.borrow_mut();
+                if !is_deaf || setting.id < 3 {
+                    all[at(setting)] = all[at(setting)].map(|_| value);
+                }
+                Ok(())
+            },
+            |setting| Some([all.borrow()[at(setting)]?, 0]),
+        );
+        let ids = done.map(|all| all.iter().map(|one| one.id).collect());
+        (ids, all.into_inner())
+    }
+
+    #[test]
+    fn what_is_closed_meanwhile_is_passed_over() {
+        let (ids, sockets) = set([Some(0), None, Some(0)], false);
+        assert_eq!(ids.expect("two are set"), [1, 3]);
+        assert_eq!(sockets, [Some(1), None, Some(1)]);
+        let (none, _) = set([None; 3], false);
+        assert!(matches!(none, Err(Error::Setting { .. })), "{none:?}");
+    }
+
+    #[test]
+    fn one_that_cannot_be_set_sets_the_others_back() {
+        let (ids, sockets) = set([Some(0), None, Some(0)], true);
+        let said = ids.expect_err("the third is not set").to_string();
+        assert_eq!(
+            said,
+            "socket 3 cannot be set: what was set could not be read back"
+        );
+        assert_eq!(sockets, [Some(0), None, Some(0)]);
+    }
 }

@@ -3,12 +3,13 @@
 //! The journal is the guest's memory and may say anything. So bytes are written only where the very jump of the record stands in private code,
 //! five of them; a guest that lies spoils its own code, which it can do without us.
 
-use crate::code::{bytes_at, is_code, is_in_force};
+use crate::code::{Jumps, bytes_at, exchange, is_code, is_in_force};
 use crate::error::{Error, Result};
 use crate::finder;
 use crate::guest::Guest;
 use crate::inside::{Inside, inside};
 use crate::journal::{Kind, Record, Set};
+use crate::search::Search;
 use crate::setting::Setting;
 use crate::settings::{Stands, list_settings, set_back};
 use crate::unfinished;
@@ -77,9 +78,8 @@ pub struct Took {
     pub settings: Vec<Setting>,
     /// How long the process stood still.
     pub stood: Duration,
-    /// No patch is in force, but the jump by which unwinders learn of the new code stays, because something in the process's
-    /// memory may lead there.
-    pub finder_stays: bool,
+    /// Why the jump by which unwinders learn of the new code stays although no patch is in force, in words; `None` where it does not.
+    pub finder_stays: Option<String>,
 }
 
 /// All patches of a process that were ever in force in it, by their numbers. It is not stopped for that.
@@ -141,7 +141,7 @@ pub fn undo(guest: &Guest, which: &Which) -> Result<Took> {
         undone: Vec::new(),
         settings: Vec::new(),
         stood: Duration::ZERO,
-        finder_stays: false,
+        finder_stays: None,
     };
     let took = match rest {
         Some(which) => undo_functions(guest, &which)?,
@@ -195,22 +195,16 @@ fn undo_settings(guest: &Guest, which: &Which) -> Result<SetBack> {
 }
 
 fn undo_functions(guest: &Guest, which: &Which) -> Result<Took> {
+    let search = Search::before_stop(guest)?;
     let (undone, stood) = guest.stopped(|stop, remote| {
         let maps = guest.maps()?;
-        unfinished::remove(guest, remote, &maps)?;
-        let sets = Set::of_patches(&guest.memory, &maps);
+        let mut sets = search.sets(&guest.memory, &maps);
+        unfinished::remove(guest, remote, &maps, &sets)?;
+        sets.retain(Set::is_of_patches);
         let which = with_rest_of_remedies(guest, which, &sets);
         let records = sets.into_iter().flat_map(|set| set.records);
         let chosen = chosen(guest, &maps, &which, records.collect())?;
-        for record in &chosen {
-            guest.memory.write(record.place, &record.old)?;
-            if bytes_at(guest, record.place) != Some(record.old) {
-                return Err(Error::Undo {
-                    id: record.id,
-                    reason: "what was written could not be read back".into(),
-                });
-            }
-        }
+        take_out(guest, &chosen)?;
         let mut undone = Vec::new();
         for record in chosen {
             let mut found = inside(stop, remote, &guest.memory, &maps, &record.new_code())?;
@@ -227,7 +221,23 @@ fn undo_functions(guest: &Guest, which: &Which) -> Result<Took> {
         undone,
         settings: Vec::new(),
         stood,
-        finder_stays: finder::leave(guest)?,
+        // The patches are undone whatever comes of this: it is asked again by the next undo.
+        finder_stays: finder::leave(guest).unwrap_or_else(|error| {
+            Some(format!(
+                "whether anything leads into the new code could not be asked ({error})"
+            ))
+        }),
+    })
+}
+
+/// Writes the functions' own bytes over the jumps, all or none: half of a remedy is wrong.
+fn take_out(guest: &Guest, chosen: &[Record]) -> Result<()> {
+    let write = |at, bytes: &[u8; 5]| Ok(guest.memory.write(at, bytes)?);
+    exchange(chosen, Jumps::Out, write, |at| bytes_at(guest, at)).map_err(|(number, error)| {
+        error.unwrap_or_else(|| Error::Undo {
+            id: chosen[number].id,
+            reason: "what was written could not be read back".into(),
+        })
     })
 }
 

@@ -12,9 +12,14 @@ use process::maps::Maps;
 
 const PAGE: u64 = wire::PAGE as u64;
 
-/// Unmaps what is left of sets that are not whole, in the stopped guest.
-pub(crate) fn remove(guest: &Guest, remote: &mut RemoteThread, maps: &Maps) -> Result<()> {
-    for set in Set::all(&guest.memory, maps) {
+/// Unmaps what is left of those of a process's sets that are not whole, in the stopped guest.
+pub(crate) fn remove(
+    guest: &Guest,
+    remote: &mut RemoteThread,
+    maps: &Maps,
+    sets: &[Set],
+) -> Result<()> {
+    for set in sets {
         if set.whole || !is_anonymous(maps, set.base, set.size) {
             continue;
         }

@@ -1,9 +1,11 @@
 //! The ways to ask, and to be answered: a plan in a file, JSON, several processes.
 
+use std::process::Command;
+
 use serde_json::Value;
 
-use crate::programs::{FIX, PLAIN, done, guest, library, patch, request, tried};
-use crate::support::{LIMIT, Snapshot, TempDir, Watch, run, until};
+use crate::programs::{FIX, PLAIN, done, guest, library, patch, request, traced_by_strace, tried};
+use crate::support::{LIMIT, Snapshot, TempDir, Watch, installed, run, skip, until};
 
 /// The objects that it writes.
 fn objects(text: &str) -> Vec<Value> {
@@ -159,4 +161,55 @@ fn several_processes_are_done_by_themselves() {
     assert_eq!(output.code(), 2, "{output:?}");
     one.ends_with("answer 0");
     other.ends_with("answer 0");
+}
+
+/// One process is traced by something else when the time is over: it stays patched, which is said, and the other one is as it was.
+#[test]
+fn one_that_cannot_be_undone_leaves_no_other_patched() {
+    if !installed("strace") {
+        return skip("patch, one of two that is traced", "no strace");
+    }
+    let (mut one, mut other) = (guest("undone-1", 1), guest("undone-2", 1));
+    let file = library("undone", FIX, PLAIN);
+    let request = request("total", &file, "total");
+    let second = other.pid.to_string();
+    let arguments = ["-p", &second, "--wait", "10s", "--for", "1h", &request];
+    let watch = Watch::start(patch(one.pid, &arguments));
+    for guest in [&mut one, &mut other] {
+        until(LIMIT, "the patch", || {
+            (guest.answer_to("total") == "1014").then_some(())
+        });
+    }
+    let tracer = traced_by_strace(one.pid);
+    let output = watch.interrupt();
+    assert_eq!(output.code(), 1, "{output:?}");
+    let said = format!("process {}: process {} is already traced", one.pid, one.pid);
+    assert!(output.stderr.contains(&said), "{output:?}");
+    assert!(output.stdout.contains("is as it was"), "{output:?}");
+    assert_eq!(other.answer_to("total"), "14");
+    drop(tracer);
+    assert_eq!(one.answer_to("total"), "1014");
+    done(one.pid, &["--undo"]);
+    assert_eq!(one.answer_to("total"), "14");
+    one.ends_with("answer 0");
+    other.ends_with("answer 0");
+}
+
+/// An answer that cannot be written is an error, and the patch ends with its time all the same.
+#[test]
+fn what_could_not_be_told_is_undone() {
+    let mut guest = guest("untold", 1);
+    let file = library("untold", FIX, PLAIN);
+    let request = request("total", &file, "total");
+    let command = patch(guest.pid, &["--wait", "10s", "--for", "100ms", &request]);
+    let mut full = Command::new("sh");
+    full.args(["-c", "exec \"$@\" >/dev/full", "sh"]);
+    full.arg(command.get_program()).args(command.get_args());
+    let output = run(&mut full, LIMIT);
+    assert_eq!(output.code(), 1, "{output:?}");
+    assert!(output.stderr.contains("No space left"), "{output:?}");
+    let list = done(guest.pid, &["--list"]);
+    assert!(list.starts_with("patch 1: undone: "), "{list}");
+    assert_eq!(guest.answer_to("total"), "14");
+    guest.ends_with("answer 0");
 }

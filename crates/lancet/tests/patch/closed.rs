@@ -5,7 +5,7 @@ use std::process::Command;
 use nix::sys::signal::Signal;
 
 use crate::programs::{
-    FIX, PLAIN, compiled, guest, library, patch, program, refused, request, tried,
+    FIX, PLAIN, compiled, guest, library, patch, program, refused, request, traced_by_strace, tried,
 };
 use crate::support::{
     Guest, Killed, LIMIT, TempDir, as_nobody, copy_for_all, installed, is_root, program_of_32_bits,
@@ -53,13 +53,7 @@ fn a_guest_that_is_stopped_or_traced() {
     if !installed("strace") {
         return skip("patch, a guest that is traced", "no strace");
     }
-    let mut strace = Command::new("strace");
-    strace.args(["-f", "-qq", "-o", "/dev/null", "-p", &guest.pid.to_string()]);
-    let tracer = Killed::start(&mut strace).expect("strace");
-    until(LIMIT, "strace traces it", || {
-        let status = std::fs::read_to_string(format!("/proc/{}/status", guest.pid)).ok()?;
-        (!status.contains("TracerPid:\t0\n")).then_some(())
-    });
+    let tracer = traced_by_strace(guest.pid);
     is_closed(guest.pid, "traced", "is already traced by process");
     drop(tracer);
     assert_eq!(guest.answer_to("total"), "14");

@@ -4,7 +4,9 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::sync::{Mutex, OnceLock, PoisonError};
 
-use crate::support::{Guest, LIMIT, Output, Snapshot, TempDir, fixtures, lancet, run};
+use crate::support::{
+    Guest, Killed, LIMIT, Output, Snapshot, TempDir, fixtures, lancet, run, until,
+};
 
 /// A new `total` that adds 1000 to what the old one gives, and one that gives 7.
 pub const FIX: &str = "
@@ -92,6 +94,18 @@ pub fn patch(pid: i32, arguments: &[&str]) -> Command {
         .args(["patch", "-p", &pid.to_string()])
         .args(arguments);
     command
+}
+
+/// A strace that traces a process, from now on.
+pub fn traced_by_strace(pid: i32) -> Killed {
+    let mut strace = Command::new("strace");
+    strace.args(["-f", "-qq", "-o", "/dev/null", "-p", &pid.to_string()]);
+    let tracer = Killed::start(&mut strace).expect("strace");
+    until(LIMIT, "strace traces it", || {
+        let status = std::fs::read_to_string(format!("/proc/{pid}/status")).ok()?;
+        (!status.contains("TracerPid:\t0\n")).then_some(())
+    });
+    tracer
 }
 
 /// `FUNCTION=FILE:NEW`.

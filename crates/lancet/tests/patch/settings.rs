@@ -192,6 +192,38 @@ print("answer 0", flush=True)
     guest.ends_with("answer 0");
 }
 
+/// One command has room for 512 sockets. It says how many it leaves, and the next one sets those.
+#[test]
+fn sockets_that_are_left_are_said() {
+    if !installed("python3") {
+        return skip("nodelay of many", "no python3");
+    }
+    const SCRIPT: &str = r#"
+import resource, socket, sys
+hard = resource.getrlimit(resource.RLIMIT_NOFILE)[1]
+resource.setrlimit(resource.RLIMIT_NOFILE, (min(hard, 1000), hard))
+all = [socket.socket() for _ in range(600)]
+print("ready", flush=True)
+for line in sys.stdin:
+    print(sum(one.getsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY) != 0 for one in all), flush=True)
+print("answer 0", flush=True)
+"#;
+    let mut guest = Guest::ready(Command::new("python3").args(["-c", SCRIPT]));
+    let first = tried(guest.pid, &["--remedy", "nodelay"]);
+    assert_eq!(first.code(), 4, "{}", first.stderr);
+    assert!(
+        first.stderr.contains("88 more are left"),
+        "{}",
+        first.stderr
+    );
+    assert_eq!(guest.answer_to("set"), "512");
+    done(guest.pid, &["--remedy", "nodelay"]);
+    assert_eq!(guest.answer_to("set"), "600");
+    done(guest.pid, &["--undo"]);
+    assert_eq!(guest.answer_to("set"), "0");
+    guest.ends_with("answer 0");
+}
+
 /// Memory that was free within glibc's heap goes back to the kernel, while four threads allocate.
 #[test]
 fn free_memory_is_given_back() {

@@ -27,7 +27,7 @@ use std::os::unix::fs::MetadataExt;
 
 const NAME: &str = "nodelay";
 const NOTE: &str = "connections that a listening socket has accepted meanwhile keep it";
-/// The most sockets that are set at once.
+/// The most sockets that are set by one command: as many as one journal has room for. How many are left is said.
 const MOST: usize = crate::journal::MOST_RECORDS;
 
 pub(super) const REMEDY: Remedy = Remedy {
@@ -35,7 +35,13 @@ pub(super) const REMEDY: Remedy = Remedy {
     arguments: "[=PORT]",
     mends: "answers in two pieces wait 40 ms for an acknowledgement (Nagle and delayed ACK): TCP_NODELAY on live sockets",
     risks: "more packets where a program writes in small pieces; connections accepted meanwhile keep it when it is undone",
-    way: Way::Settings(SettingsWay { plan, read, write }),
+    way: Way::Settings(SettingsWay {
+        plan,
+        read,
+        write,
+        // The program may set the option itself, to either value.
+        back: |_, journal| journal,
+    }),
 };
 
 fn plan(guest: &Guest, arguments: &str) -> Result<SettingsPlan> {
@@ -88,6 +94,7 @@ fn plan(guest: &Guest, arguments: &str) -> Result<SettingsPlan> {
             ..Setting::default()
         });
     }
+    let left = settings.len().saturating_sub(MOST);
     settings.truncate(MOST);
     if settings.is_empty() {
         return Err(refused(
@@ -97,6 +104,7 @@ fn plan(guest: &Guest, arguments: &str) -> Result<SettingsPlan> {
     }
     Ok(SettingsPlan {
         settings,
+        left,
         note: NOTE,
     })
 }
@@ -123,7 +131,7 @@ fn read(guest: &Guest, setting: &Setting) -> Option<[u64; 2]> {
 }
 
 fn write(guest: &Guest, setting: &Setting, [value, _]: [u64; 2]) -> Result<()> {
-    // Who has closed it meanwhile needs nothing any more.
+    // What has been closed meanwhile needs nothing any more; `read` says that it is gone.
     let Some(socket) = same(guest, setting) else {
         return Ok(());
     };

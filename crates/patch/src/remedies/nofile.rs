@@ -9,7 +9,9 @@
 //! **What it risks.** A program that calls `select` writes beyond its `fd_set` with a descriptor of 1024 or more. Modules that import it are named, and more than 1024 is refused then, unless `,select` says
 //! that they were looked at: Python's and Ruby's own use of it is safe (they check, or use `poll`). A program that sizes a table by the limit at its start does not see the new one.
 //!
-//! **Undo.** The old limits; refused while more files are open than those allow, because the process could then open none at all, not even a library that it needs to end a thread.
+//! **Undo.** The old limits, where they are lower than those of now: what the process's memory says of them never raises one, because it may be root who undoes, and a hard limit
+//! is raised by root only. Refused while more files are open than those allow, because the process could then open
+//! none at all, not even a library that it needs to end a thread.
 //!
 //! **How it was measured.** `tests/patch/settings.rs`: a Python server at its limit has taken 59 of 200 connections, and all 200 with the remedy.
 
@@ -27,7 +29,12 @@ pub(super) const REMEDY: Remedy = Remedy {
     arguments: "=N[,select]",
     mends: "a server at its limit of open files (EMFILE at accept) takes connections again",
     risks: "refuses more than 1024 where a module calls select, unless ,select says that this is known",
-    way: Way::Settings(SettingsWay { plan, read, write }),
+    way: Way::Settings(SettingsWay {
+        plan,
+        read,
+        write,
+        back: lowered,
+    }),
 };
 
 const NOTE: &str = "no more files may be open than the old limit allows";
@@ -71,6 +78,7 @@ fn plan(guest: &Guest, arguments: &str) -> Result<SettingsPlan> {
     };
     Ok(SettingsPlan {
         settings: vec![setting],
+        left: 0,
         note: NOTE,
     })
 }
@@ -106,6 +114,11 @@ fn write(guest: &Guest, _: &Setting, [soft, hard]: [u64; 2]) -> Result<()> {
     };
     let done = limits(guest.pid(), Some(&new));
     done.map(drop).map_err(|error| denied(&error))
+}
+
+/// The limits after an undo: never above those of now.
+fn lowered(now: [u64; 2], journal: [u64; 2]) -> [u64; 2] {
+    [now[0].min(journal[0]), now[1].min(journal[1])]
 }
 
 fn denied(error: &std::io::Error) -> crate::Error {

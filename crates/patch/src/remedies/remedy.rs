@@ -38,6 +38,9 @@ pub(crate) struct SettingsWay {
     pub read: fn(&Guest, &Setting) -> Option<[u64; 2]>,
     /// Gives a setting these values.
     pub write: fn(&Guest, &Setting, [u64; 2]) -> Result<()>,
+    /// The values that an undo gives to a setting which is `now` so, and was so according to the journal. The journal is the
+    /// process's memory, while it may be root who undoes: what only root may do must not be done on its word.
+    pub back: fn(now: [u64; 2], journal: [u64; 2]) -> [u64; 2],
 }
 
 /// The refusal of a remedy.

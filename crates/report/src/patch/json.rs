@@ -165,7 +165,7 @@ pub fn undone(out: &mut dyn Write, pid: i32, took: &Took) -> io::Result<()> {
         let mut fields = patch(&one.record, "undone", None);
         let inside: Vec<i32> = one.inside.iter().map(|thread| thread.tid).collect();
         fields["inside"] = inside.into();
-        fields["unwinders_stay"] = took.finder_stays.into();
+        fields["unwinders_stay"] = took.finder_stays.is_some().into();
         object(out, "patch", pid, fields)?;
     }
     stood(out, pid, took.stood)

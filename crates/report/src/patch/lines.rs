@@ -363,9 +363,10 @@ pub fn undone(out: &mut dyn Write, pid: i32, took: &Took) -> io::Result<()> {
             line(out, &text)?;
         }
     }
-    if took.finder_stays {
-        let text = "something in its memory may lead into the new code: the jump by which unwinders know that stays, until a later --undo";
-        line(out, text)?;
+    if let Some(why) = &took.finder_stays {
+        let text =
+            format!("{why}: the jump by which unwinders know that stays, until a later --undo");
+        line(out, &text)?;
     }
     stood(out, took.stood)
 }
@@ -441,7 +442,7 @@ mod tests {
             }],
             settings: Vec::new(),
             stood: Duration::from_micros(310),
-            finder_stays: false,
+            finder_stays: None,
         };
         let written = text(|out| undone(out, 7, &took));
         assert_eq!(

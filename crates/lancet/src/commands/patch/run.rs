@@ -29,10 +29,9 @@ pub(super) struct Run {
     pub args: PatchArgs,
     file: PlanFile,
     sink: Sink,
+    /// What is to be undone when the time is over, from the moment it is applied: also where it could not be told.
+    pub staying: Vec<(Guest, TakenBack)>,
 }
-
-/// What was done in a process: the exit code, and what is to be undone when the time is over.
-pub(super) type Done = (u8, Option<(Guest, TakenBack)>);
 
 /// Runs `lancet patch` and returns the exit code.
 pub fn run(mut args: PatchArgs) -> anyhow::Result<u8> {
@@ -45,29 +44,24 @@ pub fn run(mut args: PatchArgs) -> anyhow::Result<u8> {
         args.lasts = args.lasts.or(file.lasts);
     }
     let sink = Sink::open(None, Stream::Stdout)?;
-    let mut run = Run { args, file, sink };
+    let mut run = Run {
+        args,
+        file,
+        sink,
+        staying: Vec::new(),
+    };
     if run.args.remedies {
         run.answer(|to| to.remedies())?;
         return Ok(0);
     }
     interrupt::catch();
-    let (mut code, mut staying) = (0, Vec::new());
     let pids = run.args.pids.clone();
+    let mut code = 0;
     for pid in &pids {
-        match run.process(*pid) {
-            Ok((one, stays)) => {
-                code = worse(code, one);
-                staying.extend(stays);
-            }
-            // The others are done all the same; with one process, the line is the answer.
-            Err(error) if pids.len() > 1 => {
-                tell!("process {pid}: {error:#}");
-                code = worse(code, crate::exit::FAILED);
-            }
-            Err(error) => return Err(error),
-        }
+        let done = run.process(*pid);
+        code = worse(code, run.told(*pid, done)?);
     }
-    let left = run.stay(staying)?;
+    let left = run.stay()?;
     Ok(worse(code, left))
 }
 
@@ -94,15 +88,27 @@ impl Run {
         Ok(self.sink.out.flush()?)
     }
 
+    /// The exit code of what was done in one process. What went wrong there is told where there are others, or where something is still to be undone:
+    /// those are done all the same. Otherwise it is the answer of the command.
+    fn told(&self, pid: i32, done: anyhow::Result<u8>) -> anyhow::Result<u8> {
+        match done {
+            Err(error) if self.args.pids.len() > 1 || !self.staying.is_empty() => {
+                tell!("process {pid}: {error:#}");
+                Ok(crate::exit::FAILED)
+            }
+            done => done,
+        }
+    }
+
     /// What is asked for, in one process.
-    fn process(&mut self, pid: i32) -> anyhow::Result<Done> {
+    fn process(&mut self, pid: i32) -> anyhow::Result<u8> {
         let guest = Guest::open(pid).map_err(explained)?;
         if self.args.list {
             let all = patch::list(&guest).map_err(explained)?;
             let settings = patch::list_settings(&guest).map_err(explained)?;
             let scripts = script::seen(&guest);
             self.answer(|to| to.list(pid, &all, &settings, &scripts.all))?;
-            return Ok((scripts.code, None));
+            return Ok(worse(scripts.code, code_of_unsearched(&guest)?));
         }
         if let Some(function) = &self.args.new {
             let rust = self.args.rust;
@@ -117,10 +123,10 @@ impl Run {
                 "{path}: its first lines say how it is compiled and applied"
             )?;
             out.flush()?;
-            return Ok((0, None));
+            return Ok(0);
         }
         if let Some(which) = self.args.undo.clone() {
-            return Ok((self.undo(&guest, &which)?, None));
+            return self.undo(&guest, &which);
         }
         let (requests, scripts) = script::apart(&self.args.requests)?;
         if !scripts.is_empty() {
@@ -139,14 +145,14 @@ impl Run {
                 plan_file::check(&self.file, &plan)?;
                 self.replace(guest, &plan)
             }
-            Prepared::Settings(plan) => Ok((self.set(&guest, &plan)?, None)),
+            Prepared::Settings(plan) => self.set(&guest, &plan),
         }
     }
 
     /// Replaces functions, or shows what would be done.
-    fn replace(&mut self, guest: Guest, plan: &Plan) -> anyhow::Result<Done> {
+    fn replace(&mut self, guest: Guest, plan: &Plan) -> anyhow::Result<u8> {
         if self.args.dry_run {
-            return Ok((self.show(&guest, plan)?, None));
+            return self.show(&guest, plan);
         }
         let before = guest.resident();
         let applied = self.apply(&guest, plan)?;
@@ -157,11 +163,19 @@ impl Run {
             let stood = applied.stood.max(took.stood);
             let resident = [before, guest.resident()];
             self.answer(|to| to.once(guest.pid(), answer, resident, stood))?;
-            return Ok((u8::from(answer.is_none()), None));
+            return Ok(u8::from(answer.is_none()));
         }
-        self.answer(|to| to.applied(guest.pid(), &applied))?;
-        let stays = self.args.lasts.is_some();
-        Ok((0, stays.then_some((guest, TakenBack::Native(ids)))))
+        let pid = guest.pid();
+        self.remember(guest, TakenBack::Native(ids));
+        self.answer(|to| to.applied(pid, &applied))?;
+        Ok(0)
+    }
+
+    /// Remembers what was applied if it is only for a time.
+    pub fn remember(&mut self, guest: Guest, applied: TakenBack) {
+        if self.args.lasts.is_some() {
+            self.staying.push((guest, applied));
+        }
     }
 
     /// Shows what would be done.
@@ -193,18 +207,18 @@ impl Run {
         if self.args.dry_run {
             self.answer(|to| to.settings_plan((guest.pid(), guest.name()), plan))?;
             tell!("nothing was set");
-            return Ok(0);
+            return Ok(code_of_left(plan));
         }
         let (settings, stood) = patch::apply_settings(guest, plan).map_err(explained)?;
         self.answer(|to| to.settings_applied(guest.pid(), &settings, plan.note, stood))?;
-        Ok(0)
+        Ok(code_of_left(plan))
     }
 
     /// Stays until the time is over or somebody asks lancet to end, and takes the patches back.
-    fn stay(&mut self, mut staying: Vec<(Guest, TakenBack)>) -> anyhow::Result<u8> {
+    fn stay(&mut self) -> anyhow::Result<u8> {
         let until = Instant::now() + self.args.lasts.unwrap_or_default();
-        while !staying.is_empty() && Instant::now() < until && !interrupt::asked() {
-            staying.retain(|(guest, _)| {
+        while !self.staying.is_empty() && Instant::now() < until && !interrupt::asked() {
+            self.staying.retain(|(guest, _)| {
                 let alive = guest.is_alive();
                 if !alive {
                     tell!("process {} has ended", guest.pid());
@@ -214,8 +228,9 @@ impl Run {
             sleep(LOOK.min(until.saturating_duration_since(Instant::now())));
         }
         let mut code = 0;
-        for (guest, which) in staying {
-            code = worse(code, self.undo(&guest, &which)?);
+        for (guest, which) in std::mem::take(&mut self.staying) {
+            let done = self.undo(&guest, &which);
+            code = worse(code, self.told(guest.pid(), done)?);
         }
         Ok(code)
     }
@@ -242,8 +257,37 @@ impl Run {
         self.answer(|to| to.undone(guest.pid(), &took))?;
         Ok(match which {
             Which::All if is_anything_left(guest)? => LOST,
-            _ => 0,
+            Which::All => code_of_unsearched(guest)?,
+            Which::These(_) => 0,
         })
+    }
+}
+
+/// Says how much of the process's memory was not searched for patches, and returns the exit code for it.
+fn code_of_unsearched(guest: &Guest) -> anyhow::Result<u8> {
+    match patch::unsearched(guest).map_err(explained)? {
+        0 => Ok(0),
+        bytes => {
+            let mebibytes = bytes.div_ceil(1 << 20);
+            tell!(
+                "{mebibytes} MiB of its read-only memory were not searched for patches: it has too much of it"
+            );
+            Ok(LOST)
+        }
+    }
+}
+
+/// Says how many a remedy of settings leaves as they are, and returns the exit code for it.
+fn code_of_left(plan: &SettingsPlan) -> u8 {
+    match plan.left {
+        0 => 0,
+        left => {
+            let room = plan.settings.len();
+            tell!(
+                "{left} more are left as they are, because one command sets {room} at most: run it again for the next"
+            );
+            LOST
+        }
     }
 }
 

@@ -7,7 +7,7 @@ use vm::Language;
 
 use super::args::{Replaced, TakenBack};
 use super::explained::explained;
-use super::run::{Done, Run};
+use super::run::Run;
 use crate::agent::AGENT;
 use crate::exit::LOST;
 
@@ -40,7 +40,7 @@ impl Run {
         &mut self,
         guest: Guest,
         requests: &[ScriptRequest],
-    ) -> anyhow::Result<Done> {
+    ) -> anyhow::Result<u8> {
         if self.args.wait.is_some() {
             bail!(
                 "--wait is for functions of libraries: calls that run in a function of the script go on in the old one"
@@ -52,7 +52,7 @@ impl Run {
             let all = all.collect::<patch::Result<Vec<_>>>().map_err(explained)?;
             self.answer(|to| to.scripts_checked(guest.pid(), &all))?;
             tell!("nothing was changed");
-            return Ok((0, None));
+            return Ok(0);
         }
         let mut applied: Vec<ScriptPatch> = Vec::new();
         for request in requests {
@@ -60,17 +60,20 @@ impl Run {
                 Ok(one) => applied.push(one),
                 Err(error) => {
                     for one in applied.iter().rev() {
-                        script.undo(one.id).map_err(explained)?;
+                        if let Err(error) = script.undo(one.id) {
+                            tell!("{error}");
+                        }
                     }
                     return Err(explained(error));
                 }
             }
         }
-        script.leave().map_err(explained)?;
-        self.answer(|to| to.scripts_applied(guest.pid(), &applied))?;
-        let ids = applied.iter().rev().map(|one| one.id).collect();
-        let stays = self.args.lasts.is_some();
-        Ok((0, stays.then_some((guest, TakenBack::Script(ids)))))
+        let (pid, ids) = (guest.pid(), applied.iter().rev().map(|one| one.id));
+        self.remember(guest, TakenBack::Script(ids.collect()));
+        let left = script.leave();
+        self.answer(|to| to.scripts_applied(pid, &applied))?;
+        left.map_err(explained)?;
+        Ok(0)
     }
 
     /// Takes these back, in this order; says which cannot be, if there are several.
@@ -102,8 +105,9 @@ impl Run {
                 }
             }
         }
-        script.leave().map_err(explained)?;
+        let left = script.leave();
         self.answer(|to| to.scripts_undone(pid, &done))?;
+        left.map_err(explained)?;
         Ok(code)
     }
 }
