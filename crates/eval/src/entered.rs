@@ -104,15 +104,24 @@ impl Reached {
             timing: Cell::default(),
             has_copy: Cell::new(false),
         };
-        let (resident, _) = entered.stopped(Threads::Main, |_, remote| {
-            residents.take(remote, &memory, image, false)
-        })?;
         let config = Config {
             session: unique(),
             heartbeat_ticks: ticks(DESERTED_AFTER),
             ..Config::default()
         };
-        resident.claim(&memory, &config)?;
+        let claimed = Cell::new(None);
+        let entering = entered.stopped(Threads::Main, |_, remote| {
+            let (resident, _) = residents.take(remote, &memory, image, false)?;
+            // Within the stop in which it is seen that nobody has it: another command that stops the process right behind us sees that we do.
+            resident.claim(&memory, &config)?;
+            claimed.set(Some(resident));
+            Ok(resident)
+        });
+        if let (Err(_), Some(resident)) = (&entering, claimed.get()) {
+            // It is nobody's again; if this fails, it is so when we have ended.
+            let _ = quiet(&resident, &memory);
+        }
+        let resident = entering?;
         let beat = resident.header.control_page + offset_of!(ControlPage, heartbeat) as u64;
         entered.resident = resident;
         entered.open.set(true);
@@ -170,9 +179,7 @@ impl Entered {
     /// From now on nothing that is still asked for is done.
     pub(crate) fn go_quiet(&self) -> Result<()> {
         self.open.set(false);
-        let state = offset_of!(ControlPage, state);
-        self.resident
-            .write_control_page(&self.memory, state, State::Quiet as u32)
+        quiet(&self.resident, &self.memory)
     }
 
     /// Has it wait for the copy it has made, which has ended by now.
@@ -195,6 +202,12 @@ impl Entered {
         self.go_quiet()?;
         reaped
     }
+}
+
+/// Says to an agent that nothing is asked of it any more.
+fn quiet(resident: &Resident, memory: &GuestMemory) -> Result<()> {
+    let state = offset_of!(ControlPage, state);
+    resident.write_control_page(memory, state, State::Quiet as u32)
 }
 
 impl Drop for Entered {
