@@ -6,7 +6,7 @@ use inject::seccomp;
 use process::ptrace::Instruction;
 use std::sync::atomic::Ordering;
 use vm::Memory;
-use wire::notices::{FREE, notice};
+use wire::notices::{FREE, locked, notice};
 
 /// `BPF_MAXINSNS` (include/uapi/linux/bpf_common.h).
 const MOST: usize = 4096;
@@ -16,10 +16,18 @@ impl Tracing {
     /// it said; `None` = they may. What the thread changes in the meantime is its own harm.
     pub fn is_locked_out(&self, notice: &Notice, program: u64) -> Option<String> {
         let thread = notice.tid;
-        if program == 0 {
-            return Some(format!(
-                "its thread {thread} forbids itself the time stamp counter, which hooks read (prctl PR_SET_TSC, or seccomp's strict mode)"
-            ));
+        match program {
+            locked::COUNTER => {
+                return Some(format!(
+                    "its thread {thread} forbids itself the time stamp counter, which hooks read (prctl PR_SET_TSC, or seccomp's strict mode)"
+                ));
+            }
+            locked::DISPATCH => {
+                return Some(format!(
+                    "its thread {thread} has a handler of its own for system calls, which would get those of hooks too (prctl PR_SET_SYSCALL_USER_DISPATCH)"
+                ));
+            }
+            _ => {}
         }
         if notice.pid != self.pid() {
             return Some("a child that uses its memory (vfork) sets a seccomp filter".into());

@@ -28,7 +28,7 @@ mod signals;
 
 use nix::errno::Errno;
 use process::error::{Error, Result};
-use process::guest::SHADOW_STACK;
+use process::guest::{DISPATCHES, SHADOW_STACK};
 use process::maps::Maps;
 use process::memory::GuestMemory;
 use process::ptrace::{self, Event, Registers};
@@ -100,6 +100,13 @@ impl<'a> RemoteThread<'a> {
             return Err(Error::NotAGuest {
                 pid,
                 reason: SHADOW_STACK,
+            });
+        }
+        // The program may have done so at any time; its status says nothing of it.
+        if ptrace::dispatches_system_calls(tid) {
+            return Err(Error::NotAGuest {
+                pid,
+                reason: DISPATCHES,
             });
         }
         if in_restartable_sequence(tid, memory, saved.rip) {

@@ -43,6 +43,9 @@ pub struct Status {
 pub const SHADOW_STACK: &str =
     "it runs with a shadow stack, which refuses the return frame of a remote call";
 
+/// Why a thread whose system calls are dispatched to the program's own handler makes no remote calls: they are among them.
+pub const DISPATCHES: &str = "system calls of its main thread go to a handler of its own (Syscall User Dispatch), as those that lancet has it make would";
+
 impl Status {
     /// Reads the status of a process.
     pub fn read(pid: i32) -> Result<Self> {

@@ -212,6 +212,22 @@ pub fn restartable_sequences(tid: i32) -> Option<u64> {
     (configuration.pointer != 0).then_some(configuration.pointer)
 }
 
+const PTRACE_GET_SYSCALL_USER_DISPATCH_CONFIG: libc::c_uint = 0x4211;
+
+/// Whether a stopped thread has given its system calls to a handler of the program's own (`prctl(PR_SET_SYSCALL_USER_DISPATCH)`). A kernel
+/// before Linux 6.4 does not say; then the answer is no.
+pub fn dispatches_system_calls(tid: i32) -> bool {
+    // struct ptrace_sud_config (include/uapi/linux/ptrace.h): mode, address of the selector, offset and length of the code that is let through.
+    let mut configuration = [0u64; 4];
+    let asked = request(
+        PTRACE_GET_SYSCALL_USER_DISPATCH_CONFIG,
+        tid,
+        size_of_val(&configuration),
+        configuration.as_mut_ptr() as usize,
+    );
+    asked.is_ok() && configuration[0] != 0
+}
+
 const PTRACE_SECCOMP_GET_FILTER: libc::c_uint = 0x420c;
 
 /// One instruction of classic BPF: `struct sock_filter` (include/uapi/linux/filter.h).

@@ -58,9 +58,18 @@ pub mod notice {
     pub const PICKED: u32 = 6;
     /// The thread is about to make a system call behind which the kernel may end it for what hooks do: they read the time
     /// stamp counter and make system calls. `value` is the address of the seccomp program that it sets (`struct
-    /// sock_fprog`), or 0 where nothing is allowed any more. The thread waits; if nobody answers it closes the gate, and
+    /// sock_fprog`), or one of [`locked`](super::locked) where it is no filter. The thread waits; if nobody answers it closes the gate, and
     /// the notice stays.
     pub const LOCKS: u32 = 7;
+}
+
+/// Values of [`Notice::value`] of a [`notice::LOCKS`] that sets no seccomp program. The kernel reads a program from no such address:
+/// a page there is mapped by no program (`vm.mmap_min_addr`), and where one is, no `struct sock_fprog` is told that begins there.
+pub mod locked {
+    /// The time stamp counter, or all system calls but a few: `prctl(PR_SET_TSC)`, seccomp's strict mode.
+    pub const COUNTER: u64 = 1;
+    /// System calls go to the program's own handler of SIGSYS (Syscall User Dispatch).
+    pub const DISPATCH: u64 = 2;
 }
 
 impl Notice {

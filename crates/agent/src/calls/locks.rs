@@ -1,11 +1,12 @@
 //! System calls by which a thread takes from itself what hooks need: the time stamp counter (`prctl(PR_SET_TSC)`, seccomp's
-//! strict mode) and system calls (a seccomp filter). Behind such a call the kernel would end the thread, or its process,
+//! strict mode) and system calls (a seccomp filter, Syscall User Dispatch). Behind such a call the kernel would end the thread, or its process,
 //! for the next hook that it comes through. So the command is told before the call is made, and leaves the process or
 //! finds that the filter allows all that hooks do; where it does not answer in time, the thread closes the gate itself.
 
 use super::notices;
 use routine::Frame;
 use wire::calls::want;
+use wire::notices::locked;
 
 // Numbers: Linux arch/x86/entry/syscalls/syscall_64.tbl.
 const PRCTL: u32 = 157;
@@ -15,6 +16,9 @@ const SECCOMP: u32 = 317;
 const PR_SET_SECCOMP: u32 = 22;
 const PR_SET_TSC: u32 = 26;
 const PR_TSC_SIGSEGV: u32 = 2;
+const PR_SET_SYSCALL_USER_DISPATCH: u32 = 59;
+const PR_SYS_DISPATCH_EXCLUSIVE_ON: u32 = 1;
+const PR_SYS_DISPATCH_INCLUSIVE_ON: u32 = 2;
 
 // include/uapi/linux/seccomp.h; `prctl` has numbers of its own.
 const SECCOMP_MODE_STRICT: u32 = 1;
@@ -46,15 +50,23 @@ pub fn before(number: u64, arguments: [u64; 3]) {
     }
 }
 
-/// If it is such a call: the address of the filter's program that it sets, 0 = it forbids everything.
+/// Returns for such a call the address of the filter's program that it sets, or which of [`locked`] it is. A call that the kernel refuses changes nothing: programs ask by a filter at
+/// address 0 whether there are filters at all (EFAULT), and by strict mode with flags which of the kernel's interfaces there is (EINVAL).
 fn program(number: u32, [first, second, third]: [u64; 3]) -> Option<u64> {
     match (number, first as u32, second as u32) {
         (PRCTL, PR_SET_TSC, PR_TSC_SIGSEGV) | (PRCTL, PR_SET_SECCOMP, SECCOMP_MODE_STRICT) => {
-            Some(0)
+            Some(locked::COUNTER)
         }
-        (PRCTL, PR_SET_SECCOMP, SECCOMP_MODE_FILTER) => Some(third),
-        (SECCOMP, SECCOMP_SET_MODE_STRICT, _) => Some(0),
-        (SECCOMP, SECCOMP_SET_MODE_FILTER, _) => Some(third),
+        // `seccomp_set_mode_strict` is for neither flags nor an argument (kernel/seccomp.c, `do_seccomp`).
+        (SECCOMP, SECCOMP_SET_MODE_STRICT, 0) if third == 0 => Some(locked::COUNTER),
+        (PRCTL, PR_SET_SECCOMP, SECCOMP_MODE_FILTER) | (SECCOMP, SECCOMP_SET_MODE_FILTER, _) => {
+            (third > locked::DISPATCH).then_some(third)
+        }
+        (
+            PRCTL,
+            PR_SET_SYSCALL_USER_DISPATCH,
+            PR_SYS_DISPATCH_EXCLUSIVE_ON | PR_SYS_DISPATCH_INCLUSIVE_ON,
+        ) => Some(locked::DISPATCH),
         _ => None,
     }
 }

@@ -5,7 +5,7 @@ use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
 
 use crate::machine::{program, start};
-use crate::support::{Guest, Snapshot, Watch, lancet, soak};
+use crate::support::{Guest, LIMIT, Snapshot, Watch, lancet, run, soak};
 use crate::watch::{calls, hooked, left};
 
 const WAYS: [&[&str]; 3] = [
@@ -23,7 +23,8 @@ const WAYS: [&[&str]; 3] = [
 ];
 
 /// Each of the fixture's modes that lock it, and what is said.
-const MODES: [(&str, &str); 5] = [
+const MODES: [(&str, &str); 6] = [
+    ("dispatch", "has a handler of its own for system calls"),
     ("tsc", "forbids itself the time stamp counter"),
     ("strict", "forbids itself the time stamp counter"),
     ("filter", "sets a seccomp filter that does not allow mmap"),
@@ -69,19 +70,41 @@ fn a_thread_that_locks_itself_is_left_before() {
     }
 }
 
-/// A filter that allows what hooks do is no reason to leave.
+/// A filter that allows what hooks do is no reason to leave, nor is a call that only asks whether there are filters.
 #[test]
-fn a_filter_that_does_no_harm() {
-    for way in WAYS {
-        let Some((_, mut guest, watch)) = opened("harmless", way) else {
+fn what_does_no_harm() {
+    for (mode, way) in ["harmless", "probes"]
+        .into_iter()
+        .flat_map(|mode| WAYS.map(|way| (mode, way)))
+    {
+        let Some((_, mut guest, watch)) = opened(mode, way) else {
             return;
         };
         guest.tell("go");
         guest.expect("answer 22000");
-        let output = left(watch, "harmless");
-        assert!(!output.stderr.contains("seccomp"), "{}", output.stderr);
-        guest.ends_with_nothing("harmless");
+        let output = left(watch, mode);
+        let says = ["seccomp", "forbids"].map(|word| output.stderr.contains(word));
+        assert_eq!(says, [false; 2], "{mode} {way:?}: {}", output.stderr);
+        guest.ends_with_nothing(mode);
     }
+}
+
+/// A thread whose system calls go to a handler of the program's own makes none for us.
+#[test]
+fn a_process_that_has_a_handler_for_system_calls() {
+    let Some(program) = program("locked.c") else {
+        return;
+    };
+    let mut guest = start(&program, "dispatched");
+    let before = Snapshot::take(guest.pid);
+    let output = run(&mut calls(guest.pid, &["-x", "strtol"]), LIMIT);
+    assert_eq!(output.code(), 1, "{}", output.stderr);
+    let says = "system calls of its main thread go to a handler of its own";
+    assert!(output.stderr.contains(says), "{}", output.stderr);
+    before.text_holds(guest.pid, "dispatched");
+    guest.tell("go");
+    guest.expect("answer 22000");
+    guest.ends_with_nothing("dispatched");
 }
 
 /// Where nobody answers, the thread closes its hooks itself; a lancet that comes back leaves.
