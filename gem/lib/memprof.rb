@@ -1,7 +1,7 @@
 # frozen_string_literal: true
 
 require_relative "lancet/block"
-require_relative "lancet/trace"
+require_relative "lancet/tracer"
 
 # The memory profiler of 2009, over lancet: which line has made the objects that live?
 #
@@ -15,6 +15,41 @@ module Memprof
   NOT_STARTED = "object tracking disabled, call Memprof.start first"
   private_constant :NOT_STARTED
 
+  # Traces requests for `trace_request`, to `trace_filename`; where that is nil, to the file that the block names or, without one, to standard error.
+  class Requests < Lancet::Tracer
+    def initialize(&file)
+      super(sample: 1)
+      @otherwise = file
+    end
+
+    # Serves a request, and adds its line.
+    def of(env, &served)
+      @calls = Memprof.trace_calls
+      trace(Lancet::Trace.request_of(env), &served).first
+    end
+
+    private
+
+    def tell(trace)
+      if (file = Memprof.trace_filename)
+        trace.append_to(file)
+      elsif @otherwise
+        trace.append_to(@otherwise.call, follow: false)
+      else
+        write(trace.to_json)
+      end
+    rescue StandardError => e
+      refuse(e)
+    end
+
+    # To the standard error of now.
+    def write(line)
+      $stderr.puts(line)
+    end
+  end
+  private_constant :Requests
+
+  @requests = Requests.new
   @lock = Monitor.new
   @started = nil
   @trace_calls = true
@@ -100,22 +135,19 @@ module Memprof
     def trace(file = trace_filename, &block)
       raise ArgumentError, "block required" unless block
 
-      traced(nil, file, &block)
+      ended = ->(trace) { write_trace(trace, file) }
+      Lancet::Trace.of(calls: trace_calls, ended: ended, &block).result
     end
 
-    # The same of a request, of whose Rack environment the method and the path are told, and no query, which may hold secrets.
+    # The same of a request, of whose Rack environment the method and the path are told, and no query, which may hold secrets. It is served whatever becomes of the trace;
+    # what goes wrong is said once.
     def trace_request(env, &block)
       raise ArgumentError, "block required" unless block
 
-      traced(Lancet::Trace.request_of(env), trace_filename, &block)
+      @requests.of(env, &block)
     end
 
     private
-
-    def traced(request, file, &block)
-      ended = ->(trace) { write_trace(trace, file) }
-      Lancet::Trace.of(calls: trace_calls, request: request, ended: ended, &block).result
-    end
 
     def write_trace(trace, file)
       return $stderr.puts(trace.to_json) unless file

@@ -63,6 +63,31 @@ class OriginalTest < LancetTest
     assert_equal "/tmp/memprof_tracer-#{Process.pid}.json", Memprof::Tracer.file
   end
 
+  # Somebody else may have made something of that name in /tmp. Requests are served, and nothing is written there.
+  def test_the_tracer_s_file_is_its_own
+    file = "/tmp/memprof_tracer-#{Process.pid}.json"
+    tracer = Memprof::Tracer.new(->(_) { [200, {}, []] })
+    written do |other|
+      File.symlink(other, file)
+      _, err = capture_io { 2.times { assert_equal [200, {}, []], tracer.call("REQUEST_METHOD" => "GET", "PATH_INFO" => "/") } }
+      assert_equal 1, err.scan("lancet: not traced: Too many levels of symbolic links").size, err
+      assert_equal "", File.read(other)
+    end
+    File.delete(file)
+    tracer.call("REQUEST_METHOD" => "GET", "PATH_INFO" => "/")
+    assert_equal [0o600, 1], [File.stat(file).mode & 0o777, File.readlines(file).size]
+    read, write = IO.pipe
+    child = fork do
+      write.puts(Memprof::Tracer.file)
+      exit!
+    end
+    Process.wait(child)
+    assert_equal "/tmp/memprof_tracer-#{child}.json\n", read.gets
+  ensure
+    [read, write].compact.each(&:close)
+    FileUtils.rm_f(file)
+  end
+
   def test_the_filter
     env = { "REQUEST_METHOD" => "GET", "PATH_INFO" => "/", "action_dispatch.request.path_parameters" => { controller: "home", action: "index", id: "secret" } }
     controller = Struct.new(:request).new(Struct.new(:env).new(env))

@@ -120,6 +120,27 @@ class RackTest < LancetTest
   end
 
   # Each request makes another number of objects; none is told more or fewer than its own.
+  # A program that writes something else first, and a folder in which nobody may write.
+  def test_requests_are_served_whatever_lancet_does
+    script = <<~'RUBY'
+      require "lancet/rack"
+      app = Lancet::Rack.new(->(_) { [200, {}, []] }, sample: 1, log: $stdout)
+      2.times { puts app.call("REQUEST_METHOD" => "GET", "PATH_INFO" => "/").first }
+    RUBY
+    { "echo hello" => "is no companion's", "echo '[1]'" => "is no companion's", "echo '{}'" => "is no companion's", "true" => "has not answered" }.each do |says, why|
+      Tempfile.create("lancet") do |file|
+        file.write("#!/bin/sh\n#{says}\n")
+        file.chmod(0o755)
+        file.close
+        out = output_of(script, env: { "LANCET_BIN" => file.path })
+        assert_match(/\Alancet: not traced: .*#{why}.*\n200\n200\n\z/, out)
+      end
+    end
+    # A log that takes nothing either.
+    out = output_of(script.sub("$stdout)", "File.new('/dev/full', 'w').tap { |log| log.sync = true })"), env: { "LANCET_BIN" => "/no/lancet" })
+    assert_equal "200\n200\n", out
+  end
+
   def test_requests_at_once
     work = lambda do |env|
       Integer(env["PATH_INFO"][1..]).times do

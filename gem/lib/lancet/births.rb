@@ -105,7 +105,7 @@ module Lancet
 
     def initialize
       @owner = Process.pid
-      @tid = Integer(File.readlink("/proc/thread-self")[/\d+\z/])
+      @tid = own_id
       @depth = 0
       @quiet = false
       @door = nil
@@ -156,6 +156,13 @@ module Lancet
     end
 
     private
+
+    # The kernel's id of this thread.
+    def own_id
+      Integer(File.readlink("/proc/thread-self")[/\d+\z/])
+    rescue SystemCallError => e
+      raise Error, "which thread this is cannot be told: #{e.message}: is /proc mounted?"
+    end
 
     def want
       # No account has had this number before.

@@ -124,10 +124,17 @@ module Lancet
       line << "},\"lost\":" << (lost.empty? ? "[]" : JSON.generate(lost)) << "}"
     end
 
-    # Appends that line to a file, which only its owner may read.
-    def append_to(path)
+    # Appends that line to a file, which only its owner may read. With `follow: false` only to a file of this user's own, and through no link: for a name in a folder
+    # that others may write to.
+    def append_to(path, follow: true)
       line = to_json << "\n"
-      File.open(path, "a", 0o600) { |file| file.write(line) }
+      return File.open(path, "a", 0o600) { |file| file.write(line) } if follow
+
+      File.open(path, File::WRONLY | File::APPEND | File::CREAT | File::NOFOLLOW | File::NONBLOCK, 0o600) do |file|
+        raise Errno::EPERM, "#{path} is no file of this user's own" unless file.stat.file? && file.stat.owned?
+
+        file.write(line)
+      end
     end
 
     # One line for a log.

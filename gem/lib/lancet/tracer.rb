@@ -6,6 +6,11 @@ module Lancet
   # Traces some of many stretches of work (requests, jobs), each on the thread that does it, and tells of those that took long.
   # What goes wrong with a trace is said once, and the work is done all the same.
   class Tracer
+    # What may go wrong within this library, at its beginning or its end. Not StandardError: an exception that another thread raises in this one, as a time limit of the
+    # program's own does, is the program's.
+    FAULTS = [Error, SystemCallError, IOError, JSON::JSONError, NameError, IndexError, TypeError, ArgumentError, EncodingError].freeze
+    private_constant :FAULTS
+
     # Traces the part `sample` of all work (0 to 1), and tells of what took `threshold` seconds or more: to `log` (an IO, or whatever
     # has `info`) a line, to `file` a line of JSON, and to the block the trace itself.
     def initialize(sample: 0.01, threshold: 0, objects: true, calls: false, log: $stderr, file: nil, &told)
@@ -34,7 +39,7 @@ module Lancet
       begin
         result = yield
       ensure
-        trace.finish(method(:tell), always ? 0 : @threshold)
+        finish(trace, always ? 0 : @threshold)
       end
       [result, trace]
     end
@@ -45,9 +50,15 @@ module Lancet
       trace = Trace.new(work)
       trace.begin(@objects, @calls)
       trace
-    rescue Error => e
+    rescue *FAULTS => e
       refuse(e)
       nil
+    end
+
+    def finish(trace, least)
+      trace.finish(method(:tell), least)
+    rescue *FAULTS => e
+      refuse(e)
     end
 
     def tell(trace)
@@ -58,12 +69,14 @@ module Lancet
       refuse(e)
     end
 
-    # Once for each reason.
+    # Once for each reason. Where not even that can be written, nobody is told.
     def refuse(error)
       return if @refused == error.message
 
       @refused = error.message
       write("lancet: not traced: #{error.message}")
+    rescue StandardError
+      nil
     end
 
     def write(line)

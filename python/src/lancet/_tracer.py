@@ -9,6 +9,10 @@ import time
 from ._error import Error
 from ._trace import Trace
 
+# What may go wrong within this package, at the beginning or the end of a trace. Not every Exception: one that the program has raised meanwhile by a handler of
+# a signal, as a time limit of its own does, is the program's (and so is a TimeoutError, which is an OSError).
+FAULTS = (Error, OSError, ValueError, LookupError, TypeError, AttributeError, ImportError)
+
 
 def signature(secret, method, path, seconds=60, now=None):
     """The value of the header `X-Lancet-Trace` that has one request traced, within so many seconds."""
@@ -56,18 +60,19 @@ class Tracer:
         trace = Trace(self._calls, {"method": method, "path": path})
         try:
             trace.begin()
-        except Error as error:
+        except TimeoutError:
+            raise
+        except FAULTS as error:
             self._refuse(error)
             return None
         return trace
 
     def ended(self, trace, always):
         """Ends a trace and tells it; with `always` however long it took."""
-        trace.end()
-        if not always and trace.seconds < self._threshold:
-            return
         try:
-            self._tell(trace)
+            trace.end()
+            if always or trace.seconds >= self._threshold:
+                self._tell(trace)
         except Exception as error:  # noqa: BLE001
             self._refuse(error)
 
@@ -83,7 +88,11 @@ class Tracer:
         # Once for each reason.
         if self._refused != str(error):
             self._refused = str(error)
-            self._write(f"lancet: not traced: {error}")
+            try:
+                self._write(f"lancet: not traced: {error}")
+            except Exception:  # noqa: BLE001, S110
+                # Not even that can be written: nobody is told.
+                pass
 
     def _write(self, line):
         if hasattr(self._log, "info"):
