@@ -56,6 +56,18 @@ class WatchTest < LancetTest
     assert_raises(ArgumentError) { Lancet.calls("getppid") }
   end
 
+  # What a command has told that was killed is not taken for all of it, and why it is missing is said.
+  def test_a_command_that_is_killed
+    companion = Lancet::Companion.current.pid
+    asked = Thread.new { assert_raises(Lancet::Error) { Lancet.stack(for: "60s") }.message }
+    Timeout.timeout(LIMIT) do
+      children = -> { Dir["/proc/#{companion}/task/*/children"].flat_map { |file| File.read(file).split } }
+      Thread.pass until (command = children.call.find { |pid| File.read("/proc/#{pid}/cmdline").split("\0")[1] == "stack" })
+      Process.kill(:KILL, Integer(command))
+      assert_equal "lancet stack has ended without a word (signal: 9 (SIGKILL))", asked.value
+    end
+  end
+
   def test_stacks
     thread = Thread.new { Thread.stop }
     Thread.pass until thread.stop?

@@ -184,6 +184,18 @@ class Companions(unittest.TestCase):
         self.assertIn("there is no program /no/lancet: install", python(code, LANCET_BIN="/no/lancet")[0])
         self.assertIn("/bin/true has not answered", python(code, LANCET_BIN="/bin/true")[0])
 
+    def test_a_program_that_is_no_lancet(self):
+        code = "import lancet.wsgi, sys\napp = lancet.wsgi.Middleware(lambda *_: [b'served'], sample=1, log=sys.stdout)\nfor _ in range(2): print(list(app({}, None)))"
+        with tempfile.TemporaryDirectory() as folder:
+            program = os.path.join(folder, "lancet")
+            for line in ("hello", "[1]", "{}"):
+                with open(program, "w") as file:
+                    file.write(f"#!/bin/sh\necho '{line}'\n")
+                os.chmod(program, 0o755)
+                said = python(code, LANCET_BIN=program)[0].splitlines()
+                self.assertRegex(said[0], "^lancet: not traced: the first line that .* is no companion's")
+                self.assertEqual(said[1:], ["[b'served']"] * 2)
+
     def test_where_nobody_may_trace(self):
         code = """
 import ctypes, struct, lancet

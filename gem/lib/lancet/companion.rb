@@ -14,7 +14,7 @@ module Lancet
   # from a count until `resume`, so a long answer may be read by any library.
   class Companion
     PROTOCOL = 3
-    # No request takes longer: opening a process and leaving it are given up after 60 s.
+    # Nothing is heard of it for longer only if it hangs: opening a process and leaving it are given up after 60 s, and of a command that takes longer it says so.
     PATIENCE = 150
     ENDED = "lancet's companion has ended (was it killed?), and what it had counted is gone: the next call starts another one"
     SILENT = "lancet's companion has not answered for #{PATIENCE} s and was given up: the next call starts another one"
@@ -113,9 +113,7 @@ module Lancet
       [theirs, answers].each(&:close)
       # It has started the companion, which is not our child, and ends.
       wait_for(first)
-      greet(JSON.parse(line))
-    rescue Lost
-      raise Error, "#{program} has not answered: is it a lancet, and not one of another machine?"
+      greet(hello(program))
     rescue SystemCallError => e
       abandon
       raise Error, "lancet cannot be started: #{e.message}"
@@ -128,6 +126,22 @@ module Lancet
       Process.wait(pid)
     rescue Errno::ECHILD
       # The program reaps all of its children itself.
+    end
+
+    # The companion's first line.
+    def hello(program)
+      found = JSON.parse(line)
+      return found if found.is_a?(Hash) && found["protocol"].is_a?(Integer) && found["pid"].is_a?(Integer)
+
+      refuse(program)
+    rescue Lost
+      raise Error, "#{program} has not answered: is it a lancet, and not one of another machine?"
+    rescue JSON::ParserError
+      refuse(program)
+    end
+
+    def refuse(program)
+      raise Error, "the first line that #{program} writes is no companion's: is it a lancet, or a script that writes something before?"
     end
 
     def greet(hello)

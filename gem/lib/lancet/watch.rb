@@ -72,8 +72,12 @@ module Lancet
       # The records of a command that ends by itself.
       def run(command, words)
         records = []
-        Companion.begin("\"do\":\"run\"," + arguments(command, words)) { |record| records << record }
-        records
+        _, ended = Companion.begin("\"do\":\"run\"," + arguments(command, words)) { |record| records << record }
+        # 3: a limit was exceeded that was asked for; 4: it is done, and something is missing.
+        return records if [0, 3, 4].include?(ended.fetch(:exit))
+
+        said = ended.fetch(:said)
+        raise Error, said.empty? ? "lancet #{command} was ended before it had done its work" : said.join("; ")
       end
 
       # How a command has ended that writes its result into a file: its exit code and what it has said.

@@ -13,7 +13,7 @@ from . import _permission, _program
 from ._error import Error, Lost
 
 PROTOCOL = 3
-# No request takes longer: opening a process and leaving it are given up after 60 s.
+# Nothing is heard of it for longer only if it hangs: opening a process and leaving it are given up after 60 s, and of a command that takes longer it says so.
 PATIENCE = 150
 ENDED = (
     "lancet's companion has ended (was it killed?), and what it had seen is gone:"
@@ -119,12 +119,7 @@ class Companion:
         finally:
             os.close(theirs)
             os.close(answers)
-        try:
-            hello = json.loads(self._line())
-        except Lost:
-            raise Error(
-                f"{program} has not answered: is it a lancet, and not one of another machine?"
-            ) from None
+        hello = self._hello(program)
         if hello["protocol"] != PROTOCOL:
             raise Error(
                 f"lancet {hello['lancet']} speaks protocol {hello['protocol']}, and this package {PROTOCOL}:"
@@ -132,6 +127,20 @@ class Companion:
             )
         self.pid = hello["pid"]
         _permission.give(self.pid)
+
+    def _hello(self, program):
+        """The companion's first line."""
+        try:
+            hello = json.loads(self._line())
+        except Lost:
+            raise Error(f"{program} has not answered: is it a lancet, and not one of another machine?") from None
+        except ValueError:
+            hello = None
+        if not isinstance(hello, dict) or not isinstance(hello.get("protocol"), int) or not isinstance(hello.get("pid"), int):
+            raise Error(
+                f"the first line that {program} writes is no companion's: is it a lancet, or a script that writes something before?"
+            )
+        return hello
 
     def _tell(self, request):
         text = json.dumps(request).encode() + b"\n"

@@ -1,6 +1,7 @@
 """The commands of `lancet` that watch this process, and what they have seen as Python objects."""
 
 from . import _companion
+from ._error import Error
 
 # Those of the process's acts that a watch is about.
 EVENTS = ("call", "syscall", "row", "total", "signal", "fork")
@@ -59,7 +60,11 @@ class Watch:
 
 def run(command, words):
     """The records of a command that ends by itself."""
-    return _companion.begin(do="run", command=command, words=words)[2]
+    _, ended, records = _companion.begin(do="run", command=command, words=words)
+    # 3: a limit was exceeded that was asked for; 4: it is done, and something is missing.
+    if ended["exit"] not in (0, 3, 4):
+        raise Error("; ".join(ended["said"]) or f"lancet {command} was ended before it had done its work")
+    return records
 
 
 def ended(command, words):

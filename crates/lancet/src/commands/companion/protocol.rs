@@ -8,7 +8,7 @@
 //!
 //! A request has any number of records and then one end; the third kind of end is `gone`, of a block or a watch that is not
 //! there any more. The guest drops answers of other numbers than the one it waits for:
-//! they are to a request that an exception has interrupted.
+//! they are to a request that an exception has interrupted, or say by number 0 that an answer takes its time.
 
 use std::io::{self, Write};
 use std::os::fd::AsFd;
@@ -223,6 +223,12 @@ impl Answer<'_> {
         self.out.write_all(b"}\n")
     }
 
+    /// Says that the answer goes on, to a guest that waits: a line of no request, which it drops.
+    pub fn wait(&mut self) -> io::Result<()> {
+        self.out.write_all(b"{\"id\":0,\"record\":null}\n")?;
+        self.out.flush()
+    }
+
     /// Ends the answer: the request is done, with this result.
     pub fn done(mut self, result: &impl Serialize) -> io::Result<()> {
         self.line("ok", result)?;
@@ -259,13 +265,14 @@ mod tests {
             id: 7,
             out: &mut out,
         };
+        answer.wait().unwrap();
         answer.record(&"ä\n").unwrap();
         answer.raw_record(b"{\"record\":\"call\"}\n").unwrap();
         answer
             .failed(&Refusal::Refused("no \"guest\"".into()))
             .unwrap();
         let text = String::from_utf8(out).unwrap();
-        let wanted = "{\"id\":7,\"record\":\"ä\\n\"}\n{\"id\":7,\"record\":{\"record\":\"call\"}}\n{\"id\":7,\"error\":\"no \\\"guest\\\"\"}\n";
+        let wanted = "{\"id\":0,\"record\":null}\n{\"id\":7,\"record\":\"ä\\n\"}\n{\"id\":7,\"record\":{\"record\":\"call\"}}\n{\"id\":7,\"error\":\"no \\\"guest\\\"\"}\n";
         assert_eq!(text, wanted);
     }
 

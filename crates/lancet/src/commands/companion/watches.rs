@@ -5,7 +5,7 @@
 
 use std::collections::BTreeMap;
 use std::io::{self, BufRead, BufReader};
-use std::process::{Child, ChildStderr, ChildStdout, Command, Stdio};
+use std::process::{Child, ChildStderr, ChildStdout, Command, ExitStatus, Stdio};
 use std::sync::mpsc::{Receiver, RecvTimeoutError, channel};
 use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
@@ -21,6 +21,8 @@ use crate::commands::events::{LACKS, LOST_UNTIL_NOW, READY};
 
 /// How long a command may take to open the guest, or to leave it.
 const PATIENCE: Duration = Duration::from_secs(60);
+/// How often the guest is told that a command goes on, which may take as long as it needs. It gives up a companion of which it has heard nothing for 150 s.
+const SIGN_OF_LIFE: Duration = Duration::from_secs(30);
 /// The most bytes of records that are kept of one watch; what comes later is counted.
 const MOST_KEPT: usize = 512 << 20;
 
@@ -170,10 +172,17 @@ impl Watches {
             Ok(started) => started,
             Err(error) => return Ok(Err(not_started(error))),
         };
-        let ended = watch.wait()?;
+        while !ends_within(&watch.child, SIGN_OF_LIFE)? {
+            if let Err(error) = answer.wait() {
+                // Nobody wants to know any more.
+                drop(watch.end());
+                return Err(error);
+            }
+        }
+        let ended = watch.ended()?;
         // One that writes a file has nothing else to tell (4: it is done, and something is missing).
-        if ended.kept.lines.is_empty() && !matches!(ended.code, Some(0 | 4)) {
-            return Ok(Err(Refusal::Refused(ended.said.join("; "))));
+        if ended.kept.lines.is_empty() && !matches!(ended.status.code(), Some(0 | 4)) {
+            return Ok(Err(Refusal::Refused(ended.why(command))));
         }
         ended.tell(answer).map(Ok)
     }
@@ -237,18 +246,23 @@ impl Drop for Watches {
 
 impl Watch {
     /// Has it leave the guest, and waits for its end.
-    fn end(self) -> io::Result<Ended> {
+    fn end(mut self) -> io::Result<Ended> {
         let _ = kill(Pid::from_raw(self.child.id() as i32), Signal::SIGINT);
-        self.wait()
+        if ends_within(&self.child, PATIENCE)? {
+            return self.ended();
+        }
+        self.child.kill()?;
+        let mut ended = self.ended()?;
+        let seconds = PATIENCE.as_secs();
+        let why = format!("it did not leave the process within {seconds} s, and was killed");
+        ended.said.push(why);
+        Ok(ended)
     }
 
-    fn wait(mut self) -> io::Result<Ended> {
-        if !ends_within(&self.child, PATIENCE)? {
-            self.child.kill()?;
-        }
-        let status = self.child.wait()?;
+    /// Waits for its end, which has come.
+    fn ended(mut self) -> io::Result<Ended> {
         Ok(Ended {
-            code: status.code(),
+            status: self.child.wait()?,
             kept: self.records.join().unwrap_or_default(),
             said: self.said.join().unwrap_or_default(),
         })
@@ -257,17 +271,28 @@ impl Watch {
 
 /// A command that has ended.
 struct Ended {
-    code: Option<i32>,
+    status: ExitStatus,
     kept: Kept,
     said: Vec<String>,
 }
 
 impl Ended {
+    /// Why it has done nothing: what it has said, or else how it ended.
+    fn why(&self, command: &str) -> String {
+        match self.said.join("; ") {
+            nothing if nothing.is_empty() => format!(
+                "lancet {command} has ended without a word ({})",
+                self.status
+            ),
+            said => said,
+        }
+    }
+
     fn tell(self, answer: &mut Answer) -> io::Result<Value> {
         for line in &self.kept.lines {
             answer.raw_record(line)?;
         }
-        Ok(json!({"exit": self.code, "said": self.said, "lost": self.kept.lost}))
+        Ok(json!({"exit": self.status.code(), "said": self.said, "lost": self.kept.lost}))
     }
 }
 
