@@ -236,11 +236,7 @@ pub fn check(pid: i32, tid: i32, more: &[Call]) -> Result<()> {
             Ok(program) => program,
             Err(nix::errno::Errno::ENOENT) => return Ok(()),
             Err(_) if same_filters(pid, tid) => return Ok(()),
-            Err(_) => {
-                return refuse(format!(
-                    "{whose} could kill it for a call of ours, and only root on the host may read it"
-                ));
-            }
+            Err(_) => return Err(Error::SeccompUnread { pid, whose }),
         };
         if let Some(name) = forbids(&program, more) {
             return refuse(format!("{whose} does not allow {name}"));

@@ -102,6 +102,15 @@ pub enum Error {
     /// A seccomp filter forbids a system call that lancet needs.
     #[error("process {pid} is under seccomp: {reason}")]
     Seccomp { pid: i32, reason: String },
+    /// A seccomp filter may forbid a system call that lancet needs, and the kernel does not let us read it.
+    #[error(
+        "process {pid} is under seccomp: {whose} could kill it for a call of ours, and only root on the host may read it"
+    )]
+    SeccompUnread {
+        pid: i32,
+        /// Whose filter it is, in words.
+        whose: String,
+    },
     /// Another lancet has this process open.
     #[error("process {pid} is already opened by another lancet{owner}")]
     Occupied {
@@ -291,6 +300,7 @@ impl Error {
             | Error::RemoteTimeout { pid, .. }
             | Error::Memory { pid, .. }
             | Error::Seccomp { pid, .. }
+            | Error::SeccompUnread { pid, .. }
             | Error::Occupied { pid, .. }
             | Error::NoAnswer { pid, .. }
             | Error::Left { pid, .. }

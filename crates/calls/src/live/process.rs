@@ -252,6 +252,7 @@ fn may_be_traced(error: &Error) -> bool {
             error,
             E::Elf { .. }
                 | E::Seccomp { .. }
+                | E::SeccompUnread { .. }
                 | E::WriteProtected(_)
                 | E::NotAGuest { .. }
                 | E::NothingToBorrow { .. }

@@ -56,6 +56,9 @@ pub fn next_step(error: &Error) -> Option<&'static str> {
         }
         Error::Traced { .. } => "end that tracer first; a process can have only one",
         Error::NotAllowed { reason, .. } => match reason {
+            Denial::PtraceScope(3) => {
+                "set kernel.yama.ptrace_scope to 0 where it is set at boot (/etc/sysctl.d), and reboot"
+            }
             Denial::PtraceScope(_) => "run lancet as root, or set kernel.yama.ptrace_scope to 0",
             Denial::NoCapability => "give the container CAP_SYS_PTRACE, or run lancet on the host",
             Denial::OtherNamespace => {
@@ -80,7 +83,8 @@ pub fn next_step(error: &Error) -> Option<&'static str> {
         Error::Occupied { .. } => "wait until it leaves, or end it",
         Error::NoAnswer { .. } => "try again when the process is doing something else",
         Error::Ractors { .. } => "Ruby 4 has these bugs fixed",
-        Error::Seccomp { .. } => {
+        Error::Seccomp { .. } => "start the program without that filter",
+        Error::SeccompUnread { .. } => {
             "run lancet as root on the host, or start the program without that filter"
         }
         Error::NoRoom { .. } => "raise the group's memory limit",
@@ -88,4 +92,29 @@ pub fn next_step(error: &Error) -> Option<&'static str> {
         Error::BrokenRuby { .. } => "update that Ruby",
         _ => return None,
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// What to do about it must help where it is said.
+    #[test]
+    fn root_is_named_only_where_root_may() {
+        let scope = |scope| {
+            let reason = Denial::PtraceScope(scope);
+            next_step(&Error::NotAllowed { pid: 7, reason }).expect("a step")
+        };
+        assert!(scope(1).contains("run lancet as root") && scope(2).contains("run lancet as root"));
+        assert!(scope(3).contains("reboot") && !scope(3).contains("root,"));
+        let forbidden = Error::Seccomp {
+            pid: 7,
+            reason: "its filter does not allow mmap".into(),
+        };
+        let step = next_step(&forbidden).expect("a step");
+        assert!(!step.contains("root"), "{step}");
+        let whose = "its filter".into();
+        let step = next_step(&Error::SeccompUnread { pid: 7, whose }).expect("a step");
+        assert!(step.contains("run lancet as root on the host"), "{step}");
+    }
 }
