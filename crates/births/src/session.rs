@@ -12,8 +12,9 @@ mod snapshot;
 mod vm_entry;
 mod watched;
 
+pub use inject::Timing;
+pub use inject::copied::{Copied, lacks_room};
 pub use last::Last;
-pub use snapshot::{Asking, Copied, lacks_room};
 pub use watched::{Event, Shared};
 
 use crate::intervals::Intervals;
@@ -75,19 +76,6 @@ impl Options {
 
 /// A part of the control page's page that holds no field.
 const SCRATCH: u64 = size_of::<ControlPage>() as u64 - 64;
-
-/// How long the guest has stood still for us, and how long it took to answer.
-#[derive(Clone, Copy, Debug, Default)]
-pub struct Timing {
-    /// How long the guest stood still, all stops together.
-    pub stopped: Duration,
-    /// The longest of them.
-    pub longest_stop: Duration,
-    /// Number of these stops.
-    pub stops: u32,
-    /// How long the last request took, from its making to the answer.
-    pub answered: Duration,
-}
 
 /// A guest that is open: its agent is in place, and requests to it are possible until it is left.
 #[derive(Debug)]

@@ -8,13 +8,12 @@
 
 mod copied;
 
-use births::session::Timing;
 use hooks::{Standstill, Threads, lift_left};
-use inject::Image;
 use inject::heartbeat::{Heartbeat, ticks, unique};
 use inject::remote_call::{Gadgets, RemoteThread};
 use inject::resident::Resident;
 use inject::residents::Residents;
+use inject::{Image, Timing};
 use process::error::Result;
 use process::functions::Functions;
 use process::guest::{self, Status};

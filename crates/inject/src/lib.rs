@@ -1,6 +1,7 @@
 //! Bringing the agent into a guest, and keeping it there: remote calls on one of its threads, the agent's image, and
 //! the life of the processes that a command watches.
 
+pub mod copied;
 mod gadgets;
 pub mod heartbeat;
 pub mod image;
@@ -11,6 +12,8 @@ pub mod resident;
 pub mod residents;
 pub mod script;
 pub mod seccomp;
+mod timing;
 pub mod tracee;
 
 pub use image::Image;
+pub use timing::Timing;

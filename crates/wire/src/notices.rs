@@ -67,9 +67,9 @@ pub mod notice {
 /// a page there is mapped by no program (`vm.mmap_min_addr`), and where one is, no `struct sock_fprog` is told that begins there.
 pub mod locked {
     /// The time stamp counter, or all system calls but a few: `prctl(PR_SET_TSC)`, seccomp's strict mode.
-    pub const COUNTER: u64 = 1;
+    pub const COUNTER: u64 = 0;
     /// System calls go to the program's own handler of SIGSYS (Syscall User Dispatch).
-    pub const DISPATCH: u64 = 2;
+    pub const DISPATCH: u64 = 1;
 }
 
 impl Notice {

@@ -5,8 +5,8 @@
 //! ran on would write to some pages before they are copied and to others after that.
 
 use super::Entered;
-use births::session::{Asking, Copied};
 use hooks::Threads;
+use inject::copied::{Asking, Copied};
 use process::error::{Error, Result};
 use process::ptrace;
 use std::mem::offset_of;

@@ -2,9 +2,9 @@
 
 use super::Python;
 use crate::entered::Reached;
-use births::session::{Asking, Copied, Timing};
-use inject::Image;
+use inject::copied::{Asking, Copied};
 use inject::seccomp::{OF_SNAPSHOT, check_all_threads};
+use inject::{Image, Timing};
 use process::error::{Error, Result};
 use process::memory::GuestMemory;
 use std::mem::offset_of;

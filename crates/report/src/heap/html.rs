@@ -63,12 +63,20 @@ struct Page {
     owners: Rows,
     /// Garbage: objects, bytes, how many are in cycles and have finalizers, type.
     garbage: Vec<(u64, u64, u64, u64, String)>,
+    /// Stacks: retained bytes, thread or object, its address.
     stacks: Vec<(u64, String, String)>,
-    texts: Vec<(u64, u64, u64, u64, String, String)>,
+    texts: Vec<Text>,
+    /// Classes of one name: how many, retained bytes, name.
     classes: Vec<(u64, u64, String)>,
-    sparse: Vec<(u64, u64, u64, u64, String)>,
+    sparse: Vec<Sparse>,
     objects: BTreeMap<String, Object>,
 }
+
+/// Equal texts: bytes that all but one of them take, how many, how many of these are frozen, length, what they say, address of one.
+type Text = (u64, u64, u64, u64, String, String);
+
+/// Arrays and hashes of one type with room to spare: bytes of that room, how many, entries, entries that there is room for, type.
+type Sparse = (u64, u64, u64, u64, String);
 
 #[derive(Serialize)]
 struct Suspect {
@@ -157,38 +165,7 @@ fn page(answers: &Answers, options: &Options) -> Page {
             words::site(snapshot, line)
         })
     };
-    let stacks = answers
-        .stacks
-        .iter()
-        .take(top)
-        .map(|stack| match stack.object {
-            Some(object) => (stack.retained, show.object(object), show.address(object)),
-            None => (
-                stack.retained,
-                format!("stack of thread {}", stack.thread),
-                String::new(),
-            ),
-        });
-    let texts = answers.texts.iter().take(top).map(|one| {
-        let length = snapshot.length(one.object).unwrap_or(0);
-        let made = one
-            .site
-            .map(|(line, _)| format!(", made at {}", words::site(snapshot, line)));
-        let text = words::object(snapshot, one.object)
-            + &words::contents(snapshot, one.object, options.contents)
-            + &made.unwrap_or_default();
-        (
-            one.wasted,
-            one.objects,
-            one.frozen,
-            length,
-            shown(&text),
-            show.address(one.object),
-        )
-    });
     let memory = &snapshot.about().memory;
-    let classes = answers.classes.iter().take(top);
-    let sparse = answers.sparse.iter().take(top);
     let notes = words::losses(snapshot)
         .into_iter()
         .chain(snapshot.about().notes.iter().cloned());
@@ -217,23 +194,10 @@ fn page(answers: &Answers, options: &Options) -> Page {
             owner.clone().unwrap_or_else(|| site(None))
         }),
         garbage: show.garbage(top),
-        stacks: stacks.collect(),
-        texts: texts.collect(),
-        classes: classes
-            .map(|one| {
-                (
-                    one.classes,
-                    one.retained,
-                    shown(&words::text(snapshot, one.name)),
-                )
-            })
-            .collect(),
-        sparse: sparse
-            .map(|one| {
-                let name = shown(&words::text(snapshot, one.name));
-                (one.wasted, one.objects, one.length, one.capacity, name)
-            })
-            .collect(),
+        stacks: show.stacks(top),
+        texts: show.texts(top),
+        classes: show.classes(top),
+        sparse: show.sparse(top),
         objects: show.objects(),
     }
 }
@@ -328,6 +292,61 @@ impl Show<'_> {
         let rows = types.map(|one| {
             let name = shown(&words::text(snapshot, one.name));
             (one.objects, one.bytes, one.in_cycles, one.finalizers, name)
+        });
+        rows.collect()
+    }
+
+    fn stacks(&self, top: usize) -> Vec<(u64, String, String)> {
+        let stacks = self.answers.stacks.iter().take(top);
+        let rows = stacks.map(|stack| match stack.object {
+            Some(object) => (stack.retained, self.object(object), self.address(object)),
+            None => {
+                let name = format!("stack of thread {}", stack.thread);
+                (stack.retained, name, String::new())
+            }
+        });
+        rows.collect()
+    }
+
+    fn texts(&self, top: usize) -> Vec<Text> {
+        let snapshot = self.answers.analysis.snapshot();
+        let texts = self.answers.texts.iter().take(top);
+        let rows = texts.map(|one| {
+            let length = snapshot.length(one.object).unwrap_or(0);
+            let contents = words::contents(snapshot, one.object, self.options.contents);
+            let made = one
+                .site
+                .map(|(line, _)| format!(", made at {}", words::site(snapshot, line)));
+            let text = words::object(snapshot, one.object) + &contents + &made.unwrap_or_default();
+            let address = self.address(one.object);
+            (
+                one.wasted,
+                one.objects,
+                one.frozen,
+                length,
+                shown(&text),
+                address,
+            )
+        });
+        rows.collect()
+    }
+
+    fn classes(&self, top: usize) -> Vec<(u64, u64, String)> {
+        let snapshot = self.answers.analysis.snapshot();
+        let classes = self.answers.classes.iter().take(top);
+        let rows = classes.map(|one| {
+            let name = shown(&words::text(snapshot, one.name));
+            (one.classes, one.retained, name)
+        });
+        rows.collect()
+    }
+
+    fn sparse(&self, top: usize) -> Vec<Sparse> {
+        let snapshot = self.answers.analysis.snapshot();
+        let sparse = self.answers.sparse.iter().take(top);
+        let rows = sparse.map(|one| {
+            let name = shown(&words::text(snapshot, one.name));
+            (one.wasted, one.objects, one.length, one.capacity, name)
         });
         rows.collect()
     }

@@ -170,37 +170,20 @@ impl Guest {
                     notice.tid, notice.pid, notice.says
                 ),
             );
+            // Whoever has posted that it ends waits, so one reading serves all of them.
+            let is_end =
+                matches!(notice.says, Says::Ends(_)) || matches!(notice.says, Says::Exec) && ours;
+            if is_end && !std::mem::replace(&mut is_read, true) {
+                self.read_all(&mut |event| turn.tell(event));
+            }
             match notice.says {
-                Says::Ends(code) => {
-                    self.life.says = Some(code);
-                    // Whoever has posted waits, so one reading serves all of them.
-                    if !std::mem::replace(&mut is_read, true) {
-                        self.read_all(&mut |event| turn.tell(event));
-                    }
-                }
-                Says::Exec => {
-                    if ours && !std::mem::replace(&mut is_read, true) {
-                        self.read_all(&mut |event| turn.tell(event));
-                    }
-                    self.exec(notice, ours, args, turn.execs);
-                }
+                Says::Ends(code) => self.life.says = Some(code),
+                Says::Exec => self.exec(notice, ours, args, turn.execs),
                 Says::ExecFailed => {
                     self.life.leaves &= !ours;
                     turn.execs.failed(notice.tid);
                 }
-                // It is no child of its: it has ended meanwhile, or the notice was forged.
-                Says::Fork { child: 0, number } => {
-                    let (pid, parent, error) = (number, self.pid(), Error::NoSuchProcess(number));
-                    self.messages
-                        .say(Message::ChildNotFollowed { pid, parent, error });
-                }
-                Says::Fork { child, .. } => {
-                    self.life.met.insert(child);
-                    if self.life.children.iter().all(|(known, _)| *known != child) {
-                        self.life.children.push((child, Instant::now()));
-                    }
-                    self.poll_children(args, turn);
-                }
+                Says::Fork { child, number } => self.says_fork(child, number, args, turn),
                 Says::Picked { place, target } => {
                     let which = (place, target);
                     let mut tell = |event| turn.tell(event);
@@ -208,27 +191,59 @@ impl Guest {
                         self.report_error(error);
                     }
                 }
-                Says::Locks { program } => {
-                    if let Some(why) = self.tracing.is_locked_out(notice, program) {
-                        let pid = self.pid();
-                        self.messages.say(Message::Locked { pid, why });
-                        // The thread waits until it has been left.
-                        self.life.locked = true;
-                        return Ok(true);
-                    }
+                // The thread waits until it has been left.
+                Says::Locks { program } if self.is_left_for_lock(notice, program) => {
+                    return Ok(true);
                 }
-                Says::Script => {
-                    let begun = self.tracing.script_begins();
-                    match begun.and_then(|()| self.look_for_names(signatures)) {
-                        Ok(()) if self.quiet => {}
-                        Ok(()) => self.say_no_lines(),
-                        Err(error) => self.report_error(error),
-                    }
-                }
+                Says::Locks { .. } => {}
+                Says::Script => self.says_script(signatures),
             }
             self.tracing.handled_notice(notice)?;
         }
         Ok(!notices.is_empty())
+    }
+
+    /// It has forked: the child is followed from now on.
+    fn says_fork<P: Watched<Event = Event> + From<Guest>>(
+        &mut self,
+        child: i32,
+        number: i32,
+        args: &Options,
+        turn: &mut Turn<P>,
+    ) {
+        // It is no child of its: it has ended meanwhile, or the notice was forged.
+        if child == 0 {
+            let (pid, parent, error) = (number, self.pid(), Error::NoSuchProcess(number));
+            self.messages
+                .say(Message::ChildNotFollowed { pid, parent, error });
+            return;
+        }
+        self.life.met.insert(child);
+        if self.life.children.iter().all(|(known, _)| *known != child) {
+            self.life.children.push((child, Instant::now()));
+        }
+        self.poll_children(args, turn);
+    }
+
+    /// A thread is about to take from itself what hooks need: whether the process is to be left for that, which is said then.
+    fn is_left_for_lock(&mut self, notice: &Notice, program: u64) -> bool {
+        let Some(why) = self.tracing.is_locked_out(notice, program) else {
+            return false;
+        };
+        let pid = self.pid();
+        self.messages.say(Message::Locked { pid, why });
+        self.life.locked = true;
+        true
+    }
+
+    /// The VM begins with the script: what is wanted of it can be looked for.
+    fn says_script(&mut self, signatures: &Signatures) {
+        let begun = self.tracing.script_begins();
+        match begun.and_then(|()| self.look_for_names(signatures)) {
+            Ok(()) if self.quiet => {}
+            Ok(()) => self.say_no_lines(),
+            Err(error) => self.report_error(error),
+        }
     }
 
     /// A thread is about to run another program: goes along.

@@ -28,66 +28,42 @@ pub fn run(args: &StackArgs, interval: Duration, sink: &mut Sink) -> anyhow::Res
     } else {
         Watched::start(&args.program, args.children)?
     };
-    let mut stacks = Stacks::default();
-    let (started, mut looks, mut stood) = (Instant::now(), 0u64, Duration::ZERO);
-    let mut losses = Losses::default();
-    let mut missed = BTreeSet::new();
-    let mut late = 0;
-    let over = |started: Instant| {
-        args.look_for
-            .is_some_and(|length| started.elapsed() >= length)
-    };
     let format = args.folded();
     let wanted = Wanted {
         fibers: args.fibers,
         states: format.needs_states,
         ..Wanted::default()
     };
-    while !watched.is_empty() && !interrupt::asked() && !over(started) {
+    let mut losses = Losses::default();
+    let mut sampling = Sampling::default();
+    let started = Instant::now();
+    let is_over = || {
+        args.look_for
+            .is_some_and(|length| started.elapsed() >= length)
+    };
+    while !watched.is_empty() && !interrupt::asked() && !is_over() {
         let due = Instant::now() + interval;
-        let stood_before = stood;
-        stacks.looks += 1;
-        watched.look(wanted, &mut losses, |pid, live, look| {
-            looks += 1;
-            stood += look.stopped;
-            if !look.all {
-                missed.insert(pid);
-            }
-            stacks.add_look(live.modules(), &look.stacks);
-        });
-        let now = Instant::now();
-        if args.every.is_some() {
-            // Looks that should have begun while this one was made.
-            late +=
-                (now.saturating_duration_since(due).as_nanos() / interval.as_nanos().max(1)) as u64;
-            sleep(due.saturating_duration_since(now));
-        } else {
+        let stopped = sampling.look(&mut watched, wanted, &mut losses);
+        match args.every {
+            Some(_) => sampling.rest_until(due, interval),
             // Threads that we stopped need a processor before they sleep again; looked at too early, they seem to run.
-            let rest = (stood - stood_before) * BETWEEN;
-            sleep(due.saturating_duration_since(now).max(rest));
+            None => sleep(
+                due.saturating_duration_since(Instant::now())
+                    .max(stopped * BETWEEN),
+            ),
         }
     }
     let title = format!(
         "{} {} in {:.1} s",
-        grouped(looks),
-        plural(looks, "look", "looks"),
+        grouped(sampling.looks),
+        plural(sampling.looks, "look", "looks"),
         started.elapsed().as_secs_f64()
     );
     let interrupted = interrupt::asked();
-    format.write(&stacks, &mut sink.out, &title)?;
+    format.write(&sampling.stacks, &mut sink.out, &title)?;
     sink.out.flush()?;
-    tell!("{title}; stood still for {} in all", pause(stood));
-    for pid in &missed {
-        losses.say(some_missed(*pid));
-    }
-    if late > looks {
-        let text = format!(
-            "{} {} did not take place: each took longer than --every says; ask for fewer",
-            grouped(late),
-            plural(late, "look", "looks")
-        );
-        losses.say(Loss::new(None, What::Looks, Some(late), text));
-    }
+    tell!("{title}; stood still for {} in all", pause(sampling.stood));
+    sampling.tell(&mut losses);
     if format.is_json {
         losses.write(&mut sink.out)?;
         sink.out.flush()?;
@@ -99,4 +75,58 @@ pub fn run(args: &StackArgs, interval: Duration, sink: &mut Sink) -> anyhow::Res
         (true, false) => await_end(interrupt::asked, || watched.code().map(i32::from)),
     };
     Ok(losses.exit_code(code))
+}
+
+/// What was seen until now.
+#[derive(Default)]
+struct Sampling {
+    stacks: Stacks,
+    /// How often a process was looked at.
+    looks: u64,
+    /// How long all of them stood still for that.
+    stood: Duration,
+    /// The processes of which some look has not seen every thread.
+    missed: BTreeSet<i32>,
+    /// Looks that should have begun while an earlier one was made.
+    late: u64,
+}
+
+impl Sampling {
+    /// Looks at each process once; returns how long they stood still for it.
+    fn look(&mut self, watched: &mut Watched, wanted: Wanted, losses: &mut Losses) -> Duration {
+        let before = self.stood;
+        self.stacks.looks += 1;
+        watched.look(wanted, losses, |pid, live, look| {
+            self.looks += 1;
+            self.stood += look.stopped;
+            if !look.all {
+                self.missed.insert(pid);
+            }
+            self.stacks.add_look(live.modules(), &look.stacks);
+        });
+        self.stood - before
+    }
+
+    /// Sleeps until the next look is due, of which there is one in each interval.
+    fn rest_until(&mut self, due: Instant, interval: Duration) {
+        let now = Instant::now();
+        let behind = now.saturating_duration_since(due);
+        self.late += (behind.as_nanos() / interval.as_nanos().max(1)) as u64;
+        sleep(due.saturating_duration_since(now));
+    }
+
+    /// Says what was missed.
+    fn tell(&self, losses: &mut Losses) {
+        for pid in &self.missed {
+            losses.say(some_missed(*pid));
+        }
+        if self.late > self.looks {
+            let text = format!(
+                "{} {} did not take place: each took longer than --every says; ask for fewer",
+                grouped(self.late),
+                plural(self.late, "look", "looks")
+            );
+            losses.say(Loss::new(None, What::Looks, Some(self.late), text));
+        }
+    }
 }

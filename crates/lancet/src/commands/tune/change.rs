@@ -11,7 +11,7 @@ use tune::apply::{self, ApplyError, Wish};
 use tune::journal::{JournalError, Journals};
 use tune::machine::{Machine, in_network};
 use tune::owners;
-use tune::rules::Rule;
+use tune::rules::{Finding, Rule};
 use tune::setting::{Setting, is_setting, sysctl_path};
 use tune::tree::Tree;
 use tune::verdict::Change;
@@ -29,6 +29,34 @@ const JOURNALS: &str = "/var/lib/lancet/tune";
 /// Makes the changes that `--apply` names, each journalled before it is made.
 pub fn apply(args: &TuneArgs) -> anyhow::Result<u8> {
     let mut sink = Sink::open(None, Stream::Stdout)?;
+    let (machine, findings, wishes) = wishes(args, &mut sink)?;
+    if args.dry_run {
+        return rehearse(&mut sink, &machine, &wishes);
+    }
+    if !args.force {
+        apply::check_owners(&machine, &wishes).map_err(advised)?;
+    }
+    if wishes.is_empty() {
+        sink.out.flush()?;
+        return Ok(0);
+    }
+    apply::check_readable(&machine.tree, &wishes).map_err(|error| {
+        let advised = advised(error);
+        anyhow::anyhow!("{advised:#}; nothing was changed")
+    })?;
+    let undo = write(args, &mut sink, &machine.tree, &wishes)?;
+    for finding in &findings {
+        if let Some(then) = finding.outcome.then {
+            writeln!(sink.out, "{}  then: {then}", finding.id)?;
+        }
+    }
+    writeln!(sink.out, "to take it back: {undo}")?;
+    sink.out.flush()?;
+    Ok(0)
+}
+
+/// What the rules and the keys of `--apply` want changed, on which machine; says of which rules there is nothing to change.
+fn wishes(args: &TuneArgs, sink: &mut Sink) -> anyhow::Result<(Machine, Vec<Finding>, Vec<Wish>)> {
     let (named, keys): (Vec<&String>, Vec<&String>) =
         args.apply.iter().partition(|word| !word.contains('='));
     let rules: Vec<&'static Rule> = named
@@ -56,55 +84,33 @@ pub fn apply(args: &TuneArgs) -> anyhow::Result<u8> {
     for word in keys {
         wishes.push(sysctl(word)?);
     }
-    if args.dry_run {
-        return rehearse(&mut sink, &machine, &wishes);
-    }
-    if !args.force {
-        apply::check_owners(&machine, &wishes).map_err(advised)?;
-    }
-    if wishes.is_empty() {
-        sink.out.flush()?;
-        return Ok(0);
-    }
-    apply::check_readable(&machine.tree, &wishes).map_err(|error| {
-        let advised = advised(error);
-        anyhow::anyhow!("{advised:#}; nothing was changed")
-    })?;
+    Ok((machine, findings, wishes))
+}
+
+/// Writes the wishes, each journalled first and told when it is done. Returns the command that takes them back.
+fn write(args: &TuneArgs, sink: &mut Sink, tree: &Tree, wishes: &[Wish]) -> anyhow::Result<String> {
     interrupt::catch();
     let journals = open(args)?;
-    let begun = journals.begin(apply::origin(&machine.tree));
+    let begun = journals.begin(apply::origin(tree));
     let mut journal = begun.map_err(|error| advised(error.into()))?;
     let mut said = Ok(());
     let go_on = || !interrupt::asked();
-    let result = apply::apply(
-        &machine.tree,
-        &mut journal,
-        &wishes,
-        go_on,
-        |wish, applied| {
-            let written = changes::applied(&mut sink.out, wish, applied);
-            said = std::mem::replace(&mut said, Ok(())).and(written);
-        },
-    );
+    let result = apply::apply(tree, &mut journal, wishes, go_on, |wish, applied| {
+        let written = changes::applied(&mut sink.out, wish, applied);
+        said = std::mem::replace(&mut said, Ok(())).and(written);
+    });
     let undo = format!("{} --undo {}", args.same_machine(), journal.path.display());
     if let Err(error) = result {
         sink.out.flush()?;
         let advised = advised(error);
-        if apply::left_changes(&machine.tree, &journal.path).unwrap_or(true) {
+        if apply::left_changes(tree, &journal.path).unwrap_or(true) {
             bail!("{advised:#}; what was changed until then is taken back by {undo}");
         }
         journals.retire(&journal.path)?;
         bail!("{advised:#}; nothing was changed");
     }
     said?;
-    for finding in &findings {
-        if let Some(then) = finding.outcome.then {
-            writeln!(sink.out, "{}  then: {then}", finding.id)?;
-        }
-    }
-    writeln!(sink.out, "to take it back: {undo}")?;
-    sink.out.flush()?;
-    Ok(0)
+    Ok(undo)
 }
 
 /// Reads a word such as `net.core.somaxconn=4096`.

@@ -1,0 +1,112 @@
+//! A guest that is asked for a copy of itself ([`wire::snapshot`]): what is alike for every VM, and for a process that is asked wherever it stands.
+
+use crate::records::ReadRecords;
+use process::control_group::memory_left;
+use process::error::{Error, Result};
+use process::guest;
+use process::memory::GuestMemory;
+use process::rss::Resident;
+use std::mem::offset_of;
+use std::sync::Arc;
+use std::time::Duration;
+use wire::Snapshot;
+
+/// See [`Asking::preparing`]; the second where a memory limit leaves less room than the program has filled.
+const PREPARING: Duration = Duration::from_millis(20);
+const PREPARING_WITHIN_LIMIT: Duration = Duration::from_secs(2);
+
+/// A copy of a guest, its child. Nothing in it has been checked: it is the guest's word.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Copied {
+    /// The child's id in the guest's PID namespace.
+    pub id: u64,
+    /// Address of the [`Snapshot`], in the guest and in the child.
+    pub at: u64,
+    /// How long the guest's VM stood still.
+    pub pause: Duration,
+}
+
+/// Bytes that the memory limit of a process leaves, and those that it has in memory, where the first are fewer: not every page of it
+/// could be copied.
+pub fn lacks_room(pid: i32) -> Option<(u64, u64)> {
+    let resident = Resident::of(pid).map_or(0, |resident| resident.memory);
+    let left = memory_left(pid).filter(|left| *left < resident)?;
+    Some((left, resident))
+}
+
+/// A guest that is asked for a copy of itself: what is alike for every VM.
+#[derive(Debug)]
+pub struct Asking {
+    /// The guest's process id, in the PID namespace of lancet.
+    pub pid: i32,
+    /// Address of the agent's [`Snapshot`] in it.
+    pub at: u64,
+    /// The memory of the guest.
+    pub memory: Arc<GuestMemory>,
+}
+
+impl Asking {
+    /// Has `ask` request the copy and wait for the answer; returns what the agent says of the copy.
+    ///
+    /// # Errors
+    /// The kernel refused it, or what `ask` returns.
+    pub fn copy(&self, ask: impl FnOnce() -> Result<()>) -> Result<Copied> {
+        let word = |field: usize| self.memory.record::<u64>(self.at + field as u64);
+        let write = |field: usize, value: u64| {
+            let at = self.at + field as u64;
+            self.memory.write(at, &value.to_le_bytes())
+        };
+        if guest::has_children_elsewhere(self.pid) {
+            return Err(Error::NoCopy {
+                pid: self.pid,
+                reason: "its children are made in another PID namespace than its own, whose first process a copy may be: with that the namespace ends"
+                    .into(),
+            });
+        }
+        // A word of an earlier snapshot would be taken for one of this.
+        write(offset_of!(Snapshot, errno), 0)?;
+        let prepare = self.preparing().as_nanos() as u64;
+        write(offset_of!(Snapshot, prepare), prepare)?;
+        if let Err(error) = ask() {
+            return match word(offset_of!(Snapshot, errno)) {
+                Ok(errno @ 1..) => Err(self.no_copy(errno)),
+                _ => Err(error),
+            };
+        }
+        Ok(Copied {
+            id: word(offset_of!(Snapshot, child))?,
+            at: self.at,
+            pause: Duration::from_nanos(word(offset_of!(Snapshot, pause))?),
+        })
+    }
+
+    /// How long the program waits at most until its copy has asked to be ended before it. The copy does that first of all, but on a busy
+    /// machine it may have to wait for a processor; and what the program writes until then counts against its memory limit.
+    fn preparing(&self) -> Duration {
+        match lacks_room(self.pid) {
+            Some(_) => PREPARING_WITHIN_LIMIT,
+            None => PREPARING,
+        }
+    }
+
+    fn no_copy(&self, errno: u64) -> Error {
+        let errno = i32::try_from(errno).unwrap_or(0);
+        let why = match errno {
+            libc::EAGAIN => {
+                "its user (RLIMIT_NPROC) or its control group (pids.max) may have no further process"
+            }
+            libc::ENOMEM => {
+                "the kernel has no memory for it, or promises none (vm.overcommit_memory=2)"
+            }
+            libc::EPERM | libc::EACCES | libc::ENOSYS => {
+                "a seccomp filter or a security module forbids it"
+            }
+            _ => "the kernel refused",
+        };
+        let error = std::io::Error::from_raw_os_error(errno);
+        Error::NoCopy {
+            pid: self.pid,
+            reason: format!("{why} (clone: {error})"),
+        }
+    }
+}
