@@ -11,6 +11,7 @@ use process::error::{Error, Result};
 use process::guest::{self, Status};
 use process::memory::GuestMemory;
 use process::pidfd::PidFd;
+use process::priority;
 use std::fs::{self, File, OpenOptions};
 use std::io;
 use std::mem::offset_of;
@@ -65,14 +66,18 @@ impl Copy {
             }
         };
         match open_pipe(parent, pid, &memory, copied.at) {
-            Ok(pipe) => Ok(Copy {
-                parent,
-                pid,
-                process,
-                memory,
-                pipe,
-                at: copied.at,
-            }),
+            Ok(pipe) => {
+                // It waits for us, and its guest does not wait for it any more.
+                priority::lower_copy(pid);
+                Ok(Copy {
+                    parent,
+                    pid,
+                    process,
+                    memory,
+                    pipe,
+                    at: copied.at,
+                })
+            }
             // Its memory cannot be read any more.
             Err(_) if process.has_ended(Duration::ZERO) => Err(lost(parent, ENDED)),
             Err(error) => {

@@ -63,6 +63,7 @@ use guest::Guest;
 use heap::{About, Budget, Builder, Snapshot};
 use inject::Image;
 use process::error::{Error, Result};
+use process::priority;
 use process::rss::Resident;
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
@@ -156,10 +157,10 @@ impl Opened {
         let read = self.read();
         // The agent waits for the copy, which has ended by now.
         let left = self.guest.leave();
-        let (snapshot, made) = read?;
+        let (builder, made) = read?;
         let stops = left?;
         Ok(Taken {
-            snapshot,
+            snapshot: priority::beside(|| builder.finish()),
             pause: made.pause,
             lived: made.lived,
             stops,
@@ -167,7 +168,7 @@ impl Opened {
         })
     }
 
-    fn read(&mut self) -> Result<(Snapshot, Made)> {
+    fn read(&mut self) -> Result<(Builder, Made)> {
         let pid = self.guest.pid();
         let resident = Resident::of(pid).map_err(|error| Error::of_proc(pid, "status", error))?;
         let copied = self.guest.copy()?;
@@ -191,7 +192,7 @@ impl Opened {
             lived,
             garbage,
         };
-        Ok((builder.finish(), made))
+        Ok((builder, made))
     }
 
     fn about(&self, resident: Resident) -> About {

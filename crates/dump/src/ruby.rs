@@ -22,6 +22,7 @@ use heap::{Builder, Flags, RootKind, RootName, TextId};
 use kinds::Kinds;
 use names::Names;
 use process::error::{Error, Result};
+use process::priority::lower_this_thread;
 use std::panic::resume_unwind;
 use std::thread;
 use std::time::Instant;
@@ -48,7 +49,10 @@ pub fn read<'a>(
 ) -> Result<(Builder, u64)> {
     let (give, take) = ahead::pair();
     thread::scope(|scope| {
-        let making = scope.spawn(move || make(copy, guest, builder, births, &take));
+        let making = scope.spawn(move || {
+            lower_this_thread();
+            make(copy, guest, builder, births, &take)
+        });
         give.read(Reader::new(Pipe::new(copy, until)));
         let made = making.join();
         made.unwrap_or_else(|panic| resume_unwind(panic))
@@ -109,8 +113,9 @@ struct Maker<'a> {
     unreadable: Option<Error>,
     /// Contents of strings may be shown.
     contents: bool,
-    /// Names by the class word of objects.
+    /// Names by the class word of objects, and the one that was asked for last: neighbours mostly are of one class.
     classes: HashMap<u64, Option<TextId>>,
+    last_class: (u64, Option<TextId>),
     /// The VM's table of the roots that come now.
     category: RootName,
     garbage: u64,
@@ -137,6 +142,7 @@ impl<'a> Maker<'a> {
             births,
             unreadable: None,
             classes: HashMap::default(),
+            last_class: (0, None),
             category: RootName::new(RootKind::Vm),
             garbage: 0,
             seen: [0; 3],
@@ -254,6 +260,14 @@ impl<'a> Maker<'a> {
         if matches!(of, Type::Imemo | Type::Iclass) || klass == 0 {
             return None;
         }
+        if self.last_class.0 != klass {
+            self.last_class = (klass, self.class_of_word(klass));
+        }
+        self.last_class.1
+    }
+
+    /// The name of the class that this word of an object leads to.
+    fn class_of_word(&mut self, klass: u64) -> Option<TextId> {
         if let Some(known) = self.classes.get(&klass) {
             return *known;
         }

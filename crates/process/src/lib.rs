@@ -24,6 +24,7 @@
 //! | `own_proc` | Is `/proc` of our own PID namespace? Else one is mounted for us alone |
 //! | `pid_namespace` | Which process of ours is 12 to a process in a container? |
 //! | `pidfd` | A process held by a descriptor: ended, and waited for |
+//! | `priority` | How is processor time left to the guest while we work beside it? |
 //! | `samples` | Where do its threads spend their time? |
 //! | `snapshot` | Registers and stacks of all threads, at one instant |
 //! | `room` | How much of a stack's mapping was ever used, and is there a guard below? |
@@ -58,6 +59,7 @@ pub mod own_proc;
 pub mod pages;
 pub mod pid_namespace;
 pub mod pidfd;
+pub mod priority;
 pub mod ptrace;
 pub mod room;
 pub mod rss;

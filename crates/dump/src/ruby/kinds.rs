@@ -11,16 +11,29 @@ use vm::ruby::{Imemo, Ruby, Type};
 const MOST_TYPES: usize = 4096;
 /// Bytes of the name of a C type.
 const LONGEST_NAME: usize = 64;
+/// How many types and subtypes of an imemo the word of flags can tell: `RUBY_T_MASK` (`ruby/internal/value_type.h`), and four bits
+/// from `FL_USHIFT` on (`internal/imemo.h`).
+const TYPES: usize = 32;
+const SUBTYPES: usize = 16;
 
 /// The kinds seen so far.
-#[derive(Default)]
 pub struct Kinds {
-    /// Kinds of objects that are of no C type: by type, and by subtype of an imemo.
-    plain: HashMap<(u8, u8), KindId>,
+    /// Kinds of objects that are of no C type: by subtype of an imemo (0 for others), and by type.
+    plain: [[Option<KindId>; TYPES]; SUBTYPES],
     /// C types by address.
     native: HashMap<u64, (KindId, Role)>,
     /// What the last object of a C type is to us.
     role: Option<Role>,
+}
+
+impl Default for Kinds {
+    fn default() -> Self {
+        Kinds {
+            plain: [[None; TYPES]; SUBTYPES],
+            native: HashMap::default(),
+            role: None,
+        }
+    }
 }
 
 impl Kinds {
@@ -38,25 +51,12 @@ impl Kinds {
         {
             return kind;
         }
-        let imemo = if of == Type::Imemo {
-            (object.flags >> 12 & 0xf) as u8
-        } else {
-            0
+        let subtype = match of {
+            Type::Imemo => (object.flags >> 12) as usize % SUBTYPES,
+            _ => 0,
         };
-        let key = ((object.flags & 0x1f) as u8, imemo);
-        *self.plain.entry(key).or_insert_with(|| {
-            let hidden = if of == Type::Imemo {
-                Imemo::of(object.flags).name()
-            } else {
-                of.hidden_name()
-            };
-            let name = hidden.trim_matches('_');
-            let name = match name.split_once(':') {
-                Some((kind, purpose)) => format!("{}:{purpose}", kind.to_uppercase()),
-                None => name.to_uppercase(),
-            };
-            builder.kind(name.as_bytes(), role(of, Imemo::of(object.flags)))
-        })
+        let known = &mut self.plain[subtype][object.flags as usize % TYPES];
+        *known.get_or_insert_with(|| plain(builder, of, object.flags))
     }
 
     /// What the references of the object of a C type that was asked for last are called: all that is in a Proc is its block, and what
@@ -112,6 +112,21 @@ impl Kinds {
         self.role = Some(role);
         Some(kind)
     }
+}
+
+/// A new kind, of objects of this type that have these flags.
+fn plain(builder: &mut Builder, of: Type, flags: u64) -> KindId {
+    let imemo = Imemo::of(flags);
+    let hidden = match of {
+        Type::Imemo => imemo.name(),
+        _ => of.hidden_name(),
+    };
+    let name = hidden.trim_matches('_');
+    let name = match name.split_once(':') {
+        Some((kind, purpose)) => format!("{}:{purpose}", kind.to_uppercase()),
+        None => name.to_uppercase(),
+    };
+    builder.kind(name.as_bytes(), role(of, imemo))
 }
 
 fn role(of: Type, imemo: Imemo) -> Role {

@@ -6,7 +6,7 @@
 use std::ops::Range;
 
 use vm::Language;
-use vm::ruby::{Facts, Page, Ruby};
+use vm::ruby::{Facts, Fiber, FiberSearch, Page, Ruby};
 
 use super::vm_heap::{HeapRows, VmHeap, steadiest};
 use crate::claims::{Claim, Layer, MOST, RowId};
@@ -16,6 +16,9 @@ use crate::rows::{Kind, Rows};
 
 /// Up to 3.0 a page comes from malloc, which keeps a record behind it (`REQUIRED_SIZE_BY_MALLOC`, `gc.c`).
 const BY_MALLOC: u64 = 40;
+
+/// Fibers that are kept. A process cannot have more stacks than the kernel gives it mappings, 65,530 where nobody has changed that.
+const MOST_FIBERS: usize = 1 << 20;
 
 /// Looks for the heap of a Ruby; `None` if the process has no Ruby.
 pub(super) fn look(
@@ -43,14 +46,21 @@ struct Walk {
     heap: VmHeap,
     claims: Vec<Claim>,
     rows: HeapRows,
+    /// `None` = the VM's structures were not recognised, and no fiber is looked for.
+    search: Option<FiberSearch>,
+    /// Fibers that were met, some of them more than once.
+    fibers: Vec<Fiber>,
 }
 
 impl Walk {
     fn of(ruby: &Ruby<Seen>, rows: &mut Rows) -> Result<(VmHeap, Layer), String> {
+        let search = ruby.vm().and_then(|vm| ruby.fiber_search(vm));
         let mut walk = Walk {
             heap: VmHeap::new(Language::Ruby, ruby.facts().version().to_string()),
             claims: Vec::new(),
             rows: HeapRows::of(Language::Ruby, rows),
+            search: search.ok(),
+            fibers: Vec::new(),
         };
         for page in ruby.pages().map_err(|error| error.to_string())? {
             match page {
@@ -61,8 +71,8 @@ impl Walk {
                 return Err("it has more pages than memory".into());
             }
         }
-        let mut fibers = walk.fibers(ruby, rows.id(Kind::FiberStack, Language::Ruby.to_string()));
-        walk.claims.append(&mut fibers);
+        let mut stacks = walk.stacks(ruby, rows.id(Kind::FiberStack, Language::Ruby.to_string()));
+        walk.claims.append(&mut stacks);
         Ok((walk.heap, Layer::of(walk.claims)))
     }
 
@@ -79,7 +89,16 @@ impl Walk {
         let mut used: Vec<u64> = Vec::new();
         for slot in ruby.slots(page) {
             match slot {
-                Ok(slot) => used.push(slot.address),
+                Ok(slot) => {
+                    used.push(slot.address);
+                    if let Some(search) = &mut self.search {
+                        ruby.fibers_at(search, &slot, &mut |fiber| {
+                            if self.fibers.len() < MOST_FIBERS {
+                                self.fibers.push(fiber);
+                            }
+                        });
+                    }
+                }
                 Err(_) => {
                     self.heap.unread += 1;
                     return;
@@ -126,16 +145,8 @@ impl Walk {
     }
 
     /// The machine stacks of parked fibers; those that run have the stack that `threads` would find, or are not told.
-    fn fibers(&mut self, ruby: &Ruby<Seen>, row: RowId) -> Vec<Claim> {
-        let Ok(vm) = ruby.vm() else {
-            return Vec::new();
-        };
-        let ruby = Ruby::new(ruby.memory(), *ruby.facts());
-        let Ok(ruby) = ruby else {
-            return Vec::new();
-        };
-        let mut found = Vec::new();
-        let _ = ruby.each_fiber(vm, &mut |fiber| found.push(fiber));
+    fn stacks(&mut self, ruby: &Ruby<Seen>, row: RowId) -> Vec<Claim> {
+        let found = &self.fibers;
         let context = found.iter().find_map(|fiber| ruby.context_of(fiber));
         let Some(context) = context else {
             return Vec::new();

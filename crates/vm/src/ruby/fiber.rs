@@ -18,7 +18,7 @@ use core::ops::Range;
 
 use super::object::Type;
 use super::thread::DATA;
-use super::{Error, Ruby};
+use super::{Error, Ruby, Slot};
 use crate::{Fault, Memory, Parked};
 
 /// `fiber_ptr`, from `thread_ptr` in `rb_execution_context_t` (`vm_core.h`).
@@ -59,6 +59,16 @@ pub struct Fiber {
     pub thread: u64,
 }
 
+/// What a search for fibers knows ([`Ruby::fiber_search`]).
+#[derive(Clone, Copy, Debug)]
+pub struct FiberSearch {
+    vm: u64,
+    /// Offset of the execution context in an `rb_fiber_t`.
+    ec: u64,
+    /// The `rb_data_type_t` of fibers, once one is known; else 0.
+    kind: u64,
+}
+
 /// Offsets that are the same in every fiber of a process.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Context {
@@ -72,29 +82,43 @@ impl<M: Memory> Ruby<'_, M> {
     /// Calls `each` with the fibers there are, running ones included, some of them more than once. Every object of the
     /// process is looked at.
     pub fn each_fiber(&self, vm: u64, each: &mut dyn FnMut(Fiber)) -> Result<(), Error> {
-        let ec = self.ec_in_fiber(vm)?;
-        // The `rb_data_type_t` of fibers, once one is known.
-        let mut kind = 0;
+        let mut search = self.fiber_search(vm)?;
         for page in self.pages()? {
             for slot in self.slots(page?).map_while(Result::ok) {
-                if Type::of(slot.flags) != Type::Data {
-                    continue;
-                }
-                let word = |at: u64| self.memory.u64(slot.address.wrapping_add(at));
-                let (Ok(of), Ok(data)) = (word(TYPE), word(DATA)) else {
-                    continue;
-                };
-                if (kind == 0 || of == kind)
-                    && let Some(fiber) = self.fiber_at(vm, data, ec)
-                {
-                    kind = of;
-                    each(fiber);
-                } else if let Some(running) = self.ec_if_thread(vm, data) {
-                    self.fibers_of_thread(vm, data, running, ec, each);
-                }
+                self.fibers_at(&mut search, &slot, each);
             }
         }
         Ok(())
+    }
+
+    /// Begins a search for fibers, for a walk over all objects that asks [`Self::fibers_at`] about each of them.
+    pub fn fiber_search(&self, vm: u64) -> Result<FiberSearch, Error> {
+        Ok(FiberSearch {
+            vm,
+            ec: self.ec_in_fiber(vm)?,
+            kind: 0,
+        })
+    }
+
+    /// Calls `each` with the fiber that the object in this slot is, or with those of the thread that it is.
+    #[inline]
+    pub fn fibers_at(&self, search: &mut FiberSearch, slot: &Slot, each: &mut dyn FnMut(Fiber)) {
+        if Type::of(slot.flags) != Type::Data {
+            return;
+        }
+        let FiberSearch { vm, ec, kind } = *search;
+        let word = |at: u64| self.memory.u64(slot.address.wrapping_add(at));
+        let (Ok(of), Ok(data)) = (word(TYPE), word(DATA)) else {
+            return;
+        };
+        if (kind == 0 || of == kind)
+            && let Some(fiber) = self.fiber_at(vm, data, ec)
+        {
+            search.kind = of;
+            each(fiber);
+        } else if let Some(running) = self.ec_if_thread(vm, data) {
+            self.fibers_of_thread(vm, data, running, ec, each);
+        }
     }
 
     /// Finds the fiber that a thread runs, and its first one (`root_fiber`), for which there need be no object.

@@ -61,7 +61,7 @@ mod version;
 
 pub use error::{Error, Kind};
 pub use facts::Facts;
-pub use fiber::{Context, Fiber};
+pub use fiber::{Context, Fiber, FiberSearch};
 pub use frames::{Frame, Frames};
 pub use function::{Convention, Function};
 pub use heap::{Page, Pages, Slot, Slots};
