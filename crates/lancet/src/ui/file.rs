@@ -11,6 +11,9 @@ use std::os::unix::fs::{FileTypeExt, MetadataExt, OpenOptionsExt, PermissionsExt
 use std::path::{Path, PathBuf};
 
 use anyhow::Context;
+pub use whole::WholeFile;
+
+mod whole;
 
 /// The mode of new files.
 const PRIVATE: u32 = 0o600;
@@ -112,12 +115,17 @@ fn create(path: &Path) -> io::Result<File> {
         .open(path)
 }
 
+/// The name of a file until it is put in the place of another.
+fn aside(path: &Path) -> PathBuf {
+    let mut name = path.file_name().unwrap_or_default().to_owned();
+    name.push(format!(".lancet-{}", std::process::id()));
+    path.with_file_name(name)
+}
+
 /// Puts a new file in the place of one of ours: whoever has that one open, or another name for it, does not see what is
 /// written. Where no file can be made beside it, it is emptied.
 fn replace(path: &Path, there: &Metadata) -> io::Result<File> {
-    let mut name = path.file_name().unwrap_or_default().to_owned();
-    name.push(format!(".lancet-{}", std::process::id()));
-    let aside: PathBuf = path.with_file_name(name);
+    let aside = aside(path);
     match create(&aside) {
         Ok(file) => match fs::rename(&aside, path) {
             Ok(()) => Ok(file),
@@ -185,17 +193,17 @@ mod tests {
     use std::os::unix::fs::symlink;
     use std::time::{Duration, Instant};
 
-    struct Folder(PathBuf);
+    pub struct Folder(PathBuf);
 
     impl Folder {
-        fn new(name: &str) -> Self {
+        pub fn new(name: &str) -> Self {
             let path =
                 std::env::temp_dir().join(format!("lancet-file-{name}-{}", std::process::id()));
             fs::create_dir_all(&path).unwrap();
             Folder(path)
         }
 
-        fn join(&self, name: &str) -> PathBuf {
+        pub fn join(&self, name: &str) -> PathBuf {
             self.0.join(name)
         }
     }

@@ -29,6 +29,20 @@ pub fn catch() {
     }
 }
 
+extern "C" fn ignore(_: libc::c_int) {}
+
+/// Has a write beyond the largest size of a file (`RLIMIT_FSIZE`) fail with EFBIG, and not end lancet. A handler and not SIG_IGN, which a
+/// program that we start would inherit.
+pub fn outlive_file_size_limit() {
+    // SAFETY: a live record; the handler does nothing.
+    unsafe {
+        let mut action: libc::sigaction = std::mem::zeroed();
+        action.sa_sigaction = ignore as *const () as usize;
+        action.sa_flags = libc::SA_RESTART;
+        libc::sigaction(libc::SIGXFSZ, &raw const action, std::ptr::null_mut());
+    }
+}
+
 /// Has the end of our parent ask us to end, as Ctrl-C would.
 ///
 /// # Errors

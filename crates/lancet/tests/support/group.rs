@@ -12,7 +12,12 @@ pub struct Group(PathBuf);
 impl Group {
     /// Makes one; `None`, and a printed skip, where that is not possible.
     pub fn make(test: &str) -> Option<Self> {
-        let top = Path::new("/sys/fs/cgroup/memory");
+        Self::of("memory", test)
+    }
+
+    /// The same of another controller.
+    pub fn of(controller: &str, test: &str) -> Option<Self> {
+        let top = Path::new("/sys/fs/cgroup").join(controller);
         let path = top.join(format!("lancet-test-{test}-{}", std::process::id()));
         if !is_root() || fs::create_dir(&path).is_err() || !path.join("tasks").exists() {
             skip(test, "no control group of version 1 can be made here");
@@ -46,7 +51,7 @@ impl Drop for Group {
     fn drop(&mut self) {
         let tasks = fs::read_to_string(self.0.join("tasks")).unwrap_or_default();
         for task in tasks.lines() {
-            let _ = fs::write("/sys/fs/cgroup/memory/tasks", task);
+            let _ = fs::write(self.0.with_file_name("tasks"), task);
         }
         let _ = fs::remove_dir(&self.0);
     }

@@ -11,11 +11,12 @@ use anyhow::Context;
 use dump::{Opened, Options, Taken};
 use heap::{Memory, MemoryRow, Snapshot};
 use inject::Image;
+use process::priority::{beside, lower_this_thread};
 use rss::{Budget, Kind, Ledger};
 
 use crate::agent::AGENT;
 use crate::ui::advice::explain;
-use crate::ui::file::private_file;
+use crate::ui::file::WholeFile;
 use crate::ui::interrupt;
 
 /// The time between two looks at a process whose births are counted.
@@ -75,6 +76,7 @@ fn beside_ledger(pid: i32, opened: Opened) -> (Taking, Option<Looking>) {
     thread::scope(|scope| {
         let (counted, wait) = channel();
         let looking = scope.spawn(move || {
+            lower_this_thread();
             // Nobody waits any more where the snapshot has failed.
             rss::look_and_tell(pid, Budget::default(), || _ = counted.send(()))
         });
@@ -129,9 +131,11 @@ fn milliseconds(time: Duration) -> f64 {
     time.as_secs_f64() * 1e3
 }
 
-/// Writes a snapshot to a file that only the user can read.
-pub fn save(snapshot: &Snapshot, path: &Path) -> anyhow::Result<()> {
-    let mut out = BufWriter::new(private_file(path)?);
-    let written = snapshot.write(&mut out).and_then(|()| out.flush());
-    written.with_context(|| format!("cannot write to {}", path.display()))
+/// Writes a snapshot to a file that only the user can read, which has its name when it is whole.
+pub fn save(snapshot: &Snapshot, to: WholeFile, path: &Path) -> anyhow::Result<()> {
+    let mut out = BufWriter::new(&to.file);
+    let written = beside(|| snapshot.write(&mut out).and_then(|()| out.flush()));
+    drop(out);
+    let done = written.and_then(|()| to.finish());
+    done.with_context(|| format!("cannot write to {}", path.display()))
 }

@@ -12,6 +12,7 @@ use report::losses::{Loss, What};
 use super::args::Question;
 use super::{HeapArgs, browse, ledger, live, when};
 use crate::losses::Losses;
+use crate::ui::file::WholeFile;
 use crate::ui::sink::Sink;
 use crate::ui::terminal::Stream;
 
@@ -71,14 +72,16 @@ pub fn run(args: HeapArgs) -> anyhow::Result<u8> {
     if args.live {
         return browsed(&args);
     }
+    // Before a process is opened for what could not be written.
+    let to = args.save.as_deref().map(WholeFile::begin).transpose()?;
     let snapshot = take(&source(&args)?)?;
     if args.rss {
         return ledger::saved(&args, &snapshot);
     }
     let mut losses = Losses::default();
     note_missing(&mut losses, &snapshot);
-    if let Some(path) = &args.save {
-        live::save(&snapshot, path)?;
+    if let (Some(path), Some(to)) = (&args.save, to) {
+        live::save(&snapshot, to, path)?;
         return Ok(losses.exit_code(0));
     }
     let analysis = Analysis::of(&snapshot);
