@@ -22,11 +22,15 @@
 //! | `child` | how the child lives and ends |
 //! | `walk` | a Ruby: roots, pages, objects, references |
 //! | `compact` | in the place of that: what `GC.compact` would give back |
+//! | `allocator` | in the place of that: what another allocator than glibc's has in use and free |
+//! | `confined` | how the code of the program's that these two run is kept from having an effect |
 //! | `python`, `seen` | a Python: objects and references, each object once |
 //! | `stream`, `pipe` | the bytes it writes ([`wire::snapshot`]), and how |
 
+mod allocator;
 mod child;
 mod compact;
+mod confined;
 mod pipe;
 mod python;
 mod seen;

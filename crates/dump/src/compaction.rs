@@ -5,13 +5,12 @@
 //! process, or the machine, has not as much left as the process has in memory.
 
 use crate::Opened;
-use crate::copy::{Copy, ENDED};
+use crate::confined::{Outcome, run};
+use crate::copy::Copy;
 use crate::guest::Guest;
 use process::error::{Error, Result};
-use process::maps::Maps;
 use process::rss::Resident;
 use std::fs;
-use std::thread::sleep;
 use std::time::{Duration, Instant};
 use vm::Language;
 use vm::ruby::Ruby;
@@ -19,8 +18,6 @@ use wire::snapshot::{self, Stage};
 
 /// How long the copy may take. A heap of a gigabyte takes one or two seconds.
 const PATIENCE: Duration = Duration::from_secs(20);
-/// Time between two looks at the copy's stage.
-const LOOK: Duration = Duration::from_millis(1);
 
 /// Pages of a Ruby's heap.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -101,54 +98,20 @@ impl Opened {
 
 /// Has the copy begin, and waits until it has done.
 fn await_compaction(copy: &Copy) -> Result<()> {
-    let pid = copy.parent();
-    copy.tell_shared(&shared(copy.pid())?)?;
-    copy.begin(snapshot::Opened::ToCompact)?;
-    let until = Instant::now() + PATIENCE;
-    loop {
-        process::stop::poll_stragglers();
-        let stage = copy.stage();
-        if copy.has_ended() {
-            return Err(refused(
-                pid,
-                &format!(
-                    "a copy of it that did so {}",
-                    ENDED.trim_start_matches("it ")
-                ),
-            ));
+    let to_compact = snapshot::Opened::ToCompact;
+    let reason = match run(copy, to_compact, Stage::Compacted, PATIENCE)? {
+        Outcome::Done => return Ok(()),
+        Outcome::Refused => {
+            "its Ruby cannot compact on this machine, or a copy of it cannot be confined (seccomp)"
+                .to_owned()
         }
-        match stage? {
-            stage if stage == Stage::Compacted as u32 => return Ok(()),
-            stage if stage == Stage::Refused as u32 => {
-                return Err(refused(
-                    pid,
-                    "its Ruby cannot compact on this machine, or a copy of it cannot be confined (seccomp)",
-                ));
-            }
-            _ if Instant::now() > until => {
-                let seconds = PATIENCE.as_secs();
-                return Err(refused(
-                    pid,
-                    &format!(
-                        "a copy of it had not done so within {seconds} s: it waits for another thread, which is not in it, or for a lock that such a thread had"
-                    ),
-                ));
-            }
-            _ => sleep(LOOK),
-        }
-    }
-}
-
-/// Address and bytes of what the copy could change for others too.
-fn shared(pid: i32) -> Result<Vec<[u64; 2]>> {
-    let maps = Maps::of(pid)?;
-    let mappings = maps.iter().filter(|mapping| {
-        let permissions = mapping.permissions;
-        permissions.shared && permissions.write
-    });
-    Ok(mappings
-        .map(|mapping| [mapping.start, mapping.size()])
-        .collect())
+        Outcome::Ended(how) => format!("a copy of it that did so {how}"),
+        Outcome::Late => format!(
+            "a copy of it had not done so within {} s: it waits for another thread, which is not in it, or for a lock that such a thread had",
+            PATIENCE.as_secs()
+        ),
+    };
+    Err(refused(copy.parent(), &reason))
 }
 
 /// Refuses where the machine has not as much memory left as the process has in memory.

@@ -20,6 +20,7 @@ use std::os::unix::fs::{FileTypeExt, MetadataExt, OpenOptionsExt};
 use std::thread::sleep;
 use std::time::{Duration, Instant};
 use wire::Snapshot;
+use wire::snapshot::allocator::{Asked, QUESTIONS};
 use wire::snapshot::{Opened, SHARED, Stage};
 
 /// How long the copy may take until its pipe is there. It makes a dozen system calls before.
@@ -121,6 +122,28 @@ impl Copy {
         let count = shared.len() as u64;
         let at = self.at + offset_of!(Snapshot, shared_count) as u64;
         self.memory.write(at, &count.to_le_bytes())
+    }
+
+    /// Tells it which function of its allocator is to be asked.
+    ///
+    /// # Errors
+    /// It has ended meanwhile.
+    pub fn tell_asked(&self, asked: Asked, function: u64) -> Result<()> {
+        let words = [asked as u64, function];
+        let bytes: Vec<u8> = words.iter().flat_map(|word| word.to_le_bytes()).collect();
+        let at = self.at + offset_of!(Snapshot, asked) as u64;
+        self.memory.write(at, &bytes)
+    }
+
+    /// What the allocator has answered, by the number of the question.
+    ///
+    /// # Errors
+    /// The copy has ended, so that its memory is gone.
+    pub fn answers(&self) -> Result<[u64; QUESTIONS]> {
+        let mut answers = [0; QUESTIONS];
+        let at = self.at + offset_of!(Snapshot, answers) as u64;
+        self.memory.read_words(at, &mut answers)?;
+        Ok(answers)
     }
 
     /// Its id, which is that of no other process until the guest has waited for it.

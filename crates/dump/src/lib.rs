@@ -25,6 +25,8 @@
 //! | `pipe` | that they are read until a deadline |
 //! | `guest` | the process that is copied, of any language |
 //! | `compaction` | in the place of a snapshot: what `GC.compact` would give back |
+//! | `allocator` | in the place of a snapshot: what another allocator than glibc's says of itself |
+//! | `confined` | a copy that runs code of the process's for these two |
 //! | `outside` | one whose VM is not called: copied where it stands |
 //! | `found` | what such a heap is read from |
 //! | `held` | who has more references than were found |
@@ -40,8 +42,10 @@
 #![forbid(unsafe_code)]
 
 mod ahead;
+mod allocator;
 mod by_target;
 mod compaction;
+mod confined;
 mod copy;
 pub mod core;
 mod found;
@@ -57,6 +61,7 @@ mod ruby;
 mod stream;
 mod texts;
 
+pub use allocator::Answers;
 use births::session::{Timing, lacks_room};
 pub use compaction::{Compaction, HeapPages};
 use guest::Guest;

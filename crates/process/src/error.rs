@@ -143,6 +143,9 @@ pub enum Error {
     /// Its VM could not compact its heap in a copy of it.
     #[error("process {pid}: what GC.compact would give back is not known: {reason}")]
     NotCompacted { pid: i32, reason: String },
+    /// The allocator of a copy of it could not be asked.
+    #[error("process {pid}: what its allocator says is not known: {reason}")]
+    NotAsked { pid: i32, reason: String },
     /// A copy of it might need more memory than its control group has left, and the kernel end one of the two.
     #[error(
         "no copy of process {pid} is made: its memory limit leaves {} MiB, and while its heap is read the process and its copy may need {} MiB more than the process alone",
@@ -308,6 +311,7 @@ impl Error {
             | Error::NoCopy { pid, .. }
             | Error::NoRoomForCopy { pid, .. }
             | Error::NotCompacted { pid, .. }
+            | Error::NotAsked { pid, .. }
             | Error::Hook { pid, .. }
             | Error::NoHeap { pid, .. }
             | Error::NotARuby { pid, .. }

@@ -22,6 +22,7 @@ mod heaps;
 mod kernel;
 mod memory;
 mod modules;
+mod other;
 mod pages;
 mod rows;
 mod threads;
@@ -44,6 +45,7 @@ pub use heaps::VmHeap;
 pub use kernel::KernelSide;
 use memory::Seen;
 use modules::Loaded;
+pub use other::{Figures, Other};
 use pages::{Place, Run, within};
 use rows::Rows;
 pub use rows::{Bytes, Kind, Row};
@@ -79,6 +81,8 @@ pub struct Ledger {
     pub rows: Vec<Row>,
     /// glibc's allocator, if it is there and was found.
     pub malloc: Option<Malloc>,
+    /// The allocator that has taken its place.
+    pub other: Option<Other>,
     /// The heaps of its VMs.
     pub heaps: Vec<VmHeap>,
     /// The stacks of its threads.
@@ -154,6 +158,7 @@ pub fn look_and_tell(pid: i32, budget: Budget, counted: impl FnOnce()) -> Result
         findings: findings::of(&rows, total.rss, malloc.as_ref(), &heaps),
         rows,
         malloc,
+        other: loaded.other(),
         heaps,
         threads,
         kernel: KernelSide::of(pid),
@@ -367,7 +372,8 @@ fn of_mapping(area: &Area, place: Place, other: Option<&'static str>) -> (Kind, 
         _ if mapping.is_file() => (Kind::Variables, path),
         _ if mapping.permissions.shared => (Kind::Shared, path),
         _ if mapping.permissions.execute => (Kind::Code, path),
-        "" if mapping.permissions.write => match other {
+        // tcmalloc takes its memory by `brk`, and nobody else does where malloc is not glibc's.
+        "" | "[heap]" if mapping.permissions.write => match other {
             Some(other) => (Kind::OtherAllocator, other.into()),
             None => (Kind::Anonymous, path),
         },

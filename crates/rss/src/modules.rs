@@ -7,7 +7,10 @@ use process::maps::Maps;
 use process::modules::{GuestFiles, Module, modules};
 use process::symbols::Symbols;
 
+use wire::snapshot::allocator::Asked;
+
 use crate::memory::Seen;
+use crate::other::Other;
 
 /// Libraries that replace malloc, by the beginnings of their names.
 const ALLOCATORS: [(&str, &str); 4] = [
@@ -74,6 +77,25 @@ impl Loaded {
         names.find_map(|name| {
             let mut all = ALLOCATORS.iter();
             all.find_map(|(begins, allocator)| name.starts_with(begins).then_some(*allocator))
+        })
+    }
+
+    /// The allocator that has taken malloc's place, and how it is asked.
+    pub fn other(&self) -> Option<Other> {
+        let name = self.other_allocator()?;
+        let function = match name {
+            "jemalloc" => Some((Asked::Jemalloc, "mallctl")),
+            "tcmalloc" => Some((Asked::Tcmalloc, "MallocExtension_GetNumericProperty")),
+            _ => None,
+        };
+        let asked = function.and_then(|(asked, function)| {
+            let symbols = self.with(function)?;
+            Some((asked, symbols.exported(function)?.address))
+        });
+        Some(Other {
+            name,
+            asked,
+            figures: None,
         })
     }
 

@@ -31,6 +31,14 @@ pub enum Kind {
     MallocMapped,
     /// Memory of another allocator, by its library (`of`), not looked into.
     OtherAllocator,
+    /// Another allocator that was asked: what the program has. `of` is its name, as for the next three.
+    OtherUsed,
+    /// Another allocator: free, in parts of pages that hold what is in use too, and kept for threads.
+    OtherFree,
+    /// Another allocator: free, in whole pages that it has not given back.
+    OtherPages,
+    /// Another allocator: its own records.
+    OtherRecords,
     /// Code that no file has: what a JIT compiler made.
     Code,
     /// What lancet has put there: its agent, which stays mapped.
@@ -71,6 +79,10 @@ impl Kind {
             Kind::MallocRecords => "malloc-records",
             Kind::MallocMapped => "malloc-mapped",
             Kind::OtherAllocator => "other-allocator",
+            Kind::OtherUsed => "other-allocator-used",
+            Kind::OtherFree => "other-allocator-free",
+            Kind::OtherPages => "other-allocator-free-pages",
+            Kind::OtherRecords => "other-allocator-records",
             Kind::Code => "jit-code",
             Kind::Agent => "lancet-agent",
             Kind::Stack => "thread-stack",
@@ -156,14 +168,19 @@ impl Rows {
     pub fn finish(self) -> Vec<Row> {
         let mut rows = self.rows;
         rows.retain(|row| row.bytes != Bytes::default());
-        rows.sort_by(|a, b| {
-            let by_size = b
-                .bytes
-                .rss
-                .cmp(&a.bytes.rss)
-                .then(b.bytes.swap.cmp(&a.bytes.swap));
-            by_size.then_with(|| (a.kind, &a.of).cmp(&(b.kind, &b.of)))
-        });
+        sort(&mut rows);
         rows
     }
+}
+
+/// Puts the largest first.
+pub fn sort(rows: &mut [Row]) {
+    rows.sort_by(|a, b| {
+        let by_size = b
+            .bytes
+            .rss
+            .cmp(&a.bytes.rss)
+            .then(b.bytes.swap.cmp(&a.bytes.swap));
+        by_size.then_with(|| (a.kind, &a.of).cmp(&(b.kind, &b.of)))
+    });
 }

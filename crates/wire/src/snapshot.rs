@@ -29,6 +29,9 @@
 //!
 //! Everything in the stream is input from a guest: the reader checks every byte.
 
+pub mod allocator;
+
+use allocator::QUESTIONS;
 use core::sync::atomic::{AtomicU32, AtomicU64};
 
 /// The bytes that begin a section.
@@ -85,6 +88,8 @@ pub enum Stage {
     Compacted = 4,
     /// It could not be confined, or the VM has raised something: nothing is known.
     Refused = 5,
+    /// The allocator has answered; it waits to be killed, so that its memory can be read.
+    Answered = 6,
 }
 
 /// Values of [`Snapshot::opened`]: what the child is to do.
@@ -97,9 +102,11 @@ pub enum Opened {
     ToRead = 1,
     /// It has the VM compact its heap, and writes nothing.
     ToCompact = 2,
+    /// It asks the program's allocator what it has, and writes nothing.
+    ToAsk = 3,
 }
 
-/// Mappings that the child makes read-only before it has the VM compact its heap.
+/// Mappings that the child makes read-only before it runs code of the program's: the VM's compaction, its allocator.
 pub const SHARED: usize = 64;
 
 /// Children of commands that died whose end can be waited for at the same time ([`Snapshot::older`]).
@@ -144,10 +151,15 @@ pub struct Snapshot {
     pub at: AtomicU64,
     /// Pages of the heap, and those of them without an object, before and after it was compacted. The child writes it.
     pub pages: [[AtomicU64; 2]; 2],
-    /// How many of `shared` there are. The command writes both, in the child, before it says [`Opened::ToCompact`].
+    /// How many of `shared` there are. The command writes both, in the child, before it says [`Opened::ToCompact`]
+    /// or [`Opened::ToAsk`].
     pub shared_count: AtomicU64,
     /// Address and bytes of the mappings that the child could change for others too.
     pub shared: [[AtomicU64; 2]; SHARED],
+    /// An [`Asked`](allocator::Asked), and the address of the function. The command writes both, in the child, before it says [`Opened::ToAsk`].
+    pub asked: [AtomicU64; 2],
+    /// What it has answered, by the number of the question. The child writes it.
+    pub answers: [AtomicU64; QUESTIONS],
 }
 
 impl Snapshot {
@@ -171,6 +183,8 @@ impl Snapshot {
             pages: [const { [const { AtomicU64::new(0) }; 2] }; 2],
             shared_count: AtomicU64::new(0),
             shared: [const { [const { AtomicU64::new(0) }; 2] }; SHARED],
+            asked: [const { AtomicU64::new(0) }; 2],
+            answers: [const { AtomicU64::new(0) }; QUESTIONS],
         }
     }
 }

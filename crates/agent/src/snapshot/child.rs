@@ -4,7 +4,7 @@
 //! the pipe, or a function of the VM or of an extension does not return), when its five minutes are over, or by a fault; always without anything of the program's:
 //! no handler, no `atexit`, no finalizer, no core file.
 
-use super::{Heap, compact, pipe, python, stream::Stream, walk};
+use super::{Heap, allocator, compact, pipe, python, stream::Stream, walk};
 use crate::births::agent::AGENT;
 use crate::guard;
 use crate::memory::sys::{self, child};
@@ -66,7 +66,12 @@ extern "C" fn main(heap: u64) -> u64 {
     SNAPSHOT
         .stage
         .store(Stage::Walking as u32, Ordering::Relaxed);
-    if is_ruby && SNAPSHOT.opened.load(Ordering::Relaxed) == Opened::ToCompact as u32 {
+    let wanted = SNAPSHOT.opened.load(Ordering::Relaxed);
+    if wanted == Opened::ToAsk as u32 {
+        allocator::run(write);
+        wait_for_the_end(write)
+    }
+    if is_ruby && wanted == Opened::ToCompact as u32 {
         compact::run(write);
         wait_for_the_end(write)
     }

@@ -2,12 +2,13 @@
 //!
 //! | file | what |
 //! |---|---|
+//! | `allocator` | what jemalloc and tcmalloc have in use and free, held against what the program's own one says |
 //! | `compact` | what GC.compact would give back, held against what it does |
 //! | `core` | core files: the same holders, held against a snapshot of the living; what is wrong with one |
 //! | `holders` | whoever keeps most alive is the first suspect, with its path |
 //! | `killed` | `kill -9` of lancet at any instant |
 //! | `ledger` | what resident memory is used for, held against the allocator's and the VM's own figures |
-//! | `limited` | memory limits, limits of processes |
+//! | `limited` | memory limits, limits of processes and of the size of a file |
 //! | `django` | an application on gunicorn, under load; its arbiter, which forks meanwhile |
 //! | `file` | what is asked of a file: answers, formats, what was wrong |
 //! | `perl` | what Devel::MAT and Devel::Size say of the same program; a server under load |
@@ -21,6 +22,7 @@
 //! | `when` | waiting until there is so much in memory |
 //! | `truth` | the same objects and references as `ObjectSpace.dump_all` writes |
 
+mod allocator;
 mod compact;
 mod core;
 mod django;

@@ -61,6 +61,14 @@ pub(super) enum Record<'a> {
         returnable: u64,
         unread: u64,
     },
+    Allocator {
+        name: &'a str,
+        used: u64,
+        free: u64,
+        free_pages: u64,
+        records: Option<u64>,
+        retained: Option<u64>,
+    },
     VmHeap {
         language: &'static str,
         version: &'a str,
@@ -148,6 +156,7 @@ pub(super) fn write(out: &mut dyn Write, ledger: &Ledger) -> io::Result<()> {
         )?;
     }
     malloc(out, ledger)?;
+    allocator(out, ledger)?;
     heaps(out, ledger)?;
     compaction(out, ledger)?;
     for thread in &ledger.threads {
@@ -171,6 +180,26 @@ pub(super) fn write(out: &mut dyn Write, ledger: &Ledger) -> io::Result<()> {
             thread_stacks: kernel.thread_stacks,
             sockets: kernel.sockets,
             queued: kernel.queued,
+        },
+    )
+}
+
+fn allocator(out: &mut dyn Write, ledger: &Ledger) -> io::Result<()> {
+    let Some(other) = &ledger.other else {
+        return Ok(());
+    };
+    let Some(figures) = other.figures else {
+        return Ok(());
+    };
+    line(
+        out,
+        &Record::Allocator {
+            name: other.name,
+            used: figures.used,
+            free: figures.free,
+            free_pages: figures.pages,
+            records: figures.records,
+            retained: figures.retained,
         },
     )
 }

@@ -109,6 +109,11 @@ impl Walk {
         let heap = &mut self.heap;
         heap.pages += 1;
         heap.bytes += whole.end - whole.start;
+        heap.in_malloc += if behind > 0 {
+            whole.end - whole.start
+        } else {
+            0
+        };
         heap.used += count;
         heap.used_bytes += count * page.slot_size;
         let free = page.total_slots.saturating_sub(count);

@@ -60,6 +60,8 @@ pub struct VmHeap {
     pub sparse_pages: u64,
     /// Bytes of all pages.
     pub bytes: u64,
+    /// Bytes of pages that the VM has from malloc, and not from the kernel.
+    pub in_malloc: u64,
     /// Pages that could not be read.
     pub unread: u64,
     /// Number of stacks of fibers that are parked.
@@ -107,6 +109,7 @@ impl VmHeap {
             empty_bytes: 0,
             sparse_pages: 0,
             bytes: 0,
+            in_malloc: 0,
             unread: 0,
             fibers: 0,
         }

@@ -51,6 +51,11 @@ pub struct HeapArgs {
     #[arg(long, requires_all = ["rss", "pid"], help_heading = WHAT)]
     pub compact: bool,
 
+    /// With --rss: also what jemalloc or tcmalloc has in use and free, where one has taken malloc's place: asked in a copy of the process
+    /// (Ruby, Python, Perl, PHP) that is ended afterwards
+    #[arg(long, requires_all = ["rss", "pid"], help_heading = WHAT)]
+    pub ask_malloc: bool,
+
     /// Wait until it has so much in memory (rss>2G), or grows so fast (rss+100M/min), and do it then
     #[arg(long, value_name = "CONDITION", value_parser = when::parse, requires = "pid", help_heading = WHAT)]
     pub when: Option<When>,

@@ -5,7 +5,7 @@ use dump::Opened;
 use heap::Snapshot;
 use inject::Image;
 use report::losses::{Loss, What};
-use rss::{Budget, Finding};
+use rss::{Budget, Figures, Finding, Ledger};
 
 use super::HeapArgs;
 use super::run::{finish, require_table_or_json};
@@ -54,11 +54,38 @@ fn compact(args: &HeapArgs, pid: i32) -> anyhow::Result<Finding> {
     })
 }
 
+/// Asks the allocator that has taken malloc's place, and divides its memory by what it says.
+fn ask_malloc(args: &HeapArgs, pid: i32, ledger: &mut Ledger) -> anyhow::Result<()> {
+    let Some(other) = &ledger.other else {
+        bail!("no library of the process has taken malloc's place: leave --ask-malloc away");
+    };
+    let name = other.name;
+    let Some((asked, function)) = other.asked else {
+        bail!("{name} has no function that lancet could ask");
+    };
+    let image = Image::parse(AGENT)?;
+    let opened = Opened::open(pid, &image, args.wanted()).map_err(explain)?;
+    let answers = opened.ask_allocator(asked, function).map_err(explain)?;
+    let milliseconds = answers.pause.as_secs_f64() * 1e3;
+    tell!("process {pid} stood still for {milliseconds:.1} ms to be copied; its copy asked {name}");
+    match Figures::of(asked, &answers.values) {
+        Some(figures) => ledger.divide(figures),
+        None => bail!("{name} was built without statistics"),
+    }
+    Ok(())
+}
+
 /// Writes the ledger of a process and returns the exit code.
 pub fn run(args: &HeapArgs, pid: i32) -> anyhow::Result<u8> {
     let format = args.format();
     require_table_or_json(format, "--rss")?;
     let mut ledger = rss::look(pid, Budget::default()).map_err(explain)?;
+    if args.ask_malloc
+        && let Err(error) = ask_malloc(args, pid, &mut ledger)
+    {
+        let missing = format!("what the allocator has in use: {error:#}");
+        ledger.missing.push(missing);
+    }
     if args.compact {
         // Afterwards, because the process shares its pages with the copy as long as that lives.
         match compact(args, pid) {
