@@ -205,16 +205,8 @@ impl<'a> Maker<'a> {
         let kind = self.kinds.of(&mut self.builder, &self.ruby, &object);
         let (site, birth) = self.birth(object.address);
         let (kept, capacity) = match of {
-            Type::String => {
-                let (texts, builder) = (&mut self.texts, &mut self.builder);
-                let kept = match self.ruby.text(object.address) {
-                    Ok(text) => texts.kept(text.len, self.contents, builder, |into| {
-                        self.ruby.copy(text, into).ok().map(|copied| copied.len)
-                    }),
-                    Err(_) => Kept::default(),
-                };
-                (kept, None)
-            }
+            Type::String => (self.kept(object.address), None),
+            Type::Symbol => (self.kept_of_symbol(object.address), None),
             Type::Array | Type::Hash => self.room(&object),
             _ => (Kept::default(), None),
         };
@@ -238,6 +230,28 @@ impl<'a> Maker<'a> {
         self.beside.add(kind, described.bytes, object.slot);
         self.builder.object(described);
         self.references(&object, references);
+    }
+
+    /// What is kept of a String.
+    fn kept(&mut self, string: u64) -> Kept {
+        let Ok(text) = self.ruby.text(string) else {
+            return Kept::default();
+        };
+        let (texts, builder) = (&mut self.texts, &mut self.builder);
+        texts.kept(text.len, self.contents, builder, |into| {
+            self.ruby.copy(text, into).ok().map(|copied| copied.len)
+        })
+    }
+
+    /// What is kept of a Symbol: its String has the text, and no other one is equal to it.
+    fn kept_of_symbol(&mut self, symbol: u64) -> Kept {
+        match self.ruby.string_of_symbol(symbol) {
+            Ok(string) => Kept {
+                fingerprint: None,
+                ..self.kept(string)
+            },
+            Err(_) => Kept::default(),
+        }
     }
 
     /// The line that made an object, and when, at the earliest; `None` and 0 where nobody saw it.

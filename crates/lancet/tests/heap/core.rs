@@ -136,6 +136,36 @@ fn says_the_same(interpreter: &Interpreter, script: &str) {
     );
 }
 
+/// Nothing of a Perl or PHP is called in its copy either, so a core tells all that a snapshot does, but for what its wait for a line changes.
+#[test]
+fn a_core_of_a_perl_or_php_is_its_snapshot() {
+    for (name, script) in [("perl", "heap/truth.pl"), ("php", "heap/truth.php")] {
+        for interpreter in chosen(name, "core") {
+            let folder = TempDir::new(&format!("heap-core-{interpreter}"));
+            let mut guest = Guest::script(&interpreter, script, &[]);
+            guest.find("ready");
+            guest.settle('S');
+            let core = guest.core(&folder.join("core"));
+            let (alive, _) = taken(guest.pid, &folder.join("alive.heap"));
+            let file = folder.join("core.heap");
+            let output = asked(&core, &["--save", file.to_str().expect("UTF-8")]);
+            assert_eq!(output.code(), 0, "{interpreter}: {output:?}");
+            let dead = read(&file);
+            assert!(dead.losses().is_empty(), "{:?}", dead.losses());
+            assert_eq!(dead.about().language, alive.about().language);
+            let (alive, dead) = (seen(&alive), seen(&dead));
+            let same = alive.iter().filter(|(at, one)| dead.get(at) == Some(one));
+            let same = same.count();
+            say(format_args!(
+                "{interpreter}: {same} of {} objects",
+                alive.len()
+            ));
+            assert!(alive.len() > 10_000 && same == alive.len() && same == dead.len());
+            guest.tell("");
+        }
+    }
+}
+
 #[test]
 fn a_core_says_what_a_snapshot_of_the_living_says() {
     for ruby in told_whole() {

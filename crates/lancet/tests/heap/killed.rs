@@ -58,6 +58,11 @@ fn a_kill_at_any_instant_leaves_the_program_alone_and_no_copy() {
     for perl in chosen("perl", "killed") {
         killed(&perl, "heap/waits.pl");
     }
+    if soak() {
+        for php in chosen("php", "killed") {
+            killed(&php, "heap/waits.php");
+        }
+    }
 }
 
 fn killed(interpreter: &Interpreter, script: &str) {

@@ -230,7 +230,8 @@ fn compare(ruby: &Interpreter, dump: &Heap, ours: &Heap) {
 }
 
 /// What tools read of an object's line beside its references and bytes.
-const KEYS: [&str; 7] = [
+const KEYS: [&str; 8] = [
+    "class",
     "superclass",
     "struct",
     "imemo_type",
@@ -258,8 +259,9 @@ fn compare_lines(ruby: &Interpreter, dump: &BTreeMap<u64, Value>, ours: &BTreeMa
             continue;
         };
         for key in KEYS {
-            // Of symbols a snapshot keeps no text.
-            if there[key].is_null() || there["type"] == "SYMBOL" {
+            // The classes of all others are held against each other as references, and what an IMEMO has in this place is none.
+            let is_held = key == "class" && there["type"] != "SYMBOL";
+            if there[key].is_null() || is_held {
                 continue;
             }
             // Ruby 2.7 names a singleton class after the class that is above it.

@@ -102,10 +102,25 @@ fn write(out: &mut dyn Write, answers: &Answers, options: &Options) -> io::Resul
             },
         )?;
     }
+    let symbols = class_of_symbols(snapshot);
     for object in 0..snapshot.len() as u32 {
-        record(out, &line(snapshot, object, options))?;
+        let mut line = line(snapshot, object, options);
+        if snapshot.role(object) == Role::Symbol {
+            line.class = line.class.or_else(|| symbols.clone());
+        }
+        record(out, &line)?;
     }
     Ok(())
+}
+
+/// The address of the class Symbol: the VM tells no reference of a Symbol's, not even that to its class.
+fn class_of_symbols(snapshot: &Snapshot) -> Option<String> {
+    let is_it = |object: &u32| {
+        let label = snapshot.label(*object).map(|id| snapshot.text(id));
+        label == Some(b"Symbol") && snapshot.kind_name(snapshot.kind(*object)) == b"CLASS"
+    };
+    let found = (0..snapshot.len() as u32).find(is_it);
+    found.map(|class| address(snapshot, class))
 }
 
 /// What Ruby calls the roots of this kind (`rb_gc_mark_roots`, gc.c), or what we do in such letters.
@@ -198,7 +213,7 @@ fn line(snapshot: &Snapshot, object: u32, options: &Options) -> Line {
             .filter(|_| role == Role::Class)
             .map(|id| words::text(snapshot, id)),
         r#struct: data,
-        bytesize: only(Role::Text),
+        bytesize: only(Role::Text).or(only(Role::Symbol)),
         value: value.map(|id| words::text(snapshot, id)),
         length: only(Role::List),
         size: only(Role::Map),

@@ -24,6 +24,8 @@ use crate::Memory;
 const UNIT: u64 = 512;
 const WORDS: u64 = 2;
 
+/// `fstr` in `struct RSymbol` (`symbol.h`, since 3.1 `internal/symbol.h`; the same from 2.7 to 3.4).
+const STRING_OF_SYMBOL: u64 = 24;
 /// The lowest byte of a static Symbol, `RUBY_SYMBOL_FLAG`, and where its ID begins, `RUBY_SPECIAL_SHIFT`.
 const STATIC: u64 = 0x0c;
 const STATIC_SHIFT: u32 = 8;
@@ -61,6 +63,11 @@ impl<M: Memory> Ruby<'_, M> {
     /// Returns the ID of a Symbol that was in the program's text; `None` for anything else.
     pub fn symbol_id(&self, value: u64) -> Option<u64> {
         (value & 0xff == STATIC).then_some(value >> STATIC_SHIFT)
+    }
+
+    /// Returns the String that a Symbol in a slot of the heap has: one that was made at run time.
+    pub fn string_of_symbol(&self, symbol: u64) -> Result<u64, Error> {
+        Ok(self.memory.u64(symbol.wrapping_add(STRING_OF_SYMBOL))?)
     }
 
     /// Returns the IDs in an Array of such Symbols, at most as many as there are places in `into`; 0 for another element.
