@@ -3,7 +3,6 @@
 //! It takes locks to answer, and one that another thread had at the moment of the copy stays taken for ever: then the command's patience ends.
 
 use super::{confined, pipe};
-use crate::memory::sys::child;
 use crate::shared::SNAPSHOT;
 use core::ffi::CStr;
 use core::mem::transmute;
@@ -53,7 +52,7 @@ pub fn run(write: u64) {
         ask(&TCMALLOC, |name, value| unsafe { get(name, value) != 0 });
     }
     confined::say(Stage::Answered);
-    child::alarm(pipe::ALARM);
+    pipe::go_on();
 }
 
 fn ask(questions: &[&CStr], get: impl Fn(*const i8, *mut u64) -> bool) {

@@ -6,7 +6,6 @@
 use super::{confined, pipe};
 use crate::births::agent::AGENT;
 use crate::births::names::Type;
-use crate::memory::sys::child;
 use crate::shared::SNAPSHOT;
 use core::sync::atomic::Ordering;
 use wire::snapshot::Stage;
