@@ -33,7 +33,8 @@ pub enum Notice {
     Lost(Error),
 }
 
-/// See the module's text.
+/// The processes that one command watches, and what it remembers from one look to the next. [`Attached::leave`] leaves them all and returns what
+/// went wrong; processes are left when this value is dropped too, but errors are lost then.
 pub struct Attached {
     processes: Processes<Session>,
     shared: Shared,

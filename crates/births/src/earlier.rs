@@ -22,7 +22,8 @@ type Living = HashMap<Arc<str>, u64>;
 /// Looks that are kept of each guest; of more, each second one is forgotten.
 const MOST: usize = 16;
 
-/// See the module's text.
+/// What was seen of each guest at earlier looks, by process id. Every census must pass through [`Earlier::join`], which compares it with the one
+/// before.
 #[derive(Default)]
 pub struct Earlier(BTreeMap<i32, Guest>);
 

@@ -16,7 +16,8 @@ use std::time::{Duration, Instant};
 use wire::ledger::INTERVALS;
 use wire::slots::EPOCHS;
 
-/// See the module's text.
+/// The intervals of one run, which all its guests share, and the epochs that belong to each. When [`Intervals::pass`] has begun one, every guest
+/// must be told, or its births are counted in the interval before.
 #[derive(Clone, Debug)]
 pub struct Intervals {
     /// How long an interval has to be before the next one is due; it doubles at each join.

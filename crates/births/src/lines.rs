@@ -9,7 +9,8 @@ use wire::slots::site_of;
 use crate::ledger::{Line, Reader};
 use crate::numbers::{Numbers, Slots};
 
-/// See the module's text.
+/// Reads the lines of one copy's objects, for as long as its memory is there. The page of the last object is kept, so that objects asked for in
+/// the order of their addresses cost one read a page.
 pub struct Lines<'a> {
     memory: &'a GuestMemory,
     slots: Slots<'a>,

@@ -23,7 +23,8 @@ pub enum News {
     Ended(i32),
 }
 
-/// See the module's text.
+/// A started program and all processes of it whose births are counted. [`Program::poll`] must be called until the program has ended: a process
+/// that is being started waits for it.
 pub struct Program {
     processes: Processes<Session>,
     shared: Shared,

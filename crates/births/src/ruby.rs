@@ -22,7 +22,8 @@ use wire::ruby::Functions;
 const MARK: &str = Language::Ruby.description().mark;
 const READ_TRIES: u32 = 20;
 
-/// See the module's text.
+/// What was found of the Ruby in one process. The addresses are right for as long as that process runs this program: after an exec they mean
+/// nothing.
 #[derive(Debug)]
 pub struct RubyGuest {
     /// Facts of this Ruby's version and layout, by which crate `vm` reads its memory.

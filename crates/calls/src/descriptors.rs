@@ -129,7 +129,8 @@ pub struct StillOpen {
     pub limit: Option<u64>,
 }
 
-/// See the module's text.
+/// The descriptors that are open by what the calls of one run have said so far; [`Descriptors::finish`] compares them with what the kernel lists.
+/// Calls must be given in the order of time, or a number that is used again is counted for the wrong line.
 #[derive(Debug, Default)]
 pub struct Descriptors {
     processes: HashMap<i32, Table>,

@@ -44,7 +44,8 @@ impl Kept for Open {
     }
 }
 
-/// See the module's text.
+/// A consumer that hands on only the calls that meet the conditions, with their returns. A call whose result or time is asked for is kept until
+/// it returns and handed on then; one that never returns is dropped.
 pub struct RecordFilter<'a> {
     asks: Conditions,
     line_tests: Vec<u64>,

@@ -26,7 +26,9 @@ enum Value {
     Text(Vec<u8>),
 }
 
-/// See the module's text. `K` is a row's key.
+/// What is known of calls that belong together, of all processes of one run: the statements that names stand for, calls that go on after their
+/// return, executions that are not over. `K` is the key of a row of the report. A call that was entered must be left with its [`Ticket`], or no
+/// row gets it.
 pub struct Groups<K> {
     rules: Vec<Rule>,
     /// The functions with whose return calls end (`until`), and by what they know these calls.

@@ -28,7 +28,8 @@ impl Hasher for Spread {
     }
 }
 
-/// See the module's text. Each thing is kept, so that no other gets its address.
+/// Values that were worked out of things, by the address of each thing. The things are kept here too, because the address of one that was dropped
+/// may become another's; when there are too many, all are forgotten.
 pub struct Memo<T, V>(HashMap<usize, (Arc<T>, V), BuildHasherDefault<Spread>>);
 
 impl<T, V> Default for Memo<T, V> {

@@ -24,7 +24,8 @@ pub enum By {
     Ptrace,
 }
 
-/// See the module's text. Filters have the meaning that ltrace gives to the option of the same letter.
+/// What one run wants to know: a command makes it of its flags, and guests, recordings and formats read it. Filters have the meaning that ltrace
+/// gives to the option of the same letter.
 #[derive(Clone)]
 pub struct Options {
     /// Running processes to open.

@@ -52,7 +52,7 @@ const BUNDLED: &[(&str, &str)] = &[
     ("files", include_str!("../presets/files.preset")),
 ];
 
-/// See the module's text.
+/// The functions that one question needs hooked, and what makes their calls the same, as they were read from a preset's file.
 #[derive(Clone, Debug, Default)]
 pub struct Preset {
     /// What `--help` says of it.

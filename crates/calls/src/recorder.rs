@@ -27,7 +27,8 @@ pub trait Destination: Write {
 /// A file that is being recorded, by all who write to it.
 pub type Recording = Rc<RefCell<Store>>;
 
-/// See the module's text.
+/// A consumer that writes each event into the recording before it hands the event on. What was lost, and the end of the file, are written only by
+/// [`Consumer::finish`].
 pub struct Recorder<'a> {
     store: Recording,
     next: Option<Box<dyn Consumer + 'a>>,

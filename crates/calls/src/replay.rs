@@ -32,7 +32,7 @@ enum Way {
     Counted(Box<Tally>),
 }
 
-/// See the module's text.
+/// A recording as the [`Source`] of events or counts; it is read once, from its beginning to its end.
 pub struct Replay<'a> {
     recording: Recording,
     path: &'a Path,

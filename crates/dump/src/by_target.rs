@@ -3,7 +3,8 @@
 //! The VM tells the references of most objects in the order in which `vm` reads their names, so each name is first held against the next
 //! reference as it comes. From the first one on that is told in another order, the rest is searched by target.
 
-/// See the module's text. `N`: a name.
+/// The names of the references of the object that [`ByTarget::fill`] was called for last; a walk uses one value for all its objects. `N` is a
+/// name. Each name is given out once, so references must be asked for in the order in which the VM tells them.
 pub struct ByTarget<N> {
     names: Vec<Named<N>>,
     /// Names before this place were used, each for the reference that came in its turn.

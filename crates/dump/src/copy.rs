@@ -30,7 +30,8 @@ const LOOK: Duration = Duration::from_micros(100);
 /// How long a killed process may take to end: the kernel gives its memory back first.
 const ENDING: Duration = Duration::from_secs(10);
 
-/// See the module's text. It is killed when this value is dropped.
+/// A copy of a guest, which is killed when this value is dropped at the latest. The guest must be asked to wait for it afterwards: until then the
+/// kernel keeps the ended process as a zombie.
 #[derive(Debug)]
 pub struct Copy {
     parent: i32,

@@ -16,7 +16,7 @@ const PLACES: usize = 64;
 /// Where no block begins.
 const NO_BLOCK: u64 = u64::MAX;
 
-/// See the module's text.
+/// A cache over memory that does not change, for the time of one snapshot. Over memory that changes it would return bytes of different moments.
 pub struct Frozen<'a> {
     memory: &'a dyn Memory,
     places: RefCell<Vec<Place>>,

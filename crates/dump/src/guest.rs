@@ -13,7 +13,7 @@ use std::time::Instant;
 use vm::Language;
 use vm::python::Facts;
 
-/// See the module's text. It is left when this value is dropped.
+/// The process that snapshots are made of, entered in the way that its language needs. It is left when this value is dropped.
 #[derive(Debug)]
 pub enum Guest {
     /// A Ruby, entered by a session that also counts births where they are wanted.

@@ -16,7 +16,7 @@ use process::rss::Resident;
 use std::time::Instant;
 use vm::Language;
 
-/// See the module's text. It is left when this value is dropped.
+/// A Perl or a PHP with our agent in it, and what a reader of its heap must know. It is left when this value is dropped.
 #[derive(Debug)]
 pub struct Outside {
     entered: Entered,

@@ -10,7 +10,8 @@ use std::time::Instant;
 /// How long the copy may write nothing: after this it hangs in a function of an extension. Its own alarm comes later.
 const SILENCE: u16 = 3000;
 
-/// See the module's text.
+/// Reads the pipe of one copy. A read fails when the deadline has passed, when the copy has ended, or when it has written nothing for too long,
+/// so that a copy that hangs does not hold up the command.
 pub struct Pipe<'a> {
     copy: &'a Copy,
     until: Instant,

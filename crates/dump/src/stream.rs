@@ -66,7 +66,8 @@ const PIECE: usize = 256 << 10;
 /// Bytes of the longest number.
 const LONGEST_NUMBER: usize = 10;
 
-/// See the module's text.
+/// Reads the stream of one copy from its first section to its end. References and atoms are those of the object that was given last; after an
+/// error nothing more can be read.
 pub struct Reader<R> {
     from: R,
     piece: Vec<u8>,

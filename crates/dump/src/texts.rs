@@ -11,7 +11,8 @@ const MOST: u64 = 1 << 30;
 /// Bytes of the beginning that are kept.
 const BEGINNING: usize = 256;
 
-/// See the module's text.
+/// What the strings of one snapshot have in common: the keys of the hash, and how many bytes were compared. Hashes of two snapshots cannot be
+/// compared, because the keys are made anew.
 #[derive(Default)]
 pub struct Texts {
     /// Keys of the hash, made anew for each snapshot: a file does not give away what a string is to whoever tries likely ones.

@@ -30,7 +30,8 @@ use wire::{Config, ControlPage, State};
 /// Without a heartbeat for this long, the agent is deserted.
 const DESERTED_AFTER: Duration = Duration::from_secs(5);
 
-/// See the module's text.
+/// A process that our agent is in, from [`Reached::enter`] until it is left, which dropping this value does too. If lancet is killed, the agent
+/// goes quiet by itself when the heartbeat has been missing for five seconds.
 #[derive(Debug)]
 pub struct Entered {
     pub(crate) status: Status,

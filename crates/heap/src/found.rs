@@ -13,7 +13,8 @@ const WORDS: usize = (PAGE / 8 / 64) as usize;
 /// From so many objects of one page on bits are kept, 1.3 KiB a page: at most 20 bytes an object.
 const MANY: u32 = 64;
 
-/// See the module's text.
+/// The objects of one snapshot by the 64 KiB of addresses in which they begin. The number of an object is its place among the addresses that
+/// [`Pages::of`] was given.
 pub struct Pages<'a> {
     addresses: &'a [u64],
     pages: HashMap<u64, Page>,

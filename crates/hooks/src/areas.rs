@@ -51,7 +51,8 @@ const NOTHING: Area = Area {
     holds: 0,
 };
 
-/// See the module's text.
+/// The list of areas as the command has read and checked it, kept for as long as hooks may be set in the guest. Room that is given out must be
+/// noted in the guest by [`Areas::write`] before code leads there, or the next attach gives it out again.
 #[derive(Clone, Debug)]
 pub struct Areas {
     /// Where the list is, in the guest.

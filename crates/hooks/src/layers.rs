@@ -130,7 +130,7 @@ struct Read {
     patches: BTreeMap<u64, Vec<Layer>>,
 }
 
-/// See the module's documentation. It is read when it is first asked for.
+/// The hooks of all agents in one process, by the patches that they share. They are read when they are first asked for, and not again.
 #[derive(Debug)]
 pub(crate) struct Layers<'m> {
     memory: &'m GuestMemory,

@@ -28,7 +28,8 @@ pub(crate) struct Lifted {
     pub open: Vec<(u64, u64)>,
 }
 
-/// See the module's documentation.
+/// The hooks of one session in one process: where their records, stubs and programs lie, which there are, and the code that was read to plan
+/// them.
 #[derive(Debug)]
 pub(crate) struct Patcher {
     /// Memory in the process for records, stubs and programs.

@@ -8,7 +8,7 @@ use std::collections::HashSet;
 use vm::Definer;
 use wire::calls::want;
 
-/// See the module's documentation.
+/// What one session knows of the VM in its guest, and which names of the script it still waits for.
 #[derive(Clone, Debug)]
 pub(crate) struct ScriptReaders {
     /// The VM of the guest, or why none is known.

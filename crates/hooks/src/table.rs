@@ -31,7 +31,8 @@ pub(crate) struct Known {
     pub function: Option<Function>,
 }
 
-/// See the module's documentation.
+/// The hooks of one process, those that earlier attaches have left there included; a session keeps it from when it opens the process until it
+/// leaves.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct HookTable {
     /// By the address of the patch that is written last; hooks of system calls, which no code leads to, by the call's

@@ -20,7 +20,7 @@ use std::time::Duration;
 use wire::ControlPage;
 use wire::calls::Calls;
 
-/// See the module's documentation.
+/// One process that is hooked, for as long as a session has it open.
 #[derive(Debug)]
 pub(crate) struct Target {
     pub status: Status,

@@ -51,7 +51,8 @@ const TRIES: u32 = 5;
 const PAUSE: Duration = Duration::from_millis(5);
 const MOST: u64 = (PAGE - TABLE) / ENTRY_SIZE - 1;
 
-/// See the module's text.
+/// The code of the finder, for the beginning of its page. It reads the table, the link map and the address of the original relative to itself, so
+/// it is right at no other offset in the page.
 ///
 /// ```text
 ///          lea table(%rip),%r11

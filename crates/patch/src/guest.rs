@@ -17,7 +17,7 @@ use vm::Language;
 /// What a plan asks of the stopped process, beyond what is asked for every function.
 pub(crate) type Condition = fn(&Guest, &Stop, &RemoteThread) -> Result<()>;
 
-/// See the module's text.
+/// A process as it was when it was opened, which neither changed nor stopped it. A library that is loaded later is not among its functions.
 #[derive(Debug)]
 pub struct Guest {
     pub(crate) status: Status,

@@ -32,7 +32,8 @@ pub struct Loaded {
     pub imports: Vec<Import>,
 }
 
-/// See the module's text.
+/// Everything that a patch of one process needs, found while the process runs on: it can be shown before it is applied. The process may change
+/// meanwhile, so what the plan rests on is checked again in the stop.
 #[derive(Debug)]
 pub struct Plan {
     /// The functions that are to be replaced, in the order of the requests.

@@ -59,7 +59,8 @@ struct Queue {
     offset: u64,
 }
 
-/// See the module's text.
+/// Reads the events of one recording in their order, one at each [`Merge::next`]. All calls must be given the same recording: the places of
+/// segments that were not read yet are kept here.
 pub struct Merge {
     scan: Scan,
     queues: Vec<Queue>,

@@ -29,7 +29,8 @@ const KEPT: usize = 1024;
 /// Files that are kept open.
 const MOST_FILES: usize = 128;
 
-/// See the module's text.
+/// The memory of one process as the walks of one ledger read it, with the blocks that were read. What it returns may be older than the process's
+/// memory by now: [`Seen::forget`] must be called before a walk that met a change is begun anew.
 pub struct Seen<'a> {
     memory: &'a GuestMemory,
     mapped: RefCell<Mapped>,

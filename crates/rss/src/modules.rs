@@ -20,7 +20,7 @@ const ALLOCATORS: [(&str, &str); 4] = [
     ("libtbbmalloc", "tbbmalloc"),
 ];
 
-/// See the module's text.
+/// The modules of one process with their symbols, as they were when the ledger was begun.
 pub struct Loaded {
     modules: Vec<(Module, Option<Symbols>)>,
 }

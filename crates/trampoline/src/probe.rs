@@ -23,7 +23,7 @@ use crate::stub::{Destination, Stub, asking, long_jump, probe, short_jump};
 use crate::system_call::leavings;
 use crate::targets::Targets;
 
-/// What the probe's instruction is, and so which others may be stolen. See the module's text.
+/// What the probe's instruction is, and so which others may be stolen: the drawing in the module's documentation has an example of each.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Spot {
     /// A nop: it may be stolen, with what precedes and what follows it.

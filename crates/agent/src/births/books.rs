@@ -39,7 +39,8 @@ pub const CUT_HERE: (u64, u64) = (0, 0);
 /// the line that called it. Births that such an entry counts are of no site, and nobody reads record 0.
 pub const OUTWARD: u32 = 0;
 
-/// See the module's text.
+/// What the agent has counted since it began to watch, and the indexes by which it finds the records of the [`Ledger`] again. The agent has one,
+/// which is used only by the thread that holds the VM's lock.
 pub struct Books {
     entries: List<Entry>,
     free_entry: u32,

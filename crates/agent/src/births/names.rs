@@ -38,7 +38,7 @@ pub enum Class<'a> {
     },
 }
 
-/// See the module's text.
+/// The reader of this process's Ruby, with the one buffer that every text is read into. The agent has one for as long as it watches births.
 pub struct Names {
     ruby: Option<Ruby<'static, Direct>>,
     buffer: Buffer,

@@ -14,7 +14,8 @@ use wire::slots::{GREATEST_STEP, ROOTS, Table, pages_per_root};
 const CHUNK: u64 = 1 << 20;
 const LARGEST_PAGE_SHIFT: u32 = 20;
 
-/// See the module's text.
+/// The tables of numbers for all heap pages in which objects were born since the agent began to watch; [`Slots::free`] gives them back when it
+/// leaves. A slot whose object has died keeps its number, so who asks for one must know that the object lives.
 pub struct Slots {
     /// Tables of the pages' tables, one for each GiB of addresses.
     roots: List<u64>,

@@ -82,7 +82,8 @@ macro_rules! calls {
     };
 }
 
-/// See the module's text.
+/// The addresses of the VM's functions in this process. A call without the VM's lock, or of a function whose address is 0 because this VM does
+/// not have it, crashes the guest.
 #[derive(Clone, Copy)]
 pub struct Vm(pub Functions);
 

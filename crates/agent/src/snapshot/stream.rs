@@ -7,7 +7,8 @@ use crate::memory::sys;
 const ROOM: usize = 256 << 10;
 const LONGEST: usize = 16;
 
-/// See the module's text.
+/// The stream of one snapshot, which the child fills while it walks over its heap. It is sent whenever its buffer is nearly full; what is in the
+/// buffer at the end is lost unless [`Stream::send`] is called.
 pub struct Stream {
     write: u64,
     /// Its own mapping: the child may use no allocator.

@@ -86,7 +86,8 @@ pub enum Asking {
     AtOnce,
 }
 
-/// See the module's text.
+/// What the descriptors of all processes of one run are called. It must be told of every call of [`followed`] in the order of time: after a call
+/// that it has missed, a number may have the name of a file that is closed.
 #[derive(Debug, Default)]
 pub struct Names {
     asking: Asking,

@@ -23,7 +23,8 @@ use std::rc::Rc;
 use std::time::Duration;
 use tracepoint::Record;
 
-/// See the module's text.
+/// A process whose system calls BPF programs see, until it has ended, is left, or this value is dropped. Its id is taken out of the programs'
+/// list then: if it stayed there, a later process with this id would be watched in its place.
 pub struct Bpf {
     pid: i32,
     seen: Rc<Seen>,

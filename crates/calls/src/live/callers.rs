@@ -26,7 +26,8 @@ pub fn program() -> [u64; 2] {
     [Op::Value(Source::Callers), Op::Bytes(REACH)].map(Op::encode)
 }
 
-/// See the module's text.
+/// Finds the callers of one guest's calls, and remembers what was looked up for each return address. [`Callers::forget`] must be called when a
+/// library has come or gone, or callers are named after the file that was there before.
 pub struct Callers {
     most: usize,
     files: Option<(Modules, Unwinder)>,

@@ -32,7 +32,8 @@ const LOOK: Duration = Duration::from_millis(1);
 const SELDOM: Duration = Duration::from_millis(4);
 const A_WHILE: u32 = 100;
 
-/// See the module's text.
+/// The processes of one run of `calls` or `syscalls`, as the [`Source`] of its events. Each event goes to the consumer that [`Source::read`] is
+/// given; losses and counts of a process are kept here from when it is over until they are asked for.
 pub struct Family<'a> {
     shared: Shared<'a>,
     processes: Processes<Process>,

@@ -47,7 +47,8 @@ use straight::Straight;
 use tracing_options::{RING, options};
 use vforks::{Turn, Vforks};
 
-/// See the module's text.
+/// A hooked process, and what turns its records into events. It is kept until the process has ended, was left or runs another program, and its
+/// last records were read.
 pub struct Guest {
     tracing: Tracing,
     clock: Clock,

@@ -16,7 +16,8 @@ use std::ops::Range;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-/// See the module's text.
+/// What was looked up for one guest. Modules, names and call edges are kept by addresses, so [`Known::forget_edges`] must be called when
+/// libraries have come or gone: otherwise calls get the names of what was there before.
 pub struct Known {
     /// By the number of their hook.
     functions: HashMap<u32, Option<Arc<Function>>>,

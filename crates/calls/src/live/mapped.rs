@@ -6,7 +6,8 @@
 use std::collections::BTreeMap;
 use std::ops::Range;
 
-/// See the module's text.
+/// The ranges of one guest's addresses that are known to be stacks, each with its number. An address keeps its number whatever is learned later;
+/// if it changed, the calls that are open under it would never be seen to return.
 #[derive(Debug, Default)]
 pub struct Mapped {
     /// Where each ends, and its number, by its start.

@@ -10,7 +10,8 @@ const SHORT: Duration = Duration::from_millis(4);
 /// Words that are read at least.
 pub const LEAST: u64 = 2048;
 
-/// See the module's text.
+/// How many words of each of one guest's rings are read at the next look: half as many after a look that took long, twice as many after a short
+/// one.
 pub struct Pace {
     words: u64,
     most: u64,

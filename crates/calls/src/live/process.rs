@@ -21,7 +21,7 @@ use std::convert::Infallible;
 use std::sync::Arc;
 use tracepoint::Refused;
 
-/// See the module's text.
+/// A process of the run, in the way in which it is seen. [`inject::lifecycle`] keeps it until it has ended, was left, or runs another program.
 pub enum Process {
     /// Hooks tell what it does.
     Hooked(Box<Guest>),

@@ -44,7 +44,8 @@ const ATTENTION: Duration = Duration::from_millis(20);
 /// So often they are looked at in vain before we sleep: one that was set going is soon at its next stop.
 const EAGER: u32 = 50;
 
-/// See the module's text.
+/// A process all of whose threads we trace, until it has ended or is left. A thread that stops stands still until it is set going here, so
+/// [`Stepped::poll`] must be called all the time.
 pub struct Stepped {
     pid: i32,
     /// The threads of the process, by their ids.

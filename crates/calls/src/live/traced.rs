@@ -65,7 +65,8 @@ pub enum Stop {
 #[derive(Default)]
 pub struct Table(HashMap<u64, Rc<Told>>);
 
-/// See the module's text.
+/// What is known of one traced thread: the call that it is in, and the [`Table`] of what is told of each call. Its tracer keeps it for as long as
+/// the thread is traced, and shows it each stop at a system call.
 #[derive(Default)]
 pub struct Traced {
     table: Rc<Table>,

@@ -9,7 +9,8 @@ use std::time::{Duration, Instant};
 /// Between two looks. Who is there at two of them is no child of fork whose parent has not come to tell us yet.
 const LOOK: Duration = Duration::from_millis(500);
 
-/// See the module's text.
+/// The children that no hook has told of and that were found by looking, of all guests of one run. Each is handed out once, so that a child that
+/// cannot be opened is not tried again at every look.
 #[derive(Default)]
 pub struct Unadopted {
     looked: Option<Instant>,

@@ -42,7 +42,8 @@ const NO_RING: u32 = u32::MAX - 1;
 /// Things that were written, by their address, and kept, so that no other gets it.
 type Written<T> = HashMap<usize, (Arc<T>, u32)>;
 
-/// See the module's text.
+/// A recording that is being written, and the numbers under which it has defined what its events name. All who write to one file share one value
+/// ([`Recording`](super::Recording)), because a second one would give the same numbers to other things.
 pub struct Store {
     /// `None` when it is finished.
     writer: Option<Writer<Out>>,

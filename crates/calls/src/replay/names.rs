@@ -9,7 +9,8 @@ use prototypes::Condition;
 use recording::{Definitions, Guest};
 use std::sync::Arc;
 
-/// See the module's text.
+/// What a recording defines, kept for as long as its events are read. Asking for a number that it does not define panics; the reader of the file
+/// refuses events that have such numbers.
 pub struct Names {
     guests: Vec<Guest>,
     edges: Vec<Arc<CallEdge>>,

@@ -135,7 +135,8 @@ struct Worker {
     stack: usize,
 }
 
-/// See the module's text.
+/// What was counted of a recording so far. [`Tally::read`] counts some more segments at each call, until it returns false; [`Tally::counts`] then
+/// takes the sums out.
 pub struct Tally {
     scan: Scan,
     /// The segment that did not fit among those that were counted last.

@@ -19,7 +19,8 @@ const LONGEST: usize = 256;
 /// Immortal SVs (`PL_sv_undef`) have a count from here on, and are a part of the interpreter.
 const IMMORTAL: u32 = 1 << 30;
 
-/// See the module's text.
+/// One walk over all SVs of a heap: objects and references go into `builder`, and what was found to hold them into `held`. [`Walk::finish`] adds
+/// what nothing is known to hold.
 pub struct Walk<'a> {
     pub perl: &'a Perl<'a, Frozen<'a>>,
     pub heap: &'a Heap,

@@ -4,7 +4,8 @@ use crate::frozen::Frozen;
 use foldhash::{HashMap, HashSet};
 use vm::php::allocator::{Allocator, CHUNK};
 
-/// See the module's text.
+/// The blocks of one PHP's allocator, and which of them objects were found in. The bytes of a block are counted once, for the first that takes
+/// it.
 pub struct Blocks<'a> {
     memory: &'a Frozen<'a>,
     allocator: Allocator,

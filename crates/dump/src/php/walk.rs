@@ -25,7 +25,8 @@ struct Class {
     properties: HashMap<u64, TextId>,
 }
 
-/// See the module's text.
+/// One walk over what a PHP's variables lead to: what was met waits in `open` until it is told to `builder`. [`Walk::finish`] adds what is in use
+/// and was not met.
 pub struct Walk<'a> {
     pub php: &'a Php<'a, Frozen<'a>>,
     pub places: Places,

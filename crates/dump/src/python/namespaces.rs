@@ -17,7 +17,8 @@ pub enum Namespace {
     Object,
 }
 
-/// See the module's text.
+/// What the objects of one Python say of dicts and cells, by the addresses of these. It is filled before the objects are told, and asked while
+/// they are.
 #[derive(Debug, Default)]
 pub struct Namespaces {
     dicts: HashMap<u64, Namespace>,

@@ -12,7 +12,7 @@ const HEAD: u64 = 8;
 const MULTIPLE: u64 = 16;
 const LEAST: u64 = 32;
 
-/// See the module's text.
+/// For each kind of object, what was allocated beside the slots of those objects of one snapshot that were read so far.
 #[derive(Default)]
 pub struct Beside {
     kinds: HashMap<KindId, Sum>,

@@ -5,7 +5,7 @@ use foldhash::HashMap;
 use heap::{Builder, TextId};
 use process::error::Result;
 
-/// See the module's text.
+/// Tells the lines of one copy's objects. Each site's line is read once and kept.
 pub struct Births<'a> {
     lines: Lines<'a>,
     /// When counting of births began, in nanoseconds since 1970.

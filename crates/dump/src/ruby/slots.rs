@@ -4,7 +4,8 @@ use foldhash::HashMap;
 use vm::Memory;
 use vm::ruby::{Error, Ruby, Type};
 
-/// See the module's text.
+/// The slots of one Ruby's heap, as they were found in a core file. Any word may be asked about: what is not the address of a slot with an object
+/// is told to be none.
 pub struct Slots {
     /// The slots of each page, by the address of the page's body.
     pages: HashMap<u64, Bits>,

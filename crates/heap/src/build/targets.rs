@@ -24,7 +24,8 @@ const WORTH_A_THREAD: usize = 1 << 18;
 /// The number of no object.
 pub const NOWHERE: u32 = u32::MAX;
 
-/// See the module's text.
+/// The targets of all references of a snapshot, in the order in which they were added. Objects have no numbers until all are known;
+/// [`Targets::found`] puts these in the place of the addresses then.
 #[derive(Debug, Default)]
 pub struct Targets {
     near: Vec<u32>,

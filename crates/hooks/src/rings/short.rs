@@ -8,7 +8,8 @@ use super::record::Decoder;
 use wire::calls::kind;
 use wire::calls::record::{self, Shape};
 
-/// See the module's text.
+/// Both records of one such call, lent to [`Events::short`](super::Events::short) for as long as that runs. Times and registers are decoded;
+/// hook, frame, return address and lines are decoded when they are asked for.
 #[derive(Clone, Copy, Debug)]
 pub struct ShortCall<'d> {
     /// The kernel's id of the thread, in the PID namespace of the process.

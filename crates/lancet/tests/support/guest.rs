@@ -17,7 +17,8 @@ use nix::unistd::Pid;
 use super::program::wait;
 use super::{Interpreter, LIMIT, fixtures, join, standing, until};
 
-/// See the module's text. Killed at the end of the test if it still runs.
+/// A program that a test has started, with its standard streams. It is killed when this value is dropped, so that a test that fails leaves no
+/// process behind.
 pub struct Guest {
     /// Its process id.
     pub pid: i32,

@@ -12,7 +12,8 @@ const LEFT: &str = "\x1b[?1049l";
 const LINES: NonZero<u16> = NonZero::new(24).expect("not 0");
 const COLUMNS: NonZero<u16> = NonZero::new(100).expect("not 0");
 
-/// See the module's text.
+/// A running lancet and what it has written so far. The test must end it by [`Screen::left`] or [`Screen::cut`], because dropping it neither
+/// stops lancet nor waits for it.
 pub struct Screen {
     script: Child,
     keys: ChildStdin,

@@ -41,7 +41,8 @@ impl NamingKinds {
 /// Names of processes that are remembered.
 const MOST: usize = 4096;
 
-/// See the module's text. All copies share what they know.
+/// What is known of the descriptors and processes of one run. All copies share it, so an event that one copy takes note of is known to all of
+/// them.
 #[derive(Clone, Debug)]
 pub struct Naming {
     kinds: NamingKinds,

@@ -39,7 +39,8 @@ macro_rules! __clear_return {
     };
 }
 
-/// See the module's text. The rules of unwinding stand behind it.
+/// Expands to `trampoline_call_through` and, behind it, to its unwinding rules. The offsets come from `Frame` and its kin by `offset_of!`; a
+/// change of what is on the stack at a stage must be made in the rules too, or exceptions do not pass through.
 #[doc(hidden)]
 #[macro_export]
 macro_rules! __call_through {

@@ -1,6 +1,7 @@
 //! `trampoline_find_fde`: the answer to `_Unwind_Find_FDE` (`unwind.rs`), and the instruction that remote calls use.
 
-/// See the module's text.
+/// Expands to `trampoline_find_fde`, which tells an unwinder our rules for addresses in our code and goes on to the C library's for all others,
+/// and to a `syscall; ret` behind it.
 #[doc(hidden)]
 #[macro_export]
 macro_rules! __find_fde {

@@ -1,7 +1,8 @@
 //! `trampoline_find_object` and `trampoline_iterate_objects`: our code as one more object of the loader's, for unwinders that
 //! are linked into a library (`unwind.rs`).
 
-/// See the module's text.
+/// Expands to `trampoline_find_object` and `trampoline_iterate_objects`, and to the program headers that describe our code to an unwinder. What
+/// is not ours is answered by the loader's own functions, so an unwinder finds everything that it found before.
 #[doc(hidden)]
 #[macro_export]
 macro_rules! __find_object {

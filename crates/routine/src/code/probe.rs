@@ -19,7 +19,7 @@
 //!   ProbeFrame: vector registers            ◄── rsp
 //! ```
 
-/// See the module's text.
+/// Expands to `trampoline_probe`, and to `trampoline_elsewhere`, to which it returns a thread that is to go on at another address.
 #[doc(hidden)]
 #[macro_export]
 macro_rules! __probe {

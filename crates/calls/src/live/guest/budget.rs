@@ -20,7 +20,8 @@ const AIM: f64 = 0.8;
 /// Hooks whose records are counted; a guest may say any number.
 const MOST_COUNTED: usize = 1 << 20;
 
-/// See the module's text.
+/// What the hooks of one guest cost, and how often each was called, since it was hooked. It measures only; the guest that holds it takes the
+/// hottest hooks out.
 pub(super) struct Budget {
     /// The share that hooks may take, from 0 to 1.
     pub(super) most: f64,

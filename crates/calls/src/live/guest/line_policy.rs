@@ -6,7 +6,8 @@ use prototypes::capture::Source;
 use prototypes::capture::condition::{How, Length, Step};
 use wire::calls::line_policy;
 
-/// See the module's text.
+/// How the hooks of one guest choose the script line of a call. Conditions refer to the tests by their places in `tests`, so their order is a
+/// part of what the hooks are told.
 pub struct LinePolicy {
     /// What lines are looked through for: tests of `--where` come first, as it numbers them, then those of `--app`, of
     /// `--skip`, and of injections.

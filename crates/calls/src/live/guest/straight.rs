@@ -52,7 +52,8 @@ struct Aside {
     length: usize,
 }
 
-/// See the module's text.
+/// Writes the records of one guest into a recording, and remembers what hooks and return addresses mean. [`Straight::forget`] must be called when
+/// that may have changed, or calls are recorded as calls of another function.
 pub struct Straight {
     recording: Recording,
     /// `None` = such calls are not shown, and so they are not recorded.

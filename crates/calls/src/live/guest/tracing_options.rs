@@ -10,7 +10,8 @@ pub const RING: u64 = 1 << 20;
 /// with two words before each piece of it, and what other arguments point to.
 const LEAST_ROOM: u64 = 640;
 
-/// See the module's text.
+/// Returns the options of a run in the form that [`hooks::Tracing::open`] takes: how large rings and records are, how long a thread waits, and
+/// which line a call has.
 pub fn options(args: &Options) -> hooks::Options {
     let LinePolicy {
         tests,

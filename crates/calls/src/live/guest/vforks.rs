@@ -11,7 +11,8 @@ pub enum Turn {
     Over(i32),
 }
 
-/// See the module's text.
+/// The children of `vfork` that may speak in the rings of one guest. It must be shown every record in the order of its ring, or calls of a child
+/// are told as its parent's.
 pub struct Vforks {
     /// By ring, the last child that was made there: as the guest numbers it, and as we do.
     made: HashMap<u32, (u32, i32)>,

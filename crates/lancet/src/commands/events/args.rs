@@ -13,7 +13,7 @@ use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-/// See the module's text.
+/// The flags that `calls` and `syscalls` have in common, as the user gave them. What clap cannot check about them together, `Common::flaw` does.
 #[derive(Args, Clone, Debug)]
 pub struct Common {
     /// Open the running process PID, with all its threads; may be repeated

@@ -23,7 +23,8 @@ const NEW: Duration = Duration::from_millis(200);
 /// begins anew.
 const FAILURES: u32 = 20;
 
-/// See the module's text.
+/// The processes that one `lancet stack` looks at until it ends. One that cannot be looked at any more is left out; a program that was started
+/// goes on when this value is dropped.
 pub struct Watched {
     open: Vec<Process>,
     roots: Vec<i32>,

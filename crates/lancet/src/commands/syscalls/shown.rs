@@ -6,7 +6,7 @@ use clap::{ArgAction, Args};
 use report::syscalls::{Clock, NamingKinds, Stamp};
 use syscalls::{Constants, Hex};
 
-/// See the module's text.
+/// The flags of `syscalls` for what is shown of each call beside its text.
 #[derive(Args, Clone, Debug)]
 pub struct Shown {
     /// Show what descriptors are: paths; -yy: also protocols and addresses of sockets, numbers of devices, processes

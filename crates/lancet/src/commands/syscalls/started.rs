@@ -6,7 +6,7 @@ use ::inject::tracee::Behind;
 use clap::builder::NonEmptyStringValueParser;
 use clap::{ArgAction, Args};
 
-/// See the module's text.
+/// The flags of `syscalls` for how a program is started.
 #[derive(Args, Clone, Debug)]
 pub struct Started {
     /// Set VAR to VALUE for PROGRAM, or take it out; may be repeated

@@ -5,7 +5,7 @@ use crate::commands::events::args::TARGET;
 use calls::By;
 use clap::{Args, ValueEnum};
 
-/// See the module's text.
+/// The flags of `syscalls` that say how calls are seen.
 #[derive(Args, Clone, Debug)]
 pub struct Way {
     /// Change nothing in a process: its system calls are counted by BPF (-c, with CAP_BPF and CAP_PERFMON) or seen by ptrace, at about

@@ -16,7 +16,8 @@ pub enum Action {
     Quit,
 }
 
-/// See the module's text.
+/// What is on the screen and what was typed, for one snapshot. The loop gives it every key and paints it afterwards; a new snapshot gets a state
+/// of its own.
 #[derive(Debug)]
 pub struct State<'a> {
     pub(super) view: View<'a>,
