@@ -38,11 +38,11 @@ pub enum Notice {
 pub struct Attached {
     processes: Processes<Session>,
     shared: Shared,
-    /// Children of these are looked for, if at all.
+    /// Processes that were named: their children are looked for with [`Options::follow`].
     roots: Vec<i32>,
-    /// Since when each has been watched.
+    /// When the births of each process began to be counted, by process id.
     since: BTreeMap<i32, Instant>,
-    /// Children that could not be opened, so as to say it once.
+    /// Ids of children that could not be opened: each is said once and not tried again, also if it runs another program later.
     refused: BTreeSet<i32>,
     frames: Frames,
     intervals: Intervals,
@@ -58,7 +58,7 @@ struct Pauses {
     last_look: Option<Instant>,
     /// How many looks there were.
     looks: u32,
-    /// The longest of the last look, and the sum of those of all looks.
+    /// The longest pause of a process at the last look, and the sum of these over all looks.
     last: Duration,
     all: Duration,
 }
@@ -158,7 +158,7 @@ impl Attached {
         else {
             return;
         };
-        // One that has gone meanwhile is seen at the next look.
+        // A process that has gone meanwhile is noticed at the next look.
         let _ = session.mark(&self.intervals);
         self.heard.notices.push(Notice::Opened {
             pid,
@@ -170,7 +170,7 @@ impl Attached {
     }
 
     /// Notices who has ended and, with [`Options::follow`], who has come; begins a new interval if one is due, with
-    /// [`Options::looks`] after a look at the end of the one before. Not if one that was asked for comes at once (`counting`).
+    /// [`Options::looks`] after a look at the end of the one before. `counting` = the caller takes a look at once, so none is taken here.
     pub fn poll(&mut self, counting: bool) {
         self.processes.poll(&self.shared, &mut self.heard);
         let now = Instant::now();
@@ -242,7 +242,7 @@ impl Attached {
         self.processes.is_empty()
     }
 
-    /// A look that nobody asked for. One that cannot be had of a process that lives is no loss, and not tried again.
+    /// Takes a look that nobody asked for. If a process that lives cannot be counted, that is not told as a loss, and no such look is taken again.
     fn look_aside(&mut self) {
         let said = self.heard.notices.len();
         self.census(true);

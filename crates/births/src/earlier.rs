@@ -34,7 +34,7 @@ struct Guest {
     /// The intervals of the last look, and of each site that had some the objects that had outlived theirs.
     intervals: OfGuest,
     old: HashMap<u32, [u32; INTERVALS]>,
-    /// How many of each site died late.
+    /// How many objects of each site have died late, by the number of the site.
     late: HashMap<u32, u64>,
 }
 

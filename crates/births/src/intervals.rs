@@ -7,7 +7,7 @@
 //! ```
 //!
 //! When there are eight intervals and a ninth is due, each two are joined, and from then on they are twice as long. So
-//! at any time there are between four and eight, however long the process has been watched, and the numbers of epochs
+//! as soon as four have begun there are between four and eight, however long the process has been watched, and the numbers of epochs
 //! last for ever: each doubling of the time takes four of them.
 //!
 //! To begin one, a word is written into the memory of the guest (`Ledger::epoch`). The guest is not stopped.
@@ -32,13 +32,13 @@ pub struct Intervals {
 /// The intervals of one guest, which are those since it was opened.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct OfGuest {
-    /// The number of its first one.
+    /// Index of the interval in which the guest was opened.
     pub first: usize,
-    /// How many seconds each lasted.
+    /// Seconds that each interval from `first` on lasted, the current one up to now.
     pub lengths: Vec<f64>,
-    /// When its second one began.
+    /// When the interval behind `first` began; `None` = it has not begun.
     pub second: Option<Instant>,
-    /// The number of its last one, which goes on.
+    /// Index of the last interval, which goes on.
     pub current: usize,
     /// How many times each two intervals have been joined until now.
     pub joins: u32,
@@ -61,12 +61,12 @@ impl Intervals {
         self.starts[self.starts.len() - 1]
     }
 
-    /// Whether the last one has been long enough.
+    /// Whether the last interval has been long enough for the next to begin.
     pub fn is_due(&self, now: Instant) -> bool {
         now.saturating_duration_since(self.began()) >= self.length && self.epoch + 1 < EPOCHS
     }
 
-    /// Begins a new one if it is due. Returns whether it was: the guests have to be told then.
+    /// Begins a new interval if it is due, and returns whether it was: the guests have to be told then.
     pub fn pass(&mut self, now: Instant) -> bool {
         if !self.is_due(now) {
             return false;

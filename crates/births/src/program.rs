@@ -8,7 +8,7 @@ use process::error::{Error, Result};
 use std::ffi::OsString;
 use std::time::{Duration, Instant};
 
-/// Between two looks at a program that is being started. It waits for us twice until its script begins.
+/// Time between two looks at a program that is being started, which waits for lancet twice until its script begins.
 const START_LOOK: Duration = Duration::from_millis(1);
 
 /// What has happened to the processes of the program.
@@ -47,7 +47,7 @@ impl Observer<Session> for Heard {
 
     fn begins(&mut self, _: i32) {}
 
-    /// One that has ended meanwhile is no news.
+    /// Notes that a process could not be watched, unless that is because it has ended.
     fn unwatched(&mut self, pid: i32, error: Error) {
         if !matches!(error, Error::Gone(_)) {
             self.news.push(News::Unwatched(pid, error));
@@ -85,7 +85,7 @@ impl Program {
         })
     }
 
-    /// Its exit code, once it has ended after it was left.
+    /// The program's exit code, once it has ended after it was left.
     pub fn code(&mut self) -> Option<i32> {
         self.processes.code()
     }
@@ -103,13 +103,13 @@ impl Program {
         &self.intervals
     }
 
-    /// Waits at most so long for something to happen to any of them.
+    /// Waits at most `most` for something to happen to any of the processes.
     pub fn wait(&self, most: Duration) {
         let starting = self.processes.is_starting();
         inject::tracee::wait_for_any(if starting { most.min(START_LOOK) } else { most });
     }
 
-    /// Looks after every process once, without waiting; what has come to pass.
+    /// Looks after every process once, without waiting, and returns what has happened since the last look.
     pub fn poll(&mut self) -> Vec<News> {
         self.processes.poll(&self.shared, &mut self.heard);
         let opened = |news: &News| matches!(news, News::Event(Event::Watching(_)));

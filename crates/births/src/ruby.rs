@@ -18,7 +18,7 @@ use vm::Language;
 use vm::ruby::{Error as ReadError, Facts, Ruby, Unsupported, Version};
 use wire::ruby::Functions;
 
-/// Every Ruby exports it, and nothing else does.
+/// A symbol that every Ruby exports and nothing else does.
 const MARK: &str = Language::Ruby.description().mark;
 const READ_TRIES: u32 = 20;
 
@@ -114,7 +114,7 @@ impl RubyGuest {
         })
     }
 
-    /// Which Ruby it is.
+    /// The version of the Ruby.
     pub fn version(&self) -> Version {
         self.facts.version()
     }
@@ -137,7 +137,7 @@ impl RubyGuest {
         self.version() >= Version::new(3, 1, 0)
     }
 
-    /// Whether this very VM is in `memory`.
+    /// Whether the VM that was found is still in `memory`: its class Object is where it was.
     pub fn is_there(&self, memory: &GuestMemory) -> bool {
         Ruby::new(memory, self.facts).is_ok_and(|ruby| {
             let mut name = String::new();

@@ -38,12 +38,12 @@ const ON_EXEC: u64 = 4;
 /// The descriptors that a process has, as the kernel lists them.
 #[derive(Clone, Debug, Default)]
 pub struct Held {
-    /// Those that it had when we opened it.
+    /// Descriptors that the process had when it was opened.
     pub before: BTreeSet<u32>,
-    /// Those that it had when we began to leave it: what it opens until the hooks are out is seen.
+    /// Descriptors that it had when leaving it began: what it opens from then on until the hooks are out is seen.
     pub leaving: BTreeSet<u32>,
-    /// Those that it had when the hooks were out, with what each is; `None` for a process that ended. What it opened and
-    /// closed since is not seen.
+    /// Descriptors that it had when the hooks were out, with what each is; `None` for a process that ended. What it has opened
+    /// and closed since then is not seen.
     pub after: Option<BTreeMap<u32, String>>,
     /// How many it may have (the soft `RLIMIT_NOFILE`).
     pub limit: Option<u64>,
@@ -79,7 +79,7 @@ struct Table {
     closed_before: BTreeSet<u32>,
 }
 
-/// What one system call did on one script line.
+/// How many descriptors one system call has opened on one script line.
 #[derive(Debug)]
 struct Tally {
     call: String,
@@ -100,7 +100,7 @@ pub struct Row {
     pub open: u64,
     /// How long the oldest of them has been open.
     pub oldest: Duration,
-    /// Some of each part of the time are still open, and most of all ([`PARTS`]).
+    /// Whether the line leaks: some of each part of the time ([`PARTS`]) are still open, and of all at least half.
     pub leaks: bool,
     /// What the oldest is; empty = the process has ended, or it is a recording.
     pub example: String,
@@ -140,7 +140,7 @@ pub struct Descriptors {
 }
 
 impl Descriptors {
-    /// A call begins: closes what it closes. What it will open, if it opens any.
+    /// Notes that a call begins, and closes what it closes. Returns what it will have opened when it returns, if it opens anything.
     pub fn enter(&mut self, at: At, call: &Call) -> Option<Opening> {
         let [_, last] = self.times.get_or_insert([at.time; 2]);
         *last = at.time.max(*last);

@@ -19,7 +19,7 @@ use std::sync::Arc;
 use std::time::Duration;
 use wire::calls::want;
 
-/// Time is counted in nanoseconds here.
+/// A duration in nanoseconds, in which conditions count time here.
 fn nanos(time: Duration) -> u64 {
     time.as_nanos() as u64
 }
@@ -27,9 +27,9 @@ fn nanos(time: Duration) -> u64 {
 /// A call that has not returned.
 #[derive(Clone)]
 enum Open {
-    /// It was let through.
+    /// The call was handed on when it was made.
     Event,
-    /// It waits for its return.
+    /// The call is kept until it returns; with its conditions, and the bits of the line tests that its lines meet.
     Held(At, Box<Call>, Arc<CallTest>, u32),
 }
 
@@ -50,7 +50,8 @@ pub struct RecordFilter<'a> {
     asks: Conditions,
     line_tests: Vec<u64>,
     signatures: &'a Signatures,
-    /// By address, with what holds it; `None`: its calls cannot be asked.
+    /// What is asked of a function's calls, by the address of the function, which is kept so that the address stays its own; `None` = its calls
+    /// cannot be tested, and none is handed on.
     asked: HashMap<usize, (Arc<Function>, Option<Arc<CallTest>>)>,
     lines: HashMap<usize, (Arc<Line>, u32)>,
     stacks: Stacks<Open>,
@@ -59,7 +60,7 @@ pub struct RecordFilter<'a> {
 }
 
 impl<'a> RecordFilter<'a> {
-    /// Lets through what is asked for; `next` itself if nothing is.
+    /// Returns a filter that hands on to `next`, or `next` itself if no condition was asked for.
     pub fn before(
         next: Box<dyn Consumer + 'a>,
         args: &Options,
@@ -186,7 +187,7 @@ fn meets(call: &Call, returned: &Returned, asked: &CallTest, elapsed: u64, lines
     })
 }
 
-/// As many bytes as were copied from there on.
+/// Fills `into` with what was copied of the memory from `at` on, and returns how many bytes that is.
 fn read(captures: &Captures, at: u64, into: &mut [u8]) -> usize {
     if captures.read(at, into) {
         return into.len();

@@ -14,10 +14,10 @@ use std::time::Duration;
 /// Statements that are remembered by what stands for them. A program that prepares without end has that many names in
 /// use, or has forgotten to give them back.
 const MOST_NAMED: usize = 1 << 16;
-/// What was prepared before lancet came.
+/// The group of calls whose statement was prepared before lancet came.
 const UNKNOWN: &str = "(prepared before)";
 
-/// What a process knows something by.
+/// A process id, and the value by which that process refers to something.
 type Name = (i32, Value);
 
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
@@ -47,7 +47,7 @@ pub struct Groups<K> {
 struct Execution<K> {
     row: K,
     over: Outcomes,
-    /// It was only prepared.
+    /// The statement was only prepared and has not been run.
     is_prepared: bool,
 }
 
@@ -74,19 +74,19 @@ struct Known {
 /// What is kept of a call until it returns.
 #[derive(Clone, Debug, Default)]
 pub struct Ticket {
-    /// What it is of, if its function says that.
+    /// What the call is of (a statement, a name), if the rule of its function says that.
     pub group: Option<Arc<str>>,
-    /// It belongs to a preset.
+    /// Whether the call belongs to a rule of a preset.
     pub grouped: bool,
     /// The address at which the function stores what will stand for the call's group.
     behind: Option<u64>,
     until: Option<(usize, Name)>,
     ends: Vec<(usize, Name)>,
-    /// It is of no row of its own.
+    /// Whether the call has no row of its own.
     silent: bool,
-    /// It is added to the execution of what has this name, if it has one by now.
+    /// The call is added to an execution: to that of what has this name, or, with no name yet, of what the call names when it returns.
     adds: Option<Option<Name>>,
-    /// The execution that is over with it.
+    /// What the execution that ends with this call is known by.
     closes: Option<Name>,
 }
 
@@ -96,7 +96,7 @@ impl Ticket {
         self.silent
     }
 
-    /// Bytes that it takes beside its own size, about.
+    /// Bytes that the ticket takes beside its own size, about.
     pub fn bytes(&self) -> usize {
         let names = self.until.iter().chain(&self.ends);
         let texts = names.map(|(_, (_, value))| match value {
@@ -115,7 +115,7 @@ struct Span<K> {
 }
 
 impl<K> Groups<K> {
-    /// Of some presets; at most `strings` characters of a string are known.
+    /// Returns the groups of some presets' calls; at most `strings` characters of a string are copied.
     pub fn new(presets: &[Preset], strings: u32) -> Self {
         let rules = presets.iter().flat_map(|preset| preset.rules.clone());
         let mut groups = Groups {
@@ -137,7 +137,7 @@ impl<K> Groups<K> {
         groups
     }
 
-    /// A call begins. `inner` = another call of a preset is open around it, and this one is a part of that.
+    /// Notes that a call begins. `inner` = another call of a preset is open around it, and this one is a part of that.
     pub fn enter(&mut self, at: At, call: &Call, inner: bool) -> Ticket {
         let known = self.known(&call.edge.function);
         let name = |value| (at.process, value);
@@ -190,7 +190,7 @@ impl<K> Groups<K> {
         ticket
     }
 
-    /// It returns: the rows that are over with it, and what each gets. `over`: what this call says.
+    /// Notes that a call returns; returns the rows of which something is over with it, and what each gets. `over_now` is what this call adds.
     pub fn leave(
         &mut self,
         at: At,
@@ -295,7 +295,7 @@ impl<K> Groups<K> {
         ended
     }
 
-    /// What is not over when nothing comes any more, but for what was only prepared.
+    /// Takes out what is not over when nothing comes any more, except what was only prepared.
     pub fn rest(&mut self) -> Vec<(K, Outcomes)> {
         let open = self.executions.drain().map(|(_, of)| of);
         let run = open.filter(|of| !of.is_prepared);

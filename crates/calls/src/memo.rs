@@ -4,7 +4,7 @@ use std::collections::HashMap;
 use std::hash::{BuildHasherDefault, Hasher};
 use std::sync::Arc;
 
-/// So many things are remembered. A process that loads and unloads libraries without end makes new ones all the time.
+/// Number of things that are remembered. A process that loads and unloads libraries without end makes new ones all the time.
 const MOST: usize = 1 << 16;
 
 /// Spreads the bits of an address of ours. A guest does not choose these addresses, so that it cannot make them collide.
@@ -39,7 +39,7 @@ impl<T, V> Default for Memo<T, V> {
 }
 
 impl<T, V> Memo<T, V> {
-    /// What `make` works out of a thing, when it is first asked for.
+    /// Returns what `make` works out of a thing, which is called when the thing is first asked for.
     pub fn of(&mut self, thing: &Arc<T>, make: impl FnOnce(&T) -> V) -> &V {
         let key = Arc::as_ptr(thing).addr();
         if self.0.len() >= MOST && !self.0.contains_key(&key) {

@@ -91,25 +91,25 @@ pub enum By {
     Statement(Dialect, usize),
     /// The statement that is the first text among the values that a function of the script's language was called with.
     Value(Dialect),
-    /// The text at which it points.
+    /// The text at which an argument points, counted from 1.
     Text(usize),
-    /// What another function named.
+    /// What another function has named by `names`.
     As(Key),
 }
 
 /// What a call is known by to another.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Key {
-    /// An argument, counted from 1.
+    /// The value of an argument, counted from 1.
     Argument(usize),
-    /// What it points to when the function has returned.
+    /// What an argument, counted from 1, points to when the function has returned.
     Behind(usize),
-    /// The text at which it points.
+    /// The text at which an argument points, counted from 1.
     Text(usize),
 }
 
 impl Preset {
-    /// One that lancet brings along, or a file.
+    /// Reads a preset: one that lancet brings along, or the file at this path, which has a `/` in it.
     pub fn load(name: &str) -> Result<Self, String> {
         if let Some((name, text)) = BUNDLED.iter().find(|(known, _)| *known == name) {
             return Self::parse(name, text);
@@ -126,7 +126,7 @@ impl Preset {
         Self::parse(name, &text)
     }
 
-    /// Those that lancet brings along.
+    /// Names of the presets that lancet brings along.
     pub fn names() -> impl Iterator<Item = &'static str> {
         BUNDLED.iter().map(|(name, _)| *name)
     }
@@ -240,7 +240,7 @@ impl Rule {
     }
 }
 
-/// `mysql`, the dialect of a statement.
+/// Parses the dialect of a statement, such as `mysql`.
 fn dialect(word: Option<&str>) -> Result<Dialect, String> {
     match word {
         Some("mysql") => Ok(Dialect::MySql),
@@ -255,7 +255,7 @@ fn dialect(word: Option<&str>) -> Result<Dialect, String> {
     }
 }
 
-/// `arg2`, of the six that are handed over in registers.
+/// Parses an argument such as `arg2`, one of the six that are handed over in registers.
 fn argument(word: Option<&str>) -> Result<usize, String> {
     word.and_then(|word| word.strip_prefix("arg"))
         .and_then(|number| usize::from_str(number).ok())
@@ -266,7 +266,7 @@ fn argument(word: Option<&str>) -> Result<usize, String> {
         })
 }
 
-/// `arg1`, `*arg4`, `text arg2`.
+/// Parses a key: `arg1`, `*arg4` or `text arg2`.
 fn key<'t>(words: &mut impl Iterator<Item = &'t str>) -> Result<Key, String> {
     match words.next() {
         Some("text") => Ok(Key::Text(argument(words.next())?)),

@@ -23,7 +23,7 @@ use std::fs::File;
 use std::path::Path;
 use tally::Tally;
 
-/// So many events between two looks at whether it is to end.
+/// Events between two looks at whether the command is to end.
 const BATCH: usize = 4096;
 
 /// How the file is read.
@@ -41,7 +41,7 @@ pub struct Replay<'a> {
     way: Way,
     /// Processes that were not told of yet, in the order in which they were opened.
     to_open: Vec<u32>,
-    /// They are asked for (`-w`).
+    /// Whether callers are asked for (`-w`).
     shows_callers: bool,
     over: bool,
     messages: Messages,

@@ -51,7 +51,8 @@ pub struct Books {
     links: List<Link>,
     free_link: u32,
     free_site: u32,
-    /// Freed since the last census: what that one counted may still be being read.
+    /// First of the sites that were freed since the last census; they are used again after the next one, because the command may still be reading
+    /// what the last one counted. 0 = there is none.
     freed_sites: u32,
     by_text: Index,
     by_frame: Index,
@@ -64,11 +65,11 @@ pub struct Books {
 /// Where a birth happened, as the hook sees it.
 #[derive(Clone, Copy)]
 pub struct Key {
-    /// The iseq, or half of the call path's hash.
+    /// Address of the iseq, or one half of the call path's hash.
     pub code: u64,
-    /// The pc, or the other half.
+    /// The pc in that iseq, or the other half of the hash.
     pub pc: u64,
-    /// The class, or the small number of a type without one.
+    /// Address of the object's class, or the small number of a type that has none (`names::class_key`).
     pub class: u64,
 }
 
@@ -85,7 +86,7 @@ impl Key {
     }
 }
 
-/// Whether the size of this birth of an entry's is taken.
+/// Whether the size of an entry's birth with this number, counted from 1, is taken.
 #[inline]
 fn is_measured(number: u64) -> bool {
     number <= MEASURE_FIRST || number.is_multiple_of(MEASURE_EVERY)
@@ -150,7 +151,7 @@ impl Books {
         }
     }
 
-    /// Makes ready: number 0 of everything is taken.
+    /// Takes number 0 of everything, which stands for none, so that births can be counted; `None` if there is no memory.
     pub fn open(&mut self, ledger: &mut Ledger) -> Option<()> {
         self.entries.push(Entry::default())?;
         self.owners.push(Owner::of(0, 0))?;
@@ -175,7 +176,7 @@ impl Books {
         ledger.entry_count = u64::from(self.entries.len());
     }
 
-    /// Books a birth; `None`: this key is new.
+    /// Counts a birth whose key is known; `None` if the key is new, and the birth is then to be counted by `count_new`.
     #[inline]
     pub fn count(&mut self, key: Key) -> Option<Booked> {
         let entries = &self.entries;

@@ -68,7 +68,7 @@ impl Buffer {
 }
 
 impl Names {
-    /// Without a VM: every question is answered with nothing until `open` has been called.
+    /// Returns a reader without a VM: every question is answered with nothing until `open` has been called.
     pub const fn new() -> Self {
         Names {
             ruby: None,
@@ -121,7 +121,7 @@ impl Names {
         self.copy(text)
     }
 
-    /// The name of the method it belongs to.
+    /// The name of the method that a piece of code belongs to.
     pub fn method(&mut self, code: u64) -> &[u8] {
         let text = self.ruby.as_ref().and_then(|ruby| ruby.label(code).ok());
         self.copy(text)
@@ -193,7 +193,7 @@ impl Names {
     }
 }
 
-/// No line of ancestors is longer, whatever it reads like.
+/// Superclasses of one class that are followed at most, so that a chain that is a circle ends.
 const DEEPEST_CLASS: u32 = 1000;
 
 const UNREADABLE: Class<'static> = Class::Named {

@@ -30,7 +30,7 @@ pub struct Slots {
 }
 
 impl Slots {
-    /// Without a table; `open` must be called before a number is set.
+    /// Returns an empty set of tables; `open` must be called before a number is set.
     pub const fn new() -> Self {
         Slots {
             roots: List::new(),
@@ -51,12 +51,12 @@ impl Slots {
         self.roots.resize(ROOTS)
     }
 
-    /// Where the table of roots is.
+    /// Address of the table of roots, which the command reads.
     pub fn address(&self) -> u64 {
         self.roots.address()
     }
 
-    /// A heap page has 2 to this power bytes.
+    /// The power of 2 that is the size of a heap page in bytes.
     pub fn page_shift(&self) -> u32 {
         self.page_shift
     }
@@ -90,7 +90,7 @@ impl Slots {
         }
     }
 
-    /// Sets it. `None` if there is no memory for the page's table.
+    /// Sets the number at the slot of the object at `address`. `None` if there is no memory for the page's table.
     #[inline(always)]
     pub fn set(&mut self, address: u64, id: u32) -> Option<()> {
         let path = SlotPath::of(address, self.page_shift);
@@ -105,7 +105,7 @@ impl Slots {
         }
     }
 
-    /// The page has no table, or one whose step is too great for this grain.
+    /// Sets a number where the page has no table, or one whose step is too great for this grain: makes a new table and copies the old one.
     #[cold]
     #[inline(never)]
     fn set_in_new_table(&mut self, path: SlotPath, id: u32) -> Option<()> {

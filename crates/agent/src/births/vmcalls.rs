@@ -93,7 +93,7 @@ impl Vm {
 }
 
 calls! {
-    /// Has `job(data)` run at the next safe point. From anywhere, like a signal handler.
+    /// Has `job(data)` run at the next safe point. It may be called from anywhere, also from a signal handler.
     fn rb_postponed_job_register_one as register_job(flags: u32, job: Job, data: u64) -> i32;
     fn rb_add_event_hook2 as add_hook2(hook: Hook, events: u32, data: u64, flags: u32) -> ();
     /// Takes all hooks with this function out.
@@ -130,7 +130,7 @@ calls! {
     fn rb_objspace_reachable_objects_from as reachable(object: u64, each: EachReference, data: *mut u8) -> ();
     /// The shape of this number (`shape.c`, since 3.2): an element of a list.
     fn rb_shape_get_shape_by_id as shape(number: u32) -> u64;
-    /// What [`Vm::reachable`] is for an object, for everything that keeps objects alive and is none itself.
+    /// Calls `each` for every object that something other than an object keeps alive, as [`Vm::reachable`] does for one object.
     fn rb_objspace_reachable_objects_from_root as reachable_from_roots(each: EachRoot, data: *mut u8) -> ();
     /// Has `object` answer to `name`, which ends with a zero, by `function(self, argument)`: for methods of one argument. Raises where
     /// the object is frozen.
@@ -142,7 +142,7 @@ calls! {
     fn rb_ary_new_from_values as array_of(count: i64, values: *const u64) -> u64;
     /// A new String with these bytes, which are copied.
     fn rb_str_new as bytes(at: *const u8, count: i64) -> u64;
-    /// The same of text in UTF-8.
+    /// A new String in UTF-8 with these bytes, which are copied.
     fn rb_utf8_str_new as text(at: *const u8, count: i64) -> u64;
     /// Calls `function(data)` with the VM's lock, from a thread that has given it up to block: it is called
     /// without the lock.

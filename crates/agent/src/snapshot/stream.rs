@@ -11,13 +11,13 @@ const LONGEST: usize = 16;
 /// buffer at the end is lost unless [`Stream::send`] is called.
 pub struct Stream {
     write: u64,
-    /// Its own mapping: the child may use no allocator.
+    /// A mapping made for it, because the child may use no allocator.
     buffer: &'static mut [u8],
     used: usize,
 }
 
 impl Stream {
-    /// A stream into this pipe; `None` without memory.
+    /// Returns a stream into the pipe with the descriptor `write`; `None` if there is no memory for its buffer.
     pub fn new(write: u64) -> Option<Self> {
         let at = sys::map(ROOM as u64)?;
         // SAFETY: a fresh mapping of this size, which nobody else knows and nobody gives back.

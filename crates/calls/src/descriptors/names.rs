@@ -91,7 +91,7 @@ pub enum Asking {
 #[derive(Debug, Default)]
 pub struct Names {
     asking: Asking,
-    /// Processes run, and can be asked about.
+    /// Whether the processes run, so that the kernel can be asked about them.
     live: bool,
     processes: HashMap<i32, Table>,
 }
@@ -107,7 +107,7 @@ impl Names {
         }
     }
 
-    /// A process was opened, or runs another program from now on.
+    /// Notes that a process was opened, or runs another program from now on, and reads the descriptors that it has.
     pub fn opened(&mut self, process: i32) {
         if !self.live {
             return;
@@ -125,7 +125,7 @@ impl Names {
         self.processes.insert(process, table);
     }
 
-    /// A child has what its parent has.
+    /// Notes that a child was made, which has what its parent has; a child that is known already keeps what is known of it.
     pub fn forked(&mut self, parent: i32, child: i32) {
         if let Some(table) = self.processes.get(&parent) {
             let table = table.clone();
@@ -133,7 +133,7 @@ impl Names {
         }
     }
 
-    /// A process has ended, or runs another program; the working directory stays its own.
+    /// Notes that a process has ended, or runs another program, and forgets its descriptors; its working directory stays known.
     pub fn ended(&mut self, process: i32) {
         if let Some(table) = self.processes.get_mut(&process) {
             table.known.clear();
@@ -183,7 +183,7 @@ impl Names {
         }
     }
 
-    /// A call is made, and has been written: closes what it closes.
+    /// Notes a call that is made, after it was written, and forgets what it closes.
     pub fn enter(&mut self, made: Made) {
         let [first, second, third, ..] = *made.arguments;
         let Some(effect) = Effect::of(made.name, made.arguments) else {
@@ -204,7 +204,7 @@ impl Names {
         }
     }
 
-    /// A call returned, and is about to be written: notes what it opened or changed.
+    /// Notes what a call that returned has opened or changed, before it is written.
     pub fn leave(&mut self, made: Made, back: &Captures, result: u64) {
         let failed = result as i64;
         // connect goes on in the background (include/uapi/asm-generic/errno.h).
@@ -329,7 +329,7 @@ impl Table {
         Some(Entry::Link(Rc::new(name?)))
     }
 
-    /// Two that a call opened, each the other's end.
+    /// Notes the two descriptors that a call opened, each the other's end.
     fn pair(&mut self, made: &Made, pair: [i32; 2], live: bool) {
         let of = live.then_some(made.process);
         let [first, second] = pair;
@@ -353,7 +353,7 @@ impl Table {
         }
     }
 
-    /// A call that opens nothing may change what is known.
+    /// Notes what a call that opens nothing changes: the working directory, or the addresses of a socket.
     fn changed(&mut self, made: &Made, back: &Captures) {
         let [first, second, third, ..] = *made.arguments;
         match made.name {

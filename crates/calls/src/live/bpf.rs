@@ -30,14 +30,14 @@ pub struct Bpf {
     seen: Rc<Seen>,
     /// `None`: its end is told by its tracer, or the kernel has no such descriptors.
     held: Option<PidFd>,
-    /// It was said what it is.
+    /// Whether [`EventKind::Opened`] was told.
     introduced: bool,
     /// The exec that has led to it, as it was when it began.
     exec: Option<(Begun, Captures)>,
-    /// What it said that it ends with.
+    /// The exit code that it has given to `exit_group`.
     says: Option<i32>,
     end: Option<End>,
-    /// We stay its tracer.
+    /// The main thread of a program that lancet has started and stays the tracer of.
     tracee: Option<Tracee>,
 }
 
@@ -83,7 +83,7 @@ impl Bpf {
         }
     }
 
-    /// A process that the programs watch already.
+    /// Makes the value for a process that the programs watch already.
     fn made(pid: i32, seen: Rc<Seen>) -> Self {
         Bpf {
             pid,
@@ -183,7 +183,7 @@ impl Bpf {
         tell(now_of(self.pid, EventKind::Ended(end)));
     }
 
-    /// It is watched no more. What was told before can still be read.
+    /// Ends the watching. What was recorded before can still be read.
     pub fn leave(&self) {
         self.seen.remove(self.pid);
     }
@@ -274,7 +274,7 @@ impl Bpf {
 /// `exit_group`: arch/x86/entry/syscalls/syscall_64.tbl and syscall_32.tbl.
 const EXIT_GROUPS: [u64; 2] = [231, tracepoint::OF_32_BITS | 252];
 
-/// Whoever ends by an error or a panic leaves it too.
+/// Ends the watching also where lancet ends by an error or a panic.
 impl Drop for Bpf {
     fn drop(&mut self) {
         self.leave();

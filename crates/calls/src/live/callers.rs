@@ -48,7 +48,7 @@ impl vm::Memory for Copied<'_> {
 }
 
 impl Callers {
-    /// Copies at most so many frames around each call.
+    /// Returns a finder of at most `most` callers of each call; 0 = none are asked for.
     pub fn new(most: usize) -> Self {
         Callers {
             most,
@@ -57,7 +57,7 @@ impl Callers {
         }
     }
 
-    /// Whether any are asked for.
+    /// Whether callers are asked for.
     pub fn are_wanted(&self) -> bool {
         self.most != 0
     }
@@ -68,8 +68,8 @@ impl Callers {
         self.known.clear();
     }
 
-    /// Around the call that returns to `caller` with its stack pointer at `frame`. What was copied for that alone is
-    /// taken out of `captures`.
+    /// Returns the callers of the call that returns to `caller` with its stack pointer at `frame`, innermost first. What was
+    /// copied for that alone is taken out of `captures`.
     pub fn of(
         &mut self,
         tracing: &Tracing,

@@ -47,7 +47,7 @@ pub struct Family<'a> {
 /// What is kept of guests of whom nothing comes any more.
 struct Kept<'a> {
     args: &'a Options,
-    /// They were left; what they told is to be read.
+    /// Processes that were left, and whose last events are still to be read.
     left: Vec<Process>,
     counts: Vec<Count>,
     losses: Vec<(i32, Losses)>,
@@ -280,7 +280,7 @@ impl Source for Family<'_> {
         } else {
             LOOK
         };
-        // It stands at a system call again at once.
+        // A traced thread stands at its next system call at once, and waits there until the next look.
         let is_led = || self.processes.watched().any(Process::is_traced);
         match self.processes.started() {
             Some(_) => wait_for_any(pause),

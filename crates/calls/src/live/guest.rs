@@ -57,18 +57,18 @@ pub struct Guest {
     plan: Plan,
     known: Known,
     pace: Pace,
-    /// What follows a record's fixed part.
+    /// Words that follow the fixed part of the record that is being read; room that is used again.
     rest: Vec<u64>,
-    /// It was said what it is.
+    /// Whether [`EventKind::Opened`] was told.
     introduced: bool,
-    /// We stay its tracer.
+    /// The main thread of a program that lancet has started and stays the tracer of.
     tracee: Option<Tracee>,
     life: life::Life,
-    /// Its rings are no more.
+    /// Whether its rings are gone, so that nothing can be read any more.
     gone: bool,
-    /// A good part of one of them was unread when something was read last: its thread may soon wait for room.
+    /// A good part of one of its rings was unread when something was read last: the ring's thread may soon wait for room.
     pub is_busy: bool,
-    /// Says nothing but what went wrong, as ltrace does.
+    /// Whether nothing is said but what went wrong, as ltrace does.
     quiet: bool,
     /// Each function that was refused is named.
     verbose: bool,
@@ -85,7 +85,7 @@ pub struct Guest {
     straight: Option<Straight>,
     /// Its tracer sees its system calls, because it cannot be hooked yet.
     traced: Option<Traced>,
-    /// It is said what its hooks do not see.
+    /// Whether it is said what its hooks do not see.
     says_unseen: bool,
     /// All that is asked for must be seen; `Some(true)`: of children too.
     exact: Option<bool>,

@@ -19,15 +19,15 @@ use std::time::{Duration, Instant};
 /// What was looked up for one guest. Modules, names and call edges are kept by addresses, so [`Known::forget_edges`] must be called when
 /// libraries have come or gone: otherwise calls get the names of what was there before.
 pub struct Known {
-    /// By the number of their hook.
+    /// Functions by the number of their hook.
     functions: HashMap<u32, Option<Arc<Function>>>,
     /// Script lines, by their number.
     lines: Vec<Arc<Line>>,
-    /// Where lines of launchers are told as none.
+    /// Finds lines of launchers, which are told as none; `None` = such lines are told.
     launchers: Option<Launchers>,
-    /// By the address where their file is mapped.
+    /// Modules by their bias.
     modules: HashMap<u64, Arc<Module>>,
-    /// What system calls are functions of.
+    /// The module that system calls are told as functions of.
     system_calls: Arc<Module>,
     /// All names of a function, by its address.
     names: HashMap<u64, Arc<[String]>>,
@@ -191,7 +191,7 @@ impl Known {
         Some(name.into())
     }
 
-    /// Its names, and those of the IFUNCs that have picked it.
+    /// All names of a function, and those of the IFUNCs that have picked it.
     fn names(&mut self, all: &Functions, function: &Function, of: &ModuleSymbols) -> Arc<[String]> {
         let find = || {
             let mut names = vec![function.name.clone()];
@@ -251,7 +251,7 @@ impl Known {
         self.lines.get(place).cloned()
     }
 
-    /// Libraries have come or gone.
+    /// Forgets what rests on addresses of code, because libraries have come or gone.
     pub fn forget_edges(&mut self) {
         self.modules.clear();
         self.names.clear();

@@ -10,7 +10,7 @@ use std::ops::Range;
 /// if it changed, the calls that are open under it would never be seen to return.
 #[derive(Debug, Default)]
 pub struct Mapped {
-    /// Where each ends, and its number, by its start.
+    /// End and number of each range, by its start.
     ranges: BTreeMap<u64, (u64, u64)>,
     /// Ranges that were found last, each with its number: one for each part of the address space.
     recent: [(Range<u64>, u64); RECENT],
@@ -19,7 +19,7 @@ pub struct Mapped {
 /// How many ranges are found without the tree.
 const RECENT: usize = 16;
 
-/// A stack of 8 MiB is in one part or in two.
+/// Place in `recent` of an address: parts are 8 MiB long, so a stack of the usual size lies in one or two.
 const fn part(at: u64) -> usize {
     (at >> 23) as usize % RECENT
 }
@@ -39,7 +39,7 @@ impl Mapped {
         Some(*number)
     }
 
-    /// This is one mapping, or lies in one.
+    /// Notes a range that is one mapping of the guest, or lies in one.
     pub fn learn(&mut self, range: Range<u64>) {
         self.recent = Default::default();
         let below = self.ranges.range(..range.end).rev();

@@ -19,7 +19,7 @@ pub struct Pace {
 }
 
 impl Pace {
-    /// Begins with whole rings of so many words.
+    /// Returns a pace of `most` words, which are those of a whole ring.
     pub fn new(most: u64) -> Self {
         Pace {
             words: most,
@@ -28,7 +28,7 @@ impl Pace {
         }
     }
 
-    /// A look begins: words to read of each ring.
+    /// Notes that a look begins, and returns how many words of each ring it reads.
     pub fn next(&mut self) -> u64 {
         let now = Instant::now();
         if let Some(began) = self.began.replace(now) {
@@ -41,7 +41,7 @@ impl Pace {
         self.words
     }
 
-    /// Whether there was anything. Where there was not, we rest, and that is no measure.
+    /// Notes whether the look found anything. If not, the caller rests, and the time until the next look says nothing.
     pub fn read(&mut self, any: bool) {
         if !any {
             self.began = None;

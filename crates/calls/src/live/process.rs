@@ -21,13 +21,13 @@ use std::convert::Infallible;
 use std::sync::Arc;
 use tracepoint::Refused;
 
-/// A process of the run, in the way in which it is seen. [`inject::lifecycle`] keeps it until it has ended, was left, or runs another program.
+/// A process of the run and the way in which it is seen. [`inject::lifecycle`] keeps it until it has ended or was left.
 pub enum Process {
     /// Hooks tell what it does.
     Hooked(Box<Guest>),
-    /// Its tracer sees it.
+    /// Its tracer sees each system call.
     Stepped(Box<Stepped>),
-    /// BPF programs see it.
+    /// BPF programs see its system calls.
     Bpf(Box<Bpf>),
 }
 
@@ -49,7 +49,7 @@ impl From<Bpf> for Process {
     }
 }
 
-/// Does the same with each kind.
+/// Calls the same method whichever way it is.
 macro_rules! either {
     ($process:expr, $one:ident => $what:expr) => {
         match $process {
@@ -275,7 +275,7 @@ fn falls_back(shared: &Shared<'_>, error: &Error) -> bool {
 impl Watched for Process {
     const TRACES_ALL: bool = false;
     type Shared<'a> = Shared<'a>;
-    /// It is hooked, or traced, at its first instruction.
+    /// There is no stage of starting: a process is hooked, or traced, at its first instruction.
     type Start = Infallible;
     type Event = Event;
     type Error = Error;

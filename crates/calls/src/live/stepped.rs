@@ -57,7 +57,7 @@ pub struct Stepped {
     /// What its calls are counted in, if they are not told one by one.
     counts: Option<Counts>,
     options: i32,
-    /// It was said what it is.
+    /// Whether [`EventKind::Opened`] was told.
     introduced: bool,
     /// The exec that has led to it, as it was when it began.
     exec: Option<(Begun, Captures)>,
@@ -356,7 +356,8 @@ impl Stepped {
             Ok(child) if follows => {
                 turn.child(made, Stage::Open(child.into()));
             }
-            // An error means that it is gone.
+            // A child made by `clone` with another signal than SIGCHLD is reported although children are not followed. One that cannot be
+            // opened is gone.
             _ => drop(stop::let_go(made)),
         }
     }

@@ -124,7 +124,7 @@ impl Begun {
         }
     }
 
-    /// One without a name of its own has its number as its first argument, as a hook tells it.
+    /// Puts the number of a call that has no name of its own before its arguments, as a hook tells it.
     pub fn names_itself(&mut self, told: &Told) {
         if told.edge.function.address == OTHERS {
             self.registers.gp.rotate_right(1);
@@ -306,7 +306,7 @@ impl Traced {
         self.held = Some(copied);
     }
 
-    /// Nothing more is told of the call that is open.
+    /// Forgets the call that is open, and returns it.
     pub fn leave_open(&mut self) -> Option<(Begun, Rc<Told>)> {
         self.held = None;
         self.open.take()

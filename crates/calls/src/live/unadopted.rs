@@ -6,7 +6,7 @@ use process::guest::children;
 use std::collections::HashSet;
 use std::time::{Duration, Instant};
 
-/// Between two looks. Who is there at two of them is no child of fork whose parent has not come to tell us yet.
+/// Time between two looks. A child that is there at two of them cannot be one of a fork that its parent is about to tell of.
 const LOOK: Duration = Duration::from_millis(500);
 
 /// The children that no hook has told of and that were found by looking, of all guests of one run. Each is handed out once, so that a child that

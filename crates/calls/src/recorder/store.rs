@@ -29,7 +29,7 @@ impl Write for Out {
     }
 }
 
-/// So many events are written between two questions for room, and for the time.
+/// Events that are written between two questions for room, and for the time.
 const BETWEEN: u32 = 64;
 
 /// Between two looks for what has waited too long, and how long that is: whoever kills us loses no more than that.
@@ -45,7 +45,7 @@ type Written<T> = HashMap<usize, (Arc<T>, u32)>;
 /// A recording that is being written, and the numbers under which it has defined what its events name. All who write to one file share one value
 /// ([`Recording`](super::Recording)), because a second one would give the same numbers to other things.
 pub struct Store {
-    /// `None` when it is finished.
+    /// `None` when the file is finished.
     writer: Option<Writer<Out>>,
     path: PathBuf,
     signatures: Rc<Signatures>,
@@ -55,7 +55,7 @@ pub struct Store {
     edges: Written<CallEdge>,
     lines: Written<Line>,
     callers: Written<Caller>,
-    /// By guest and ring.
+    /// Numbers of streams by guest and ring.
     streams: HashMap<(u32, u32), u32>,
     /// The numbers of a call's frames: room that is used again.
     numbers: Vec<u32>,
@@ -275,7 +275,7 @@ impl Store {
         self.writer()?.back(stream, back)
     }
 
-    /// As both of them, for a call with its return; false if there may not be room for it, so that each has to be asked for.
+    /// As [`record_call`](Self::record_call) and [`record_return`](Self::record_return), for a call with its return; false if there may not be room for it, so that each has to be asked for.
     #[inline]
     pub fn record_short(&mut self, stream: u32, call: &ShortRecord) -> io::Result<bool> {
         let (true, left @ 2..) = self.room else {
@@ -391,7 +391,7 @@ impl Store {
         finished.map_err(|error| not_recorded(&self.path, &error))
     }
 
-    /// Something could not be written; that is told by the next call.
+    /// Notes that something could not be written, which the next call returns as its error.
     pub fn fail(&mut self, error: io::Error) {
         self.failed.get_or_insert(error);
     }

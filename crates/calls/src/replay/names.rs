@@ -1,4 +1,4 @@
-//! What numbers in a recording mean.
+//! What the numbers in a recording mean: processes, functions, call edges, lines, callers.
 
 use crate::event::{Call, CallEdge, Caller, Event, EventKind, Module};
 use crate::select::Selection;
@@ -14,7 +14,7 @@ use std::sync::Arc;
 pub struct Names {
     guests: Vec<Guest>,
     edges: Vec<Arc<CallEdge>>,
-    /// Each as a call edge from no module.
+    /// Each function as a call edge that comes from no module.
     functions: Vec<CallEdge>,
     lines: Vec<Arc<Line>>,
     callers: Vec<Arc<Caller>>,

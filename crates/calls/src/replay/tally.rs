@@ -24,7 +24,7 @@ const AT_ONCE: usize = 64;
 const SITES: u32 = 8192;
 const BYTES: u32 = 4 << 20;
 
-/// A call edge, and the number of a script line and 1.
+/// Number of a call edge, and number of a script line plus 1; in the place of the line 0 = there is none.
 type Key = (u32, u32);
 
 /// What was counted of one key.
@@ -85,7 +85,7 @@ struct Open {
     key: Key,
 }
 
-/// What is kept of it from segment to segment: when it began, and its key.
+/// What is kept of an open call from segment to segment: when it began, in nanoseconds since 1970, and its key.
 struct Waits(u64, Key);
 
 impl Kept for Waits {

@@ -39,7 +39,7 @@ macro_rules! __clear_return {
     };
 }
 
-/// Expands to `trampoline_call_through` and, behind it, to its unwinding rules. The offsets come from `Frame` and its kin by `offset_of!`; a
+/// Expands to `trampoline_call_through` and, behind it, to its unwinding rules. The offsets are those of `Frame`, `Results` and `Descriptor`; a
 /// change of what is on the stack at a stage must be made in the rules too, or exceptions do not pass through.
 #[doc(hidden)]
 #[macro_export]

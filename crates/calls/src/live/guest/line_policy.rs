@@ -21,7 +21,7 @@ pub struct LinePolicy {
 }
 
 impl LinePolicy {
-    /// As the command line has it.
+    /// Makes the policy that the options ask for.
     pub fn of(args: &Options) -> Self {
         let condition = args.condition.as_ref();
         let mut tests = condition.map(|of| of.lines()).unwrap_or_default();
@@ -56,7 +56,7 @@ impl LinePolicy {
     }
 }
 
-/// A text that the line holds.
+/// A test that a line meets if it holds the text anywhere.
 const WITHIN: How = How {
     within: true,
     folded: false,

@@ -20,7 +20,8 @@ use recording::{CallRecord, Copies, Place, ReturnRecord, ShortRecord, Site};
 use std::collections::HashMap;
 use std::io;
 
-/// Where a call comes from, in the guest's numbers: hook, return address, line and library's line, each and 1.
+/// Where a call comes from, in the guest's numbers: hook, return address, number of its line plus 1, number of the library's line plus 1; in the
+/// place of a line 0 = there is none.
 pub type From = (u32, u64, usize, usize);
 
 /// Sites that are found without a look into the table.
@@ -39,7 +40,7 @@ struct Ring {
 /// What short calls of a ring with this identity are.
 #[derive(Clone, Copy, Default)]
 struct Short {
-    /// The ring and 1; 0 = this is nobody's.
+    /// Number of the ring plus 1; 0 = this place is not in use.
     ring: u32,
     identity: [u64; 4],
     site: Site,
@@ -56,7 +57,7 @@ struct Aside {
 /// that may have changed, or calls are recorded as calls of another function.
 pub struct Straight {
     recording: Recording,
-    /// `None` = such calls are not shown, and so they are not recorded.
+    /// What calls from each place are recorded as; `None` = they are not shown, and so they are not recorded.
     sites: HashMap<From, Option<Site>>,
     near: Vec<(From, Option<Site>)>,
     shorts: Vec<Short>,
@@ -85,7 +86,7 @@ pub struct Look<'g> {
     pid: i32,
     known: &'g mut Known,
     times: Times,
-    /// A ring of which a record was put aside.
+    /// The ring of which a record was put aside last: what follows in it is put aside too.
     stalled: Option<u32>,
     vforks: &'g Vforks,
 }
@@ -114,7 +115,7 @@ pub struct Taking<'a, 'g> {
     straight: &'a mut Straight,
     store: &'a mut Store,
     budget: &'a mut Budget,
-    /// Begins the look, when there is anything.
+    /// Begins the look at the first event; `None` = it has begun.
     begin: Option<Box<dyn FnOnce() -> Look<'g> + 'a>>,
     look: Option<Look<'g>>,
     /// What went wrong first; nothing is written from then on.

@@ -3,9 +3,9 @@
 use crate::event::At;
 use std::collections::{HashMap, HashSet};
 
-/// Something else than the same speaker as before.
+/// What changes when another process than before speaks in a ring.
 pub enum Turn {
-    /// A child, for the first time.
+    /// A child speaks for the first time.
     Begins,
     /// This child will not speak any more, and nobody else tells of its end.
     Over(i32),
@@ -16,14 +16,14 @@ pub enum Turn {
 pub struct Vforks {
     /// By ring, the last child that was made there: as the guest numbers it, and as we do.
     made: HashMap<u32, (u32, i32)>,
-    /// Rings in which it speaks.
+    /// Rings in which that child has spoken, and its parent not since.
     speaking: HashSet<u32>,
-    /// What a child runs next is followed.
+    /// Whether programs that children run are followed: their end is told then by whoever follows them.
     follow: bool,
 }
 
 impl Vforks {
-    /// There is none yet.
+    /// Returns a value that knows of no child.
     pub fn new(follow: bool) -> Self {
         Vforks {
             made: HashMap::new(),
@@ -37,7 +37,8 @@ impl Vforks {
         self.made.is_empty()
     }
 
-    /// A child was made. One that has memory of its own never speaks here.
+    /// Notes that a child was made, with its id as the guest numbers it and `here` in lancet's PID namespace. A child that has memory of its own
+    /// never speaks in this ring.
     pub fn forked(&mut self, ring: u32, child: u32, here: i32) {
         self.made.insert(ring, (child, here));
     }
@@ -50,7 +51,7 @@ impl Vforks {
         *child == tid || self.speaking.contains(&ring)
     }
 
-    /// Who speaks, and whether that is another than before.
+    /// Returns `at` with the process that speaks, and what has changed if that is another than before.
     pub fn speaks(&mut self, at: At) -> (At, Option<Turn>) {
         let Some((child, here)) = self.made.get(&at.ring).copied() else {
             return (at, None);
