@@ -43,7 +43,7 @@ def test_that_fails_anyhow():
 
 
 class Plugin(unittest.TestCase):
-    """See the module's text."""
+    """Runs pytest on a file of tests with limits, and looks at what it says of each."""
 
     def test_the_limits_hold(self):
         with tempfile.TemporaryDirectory() as folder:

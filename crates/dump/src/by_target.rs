@@ -31,7 +31,7 @@ impl<N> Default for ByTarget<N> {
 }
 
 impl<N: Copy> ByTarget<N> {
-    /// Forgets those of the last object, and takes those that `note` is called with.
+    /// Forgets the names of the last object, and takes those that `names` calls its argument with: each with the address that it leads to.
     pub fn fill(&mut self, names: impl FnOnce(&mut dyn FnMut(u64, N))) {
         self.names.clear();
         (self.next, self.sorted) = (0, false);

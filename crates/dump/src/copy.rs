@@ -37,7 +37,7 @@ pub struct Copy {
     parent: i32,
     pid: i32,
     process: PidFd,
-    /// Its memory, which nothing changes but the agent's own.
+    /// Memory of the copy. Only the agent in it changes anything there, and only what is its own.
     pub memory: GuestMemory,
     /// The reading end of its pipe; reading does not block.
     pub pipe: File,
@@ -99,7 +99,7 @@ impl Copy {
         self.memory.write(at, &(what as u32).to_le_bytes())
     }
 
-    /// Tells it what of its memory it could change for others too: address and bytes of each mapping.
+    /// Tells the copy which of its memory it shares with other processes: address and bytes of each mapping. It makes them read-only.
     ///
     /// # Errors
     /// It has ended meanwhile, or there are more than it can be told.
@@ -147,12 +147,12 @@ impl Copy {
         Ok(answers)
     }
 
-    /// Its id, which is that of no other process until the guest has waited for it.
+    /// Process id of the copy, which no other process gets until the guest has waited for it.
     pub fn pid(&self) -> i32 {
         self.pid
     }
 
-    /// How far it is: the number of a [`Stage`].
+    /// How far the copy is: the number of a [`Stage`].
     ///
     /// # Errors
     /// The copy has ended, so that its memory is gone.
@@ -259,7 +259,7 @@ struct Rights {
 impl Rights {
     fn of(pid: i32) -> Self {
         let status = fs::read_to_string(format!("/proc/{pid}/status")).unwrap_or_default();
-        let told = ["Uid:", "Gid:", "CapPrm:", "CapEff:"];
+        let told = ["Uid:", "Gid:", "Groups:", "CapPrm:", "CapEff:"];
         let wanted = |line: &&str| told.iter().any(|key| line.starts_with(key));
         let program = fs::metadata(format!("/proc/{pid}/exe")).ok();
         Rights {

@@ -33,7 +33,7 @@ struct Place {
 }
 
 impl<'a> Frozen<'a> {
-    /// Nothing has been read yet.
+    /// Returns a cache in which nothing has been read yet.
     pub fn new(memory: &'a dyn Memory) -> Self {
         let mut places = Vec::new();
         places.resize_with(PLACES, || Place {

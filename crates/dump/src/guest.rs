@@ -29,7 +29,7 @@ impl Guest {
     /// counted from then on.
     ///
     /// # Errors
-    /// It has none, or cannot be opened, or not be copied.
+    /// The process has no VM, or cannot be opened, or not be copied.
     pub fn open(pid: i32, image: &Image, births: bool) -> Result<Self> {
         match Session::open_for_snapshot(pid, image, births) {
             Ok(session) => Ok(Guest::Ruby(Box::new(session))),
@@ -138,7 +138,8 @@ impl Guest {
         }
     }
 
-    /// Leaves it, after it has waited for its copy.
+    /// Leaves the process, after it has waited for its copy, and returns how long it has stood still: of a Ruby leaving included, of others until
+    /// then.
     ///
     /// # Errors
     /// The process could not be told to leave.

@@ -129,7 +129,7 @@ impl Outside {
         read.map_err(|reason| lost(pid, &reason))
     }
 
-    /// Leaves it, after it has waited for its copy.
+    /// Leaves the process, after it has waited for its copy, and returns how long it has stood still before that.
     ///
     /// # Errors
     /// The process could not be told to leave.

@@ -18,7 +18,7 @@ pub struct Pipe<'a> {
 }
 
 impl<'a> Pipe<'a> {
-    /// The pipe of this copy, until this instant.
+    /// Returns the pipe of a copy, which can be read until the instant `until`.
     pub fn new(copy: &'a Copy, until: Instant) -> Self {
         Pipe { copy, until }
     }

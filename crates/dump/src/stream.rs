@@ -59,8 +59,8 @@ pub enum Bad {
     Senseless(&'static str),
 }
 
-/// Most references of one object: no Array has more elements than fit into 16 GiB.
-const MOST_REFERENCES: usize = 1 << 31;
+/// Most references of one object: an Array of so many has 2 GiB of elements. What is beyond comes of no program that works.
+const MOST_REFERENCES: usize = 1 << 28;
 /// Bytes that are read at once.
 const PIECE: usize = 256 << 10;
 /// Bytes of the longest number.
@@ -72,7 +72,7 @@ pub struct Reader<R> {
     from: R,
     piece: Vec<u8>,
     next: usize,
-    /// Where the next slot of the page is, and how large slots are there.
+    /// Address of the next slot of the page, or of the object given last in a heap without pages; and bytes of the page's slots.
     slot: u64,
     slot_size: u64,
     class: u64,

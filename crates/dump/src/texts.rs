@@ -18,7 +18,7 @@ pub struct Texts {
     /// Keys of the hash, made anew for each snapshot: a file does not give away what a string is to whoever tries likely ones.
     keys: RandomState,
     buffer: Vec<u8>,
-    /// Bytes that were compared.
+    /// Bytes of the strings that were compared so far.
     compared: u64,
 }
 
@@ -27,7 +27,7 @@ pub struct Texts {
 pub struct Kept {
     /// Length of the whole string, in bytes.
     pub length: Option<u64>,
-    /// The hash of them.
+    /// Hash of the whole string; `None` where it is too long or too much was compared already.
     pub fingerprint: Option<u64>,
     /// Beginning of the string, at most `BEGINNING` bytes; `None` where contents are not wanted or cannot be read.
     pub contents: Option<TextId>,

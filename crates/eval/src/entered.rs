@@ -43,7 +43,7 @@ pub struct Entered {
     _heartbeat: Heartbeat,
     open: Cell<bool>,
     timing: Cell<hooks::Timing>,
-    /// It has made a copy of itself, which it has to wait for.
+    /// Whether the process has made a copy of itself that it has not waited for.
     pub(crate) has_copy: Cell<bool>,
 }
 
@@ -58,7 +58,7 @@ pub struct Reached {
 }
 
 impl Reached {
-    /// Looks at a process.
+    /// Reads what must be known of a process before an agent is put into it, without stopping it.
     ///
     /// # Errors
     /// It cannot be opened.
@@ -78,7 +78,7 @@ impl Reached {
         &self.memory
     }
 
-    /// Puts the agent in, or finds it.
+    /// Puts the agent into the process, or takes the one that an earlier attach has left there.
     ///
     /// # Errors
     /// It cannot be opened, or somebody else's agent is in the way.
@@ -91,7 +91,7 @@ impl Reached {
         } = self;
         let mut residents = Residents::read(&memory, &maps, image)?;
         let gadgets = Gadgets::find(status.pid, &memory, &maps)?;
-        // Of `calls` that was killed.
+        // Takes out hooks that a `calls` that was killed has left.
         lift_left(&status, &memory, gadgets, &residents)?;
         let mut entered = Entered {
             status,
@@ -131,7 +131,7 @@ impl Reached {
 }
 
 impl Entered {
-    /// Its id.
+    /// Process id, in the PID namespace of lancet.
     pub fn pid(&self) -> i32 {
         self.status.pid
     }
@@ -176,7 +176,7 @@ impl Entered {
         done
     }
 
-    /// From now on nothing that is still asked for is done.
+    /// Tells the agent to do nothing any more, also of what was asked for before.
     pub(crate) fn go_quiet(&self) -> Result<()> {
         self.open.set(false);
         quiet(&self.resident, &self.memory)
@@ -193,10 +193,10 @@ impl Entered {
         })
     }
 
-    /// Leaves it.
+    /// Has the process wait for its copy, if it has one, and tells the agent to go quiet.
     ///
     /// # Errors
-    /// It could not be told.
+    /// The process could not be stopped, or its memory not be written.
     pub fn leave(&self) -> Result<()> {
         let reaped = self.reap();
         self.go_quiet()?;

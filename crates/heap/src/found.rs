@@ -65,7 +65,7 @@ impl<'a> Pages<'a> {
         found
     }
 
-    /// Finds many, one after the other.
+    /// Returns a finder for many addresses, one after the other.
     pub fn finder(&self) -> Finder<'_> {
         Finder {
             pages: self,
@@ -122,7 +122,7 @@ impl Finder<'_> {
 }
 
 impl Bits {
-    /// `None` where an address is no multiple of eight.
+    /// Returns the bits of a page's objects; `None` if the address of one is no multiple of eight.
     fn of(objects: &[u64]) -> Option<Self> {
         let mut bits = Bits {
             places: [0; WORDS],

@@ -25,7 +25,7 @@ const SAME: u64 = 1 << 24;
 /// How far a jump with a 32-bit displacement reaches, with a page to spare.
 const REACH: u64 = (1 << 31) - 4096;
 
-/// The list as it may be computed with. The process can write to it: a place that no session can have written counts as
+/// Returns the list with everything implausible taken out. The process can write to it: a place that no session can have written counts as
 /// free, and what was there is not used.
 fn checked(mut all: Vec<Area>) -> Vec<Area> {
     let page = wire::PAGE as u64;
@@ -55,7 +55,7 @@ const NOTHING: Area = Area {
 /// noted in the guest by [`Areas::write`] before code leads there, or the next attach gives it out again.
 #[derive(Clone, Debug)]
 pub struct Areas {
-    /// Where the list is, in the guest.
+    /// Address of the list in the guest.
     at: u64,
     all: Vec<Area>,
     /// Stubs of the batch that have no room yet: bytes by the address of the code they serve.
@@ -112,7 +112,7 @@ impl Areas {
         let _ = self.write(memory);
     }
 
-    /// Whether what was given out at an address is given out still.
+    /// Whether an address is within room that is given out.
     pub fn is_given(&self, at: u64) -> bool {
         let mut all = self.all.iter();
         all.any(|area| (area.at..area.at + area.used).contains(&at))
@@ -237,7 +237,7 @@ impl Areas {
         }
     }
 
-    /// Notes in the guest what is used; before anything of the guest's leads there.
+    /// Writes the list into the guest. To be called before code of the guest leads into room that was given out.
     pub fn write(&self, memory: &GuestMemory) -> Result<()> {
         let bytes: Vec<u8> = self.all.iter().flat_map(Record::to_bytes).collect();
         memory.write(self.at, &bytes)

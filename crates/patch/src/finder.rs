@@ -17,7 +17,7 @@
 //!                 the function's first instructions, jmp back
 //!        + 952    address of these
 //!        + 960    a struct link_map of zeros: who reads it reads l_addr, which is 0
-//!        + 1024   the table: begin, end, rules; 126 times at most; begin 0 = the end
+//!        + 1024   the table: begin, end, rules; 127 times at most; begin 0 = the end
 //! ```
 //!
 //! It is in the code from before the first jump of a file with rules until no patch is in force and no word of the guest's memory leads
@@ -99,7 +99,7 @@ pub(crate) fn entries(set: &Set, objects: &[Object]) -> Vec<[u64; 3]> {
     entries
 }
 
-/// Has unwinders know files in the stopped guest, by the [`entries`] of their set. `present` is the finder that it has.
+/// Tells unwinders in the stopped guest of files, by the [`entries`] of their set. `present` is the finder that the guest has.
 pub(crate) fn tell(
     guest: &Guest,
     asked: &Asked,

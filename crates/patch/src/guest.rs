@@ -30,7 +30,7 @@ impl Guest {
     /// Looks at a process; it is not stopped for that.
     ///
     /// # Errors
-    /// It cannot be opened.
+    /// The process cannot be opened.
     pub fn open(pid: i32) -> Result<Self> {
         let (status, memory, maps) = reach(pid)?;
         let gadgets = Gadgets::find(pid, &memory, &maps)?;

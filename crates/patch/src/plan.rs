@@ -42,13 +42,13 @@ pub struct Plan {
     pub(crate) resolved: Vec<Resolved>,
     /// How unwinders are to learn of the files; `None` = they need not, or cannot.
     pub(crate) finder: Option<Asked>,
-    /// How long it is to last.
+    /// How long the patch is to last.
     pub limits: Limits,
     /// Its patches are only right together, so that they are undone together.
     pub(crate) together: bool,
     /// What is done with it once, before it is undone.
     pub(crate) once: Option<Once>,
-    /// What is asked of the stopped process besides.
+    /// A condition that the stopped process must meet besides, or nothing is applied.
     pub(crate) condition: Option<Condition>,
     /// The key of the set that the plan makes: see [`Set::key`].
     pub(crate) key: u64,
@@ -95,7 +95,10 @@ impl Plan {
         })
     }
 
-    /// The refusal, if threads are inside of functions.
+    /// Refuses the plan if threads are inside of functions that it replaces.
+    ///
+    /// # Errors
+    /// [`Error::Inside`], for the first of these functions.
     pub(crate) fn refuse_inside(&self, inside: &[Inside]) -> Result<()> {
         let Some(first) = inside.first() else {
             return Ok(());
@@ -144,7 +147,7 @@ pub fn plan(guest: &Guest, requests: &[Request], limits: Limits) -> Result<Plan>
     plan_objects(guest, &requests, objects, limits)
 }
 
-/// The same with files that have been read; each request names one by its path.
+/// Does what [`plan`] does, with files that have been read; each request names one by its path.
 pub(crate) fn plan_objects(
     guest: &Guest,
     requests: &[Request],

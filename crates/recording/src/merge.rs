@@ -37,7 +37,7 @@ const SITE: u64 = 320;
 const MOST_SPARE: usize = 16;
 const MOST_OF_SPARE: u64 = 1 << 20;
 
-/// A stream that is read.
+/// What is left of one stream that is being read.
 #[derive(Default)]
 struct Queue {
     stream: u32,
@@ -45,7 +45,7 @@ struct Queue {
     segments: VecDeque<Segment>,
     decoder: Option<Decoder>,
     ring: u32,
-    /// What was taken off the most that may be open.
+    /// Bytes that its open segment takes, which are a part of `Merge::open`.
     room: u64,
     /// The next event, and the return of its call if that is known already.
     head: Option<Event>,
@@ -55,7 +55,7 @@ struct Queue {
     /// Its segment is read to the end before any other: there is no memory to keep it open.
     alone: bool,
     last: u64,
-    /// Where the segment lies that is open.
+    /// Offset in the file of the segment that is open.
     offset: u64,
 }
 
@@ -66,7 +66,7 @@ pub struct Merge {
     queues: Vec<Queue>,
     /// The index in `queues` of each stream that has segments, or an event, left.
     numbers: HashMap<u32, usize>,
-    /// Queues that no stream has.
+    /// Indexes of the queues that no stream has.
     free: Vec<usize>,
     /// Segments of all queues that are not open.
     waiting: usize,
@@ -76,7 +76,7 @@ pub struct Merge {
     spare: Vec<Decoder>,
     open: u64,
     most_open: u64,
-    /// More segments overlap than may wait.
+    /// Whether more segments overlap in time than may wait.
     crowded: bool,
     unordered: u64,
 }
@@ -99,7 +99,7 @@ impl Merge {
         }
     }
 
-    /// Returns of how many segments the events may come earlier or later than those of other threads, because more
+    /// Returns the number of segments whose events may come earlier or later than those of other threads, because more
     /// overlap in time than are kept in memory.
     pub fn unordered(&self) -> u64 {
         self.unordered

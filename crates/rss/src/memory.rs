@@ -2,8 +2,8 @@
 //!
 //! Reading a page that a process has never touched would give it a page table, and one of a file would be counted as its own from
 //! then on. So what is in neither memory nor swap reads as zeros here where it is anonymous, and comes from the file otherwise:
-//! that is what the process would find. A page in swap comes back when it is read. Blocks are kept: what a walk has read does not change under it, though the process runs on. A walk that met a
-//! change begins anew after [`Seen::forget`], also with what is mapped by then.
+//! that is what the process would find. A page in swap comes back when it is read. Blocks are kept: what a walk has read does not change
+//! under it, though the process runs on. A walk that met a change begins anew after [`Seen::forget`], also with what is mapped by then.
 
 use std::cell::{Cell, RefCell};
 use std::collections::HashMap;
@@ -57,7 +57,7 @@ struct Block {
 }
 
 impl<'a> Seen<'a> {
-    /// Nothing has been read yet. After `until` nothing is read any more, so that every walk ends.
+    /// Returns a cache in which nothing has been read yet. After `until` nothing is read any more, so that every walk ends.
     pub fn new(memory: &'a GuestMemory, areas: &[Area], runs: &[Run], until: Instant) -> Self {
         let mut blocks = Vec::new();
         blocks.resize_with(KEPT, || None);
@@ -102,12 +102,12 @@ impl<'a> Seen<'a> {
         }
     }
 
-    /// What of it is in memory or swapped out, as far as known.
+    /// Pages of the process that are in memory or in swap, as they were read last.
     pub fn runs(&self) -> Rc<[Run]> {
         Rc::clone(&self.mapped.borrow().runs)
     }
 
-    /// What is mapped, as far as known.
+    /// Mappings of the process, as they were read last.
     pub fn areas(&self) -> Rc<[Area]> {
         Rc::clone(&self.mapped.borrow().areas)
     }

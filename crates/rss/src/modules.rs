@@ -26,7 +26,7 @@ pub struct Loaded {
 }
 
 impl Loaded {
-    /// Finds them; none where that fails.
+    /// Finds the modules of a process; none if they cannot be read.
     pub fn of(pid: i32, maps: &Maps, memory: &Seen) -> Self {
         let files = Arc::new(GuestFiles::of(pid));
         let found = modules(&files, maps, memory).unwrap_or_default();
@@ -65,7 +65,7 @@ impl Loaded {
         all.map(|(module, _)| module.data().collect()).collect()
     }
 
-    /// Whether malloc is glibc's, of a library.
+    /// Whether malloc is that of a glibc that is loaded as a library.
     pub fn has_glibc(&self) -> bool {
         let mut all = self.modules.iter();
         self.other_allocator().is_none() && all.any(|(module, _)| is_glibc(module))

@@ -28,9 +28,9 @@ use crate::targets::Targets;
 pub enum Spot {
     /// A nop: it may be stolen, with what precedes and what follows it.
     Nop,
-    /// It stays where it is, and whoever comes to it passes the probe just before.
+    /// The instruction stays where it is, and a thread passes the probe just before it; what precedes it may be stolen.
     Before,
-    /// What precedes it stays where it is.
+    /// The instruction may be stolen with what follows it; what precedes it stays where it is.
     From,
 }
 
@@ -44,7 +44,7 @@ pub struct ProbePlan {
     /// Bytes from there on that the stub runs in their place.
     pub stolen: usize,
     bytes: Vec<u8>,
-    /// A short jump stands at `patch_at`, and the long one here; and what stood here.
+    /// Address of the padding that holds the long jump, where a short jump to it stands at `patch_at`; and the bytes that were there.
     pad: Option<(u64, [u8; 5])>,
     before: Relocated,
     after: Relocated,
@@ -139,7 +139,7 @@ pub fn plan(
 struct Around<'a> {
     function: &'a Function<'a>,
     near: &'a [Instruction],
-    /// Which of them is the probe's.
+    /// Index in `near` of the probe's instruction.
     at: usize,
     targets: &'a Targets,
     options: Options,
@@ -244,7 +244,7 @@ fn targets_the_nop(targets: &Targets, at: u64, nop: u64) -> bool {
 }
 
 impl ProbePlan {
-    /// With the padding that it needs, unless another hook has that.
+    /// Takes the padding that the patch needs, and refuses if another hook has that.
     fn take(self, width: usize, pads: &mut Pads) -> Result<Self, Refusal> {
         let end = self.patch_at + width as u64;
         let stolen = self.patch_at + self.stolen as u64;
@@ -302,7 +302,7 @@ impl ProbePlan {
         })
     }
 
-    /// A stub of this plan is never longer.
+    /// Returns the bytes that a stub of this plan takes at most.
     pub fn most(&self, inline: bool) -> usize {
         let own = if inline && self.may_inline {
             inline::MOST

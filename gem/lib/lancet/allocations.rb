@@ -26,12 +26,12 @@ module Lancet
       @result = result
     end
 
-    # How many.
+    # How many objects the block has made.
     def count
       rows.sum(&:born)
     end
 
-    # How many of one type.
+    # How many objects of one type the block has made.
     def of_type(type)
       rows.select { |row| row.type == type.to_s }.sum(&:born)
     end

@@ -19,7 +19,7 @@ module Lancet
     # knows, so what is learned of them is kept here.
     class Door
       def initialize
-        # By number of a site.
+        # Places by the number of their site.
         @places = []
       end
 
@@ -79,7 +79,7 @@ module Lancet
     end
 
     class << self
-      # That of this thread.
+      # Returns the counter of this thread, and makes one if there is none or it is not this process's.
       def current
         known = Thread.current.thread_variable_get(:lancet_births)
         return known if known&.ours?
@@ -141,7 +141,7 @@ module Lancet
       @door.stop(@number) if @depth.zero?
     end
 
-    # See Births.quietly.
+    # Does what Births.quietly does, for this thread.
     def quietly
       return yield if @depth.zero? || @quiet
 

@@ -42,7 +42,7 @@ module Lancet
       @companion.ask("\"do\":\"forget\",\"block\":#{@number}")
     end
 
-    # Nothing is counted any more.
+    # Ends the block: nothing is counted for it any more.
     def end
       @companion.ask("\"do\":\"end\",\"block\":#{@number}")
     end

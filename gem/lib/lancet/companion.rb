@@ -24,7 +24,7 @@ module Lancet
     @current = nil
 
     class << self
-      # That of this process.
+      # Returns the companion of this process, and starts one if it has none or its companion has ended.
       def current
         @lock.synchronize do
           @current.abandon if @current&.forked?
@@ -52,7 +52,7 @@ module Lancet
       end
     end
 
-    # Its process.
+    # Process id of the companion.
     attr_reader :pid
 
     def initialize
@@ -67,7 +67,7 @@ module Lancet
       @to.nil? || forked?
     end
 
-    # It is a parent's: this process is the child of a fork.
+    # Whether the companion is a parent's, because this process is the child of a fork: it must not be asked.
     def forked?
       @owner != Process.pid
     end
@@ -186,7 +186,7 @@ module Lancet
       end
     end
 
-    # The next line of the companion's.
+    # Returns the next line that the companion writes, with its line feed. Raises Lost if the companion has ended, or writes nothing for PATIENCE seconds.
     def line
       until (at = @pending.index("\n"))
         more = Thread.handle_interrupt(Object => :on_blocking) { IO.select([@from], nil, nil, PATIENCE) }

@@ -40,12 +40,12 @@ module Lancet
       @failed = false
     end
 
-    # Whether calls are told.
+    # Whether calls are still counted: the companion is there, and no question has failed.
     def there?
       !@failed && !@companion.over?
     end
 
-    # Sets a mark; its number.
+    # Sets a mark in the calls of this thread, and returns its number.
     def mark
       number = @lock.synchronize { @last += 1 }
       ENV.key?("#{MARK}#{number}")

@@ -63,7 +63,7 @@ module Lancet
       @from = @counters&.mark
     end
 
-    # Whether it has begun.
+    # Whether the trace has begun.
     def begun?
       !@begun.nil?
     end
@@ -88,7 +88,7 @@ module Lancet
       made(&:rows)
     end
 
-    # How many that are.
+    # How many objects were made, dead or alive; nil if they were not counted.
     def created
       made(&:count)
     end
@@ -137,12 +137,12 @@ module Lancet
       end
     end
 
-    # One line for a log.
+    # The trace as one line for a log: the request, and the figures.
     def to_s
       ["lancet:", [told_of_request, figures].compact.join(" "), *lost.map { |text| "(#{text})" }].join(" ")
     end
 
-    # The same without the request.
+    # The figures of `to_s`, without the request.
     def figures
       parts = [format("%.1f ms, %.1f ms CPU", seconds * 1e3, cpu * 1e3)]
       parts << "#{created} objects" if created
@@ -153,7 +153,7 @@ module Lancet
 
     private
 
-    # A path is what somebody has sent.
+    # The request as one printable text. Its path is what somebody has sent, so control characters are written as escapes.
     def told_of_request
       return unless request
 

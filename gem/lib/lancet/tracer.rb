@@ -69,7 +69,7 @@ module Lancet
       refuse(e)
     end
 
-    # Once for each reason. Where not even that can be written, nobody is told.
+    # Says why a request is not traced, once for each reason in a row. Where not even that can be written, nobody is told.
     def refuse(error)
       return if @refused == error.message
 

@@ -5,7 +5,7 @@ require_relative "companion"
 module Lancet
   # The commands of `lancet` that watch this process, and what they have seen as Ruby objects.
   module Watch
-    # What was seen.
+    # What the command has seen while the block ran.
     class Seen
       include Enumerable
 
@@ -98,7 +98,7 @@ module Lancet
         [records, ended]
       end
 
-      # Not what this library does to ask.
+      # Whether a record is of the program, and not of what this library does to ask.
       def shown?(record)
         return false unless EVENTS.include?(record[:record])
 

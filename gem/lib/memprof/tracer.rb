@@ -32,7 +32,7 @@ module Memprof
       Tracer.serve(controller.request.env, &action)
     end
 
-    # As Rails 2 called it.
+    # The name under which Rails 2 called `around`.
     def self.filter(controller, &action)
       around(controller, &action)
     end

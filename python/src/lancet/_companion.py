@@ -39,7 +39,7 @@ os.register_at_fork(after_in_child=_after_fork)
 
 
 def current():
-    """That of this process."""
+    """Returns the companion of this process, and starts one if it has none or its companion has ended."""
     global _current
     with _lock:
         if _current is None or _current.is_over():
@@ -59,7 +59,8 @@ def begin(**request):
 
 
 class Companion:
-    """See the module's text."""
+    """The connection of one process to its companion. Requests of several threads wait for each other; when the companion has
+    ended it is used no more, and `current` starts another one."""
 
     def __init__(self):
         self.pid = None
@@ -77,7 +78,7 @@ class Companion:
             raise
 
     def is_over(self):
-        """It is known to have ended."""
+        """Whether the companion is known to have ended."""
         return self._to is None
 
     def ask(self, **request):
@@ -95,7 +96,7 @@ class Companion:
             except Lost:
                 raise
             except Error:
-                # It has answered.
+                # The companion has answered that it cannot be done, so the next request may be sent.
                 raise
             except BaseException:
                 self.abandon()

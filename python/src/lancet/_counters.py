@@ -34,7 +34,7 @@ os.register_at_fork(after_in_child=_after_fork)
 
 
 def of(groups):
-    """Those of this process for these groups; True: the usual ones."""
+    """Returns the counters of this process for these groups, and hooks their functions if that was not done yet; True = the usual groups."""
     names = tuple(sorted(USUAL if groups is True else groups))
     with _lock:
         found = _all.get(names)
@@ -44,10 +44,11 @@ def of(groups):
 
 
 class Counters:
-    """See the module's text."""
+    """The functions of some groups, hooked in this process from when the object is made until its companion ends. `of` keeps one for
+    each choice of groups, which all threads use."""
 
     def __init__(self, groups):
-        # Loaded only where it is needed. With the interpreter's lock held, because a mark takes less than giving it up.
+        # ctypes is loaded only where it is needed. PyDLL calls with the interpreter's lock held, because a mark takes less than giving it up.
         import ctypes
 
         self._getenv = ctypes.PyDLL(None).getenv
@@ -58,11 +59,11 @@ class Counters:
         self._failed = False
 
     def is_there(self):
-        """Whether calls are told."""
+        """Whether calls are still counted: the companion is there, and no question has failed."""
         return not self._failed and not self._companion.is_over()
 
     def mark(self):
-        """Sets a mark; its number."""
+        """Sets a mark in the calls of this thread, and returns its number."""
         number = next(self._numbers)
         self._getenv(b"%s%d" % (MARK.encode(), number))
         return number

@@ -19,7 +19,7 @@ def give(pid):
 
 def prctl(option, argument):
     """prctl(2); raises what the kernel answers."""
-    # Loaded only where it is needed.
+    # ctypes is loaded only where it is needed.
     import ctypes
     import os
 

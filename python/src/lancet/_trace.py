@@ -165,7 +165,7 @@ class Trace:
     def __str__(self):
         words = ["lancet:"]
         if self.request is not None:
-            # A path is what somebody has sent.
+            # A path is what somebody has sent, and may hold control characters.
             words.append(" ".join(_printable(str(value)) for value in self.request.values()))
         figures = self.figures
         return " ".join([*words, figures, *(f"({text})" for text in self.lost)])

@@ -85,7 +85,7 @@ class Tracer:
             self._told(trace)
 
     def _refuse(self, error):
-        # Once for each reason.
+        # Each reason is said once, until another one comes.
         if self._refused != str(error):
             self._refused = str(error)
             try:

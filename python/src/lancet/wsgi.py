@@ -14,7 +14,8 @@ ANSWER = "x-lancet-trace"
 
 
 class Middleware:
-    """See the module's text."""
+    """A WSGI application that hands every request to `app` and traces those that were chosen or ask for it; `options` are those of
+    the tracer."""
 
     def __init__(self, app, **options):
         self._app = app

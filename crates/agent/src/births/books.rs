@@ -275,7 +275,8 @@ impl Books {
             self.free_owner,
             self.free_link,
             self.free_site,
-        ) = (0, 0, 0, 0);
+            self.freed_sites,
+        ) = (0, 0, 0, 0, 0);
         store::free::<Site>(&mut ledger.sites);
         store::free::<Frame>(&mut ledger.frames);
         store::free::<Kind>(&mut ledger.kinds);

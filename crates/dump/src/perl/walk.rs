@@ -14,7 +14,7 @@ use vm::Text;
 use vm::perl::heap::{PadNames, Reference, Slot, Sort, Sv};
 use vm::perl::{Error, Perl, Value};
 
-/// Bytes of a name.
+/// Bytes of the longest name that is kept; a longer one is cut.
 const LONGEST: usize = 256;
 /// Immortal SVs (`PL_sv_undef`) have a count from here on, and are a part of the interpreter.
 const IMMORTAL: u32 = 1 << 30;
@@ -27,7 +27,7 @@ pub struct Walk<'a> {
     pub builder: Builder,
     pub held: Held,
     texts: Texts,
-    /// What the variables in a pad are called, by the array.
+    /// Names of the variables in each pad, by the address of the pad's array; `None` where they could not be read.
     pads: HashMap<u64, Option<PadNames>>,
     /// Names of packages by the addresses of their hashes; `None` where a name could not be read.
     packages: HashMap<u64, Option<TextId>>,
@@ -69,7 +69,7 @@ impl<'a> Walk<'a> {
         }
     }
 
-    /// Tells every SV.
+    /// Makes an object of every SV that is not a part of another.
     ///
     /// # Errors
     /// An arena cannot be read, or it took too long.
@@ -211,7 +211,7 @@ impl<'a> Walk<'a> {
         Some((referent, bytes))
     }
 
-    /// What a reference refers to that one alone holds, with itself.
+    /// The SV at `at` and the address that it refers to, if it is a plain reference to an SV that lives.
     pub fn plain_reference(&self, at: u64) -> Option<(Sv, u64)> {
         let sv = self.living(at)?;
         let referent = sv.referent()?;

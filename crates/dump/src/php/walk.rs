@@ -14,7 +14,7 @@ use vm::php::heap::{Key, Owner, Places, Reference, Sort, Thing};
 use vm::php::{Error, Php};
 use vm::{Memory, Text};
 
-/// Bytes of a name.
+/// Bytes of the longest name that is kept; a longer one is cut.
 const LONGEST: u64 = 256;
 
 /// A class, as its objects need it.
@@ -78,7 +78,7 @@ impl<'a> Walk<'a> {
         }
     }
 
-    /// Tells everything.
+    /// Makes an object of everything that variables and the list of objects lead to.
     ///
     /// # Errors
     /// It took too long.
@@ -104,7 +104,7 @@ impl<'a> Walk<'a> {
         Ok(())
     }
 
-    /// Whether a thing of the request's is there. It is told later.
+    /// Whether a thing of the running request is at this address. One that is met for the first time is told later.
     pub fn meet(&mut self, thing: Thing) -> bool {
         if self.met.contains(&thing.address) {
             return true;

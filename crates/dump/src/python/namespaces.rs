@@ -9,7 +9,7 @@ use vm::python::{Error, Python, Reference, Sort};
 /// Whose attributes a dict has.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Namespace {
-    /// This module's: its values are the module's globals.
+    /// The globals of the module at this address.
     Module(u64),
     /// A class's: its values are attributes of the class.
     Class,
@@ -22,7 +22,7 @@ pub enum Namespace {
 #[derive(Debug, Default)]
 pub struct Namespaces {
     dicts: HashMap<u64, Namespace>,
-    /// The name of a cell's variable, a str.
+    /// Address of the str that names a cell's variable, by the address of the cell.
     cells: HashMap<u64, u64>,
 }
 
@@ -104,7 +104,7 @@ impl Namespaces {
         self.dicts.get(&dict).copied()
     }
 
-    /// The name of a cell's variable.
+    /// Address of the str that names a cell's variable, if it is known.
     pub fn variable(&self, cell: u64) -> Option<u64> {
         self.cells.get(&cell).copied()
     }

@@ -46,7 +46,7 @@ impl Beside {
         sum.in_malloc = sum.in_malloc.saturating_add(taken(beside));
     }
 
-    /// The sums, the largest first.
+    /// Returns the sums, those that take most of malloc first.
     pub fn sums(&self, builder: &Builder) -> Vec<Allocated> {
         let sums = self.kinds.iter().map(|(kind, sum)| Allocated {
             kind: String::from_utf8_lossy(builder.kind_name(*kind)).into_owned(),

@@ -76,7 +76,7 @@ impl Slots {
         is_set(&bits.objects, number).then_some((bits, number))
     }
 
-    /// Whether there is an object.
+    /// Whether a slot with an object begins at this address.
     pub fn has(&self, address: u64) -> bool {
         self.find(address).is_some()
     }

@@ -31,7 +31,7 @@ pub struct Targets {
     near: Vec<u32>,
     /// The upper halves of the addresses in each window.
     windows: Vec<u32>,
-    /// The one that was met last.
+    /// Number of the window of the last address.
     last: u32,
     /// Number of the reference and address, by rising numbers.
     far: Vec<(u32, u64)>,
@@ -88,7 +88,7 @@ impl Targets {
         near
     }
 
-    /// Puts numbers in the place of those from `first` on.
+    /// Puts numbers in the place of the addresses in `near`, which are those of the references from `first` on.
     fn find(&self, first: usize, near: &mut [u32], pages: &Pages) {
         let mut finder = pages.finder();
         let from = self.far.partition_point(|far| (far.0 as usize) < first);

@@ -61,10 +61,10 @@ impl ShortCall<'_> {
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Pair {
     headers: u64,
-    /// Of the call, and the words that its integer registers are in.
+    /// Which registers were recorded of the call, and the number of words that its integer registers take.
     shape: Shape,
     words: usize,
-    /// rax is beside the cycles.
+    /// Whether rax is in the upper half of the word that has the cycles.
     has_narrow_result: bool,
     second_result: bool,
     /// Words of the return behind its first two.
@@ -72,7 +72,7 @@ pub struct Pair {
 }
 
 impl Pair {
-    /// `None` = this is no short call.
+    /// Returns how the two records are to be read; `None` if they are no short call.
     #[inline(never)]
     fn of(headers: u64) -> Option<Self> {
         let (header, next) = (headers & 0xffff_ffff, headers >> 32);

@@ -1,6 +1,6 @@
-//! A Ruby that is opened.
+//! A program that a test opens, mostly a Ruby.
 //!
-//! It talks line by line: it says `ready` when it is where it wants to be, goes on when it is told a
+//! A script of the fixtures talks line by line: it says `ready` when it is where it wants to be, goes on when it is told a
 //! line, and says `answer …` at its end.
 
 use std::borrow::BorrowMut;
@@ -20,7 +20,7 @@ use super::{Interpreter, LIMIT, fixtures, join, standing, until};
 /// A program that a test has started, with its standard streams. It is killed when this value is dropped, so that a test that fails leaves no
 /// process behind.
 pub struct Guest {
-    /// Its process id.
+    /// Process id of the program.
     pub pid: i32,
     /// What it said before `ready`, where [`Guest::ready`] waited for that.
     pub preface: Vec<String>,
@@ -108,7 +108,7 @@ impl Guest {
         }
     }
 
-    /// The same, and waits until its main thread sleeps.
+    /// Starts a program, waits until it says `ready`, and then until its main thread sleeps.
     pub fn asleep(command: &mut Command) -> Self {
         let guest = Guest::ready(command);
         guest.settle('S');
@@ -132,7 +132,7 @@ impl Guest {
         text.chars().take(2000).collect()
     }
 
-    /// All of that.
+    /// Everything that it said on standard error; `complaints` is the beginning of it.
     pub fn complaints_whole(&self) -> String {
         self.complaints.lock().expect("no holder panics").clone()
     }
@@ -152,7 +152,7 @@ impl Guest {
         }
     }
 
-    /// Its next line is this.
+    /// Fails unless its next line is this.
     pub fn expect(&self, wanted: &str) {
         let line = self.line();
         assert_eq!(
@@ -165,7 +165,7 @@ impl Guest {
         );
     }
 
-    /// Its next line that begins with this, without that.
+    /// Reads lines until one begins with this, and returns the rest of that line.
     pub fn find(&self, beginning: &str) -> String {
         loop {
             let Some(line) = self.line() else {
@@ -181,7 +181,7 @@ impl Guest {
         }
     }
 
-    /// The rest of its next line that has this in it.
+    /// Reads lines until one has this in it, and returns what stands behind it in that line.
     pub fn find_within(&self, part: &str) -> String {
         loop {
             let Some(line) = self.line() else {
@@ -203,7 +203,7 @@ impl Guest {
             .unwrap_or_else(|error| panic!("{}: {error}; {}", self.name, self.complaints()));
     }
 
-    /// Tells it a line; the line that it answers.
+    /// Tells it a line and returns the line that it answers.
     pub fn answer_to(&mut self, line: &str) -> String {
         self.tell(line);
         self.line().unwrap_or_default()
@@ -243,7 +243,7 @@ impl Guest {
         kilobytes.expect("a size") * 1024
     }
 
-    /// Lets it end: nothing more is told; what it still said, and how it ended.
+    /// Closes its standard input, waits for its end, and returns the lines that it still said and how it ended.
     pub fn end(mut self) -> (Vec<String>, ExitStatus) {
         self.stdin = None;
         let mut lines = Vec::new();
@@ -255,12 +255,12 @@ impl Guest {
         (lines, status)
     }
 
-    /// Lets it end; whether it ended well.
+    /// Closes its standard input and waits for its end; returns whether it ended with exit code 0.
     pub fn ends_well(self) -> bool {
         self.end().1.success()
     }
 
-    /// Ends with this as its last line, and well.
+    /// Closes its standard input, and fails unless it ends with this as its last line and with exit code 0.
     pub fn ends_with(self, wanted: &str) {
         let name = self.name.clone();
         let complaints = self.complaints.clone();
@@ -273,7 +273,7 @@ impl Guest {
         );
     }
 
-    /// Ends well, without another line.
+    /// Closes its standard input, and fails unless it ends with exit code 0 and says nothing more.
     pub fn ends_with_nothing(self, what: &str) {
         let complaints = self.complaints.clone();
         let (lines, status) = self.end();
@@ -284,7 +284,7 @@ impl Guest {
         );
     }
 
-    /// A state of `fixtures/ruby/states` is ended and gives its answer.
+    /// Ends a state of `fixtures/ruby/states` by SIGUSR1, and fails unless it gives this answer.
     pub fn answers(self, wanted: &str) {
         self.signal(Signal::SIGUSR1);
         self.ends_with(&format!("answer {wanted}"));
@@ -299,7 +299,7 @@ impl Drop for Guest {
             let (name, complaints) = (&self.name, self.complaints());
             eprintln!("{name} said last: {}\n{complaints}", said.join("\n"));
         }
-        // Already gone is as good.
+        // An error means that it has ended already.
         let _ = self.child.kill();
         let _ = self.child.wait();
     }

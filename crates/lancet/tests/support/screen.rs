@@ -19,7 +19,7 @@ pub struct Screen {
     keys: ChildStdin,
     output: ChildStdout,
     seen: Vec<u8>,
-    /// What a terminal shows of it.
+    /// What a terminal shows of the output so far.
     terminal: vt100::Parser,
 }
 
@@ -59,7 +59,7 @@ impl Screen {
         }
     }
 
-    /// Presses keys.
+    /// Sends keys, as the bytes that a terminal sends for them.
     pub fn press(&mut self, keys: &[u8]) {
         self.keys.write_all(keys).expect("it reads keys");
     }

@@ -55,8 +55,7 @@ pub struct Naming {
 }
 
 impl Naming {
-    /// Nothing is known yet. `followed`: somebody asks for paths, whether they
-    /// are written or not.
+    /// Returns names of which nothing is known yet. `followed` = somebody asks for paths, whether they are written or not.
     #[must_use]
     pub fn new(kinds: NamingKinds, asking: Asking, followed: bool) -> Self {
         let names = || Rc::new(RefCell::new(Names::new(asking)));

@@ -83,7 +83,7 @@ impl Watched {
         Ok(watched)
     }
 
-    /// Whether none is left.
+    /// Whether no process is left to be looked at, or the program that was started has ended.
     pub fn is_empty(&mut self) -> bool {
         self.has_ended() || self.open.is_empty()
     }

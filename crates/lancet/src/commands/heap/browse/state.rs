@@ -32,7 +32,7 @@ pub struct State<'a> {
     pub(super) opened: Vec<Page>,
     /// What is being typed to be searched for.
     pub(super) typed: Option<String>,
-    /// Said in the place of the keys until the next one.
+    /// A message that stands in the place of the list of keys until the next key is pressed.
     pub(super) message: Option<String>,
     /// What is said of the chosen row; made anew when another is chosen.
     pub(super) detail: String,
@@ -41,7 +41,7 @@ pub struct State<'a> {
 }
 
 impl<'a> State<'a> {
-    /// The first page; of a snapshot that was compared, what is new.
+    /// Returns the state that shows the first page, or, of a snapshot that was compared with another, the page of what is new.
     pub fn new(view: View<'a>, color: bool, can_renew: bool) -> Self {
         let tops = view.tops();
         let top = match view.diff {
@@ -77,7 +77,7 @@ impl<'a> State<'a> {
         }
     }
 
-    /// The same with what is known of the snapshot.
+    /// The page that is shown, with the view of the snapshot.
     fn both(&mut self) -> (&View<'a>, &mut Page) {
         let page = match self.opened.last_mut() {
             Some(page) => page,
