@@ -235,7 +235,10 @@ impl Kept<'_> {
     /// A process that runs another program had what it had before the first.
     fn keep_descriptors(&mut self, pid: i32, held: Held) {
         match self.descriptors.iter_mut().find(|(of, _)| *of == pid) {
-            Some((_, known)) => known.after = held.after,
+            Some((_, known)) => {
+                let before = std::mem::take(&mut known.before);
+                *known = Held { before, ..held };
+            }
             None => self.descriptors.push((pid, held)),
         }
     }

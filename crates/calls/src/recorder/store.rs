@@ -397,19 +397,24 @@ impl Store {
     }
 
     fn end(&mut self, end: &End) -> io::Result<()> {
-        for (pid, losses) in &end.losses {
-            let Some(guest) = self.guest(*pid) else {
+        // A process that has run several programs is told of once for each; what was dropped here belongs to one of them.
+        let mut dropped = std::mem::take(&mut self.dropped);
+        let told = end.losses.iter().map(|(pid, losses)| {
+            let dropped = dropped.remove(pid).unwrap_or(0);
+            // Recordings have no kinds of loss of their own for these.
+            let records = losses.records.saturating_add(losses.panics);
+            (*pid, records.saturating_add(dropped), losses.without_ring)
+        });
+        let mut told: Vec<_> = told.collect();
+        told.extend(dropped.into_iter().map(|(pid, dropped)| (pid, dropped, 0)));
+        for (pid, records, without_ring) in told {
+            let Some(guest) = self.guest(pid) else {
                 continue;
             };
-            let dropped = self.dropped.get(pid).copied().unwrap_or(0);
             self.define(Definition::Losses(Losses {
                 guest,
-                // Recordings have no kinds of loss of their own for these.
-                records: losses
-                    .records
-                    .saturating_add(losses.panics)
-                    .saturating_add(dropped),
-                without_ring: losses.without_ring,
+                records,
+                without_ring,
             }))?;
         }
         match self.writer.take() {
