@@ -66,6 +66,8 @@ pub struct Root {
 struct To<'e> {
     each: &'e mut dyn FnMut(Root),
     left: u64,
+    /// Values and names that could not be read.
+    unread: u64,
 }
 
 impl To<'_> {
@@ -86,7 +88,11 @@ impl<M: Memory> Php<'_, M> {
         most: u64,
         each: &mut dyn FnMut(Root),
     ) -> Result<u64, Error> {
-        let to = &mut To { each, left: most };
+        let to = &mut To {
+            each,
+            left: most,
+            unread: 0,
+        };
         let layout = self.heap_layout()?;
         let executor = self.facts.executor();
         let mut unread = 0;
@@ -110,7 +116,7 @@ impl<M: Memory> Php<'_, M> {
             }));
             unread += parked;
         }
-        Ok(unread)
+        Ok(unread + to.unread)
     }
 
     /// Calls `each` with every object of the store, whatever refers to it.
@@ -143,22 +149,33 @@ impl<M: Memory> Php<'_, M> {
     ) -> Result<(), Error> {
         self.each_value(table, MOST, &mut |zval, key| {
             to.step(zval)?;
-            let name = match key {
-                Key::Name(name) => self.text(name)?,
-                Key::Index(_) => Text::bytes(0, 0),
-            };
-            self.root(zval, place(name), to)
+            self.root(to, || {
+                let name = match key {
+                    Key::Name(name) => self.text(name)?,
+                    Key::Index(_) => Text::bytes(0, 0),
+                };
+                Ok((zval, place(name)))
+            });
+            Ok(())
         })
     }
 
-    fn root(&self, zval: u64, place: Place, to: &mut To) -> Result<(), Error> {
-        let zval = self.direct(zval)?;
-        if let Some(thing) = self.counted(zval)?
-            && self.count(thing)?.is_some()
-        {
-            (to.each)(Root { thing, place, zval });
+    /// Tells what the zval leads to that `found` finds. One that cannot be read is counted, and those behind it in its table are told.
+    fn root(&self, to: &mut To, found: impl FnOnce() -> Result<(u64, Place), Error>) {
+        let read = || {
+            let (zval, place) = found()?;
+            let zval = self.direct(zval)?;
+            let thing = match self.counted(zval)? {
+                Some(thing) if self.count(thing)?.is_some() => thing,
+                _ => return Ok(None),
+            };
+            Ok::<_, Error>(Some(Root { thing, place, zval }))
+        };
+        match read() {
+            Ok(Some(root)) => (to.each)(root),
+            Ok(None) => {}
+            Err(_) => to.unread += 1,
         }
-        Ok(())
     }
 
     /// Calls `each` with what the pointers of a table of functions or classes lead to.
@@ -184,8 +201,11 @@ impl<M: Memory> Php<'_, M> {
             let Key::Name(name) = key else {
                 return Ok(());
             };
-            let constant = self.memory.u64(zval)?;
-            self.root(constant, Place::Constant(self.text(name)?), to)
+            self.root(to, || {
+                let constant = self.memory.u64(zval)?;
+                Ok((constant, Place::Constant(self.text(name)?)))
+            });
+            Ok(())
         })
     }
 
@@ -218,27 +238,22 @@ impl<M: Memory> Php<'_, M> {
         let statics = self.mapped(places, self.memory.u64(class.wrapping_add(STATICS))?)?;
         let count = u64::from(self.memory.u32(class.wrapping_add(STATIC_COUNT))?);
         if statics != 0 {
-            let mut failed = Ok(());
             let mut left = to.left;
             let read = self.each_property(class, &mut left, &mut |owner, place, name| {
                 if owner == Owner::Class && place < count {
                     let zval = statics.wrapping_add(place * ZVAL);
-                    let read = self.root(zval, Place::Static(class, name), to);
-                    if read.is_err() {
-                        failed = read;
-                    }
+                    self.root(to, || Ok((zval, Place::Static(class, name))));
                 }
             });
             to.left = left;
             read?;
-            failed?;
         }
         let defaults = self.memory.u64(class.wrapping_add(DEFAULTS))?;
         let count = u64::from(self.memory.u32(class.wrapping_add(DEFAULT_COUNT))?);
         for place in 0..if defaults == 0 { 0 } else { count.min(MOST) } {
             let zval = defaults.wrapping_add(place * ZVAL);
             to.step(zval)?;
-            self.root(zval, Place::Default(class), to)?;
+            self.root(to, || Ok((zval, Place::Default(class))));
         }
         self.each_value(
             class.wrapping_add(CLASS_CONSTANTS),
@@ -248,8 +263,11 @@ impl<M: Memory> Php<'_, M> {
                 let Key::Name(name) = key else {
                     return Ok(());
                 };
-                let constant = self.memory.u64(zval)?;
-                self.root(constant, Place::ClassConstant(class, self.text(name)?), to)
+                self.root(to, || {
+                    let constant = self.memory.u64(zval)?;
+                    Ok((constant, Place::ClassConstant(class, self.text(name)?)))
+                });
+                Ok(())
             },
         )?;
         self.each_entry(functions, &mut |function| {
@@ -265,8 +283,11 @@ impl<M: Memory> Php<'_, M> {
             };
             self.each_variable(frame.data, frame.function, &mut |zval, name| {
                 to.step(zval)?;
-                let place = Place::Local(frame.function, point.opline, self.text(name)?);
-                self.root(zval, place, to)
+                self.root(to, || {
+                    let name = self.text(name)?;
+                    Ok((zval, Place::Local(frame.function, point.opline, name)))
+                });
+                Ok(())
             })?;
             if let Some(thing) = self.counted_this(frame.data)? {
                 let place = Place::This(frame.function);
