@@ -16,6 +16,7 @@
 #![forbid(unsafe_code)]
 
 mod claims;
+mod divided;
 mod findings;
 mod glibc;
 mod heaps;
