@@ -1,6 +1,7 @@
 //! The program does not notice: no child that it could wait for, no descriptor, no signal; and none of that stays.
 
 use std::fs;
+use std::thread;
 
 use crate::support::{Guest, Interpreter, Snapshot, TempDir, chosen, rubies};
 
@@ -47,6 +48,27 @@ fn unseen(interpreter: &Interpreter, script: &str) {
     }
     before.holds(guest.pid, "snapshots");
     waited(interpreter, guest);
+}
+
+/// Each of several commands that come at the same moment has an agent of its own: none ends another's copy, or is answered in another's place.
+#[test]
+fn several_snapshots_at_once() {
+    for perl in chosen("perl", "several at once") {
+        let folder = TempDir::new(&format!("several-{perl}"));
+        let guest = Guest::script(&perl, "heap/waits.pl", &[]);
+        guest.expect("ready");
+        let pid = guest.pid;
+        for round in 0..4 {
+            thread::scope(|scope| {
+                for one in 0..3 {
+                    let file = folder.join(&format!("{round}-{one}"));
+                    scope.spawn(move || taken(pid, &file));
+                }
+            });
+        }
+        assert_eq!(children(pid), "", "{perl}: no copy is left");
+        waited(&perl, guest);
+    }
 }
 
 /// Lets `waits.rb` or its like end. It has asked for children all the time, and has been told each time that it has none.
