@@ -28,11 +28,10 @@ mod signals;
 
 use nix::errno::Errno;
 use process::error::{Error, Result};
-use process::guest::{DISPATCHES, SHADOW_STACK};
+use process::guest::why_no_remote_calls;
 use process::maps::Maps;
 use process::memory::GuestMemory;
 use process::ptrace::{self, Event, Registers};
-use process::shadow_stack;
 use process::stop::{self, thread_state};
 use return_frame::{signal_xsave, ucontext};
 use room::{Positions, Room};
@@ -95,19 +94,9 @@ impl<'a> RemoteThread<'a> {
         let pid = memory.pid();
         let explain = |errno| ptrace::explain(pid, "reading the registers of a thread", errno);
         let saved = ptrace::registers(tid).map_err(explain)?;
-        // It may have been turned on since the process was opened.
-        if shadow_stack::of_thread(pid, tid) {
-            return Err(Error::NotAGuest {
-                pid,
-                reason: SHADOW_STACK,
-            });
-        }
-        // The program may have done so at any time; its status says nothing of it.
-        if ptrace::dispatches_system_calls(tid) {
-            return Err(Error::NotAGuest {
-                pid,
-                reason: DISPATCHES,
-            });
+        // The program may have turned it on since the process was opened.
+        if let Some(reason) = why_no_remote_calls(pid, tid) {
+            return Err(Error::NotAGuest { pid, reason });
         }
         if in_restartable_sequence(tid, memory, saved.rip) {
             return Err(Error::NothingToBorrow {
