@@ -22,17 +22,18 @@
 //! The record is made in `return_frame`. Where the thread stands on a stack whose bounds nobody knows, record and call are at
 //! the unused end of the main thread's stack instead: `room`.
 
+mod refused;
 mod return_frame;
 mod room;
 mod signals;
 
 use nix::errno::Errno;
 use process::error::{Error, Result};
-use process::guest::why_no_remote_calls;
 use process::maps::Maps;
 use process::memory::GuestMemory;
 use process::ptrace::{self, Event, Registers};
 use process::stop::{self, thread_state};
+use refused::why_no_remote_calls;
 use return_frame::{signal_xsave, ucontext};
 use room::{Positions, Room};
 use signals::{SYNCHRONOUS, send_again, synchronous_mask};

@@ -1,13 +1,12 @@
 //! Which process it is, and whether it can be opened at all.
 //!
 //! Everything here only reads `/proc/PID`. It comes before the first ptrace request, so that a guest which cannot be
-//! opened is not even stopped. Only [`why_no_remote_calls`] is asked of a thread that stands still.
+//! opened is not even stopped.
 
 use crate::denial::reason_for;
 use crate::error::{Error, Result};
 use crate::maps::Maps;
 use crate::memory::GuestMemory;
-use crate::ptrace;
 use crate::shadow_stack;
 use crate::tries::Tries;
 use std::fs;
@@ -41,19 +40,11 @@ pub struct Status {
 }
 
 /// Why a thread with a shadow stack makes no remote calls.
-const SHADOW_STACK: &str =
+pub const SHADOW_STACK: &str =
     "it runs with a shadow stack, which refuses the return frame of a remote call";
 
 /// Why a thread whose system calls are dispatched to the program's own handler makes no remote calls: they are among them.
-const DISPATCHES: &str = "system calls of its main thread go to a handler of its own (Syscall User Dispatch), as those that lancet has it make would";
-
-/// Why a stopped thread makes no remote calls, if there is a reason.
-pub fn why_no_remote_calls(pid: i32, tid: i32) -> Option<&'static str> {
-    if shadow_stack::of_thread(pid, tid) {
-        return Some(SHADOW_STACK);
-    }
-    ptrace::dispatches_system_calls(tid).then_some(DISPATCHES)
-}
+pub const DISPATCHES: &str = "system calls of its main thread go to a handler of its own (Syscall User Dispatch), as those that lancet has it make would";
 
 impl Status {
     /// Reads the status of a process.
