@@ -58,9 +58,9 @@ const CALLS: [Call; 9] = [
     call("clock_gettime", libc::SYS_clock_gettime, [1, 0, 0, 0, 0, 0]),
 ];
 
-/// What hooks call besides: they wait for room, ask whether a page can be read, block signals, ask who their thread is, and
-/// whether the process that a child waits with is there yet.
-pub const OF_HOOKS: [Call; 6] = [
+/// What hooks call besides: they wait for room, ask whether a page can be read, block signals, ask who their thread is, whether
+/// it may read the time stamp counter, and whether the process that a child waits with is there yet.
+pub const OF_HOOKS: [Call; 7] = [
     call("nanosleep", libc::SYS_nanosleep, [0; 6]),
     call(
         "rt_sigprocmask",
@@ -73,6 +73,11 @@ pub const OF_HOOKS: [Call; 6] = [
         [libc::SIG_SETMASK as u64, 0, 0, 8, 0, 0],
     ),
     call("gettid", libc::SYS_gettid, [0; 6]),
+    call(
+        "prctl",
+        libc::SYS_prctl,
+        [libc::PR_GET_TSC as u64, 0, 0, 0, 0, 0],
+    ),
     call("getpid", libc::SYS_getpid, [0; 6]),
     call("kill", libc::SYS_kill, [0; 6]),
 ];

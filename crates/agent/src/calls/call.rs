@@ -6,7 +6,7 @@ use super::finish::{self, Ended};
 use super::hooked::{Hooked, NO_VECTORS, Outcome, wanted};
 use super::record::exchange;
 use super::{
-    counts, events, loader, notices, own, pulse, ring, scripted, selection, session, ticket,
+    counts, events, loader, locks, notices, own, pulse, ring, scripted, selection, session, ticket,
 };
 use crate::memory::sys;
 use crate::shared::CONTROL_PAGE;
@@ -54,6 +54,10 @@ struct Thread<'a> {
 #[cold]
 #[inline(never)]
 fn enter_own(hook: &Hook, wanted: u64, frame: &mut Frame, found: Thread) -> u64 {
+    // What follows waits, and a return looks at the counter.
+    if wanted & own::WAITING != 0 && locks::are_there() {
+        return 0;
+    }
     own::before(wanted);
     frame.ticket = ticket::of_session(session::number());
     let user = match wanted & want::EVENTS {

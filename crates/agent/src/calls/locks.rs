@@ -2,8 +2,13 @@
 //! strict mode) and system calls (a seccomp filter, Syscall User Dispatch). Behind such a call the kernel would end the thread, or its process,
 //! for the next hook that it comes through. So the command is told before the call is made, and leaves the process or
 //! finds that the filter allows all that hooks do; where it does not answer in time, the thread closes the gate itself.
+//!
+//! A thread may also have forbidden itself the counter before it was watched, or have that from the thread that made it. Nobody
+//! can see this from outside, so each thread asks the kernel itself before its first look at the counter in a session, and says the
+//! same as if it was about to make such a call.
 
-use super::notices;
+use super::{notices, ring, session};
+use crate::memory::sys;
 use routine::Frame;
 use wire::calls::want;
 use wire::notices::locked;
@@ -48,6 +53,21 @@ pub fn before(number: u64, arguments: [u64; 3]) {
     if let Some(program) = program(number as u32, arguments) {
         notices::locks(program);
     }
+}
+
+/// Whether the thread that runs here must not read the time-stamp counter. If so, the command was told when this returns,
+/// and has left the process, or the gate is closed. A thread whose ring was introduced in this session was asked then.
+#[cold]
+pub fn are_there() -> bool {
+    let session = session::number();
+    if ring::known().is_some_and(|ring| ring::speaks(ring, session)) {
+        return false;
+    }
+    let forbidden = !sys::reads_counter();
+    if forbidden {
+        notices::locks(locked::COUNTER);
+    }
+    forbidden
 }
 
 /// Returns for such a call the address of the filter's program that it sets, or which of [`locked`] it is. A call that the kernel refuses changes nothing: programs ask by a filter at

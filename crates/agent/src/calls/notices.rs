@@ -6,7 +6,7 @@
 
 use super::session::{self, calls};
 use super::wait::Wait;
-use super::{children, pulse};
+use super::{children, locks, pulse};
 use crate::memory::sys;
 use crate::shared::CONTROL_PAGE;
 use core::sync::atomic::Ordering;
@@ -95,13 +95,23 @@ pub fn at_return((wanted, place): (u64, u64), session: u32, result: u64) {
 /// Posts a notice, and waits to be heard if it is one to wait for; whether it was. Of those that were not, a
 /// [`notice::LOCKS`] stays for a command that comes back.
 fn post((kind, value, place): (u32, u64, u64), pid: u32, waits: bool) -> bool {
+    let is_lock = kind == notice::LOCKS;
+    if !is_lock && locks::are_there() {
+        return false;
+    }
     let session = session::number();
-    let mut wait = Wait::new(calls().patience);
+    let reads_counter = !is_lock || sys::reads_counter();
+    let mut wait = if reads_counter {
+        Wait::new(calls().patience)
+    } else {
+        Wait::without_counter()
+    };
     // Who is about to lock itself waits until the command has left, which begins with the end of the session.
-    let waits_longer = kind == notice::LOCKS;
+    let waits_longer = is_lock;
     let mut goes_on = || {
         let here = waits_longer || session::number() == session;
-        here && pulse::lives() && wait.goes_on()
+        // To close the gate, the pulse reads the counter; a thread that must not has a shorter wait than the pulse.
+        here && (!reads_counter || pulse::lives()) && wait.goes_on()
     };
     let slot = loop {
         if let Some(slot) = take() {

@@ -5,6 +5,10 @@ use super::{loader, locks, notices};
 use routine::Frame;
 use wire::calls::want;
 
+/// What a thread waits for, or may wait for when the function returns.
+pub const WAITING: u64 =
+    want::NOTICES & !(want::LOCKS | want::LOCKS_BY_NUMBER) | want::LOADER | want::DEFINES;
+
 /// Before anything is recorded of the call.
 pub fn before(wanted: u64) {
     if wanted & want::LOADER != 0 {

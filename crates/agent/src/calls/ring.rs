@@ -4,7 +4,7 @@ use super::record::{self, Record};
 use super::session::{self, calls};
 pub use super::thread::thread_pointer;
 use super::thread::{has_block, thread, thread_id};
-use super::{pool, room, tables};
+use super::{locks, pool, room, tables};
 use crate::memory::sys;
 use core::sync::atomic::{AtomicU64, Ordering};
 use routine::room::{NO_ROOM, place};
@@ -97,10 +97,14 @@ pub fn speaks(ring: &Ring, session: u32) -> bool {
     known && ring.session.load(Ordering::Relaxed) == session
 }
 
-/// Says which thread speaks from here on; whether the ring is its, and there was room to say it.
+/// Says which thread speaks from here on; whether the ring is its, there was room to say it, and it may read the counter.
 #[cold]
 #[inline(never)]
 fn introduce(ring: &Ring, thread: u64, session: u32) -> bool {
+    // First, because to wait for room takes a clock.
+    if locks::are_there() {
+        return false;
+    }
     let tid = match calls().tid_offset {
         0 => sys::thread_id(),
         _ => thread_id(thread),
@@ -170,6 +174,9 @@ fn search() -> Option<&'static Ring> {
 #[cold]
 #[inline(never)]
 pub fn drain_private(session: u32) {
+    if locks::are_there() {
+        return;
+    }
     let known = calls()
         .rings
         .iter()

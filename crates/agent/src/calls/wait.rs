@@ -9,8 +9,12 @@ const PAUSE: u64 = 50_000;
 /// Looks between two at the command's process: a child, whose control page was wiped, cannot hear its heartbeat.
 const LOOKS: u32 = 16;
 
+/// The longest wait of a thread that must not read the time-stamp counter, in nanoseconds.
+const MOST_WITHOUT_COUNTER: u64 = 2_000_000_000;
+
 /// A wait that ends in any case.
 pub struct Wait {
+    clock: fn() -> u64,
     began: u64,
     most: u64,
     looks: u32,
@@ -19,8 +23,18 @@ pub struct Wait {
 impl Wait {
     /// A wait of at most `most` cycles of the time-stamp counter, from now on.
     pub fn new(most: u64) -> Self {
+        Wait::by(sys::ticks, most)
+    }
+
+    /// A wait of a thread that must not read that counter.
+    pub fn without_counter() -> Self {
+        Wait::by(sys::now, MOST_WITHOUT_COUNTER)
+    }
+
+    fn by(clock: fn() -> u64, most: u64) -> Self {
         Wait {
-            began: sys::ticks(),
+            clock,
+            began: clock(),
             most,
             looks: 0,
         }
@@ -30,7 +44,7 @@ impl Wait {
     pub fn goes_on(&mut self) -> bool {
         self.looks = self.looks.wrapping_add(1);
         let owner = calls().owner;
-        if sys::ticks().wrapping_sub(self.began) > self.most
+        if (self.clock)().wrapping_sub(self.began) > self.most
             || owner != 0 && self.looks.is_multiple_of(LOOKS) && !sys::is_process(owner)
         {
             return false;

@@ -14,6 +14,7 @@ const SETMASK: u64 = 2;
 const NANOSLEEP: u64 = 35;
 const GETPID: u64 = 39;
 const KILL: u64 = 62;
+const PRCTL: u64 = 157;
 const GETTID: u64 = 186;
 const FUTEX: u64 = 202;
 const MREMAP: u64 = 25;
@@ -115,8 +116,19 @@ pub fn now() -> u64 {
 #[inline]
 pub fn ticks() -> u64 {
     // SAFETY: every x86-64 processor has the instruction, and Linux leaves it to user space unless a
-    // process asked otherwise for itself (PR_SET_TSC), which no VM does.
+    // thread asked otherwise for itself (PR_SET_TSC). Hooks of calls ask first (`calls::locks`); no VM does it.
     unsafe { core::arch::x86_64::_rdtsc() }
+}
+
+/// Whether the kernel lets this thread read the time-stamp counter (`prctl(PR_GET_TSC)`, arch/x86/kernel/process.c). Where
+/// it does not, the instruction ends the thread's process. A thread has this from the one that made it.
+pub fn reads_counter() -> bool {
+    const GET_TSC: u64 = 25;
+    const SIGSEGV: u32 = 2;
+    let mut mode = 0u32;
+    // SAFETY: `mode` is a live int.
+    let result = unsafe { syscall(PRCTL, GET_TSC, (&raw mut mode) as u64, 0, 0, 0, 0) };
+    result != 0 || mode != SIGSEGV
 }
 
 /// Sleeps so many nanoseconds, or until a signal.

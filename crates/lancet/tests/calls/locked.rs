@@ -1,5 +1,5 @@
-//! A thread that takes from itself, while it is watched, what hooks need: the time stamp counter, system calls. Hooks that went on
-//! would end it, so lancet leaves the process before.
+//! A thread that takes from itself what hooks need: the time stamp counter, system calls. Hooks that went on would end it, so lancet
+//! leaves the process before; also where that was done before lancet came, and nobody can see it from outside.
 
 use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
@@ -8,7 +8,7 @@ use crate::machine::{program, start};
 use crate::support::{Guest, LIMIT, Snapshot, Watch, lancet, run, soak};
 use crate::watch::{calls, hooked, left};
 
-const WAYS: [&[&str]; 3] = [
+const WAYS: [&[&str]; 4] = [
     &[
         "calls",
         "-x",
@@ -20,6 +20,7 @@ const WAYS: [&[&str]; 3] = [
     ],
     &["calls", "-c", "-x", "strtol", "-x", "locked_within"],
     &["syscalls", "--max-wait", "30s", "-o", "/dev/null"],
+    &["syscalls", "-f", "-c", "-U", "calls,errors,name"],
 ];
 
 /// Each of the fixture's modes that lock it, and what is said.
@@ -70,6 +71,33 @@ fn a_thread_that_locks_itself_is_left_before() {
     }
 }
 
+/// It is left at the first call that is hooked, whichever thread makes it, and whether it has that from the one that made it.
+#[test]
+fn a_thread_that_was_locked_before() {
+    let says = "forbids itself the time stamp counter";
+    for (at, mode) in ["earlier", "inherited"].into_iter().enumerate() {
+        let ways = WAYS.into_iter().skip(if soak() { 0 } else { at });
+        for way in ways.step_by(if soak() { 1 } else { 2 }) {
+            let what = format!("{mode} {way:?}");
+            let Some((before, mut guest, watch)) = opened(mode, way) else {
+                return;
+            };
+            guest.tell("go");
+            guest.expect("answer 22000");
+            let output = watch.end();
+            assert_eq!(
+                output.stderr.matches(says).count(),
+                1,
+                "{what}: {}",
+                output.stderr
+            );
+            assert_eq!(output.code(), 4, "{what}: {}", output.stderr);
+            before.text_holds(guest.pid, &what);
+            guest.ends_with_nothing(&what);
+        }
+    }
+}
+
 /// A filter that allows what hooks do is no reason to leave, nor is a call that only asks whether there are filters.
 #[test]
 fn what_does_no_harm() {
@@ -110,10 +138,15 @@ fn a_process_that_has_a_handler_for_system_calls() {
 /// Where nobody answers, the thread closes its hooks itself; a lancet that comes back leaves.
 #[test]
 fn a_lancet_that_is_stopped_or_killed() {
-    let cases = [(Signal::SIGSTOP, WAYS[0]), (Signal::SIGKILL, WAYS[2])];
-    for (signal, way) in cases {
-        let what = format!("{signal} {way:?}");
-        let Some((_, mut guest, watch)) = opened("tsc", way) else {
+    let cases = [
+        (Signal::SIGSTOP, "tsc", WAYS[0]),
+        (Signal::SIGKILL, "tsc", WAYS[2]),
+        (Signal::SIGSTOP, "earlier", WAYS[2]),
+        (Signal::SIGKILL, "inherited", WAYS[0]),
+    ];
+    for (signal, mode, way) in cases {
+        let what = format!("{signal} {mode} {way:?}");
+        let Some((_, mut guest, watch)) = opened(mode, way) else {
             return;
         };
         kill(Pid::from_raw(watch.pid()), signal).expect("lancet lives");
