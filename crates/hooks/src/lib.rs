@@ -38,6 +38,7 @@
 mod areas;
 mod change;
 mod first_stack;
+mod ids;
 #[cfg(feature = "fuzz")]
 pub mod image;
 mod inline;

@@ -1,15 +1,13 @@
 //! Notices: what a thread of the process posts on the control page, and then waits until we have handled it
 //! (`wire::notices`).
 
-use crate::state::own_id;
+use crate::ids::{child_here, own_id, shares_our_ids, thread_here};
 use crate::tracing::Tracing;
 use inject::lifecycle::Seized;
 use inject::records::ReadRecords;
 use inject::resident::Resident;
 use process::error::Result;
-use process::guest::{children, pid_namespace};
 use process::memory::GuestMemory;
-use process::stop::thread_ids;
 use std::fs;
 use std::mem::offset_of;
 use std::sync::atomic::Ordering;
@@ -226,11 +224,10 @@ impl Tracing {
         if own_id(own, own) == pid {
             return own;
         }
-        if self.shares_our_numbers() {
+        if shares_our_ids(self.target.status.pid) {
             return pid as i32;
         }
-        let mut children = children(own).into_iter();
-        let known = children.find(|child| own_id(*child, *child) == pid);
+        let known = child_here(own, pid).or_else(|| self.rings.child_here(pid));
         known.unwrap_or(0)
     }
 
@@ -238,17 +235,12 @@ impl Tracing {
         if pid == 0 {
             return 0;
         }
-        if self.shares_our_numbers() {
+        if shares_our_ids(self.target.status.pid) {
             let tid = tid as i32;
             let known = Identity::of(tid).is_some_and(|it| it.process == pid);
             return if known { tid } else { 0 };
         }
-        let mut threads = thread_ids(pid).unwrap_or_default().into_iter();
-        threads.find(|here| own_id(pid, *here) == tid).unwrap_or(0)
-    }
-
-    fn shares_our_numbers(&self) -> bool {
-        pid_namespace(self.target.status.pid) == pid_namespace(std::process::id() as i32)
+        thread_here(pid, tid).unwrap_or(0)
     }
 }
 

@@ -2,6 +2,7 @@
 
 use crate::areas::Areas;
 use crate::first_stack;
+use crate::ids::own_id;
 use crate::notices;
 use crate::patcher::Patcher;
 use crate::pool;
@@ -120,7 +121,7 @@ impl Tracing {
     pub fn is_apart(&self, pid: i32) -> Result<bool> {
         let memory = GuestMemory::open(pid)?;
         let at = self.target.resident.header.calls + offset_of!(Calls, apart) as u64;
-        Ok(memory.word(at)? == u64::from(state::own_id(pid, pid)))
+        Ok(memory.word(at)? == u64::from(own_id(pid, pid)))
     }
 
     /// Takes a child of this process that waits for us. Where that fails it need not wait any longer.
@@ -147,7 +148,7 @@ impl Tracing {
         }
         let resident = self.target.resident;
         let at = |offset: usize| resident.header.calls + offset as u64;
-        let own_id = u64::from(state::own_id(pid, pid));
+        let own_id = u64::from(own_id(pid, pid));
         memory.write(at(offset_of!(Calls, pid)), &own_id.to_le_bytes())?;
         resident.claim(
             &memory,
@@ -377,7 +378,7 @@ fn take(resident: &Resident, memory: &GuestMemory, options: &Options, session: u
             offset_of!(Calls, owner),
             if sees_us { u64::from(us) } else { 0 },
         ),
-        (offset_of!(Calls, pid), u64::from(state::own_id(pid, pid))),
+        (offset_of!(Calls, pid), u64::from(own_id(pid, pid))),
         (offset_of!(Calls, follow), u64::from(options.follow)),
         (offset_of!(Calls, wary), 0),
         (offset_of!(Calls, late), 0),

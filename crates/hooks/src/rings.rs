@@ -18,6 +18,7 @@ mod short;
 #[cfg(test)]
 mod ways;
 
+use crate::ids::Ids;
 use crate::limits::{MOST_NUMBERS, MOST_RINGS, USER_END};
 use crate::pool::Pool;
 use backing::{Backing, is_plausible};
@@ -39,6 +40,7 @@ use wire::calls::{self, Calls, OF_LIBRARY, Ring, kind};
 /// The rings of one process; see the module's documentation.
 #[derive(Debug)]
 pub struct Rings {
+    ids: Ids,
     backing: Backing,
     calls: u64,
     /// [`Calls::without_ring`] as it was at the last [`Rings::look`].
@@ -118,6 +120,7 @@ impl Rings {
     ) -> Result<Self> {
         let pool = pool.map(Arc::new);
         let mut rings = Rings {
+            ids: Ids::of(memory.pid()),
             backing: Backing { memory, pool },
             calls,
             without_ring: 0,
@@ -148,6 +151,7 @@ impl Rings {
     /// here; records begin with those that the child writes itself.
     pub fn adopt(&self, memory: Arc<GuestMemory>) -> Result<Self> {
         let mut rings = Rings {
+            ids: Ids::of(memory.pid()),
             // The child has replaced the shared pool by memory of its own.
             backing: Backing { memory, pool: None },
             calls: self.calls,
@@ -193,6 +197,11 @@ impl Rings {
             rings.backing.set_word(field, 0)?;
         }
         Ok(rings)
+    }
+
+    /// The id with us of what has called itself `own` in a ring, where the process is in another PID namespace than we are.
+    pub(crate) fn child_here(&self, own: u32) -> Option<i32> {
+        self.ids.last(own)
     }
 
     /// Passes over what was written and lost until now.
@@ -339,7 +348,7 @@ impl Rings {
     /// Notes what a record says that is no event: which thread writes, what a number of a line means.
     fn note(&mut self, at: usize, record: &[u64]) {
         match (record[0] >> 16 & 0xff, &record[1..]) {
-            (kind::THREAD, [tid, ..]) => self.known[at].tid = *tid as u32,
+            (kind::THREAD, [tid, ..]) => self.known[at].tid = self.ids.here(*tid as u32),
             (kind::PLACE, [number, lengths, text @ ..]) => {
                 let (path, name) = ((*lengths & 0xffff_ffff) as usize, (lengths >> 32) as usize);
                 let (path_text, rest) = text.split_at(path.div_ceil(8).min(text.len()));

@@ -5,11 +5,11 @@
 //! the thread's control block or its static thread-local storage, at the same distance in every thread
 //! (`struct pthread`, glibc `nptl/descr.h`; variant II of "ELF Handling For Thread-Local Storage").
 
+use crate::ids::own_id;
 use process::error::{Error, Result};
 use process::functions::Functions;
 use process::memory::GuestMemory;
 use process::ptrace;
-use std::fs;
 use std::thread::sleep;
 use std::time::Duration;
 use vm::Language;
@@ -228,17 +228,4 @@ fn tid_offset(main: &Block, others: &[Block]) -> Option<u64> {
                 .iter()
                 .all(|block| block.half(*offset) == Some(block.tid))
     })
-}
-
-/// The id that a thread has in its own PID namespace: the last of `NSpid`.
-pub(crate) fn own_id(pid: i32, tid: i32) -> u32 {
-    fs::read_to_string(format!("/proc/{pid}/task/{tid}/status"))
-        .ok()
-        .and_then(|status| {
-            let line = status
-                .lines()
-                .find_map(|line| line.strip_prefix("NSpid:"))?;
-            line.split_ascii_whitespace().last()?.parse().ok()
-        })
-        .unwrap_or(tid as u32)
 }

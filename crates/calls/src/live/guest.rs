@@ -405,7 +405,9 @@ impl Guest {
             }
             RingEventKind::Forked { child } => {
                 let here = self.tracing.process_here(*child);
-                self.vforks.forked(one.ring, *child, here);
+                // Where it was not found, it is called in its ring what it calls itself.
+                let speaker = if here == 0 { *child } else { here as u32 };
+                self.vforks.forked(one.ring, speaker, here);
                 let at = self.at(one, 0, period, tell);
                 tell(Event {
                     at,

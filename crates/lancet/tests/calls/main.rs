@@ -20,6 +20,7 @@
 //! | `as_strace` | `syscalls --strace -- PROGRAM`: ends, PID namespaces, what a program is given; what is wrong, in one line |
 //! | `bpf` | `syscalls --by bpf` and `--no-modify -c`: counts, lines, namespaces, permissions, nothing stays |
 //! | `goroutines` | `lancet syscalls` on Go: counts beside strace, opened and left |
+//! | `elsewhere` | a guest in another PID namespace: ids are lancet's own |
 //! | `strangers` | children of a guest that are not its own |
 //! | `who` | `lancet syscalls`: exact counts by function and line, `--in`, `--at`, `--leaks`, `--blocked` |
 //! | `lasting` | what outlives a guest that is killed, and a thread that is dead |
@@ -74,6 +75,7 @@ mod counts;
 mod coverage;
 mod descriptors;
 mod drivers;
+mod elsewhere;
 mod ends;
 mod everything;
 mod exact;

@@ -14,7 +14,7 @@ pub enum Turn {
 /// The children of `vfork` that may speak in the rings of one guest. It must be shown every record in the order of its ring, or calls of a child
 /// are told as its parent's.
 pub struct Vforks {
-    /// By ring, the last child that was made there: as the guest numbers it, and as we do.
+    /// By ring, the last child that was made there: what it is called in its ring, and its id, 0 if it was not found.
     made: HashMap<u32, (u32, i32)>,
     /// Rings in which that child has spoken, and its parent not since.
     speaking: HashSet<u32>,
