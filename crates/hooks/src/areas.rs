@@ -64,6 +64,8 @@ pub struct Areas {
     hooks: u64,
     /// The list as it was when the batch began.
     before: Vec<Area>,
+    /// The list as it was when its records and stubs had their room.
+    placed: Vec<Area>,
     /// Code for which no island could be mapped in this batch.
     crowded: Vec<u64>,
 }
@@ -78,6 +80,7 @@ impl Areas {
             stubs: BTreeMap::new(),
             hooks: 0,
             before: Vec::new(),
+            placed: Vec::new(),
             crowded: Vec::new(),
         })
     }
@@ -91,21 +94,45 @@ impl Areas {
         self.crowded.clear();
     }
 
-    /// The batch has failed before anything led to what was made for it: takes that back, mappings included.
-    pub fn undo(&mut self, remote: &mut RemoteThread, memory: &GuestMemory) {
-        let made: Vec<Area> = self
-            .all
-            .iter()
-            .filter(|area| area.at != 0 && self.before.iter().all(|old| old.at != area.at))
-            .copied()
-            .collect();
-        self.all.clone_from(&self.before);
+    /// Records and stubs of the batch have their room.
+    pub fn are_placed(&mut self) {
+        self.placed.clone_from(&self.all);
+    }
+
+    /// What was given out in the batch stays, whatever becomes of the rest.
+    pub fn keep(&mut self) {
+        self.before.clone_from(&self.all);
+        self.placed.clone_from(&self.all);
+    }
+
+    /// The batch is to be written once more: takes back what was given out since [`Areas::are_placed`]. What was mapped since stays.
+    pub fn again(&mut self) {
+        let used = |at: u64| self.placed.iter().find(|area| area.at == at);
+        for area in &mut self.all {
+            area.used = used(area.at).map_or(0, |area| area.used);
+        }
+    }
+
+    /// The batch has failed before anything led to what was made for it: takes that back. What was mapped for it stays in the
+    /// list, empty, and is returned.
+    pub fn take_back(&mut self) -> Vec<Area> {
+        let used = |at: u64| self.before.iter().find(|area| area.at == at);
+        let mut made = Vec::new();
+        for area in self.all.iter_mut().filter(|area| area.at != 0) {
+            let before = used(area.at);
+            area.used = before.map_or(0, |area| area.used);
+            made.extend(before.is_none().then_some(*area));
+        }
+        made
+    }
+
+    /// Unmaps what [`Areas::take_back`] has returned. What cannot be unmapped stays in the list, for the next attach.
+    pub fn unmap(&mut self, made: &[Area], remote: &mut RemoteThread, memory: &GuestMemory) {
         for area in made {
-            // One that cannot be unmapped stays in the list, for the next attach.
-            if remote.unmap(area.at, area.size).is_err()
-                && let Some(free) = self.all.iter_mut().find(|area| area.at == 0)
+            if remote.unmap(area.at, area.size).is_ok()
+                && let Some(place) = self.all.iter_mut().find(|one| one.at == area.at)
             {
-                *free = Area { used: 0, ..area };
+                *place = NOTHING;
             }
         }
         // Where it cannot be written any more the guest is gone.
@@ -152,7 +179,27 @@ impl Areas {
         }
     }
 
-    /// Room for `size` bytes, in reach of `code` if that is given; mapped if there is none.
+    /// Room for `size` bytes, in reach of `code` if that is given, where there is some.
+    pub fn room_there(&mut self, holds: u64, size: u64, code: Option<&Range<u64>>) -> Option<u64> {
+        match (holds, code) {
+            (area::STUBS, Some(code)) => drop(self.stubs.remove(&code.start)),
+            (area::HOOKS, _) => self.hooks = self.hooks.saturating_sub(size),
+            _ => {}
+        }
+        let reaches = |at: u64, end: u64| {
+            code.is_none_or(|code| end.max(code.end) - at.min(code.start) < REACH)
+        };
+        let area = self.all.iter_mut().find(|area| {
+            area.holds == holds
+                && area.size - area.used >= size
+                && reaches(area.at, area.at + area.size)
+        })?;
+        let at = area.at + area.used;
+        area.used += size;
+        Some(at)
+    }
+
+    /// The same; mapped if there is none.
     pub fn room(
         &mut self,
         remote: &mut RemoteThread,
@@ -160,23 +207,7 @@ impl Areas {
         size: u64,
         code: Option<Range<u64>>,
     ) -> Result<u64> {
-        match (holds, &code) {
-            (area::STUBS, Some(code)) => drop(self.stubs.remove(&code.start)),
-            (area::HOOKS, _) => self.hooks = self.hooks.saturating_sub(size),
-            _ => {}
-        }
-        let reaches = |at: u64, end: u64| {
-            code.as_ref()
-                .is_none_or(|code| end.max(code.end) - at.min(code.start) < REACH)
-        };
-        let fitting = self.all.iter_mut().find(|area| {
-            area.holds == holds
-                && area.size - area.used >= size
-                && reaches(area.at, area.at + area.size)
-        });
-        if let Some(area) = fitting {
-            let at = area.at + area.used;
-            area.used += size;
+        if let Some(at) = self.room_there(holds, size, code.as_ref()) {
             return Ok(at);
         }
         let pid = remote.pid();

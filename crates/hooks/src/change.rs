@@ -46,6 +46,11 @@ impl Change {
         std::iter::once(self.at()..self.at() + moved).chain(pad)
     }
 
+    /// The code whose instructions run in the stub instead.
+    pub fn code(&self) -> Range<u64> {
+        self.at()..self.at() + self.stolen() as u64
+    }
+
     /// The number of bytes of stack arguments that the routine copies for the original.
     pub fn copied(&self) -> u32 {
         match self {

@@ -4,8 +4,8 @@ use crate::areas::Areas;
 use crate::layers::Layers;
 use crate::parked;
 use crate::pool;
-use crate::standstill::{Standstill, Threads};
-use crate::table::{patches, write_set, write_want};
+use crate::standstill::{Pages, Standstill, Threads, Writes};
+use crate::table::{bytes_at, patches};
 use crate::threads;
 use crate::wanted::{Timing, is_asked};
 use inject::remote_call::{Gadgets, RemoteThread};
@@ -59,8 +59,12 @@ fn lift(status: &Status, memory: &GuestMemory, gadgets: Gadgets, unused: &Unused
             resident.write_control_page(memory, offset_of!(ControlPage, calls), 0u32)?;
             let layers = Layers::of(memory);
             put_back(stop, remote, memory, &layers, hooks)?;
-            let mut silent = hooks.iter();
-            silent.try_for_each(|(at, _)| write_want(memory, *at, 0))?;
+            let mut silent = Writes::default();
+            for (at, _) in hooks {
+                let want = at + offset_of!(Hook, want) as u64;
+                silent.add(want, 0u64.to_le_bytes().to_vec());
+            }
+            silent.write_by_page(memory)?;
             pool::close_left(memory, remote)?;
             pool::withdraw(memory, resident, remote)?;
             Ok(Some(stack_pointers(stop, remote, memory, &layers)))
@@ -104,24 +108,34 @@ pub(crate) fn put_back(
     let padded = padded.filter(|hook| patches(hook).len() > 1);
     let pads: Vec<(u64, u64)> = padded.map(|hook| (hook.patches[0].at, hook.stub)).collect();
     threads::take_jumps(remote, &stop.threads().collect::<Vec<_>>(), &pads)?;
+    let code = Pages::of(memory);
+    let (mut entries, mut padding) = (Writes::default(), Writes::default());
+    let (mut out, mut notes) = (Vec::new(), Writes::default());
     for (at, hook) in hooks {
-        for patch in patches(hook).iter().rev() {
+        let list = patches(hook);
+        for (index, patch) in list.iter().enumerate() {
             let length = (patch.length as usize).min(patch.is.len());
-            let mut now = [0; 8];
             // Not where its library was unloaded, or somebody else has changed the code since.
-            if memory.read_bytes(patch.at, &mut now[..length]).is_ok()
-                && now[..length] == patch.is[..length]
-            {
-                let was = layers.without_lifted(patch.at, &patch.was[..length]);
-                memory.write(patch.at, &was)?;
-                if patch.at == hook.place {
-                    count_us(memory, hook, -1);
-                }
+            if bytes_at(&code, patch).as_deref() != Some(&patch.is[..length]) {
+                continue;
+            }
+            let was = layers.without_lifted(patch.at, &patch.was[..length]);
+            let is_last = index + 1 == list.len();
+            let writes = if is_last { &mut entries } else { &mut padding };
+            writes.add(patch.at, was);
+            if patch.at == hook.place {
+                out.push(hook);
             }
         }
-        write_set(memory, *at, false)?;
+        let set = at + offset_of!(Hook, set) as u64;
+        notes.add(set, 0u64.to_le_bytes().to_vec());
     }
-    Ok(())
+    entries.write_by_page(memory)?;
+    padding.write_by_page(memory)?;
+    for hook in out {
+        count_us(memory, hook, -1);
+    }
+    notes.write_by_page(memory)
 }
 
 /// The stack pointer of each thread, on the stack that is the thread's own: that of one that runs on a work stack of an

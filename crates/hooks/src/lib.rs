@@ -36,6 +36,7 @@
 //! | `named`, `system_calls`, `probes` | functions by a script's names, system calls, static probes |
 
 mod areas;
+mod built;
 mod change;
 mod first_stack;
 mod ids;

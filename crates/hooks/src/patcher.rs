@@ -129,7 +129,8 @@ impl Patcher {
         }
         self.texts = texts;
         if !steps.is_empty() {
-            target.stopped(|stop, remote| {
+            let built = self.build(target, &steps)?;
+            let written = target.stopped(|stop, remote| {
                 let mut edit = Edit {
                     target,
                     stop,
@@ -137,8 +138,12 @@ impl Patcher {
                     writes: Writes::default(),
                     layers: Layers::of(&target.memory),
                 };
-                self.write(&mut edit, &steps, &mut refused)
-            })?;
+                self.write(&mut edit, (&steps, &built), &mut refused)
+            });
+            if written.is_err() {
+                self.abandon(target);
+            }
+            written?;
         }
         Ok(refused)
     }
@@ -193,7 +198,7 @@ impl Patcher {
             if leaving {
                 let found = open_calls::close(&target.memory, target.session, &counting, &stacks)?;
                 open.extend(found);
-                self.table.silence_all(&target.memory)?;
+                self.table.silence_standing(&target.memory)?;
                 pool::withdraw(&target.memory, &target.resident, remote)?;
             }
             Ok(stacks)

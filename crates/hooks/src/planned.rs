@@ -4,26 +4,27 @@
 use crate::change::Change;
 use crate::inline;
 use crate::layers::Layers;
+use crate::standstill::Pages;
 use crate::table::{HookTable, Known, bytes_at, patches};
 use crate::target::Target;
 use crate::wanted::Wanted;
 use trampoline::{Destination, Stub};
+use vm::Memory;
 use wire::calls::{self, Hook};
 
 /// Whether the code that a hook changes and moves is still what it was when that was planned, and no other command has
-/// come to change or move a part of it; asked in the stop in which the hook is written.
-pub(crate) fn is_as_planned(target: &Target, layers: &Layers, hook: &Hook) -> bool {
-    let (memory, own) = (&*target.memory, target.resident.base);
+/// come to change or move a part of it; asked in the stop in which the hook is written. `own`: the agent that it is of.
+pub(crate) fn is_as_planned(code: &Pages, own: u64, layers: &Layers, hook: &Hook) -> bool {
     if hook.patched == 0 {
         return true;
     }
     let patched = patches(hook).iter().all(|patch| {
         let length = (patch.length as usize).min(patch.was.len());
-        bytes_at(memory, patch).as_deref() == Some(&patch.was[..length])
+        bytes_at(code, patch).as_deref() == Some(&patch.was[..length])
     });
     let mut moved = vec![0; hook.moved as usize];
-    let moved = memory
-        .read_bytes(hook.place, &mut moved)
+    let moved = code
+        .read(hook.place, &mut moved)
         .is_ok_and(|()| calls::fingerprint(&moved) == hook.was);
     let is_over = || layers.over(own, [hook.place; 2]).is_some();
     let is_free = || {

@@ -196,7 +196,7 @@ impl ScriptStart {
         let handed = target.stopped(|stop, remote| {
             let layers = Layers::of(&target.memory);
             left::put_back(stop, remote, &target.memory, &layers, &hooks)?;
-            patcher.table.silence_all(&target.memory)?;
+            patcher.table.silence_standing(&target.memory)?;
             pool::withdraw(&target.memory, &target.resident, remote)?;
             take(target.resident)
         });

@@ -1,7 +1,8 @@
-//! Setting hooks: each is planned while the process runs ([`Patcher::step`]), and all are written while it stands still
-//! ([`Patcher::write`]), in an order that leaves the process intact if we are killed at any instant: stubs and records
+//! Setting hooks: each is planned while the process runs ([`Patcher::step`]), its stub made ([`crate::built`]), and all are written
+//! while it stands still ([`Patcher::write`]), in an order that leaves the process intact if we are killed at any instant: stubs and records
 //! first, which nothing leads to yet; then the list of areas, by which the next attach finds them; the patches last.
 
+use crate::built::MadeOf;
 use crate::change::{CHANGED, Change};
 use crate::inline;
 use crate::layers::Layers;
@@ -9,7 +10,7 @@ use crate::left::count_us;
 use crate::needs::{described, floats_at_return, own_flags};
 use crate::patcher::{IN_THE_WAY, Patcher};
 use crate::planned::{fits, is_as_planned};
-use crate::standstill::Writes;
+use crate::standstill::{Pages, Writes};
 use crate::table::{Known, LANDING, patches, stands_whole};
 use crate::target::Target;
 use crate::text::Texts;
@@ -17,17 +18,13 @@ use crate::threads::{self, Changed};
 use crate::wanted::{CALL_THROUGH, Refused, Role, Wanted};
 use inject::records::Record;
 use inject::remote_call::RemoteThread;
-use process::error::{Error, Result};
+use process::error::Result;
 use process::memory::GuestMemory;
 use process::stop::Stop;
 use routine::frame::flags;
 use std::mem::offset_of;
-use trampoline::Destination;
 use trampoline::hook_policy::{Treatment, treatment};
 use wire::calls::{self, Hook, Name, Patched, area, want};
-
-/// The byte that fills the room between stubs: `int3`.
-const PADDING: u8 = 0xcc;
 
 /// How a hook is set.
 pub(crate) enum Step {
@@ -120,31 +117,24 @@ impl Patcher {
         }
     }
 
-    /// Writes all hooks. Where that fails before the first patch is written, nothing of it stays, mappings included.
+    /// Writes all hooks; `built` is what was made for each step. Where that fails before the first patch is written, it can be
+    /// done once more, and nothing leads to what was written.
     pub(crate) fn write(
         &mut self,
         edit: &mut Edit,
-        steps: &[Step],
+        (steps, built): (&[Step], &[MadeOf]),
         refused: &mut Vec<Refused>,
     ) -> Result<()> {
         let memory = &edit.target.memory;
-        let new = steps.iter().filter_map(|step| match step {
-            Step::New(wanted, plan, _) => {
-                let inlined = inline::able(&self.table, wanted.role);
-                Some((plan.at(), stub_size(plan, inlined != 0)))
-            }
-            _ => None,
-        });
-        self.areas.begin(new, steps.len());
         let mut before = Vec::new();
-        let written = self.write_stubs(edit, steps, refused, &mut before);
+        let written = self.write_stubs(edit, (steps, built), refused, &mut before);
         let mut prepared = match written {
             Ok(prepared) => prepared,
             Err(error) => {
                 for (place, known) in before.into_iter().rev() {
                     self.table.restore(place, known);
                 }
-                self.areas.undo(edit.remote, memory);
+                self.areas.again();
                 let areas = &self.areas;
                 self.programs.retain(|_, at| areas.is_given(*at));
                 return Err(error);
@@ -155,6 +145,8 @@ impl Patcher {
             // Before its first byte is written, so that what is written in part is lifted too.
             self.table.mark(made.known.hook.place, true);
         }
+        // From here on threads may come to what was made.
+        self.areas.keep();
         if let Err(error) = write_patches(memory, &prepared) {
             self.take_back(
                 edit,
@@ -174,13 +166,14 @@ impl Patcher {
     fn write_stubs(
         &mut self,
         edit: &mut Edit,
-        steps: &[Step],
+        (steps, built): (&[Step], &[MadeOf]),
         refused: &mut Vec<Refused>,
         before: &mut Vec<(u64, Option<Known>)>,
     ) -> Result<Vec<Prepared>> {
         let memory = &edit.target.memory;
+        let (code, own) = (Pages::of(memory), edit.target.resident.base);
         let mut prepared = Vec::new();
-        for step in steps {
+        for (step, built) in steps.iter().zip(built) {
             let (wanted, made) = match step {
                 Step::Again(place, wanted, moves) => {
                     let mut known = self.table.get(*place).cloned().expect("it was found there");
@@ -192,12 +185,12 @@ impl Patcher {
                     self.programs(edit, wanted, &mut known.hook)?;
                     known.hook.set = 1;
                     let moves = moves.clone();
-                    let free = known.set || is_as_planned(edit.target, &edit.layers, &known.hook);
+                    let free = known.set || is_as_planned(&code, own, &edit.layers, &known.hook);
                     let made = free.then_some(Prepared { known, moves });
                     (wanted, made.ok_or_else(|| CHANGED.into()))
                 }
                 Step::Bare(wanted) => (wanted, Ok(self.bare(edit, wanted)?)),
-                Step::New(wanted, plan, was) => (wanted, self.prepare(edit, wanted, plan, *was)?),
+                Step::New(wanted, ..) => (wanted, self.prepare(edit, wanted, built, &code)?),
             };
             match made {
                 Ok(mut made) => {
@@ -283,78 +276,27 @@ impl Patcher {
         }
     }
 
-    /// Makes room for a new hook and writes its stub; why it cannot be, if so.
+    /// Has the stub of a new hook written, and takes its record; why it cannot be hooked, if so.
     fn prepare(
         &mut self,
         edit: &mut Edit,
         wanted: &Wanted,
-        plan: &Change,
-        was: u64,
+        built: &MadeOf,
+        code: &Pages,
     ) -> Result<std::result::Result<Prepared, String>> {
-        let code = plan.at()..plan.at() + plan.stolen() as u64;
-        let inlined = inline::able(&self.table, wanted.role);
-        let size = stub_size(plan, inlined != 0);
-        let stub_at = match self.areas.room(edit.remote, area::STUBS, size, Some(code)) {
-            // The others can be hooked all the same.
-            Err(Error::NothingToBorrow { reason, .. }) => return Ok(Err(reason)),
-            room => room?,
+        let built = match built {
+            MadeOf::New(built) => built,
+            MadeOf::Nothing(reason) => return Ok(Err(reason.clone())),
         };
-        let at = match self.room_for_record(edit) {
-            Err(Error::NothingToBorrow { reason, .. }) => return Ok(Err(reason)),
-            room => room?,
-        };
-        let to = Destination {
-            routine: edit.target.resident.header.routines[wanted.routine],
-            descriptor: at,
-        };
-        let number = self.table.new_number();
-        let inline = inline::of(edit.target, &self.table, wanted, (number, inlined));
-        let made = plan
-            .stub(stub_at, to, inline)
-            .and_then(|stub| Ok((stub, plan.patches(stub_at)?)));
-        let (stub, list) = match made {
-            Ok(made) => made,
-            Err(refusal) => return Ok(Err(refusal.to_string())),
-        };
-        let mut hook = Hook {
-            original: stub.original,
-            flags: own_flags(wanted.want) | wanted.entry_only_flag(),
-            copied: plan.copied().max(described(wanted)),
-            number,
-            place: plan.at(),
-            semaphore: wanted.probe.unwrap_or(0),
-            want: wanted.want | self.table.own_want(plan.at()),
-            stub: stub_at,
-            routine: to.routine,
-            moved: plan.stolen() as u32,
-            patched: list.len() as u32,
-            was,
-            set: 1,
-            inlined,
-            ..Hook::default()
-        };
-        self.programs(edit, wanted, &mut hook)?;
-        for (into, patch) in hook.patches.iter_mut().zip(&list) {
-            (into.at, into.length) = (patch.at, patch.new.len() as u64);
-            into.was[..patch.old.len()].copy_from_slice(&patch.old);
-            into.is[..patch.new.len()].copy_from_slice(&patch.new);
-        }
-        if !is_as_planned(edit.target, &edit.layers, &hook) {
+        let mut known = built.known.clone();
+        self.programs(edit, wanted, &mut known.hook)?;
+        known.hook.want |= self.table.own_want(known.hook.place);
+        if !is_as_planned(code, edit.target.resident.base, &edit.layers, &known.hook) {
             return Ok(Err(CHANGED.into()));
         }
-        let mut bytes = stub.bytes;
-        bytes.resize(size as usize, PADDING);
-        edit.writes.add(stub_at, bytes);
-        let known = Known {
-            at,
-            hook,
-            set: false,
-            function: Some(wanted.function.clone()),
-        };
-        Ok(Ok(Prepared {
-            known,
-            moves: stub.moves,
-        }))
+        edit.writes.add(known.hook.stub, built.bytes.clone());
+        let moves = built.moves.clone();
+        Ok(Ok(Prepared { known, moves }))
     }
 
     fn room_for_record(&mut self, edit: &mut Edit) -> Result<u64> {
@@ -448,38 +390,18 @@ impl Patcher {
     }
 }
 
-/// The bytes that are kept for a stub.
-fn stub_size(plan: &Change, inline: bool) -> u64 {
-    (plan.most(inline) as u64).next_multiple_of(16)
-}
-
-/// Writes the patches of hooks, all that are in one page by one write, because all threads wait for each system call.
-/// Patches in padding come before those that lead to them. A kill cannot cut a write within a page.
+/// Writes the patches of hooks. Patches in padding come before those that lead to them.
 fn write_patches(memory: &GuestMemory, prepared: &[Prepared]) -> Result<()> {
-    let (mut first, mut last) = (Vec::new(), Vec::new());
+    let (mut first, mut last) = (Writes::default(), Writes::default());
     for made in prepared {
-        let list = patches(&made.known.hook);
-        if let Some((entry, pads)) = list.split_last() {
-            first.extend(pads);
-            last.push(entry);
-        }
-    }
-    for mut list in [first, last] {
-        list.sort_unstable_by_key(|patch| patch.at);
-        let page = |patch: &&Patched| patch.at / wire::PAGE as u64;
-        for together in list.chunk_by(|a, b| page(a) == page(b)) {
-            let (Some(from), Some(to)) = (together.first(), together.last()) else {
-                continue;
+        if let Some((entry, pads)) = patches(&made.known.hook).split_last() {
+            let add = |writes: &mut Writes, patch: &Patched| {
+                writes.add(patch.at, patch.is[..patch.length as usize].to_vec());
             };
-            let mut bytes = vec![0; (to.at + to.length - from.at) as usize];
-            memory.read_bytes(from.at, &mut bytes)?;
-            for patch in together {
-                let at = (patch.at - from.at) as usize;
-                let length = patch.length as usize;
-                bytes[at..at + length].copy_from_slice(&patch.is[..length]);
-            }
-            memory.write(from.at, &bytes)?;
+            pads.iter().for_each(|pad| add(&mut first, pad));
+            add(&mut last, entry);
         }
     }
-    Ok(())
+    first.write_by_page(memory)?;
+    last.write_by_page(memory)
 }

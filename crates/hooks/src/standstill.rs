@@ -10,6 +10,9 @@ use process::maps::Maps;
 use process::memory::GuestMemory;
 use process::stop::{Stop, Ties};
 use process::tries::Tries;
+use std::cell::RefCell;
+use std::collections::HashMap;
+use vm::{Fault, Memory};
 
 /// The process that is to stand still, and how its main thread is tied to us.
 #[derive(Clone, Copy, Debug)]
@@ -96,6 +99,30 @@ impl Writes {
         }
     }
 
+    /// Writes all that are in one page by one system call, with what stands between them, which must not change meanwhile: all
+    /// threads stand still. A kill cannot cut a write within a page.
+    pub fn write_by_page(mut self, memory: &GuestMemory) -> Result<()> {
+        self.0.sort_by_key(|(at, _)| *at);
+        let page = |(at, _): &(u64, Vec<u8>)| at / wire::PAGE as u64;
+        for together in self.0.chunk_by(|a, b| page(a) == page(b)) {
+            let (Some((from, _)), Some((last, end))) = (together.first(), together.last()) else {
+                continue;
+            };
+            if let [(at, bytes)] = together {
+                memory.write(*at, bytes)?;
+                continue;
+            }
+            let mut all = vec![0; (last + end.len() as u64 - from) as usize];
+            memory.read_bytes(*from, &mut all)?;
+            for (at, bytes) in together {
+                let at = (at - from) as usize;
+                all[at..at + bytes.len()].copy_from_slice(bytes);
+            }
+            memory.write(*from, &all)?;
+        }
+        Ok(())
+    }
+
     /// Writes all of them, by rising address.
     pub fn write(mut self, memory: &GuestMemory) -> Result<()> {
         self.0.sort_by_key(|(at, _)| *at);
@@ -107,5 +134,104 @@ impl Writes {
             .0
             .iter()
             .try_for_each(|(at, bytes)| memory.write(*at, bytes))
+    }
+}
+
+/// The memory of a process that stands still, or of which nothing that is read changes: each page is read once.
+pub(crate) struct Pages<'m> {
+    memory: &'m GuestMemory,
+    /// `None` = it cannot be read.
+    read: RefCell<HashMap<u64, Option<Box<[u8]>>>>,
+}
+
+impl<'m> Pages<'m> {
+    pub fn of(memory: &'m GuestMemory) -> Self {
+        Pages {
+            memory,
+            read: RefCell::default(),
+        }
+    }
+}
+
+impl Memory for Pages<'_> {
+    fn read(&self, at: u64, into: &mut [u8]) -> std::result::Result<(), Fault> {
+        const PAGE: u64 = wire::PAGE as u64;
+        let mut read = self.read.borrow_mut();
+        let mut done = 0;
+        while done < into.len() {
+            let here = at.checked_add(done as u64).ok_or(Fault { at })?;
+            let page = here / PAGE;
+            let bytes = read.entry(page).or_insert_with(|| {
+                let mut bytes = vec![0; PAGE as usize].into_boxed_slice();
+                self.memory.read_bytes(page * PAGE, &mut bytes).ok()?;
+                Some(bytes)
+            });
+            let rest = &bytes.as_ref().ok_or(Fault { at: here })?[(here % PAGE) as usize..];
+            let length = rest.len().min(into.len() - done);
+            into[done..done + length].copy_from_slice(&rest[..length]);
+            done += length;
+        }
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::fs::{File, OpenOptions};
+    use std::os::unix::fs::FileExt;
+
+    /// A file of three pages in the place of a process's memory.
+    fn image(name: &str) -> (GuestMemory, File) {
+        let path = std::env::temp_dir().join(format!("{name}-{}", std::process::id()));
+        let mut options = OpenOptions::new();
+        options.read(true).write(true).create(true).truncate(true);
+        let file = options.open(&path).expect("a file");
+        std::fs::remove_file(&path).expect("it is there");
+        file.write_all_at(&[7; 3 * wire::PAGE], 0).expect("room");
+        (
+            GuestMemory::image(file.try_clone().expect("one more")),
+            file,
+        )
+    }
+
+    #[test]
+    fn what_stands_between_writes_stays() {
+        let (memory, file) = image("writes");
+        let page = wire::PAGE as u64;
+        let mut writes = Writes::default();
+        // Not by rising address, over the end of a page, and alone in one.
+        for (at, bytes) in [
+            (40, &[1; 5][..]),
+            (8, &[2; 8]),
+            (page - 2, &[3; 4]),
+            (2 * page, &[4]),
+        ] {
+            writes.add(at, bytes.to_vec());
+        }
+        writes.write_by_page(&memory).expect("written");
+        let mut expected = vec![7; 3 * wire::PAGE];
+        expected[40..45].fill(1);
+        expected[8..16].fill(2);
+        expected[wire::PAGE - 2..wire::PAGE + 2].fill(3);
+        expected[2 * wire::PAGE] = 4;
+        let mut now = vec![0; expected.len()];
+        file.read_exact_at(&mut now, 0).expect("read");
+        assert_eq!(now, expected);
+    }
+
+    #[test]
+    fn a_page_is_read_once_and_what_is_not_there_is_a_fault() {
+        let (memory, file) = image("pages");
+        let (pages, page) = (Pages::of(&memory), wire::PAGE as u64);
+        file.write_all_at(&[1, 2, 3, 4], page - 2).expect("room");
+        let mut bytes = [0; 4];
+        pages.read(page - 2, &mut bytes).expect("it is there");
+        assert_eq!(bytes, [1, 2, 3, 4]);
+        file.write_all_at(&[9; 4], page - 2).expect("room");
+        pages.read(page - 2, &mut bytes).expect("it is there");
+        assert_eq!(bytes, [1, 2, 3, 4]);
+        assert!(pages.read(3 * page - 2, &mut bytes).is_err());
+        assert!(pages.read(u64::MAX - 1, &mut bytes).is_err());
     }
 }

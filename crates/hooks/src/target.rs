@@ -45,12 +45,28 @@ impl Target {
         &self,
         work: impl FnMut(&mut Stop, &mut RemoteThread) -> Result<T>,
     ) -> Result<T> {
+        self.standing(Threads::All, work)
+    }
+
+    /// The same while its main thread alone stands still.
+    pub fn main_stopped<T>(
+        &self,
+        mut work: impl FnMut(&mut RemoteThread) -> Result<T>,
+    ) -> Result<T> {
+        self.standing(Threads::Main, |_, remote| work(remote))
+    }
+
+    fn standing<T>(
+        &self,
+        threads: Threads,
+        work: impl FnMut(&mut Stop, &mut RemoteThread) -> Result<T>,
+    ) -> Result<T> {
         let standstill = Standstill {
             status: &self.status,
             memory: &self.memory,
             gadgets: self.gadgets,
             ties: self.ties,
-            threads: Threads::All,
+            threads,
         };
         let mut timing = self.timing.get();
         let done = standstill.run(&mut timing, work);

@@ -1,0 +1,204 @@
+//! The stubs of new hooks, which are made before the stop in which they are written: to make a thousand takes longer than the process
+//! may stand still. A stub depends on its address, so room for it is found first. Where there is none, the main thread maps some
+//! for us while the others go on. Nothing leads there yet; if we are killed, the next attach finds it in the list of areas, empty.
+
+use crate::change::Change;
+use crate::inline;
+use crate::needs::{described, own_flags};
+use crate::patcher::Patcher;
+use crate::set::Step;
+use crate::table::Known;
+use crate::target::Target;
+use crate::wanted::Wanted;
+use inject::remote_call::RemoteThread;
+use process::error::{Error, Result};
+use trampoline::Destination;
+use wire::calls::{Hook, area};
+
+/// The byte that fills the room between stubs: `int3`.
+const PADDING: u8 = 0xcc;
+
+/// A new hook whose stub is made, but for its programs.
+pub(crate) struct Built {
+    pub known: Known,
+    /// Each instruction that the patch replaces, and where it is in the stub.
+    pub moves: Vec<(u64, u64)>,
+    /// The stub, as long as its room.
+    pub bytes: Vec<u8>,
+}
+
+/// What was made for a step.
+pub(crate) enum MadeOf {
+    /// A new hook.
+    New(Box<Built>),
+    /// Nothing, and why: it cannot be hooked. Or it is no new hook, and nothing is to be made.
+    Nothing(String),
+}
+
+/// Where the stub and the record of a new hook are to stand; why they cannot, if so.
+type Room = std::result::Result<[u64; 2], String>;
+
+impl Patcher {
+    /// Makes the stubs of all new hooks. What was found for them is given back by [`Patcher::abandon`] if the hooks are not
+    /// written after all.
+    pub(crate) fn build(&mut self, target: &Target, steps: &[Step]) -> Result<Vec<MadeOf>> {
+        self.begin(steps);
+        let rooms = match self.rooms_there(steps) {
+            Some(rooms) => rooms,
+            None => target.main_stopped(|remote| {
+                self.begin(steps);
+                let rooms = self.rooms(remote, steps);
+                if rooms.is_err() {
+                    let made = self.areas.take_back();
+                    self.areas.unmap(&made, remote, &target.memory);
+                }
+                rooms
+            })?,
+        };
+        self.areas.are_placed();
+        let steps = steps.iter().zip(rooms);
+        Ok(steps
+            .map(|(step, room)| match (step, room) {
+                (Step::New(wanted, plan, was), Ok(room)) => {
+                    self.build_one(target, (wanted, plan, *was), room)
+                }
+                (_, Ok(_)) => MadeOf::Nothing(String::new()),
+                (_, Err(reason)) => MadeOf::Nothing(reason),
+            })
+            .collect())
+    }
+
+    /// Hooks that were built are not written.
+    pub(crate) fn abandon(&mut self, target: &Target) {
+        let made = self.areas.take_back();
+        if !made.is_empty() {
+            // Otherwise it is gone, or what was mapped stays for the next attach.
+            let _ = target.main_stopped(|remote| {
+                self.areas.unmap(&made, remote, &target.memory);
+                Ok(())
+            });
+        }
+        let areas = &self.areas;
+        self.programs.retain(|_, at| areas.is_given(*at));
+    }
+
+    fn begin(&mut self, steps: &[Step]) {
+        let new = steps.iter().filter_map(|step| match step {
+            Step::New(wanted, plan, _) => Some((plan.at(), self.stub_size(wanted, plan))),
+            _ => None,
+        });
+        let new: Vec<(u64, u64)> = new.collect();
+        self.areas.begin(new.into_iter(), steps.len());
+    }
+
+    /// Room for all new hooks, if no memory must be mapped for them.
+    fn rooms_there(&mut self, steps: &[Step]) -> Option<Vec<Room>> {
+        let before = self.areas.clone();
+        let mut rooms = Vec::new();
+        for step in steps {
+            let room = match step {
+                Step::New(wanted, plan, _) => {
+                    let (code, size) = (plan.code(), self.stub_size(wanted, plan));
+                    let stub = self.areas.room_there(area::STUBS, size, Some(&code));
+                    let record = self.areas.room_there(area::HOOKS, RECORD, None);
+                    stub.zip(record).map(<[u64; 2]>::from)
+                }
+                _ => Some([0; 2]),
+            };
+            let Some(room) = room else {
+                self.areas = before;
+                return None;
+            };
+            rooms.push(Ok(room));
+        }
+        Some(rooms)
+    }
+
+    fn rooms(&mut self, remote: &mut RemoteThread, steps: &[Step]) -> Result<Vec<Room>> {
+        let mut rooms = Vec::new();
+        for step in steps {
+            let Step::New(wanted, plan, _) = step else {
+                rooms.push(Ok([0; 2]));
+                continue;
+            };
+            let (code, size) = (plan.code(), self.stub_size(wanted, plan));
+            let stub = self.areas.room(remote, area::STUBS, size, Some(code));
+            let record = |stub| {
+                let record = self.areas.room(remote, area::HOOKS, RECORD, None)?;
+                Ok([stub, record])
+            };
+            rooms.push(match stub.and_then(record) {
+                // The others can be hooked all the same.
+                Err(Error::NothingToBorrow { reason, .. }) => Err(reason),
+                room => Ok(room?),
+            });
+        }
+        Ok(rooms)
+    }
+
+    fn build_one(
+        &mut self,
+        target: &Target,
+        (wanted, plan, was): (&Wanted, &Change, u64),
+        [stub_at, at]: [u64; 2],
+    ) -> MadeOf {
+        let to = Destination {
+            routine: target.resident.header.routines[wanted.routine],
+            descriptor: at,
+        };
+        let number = self.table.new_number();
+        let inlined = inline::able(&self.table, wanted.role);
+        let inline = inline::of(target, &self.table, wanted, (number, inlined));
+        let made = plan
+            .stub(stub_at, to, inline)
+            .and_then(|stub| Ok((stub, plan.patches(stub_at)?)));
+        let (stub, list) = match made {
+            Ok(made) => made,
+            Err(refusal) => return MadeOf::Nothing(refusal.to_string()),
+        };
+        let mut hook = Hook {
+            original: stub.original,
+            flags: own_flags(wanted.want) | wanted.entry_only_flag(),
+            copied: plan.copied().max(described(wanted)),
+            number,
+            place: plan.at(),
+            semaphore: wanted.probe.unwrap_or(0),
+            want: wanted.want,
+            stub: stub_at,
+            routine: to.routine,
+            moved: plan.stolen() as u32,
+            patched: list.len() as u32,
+            was,
+            set: 1,
+            inlined,
+            ..Hook::default()
+        };
+        for (into, patch) in hook.patches.iter_mut().zip(&list) {
+            (into.at, into.length) = (patch.at, patch.new.len() as u64);
+            into.was[..patch.old.len()].copy_from_slice(&patch.old);
+            into.is[..patch.new.len()].copy_from_slice(&patch.new);
+        }
+        let mut bytes = stub.bytes;
+        bytes.resize(self.stub_size(wanted, plan) as usize, PADDING);
+        let known = Known {
+            at,
+            hook,
+            set: false,
+            function: Some(wanted.function.clone()),
+        };
+        MadeOf::New(Box::new(Built {
+            known,
+            moves: stub.moves,
+            bytes,
+        }))
+    }
+
+    /// The bytes that are kept for a stub.
+    fn stub_size(&self, wanted: &Wanted, plan: &Change) -> u64 {
+        let inlined = inline::able(&self.table, wanted.role);
+        (plan.most(inlined != 0) as u64).next_multiple_of(16)
+    }
+}
+
+/// Bytes of a hook's record.
+const RECORD: u64 = size_of::<Hook>() as u64;
