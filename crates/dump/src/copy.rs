@@ -24,7 +24,7 @@ use wire::snapshot::allocator::{Asked, QUESTIONS};
 use wire::snapshot::{Opened, SHARED, Stage};
 
 /// How long the copy may take until its pipe is there. It makes a dozen system calls before.
-const READY: Duration = Duration::from_secs(3);
+const READY: Duration = Duration::from_secs(10);
 /// Time between two looks at whether the copy has opened its pipe.
 const LOOK: Duration = Duration::from_micros(100);
 /// How long a killed process may take to end: the kernel gives its memory back first.
@@ -297,7 +297,7 @@ fn open_pipe(parent: i32, pid: i32, memory: &GuestMemory, at: u64) -> Result<Fil
             ));
         }
         if Instant::now() > until {
-            return Err(lost(parent, "it did not begin to write within 3 s"));
+            return Err(lost(parent, "it did not begin to write within 10 s"));
         }
         sleep(LOOK);
     }
