@@ -6,7 +6,7 @@ use crate::change::Change;
 use crate::inline;
 use crate::needs::{described, own_flags};
 use crate::patcher::Patcher;
-use crate::set::Step;
+use crate::set::{Built, MadeOf, Step};
 use crate::table::Known;
 use crate::target::Target;
 use crate::wanted::Wanted;
@@ -17,23 +17,6 @@ use wire::calls::{Hook, area};
 
 /// The byte that fills the room between stubs: `int3`.
 const PADDING: u8 = 0xcc;
-
-/// A new hook whose stub is made, but for its programs.
-pub(crate) struct Built {
-    pub known: Known,
-    /// Each instruction that the patch replaces, and where it is in the stub.
-    pub moves: Vec<(u64, u64)>,
-    /// The stub, as long as its room.
-    pub bytes: Vec<u8>,
-}
-
-/// What was made for a step.
-pub(crate) enum MadeOf {
-    /// A new hook.
-    New(Box<Built>),
-    /// Nothing, and why: it cannot be hooked. Or it is no new hook, and nothing is to be made.
-    Nothing(String),
-}
 
 /// Where the stub and the record of a new hook are to stand; why they cannot, if so.
 type Room = std::result::Result<[u64; 2], String>;

@@ -1,8 +1,7 @@
-//! Setting hooks: each is planned while the process runs ([`Patcher::step`]), its stub made ([`crate::built`]), and all are written
+//! Setting hooks: each is planned while the process runs ([`Patcher::step`]), its stub made ([`Patcher::build`]), and all are written
 //! while it stands still ([`Patcher::write`]), in an order that leaves the process intact if we are killed at any instant: stubs and records
 //! first, which nothing leads to yet; then the list of areas, by which the next attach finds them; the patches last.
 
-use crate::built::MadeOf;
 use crate::change::{CHANGED, Change};
 use crate::inline;
 use crate::layers::Layers;
@@ -35,6 +34,23 @@ pub(crate) enum Step {
     Bare(Wanted),
     /// A new hook; with the fingerprint of the bytes that it replaces.
     New(Wanted, Box<Change>, u64),
+}
+
+/// A new hook whose stub is made, but for its programs.
+pub(crate) struct Built {
+    pub known: Known,
+    /// Each instruction that the patch replaces, and where it is in the stub.
+    pub moves: Vec<(u64, u64)>,
+    /// The stub, as long as its room.
+    pub bytes: Vec<u8>,
+}
+
+/// What was made for a step.
+pub(crate) enum MadeOf {
+    /// A new hook.
+    New(Box<Built>),
+    /// Nothing, and why: it cannot be hooked. Or it is no new hook, and nothing is to be made.
+    Nothing(String),
 }
 
 /// A hook whose record and stub are written, or will be.

@@ -6,7 +6,8 @@ use super::finish::{self, Ended};
 use super::hooked::{Hooked, NO_VECTORS, Outcome, wanted};
 use super::record::exchange;
 use super::{
-    counts, events, loader, locks, notices, own, pulse, ring, scripted, selection, session, ticket,
+    children, counts, events, loader, locks, notices, own, pulse, ring, scripted, selection,
+    session, ticket,
 };
 use crate::memory::sys;
 use crate::shared::CONTROL_PAGE;
@@ -138,6 +139,7 @@ pub unsafe extern "C" fn leave(frame: *mut Frame, results: *mut Results, vectors
     let wanted = wanted(hook);
     if wanted & want::NOTICES != 0 {
         notices::at_return((wanted, hook.place), session, results.rax);
+        children::at_return(wanted, session, results.rax);
     }
     // Of a session before this one, or recorded by a fork's parent.
     if session != session::number() {

@@ -1,17 +1,32 @@
 //! Children of fork: what the parent records of one, and how one waits until the command follows it.
 
 use super::record::Record;
-use super::session::calls;
+use super::session::{self, calls};
 use super::thread::thread;
 use super::wait::Wait;
-use super::{pool, ring, room};
+use super::{notices, pool, ring, room};
 use crate::memory::sys;
 use crate::shared::CONTROL_PAGE;
 use core::sync::atomic::Ordering;
-use wire::calls::{MOVED, Ring, kind};
+use wire::calls::{MOVED, Ring, kind, want};
+
+/// A function that is hooked because it may make a child has returned `result`, to where the gate was open for `session`.
+pub fn at_return(wanted: u64, session: u32, result: u64) {
+    if wanted & want::FORKS == 0 || calls().follow == 0 || result as i64 == -1 {
+        return;
+    }
+    if result == 0 {
+        if session != 0 {
+            until_followed(session);
+        }
+    } else if session::number() == session {
+        record_fork(result);
+        notices::forks(result);
+    }
+}
 
 /// The child has a copy of the calls that are open here: where, is told in the ring.
-pub fn record_fork(child: u64) {
+fn record_fork(child: u64) {
     let Some(ring) = ring::mine() else {
         return;
     };
@@ -23,7 +38,7 @@ pub fn record_fork(child: u64) {
 }
 
 /// In a child: until the command has opened it.
-pub fn until_followed(session: u32) {
+fn until_followed(session: u32) {
     if !leave_pool(session) {
         calls().late.store(1, Ordering::Relaxed);
         return;

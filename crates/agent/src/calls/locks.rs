@@ -7,7 +7,7 @@
 //! can see this from outside, so each thread asks the kernel itself before its first look at the counter in a session, and says the
 //! same as if it was about to make such a call.
 
-use super::{notices, ring, session};
+use super::notices;
 use crate::memory::sys;
 use routine::Frame;
 use wire::calls::want;
@@ -56,13 +56,9 @@ pub fn before(number: u64, arguments: [u64; 3]) {
 }
 
 /// Whether the thread that runs here must not read the time-stamp counter. If so, the command was told when this returns,
-/// and has left the process, or the gate is closed. A thread whose ring was introduced in this session was asked then.
+/// and has left the process, or the gate is closed.
 #[cold]
 pub fn are_there() -> bool {
-    let session = session::number();
-    if ring::known().is_some_and(|ring| ring::speaks(ring, session)) {
-        return false;
-    }
     let forbidden = !sys::reads_counter();
     if forbidden {
         notices::locks(locked::COUNTER);

@@ -6,7 +6,7 @@
 
 use super::session::{self, calls};
 use super::wait::Wait;
-use super::{children, locks, pulse};
+use super::{locks, pulse};
 use crate::memory::sys;
 use crate::shared::CONTROL_PAGE;
 use core::sync::atomic::Ordering;
@@ -78,18 +78,11 @@ pub fn at_return((wanted, place): (u64, u64), session: u32, result: u64) {
             post((notice::PICKED, result, place), pid, true);
         }
     }
-    if wanted & want::FORKS == 0 || calls().follow == 0 || result as i64 == -1 {
-        return;
-    }
-    if result != 0 {
-        if heard {
-            children::record_fork(result);
-            let said = (notice::FORK, result, 0);
-            post(said, sys::process_id(), false);
-        }
-    } else if session != 0 {
-        children::until_followed(session);
-    }
+}
+
+/// The process has made a child, in which hooks are to be: the command is told.
+pub fn forks(child: u64) {
+    post((notice::FORK, child, 0), sys::process_id(), false);
 }
 
 /// Posts a notice, and waits to be heard if it is one to wait for; whether it was. Of those that were not, a
