@@ -165,7 +165,7 @@ fn signals_between_any_two_instructions_lose_no_record() {
         let told = Counted::new(number, WANTED);
         let already = seen().len();
         let written = &ring(&told).written;
-        let signals = Signals::new(told.call);
+        let signals = Signals::new(told.call, None);
         let (mut made, mut calls, mut returns) = (0u64, 0u64, 0u64);
         let mut read = || {
             let words = words(&told);

@@ -4,8 +4,29 @@ use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 
 static HANDLED: AtomicU32 = AtomicU32::new(0);
 static CALLED: AtomicU64 = AtomicU64::new(0);
+/// Address of the count for [`pass_look`]; 0 = there is none.
+static COUNT: AtomicU64 = AtomicU64::new(0);
+
+/// Goes past the next multiple of 1,024 where a count is near it: the call that makes it goes to the agent, which is not there. To be asked before
+/// each call, in the handler, too: on a busy machine one signal may follow on another until a hundred have come between two instructions.
+///
+/// # Safety
+/// The count is alive, and no signal comes in meanwhile.
+pub unsafe fn pass_look(count: *mut u64) {
+    // SAFETY: the caller's promise.
+    unsafe {
+        if *count % 1024 > 1000 {
+            *count += 2 * 1024 - *count % 1024 + 1;
+        }
+    }
+}
 
 extern "C" fn handler(_: i32) {
+    let count = COUNT.load(Ordering::Relaxed) as *mut u64;
+    if !count.is_null() {
+        // SAFETY: the test's own; this signal is blocked in its handler, and the code that it has interrupted adds by one instruction.
+        unsafe { pass_look(count) };
+    }
     let call = CALLED.load(Ordering::Relaxed);
     // SAFETY: the function of the test, which takes one argument.
     let call: extern "C" fn(u64) -> i64 = unsafe { std::mem::transmute(call) };
@@ -20,8 +41,10 @@ pub struct Signals {
 }
 
 impl Signals {
-    pub fn new(call: u64) -> Self {
+    /// Has the handler make this call. A count that it must not bring to a multiple of 1,024 is told by its address.
+    pub fn new(call: u64, count: Option<*mut u64>) -> Self {
         CALLED.store(call, Ordering::Relaxed);
+        COUNT.store(count.map_or(0, |count| count as u64), Ordering::Relaxed);
         HANDLED.store(0, Ordering::Relaxed);
         // SAFETY: plain calls.
         let made = unsafe {
