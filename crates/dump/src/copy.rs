@@ -10,6 +10,7 @@ use inject::records::ReadRecords;
 use process::error::{Error, Result};
 use process::guest::{self, Status};
 use process::memory::GuestMemory;
+use process::pid_namespace::ids_of_thread;
 use process::pidfd::PidFd;
 use process::priority;
 use std::fs::{self, File, OpenOptions};
@@ -269,18 +270,12 @@ impl Rights {
     }
 }
 
-/// The ids of a process in the PID namespaces that it is in, from that of lancet inwards (proc_pid_status(5), `NSpid`).
-fn ids(pid: i32) -> Vec<u64> {
-    let status = fs::read_to_string(format!("/proc/{pid}/status")).unwrap_or_default();
-    let line = status.lines().find_map(|line| line.strip_prefix("NSpid:"));
-    let words = line.unwrap_or_default().split_ascii_whitespace();
-    words.filter_map(|word| word.parse().ok()).collect()
-}
-
 /// The child that has this id in the guest's own PID namespace.
 fn find(parent: i32, id: u64) -> Option<i32> {
-    let depth = ids(parent).len().checked_sub(1)?;
-    let has_it = |pid: &i32| ids(*pid).get(depth) == Some(&id);
+    let ids = |pid: i32| ids_of_thread(pid, pid);
+    let depth = ids(parent)?.len().checked_sub(1)?;
+    let id = i32::try_from(id).ok()?;
+    let has_it = |pid: &i32| ids(*pid).is_some_and(|ids| ids.get(depth) == Some(&id));
     guest::children(parent).into_iter().find(has_it)
 }
 

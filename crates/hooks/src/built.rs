@@ -2,6 +2,7 @@
 //! may stand still. A stub depends on its address, so room for it is found first. Where there is none, the main thread maps some
 //! for us while the others go on. Nothing leads there yet; if we are killed, the next attach finds it in the list of areas, empty.
 
+use crate::areas::Areas;
 use crate::change::Change;
 use crate::inline;
 use crate::needs::{described, own_flags};
@@ -12,6 +13,7 @@ use crate::target::Target;
 use crate::wanted::Wanted;
 use inject::remote_call::RemoteThread;
 use process::error::{Error, Result};
+use std::ops::Range;
 use trampoline::Destination;
 use wire::calls::{Hook, area};
 
@@ -77,46 +79,49 @@ impl Patcher {
     /// Room for all new hooks, if no memory must be mapped for them.
     fn rooms_there(&mut self, steps: &[Step]) -> Option<Vec<Room>> {
         let before = self.areas.clone();
-        let mut rooms = Vec::new();
-        for step in steps {
-            let room = match step {
-                Step::New(wanted, plan, _) => {
-                    let (code, size) = (plan.code(), self.stub_size(wanted, plan));
-                    let stub = self.areas.room_there(area::STUBS, size, Some(&code));
-                    let record = self.areas.room_there(area::HOOKS, RECORD, None);
-                    stub.zip(record).map(<[u64; 2]>::from)
-                }
-                _ => Some([0; 2]),
-            };
-            let Some(room) = room else {
-                self.areas = before;
-                return None;
-            };
-            rooms.push(Ok(room));
+        let rooms: Option<Vec<Room>> = steps
+            .iter()
+            .map(|step| {
+                let room = self.room(step, |areas, holds, size, code| {
+                    areas.room_there(holds, size, code.as_ref()).ok_or(())
+                });
+                room.ok().map(Ok)
+            })
+            .collect();
+        if rooms.is_none() {
+            self.areas = before;
         }
-        Some(rooms)
+        rooms
     }
 
     fn rooms(&mut self, remote: &mut RemoteThread, steps: &[Step]) -> Result<Vec<Room>> {
-        let mut rooms = Vec::new();
-        for step in steps {
-            let Step::New(wanted, plan, _) = step else {
-                rooms.push(Ok([0; 2]));
-                continue;
-            };
-            let (code, size) = (plan.code(), self.stub_size(wanted, plan));
-            let stub = self.areas.room(remote, area::STUBS, size, Some(code));
-            let record = |stub| {
-                let record = self.areas.room(remote, area::HOOKS, RECORD, None)?;
-                Ok([stub, record])
-            };
-            rooms.push(match stub.and_then(record) {
-                // The others can be hooked all the same.
-                Err(Error::NothingToBorrow { reason, .. }) => Err(reason),
-                room => Ok(room?),
+        let room = |step| {
+            let room = self.room(step, |areas, holds, size, code| {
+                areas.room(remote, holds, size, code)
             });
-        }
-        Ok(rooms)
+            match room {
+                // The others can be hooked all the same.
+                Err(Error::NothingToBorrow { reason, .. }) => Ok(Err(reason)),
+                room => Ok(Ok(room?)),
+            }
+        };
+        steps.iter().map(room).collect()
+    }
+
+    /// Where the stub and the record of a step's hook are to stand, as `take` gives out room of a kind, of so many bytes, in reach of that code; zeros if it
+    /// is no new hook.
+    fn room<E>(
+        &mut self,
+        step: &Step,
+        mut take: impl FnMut(&mut Areas, u64, u64, Option<Range<u64>>) -> std::result::Result<u64, E>,
+    ) -> std::result::Result<[u64; 2], E> {
+        let Step::New(wanted, plan, _) = step else {
+            return Ok([0; 2]);
+        };
+        let size = self.stub_size(wanted, plan);
+        let stub = take(&mut self.areas, area::STUBS, size, Some(plan.code()))?;
+        let record = take(&mut self.areas, area::HOOKS, RECORD, None)?;
+        Ok([stub, record])
     }
 
     fn build_one(

@@ -4,9 +4,9 @@
 //! `/proc/PID/task/TID/status` has the ids of a thread in each namespace, from ours inwards.
 
 use process::guest::{children, pid_namespace};
+use process::pid_namespace::ids_of_thread;
 use process::stop::thread_ids;
 use std::collections::HashMap;
-use std::fs;
 use std::time::{Duration, Instant};
 
 /// The threads of a process, and its children, which may speak in the ring of a thread (vfork).
@@ -104,9 +104,6 @@ pub(crate) fn own_id(pid: i32, tid: i32) -> u32 {
 
 /// The id that a thread has in its own PID namespace: the last of `NSpid`.
 fn id_within(pid: i32, tid: i32) -> Option<u32> {
-    let status = fs::read_to_string(format!("/proc/{pid}/task/{tid}/status")).ok()?;
-    let line = status
-        .lines()
-        .find_map(|line| line.strip_prefix("NSpid:"))?;
-    line.split_ascii_whitespace().last()?.parse().ok()
+    let own = *ids_of_thread(pid, tid)?.last()?;
+    u32::try_from(own).ok()
 }

@@ -47,7 +47,7 @@ pub(crate) struct Built {
 
 /// What was made for a step.
 pub(crate) enum MadeOf {
-    /// A new hook.
+    /// The record and the stub of a new hook, to be written in the stop.
     New(Box<Built>),
     /// Nothing, and why: it cannot be hooked. Or it is no new hook, and nothing is to be made.
     Nothing(String),

@@ -107,7 +107,24 @@ fn ids(process: i32, kind: Kind) -> Option<Vec<i32>> {
         Kind::Group => "NSpgid:",
         Kind::Session => "NSsid:",
     };
-    let status = fs::read_to_string(format!("/proc/{process}/status")).ok()?;
+    labelled(
+        &fs::read_to_string(format!("/proc/{process}/status")).ok()?,
+        label,
+    )
+}
+
+/// Returns the ids of a thread in each namespace that it is in, from ours inwards, so that the last is what it calls itself; `None` if it is
+/// gone, or the kernel does not tell them.
+pub fn ids_of_thread(pid: i32, tid: i32) -> Option<Vec<i32>> {
+    ids_in(&fs::read_to_string(format!("/proc/{pid}/task/{tid}/status")).ok()?)
+}
+
+/// Returns the same, out of the text of the thread's `status`.
+pub fn ids_in(status: &str) -> Option<Vec<i32>> {
+    labelled(status, "NSpid:")
+}
+
+fn labelled(status: &str, label: &str) -> Option<Vec<i32>> {
     let line = status.lines().find_map(|line| line.strip_prefix(label))?;
     line.split_whitespace().map(|id| id.parse().ok()).collect()
 }

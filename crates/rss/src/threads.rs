@@ -17,6 +17,7 @@ use std::ops::Range;
 
 use process::interrupted::InCall;
 use process::maps::PAGE;
+use process::pid_namespace::ids_in;
 use process::smaps::Area;
 use vm::Memory;
 
@@ -125,7 +126,7 @@ fn threads(pid: i32) -> Vec<Thread> {
     tids.filter_map(|tid: i32| {
         let status = fs::read_to_string(format!("/proc/{pid}/task/{tid}/status")).ok()?;
         let field = |name| status.lines().find_map(|line| line.strip_prefix(name));
-        let own = field("NSpid:").and_then(|ids| ids.split_whitespace().last()?.parse().ok());
+        let own = ids_in(&status).and_then(|ids| ids.last().copied());
         Some(Thread {
             tid,
             own: own.unwrap_or(tid),

@@ -49,24 +49,30 @@ fn opened(mode: &str, way: &[&str]) -> Option<(Snapshot, Guest, Watch)> {
     Some((before, guest, watch))
 }
 
-/// It computes what it computes alone, and is as it was.
+/// Has a guest of this mode go on while it is watched in this way, until lancet has left it by itself: what lancet said. The guest computes what it
+/// computes alone, and is as it was. `None`: there is no compiler.
+fn left_by_itself(mode: &str, way: &[&str]) -> Option<String> {
+    let what = format!("{mode} {way:?}");
+    let (before, mut guest, watch) = opened(mode, way)?;
+    guest.tell("go");
+    guest.expect("answer 22000");
+    let output = watch.end();
+    assert_eq!(output.code(), 4, "{what}: {}", output.stderr);
+    before.text_holds(guest.pid, &what);
+    guest.ends_with_nothing(&what);
+    Some(output.stderr)
+}
+
 #[test]
 fn a_thread_that_locks_itself_is_left_before() {
     for (at, (mode, says)) in MODES.into_iter().enumerate() {
         // Each mode and each way is there, not each with each.
         let ways = WAYS.into_iter().skip(if soak() { 0 } else { at % 2 });
         for way in ways.step_by(if soak() { 1 } else { 2 }) {
-            let what = format!("{mode} {way:?}");
-            let Some((before, mut guest, watch)) = opened(mode, way) else {
+            let Some(said) = left_by_itself(mode, way) else {
                 return;
             };
-            guest.tell("go");
-            guest.expect("answer 22000");
-            let output = watch.end();
-            assert!(output.stderr.contains(says), "{what}: {}", output.stderr);
-            assert_eq!(output.code(), 4, "{what}: {}", output.stderr);
-            before.text_holds(guest.pid, &what);
-            guest.ends_with_nothing(&what);
+            assert!(said.contains(says), "{mode} {way:?}: {said}");
         }
     }
 }
@@ -78,22 +84,10 @@ fn a_thread_that_was_locked_before() {
     for (at, mode) in ["earlier", "inherited"].into_iter().enumerate() {
         let ways = WAYS.into_iter().skip(if soak() { 0 } else { at });
         for way in ways.step_by(if soak() { 1 } else { 2 }) {
-            let what = format!("{mode} {way:?}");
-            let Some((before, mut guest, watch)) = opened(mode, way) else {
+            let Some(said) = left_by_itself(mode, way) else {
                 return;
             };
-            guest.tell("go");
-            guest.expect("answer 22000");
-            let output = watch.end();
-            assert_eq!(
-                output.stderr.matches(says).count(),
-                1,
-                "{what}: {}",
-                output.stderr
-            );
-            assert_eq!(output.code(), 4, "{what}: {}", output.stderr);
-            before.text_holds(guest.pid, &what);
-            guest.ends_with_nothing(&what);
+            assert_eq!(said.matches(says).count(), 1, "{mode} {way:?}: {said}");
         }
     }
 }

@@ -413,32 +413,44 @@ fn mapped(memory: &Seen, taken: &Layer, rows: &mut Rows) -> Vec<Claim> {
     for area in memory.areas().iter() {
         let mapping = &area.mapping;
         let plain = mapping.path.is_none() && mapping.permissions.read && mapping.permissions.write;
-        if !plain || mapping.permissions.shared || area.rss + area.swap == 0 {
+        let is_full = claims.len() >= MOST;
+        if is_full || !plain || mapping.permissions.shared || area.rss + area.swap == 0 {
             continue;
         }
-        // The page with the chunk's head was written, so only pages that are somewhere are looked at: a mapping may be far larger than memory.
-        let runs = memory.runs();
-        let mut at = mapping.start;
-        for run in within(&runs, mapping.start, mapping.end) {
-            at = at.max(run.start);
-            while at < run.end.min(mapping.end) && claims.len() < MOST {
-                if memory.is_over() {
-                    return claims;
-                }
-                match taken
-                    .row_at(at)
-                    .is_none()
-                    .then(|| walk::mapped(memory, at, mapping.end))
-                    .flatten()
-                {
-                    Some(size) => {
-                        claims.push(Claim::new(at..at + size, row));
-                        at += size;
-                    }
-                    None => at += 4096,
-                }
-            }
-        }
+        mapped_within(memory, mapping.start..mapping.end, taken, |chunk| {
+            claims.push(Claim::new(chunk, row));
+            claims.len() < MOST
+        });
     }
     claims
+}
+
+/// Tells the chunks of a mapping until `goes_on` says no, or the time is up. The page with a chunk's head was written, so only pages that are
+/// somewhere are looked at: a mapping may be far larger than memory.
+fn mapped_within(
+    memory: &Seen,
+    mapping: Range<u64>,
+    taken: &Layer,
+    mut goes_on: impl FnMut(Range<u64>) -> bool,
+) {
+    let runs = memory.runs();
+    let mut at = mapping.start;
+    for run in within(&runs, mapping.start, mapping.end) {
+        at = at.max(run.start);
+        while at < run.end.min(mapping.end) {
+            if memory.is_over() {
+                return;
+            }
+            let is_free = taken.row_at(at).is_none();
+            let size = is_free.then(|| walk::mapped(memory, at, mapping.end));
+            let Some(size) = size.flatten() else {
+                at += 4096;
+                continue;
+            };
+            if !goes_on(at..at + size) {
+                return;
+            }
+            at += size;
+        }
+    }
 }

@@ -85,7 +85,7 @@ fn wanted(a: &mut CodeAssembler) -> Result<(), IcedError> {
 
 /// A system call that is recorded.
 pub(super) struct Call {
-    /// How.
+    /// The number by which the record names its hook, and what the record holds.
     pub recorded: Recorded,
     /// Address of the instruction.
     pub instruction: u64,

@@ -98,21 +98,22 @@ impl Wanted {
             | flag(self.second_result, WITH_RDX)
             | vector_results << 2
             | x87 << 4;
-        let words = ENTRY
-            + if self.narrow {
-                integers.div_ceil(2)
-            } else {
-                integers
-            }
-            + vectors;
-        let room =
-            ROOM + u64::from(!self.narrow_result) + u64::from(self.second_result) + vector_results;
-        let room = if returns && x87 == 0 { room } else { 0 };
-        Shape(entry | back << 8 | flag(plain, PLAIN) | words << 24 | room << 32)
+        Shape(entry | back << 8 | flag(plain, PLAIN)).with_words(returns)
     }
 }
 
 impl Shape {
+    /// With the words that its bits take, and of the room behind a call's record where a return may be recorded there.
+    const fn with_words(self, returns: bool) -> Self {
+        let words = ENTRY + self.integer_words() as u64 + self.vectors();
+        let room = ROOM
+            + !self.has_narrow_result() as u64
+            + self.second_result() as u64
+            + self.vector_results();
+        let has_room = returns && self.x87_words() == 0;
+        Shape(self.0 | words << 24 | if has_room { room << 32 } else { 0 })
+    }
+
     /// Returns the shape that the first word of a record tells: of a call or of a return, whichever it is.
     #[inline]
     pub const fn of_header(header: u64) -> Self {
@@ -237,13 +238,12 @@ impl Shape {
     /// Returns the plain shape with room for the return that records the same registers; `None` if vector or x87 registers are among them.
     #[must_use]
     pub const fn plain_with_room(self) -> Option<Self> {
-        let registers = self.0 & 0xffff;
-        if registers & (0xf0 | 0x7c << 8) != 0 {
-            return None;
+        let plain = Shape(self.0 & 0xffff | PLAIN);
+        if plain.is_plain() {
+            Some(plain.with_words(true))
+        } else {
+            None
         }
-        let words = ENTRY + Shape(registers).integer_words() as u64;
-        let room = ROOM + !self.has_narrow_result() as u64 + self.second_result() as u64;
-        Some(Shape(registers | PLAIN | words << 24 | room << 32))
     }
 
     /// Returns whether nothing but registers is asked of any call, and no vector or x87 register is among them.

@@ -16,13 +16,13 @@ pub enum Asked {
     Tcmalloc = 2,
 }
 
-/// The most questions.
+/// How many questions the allocator with most of them is asked, and so how many answers there is room for.
 pub const QUESTIONS: usize = 10;
 
 /// An answer that was not given: the allocator does not know the name.
 pub const UNKNOWN: u64 = u64::MAX;
 
-/// jemalloc's names.
+/// What jemalloc is asked for by `mallctl` (jemalloc(3), MALLCTL NAMESPACE); `pdirty`, `pmuzzy` in pages, the rest in bytes.
 pub const JEMALLOC: [&CStr; QUESTIONS] = [
     c"stats.allocated",
     c"stats.active",
@@ -36,7 +36,7 @@ pub const JEMALLOC: [&CStr; QUESTIONS] = [
     c"arenas.page",
 ];
 
-/// tcmalloc's names.
+/// What tcmalloc is asked for by `MallocExtension_GetNumericProperty` (gperftools, `src/gperftools/malloc_extension.h`), in bytes each.
 pub const TCMALLOC: [&CStr; 7] = [
     c"generic.current_allocated_bytes",
     c"generic.heap_size",

@@ -27,6 +27,7 @@ use crate::planned::Planned;
 use crate::request::Request;
 use inject::image::Part;
 use inject::remote_call::RemoteThread;
+use process::pid_namespace::ids_of_thread;
 use process::ptrace;
 use process::stop::Stop;
 use std::path::PathBuf;
@@ -268,11 +269,8 @@ fn is_ours_or_unused(owner: Option<u64>, mask: Option<u64>, tid: Option<u64>) ->
 
 /// The thread's id as its own namespace knows it.
 fn tid_inside(guest: &Guest, tid: i32) -> i32 {
-    let status = std::fs::read_to_string(format!("/proc/{}/task/{tid}/status", guest.pid()));
-    let status = status.unwrap_or_default();
-    let line = status.lines().find_map(|line| line.strip_prefix("NSpid:"));
-    let last = line.and_then(|line| line.split_ascii_whitespace().last());
-    last.and_then(|word| word.parse().ok()).unwrap_or(tid)
+    let ids = ids_of_thread(guest.pid(), tid);
+    ids.and_then(|ids| ids.last().copied()).unwrap_or(tid)
 }
 
 /// Refuses while a timer may run a handler that switches.
