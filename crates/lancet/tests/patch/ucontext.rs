@@ -5,7 +5,8 @@ use std::process::Command;
 
 use crate::programs::{compiled_from, done, tried};
 use crate::support::{
-    Guest, LIMIT, Load, Snapshot, TempDir, ask, installed, is_release, say, skip, soak, until,
+    Guest, LIMIT, Load, Snapshot, TempDir, Watch, ask, installed, is_release, lancet, say, skip,
+    soak, until,
 };
 
 fn program() -> PathBuf {
@@ -123,8 +124,27 @@ fn what_may_switch_within_signals_is_refused() {
     assert!(output.stderr.contains("ucontext=lite"), "{output:?}");
 }
 
+/// How often a process calls rt_sigprocmask while this is done.
+fn calls_of_sigprocmask(pid: i32, work: impl FnOnce()) -> u64 {
+    let mut command = lancet();
+    command.args(["syscalls", "--no-modify", "-c"]);
+    command.args(["-e", "trace=rt_sigprocmask", "-p", &pid.to_string()]);
+    let mut watch = Watch::start(command);
+    watch.until("lancet: process ");
+    work();
+    let output = watch.interrupt();
+    assert_eq!(output.code(), 0, "{output:?}");
+    let rows = output.stdout.lines();
+    let row = rows.into_iter().find(|row| row.ends_with("rt_sigprocmask"));
+    row.map_or(0, |row| {
+        let calls = row.split_whitespace().nth(3).expect("a column of calls");
+        calls.parse().expect("a number")
+    })
+}
+
 /// uWSGI's green threads (`--ugreen`) switch by `swapcontext` whenever an answer yields: two switches each time, and a look for events in each round. What
-/// each request has counted is right while the remedy comes and goes; the answer says what one yield has cost, in processor time.
+/// each request has counted is right while the remedy comes and goes. A switch calls rt_sigprocmask, and none with the remedy; what one yield costs in
+/// processor time is printed only, since it is another one from run to run where the processors are shared.
 #[test]
 fn green_threads_of_a_uwsgi() {
     const APPLICATION: &str = r#"
@@ -142,6 +162,7 @@ def application(environ, start_response):
     yield b"%d %d" % (total, (time.process_time_ns() - began) // turns)
 "#;
     const TURNS: u64 = 100_000;
+    const COUNTED: u64 = 1_000;
     const MANY: u64 = 1_000_000_000;
     let plugins =
         ["python3", "ugreen"].map(|name| format!("/usr/lib/uwsgi/plugins/{name}_plugin.so"));
@@ -165,6 +186,12 @@ def application(environ, start_response):
         (total.parse().unwrap(), nanoseconds.parse::<u64>().unwrap())
     };
     let sum = |turns: u64| turns * (turns - 1) / 2;
+    let calls_of_many = || {
+        calls_of_sigprocmask(guest.pid, || {
+            let (total, _): (u64, u64) = parts(&ask(port, MANY + COUNTED));
+            assert_eq!(total, sum(COUNTED));
+        })
+    };
     let a_yield = || {
         let answers = (0..3).map(|_| parts(&ask(port, MANY + TURNS)));
         let times = answers.map(|(total, time): (u64, u64)| {
@@ -177,12 +204,16 @@ def application(environ, start_response):
         let turns = number % 50 + 1;
         answer.starts_with(&format!("{} ", turns * (turns - 1) / 2))
     };
-    let bare = a_yield();
+    let two_a_turn = 2 * COUNTED..3 * COUNTED;
+    let (bare, calls) = (a_yield(), calls_of_many());
+    assert!(two_a_turn.contains(&calls), "bare: {calls}");
     let apply = ["--wait", "10s", "--remedy", "ucontext"];
     done(guest.pid, &apply);
-    let strict = a_yield();
+    let (strict, calls) = (a_yield(), calls_of_many());
+    assert!(calls < COUNTED / 10, "with the remedy: {calls}");
     done(guest.pid, &["--undo"]);
-    let undone = a_yield();
+    let (undone, calls) = (a_yield(), calls_of_many());
+    assert!(two_a_turn.contains(&calls), "undone: {calls}");
     let load = Load::start(port, 4, is_right);
     let turns = if soak() { 500 } else { 10 };
     for _ in 0..turns {
@@ -198,6 +229,4 @@ def application(environ, start_response):
     say(format_args!(
         "uwsgi: a yield costs {bare} ns, with the remedy {strict}, undone {undone}; {turns} times under load, {answers} answers, all right"
     ));
-    assert!(strict * 5 < bare * 4, "{strict} of {bare}");
-    assert!(undone * 5 > bare * 4, "{undone} of {bare}");
 }

@@ -117,7 +117,7 @@ pub fn is_root() -> bool {
     nix::unistd::geteuid().is_root()
 }
 
-/// A folder that goes away with the test.
+/// A folder that goes away with the test, which no other test has: tests run beside one another in one process.
 pub struct TempDir(PathBuf);
 
 impl TempDir {
@@ -125,8 +125,12 @@ impl TempDir {
     pub fn new(name: &str) -> Self {
         join();
         use std::os::unix::fs::PermissionsExt;
-        let path = std::env::temp_dir().join(format!("lancet-test-{name}-{}", std::process::id()));
-        std::fs::create_dir_all(&path).expect("a folder for the test");
+        use std::sync::atomic::{AtomicU64, Ordering};
+        static MADE: AtomicU64 = AtomicU64::new(0);
+        let number = MADE.fetch_add(1, Ordering::Relaxed);
+        let name = format!("lancet-test-{name}-{}-{number}", std::process::id());
+        let path = std::env::temp_dir().join(name);
+        std::fs::create_dir(&path).expect("a folder for the test");
         std::fs::set_permissions(&path, std::fs::Permissions::from_mode(0o755))
             .expect("its permissions");
         TempDir(path)
