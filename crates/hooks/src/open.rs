@@ -13,6 +13,7 @@ use crate::state::{self, Script, Words};
 use crate::system_calls::SystemCalls;
 use crate::target::Target;
 use crate::text::refuse_program;
+use crate::threads;
 use crate::tracing::{Arrives, Tracing};
 use crate::wanted::{LEAST_PATIENCE, Options, Timing};
 use inject::heartbeat::{self, Heartbeat};
@@ -268,7 +269,7 @@ impl Tracing {
             ties,
             threads: Threads::All,
         };
-        let (resident, no_lines, pool) = standstill.run(&mut timing, |stop, remote| {
+        let (resident, no_lines, pool, unread) = standstill.run(&mut timing, |stop, remote| {
             let pid = status.pid;
             let under_filter: Vec<i32> = stop
                 .threads()
@@ -289,12 +290,15 @@ impl Tracing {
                 may: asks,
                 followed: options.follow,
             };
+            let agent = resident.base..resident.base + resident.header.size;
+            let tids: Vec<i32> = stop.threads().collect();
+            let unread = !threads::stand_in(remote, &tids, &agent)?;
             let pool = pool::open(&memory, &resident, remote, wish)?;
             let no_lines = match script {
                 Some(script) => learn(&resident, &memory, stop, remote, script)?,
                 None => None,
             };
-            Ok((resident, no_lines, pool))
+            Ok((resident, no_lines, pool, unread))
         })?;
         // The guest's own may be hooked.
         let syscall = gadgets::within(
@@ -305,7 +309,10 @@ impl Tracing {
         let gadgets = Gadgets { syscall, ..gadgets };
         let heartbeat = start_heartbeat(&memory, &resident);
         let mut areas = Areas::read(&memory, resident.header.calls)?;
-        areas.forget_programs();
+        // A thread that stands in the agent may be reading the programs of a session whose lancet was killed.
+        if unread {
+            areas.forget_programs();
+        }
         let rings = Rings::open(memory.clone(), pool, resident.header.calls, session)?;
         let patience = options.waits()[1];
         let script = script.cloned().unwrap_or_else(Script::unknown);

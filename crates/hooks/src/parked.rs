@@ -39,7 +39,8 @@ pub fn leads_into(
     stacks: &[u64],
 ) -> bool {
     let Ok(maps) = Maps::read(memory.pid()) else {
-        return false;
+        // Who cannot look cannot say that there is none.
+        return true;
     };
     let own = maps.iter().filter(|mapping| {
         let p = mapping.permissions;
@@ -77,26 +78,63 @@ fn without(range: Range<u64>, ours: &[Range<u64>]) -> Vec<Range<u64>> {
 fn holds(memory: &GuestMemory, part: Range<u64>, code: &[Range<u64>]) -> bool {
     let mut bytes = vec![0; PIECE as usize];
     for at in (part.start..part.end).step_by(PIECE as usize) {
-        let length = PIECE.min(part.end - at) as usize;
-        // Unmapped meanwhile.
-        if memory.read_bytes(at, &mut bytes[..length]).is_err() {
+        let piece = &mut bytes[..PIECE.min(part.end - at) as usize];
+        if memory.read_bytes(at, piece).is_ok() {
+            if leads(piece, code) {
+                return true;
+            }
             continue;
         }
-        let words = bytes[..length].as_chunks::<8>().0;
-        let leads = |word: &[u8; 8]| {
-            let word = u64::from_le_bytes(*word);
-            code.iter().any(|code| code.contains(&word))
-        };
-        if words.iter().any(leads) {
-            return true;
+        // A page of it is a guard within the mapping (`MADV_GUARD_INSTALL`), or was unmapped meanwhile: the others are searched.
+        let mut from = at;
+        while from < at + piece.len() as u64 {
+            let page = wire::PAGE as u64;
+            let next = (from + 1)
+                .next_multiple_of(page)
+                .min(at + piece.len() as u64);
+            let page = &mut piece[..(next - from) as usize];
+            if memory.read_bytes(from, page).is_ok() && leads(page, code) {
+                return true;
+            }
+            from = next;
         }
     }
     false
 }
 
+/// Whether a word among these bytes is an address within `code`.
+fn leads(bytes: &[u8], code: &[Range<u64>]) -> bool {
+    let words = bytes.as_chunks::<8>().0.iter();
+    let mut words = words.map(|word| u64::from_le_bytes(*word));
+    words.any(|word| code.iter().any(|code| code.contains(&word)))
+}
+
 #[cfg(test)]
 mod tests {
-    use super::without;
+    use super::{holds, without};
+    use process::memory::GuestMemory;
+
+    /// A page that cannot be read hides nothing of what lies around it.
+    #[test]
+    fn a_guard_within_a_mapping_hides_no_frame() {
+        const PAGE: usize = wire::PAGE;
+        let access = libc::PROT_READ | libc::PROT_WRITE;
+        let private = libc::MAP_PRIVATE | libc::MAP_ANONYMOUS;
+        // SAFETY: a new mapping of 16 pages, of which one becomes unreadable and one gets a word.
+        let at = unsafe {
+            let at = libc::mmap(std::ptr::null_mut(), 16 * PAGE, access, private, -1, 0);
+            assert_ne!(at, libc::MAP_FAILED);
+            let guard = at.byte_add(2 * PAGE);
+            assert_eq!(libc::mprotect(guard, PAGE, libc::PROT_NONE), 0);
+            at.byte_add(9 * PAGE + 80).cast::<u64>().write(0x1234_5678);
+            at as u64
+        };
+        let memory = GuestMemory::open(std::process::id() as i32).expect("ours");
+        let part = || at..at + 16 * PAGE as u64;
+        let holds = |code| holds(&memory, part(), std::slice::from_ref(&code));
+        assert!(holds(0x1234_5000..0x1234_6000));
+        assert!(!holds(0x1234_6000..0x1234_7000));
+    }
 
     #[test]
     fn what_is_ours_is_cut_out() {

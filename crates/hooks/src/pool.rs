@@ -274,8 +274,9 @@ fn map_shared(
     remote.syscall("mmap", libc::SYS_mmap, arguments)
 }
 
-/// Replaces the pool of a process that stands still by private memory with the same contents, where it is used, and unmaps
-/// the rest.
+/// Replaces the pool of a process that stands still by private memory with the same headers of rings, where it is used, and unmaps
+/// the rest. What takes its place is made elsewhere and moved there whole by one system call (mremap(2)): a thread that stands between two instructions
+/// which write to its ring, or lancet's death in between, must not find a ring without a size.
 pub fn withdraw(
     memory: &GuestMemory,
     resident: &Resident,
@@ -288,13 +289,13 @@ pub fn withdraw(
     }
     let rings = there.rings(memory)?;
     let (used, all) = (there.in_use(), there.bytes());
-    let flags = libc::MAP_FIXED | libc::MAP_NORESERVE;
     if used != 0 {
         let read_write = libc::PROT_READ | libc::PROT_WRITE;
-        remote.map(there.at, used, read_write, flags)?;
+        let made = remote.map(0, used, read_write, libc::MAP_NORESERVE)?;
         for (offset, ring) in rings {
-            memory.write(there.at + offset, &ring)?;
+            memory.write(made + offset, &ring)?;
         }
+        remote.move_to(made, used, there.at)?;
     }
     // First: no thread takes a slot from then on, in memory that is not ours any more.
     set(memory, resident, offset_of!(calls::Pool, slots), there.used)?;

@@ -6,6 +6,7 @@
 //! (`struct pthread`, glibc `nptl/descr.h`; variant II of "ELF Handling For Thread-Local Storage").
 
 use crate::ids::own_id;
+use process::asleep::robust_list;
 use process::error::{Error, Result};
 use process::functions::Functions;
 use process::memory::GuestMemory;
@@ -83,27 +84,18 @@ pub struct Words {
     pub facts: [u64; FACTS],
 }
 
-/// Looks through the control blocks of stopped threads; and why script lines will not be known, if so.
+/// Looks through the control block of the main thread, while all are stopped; and why script lines will not be known, if so. What is found is no
+/// fact of all threads: the agent looks at each before it reads there (`agent::calls::thread::has_block`).
 pub fn find(
     pid: i32,
     memory: &GuestMemory,
     tids: &[i32],
     script: &Script,
 ) -> Result<(Words, Option<String>)> {
-    let tells_pointer = tells_pointer();
-    let (mut main, mut blocks) = (None, Vec::<Block>::new());
-    for tid in [pid].iter().chain(tids.iter().filter(|tid| **tid != pid)) {
-        match Block::read(pid, *tid, memory)? {
-            Some(block) if *tid == pid => main = Some(block),
-            // A thread may share another's, and nothing there is about it: io_uring's workers do.
-            Some(block)
-                if main
-                    .iter()
-                    .chain(&blocks)
-                    .any(|known| known.pointer == block.pointer) => {}
-            Some(block) => blocks.push(block),
-            None if tells_pointer => {}
-            None => {
+    let main = Block::read(pid, pid, memory)?;
+    if !tells_pointer() {
+        for tid in tids {
+            if !Block::is_of(pid, *tid, memory)? {
                 return Err(Error::NothingToBorrow {
                     pid,
                     reason: format!(
@@ -114,10 +106,7 @@ pub fn find(
         }
     }
     let mut words = Words {
-        tid_offset: main
-            .as_ref()
-            .and_then(|main| tid_offset(main, &blocks))
-            .unwrap_or(0),
+        tid_offset: main.as_ref().and_then(tid_offset).unwrap_or(0),
         ..Words::default()
     };
     let (language, found) = match script {
@@ -159,21 +148,34 @@ pub(crate) fn tells_pointer() -> bool {
 
 /// The memory around a thread pointer.
 struct Block {
+    /// The kernel's id of the thread in its own PID namespace.
     tid: u32,
+    /// Address of the head of its list of robust mutexes.
+    list: Option<u64>,
     start: u64,
     pointer: u64,
     bytes: Vec<u8>,
 }
 
 impl Block {
-    /// Reads the block of a thread; `None` = it has none that a C library made.
-    fn read(pid: i32, tid: i32, memory: &GuestMemory) -> Result<Option<Self>> {
+    /// Returns the pointer of a thread that points to itself, as that of any thread-local storage does.
+    fn pointer(pid: i32, tid: i32, memory: &GuestMemory) -> Result<Option<u64>> {
         let registers = ptrace::registers(tid)
             .map_err(|errno| ptrace::explain(pid, "reading a thread's registers", errno))?;
         let pointer = registers.fs_base;
-        if pointer == 0 || memory.word(pointer).ok() != Some(pointer) {
+        Ok((pointer != 0 && memory.word(pointer).ok() == Some(pointer)).then_some(pointer))
+    }
+
+    /// Returns whether a thread has thread-local storage.
+    fn is_of(pid: i32, tid: i32, memory: &GuestMemory) -> Result<bool> {
+        Ok(Self::pointer(pid, tid, memory)?.is_some())
+    }
+
+    /// Reads the block of a thread; `None` = it has none that a C library made.
+    fn read(pid: i32, tid: i32, memory: &GuestMemory) -> Result<Option<Self>> {
+        let Some(pointer) = Self::pointer(pid, tid, memory)? else {
             return Ok(None);
-        }
+        };
         // Page by page, as the storage may lie at either end of its mapping.
         let page = wire::PAGE as u64;
         let (mut start, mut bytes) = (pointer & !(page - 1), Vec::new());
@@ -197,6 +199,7 @@ impl Block {
         }
         Ok(Some(Block {
             tid: own_id(pid, tid),
+            list: robust_list(tid),
             start,
             pointer,
             bytes,
@@ -220,12 +223,19 @@ impl Block {
     }
 }
 
-/// The distance from the thread pointer at which every thread has its id.
-fn tid_offset(main: &Block, others: &[Block]) -> Option<u64> {
-    (0..ABOVE).step_by(4).find(|offset| {
-        main.half(*offset) == Some(main.tid)
-            && others
-                .iter()
-                .all(|block| block.half(*offset) == Some(block.tid))
-    })
+/// Bytes from the id of a thread to its list of robust mutexes in glibc's `struct pthread` (nptl/descr.h: `tid`, `pid_ununsed`, `robust_prev`,
+/// `robust_head`; the same since 2.4).
+const ID_BEFORE_LIST: u64 = 16;
+
+/// The distance from the thread pointer at which a thread has its id. By the value alone another word may be taken for it: the id of a container's
+/// first process is 1, as are flags before it (`multiple_threads` of glibc's `tcbhead_t`).
+fn tid_offset(main: &Block) -> Option<u64> {
+    let has_id = |offset: &u64| main.half(*offset) == Some(main.tid);
+    let by_list = main
+        .list
+        .and_then(|list| list.checked_sub(main.pointer + ID_BEFORE_LIST))
+        .filter(|offset| *offset < ABOVE);
+    by_list
+        .filter(has_id)
+        .or_else(|| (0..ABOVE).step_by(4).find(has_id))
 }

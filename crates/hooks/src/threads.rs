@@ -5,6 +5,7 @@ use nix::errno::Errno;
 use process::error::{Error, Result};
 use process::memory::GuestMemory;
 use process::ptrace::{self, Registers};
+use std::ops::Range;
 
 /// How many bytes above a stack pointer are searched for a saved instruction pointer.
 const DEPTH: usize = 64 * 1024;
@@ -72,6 +73,16 @@ pub fn take_jumps(remote: &mut RemoteThread, tids: &[i32], jumps: &[(u64, u64)])
     Ok(())
 }
 
+/// Whether a thread of a stopped process will go on within `code`.
+pub fn stand_in(remote: &RemoteThread, tids: &[i32], code: &Range<u64>) -> Result<bool> {
+    for tid in tids {
+        if code.contains(&own_registers(remote, *tid)?.rip) {
+            return Ok(true);
+        }
+    }
+    Ok(false)
+}
+
 /// The registers with which a thread will go on. Those of the thread that makes remote calls are saved elsewhere
 /// while it works for us.
 fn own_registers(remote: &RemoteThread, tid: i32) -> Result<Registers> {
@@ -106,11 +117,19 @@ fn returns_into(
 ) -> Option<usize> {
     let mut bytes = vec![0; DEPTH];
     let mut length = DEPTH;
-    // The mapping of the stack may end before.
-    while memory.read_bytes(stack, &mut bytes[..length]).is_err() {
-        length /= 2;
-        if length < 8 {
-            return None;
+    if memory.read_bytes(stack, &mut bytes).is_err() {
+        // The mapping of the stack ends before: a handler's frame may be all that an alternate stack holds, at its very end.
+        length = 0;
+        while length < DEPTH {
+            let at = stack + length as u64;
+            let piece = (wire::PAGE - at as usize % wire::PAGE).min(DEPTH - length);
+            if memory
+                .read_bytes(at, &mut bytes[length..length + piece])
+                .is_err()
+            {
+                break;
+            }
+            length += piece;
         }
     }
     bytes[..length]

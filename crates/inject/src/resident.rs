@@ -254,6 +254,13 @@ impl RemoteThread<'_> {
             .map(drop)
     }
 
+    /// Has the thread move the mapping of `size` bytes at `from` to `to` (mremap(2)), in the place of whatever is mapped there.
+    pub fn move_to(&mut self, from: u64, size: u64, to: u64) -> Result<()> {
+        let how = (libc::MREMAP_MAYMOVE | libc::MREMAP_FIXED) as u64;
+        self.syscall("mremap", libc::SYS_mremap, [from, size, size, how, to, 0])
+            .map(drop)
+    }
+
     /// Has the thread map `size` bytes of private anonymous memory (mmap(2)), at `at` or with 0 anywhere, and returns the address.
     /// `protection` has bits of `PROT_*`; `flags` are added to `MAP_PRIVATE | MAP_ANONYMOUS`.
     pub fn map(&mut self, at: u64, size: u64, protection: i32, flags: i32) -> Result<u64> {

@@ -79,10 +79,9 @@ fn ran(pid: i32, tid: i32) -> Option<String> {
     (time != 0).then_some(line)
 }
 
-/// Finds the fs base of a thread of glibc. Its list of robust mutexes, which the kernel shows (get_robust_list(2)),
-/// begins in the same `struct pthread`; that begins with `tcbhead_t`, whose first and third word are its own address
-/// (sysdeps/x86_64/nptl/tls.h).
-fn thread_area(pid: i32, tid: i32) -> Option<u64> {
+/// Returns the address of the head of a thread's list of robust mutexes, as the kernel knows it (get_robust_list(2)); `None` = it has none, or lancet may
+/// not ask. glibc's lies in the thread's own `struct pthread` (nptl/descr.h, `robust_head`).
+pub fn robust_list(tid: i32) -> Option<u64> {
     let (mut head, mut length) = (0u64, 0usize);
     // SAFETY: two live words.
     let done = unsafe {
@@ -93,9 +92,14 @@ fn thread_area(pid: i32, tid: i32) -> Option<u64> {
             &raw mut length,
         )
     };
-    if done != 0 || head == 0 || head % 8 != 0 {
-        return None;
-    }
+    (done == 0 && head != 0 && head % 8 == 0).then_some(head)
+}
+
+/// Finds the fs base of a thread of glibc. Its [list of robust mutexes](robust_list)
+/// begins in the same `struct pthread`; that begins with `tcbhead_t`, whose first and third word are its own address
+/// (sysdeps/x86_64/nptl/tls.h).
+fn thread_area(pid: i32, tid: i32) -> Option<u64> {
+    let head = robust_list(tid)?;
     let mut bytes = [0; LARGEST_DESCRIPTOR];
     // The page before may not be mapped; then only what lies in this page is read.
     let in_page = (head % 4096) as usize + 8;

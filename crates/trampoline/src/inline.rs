@@ -8,7 +8,9 @@
 //!   (`system_call::leavings`): with these two registers and no byte of the guest's stack all of this can be done;
 //! - the command has said so for this session ([`Hook::inline`]), the gate has that session's number, and so has the ring;
 //! - the ring is found where it is looked for first, and is this thread's, by its thread pointer and by its kernel id
-//!   (as `agent::calls::ring::speaks`); no child of vfork runs as the thread; no VM runs whose line would be wanted.
+//!   (as `agent::calls::ring::speaks`); no child of vfork runs as the thread;
+//! - before the call, no VM runs whose line would be wanted: the agent reads that, and notes the call as open with its line. The stub
+//!   behind it takes the line from there.
 //!
 //! Whatever is not so goes to the probe's routine, as every call does without this code, and nothing has been changed by then.
 //!
@@ -69,8 +71,11 @@ pub struct Recorded {
     pub shape: Shape,
 }
 
-/// The inline code never has more bytes.
-pub(crate) const MOST: usize = 1408;
+/// The inline code before a system call never has more bytes.
+pub(crate) const MOST_BEFORE: usize = 1024;
+
+/// The inline code behind one never has more bytes.
+pub(crate) const MOST_BEHIND: usize = 2048;
 
 // What the code below counts on.
 const _: () = {
@@ -106,15 +111,15 @@ impl Inline {
         if let Some(recorded) = self.recorded {
             a.cmp(ecx, inline::RECORD as i32)?;
             a.jne(counts)?;
+            let instruction = self.instruction;
+            let call = record::Call {
+                recorded,
+                instruction,
+            };
             if self.behind {
                 self.is_newest(a, routine)?;
-                record::fill(a, recorded.shape, [routine, done])?;
+                call.fill(a, [routine, done])?;
             } else {
-                let instruction = self.instruction;
-                let call = record::Call {
-                    recorded,
-                    instruction,
-                };
                 call.write(a, to.descriptor, [routine, done])?;
             }
         }
@@ -152,6 +157,11 @@ impl Inline {
         a.mov(rcx, hook)?;
         a.cmp(r11d, dword_ptr(at(rcx, offset_of!(Hook, inline))))?;
         a.jne(routine)?;
+        if !self.behind {
+            a.mov(rcx, self.calls)?;
+            a.cmp(qword_ptr(at(rcx, offset_of!(Calls, language))), 0)?;
+            a.jne(routine)?;
+        }
         // `routine::room::place`, times 8.
         a.rdfsbase(rcx)?;
         a.mov(r11, rcx)?;
@@ -163,8 +173,6 @@ impl Inline {
         a.mov(r11, ptr(rcx + r11))?;
         a.cmp(r11, MOVED as i32)?;
         a.jbe(routine)?;
-        a.cmp(qword_ptr(at(rcx, offset_of!(Calls, language))), 0)?;
-        a.jne(routine)?;
         a.mov(rcx, hook)?;
         a.mov(ecx, dword_ptr(at(rcx, offset_of!(Hook, inline))))?;
         a.cmp(ecx, dword_ptr(ring(offset_of!(Ring, session))))?;
@@ -172,6 +180,9 @@ impl Inline {
         a.rdfsbase(rcx)?;
         a.cmp(rcx, ptr(ring(offset_of!(Ring, thread))))?;
         a.jne(routine)?;
+        // Else the word of its id may not be there to be read.
+        a.cmp(qword_ptr(ring(offset_of!(Ring, has_block))), 0)?;
+        a.je(routine)?;
         a.mov(rcx, self.calls)?;
         a.mov(rcx, ptr(at(rcx, offset_of!(Calls, tid_offset))))?;
         a.test(rcx, rcx)?;

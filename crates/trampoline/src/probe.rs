@@ -48,8 +48,8 @@ pub struct ProbePlan {
     pad: Option<(u64, [u8; 5])>,
     before: Relocated,
     after: Relocated,
-    /// Of a system call: nobody reads what it leaves in rcx, r11 and the flags, so that its stub may do the work [inline](Inline).
-    pub may_inline: bool,
+    /// Bytes that its [inline](Inline) code takes at most; 0 = it may have none.
+    inline_most: usize,
 }
 
 /// Decides how the probe at `site` is hooked, an address within `function` (or behind any place where an instruction is known
@@ -104,6 +104,11 @@ pub fn plan(
         near[at].mnemonic() != Mnemonic::Call
             && leavings::are_free(function.code, function.entry, next)
     });
+    let inline_most = match spot {
+        _ if !may_inline => 0,
+        Spot::From => inline::MOST_BEHIND,
+        _ => inline::MOST_BEFORE,
+    };
     let nearest = starts.end.saturating_sub(1);
     let mut first = Refusal::TooShort;
     for width in [5, 2] {
@@ -113,12 +118,17 @@ pub fn plan(
                 Spot::Nop | Spot::From => around.steal(start, width),
             };
             match stolen.and_then(|plan| plan.take(width, pads)) {
-                Ok(plan) if width == 5 => return Ok(ProbePlan { may_inline, ..plan }),
+                Ok(plan) if width == 5 => {
+                    return Ok(ProbePlan {
+                        inline_most,
+                        ..plan
+                    });
+                }
                 Ok(plan) => {
                     if let Some(pad) = pads.take_near(plan.patch_at) {
                         return Ok(ProbePlan {
                             pad: Some(pad),
-                            may_inline,
+                            inline_most,
                             ..plan
                         });
                     }
@@ -182,7 +192,7 @@ impl Around<'_> {
             stolen: length,
             bytes: self.code_from(at)[..width].to_vec(),
             pad: None,
-            may_inline: false,
+            inline_most: 0,
             before: Relocated::of(stolen, false)?,
             after: Relocated::way_to(site)?,
         })
@@ -231,7 +241,7 @@ impl Around<'_> {
             stolen: length,
             bytes: code.get(..width).ok_or(Refusal::TooShort)?.to_vec(),
             pad: None,
-            may_inline: false,
+            inline_most: 0,
             before: Relocated::of(&near[..nop], false)?,
             after: Relocated::of(&near[nop..count], !ended)?,
         })
@@ -273,7 +283,7 @@ impl ProbePlan {
             stolen: back.len(),
             bytes: stub.get(offset..offset + 5)?.to_vec(),
             pad: None,
-            may_inline: false,
+            inline_most: 0,
             before: Relocated::of(&[], false).ok()?,
             after: Relocated::way_to(site).ok()?,
         })
@@ -286,7 +296,7 @@ impl ProbePlan {
     /// # Errors
     /// [`Refusal::OutOfReach`], if the code refers to places more than 2 GiB from there.
     pub fn stub(&self, at: u64, to: Destination, inline: Option<Inline>) -> Result<Stub, Refusal> {
-        let inline = inline.filter(|_| self.may_inline);
+        let inline = inline.filter(|_| self.may_inline());
         let made = match inline {
             None => asking(to),
             Some(inline) => inline.code(to).ok(),
@@ -302,10 +312,15 @@ impl ProbePlan {
         })
     }
 
+    /// Whether nobody reads what the system call leaves in rcx, r11 and the flags, so that its stub may do the work [inline](Inline).
+    pub fn may_inline(&self) -> bool {
+        self.inline_most != 0
+    }
+
     /// Returns the bytes that a stub of this plan takes at most.
     pub fn most(&self, inline: bool) -> usize {
-        let own = if inline && self.may_inline {
-            inline::MOST
+        let own = if inline && self.may_inline() {
+            self.inline_most
         } else {
             6 * 16
         };

@@ -70,10 +70,12 @@ pub const MAGIC: [u8; 8] = *b"\x7fLANCET\n";
 /// Page size of Linux on x86-64; the [`ControlPage`] fills one page.
 pub const PAGE: usize = 4096;
 
-/// Mixes words into a hash whose low bits are good. Constants: odd, half their bits set.
+/// By what [`mix`] multiplies: odd, half of its bits set.
+pub const FACTOR: u128 = 0x9e37_79b9_7f4a_7c15_f39c_c060_5ced_c835;
+
+/// Mixes words into a hash whose low bits are good.
 #[inline]
 pub const fn mix(hash: u64, word: u64) -> u64 {
-    const FACTOR: u128 = 0x9e37_79b9_7f4a_7c15_f39c_c060_5ced_c835;
     let product = ((hash ^ word) as u128).wrapping_mul(FACTOR);
     (product as u64) ^ (product >> 64) as u64
 }

@@ -85,12 +85,12 @@ fn add_to(ring: &Ring, row: u64, became: Became) {
 /// As [`add`], if the row is there already and soon found; else nothing is changed, and the answer is no. No
 /// other function is called and no vector register used.
 #[inline(always)]
-pub fn add_at_once(ring: &Ring, hook: u32, became: Became) -> bool {
+pub fn add_at_once(ring: &Ring, hook: u32, place: u32, became: Became) -> bool {
     let table = ring.counts.load(Ordering::Relaxed);
     if table == 0 {
         return false;
     }
-    let key = key(hook, 0);
+    let key = key(hook, place);
     let first = first_row(key);
     for step in 0..AT_ONCE {
         let row = (first + step) % COUNTS;

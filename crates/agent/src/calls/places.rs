@@ -11,7 +11,6 @@
 use super::languages::{Script, Words};
 use super::record::Record;
 use super::session;
-use super::thread::has_block;
 use crate::memory::store::mix;
 use core::sync::atomic::Ordering;
 use vm::Cut;
@@ -65,7 +64,7 @@ pub fn current(ring: &Ring) -> (u32, u32) {
 }
 
 fn here(ring: &Ring) -> (u32, u32) {
-    if !has_block(ring.thread.load(Ordering::Relaxed)) {
+    if ring.has_block.load(Ordering::Relaxed) == 0 {
         return (0, 0);
     }
     let calls = session::calls();

@@ -3,7 +3,7 @@
 use super::record::{self, Record};
 use super::session::{self, calls};
 pub use super::thread::thread_pointer;
-use super::thread::{has_block, thread, thread_id};
+use super::thread::{has_block, thread};
 use super::{locks, pool, room, tables};
 use crate::memory::sys;
 use core::sync::atomic::{AtomicU64, Ordering};
@@ -73,12 +73,30 @@ fn is_of(ring: &Ring, thread: u64) -> bool {
 fn fresh(ring: &'static Ring, thread: u64) -> Option<&'static Ring> {
     let session = session::number();
     let last = ring.tid.load(Ordering::Relaxed);
-    let tid = match calls().tid_offset {
-        0 => last,
-        _ => thread_id(thread),
-    };
-    let known = last == tid && tid != UNKNOWN && ring.session.load(Ordering::Relaxed) == session;
+    let known = ring.session.load(Ordering::Relaxed) == session
+        && !matches!(last, UNKNOWN | TAKEN)
+        && (calls().tid_offset == 0 || thread_id(ring, thread) == last);
     (known || introduce(ring, thread, session)).then_some(ring)
+}
+
+/// The kernel's id of the thread that runs here, whose ring it is since it was introduced in this session.
+fn thread_id(ring: &Ring, thread: u64) -> u32 {
+    match id_in_block(ring, thread) {
+        // It has no block; or musl has cleared the word, because the thread is about to end.
+        None | Some(0) => sys::thread_id(),
+        Some(id) => id,
+    }
+}
+
+/// The word with the kernel's id in the block of the thread that runs here; `None` = it has no block.
+#[inline(always)]
+fn id_in_block(ring: &Ring, thread: u64) -> Option<u32> {
+    if ring.has_block.load(Ordering::Relaxed) == 0 {
+        return None;
+    }
+    // SAFETY: the kernel was asked when the thread was introduced, and a thread keeps its block. Should another thread live at the address of
+    // one that has ended, it was made by the same C library: whoever puts a storage without a block exactly there must have unmapped the rest.
+    Some(unsafe { *(thread.wrapping_add(calls().tid_offset) as *const u32) })
 }
 
 /// Whether a ring that says it is the thread's that runs here is so for sure, and was introduced in this session. Where
@@ -89,10 +107,7 @@ pub fn speaks(ring: &Ring, session: u32) -> bool {
     let last = ring.tid.load(Ordering::Relaxed);
     let known = match calls().tid_offset {
         0 => !matches!(last, UNKNOWN | TAKEN),
-        // SAFETY: as in `thread::thread_id`.
-        offset => unsafe {
-            has_block(thread) && last != 0 && *(thread.wrapping_add(offset) as *const u32) == last
-        },
+        _ => last != 0 && id_in_block(ring, thread) == Some(last),
     };
     known && ring.session.load(Ordering::Relaxed) == session
 }
@@ -105,10 +120,7 @@ fn introduce(ring: &Ring, thread: u64, session: u32) -> bool {
     if locks::are_there() {
         return false;
     }
-    let tid = match calls().tid_offset {
-        0 => sys::thread_id(),
-        _ => thread_id(thread),
-    };
+    let tid = sys::thread_id();
     // From whoever had it last: another thread may take it at the same moment, because that one is dead.
     let last = ring.tid.load(Ordering::Relaxed);
     let claim = |last| {
@@ -127,14 +139,14 @@ fn introduce(ring: &Ring, thread: u64, session: u32) -> bool {
     // System calls of whoever had it last will not return.
     ring.lent.store(0, Ordering::Relaxed);
     ring.depth.store(0, Ordering::Relaxed);
-    let has_block = calls().tid_offset != 0 && has_block(thread);
+    let has_block = has_block(thread, tid);
     ring.has_block.store(has_block.into(), Ordering::Relaxed);
     if ring.session.load(Ordering::Relaxed) != session {
         tables::forget_lines(ring);
         tables::forget_counts(ring);
         ring.session.store(session, Ordering::Relaxed);
     }
-    let [low, span] = room::of(thread);
+    let [low, span] = room::of(thread, has_block);
     ring.low.store(low, Ordering::Relaxed);
     ring.span.store(span, Ordering::Relaxed);
     ring.tid.store(tid, Ordering::Release);

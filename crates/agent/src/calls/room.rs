@@ -9,7 +9,6 @@
 //! The first thread's stack is the kernel's, and the command says where that is.
 
 use super::session::calls;
-use super::thread::has_block;
 use crate::memory::sys;
 use core::sync::atomic::{AtomicU64, Ordering};
 use routine::room::{NO_ROOM, ROOM, WORK_STACKS, head_of};
@@ -24,11 +23,12 @@ const MOST_GUARD: u64 = 64;
 /// Bytes that a thread's stack may have; a pair of words with another size is not taken for a stack.
 const SIZES: core::ops::Range<u64> = 2 * ROOM..1 << 40;
 
-/// The lowest stack pointer of a thread with which a hook runs on its stack, and how far above it the highest is.
+/// The lowest stack pointer of a thread with which a hook runs on its stack, and how far above it the highest is. `has_block`: see
+/// [`thread::has_block`](super::thread::has_block).
 #[cold]
 #[inline(never)]
-pub fn of(thread: u64) -> [u64; 2] {
-    match has_block(thread).then(|| made(thread)).flatten() {
+pub fn of(thread: u64, has_block: bool) -> [u64; 2] {
+    match has_block.then(|| made(thread)).flatten() {
         Some([low, size]) => between(low, low + size, thread),
         None => calls().stack,
     }

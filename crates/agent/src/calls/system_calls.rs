@@ -58,10 +58,11 @@ pub unsafe fn begins(place: &Hook, made_frame: *mut ProbeFrame) {
     // SAFETY: the caller's promise.
     let (number, arguments) = made(place, unsafe { &*made_frame });
     let session = session::number();
-    let is_lent = ring::known().is_some_and(|ring| lent(ring, session) != 0);
+    let known = ring::known();
+    let is_lent = known.is_some_and(|ring| lent(ring, session) != 0);
     if !is_lent {
         // SAFETY: the caller's promise.
-        unsafe { note(place, made_frame, (number, arguments)) };
+        unsafe { note(place, made_frame, (number, arguments), known) };
     }
     let [first, second, third, ..] = arguments;
     if locks::may(number) {
@@ -78,7 +79,7 @@ pub unsafe fn begins(place: &Hook, made_frame: *mut ProbeFrame) {
     }
 }
 
-/// Notes what is wanted of a system call that is about to be made.
+/// Notes what is wanted of a system call that is about to be made. `known`: the thread's ring, if it has one.
 ///
 /// # Safety
 /// As for [`begins`].
@@ -86,6 +87,7 @@ unsafe fn note(
     place: &Hook,
     made_frame: *mut ProbeFrame,
     (number, mut arguments): (u64, [u64; 6]),
+    known: Option<&'static Ring>,
 ) {
     // SAFETY: the caller's promise.
     let frame = unsafe { &*made_frame };
@@ -107,7 +109,7 @@ unsafe fn note(
         stack,
     };
     let selected = if call.wants(want::EVENTS) {
-        selection::at_call(call, None)
+        selection::at_call(call, known)
     } else {
         None
     };
@@ -118,7 +120,7 @@ unsafe fn note(
         ..OpenSystemCall::NONE
     };
     let Some((ring, lines)) = selected else {
-        let ring = if lends { ring::mine() } else { ring::known() };
+        let ring = if lends { ring::mine() } else { known };
         // What was left open at the same place must not be taken for it.
         if let Some(ring) = ring {
             push(ring, open);

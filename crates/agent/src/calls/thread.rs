@@ -39,7 +39,7 @@ fn fs_base() -> u64 {
     pointer
 }
 
-/// The thread pointer of a thread that [has a block](has_block).
+/// The thread pointer of a thread whose ring says that it [has a block](has_block).
 #[inline]
 pub fn thread_pointer() -> u64 {
     let pointer;
@@ -50,25 +50,23 @@ pub fn thread_pointer() -> u64 {
     pointer
 }
 
-/// Whether the C library made this thread, so that what is known of its own block is there.
-#[inline]
-pub fn has_block(thread: u64) -> bool {
-    // SAFETY: a thread pointer that is not 0; whoever set it reads there.
-    thread & NO_POINTER == 0 && unsafe { *(thread as *const u64) } == thread
-}
-
-/// The kernel's id of that thread.
-#[inline]
-pub fn thread_id(thread: u64) -> u32 {
-    let known = if has_block(thread) {
-        // SAFETY: the command saw the thread's id there, within the thread's own block.
-        unsafe { *(thread.wrapping_add(calls().tid_offset) as *const u32) }
-    } else {
-        0
+/// Whether the thread that runs here, whose kernel id is `tid`, has a block of its own that is laid out as those of the threads that the
+/// command saw: then what hooks read of it is there.
+///
+/// That its first word points to itself says little: every thread-local storage begins so, by the ABI ("ELF Handling For Thread-Local
+/// Storage", 3.4.6), also that of a runtime that makes its threads by a bare `clone` and gives them some bytes at the end of a mapping. So
+/// the kernel is asked whether each word can be read, and the word of the id must have it.
+#[cold]
+pub fn has_block(thread: u64, tid: u32) -> bool {
+    let calls = calls();
+    let is_there = |offset: u64| sys::is_readable(thread.wrapping_add(offset));
+    // SAFETY: the kernel has said that it can be read; it is this thread's own.
+    let points_to_itself = || is_there(0) && unsafe { *(thread as *const u64) } == thread;
+    let has_id = || {
+        let id = thread.wrapping_add(calls.tid_offset) as *const u32;
+        // SAFETY: as above.
+        calls.tid_offset == 0 || is_there(calls.tid_offset) && unsafe { *id } == tid
     };
-    match known {
-        // Or musl has cleared it: the thread is about to end.
-        0 => sys::thread_id(),
-        known => known,
-    }
+    let has_state = || calls.language == 0 || is_there(calls.state_offset);
+    thread & NO_POINTER == 0 && points_to_itself() && has_id() && has_state()
 }

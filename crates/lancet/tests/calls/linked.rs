@@ -3,7 +3,7 @@
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-use crate::support::{Guest, Output, Snapshot, TempDir, fixtures, installed, skip};
+use crate::support::{Guest, Output, Snapshot, TempDir, fixtures, installed, lancet, skip};
 use crate::watch::{calls, calls_of, hooked, left, text_holds};
 
 /// Compiles a program of `fixtures/c`.
@@ -35,22 +35,43 @@ pub fn count(output: &Output, function: &str) -> u64 {
     count.unwrap_or_else(|| panic!("no {function}: {}{}", output.stdout, output.stderr))
 }
 
+/// Without one, and with one that is no block of the C library's and ends where it ends: nothing behind it is read. Made before lancet comes, and
+/// while it watches.
 #[test]
-fn threads_without_storage_are_counted_like_others() {
+fn threads_with_a_storage_of_their_own_are_counted_like_others() {
     if !installed("gcc") {
         return skip("bare", "no gcc");
     }
     let folder = TempDir::new("bare");
     let path = compile(&folder, "bare.c", "bare", &["-fno-stack-protector"]);
-    let mut guest = run(&path, &[]);
-    let before = Snapshot::take(guest.pid);
-    let watch = hooked(calls(guest.pid, &["-c", "-x", "b_work"]));
-    guest.tell("10000");
-    assert_eq!(guest.find("answer "), "300000000");
-    let output = left(watch, "bare");
-    assert_eq!(count(&output, "b_work"), 30_000);
-    text_holds(&before, guest.pid, "bare", &output);
-    guest.ends_with_nothing("bare");
+    for mode in [&[][..], &["storage"]] {
+        let what = format!("bare {mode:?}");
+        let mut guest = run(&path, mode);
+        let before = Snapshot::take(guest.pid);
+        let watch = hooked(calls(guest.pid, &["-c", "-x", "b_work"]));
+        guest.tell("10000");
+        assert_eq!(guest.find("answer "), "300000000", "{what}");
+        let output = left(watch, &what);
+        assert_eq!(count(&output, "b_work"), 30_000, "{what}");
+        text_holds(&before, guest.pid, &what, &output);
+        guest.ends_with_nothing(&what);
+        for options in [
+            &["-c"][..],
+            &["-c", "-U", "calls,errors,name"],
+            &["-s", "16"],
+        ] {
+            let what = format!("{what}, system calls {options:?}");
+            let mut guest = run(&path, mode);
+            let mut command = lancet();
+            command.args(["syscalls", "--hooks", "-f", "-o", "/dev/null"]);
+            command.args(options).args(["-p", &guest.pid.to_string()]);
+            let watch = hooked(command);
+            guest.tell("10000");
+            assert_eq!(guest.find("answer "), "300000000", "{what}");
+            left(watch, &what);
+            guest.ends_with_nothing(&what);
+        }
+    }
 }
 
 /// Its text is new each time, mostly at the same address.

@@ -2,20 +2,24 @@
 //!
 //! Every 1,024th call of a row goes to the agent, which looks whether the command lives (`agent::calls::pulse`), and so does the first,
 //! for which it makes the row. A row that does not stand where it is looked for first is left to the agent, too. rax and rdx, which
-//! `rdtsc` changes, are kept in the room of the open call, and restored before that is given back.
+//! `rdtsc` and multiplications change, are kept in the room of the open call, and restored before that is given back.
+//!
+//! Where the agent has noted a script's line before the call, the row is that of the place and the line, and found by the hash of both.
 
 use core::mem::offset_of;
 
 use iced_x86::IcedError;
 use iced_x86::code_asm::{
     AsmMemoryOperand, AsmRegister64, CodeAssembler, CodeLabel, cl, dword_ptr, eax, ecx, edx, ptr,
-    qword_ptr, r11, r11d, rax, rcx, rdx, rsp,
+    qword_ptr, r11, r11d, rax, rcx, rdx, rsp, word_ptr,
 };
+use wire::FACTOR;
 use wire::calls::{
-    BUCKETS, COUNTS, Count, Hook, OPEN, OpenSystemCall, Ring, first_row, inline, row_key, want,
+    BUCKETS, COUNTS, Count, Hook, NO_APPLICATION, OPEN, OpenSystemCall, Ring, first_row, inline,
+    row_key, want,
 };
 
-use super::{Inline, at, open, open_another, ring, ticks};
+use super::{Inline, at, newest, open, open_another, ring, ticks};
 
 /// Calls of a row between two that go to the agent.
 const LOOK: u32 = 1 << 10;
@@ -102,16 +106,15 @@ impl Inline {
         if times {
             keep(a, rcx)?;
         }
-        a.mov(rcx, ptr(open(rcx, offset_of!(OpenSystemCall, hook))))?;
-        a.test(rcx, rcx)?;
-        a.je(routine)?;
-        a.mov(ecx, dword_ptr(at(rcx, offset_of!(Hook, want))))?;
-        a.and(ecx, !(want::PLACE as i32))?;
-        let bare = if times { 0 } else { want::BARE };
-        a.cmp(ecx, (want::COUNT | bare) as i32)?;
-        a.jne(routine)?;
+        let wanted = want::COUNT | if times { 0 } else { want::BARE };
         let (mut failed, mut counted) = (a.create_label(), a.create_label());
+        let (mut lined, mut added) = (a.create_label(), a.create_label());
+        let line = dword_ptr(open(rcx, offset_of!(OpenSystemCall, ticket) + 4));
+        a.cmp(line, 0)?;
+        a.jne(lined)?;
+        is_wanted(a, wanted, routine)?;
         add(a, self.number, routine)?;
+        a.set_label(&mut added)?;
         a.cmp(rax, LAST_RESULT)?;
         a.ja(failed)?;
         a.set_label(&mut counted)?;
@@ -121,8 +124,24 @@ impl Inline {
         a.set_label(&mut failed)?;
         a.add(qword_ptr(row(offset_of!(Count, errors))), 1)?;
         a.jmp(counted)?;
+        a.set_label(&mut lined)?;
+        is_wanted(a, wanted, routine)?;
+        a.mov(rcx, ptr(ring(offset_of!(Ring, depth))))?;
+        newest(a)?;
+        add_of_line(a, self.number, [routine, added])?;
         seldom.map_or(Ok(()), |seldom| seldom.code(a))
     }
+}
+
+/// Whether so much is wanted of the open call in rcx, which is changed.
+fn is_wanted(a: &mut CodeAssembler, wanted: u64, routine: CodeLabel) -> Result<(), IcedError> {
+    a.mov(rcx, ptr(open(rcx, offset_of!(OpenSystemCall, hook))))?;
+    a.test(rcx, rcx)?;
+    a.je(routine)?;
+    a.mov(ecx, dword_ptr(at(rcx, offset_of!(Hook, want))))?;
+    a.and(ecx, !(want::PLACE as i32))?;
+    a.cmp(ecx, wanted as i32)?;
+    a.jne(routine)
 }
 
 /// rcx = the row of this place, to which a call is added.
@@ -134,10 +153,62 @@ fn add(a: &mut CodeAssembler, number: u32, routine: CodeLabel) -> Result<(), Ice
     a.add(rcx, (first_row(key) * size_of::<Count>()) as i32)?;
     a.cmp(qword_ptr(row(offset_of!(Count, key))), key as i32)?;
     a.jne(routine)?;
+    add_to(a, routine)
+}
+
+/// Adds a call to the row in rcx, unless it is one that the agent wants to see.
+fn add_to(a: &mut CodeAssembler, routine: CodeLabel) -> Result<(), IcedError> {
     a.test(dword_ptr(row(offset_of!(Count, returned))), LOOK as i32 - 1)?;
     a.je(routine)?;
     a.add(qword_ptr(row(offset_of!(Count, begun))), 1)?;
     a.add(qword_ptr(row(offset_of!(Count, returned))), 1)
+}
+
+/// The same for the row of this place and the line of the open call in rcx (`agent::calls::counts`: `key`, `row`). Its hash is `wire::mix`,
+/// a multiplication by 128 bits; what is multiplied and the lower half of it are kept in the call's room meanwhile.
+fn add_of_line(
+    a: &mut CodeAssembler,
+    number: u32,
+    [routine, added]: [CodeLabel; 2],
+) -> Result<(), IcedError> {
+    let [key, lower] = [KEPT + 16, KEPT + 24].map(|kept| ptr(open(rcx, kept)));
+    let mut otherwise = a.create_label();
+    a.cmp(qword_ptr(ring(offset_of!(Ring, counts))), 0)?;
+    a.je(routine)?;
+    keep(a, rcx)?;
+    a.movzx(
+        eax,
+        word_ptr(open(rcx, offset_of!(OpenSystemCall, ticket) + 4)),
+    )?;
+    a.cmp(eax, NO_APPLICATION as i32)?;
+    a.je(otherwise)?;
+    a.shl(rax, 32)?;
+    a.or(rax, row_key(number, 0) as i32)?;
+    a.mov(key, rax)?;
+    a.mov(rdx, FACTOR as u64)?;
+    a.mul(rdx)?;
+    a.mov(lower, rax)?;
+    a.mov(rax, (FACTOR >> 64) as u64)?;
+    a.imul_2(rax, key)?;
+    a.add(rax, rdx)?;
+    a.xor(rax, lower)?;
+    a.and(eax, COUNTS as i32 - 1)?;
+    a.imul_3(eax, eax, size_of::<Count>() as i32)?;
+    a.add(rax, ptr(ring(offset_of!(Ring, counts))))?;
+    a.mov(rdx, key)?;
+    a.cmp(ptr(at(rax, offset_of!(Count, key))), rdx)?;
+    a.jne(otherwise)?;
+    // rcx = the row, r11 = the call; and then the ring, which begins with a page.
+    a.mov(r11, rcx)?;
+    a.mov(rcx, rax)?;
+    restore(a)?;
+    a.and(r11, -4096)?;
+    add_to(a, routine)?;
+    a.jmp(added)?;
+    a.set_label(&mut otherwise)?;
+    a.mov(r11, rcx)?;
+    restore(a)?;
+    a.jmp(routine)
 }
 
 /// Keeps rax and rdx in the slot.

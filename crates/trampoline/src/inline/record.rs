@@ -2,8 +2,9 @@
 //! the room is filled, as `agent::calls::events::fill` does. Layouts: `wire::calls::record`.
 //!
 //! The arguments of the system call are kept in the room of the open call, where the agent wants them anyway, and so their registers can be
-//! used; rax is kept in the word of the ticket, which is written last. All have their values again before the room of the open call
-//! is given back, and before anything is left to the routine. The routine is asked where the ring has no room that is known of (so
+//! used. rax is kept there in a word without which the call is nobody's: before the call that of the ticket, which is written last, and behind
+//! it that of the instruction, whose value is known. (A handler may leave by longjmp, and what it leaves behind must not be taken for a call
+//! later.) All have their values again before the room of the open call is given back, and before anything is left to the routine. The routine is asked where the ring has no room that is known of (so
 //! a command that reads no more is noticed when its ring is full), where another record came in between, and where the call took too long
 //! for the room.
 
@@ -42,9 +43,14 @@ fn argument(index: usize) -> AsmMemoryOperand {
     word(offset_of!(OpenSystemCall, arguments) + index * 8)
 }
 
-/// Where rax is kept in the open call.
-fn kept_result() -> AsmMemoryOperand {
+/// Where rax is kept in the open call before the system call.
+fn kept_before() -> AsmMemoryOperand {
     word(offset_of!(OpenSystemCall, ticket))
+}
+
+/// Where rax is kept in the open call behind it.
+fn kept_result() -> AsmMemoryOperand {
+    word(offset_of!(OpenSystemCall, instruction))
 }
 
 /// A field of what the ring in r11 says of its records.
@@ -66,15 +72,20 @@ fn address(a: &mut CodeAssembler) -> Result<(), IcedError> {
     a.add(rdi, ptr(ring(offset_of!(Ring, records))))
 }
 
-/// All registers have the values that were kept, and the call its ticket: the session, and no line.
-fn restore(a: &mut CodeAssembler) -> Result<(), IcedError> {
-    a.mov(rax, ptr(kept_result()))?;
-    a.mov(esi, dword_ptr(ring(offset_of!(Ring, session))))?;
-    a.mov(ptr(word(offset_of!(OpenSystemCall, ticket))), rsi)?;
+/// The registers of [`USED`] have the values that were kept.
+fn restore_used(a: &mut CodeAssembler) -> Result<(), IcedError> {
     for index in USED {
         a.mov(ARGUMENTS[index], ptr(argument(index)))?;
     }
     Ok(())
+}
+
+/// Before the call: all registers have the values that were kept, and the call its ticket: the session, and no line.
+fn restore_before(a: &mut CodeAssembler) -> Result<(), IcedError> {
+    a.mov(rax, ptr(kept_before()))?;
+    a.mov(esi, dword_ptr(ring(offset_of!(Ring, session))))?;
+    a.mov(ptr(word(offset_of!(OpenSystemCall, ticket))), rsi)?;
+    restore_used(a)
 }
 
 /// rsi = what the hook in rax wants, beside the script's line.
@@ -110,10 +121,10 @@ impl Call {
         self.reserve(a, otherwise)?;
         self.record(a)?;
         a.prefetchw(ptr(rdi + AHEAD))?;
-        restore(a)?;
+        restore_before(a)?;
         a.jmp(done)?;
         a.set_label(&mut otherwise)?;
-        restore(a)?;
+        restore_before(a)?;
         a.sub(qword_ptr(ring(offset_of!(Ring, depth))), 1)?;
         a.jmp(routine)
     }
@@ -124,7 +135,7 @@ impl Call {
         for (index, register) in ARGUMENTS.into_iter().enumerate() {
             a.mov(ptr(argument(index)), register)?;
         }
-        a.mov(ptr(kept_result()), rax)?;
+        a.mov(ptr(kept_before()), rax)?;
         a.mov(qword_ptr(word(offset_of!(OpenSystemCall, injected))), 0)?;
         a.mov(rax, self.instruction)?;
         a.mov(ptr(word(offset_of!(OpenSystemCall, instruction))), rax)?;
@@ -207,84 +218,90 @@ impl Call {
         }
         Ok(())
     }
+
+    /// Behind the system call, whose open call is in rcx: fills the room behind its record.
+    pub(super) fn fill(
+        &self,
+        a: &mut CodeAssembler,
+        [routine, done]: [CodeLabel; 2],
+    ) -> Result<(), IcedError> {
+        let shape = self.recorded.shape;
+        let (mut another, mut otherwise, mut overtaken) =
+            (a.create_label(), a.create_label(), a.create_label());
+        // What the stub before has kept, or the agent; whoever has changed a register since then is served by the routine.
+        for index in USED {
+            a.cmp(ARGUMENTS[index], ptr(argument(index)))?;
+            a.jne(routine)?;
+        }
+        a.cmp(qword_ptr(word(offset_of!(OpenSystemCall, injected))), 0)?;
+        a.jne(routine)?;
+        // Of this session, from whatever line.
+        a.mov(esi, dword_ptr(ring(offset_of!(Ring, session))))?;
+        a.cmp(esi, dword_ptr(word(offset_of!(OpenSystemCall, ticket))))?;
+        a.jne(another)?;
+        a.mov(ptr(kept_result()), rax)?;
+        a.mov(rax, ptr(word(offset_of!(OpenSystemCall, hook))))?;
+        a.test(rax, rax)?;
+        a.je(otherwise)?;
+        wanted(a)?;
+        a.cmp(rsi, WANTED)?;
+        a.jne(otherwise)?;
+        ticks(a)?;
+        // r8 = how long it took.
+        a.mov(rsi, ptr(word(offset_of!(OpenSystemCall, began))))?;
+        a.test(rsi, rsi)?;
+        a.je(otherwise)?;
+        a.cmp(rsi, ptr(written(offset_of!(Written, began))))?;
+        a.jne(otherwise)?;
+        a.sub(rax, rsi)?;
+        a.mov(r8, rax)?;
+        a.shr(rax, 32)?;
+        a.jne(otherwise)?;
+        claim(a, shape, [otherwise, overtaken])?;
+        // rsi = the room's first word, which says that it is being filled.
+        if shape.has_narrow_result() {
+            a.mov(eax, dword_ptr(kept_result()))?;
+            a.shl(rax, 32)?;
+            a.or(r8, rax)?;
+        } else {
+            a.mov(rax, ptr(kept_result()))?;
+            a.mov(ptr(recorded(2)), rax)?;
+        }
+        a.mov(ptr(recorded(1)), r8)?;
+        if shape.second_result() {
+            let at = record::ROOM + u64::from(!shape.has_narrow_result());
+            a.mov(rax, ptr(argument(2)))?;
+            a.mov(ptr(recorded(at)), rax)?;
+        }
+        a.sub(rsi, ((kind::BEGUN - kind::RETURNED) << 16) as i32)?;
+        a.mov(ptr(recorded(0)), rsi)?;
+        a.mov(rax, ptr(kept_result()))?;
+        restore_used(a)?;
+        a.sub(qword_ptr(ring(offset_of!(Ring, depth))), 1)?;
+        a.jmp(done)?;
+        // A handler's records came in between, and the reader may have gone past the room.
+        a.set_label(&mut overtaken)?;
+        a.mov(rax, rsi)?;
+        a.shr(rsi, 32)?;
+        a.shl(rsi, 32)?;
+        a.or(rsi, header(shape.room_words(), kind::GAP, 0) as i32)?;
+        a.cmpxchg(ptr(recorded(0)), rsi)?;
+        a.set_label(&mut otherwise)?;
+        // The agent looks for the call by its instruction.
+        a.mov(rax, ptr(kept_result()))?;
+        a.mov(rsi, self.instruction)?;
+        a.mov(ptr(kept_result()), rsi)?;
+        restore_used(a)?;
+        a.jmp(routine)?;
+        a.set_label(&mut another)?;
+        a.mov(rsi, ptr(argument(1)))?;
+        a.jmp(routine)
+    }
 }
 
 /// The lower half of the first word of the room.
 fn room_header(shape: Shape) -> u64 {
     header(shape.room_words(), kind::ROOM, 0) | shape.return_bits()
-}
-
-/// Behind the system call, whose open call is in rcx: fills the room behind its record.
-pub(super) fn fill(
-    a: &mut CodeAssembler,
-    shape: Shape,
-    [routine, done]: [CodeLabel; 2],
-) -> Result<(), IcedError> {
-    let (mut another, mut otherwise, mut overtaken) =
-        (a.create_label(), a.create_label(), a.create_label());
-    // What the stub before has kept, or the agent; whoever has changed a register since then is served by the routine.
-    for index in USED {
-        a.cmp(ARGUMENTS[index], ptr(argument(index)))?;
-        a.jne(routine)?;
-    }
-    a.cmp(qword_ptr(word(offset_of!(OpenSystemCall, injected))), 0)?;
-    a.jne(routine)?;
-    // Of this session, and of no line.
-    a.mov(esi, dword_ptr(ring(offset_of!(Ring, session))))?;
-    a.cmp(rsi, ptr(word(offset_of!(OpenSystemCall, ticket))))?;
-    a.jne(another)?;
-    a.mov(ptr(kept_result()), rax)?;
-    a.mov(rax, ptr(word(offset_of!(OpenSystemCall, hook))))?;
-    a.test(rax, rax)?;
-    a.je(otherwise)?;
-    wanted(a)?;
-    a.cmp(rsi, WANTED)?;
-    a.jne(otherwise)?;
-    ticks(a)?;
-    // r8 = how long it took.
-    a.mov(rsi, ptr(word(offset_of!(OpenSystemCall, began))))?;
-    a.test(rsi, rsi)?;
-    a.je(otherwise)?;
-    a.cmp(rsi, ptr(written(offset_of!(Written, began))))?;
-    a.jne(otherwise)?;
-    a.sub(rax, rsi)?;
-    a.mov(r8, rax)?;
-    a.shr(rax, 32)?;
-    a.jne(otherwise)?;
-    claim(a, shape, [otherwise, overtaken])?;
-    // rsi = the room's first word, which says that it is being filled.
-    if shape.has_narrow_result() {
-        a.mov(eax, dword_ptr(kept_result()))?;
-        a.shl(rax, 32)?;
-        a.or(r8, rax)?;
-    } else {
-        a.mov(rax, ptr(kept_result()))?;
-        a.mov(ptr(recorded(2)), rax)?;
-    }
-    a.mov(ptr(recorded(1)), r8)?;
-    if shape.second_result() {
-        let at = record::ROOM + u64::from(!shape.has_narrow_result());
-        a.mov(rax, ptr(argument(2)))?;
-        a.mov(ptr(recorded(at)), rax)?;
-    }
-    a.sub(rsi, ((kind::BEGUN - kind::RETURNED) << 16) as i32)?;
-    a.mov(ptr(recorded(0)), rsi)?;
-    restore(a)?;
-    a.sub(qword_ptr(ring(offset_of!(Ring, depth))), 1)?;
-    a.jmp(done)?;
-    // A handler's records came in between, and the reader may have gone past the room.
-    a.set_label(&mut overtaken)?;
-    a.mov(rax, rsi)?;
-    a.shr(rsi, 32)?;
-    a.shl(rsi, 32)?;
-    a.or(rsi, header(shape.room_words(), kind::GAP, 0) as i32)?;
-    a.cmpxchg(ptr(recorded(0)), rsi)?;
-    a.set_label(&mut otherwise)?;
-    restore(a)?;
-    a.jmp(routine)?;
-    a.set_label(&mut another)?;
-    a.mov(rsi, ptr(argument(1)))?;
-    a.jmp(routine)
 }
 
 /// rdi = the address of the room behind the newest call, rsi = its first word, which says now that it is being filled: if nothing was

@@ -1,7 +1,9 @@
 //! Stubs that count and record system calls by themselves, around system calls of this very process.
 
 use std::arch::asm;
+use std::io::Write;
 use std::mem::offset_of;
+use std::os::fd::AsRawFd;
 use std::sync::atomic::{AtomicU32, Ordering};
 
 use trampoline::probe::{self, Spot};
@@ -16,9 +18,11 @@ use crate::signals::{Signals, pass_look};
 
 /// The session of the test.
 pub const SESSION: u32 = 7;
-const NUMBER: u32 = 1234;
+pub const NUMBER: u32 = 1234;
 pub const GETPID: u32 = 39;
 pub const CLOSE: u32 = 3;
+/// Its kernel writes between the two probes, what and where the test wants it.
+pub const READ: u32 = 0;
 pub const GETPPID: u32 = 110;
 /// The number of the hook of the system call's number: its lower and its upper part are in different words of a record.
 pub const RECORDED: u32 = 0x15_4321;
@@ -86,6 +90,7 @@ impl Counted {
             (*ring).thread.store(thread, Ordering::Relaxed);
             (*ring).tid.store(libc::gettid() as u32, Ordering::Relaxed);
             (*ring).session.store(SESSION, Ordering::Relaxed);
+            (*ring).has_block.store(1, Ordering::Relaxed);
             (*ring).counts.store(counts as u64, Ordering::Relaxed);
             (*ring).records = zeros::<u64>(RECORDS) as u64;
             (*ring).size = RECORDS as u64;
@@ -115,7 +120,7 @@ impl Counted {
         }
     }
 
-    fn count(&self) -> Count {
+    pub fn count(&self) -> Count {
         // SAFETY: a row of this test's own table.
         unsafe { self.row.read_volatile() }
     }
@@ -130,6 +135,33 @@ impl Counted {
         // SAFETY: the function takes one argument.
         let call: extern "C" fn(u64) -> i64 = unsafe { std::mem::transmute(self.call) };
         call(argument)
+    }
+
+    /// The newest open call, or the one that was.
+    pub fn open(&self) -> OpenSystemCall {
+        // SAFETY: this test's own ring.
+        unsafe { (*(*self.ring).system_calls.get())[0] }
+    }
+
+    /// Makes the call of one that is of [`READ`], which puts `word` at `at` between the two probes.
+    pub fn make_writing<T>(&self, at: *mut T, word: u32) {
+        let (reader, mut writer) = std::io::pipe().expect("a pipe");
+        writer.write_all(&word.to_ne_bytes()).expect("room");
+        // SAFETY: the function hands three arguments on to read(2), and `at` is this test's own.
+        let read = unsafe {
+            let read: extern "C" fn(i32, *mut T, usize) -> i64 = std::mem::transmute(self.call);
+            read(reader.as_raw_fd(), at, 4)
+        };
+        assert_eq!(read, 4);
+    }
+
+    /// Makes that call with a script's line, as the agent notes it before one.
+    pub fn make_in_line(&self, lines: u32) {
+        // SAFETY: this test's own ring.
+        let open = unsafe { (*self.ring).system_calls.get().cast::<OpenSystemCall>() };
+        // SAFETY: as above; the upper half of the word.
+        let line = unsafe { (&raw mut (*open).ticket).cast::<u32>().add(1) };
+        self.make_writing(line, lines);
     }
 }
 
@@ -183,7 +215,7 @@ fn hooked(number: u32, image: *mut Image, hooks: [*mut Hook; 3]) -> u64 {
             Options::default(),
         );
         let plan = plan.expect("a plan");
-        assert!(plan.may_inline, "{spot:?}");
+        assert!(plan.may_inline(), "{spot:?}");
         let recorded = Recorded {
             number: RECORDED,
             shape: shape(number),
@@ -258,7 +290,7 @@ fn whatever_is_not_plain_is_left_to_the_routine() {
     let _turn = turn();
     type Change = (&'static str, fn(&Counted));
     // SAFETY: this test's own, and no stub runs meanwhile.
-    let before: [Change; 11] = unsafe {
+    let before: [Change; 12] = unsafe {
         [
             ("no ring", |it| {
                 (*it.image)
@@ -295,6 +327,9 @@ fn whatever_is_not_plain_is_left_to_the_routine() {
             }),
             ("a script", |it| (*it.image).calls.language = 1),
             ("ids are not known", |it| (*it.image).calls.tid_offset = 0),
+            ("a storage of its own", |it| {
+                (*it.ring).has_block.store(0, Ordering::Relaxed)
+            }),
         ]
     };
     for (name, change) in before {
@@ -331,8 +366,7 @@ fn whatever_is_not_plain_is_left_to_the_routine() {
         assert_eq!(counted.make(0), i64::from(std::process::id()), "{name}");
         assert_eq!(seen().len(), already + 1, "{name}: the one behind asks");
         assert_eq!([counted.count().begun, counted.depth()], [0, 1], "{name}");
-        // SAFETY: this test's own.
-        let open = unsafe { (*(*counted.ring).system_calls.get())[0] };
+        let open = counted.open();
         let hook = counted.hooks[2] as u64;
         let of_it = [open.instruction, open.hook, open.ticket, open.injected];
         assert_eq!(of_it, [counted.call + 5, hook, SESSION.into(), 0], "{name}");

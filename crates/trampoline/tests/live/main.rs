@@ -6,6 +6,7 @@
 mod calls;
 mod guest;
 mod inline;
+mod lines;
 #[path = "../modules/mod.rs"]
 mod modules;
 mod originals;

@@ -11,7 +11,7 @@ use crate::inline::{
 };
 use crate::signals::Signals;
 
-const WANTED: u64 = want::ENTRY | want::RETURN | want::PLACE;
+pub const WANTED: u64 = want::ENTRY | want::RETURN | want::PLACE;
 
 fn ring(of: &Counted) -> &Ring {
     // SAFETY: the test's own, never given back.
@@ -19,7 +19,7 @@ fn ring(of: &Counted) -> &Ring {
 }
 
 /// The words of the ring that are reserved.
-fn words(of: &Counted) -> Vec<u64> {
+pub fn words(of: &Counted) -> Vec<u64> {
     let count = ring(of).written.reserved.load(Ordering::Relaxed) as usize;
     assert!(count <= RECORDS / 8);
     // SAFETY: the test's own records.
@@ -27,7 +27,7 @@ fn words(of: &Counted) -> Vec<u64> {
 }
 
 /// The records among words that begin at the ring's first.
-fn records(words: &[u64]) -> Vec<(u64, &[u64])> {
+pub fn records(words: &[u64]) -> Vec<(u64, &[u64])> {
     let (mut all, mut at) = (Vec::new(), 0);
     while at < words.len() {
         let (length, kind) = wire::calls::open(words[at], at as u64).expect("a header");
@@ -140,8 +140,7 @@ fn whatever_is_not_plain_is_recorded_by_the_agent() {
         let kinds: Vec<u64> = records(&words).iter().map(|(kind, _)| *kind).collect();
         assert_eq!(kinds, [kind::ENTRY, kind::ROOM], "{name}");
         // What the agent needs for it.
-        // SAFETY: this test's own.
-        let open = unsafe { (*(*told.ring).system_calls.get())[0] };
+        let open = told.open();
         let hook = told.hooks[2] as u64;
         assert_eq!(
             [open.instruction, open.hook, open.ticket, open.injected],

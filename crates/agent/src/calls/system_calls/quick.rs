@@ -134,14 +134,14 @@ fn quick_ends(place: &Hook, registers: &[u64; 16], ring: Option<&Ring>, session:
     let wanted = wanted(hook);
     let rax = registers[RAX];
     if wanted & want::COUNT != 0 {
-        let lines = ticket >> 32;
-        let plain = wanted & !(PLAIN | want::COUNT | want::BARE) == 0 && lines == 0;
+        let lines = (ticket >> 32) as u32;
+        let plain = wanted & !(PLAIN | want::COUNT | want::BARE) == 0;
         if !plain || began == ticket::UNTOLD || !ring::speaks(ring, session) {
             return ASK;
         }
         let number = counted_as(place, hook) as u32;
         let became = became(hook, wanted, rax, began);
-        if !counts::add_at_once(ring, number, became) {
+        if !counts::add_at_once(ring, number, lines, became) {
             return ASK;
         }
         ring.depth.store(depth - 1, Ordering::Relaxed);
