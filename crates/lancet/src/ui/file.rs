@@ -10,9 +10,11 @@ use std::os::fd::{AsRawFd, FromRawFd};
 use std::os::unix::fs::{FileTypeExt, MetadataExt, OpenOptionsExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 
+pub use again::Appended;
 use anyhow::Context;
 pub use whole::WholeFile;
 
+mod again;
 mod whole;
 
 /// The mode of new files.
@@ -144,14 +146,17 @@ fn empty(path: &Path, there: &Metadata) -> io::Result<File> {
         .write(true)
         .custom_flags(libc::O_NOFOLLOW | libc::O_NONBLOCK | libc::O_NOCTTY)
         .open(path)?;
-    let now = file.metadata()?;
-    let same = (now.dev(), now.ino()) == (there.dev(), there.ino());
-    if !same || !now.is_file() || !is_ours(&now) || now.nlink() != 1 {
+    if !is_still(&file.metadata()?, (there.dev(), there.ino())) {
         return Err(io::Error::other("it has other names: name a new file"));
     }
     file.set_permissions(Permissions::from_mode(PRIVATE))?;
     file.set_len(0)?;
     Ok(file)
+}
+
+/// Whether what was opened is the file of ours with this device and inode, and has no other name.
+fn is_still(now: &Metadata, there: (u64, u64)) -> bool {
+    now.is_file() && is_ours(now) && now.nlink() == 1 && (now.dev(), now.ino()) == there
 }
 
 /// Opens a pipe or a device, which stays as it is.

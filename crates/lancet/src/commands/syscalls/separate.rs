@@ -1,7 +1,6 @@
 //! A file for each thread (`-ff -o FILE`): `FILE.TID`.
 
-use crate::ui::file::private_file;
-use std::fs::OpenOptions;
+use crate::ui::file::Appended;
 use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 
@@ -10,7 +9,7 @@ const CHUNK: usize = 64 << 10;
 
 /// Appends to a file, which is open only meanwhile: threads come and go, and none is known to have ended.
 struct Appends {
-    path: PathBuf,
+    file: Appended,
     text: Vec<u8>,
 }
 
@@ -18,10 +17,9 @@ struct Appends {
 pub fn output(path: &Path, thread: u32) -> io::Result<Box<dyn Write>> {
     let mut name = path.as_os_str().to_owned();
     name.push(format!(".{thread}"));
-    let path = PathBuf::from(name);
-    private_file(&path).map_err(io::Error::other)?;
+    let file = Appended::new(&PathBuf::from(name)).map_err(io::Error::other)?;
     let text = Vec::new();
-    Ok(Box::new(Appends { path, text }))
+    Ok(Box::new(Appends { file, text }))
 }
 
 impl Write for Appends {
@@ -37,8 +35,7 @@ impl Write for Appends {
         if self.text.is_empty() {
             return Ok(());
         }
-        let mut file = OpenOptions::new().append(true).open(&self.path)?;
-        file.write_all(&self.text)?;
+        self.file.append(&self.text)?;
         self.text.clear();
         Ok(())
     }
