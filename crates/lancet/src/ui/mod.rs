@@ -3,6 +3,7 @@
 pub mod advice;
 pub mod file;
 pub mod interrupt;
+pub mod patient;
 pub mod piped;
 pub mod progress;
 pub mod queued;

@@ -9,6 +9,7 @@ use std::time::Duration;
 use report::Style;
 
 use super::file::private_file;
+use super::patient::Patient;
 use super::piped;
 use super::queued::{Kind, Written, queued};
 use super::terminal::Stream;
@@ -49,7 +50,7 @@ impl Sink {
             }
         };
         let explain = move |error: &io::Error| format!("cannot write to {name}: {error}");
-        let (queue, written) = queued(to, Kind::Lines, most_wait, explain);
+        let (queue, written) = queued(Patient::new(to), Kind::Lines, most_wait, explain);
         Ok((Box::new(queue), written))
     }
 
@@ -57,13 +58,16 @@ impl Sink {
     pub fn open(file: Option<&Path>, otherwise: Stream) -> anyhow::Result<Self> {
         match file {
             Some(path) => Ok(Self {
-                out: Named::new(private_file(path)?, path.display().to_string()),
+                out: Named::new(
+                    Patient::new(private_file(path)?),
+                    path.display().to_string(),
+                ),
                 style: Style::default(),
             }),
             None => Ok(Self {
                 out: match otherwise {
-                    Stream::Stdout => Named::new(io::stdout(), STDOUT.to_owned()),
-                    Stream::Stderr => Named::new(io::stderr(), STDERR.to_owned()),
+                    Stream::Stdout => Named::new(Patient::new(io::stdout()), STDOUT.to_owned()),
+                    Stream::Stderr => Named::new(Patient::new(io::stderr()), STDERR.to_owned()),
                 },
                 style: otherwise.style(),
             }),
@@ -142,6 +146,24 @@ mod tests {
         assert_eq!(mode(&path), 0o600);
         assert_eq!(std::fs::read_to_string(&path).unwrap(), "second");
         std::fs::remove_file(&path).unwrap();
+    }
+
+    /// The flag is set by a program that we have started, on the open file that it shares with us.
+    #[test]
+    fn a_queue_waits_for_a_pipe_that_does_not_block() {
+        let (mut reader, writer) = super::super::patient::tests::hasty_pipe();
+        let name = format!("/dev/fd/{}", std::os::fd::AsRawFd::as_raw_fd(&writer));
+        let wait = Duration::from_secs(60);
+        let (mut out, written) =
+            Sink::queued(Some(Path::new(&name)), Stream::Stderr, wait).unwrap();
+        drop(writer);
+        let text = vec![b'x'; 1 << 20];
+        let expected = text.len() as u64;
+        out.write_all(&text).unwrap();
+        out.flush().unwrap();
+        drop(out);
+        assert_eq!(io::copy(&mut reader, &mut io::sink()).unwrap(), expected);
+        assert_eq!(written.finish().unwrap(), 0);
     }
 
     #[test]

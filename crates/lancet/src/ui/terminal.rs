@@ -5,16 +5,26 @@ use std::ffi::OsString;
 use std::fmt;
 use std::io::{self, IsTerminal, Write};
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
 
 use ratatui::crossterm;
 use report::Style;
 use report::text::printable;
+
+use super::patient::Patient;
 
 /// A line without its end stands on standard error, which is a terminal: it is taken away before anything else is written.
 pub static LINE_OPEN: AtomicBool = AtomicBool::new(false);
 
 /// Goes to the beginning of the line and clears it (ECMA-48, EL).
 pub const CLEAR: &str = "\r\x1b[K";
+
+/// A line waits at most so long for a standard error that says that it is full. While hooks stand in a guest we have no
+/// longer time.
+const MOST_WAIT: Duration = Duration::from_millis(200);
+
+/// The last line has waited so long in vain: the next one is not waited for.
+static IS_FULL: AtomicBool = AtomicBool::new(false);
 
 /// Writes `lancet: ` and a text as one line to standard error. Use it by the macro `tell!`.
 ///
@@ -28,7 +38,13 @@ pub fn tell(text: fmt::Arguments) {
         ""
     };
     let line = format!("{clear}lancet: {}\n", printable(&text));
-    let _ = io::stderr().write_all(line.as_bytes());
+    let wait = match IS_FULL.load(Ordering::Relaxed) {
+        true => Duration::ZERO,
+        false => MOST_WAIT,
+    };
+    let written = Patient::at_most(io::stderr(), wait).write_all(line.as_bytes());
+    let is_full = written.is_err_and(|error| error.kind() == io::ErrorKind::WouldBlock);
+    IS_FULL.store(is_full, Ordering::Relaxed);
 }
 
 /// One of our own two output streams.
