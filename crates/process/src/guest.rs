@@ -29,6 +29,8 @@ pub struct Status {
     /// Start time in clock ticks since boot: field 22 of `/proc/PID/stat`. With the id it names one process among all
     /// of this boot.
     pub start: u64,
+    /// Where its stack begins, which an exec changes; 0 if we may not know.
+    pub stack: u64,
     /// Id of the process that traces it; 0 = none.
     pub tracer: i32,
     /// Id of its real user.
@@ -78,6 +80,10 @@ impl Status {
                 .get(19)
                 .and_then(|field| field.parse().ok())
                 .ok_or_else(damaged)?,
+            stack: fields
+                .get(25)
+                .and_then(|field| field.parse().ok())
+                .unwrap_or(0),
             tracer: number("TracerPid:") as i32,
             user: number("Uid:"),
             seccomp: number("Seccomp:"),

@@ -61,6 +61,7 @@ pub mod pid_namespace;
 pub mod pidfd;
 pub mod priority;
 pub mod ptrace;
+pub mod refusals;
 pub mod room;
 pub mod rss;
 pub mod samples;

@@ -50,7 +50,7 @@ pub enum What {
     Stacks,
     /// Frames beyond the last that could be found.
     Frames,
-    /// Looks of `--for` that did not take place, if they are more than those that did.
+    /// Looks of `--for` that did not take place.
     Looks,
     /// Events of processes for which the kernel found no room.
     Events,

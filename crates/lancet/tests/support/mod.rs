@@ -31,7 +31,7 @@ pub use interpreters::{Interpreter, all, chosen, rubies};
 pub use load::{Load, ask, get};
 pub use machine::Ticks;
 pub use others::{Killed, as_nobody, copy_for_all, program_of_32_bits};
-pub use program::{Output, children, refused, refused_to_itself, run, wait};
+pub use program::{Output, await_handler, children, refused, refused_to_itself, run, wait};
 pub use redmine::Redmine;
 pub use rows::{Report, born, live, losses};
 pub use screen::Screen;

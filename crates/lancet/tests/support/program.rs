@@ -67,6 +67,21 @@ pub fn wait(child: &mut Child, limit: Duration) -> Option<ExitStatus> {
     }
 }
 
+/// Waits until a process catches a signal, so that it may be sent: its status says when the handler is there.
+pub fn await_handler(pid: i32, signal: i32) {
+    let deadline = Instant::now() + LIMIT;
+    let caught = || {
+        let status = std::fs::read_to_string(format!("/proc/{pid}/status")).expect("it lives");
+        let line = status.lines().find_map(|line| line.strip_prefix("SigCgt:"));
+        let set = u64::from_str_radix(line.expect("a set").trim(), 16).expect("a number");
+        set >> (signal - 1) & 1 == 1
+    };
+    while !caught() {
+        assert!(Instant::now() < deadline, "it does not catch {signal}");
+        thread::sleep(Duration::from_millis(5));
+    }
+}
+
 fn collect(from: Option<impl Read + Send + 'static>) -> Receiver<String> {
     let (send, receive) = channel();
     thread::spawn(move || {

@@ -1,6 +1,5 @@
 //! `tune --watch`: when it ends, and that its table comes once.
 
-use std::fs;
 use std::io::{BufRead, BufReader};
 use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
@@ -8,7 +7,7 @@ use std::time::{Duration, Instant};
 use tune::rules::RULES;
 
 use crate::harness::{text, tune};
-use crate::support::tool;
+use crate::support::{await_handler, tool};
 
 /// How the last line of a table begins.
 fn checks() -> String {
@@ -52,18 +51,7 @@ fn watching_ends_with_the_process_or_with_a_signal() {
     let watching = watch(&["--sample", "1h"]);
     let pid = nix::unistd::Pid::from_raw(watching.id() as i32);
     let begin = Instant::now();
-    let caught = || {
-        let status = fs::read_to_string(format!("/proc/{pid}/status")).unwrap();
-        let line = status.lines().find_map(|line| line.strip_prefix("SigCgt:"));
-        u64::from_str_radix(line.unwrap().trim(), 16).unwrap() >> (libc::SIGINT - 1) & 1 == 1
-    };
-    while !caught() {
-        assert!(
-            begin.elapsed() < Duration::from_secs(20),
-            "it does not catch SIGINT"
-        );
-        std::thread::sleep(Duration::from_millis(5));
-    }
+    await_handler(pid.as_raw(), libc::SIGINT);
     kill(pid, Signal::SIGINT).unwrap();
     let output = watching.wait_with_output().unwrap();
     assert_eq!(output.status.code(), Some(0), "{}", text(&output));

@@ -20,6 +20,9 @@ use crate::ui::sink::Sink;
 /// Unless `--every` says how often to look, the process is left alone for so many times as long as the look stopped it.
 const BETWEEN: u32 = 9;
 
+/// Between two looks whether it is over.
+const LOOK: Duration = Duration::from_millis(50);
+
 /// Looks until the time is over, Ctrl-C comes or no process is left; then writes what was seen.
 pub fn run(args: &StackArgs, interval: Duration, sink: &mut Sink) -> anyhow::Result<u8> {
     interrupt::catch();
@@ -37,21 +40,18 @@ pub fn run(args: &StackArgs, interval: Duration, sink: &mut Sink) -> anyhow::Res
     let mut losses = Losses::default();
     let mut sampling = Sampling::default();
     let started = Instant::now();
-    let is_over = || {
-        args.look_for
-            .is_some_and(|length| started.elapsed() >= length)
-    };
-    while !watched.is_empty() && !interrupt::asked() && !is_over() {
-        let due = Instant::now() + interval;
-        let stopped = sampling.look(&mut watched, wanted, &mut losses);
-        match args.every {
-            Some(_) => sampling.rest_until(due, interval),
+    let end = args.look_for.map(|length| started + length);
+    let is_over = || interrupt::asked() || end.is_some_and(|end| Instant::now() >= end);
+    let mut due = started;
+    while !watched.is_empty() && !is_over() {
+        let stopped = sampling.look(&mut watched, wanted, &mut losses, &is_over);
+        let now = Instant::now();
+        due = match args.every {
+            Some(_) => sampling.next_due(due, now, interval),
             // Threads that we stopped need a processor before they sleep again; looked at too early, they seem to run.
-            None => sleep(
-                due.saturating_duration_since(Instant::now())
-                    .max(stopped * BETWEEN),
-            ),
-        }
+            None => now + (interval.saturating_sub(now - due)).max(stopped * BETWEEN),
+        };
+        rest_until(due, &is_over);
     }
     let title = format!(
         "{} {} in {:.1} s",
@@ -64,6 +64,7 @@ pub fn run(args: &StackArgs, interval: Duration, sink: &mut Sink) -> anyhow::Res
     sink.out.flush()?;
     tell!("{title}; stood still for {} in all", pause(sampling.stood));
     sampling.tell(&mut losses);
+    watched.say_unopened(&mut losses);
     if format.is_json {
         losses.write(&mut sink.out)?;
         sink.out.flush()?;
@@ -77,6 +78,17 @@ pub fn run(args: &StackArgs, interval: Duration, sink: &mut Sink) -> anyhow::Res
     Ok(losses.exit_code(code))
 }
 
+/// Sleeps until then, or until it is over: a signal does not end a sleep of the standard library's.
+fn rest_until(due: Instant, is_over: &dyn Fn() -> bool) {
+    loop {
+        let left = due.saturating_duration_since(Instant::now());
+        if left.is_zero() || is_over() {
+            return;
+        }
+        sleep(left.min(LOOK));
+    }
+}
+
 /// What was seen until now.
 #[derive(Default)]
 struct Sampling {
@@ -87,16 +99,22 @@ struct Sampling {
     stood: Duration,
     /// The processes of which some look has not seen every thread.
     missed: BTreeSet<i32>,
-    /// Looks that should have begun while an earlier one was made.
+    /// Rounds of looks that should have begun and ended while an earlier one was made.
     late: u64,
 }
 
 impl Sampling {
-    /// Looks at each process once; returns how long they stood still for it.
-    fn look(&mut self, watched: &mut Watched, wanted: Wanted, losses: &mut Losses) -> Duration {
+    /// Looks at each process once, until it is over; returns how long they stood still for it.
+    fn look(
+        &mut self,
+        watched: &mut Watched,
+        wanted: Wanted,
+        losses: &mut Losses,
+        is_over: &dyn Fn() -> bool,
+    ) -> Duration {
         let before = self.stood;
         self.stacks.looks += 1;
-        watched.look(wanted, losses, |pid, live, look| {
+        watched.look(wanted, losses, is_over, |pid, live, look| {
             self.looks += 1;
             self.stood += look.stopped;
             if !look.all {
@@ -107,12 +125,14 @@ impl Sampling {
         self.stood - before
     }
 
-    /// Sleeps until the next look is due, of which there is one in each interval.
-    fn rest_until(&mut self, due: Instant, interval: Duration) {
-        let now = Instant::now();
-        let behind = now.saturating_duration_since(due);
-        self.late += (behind.as_nanos() / interval.as_nanos().max(1)) as u64;
-        sleep(due.saturating_duration_since(now));
+    /// When the round after the one of `due`, which has ended `now`, is to begin: rounds are `interval` apart. Those that
+    /// should have ended meanwhile do not take place; one that should only have begun is begun at once.
+    fn next_due(&mut self, due: Instant, now: Instant, interval: Duration) -> Instant {
+        let next = due + interval;
+        let behind = now.saturating_duration_since(next);
+        let late = behind.as_nanos() / interval.as_nanos().max(1);
+        self.late += late as u64;
+        next + Duration::from_nanos((late * interval.as_nanos()) as u64)
     }
 
     /// Says what was missed.
@@ -120,13 +140,43 @@ impl Sampling {
         for pid in &self.missed {
             losses.say(some_missed(*pid));
         }
-        if self.late > self.looks {
+        if self.late != 0 {
             let text = format!(
-                "{} {} did not take place: each took longer than --every says; ask for fewer",
+                "{} {} did not take place, because others took longer than --every says: ask for fewer",
                 grouped(self.late),
                 plural(self.late, "look", "looks")
             );
             losses.say(Loss::new(None, What::Looks, Some(self.late), text));
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// How many rounds are told as late when there is to be one each 10 ms and each takes so long.
+    fn late(took: u64) -> (u64, u64) {
+        let (start, interval) = (Instant::now(), Duration::from_millis(10));
+        let end = start + Duration::from_secs(1);
+        let mut sampling = Sampling::default();
+        let (mut due, mut now, mut rounds) = (start, start, 0);
+        while now < end {
+            rounds += 1;
+            now += Duration::from_millis(took);
+            due = sampling.next_due(due, now, interval);
+            now = now.max(due);
+        }
+        (rounds, sampling.late)
+    }
+
+    #[test]
+    fn rounds_that_do_not_take_place_are_counted() {
+        assert_eq!(late(4), (100, 0));
+        assert_eq!(late(10), (100, 0));
+        // 53 rounds of 19 ms take the time of 100.
+        let (rounds, late) = late(19);
+        assert_eq!(rounds, 53);
+        assert!((46..=48).contains(&late), "{late}");
     }
 }

@@ -1,6 +1,5 @@
 //! The processes that are looked at again and again: those that were named, their children, or a program that we start.
 
-use std::collections::BTreeSet;
 use std::ffi::OsString;
 use std::os::unix::process::ExitStatusExt;
 use std::process::{Child, Command};
@@ -10,11 +9,13 @@ use anyhow::Context;
 use frames::live::open::{Live, Look, Wanted};
 use process::guest;
 use process::ptrace::Event;
+use process::refusals::{Program, Refusals};
 use report::losses::{Loss, What};
 
 use crate::exit::FAILED;
 use crate::looks::{attach, plain};
 use crate::losses::Losses;
+use crate::ui::interrupt;
 
 /// How often children are looked for.
 const NEW: Duration = Duration::from_millis(200);
@@ -30,7 +31,10 @@ pub struct Watched {
     roots: Vec<i32>,
     children: bool,
     looked_for_new: Instant,
-    refused: BTreeSet<i32>,
+    /// Children that could not be opened.
+    refused: Refusals<(i32, anyhow::Error)>,
+    /// Those that will not be tried again, and why.
+    unopened: Vec<(i32, anyhow::Error)>,
     program: Option<Child>,
 }
 
@@ -52,10 +56,11 @@ impl Watched {
             roots: pids.to_vec(),
             children,
             looked_for_new: Instant::now(),
-            refused: BTreeSet::new(),
+            refused: Refusals::default(),
+            unopened: Vec::new(),
             program: None,
         };
-        watched.take_in_children();
+        watched.take_in_children(&interrupt::asked);
         Ok(watched)
     }
 
@@ -71,7 +76,8 @@ impl Watched {
                 roots: vec![pid],
                 children,
                 looked_for_new: Instant::now(),
-                refused: BTreeSet::new(),
+                refused: Refusals::default(),
+                unopened: Vec::new(),
                 program: None,
             },
             Err(error) => {
@@ -111,20 +117,24 @@ impl Watched {
         self.program.is_some()
     }
 
-    /// Looks at each once; those that cannot be looked at any more are left out from now on, which is a loss.
+    /// Looks at each once, or at those that come before it is over; those that cannot be looked at any more are left out from now on, which is a loss.
     pub fn look(
         &mut self,
         wanted: Wanted,
         losses: &mut Losses,
+        is_over: &dyn Fn() -> bool,
         mut seen: impl FnMut(i32, &Live, Look),
     ) {
         if self.children && self.looked_for_new.elapsed() >= NEW {
-            self.take_in_children();
+            self.take_in_children(is_over);
         }
         let started = self.program.as_ref().map(|child| child.id() as i32);
         let (mut gone, named) = (Vec::new(), self.roots.clone());
-        self.open
-            .retain_mut(|process| match process.live.look(wanted) {
+        self.open.retain_mut(|process| {
+            if is_over() {
+                return true;
+            }
+            match process.live.look(wanted) {
                 Ok(look) => {
                     process.failures = 0;
                     seen(process.pid, &process.live, look);
@@ -138,30 +148,58 @@ impl Watched {
                     }
                     again
                 }
-            });
+            }
+        });
         for (pid, error) in gone {
-            let text = format!("process {pid}: {error:#}");
-            losses.say(Loss::new(Some(pid), What::Process, None, text));
+            say_lost(pid, &error, losses);
         }
     }
 
-    fn take_in_children(&mut self) {
+    /// Says which children that are there were never looked at.
+    pub fn say_unopened(&mut self, losses: &mut Losses) {
+        self.unopened.extend(self.refused.untold());
+        for (pid, error) in std::mem::take(&mut self.unopened) {
+            if Program::of(pid).is_some() {
+                say_lost(pid, &error, losses);
+            }
+        }
+    }
+
+    fn take_in_children(&mut self, is_over: &dyn Fn() -> bool) {
         self.looked_for_new = Instant::now();
         if !self.children {
             return;
         }
-        for pid in guest::family(&self.roots, true) {
-            if self.open.iter().any(|process| process.pid == pid) || self.refused.contains(&pid) {
+        let family = guest::family(&self.roots, true);
+        // A worker that ends is a server's everyday life.
+        self.refused.look(&family, Instant::now(), Program::of);
+        for pid in family {
+            if is_over() {
+                return;
+            }
+            let is_open = self.open.iter().any(|process| process.pid == pid);
+            if is_open || !self.refused.is_due(pid, Instant::now()) {
                 continue;
             }
+            let program = Program::of(pid);
             match attach(pid) {
-                Ok(live) => self.open.push(Process::of(pid, live)),
-                Err(_) => {
-                    self.refused.insert(pid);
+                Ok(live) => {
+                    self.refused.forget(pid);
+                    self.open.push(Process::of(pid, live));
+                }
+                Err(error) => {
+                    let (error, now) = (Some((pid, error)), Instant::now());
+                    self.unopened
+                        .extend(self.refused.refuse(pid, error, now, program));
                 }
             }
         }
     }
+}
+
+fn say_lost(pid: i32, error: &anyhow::Error, losses: &mut Losses) {
+    let text = format!("process {pid}: {error:#}");
+    losses.say(Loss::new(Some(pid), What::Process, None, text));
 }
 
 /// The exit code of a program of which a stop of ours was told that it has ended.
