@@ -9,7 +9,8 @@ use inject::image::Image;
 use inject::lifecycle::{Observer, Over, Processes};
 use process::error::{Error, Result};
 use process::guest;
-use std::collections::{BTreeMap, BTreeSet};
+use process::refusals::{Program, Refusals};
+use std::collections::BTreeMap;
 use std::time::{Duration, Instant};
 
 /// What has happened to the processes.
@@ -40,16 +41,26 @@ pub struct Attached {
     shared: Shared,
     /// Processes that were named: their children are looked for with [`Options::follow`].
     roots: Vec<i32>,
-    /// When the births of each process began to be counted, by process id.
-    since: BTreeMap<i32, Instant>,
-    /// Ids of children that could not be opened: each is said once and not tried again, also if it runs another program later.
-    refused: BTreeSet<i32>,
+    /// The watch of each open process, by process id.
+    watches: BTreeMap<i32, Watch>,
+    /// How many watches there have been.
+    begun: u64,
+    /// Children that could not be opened.
+    refused: Refusals<Error>,
     frames: Frames,
     intervals: Intervals,
     earlier: Earlier,
     opened_at: Instant,
     pauses: Pauses,
     heard: Heard,
+}
+
+/// A process from the moment it was opened until it ends or runs another program.
+#[derive(Clone, Copy)]
+struct Watch {
+    number: u64,
+    /// When its births began to be counted.
+    since: Instant,
 }
 
 /// How long looks have held a guest.
@@ -117,8 +128,9 @@ impl Attached {
                 collect_at_end: false,
             },
             roots: Vec::new(),
-            since: BTreeMap::new(),
-            refused: BTreeSet::new(),
+            watches: BTreeMap::new(),
+            begun: 0,
+            refused: Refusals::default(),
             frames: Frames::default(),
             intervals: Intervals::new(options.interval),
             earlier: Earlier::default(),
@@ -149,8 +161,15 @@ impl Attached {
 
     /// Notes that a process is open; a forked child has been watched since `parent` has.
     fn opened(&mut self, pid: i32, since: Instant, parent: Option<i32>) {
-        let watched = parent.and_then(|parent| self.since.get(&parent).copied());
-        self.since.insert(pid, watched.unwrap_or(since));
+        let watched = parent.and_then(|parent| self.watches.get(&parent));
+        self.begun += 1;
+        let watch = Watch {
+            number: self.begun,
+            since: watched.map_or(since, |watch| watch.since),
+        };
+        self.watches.insert(pid, watch);
+        // It may have had the id of another, or have been another program.
+        self.earlier.forget(pid);
         let Some(session) = self
             .processes
             .watched()
@@ -187,8 +206,13 @@ impl Attached {
             return;
         }
         let below = self.roots.iter().flat_map(|root| guest::descendants(*root));
-        for (parent, pid) in below.collect::<Vec<_>>() {
-            if !self.processes.contains(pid) && !self.refused.contains(&pid) {
+        let below: Vec<_> = below.collect();
+        let there: Vec<i32> = below.iter().map(|(_, pid)| *pid).collect();
+        let unopened = self.refused.look(&there, now, Program::of);
+        let lost = unopened.into_iter().map(Notice::Lost);
+        self.heard.notices.extend(lost);
+        for (parent, pid) in below {
+            if !self.processes.contains(pid) && self.refused.is_due(pid, now) {
                 self.take_in(parent, pid);
             }
         }
@@ -201,18 +225,20 @@ impl Attached {
             .processes
             .adopt((parent, pid), |session| session.adopt(pid));
         if adopted.is_ok() {
+            self.refused.forget(pid);
             return self.opened(pid, since, Some(parent));
         }
-        match self.open_one(pid) {
-            Ok(()) | Err(Error::NoSuchProcess(_) | Error::Gone(_) | Error::Zombie(_)) => {}
-            Err(error) => {
-                self.refused.insert(pid);
-                // A server's helpers in other languages are none of this command's business.
-                if !matches!(error, Error::NotARuby { .. }) {
-                    self.heard.notices.push(Notice::Lost(error));
-                }
+        let program = Program::of(pid);
+        let error = match self.open_one(pid) {
+            Ok(()) | Err(Error::NoSuchProcess(_) | Error::Gone(_) | Error::Zombie(_)) => {
+                return self.refused.forget(pid);
             }
-        }
+            // A server's helpers in other languages are none of this command's business.
+            Err(Error::NotARuby { .. }) => None,
+            Err(error) => Some(error),
+        };
+        let given_up = self.refused.refuse(pid, error, since, program);
+        self.heard.notices.extend(given_up.map(Notice::Lost));
     }
 
     /// Whether a look is to be taken at the end of this interval: there was none in it, and it costs no more than
@@ -245,7 +271,7 @@ impl Attached {
     /// Takes a look that nobody asked for. If a process that lives cannot be counted, that is not told as a loss, and no such look is taken again.
     fn look_aside(&mut self) {
         let said = self.heard.notices.len();
-        self.census(true);
+        self.count(true);
         for notice in self.heard.notices.split_off(said) {
             if let Notice::Lost(error) = &notice
                 && !is_end(error)
@@ -260,6 +286,12 @@ impl Attached {
     /// Counts the living in every process, by rising id, after a garbage collection if `collect` says so. What cannot
     /// be counted is among the [`notices`](Self::notices).
     pub fn census(&mut self, collect: bool) -> Vec<Census> {
+        let unopened = self.refused.untold().into_iter().map(Notice::Lost);
+        self.heard.notices.extend(unopened);
+        self.count(collect)
+    }
+
+    fn count(&mut self, collect: bool) -> Vec<Census> {
         let mut found = Vec::new();
         // Of all the same, so that the intervals of several guests end together.
         let now = Instant::now();
@@ -267,9 +299,10 @@ impl Attached {
             let pid = session.pid();
             match session.census(collect) {
                 Ok(tally) => {
-                    let since = self.since.get(&pid).copied().unwrap_or(now);
+                    let Watch { number, since } = watch_of(&self.watches, pid, now);
                     let source = Source {
                         pid,
+                        watch: number,
                         command: session.command(),
                         root: guest::working_directory(pid),
                         ruby: &session.ruby().version().to_string(),
@@ -298,6 +331,7 @@ impl Attached {
             last.into_iter()
                 .filter_map(|event| self.last_of(event, now)),
         );
+        self.forget_ended();
         let pause = |census: &Census| census.walk_pause + census.gc_pause.unwrap_or_default();
         self.pauses.looks += 1;
         self.pauses.last = found.iter().map(pause).max().unwrap_or_default();
@@ -309,6 +343,22 @@ impl Attached {
         }
         found.sort_by_key(|census| census.pid);
         found
+    }
+
+    /// Forgets what is kept of processes that are not open any more: a server that renews its workers has any number of them.
+    fn forget_ended(&mut self) {
+        let (open, earlier) = (&self.processes, &mut self.earlier);
+        let before = self.watches.len();
+        self.watches.retain(|pid, _| {
+            let stays = open.contains(*pid);
+            if !stays {
+                earlier.forget(*pid);
+            }
+            stays
+        });
+        if self.watches.len() != before {
+            self.frames.forget_unused();
+        }
     }
 
     /// The count of a process that could not be asked any more.
@@ -323,9 +373,10 @@ impl Attached {
         else {
             return None;
         };
-        let since = self.since.get(&pid).copied().unwrap_or(now);
+        let Watch { number, since } = watch_of(&self.watches, pid, now);
         let source = Source {
             pid,
+            watch: number,
             command: &command,
             root: guest::working_directory(pid),
             ruby: &ruby,
@@ -341,6 +392,15 @@ impl Attached {
     pub fn leave(mut self) -> Vec<Error> {
         self.processes.leave(&mut self.heard)
     }
+}
+
+/// The watch of a process; of one that is not known any more, one that begins now.
+fn watch_of(watches: &BTreeMap<i32, Watch>, pid: i32, now: Instant) -> Watch {
+    let none = Watch {
+        number: 0,
+        since: now,
+    };
+    watches.get(&pid).copied().unwrap_or(none)
 }
 
 /// Whether a process cannot be asked any more after this error.

@@ -13,6 +13,8 @@ use wire::ledger::INTERVALS;
 pub struct Source<'a> {
     /// Its process id, in the PID namespace of lancet.
     pub pid: i32,
+    /// The number of the watch; see [`Census::watch`].
+    pub watch: u64,
     /// Its command line, as it was when it was opened.
     pub command: &'a str,
     /// The directory that it works in.
@@ -85,6 +87,11 @@ impl Frames {
         });
         frame.clone()
     }
+
+    /// Forgets the lines that nobody else knows any more, because the processes whose they were have ended.
+    pub fn forget_unused(&mut self) {
+        self.0.retain(|_, (line, _)| Arc::strong_count(line) > 1);
+    }
 }
 
 /// Translates a tally into a census. Its figures of earlier looks (`looks`, `paused`, `gone`, `died_late`) are
@@ -113,6 +120,7 @@ pub fn census_of(source: Source, tally: &Tally, frames: &mut Frames) -> Census {
         });
     Census {
         pid: source.pid,
+        watch: source.watch,
         command: source.command.to_owned(),
         root: source.root,
         ruby: source.ruby.to_owned(),

@@ -39,6 +39,11 @@ struct Guest {
 }
 
 impl Earlier {
+    /// Forgets a process that is not watched any more: another may get its id, and its sites have other numbers.
+    pub fn forget(&mut self, pid: i32) {
+        self.0.remove(&pid);
+    }
+
     /// Adds to the census of a look what is known from earlier ones, and notes this one for those that follow.
     pub fn join(&mut self, census: &mut Census, tally: &Tally, intervals: &OfGuest, now: Instant) {
         let guest = self.0.entry(census.pid).or_default();

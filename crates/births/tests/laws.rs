@@ -71,6 +71,7 @@ fn census(pid: i32, seconds: f64) -> impl Strategy<Value = Census> {
     let before = prop::collection::vec((0..KINDS.len(), 0u64..1000, 0u64..1 << 30), 0..4);
     (prop::collection::vec(site(), 0..30), before).prop_map(move |(sites, before)| Census {
         pid,
+        watch: 0,
         command: "ruby app.rb".into(),
         root: String::new(),
         ruby: "3.1.2".into(),
@@ -273,6 +274,7 @@ proptest! {
 fn two_guests_have_no_growth() {
     let empty = |pid, seconds| Census {
         pid,
+        watch: 0,
         command: String::new(),
         root: String::new(),
         ruby: String::new(),
@@ -306,6 +308,7 @@ fn two_guests_have_no_growth() {
 fn a_merge_names_its_guests() {
     let one = Census {
         pid: 11,
+        watch: 0,
         command: "puma: worker".into(),
         root: String::new(),
         ruby: "3.1.2".into(),

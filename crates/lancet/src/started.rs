@@ -1,5 +1,6 @@
 //! `lancet mem -- PROGRAM`: a program we start, watched from its first Ruby line to its end.
 
+use std::collections::HashMap;
 use std::time::{Duration, Instant};
 
 use births::analysis::Census;
@@ -40,6 +41,7 @@ pub fn run(args: &MemArgs) -> anyhow::Result<u8> {
         frames: Frames::default(),
         earlier: Earlier::default(),
         started: Instant::now(),
+        watches: HashMap::new(),
         collect: args.gc(),
         last: Vec::new(),
         watched: false,
@@ -64,6 +66,9 @@ struct Run {
     frames: Frames,
     earlier: Earlier,
     started: Instant,
+    /// How often each process was begun to be watched, which is the number of the watch: one that runs another program is
+    /// watched anew, and so is one that gets an id again.
+    watches: HashMap<i32, u64>,
     collect: bool,
     /// What processes that have ended held.
     last: Vec<Census>,
@@ -120,7 +125,11 @@ impl Run {
     /// What one piece of news means; the exit code when the program has ended.
     fn handle_notices(&mut self, news: News) -> Option<i32> {
         match news {
-            News::Event(Event::Watching(_)) => self.watched = true,
+            News::Event(Event::Watching(pid)) => {
+                self.watched = true;
+                *self.watches.entry(pid).or_default() += 1;
+                self.earlier.forget(pid);
+            }
             News::Event(Event::Final {
                 pid,
                 command,
@@ -130,6 +139,7 @@ impl Run {
             }) => {
                 let source = Source {
                     pid,
+                    watch: self.watches.get(&pid).copied().unwrap_or(0),
                     command: &command,
                     root: process::guest::working_directory(pid),
                     ruby: &ruby,
@@ -204,6 +214,7 @@ impl Run {
                 Ok(tally) => {
                     let source = Source {
                         pid: session.pid(),
+                        watch: self.watches.get(&session.pid()).copied().unwrap_or(0),
                         command: session.command(),
                         root: process::guest::working_directory(session.pid()),
                         ruby: &session.ruby().version().to_string(),

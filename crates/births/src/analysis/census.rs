@@ -75,6 +75,9 @@ pub struct Memory {
 pub struct Census {
     /// The guest; [`crate::analysis::MERGED_PID`] when several were merged.
     pub pid: i32,
+    /// The number of the watch that this is a look of; 0 when several were merged. A process that runs another program, and
+    /// one that has got the id of another, are watched anew, and what they hold is no growth of what was there before.
+    pub watch: u64,
     /// The command line of the guest; when several were merged, all their different ones.
     pub command: String,
     /// The directory that it works in, which people leave out when they name its files; empty if it is not known, or if
@@ -108,6 +111,13 @@ pub struct Census {
     pub memory: Option<Memory>,
     /// Objects that nothing refers to any more may be counted as living.
     pub garbage_included: bool,
+}
+
+impl Census {
+    /// Whether both are looks of one watch of one process, so that growth can be told.
+    pub fn is_of_same(&self, other: &Census) -> bool {
+        (self.pid, self.watch) == (other.pid, other.watch)
+    }
 }
 
 /// What a census can lack.

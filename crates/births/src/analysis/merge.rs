@@ -19,6 +19,7 @@ pub fn merge(censuses: &[Census]) -> Option<Census> {
     let longest = |pause: fn(&Census) -> Option<Duration>| censuses.iter().filter_map(pause).max();
     Some(Census {
         pid: MERGED_PID,
+        watch: 0,
         command: format!(
             "{} {}: {}",
             censuses.len(),

@@ -1,5 +1,7 @@
 //! Forked workers: followed with `--children`, left alone without.
 
+use std::process::Command;
+
 use crate::support::{
     Guest, Interpreter, Report, Snapshot, Watch, born, live, mem, rubies, unreserved,
 };
@@ -148,4 +150,47 @@ fn a_worker_that_ends_is_told_and_the_others_are_counted() {
         assert_eq!(births(&report, workers[1]), (0, 300), "{ruby}");
         drop(guest);
     }
+}
+
+/// Starts a shell that becomes a Ruby when it is told to, which then becomes another one.
+const BECOMES: &str = r#"
+ruby = "puts 'a ruby'; $stdout.flush; $stdin.gets; exec('ruby', '-e', 'puts :another; $stdout.flush; $stdin.gets')"
+shell = IO.popen(['sh', '-c', 'echo shell; read line; exec ruby -e "$0"', ruby], 'r+')
+puts shell.gets, 'ready'
+$stdout.flush
+while (line = $stdin.gets)
+  shell.puts(line)
+  shell.flush
+  puts shell.gets
+  $stdout.flush
+end
+"#;
+
+/// As `foreman` and `overmind` start a server: `sh -c "exec bundle exec puma"`. And a server that restarts by exec is counted anew.
+#[test]
+fn a_child_that_becomes_a_ruby_is_counted() {
+    let mut guest = Guest::ready(Command::new("ruby").args(["-e", BECOMES]));
+    let mut command = mem(guest.pid);
+    command.args(["--children", "--every", "100ms"]);
+    let mut watch = Watch::open(command);
+    guest.tell("go");
+    guest.expect("a ruby");
+    let opened = watch.until("lancet: opened process ");
+    let child = opened.split_whitespace().nth(3).expect("an id").to_owned();
+    guest.tell("go");
+    guest.expect("another");
+    let again = format!("lancet: opened process {child} ");
+    watch.until(&again);
+    let output = watch.interrupt();
+    let said = &output.stderr;
+    assert!(matches!(output.code(), 0 | 4), "{said}");
+    assert!(!said.contains("before the first"), "{said}");
+    let report = Report::parse(&output.stdout);
+    assert!(
+        report
+            .guests
+            .contains_key(&child.parse().expect("a number")),
+        "{said}"
+    );
+    drop(guest);
 }

@@ -35,8 +35,7 @@ impl Reporter {
     ///
     /// # Errors
     ///
-    /// Those of the output, and [`births::analysis::Error`] as [`io::ErrorKind::Other`] where two looks cannot be
-    /// compared.
+    /// Those of the output.
     pub fn report(&mut self, censuses: Vec<Census>) -> io::Result<bool> {
         let format = self.options.format;
         if self.written > 0 && format.blank_lines {
@@ -62,7 +61,7 @@ impl Reporter {
             let older = self
                 .previous
                 .iter()
-                .find(|older| older.pid == census.pid)
+                .find(|older| older.is_of_same(census))
                 .cloned();
             exceeded |= self.one(older.as_ref(), census)?;
         }
@@ -92,7 +91,7 @@ impl Reporter {
             return None;
         }
         let common = |these: &[Census], those: &[Census]| -> Vec<Census> {
-            let there = |census: &&Census| those.iter().any(|other| other.pid == census.pid);
+            let there = |census: &&Census| those.iter().any(|other| other.is_of_same(census));
             these.iter().filter(there).cloned().collect()
         };
         let stayed = common(censuses, &self.previous);
@@ -108,10 +107,8 @@ impl Reporter {
         let options = &self.options;
         let out = &mut *self.out;
         let report = Report::new(newer, &options.view);
-        let growth = older
-            .map(|older| Growth::new(older, newer, &options.view))
-            .transpose()
-            .map_err(io::Error::other)?;
+        // Looks that cannot be compared are none of the same watch: growth is told from the next one on.
+        let growth = older.and_then(|older| Growth::new(older, newer, &options.view).ok());
         match (options.format.growth, &growth) {
             (Some(write), Some(growth)) => write(out, newer, growth, options)?,
             _ => {

@@ -47,6 +47,7 @@ pub fn shop() -> Census {
     )];
     Census {
         pid: 4242,
+        watch: 0,
         command: "ruby app.rb".into(),
         root: String::new(),
         ruby: "3.1.2".into(),

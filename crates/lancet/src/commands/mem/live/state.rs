@@ -1,11 +1,13 @@
 //! What the live screen knows: the last look, the one growth is counted from, and how the user
 //! wants to see them.
 
+use std::borrow::Cow;
 use std::cmp::Reverse;
 use std::collections::HashMap;
 
 use births::analysis::{
-    By, Census, Counts, Delta, Growth, Key, Order, Report, Rest, Trend, Verdict, View, merge,
+    By, Census, Counts, Delta, Growth, Key, MERGED_PID, Order, Report, Rest, Trend, Verdict, View,
+    merge,
 };
 use ratatui::crossterm::event::{KeyCode, KeyEvent, KeyEventKind, KeyModifiers};
 use report::mem::label;
@@ -46,8 +48,8 @@ pub struct State {
     pub(super) color: bool,
     /// The guests of the last look; the merged one first when there are several.
     guests: Vec<Census>,
-    /// The looks growth is counted from, one a guest.
-    marks: Vec<Census>,
+    /// The looks growth is counted from, one a guest that is there; of one that has come since, its first one.
+    pub(super) marks: Vec<Census>,
     /// Which of `guests` is shown.
     shown: usize,
     // What follows is made from the above whenever that changes.
@@ -95,9 +97,11 @@ impl State {
             .iter()
             .position(|census| Some(census.pid) == shown)
             .unwrap_or(0);
-        for census in &self.guests {
-            if !self.marks.iter().any(|mark| mark.pid == census.pid) {
-                self.marks.push(census.clone());
+        let (marks, each) = (&mut self.marks, each(&self.guests));
+        marks.retain(|mark| each.iter().any(|census| census.is_of_same(mark)));
+        for census in each {
+            if !marks.iter().any(|mark| mark.is_of_same(census)) {
+                marks.push(census.clone());
             }
         }
         self.renew();
@@ -131,7 +135,7 @@ impl State {
                 };
             }
             KeyCode::Char('p') => self.paused = !self.paused,
-            KeyCode::Char('m') => self.marks = self.guests.clone(),
+            KeyCode::Char('m') => self.marks = each(&self.guests).to_vec(),
             KeyCode::Tab if !self.guests.is_empty() => {
                 self.shown = (self.shown + 1) % self.guests.len();
             }
@@ -177,9 +181,15 @@ impl State {
         }
     }
 
-    fn mark(&self) -> Option<&Census> {
-        let pid = self.guest()?.pid;
-        self.marks.iter().find(|mark| mark.pid == pid)
+    /// The look that growth of the guest that is shown is counted from. That of all together is the sum of their own, so that
+    /// what a new worker has got by its fork is no growth.
+    fn mark(&self) -> Option<Cow<'_, Census>> {
+        let guest = self.guest()?;
+        if guest.pid == MERGED_PID {
+            return merge(&self.marks).map(Cow::Owned);
+        }
+        let mut marks = self.marks.iter();
+        marks.find(|mark| mark.is_of_same(guest)).map(Cow::Borrowed)
     }
 
     /// Makes the rows anew.
@@ -191,7 +201,7 @@ impl State {
         let growth = self.mark().and_then(|mark| {
             // A mark of another grouping or order is the same mark: only the arithmetic differs.
             Growth::new(
-                mark,
+                &mark,
                 guest,
                 &View {
                     min: 0,
@@ -242,5 +252,13 @@ impl State {
         self.rest = report.rest;
         self.total = report.total;
         self.grown = grown;
+    }
+}
+
+/// The guests of a look without the merged one, which is the first of several.
+fn each(guests: &[Census]) -> &[Census] {
+    match guests {
+        [merged, each @ ..] if !each.is_empty() && merged.pid == MERGED_PID => each,
+        all => all,
     }
 }

@@ -33,6 +33,7 @@ fn site(path: &str, line: u32, kind: &str, born: u64, live: u64, bytes: u64) -> 
 fn guest(pid: i32, second: u64) -> Census {
     Census {
         pid,
+        watch: 0,
         command: "puma: worker".into(),
         root: String::new(),
         ruby: "3.1.2".into(),
@@ -222,6 +223,23 @@ fn several_processes_are_merged_and_chosen() {
         .map(|census| census.pid)
         .collect();
     assert_eq!(pids, [7]);
+}
+
+/// A worker has the objects of its parent from its fork on: that they are there is no growth of all together.
+#[test]
+fn a_worker_that_came_did_not_grow() {
+    let mut state = State::new(View::default(), false);
+    state.update(vec![guest(7, 1), guest(8, 1)]);
+    state.update(vec![guest(7, 2), guest(8, 2), guest(9, 2)]);
+    assert_eq!(state.grown.live, 2 * 999);
+    state.update(vec![guest(7, 3), guest(9, 3)]);
+    assert_eq!(state.grown.live, 2 * 999 + 999, "of those that are there");
+    assert_eq!(state.marks.len(), 2, "what has gone is forgotten");
+    // The id of the worker that has gone.
+    let mut anew = guest(9, 1);
+    anew.watch = 1;
+    state.update(vec![guest(7, 3), anew]);
+    assert_eq!(state.grown.live, 2 * 999);
 }
 
 #[test]

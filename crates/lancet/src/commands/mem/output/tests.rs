@@ -56,6 +56,7 @@ fn guest(pid: i32, second: u64) -> Census {
     };
     Census {
         pid,
+        watch: 0,
         command: "puma: worker".into(),
         root: String::new(),
         ruby: "3.1.2".into(),
@@ -113,6 +114,22 @@ fn a_start_is_not_written() {
     reporter.start(vec![guest(7, 1)]);
     reporter.report(vec![guest(7, 2)]).unwrap();
     assert_eq!(page.take(), "app.rb:12:String 10\n");
+}
+
+/// A worker that runs another program, or whose id another process has got, is watched anew: what it held is no older look.
+#[test]
+fn another_program_of_the_same_id_did_not_grow() {
+    let (mut reporter, page) = reporter_of("--every 1s --format folded");
+    reporter.report(vec![guest(7, 5)]).unwrap();
+    page.take();
+    let mut anew = guest(7, 1);
+    anew.watch = 1;
+    reporter.report(vec![anew.clone()]).unwrap();
+    assert_eq!(page.take(), "app.rb:12:String 10\n", "the living");
+    anew.seconds = 2.0;
+    anew.sites[0].live += 3;
+    reporter.report(vec![anew]).unwrap();
+    assert_eq!(page.take(), "app.rb:12:String 3\n", "the growth");
 }
 
 #[test]
