@@ -10,6 +10,8 @@ use std::time::Duration;
 pub struct Figures {
     /// Calls that were counted.
     pub calls: u64,
+    /// How many of these calls have returned: those that have a time.
+    pub returned: u64,
     /// How many of these calls failed.
     pub errors: u64,
     /// The time between call and return of all.
@@ -24,6 +26,7 @@ impl Figures {
     /// Adds those of another row.
     pub fn add(&mut self, other: &Figures) {
         self.calls = self.calls.saturating_add(other.calls);
+        self.returned = self.returned.saturating_add(other.returned);
         self.errors = self.errors.saturating_add(other.errors);
         self.time = self.time.saturating_add(other.time);
         self.shortest = match (self.shortest, other.shortest) {
@@ -37,6 +40,7 @@ impl Figures {
     pub fn returned(&mut self, took: Duration, failed: bool) {
         self.add(&Figures {
             calls: 1,
+            returned: 1,
             errors: failed.into(),
             time: took,
             shortest: Some(took),
@@ -44,8 +48,9 @@ impl Figures {
         });
     }
 
+    /// The mean time of the calls that have returned.
     fn mean(&self) -> Duration {
-        let nanos = self.time.as_nanos() / u128::from(self.calls.max(1));
+        let nanos = self.time.as_nanos() / u128::from(self.returned.max(1));
         Duration::from_nanos(u64::try_from(nanos).unwrap_or(u64::MAX))
     }
 }
@@ -282,6 +287,22 @@ impl Order {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    /// Ten threads in `pselect6`, of which one has returned after a second.
+    #[test]
+    fn the_mean_is_that_of_calls_that_have_returned() {
+        let mut figures = Figures {
+            calls: 9,
+            ..Figures::default()
+        };
+        figures.returned(Duration::from_secs(1), false);
+        assert_eq!((figures.calls, figures.returned), (10, 1));
+        assert_eq!(figures.mean(), Duration::from_secs(1));
+        let mut all = Figures::default();
+        all.add(&figures);
+        all.add(&figures);
+        assert_eq!(all.mean(), Duration::from_secs(1));
+    }
 
     #[test]
     fn columns_are_strace_s() {

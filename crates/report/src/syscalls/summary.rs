@@ -2,6 +2,7 @@
 //! native function whose code it is (with `-k` those around it, too) and the script line.
 
 use super::{Columns, Figures, Layout, Order, Statuses, native};
+use crate::figures::plural;
 use crate::text::printable;
 use calls::Line;
 use calls::consumer::{Consumer, End};
@@ -18,6 +19,8 @@ struct Row {
     name: String,
     /// It is of `execve` or `execveat`, which do not return if they succeed.
     replaces: bool,
+    /// It is of `exit` or `exit_group`, which never return.
+    ends: bool,
     figures: Figures,
 }
 
@@ -54,6 +57,8 @@ pub struct Summary {
     /// The row of each site; the site is kept, so that its addresses stay its own.
     sites: HashMap<Key, (Site, usize)>,
     stacks: Stacks<Open>,
+    /// How many calls have not returned, but for those that never do.
+    unfinished: u64,
     order: Order,
     columns: Columns,
     /// As strace prints it: no row for each line and function.
@@ -77,6 +82,7 @@ impl Summary {
             by_name: HashMap::new(),
             sites: HashMap::new(),
             stacks: Stacks::default(),
+            unfinished: 0,
             order,
             columns,
             strace: layout.strace,
@@ -125,10 +131,11 @@ impl Summary {
     fn row_named(&mut self, name: String) -> usize {
         let rows = &mut self.rows;
         *self.by_name.entry(name).or_insert_with_key(|name| {
+            let call = name.split(' ').next().unwrap_or_default();
             rows.push(Row {
                 name: name.clone(),
-                replaces: ["execve", "execveat"]
-                    .contains(&name.split(' ').next().unwrap_or_default()),
+                replaces: ["execve", "execveat"].contains(&call),
+                ends: ["exit", "exit_group"].contains(&call),
                 figures: Figures::default(),
             });
             rows.len() - 1
@@ -184,8 +191,10 @@ impl Summary {
         );
         let left = if self.strace { 0 } else { counted.left };
         let row = self.row_named(name);
+        self.note_unfinished(row, counted.left);
         self.rows[row].figures.add(&Figures {
             calls: counted.returned.saturating_add(left),
+            returned: counted.returned,
             errors: counted.errors,
             time: time(counted.total),
             shortest: (counted.returned != 0).then(|| time(counted.shortest)),
@@ -195,9 +204,16 @@ impl Summary {
 
     /// Counts a call that did not return.
     fn unfinished(&mut self, open: &Open) {
+        self.note_unfinished(open.row, 1);
         // strace counts what returned.
         if self.statuses.unfinished && !self.strace {
             self.rows[open.row].figures.calls += 1;
+        }
+    }
+
+    fn note_unfinished(&mut self, row: usize, calls: u64) {
+        if self.statuses.unfinished && !self.rows[row].ends {
+            self.unfinished = self.unfinished.saturating_add(calls);
         }
     }
 
@@ -219,6 +235,13 @@ impl Summary {
         }
         self.columns.rule(&mut text);
         self.columns.row(&all, all.time, "total", &mut text);
+        if self.unfinished != 0 && !self.strace {
+            let words = plural(self.unfinished, "call has", "calls have");
+            text += &format!(
+                "{} {words} not returned: no time of theirs is in the table\n",
+                self.unfinished
+            );
+        }
         self.out.write_all(text.as_bytes())
     }
 }
