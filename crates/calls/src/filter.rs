@@ -2,7 +2,7 @@
 //! copied there.
 
 use crate::conditions::{CallTest, Conditions};
-use crate::consumer::{Consumer, End};
+use crate::consumer::{Consumer, End, Forgotten};
 use crate::event::{At, Call, Event, EventKind, Return};
 use crate::options::Options;
 use crate::signatures::Signatures;
@@ -233,8 +233,8 @@ impl Consumer for RecordFilter<'_> {
         self.next.finish(end)
     }
 
-    fn forgotten(&self) -> u64 {
-        self.stacks.forgotten() + self.next.forgotten()
+    fn forgotten(&self) -> Forgotten {
+        Forgotten::open(self.stacks.forgotten()) + self.next.forgotten()
     }
 }
 

@@ -4,12 +4,15 @@
 use crate::event::{At, Call, Return};
 use crate::preset::{By, Key, Preset, Rule, normalise};
 use process::functions::Function;
-use prototypes::capture::describe::{HEAD, is_text};
 use prototypes::outcome::SQLITE_ROW;
 use prototypes::{Filter, Memory, Where};
 use std::collections::HashMap;
 use std::sync::Arc;
 use std::time::Duration;
+
+mod literal;
+
+use literal::first_text;
 
 /// Statements that are remembered by what stands for them. A program that prepares without end has that many names in
 /// use, or has forgotten to give them back.
@@ -41,6 +44,17 @@ pub struct Groups<K> {
     spans: HashMap<(usize, Name), Span<K>>,
     /// Executions that are not over, by what stands for what is executed.
     executions: HashMap<Name, Execution<K>>,
+    /// How many of all these were taken out before they were over, because there were too many.
+    forgotten: u64,
+}
+
+/// What is not over when nothing comes any more.
+#[derive(Debug)]
+pub struct Rest<K> {
+    /// Executions that have run and may have had more rows.
+    pub over: Vec<(K, Outcomes)>,
+    /// Calls whose end nobody has seen: a statement that was sent, and whose result has not come.
+    pub open: Vec<K>,
 }
 
 /// Calls that are added up.
@@ -126,6 +140,7 @@ impl<K> Groups<K> {
             named: HashMap::new(),
             spans: HashMap::new(),
             executions: HashMap::new(),
+            forgotten: 0,
         };
         for rule in &groups.rules {
             if let Some((name, key)) = &rule.until
@@ -242,6 +257,11 @@ impl<K> Groups<K> {
                     began,
                     over: over_now,
                 };
+                if self.spans.len() >= MOST_NAMED {
+                    self.forgotten += self.spans.len() as u64;
+                    let open = self.spans.drain();
+                    over.extend(open.map(|(_, span)| (span.row, span.over)));
+                }
                 // Nobody asked how the last one ended.
                 let last = self.spans.insert(until, span);
                 over.extend(last.map(|span| (span.row, span.over)));
@@ -286,7 +306,8 @@ impl<K> Groups<K> {
         }
         if prepares || result == SQLITE_ROW {
             if self.executions.len() >= MOST_NAMED {
-                self.executions.clear();
+                self.forgotten += self.executions.len() as u64;
+                ended.extend(self.run());
             }
             self.executions.insert(name, sum);
         } else {
@@ -295,11 +316,24 @@ impl<K> Groups<K> {
         ended
     }
 
-    /// Takes out what is not over when nothing comes any more, except what was only prepared.
-    pub fn rest(&mut self) -> Vec<(K, Outcomes)> {
+    /// Takes out the executions. Those that were only prepared are nothing that was run.
+    fn run(&mut self) -> Vec<(K, Outcomes)> {
         let open = self.executions.drain().map(|(_, of)| of);
         let run = open.filter(|of| !of.is_prepared);
         run.map(|of| (of.row, of.over)).collect()
+    }
+
+    /// Takes out what is not over when nothing comes any more, except what was only prepared.
+    pub fn rest(&mut self) -> Rest<K> {
+        Rest {
+            over: self.run(),
+            open: self.spans.drain().map(|(_, span)| span.row).collect(),
+        }
+    }
+
+    /// How many statements were taken as over, or were not known any more, because there were too many.
+    pub fn forgotten(&self) -> u64 {
+        self.forgotten
     }
 
     /// The name under which calls of a function are added up, if they are.
@@ -377,7 +411,8 @@ impl<K> Groups<K> {
     }
 
     fn remember(&mut self, name: Name, group: Arc<str>) {
-        if self.named.len() >= MOST_NAMED {
+        if self.named.len() >= MOST_NAMED && !self.named.contains_key(&name) {
+            self.forgotten += self.named.len() as u64;
             self.named.clear();
         }
         self.named.insert(name, group);
@@ -394,55 +429,5 @@ impl<K> Groups<K> {
         }
         let cut = text.len() == self.strings;
         (text, cut)
-    }
-}
-
-/// The first text among the values that a function of the script's language was called with, and whether it was cut.
-fn first_text(call: &Call) -> Option<(String, bool)> {
-    let mut texts = call.captures.iter().filter(|(at, _)| is_text(*at));
-    texts.find_map(|(_, bytes)| unquoted(&String::from_utf8_lossy(bytes.get(HEAD..)?)))
-}
-
-/// The first literal in a text of values, as `vm` writes them: in quotes, `\\`, `\"`, `\n`, `\r`, `\t` and `\x{1b}` escaped, with three
-/// dots behind the quotes where it was cut.
-fn unquoted(values: &str) -> Option<(String, bool)> {
-    let (_, rest) = values.split_once('"')?;
-    let mut text = String::new();
-    let mut left = rest.chars();
-    while let Some(c) = left.next() {
-        match c {
-            '"' => return Some((text, left.as_str().starts_with("..."))),
-            '\\' => match left.next() {
-                Some('n') => text.push('\n'),
-                Some('r') => text.push('\r'),
-                Some('t') => text.push('\t'),
-                // A control character is white space to a statement.
-                Some('x') => {
-                    left.by_ref().find(|c| *c == '}');
-                    text.push(' ');
-                }
-                Some(c) => text.push(c),
-                None => {}
-            },
-            c => text.push(c),
-        }
-    }
-    Some((text, true))
-}
-
-#[cfg(test)]
-mod tests {
-    use super::unquoted;
-
-    #[test]
-    fn the_first_literal_is_the_statement() {
-        let found = |values: &str| unquoted(values).unwrap();
-        let plain = |text: &str| (text.to_owned(), false);
-        assert_eq!(found(r#"mysqli#1, "SELECT 1", "x""#), plain("SELECT 1"));
-        let escaped = r#""SELECT \"a\", '\\'\n\x{1b}b""#;
-        assert_eq!(found(escaped), plain("SELECT \"a\", '\\'\n b"));
-        assert_eq!(found(r#""SELECT 1"..., 2"#), ("SELECT 1".to_owned(), true));
-        assert_eq!(found(r#""SELECT 1"#), ("SELECT 1".to_owned(), true));
-        assert_eq!(unquoted("mysqli#1, 7"), None);
     }
 }

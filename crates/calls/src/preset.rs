@@ -149,7 +149,7 @@ impl Preset {
         })
     }
 
-    fn parse(file: &str, text: &str) -> Result<Self, String> {
+    pub(crate) fn parse(file: &str, text: &str) -> Result<Self, String> {
         let mut preset = Preset::default();
         for (number, line) in text.lines().enumerate() {
             // A name of Ruby's has one inside (`ruby:Class#method`).

@@ -6,7 +6,7 @@
 
 mod store;
 
-use crate::consumer::{Consumer, End};
+use crate::consumer::{Consumer, End, Forgotten};
 use crate::event::Event;
 use std::cell::RefCell;
 use std::io::{self, Write};
@@ -75,7 +75,9 @@ impl Consumer for Recorder<'_> {
         }
     }
 
-    fn forgotten(&self) -> u64 {
-        self.next.as_ref().map_or(0, |next| next.forgotten())
+    fn forgotten(&self) -> Forgotten {
+        self.next
+            .as_ref()
+            .map_or(Forgotten::default(), |next| next.forgotten())
     }
 }

@@ -1,6 +1,6 @@
 //! `-c`: how often and how long, by function and script line.
 
-use crate::consumer::End;
+use crate::consumer::{End, Forgotten};
 use crate::descriptors::{Descriptors, Opening, StillOpen};
 use crate::event::{Event, EventKind};
 use crate::groups::{Groups, Outcomes, Ticket};
@@ -59,6 +59,12 @@ impl Default for Row {
 /// which is empty where there is none.
 pub type Key = (String, String);
 
+/// Rows that are kept, at most: a program that writes values into its statements has a new statement with each call, and a row takes
+/// up to 6 KiB.
+const MOST: usize = 10_000;
+/// The function of the row of all calls for which there is no other.
+pub const OTHERS: &str = "(others: there are more rows than lancet keeps)";
+
 /// From which time on, and up to which, calls are counted in a bucket.
 pub fn bucket_bounds(bucket: usize) -> [u64; 2] {
     [bucket, (bucket + 1).min(BUCKETS - 1)].map(bucket_start)
@@ -86,6 +92,8 @@ impl Kept for Open {
 pub struct Rows {
     groups: Groups<Key>,
     rows: HashMap<Key, Row>,
+    /// How many calls are in the row of others.
+    others: u64,
     stacks: Stacks<Open>,
     /// Which descriptors are open, if a preset asks.
     descriptors: Option<Descriptors>,
@@ -103,6 +111,7 @@ impl Rows {
         Rows {
             groups: Groups::new(presets, strings),
             rows: HashMap::new(),
+            others: 0,
             stacks: Stacks::default(),
             descriptors: presets
                 .iter()
@@ -152,7 +161,8 @@ impl Rows {
             return;
         }
         let key = self.key(&count.function, count.line.as_deref());
-        let row = self.rows.entry(key).or_default();
+        let calls = counted.returned.saturating_add(counted.left);
+        let row = self.row(key, calls);
         // A process that has changed its counts may say any number.
         let add = |sum: &mut u64, more: u64| *sum = sum.saturating_add(more);
         add(&mut row.calls, counted.returned);
@@ -183,14 +193,15 @@ impl Rows {
     /// Adds a call that was reported.
     fn returned(&mut self, key: Key, over: Outcomes) {
         let took = over.took.as_nanos() as u64;
-        let row = self.rows.entry(key).or_default();
-        row.failed += u64::from(over.failed);
-        row.bytes = row.bytes.saturating_add(over.bytes);
-        row.rows += over.rows;
-        row.calls += 1;
-        row.total += took;
+        let row = self.row(key, 1);
+        let add = |sum: &mut u64, more: u64| *sum = sum.saturating_add(more);
+        add(&mut row.failed, u64::from(over.failed));
+        add(&mut row.bytes, over.bytes);
+        add(&mut row.rows, over.rows);
+        add(&mut row.calls, 1);
+        add(&mut row.total, took);
         row.longest = row.longest.max(took);
-        row.buckets[bucket(took)] += 1;
+        add(&mut row.buckets[bucket(took)], 1);
     }
 
     /// Adds a call that was reported and is known to have been left without a return.
@@ -199,9 +210,25 @@ impl Rows {
             return;
         }
         let key = self.key_of(&open);
-        let row = self.rows.entry(key).or_default();
-        row.calls += 1;
-        row.left += 1;
+        self.not_returned(key);
+    }
+
+    fn not_returned(&mut self, key: Key) {
+        let row = self.row(key, 1);
+        row.calls = row.calls.saturating_add(1);
+        row.left = row.left.saturating_add(1);
+    }
+
+    /// The row of so many calls. When there are as many rows as are kept, that of all others.
+    fn row(&mut self, key: Key, calls: u64) -> &mut Row {
+        let is_new = !self.rows.contains_key(&key);
+        let key = if is_new && self.rows.len() >= MOST {
+            self.others = self.others.saturating_add(calls);
+            (OTHERS.to_owned(), String::new())
+        } else {
+            key
+        };
+        self.rows.entry(key).or_default()
     }
 
     /// Adds what an event tells to the rows.
@@ -264,15 +291,23 @@ impl Rows {
         }
     }
 
-    /// How many open calls were forgotten, because too many were open at the same time. They are in no row.
-    pub fn forgotten(&self) -> u64 {
-        self.stacks.forgotten()
+    /// What was forgotten because there was too much of it. Calls that had not returned are in no row.
+    pub fn forgotten(&self) -> Forgotten {
+        Forgotten {
+            open: self.stacks.forgotten(),
+            rows: self.others,
+            statements: self.groups.forgotten(),
+        }
     }
 
     /// Takes what guests counted themselves, when nothing is reported any more.
     pub fn finish(&mut self, end: &End) {
-        for (key, over) in self.groups.rest() {
+        let rest = self.groups.rest();
+        for (key, over) in rest.over {
             self.returned(key, over);
+        }
+        for key in rest.open {
+            self.not_returned(key);
         }
         for count in &end.counted {
             self.add(count);
@@ -368,41 +403,4 @@ impl Row {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn quantiles_lie_within_their_bucket() {
-        let mut row = Row {
-            calls: 100,
-            left: 0,
-            total: 0,
-            longest: 5000,
-            ..Row::default()
-        };
-        row.buckets[wire::calls::bucket(100)] = 95;
-        row.buckets[wire::calls::bucket(5000)] = 5;
-        assert!((100..=128).contains(&row.quantile(50)));
-        assert!((100..=128).contains(&row.quantile(95)));
-        assert_eq!(row.quantile(99), 5000);
-    }
-
-    /// As a process can have written them.
-    #[test]
-    fn figures_that_fit_no_sum_are_borne() {
-        let mut row = Row {
-            calls: u64::MAX,
-            left: 0,
-            longest: 7,
-            ..Row::default()
-        };
-        row.buckets = vec![u64::MAX; BUCKETS];
-        assert_eq!((row.mean(), row.quantile(99)), (0, 1));
-        let row = Row {
-            calls: 1,
-            left: 2,
-            ..Row::default()
-        };
-        assert_eq!((row.mean(), row.quantile(50)), (0, 0));
-    }
-}
+mod tests;

@@ -1,6 +1,6 @@
 //! `--in`: only calls that come from a function, of the script or native, whatever the source of the events is.
 
-use crate::consumer::{Consumer, End};
+use crate::consumer::{Consumer, End, Forgotten};
 use crate::event::{Call, Event, EventKind};
 use crate::stacks::{Kept, Stacks};
 use crate::{Message, Messages};
@@ -118,8 +118,8 @@ impl Consumer for Within<'_> {
         self.next.rest()
     }
 
-    fn forgotten(&self) -> u64 {
-        self.stacks.forgotten() + self.next.forgotten()
+    fn forgotten(&self) -> Forgotten {
+        Forgotten::open(self.stacks.forgotten()) + self.next.forgotten()
     }
 
     fn finish(&mut self, end: End) -> io::Result<()> {

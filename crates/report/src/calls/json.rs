@@ -2,7 +2,7 @@
 
 use super::{CHUNK, Layout};
 use crate::json::{self, end_string, string};
-use calls::consumer::{Consumer, End};
+use calls::consumer::{Consumer, End, Forgotten};
 use calls::event::{At, CallEdge, Caller, Event, EventKind, Return};
 use calls::signatures::Signatures;
 use calls::stacks::{Kept, Open as Left, Stacks};
@@ -471,7 +471,7 @@ impl Consumer for Json<'_> {
         self.out.flush()
     }
 
-    fn forgotten(&self) -> u64 {
-        self.stacks.forgotten()
+    fn forgotten(&self) -> Forgotten {
+        Forgotten::open(self.stacks.forgotten())
     }
 }

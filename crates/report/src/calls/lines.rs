@@ -3,7 +3,7 @@
 use super::form::{Form, Head, short};
 use super::{CHUNK, Layout};
 use crate::text::{make_printable, printable};
-use calls::consumer::{Consumer, End};
+use calls::consumer::{Consumer, End, Forgotten};
 use calls::event::{At, Call as Began, CallEdge, Caller, End as Ended, Event, EventKind, Return};
 use calls::signals::{signal_name, signal_text};
 use calls::signatures::Signatures;
@@ -450,7 +450,7 @@ impl Consumer for Lines<'_> {
         self.out.flush()
     }
 
-    fn forgotten(&self) -> u64 {
-        self.stacks.forgotten()
+    fn forgotten(&self) -> Forgotten {
+        Forgotten::open(self.stacks.forgotten())
     }
 }

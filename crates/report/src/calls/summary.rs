@@ -2,7 +2,7 @@
 
 use super::format::{Counted, Format};
 use calls::Event;
-use calls::consumer::{Consumer, End};
+use calls::consumer::{Consumer, End, Forgotten};
 use calls::summary::{Order, Rows};
 use std::io::{self, Write};
 use std::time::{Duration, Instant};
@@ -70,7 +70,7 @@ impl Consumer for Summary {
         self.out.flush()
     }
 
-    fn forgotten(&self) -> u64 {
+    fn forgotten(&self) -> Forgotten {
         self.rows.forgotten()
     }
 }

@@ -2,7 +2,7 @@
 
 use super::Naming;
 use calls::Memo;
-use calls::consumer::{Consumer, End};
+use calls::consumer::{Consumer, End, Forgotten};
 use calls::event::{At, CallEdge, Event, EventKind};
 use calls::signatures::Signatures;
 use calls::stacks::{Kept, Stacks};
@@ -157,8 +157,8 @@ impl Consumer for OnPaths<'_> {
         self.next.rest()
     }
 
-    fn forgotten(&self) -> u64 {
-        self.stacks.forgotten() + self.next.forgotten()
+    fn forgotten(&self) -> Forgotten {
+        Forgotten::open(self.stacks.forgotten()) + self.next.forgotten()
     }
 
     fn finish(&mut self, end: End) -> io::Result<()> {

@@ -4,7 +4,7 @@ use super::{Layout, Naming};
 use crate::calls::CHUNK;
 use crate::calls::json::{Record, list, losses, nanos, or_null, script_line, word, words};
 use crate::json::{self, string};
-use calls::consumer::{Consumer, End};
+use calls::consumer::{Consumer, End, Forgotten};
 use calls::event::{At, CallEdge, Caller, Event, EventKind, Return};
 use calls::signatures::Signatures;
 use calls::stacks::{Kept, Stacks};
@@ -290,8 +290,8 @@ impl Consumer for Json<'_> {
         self.hand_on(CHUNK)
     }
 
-    fn forgotten(&self) -> u64 {
-        self.stacks.forgotten()
+    fn forgotten(&self) -> Forgotten {
+        Forgotten::open(self.stacks.forgotten())
     }
 
     fn rest(&mut self) -> io::Result<()> {

@@ -15,7 +15,7 @@ use super::{Layout, Naming, dump, part, seconds};
 use crate::calls::CHUNK;
 use crate::text::{make_printable, printable};
 use calls::Memo;
-use calls::consumer::{Consumer, End};
+use calls::consumer::{Consumer, End, Forgotten};
 use calls::event::{At, Call as Began, CallEdge, Event, EventKind, OfThread, Return, Signal};
 use calls::signatures::Signatures;
 use calls::stacks::Stacks;
@@ -459,7 +459,7 @@ impl Consumer for Lines<'_> {
         self.out.flush()
     }
 
-    fn forgotten(&self) -> u64 {
-        self.stacks.forgotten()
+    fn forgotten(&self) -> Forgotten {
+        Forgotten::open(self.stacks.forgotten())
     }
 }

@@ -1,7 +1,7 @@
 //! Lines of each thread in a file of its own (`-ff -o FILE`).
 
 use super::{Layout, Lines, Naming};
-use calls::consumer::{Consumer, End};
+use calls::consumer::{Consumer, End, Forgotten};
 use calls::event::{Event, EventKind};
 use calls::signatures::Signatures;
 use std::collections::HashMap;
@@ -69,7 +69,7 @@ impl Consumer for Separate<'_> {
         self.threads.values_mut().try_for_each(Lines::rest)
     }
 
-    fn forgotten(&self) -> u64 {
+    fn forgotten(&self) -> Forgotten {
         self.threads.values().map(Consumer::forgotten).sum()
     }
 

@@ -5,7 +5,7 @@ use super::{Columns, Figures, Layout, Order, Statuses, native};
 use crate::figures::plural;
 use crate::text::printable;
 use calls::Line;
-use calls::consumer::{Consumer, End};
+use calls::consumer::{Consumer, End, Forgotten};
 use calls::event::{Call, CallEdge, Caller, End as Ended, Event, EventKind, OfThread};
 use calls::source::Count;
 use calls::stacks::{Kept, Stacks};
@@ -316,7 +316,7 @@ impl Consumer for Summary {
         self.out.flush()
     }
 
-    fn forgotten(&self) -> u64 {
-        self.stacks.forgotten()
+    fn forgotten(&self) -> Forgotten {
+        Forgotten::open(self.stacks.forgotten())
     }
 }

@@ -1,6 +1,6 @@
 //! Lines, and the table behind them (`-C`).
 
-use calls::consumer::{Consumer, End};
+use calls::consumer::{Consumer, End, Forgotten};
 use calls::event::Event;
 use std::cell::RefCell;
 use std::io::{self, Write};
@@ -52,7 +52,7 @@ impl Consumer for Together<'_> {
         self.first.rest()
     }
 
-    fn forgotten(&self) -> u64 {
+    fn forgotten(&self) -> Forgotten {
         self.first.forgotten().max(self.second.forgotten())
     }
 

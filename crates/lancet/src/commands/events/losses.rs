@@ -1,5 +1,6 @@
 //! What `lancet calls` can lose, in the words of all commands ([`report::losses`]).
 
+use calls::consumer::Forgotten;
 use calls::{Lost, Message};
 use report::figures::grouped;
 use report::losses::{Loss, What};
@@ -107,14 +108,34 @@ pub fn say_output(losses: &mut Losses, lines: u64) {
     }
 }
 
-/// Says how many open calls were forgotten.
-pub fn say_forgotten(losses: &mut Losses, calls: u64) {
-    if calls != 0 {
-        let text = format!(
-            "{} calls that had not returned were forgotten, because too many were open at the same time: when they returned, or were left, is not told; name fewer functions",
-            grouped(calls)
-        );
-        losses.say(Loss::new(None, What::Records, Some(calls), text));
+/// Says what was forgotten, because there was too much of it.
+pub fn say_forgotten(losses: &mut Losses, forgotten: Forgotten) {
+    let Forgotten {
+        open,
+        rows,
+        statements,
+    } = forgotten;
+    for (what, count, words) in [
+        (
+            What::Records,
+            open,
+            "calls that had not returned were forgotten, because too many were open at the same time: when they returned, or were left, is not told; name fewer functions",
+        ),
+        (
+            What::Counts,
+            rows,
+            "calls are counted in one row of others, because there are more rows than lancet keeps",
+        ),
+        (
+            What::Counts,
+            statements,
+            "statements were taken as over, or are not known by their text any more, because too many were prepared or open at the same time",
+        ),
+    ] {
+        if count != 0 {
+            let text = format!("{} {words}", grouped(count));
+            losses.say(Loss::new(None, what, Some(count), text));
+        }
     }
 }
 

@@ -13,7 +13,7 @@ use crate::ui::progress::Progress;
 use crate::ui::queued::{Kind, Written, queued};
 use crate::ui::sink::Sink as Output;
 use crate::ui::terminal::Stream;
-use calls::consumer::{Consumer, End};
+use calls::consumer::{Consumer, End, Forgotten};
 use calls::filter::RecordFilter;
 use calls::recorder::{Store, not_recorded};
 use calls::within::Within;
@@ -193,7 +193,7 @@ fn finish(
         losses: lost,
         descriptors: source.descriptors(),
     })?;
-    let forgotten = source.forgotten() + consumer.forgotten();
+    let forgotten = Forgotten::open(source.forgotten()) + consumer.forgotten();
     losses::say_forgotten(&mut heard.losses.borrow_mut(), forgotten);
     Ok(())
 }

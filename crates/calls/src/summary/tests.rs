@@ -1,0 +1,154 @@
+//! Rows by events that are made here.
+
+use super::*;
+use crate::event::{At, Call, CallEdge, Return};
+use prototypes::Captures;
+use prototypes::capture::{Registers, Returned};
+
+#[test]
+fn quantiles_lie_within_their_bucket() {
+    let mut row = Row {
+        calls: 100,
+        left: 0,
+        total: 0,
+        longest: 5000,
+        ..Row::default()
+    };
+    row.buckets[wire::calls::bucket(100)] = 95;
+    row.buckets[wire::calls::bucket(5000)] = 5;
+    assert!((100..=128).contains(&row.quantile(50)));
+    assert!((100..=128).contains(&row.quantile(95)));
+    assert_eq!(row.quantile(99), 5000);
+}
+
+/// A process of one thread that makes calls one after the other, a microsecond each.
+struct Guest {
+    rows: Rows,
+    time: Duration,
+}
+
+impl Guest {
+    fn new(presets: &[Preset]) -> Self {
+        Guest {
+            rows: Rows::new(presets, 32, false),
+            time: Duration::ZERO,
+        }
+    }
+
+    fn tell(&mut self, kind: EventKind) {
+        self.time += Duration::from_micros(1);
+        let at = At {
+            process: 7,
+            time: self.time,
+            ..At::default()
+        };
+        self.rows.take(Event { at, kind });
+    }
+
+    /// A call with a number and a text, and its return.
+    fn call(&mut self, name: &str, number: u64, text: &str) {
+        const TEXT: u64 = 0x1000;
+        let function = Function {
+            name: name.into(),
+            ..Function::default()
+        };
+        let mut captures = Captures::new();
+        captures.add(TEXT, format!("{text}\0").as_bytes());
+        self.tell(EventKind::Call(Call {
+            edge: Arc::new(CallEdge {
+                function: Arc::new(function),
+                ..CallEdge::default()
+            }),
+            caller: 0,
+            registers: Registers {
+                gp: [number, TEXT, 0, 0, 0, 0],
+                ..Registers::default()
+            },
+            captures,
+            line: None,
+            library: None,
+            callers: Vec::new(),
+        }));
+        self.tell(EventKind::Return(Return {
+            returned: Returned::default(),
+            captures: Captures::new(),
+        }));
+    }
+}
+
+#[test]
+fn rows_without_end_are_one_row() {
+    let mut guest = Guest::new(&[]);
+    let all = MOST as u64 + 500;
+    for number in 0..all {
+        guest.call(&format!("function_{number}"), 0, "");
+    }
+    guest.rows.finish(&End::default());
+    let sorted = guest.rows.sorted(Order::Calls);
+    assert_eq!(sorted.len(), MOST + 1);
+    assert_eq!(sorted[0].0.0, OTHERS);
+    assert_eq!(sorted[0].1.calls, 500);
+    let calls: u64 = sorted.iter().map(|(_, row)| row.calls).sum();
+    assert_eq!(calls, all);
+    assert_eq!(guest.rows.forgotten().rows, 500);
+}
+
+/// As when the database hangs: that is when somebody looks.
+#[test]
+fn statements_without_a_result_are_counted() {
+    let preset = Preset::parse("test", "send text arg2 until result arg1").unwrap();
+    let mut guest = Guest::new(&[preset]);
+    for connection in 0..5 {
+        guest.call("send", connection, "SELECT 1");
+    }
+    for connection in 0..2 {
+        guest.call("result", connection, "");
+    }
+    guest.rows.finish(&End::default());
+    let sorted = guest.rows.sorted(Order::Calls);
+    let [(key, row)] = sorted[..] else {
+        panic!("{sorted:?}");
+    };
+    assert_eq!(key.0, "send \"SELECT 1\"");
+    assert_eq!((row.calls, row.left), (5, 3));
+    assert_eq!(row.total, 2 * 11_000, "the time until the result");
+}
+
+/// What there is no room for any more is in its row, and is said.
+#[test]
+fn statements_without_end_are_counted() {
+    let preset = Preset::parse("test", "send text arg2 until result arg1").unwrap();
+    let mut guest = Guest::new(&[preset]);
+    let all = (1 << 16) + 10;
+    for connection in 0..all {
+        guest.call("send", connection, "SELECT 1");
+    }
+    guest.rows.finish(&End::default());
+    let calls: u64 = guest
+        .rows
+        .sorted(Order::Calls)
+        .iter()
+        .map(|(_, row)| row.calls)
+        .sum();
+    assert_eq!(calls, all);
+    assert_eq!(guest.rows.forgotten().statements, 1 << 16);
+}
+
+/// As a process can have written them.
+#[test]
+fn figures_that_fit_no_sum_are_borne() {
+    let mut row = Row {
+        calls: u64::MAX,
+        left: 0,
+        longest: 7,
+        ..Row::default()
+    };
+    row.buckets = vec![u64::MAX; BUCKETS];
+    assert_eq!((row.mean(), row.quantile(99)), (0, 1));
+    let row = Row {
+        calls: 1,
+        left: 2,
+        ..Row::default()
+    };
+    assert_eq!((row.mean(), row.quantile(50)), (0, 0));
+}
