@@ -51,19 +51,37 @@ pub fn say_nothing_hooked(losses: &mut Losses) {
     losses.say(Loss::new(None, What::Hooks, None, text));
 }
 
+/// What records that were lost are missing from, and what would help.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Use {
+    /// Each call is shown or recorded.
+    Shown,
+    /// Calls are counted (`-c`) by their records, because guests cannot count them so.
+    Counted,
+}
+
+impl Use {
+    fn lost_records(self) -> &'static str {
+        match self {
+            Use::Shown => {
+                "calls and returns are not shown, because the process made them faster than lancet could read them: name fewer functions, choose with --where or --min-time, or count with -c"
+            }
+            Use::Counted => {
+                "calls and returns are not counted, because the process made them faster than lancet could read them: name fewer functions, or choose with --where or --min-time"
+            }
+        }
+    }
+}
+
 /// Says what the rings of each process have lost.
-pub fn say_rings(losses: &mut Losses, of: &[(i32, calls::Losses)]) {
+pub fn say_rings(losses: &mut Losses, of: &[(i32, calls::Losses)], use_of: Use) {
     for (pid, lost) in of {
         if lost.sum() == 0 {
             continue;
         }
         let beginning = format!("process {pid}: ");
         for (what, count, words) in [
-            (
-                What::Records,
-                lost.records,
-                "calls and returns are not shown, because the process made them faster than lancet could read them: name fewer functions, choose with --where or --min-time, or count with -c",
-            ),
+            (What::Records, lost.records, use_of.lost_records()),
             (
                 What::Threads,
                 lost.without_ring,
@@ -168,7 +186,8 @@ mod tests {
             panics: 5,
         };
         let mut losses = Losses::default();
-        say_rings(&mut losses, &[(7, lost), (8, calls::Losses::default())]);
+        let of = [(7, lost), (8, calls::Losses::default())];
+        say_rings(&mut losses, &of, Use::Shown);
         say_output(&mut losses, 6);
         say_output(&mut losses, 0);
         let kinds: Vec<_> = losses
@@ -186,6 +205,24 @@ mod tests {
         ];
         assert_eq!(kinds, expected.map(|(what, count)| (what, Some(count))));
         assert_eq!(losses.exit_code(0), crate::exit::LOST);
+    }
+
+    /// The advice is not to do what is being done.
+    #[test]
+    fn who_counts_is_not_told_to_count() {
+        let lost = calls::Losses {
+            records: 79_511,
+            ..calls::Losses::default()
+        };
+        let text = |use_of| {
+            let mut losses = Losses::default();
+            say_rings(&mut losses, &[(7, lost)], use_of);
+            losses.all()[0].text.clone()
+        };
+        assert!(text(Use::Shown).contains("are not shown"));
+        assert!(text(Use::Shown).contains("count with -c"));
+        assert!(text(Use::Counted).contains("79,511 calls and returns are not counted"));
+        assert!(!text(Use::Counted).contains("-c"));
     }
 
     #[test]

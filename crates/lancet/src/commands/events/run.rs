@@ -91,7 +91,11 @@ pub fn run(args: &dyn Asked) -> anyhow::Result<u8> {
     if !is_replay && !options.ltrace && !heard.is_hooked() {
         losses::say_nothing_hooked(&mut heard.losses.borrow_mut());
     }
-    finish(&mut *source, &mut *consumer, &heard)?;
+    let use_of = match args.counts() && args.record().is_none() {
+        true => losses::Use::Counted,
+        false => losses::Use::Shown,
+    };
+    finish(&mut *source, &mut *consumer, &heard, use_of)?;
     finish_files(args, recorded, written, &mut heard.losses.borrow_mut())?;
     if interrupted && !attached.is_empty() && !starts {
         interrupt::end();
@@ -185,9 +189,10 @@ fn finish(
     source: &mut dyn Source,
     consumer: &mut dyn Consumer,
     heard: &Heard,
+    use_of: losses::Use,
 ) -> anyhow::Result<()> {
     let lost = source.losses();
-    losses::say_rings(&mut heard.losses.borrow_mut(), &lost);
+    losses::say_rings(&mut heard.losses.borrow_mut(), &lost, use_of);
     consumer.finish(End {
         counted: source.counted(),
         losses: lost,
