@@ -24,6 +24,11 @@ pub struct Counted<'a> {
     pub end: &'a End,
 }
 
+/// The sum of one figure of all rows. A process may have written any number.
+pub(super) fn sum(figures: impl Iterator<Item = u64>) -> u64 {
+    figures.fold(0, u64::saturating_add)
+}
+
 /// Makes the consumer that writes each event; it may borrow the signatures.
 type Events = for<'a> fn(Layout, &'a Signatures, Box<dyn Write>) -> Box<dyn Consumer + 'a>;
 

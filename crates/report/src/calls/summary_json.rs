@@ -66,10 +66,7 @@ pub(super) fn print(out: &mut dyn Write, counted: &Counted<'_>) -> io::Result<()
         };
         crate::json::line(out, &record)?;
     }
-    let sum = |of: fn(&Row) -> u64| {
-        let all = rows.iter().map(|(_, row)| of(row));
-        all.fold(0, u64::saturating_add)
-    };
+    let sum = |of: fn(&Row) -> u64| super::format::sum(rows.iter().map(|(_, row)| of(row)));
     let total = Record::Total {
         calls: sum(|row| row.calls),
         left: sum(|row| row.left),

@@ -1,6 +1,6 @@
 //! The table as ltrace 0.7.91 prints it (`summary.c` there): by function, in microseconds.
 
-use super::format::Counted;
+use super::format::{Counted, sum};
 use crate::text::printable;
 use calls::summary::Row;
 use std::io::{self, Write};
@@ -11,8 +11,8 @@ const RULE: &str = "------ ----------- ----------- --------- -------------------
 pub(super) fn print(out: &mut dyn Write, counted: &Counted<'_>) -> io::Result<()> {
     let Counted { rows, unit, .. } = *counted;
     let micros = |row: &Row| (row.total as f64 * unit / 1e3) as u64;
-    let all: u64 = rows.iter().map(|(_, row)| micros(row)).sum();
-    let calls: u64 = rows.iter().map(|(_, row)| row.calls).sum();
+    let all = sum(rows.iter().map(|(_, row)| micros(row)));
+    let calls = sum(rows.iter().map(|(_, row)| row.calls));
     writeln!(
         out,
         "% time     seconds  usecs/call     calls      function"
@@ -21,7 +21,7 @@ pub(super) fn print(out: &mut dyn Write, counted: &Counted<'_>) -> io::Result<()
     for ((name, _), row) in rows {
         let took = micros(row);
         // Hundredths of a percent, rounded.
-        let share = (100_000 * took / all.max(1) + 5) / 10;
+        let share = (100_000 * u128::from(took) / u128::from(all.max(1)) + 5) / 10;
         writeln!(
             out,
             "{:3}.{:02} {:4}.{:06} {:11} {:9} {}",
@@ -47,6 +47,31 @@ pub(super) fn print(out: &mut dyn Write, counted: &Counted<'_>) -> io::Result<()
 mod tests {
     use super::*;
     use calls::consumer::End;
+
+    /// As a process can have written them.
+    #[test]
+    fn figures_that_fit_no_sum_are_borne() {
+        let row = Row {
+            calls: u64::MAX,
+            left: u64::MAX,
+            total: u64::MAX,
+            ..Row::default()
+        };
+        let key = ("f".to_owned(), String::new());
+        let counted = Counted {
+            rows: &[(&key, &row), (&key, &row)],
+            order: Default::default(),
+            lasted: Default::default(),
+            unit: 1000.0,
+            still_open: None,
+            end: &End::default(),
+        };
+        let mut out = Vec::new();
+        print(&mut out, &counted).expect("a Vec takes it");
+        super::super::summary_table::print(&mut out, &counted).expect("a Vec takes it");
+        let text = String::from_utf8(out).expect("text");
+        assert!(text.contains(&format!("{} total", u64::MAX)), "{text}");
+    }
 
     #[test]
     fn the_table_is_that_of_ltrace() {

@@ -1,6 +1,6 @@
 //! The table of `-c` for people: how often and how long, by function and script line.
 
-use super::format::Counted;
+use super::format::{Counted, sum};
 use crate::figures::size;
 use crate::text::printable;
 use calls::summary::{Order, Row};
@@ -38,7 +38,7 @@ pub(super) fn print(out: &mut dyn Write, counted: &Counted<'_>) -> io::Result<()
         };
         return writeln!(out, "no call was counted{time}");
     }
-    let all: u64 = rows.iter().map(|(_, row)| row.total).sum();
+    let all = sum(rows.iter().map(|(_, row)| row.total));
     let lasted = counted.lasted.as_nanos() as f64;
     let of_wall = |total: u64| total as f64 * unit * 100.0 / lasted.max(1.0);
     let by_wall = counted.order == Order::Wall;
@@ -87,8 +87,8 @@ pub(super) fn print(out: &mut dyn Write, counted: &Counted<'_>) -> io::Result<()
         }
         writeln!(out, "{}", left(row.left))?;
     }
-    let calls: u64 = rows.iter().map(|(_, row)| row.calls).sum();
-    let all_left: u64 = rows.iter().map(|(_, row)| row.left).sum();
+    let calls = sum(rows.iter().map(|(_, row)| row.calls));
+    let all_left = sum(rows.iter().map(|(_, row)| row.left));
     writeln!(out, "{rule}")?;
     let seconds = all as f64 * unit / 1e9;
     let share = if by_wall { of_wall(all) } else { 100.0 };
