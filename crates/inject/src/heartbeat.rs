@@ -3,17 +3,21 @@
 //! One thread of the command changes a word of every open guest four times a second. It ends with the command, whatever
 //! ends that, so a word that stands still tells the agent that the command is gone.
 
+use process::clock::Clock;
 use process::memory::GuestMemory;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 use std::thread;
-use std::time::{Duration, Instant, SystemTime};
+use std::time::{Duration, SystemTime};
 
 /// The time between two changes of a guest's word.
 const BEAT: Duration = Duration::from_millis(250);
 
-/// How long the time-stamp counter is watched to learn its speed.
+/// How long the time-stamp counter is watched at least to learn its speed: its error is below a ten-thousandth then.
 const CALIBRATION: Duration = Duration::from_millis(2);
+
+/// From when on it is watched.
+static CLOCK: OnceLock<Clock> = OnceLock::new();
 
 #[derive(Debug)]
 struct Beating {
@@ -90,14 +94,17 @@ pub fn unique() -> u64 {
     now.as_nanos() as u64 ^ u64::from(std::process::id()) << 48
 }
 
+/// Begins to watch the time-stamp counter, so that nobody has to wait when its speed is asked for.
+pub fn watch_counter() {
+    CLOCK.get_or_init(Clock::start);
+}
+
 /// A duration in cycles of the time-stamp counter.
 pub fn ticks(duration: Duration) -> u64 {
     static PER_MILLISECOND: OnceLock<u64> = OnceLock::new();
     let per_millisecond = *PER_MILLISECOND.get_or_init(|| {
-        let (started, from) = (Instant::now(), process::clock::now());
-        thread::sleep(CALIBRATION);
-        let ticks = process::clock::now() - from;
-        (ticks as u128 * 1_000_000 / started.elapsed().as_nanos()) as u64
+        let clock = CLOCK.get_or_init(Clock::start);
+        (1e6 / clock.period_after(CALIBRATION)) as u64
     });
     let ticks = u128::from(per_millisecond).saturating_mul(duration.as_nanos()) / 1_000_000;
     u64::try_from(ticks).unwrap_or(u64::MAX)

@@ -47,6 +47,7 @@ fn main() -> ExitCode {
             Err(error) => return Ok(wrong_usage(&error)),
         };
         if command.stops_guests() {
+            inject::heartbeat::watch_counter();
             process::own_proc::ensure()?;
             command.prepare()?;
             process::job_control::heed();

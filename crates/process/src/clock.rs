@@ -19,11 +19,12 @@ pub struct Clock {
 }
 
 impl Clock {
-    /// Reads the time-stamp counter, the monotonic clock and the time of day, one after the other.
+    /// Reads the time-stamp counter, the monotonic clock and the time of day.
     pub fn start() -> Self {
+        let (ticks, instant) = both(now, Instant::now);
         Clock {
-            ticks: now(),
-            instant: Instant::now(),
+            ticks,
+            instant,
             wall: SystemTime::now()
                 .duration_since(SystemTime::UNIX_EPOCH)
                 .unwrap_or_default(),
@@ -32,12 +33,19 @@ impl Clock {
 
     /// The length of one cycle in nanoseconds. Waits until `LEAST` has passed since [`Clock::start`].
     pub fn period(&self) -> f64 {
-        let missing = LEAST.saturating_sub(self.instant.elapsed());
+        self.period_after(LEAST)
+    }
+
+    /// As [`Clock::period`], where `least` has passed. What one reading of both clocks is wrong by is about 50 ns, of which the
+    /// share in `least` is the error.
+    pub fn period_after(&self, least: Duration) -> f64 {
+        let missing = least.saturating_sub(self.instant.elapsed());
         if !missing.is_zero() {
             std::thread::sleep(missing);
         }
-        let ticks = now().wrapping_sub(self.ticks).max(1);
-        self.instant.elapsed().as_nanos() as f64 / ticks as f64
+        let (ticks, instant) = both(now, Instant::now);
+        let ticks = ticks.wrapping_sub(self.ticks).max(1);
+        instant.duration_since(self.instant).as_nanos() as f64 / ticks as f64
     }
 
     /// The time of day at counter value `ticks`, since 1970; `period` is the length of a cycle, from [`Clock::period`].
@@ -52,8 +60,50 @@ impl Clock {
     }
 }
 
+/// How often both clocks are read.
+const READINGS: usize = 8;
+
+/// Reads the counter and a clock at the same moment: the counter before and after the clock, and of several such readings the one
+/// with the least in between. A thread that loses its processor between the two would add milliseconds to one of them.
+fn both<T>(mut ticks: impl FnMut() -> u64, mut clock: impl FnMut() -> T) -> (u64, T) {
+    let mut read = || {
+        let (before, clock, after) = (ticks(), clock(), ticks());
+        (after.wrapping_sub(before), before, clock)
+    };
+    let mut best = read();
+    for _ in 1..READINGS {
+        let next = read();
+        if next.0 < best.0 {
+            best = next;
+        }
+    }
+    let (between, before, clock) = best;
+    (before.wrapping_add(between / 2), clock)
+}
+
 /// Reads the time-stamp counter.
 pub fn now() -> u64 {
     // SAFETY: every x86-64 processor has the instruction.
     unsafe { core::arch::x86_64::_rdtsc() }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::cell::Cell;
+
+    /// The first reading loses its processor for two milliseconds between the two clocks, and for most of the others something
+    /// smaller happens.
+    #[test]
+    fn a_reading_that_was_interrupted_is_not_taken() {
+        let (time, reading) = (Cell::new(1000), Cell::new(0));
+        let ticks = || time.replace(time.get() + 20);
+        let clock = || {
+            let pause =
+                [6_000_000, 900, 900, 0, 900, 900, 900, 900][reading.replace(reading.get() + 1)];
+            time.replace(time.get() + 20 + pause)
+        };
+        let (ticks, clock) = both(ticks, clock);
+        assert_eq!(ticks, clock, "both are of the same moment");
+    }
 }
