@@ -4,6 +4,7 @@ use std::io::Write;
 use std::thread::sleep;
 use std::time::{Duration, Instant};
 
+use anyhow::Context;
 use patch::{Applied, Error, Guest, Limits, Plan, Prepared, SettingsPlan, State, Which};
 use report::patch::{Answers, Language};
 
@@ -158,8 +159,11 @@ impl Run {
         let applied = self.apply(&guest, plan)?;
         let ids: Vec<u64> = applied.records.iter().map(|record| record.id).collect();
         if plan.is_once() {
-            let answer = once(&guest, plan, &applied)?;
-            let took = patch::undo(&guest, &Which::These(ids)).map_err(explained)?;
+            // It is taken back whatever comes: nobody would look for it.
+            let answer = once(&guest, plan, &applied);
+            let undone = patch::undo(&guest, &Which::These(ids.clone())).map_err(explained);
+            let took = undone.with_context(|| stays(guest.pid(), &ids))?;
+            let answer = answer?;
             let stood = applied.stood.max(took.stood);
             let resident = [before, guest.resident()];
             self.answer(|to| to.once(guest.pid(), answer, resident, stood))?;
@@ -303,6 +307,15 @@ fn once(guest: &Guest, plan: &Plan, applied: &Applied) -> anyhow::Result<Option<
         }
         sleep(AGAIN);
     }
+}
+
+/// What is said of a patch that was there to be used once and could not be taken back.
+fn stays(pid: i32, ids: &[u64]) -> String {
+    let undo: Vec<String> = ids
+        .iter()
+        .map(|id| format!("lancet patch -p {pid} --undo {id}"))
+        .collect();
+    format!("the patch is still in force: {}", undo.join("; "))
 }
 
 /// Says which patches could not be taken back because something else has changed their functions since.
