@@ -23,7 +23,7 @@ use process::stop::Stop;
 use routine::frame::flags;
 use std::mem::offset_of;
 use trampoline::hook_policy::{Treatment, treatment};
-use wire::calls::{self, Hook, Name, Patched, area, want};
+use wire::calls::{self, Hook, Patched, area, want};
 
 /// How a hook is set.
 pub(crate) enum Step {
@@ -396,12 +396,9 @@ impl Patcher {
         for (identity, function) in &wanted.names {
             words.extend([*identity, self.table.number_of(*identity, function)]);
         }
-        let count = wanted.names.len() as u64;
-        let size = count * size_of::<Name>() as u64;
-        let at = self.areas.room(edit.remote, area::PROGRAMS, size, None)?;
-        let bytes = words.iter().flat_map(|word| word.to_le_bytes());
-        edit.writes.add(at, bytes.collect());
-        known.hook.names = [at, count];
+        // The same table is written once, however often a hook is set anew: each method that is defined may set it.
+        let [at, _] = self.program(edit, &words)?;
+        known.hook.names = [at, wanted.names.len() as u64];
         Ok(())
     }
 }

@@ -111,10 +111,9 @@ impl Tracing {
             asked,
             (&self.target.memory, &self.patcher.table),
         );
-        looked.extend(there);
         let functions = &self.target.functions;
-        let there = |at: &u64| functions.module_of(*at).is_some();
-        self.system_calls.seen.retain(there);
+        let is_mapped = |at: &u64| functions.module_of(*at).is_some();
+        self.system_calls.seen.retain(is_mapped);
         for around in found {
             let instruction = around.site.at;
             self.system_calls.seen.insert(instruction);
@@ -155,10 +154,12 @@ impl Tracing {
             }
         }
         self.patcher.texts = texts;
-        if wanted.is_empty() {
-            return Ok(refused);
-        }
-        let failed = self.patcher.set(&self.target, wanted.clone())?;
+        let failed = match wanted.is_empty() {
+            true => Vec::new(),
+            false => self.patcher.set(&self.target, wanted.clone())?,
+        };
+        // Only now: where its threads could not be stopped, the next call looks at the same modules again.
+        self.system_calls.looked.extend(there);
         // One probe without the other says nothing.
         for failed in &failed {
             let of = wanted
