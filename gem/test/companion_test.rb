@@ -249,6 +249,25 @@ class CompanionTest < LancetTest
   end
 
   # A filter for system calls as that of a container in which nobody may trace (ptrace, process_vm_readv and _writev answer EPERM).
+  # The companion waits for a command that takes long, and lets the program make its Ractor all the same.
+  def test_the_first_ractor_beside_a_command
+    skip "this Ruby has no Ractors, or bears them" unless REFUSES_RACTORS
+
+    out = output_of(<<~'RUBY', options: ["-W0"])
+      Memprof.start
+      looking = Thread.new { Lancet::Watch.run("stack", %w[--for 10s --every 100ms]) }
+      children = -> { File.read("/proc/#{Lancet::Companion.current.pid}/task/#{Lancet::Companion.current.pid}/children") }
+      Thread.pass while children.call.empty?
+      began = Process.clock_gettime(Process::CLOCK_MONOTONIC)
+      ractor = Ractor.new { Ractor.receive }
+      print Process.clock_gettime(Process::CLOCK_MONOTONIC) - began < 4, " "
+      ractor.send(5)
+      print ractor.take
+      looking.kill
+    RUBY
+    assert_equal "true 5", out
+  end
+
   WITHOUT_PTRACE = <<~'RUBY'
     code = [[0x20, 0, 0, 0], [0x15, 3, 0, 101], [0x15, 2, 0, 310], [0x15, 1, 0, 311], [0x06, 0, 0, 0x7fff0000], [0x06, 0, 0, 0x00050001]]
     code = code.map { |instruction| instruction.pack("SCCL") }.join

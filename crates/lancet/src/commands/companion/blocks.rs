@@ -189,11 +189,17 @@ impl Blocks {
         }
     }
 
-    /// Lets a guest go that waits, and leaves one that has no block for some seconds.
-    pub fn rest(&mut self) {
+    /// Lets a guest go that waits before its first Ractor. Until then all of its threads stand still, so this must be called
+    /// while another command is waited for, too.
+    pub fn let_go(&mut self) {
         if self.tracked.as_mut().is_some_and(Tracked::let_go) {
             self.tracked = None;
         }
+    }
+
+    /// Lets a guest go that waits, and leaves one that has no block for some seconds.
+    pub fn rest(&mut self) {
+        self.let_go();
         self.note_accounts();
         self.let_rest();
         let unused = self

@@ -88,16 +88,18 @@ fn serve_one(
         What::End { block } => blocks.end(block).map(nothing),
         What::Account { thread } => blocks.account(thread).map(nothing),
         What::Watch { command, words } => watches
-            .begin(&command, &words)
+            .begin(&command, &words, &mut || blocks.let_go())
             .map(|watch| json!({"watch": watch})),
         What::Counters { groups } => watches
-            .begin_counters(&groups)
+            .begin_counters(&groups, &mut || blocks.let_go())
             .map(|watch| json!({"watch": watch})),
         What::Between { watch, stretches } => watches
             .between(watch, &stretches, &mut answer)?
             .map(counted),
-        What::Finish { watch } => watches.finish(watch, &mut answer)?,
-        What::Run { command, words } => watches.run(&command, &words, &mut answer)?,
+        What::Finish { watch } => watches.finish(watch, &mut answer, &mut || blocks.let_go())?,
+        What::Run { command, words } => {
+            watches.run(&command, &words, &mut answer, &mut || blocks.let_go())?
+        }
     };
     match done {
         Ok(done) => answer.done(&done),

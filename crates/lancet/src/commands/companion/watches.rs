@@ -26,6 +26,12 @@ const SIGN_OF_LIFE: Duration = Duration::from_secs(30);
 /// The most bytes of records that are kept of one watch; what comes later is counted.
 const MOST_KEPT: usize = 512 << 20;
 
+/// How often what is to be done meanwhile is done while a command is waited for.
+const LOOK: Duration = Duration::from_millis(50);
+
+/// What is done while a command is waited for: a guest that waits for us is let go.
+pub type Meanwhile<'a> = &'a mut dyn FnMut();
+
 /// The commands that are watches, and those that end by themselves.
 const WATCHES: [&str; 2] = ["calls", "syscalls"];
 const RUNS: [&str; 2] = ["stack", "heap"];
@@ -68,20 +74,29 @@ impl Watches {
     }
 
     /// Begins a watch, waits until the guest is open, and returns the watch's number.
-    pub fn begin(&mut self, command: &str, words: &[String]) -> Result<u64, Refusal> {
+    pub fn begin(
+        &mut self,
+        command: &str,
+        words: &[String],
+        meanwhile: Meanwhile,
+    ) -> Result<u64, Refusal> {
         allow(command, &WATCHES)?;
-        self.open(command, words, None)
+        self.open(command, words, None, meanwhile)
     }
 
     /// Begins to count calls of these groups of functions, and returns the number of that watch.
-    pub fn begin_counters(&mut self, groups: &[String]) -> Result<u64, Refusal> {
+    pub fn begin_counters(
+        &mut self,
+        groups: &[String],
+        meanwhile: Meanwhile,
+    ) -> Result<u64, Refusal> {
         let words = counters::words(groups).ok_or_else(|| {
             let known = counters::GROUPS.join(", ");
             Refusal::Refused(format!(
                 "calls are counted in the groups {known}, memory, and no other"
             ))
         })?;
-        self.open("calls", &words, Some(Counters::default()))
+        self.open("calls", &words, Some(Counters::default()), meanwhile)
     }
 
     /// Tells what a thread has called in these stretches between two marks.
@@ -121,11 +136,20 @@ impl Watches {
         command: &str,
         words: &[String],
         counters: Option<Counters>,
+        meanwhile: Meanwhile,
     ) -> Result<u64, Refusal> {
         let own = ["--companion".to_owned(), std::process::id().to_string()];
         let started = self.start(command, [&own[..], words].concat(), counters);
         let (mut watch, opened) = started.map_err(not_started)?;
-        match opened.recv_timeout(PATIENCE) {
+        let deadline = Instant::now() + PATIENCE;
+        let ready = loop {
+            let heard = opened.recv_timeout(LOOK);
+            if heard != Err(RecvTimeoutError::Timeout) || Instant::now() >= deadline {
+                break heard;
+            }
+            meanwhile();
+        };
+        match ready {
             Ok(()) => {
                 self.last += 1;
                 self.open.insert(self.last, watch);
@@ -138,7 +162,7 @@ impl Watches {
                 Err(Refusal::Refused(said.join("; ")))
             }
             Err(RecvTimeoutError::Timeout) => {
-                drop(watch.end());
+                drop(watch.end(meanwhile));
                 Err(Refusal::Refused(format!(
                     "lancet {command} did not open the process within 60 s"
                 )))
@@ -151,9 +175,10 @@ impl Watches {
         &mut self,
         watch: u64,
         answer: &mut Answer,
+        meanwhile: Meanwhile,
     ) -> io::Result<Result<Value, Refusal>> {
         match self.open.remove(&watch) {
-            Some(watch) => watch.end()?.tell(answer).map(Ok),
+            Some(watch) => watch.end(meanwhile)?.tell(answer).map(Ok),
             None => Ok(Err(Refusal::Gone(format!("watch {watch} is not open")))),
         }
     }
@@ -164,6 +189,7 @@ impl Watches {
         command: &str,
         words: &[String],
         answer: &mut Answer,
+        meanwhile: Meanwhile,
     ) -> io::Result<Result<Value, Refusal>> {
         if let Err(why) = allow(command, &RUNS) {
             return Ok(Err(why));
@@ -172,10 +198,10 @@ impl Watches {
             Ok(started) => started,
             Err(error) => return Ok(Err(not_started(error))),
         };
-        while !ends_within(&watch.child, SIGN_OF_LIFE)? {
+        while !ends_within(&watch.child, SIGN_OF_LIFE, meanwhile)? {
             if let Err(error) = answer.wait() {
                 // Nobody wants to know any more.
-                drop(watch.end());
+                drop(watch.end(meanwhile));
                 return Err(error);
             }
         }
@@ -239,16 +265,16 @@ impl Watches {
 impl Drop for Watches {
     fn drop(&mut self) {
         for watch in std::mem::take(&mut self.open).into_values() {
-            drop(watch.end());
+            drop(watch.end(&mut || {}));
         }
     }
 }
 
 impl Watch {
     /// Has it leave the guest, and waits for its end.
-    fn end(mut self) -> io::Result<Ended> {
+    fn end(mut self, meanwhile: Meanwhile) -> io::Result<Ended> {
         let _ = kill(Pid::from_raw(self.child.id() as i32), Signal::SIGINT);
-        if ends_within(&self.child, PATIENCE)? {
+        if ends_within(&self.child, PATIENCE, meanwhile)? {
             return self.ended();
         }
         self.child.kill()?;
@@ -315,16 +341,16 @@ impl Kept {
 }
 
 /// Whether a child of ours ends by then; it is there until we have waited for it, so its id is its own.
-fn ends_within(child: &Child, patience: Duration) -> io::Result<bool> {
+fn ends_within(child: &Child, patience: Duration, meanwhile: Meanwhile) -> io::Result<bool> {
     let process = PidFd::open(child.id() as i32).map_err(io::Error::other)?;
     let deadline = Instant::now() + patience;
     loop {
         let left = deadline.saturating_duration_since(Instant::now());
         // A signal of ours may end the wait before its time.
-        match process.has_ended(left) {
+        match process.has_ended(left.min(LOOK)) {
             true => return Ok(true),
             false if left.is_zero() => return Ok(false),
-            false => {}
+            false => meanwhile(),
         }
     }
 }
