@@ -67,6 +67,34 @@ class CompanionTest < LancetTest
     assert_equal 1, Lancet.calls("getppid") { Process.ppid }.size
   end
 
+  # A companion that answers with one record and is gone: what the block has got it does not get again.
+  def test_killed_after_a_record
+    script = <<~'RUBY'
+      #!/usr/bin/env ruby
+      fork do
+        puts %({"lancet":"0","protocol":3,"pid":#{Process.pid}})
+        $stdout.flush
+        $stdin.gets
+        puts '{"id":1,"record":{"a":1}}'
+      end
+    RUBY
+    Tempfile.create("companion") do |file|
+      file.write(script)
+      file.close
+      File.chmod(0o755, file.path)
+      out = output_of(<<~'RUBY', env: { "LANCET_BIN" => file.path })
+        got = []
+        begin
+          Lancet::Companion.begin('"do":"run"') { |record| got << record }
+        rescue Lancet::Lost
+          print "lost "
+        end
+        print got.size
+      RUBY
+      assert_equal "lost 1", out
+    end
+  end
+
   # At any instant: we compute on, and each call works or says so.
   def test_killed_at_random_instants
     rounds = Integer(ENV["LANCET_KILLS"] || 40)
@@ -221,6 +249,25 @@ class CompanionTest < LancetTest
     assert_equal "true lost Ractor 5", out
   end
 
+  # The companion waits for a command that takes long, and lets the program make its Ractor all the same.
+  def test_the_first_ractor_beside_a_command
+    skip "this Ruby has no Ractors, or bears them" unless REFUSES_RACTORS
+
+    out = output_of(<<~'RUBY', options: ["-W0"])
+      Memprof.start
+      looking = Thread.new { Lancet::Watch.run("stack", %w[--for 10s --every 100ms]) }
+      children = -> { File.read("/proc/#{Lancet::Companion.current.pid}/task/#{Lancet::Companion.current.pid}/children") }
+      Thread.pass while children.call.empty?
+      began = Process.clock_gettime(Process::CLOCK_MONOTONIC)
+      ractor = Ractor.new { Ractor.receive }
+      print Process.clock_gettime(Process::CLOCK_MONOTONIC) - began < 4, " "
+      ractor.send(5)
+      print ractor.take
+      looking.kill
+    RUBY
+    assert_equal "true 5", out
+  end
+
   def test_descriptors_are_not_handed_on
     File.open("/dev/null") do |file|
       file.close_on_exec = false
@@ -249,25 +296,6 @@ class CompanionTest < LancetTest
   end
 
   # A filter for system calls as that of a container in which nobody may trace (ptrace, process_vm_readv and _writev answer EPERM).
-  # The companion waits for a command that takes long, and lets the program make its Ractor all the same.
-  def test_the_first_ractor_beside_a_command
-    skip "this Ruby has no Ractors, or bears them" unless REFUSES_RACTORS
-
-    out = output_of(<<~'RUBY', options: ["-W0"])
-      Memprof.start
-      looking = Thread.new { Lancet::Watch.run("stack", %w[--for 10s --every 100ms]) }
-      children = -> { File.read("/proc/#{Lancet::Companion.current.pid}/task/#{Lancet::Companion.current.pid}/children") }
-      Thread.pass while children.call.empty?
-      began = Process.clock_gettime(Process::CLOCK_MONOTONIC)
-      ractor = Ractor.new { Ractor.receive }
-      print Process.clock_gettime(Process::CLOCK_MONOTONIC) - began < 4, " "
-      ractor.send(5)
-      print ractor.take
-      looking.kill
-    RUBY
-    assert_equal "true 5", out
-  end
-
   WITHOUT_PTRACE = <<~'RUBY'
     code = [[0x20, 0, 0, 0], [0x15, 3, 0, 101], [0x15, 2, 0, 310], [0x15, 1, 0, 311], [0x06, 0, 0, 0x7fff0000], [0x06, 0, 0, 0x00050001]]
     code = code.map { |instruction| instruction.pack("SCCL") }.join

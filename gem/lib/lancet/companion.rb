@@ -33,15 +33,22 @@ module Lancet
         end
       end
 
-      # Asks for something that depends on nothing before. A companion that was killed unnoticed is replaced. Returns the
-      # companion and the result.
-      def begin(request, &block)
-        companion = current
+      # Asks for something that depends on nothing before. A companion that was killed unnoticed is replaced: it is asked again
+      # only where nothing was heard, because the block would get its records twice. Returns the companion and the result.
+      def begin(request)
+        heard = again = false
         begin
-          [companion, companion.ask(request, &block)]
-        rescue Lost
           companion = current
-          [companion, companion.ask(request, &block)]
+          result = companion.ask(request) do |record|
+            heard = true
+            yield record if block_given?
+          end
+          [companion, result]
+        rescue Lost => e
+          raise if heard || again || e.is_a?(Silent)
+
+          again = true
+          retry
         end
       end
 
@@ -190,7 +197,7 @@ module Lancet
     def line
       until (at = @pending.index("\n"))
         more = Thread.handle_interrupt(Object => :on_blocking) { IO.select([@from], nil, nil, PATIENCE) }
-        raise Lost, SILENT unless more
+        raise Silent, SILENT unless more
 
         bytes = @from.read_nonblock(65_536, exception: false)
         raise Lost, ENDED if bytes.nil?

@@ -6,4 +6,8 @@ module Lancet
 
   # What was counted is gone: the companion has ended, or its agent has left. The next call starts anew.
   class Lost < Error; end
+
+  # The companion has not answered in time. It may still be at work, so the same is not asked for a second time.
+  class Silent < Lost; end
+  private_constant :Silent
 end

@@ -22,6 +22,12 @@ ENDED = (
 SILENT = f"lancet's companion has not answered for {PATIENCE} s and was given up: the next call starts another one"
 HERE = os.path.dirname(os.path.abspath(__file__))
 
+
+
+class _Silent(Lost):
+    """The companion has not answered in time. The same is not asked for a second time."""
+
+
 _lock = threading.RLock()
 _current = None
 
@@ -53,6 +59,9 @@ def begin(**request):
     companion = current()
     try:
         return (companion, *companion.ask(**request))
+    except _Silent:
+        # It may still be at work.
+        raise
     except Lost:
         companion = current()
         return (companion, *companion.ask(**request))
@@ -174,7 +183,7 @@ class Companion:
         while b"\n" not in pieces[-1]:
             if not wanted.poll(PATIENCE * 1000):
                 self.abandon()
-                raise Lost(SILENT)
+                raise _Silent(SILENT)
             piece = os.read(self._from, 65536)
             if not piece:
                 self.abandon()
