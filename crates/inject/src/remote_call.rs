@@ -110,13 +110,15 @@ impl<'a> RemoteThread<'a> {
 
         let state = saved_state.len() as u64;
         let refused = |reason| Error::NothingToBorrow { pid, reason };
-        let room =
+        let mut room =
             room::find(tid, &saved, state, memory, maps).ok_or_else(|| unknown_stack(pid, tid))?;
         let at = Positions::below(room.below, state);
         if at.lowest() < room.low {
-            return Err(refused(format!(
-                "thread {tid} has no room left on its stack"
-            )));
+            room = room::grown(room, at.lowest(), memory, maps).ok_or_else(|| {
+                refused(format!(
+                    "thread {tid} has no room left on its stack: try again when it has returned from some calls"
+                ))
+            })?;
         }
         memory.write(
             at.area,

@@ -12,11 +12,14 @@
 //!    began (the kernel maps 128 KiB below its arguments, `fs/exec.c`, `setup_arg_pages`), or a killed lancet only.
 //! 4. A mapping with an inaccessible one right below it, as VMs map the stacks of their fibers.
 //!
+//! The main thread's stack is mapped as far as it was ever used, so where it is deeper than ever before there is no room below its
+//! stack pointer. The kernel is asked for more then, as the next deeper call of its own would ask ([`grown`]).
+//!
 //! What scans the stack of the thread that it runs on, as Ruby's collector does, must not run on the unused end of another
 //! one: whoever calls such a function asks for [`Room::own`].
 
 use super::return_frame::{UCONTEXT_SIZE, is_ucontext};
-use process::maps::{Mapping, Maps};
+use process::maps::{Mapping, Maps, PAGE};
 use process::memory::GuestMemory;
 use process::ptrace::Registers;
 
@@ -90,6 +93,45 @@ pub(super) fn find(
         return Some(room);
     }
     is_guarded(maps, here).then(|| own(here.start))
+}
+
+/// Has the kernel lengthen `[stack]` down to `lowest`, and returns the room that there is then; `None` if the room is of no stack that
+/// grows, or if the program's own limit (`RLIMIT_STACK`) or another mapping forbids it.
+///
+/// A read through `/proc/PID/mem` below a mapping that grows lengthens it (`expand_stack` in `__access_remote_vm`, mm/memory.c; before
+/// Linux 6.5 `find_extend_vma` in mm/gup.c), with the kernel's own distance to what lies below. It compares with the limit of who
+/// reads, which is not the program's, so that is looked at here.
+pub(super) fn grown(room: Room, lowest: u64, memory: &GuestMemory, maps: &Maps) -> Option<Room> {
+    let stack = maps.iter().find(|one| one.is_named("[stack]"))?;
+    if !room.own || room.low != stack.start {
+        return None;
+    }
+    let low = lowest & !(PAGE - 1);
+    let is_free = !maps
+        .iter()
+        .any(|one| one.end > low && one.start < stack.start);
+    if !is_free || stack.end - low > stack_limit(memory.pid())? {
+        return None;
+    }
+    memory.read_bytes(low, &mut [0]).ok()?;
+    let now = Maps::read(memory.pid()).ok()?;
+    let stack = now.find(low).filter(|one| one.is_named("[stack]"))?;
+    Some(Room {
+        low: stack.start,
+        ..room
+    })
+}
+
+/// The soft limit of a process's stack in bytes.
+fn stack_limit(pid: i32) -> Option<u64> {
+    let limits = std::fs::read_to_string(format!("/proc/{pid}/limits")).ok()?;
+    let line = limits
+        .lines()
+        .find_map(|line| line.strip_prefix("Max stack size"))?;
+    match line.split_whitespace().next()? {
+        "unlimited" => Some(u64::MAX),
+        bytes => bytes.parse().ok(),
+    }
 }
 
 /// Whether an access right below the mapping is a fault because somebody wanted that.

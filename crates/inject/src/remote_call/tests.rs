@@ -2,6 +2,7 @@
 
 use super::{Gadgets, RemoteThread};
 use process::guest::reach_ours;
+use process::maps::Maps;
 use process::stop::{Stop, thread_state};
 use std::io::{BufRead, BufReader, Lines, Write};
 use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
@@ -18,10 +19,20 @@ struct Echo {
     from: Lines<BufReader<ChildStdout>>,
 }
 
+/// The same at the bottom of a recursion that takes C frames (perl's `sort` runs its comparison in a loop of its own).
+const DEEP: &str = "$| = 1; sub deep { my $n = shift;
+    if ($n) { my @sorted = sort { deep($n - 1); 0 } 1, 2; return }
+    print \"ready\\n\"; while (my $line = <STDIN>) { print $line } exit }
+    deep(1000)";
+
 impl Echo {
     fn start() -> Self {
+        Self::of(ECHO)
+    }
+
+    fn of(script: &str) -> Self {
         let mut child = Command::new("perl")
-            .args(["-e", ECHO])
+            .args(["-e", script])
             .stdin(Stdio::piped())
             .stdout(Stdio::piped())
             .spawn()
@@ -52,6 +63,8 @@ impl Echo {
         let (_, memory, maps) = reach_ours(pid).expect("it can be opened");
         let gadgets = Gadgets::find(pid, &memory, &maps).expect("it has a libc");
         let stop = Stop::one(pid, pid, false).expect("it stops");
+        // Its stack may have grown on the way to where it stands.
+        let maps = Maps::read(pid).expect("it lives");
         let mut remote = RemoteThread::new(pid, &memory, gadgets, &maps).expect("it has room");
         self.send(signal);
         for _ in 0..3 {
@@ -116,5 +129,30 @@ fn a_signal_that_somebody_sent_is_no_fault_of_the_call() {
         echo.works_under(signal, None);
         assert_eq!(echo.hear(), name);
     }
+    echo.answers();
+}
+
+/// A stack is mapped as far as it was used. Where its thread is deeper than ever before there is no room below it, until the
+/// kernel is asked for more.
+#[test]
+fn a_thread_at_its_deepest_point_makes_calls() {
+    let mut echo = Echo::of(DEEP);
+    let pid = echo.pid();
+    let stack = || {
+        let maps = Maps::read(pid).expect("it lives");
+        let stack = maps.iter().find(|one| one.is_named("[stack]"));
+        stack.expect("a stack").size()
+    };
+    // Until it is as deep as it goes.
+    let deadline = Instant::now() + Duration::from_secs(10);
+    while thread_state(pid, pid) != Some('S') {
+        assert!(Instant::now() < deadline, "it does not wait for a line");
+        std::thread::yield_now();
+    }
+    let before = stack();
+    assert!(before > 256 << 10, "{before} bytes: it is not deep");
+    echo.works_under(libc::SIGURG, None);
+    assert!(stack() > before, "there was room");
+    assert!(stack() - before <= 64 << 10);
     echo.answers();
 }
