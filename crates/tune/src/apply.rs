@@ -197,6 +197,9 @@ pub enum Undone {
         /// The value it reads now.
         reads: String,
     },
+    /// It reads another value, and its device has another address than it had: nobody knows whether it is another device. It was
+    /// left alone.
+    Doubtful,
     /// The device or process it was of is gone; the text says which.
     Gone(String),
     /// It could not be put back; the text says why.
@@ -230,13 +233,15 @@ pub fn undo(
         .iter()
         .map(|step| !reads_as_before(tree, step))
         .collect();
-    let foreign: HashSet<usize> = steps
-        .iter()
-        .enumerate()
-        .filter(|(_, step)| !force && is_foreign(tree, step, &all))
-        .map(|(at, _)| at)
-        .collect();
-    let failures = write_back(tree, &steps, &foreign);
+    let those = |is: &dyn Fn(&Step) -> bool| -> HashSet<usize> {
+        let all = steps.iter().enumerate();
+        let these = all.filter(|(_, step)| !force && is(step));
+        these.map(|(at, _)| at).collect()
+    };
+    let doubtful = those(&|step| Identities::of(tree, step).address_differs());
+    let foreign = those(&|step| is_foreign(tree, step, &all));
+    let left = foreign.union(&doubtful).copied().collect();
+    let failures = write_back(tree, &steps, &left);
     let results: Vec<(Step, Undone)> = steps
         .into_iter()
         .zip(failures)
@@ -256,6 +261,7 @@ pub fn undo(
                     Err(cannot) => cannot.to_string(),
                 };
                 match (foreign.contains(&at), failure) {
+                    _ if doubtful.contains(&at) => Undone::Doubtful,
                     (true, _) => Undone::Foreign { reads },
                     (false, Some(why)) => Undone::Failed(why),
                     (false, None) => Undone::Failed(format!("it reads `{reads}`")),
@@ -270,9 +276,9 @@ pub fn undo(
     Ok(results)
 }
 
-/// Writes the values from before, but not those of `foreign` steps, until all read so or a pass changes nothing.
+/// Writes the values from before, but not those of the steps that are `left` alone, until all read so or a pass changes nothing.
 /// Returns why the last write of each step failed.
-fn write_back(tree: &Tree, steps: &[Step], foreign: &HashSet<usize>) -> Vec<Option<String>> {
+fn write_back(tree: &Tree, steps: &[Step], left: &HashSet<usize>) -> Vec<Option<String>> {
     let mut failures = vec![None; steps.len()];
     for _ in 0..PASSES {
         let mut moved = false;
@@ -280,7 +286,7 @@ fn write_back(tree: &Tree, steps: &[Step], foreign: &HashSet<usize>) -> Vec<Opti
             let Intent {
                 setting, before, ..
             } = &step.intent;
-            let skip = foreign.contains(&at)
+            let skip = left.contains(&at)
                 || gone(tree, step).is_some()
                 || reads_as_before(tree, step)
                 || !setting.can_take(before);
@@ -321,12 +327,40 @@ fn reads_as_before(tree: &Tree, step: &Step) -> bool {
     setting.read(tree).is_ok_and(|now| now == *before)
 }
 
+/// What tells the device of a step's setting from others ([`Setting::identity`]), when it was changed and now.
+struct Identities {
+    then: Option<String>,
+    now: Option<String>,
+}
+
+impl Identities {
+    fn of(tree: &Tree, step: &Step) -> Self {
+        Identities {
+            then: step.intent.identity.clone(),
+            now: step.intent.setting.identity(tree),
+        }
+    }
+
+    /// Whether it is another device, or none: the kernel does not give a number out twice in a network.
+    fn number_differs(&self) -> bool {
+        let number = |identity: &Option<String>| {
+            let words = identity.as_deref();
+            words.map(|words| words.split(' ').next().unwrap_or_default().to_owned())
+        };
+        number(&self.then) != number(&self.now)
+    }
+
+    /// Whether it has the same number and another address. Most such devices are the same: bonding, VRRP and whoever hides its
+    /// address change it. But a number can be asked for, as when a device comes back from another network.
+    fn address_differs(&self) -> bool {
+        self.then != self.now && !self.number_differs()
+    }
+}
+
 /// Returns whether what the step was about is gone: the device was removed, or another has its name now.
 fn gone(tree: &Tree, step: &Step) -> Option<String> {
-    let Intent {
-        setting, identity, ..
-    } = &step.intent;
-    if *identity != setting.identity(tree) {
+    let setting = &step.intent.setting;
+    if Identities::of(tree, step).number_differs() {
         return Some("another device has that name now, or none".into());
     }
     match setting.read(tree) {

@@ -108,8 +108,8 @@ impl Setting {
         sysctl || self.device().is_some()
     }
 
-    /// Returns what tells its network device from a later one of the same name: the number and address of an interface
-    /// are not given out twice, while its name may be. `None` for a setting of no device; one of a process holds itself
+    /// Returns what tells its network device from a later one of the same name: the number of the interface, a space and its
+    /// address. The number is not given out twice, while a name may be; the address may change. `None` for a setting of no device; one of a process holds itself
     /// when that started.
     pub fn identity(&self, tree: &Tree) -> Option<String> {
         let base = format!("/sys/class/net/{}", self.device()?);
@@ -258,6 +258,8 @@ impl Setting {
         let value = value.trim();
         match self {
             Self::File { path } => match path.strip_prefix("/proc/sys/") {
+                // A dot in a part, as in the name of a VLAN's device, is one only where slashes are between the parts (sysctl(8)).
+                Some(key) if key.contains('.') => format!("sysctl -w {key}='{value}'"),
                 Some(key) => format!("sysctl -w {}='{value}'", key.replace('/', ".")),
                 None => format!("echo {value} > {path}"),
             },
@@ -379,6 +381,15 @@ mod tests {
             threaded.command_in(Some(42), "1"),
             "nsenter -t 42 -n -m sh -c 'echo 1 > /sys/class/net/eth0/threaded'"
         );
+    }
+
+    #[test]
+    fn the_name_of_a_device_may_have_a_dot() {
+        let filter = Setting::sysctl("net/ipv4/conf/d0.1/rp_filter");
+        let command = filter.command("0");
+        assert_eq!(command, "sysctl -w net/ipv4/conf/d0.1/rp_filter='0'");
+        let key = command.split([' ', '=']).nth(2).unwrap();
+        assert_eq!(Setting::sysctl(key), filter, "it names the same key");
     }
 
     #[test]

@@ -327,6 +327,40 @@ fn a_journal_of_a_stranger() {
     }
 }
 
+/// A bond, a VRRP router and whoever hides its address change it: the device is the same, and what was set there is not as
+/// before. Nothing is written without --force, and the journal stays.
+#[test]
+fn a_device_with_another_address_is_not_gone() {
+    let machine = Scratch::of("rhel6");
+    let device = "sys/class/net/vrrp0";
+    machine.put("proc/sys/kernel/random/boot_id", "first\n");
+    machine.put(&format!("{device}/ifindex"), "7\n");
+    machine.put(&format!("{device}/address"), "00:00:5e:00:01:01\n");
+    machine.put(&format!("{device}/threaded"), "1\n");
+    let journal = machine.0.join("address.journal");
+    let lines = format!(
+        "{{\"journal\":1,\"boot\":\"first\",\"network\":\"{}\"}}\n\
+         {{\"intent\":0,\"rule\":\"T15\",\"setting\":{{\"interface\":\"file\",\"path\":\"/{device}/threaded\"}},\
+         \"identity\":\"7 02:00:00:00:00:01\",\"before\":\"0\",\"wanted\":\"1\"}}\n",
+        machine.arg()
+    );
+    fs::write(&journal, lines).unwrap();
+    let threaded = || fs::read_to_string(machine.0.join(format!("{device}/threaded"))).unwrap();
+    let path = journal.to_str().unwrap();
+    let output = tune(&["--root", machine.arg(), "--undo", path]);
+    assert_eq!(output.status.code(), Some(4), "{}", text(&output));
+    assert!(
+        text(&output).contains("its device has another address than then"),
+        "{}",
+        text(&output)
+    );
+    assert_eq!(threaded(), "1\n");
+    assert!(journal.exists());
+    let output = tune(&["--root", machine.arg(), "--undo", path, "--force"]);
+    assert_eq!(output.status.code(), Some(0), "{}", text(&output));
+    assert_eq!(threaded(), "0");
+}
+
 /// The kernel zeroes one half of the pair when the other is written, and takes no 0. Real files, put back at once: the
 /// value is of the same size as the one before, and nothing is under load here that would feel it for these milliseconds.
 #[test]

@@ -69,6 +69,9 @@ pub fn undone(
             Undone::Restored => format!("back to {before}"),
             Undone::Untouched => format!("reads {before} as before"),
             Undone::Gone(why) => format!("left alone: {why}"),
+            Undone::Doubtful => format!(
+                "left alone: its device has another address than then, and may be another one; --force sets it to {before}"
+            ),
             Undone::Foreign { reads } => {
                 format!("left alone: somebody else made it {reads}; --force sets it to {before}")
             }
