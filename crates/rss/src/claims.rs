@@ -71,6 +71,26 @@ impl Layer {
         &self.0
     }
 
+    /// Returns the parts of a range that no claim has, by rising address.
+    pub fn gaps(&self, range: Range<u64>) -> Vec<Range<u64>> {
+        let mut gaps = Vec::new();
+        let mut from = range.start;
+        let first = self.0.partition_point(|claim| claim.end <= range.start);
+        for claim in &self.0[first..] {
+            if claim.start >= range.end {
+                break;
+            }
+            if from < claim.start {
+                gaps.push(from..claim.start);
+            }
+            from = claim.end;
+        }
+        if from < range.end {
+            gaps.push(from..range.end);
+        }
+        gaps
+    }
+
     /// The row of an address.
     pub fn row_at(&self, address: u64) -> Option<RowId> {
         let after = self.0.partition_point(|claim| claim.start <= address);
@@ -115,6 +135,19 @@ mod tests {
     /// Which row has each of the first 64 addresses.
     fn rows(layer: &Layer) -> Vec<Option<RowId>> {
         (0..64).map(|at| layer.row_at(at)).collect()
+    }
+
+    proptest! {
+        #[test]
+        fn gaps_are_what_no_claim_has(claims in claims(), start in 0u64..64, length in 0u64..64) {
+            let layer = Layer::of(claims);
+            let end = (start + length).min(64);
+            let gaps = layer.gaps(start..end);
+            for at in 0..64 {
+                let free = (start..end).contains(&at) && layer.row_at(at).is_none();
+                prop_assert_eq!(gaps.iter().any(|gap| gap.contains(&at)), free, "{}", at);
+            }
+        }
     }
 
     fn claims() -> impl Strategy<Value = Vec<Claim>> {

@@ -138,7 +138,15 @@ pub fn look_and_tell(pid: i32, budget: Budget, counted: impl FnOnce()) -> Result
     }
     let (malloc, layer) = look.malloc(&loaded);
     let (heaps, layer) = look.heaps(&loaded, layer);
-    let (threads, stacks) = threads::look(pid, &seen, &areas, &runs, &layer, &mut look.rows);
+    let found = threads::look(pid, &seen, &areas, &runs, &layer, &mut look.rows);
+    if found.unknown > 0 && found.unsearched > 0 {
+        look.missing.push(format!(
+            "stacks of {} threads: {} MiB of memory were not searched for them, because there is too much",
+            found.unknown,
+            found.unsearched.div_ceil(1 << 20)
+        ));
+    }
+    let (threads, stacks) = (found.stacks, found.layer);
     let mappings = overlaid(&look.variables(&loaded), &look.agents());
     let layer = overlaid(&mappings, &overlaid(&stacks, &layer));
     if seen.is_late() {

@@ -53,6 +53,18 @@ pub struct ThreadStack {
     pub deepest: u64,
 }
 
+/// What was found.
+pub struct Found {
+    /// The stacks of threads.
+    pub stacks: Vec<ThreadStack>,
+    /// The ranges that are whose.
+    pub layer: Layer,
+    /// How many threads there are whose stacks were not found.
+    pub unknown: usize,
+    /// Bytes of memory that were not searched, because there is too much.
+    pub unsearched: u64,
+}
+
 struct Thread {
     tid: i32,
     /// Thread id in the process's own PID namespace, which `struct pthread` has.
@@ -69,7 +81,7 @@ pub fn look(
     runs: &[Run],
     taken: &Layer,
     rows: &mut Rows,
-) -> (Vec<ThreadStack>, Layer) {
+) -> Found {
     let threads = threads(pid);
     let by_own: HashMap<i32, &Thread> = threads.iter().map(|thread| (thread.own, thread)).collect();
     let mut claims = Vec::new();
@@ -85,7 +97,9 @@ pub fn look(
         add(thread, area.mapping.start..area.mapping.end, rows);
     }
     let mut ended = Vec::new();
-    for (own, stack) in records(memory, areas, runs, taken) {
+    let sleeping: Vec<u64> = threads.iter().filter_map(|thread| thread.sp).collect();
+    let (records, unsearched) = records(memory, &ranges(areas, runs, taken, &sleeping), MOST);
+    for (own, stack) in records {
         match by_own.get(&own) {
             Some(thread) if thread.tid != pid => add(thread, stack, rows),
             Some(_) => {}
@@ -96,7 +110,12 @@ pub fn look(
         let row = rows.id(Kind::EndedStack, String::new());
         claims.extend(ended.into_iter().map(|stack| Claim::new(stack, row)));
     }
-    (stacks, Layer::of(claims))
+    Found {
+        unknown: threads.len().saturating_sub(stacks.len()),
+        stacks,
+        layer: Layer::of(claims),
+        unsearched,
+    }
 }
 
 fn described(thread: &Thread, stack: &Range<u64>, runs: &[Run]) -> ThreadStack {
@@ -137,28 +156,49 @@ fn threads(pid: i32) -> Vec<Thread> {
     .collect()
 }
 
-/// The stacks that records of threads lie in, with the ids that these say.
-fn records(memory: &Seen, areas: &[Area], runs: &[Run], taken: &Layer) -> Vec<(i32, Range<u64>)> {
-    let mut found = Vec::new();
-    let mut left = MOST;
-    for area in areas.iter().filter(|area| is_plain(area)) {
+/// The ranges in which records may lie: of memory that nothing else has, where there are pages of the process's own. First those
+/// in which threads sleep, by their stack pointers, because all of it may be more than is searched.
+fn ranges(areas: &[Area], runs: &[Run], taken: &Layer, sleeping: &[u64]) -> Vec<Range<u64>> {
+    let has_thread = |area: &&Area| {
+        let mapping = &area.mapping;
+        sleeping
+            .iter()
+            .any(|sp| (mapping.start..mapping.end).contains(sp))
+    };
+    let plain = areas.iter().filter(|area| is_plain(area));
+    let (first, then): (Vec<&Area>, Vec<&Area>) = plain.partition(has_thread);
+    let mut ranges = Vec::new();
+    for area in first.into_iter().chain(then) {
         let mapping = &area.mapping;
         for run in within(runs, mapping.start, mapping.end) {
-            let size = run.end - run.start;
-            if run.place != Place::Own || taken.row_at(run.start).is_some() || size > left {
-                continue;
-            }
-            left -= size;
-            for at in (run.start..run.end).step_by(ALIGN as usize) {
-                if memory.u64(at) == Ok(at)
-                    && let Some(record) = record(memory, at)
-                {
-                    found.push(record);
-                }
+            if run.place == Place::Own {
+                let (start, end) = (run.start.max(mapping.start), run.end.min(mapping.end));
+                ranges.extend(taken.gaps(start..end));
             }
         }
     }
-    found
+    ranges
+}
+
+/// The stacks that records of threads in these ranges lie in, with the ids that these say; and how many bytes were not searched,
+/// because `most` were.
+fn records(memory: &dyn Memory, ranges: &[Range<u64>], most: u64) -> (Vec<(i32, Range<u64>)>, u64) {
+    let mut found = Vec::new();
+    let (mut left, mut unsearched) = (most, 0);
+    for range in ranges {
+        let start = range.start.next_multiple_of(ALIGN);
+        let end = range.end.min(start.saturating_add(left));
+        unsearched += range.end.saturating_sub(end.max(start));
+        left = left.saturating_sub(end.saturating_sub(start));
+        for at in (start..end).step_by(ALIGN as usize) {
+            if memory.u64(at) == Ok(at)
+                && let Some(record) = record(memory, at)
+            {
+                found.push(record);
+            }
+        }
+    }
+    (found, unsearched)
 }
 
 /// Whether an area may be a stack that a C library has mapped.
@@ -173,7 +213,7 @@ fn is_plain(area: &Area) -> bool {
 }
 
 /// The id and the stack that the record at `at` says, if it is one.
-fn record(memory: &Seen, at: u64) -> Option<(i32, Range<u64>)> {
+fn record(memory: &dyn Memory, at: u64) -> Option<(i32, Range<u64>)> {
     if memory.u64(at + 16) != Ok(at) {
         return None;
     }
@@ -194,4 +234,58 @@ fn record(memory: &Seen, at: u64) -> Option<(i32, Range<u64>)> {
         sound.then_some(start..end)
     })?;
     Some((tid, stack))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::collections::HashMap as Words;
+
+    /// Memory that is all zeros but for some words.
+    struct Sparse(Words<u64, u64>);
+
+    impl Memory for Sparse {
+        fn read(&self, address: u64, into: &mut [u8]) -> Result<(), vm::Fault> {
+            for (at, byte) in (address..).zip(into) {
+                let word = self.0.get(&(at & !7)).copied().unwrap_or(0);
+                *byte = word.to_le_bytes()[(at & 7) as usize];
+            }
+            Ok(())
+        }
+    }
+
+    impl Sparse {
+        /// Puts a record where glibc puts it: at the outer end of a stack.
+        fn stack(&mut self, stack: Range<u64>, tid: u64) {
+            let at = stack.end - RECORD;
+            let words = [
+                (0, at),
+                (16, at),
+                (TID, tid),
+                (TID + 0x40, stack.start),
+                (TID + 0x48, stack.end - stack.start),
+            ];
+            for (offset, word) in words {
+                self.0.insert(at + offset, word);
+            }
+        }
+    }
+
+    const MEBI: u64 = 1 << 20;
+
+    #[test]
+    fn what_is_too_much_is_searched_in_part_and_said() {
+        let mut memory = Sparse(Words::new());
+        let (first, second) = (16 * MEBI..17 * MEBI, 32 * MEBI..33 * MEBI);
+        memory.stack(first.clone(), 1);
+        memory.stack(second.clone(), 2);
+        let all = [first.clone(), second.clone()];
+        let (found, unsearched) = records(&memory, &all, 4 * MEBI);
+        assert_eq!((found.len(), unsearched), (2, 0));
+        // A larger range in between does not hide what is behind another.
+        let all = [first.clone(), 64 * MEBI..96 * MEBI, second];
+        let (found, unsearched) = records(&memory, &all, 4 * MEBI);
+        assert_eq!(found, [(1, first)]);
+        assert_eq!(unsearched, 32 * MEBI + MEBI - 3 * MEBI);
+    }
 }
