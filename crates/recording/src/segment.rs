@@ -139,7 +139,9 @@ impl Segment {
     /// Whether its numbers can be true.
     fn is_plausible(&self) -> bool {
         let (here, whole) = (self.here as usize, self.whole as usize);
+        let room = HEAD as u64 + here as u64;
         here <= MOST
+            && self.offset.checked_add(room).is_some()
             && whole <= MOST
             && whole != 0
             && (self.packed || here == whole)
@@ -150,5 +152,42 @@ impl Segment {
     /// Where the next segment begins.
     pub fn end(&self) -> u64 {
         self.offset + HEAD as u64 + u64::from(self.here)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// An index may say any offset with a sum that is right.
+    #[test]
+    fn a_segment_ends_within_what_can_be_counted() {
+        let segment = Segment {
+            offset: 0,
+            sum: 0,
+            here: 100,
+            whole: 100,
+            packed: false,
+            kind: Kind::Events,
+            forks: false,
+            stream: 0,
+            events: 1,
+            guest: 0,
+            ring: 0,
+            sites: 0,
+            first: 0,
+            earliest: 0,
+            latest: 0,
+        };
+        let head = segment.encode();
+        let decoded = Segment::decode(&head, 4096).unwrap();
+        assert_eq!(decoded.end(), 4096 + HEAD as u64 + 100);
+        for offset in [
+            u64::MAX,
+            u64::MAX - HEAD as u64,
+            u64::MAX - HEAD as u64 - 99,
+        ] {
+            assert_eq!(Segment::decode(&head, offset), None, "{offset}");
+        }
     }
 }
