@@ -193,7 +193,7 @@ pub fn read_parked(
 }
 
 impl Stack {
-    fn empty(thread: &Thread) -> Stack {
+    pub(super) fn empty(thread: &Thread) -> Stack {
         Stack {
             thread: thread.clone(),
             parked: None,

@@ -248,17 +248,49 @@ fn circles(next: &[Option<usize>]) -> Vec<Vec<usize>> {
 }
 
 impl Stack {
-    /// Returns the innermost script frame of the program itself, else of a library.
+    /// Returns the innermost script frame of the program itself, else of a library. Frames of which neither file nor name could be
+    /// read, as while an interpreter begins, are no place.
     pub fn place(&self) -> Option<&Script> {
-        self.scripts()
+        let known = || self.scripts().filter(|script| script.is_known());
+        known()
             .find(|script| !script.is_library())
-            .or_else(|| self.scripts().next())
+            .or_else(|| known().next())
     }
 }
 
 #[cfg(test)]
 mod tests {
-    use super::circles;
+    use super::*;
+    use crate::live::scripts::Placement;
+
+    fn script(path: &str, name: &str) -> Script {
+        Script {
+            path: path.into(),
+            line: 0,
+            name: name.into(),
+            qualified: None,
+            placement: Placement::SameRun,
+            launcher: false,
+        }
+    }
+
+    /// As of an interpreter that begins.
+    #[test]
+    fn a_frame_of_which_nothing_is_known_is_no_place() {
+        let thread = Thread {
+            tid: 1,
+            name: String::new(),
+            main: true,
+            context: Default::default(),
+            mapping: 0..0,
+        };
+        let mut stack = Stack::empty(&thread);
+        stack.unplaced = vec![script("?", "?")];
+        assert_eq!(stack.place(), None);
+        stack.unplaced.push(script("/srv/app.py", "?"));
+        let place = stack.place().expect("its file is known");
+        assert_eq!(place.path, "/srv/app.py");
+    }
 
     #[test]
     fn circles_are_found_once() {

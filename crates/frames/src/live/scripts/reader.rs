@@ -31,6 +31,16 @@ pub struct Script {
     pub launcher: bool,
 }
 
+/// What stands in the place of a text that cannot be read.
+const UNREADABLE: &str = "?";
+
+impl Script {
+    /// Returns whether its file or its name could be read.
+    pub fn is_known(&self) -> bool {
+        self.path != UNREADABLE || self.name != UNREADABLE
+    }
+}
+
 /// Where a script frame belongs on the native stack.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Placement {
@@ -276,12 +286,12 @@ impl Objects {
     }
 }
 
-/// Returns what `write` writes of a guest's text, or `?` if it cannot be read.
+/// Returns what `write` writes of a guest's text, or [`UNREADABLE`].
 pub(super) fn text<E>(write: impl FnOnce(&mut String) -> Result<(), E>) -> String {
     let mut out = String::new();
     match write(&mut out) {
         Ok(()) => out,
-        Err(_) => "?".to_owned(),
+        Err(_) => UNREADABLE.to_owned(),
     }
 }
 
