@@ -10,7 +10,6 @@ use crate::copy::Copy;
 use crate::guest::Guest;
 use process::error::{Error, Result};
 use process::rss::Resident;
-use std::fs;
 use std::time::{Duration, Instant};
 use vm::Language;
 use vm::ruby::Ruby;
@@ -117,12 +116,7 @@ fn await_compaction(copy: &Copy) -> Result<()> {
 /// Refuses where the machine has not as much memory left as the process has in memory.
 fn find_memory(pid: i32) -> Result<()> {
     let resident = Resident::of(pid).map_err(|error| Error::of_proc(pid, "status", error))?;
-    let text = fs::read_to_string("/proc/meminfo").unwrap_or_default();
-    let line = text
-        .lines()
-        .find_map(|line| line.strip_prefix("MemAvailable:"));
-    let number = line.and_then(|line| line.split_whitespace().next()?.parse().ok());
-    let left: u64 = number.map_or(0, |kib: u64| kib.saturating_mul(1024));
+    let left = process::control_group::memory_for(pid);
     if left < resident.memory {
         let (left, most) = (left >> 20, resident.memory >> 20);
         return Err(refused(

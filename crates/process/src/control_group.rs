@@ -49,6 +49,22 @@ pub fn memory_left(pid: i32) -> Option<u64> {
         .min()
 }
 
+/// Bytes that a process may still use: what the machine can give without swapping (`MemAvailable` in `/proc/meminfo`, which in a
+/// container is the host's, too), and what its control groups leave it. 0 if neither is known.
+pub fn memory_for(pid: i32) -> u64 {
+    let text = fs::read_to_string("/proc/meminfo").unwrap_or_default();
+    least(&text, memory_left(pid))
+}
+
+fn least(meminfo: &str, of_groups: Option<u64>) -> u64 {
+    let line = meminfo
+        .lines()
+        .find_map(|line| line.strip_prefix("MemAvailable:"));
+    let number = line.and_then(|line| line.split_whitespace().next()?.parse().ok());
+    let of_machine = number.map(|kib: u64| kib.saturating_mul(1024));
+    of_machine.into_iter().chain(of_groups).min().unwrap_or(0)
+}
+
 /// The path of a process's group in the hierarchy with the memory controller: `4:memory:/a/b`, or `0::/a/b` of version 2.
 fn path_of(groups: &str, version: &Version) -> Option<String> {
     groups.lines().find_map(|line| {
@@ -115,6 +131,17 @@ fn left_in(group: &Path, version: &Version) -> Option<u64> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    /// A container has the `/proc/meminfo` of its host.
+    #[test]
+    fn a_group_has_less_than_its_machine() {
+        let machine = "MemTotal:  2000 kB\nMemFree:  1 kB\nMemAvailable:    1000 kB\n";
+        assert_eq!(least(machine, None), 1_024_000);
+        assert_eq!(least(machine, Some(512)), 512);
+        assert_eq!(least(machine, Some(u64::MAX)), 1_024_000);
+        assert_eq!(least("", Some(512)), 512);
+        assert_eq!(least("", None), 0);
+    }
 
     #[test]
     fn the_least_of_all_groups_counts() {

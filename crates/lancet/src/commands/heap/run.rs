@@ -168,7 +168,7 @@ fn compare(args: &HeapArgs, earlier: &Source, later: &Source) -> anyhow::Result<
 fn take(source: &Source) -> anyhow::Result<Snapshot> {
     match source {
         Source::File(path) => {
-            let read = Snapshot::open(path, affordable()?);
+            let read = Snapshot::open(path, affordable());
             read.map_err(|error| explained(path, error))
         }
         Source::Core(path, options) => Ok(dump::core::of_core(path, *options)?),
@@ -176,16 +176,10 @@ fn take(source: &Source) -> anyhow::Result<Snapshot> {
     }
 }
 
-/// The most memory that a snapshot may take: what the kernel can give without swapping, but for a part that the analysis
-/// takes beside it (48 bytes an object where the snapshot has some 70).
-fn affordable() -> anyhow::Result<u64> {
-    let text = std::fs::read_to_string("/proc/meminfo").context("/proc/meminfo")?;
-    let line = text
-        .lines()
-        .find_map(|line| line.strip_prefix("MemAvailable:"));
-    let number = line.and_then(|line| line.split_whitespace().next());
-    let kib: u64 = number.and_then(|number| number.parse().ok()).unwrap_or(0);
-    Ok(kib.saturating_mul(1024) / 2)
+/// The most memory that a snapshot may take: what there is for us, but for a part that the analysis takes beside it (48 bytes
+/// an object where the snapshot has some 70).
+fn affordable() -> u64 {
+    process::control_group::memory_for(std::process::id() as i32) / 2
 }
 
 /// Returns the error with the next step.
