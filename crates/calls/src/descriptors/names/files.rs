@@ -121,12 +121,9 @@ pub fn working_directory(process: i32) -> Option<String> {
 /// What a descriptor is by its link.
 pub fn found(process: i32, number: i32, link: String) -> Name {
     // A file may also be called so.
-    let node = |path: String| fs::metadata(path).map(|of| (of.dev(), of.ino())).ok();
-    let is_there = |path: &str| {
-        let file = node(format!("/proc/{process}/fd/{number}"));
-        file.is_some() && file == node(format!("/proc/{process}/root{path}"))
-    };
-    let removed = link.strip_suffix(" (deleted)").filter(|_| !is_there(&link));
+    let removed = link
+        .strip_suffix(" (deleted)")
+        .filter(|_| !leads_to(process, &link, number));
     let deleted = removed.is_some();
     let link = removed.map_or(link.clone(), str::to_owned);
     let more = match link.as_str() {
@@ -142,6 +139,37 @@ pub fn found(process: i32, number: i32, link: String) -> Name {
         deleted,
         more,
     }
+}
+
+/// Whether a path of a process leads to the file that it has open as `number`. The path is resolved in its root, and only from what the
+/// kernel knows of it: a file system of the process's (FUSE), or one whose server is gone, would keep us waiting.
+fn leads_to(process: i32, path: &str, number: i32) -> bool {
+    let Some(root) = Place::of(process).root else {
+        return false;
+    };
+    let resolve = ResolveFlag::RESOLVE_IN_ROOT | ResolveFlag::RESOLVE_NO_MAGICLINKS;
+    let cached = ResolveFlag::from_bits_retain(RESOLVE_CACHED);
+    let how = OpenHow::new().flags(OFlag::O_PATH | OFlag::O_CLOEXEC);
+    let Ok(found) = openat2(root.as_ref(), path, how.resolve(resolve | cached)) else {
+        return false;
+    };
+    let file = node(process, number);
+    file.is_some() && file == node(std::process::id() as i32, found.as_raw_fd())
+}
+
+/// `RESOLVE_CACHED` (Linux 5.12, include/uapi/linux/openat2.h): fails where a part of the path is not in the kernel's cache. That of a
+/// file that is open is.
+const RESOLVE_CACHED: u64 = 0x20;
+
+/// The mount and the inode of an open file as the kernel has them, without a question to its file system (`seq_show`, fs/proc/fd.c;
+/// the inode since Linux 5.14).
+fn node(process: i32, number: i32) -> Option<(u64, u64)> {
+    let text = fs::read_to_string(format!("/proc/{process}/fdinfo/{number}")).ok()?;
+    let field = |name| {
+        let value = text.lines().find_map(|line| line.strip_prefix(name))?;
+        value.trim().parse::<u64>().ok()
+    };
+    Some((field("mnt_id:")?, field("ino:")?))
 }
 
 /// The process that a descriptor stands for (Documentation/filesystems/proc.rst, pidfd in fdinfo).
