@@ -136,30 +136,48 @@ impl Resident {
         Ok(Resident { base, header })
     }
 
-    /// The living command that uses the agent, as a message names it. A command in another PID namespace is told by its
-    /// heartbeat, which takes up to 1.2 s.
+    /// The living command that uses the agent; see [`Resident::owners`].
     pub fn owner(&self, memory: &GuestMemory) -> Result<Option<String>> {
-        if self.header.whole == 0 || self.state(memory)? == State::Quiet {
-            return Ok(None);
-        }
-        let claim = self.claim_of(memory)?;
-        if claim.namespace == pid_namespace(std::process::id() as i32) {
-            let owner = claim.pid as i32;
-            let lives = Status::read(owner)
-                .is_ok_and(|status| status.start == claim.start && status.state != 'Z');
-            return Ok(lives.then(|| format!("process {owner}")));
-        }
-        // Its id means nothing to us, so we listen for its heartbeat.
-        let heartbeat = || self.control_page_u64(memory, offset_of!(ControlPage, heartbeat));
-        let beat = heartbeat()?;
-        let deadline = Instant::now() + BEAT_CHECK;
-        while Instant::now() < deadline {
-            if heartbeat()? != beat {
-                return Ok(Some("a process in another PID namespace".into()));
+        Ok(Self::owners(std::slice::from_ref(self), memory)?.remove(0))
+    }
+
+    /// For each of these agents of one process the living command that uses it, as a message names it. A command in another PID
+    /// namespace is told by its heartbeat, which takes up to 1.2 s for all of them together: a process may have any number of
+    /// headers that only look like an agent's.
+    pub fn owners(all: &[Resident], memory: &GuestMemory) -> Result<Vec<Option<String>>> {
+        let heartbeat =
+            |one: &Resident| one.control_page_u64(memory, offset_of!(ControlPage, heartbeat));
+        let mut owners = vec![None; all.len()];
+        let mut unknown = Vec::new();
+        for (at, one) in all.iter().enumerate() {
+            if one.header.whole == 0 || one.state(memory)? == State::Quiet {
+                continue;
             }
-            sleep(Duration::from_millis(20));
+            let claim = one.claim_of(memory)?;
+            if claim.namespace == pid_namespace(std::process::id() as i32) {
+                let owner = claim.pid as i32;
+                let lives = Status::read(owner)
+                    .is_ok_and(|status| status.start == claim.start && status.state != 'Z');
+                owners[at] = lives.then(|| format!("process {owner}"));
+            } else {
+                // Its id means nothing to us, so we listen for its heartbeat.
+                unknown.push((at, heartbeat(one)?));
+            }
         }
-        Ok(None)
+        let deadline = Instant::now() + BEAT_CHECK;
+        while !unknown.is_empty() && Instant::now() < deadline {
+            sleep(Duration::from_millis(20));
+            let mut still = Vec::new();
+            for (at, beat) in unknown {
+                if heartbeat(&all[at])? == beat {
+                    still.push((at, beat));
+                } else {
+                    owners[at] = Some("a process in another PID namespace".into());
+                }
+            }
+            unknown = still;
+        }
+        Ok(owners)
     }
 
     /// What tells one use of the agent from the next.
@@ -270,5 +288,56 @@ impl RemoteThread<'_> {
             libc::SYS_mmap,
             [at, size, protection as u64, flags as u64, u64::MAX, 0],
         )
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::io::Write;
+
+    /// A process may write any number of headers, each claimed by a command that nobody can ask after.
+    #[test]
+    fn all_heartbeats_are_listened_for_at_once() {
+        const ALL: u64 = 8;
+        let path = std::env::temp_dir().join(format!("lancet-resident-{}", std::process::id()));
+        let mut file = std::fs::File::options()
+            .read(true)
+            .write(true)
+            .create(true)
+            .truncate(true)
+            .open(&path)
+            .expect("made");
+        file.write_all(&vec![0; (ALL as usize + 1) * wire::PAGE])
+            .expect("written");
+        std::fs::remove_file(&path).expect("removed");
+        let memory = GuestMemory::image(file);
+        let residents: Vec<Resident> = (0..ALL)
+            .map(|at| {
+                let page = at * wire::PAGE as u64;
+                let header = Header {
+                    whole: 1,
+                    control_page: page,
+                    ..Header::from_bytes(&[0; size_of::<Header>()])
+                };
+                let resident = Resident { base: page, header };
+                let write = |offset, value: u64| {
+                    resident
+                        .write_control_page(&memory, offset, value)
+                        .expect("written");
+                };
+                write(offset_of!(ControlPage, owner_namespace), 1);
+                let state = offset_of!(ControlPage, state);
+                resident
+                    .write_control_page(&memory, state, State::Open as u32)
+                    .expect("written");
+                resident
+            })
+            .collect();
+        let began = Instant::now();
+        let owners = Resident::owners(&residents, &memory).expect("read");
+        assert_eq!(owners, vec![None; ALL as usize]);
+        assert!(began.elapsed() >= BEAT_CHECK);
+        assert!(began.elapsed() < BEAT_CHECK * 4, "{:?}", began.elapsed());
     }
 }

@@ -66,7 +66,7 @@ impl Residents {
     pub fn read(memory: &GuestMemory, maps: &Maps, image: &Image) -> Result<Self> {
         let pid = memory.pid();
         let occupied = |owner| Err(Error::Occupied { pid, owner });
-        let (mut unused, mut owners) = (Vec::new(), 0);
+        let mut residents = Vec::new();
         for found in Resident::all(memory, maps) {
             let mine = image.is_mine(&found.header);
             let version = found.header.version;
@@ -85,14 +85,19 @@ impl Residents {
             } else {
                 found.header
             };
-            let resident = Resident { header, ..found };
-            if resident.owner(memory)?.is_some() {
-                owners += 1;
+            residents.push(Resident { header, ..found });
+        }
+        let owned = Resident::owners(&residents, memory)?;
+        let owners = owned.iter().flatten().count();
+        let mut unused = Vec::new();
+        for (resident, owner) in residents.into_iter().zip(owned) {
+            if owner.is_some() {
                 continue;
             }
+            let whole = resident.header.whole != 0;
             unused.push(Unused {
                 resident,
-                mine,
+                mine: image.is_mine(&resident.header),
                 deserted: whole && resident.state(memory)? == State::Open,
                 claim: if whole {
                     Some(resident.claim_of(memory)?)
