@@ -10,7 +10,7 @@ use crate::births::census;
 use crate::births::vmcalls::Vm;
 use crate::shared::{BORROWED, CONFIG, CONTROL_PAGE, LEDGER};
 use crate::{collections, guard, scripts, snapshot};
-use core::sync::atomic::{AtomicBool, Ordering};
+use core::sync::atomic::Ordering;
 use wire::control_page::enter::{COPY, LOCK, REAP, REGISTER, WAKE};
 use wire::{Purpose, Reply, Request, State};
 
@@ -66,7 +66,7 @@ pub unsafe extern "C" fn job(_: u64) {
         return;
     }
     // A collection runs finalizers, in which another thread may come by here.
-    if AT_WORK.swap(true, Ordering::Relaxed) {
+    if CONTROL_PAGE.at_work.swap(1, Ordering::Relaxed) != 0 {
         return;
     }
     let request = CONTROL_PAGE.request.load(Ordering::Relaxed);
@@ -89,11 +89,8 @@ pub unsafe extern "C" fn job(_: u64) {
     };
     CONTROL_PAGE.reply.store(reply as u32, Ordering::Relaxed);
     CONTROL_PAGE.answered.store(asked, Ordering::Release);
-    AT_WORK.store(false, Ordering::Relaxed);
+    CONTROL_PAGE.at_work.store(0, Ordering::Relaxed);
 }
-
-/// Whether a job is being done.
-static AT_WORK: AtomicBool = AtomicBool::new(false);
 
 /// Does `work`; a panic in it is a refusal.
 fn guarded(work: extern "C" fn(u64) -> u64) -> Reply {

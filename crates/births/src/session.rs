@@ -348,13 +348,13 @@ impl Session {
     fn count_before_ractor(&mut self) -> Result<Tally> {
         let counted = self.count_from_outside();
         // It may have waited for too long and have given up the books meanwhile.
-        let waited = self.awaits_last_count()?;
-        let state = offset_of!(ControlPage, state);
-        self.resident
-            .write_control_page(&self.memory, state, State::Quiet as u32)?;
-        if waited {
+        if self.awaits_last_count()? {
+            let state = offset_of!(ControlPage, state);
+            self.resident
+                .write_control_page(&self.memory, state, State::Quiet as u32)?;
             return counted;
         }
+        // Its agent has left, and another command may have claimed it since: the state is that command's.
         let (pid, why) = (self.status.pid, because(Farewell::Ractor));
         Err(Error::Left { pid, why })
     }

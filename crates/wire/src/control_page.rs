@@ -134,7 +134,7 @@ pub enum Farewell {
 /// The control page. It is one page with `MADV_WIPEONFORK`, so that a forked child finds zeros.
 ///
 /// The command writes `heartbeat`, `owner_*`, the request (`asked`, `request`, `argument`) and `loads_seen`; the agent
-/// writes `forked`, `answered`, `reply`, `deserted`, `hooked`, `ended`, `loads`, `news` and `evaluated`. Both write three: `state`
+/// writes `forked`, `answered`, `reply`, `deserted`, `hooked`, `ended`, `loads`, `news`, `evaluated` and `at_work`. Both write three: `state`
 /// and `calls`, which the command opens and either side closes, and the slots of `notices`, which the agent fills and
 /// the command frees. An attach also clears `deserted` and `ended`, and sets `hooked` in a forked child that counts on.
 #[derive(Debug)]
@@ -182,6 +182,8 @@ pub struct ControlPage {
     pub news: AtomicU32,
     /// Number of the last request whose text a Python has begun to evaluate.
     pub evaluated: AtomicU32,
+    /// 1 while a thread does a job. It is here so that a child forked meanwhile finds 0: nobody does that job there.
+    pub at_work: AtomicU32,
     /// What threads report and wait for an answer to.
     pub notices: [Notice; NOTICES],
 }
@@ -209,6 +211,7 @@ impl ControlPage {
             loads_seen: AtomicU32::new(0),
             news: AtomicU32::new(0),
             evaluated: AtomicU32::new(0),
+            at_work: AtomicU32::new(0),
             notices: [const { Notice::new() }; NOTICES],
         }
     }
