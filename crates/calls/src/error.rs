@@ -28,6 +28,18 @@ pub enum Error {
         "process {0}: nothing of what was asked for is there and can be hooked, and no library can bring it: there is nothing to wait for"
     )]
     NothingHooked(i32),
+    /// None of the many places where it makes system calls can be hooked.
+    #[error(
+        "process {pid}: none of the {places} places where it makes system calls can be hooked, because {reason}"
+    )]
+    NoPlaceHooked {
+        /// Id of the process.
+        pid: i32,
+        /// Number of the places.
+        places: usize,
+        /// Why most of them cannot be hooked.
+        reason: String,
+    },
     /// Some of what was asked for would not be seen, and all of it was required.
     #[error("process {pid} is not watched, because not all of it would be seen: {}", unseen.join("; "))]
     NotExact {

@@ -87,6 +87,16 @@ pub struct Caller {
     pub function: Option<(String, u64)>,
 }
 
+impl Caller {
+    /// The function, or where it has none its address.
+    pub fn name(&self) -> String {
+        match &self.function {
+            Some((name, _)) => name.clone(),
+            None => format!("{:#x}", self.address),
+        }
+    }
+}
+
 impl std::fmt::Display for Caller {
     fn fmt(&self, out: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         let path = self.path.as_deref().unwrap_or("unmapped_area");

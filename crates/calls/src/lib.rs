@@ -18,6 +18,7 @@
 //! | `select`, `conditions`, [`filter`] | which calls are hooked, reported and shown |
 //! | [`preset`], `groups` | functions for a question, and what makes their calls the same |
 //! | [`tamper`] | what is injected into system calls |
+//! | [`unmet`] | lines and injections that were asked for and never came |
 //! | [`signatures`] | the prototype of each function |
 //! | [`stacks`], [`summary`] | which calls are open; how often and how long |
 //! | [`descriptors`] | which descriptors are still open |
@@ -49,6 +50,7 @@ pub mod source;
 pub mod stacks;
 pub mod summary;
 pub mod tamper;
+pub mod unmet;
 pub mod window;
 pub mod within;
 

@@ -160,6 +160,13 @@ pub enum Message {
     NotShown { names: Vec<String>, why: String },
     /// No call came from a function of this name.
     NothingWithin { name: String },
+    /// No call came from this line of the script.
+    NothingAt { place: String },
+    /// An injection into these system calls fell on none; `place` = the line that it asks for.
+    NothingInjected {
+        names: Vec<String>,
+        place: Option<String>,
+    },
     /// The condition is about a return, and a probe has none.
     ProbeNotShown { name: String },
     /// A recording lacks a function that is asked for.
@@ -222,9 +229,11 @@ impl Message {
             Message::Refused { .. } | Message::NoScriptLines { .. } => Some(text),
             Message::NotHooked { pid, .. }
             | Message::Unseen { pid, .. }
+            | Message::ByTracing { pid, .. }
+            | Message::ByBpf { pid, .. }
             | Message::NotPoked { pid, .. } => {
-                let text = text.strip_prefix(&format!("process {pid}: "))?;
-                Some(text.to_owned())
+                let text = text.strip_prefix(&format!("process {pid}"))?;
+                Some(text.trim_start_matches([':', ' ']).to_owned())
             }
             _ => None,
         }
@@ -272,6 +281,8 @@ impl Message {
             | M::NotDefined { .. }
             | M::NotShown { .. }
             | M::NothingWithin { .. }
+            | M::NothingAt { .. }
+            | M::NothingInjected { .. }
             | M::ProbeNotShown { .. }
             | M::NotRecorded { .. }
             | M::NoCallersRecorded { .. }

@@ -59,6 +59,8 @@ pub struct Options {
     pub inject: Vec<Inject>,
     /// Nothing is wanted but what the filters name; without this and without a filter, calls from the program itself are.
     pub only: bool,
+    /// Lines of which one must have made a call (`--at`), each for itself; `condition` asks for any of them.
+    pub at: Vec<Condition>,
     /// What a call must meet to be reported.
     pub condition: Option<Condition>,
     /// Only calls that come from a function of one of these names, of the script or native; empty = from all.

@@ -2,7 +2,7 @@
 
 use crate::consumer::{End, Forgotten};
 use crate::descriptors::{Descriptors, Opening, StillOpen};
-use crate::event::{Event, EventKind};
+use crate::event::{Caller, Event, EventKind};
 use crate::groups::{Groups, Outcomes, Ticket};
 use crate::preset::Preset;
 use crate::source::Count;
@@ -80,13 +80,18 @@ struct Open {
     arguments: [u64; 6],
     ticket: Ticket,
     opening: Option<Opening>,
+    /// The native frames around it, where they stand in the place of a line.
+    callers: Vec<Arc<Caller>>,
 }
 
 impl Kept for Open {
     fn beside(&self) -> usize {
-        self.ticket.bytes()
+        self.ticket.bytes() + self.callers.len() * size_of::<Arc<Caller>>()
     }
 }
+
+/// Rows of native frames, at most; a guest may invent stacks without end.
+const MOST_OF_FRAMES: usize = 1 << 16;
 
 /// Rows by function and line, made of events and of what guests counted themselves.
 pub struct Rows {
@@ -180,7 +185,11 @@ impl Rows {
 
     /// The row of a call: as [`Rows::key`], with what a preset says its calls have in common.
     fn key_of(&mut self, open: &Open) -> Key {
-        let (mut name, line) = self.key(&open.function, open.line.as_deref());
+        let (mut name, mut line) = self.key(&open.function, open.line.as_deref());
+        if !open.callers.is_empty() && self.rows.len() < MOST_OF_FRAMES {
+            let frames = open.callers.iter().map(|caller| caller.name());
+            line = frames.collect::<Vec<_>>().join(" ← ");
+        }
         if let Some(group) = &open.ticket.group {
             if let Some(adds) = self.groups.adds_as(&open.function) {
                 name = adds.into();
@@ -245,6 +254,8 @@ impl Rows {
                 let inner = around.any(|open| open.ticket.grouped);
                 drop(around);
                 let descriptors = self.descriptors.as_mut();
+                // Of a call that no script makes, who makes it is all that says where it comes from.
+                let by_frames = descriptors.is_some() && call.line.is_none();
                 let open = Open {
                     opening: descriptors.and_then(|of| of.enter(event.at, &call)),
                     ticket: self.groups.enter(event.at, &call, inner),
@@ -252,6 +263,7 @@ impl Rows {
                     line: call.line,
                     began: event.at.time,
                     arguments: call.registers.gp,
+                    callers: if by_frames { call.callers } else { Vec::new() },
                 };
                 let (_, unwound) = self.stacks.enter(event.at, open);
                 for open in unwound {

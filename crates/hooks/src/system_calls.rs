@@ -161,13 +161,19 @@ impl Tracing {
         // Only now: where its threads could not be stopped, the next call looks at the same modules again.
         self.system_calls.looked.extend(there);
         // One probe without the other says nothing.
-        for failed in &failed {
+        let mut alone = HashSet::new();
+        for failed in failed {
             let of = wanted
                 .iter()
                 .find(|one| one.function.address == failed.function.address);
             let Some(Role::Place { instruction, .. }) = of.map(|one| one.role) else {
+                refused.push(failed);
                 continue;
             };
+            if !alone.insert(instruction) {
+                // Both probes were refused, and the place was named with the first.
+                continue;
+            }
             let places = wanted.iter().filter(
                 |one| matches!(one.role, Role::Place { instruction: at, .. } if at == instruction),
             );
@@ -176,8 +182,8 @@ impl Tracing {
                 let table = &mut self.patcher.table;
                 self.target.forced(|memory| table.set_want(memory, at, 0))?;
             }
+            refused.push(failed);
         }
-        refused.extend(failed);
         Ok(refused)
     }
 }

@@ -14,7 +14,7 @@ use nix::unistd::Pid;
 use std::fs;
 use std::io::IoSliceMut;
 
-/// The value of rbp for a thread that was not stopped.
+/// The value of rbp for a thread that was not stopped, and of an fs base that was not found.
 pub const UNKNOWN: u64 = 0;
 
 /// Bytes before the list of robust mutexes that are searched: `struct pthread` of glibc is smaller, and begins with the thread's control block.
@@ -34,6 +34,12 @@ pub struct Asleep {
 impl Asleep {
     /// Looks at a thread; `None` if it runs, or if not enough can be found out about it.
     pub fn of(pid: i32, tid: i32) -> Option<Self> {
+        let asleep = Self::in_kernel(pid, tid)?;
+        (asleep.thread_area != UNKNOWN).then_some(asleep)
+    }
+
+    /// The same where nobody knows the fs base, which is [`UNKNOWN`] then: for a thread that cannot be stopped.
+    pub fn in_kernel(pid: i32, tid: i32) -> Option<Self> {
         let ran = ran(pid, tid)?;
         // Not a thread in a ptrace or group stop: it may go on at any time, and its tracer needs it.
         if !matches!(thread_state(pid, tid), Some('S' | 'D')) {
@@ -44,7 +50,7 @@ impl Asleep {
             tid,
             call: InCall::of(pid, tid)?,
             ran,
-            thread_area: thread_area(pid, tid)?,
+            thread_area: thread_area(pid, tid).unwrap_or(UNKNOWN),
         };
         asleep.sleeps_on().then_some(asleep)
     }

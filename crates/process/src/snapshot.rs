@@ -14,6 +14,9 @@
 //!   after    unwinding, names, script frames
 //! ```
 //!
+//! A thread in an uninterruptible wait (state D: a server of files that does not answer, the parent in a `vfork`) does not stop before that
+//! wait ends. It is copied as one that sleeps, whatever else is not known of it then, and nobody stands still for it.
+//!
 //! A stack is copied from 128 bytes below rsp (the red zone, psABI §3.2.2) to the end of its mapping. Nothing is
 //! written into the guest.
 
@@ -27,10 +30,11 @@ use nix::unistd::Pid;
 
 use crate::asleep::{Asleep, UNKNOWN};
 use crate::error::{Error, Result};
+use crate::interrupted;
 use crate::maps::Maps;
 use crate::ptrace;
 use crate::room::{LARGEST_STACK, Room};
-use crate::stop::{Stop, thread_ids};
+use crate::stop::{PATIENCE, Stop, thread_ids, thread_state};
 
 /// The bytes below rsp that a function may use without moving it.
 const RED_ZONE: u64 = 128;
@@ -182,7 +186,7 @@ pub struct Snapshot {
 const TRIES: u32 = 2;
 
 impl Snapshot {
-    /// Takes a snapshot. A sleeping thread is stopped too if `must_stop` is true for it. While the guest stands, `more`
+    /// Takes a snapshot. A sleeping thread is stopped too if `must_stop` is true for it and it can be stopped. While the guest stands, `more`
     /// is called once for each thread, with what has been copied by then, and returns what else is to be copied; it
     /// must be quick. The ranges that it will `likely` return for the main thread are copied by the same system call as
     /// that thread's stack.
@@ -194,17 +198,25 @@ impl Snapshot {
         more: &mut dyn FnMut(&Thread, &Copies) -> Vec<Range<u64>>,
     ) -> Result<Snapshot> {
         let mut woke = HashSet::new();
-        for _ in 0..TRIES {
-            let found = thread_ids(pid)?.into_iter();
-            let found = found.filter(|tid| !woke.contains(tid));
-            let mut asleep: Vec<_> = found.filter_map(|tid| Asleep::of(pid, tid)).collect();
-            asleep.retain(|thread| !must_stop(thread));
-            match Self::take_once(pid, maps, likely, &asleep, more)? {
-                Ok(snapshot) => return Ok(snapshot),
-                Err(tids) => woke.extend(tids),
+        let mut held = HashSet::new();
+        let mut tries = 0;
+        loop {
+            let may_sleep = tries < TRIES;
+            let asleep = sleeping(pid, &held, |thread| {
+                may_sleep && !woke.contains(&thread.tid()) && !must_stop(thread)
+            })?;
+            match Self::take_once(pid, maps, likely, &asleep, more) {
+                Ok(Ok(snapshot)) => return Ok(snapshot),
+                Ok(Err(_)) if tries > TRIES => return Err(Error::Gone(pid)),
+                Ok(Err(tids)) => woke.extend(tids),
+                // The next try leaves it where it is.
+                Err(Error::WouldNotStop { tid, .. }) if is_held(pid, tid) && held.insert(tid) => {
+                    continue;
+                }
+                Err(error) => return Err(error),
             }
+            tries += 1;
         }
-        Self::take_once(pid, maps, likely, &[], more)?.map_err(|_| Error::Gone(pid))
     }
 
     /// Takes a snapshot while those that are `asleep` sleep. Returns those of them that woke, if any.
@@ -288,6 +300,28 @@ impl Snapshot {
             stopped,
         }))
     }
+}
+
+/// Finds the threads that sleep and are not stopped: those that `may` be left asleep, and those that cannot be stopped: those in an
+/// uninterruptible wait that are `held`, because they did not stop, or that have waited so for longer than a stop waits for them.
+fn sleeping(pid: i32, held: &HashSet<i32>, may: impl Fn(&Asleep) -> bool) -> Result<Vec<Asleep>> {
+    let found = thread_ids(pid)?.into_iter().filter_map(|tid| {
+        if held.contains(&tid) || is_held(pid, tid) && slept(pid, tid) >= Some(PATIENCE) {
+            return Asleep::in_kernel(pid, tid);
+        }
+        Asleep::of(pid, tid).filter(&may)
+    });
+    Ok(found.collect())
+}
+
+/// Whether a thread is in an uninterruptible wait.
+fn is_held(pid: i32, tid: i32) -> bool {
+    thread_state(pid, tid) == Some('D')
+}
+
+/// Returns how long a thread has slept, if the kernel says it.
+fn slept(pid: i32, tid: i32) -> Option<Duration> {
+    interrupted::slept(pid, tid).map(|(time, _)| time)
 }
 
 /// Returns the name of a thread; empty if it has ended.

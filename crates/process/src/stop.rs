@@ -30,7 +30,7 @@ use std::time::{Duration, Instant};
 
 /// The budget of a stop: how long a thread is waited for that does not stop, while the others stand still. After that
 /// the stop is given up and all go on.
-const PATIENCE: Duration = Duration::from_millis(50);
+pub(crate) const PATIENCE: Duration = Duration::from_millis(50);
 
 /// How often a thread is tried that cannot be seized although nobody traces it, and the time between two tries.
 const UNTRACED: u32 = 20;

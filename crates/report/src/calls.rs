@@ -23,7 +23,7 @@ mod summary_table;
 
 pub(crate) use form::short;
 pub use format::Format;
-pub use formats::FORMATS;
+pub use formats::{FORMATS, JSON, LINES};
 pub use json::Json;
 pub use lines::Lines;
 pub use summary::Summary;

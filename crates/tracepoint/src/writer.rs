@@ -81,27 +81,36 @@ pub const NUMBER: i16 = -48;
 pub const BEGAN: i16 = -40;
 pub const NOW: i16 = -56;
 /// How long the call took that is counted.
-pub const TOOK: i16 = -176;
+pub const TOOK: i16 = -200;
 /// The value in `wanted` of the call that is told.
-pub const WANTED: i16 = -168;
+pub const WANTED: i16 = -192;
 /// A copy of part of the thread's `struct pt_regs`, [`LENGTH`] bytes from [`FIRST`] on.
-pub const REGISTERS: i16 = -160;
-/// It begins there: what precedes r10 are registers that no call has its arguments in.
-pub const FIRST: i32 = 56;
-pub const LENGTH: i32 = 104;
-// Within that part (arch/x86/include/uapi/asm/ptrace.h): r10 r9 r8 rax rcx rdx rsi rdi orig_rax rip cs eflags rsp.
-pub const R10_AT: i16 = REGISTERS;
-pub const R9_AT: i16 = REGISTERS + 8;
-pub const R8_AT: i16 = REGISTERS + 16;
-pub const RDX_AT: i16 = REGISTERS + 40;
-pub const RSI_AT: i16 = REGISTERS + 48;
-pub const RDI_AT: i16 = REGISTERS + 56;
-pub const ORIGINAL_AT: i16 = REGISTERS + 64;
-pub const RIP_AT: i16 = REGISTERS + 72;
-pub const CS_AT: i16 = REGISTERS + 80;
-pub const RSP_AT: i16 = REGISTERS + 96;
-/// The registers of arguments, in their order.
+pub const REGISTERS: i16 = -184;
+/// It begins there: what precedes rbp are registers that no call has its arguments in.
+pub const FIRST: i32 = 32;
+pub const LENGTH: i32 = 128;
+// Within that part (arch/x86/include/uapi/asm/ptrace.h): rbp rbx r11 r10 r9 r8 rax rcx rdx rsi rdi orig_rax rip cs eflags rsp.
+pub const RBP_AT: i16 = REGISTERS;
+pub const RBX_AT: i16 = REGISTERS + 8;
+pub const R10_AT: i16 = REGISTERS + 24;
+pub const R9_AT: i16 = REGISTERS + 32;
+pub const R8_AT: i16 = REGISTERS + 40;
+pub const RCX_AT: i16 = REGISTERS + 56;
+pub const RDX_AT: i16 = REGISTERS + 64;
+pub const RSI_AT: i16 = REGISTERS + 72;
+pub const RDI_AT: i16 = REGISTERS + 80;
+pub const ORIGINAL_AT: i16 = REGISTERS + 88;
+pub const RIP_AT: i16 = REGISTERS + 96;
+pub const CS_AT: i16 = REGISTERS + 104;
+pub const RSP_AT: i16 = REGISTERS + 120;
+/// The registers of arguments, in their order (psABI, A.2.1).
 pub const ARGUMENTS: [i16; 6] = [RDI_AT, RSI_AT, RDX_AT, R10_AT, R8_AT, R9_AT];
+/// Those of code of 32 bits in their order: ebx, ecx, edx, esi, edi, ebp (arch/x86/entry/entry_64_compat.S). [`Writer::by_width`] has each
+/// copied to the place of the same argument in [`ARGUMENTS`].
+pub const NARROW_ARGUMENTS: [i16; 6] = [RBX_AT, RCX_AT, RDX_AT, RSI_AT, RDI_AT, RBP_AT];
+/// The order of these copies, by argument: no register is overwritten before it was copied itself (r10 = esi, r8 = edi, r9 = ebp, then
+/// rsi = ecx, rdi = ebx; edx stands in its place).
+const COPIED: [usize; 5] = [3, 4, 5, 1, 0];
 /// The code segment of 32 bits, `__USER32_CS` (arch/x86/include/asm/segment.h).
 pub const CS_32: i32 = 0x23;
 
@@ -231,7 +240,7 @@ impl<'s> Writer<'s> {
         code.jump_if(R0, When::NotEqual, 0, self.out);
     }
 
-    /// R8, a number of 32 bits, becomes what we know the call by.
+    /// R8, a number of 32 bits, becomes what we know the call by, and the arguments of code of 32 bits are put where those of 64 bits are.
     pub fn by_width(&mut self) {
         let code = &mut self.code;
         let wide = code.label();
@@ -241,6 +250,10 @@ impl<'s> Writer<'s> {
         code.jump_if(R1, When::NotEqual, CS_32, wide);
         code.set_wide(R1, NARROW);
         code.math_of(Math::Or, R8, R1);
+        for argument in COPIED {
+            code.load(Word, R1, Fp, NARROW_ARGUMENTS[argument]);
+            code.store(Double, Fp, ARGUMENTS[argument], R1);
+        }
         code.here(wide);
     }
 

@@ -31,6 +31,9 @@ impl Effect {
                 libc::F_DUPFD | libc::F_DUPFD_CLOEXEC => Effect::Opens,
                 _ => return None,
             },
+            // It asks for the version.
+            "landlock_create_ruleset" if argument(2) != 0 => return None,
+            "bpf" if !OPENING_BPF.contains(&argument(0)) => return None,
             name => OPENS.contains(&name).then_some(Effect::Opens)?,
         })
     }
@@ -80,4 +83,16 @@ const OPENS: &[&str] = &[
     "userfaultfd",
     "perf_event_open",
     "mq_open",
+    "bpf",
+    "landlock_create_ruleset",
+    "open_tree",
+    "open_tree_attr",
+    "fsopen",
+    "fspick",
+    "fsmount",
 ];
+
+/// Commands of `bpf` whose result is a new descriptor (`enum bpf_cmd`, include/uapi/linux/bpf.h): `MAP_CREATE`, `PROG_LOAD`, `OBJ_GET`,
+/// `PROG_GET_FD_BY_ID`, `MAP_GET_FD_BY_ID`, `RAW_TRACEPOINT_OPEN`, `BTF_LOAD`, `BTF_GET_FD_BY_ID`, `LINK_CREATE`, `LINK_GET_FD_BY_ID`,
+/// `ENABLE_STATS`, `ITER_CREATE`, `TOKEN_CREATE`.
+const OPENING_BPF: [i32; 13] = [0, 5, 7, 13, 14, 17, 18, 19, 28, 30, 32, 33, 36];

@@ -151,3 +151,20 @@ fn the_kernels_own_list_has_the_last_word() {
     assert_eq!(all.rows[0].example, "/srv/a");
     assert_eq!((all.closed_unseen, all.came_unseen), (1, 1));
 }
+
+/// Whether the result is a descriptor is said by the command of `bpf` and the flags of `landlock_create_ruleset`.
+#[test]
+fn what_a_command_opens_is_still_open() {
+    let mut guest = Guest::default();
+    // BPF_MAP_CREATE, BPF_MAP_LOOKUP_ELEM; a rule set, its version.
+    guest.call("bpf", [0, 0, 0], 5);
+    guest.call("bpf", [1, 0, 0], 0);
+    guest.call("landlock_create_ruleset", [0x1000, 8, 0], 6);
+    guest.call("landlock_create_ruleset", [0, 0, 1], 4);
+    guest.call("fsopen", [0x1000, 0, 0], 7);
+    guest.call("close", [7, 0, 0], 0);
+    let (all, rows) = guest.rows(Held::default());
+    assert_eq!((all.opened, all.open), (3, 2));
+    let names: Vec<&str> = rows.iter().map(|(name, ..)| name.as_str()).collect();
+    assert_eq!(names, ["bpf", "landlock_create_ruleset"]);
+}

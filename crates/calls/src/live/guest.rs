@@ -125,9 +125,9 @@ impl Guest {
         }
         if !guest.quiet {
             if guest.sees_nothing_ever() {
-                guest.say_refused(&refused);
+                let why = guest.why_nothing(&refused);
                 guest.tracing.leave()?;
-                return Err(Error::NothingHooked(pid));
+                return Err(why);
             }
             guest.require_exact(refused.len());
             if let Some(unseen) = guest.inexact.take() {

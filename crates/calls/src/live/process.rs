@@ -247,7 +247,7 @@ fn say_by_bpf(pid: i32, why: Option<Error>, args: &Options) {
 fn may_be_traced(error: &Error) -> bool {
     use process::Error as E;
     match error {
-        Error::NothingHooked(_) => true,
+        Error::NothingHooked(_) | Error::NoPlaceHooked { .. } => true,
         Error::Process(error) => matches!(
             error,
             E::Elf { .. }

@@ -27,7 +27,12 @@ fn unchanged(out: &mut fmt::Formatter<'_>, pid: i32, why: Option<&Error>) -> fmt
     match why {
         None => write!(out, "process {pid}: nothing in it is changed, "),
         Some(Error::Tampers) => write!(out, "process {pid}: {}, ", Error::Tampers),
-        Some(error) => write!(out, "process {pid} cannot be hooked ({error}): "),
+        Some(error) => {
+            // Most errors begin with the process, too.
+            let (why, of_it) = (error.to_string(), format!("process {pid}: "));
+            let why = why.strip_prefix(&of_it).unwrap_or(&why);
+            write!(out, "process {pid} cannot be hooked ({why}): ")
+        }
     }
 }
 
@@ -227,6 +232,14 @@ impl fmt::Display for Message {
                     out,
                     "--in {name}: no call came from a function of this name"
                 )
+            }
+            M::NothingAt { place } => write!(out, "--at {place}: no call came from this line"),
+            M::NothingInjected { names, place } => {
+                write!(out, "nothing was injected into {}", Few(names))?;
+                match place {
+                    Some(place) => write!(out, ": none was called from {place}"),
+                    None => Ok(()),
+                }
             }
             M::ProbeNotShown { name } => write!(
                 out,

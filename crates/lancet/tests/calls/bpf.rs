@@ -6,7 +6,7 @@ use std::process::Command;
 use std::sync::OnceLock;
 
 use crate::support::{
-    Guest, LIMIT, Snapshot, TempDir, Watch, as_nobody, copy_for_all, installed, is_root, lancet,
+    Guest, LIMIT, Snapshot, TempDir, Watch, as_nobody, assembled_for_32_bits, copy_for_all, installed, is_root, lancet,
     program_of_32_bits, run, skip, tool, until,
 };
 use crate::watch::{hooked, left};
@@ -249,6 +249,31 @@ fn what_cannot_be_hooked_is_counted() {
     }
     let table = std::fs::read_to_string(&out).expect("a table");
     assert_eq!(row(&table, "pause"), [3, 3], "{table}");
+}
+
+/// Code of 32 bits has its arguments in other registers than code of 64 bits.
+#[test]
+fn arguments_of_32_bits_are_those_that_were_given() {
+    if !may("arguments of 32 bits by BPF") {
+        return;
+    }
+    let folder = TempDir::new("bpf-arguments-of-32");
+    // epoll_pwait(1, 2, 3, 4, 5, 6), which fails; poll(NULL, 0, 1); for ever: system calls 319 and 168 of i386.
+    let calls = "0: mov $319, %eax; mov $1, %ebx; mov $2, %ecx; mov $3, %edx; mov $4, %esi; mov $5, %edi; mov $6, %ebp; int $0x80;
+        mov $168, %eax; xor %ebx, %ebx; xor %ecx, %ecx; mov $1, %edx; int $0x80; jmp 0b";
+    let program = match assembled_for_32_bits(&folder, calls) {
+        Ok(program) => program,
+        Err(reason) => return skip("arguments of 32 bits by BPF", reason),
+    };
+    let pid = program.pid().to_string();
+    let options = ["--by", "bpf", "--json", "--for", "200ms", "-p", &pid];
+    let output = run(&mut syscalls(&options), LIMIT);
+    assert_eq!(output.code(), 0, "{output:?}");
+    let called = "\"registers\":[\"0x1\",\"0x2\",\"0x3\",\"0x4\",\"0x5\",\"0x6\"]";
+    let lines = output.stdout.lines();
+    let mut of_it = lines.filter(|line| line.contains("\"name\":\"epoll_pwait\""));
+    let line = of_it.next().expect("it calls all the time");
+    assert!(line.contains(called), "{line}");
 }
 
 /// Without the capabilities it is said which are missing, and ptrace takes over; where BPF alone is asked for, nothing is done.

@@ -17,6 +17,7 @@
 //! | `ends` | a guest that ends takes nothing along |
 //! | `system_calls` | `-S`: exact, and in every way that a probe around one could get wrong |
 //! | `strace` | `lancet syscalls`: the lines are strace's, of calls of every family and of real programs |
+//! | `answers` | `syscalls` where its answer is short: nothing came of what was asked for, something is in the way, a program asks |
 //! | `as_strace` | `syscalls --strace -- PROGRAM`: ends, PID namespaces, what a program is given; what is wrong, in one line |
 //! | `bpf` | `syscalls --by bpf` and `--no-modify -c`: counts, lines, namespaces, permissions, nothing stays |
 //! | `goroutines` | `lancet syscalls` on Go: counts beside strace, opened and left |
@@ -62,6 +63,7 @@
 #[path = "../support/mod.rs"]
 mod support;
 
+mod answers;
 mod application;
 mod as_strace;
 mod asked;

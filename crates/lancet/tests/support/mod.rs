@@ -30,7 +30,7 @@ pub use guest::Guest;
 pub use interpreters::{Interpreter, all, chosen, rubies};
 pub use load::{Load, ask, get};
 pub use machine::Ticks;
-pub use others::{Killed, as_nobody, copy_for_all, program_of_32_bits};
+pub use others::{Killed, as_nobody, assembled_for_32_bits, copy_for_all, program_of_32_bits};
 pub use program::{Output, await_handler, children, refused, refused_to_itself, run, wait};
 pub use redmine::Redmine;
 pub use rows::{Report, born, live, losses};

@@ -55,12 +55,17 @@ impl Drop for Killed {
 
 /// A program of 32 bits that waits for ever, made without any 32-bit library; or why there is none.
 pub fn program_of_32_bits(folder: &TempDir) -> Result<Killed, String> {
-    let program = folder.join("program");
     // pause(), for ever: system call 29 of i386.
-    let source = "void _start(void) { for (;;) __asm__ volatile(\"int $0x80\" :: \"a\"(29)); }";
+    assembled_for_32_bits(folder, "0: mov $29, %eax; int $0x80; jmp 0b")
+}
+
+/// A program of 32 bits that does nothing but these instructions; or why there is none.
+pub fn assembled_for_32_bits(folder: &TempDir, instructions: &str) -> Result<Killed, String> {
+    let program = folder.join("program");
+    let source = format!(".globl _start\n_start: {instructions}\n");
     let mut gcc = Command::new("gcc")
         .args(["-m32", "-nostdlib", "-static", "-fno-pic", "-no-pie"])
-        .args(["-x", "c", "-", "-o"])
+        .args(["-x", "assembler", "-", "-o"])
         .arg(&program)
         .stdin(Stdio::piped())
         .stderr(Stdio::null())

@@ -66,6 +66,12 @@ impl Condition {
         }
     }
 
+    /// The texts that it looks for in lines, for a message.
+    pub fn sought(&self) -> String {
+        let texts = self.lines.iter().map(|one| String::from_utf8_lossy(&one.bytes));
+        texts.collect::<Vec<_>>().join(" or ")
+    }
+
     /// Whether it asks for nothing but the line.
     pub fn is_of_lines(&self) -> bool {
         !super::compile::any(&self.expression, &|one| {

@@ -9,6 +9,7 @@ use calls::consumer::{Consumer, End, Forgotten};
 use calls::event::{Call, CallEdge, Caller, End as Ended, Event, EventKind, OfThread};
 use calls::source::Count;
 use calls::stacks::{Kept, Stacks};
+use serde::Serialize;
 use std::collections::HashMap;
 use std::io::{self, Write};
 use std::sync::Arc;
@@ -17,11 +18,63 @@ use std::time::Duration;
 /// One row: its name, which says who makes the call, and what was counted.
 struct Row {
     name: String,
+    who: Who,
     /// It is of `execve` or `execveat`, which do not return if they succeed.
     replaces: bool,
     /// It is of `exit` or `exit_group`, which never return.
     ends: bool,
     figures: Figures,
+}
+
+/// Which call a row is of, and who makes it.
+struct Who {
+    system_call: String,
+    /// The native function whose code makes the call, and those around it as far as they are asked for.
+    functions: Vec<String>,
+    line: Option<String>,
+}
+
+impl Who {
+    /// A row that is told apart by the call alone.
+    fn of_call(name: &str) -> Self {
+        Who {
+            system_call: name.into(),
+            functions: Vec::new(),
+            line: None,
+        }
+    }
+
+    /// `openat ← open ← /srv/app.rb:12 in 'look'`
+    fn text(&self) -> String {
+        let parts = [&self.system_call].into_iter();
+        let parts: Vec<&str> = parts
+            .chain(&self.functions)
+            .chain(&self.line)
+            .map(String::as_str)
+            .collect();
+        printable(&parts.join(" ← ")).into_owned()
+    }
+}
+
+/// A line of the table for programs (docs/calls-json.md).
+#[derive(Serialize)]
+#[serde(tag = "record", rename_all = "snake_case")]
+enum Record<'a> {
+    Count {
+        name: &'a str,
+        functions: &'a [String],
+        line: Option<&'a str>,
+        calls: u64,
+        errors: u64,
+        total_ns: u64,
+        min_ns: Option<u64>,
+        max_ns: u64,
+    },
+    Sum {
+        calls: u64,
+        errors: u64,
+        total_ns: u64,
+    },
 }
 
 /// Where a call comes from. Equal ones share their parts, so that they are found by the addresses of these.
@@ -63,6 +116,8 @@ pub struct Summary {
     columns: Columns,
     /// As strace prints it: no row for each line and function.
     strace: bool,
+    /// One object a row, for programs.
+    json: bool,
     /// Native frames that a row has, at most.
     frames: usize,
     /// Which calls are counted.
@@ -86,12 +141,19 @@ impl Summary {
             order,
             columns,
             strace: layout.strace,
+            json: false,
             frames: layout.frames,
             statuses: layout.statuses,
             slower: layout.slower,
             calls: layout.calls.clone(),
             out,
         }
+    }
+
+    /// The same table for programs: one JSON object a row.
+    #[must_use]
+    pub fn for_programs(self) -> Self {
+        Summary { json: true, ..self }
     }
 
     fn shows(&self, name: &str) -> bool {
@@ -116,42 +178,42 @@ impl Summary {
             return *row;
         }
         if self.sites.len() >= MOST {
-            return self.row_named(format!("{} ← (too many places)", edge.function.name));
+            return self.row_of(Who {
+                functions: vec!["(too many places)".into()],
+                ..Who::of_call(&edge.function.name)
+            });
         }
         let site = Site {
             edge,
             line,
             callers,
         };
-        let row = self.row_named(self.name(&site));
+        let row = self.row_of(self.who(&site));
         self.sites.insert(key, (site, row));
         row
     }
 
-    fn row_named(&mut self, name: String) -> usize {
+    fn row_of(&mut self, who: Who) -> usize {
         let rows = &mut self.rows;
-        *self.by_name.entry(name).or_insert_with_key(|name| {
-            let call = name.split(' ').next().unwrap_or_default();
+        *self.by_name.entry(who.text()).or_insert_with_key(|name| {
             rows.push(Row {
                 name: name.clone(),
-                replaces: ["execve", "execveat"].contains(&call),
-                ends: ["exit", "exit_group"].contains(&call),
+                replaces: ["execve", "execveat"].contains(&&*who.system_call),
+                ends: ["exit", "exit_group"].contains(&&*who.system_call),
+                who,
                 figures: Figures::default(),
             });
             rows.len() - 1
         })
     }
 
-    fn name(&self, site: &Site) -> String {
+    fn who(&self, site: &Site) -> Who {
         let edge = &site.edge;
         let around = site.callers.iter().take(self.frames);
-        let mut around = around.map(|caller| match &caller.function {
-            Some((name, _)) => name.clone(),
-            None => format!("{:#x}", caller.address),
-        });
+        let mut around = around.map(|caller| caller.name());
         // The innermost frame is the function that makes the call, where frames were asked for.
         around.next();
-        self.named(
+        self.made_by(
             &edge.function.name,
             edge.inside.as_deref(),
             around,
@@ -159,21 +221,22 @@ impl Summary {
         )
     }
 
-    /// The name of a row: the call, and who makes it.
-    fn named(
+    /// The call, and who makes it, as far as rows are told apart by that.
+    fn made_by(
         &self,
         call: &str,
         inside: Option<&str>,
         around: impl Iterator<Item = String>,
         line: Option<&Line>,
-    ) -> String {
+    ) -> Who {
         if self.strace {
-            return call.into();
+            return Who::of_call(call);
         }
-        let mut parts = vec![call.to_owned()];
-        parts.extend(native(call, inside).into_iter().chain(around));
-        parts.extend(line.map(ToString::to_string));
-        printable(&parts.join(" ← ")).into_owned()
+        Who {
+            system_call: call.into(),
+            functions: native(call, inside).into_iter().chain(around).collect(),
+            line: line.map(ToString::to_string),
+        }
     }
 
     /// Adds what a guest counted itself. It may say any number.
@@ -183,14 +246,14 @@ impl Summary {
             let nanos = cycles as f64 * count.period;
             Duration::from_nanos(nanos as u64)
         };
-        let name = self.named(
+        let who = self.made_by(
             &count.function.name,
             count.inside.as_deref(),
             std::iter::empty(),
             count.line.as_deref(),
         );
         let left = if self.strace { 0 } else { counted.left };
-        let row = self.row_named(name);
+        let row = self.row_of(who);
         self.note_unfinished(row, counted.left);
         self.rows[row].figures.add(&Figures {
             calls: counted.returned.saturating_add(left),
@@ -227,6 +290,9 @@ impl Summary {
         for row in &rows {
             all.add(&row.figures);
         }
+        if self.json {
+            return print_json(&rows, &all, &mut *self.out);
+        }
         let mut text = String::new();
         self.columns.head(&mut text);
         for row in &rows {
@@ -244,6 +310,30 @@ impl Summary {
         }
         self.out.write_all(text.as_bytes())
     }
+}
+
+/// Writes the rows and their sum for programs.
+fn print_json(rows: &[&Row], all: &Figures, out: &mut dyn Write) -> io::Result<()> {
+    let nanos = |time: Duration| u64::try_from(time.as_nanos()).unwrap_or(u64::MAX);
+    for Row { who, figures, .. } in rows {
+        let record = Record::Count {
+            name: &who.system_call,
+            functions: &who.functions,
+            line: who.line.as_deref(),
+            calls: figures.calls,
+            errors: figures.errors,
+            total_ns: nanos(figures.time),
+            min_ns: figures.shortest.map(nanos),
+            max_ns: nanos(figures.longest),
+        };
+        crate::json::line(out, &record)?;
+    }
+    let record = Record::Sum {
+        calls: all.calls,
+        errors: all.errors,
+        total_ns: nanos(all.time),
+    };
+    crate::json::line(out, &record)
 }
 
 impl Consumer for Summary {
@@ -313,6 +403,9 @@ impl Consumer for Summary {
             self.unfinished(&open);
         }
         self.print()?;
+        if self.json {
+            crate::calls::json::losses(&mut *self.out, &end)?;
+        }
         self.out.flush()
     }
 

@@ -2,8 +2,8 @@
 
 use super::super::unseen;
 use super::Guest;
-use crate::Message;
 use crate::message::MOST_NAMED;
+use crate::{Error, Message};
 use hooks::Refused;
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -84,17 +84,27 @@ impl Guest {
         }
     }
 
+    /// Why nothing of it is hooked. Of more places of system calls than one message names, their number says more than their names.
+    pub(super) fn why_nothing(&self, refused: &[Refused]) -> Error {
+        let pid = self.pid();
+        if !self.says_unseen || refused.len() <= MOST_NAMED {
+            self.say_refused(refused);
+            return Error::NothingHooked(pid);
+        }
+        let (reason, _) = commonest(refused.iter());
+        Error::NoPlaceHooked {
+            pid,
+            places: refused.len(),
+            reason: reason.to_owned(),
+        }
+    }
+
     /// Says which functions were refused: one message a reason, but a number of those that a pattern or a preset meant.
     pub(super) fn say_refused(&self, refused: &[Refused]) {
         let is_told = |one: &&Refused| self.verbose || self.selection.names(&one.function.name);
         let (refused, counted): (Vec<&Refused>, Vec<_>) = refused.iter().partition(is_told);
         if !counted.is_empty() {
-            let mut reasons: BTreeMap<&str, usize> = BTreeMap::new();
-            for one in &counted {
-                *reasons.entry(&one.reason).or_default() += 1;
-            }
-            let most = reasons.into_iter().max_by_key(|(_, count)| *count);
-            let (reason, has_it) = most.unwrap_or_default();
+            let (reason, has_it) = commonest(counted.iter().copied());
             self.messages.say(Message::NotHooked {
                 pid: self.pid(),
                 count: counted.len(),
@@ -108,16 +118,24 @@ impl Guest {
             names.push(refused.function.name.clone());
         }
         for (reason, names) in by_reason {
-            // A message names so many.
-            let most = if self.verbose {
-                MOST_NAMED
-            } else {
-                names.len()
-            };
+            // A message names so many. Each one is named where that was asked for (`calls -v`); places of system calls would fill screens
+            // where another lancet has hooked some hundreds of them.
+            let names_each = self.verbose && !self.says_unseen;
+            let most = if names_each { MOST_NAMED } else { names.len() };
             for names in names.chunks(most) {
                 let (names, reason) = (names.to_vec(), reason.to_owned());
                 self.messages.say(Message::Refused { names, reason });
             }
         }
     }
+}
+
+/// The reason of most of those that were refused, and how many have it.
+fn commonest<'r>(refused: impl Iterator<Item = &'r Refused>) -> (&'r str, usize) {
+    let mut reasons: BTreeMap<&str, usize> = BTreeMap::new();
+    for one in refused {
+        *reasons.entry(&one.reason).or_default() += 1;
+    }
+    let most = reasons.into_iter().max_by_key(|(_, count)| *count);
+    most.unwrap_or_default()
 }

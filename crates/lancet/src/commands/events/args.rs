@@ -182,6 +182,7 @@ impl Common {
             presets: Vec::new(),
             system_calls: false,
             only: false,
+            at: self.at.clone(),
             condition: self.places(),
             within: self.within.clone(),
             from_exec: false,

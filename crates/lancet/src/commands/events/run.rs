@@ -16,6 +16,7 @@ use crate::ui::terminal::Stream;
 use calls::consumer::{Consumer, End, Forgotten};
 use calls::filter::RecordFilter;
 use calls::recorder::{Store, not_recorded};
+use calls::unmet::Unmet;
 use calls::within::Within;
 use calls::{
     Error, Family, Flow, Messages, Options, Recorder, Recording, Replay, Signatures, Source,
@@ -143,6 +144,7 @@ fn consumer<'a>(
         (None, None) => unreachable!("what is not recorded is shown"),
     };
     let consumer = Within::before(consumer, &options.within, options.messages.clone());
+    let consumer = Unmet::before(consumer, options);
     if is_replay {
         RecordFilter::before(consumer, options, signatures)
     } else {
@@ -166,7 +168,11 @@ fn open<'a>(
         anyhow::bail!("there is nothing to watch: name a PROGRAM, or a process with -p PID");
     }
     match Family::open(options, signatures, Image::parse(AGENT)?) {
-        Err(error @ (Error::NothingHooked(_) | Error::NothingMeets(_))) => {
+        Err(
+            error @ (Error::NothingHooked(_)
+            | Error::NoPlaceHooked { .. }
+            | Error::NothingMeets(_)),
+        ) => {
             tell!("{error}");
             Ok(None)
         }

@@ -19,7 +19,7 @@ use calls::tamper::Inject;
 use calls::{By, Messages, Options, Signatures};
 use clap::{ArgAction, ArgGroup, Args};
 use prototypes::Filter;
-use report::calls::{FORMATS, Summary as Counted};
+use report::calls::{JSON, LINES, Summary as Counted};
 use report::syscalls::{
     Columns, Json, Layout, Lines, Naming, NamingKinds, Numbers, OnPaths, Order, Separate, Shared,
     Statuses, Summary, Together,
@@ -459,12 +459,17 @@ impl Asked for SyscallsArgs {
         let table = |out| {
             let columns = self.columns.clone().unwrap_or_default();
             let order = self.sort.unwrap_or_else(|| columns.order());
-            Box::new(Summary::new(&self.layout(), order, columns, out))
+            let table = Summary::new(&self.layout(), order, columns, out);
+            Box::new(match self.shown.json {
+                true => table.for_programs(),
+                false => table,
+            })
         };
         let shown: Box<dyn Consumer + 'a> = match (self.leaks, self.count, self.shown.table) {
             (true, ..) => {
                 let rows = Rows::new(&self.presets(), options.strings, true);
-                let counted = Counted::new(rows, Default::default(), FORMATS[0], out);
+                let format = if self.shown.json { &JSON } else { &LINES };
+                let counted = Counted::new(rows, Default::default(), format, out);
                 Box::new(if live { counted.live() } else { counted })
             }
             (_, true, _) => table(out),

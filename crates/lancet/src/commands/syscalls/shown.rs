@@ -47,7 +47,7 @@ pub struct Shown {
     pub separately: bool,
 
     /// Print one JSON object a line, for programs (docs/calls-json.md)
-    #[arg(long, conflicts_with_all = ["count", "table", "strace"], help_heading = SHOW)]
+    #[arg(long, conflicts_with_all = ["table", "strace"], help_heading = SHOW)]
     pub json: bool,
 
     /// Show numbers that have names as raw numbers, as names (abbrev), or both (verbose)

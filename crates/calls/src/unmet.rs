@@ -1,0 +1,146 @@
+//! What was asked for by a line of the script and never came: a line of `--at` from which nothing was called, and an injection that fell on no
+//! call. Both are mistyped easily, and an empty answer looks like one that says something.
+
+use crate::consumer::{Consumer, End};
+use crate::event::{Call, Event, EventKind};
+use crate::options::Options;
+use crate::stacks::{Kept, Stacks};
+use crate::tamper::{Inject, Tampered};
+use crate::{Line, Message, Messages};
+use prototypes::Condition;
+use std::io;
+
+/// Hands all events on, and says at the end what of the lines and injections that were asked for was met by none.
+pub struct Unmet<'a> {
+    places: Vec<Asked<Condition>>,
+    injections: Vec<Asked<Inject>>,
+    /// For each call that is open, which injections it may have met.
+    stacks: Stacks<Candidates>,
+    next: Box<dyn Consumer + 'a>,
+    messages: Messages,
+}
+
+/// Something that was asked for.
+struct Asked<T> {
+    what: T,
+    is_met: bool,
+}
+
+/// Numbers of injections, as bits; of more than 64 the others count as met.
+#[derive(Clone, Copy)]
+struct Candidates(u64);
+
+impl Kept for Candidates {
+    fn beside(&self) -> usize {
+        0
+    }
+}
+
+impl<'a> Unmet<'a> {
+    /// `next` itself if nothing of the kind was asked for, or if events go into a recording without coming by here.
+    pub fn before(next: Box<dyn Consumer + 'a>, options: &Options) -> Box<dyn Consumer + 'a> {
+        if options.recording.is_some() || options.at.is_empty() && options.inject.is_empty() {
+            return next;
+        }
+        // What guests count for themselves is not told call by call.
+        let injections: &[Inject] = match options.counts_in_guest() {
+            true => &[],
+            false => &options.inject,
+        };
+        Box::new(Unmet {
+            places: asked(&options.at),
+            injections: asked(&injections[..injections.len().min(64)]),
+            stacks: Stacks::default(),
+            next,
+            messages: options.messages.clone(),
+        })
+    }
+
+    fn is_at(&mut self, line: &Line) {
+        let mut open = self.places.iter_mut().filter(|place| !place.is_met);
+        let Some(first) = open.next() else {
+            return;
+        };
+        let text = line.to_string();
+        for place in std::iter::once(first).chain(open) {
+            place.is_met = place.what.may_hold_at(Some(&text));
+        }
+    }
+
+    fn candidates(&self, call: &Call) -> Candidates {
+        let line = call.line.as_ref().map(ToString::to_string);
+        let function = &call.edge.function;
+        let is_of = |inject: &Inject| {
+            let of_line = inject.line.as_ref();
+            function.is_system_call()
+                && inject.names.iter().any(|name| *name == function.name)
+                && of_line.is_none_or(|of| of.may_hold_at(line.as_deref()))
+        };
+        let all = self.injections.iter().enumerate();
+        let of_it = all.filter(|(_, one)| !one.is_met && is_of(&one.what));
+        Candidates(of_it.fold(0, |bits, (number, _)| bits | 1 << number))
+    }
+}
+
+fn asked<T: Clone>(all: &[T]) -> Vec<Asked<T>> {
+    let all = all.iter().cloned();
+    all.map(|what| Asked {
+        what,
+        is_met: false,
+    })
+    .collect()
+}
+
+impl Consumer for Unmet<'_> {
+    fn take(&mut self, event: Event) -> io::Result<()> {
+        match &event.kind {
+            EventKind::Call(call) => {
+                if let Some(line) = &call.line {
+                    self.is_at(line);
+                }
+                if self.injections.iter().any(|one| !one.is_met) {
+                    let candidates = self.candidates(call);
+                    self.stacks.enter(event.at, candidates);
+                }
+            }
+            EventKind::Return(back) => {
+                if let Some((Candidates(bits), ..)) = self.stacks.leave(event.at)
+                    && Tampered::of(back.returned.rdx) != Tampered::default()
+                {
+                    let all = self.injections.iter_mut().enumerate();
+                    all.filter(|(number, _)| bits >> number & 1 != 0)
+                        .for_each(|(_, one)| one.is_met = true);
+                }
+            }
+            EventKind::Ended(_) => {
+                self.stacks.drain(Some(event.at.process));
+            }
+            _ => {}
+        }
+        self.next.take(event)
+    }
+
+    fn rest(&mut self) -> io::Result<()> {
+        self.next.rest()
+    }
+
+    fn forgotten(&self) -> u64 {
+        self.next.forgotten()
+    }
+
+    fn finish(&mut self, end: End) -> io::Result<()> {
+        let counted = end.counted.iter().filter_map(|count| count.line.as_ref());
+        counted.for_each(|line| self.is_at(line));
+        for place in self.places.iter().filter(|place| !place.is_met) {
+            let place = place.what.sought();
+            self.messages.say(Message::NothingAt { place });
+        }
+        for one in self.injections.iter().filter(|one| !one.is_met) {
+            self.messages.say(Message::NothingInjected {
+                names: one.what.names.clone(),
+                place: one.what.line.as_ref().map(Condition::sought),
+            });
+        }
+        self.next.finish(end)
+    }
+}
