@@ -167,7 +167,7 @@ impl Patcher {
             into.is[..patch.new.len()].copy_from_slice(&patch.new);
         }
         let mut bytes = stub.bytes;
-        bytes.resize(self.stub_size(wanted, plan) as usize, PADDING);
+        bytes.resize(stub_size(plan, inlined) as usize, PADDING);
         let known = Known {
             at,
             hook,
@@ -183,9 +183,13 @@ impl Patcher {
 
     /// The bytes that are kept for a stub.
     fn stub_size(&self, wanted: &Wanted, plan: &Change) -> u64 {
-        let inlined = inline::able(&self.table, wanted.role);
-        (plan.most(inlined != 0) as u64).next_multiple_of(16)
+        stub_size(plan, inline::able(&self.table, wanted.role))
     }
+}
+
+/// The same of a stub that does so much by itself ([`inline::able`]).
+fn stub_size(plan: &Change, inlined: u64) -> u64 {
+    (plan.most(inlined != 0) as u64).next_multiple_of(16)
 }
 
 /// Bytes of a hook's record.

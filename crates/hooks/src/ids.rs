@@ -2,6 +2,9 @@
 //!
 //! What a thread says of itself in its ring, and in notices, are the ids of its own namespace, because it asks the kernel. `NSpid` in
 //! `/proc/PID/task/TID/status` has the ids of a thread in each namespace, from ours inwards.
+//!
+//! `process::pid_namespace::Translator` answers for every id that a process may name, and asks all processes of the machine for it. Here only the process's own
+//! threads and children are in question, they are asked for each new ring and notice, and an answer stays when its thread has ended.
 
 use process::guest::{children, pid_namespace};
 use process::pid_namespace::ids_of_thread;

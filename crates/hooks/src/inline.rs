@@ -5,10 +5,11 @@
 
 use crate::table::{HookTable, Known};
 use crate::target::Target;
-use crate::wanted::{Role, Wanted, is_special};
+use crate::wanted::{Role, Wanted};
 use trampoline::{Inline, Recorded};
 use wire::ControlPage;
 use wire::calls::record::Shape;
+use wire::calls::special::is_special;
 use wire::calls::{Hook, OF_BYTES, SYSTEM_CALLS, inline, want};
 
 /// [`Hook::inlined`] of a new stub of a place; 0 = it can do nothing by itself.

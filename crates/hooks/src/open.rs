@@ -22,8 +22,8 @@ use inject::records::ReadRecords;
 use inject::remote_call::{Gadgets, RemoteThread};
 use inject::resident::Resident;
 use inject::residents::Residents;
-use inject::seccomp;
 use inject::tracee::Tracee;
+use inject::{allowed, seccomp};
 use process::error::{Error, Result};
 use process::functions::Functions;
 use process::gadgets;
@@ -275,9 +275,7 @@ impl Tracing {
                 .threads()
                 .filter(|tid| filtered.contains(tid))
                 .collect();
-            for tid in &under_filter {
-                seccomp::check(pid, *tid, &seccomp::OF_HOOKS)?;
-            }
+            allowed::check_stopped(pid, stop.threads(), &under_filter, &seccomp::OF_HOOKS)?;
             let (resident, deserted) = residents.take(remote, &memory, image, false)?;
             if deserted {
                 pool::close_left(&memory, remote)?;

@@ -18,14 +18,13 @@ use process::error::Result;
 use process::functions::{Function, ModuleSymbols};
 use std::collections::HashSet;
 use trampoline::system_call::Site;
-use wire::calls::{CALLED, NO_NUMBER};
+use wire::calls::{CALLED, NO_NUMBER, special};
 
-/// `clone`, `vfork`, `clone3`. Their probes are set even if nobody asks for them: a child that shares its parent's
-/// memory uses the ring of its parent's thread meanwhile, and the agent must know.
-const LENDS: [u32; 3] = [56, 58, 435];
-
-/// `prctl`, `seccomp`. The same: a thread that forbids what hooks do says so before ([`Says::Locks`](crate::Says::Locks)).
-const LOCKS: [u32; 2] = [157, 317];
+/// Whether the probes of a call are set even if nobody asks for it: a child that shares its parent's memory uses the ring of its
+/// parent's thread meanwhile, and a thread that forbids what hooks do says so before ([`Says::Locks`](crate::Says::Locks)).
+fn is_always_seen(number: u64) -> bool {
+    special::may_lend(number) || special::may_lock(number)
+}
 
 /// What is known of the system calls of a process.
 #[derive(Clone, Debug, Default)]
@@ -102,7 +101,7 @@ impl Tracing {
         let asked = |site: &Site| {
             site.number.is_none_or(|number| {
                 let own = table.get(number as usize).is_none_or(|hook| *hook != 0);
-                own || LENDS.contains(&number) || LOCKS.contains(&number)
+                own || is_always_seen(number.into())
             })
         };
         let found = texts.system_calls(

@@ -7,6 +7,7 @@ use process::error::{Error, Result};
 use process::functions::Function;
 use routine::frame::{Guard, flags};
 use std::time::Duration;
+use wire::calls::special::is_special;
 use wire::calls::{Hook, SYSTEM_CALLS, record, want};
 
 /// How a process is traced.
@@ -225,12 +226,6 @@ pub enum Role {
         /// The number that is always made there, or how it comes ([`wire::calls::Hook::fixed`]).
         fixed: u64,
     },
-}
-
-/// Numbers of calls that make a child, end, run another program, or may forbid what hooks do, of which the agent must know
-/// (`agent::calls::system_calls`): `clone` to `exit`, `prctl`, `exit_group`, `seccomp`, `execveat`, `clone3`.
-pub(crate) fn is_special(number: u64) -> bool {
-    matches!(number, 56..=60 | 157 | 231 | 317 | 322 | 435)
 }
 
 /// In the place of a number in [`Role::SystemCall`]: all system calls that are not asked for by number.

@@ -1,6 +1,7 @@
 //! Bringing the agent into a guest, and keeping it there: remote calls on one of its threads, the agent's image, and
 //! the life of the processes that a command watches.
 
+pub mod allowed;
 pub mod copied;
 mod gadgets;
 pub mod heartbeat;

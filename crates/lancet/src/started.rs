@@ -149,6 +149,7 @@ impl Run {
                 let (intervals, now) = (source.intervals.clone(), Instant::now());
                 let mut census = census_of(source, &tally, &mut self.frames);
                 self.earlier.join(&mut census, &tally, &intervals, now);
+                self.earlier.forget(pid);
                 census.losses.extend(how.loss());
                 self.losses.of_census(&census);
                 self.last.push(census);

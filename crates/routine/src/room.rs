@@ -8,8 +8,11 @@
 //!   rsp lies in the thread's own stack, and at least ROOM above its end?     as Room, of the thread, says
 //!     yes ─► enter, leave, probe run below the frame, like any function that the guest calls
 //!     no  ─► all signals blocked ─► a free work stack taken ─► enter, leave, probe run there
-//!                                   none is free: the call is not seen, and counted (Rooms::unseen)
+//!                                   none is free, for some 30 ms: the call is not seen, and counted (Rooms::unseen)
 //! ```
+//!
+//! Of a new thread nothing is known until its first hook has run, so that runs on a work stack. Where hundreds begin at once, more than there
+//! are work stacks are in their first hook at the same time, and wait for one another.
 //!
 //! The own stack comes first, because some programs look at each other's stacks: a garbage collector that stops threads
 //! by a signal (Boehm's, D's, Mono's) reads from the stack pointer that it finds in the handler up to the end of the
@@ -40,6 +43,11 @@ pub const ROOM: u64 = 16 << 10;
 pub const WORK_STACKS: usize = 16;
 /// Bytes of each work stack; a power of two.
 pub const WORK_STACK: usize = 32 << 10;
+/// How often a thread looks for a free work stack, and sleeps so many nanoseconds behind each look. The kernel adds its timer slack of
+/// 50 µs (prctl(2), `PR_SET_TIMERSLACK`), so that it is some 30 ms in all at least.
+pub const WAITS: u32 = 500;
+/// See [`WAITS`].
+pub const MOMENT: u64 = 10_000;
 /// Bytes from `trampoline_works` to the first work stack.
 pub const HEADS: usize = 4096;
 /// Threads that the routine can know.

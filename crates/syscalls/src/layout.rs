@@ -30,7 +30,7 @@ use types::Tables;
 pub use types::{After, Attribute, Attributes, Diagnosis, How, List, Ty};
 
 /// The files, in the order in which they refer to each other.
-const FILES: [(&str, &str); 27] = [
+const FILES: [(&str, &str); 29] = [
     ("names.conf", include_str!("../conf/names.conf")),
     ("numbers.conf", include_str!("../conf/numbers.conf")),
     ("ioctls.conf", include_str!("../conf/ioctls.conf")),
@@ -41,6 +41,8 @@ const FILES: [(&str, &str); 27] = [
     ("seccomp.conf", include_str!("../conf/seccomp.conf")),
     ("files.conf", include_str!("../conf/files.conf")),
     ("disks.conf", include_str!("../conf/disks.conf")),
+    ("volumes.conf", include_str!("../conf/volumes.conf")),
+    ("machines.conf", include_str!("../conf/machines.conf")),
     ("flash.conf", include_str!("../conf/flash.conf")),
     ("devices.conf", include_str!("../conf/devices.conf")),
     ("network.conf", include_str!("../conf/network.conf")),

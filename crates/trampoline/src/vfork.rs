@@ -12,6 +12,7 @@
 //! ```
 
 use iced_x86::{Code, Decoder, DecoderOptions, Instruction, OpKind, Register};
+use wire::calls::special::VFORK;
 
 /// How many instructions are looked at: no known `vfork` has more before it goes on.
 const MOST: usize = 8;
@@ -38,7 +39,6 @@ pub fn goes_on(code: &[u8], entry: u64) -> Option<u64> {
 
 /// The number of `vfork` into eax (`asm/unistd_64.h`).
 fn sets_number(instruction: &Instruction) -> bool {
-    const VFORK: u64 = 58;
     matches!(
         instruction.code(),
         Code::Mov_r32_imm32 | Code::Mov_r64_imm64 | Code::Mov_rm32_imm32

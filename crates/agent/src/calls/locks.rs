@@ -10,12 +10,8 @@
 use super::notices;
 use crate::memory::sys;
 use routine::Frame;
-use wire::calls::want;
+use wire::calls::{special, want};
 use wire::notices::locked;
-
-// Numbers: Linux arch/x86/entry/syscalls/syscall_64.tbl.
-const PRCTL: u32 = 157;
-const SECCOMP: u32 = 317;
 
 // include/uapi/linux/prctl.h
 const PR_SET_SECCOMP: u32 = 22;
@@ -31,17 +27,10 @@ const SECCOMP_MODE_FILTER: u32 = 2;
 const SECCOMP_SET_MODE_STRICT: u32 = 0;
 const SECCOMP_SET_MODE_FILTER: u32 = 1;
 
-/// Whether a system call may be of that kind.
-#[inline(always)]
-pub fn may(number: u64) -> bool {
-    // The kernel looks at 32 bits.
-    matches!(number as u32, PRCTL | SECCOMP)
-}
-
 /// A function is called that is hooked for one of the reasons above, or another.
 pub fn at_call(frame: &Frame, wanted: u64) {
     if wanted & want::LOCKS != 0 {
-        before(PRCTL.into(), [frame.rdi, frame.rsi, frame.rdx]);
+        before(special::PRCTL, [frame.rdi, frame.rsi, frame.rdx]);
     }
     if wanted & want::LOCKS_BY_NUMBER != 0 {
         before(frame.rdi, [frame.rsi, frame.rdx, frame.rcx]);
@@ -50,7 +39,7 @@ pub fn at_call(frame: &Frame, wanted: u64) {
 
 /// A thread is about to make a system call with these as its first arguments.
 pub fn before(number: u64, arguments: [u64; 3]) {
-    if let Some(program) = program(number as u32, arguments) {
+    if let Some(program) = program(number, arguments) {
         notices::locks(program);
     }
 }
@@ -68,8 +57,10 @@ pub fn are_there() -> bool {
 
 /// Returns for such a call the address of the filter's program that it sets, or which of [`locked`] it is. A call that the kernel refuses changes nothing: programs ask by a filter at
 /// address 0 whether there are filters at all (EFAULT), and by strict mode with flags which of the kernel's interfaces there is (EINVAL).
-fn program(number: u32, [first, second, third]: [u64; 3]) -> Option<u64> {
-    match (number, first as u32, second as u32) {
+fn program(number: u64, [first, second, third]: [u64; 3]) -> Option<u64> {
+    use special::{PRCTL, SECCOMP};
+    // The kernel looks at 32 bits of each.
+    match (number & 0xffff_ffff, first as u32, second as u32) {
         (PRCTL, PR_SET_TSC, PR_TSC_SIGSEGV) | (PRCTL, PR_SET_SECCOMP, SECCOMP_MODE_STRICT) => {
             Some(locked::COUNTER)
         }

@@ -23,17 +23,8 @@ use crate::memory::sys;
 use core::sync::atomic::Ordering;
 use routine::frame::{ProbeFrame, Results};
 use vm::Memory;
+use wire::calls::special::{self, CLONE, CLONE3, EXECVE, EXECVEAT, EXIT_GROUP, VFORK};
 use wire::calls::{CALLED, Hook, Injection, OPEN, OpenSystemCall, Ring, SYSTEM_CALLS, want};
-
-// Numbers: Linux arch/x86/entry/syscalls/syscall_64.tbl.
-const CLONE: u64 = 56;
-const FORK: u64 = 57;
-const VFORK: u64 = 58;
-const EXECVE: u64 = 59;
-const EXIT: u64 = 60;
-const EXIT_GROUP: u64 = 231;
-const EXECVEAT: u64 = 322;
-const CLONE3: u64 = 435;
 
 /// `CLONE_VFORK` (include/uapi/linux/sched.h): the parent waits.
 const WAITS: u64 = 0x4000;
@@ -65,7 +56,7 @@ pub unsafe fn begins(place: &Hook, made_frame: *mut ProbeFrame) {
         unsafe { note(place, made_frame, (number, arguments), known) };
     }
     let [first, second, third, ..] = arguments;
-    if locks::may(number) {
+    if special::may_lock(number) {
         locks::before(number, [first, second, third]);
     }
     if is_lent {
@@ -130,7 +121,7 @@ unsafe fn note(
     };
     open.hook = core::ptr::from_ref(hook).addr() as u64;
     open.ticket = u64::from(session) | u64::from(lines) << 32;
-    let ends = matches!(number, EXIT | EXIT_GROUP);
+    let ends = special::ends(number);
     let mut told = true;
     let now = sys::ticks();
     if wanted & (want::ENTRY | want::HELD) == want::ENTRY {
@@ -166,8 +157,7 @@ unsafe fn note(
 /// It comes back from one; or it is a child that does.
 pub fn ends(place: &Hook, frame: &ProbeFrame) {
     let result = frame.registers[RAX];
-    let makes_child = matches!(place.fixed, CLONE | FORK | VFORK | CLONE3);
-    if result == 0 && makes_child {
+    if result == 0 && special::makes_child(place.fixed) {
         return;
     }
     let Some(ring) = ring::known() else {

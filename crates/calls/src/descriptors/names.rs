@@ -133,8 +133,13 @@ impl Names {
         }
     }
 
-    /// Notes that a process has ended, or runs another program, and forgets its descriptors; its working directory stays known.
+    /// Notes that a process has ended, and forgets all of it: another process may have its id later.
     pub fn ended(&mut self, process: i32) {
+        self.processes.remove(&process);
+    }
+
+    /// Notes that a process runs another program, and forgets its descriptors; its working directory stays known.
+    pub fn replaced(&mut self, process: i32) {
         if let Some(table) = self.processes.get_mut(&process) {
             table.known.clear();
         }
@@ -413,4 +418,38 @@ fn inode(process: Option<i32>, number: i32) -> Option<u64> {
         .strip_suffix(']')?
         .parse()
         .ok()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn opens(names: &mut Names, process: i32, name: &str) {
+        let entry = Captures::new();
+        let made = Made {
+            process,
+            name,
+            arguments: &[0; 6],
+            entry: &entry,
+        };
+        names.leave(made, &Captures::new(), 5);
+    }
+
+    /// The id of a process that has ended is given to the child of another one.
+    #[test]
+    fn what_a_dead_process_had_is_not_what_its_successor_has() {
+        let mut names = Names::new(Asking::Nobody);
+        opens(&mut names, 1, "eventfd2");
+        opens(&mut names, 2, "epoll_create1");
+        let mut of_child = |parent| {
+            names.forked(parent, 7);
+            let name = names.name(7, 5, true).map(|name| name.link);
+            names.ended(7);
+            assert_eq!(names.name(7, 5, true), None);
+            names.ended(7);
+            name
+        };
+        assert_eq!(of_child(1).as_deref(), Some("anon_inode:[eventfd]"));
+        assert_eq!(of_child(2).as_deref(), Some("anon_inode:[eventpoll]"));
+    }
 }

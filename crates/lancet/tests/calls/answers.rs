@@ -15,7 +15,8 @@ fn syscalls(options: &[&str]) -> Command {
 }
 
 fn records(text: &str) -> Vec<Value> {
-    let parsed = |line| serde_json::from_str(line).unwrap_or_else(|error| panic!("{error}: {line}"));
+    let parsed =
+        |line| serde_json::from_str(line).unwrap_or_else(|error| panic!("{error}: {line}"));
     text.lines().map(parsed).collect()
 }
 
@@ -76,12 +77,23 @@ fn a_second_one_says_in_one_line_why_it_does_not_hook() {
 /// The table, what is waited for and what is left open, for programs.
 #[test]
 fn tables_are_told_to_programs() {
-    let mut command = syscalls(&["-c", "--json", "-e", "trace=chdir", "-o", "/dev/stdout", "--"]);
+    let mut command = syscalls(&[
+        "-c",
+        "--json",
+        "-e",
+        "trace=chdir",
+        "-o",
+        "/dev/stdout",
+        "--",
+    ]);
     let output = run(command.args(["sh", "-c", "cd /; cd /nowhere || :"]), LIMIT);
     assert_eq!(output.code(), 0, "{output:?}");
     let rows = records(&output.stdout);
     let figures = |row: &Value| (row["calls"].as_u64(), row["errors"].as_u64());
-    assert_eq!((&rows[0]["record"], &rows[0]["name"]), (&"count".into(), &"chdir".into()));
+    assert_eq!(
+        (&rows[0]["record"], &rows[0]["name"]),
+        (&"count".into(), &"chdir".into())
+    );
     assert_eq!(rows[1]["record"], "sum");
     for row in &rows[..2] {
         assert_eq!(figures(row), (Some(2), Some(1)), "{rows:?}");
@@ -89,7 +101,11 @@ fn tables_are_told_to_programs() {
     let mut command = syscalls(&["--leaks", "--json", "-o", "/dev/stdout", "--"]);
     let output = run(command.args(["sh", "-c", "exec 7</dev/null"]), LIMIT);
     assert_eq!(output.code(), 0, "{output:?}");
-    assert_eq!(records(&output.stdout)[0]["record"], "descriptors", "{output:?}");
+    assert_eq!(
+        records(&output.stdout)[0]["record"],
+        "descriptors",
+        "{output:?}"
+    );
 }
 
 /// A thread in an uninterruptible wait cannot be stopped. It is told with its call, and with `-k` of `--leaks` the functions that have

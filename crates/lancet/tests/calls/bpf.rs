@@ -6,8 +6,8 @@ use std::process::Command;
 use std::sync::OnceLock;
 
 use crate::support::{
-    Guest, LIMIT, Snapshot, TempDir, Watch, as_nobody, assembled_for_32_bits, copy_for_all, installed, is_root, lancet,
-    program_of_32_bits, run, skip, tool, until,
+    Guest, LIMIT, Snapshot, TempDir, Watch, as_nobody, assembled_for_32_bits, copy_for_all,
+    installed, is_root, lancet, program_of_32_bits, run, skip, tool, until,
 };
 use crate::watch::{hooked, left};
 

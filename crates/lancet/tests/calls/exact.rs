@@ -34,6 +34,32 @@ fn a_million_calls_of_four_threads_are_counted() {
     guest.ends_with_nothing("count");
 }
 
+/// Hundreds of threads that begin at once, of none of which a hook knows anything yet.
+#[test]
+fn calls_of_threads_that_begin_at_once_are_counted() {
+    let Some(path) = program("begins.c") else {
+        return;
+    };
+    let folder = TempDir::new("begins");
+    let out = folder.join("table");
+    let mut command = lancet();
+    command.args([
+        "syscalls",
+        "-c",
+        "-U",
+        "calls,name",
+        "-e",
+        "trace=getppid",
+        "-o",
+    ]);
+    command.arg(&out).arg("--").arg(&path).arg("600");
+    let output = run(&mut command, LIMIT);
+    assert_eq!(output.code(), 0, "{output:?}");
+    let table = std::fs::read_to_string(&out).expect("a table");
+    let row = table.lines().find(|line| line.contains(" getppid"));
+    assert_eq!(row.map(str::trim_start), Some("12600 getppid"), "{table}");
+}
+
 /// The heartbeat of a command is never taken for that of the one before, which the agent heard last too long ago.
 #[test]
 fn a_guest_that_is_opened_again_after_a_silence_is_heard() {

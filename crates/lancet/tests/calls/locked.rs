@@ -111,22 +111,27 @@ fn what_does_no_harm() {
     }
 }
 
-/// A thread whose system calls go to a handler of the program's own makes none for us.
+/// A thread whose system calls go to a handler of the program's own makes none for us, and runs no hooks, which make some.
 #[test]
 fn a_process_that_has_a_handler_for_system_calls() {
     let Some(program) = program("locked.c") else {
         return;
     };
-    let mut guest = start(&program, "dispatched");
-    let before = Snapshot::take(guest.pid);
-    let output = run(&mut calls(guest.pid, &["-x", "strtol"]), LIMIT);
-    assert_eq!(output.code(), 1, "{}", output.stderr);
-    let says = "system calls of its main thread go to a handler of its own";
-    assert!(output.stderr.contains(says), "{}", output.stderr);
-    before.text_holds(guest.pid, "dispatched");
-    guest.tell("go");
-    guest.expect("answer 22000");
-    guest.ends_with_nothing("dispatched");
+    for (mode, whose) in [
+        ("dispatched", "its main thread"),
+        ("before", "one of its threads"),
+    ] {
+        let mut guest = start(&program, mode);
+        let before = Snapshot::take(guest.pid);
+        let output = run(&mut calls(guest.pid, &["-x", "strtol"]), LIMIT);
+        assert_eq!(output.code(), 1, "{mode}: {}", output.stderr);
+        let says = format!("system calls of {whose} go to a handler of its own");
+        assert!(output.stderr.contains(&says), "{mode}: {}", output.stderr);
+        before.text_holds(guest.pid, mode);
+        guest.tell("go");
+        guest.expect("answer 22000");
+        guest.ends_with_nothing(mode);
+    }
 }
 
 /// Where nobody answers, the thread closes its hooks itself; a lancet that comes back leaves.

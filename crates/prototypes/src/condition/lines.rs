@@ -68,7 +68,10 @@ impl Condition {
 
     /// The texts that it looks for in lines, for a message.
     pub fn sought(&self) -> String {
-        let texts = self.lines.iter().map(|one| String::from_utf8_lossy(&one.bytes));
+        let texts = self
+            .lines
+            .iter()
+            .map(|one| String::from_utf8_lossy(&one.bytes));
         texts.collect::<Vec<_>>().join(" or ")
     }
 

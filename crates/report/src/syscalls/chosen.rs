@@ -141,10 +141,10 @@ impl Consumer for OnPaths<'_> {
                 self.naming.forked(at.process, *child);
                 true
             }
-            EventKind::Ended(_) => {
+            EventKind::Ended(how) => {
                 self.stacks.drain(Some(at.process));
                 if !self.next_follows {
-                    self.naming.ended(at.process);
+                    self.naming.ended(at.process, *how);
                 }
                 true
             }

@@ -281,9 +281,9 @@ impl Consumer for Json<'_> {
                 self.naming.forked(at.process, child);
                 self.other(&event)?;
             }
-            EventKind::Ended(_) => {
+            EventKind::Ended(how) => {
                 self.all_open(Some(at.process));
-                self.naming.ended(at.process);
+                self.naming.ended(at.process, how);
                 self.other(&event)?;
             }
         }

@@ -1,6 +1,7 @@
 //! What descriptors and processes are called, in strace's text (`-y`, `-yy`, `-Y`, `--decode-fds=`).
 
 use calls::descriptors::names::{Asking, Made, More, Names};
+use calls::event::End;
 use process::pid_namespace::{Kind, Translator};
 use std::cell::RefCell;
 use std::collections::HashMap;
@@ -208,9 +209,13 @@ impl Naming {
     }
 
     /// Takes note that a process has ended, or runs another program.
-    pub fn ended(&self, process: i32) {
+    pub fn ended(&self, process: i32, how: End) {
         if let Some(names) = &self.names {
-            names.borrow_mut().ended(process);
+            let mut names = names.borrow_mut();
+            match how {
+                End::Replaced => names.replaced(process),
+                _ => names.ended(process),
+            }
         }
     }
 

@@ -277,6 +277,8 @@ macro_rules! __call_through {
             spill = const 80,
             page = const 4096,
             rt_sigprocmask = const 14,
+            nanosleep = const 35,
+            waits = const $crate::room::WAITS,
             gettid = const 186,
             sig_setmask = const 2,
             efault = const 14,

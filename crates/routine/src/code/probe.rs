@@ -143,6 +143,8 @@ macro_rules! __probe {
             work_size = const $crate::room::WORK_STACK,
             heads = const $crate::room::HEADS,
             rt_sigprocmask = const 14,
+            nanosleep = const 35,
+            waits = const $crate::room::WAITS,
             gettid = const 186,
             sig_setmask = const 2,
             vectors = const 16 * 16,

@@ -4,7 +4,8 @@
 
 /// Blocks all signals, takes a free work stack and goes on at its upper end, less `$area` bytes. What is kept there for
 /// the way back: at the address `$area` of the block, the head of the stack, and the stack pointer as it was in r8.
-/// Where there is none, jumps to `.L$p_none`. At rdx there is room for the signal mask. Changed are rax, rcx, rsi, rdi,
+/// Where none is free, it sleeps for a moment and looks again, [`WAITS`](crate::room::WAITS) times at most: whoever has one gives it back soon. Where there
+/// is none even then, jumps to `.L$p_none`. At rdx there is room for the signal mask. Changed are rax, rcx, rsi, rdi,
 /// r10, r11.
 #[doc(hidden)]
 #[macro_export]
@@ -21,6 +22,10 @@ macro_rules! __take_work {
             "jnz .L",
             $p,
             "_none\n",
+            "mov r10d, {waits}\n",
+            ".L",
+            $p,
+            "_free:\n",
             "lea rsi, [rip + trampoline_works]\n",
             "xor ecx, ecx\n",
             ".L",
@@ -43,11 +48,20 @@ macro_rules! __take_work {
             "jb .L",
             $p,
             "_try\n",
+            "lea rdi, [rip + trampoline_moment]\n",
+            "xor esi, esi\n",
+            "mov eax, {nanosleep}\n",
+            "syscall\n",
+            "dec r10d\n",
+            "jnz .L",
+            $p,
+            "_free\n",
             // As it was.
             "mov eax, {rt_sigprocmask}\n",
             "mov edi, {sig_setmask}\n",
             "mov rsi, rdx\n",
             "xor edx, edx\n",
+            "mov r10d, 8\n",
             "syscall\n",
             "lea rdi, [rip + {rooms}]\n",
             "jmp .L",
@@ -300,10 +314,16 @@ macro_rules! __works {
             ".hidden trampoline_all_signals",
             "trampoline_all_signals:",
             ".quad -1",
+            // A `struct timespec`: seconds, nanoseconds.
+            ".globl trampoline_moment",
+            ".hidden trampoline_moment",
+            "trampoline_moment:",
+            ".quad 0, {moment}",
             ".popsection",
             works = const $crate::room::WORK_STACKS,
             work_size = const $crate::room::WORK_STACK,
             heads = const $crate::room::HEADS,
+            moment = const $crate::room::MOMENT,
         );
     };
 }

@@ -9,15 +9,13 @@ use super::super::quick::PLAIN;
 use super::super::record::Record;
 use super::super::session::{self, calls};
 use super::super::{counts, locks, places, pulse, ring, thread, ticket};
-use super::{
-    CLONE, CLONE3, EXECVEAT, EXIT, EXIT_GROUP, FORK, R8, R9, R10, RAX, RDI, RDX, RSI, RSP, VFORK,
-    counted_as, failed, lent, of, slot,
-};
+use super::{R8, R9, R10, RAX, RDI, RDX, RSI, RSP, counted_as, failed, lent, of, slot};
 use crate::memory::sys;
 use core::sync::atomic::Ordering;
 use routine::Room;
 use routine::frame::ProbeFrame;
 use routine::quick::{ASK, DONE};
+use wire::calls::special::{is_special, makes_child};
 use wire::calls::{CALLED, Hook, Ring, SYSTEM_CALLS, kind, want};
 
 /// A thread passes a probe: [`DONE`], or [`ASK`].
@@ -43,7 +41,7 @@ pub unsafe extern "C" fn quick_probe(frame: *const ProbeFrame, room: *const Room
 #[inline(always)]
 fn quick_begins(place: &Hook, registers: &[u64; 16], ring: Option<&Ring>, session: u32) -> u64 {
     let number = registers[RAX];
-    if place.fixed == CALLED || is_special(number) || locks::may(number) {
+    if place.fixed == CALLED || is_special(number) {
         return ASK;
     }
     let wanted = of(place, number).map_or(0, wanted);
@@ -104,7 +102,7 @@ fn quick_ends(place: &Hook, registers: &[u64; 16], ring: Option<&Ring>, session:
     let Some(ring) = ring else {
         return if_without_ring();
     };
-    if matches!(place.fixed, CLONE | FORK | VFORK | CLONE3) || lent(ring, session) != 0 {
+    if makes_child(place.fixed) || lent(ring, session) != 0 {
         return ASK;
     }
     let depth = ring.depth.load(Ordering::Relaxed);
@@ -182,14 +180,6 @@ fn became(hook: &Hook, wanted: u64, rax: u64, began: u64) -> Became {
         _ => 0,
     };
     Became::of_system_call(hook, failed(rax), rax, took)
-}
-
-/// Whether a system call needs more than a record: it makes a child, ends, or runs another program.
-#[inline(always)]
-fn is_special(number: u64) -> bool {
-    // The kernel looks at 32 bits.
-    let number = number & 0xffff_ffff;
-    (CLONE..=EXIT).contains(&number) || matches!(number, EXIT_GROUP | EXECVEAT | CLONE3)
 }
 
 /// Whether a system call is open in a ring.

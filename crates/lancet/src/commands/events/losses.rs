@@ -85,7 +85,7 @@ pub fn say_rings(losses: &mut Losses, of: &[(i32, calls::Losses)], use_of: Use) 
             (
                 What::Threads,
                 lost.without_ring,
-                "calls were not seen, because there was no memory for the ring of their thread",
+                "calls were not seen, because there was no memory for the ring of their thread, or no stack that their hook could run on",
             ),
             (
                 What::Counts,

@@ -169,9 +169,8 @@ fn open<'a>(
     }
     match Family::open(options, signatures, Image::parse(AGENT)?) {
         Err(
-            error @ (Error::NothingHooked(_)
-            | Error::NoPlaceHooked { .. }
-            | Error::NothingMeets(_)),
+            error
+            @ (Error::NothingHooked(_) | Error::NoPlaceHooked { .. } | Error::NothingMeets(_)),
         ) => {
             tell!("{error}");
             Ok(None)

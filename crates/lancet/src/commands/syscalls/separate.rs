@@ -35,8 +35,9 @@ impl Write for Appends {
         if self.text.is_empty() {
             return Ok(());
         }
-        self.file.append(&self.text)?;
+        let written = self.file.append(&self.text);
+        // What could not be written is not tried again.
         self.text.clear();
-        Ok(())
+        written
     }
 }

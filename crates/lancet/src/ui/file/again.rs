@@ -17,8 +17,8 @@ pub struct Appended(Place);
 enum Place {
     /// A regular file: where it lies when all links are followed, its device and its inode.
     Regular(PathBuf, (u64, u64)),
-    /// A pipe or a device, which stays open: opening a pipe again would wait for a reader.
-    Open(File),
+    /// A pipe or a device, by its name, which stays open: opening a pipe again would wait for a reader.
+    Open(PathBuf, File),
 }
 
 impl Appended {
@@ -30,7 +30,7 @@ impl Appended {
         let file = private_file(path)?;
         let made = file.metadata()?;
         if !made.is_file() {
-            return Ok(Appended(Place::Open(file)));
+            return Ok(Appended(Place::Open(path.to_owned(), file)));
         }
         let name = fs::read_link(format!("/proc/self/fd/{}", file.as_raw_fd()))?;
         Ok(Appended(Place::Regular(name, (made.dev(), made.ino()))))
@@ -41,21 +41,28 @@ impl Appended {
     /// # Errors
     /// It cannot be written, or what has its name is not the file that was made.
     pub fn append(&mut self, text: &[u8]) -> io::Result<()> {
+        let explain = |path: &Path, error: io::Error| {
+            let path = path.display();
+            io::Error::new(error.kind(), format!("cannot write to {path}: {error}"))
+        };
         let (path, there) = match &mut self.0 {
-            Place::Open(file) => return file.write_all(text),
+            Place::Open(path, file) => {
+                return file.write_all(text).map_err(|error| explain(path, error));
+            }
             Place::Regular(path, there) => (path, *there),
         };
-        let explain =
-            |error| io::Error::other(format!("cannot write to {}: {error}", path.display()));
-        let mut file = OpenOptions::new()
-            .append(true)
-            .custom_flags(libc::O_NOFOLLOW | libc::O_NONBLOCK | libc::O_NOCTTY)
-            .open(&*path)
-            .map_err(explain)?;
-        if !is_still(&file.metadata()?, there) {
-            return Err(explain(io::Error::other("it was replaced meanwhile")));
-        }
-        file.write_all(text)
+        let open = || {
+            let file = OpenOptions::new()
+                .append(true)
+                .custom_flags(libc::O_NOFOLLOW | libc::O_NONBLOCK | libc::O_NOCTTY)
+                .open(&*path)?;
+            match is_still(&file.metadata()?, there) {
+                true => Ok(file),
+                false => Err(io::Error::other("it was replaced meanwhile")),
+            }
+        };
+        let written = open().and_then(|mut file| file.write_all(text));
+        written.map_err(|error| explain(path, error))
     }
 }
 
@@ -76,6 +83,16 @@ mod tests {
         file.append(b"one ").unwrap();
         file.append(b"two").unwrap();
         assert_eq!(fs::read_to_string(&path).unwrap(), "one two");
+    }
+
+    #[test]
+    fn a_full_disk_is_told_with_the_file() {
+        let mut full = Appended::new(Path::new("/dev/full")).unwrap();
+        let error = full.append(b"close(3) = 0").unwrap_err().to_string();
+        assert_eq!(
+            error,
+            "cannot write to /dev/full: No space left on device (os error 28)"
+        );
     }
 
     /// Text of a guest must not reach a file that somebody has put in the place of ours.

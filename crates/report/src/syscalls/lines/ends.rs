@@ -158,7 +158,7 @@ impl Lines<'_> {
         {
             self.returned(at, exec, (&Captures::new(), 0), Tampered::default());
         }
-        self.naming.ended(at.process);
+        self.naming.ended(at.process, end);
         match end {
             _ if self.layout.quiet => self.break_own(at),
             End::Exited(code) => self.note(at, None, &format!("+++ exited with {code} +++")),
