@@ -52,12 +52,12 @@ fn calls_of_threads_that_begin_at_once_are_counted() {
         "trace=getppid",
         "-o",
     ]);
-    command.arg(&out).arg("--").arg(&path).arg("600");
+    command.arg(&out).arg("--").arg(&path).arg("400");
     let output = run(&mut command, LIMIT);
     assert_eq!(output.code(), 0, "{output:?}");
     let table = std::fs::read_to_string(&out).expect("a table");
     let row = table.lines().find(|line| line.contains(" getppid"));
-    assert_eq!(row.map(str::trim_start), Some("12600 getppid"), "{table}");
+    assert_eq!(row.map(str::trim_start), Some("8400 getppid"), "{table}");
 }
 
 /// The heartbeat of a command is never taken for that of the one before, which the agent heard last too long ago.

@@ -8,7 +8,7 @@ use super::super::hooked::{self, wanted};
 use super::super::quick::PLAIN;
 use super::super::record::Record;
 use super::super::session::{self, calls};
-use super::super::{counts, locks, places, pulse, ring, thread, ticket};
+use super::super::{counts, places, pulse, ring, thread, ticket};
 use super::{R8, R9, R10, RAX, RDI, RDX, RSI, RSP, counted_as, failed, lent, of, slot};
 use crate::memory::sys;
 use core::sync::atomic::Ordering;
