@@ -4,6 +4,7 @@
 use std::cell::OnceCell;
 
 use crate::dominators::{Dominators, NOBODY};
+use crate::sizes::Sizes;
 use crate::snapshot::Snapshot;
 
 /// A number of objects and their bytes.
@@ -31,7 +32,7 @@ pub enum Dominator {
 pub struct Analysis<'a> {
     snapshot: &'a Snapshot,
     dominators: Vec<u32>,
-    retained: Vec<u64>,
+    retained: Sizes,
     living: Total,
     garbage: Total,
     tree: OnceCell<Tree>,
@@ -40,7 +41,7 @@ pub struct Analysis<'a> {
 impl<'a> Analysis<'a> {
     /// Computes what is reachable, dominators and retained sizes.
     ///
-    /// Takes 48 bytes an object and 4 an edge while it computes, of which 12 an object stay.
+    /// Takes 20 bytes an object and 4 an edge while it computes ([`Dominators::find`]), of which 8 an object stay.
     #[must_use]
     pub fn of(snapshot: &'a Snapshot) -> Self {
         let mut roots: Vec<u32> = snapshot.roots.iter().map(|root| root.target).collect();
@@ -49,7 +50,7 @@ impl<'a> Analysis<'a> {
         let found = Dominators::find(&snapshot.ends, &snapshot.targets, &roots);
         let mut analysis = Self {
             snapshot,
-            retained: vec![0; snapshot.len()],
+            retained: Sizes::new(snapshot.len()),
             dominators: found.of,
             living: Total::default(),
             garbage: Total::default(),
@@ -63,14 +64,14 @@ impl<'a> Analysis<'a> {
             };
             total.objects += 1;
             total.bytes = total.bytes.saturating_add(bytes);
-            analysis.retained[object as usize] = bytes;
+            analysis.retained.add(object, bytes);
         }
         // Whoever dominates comes earlier in the search: from its end on each adds its whole sum to its dominator's.
         for object in found.order.iter().rev() {
             let dominator = analysis.dominators[*object as usize];
-            let retained = analysis.retained[*object as usize];
-            if let Some(sum) = analysis.retained.get_mut(dominator as usize) {
-                *sum = sum.saturating_add(retained);
+            if dominator != Dominators::ROOT {
+                let retained = analysis.retained.get(*object);
+                analysis.retained.add(dominator, retained);
             }
         }
         analysis
@@ -123,7 +124,7 @@ impl<'a> Analysis<'a> {
     /// The bytes that would be free if an object were: its own, and those of all that it dominates. Of garbage, its own.
     #[must_use]
     pub fn retained(&self, object: u32) -> u64 {
-        self.retained[object as usize]
+        self.retained.get(object)
     }
 }
 

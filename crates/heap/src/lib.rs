@@ -31,6 +31,7 @@ mod dominators;
 mod file;
 mod found;
 mod names;
+mod sizes;
 mod snapshot;
 mod text;
 

@@ -3,7 +3,7 @@
 mod generate;
 
 use generate::{Heap, heap};
-use heap::{About, Builder, Error, Snapshot, VERSION};
+use heap::{About, Builder, EdgeName, Error, Object, Role, Snapshot, VERSION};
 use proptest::prelude::*;
 
 const ENOUGH: u64 = 1 << 30;
@@ -96,9 +96,29 @@ fn each_error_says_what_it_is() {
         )
     );
     let error = Snapshot::read(&mut &*file, 10_000).expect_err("too little memory");
-    assert!(matches!(error, Error::TooLarge { may: 10_000, needs } if needs > 64_000));
+    assert!(matches!(error, Error::TooLarge { may: 10_000, needs } if needs > 15_000));
     let folder = Snapshot::open(std::path::Path::new("/"), ENOUGH).expect_err("a folder");
     assert_eq!(folder.to_string(), "it is no regular file");
+}
+
+#[test]
+fn what_no_object_has_needs_no_memory() {
+    let mut builder = Builder::new(About::default());
+    let kind = builder.kind(b"OBJECT", Role::Instance);
+    for number in 0..1000 {
+        builder.object(Object {
+            bytes: 40,
+            ..Object::new(0x1000 + number * 40, kind)
+        });
+        builder.edge(0x1000, EdgeName::Index(number as u32));
+    }
+    let snapshot = builder.finish();
+    let file = written(&snapshot);
+    // Address, kind, flags, end of its references, bytes; a reference with its name; the name of the kind.
+    let needs = 1000 * (8 + 2 + 1 + 4 + 4 + 8) + 32;
+    assert_eq!(Snapshot::read(&mut &*file, needs).expect("enough"), snapshot);
+    let error = Snapshot::read(&mut &*file, needs - 100).expect_err("too little");
+    assert!(matches!(error, Error::TooLarge { .. }), "{error}");
 }
 
 #[test]

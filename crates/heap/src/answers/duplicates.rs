@@ -102,6 +102,11 @@ pub fn classes(analysis: &Analysis) -> Vec<SameName> {
 pub(crate) fn commonest(sites: impl Iterator<Item = Site>) -> Option<(Site, u64)> {
     let mut counts: HashMap<Site, u64> = HashMap::new();
     sites.for_each(|site| *counts.entry(site).or_default() += 1);
+    most(counts)
+}
+
+/// The site that counts most, and how much.
+pub(crate) fn most(counts: HashMap<Site, u64>) -> Option<(Site, u64)> {
     counts
         .into_iter()
         .max_by_key(|(site, count)| (*count, std::cmp::Reverse(*site)))

@@ -56,7 +56,7 @@ const NAMELESS: usize = 3;
 const CHANCE: usize = 9;
 
 impl<'a> Paths<'a> {
-    /// Finds the path to each object. Takes 4 bytes an object, and up to 16 more while it searches.
+    /// Finds the path to each object. Takes 4 bytes an object, and up to 4 an edge while it searches.
     #[must_use]
     pub fn of(snapshot: &'a Snapshot) -> Self {
         let mut paths = Self {
@@ -64,19 +64,23 @@ impl<'a> Paths<'a> {
             edges: vec![NOBODY; snapshot.len()],
         };
         let count = snapshot.edge_count() as u32;
-        // What is to be looked at now, and at each distance from here: objects with the edge that leads to them.
-        let mut open: [Vec<(u32, u32)>; CHANCE + 1] = Default::default();
+        // What is to be looked at now, and at each distance from here: the edges that lead there.
+        let mut open: [Vec<u32>; CHANCE + 1] = Default::default();
         for (number, root) in snapshot.roots.iter().enumerate() {
             let cost = match root.name.kind {
                 RootKind::MachineStack => CHANCE,
                 RootKind::Vm | RootKind::Native => NAMELESS,
                 _ => 1,
             };
-            open[cost - 1].push((root.target, count + number as u32));
+            open[cost - 1].push(count + number as u32);
         }
         while open.iter().any(|some| !some.is_empty()) {
             let now = std::mem::take(&mut open[0]);
-            for (object, edge) in now {
+            for edge in now {
+                let object = match snapshot.targets.get(edge as usize) {
+                    Some(target) => *target,
+                    None => snapshot.roots[(edge - count) as usize].target,
+                };
                 if paths.edges[object as usize] != NOBODY {
                     continue;
                 }
@@ -84,7 +88,7 @@ impl<'a> Paths<'a> {
                 for edge in snapshot.edge_range(object) {
                     let target = snapshot.targets[edge];
                     if paths.edges[target as usize] == NOBODY {
-                        open[cost(snapshot.names[edge])].push((target, edge as u32));
+                        open[cost(snapshot.names[edge])].push(edge as u32);
                     }
                 }
             }

@@ -13,7 +13,7 @@
 
 use std::collections::HashMap;
 
-use super::duplicates::commonest;
+use super::duplicates::most;
 use crate::analysis::Analysis;
 use crate::names::Role;
 use crate::snapshot::Site;
@@ -89,48 +89,56 @@ struct Search<'a> {
     least: u64,
     /// Numbers of the objects that were found to be suspects themselves: accumulation points, and the first objects of chains.
     points: Vec<u32>,
-    /// Objects that retain less than is suspected and are dominated by nobody who is.
+    /// Objects that retain less than is suspected and are dominated by nobody who is, without those of the VM.
     rest: Vec<u32>,
 }
 
-impl Search<'_> {
-    /// Whether an object is never a suspect itself.
-    fn is_of_vm(&self, object: u32) -> bool {
-        matches!(
-            self.analysis.snapshot().role(object),
-            Role::Class
-                | Role::Module
-                | Role::Internal
-                | Role::Code
-                | Role::Thread
-                | Role::Fiber
-                | Role::Symbol
-        )
-    }
+/// What is known so far of objects of one type.
+#[derive(Default)]
+struct Gathered {
+    objects: u64,
+    retained: u64,
+    /// The first of them.
+    example: u32,
+    /// How many of them each line has made.
+    sites: HashMap<Site, u64>,
+}
 
+/// Whether an object is never a suspect itself.
+fn is_of_vm(analysis: &Analysis, object: u32) -> bool {
+    matches!(
+        analysis.snapshot().role(object),
+        Role::Class
+            | Role::Module
+            | Role::Internal
+            | Role::Code
+            | Role::Thread
+            | Role::Fiber
+            | Role::Symbol
+    )
+}
+
+impl Search<'_> {
     fn follow(&mut self) {
         // Each with the first of the objects of its type that lead to it, and how many they are.
+        let (analysis, least) = (self.analysis, self.least);
+        let is_large = |object: &u32| analysis.retained(*object) >= least;
         let mut open = vec![(None, None)];
         while let Some((at, run)) = open.pop() {
             let run = at.map(|object| self.run(object, run));
             if let Some((first, CHAIN)) = run
-                && !self.is_of_vm(first)
+                && !is_of_vm(analysis, first)
             {
                 if !self.points.contains(&first) {
                     self.points.push(first);
                 }
                 continue;
             }
-            let (mut large, mut small) = (Vec::new(), Vec::new());
-            for object in self.analysis.dominated(at) {
-                match self.analysis.retained(*object) >= self.least {
-                    true => large.push(*object),
-                    false => small.push(*object),
-                }
-            }
+            let dominated = analysis.dominated(at).iter().copied();
+            let large: Vec<u32> = dominated.clone().filter(is_large).collect();
             let goes_on = match at {
                 None => true,
-                Some(object) if self.is_of_vm(object) => true,
+                Some(object) if is_of_vm(analysis, object) => true,
                 Some(object) => {
                     let retained = large.iter().map(|one| self.analysis.retained(*one));
                     let sum = retained.fold(0, u64::saturating_add);
@@ -139,7 +147,8 @@ impl Search<'_> {
             };
             if goes_on {
                 open.extend(large.into_iter().map(|one| (Some(one), run)));
-                self.rest.extend(small);
+                let is_small = |one: &u32| !is_large(one) && !is_of_vm(analysis, *one);
+                self.rest.extend(dominated.filter(is_small));
             } else {
                 self.points.extend(at);
             }
@@ -161,44 +170,42 @@ impl Search<'_> {
         Suspect {
             what: Suspected::Object(object),
             retained: self.analysis.retained(object),
-            mass: self.masses(dominated).into_iter().next(),
+            mass: self.masses(dominated.iter().copied()).into_iter().next(),
         }
     }
 
     /// Objects by type, those that retain most first.
-    fn masses(&self, objects: &[u32]) -> Vec<Mass> {
+    fn masses(&self, objects: impl Iterator<Item = u32>) -> Vec<Mass> {
         let snapshot = self.analysis.snapshot();
-        let mut types: HashMap<TextId, Vec<u32>> = HashMap::new();
+        let mut types: HashMap<TextId, Gathered> = HashMap::new();
         for object in objects {
-            let name = snapshot.type_name(*object);
-            types.entry(name).or_default().push(*object);
+            let gathered = types.entry(snapshot.type_name(object)).or_default();
+            if gathered.objects == 0 {
+                gathered.example = object;
+            }
+            gathered.objects += 1;
+            let retained = self.analysis.retained(object);
+            gathered.retained = gathered.retained.saturating_add(retained);
+            if let Some(site) = snapshot.site(object) {
+                *gathered.sites.entry(site).or_default() += 1;
+            }
         }
-        let mut masses: Vec<Mass> = types
-            .into_iter()
-            .map(|(name, objects)| self.mass(name, &objects))
-            .collect();
+        let masses = types.into_iter().map(|(name, gathered)| Mass {
+            name,
+            objects: gathered.objects,
+            retained: gathered.retained,
+            site: most(gathered.sites),
+            example: gathered.example,
+        });
+        let mut masses: Vec<Mass> = masses.collect();
         masses.sort_by_key(|mass| (std::cmp::Reverse(mass.retained), mass.name));
         masses
-    }
-
-    fn mass(&self, name: TextId, objects: &[u32]) -> Mass {
-        let snapshot = self.analysis.snapshot();
-        let retained = objects.iter().map(|one| self.analysis.retained(*one));
-        Mass {
-            name,
-            objects: objects.len() as u64,
-            retained: retained.fold(0, u64::saturating_add),
-            site: commonest(objects.iter().filter_map(|one| snapshot.site(*one))),
-            example: objects[0],
-        }
     }
 
     /// Types and lines whose objects retain so much together.
     fn groups(&self) -> Vec<Suspect> {
         let snapshot = self.analysis.snapshot();
-        let rest = self.rest.iter().filter(|one| !self.is_of_vm(**one));
-        let rest: Vec<u32> = rest.copied().collect();
-        let masses = self.masses(&rest).into_iter();
+        let masses = self.masses(self.rest.iter().copied()).into_iter();
         let mut found: Vec<Suspect> = masses
             .filter(|mass| mass.retained >= self.least)
             .map(|mass| Suspect {
@@ -207,27 +214,29 @@ impl Search<'_> {
                 mass: Some(mass),
             })
             .collect();
-        let mut sites: HashMap<Site, Vec<u32>> = HashMap::new();
-        for object in rest {
-            // What is suspected by its type is not told again by its line.
-            let name = snapshot.type_name(object);
-            let told = found
-                .iter()
-                .any(|suspect| suspect.what == Suspected::Type(name));
-            if let Some(site) = snapshot.site(object).filter(|_| !told) {
-                sites.entry(site).or_default().push(object);
+        let told: Vec<Suspected> = found.iter().map(|suspect| suspect.what).collect();
+        // What is suspected by its type is not told again by its line.
+        let site = |object: u32| {
+            let site = snapshot.site(object)?;
+            let by_type = Suspected::Type(snapshot.type_name(object));
+            (!told.contains(&by_type)).then_some(site)
+        };
+        let mut sums: HashMap<Site, u64> = HashMap::new();
+        for object in &self.rest {
+            if let Some(site) = site(*object) {
+                let sum = sums.entry(site).or_default();
+                *sum = sum.saturating_add(self.analysis.retained(*object));
             }
         }
-        for (site, objects) in sites {
-            let retained = objects.iter().map(|one| self.analysis.retained(*one));
-            let retained = retained.fold(0, u64::saturating_add);
-            if retained >= self.least {
-                found.push(Suspect {
-                    what: Suspected::Site(site),
-                    retained,
-                    mass: self.masses(&objects).into_iter().next(),
-                });
-            }
+        sums.retain(|_, sum| *sum >= self.least);
+        for (of, retained) in sums {
+            let rest = self.rest.iter().copied();
+            let made = rest.filter(|object| site(*object) == Some(of));
+            found.push(Suspect {
+                what: Suspected::Site(of),
+                retained,
+                mass: self.masses(made).into_iter().next(),
+            });
         }
         found
     }

@@ -50,14 +50,19 @@ pub const VERSION: u32 = 4;
 /// Texts and words of the header are cut to so many bytes, so that a block can hold them.
 pub(crate) const LONGEST_TEXT: usize = 64 << 10;
 
-/// What a reader needs of memory for each object, edge and root at most: see [`Snapshot::memory`](crate::Snapshot::memory).
+/// How many bytes of memory a reader needs for each.
 pub(crate) mod cost {
-    /// Address, kind, flags, eight columns of four bytes, the end of its edges, a fingerprint.
-    pub const OBJECT: u64 = 64;
+    /// An object: its address, kind, flags, and the end of its edges.
+    pub const OBJECT: u64 = 8 + 2 + 1 + 4;
+    /// An object in a column of numbers, which a snapshot has only if one of its objects has a number there.
+    pub const COLUMN: u64 = 4;
+    /// A reference: its target and its name.
     pub const EDGE: u64 = 8;
     pub const ROOT: u64 = 24;
     /// A number that needs more than 32 bits, in a tree.
     pub const WIDE: u64 = 48;
+    /// A fingerprint with the number of its object.
+    pub const FINGERPRINT: u64 = 16;
 }
 
 /// Why a snapshot cannot be read.
@@ -146,6 +151,11 @@ impl Section {
         Self::Roots,
         Self::End,
     ];
+
+    /// Whether it has one number for each object.
+    fn is_column(self) -> bool {
+        (Self::Bytes..=Self::Contents).contains(&self)
+    }
 
     fn of(number: u16) -> Option<Self> {
         Self::ALL

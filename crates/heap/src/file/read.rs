@@ -63,8 +63,9 @@ impl Snapshot {
                     reading.is_whole(&block)?;
                 }
                 (Some(reading), _) => {
-                    reading.block(&block, &mut take).map_err(wrong)?;
+                    reading.begin_section(section);
                     reading.afford(memory)?;
+                    reading.block(&block, &mut take).map_err(wrong)?;
                 }
             }
             if !take.0.is_empty() {
@@ -76,15 +77,6 @@ impl Snapshot {
         }
         let snapshot = reading.map(|reading| reading.snapshot);
         snapshot.ok_or(Error::Cut(0))
-    }
-
-    /// The most bytes of memory that a snapshot of so many objects, edges and roots takes, without its texts.
-    #[must_use]
-    pub fn memory(objects: u64, edges: u64, roots: u64) -> u64 {
-        let objects = objects.saturating_mul(cost::OBJECT);
-        let edges = edges.saturating_mul(cost::EDGE);
-        let roots = roots.saturating_mul(cost::ROOT);
-        objects.saturating_add(edges).saturating_add(roots)
     }
 }
 
@@ -107,6 +99,8 @@ struct Reading {
     /// How many items the present section has had.
     section: Section,
     items: usize,
+    /// How many sections with a number for each object have begun: those that no object has are not in the file.
+    columns: u64,
     /// The sum of the numbers of edges so far.
     edges: u64,
 }
@@ -177,11 +171,21 @@ impl Reading {
             counts,
             section: Section::Header,
             items: 0,
+            columns: 0,
             edges: 0,
         })
     }
 
-    /// Whether there may be so much memory as the header's counts, and the numbers that came, need.
+    /// Notes that a block of this section comes.
+    fn begin_section(&mut self, section: Section) {
+        if section != self.section {
+            (self.section, self.items) = (section, 0);
+            self.columns += u64::from(section.is_column());
+        }
+    }
+
+    /// Whether there may be so much memory as the header's counts, the columns that have begun and what came of numbers and texts
+    /// need.
     fn afford(&self, may: u64) -> Result<(), Error> {
         let Counts {
             objects,
@@ -189,10 +193,20 @@ impl Reading {
             roots,
             ..
         } = self.counts;
-        let rest = self.counts.texts * 4 + self.counts.text_bytes + self.counts.sites * 8;
-        let needs = Snapshot::memory(objects as u64, edges as u64, roots as u64);
-        let wide = self.snapshot.columns.wide() as u64 * cost::WIDE;
-        let needs = needs.saturating_add(rest as u64).saturating_add(wide);
+        let columns = &self.snapshot.columns;
+        let object = cost::OBJECT + cost::COLUMN * self.columns;
+        let parts = [
+            (objects as u64, object),
+            (edges as u64, cost::EDGE),
+            (roots as u64, cost::ROOT),
+            (columns.wide() as u64, cost::WIDE),
+            (columns.fingerprints.capacity() as u64, cost::FINGERPRINT),
+            (self.counts.texts as u64, 4),
+            (self.counts.text_bytes as u64, 1),
+            (self.counts.sites as u64, 8),
+        ];
+        let parts = parts.map(|(count, each)| count.saturating_mul(each));
+        let needs = parts.into_iter().fold(0_u64, u64::saturating_add);
         if needs > may {
             return Err(Error::TooLarge { needs, may });
         }
@@ -227,9 +241,6 @@ impl Reading {
     }
 
     fn block(&mut self, block: &Block, take: &mut Take) -> Result<(), Wrong> {
-        if block.section != self.section {
-            (self.section, self.items) = (block.section, 0);
-        }
         let items = block.items as usize;
         if items > self.expected(block.section) - self.items {
             return Err(Wrong);
