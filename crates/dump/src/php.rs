@@ -3,6 +3,9 @@
 //! Objects are in a list; all else is found from variables, constants, frames and the objects themselves (`vm::php::heap`). How many bytes
 //! something takes is what the allocator has given for it. What is in use and was not found is one row: compiled code, the stack of
 //! frames, buffers, what only C code knows. So all bytes together are what `memory_get_usage()` returns.
+//!
+//! Between two requests nothing of a program lives: variables, objects and classes were freed at the end of the last one, and what led to
+//! them still stands in the VM's own variables, so none of that is followed then. The snapshot of such a process says that.
 
 mod blocks;
 mod kinds;
@@ -19,22 +22,34 @@ use walk::Walk;
 /// Adds all that variables, frames and the store of objects lead to, with the roots, to `builder`.
 ///
 /// # Errors
-/// It serves no request, its memory comes from another allocator, or it took too long.
+/// Its memory comes from another allocator, or it took too long.
 pub fn read(found: &Found, facts: Facts, builder: Builder) -> Result<Builder, String> {
     let frozen = Frozen::new(found.memory);
     let php = Php::new(&frozen, facts).map_err(|error| error.to_string())?;
     let unreadable = |error: vm::php::Error| error.to_string();
-    if !php.is_in_request().map_err(unreadable)? {
-        return Err(
-            "it serves no request at this moment, and between two requests nothing of a program lives in it".into(),
-        );
-    }
-    let places = php.places(found.symbol).map_err(unreadable)?;
     let stack = php.frame_stack().map_err(unreadable)?;
-    let blocks = Blocks::find(&frozen, stack, found.bytes).ok_or(
+    let blocks = Blocks::find(&frozen, stack, found.bytes);
+    if !php.is_in_request().map_err(unreadable)? {
+        return Ok(between_requests(builder, blocks));
+    }
+    let blocks = blocks.ok_or(
         "its memory comes from malloc and not from its own allocator (USE_ZEND_ALLOC=0), which alone says how large a block is",
     )?;
+    let places = php.places(found.symbol).map_err(unreadable)?;
     let mut walk = Walk::new(&php, places, blocks, builder, found);
     walk.all()?;
     Ok(walk.finish())
+}
+
+/// What is known of a PHP that waits for a request: what its allocator has in use all the same.
+fn between_requests(mut builder: Builder, blocks: Option<Blocks>) -> Builder {
+    if let Some(blocks) = blocks {
+        kinds::add_rest(&mut builder, &blocks);
+    }
+    builder.about_mut().notes.push(
+        "it serves no request at this moment, and between two requests nothing of a program lives in a PHP. What its memory is used for says \
+         lancet heap -p PID --rss"
+            .to_owned(),
+    );
+    builder
 }

@@ -58,7 +58,8 @@ impl Texts {
         let Some(bytes) = copied.and_then(|copied| self.buffer.get(..copied)) else {
             return kept;
         };
-        if compares {
+        // What could be read in part would be taken for equal to a text that ends there.
+        if compares && bytes.len() as u64 == length {
             self.compared += length;
             kept.fingerprint = Some(self.keys.hash_one(bytes));
         }
@@ -67,5 +68,24 @@ impl Texts {
             kept.contents = Some(builder.text(&bytes[..end]));
         }
         kept
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use heap::About;
+
+    #[test]
+    fn a_text_that_is_read_in_part_is_equal_to_none() {
+        let mut builder = Builder::new(About::default());
+        let mut texts = Texts::default();
+        let mut kept = |length, readable: usize| {
+            let copy = |into: &mut [u8]| Some(into.len().min(readable));
+            texts.kept(length, false, &mut builder, copy).fingerprint
+        };
+        assert_eq!(kept(8, 8), kept(8, 8));
+        assert!(kept(8, 8).is_some());
+        assert_eq!(kept(16, 8), None);
     }
 }

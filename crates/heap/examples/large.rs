@@ -21,7 +21,9 @@ use heap::{About, Builder, EdgeName, Object, Role, RootKind, RootName, Snapshot}
 fn main() {
     let mut arguments = std::env::args_os().skip(1);
     let path = arguments.next().expect("a path to write to");
-    let objects = arguments.next().and_then(|text| text.to_str()?.parse().ok());
+    let objects = arguments
+        .next()
+        .and_then(|text| text.to_str()?.parse().ok());
     let objects: usize = objects.expect("a number of objects, 1,000 or more");
     let mut file = std::io::BufWriter::new(std::fs::File::create(path).expect("a new file"));
     make(objects, 200).write(&mut file).expect("written");

@@ -116,7 +116,10 @@ fn what_no_object_has_needs_no_memory() {
     let file = written(&snapshot);
     // Address, kind, flags, end of its references, bytes; a reference with its name; the name of the kind.
     let needs = 1000 * (8 + 2 + 1 + 4 + 4 + 8) + 32;
-    assert_eq!(Snapshot::read(&mut &*file, needs).expect("enough"), snapshot);
+    assert_eq!(
+        Snapshot::read(&mut &*file, needs).expect("enough"),
+        snapshot
+    );
     let error = Snapshot::read(&mut &*file, needs - 100).expect_err("too little");
     assert!(matches!(error, Error::TooLarge { .. }), "{error}");
 }

@@ -152,7 +152,8 @@ fn ask_php_heap<M: Memory>(php: &php::Php<M>, at: u64) {
         Sort::Reference,
     ] {
         let thing = Thing { address: at, sort };
-        let _ = (php.count(thing), php.blocks(&places, thing));
+        let _ = (php.count(thing), php.block(thing));
+        let _ = php.each_block(&places, thing, MOST, &mut |_| {});
         let _ = php.references(&places, thing, MOST, &mut |_, _| {});
     }
     let mut entries = MOST;

@@ -33,6 +33,8 @@ pub struct Walk<'a> {
     packages: HashMap<u64, Option<TextId>>,
     /// References that are told as a part of who holds them.
     parts: HashSet<u64>,
+    /// What the globs that were told have under their names. Globs that share it hold each of that once, all together.
+    slots: HashSet<u64>,
     /// References of the SV that is told at present.
     edges: Vec<(u64, Reference)>,
     /// Words of memory that the process has.
@@ -60,6 +62,7 @@ impl<'a> Walk<'a> {
             pads: HashMap::default(),
             packages: HashMap::default(),
             parts: HashSet::default(),
+            slots: HashSet::default(),
             edges: Vec::new(),
             most: found.bytes / 8,
             until: found.until,
@@ -157,10 +160,13 @@ impl<'a> Walk<'a> {
                 edges.push((target, name));
             }),
         };
+        // What another glob has told already is neither counted nor weighed again.
+        let counts = sv.slots().is_none_or(|slots| self.slots.insert(slots));
         let mut bytes = size.bytes;
         for (target, name) in &mut edges {
             match self.part(*target, *name) {
                 Some((referent, more)) => {
+                    let more = if counts { more } else { 0 };
                     (*target, bytes) = (referent, bytes.saturating_add(more));
                 }
                 None if !self.lives(*target) => *target = 0,
@@ -185,9 +191,12 @@ impl<'a> Walk<'a> {
         });
         self.held.object(sv.address, Some(sv.count.into()));
         for (target, name) in edges.drain(..).filter(|(target, _)| *target != 0) {
+            let is_slot = matches!(name, Reference::Slot(_));
             let name = self.edge_name(sv, special, name);
             self.builder.edge(target, name);
-            self.held.found(target);
+            if counts || !is_slot {
+                self.held.found(target);
+            }
         }
         self.edges = edges;
         read

@@ -1,6 +1,7 @@
 //! What things are called, as `gettype` does where it knows them, and what they are to us.
 
-use heap::{Builder, KindId, Role};
+use super::blocks::Blocks;
+use heap::{Builder, KindId, Role, RootKind, RootName};
 use vm::php::heap::Sort;
 
 /// What something is beyond its [`Sort`].
@@ -34,7 +35,15 @@ pub fn kind(builder: &mut Builder, sort: Sort, special: Special) -> KindId {
     builder.kind(name.as_bytes(), role)
 }
 
-/// The kind of what was not found.
-pub fn rest(builder: &mut Builder) -> KindId {
-    builder.kind(b"(compiled code, buffers)", Role::Internal)
+/// Adds a row of what is in use and was not found, with a root that holds it, and returns whether more was found than is in use.
+pub fn add_rest(builder: &mut Builder, blocks: &Blocks) -> bool {
+    let (bytes, is_more) = blocks.rest();
+    let kind = builder.kind(b"(compiled code, buffers)", Role::Internal);
+    builder.object(heap::Object {
+        bytes,
+        ..heap::Object::new(blocks.own(), kind)
+    });
+    let name = builder.text(b"compiled code, buffers");
+    builder.root(blocks.own(), RootName::named(RootKind::Vm, name));
+    is_more
 }

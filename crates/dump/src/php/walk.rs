@@ -38,6 +38,9 @@ pub struct Walk<'a> {
     /// By their addresses, arrays that are none to the program but hold variables or properties.
     pub special: HashMap<u64, Special>,
     met: HashSet<u64>,
+    /// Objects that are still to be told. They are told before all else, because they say which arrays are none to the program.
+    open_objects: Vec<Thing>,
+    /// What else is still to be told.
     open: Vec<Thing>,
     edges: Vec<(Thing, Reference)>,
     /// Number of elements of one thing, and of objects, that there can be at most.
@@ -68,6 +71,7 @@ impl<'a> Walk<'a> {
             classes: HashMap::default(),
             special: HashMap::default(),
             met: HashSet::default(),
+            open_objects: Vec::new(),
             open: Vec::new(),
             edges: Vec::new(),
             most: found.bytes / 16,
@@ -92,7 +96,7 @@ impl<'a> Walk<'a> {
         for object in objects {
             self.meet(object);
         }
-        while let Some(thing) = self.open.pop() {
+        while let Some(thing) = self.open_objects.pop().or_else(|| self.open.pop()) {
             // How much there is to read is the process's word.
             if Instant::now() > self.until {
                 return Err("it took too long".into());
@@ -115,15 +119,17 @@ impl<'a> Walk<'a> {
             Ok(None) => return false,
             Err(_) => 0,
         };
-        let blocks = self.php.blocks(&self.places, thing);
-        let first = blocks.map_or(0, |[first, ..]| first);
+        let first = self.php.block(thing).unwrap_or(0);
         if self.blocks.size(first).is_none() {
             // Persistent things lie elsewhere, and are counted by nobody.
             self.lost += u64::from(count == 0);
             return false;
         }
         self.met.insert(thing.address);
-        self.open.push(thing);
+        match thing.sort {
+            Sort::Object => self.open_objects.push(thing),
+            _ => self.open.push(thing),
+        }
         true
     }
 
@@ -131,11 +137,11 @@ impl<'a> Walk<'a> {
         let Some(count) = self.php.count(thing)? else {
             return Ok(());
         };
-        let blocks = self.php.blocks(&self.places, thing)?;
-        let bytes = blocks
-            .into_iter()
-            .map(|block| self.blocks.take(block))
-            .sum();
+        let (php, most, places) = (self.php, self.most, self.places);
+        let mut bytes = 0_u64;
+        let taken = php.each_block(&places, thing, most, &mut |block| {
+            bytes = bytes.saturating_add(self.blocks.take(block));
+        });
         let class = match thing.sort {
             Sort::Object => Some(self.class(thing.address)?),
             _ => None,
@@ -169,15 +175,12 @@ impl<'a> Walk<'a> {
         self.held.object(thing.address, Some(count.into()));
         let mut edges = std::mem::take(&mut self.edges);
         edges.clear();
-        let (most, places) = (self.most, self.places);
-        let read = self
-            .php
-            .references(&places, thing, most, &mut |target, name| {
-                edges.push((target, name));
-            });
+        let read = php.references(&places, thing, most, &mut |target, name| {
+            edges.push((target, name));
+        });
         for (target, name) in edges.drain(..) {
             if self.meet(target) {
-                // It is told after this.
+                // It is told after this, unless the list of objects was damaged.
                 match name {
                     Reference::Captured => {
                         self.special.insert(target.address, Special::Variables);
@@ -193,7 +196,7 @@ impl<'a> Walk<'a> {
             }
         }
         self.edges = edges;
-        read
+        taken.and(read)
     }
 
     fn class(&mut self, object: u64) -> Result<Rc<Class>, Error> {
@@ -270,6 +273,7 @@ impl<'a> Walk<'a> {
                 _ => EdgeName::Value(None),
             },
             Reference::Key => EdgeName::Key,
+            Reference::Data => EdgeName::Value(None),
             Reference::Property(place) => {
                 let name = class.and_then(|class| class.properties.get(&place));
                 EdgeName::Attribute(name.copied())
@@ -299,15 +303,7 @@ impl<'a> Walk<'a> {
                 self.builder.root(object, name);
             }
         }
-        let (rest, is_more) = self.blocks.rest();
-        let kind = kinds::rest(&mut self.builder);
-        self.builder.object(heap::Object {
-            bytes: rest,
-            ..heap::Object::new(self.blocks.own(), kind)
-        });
-        let name = self.builder.text(b"compiled code, buffers");
-        let name = RootName::named(RootKind::Vm, name);
-        self.builder.root(self.blocks.own(), name);
+        let is_more = kinds::add_rest(&mut self.builder, &self.blocks);
         let notes = &mut self.builder.about_mut().notes;
         if self.unreadable != 0 {
             notes.push(format!(

@@ -135,6 +135,25 @@ fn svs_packages_and_sizes_are_those_that_its_own_tools_tell() {
     }
 }
 
+/// What an array holds is no garbage where a loop alone holds it and two of its own globs lead to it by one name.
+#[test]
+fn what_globs_share_is_counted_once() {
+    for perl in chosen("perl", "perl globs") {
+        let folder = TempDir::new(&format!("globs-{perl}"));
+        let mut guest = Guest::script(&perl, "heap/globs.pl", &[]);
+        guest.expect("ready");
+        guest.settle('S');
+        let (snapshot, _) = taken(guest.pid, &folder.join("heap"));
+        guest.tell("");
+        assert!(guest.ends_well());
+        let analysis = Analysis::of(&snapshot);
+        let orders = of_type(&snapshot, "Order");
+        assert_eq!(orders.len(), 1000, "{perl}");
+        let living = orders.iter().filter(|order| analysis.is_living(**order));
+        assert_eq!(living.count(), 1000, "{perl}: orders that live");
+    }
+}
+
 /// The number of objects of a type, and what they are all together.
 fn of_type(snapshot: &Snapshot, name: &str) -> Vec<u32> {
     let all = 0..snapshot.len() as u32;

@@ -11,8 +11,6 @@ reading_error! {
     NoClass,
     /// No function, or no method of the class, of that name.
     NoFunction,
-    /// Where this version keeps what leads to its heap is not known.
-    NoHeap,
     /// The function is written in PHP, so no C function stands for it.
     WrittenInPhp,
 }
@@ -23,9 +21,6 @@ impl Error {
         match self {
             Error::NoClass => f.write_str("this PHP has no such class (yet)"),
             Error::NoFunction => f.write_str("this PHP has no such function (yet)"),
-            Error::NoHeap => f.write_str(
-                "where this version of PHP keeps its heap is not known here (7.4, 8.2 and 8.4 are)",
-            ),
             Error::WrittenInPhp => f.write_str("the function is written in PHP, not in C"),
             // The others have a text that all readers share.
             _ => Ok(()),

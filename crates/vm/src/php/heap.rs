@@ -10,13 +10,14 @@
 //!
 //! Offsets without a place in the layout are the same in all versions: `zend_types.h`, `zend.h`, `zend_compile.h`.
 
+mod collections;
 mod objects;
 mod roots;
 mod values;
 
 pub use objects::Owner;
 pub use roots::{Place, Root};
-pub use values::{Blocks, Key, Reference, Sort, Thing};
+pub use values::{Key, Reference, Sort, Thing};
 
 use super::{Error, Layout, Php};
 use crate::Memory;
@@ -41,12 +42,15 @@ pub struct Places {
     /// The classes whose objects the VM itself keeps values in; 0 where there is none.
     closure: u64,
     generator: u64,
+    /// `SplObjectStorage` and `MultipleIterator`, whose objects begin with the same structure.
+    storages: [u64; 2],
+    fixed_array: u64,
 }
 
 impl<M: Memory> Php<'_, M> {
     /// Returns what walking the heap takes. `symbol` returns the address of a symbol that php or libphp exports.
     pub fn places(&self, symbol: &dyn Fn(&str) -> Option<u64>) -> Result<Places, Error> {
-        let heap = self.heap_layout()?;
+        let heap = self.heap_layout();
         let globals = symbol("compiler_globals").ok_or(Error::Symbol("compiler_globals"))?;
         let class = |name| match self.class(name) {
             Err(Error::NoClass) => Ok(0),
@@ -56,6 +60,8 @@ impl<M: Memory> Php<'_, M> {
             map: self.memory.u64(globals.wrapping_add(heap.map_base))?,
             closure: class("closure")?,
             generator: class("generator")?,
+            storages: [class("splobjectstorage")?, class("multipleiterator")?],
+            fixed_array: class("splfixedarray")?,
         })
     }
 
@@ -74,7 +80,7 @@ impl<M: Memory> Php<'_, M> {
         let active = self
             .facts
             .executor()
-            .wrapping_add(self.heap_layout()?.active);
+            .wrapping_add(self.heap_layout().active);
         Ok(self.memory.u8(active)? != 0)
     }
 
@@ -83,8 +89,8 @@ impl<M: Memory> Php<'_, M> {
         Ok(self.executor(STACK)?)
     }
 
-    fn heap_layout(&self) -> Result<&'static super::layout::Heap, Error> {
+    fn heap_layout(&self) -> &'static super::layout::Heap {
         let layout: &'static Layout = self.layout;
-        layout.heap.as_ref().ok_or(Error::NoHeap)
+        &layout.heap
     }
 }

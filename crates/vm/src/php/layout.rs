@@ -38,8 +38,8 @@ pub struct Layout {
     pub generator: (u64, u64),
     /// Where fibers keep their state, since 8.1.
     pub fiber: Option<Fiber>,
-    /// Where what leads to the heap is; `None` of a series whose headers were not at hand for that.
-    pub heap: Option<Heap>,
+    /// Where what leads to the heap is.
+    pub heap: Heap,
     /// Whether some functions of C are called without a frame (`ZEND_FRAMELESS_ICALL_0` to `_3`), since 8.4.
     pub frameless: bool,
 }
@@ -72,8 +72,15 @@ pub struct Heap {
     pub resources: u64,
     /// `active` in `zend_executor_globals`: `zend_globals.h`.
     pub active: u64,
+    /// Whether an offset in a map is one more than the distance from its base; since 8.0 the base is one less: `zend_map_ptr.h`.
+    pub map_offset_is_odd: bool,
+    /// `IS_INDIRECT`, the type of a value that lies elsewhere, and `IS_PTR`: `zend_types.h`.
+    pub indirect: u8,
+    pub pointer: u8,
     /// Whether an array whose keys are numbers has bare values, since 8.2.
     pub packs_values: bool,
+    /// Whether an `SplObjectStorage` keeps each object as a value and not as a bare pointer, before 8.1: `ext/spl/spl_observer.c`.
+    pub stores_values: bool,
 }
 
 const HEAP_7_4: Heap = Heap {
@@ -85,7 +92,11 @@ const HEAP_7_4: Heap = Heap {
     closure_this: 280,
     resources: 560,
     active: 992,
+    map_offset_is_odd: true,
+    indirect: 13,
+    pointer: 14,
     packs_values: false,
+    stores_values: true,
 };
 
 const HEAP_8_2: Heap = Heap {
@@ -97,7 +108,30 @@ const HEAP_8_2: Heap = Heap {
     closure_this: 304,
     resources: 560,
     active: 992,
+    map_offset_is_odd: false,
+    indirect: 12,
+    pointer: 13,
     packs_values: true,
+    stores_values: false,
+};
+
+const HEAP_8_1: Heap = Heap {
+    map_leads_to_pointer: true,
+    variable_count: 60,
+    variables: 104,
+    statics: 88,
+    closure_this: 296,
+    packs_values: false,
+    ..HEAP_8_2
+};
+
+const HEAP_8_3: Heap = Heap {
+    variable_count: 72,
+    variables: 104,
+    statics: 88,
+    closure_this: 296,
+    resources: 568,
+    ..HEAP_8_2
 };
 
 const HEAP_8_4: Heap = Heap {
@@ -121,7 +155,7 @@ const PHP_7_4: Layout = Layout {
     handler: 48,
     generator: (64, 160),
     fiber: None,
-    heap: Some(HEAP_7_4),
+    heap: HEAP_7_4,
     frameless: false,
 };
 
@@ -136,7 +170,7 @@ const PHP_8_1: Layout = Layout {
         status: 64 + 32,
         execute_data: 264,
     }),
-    heap: None,
+    heap: HEAP_8_1,
     ..PHP_7_4
 };
 
@@ -150,7 +184,7 @@ const PHP_8_2: Layout = Layout {
         status: 64 + 40,
         execute_data: 280,
     }),
-    heap: Some(HEAP_8_2),
+    heap: HEAP_8_2,
     ..PHP_8_1
 };
 
@@ -163,7 +197,7 @@ const PHP_8_3: Layout = Layout {
         status: 64 + 40,
         execute_data: 288,
     }),
-    heap: None,
+    heap: HEAP_8_3,
     ..PHP_8_2
 };
 
@@ -175,7 +209,7 @@ const PHP_8_4: Layout = Layout {
     filename: 168,
     line_end: 180,
     handler: 88,
-    heap: Some(HEAP_8_4),
+    heap: HEAP_8_4,
     frameless: true,
     ..PHP_8_3
 };

@@ -94,6 +94,11 @@ impl Sv {
         self.flags & TYPE_BITS
     }
 
+    /// Address of what a glob has under its name (its `GP`), which several globs may share (`*alias = *name`); `None` of what is no glob.
+    pub fn slots(&self) -> Option<u64> {
+        (self.sort() == Sort::Glob && self.union != 0).then_some(self.union)
+    }
+
     pub(super) fn has(&self, flags: u32) -> bool {
         self.flags & flags != 0
     }

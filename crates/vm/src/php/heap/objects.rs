@@ -7,7 +7,7 @@
 
 use super::super::fiber::CLASS;
 use super::super::{Error, Php, Text};
-use super::values::{Blocks, Reference, Sort, Thing, ZVAL};
+use super::values::{Reference, Sort, Thing, ZVAL};
 use super::{Key, Places};
 use crate::{Fault, Memory};
 
@@ -81,7 +81,7 @@ impl<M: Memory> Php<'_, M> {
     }
 
     /// Returns the address of the block that an object lies in.
-    fn block_of(&self, object: u64) -> Result<u64, Error> {
+    pub(super) fn block_of(&self, object: u64) -> Result<u64, Error> {
         let handlers = self.memory.u64(object.wrapping_add(HANDLERS))?;
         let before = u64::from(self.memory.u32(handlers.wrapping_add(OFFSET))?);
         if before > MOST_BEFORE {
@@ -90,13 +90,22 @@ impl<M: Memory> Php<'_, M> {
         Ok(object.wrapping_sub(before))
     }
 
-    pub(super) fn blocks_of_object(&self, places: &Places, object: u64) -> Result<Blocks, Error> {
-        let mut blocks = [self.block_of(object)?, 0, 0];
+    /// Calls `each` with the blocks that an object takes beside its own.
+    pub(super) fn blocks_beside(
+        &self,
+        places: &Places,
+        object: u64,
+        most: u64,
+        each: &mut dyn FnMut(u64),
+    ) -> Result<(), Error> {
         if self.class_of(object)? == places.generator {
             let (data, _) = self.layout.generator;
-            blocks[1] = self.memory.u64(object.wrapping_add(data))?;
+            each(self.memory.u64(object.wrapping_add(data))?);
         }
-        Ok(blocks)
+        match self.collection(places, object)? {
+            Some(collection) => self.blocks_of_collection(collection, most, each),
+            None => Ok(()),
+        }
     }
 
     pub(super) fn of_object(
@@ -127,7 +136,10 @@ impl<M: Memory> Php<'_, M> {
             let frame = self.memory.u64(object.wrapping_add(data))?;
             return self.of_generator(frame, each);
         }
-        self.before_object(object, each)
+        match self.collection(places, object)? {
+            Some(collection) => self.of_collection(collection, most, each),
+            None => self.before_object(object, each),
+        }
     }
 
     /// An array that a pointer and no zval leads to.
@@ -153,7 +165,7 @@ impl<M: Memory> Php<'_, M> {
         closure: u64,
         each: &mut dyn FnMut(Thing, Reference),
     ) -> Result<(), Error> {
-        let layout = self.heap_layout()?;
+        let layout = self.heap_layout();
         let function = closure.wrapping_add(CLOSURE_FUNCTION);
         if !self.is_internal(function)? {
             let statics = self.statics(places, function)?;
@@ -168,23 +180,20 @@ impl<M: Memory> Php<'_, M> {
 
     /// Returns the array of static variables of a function written in PHP; 0 if there is none yet.
     pub(super) fn statics(&self, places: &Places, function: u64) -> Result<u64, Error> {
-        let at = function.wrapping_add(self.heap_layout()?.statics);
+        let at = function.wrapping_add(self.heap_layout().statics);
         Ok(self.mapped(places, self.memory.u64(at)?)?)
     }
 
     /// Returns what a pointer of a map leads to (`ZEND_MAP_PTR_GET`).
     pub(super) fn mapped(&self, places: &Places, pointer: u64) -> Result<u64, Fault> {
-        let doubled = self
-            .layout
-            .heap
-            .is_some_and(|heap| heap.map_leads_to_pointer);
+        let layout = self.heap_layout();
         if pointer == 0 {
             return Ok(0);
         }
-        match (pointer & 1 != 0, doubled) {
-            // The base of 8.x is one less than the address.
-            (true, true) => self.memory.u64(places.map.wrapping_add(pointer - 1)),
-            (true, false) => self.memory.u64(places.map.wrapping_add(pointer)),
+        // The base of 8.x is one less than the address of the map.
+        let odd = u64::from(layout.map_offset_is_odd);
+        match (pointer & 1 != 0, layout.map_leads_to_pointer) {
+            (true, _) => self.memory.u64(places.map.wrapping_add(pointer - odd)),
             (false, true) => self.memory.u64(pointer),
             (false, false) => Ok(pointer),
         }
@@ -232,7 +241,7 @@ impl<M: Memory> Php<'_, M> {
         function: u64,
         each: &mut dyn FnMut(u64, u64) -> Result<(), Error>,
     ) -> Result<(), Error> {
-        let layout = self.heap_layout()?;
+        let layout = self.heap_layout();
         let count = self
             .memory
             .u32(function.wrapping_add(layout.variable_count))?;

@@ -93,7 +93,7 @@ impl<M: Memory> Php<'_, M> {
             left: most,
             unread: 0,
         };
-        let layout = self.heap_layout()?;
+        let layout = self.heap_layout();
         let executor = self.facts.executor();
         let mut unread = 0;
         let mut note = |read: Result<(), Error>| unread += u64::from(read.is_err());

@@ -18,13 +18,12 @@ const INFO: u64 = 4;
 const INFO_TYPE: u32 = 0xf;
 const IMMUTABLE: u32 = 1 << 6;
 
-/// `IS_STRING` to `IS_REFERENCE`; a value that lies elsewhere (`IS_INDIRECT`), in 7.4 and since 8.0.
+/// `IS_STRING` to `IS_REFERENCE`.
 const STRING: u8 = 6;
 const ARRAY: u8 = 7;
 const OBJECT: u8 = 8;
 const RESOURCE: u8 = 9;
 const REFERENCE: u8 = 10;
-const INDIRECT: [u8; 2] = [13, 12];
 
 /// Offset of `val` in `zend_reference`.
 const REFERENCED: u64 = 8;
@@ -83,12 +82,11 @@ pub enum Reference {
     Captured,
     /// A variable of a generator, with the `zend_string` of its name.
     Variable(u64),
+    /// What an `SplObjectStorage` keeps beside an object that is in it.
+    Data,
     /// What an object of a class written in C holds.
     Internal,
 }
-
-/// The blocks of memory that something takes; 0 where there are fewer.
-pub type Blocks = [u64; 3];
 
 impl<M: Memory> Php<'_, M> {
     /// Returns what a zval leads to, if that is counted. A value that lies elsewhere is looked at there.
@@ -113,8 +111,7 @@ impl<M: Memory> Php<'_, M> {
 
     /// Returns the zval itself, or the one that it says its value lies in.
     pub fn direct(&self, zval: u64) -> Result<u64, Fault> {
-        let indirect =
-            INDIRECT[usize::from(self.layout.heap.is_some_and(|heap| heap.packs_values))];
+        let indirect = self.heap_layout().indirect;
         match self.memory.u8(zval.wrapping_add(TYPE))? {
             kind if kind == indirect => self.memory.u64(zval),
             _ => Ok(zval),
@@ -197,7 +194,7 @@ impl<M: Memory> Php<'_, M> {
         }
         let data = self.memory.u64(array.wrapping_add(DATA))?;
         let is_packed = flags & PACKED != 0;
-        if is_packed && self.heap_layout()?.packs_values {
+        if is_packed && self.heap_layout().packs_values {
             for index in 0..used {
                 each(data.wrapping_add(index * ZVAL), Key::Index(index))?;
             }
@@ -228,13 +225,35 @@ impl<M: Memory> Php<'_, M> {
         Ok((count, if has_room { room } else { 0 }))
     }
 
-    /// Returns the blocks of memory that a thing takes.
-    pub fn blocks(&self, places: &Places, thing: Thing) -> Result<Blocks, Error> {
-        Ok(match thing.sort {
-            Sort::Text | Sort::Resource | Sort::Reference => [thing.address, 0, 0],
-            Sort::Array => [thing.address, self.data_block(thing.address)?, 0],
-            Sort::Object => self.blocks_of_object(places, thing.address)?,
-        })
+    /// Returns the block of memory that a thing itself lies in.
+    pub fn block(&self, thing: Thing) -> Result<u64, Error> {
+        match thing.sort {
+            Sort::Object => self.block_of(thing.address),
+            _ => Ok(thing.address),
+        }
+    }
+
+    /// Calls `each` with the blocks of memory that a thing takes, its own first; of its elements at most `most` are looked at. What it has
+    /// none of is 0.
+    ///
+    /// # Errors
+    /// Something of it could not be read; what precedes was told.
+    pub fn each_block(
+        &self,
+        places: &Places,
+        thing: Thing,
+        most: u64,
+        each: &mut dyn FnMut(u64),
+    ) -> Result<(), Error> {
+        each(self.block(thing)?);
+        match thing.sort {
+            Sort::Text | Sort::Resource | Sort::Reference => Ok(()),
+            Sort::Array => {
+                each(self.data_block(thing.address)?);
+                Ok(())
+            }
+            Sort::Object => self.blocks_beside(places, thing.address, most, each),
+        }
     }
 
     /// Returns the block that the elements of an array lie in; 0 if there is none.
