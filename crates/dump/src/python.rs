@@ -205,10 +205,16 @@ impl<'a> Maker<'a> {
     /// What no object holds, as far as interpreters and frames tell.
     fn roots(&mut self) -> std::result::Result<(), python::Error> {
         let mut found = Vec::new();
+        let mut is_full = false;
         self.python.each_root(&mut |root| {
-            found.push(root);
-            found.len() < MOST_ROOTS
+            is_full = found.len() == MOST_ROOTS;
+            if !is_full {
+                found.push(root);
+            }
+            !is_full
         })?;
+        // How many more there are is not asked.
+        self.builder.lose_roots(is_full.into());
         self.seen[2] = found.len() as u64;
         for root in found {
             let name = self.root_name(&root);

@@ -268,6 +268,11 @@ impl Builder {
         self.roots.push((to, name));
     }
 
+    /// Notes that so many roots, or more, were not told: what they lead to may look like garbage.
+    pub fn lose_roots(&mut self, count: u64) {
+        self.losses.roots = self.losses.roots.saturating_add(count);
+    }
+
     /// How many objects were taken.
     #[must_use]
     pub fn len(&self) -> usize {

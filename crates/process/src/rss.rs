@@ -118,7 +118,7 @@ Rss:                 100 kB
     #[test]
     fn each_mapping_counts_once() {
         let found = Rss::sum(
-            &smaps::parse(SMAPS.as_bytes()),
+            &smaps::parse(&mut SMAPS.as_bytes(), 16).expect("text"),
             &[0x7f1000],
             &(0x7fa000..0x7fb000),
         );

@@ -5,12 +5,12 @@
 //! does `maps`: between two of them a running process may change.
 
 use std::fs::File;
-use std::io::{self, Read};
+use std::io::{self, BufRead, BufReader};
 
 use crate::maps::{Mapping, Maps};
 
-/// The longest text that is read, in bytes: some 90,000 mappings.
-const LONGEST: u64 = 64 << 20;
+/// The most mappings that are looked at: twice what the most generous distributions allow a process (`vm.max_map_count`).
+const MOST: usize = 1 << 21;
 
 /// One mapping, and how much of it is where. All figures are bytes.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -32,13 +32,10 @@ pub struct Area {
 /// Reads the mappings of a process with their figures, by rising address.
 ///
 /// # Errors
-/// The file cannot be read; only who may trace the process may read it.
+/// The file cannot be read (only who may trace the process may read it), or there are too many mappings.
 pub fn areas(pid: i32) -> io::Result<Vec<Area>> {
-    let mut text = Vec::new();
-    File::open(format!("/proc/{pid}/smaps"))?
-        .take(LONGEST)
-        .read_to_end(&mut text)?;
-    Ok(parse(&text))
+    let file = File::open(format!("/proc/{pid}/smaps"))?;
+    parse(&mut BufReader::with_capacity(1 << 16, file), MOST)
 }
 
 /// What `smaps_rollup` says is in memory, in bytes.
@@ -51,14 +48,27 @@ pub fn rollup(pid: i32) -> io::Result<u64> {
     Ok(lines.find_map(|line| bytes(line, "Rss:")).unwrap_or(0))
 }
 
-/// Parses the text of a `smaps`. Lines that are not in the kernel's form are passed over, and so is a mapping that overlaps one before
-/// it: the process has changed it between two pieces of the file.
-pub fn parse(text: &[u8]) -> Vec<Area> {
+/// Parses the text of a `smaps` of at most so many mappings. Lines that are not in the kernel's form are passed over, and so is a mapping
+/// that overlaps one before it: the process has changed it between two pieces of the file.
+///
+/// # Errors
+/// The text cannot be read, or it has more mappings: a part of them would pass for all.
+pub fn parse(text: &mut dyn BufRead, most: usize) -> io::Result<Vec<Area>> {
     let mut areas: Vec<Area> = Vec::new();
-    for line in text.split(|byte| *byte == b'\n') {
+    let mut line = Vec::new();
+    loop {
+        line.clear();
+        if text.read_until(b'\n', &mut line)? == 0 {
+            break;
+        }
+        let line = line.strip_suffix(b"\n").unwrap_or(&line);
         let begins = line.first().copied().unwrap_or(b' ');
         // Names of fields begin with a capital letter, addresses have none.
         if begins.is_ascii_hexdigit() && !begins.is_ascii_uppercase() {
+            if areas.len() == most {
+                let reason = format!("the process has more than {most} mappings");
+                return Err(io::Error::other(reason));
+            }
             let mapping = Maps::parse(line).iter().next().cloned();
             areas.extend(mapping.map(|mapping| Area {
                 mapping,
@@ -93,7 +103,7 @@ pub fn parse(text: &[u8]) -> Vec<Area> {
         end = area.mapping.end.max(end);
         is_next
     });
-    areas
+    Ok(areas)
 }
 
 /// The bytes of a line `Rss:   12 kB`.
@@ -127,8 +137,14 @@ Rss: 18446744073709551615 kB
 ";
 
     #[test]
+    fn more_mappings_than_are_looked_at_are_an_error_and_not_a_part() {
+        let error = parse(&mut SMAPS.as_bytes(), 1).expect_err("two mappings");
+        assert_eq!(error.to_string(), "the process has more than 1 mappings");
+    }
+
+    #[test]
     fn each_mapping_has_its_figures() {
-        let areas = parse(SMAPS.as_bytes());
+        let areas = parse(&mut SMAPS.as_bytes(), 2).expect("text");
         let figures = |area: &Area| [area.rss, area.pss, area.swap, area.page, area.hugetlb];
         assert_eq!(figures(&areas[0]), [8192, 6144, 4096, 4096, 0]);
         // A number that is no number of bytes is passed over.
@@ -139,7 +155,8 @@ Rss: 18446744073709551615 kB
     #[test]
     fn mappings_that_overlap_are_one() {
         let text = b"1000-3000 rw-p 0 00:00 0 \n2000-4000 rw-p 0 00:00 0 \n1000-2000 rw-p 0 00:00 0 \n4000-5000 rw-p 0 00:00 0 \n";
-        let starts = parse(text).into_iter().map(|area| area.mapping.start);
+        let areas = parse(&mut &text[..], 9).expect("text");
+        let starts = areas.into_iter().map(|area| area.mapping.start);
         assert_eq!(starts.collect::<Vec<_>>(), [0x1000, 0x4000]);
     }
 

@@ -13,7 +13,7 @@
 //! complete gets the ending `.undone`.
 
 use std::fs::{self, DirBuilder, File, OpenOptions};
-use std::io::{self, Write};
+use std::io::{self, Read as _, Write};
 use std::os::fd::AsRawFd;
 use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
@@ -221,14 +221,27 @@ impl Journal {
 
 /// Reads a journal: its origin (`None` if lancet died before that was on disk) and its steps.
 pub fn read(path: &Path) -> Result<(Option<Origin>, Vec<Step>), JournalError> {
-    let length = fs::metadata(path).map_err(failed(path))?;
-    if !length.is_file() || length.len() > LONGEST {
-        return Err(JournalError::Damaged {
-            path: path.into(),
-            line: 1,
-        });
+    let no_journal = || JournalError::Damaged {
+        path: path.into(),
+        line: 1,
+    };
+    // Opening a device may have effects, so it is looked at before; in a folder of somebody else it may be another one by the time it is
+    // opened, and a pipe would be waited for without end.
+    if !fs::metadata(path).map_err(failed(path))?.is_file() {
+        return Err(no_journal());
     }
-    let text = fs::read(path).map_err(failed(path))?;
+    let mut options = fs::File::options();
+    let options = options.read(true).custom_flags(libc::O_NONBLOCK);
+    let file = options.open(path).map_err(failed(path))?;
+    if !file.metadata().map_err(failed(path))?.is_file() {
+        return Err(no_journal());
+    }
+    let mut text = Vec::new();
+    let read = file.take(LONGEST + 1).read_to_end(&mut text);
+    read.map_err(failed(path))?;
+    if text.len() as u64 > LONGEST {
+        return Err(no_journal());
+    }
     let text = String::from_utf8_lossy(&text);
     let mut origin = None;
     let mut steps: Vec<Step> = Vec::new();

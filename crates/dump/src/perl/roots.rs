@@ -57,7 +57,7 @@ impl Walk<'_> {
             name: String::new(),
             depth: 0,
         }];
-        let mut left = MOST;
+        let (mut left, mut is_full) = (MOST, false);
         while let Some(package) = open.pop() {
             let mut globs = Vec::new();
             let most = left as u64 * 4;
@@ -65,11 +65,13 @@ impl Walk<'_> {
             let _ = self
                 .perl
                 .each_glob(package.stash, most, &mut |name, glob, hash| {
-                    globs.push((name, glob, hash));
-                    match globs.len() < left {
-                        true => ControlFlow::Continue(()),
-                        false => ControlFlow::Break(()),
+                    if globs.len() == left {
+                        // How many more there are is not asked.
+                        is_full = true;
+                        return ControlFlow::Break(());
                     }
+                    globs.push((name, glob, hash));
+                    ControlFlow::Continue(())
                 });
             left = left.saturating_sub(globs.len());
             for (name, glob, hash) in globs {
@@ -90,6 +92,7 @@ impl Walk<'_> {
                 }
             }
         }
+        self.builder.lose_roots(is_full.into());
         Ok(())
     }
 

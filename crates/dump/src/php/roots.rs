@@ -17,11 +17,14 @@ impl Walk<'_> {
     pub fn roots(&mut self) {
         let mut found = Vec::new();
         let most = self.most.saturating_add(SMALL);
+        let mut lost = 0;
         let walked = self.php.each_root(&self.places, most, &mut |root| {
-            if found.len() < MOST {
-                found.push(root);
+            match found.len() < MOST {
+                true => found.push(root),
+                false => lost += 1,
             }
         });
+        self.builder.lose_roots(lost);
         self.unreadable += walked.unwrap_or(1);
         let mut met = HashSet::default();
         for root in found {

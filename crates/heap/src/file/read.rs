@@ -2,6 +2,7 @@
 
 use std::fs::File;
 use std::io::{self, Read};
+use std::os::unix::fs::OpenOptionsExt;
 use std::path::Path;
 
 use super::block::{Block, Input};
@@ -14,6 +15,9 @@ use crate::snapshot::{Kind, Root, Site, Snapshot};
 use crate::text::TextId;
 use varint::{Take, Wrong};
 
+/// `O_NONBLOCK` (`asm-generic/fcntl.h`): a pipe is opened at once, and nothing changes for a regular file.
+const O_NONBLOCK: i32 = 0o4000;
+
 impl Snapshot {
     /// Reads a snapshot from a regular file, within so many bytes of memory.
     ///
@@ -21,11 +25,20 @@ impl Snapshot {
     ///
     /// The file cannot be opened, is not a snapshot, is damaged, or needs more memory.
     pub fn open(path: &Path, memory: u64) -> Result<Self, Error> {
-        // What waits for a writer, as a pipe does, is seen before it is opened.
+        let refused = || io::Error::other("it is no regular file");
+        // Opening a device may have effects, so it is looked at before.
         if !path.metadata()?.is_file() {
-            return Err(io::Error::other("it is no regular file").into());
+            return Err(refused().into());
         }
-        Self::read(&mut io::BufReader::new(File::open(path)?), memory)
+        // In a folder of somebody else it may be another one by now: a pipe would be waited for without end.
+        let file = File::options()
+            .read(true)
+            .custom_flags(O_NONBLOCK)
+            .open(path)?;
+        if !file.metadata()?.is_file() {
+            return Err(refused().into());
+        }
+        Self::read(&mut io::BufReader::new(file), memory)
     }
 
     /// Reads a snapshot, within so many bytes of memory.

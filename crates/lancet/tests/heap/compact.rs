@@ -179,12 +179,24 @@ fn where_it_cannot_be_measured_the_ledger_says_so() {
     let ruby = Interpreter::system("ruby");
     let mut large = ruby.command();
     large.arg(fixtures().join("ruby/heap/large.rb"));
-    let mut guest = Guest::start("limited", group.inside(&large));
+    let guest = Guest::start("limited", group.inside(&large));
     guest.expect("ready");
     group.write("memory.limit_in_bytes", group.charged() + (24 << 20));
     refused(&guest, "its memory limit leaves");
-    guest.tell("");
-    guest.ends_with("right");
+    // What the note advises is taken; the kernel may end the copy then.
+    let output = run(command(guest.pid).arg("--despite-limit"), LIMIT);
+    assert!(matches!(output.code(), 0 | 4), "{output:?}");
+    assert!(
+        !output.stdout.contains("its memory limit leaves"),
+        "{output:?}"
+    );
+    let mut alone = lancet();
+    let output = run(
+        alone.args(["heap", "--rss", "--despite-limit", "-p", &guest.pid.to_string()]),
+        LIMIT,
+    );
+    assert_eq!(output.code(), 1, "{output:?}");
+    assert!(output.stderr.contains("--despite-limit is for a copy"));
 }
 
 /// The ledger of this process is written, without a compaction, and says why.

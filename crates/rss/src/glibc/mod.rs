@@ -123,8 +123,13 @@ fn walked(memory: &Seen, data: &[Range<u64>]) -> Option<(Found, Vec<Walked>)> {
         (true, None) => Vec::new(),
         (false, _) => heaps(memory, arena),
     };
-    let walk = |arena| Walked::of(memory, arena, heaps_of(arena));
-    let mut all: Vec<Walked> = found.arenas.iter().map(walk).collect();
+    let mut room = MOST;
+    let mut all = Vec::new();
+    for arena in &found.arenas {
+        let walked = Walked::of(memory, arena, heaps_of(arena), room);
+        room = room.saturating_sub(walked.parts.len());
+        all.push(walked);
+    }
     find_cached(memory, &found, &mut all);
     Some((found, all))
 }
@@ -187,6 +192,10 @@ struct Walked {
     caches: Vec<Chunk>,
     /// Free chunks that pass for used, and whether in a fastbin.
     cached: Vec<(Chunk, bool)>,
+    /// How many parts there may be; all arenas together may have [`MOST`].
+    room: usize,
+    /// The first chunk of the present heap that found no room. Of it and those behind it nothing is known.
+    full: Option<u64>,
 }
 
 /// What a part of a heap is.
@@ -199,7 +208,7 @@ enum Part {
 }
 
 impl Walked {
-    fn of(memory: &Seen, arena: &Arena, heaps: Vec<Heap>) -> Self {
+    fn of(memory: &Seen, arena: &Arena, heaps: Vec<Heap>, room: usize) -> Self {
         let mut walked = Walked {
             figures: ArenaFigures {
                 system: arena.system,
@@ -211,6 +220,8 @@ impl Walked {
             parts: Vec::new(),
             caches: Vec::new(),
             cached: Vec::new(),
+            room,
+            full: None,
         };
         for heap in &heaps {
             walked.heap(memory, arena, heap);
@@ -246,10 +257,11 @@ impl Walked {
                     self.parts.truncate(begin);
                     self.figures = figures;
                     self.caches.truncate(had);
+                    self.full = None;
                 }
             }
         };
-        if let Some(at) = broken {
+        if let Some(at) = self.full.take().or(broken) {
             self.figures.unread += heap.chunks.end - at;
         } else if heap.chunks.contains(&top) {
             self.figures.top += heap.chunks.end - top;
@@ -260,6 +272,14 @@ impl Walked {
     }
 
     fn chunk(&mut self, begin: usize, chunk: Chunk) {
+        let last = self.parts[begin..].last().map(|(_, part)| *part);
+        let joins = chunk.used && last == Some(Part::Used);
+        if self.parts.len() >= self.room && !joins {
+            self.full.get_or_insert(chunk.start);
+        }
+        if self.full.is_some() {
+            return;
+        }
         if caches::may_be_cache(&chunk) {
             self.caches.push(chunk);
         }
@@ -272,10 +292,8 @@ impl Walked {
             Part::Free
         };
         let range = chunk.start..chunk.start + chunk.size;
-        let full = self.parts.len() >= MOST;
-        match self.parts[begin..].last_mut() {
-            Some((last, Part::Used)) if part == Part::Used => last.end = range.end,
-            _ if full => {}
+        match self.parts.last_mut() {
+            Some((last, _)) if joins => last.end = range.end,
             _ => self.parts.push((range, part)),
         }
     }

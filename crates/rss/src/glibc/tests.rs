@@ -9,6 +9,7 @@ use vm::{Fault, Memory};
 use super::caches::{cached, fast, may_be_cache};
 use super::find::find;
 use super::walk::{Chunk, End, mapped, walk};
+use super::{ArenaFigures, Walked};
 
 /// Where the memory of these tests lies: a multiple of the size of a heap.
 const START: u64 = 64 << 20;
@@ -57,6 +58,32 @@ fn image() -> impl Strategy<Value = Image> {
         places.into_iter().for_each(|(at, word)| words[at] = word);
         Image(words)
     })
+}
+
+#[test]
+fn what_finds_no_room_is_not_known_and_no_neighbours() {
+    let mut walked = Walked {
+        figures: ArenaFigures::default(),
+        heaps: Vec::new(),
+        parts: Vec::new(),
+        caches: Vec::new(),
+        cached: Vec::new(),
+        room: 3,
+        full: None,
+    };
+    for (number, used) in [true, false, true, true, false, true]
+        .into_iter()
+        .enumerate()
+    {
+        let start = START + number as u64 * 32;
+        let size = 32;
+        walked.chunk(0, Chunk { start, size, used });
+    }
+    let ends: Vec<u64> = walked.parts.iter().map(|(range, _)| range.end).collect();
+    // The third and fourth are joined, the fifth would be the fourth part.
+    assert_eq!(ends, [START + 32, START + 64, START + 128]);
+    assert_eq!(walked.full, Some(START + 128));
+    assert_eq!((walked.figures.used, walked.figures.free), (96, 32));
 }
 
 proptest! {

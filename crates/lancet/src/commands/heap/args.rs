@@ -43,7 +43,7 @@ pub struct HeapArgs {
 
     /// What its resident memory is used for: every byte in one row (docs/heap-rss.md). The process is only read, of any
     /// language, and does not stand still; of a FILE what it was used for then
-    #[arg(long, conflicts_with_all = ["path", "save", "contents", "despite_limit", "births"], help_heading = WHAT)]
+    #[arg(long, conflicts_with_all = ["path", "save", "contents", "births"], help_heading = WHAT)]
     pub rss: bool,
 
     /// With --rss: also what GC.compact would give back, measured in a copy of the process (Ruby) that is ended afterwards. The copy

@@ -79,6 +79,11 @@ fn ask_malloc(args: &HeapArgs, pid: i32, ledger: &mut Ledger) -> anyhow::Result<
 pub fn run(args: &HeapArgs, pid: i32) -> anyhow::Result<u8> {
     let format = args.format();
     require_table_or_json(format, "--rss")?;
+    if args.despite_limit && !args.compact && !args.ask_malloc {
+        bail!(
+            "--despite-limit is for a copy, and --rss alone makes none: give it with --compact or --ask-malloc, or leave it away"
+        );
+    }
     let mut ledger = rss::look(pid, Budget::default()).map_err(explain)?;
     if args.ask_malloc
         && let Err(error) = ask_malloc(args, pid, &mut ledger)
