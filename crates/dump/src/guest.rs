@@ -138,18 +138,14 @@ impl Guest {
         }
     }
 
-    /// Leaves the process, after it has waited for its copy, and returns how long it has stood still: of a Ruby leaving included, of others until
-    /// then.
+    /// Leaves the process, after it has waited for its copy, and returns how long it has stood still for us, with this.
     ///
     /// # Errors
     /// The process could not be told to leave.
     pub fn leave(self) -> Result<Timing> {
         match self {
             Guest::Ruby(session) => session.leave(),
-            Guest::Python(python, _) => {
-                let timing = python.timing();
-                python.leave().map(|()| timing)
-            }
+            Guest::Python(python, _) => python.leave(),
             Guest::Outside(outside) => outside.leave(),
         }
     }

@@ -129,12 +129,11 @@ impl Outside {
         read.map_err(|reason| lost(pid, &reason))
     }
 
-    /// Leaves the process, after it has waited for its copy, and returns how long it has stood still before that.
+    /// Leaves the process, after it has waited for its copy, and returns how long it has stood still for us, with this.
     ///
     /// # Errors
     /// The process could not be told to leave.
     pub fn leave(self) -> Result<Timing> {
-        let timing = self.entered.timing();
-        self.entered.leave().map(|()| timing)
+        self.entered.leave()
     }
 }

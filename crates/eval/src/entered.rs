@@ -193,14 +193,14 @@ impl Entered {
         })
     }
 
-    /// Has the process wait for its copy, if it has one, and tells the agent to go quiet.
+    /// Has the process wait for its copy, if it has one, tells the agent to go quiet, and returns how long it has stood still for us, with this.
     ///
     /// # Errors
     /// The process could not be stopped, or its memory not be written.
-    pub fn leave(&self) -> Result<()> {
+    pub fn leave(&self) -> Result<Timing> {
         let reaped = self.reap();
         self.go_quiet()?;
-        reaped
+        reaped.map(|()| self.timing())
     }
 }
 

@@ -75,7 +75,7 @@ impl Interpreter {
     pub fn leave(self) -> Result<()> {
         match self {
             Self::Ruby(ruby) => ruby.leave().map(drop),
-            Self::Python(python) => python.leave(),
+            Self::Python(python) => python.leave().map(drop),
         }
     }
 }

@@ -22,6 +22,7 @@ mod snapshot;
 use crate::entered::{Entered, Reached};
 use hooks::Threads;
 use inject::Image;
+use inject::Timing;
 use inject::remote_call::RemoteThread;
 use inject::script;
 use process::error::{Error, Result};
@@ -204,11 +205,11 @@ impl Python {
         true
     }
 
-    /// Waits for copies that have ended, and has the agent go quiet.
+    /// Waits for copies that have ended, has the agent go quiet, and returns how long the process has stood still for us, with this.
     ///
     /// # Errors
     /// The guest's memory could not be written, or the thread that waits for a copy could not be stopped.
-    pub fn leave(self) -> Result<()> {
+    pub fn leave(self) -> Result<Timing> {
         self.entered.leave()
     }
 

@@ -33,6 +33,18 @@ impl Claim {
     }
 }
 
+/// Adds a range to ranges of rising addresses: to the last one where that ends there and is of the same row, and nothing where it is empty or
+/// [`MOST`] are there.
+pub fn add(claims: &mut Vec<Claim>, range: Range<u64>, row: RowId) {
+    let full = claims.len() >= MOST;
+    match claims.last_mut() {
+        _ if range.is_empty() => {}
+        Some(last) if last.end == range.start && last.row == row => last.end = range.end,
+        _ if full => {}
+        _ => claims.push(Claim::new(range, row)),
+    }
+}
+
 /// Ranges by rising address that do not overlap.
 #[derive(Clone, Debug, Default)]
 pub struct Layer(Vec<Claim>);

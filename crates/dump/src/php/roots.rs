@@ -18,12 +18,12 @@ impl Walk<'_> {
         let mut found = Vec::new();
         let most = self.most.saturating_add(SMALL);
         let mut lost = 0;
-        let walked = self.php.each_root(&self.places, most, &mut |root| {
-            match found.len() < MOST {
+        let walked = self
+            .php
+            .each_root(&self.places, most, &mut |root| match found.len() < MOST {
                 true => found.push(root),
                 false => lost += 1,
-            }
-        });
+            });
         self.builder.lose_roots(lost);
         self.unreadable += walked.unwrap_or(1);
         let mut met = HashSet::default();

@@ -41,16 +41,21 @@ impl Entered {
                 pointers = threads.map(|registers| registers.fs_base).collect();
                 remote.call(self.resident.header.enter, COPY)
             })?;
-            let reply = offset_of!(ControlPage, reply);
-            match self.resident.control_page_u32(&self.memory, reply)? {
-                done if done == Reply::Done as u32 => Ok(()),
-                _ => Err(Error::NoCopy {
-                    pid: self.pid(),
-                    reason: "its agent has no memory, or waits for too many copies that do not end"
-                        .into(),
-                }),
-            }
+            self.has_copied()
         })?;
         Ok((copied, pointers))
+    }
+
+    /// Fails if the agent has answered that it made no copy.
+    pub(crate) fn has_copied(&self) -> Result<()> {
+        let reply = offset_of!(ControlPage, reply);
+        match self.resident.control_page_u32(&self.memory, reply)? {
+            done if done == Reply::Done as u32 => Ok(()),
+            _ => Err(Error::NoCopy {
+                pid: self.pid(),
+                reason: "its agent has no memory, or waits for too many copies that do not end"
+                    .into(),
+            }),
+        }
     }
 }

@@ -2,9 +2,9 @@
 
 use super::Python;
 use crate::entered::Reached;
+use inject::Image;
 use inject::copied::{Asking, Copied};
 use inject::seccomp::{OF_SNAPSHOT, check_all_threads};
-use inject::{Image, Timing};
 use process::error::{Error, Result};
 use process::memory::GuestMemory;
 use std::mem::offset_of;
@@ -12,7 +12,7 @@ use std::thread::sleep;
 use std::time::Duration;
 use vm::Language;
 use vm::python::{self, Facts, Version};
-use wire::{ControlPage, Reply, Request, Snapshot};
+use wire::{Request, Snapshot};
 
 /// How often facts are looked for, and the time between.
 const TRIES: u32 = 50;
@@ -98,24 +98,7 @@ impl Python {
                 .request(&self.entered.memory, Request::Snapshot, 0)?;
             self.enter()?;
             self.await_answer()?;
-            let reply = offset_of!(ControlPage, reply);
-            match self
-                .entered
-                .resident
-                .control_page_u32(&self.entered.memory, reply)?
-            {
-                done if done == Reply::Done as u32 => Ok(()),
-                _ => Err(Error::NoCopy {
-                    pid: self.entered.status.pid,
-                    reason: "its agent has no memory, or waits for too many copies that do not end"
-                        .into(),
-                }),
-            }
+            self.entered.has_copied()
         })
-    }
-
-    /// How long it has stood still for us.
-    pub fn timing(&self) -> Timing {
-        self.entered.timing()
     }
 }

@@ -192,7 +192,13 @@ fn where_it_cannot_be_measured_the_ledger_says_so() {
     );
     let mut alone = lancet();
     let output = run(
-        alone.args(["heap", "--rss", "--despite-limit", "-p", &guest.pid.to_string()]),
+        alone.args([
+            "heap",
+            "--rss",
+            "--despite-limit",
+            "-p",
+            &guest.pid.to_string(),
+        ]),
         LIMIT,
     );
     assert_eq!(output.code(), 1, "{output:?}");

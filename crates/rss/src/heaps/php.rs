@@ -1,14 +1,13 @@
 //! The heap of a PHP: [`vm::php::allocator`].
 
 use std::collections::HashSet;
-use std::ops::Range;
 
 use vm::php::Facts;
 use vm::php::allocator::{Allocator, BINS, CHUNK, PAGE, PAGES, Use};
 use vm::{Language, Memory};
 
 use super::vm_heap::{HeapRows, VmHeap, steadiest};
-use crate::claims::{Claim, Layer, MOST, RowId};
+use crate::claims::{Claim, Layer, MOST, add};
 use crate::memory::Seen;
 use crate::modules::Loaded;
 use crate::rows::Rows;
@@ -99,7 +98,7 @@ impl Walk {
     fn chunk(&mut self, memory: &Seen, heap: &Allocator, chunk: u64, free: &HashSet<u64>) {
         self.heap.bytes += CHUNK;
         self.heap.pages += PAGES;
-        self.claim(chunk..chunk + PAGE, self.rows.records);
+        add(&mut self.claims, chunk..chunk + PAGE, self.rows.records);
         let mut page = 1;
         while page < PAGES {
             let at = chunk + page * PAGE;
@@ -111,7 +110,7 @@ impl Walk {
                 Use::Empty => {
                     self.heap.empty_pages += 1;
                     self.heap.empty_bytes += PAGE;
-                    self.claim(at..at + PAGE, self.rows.empty);
+                    add(&mut self.claims, at..at + PAGE, self.rows.empty);
                     1
                 }
                 Use::Slots(bin) => self.slots(at, bin, PAGES - page, free),
@@ -119,7 +118,7 @@ impl Walk {
                     let count = count.clamp(1, PAGES - page);
                     self.heap.used += 1;
                     self.heap.used_bytes += count * PAGE;
-                    self.claim(at..at + count * PAGE, self.rows.used);
+                    add(&mut self.claims, at..at + count * PAGE, self.rows.used);
                     count
                 }
                 Use::MoreSlots(..) | Use::Unknown => {
@@ -146,9 +145,13 @@ impl Walk {
                 used += 1;
                 self.rows.used
             };
-            self.claim(slot..slot + size, row);
+            add(&mut self.claims, slot..slot + size, row);
         }
-        self.claim(at + slots * size..at + pages * PAGE, self.rows.records);
+        add(
+            &mut self.claims,
+            at + slots * size..at + pages * PAGE,
+            self.rows.records,
+        );
         self.heap.used += used;
         self.heap.used_bytes += used * size;
         self.heap.free += slots - used;
@@ -166,7 +169,11 @@ impl Walk {
             self.heap.pages += PAGES;
             self.heap.empty_pages += PAGES;
             self.heap.empty_bytes += CHUNK;
-            self.claim(at..at.saturating_add(CHUNK), self.rows.empty);
+            add(
+                &mut self.claims,
+                at..at.saturating_add(CHUNK),
+                self.rows.empty,
+            );
             at = memory.u64(at.saturating_add(8)).unwrap_or(0);
         }
     }
@@ -184,19 +191,12 @@ impl Walk {
             self.heap.pages += size / PAGE;
             self.heap.used += 1;
             self.heap.used_bytes += size;
-            self.claim(start..start.saturating_add(size), self.rows.used);
+            add(
+                &mut self.claims,
+                start..start.saturating_add(size),
+                self.rows.used,
+            );
             entry = next;
-        }
-    }
-
-    /// Adds a range, to the one before it where that is of the same row.
-    fn claim(&mut self, range: Range<u64>, row: RowId) {
-        let full = self.claims.len() >= MOST;
-        match self.claims.last_mut() {
-            _ if range.is_empty() => {}
-            Some(last) if last.end == range.start && last.row == row => last.end = range.end,
-            _ if full => {}
-            _ => self.claims.push(Claim::new(range, row)),
         }
     }
 }

@@ -23,7 +23,7 @@ use vm::python::{Facts, Version};
 use vm::{Language, Memory};
 
 use super::vm_heap::{HeapRows, VmHeap, steadiest};
-use crate::claims::{Claim, Layer, MOST, RowId};
+use crate::claims::{Claim, Layer, add};
 use crate::memory::Seen;
 use crate::modules::Loaded;
 use crate::rows::Rows;
@@ -188,7 +188,7 @@ impl Walk {
         let first = arena.start.next_multiple_of(pool);
         let end = arena.start + size;
         self.heap.bytes += size;
-        self.claim(arena.start..first, self.rows.records);
+        add(&mut self.claims, arena.start..first, self.rows.records);
         let mut at = first;
         while at + pool <= end {
             self.heap.pages += 1;
@@ -199,14 +199,14 @@ impl Walk {
             }
             at += pool;
         }
-        self.claim(at..end, self.rows.records);
+        add(&mut self.claims, at..end, self.rows.records);
     }
 
     /// A pool with nothing in it.
     fn nothing(&mut self, at: u64) {
         self.heap.empty_pages += 1;
         self.heap.empty_bytes += self.sizes.pool;
-        self.claim(at..at + self.sizes.pool, self.rows.empty);
+        add(&mut self.claims, at..at + self.sizes.pool, self.rows.empty);
     }
 
     /// A pool that has been carved off; `None` if it makes no sense.
@@ -251,10 +251,11 @@ impl Walk {
         heap.free_bytes += free * size;
         heap.sparse_pages += u64::from(count * 4 <= blocks);
         let begin = at + POOL_HEADER;
-        self.claim(at..begin, self.rows.records);
+        add(&mut self.claims, at..begin, self.rows.records);
         for (number, is_free) in (0..).zip(is_free) {
             let block = begin + number * size..begin + (number + 1) * size;
-            self.claim(
+            add(
+                &mut self.claims,
                 block,
                 if is_free {
                     self.rows.free
@@ -263,21 +264,11 @@ impl Walk {
                 },
             );
         }
-        self.claim(
+        add(
+            &mut self.claims,
             begin + blocks * size..at + self.sizes.pool,
             self.rows.records,
         );
         Some(())
-    }
-
-    /// Adds a range, to the one before it where that is of the same row.
-    fn claim(&mut self, range: Range<u64>, row: RowId) {
-        let full = self.claims.len() >= MOST;
-        match self.claims.last_mut() {
-            _ if range.is_empty() => {}
-            Some(last) if last.end == range.start && last.row == row => last.end = range.end,
-            _ if full => {}
-            _ => self.claims.push(Claim::new(range, row)),
-        }
     }
 }

@@ -3,13 +3,11 @@
 //! A page's memory comes from `mmap` (since 3.1) or from malloc; its slots hold an object each, and what an object has besides is
 //! malloc's. Slots whose objects are garbage and not yet swept are in use here, as the VM counts them.
 
-use std::ops::Range;
-
 use vm::Language;
 use vm::ruby::{Facts, Fiber, FiberSearch, Page, Ruby};
 
 use super::vm_heap::{HeapRows, VmHeap, steadiest};
-use crate::claims::{Claim, Layer, MOST, RowId};
+use crate::claims::{Claim, Layer, MOST, RowId, add};
 use crate::memory::Seen;
 use crate::modules::Loaded;
 use crate::rows::{Kind, Rows};
@@ -129,24 +127,15 @@ impl Walk {
             .push(Claim::new(whole.start..slots.start, self.rows.records));
         let mut from = slots.start;
         for at in used {
-            self.slots(from..at, self.rows.free);
+            add(&mut self.claims, from..at, self.rows.free);
             from = at + page.slot_size;
-            self.slots(at..from, self.rows.used);
+            add(&mut self.claims, at..from, self.rows.used);
         }
-        self.slots(from..slots.end, self.rows.free);
+        add(&mut self.claims, from..slots.end, self.rows.free);
         self.claims.push(Claim::new(
             slots.end..whole.end.max(slots.end),
             self.rows.records,
         ));
-    }
-
-    /// Adds slots, to the ones before them where these are of the same row.
-    fn slots(&mut self, range: Range<u64>, row: RowId) {
-        match self.claims.last_mut() {
-            _ if range.is_empty() => {}
-            Some(last) if last.end == range.start && last.row == row => last.end = range.end,
-            _ => self.claims.push(Claim::new(range, row)),
-        }
     }
 
     /// The machine stacks of parked fibers; those that run have the stack that `threads` would find, or are not told.
