@@ -1,7 +1,7 @@
 //! What was asked for by a line of the script and never came: a line of `--at` from which nothing was called, and an injection that fell on no
 //! call. Both are mistyped easily, and an empty answer looks like one that says something.
 
-use crate::consumer::{Consumer, End};
+use crate::consumer::{Consumer, End, Forgotten};
 use crate::event::{Call, Event, EventKind};
 use crate::options::Options;
 use crate::stacks::{Kept, Stacks};
@@ -124,7 +124,7 @@ impl Consumer for Unmet<'_> {
         self.next.rest()
     }
 
-    fn forgotten(&self) -> u64 {
+    fn forgotten(&self) -> Forgotten {
         self.next.forgotten()
     }
 
