@@ -5,9 +5,11 @@
 //! the kernel whether it may read it (`prctl(PR_GET_TSC)`), and does so before its first look at it.
 
 use process::error::{Error, Result};
+use process::memory::GuestMemory;
 use process::ptrace;
 
-use crate::seccomp::{self, Call};
+use crate::remote_call::RemoteThread;
+use crate::seccomp::{self, Call, call};
 
 /// Why nothing is hooked in a process of which a thread has its system calls dispatched to a handler of the program's own.
 const DISPATCHES: &str = "system calls of one of its threads go to a handler of its own (Syscall User Dispatch), as those that hooks make there would";
@@ -30,4 +32,29 @@ pub fn check_stopped(
         }
     }
     Ok(())
+}
+
+/// `PR_GET_TSC` and its answer (include/uapi/linux/prctl.h).
+const GET_TSC: u64 = 25;
+const TSC_SIGSEGV: u32 = 2;
+
+/// Bytes below the stack pointer that a function may use without moving it (System V ABI, AMD64, 3.2.2).
+const RED_ZONE: u64 = 128;
+
+/// Returns whether the thread that works for us may read the time stamp counter; `true` where its filter does not let it ask. Where it may not, a function
+/// that reads it would end the process. A thread has this from the one that made it, so a process that does it at its start does it for all.
+pub fn reads_counter(remote: &mut RemoteThread, memory: &GuestMemory) -> Result<bool> {
+    const ASKS: [Call; 1] = [call("prctl", libc::SYS_prctl, [GET_TSC, 0, 0, 0, 0, 0])];
+    let pid = remote.pid();
+    if seccomp::filtered_threads(pid)?.contains(&pid) && seccomp::check(pid, pid, &ASKS).is_err() {
+        return Ok(true);
+    }
+    // Where frames of remote calls are made, too.
+    let answer = remote.registers().rsp.wrapping_sub(RED_ZONE + 16) & !15;
+    let asked = remote.syscall("prctl", libc::SYS_prctl, [GET_TSC, answer, 0, 0, 0, 0]);
+    match asked {
+        Ok(_) => Ok(memory.half(answer)? != TSC_SIGSEGV),
+        Err(Error::Remote { .. }) => Ok(true),
+        Err(error) => Err(error),
+    }
 }

@@ -166,7 +166,7 @@ pub const OF_SNAPSHOT: [Call; 6] = [
 
 const SHARED: u64 = (libc::MAP_SHARED | libc::MAP_NORESERVE) as u64;
 
-const fn call(name: &'static str, number: i64, arguments: [u64; 6]) -> Call {
+pub(crate) const fn call(name: &'static str, number: i64, arguments: [u64; 6]) -> Call {
     Call {
         name,
         number,

@@ -11,6 +11,7 @@ use crate::load::make;
 use crate::plan::Plan;
 use crate::search::Search;
 use crate::unfinished;
+use inject::allowed;
 use inject::heartbeat::ticks;
 use inject::remote_call::RemoteThread;
 use process::clock;
@@ -75,6 +76,9 @@ pub fn apply(guest: &Guest, plan: &Plan) -> Result<Applied> {
         plan.refuse_inside(&look(guest, plan, stop, remote, &maps)?)?;
         let sets = search.sets(&guest.memory, &maps);
         unfinished::remove(guest, remote, &maps, &sets)?;
+        if until.is_some() && !allowed::reads_counter(remote, &guest.memory)? {
+            return Err(Error::NoClock { pid: guest.pid() });
+        }
         let finder = finder::present(&sets);
         let first = Set::next_id(&sets);
         let mut of_patches = sets.into_iter().filter(Set::is_of_patches);

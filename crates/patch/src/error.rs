@@ -8,6 +8,14 @@ pub enum Error {
     /// The process cannot be opened, stopped, read or written.
     #[error(transparent)]
     Process(#[from] process::Error),
+    /// It may not read the clock by which a patch with a time limit ends.
+    #[error(
+        "process {pid} forbids itself the time stamp counter, at which a patch with --for looks in each call: patch it without --for"
+    )]
+    NoClock {
+        /// The process.
+        pid: i32,
+    },
     /// A function cannot be replaced.
     #[error("{function} cannot be replaced: {reason}")]
     Function {

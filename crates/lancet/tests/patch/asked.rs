@@ -4,8 +4,10 @@ use std::process::Command;
 
 use serde_json::Value;
 
-use crate::programs::{FIX, PLAIN, done, guest, library, patch, request, traced_by_strace, tried};
-use crate::support::{LIMIT, Snapshot, TempDir, Watch, installed, run, skip, until};
+use crate::programs::{
+    FIX, PLAIN, compiled_from, done, guest, library, patch, request, traced_by_strace, tried,
+};
+use crate::support::{Guest, LIMIT, Snapshot, TempDir, Watch, installed, run, skip, until};
 
 /// The objects that it writes.
 fn objects(text: &str) -> Vec<Value> {
@@ -161,6 +163,23 @@ fn several_processes_are_done_by_themselves() {
     assert_eq!(output.code(), 2, "{output:?}");
     one.ends_with("answer 0");
     other.ends_with("answer 0");
+}
+
+/// A patch with a time limit reads the time stamp counter in each call, which would end this program.
+#[test]
+fn a_process_without_a_clock_gets_no_time_limit() {
+    let program = compiled_from("locked", "c/locked.c", &["-O2", "-pthread"]);
+    let guest = Guest::ready(Command::new(program).arg("inherited"));
+    let before = Snapshot::take(guest.pid);
+    let file = library("clockless", "int within(void) { return 0; }", PLAIN);
+    let output = tried(
+        guest.pid,
+        &["--for", "1h", &request("locked_within", &file, "within")],
+    );
+    assert_eq!(output.code(), 1, "{output:?}");
+    let said = "forbids itself the time stamp counter";
+    assert!(output.stderr.contains(said), "{output:?}");
+    before.holds(guest.pid, "refused");
 }
 
 /// One process is traced by something else when the time is over: it stays patched, which is said, and the other one is as it was.
