@@ -209,7 +209,7 @@ pub struct Ring {
     /// Counts that were dropped, because their table is full.
     pub uncounted: AtomicU32,
     /// 1 = the thread has a block of its own that is laid out as the C library's, so that the kernel's id is read from there, where the kernel
-    /// clears it when the thread ends, and the VM's state of the thread, too. Written when the thread is introduced.
+    /// clears it when the thread ends, and the VM's state of the thread is looked for. Written when the thread is introduced.
     pub has_block: AtomicU64,
     /// System calls that have not returned. A ring, because a signal handler makes others while one is open.
     pub system_calls: UnsafeCell<[OpenSystemCall; OPEN]>,

@@ -67,6 +67,5 @@ pub fn has_block(thread: u64, tid: u32) -> bool {
         // SAFETY: as above.
         calls.tid_offset == 0 || is_there(calls.tid_offset) && unsafe { *id } == tid
     };
-    let has_state = || calls.language == 0 || is_there(calls.state_offset);
-    thread & NO_POINTER == 0 && points_to_itself() && has_id() && has_state()
+    thread & NO_POINTER == 0 && points_to_itself() && has_id()
 }
