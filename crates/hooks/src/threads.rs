@@ -116,22 +116,8 @@ fn returns_into(
     inside: impl Fn(u64) -> Option<usize>,
 ) -> Option<usize> {
     let mut bytes = vec![0; DEPTH];
-    let mut length = DEPTH;
-    if memory.read_bytes(stack, &mut bytes).is_err() {
-        // The mapping of the stack ends before: a handler's frame may be all that an alternate stack holds, at its very end.
-        length = 0;
-        while length < DEPTH {
-            let at = stack + length as u64;
-            let piece = (wire::PAGE - at as usize % wire::PAGE).min(DEPTH - length);
-            if memory
-                .read_bytes(at, &mut bytes[length..length + piece])
-                .is_err()
-            {
-                break;
-            }
-            length += piece;
-        }
-    }
+    // The mapping of the stack may end before: a handler's frame may be all that an alternate stack holds, at its very end.
+    let length = memory.read_up_to(stack, &mut bytes);
     bytes[..length]
         .chunks_exact(8)
         .find_map(|word| inside(u64::from_le_bytes(word.try_into().ok()?)))

@@ -55,6 +55,12 @@ impl GuestMemory {
             .map_err(|error| self.error(at, error))
     }
 
+    /// Reads from address `at` on as far as it can be read, at most what `into` holds; how many bytes that are. One system call: the kernel copies page by page and
+    /// stops at the first that it cannot read (`mem_rw` in fs/proc/base.c).
+    pub fn read_up_to(&self, at: u64, into: &mut [u8]) -> usize {
+        self.file.read_at(into, at).unwrap_or(0)
+    }
+
     /// Fills `into` with the 64-bit words from address `at` on.
     pub fn read_words(&self, at: u64, into: &mut [u64]) -> Result<()> {
         let length = size_of_val(into);
