@@ -41,7 +41,7 @@ pub struct Analysis<'a> {
 impl<'a> Analysis<'a> {
     /// Computes what is reachable, dominators and retained sizes.
     ///
-    /// Takes 20 bytes an object and 4 an edge while it computes ([`Dominators::find`]), of which 8 an object stay.
+    /// Takes 20 bytes an object and 4 an edge while it computes (`Dominators::find`), of which 8 an object stay.
     #[must_use]
     pub fn of(snapshot: &'a Snapshot) -> Self {
         let mut roots: Vec<u32> = snapshot.roots.iter().map(|root| root.target).collect();
