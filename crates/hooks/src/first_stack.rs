@@ -4,6 +4,7 @@
 //! anew each time), and leaves a gap to what is mapped below (`stack_guard_gap`, mm/mmap.c: 256 pages).
 
 use process::error::Result;
+use process::limits::soft;
 use process::maps::Maps;
 use routine::room::{NO_ROOM, ROOM};
 use std::fs;
@@ -36,10 +37,7 @@ fn within(maps: &Maps, limit: Option<u64>) -> [u64; 2] {
 /// The soft limit of a stack, in the text of a `limits` file. What is not understood is taken for the usual one.
 fn limit(text: &str) -> Option<u64> {
     const USUAL: u64 = 8 << 20;
-    let line = text
-        .lines()
-        .find_map(|line| line.strip_prefix("Max stack size"));
-    match line.and_then(|line| line.split_ascii_whitespace().next()) {
+    match soft(text, "Max stack size") {
         Some("unlimited") => None,
         soft => Some(soft.and_then(|soft| soft.parse().ok()).unwrap_or(USUAL)),
     }

@@ -77,26 +77,17 @@ fn without(range: Range<u64>, ours: &[Range<u64>]) -> Vec<Range<u64>> {
 
 fn holds(memory: &GuestMemory, part: Range<u64>, code: &[Range<u64>]) -> bool {
     let mut bytes = vec![0; PIECE as usize];
-    for at in (part.start..part.end).step_by(PIECE as usize) {
+    let mut at = part.start;
+    while at < part.end {
         let piece = &mut bytes[..PIECE.min(part.end - at) as usize];
-        if memory.read_bytes(at, piece).is_ok() {
-            if leads(piece, code) {
-                return true;
-            }
-            continue;
+        let read = memory.read_up_to(at, piece);
+        if leads(&piece[..read], code) {
+            return true;
         }
-        // A page of it is a guard within the mapping (`MADV_GUARD_INSTALL`), or was unmapped meanwhile: the others are searched.
-        let mut from = at;
-        while from < at + piece.len() as u64 {
-            let page = wire::PAGE as u64;
-            let next = (from + 1)
-                .next_multiple_of(page)
-                .min(at + piece.len() as u64);
-            let page = &mut piece[..(next - from) as usize];
-            if memory.read_bytes(from, page).is_ok() && leads(page, code) {
-                return true;
-            }
-            from = next;
+        at += read as u64;
+        if read < piece.len() {
+            // This page is a guard within the mapping (`MADV_GUARD_INSTALL`), or was unmapped meanwhile: those behind it are searched.
+            at = (at + 1).next_multiple_of(wire::PAGE as u64);
         }
     }
     false
@@ -110,25 +101,38 @@ fn leads(bytes: &[u8], code: &[Range<u64>]) -> bool {
 }
 
 #[cfg(test)]
-mod tests {
+pub(crate) mod tests {
     use super::{holds, without};
     use process::memory::GuestMemory;
+
+    /// The address of 16 new pages, of which this one cannot be read.
+    pub(crate) fn pages_but(unreadable: usize) -> u64 {
+        let access = libc::PROT_READ | libc::PROT_WRITE;
+        let private = libc::MAP_PRIVATE | libc::MAP_ANONYMOUS;
+        // SAFETY: a new mapping; the page is within it.
+        unsafe {
+            let at = libc::mmap(
+                std::ptr::null_mut(),
+                16 * wire::PAGE,
+                access,
+                private,
+                -1,
+                0,
+            );
+            assert_ne!(at, libc::MAP_FAILED);
+            let page = at.byte_add(unreadable * wire::PAGE);
+            assert_eq!(libc::mprotect(page, wire::PAGE, libc::PROT_NONE), 0);
+            at as u64
+        }
+    }
 
     /// A page that cannot be read hides nothing of what lies around it.
     #[test]
     fn a_guard_within_a_mapping_hides_no_frame() {
         const PAGE: usize = wire::PAGE;
-        let access = libc::PROT_READ | libc::PROT_WRITE;
-        let private = libc::MAP_PRIVATE | libc::MAP_ANONYMOUS;
-        // SAFETY: a new mapping of 16 pages, of which one becomes unreadable and one gets a word.
-        let at = unsafe {
-            let at = libc::mmap(std::ptr::null_mut(), 16 * PAGE, access, private, -1, 0);
-            assert_ne!(at, libc::MAP_FAILED);
-            let guard = at.byte_add(2 * PAGE);
-            assert_eq!(libc::mprotect(guard, PAGE, libc::PROT_NONE), 0);
-            at.byte_add(9 * PAGE + 80).cast::<u64>().write(0x1234_5678);
-            at as u64
-        };
+        let at = pages_but(2);
+        // SAFETY: within a page that can be written, of this test alone.
+        unsafe { ((at as usize + 9 * PAGE + 80) as *mut u64).write(0x1234_5678) };
         let memory = GuestMemory::open(std::process::id() as i32).expect("ours");
         let part = || at..at + 16 * PAGE as u64;
         let holds = |code| holds(&memory, part(), std::slice::from_ref(&code));

@@ -168,10 +168,7 @@ fn slots(pid: i32, slot: u64) -> u64 {
         return 0;
     }
     let limits = read("limits");
-    let limit = limits
-        .lines()
-        .find_map(|line| line.strip_prefix("Max address space"));
-    let limit = limit.and_then(|line| line.split_ascii_whitespace().next());
+    let limit = process::limits::soft(&limits, "Max address space");
     match limit.and_then(|limit| limit.parse::<u64>().ok()) {
         Some(limit) => (limit.saturating_sub(kib("VmSize:") << 10) / PART / slot).min(SLOTS),
         None => SLOTS,

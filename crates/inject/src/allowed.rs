@@ -1,14 +1,15 @@
 //! What each thread must allow in which code of ours will run: its system calls reach the kernel, and its seccomp filter allows those that we make.
 //!
 //! Both belong to a thread, and each thread that is to run hooks is asked, while all of them stand still. What a thread takes from itself later it
-//! says before it does so (`wire::notices::notice::LOCKS`). The time stamp counter is not asked for here: only the thread itself can ask
-//! the kernel whether it may read it (`prctl(PR_GET_TSC)`), and does so before its first look at it.
+//! says before it does so (`wire::notices::notice::LOCKS`). Whether a thread may read the time stamp counter, only the thread itself can ask
+//! the kernel (`prctl(PR_GET_TSC)`): one that runs hooks does so before its first look, and for others the thread that works for us is had to ask
+//! ([`reads_counter`]).
 
 use process::error::{Error, Result};
 use process::memory::GuestMemory;
 use process::ptrace;
 
-use crate::remote_call::RemoteThread;
+use crate::remote_call::{RED_ZONE, RemoteThread};
 use crate::seccomp::{self, Call, call};
 
 /// Why nothing is hooked in a process of which a thread has its system calls dispatched to a handler of the program's own.
@@ -37,9 +38,6 @@ pub fn check_stopped(
 /// `PR_GET_TSC` and its answer (include/uapi/linux/prctl.h).
 const GET_TSC: u64 = 25;
 const TSC_SIGSEGV: u32 = 2;
-
-/// Bytes below the stack pointer that a function may use without moving it (System V ABI, AMD64, 3.2.2).
-const RED_ZONE: u64 = 128;
 
 /// Returns whether the thread that works for us may read the time stamp counter; `true` where its filter does not let it ask. Where it may not, a function
 /// that reads it would end the process. A thread has this from the one that made it, so a process that does it at its start does it for all.

@@ -35,6 +35,7 @@ use process::ptrace::{self, Event, Registers};
 use process::stop::{self, thread_state};
 use refused::why_no_remote_calls;
 use return_frame::{signal_xsave, ucontext};
+pub(crate) use room::RED_ZONE;
 use room::{Positions, Room};
 use signals::{SYNCHRONOUS, send_again, synchronous_mask};
 use std::time::{Duration, Instant};

@@ -31,6 +31,7 @@
 //! | `rss` | What is its resident memory used for? |
 //! | `smaps` | What does the kernel count of each mapping? |
 //! | `control_group` | How much memory do the limits of its control groups leave it? |
+//! | `limits` | What do its own limits (`/proc/PID/limits`) say of a resource? |
 //! | `clock` | Time-stamp counter to time of day |
 //! | `denial` | Who refuses us a process? |
 //! | `error` | What can go wrong, for all crates that work on a process |
@@ -50,6 +51,7 @@ pub mod indirect;
 pub mod interrupted;
 pub mod job_control;
 pub mod launchers;
+pub mod limits;
 pub mod linkage;
 pub mod linkmap;
 pub mod maps;

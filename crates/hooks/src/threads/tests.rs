@@ -1,6 +1,7 @@
 //! Against a thread in a restartable sequence: `fixtures/c/restartable.c`.
 
 use super::{Changed, move_out, returns_into};
+use crate::parked::tests::pages_but;
 use inject::remote_call::{Gadgets, RemoteThread, in_restartable_sequence};
 use process::guest;
 use process::ptrace;
@@ -87,17 +88,9 @@ fn no_thread_is_moved_out_of_a_restartable_sequence() {
 #[test]
 fn all_that_is_left_of_a_stack_is_searched() {
     const PAGE: usize = wire::PAGE;
-    let access = libc::PROT_READ | libc::PROT_WRITE;
-    let private = libc::MAP_PRIVATE | libc::MAP_ANONYMOUS;
-    // SAFETY: a new mapping of 16 pages, of which the last becomes unreadable; a word at the end of the one before.
-    let at = unsafe {
-        let at = libc::mmap(std::ptr::null_mut(), 16 * PAGE, access, private, -1, 0);
-        assert_ne!(at, libc::MAP_FAILED);
-        let end = at.byte_add(15 * PAGE);
-        assert_eq!(libc::mprotect(end, PAGE, libc::PROT_NONE), 0);
-        end.byte_sub(8).cast::<u64>().write(0x1234_5678);
-        at as u64
-    };
+    let at = pages_but(15);
+    // SAFETY: the last word of the page before, of this test alone.
+    unsafe { ((at as usize + 15 * PAGE - 8) as *mut u64).write(0x1234_5678) };
     let memory = process::memory::GuestMemory::open(std::process::id() as i32).expect("ours");
     for from in [0, 0x1f8, 14 * PAGE as u64 + 16] {
         let found = returns_into(&memory, at + from, |word| {

@@ -27,7 +27,7 @@ use process::ptrace::Registers;
 const TRIED: u64 = 4;
 
 /// Below the leaf function's stack pointer, bytes that it may use (System V ABI, x86-64 supplement, section 3.2.2).
-pub(super) const RED_ZONE: u64 = 128;
+pub(crate) const RED_ZONE: u64 = 128;
 /// Stack the called code may use: the agent's and the VM's signal-safe functions need well under this.
 const CALL_ROOM: u64 = 8 * 1024;
 /// What a call needs besides the extended state, alignment included.
@@ -125,10 +125,7 @@ pub(super) fn grown(room: Room, lowest: u64, memory: &GuestMemory, maps: &Maps) 
 /// The soft limit of a process's stack in bytes.
 fn stack_limit(pid: i32) -> Option<u64> {
     let limits = std::fs::read_to_string(format!("/proc/{pid}/limits")).ok()?;
-    let line = limits
-        .lines()
-        .find_map(|line| line.strip_prefix("Max stack size"))?;
-    match line.split_whitespace().next()? {
+    match process::limits::soft(&limits, "Max stack size")? {
         "unlimited" => Some(u64::MAX),
         bytes => bytes.parse().ok(),
     }

@@ -38,8 +38,5 @@ pub(super) fn after(pid: i32, memory: &dyn Memory) -> Option<BTreeMap<u32, Strin
 /// The soft limit, from the line `Max open files  SOFT  HARD  files` (fs/proc/base.c, `proc_pid_limits`).
 fn limit(pid: i32) -> Option<u64> {
     let text = fs::read_to_string(format!("/proc/{pid}/limits")).ok()?;
-    let line = text
-        .lines()
-        .find_map(|line| line.strip_prefix("Max open files"))?;
-    line.split_whitespace().next()?.parse().ok()
+    process::limits::soft(&text, "Max open files")?.parse().ok()
 }
