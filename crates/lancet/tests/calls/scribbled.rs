@@ -96,7 +96,7 @@ const COMMANDS: [&[&str]; 13] = [
     &["stack", "--for", "200ms"],
     &["tune"],
     &["mem", "--for", "100ms"],
-    &["stack", "--gc", "--measure"],
+    &["stack", "--gc", "--measure=200ms"],
     &["mem", "--no-gc", "--stacks", "8", "--for", "200ms"],
 ];
 
