@@ -233,7 +233,7 @@ impl Attached {
             Ok(()) | Err(Error::NoSuchProcess(_) | Error::Gone(_) | Error::Zombie(_)) => {
                 return self.refused.forget(pid);
             }
-            // A server's helpers in other languages are none of this command's business.
+            // Children in other languages are passed over: this command reads one VM.
             Err(Error::NotARuby { .. }) => None,
             Err(error) => Some(error),
         };

@@ -38,7 +38,7 @@ use std::mem::offset_of;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 use std::thread::panicking;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 use wire::{Config, ControlPage, Farewell, Purpose, Reply, Request, State};
 
 /// Without a heartbeat for this long, the agent leaves by itself.
@@ -100,6 +100,8 @@ pub struct Session {
     insisting: bool,
     /// How long the next request is waited for: less when the last one was in vain.
     patience: Duration,
+    /// When the last request was made.
+    asked_at: Instant,
     open: bool,
     /// Whether the guest cannot be asked any more, because it has ended, was replaced by an exec, or its agent has left.
     over: bool,
@@ -155,6 +157,7 @@ impl Session {
             has_accounts: false,
             insisting: false,
             patience: vm_entry::PATIENCE,
+            asked_at: Instant::now(),
             open: false,
             over: false,
         }
@@ -211,6 +214,7 @@ impl Session {
             has_accounts: false,
             insisting: false,
             patience: vm_entry::PATIENCE,
+            asked_at: Instant::now(),
             open: true,
             over: false,
         })
@@ -260,7 +264,7 @@ impl Session {
         self.open = true;
         // An agent that is used again has those of the command before us.
         self.mark(&Intervals::new(Duration::MAX))?;
-        self.resident.request(&self.memory, Request::Watch, 0)
+        self.request(Request::Watch, 0)
     }
 
     /// A program that we started and that waits for us at the first line of its script: the hooks that brought it
@@ -342,6 +346,15 @@ impl Session {
             half(offset_of!(ControlPage, deserted))? == Farewell::Ractor as u32
                 && half(offset_of!(ControlPage, state))? == State::Open as u32,
         )
+    }
+
+    /// Lets a program go on that is about to make its first Ractor, without a count.
+    pub fn let_go(&mut self) -> Result<()> {
+        self.open = false;
+        if self.awaits_last_count()? {
+            self.go_quiet();
+        }
+        Ok(())
     }
 
     /// Counts what was born before a Ractor, and lets the program go on.

@@ -89,7 +89,7 @@ impl Tracked {
         let waits = matches!(self.session.awaits_last_count(), Ok(true));
         if waits {
             // What it held is not asked for: it comes too late for a report of the program's own.
-            let _ = self.session.last_words();
+            let _ = self.session.let_go();
         }
         waits
     }

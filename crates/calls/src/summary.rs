@@ -62,6 +62,8 @@ pub type Key = (String, String);
 /// Rows that are kept, at most: a program that writes values into its statements has a new statement with each call, and a row takes
 /// up to 6 KiB.
 const MOST: usize = 10_000;
+/// From so many rows on those of native frames, of which a guest may invent any number, are by function alone.
+const MOST_BY_STACK: usize = 8_000;
 /// The function of the row of all calls for which there is no other.
 pub const OTHERS: &str = "(others: there are more rows than lancet keeps)";
 
@@ -89,9 +91,6 @@ impl Kept for Open {
         self.ticket.bytes() + self.callers.len() * size_of::<Arc<Caller>>()
     }
 }
-
-/// Rows of native frames, at most; a guest may invent stacks without end.
-const MOST_OF_FRAMES: usize = 1 << 16;
 
 /// Rows by function and line, made of events and of what guests counted themselves.
 pub struct Rows {
@@ -186,7 +185,7 @@ impl Rows {
     /// The row of a call: as [`Rows::key`], with what a preset says its calls have in common.
     fn key_of(&mut self, open: &Open) -> Key {
         let (mut name, mut line) = self.key(&open.function, open.line.as_deref());
-        if !open.callers.is_empty() && self.rows.len() < MOST_OF_FRAMES {
+        if !open.callers.is_empty() && self.rows.len() < MOST_BY_STACK {
             let frames = open.callers.iter().map(|caller| caller.name());
             line = frames.collect::<Vec<_>>().join(" ← ");
         }

@@ -23,7 +23,7 @@ use crate::entered::{Entered, Reached};
 use hooks::Threads;
 use inject::Image;
 use inject::Timing;
-use inject::remote_call::RemoteThread;
+use inject::remote_call::{RemoteThread, Work};
 use inject::script;
 use process::error::{Error, Result};
 use process::guest::Status;
@@ -92,22 +92,28 @@ impl Python {
     /// As of [`Interpreter::evaluate`](crate::Interpreter::evaluate).
     pub fn evaluate(&mut self, text: &str) -> Result<String> {
         script::write(&self.entered.memory, &self.entered.resident, text)?;
-        self.entered
-            .resident
-            .request(&self.entered.memory, Request::Evaluate, 0)?;
-        self.enter()?;
-        self.await_answer()?;
+        self.ask(Request::Evaluate)?;
         script::answer(&self.entered.memory, &self.entered.resident)
     }
 
-    fn await_answer(&mut self) -> Result<()> {
+    /// Has the agent do something, with Python's lock.
+    fn ask(&mut self, request: Request) -> Result<()> {
+        let Entered {
+            resident, memory, ..
+        } = &self.entered;
+        resident.request(memory, request, 0)?;
+        let deadline = Instant::now() + PATIENCE;
+        self.enter(deadline)?;
+        self.await_answer(deadline)
+    }
+
+    fn await_answer(&mut self, deadline: Instant) -> Result<()> {
         let pid = self.entered.status.pid;
-        let started = Instant::now();
         let [mut pause, most] = AGAIN;
-        let mut again = started + pause;
+        let mut again = Instant::now() + pause;
         while !self.entered.resident.has_answered(&self.entered.memory)? {
             process::stop::poll_stragglers();
-            if started.elapsed() > PATIENCE {
+            if Instant::now() > deadline {
                 self.entered.go_quiet()?;
                 return Err(Error::NoAnswer {
                     pid,
@@ -121,7 +127,7 @@ impl Python {
                     'T' => return Err(Error::Stopped(pid)),
                     _ => {}
                 }
-                self.enter()?;
+                self.enter(deadline)?;
                 pause = (pause * 2).min(most);
                 again = Instant::now() + pause;
             }
@@ -131,19 +137,39 @@ impl Python {
     }
 
     /// Has the main thread do what is requested, now or at its next safe point.
-    fn enter(&mut self) -> Result<()> {
-        let Entered {
-            resident, memory, ..
-        } = &self.entered;
+    fn enter(&mut self, deadline: Instant) -> Result<()> {
+        let resident = &self.entered.resident;
         self.entered.stopped(Threads::Main, |_, remote| {
             let blocked = self.is_blocked(remote);
             let now = blocked && !self.holds_lock(remote)? && !self.is_in_foreign_code(remote);
             if now {
-                let done = || resident.has_answered(memory).unwrap_or(true);
-                return remote.call_freely(resident.header.enter_python, LOCK, done);
+                // The wait for the answer says it where none came.
+                let enter = (resident.header.enter_python, LOCK);
+                return remote
+                    .call_freely(enter, deadline, || self.work())
+                    .map(drop);
             }
             remote.call(resident.header.enter_python, REGISTER)
         })
+    }
+
+    /// How far the agent is with what it was asked. Where that cannot be read, nothing is waited for any longer.
+    fn work(&self) -> Work {
+        let Entered {
+            resident, memory, ..
+        } = &self.entered;
+        let half = |offset| resident.control_page_u32(memory, offset);
+        let numbers = (
+            half(offset_of!(ControlPage, asked)),
+            half(offset_of!(ControlPage, evaluated)),
+        );
+        match resident.has_answered(memory) {
+            Ok(false) if matches!(numbers, (Ok(asked), Ok(evaluated)) if asked == evaluated) => {
+                Work::UnderWay
+            }
+            Ok(false) => Work::Waits,
+            Ok(true) | Err(_) => Work::Done,
+        }
     }
 
     /// Whether the main thread is in a system call that may last, and not in a wait for Python's lock.

@@ -4,28 +4,29 @@
 //! anew each time), and leaves a gap to what is mapped below (`stack_guard_gap`, mm/mmap.c: 256 pages).
 
 use process::error::Result;
-use process::limits::soft;
 use process::maps::Maps;
 use routine::room::{NO_ROOM, ROOM};
-use std::fs;
 
+/// The limit of a stack that nobody has changed, in bytes.
+const USUAL: u64 = 8 << 20;
 /// The gap, in bytes.
 const GAP: u64 = 256 * 4096;
 
 /// The lowest stack pointer with which a hook runs there, and how far above it the highest is.
 pub(crate) fn bounds(pid: i32) -> Result<[u64; 2]> {
-    let limits = fs::read_to_string(format!("/proc/{pid}/limits")).unwrap_or_default();
-    Ok(within(&Maps::of(pid)?, limit(&limits)))
+    // What cannot be read is taken for the usual one.
+    let limit = process::limits::stack(pid).unwrap_or(USUAL);
+    Ok(within(&Maps::of(pid)?, limit))
 }
 
-/// The bounds among these mappings, with a limit of so many bytes; `None` = there is no limit.
-fn within(maps: &Maps, limit: Option<u64>) -> [u64; 2] {
+/// The bounds among these mappings, with a limit of so many bytes.
+fn within(maps: &Maps, limit: u64) -> [u64; 2] {
     let Some(stack) = maps.iter().find(|mapping| mapping.is_named("[stack]")) else {
         return NO_ROOM;
     };
     let below = maps.iter().take_while(|mapping| mapping.end <= stack.start);
     let free = below.last().map_or(0, |mapping| mapping.end + GAP);
-    let reach = stack.end.saturating_sub(limit.unwrap_or(u64::MAX));
+    let reach = stack.end.saturating_sub(limit);
     // A limit that was lowered does not take away what is there.
     let low = free.max(reach).min(stack.start) + ROOM;
     match stack.end.checked_sub(low) {
@@ -34,18 +35,9 @@ fn within(maps: &Maps, limit: Option<u64>) -> [u64; 2] {
     }
 }
 
-/// The soft limit of a stack, in the text of a `limits` file. What is not understood is taken for the usual one.
-fn limit(text: &str) -> Option<u64> {
-    const USUAL: u64 = 8 << 20;
-    match soft(text, "Max stack size") {
-        Some("unlimited") => None,
-        soft => Some(soft.and_then(|soft| soft.parse().ok()).unwrap_or(USUAL)),
-    }
-}
-
 #[cfg(test)]
 mod tests {
-    use super::{limit, within};
+    use super::{USUAL, within};
     use process::maps::Maps;
     use routine::room::{NO_ROOM, ROOM};
 
@@ -60,25 +52,12 @@ mod tests {
         let maps = Maps::parse(MAPS.as_bytes());
         let end = 0x7ffe_0002_1000;
         assert_eq!(
-            within(&maps, Some(8 << 20)),
+            within(&maps, 8 << 20),
             [end - (8 << 20) + ROOM, (8 << 20) - ROOM]
         );
         let free = 0x7f00_0000_1000 + (1 << 20) + ROOM;
-        assert_eq!(within(&maps, None), [free, end - free]);
-        assert_eq!(
-            within(&maps, Some(0)),
-            [0x7ffe_0000_0000 + ROOM, 0x21000 - ROOM]
-        );
-        assert_eq!(within(&Maps::parse(b""), None), NO_ROOM);
-    }
-
-    #[test]
-    fn the_limit_is_the_soft_one() {
-        let line = |soft: &str| {
-            format!("Max data size  unlimited\nMax stack size  {soft}  unlimited  bytes\n")
-        };
-        assert_eq!(limit(&line("8388608")), Some(8 << 20));
-        assert_eq!(limit(&line("unlimited")), None);
-        assert_eq!(limit(""), Some(8 << 20));
+        assert_eq!(within(&maps, u64::MAX), [free, end - free]);
+        assert_eq!(within(&maps, 0), [0x7ffe_0000_0000 + ROOM, 0x21000 - ROOM]);
+        assert_eq!(within(&Maps::parse(b""), USUAL), NO_ROOM);
     }
 }

@@ -261,7 +261,7 @@ impl Tracing {
         let threads = thread_ids(status.pid)?.len() as u64;
         options.ring_size = options.fitting(status.pid, threads)?;
         // Hooks will run in every thread, each under its own filter.
-        let filtered = seccomp::filtered_threads(status.pid)?;
+        let filters = allowed::filters(status.pid)?;
         let standstill = Standstill {
             status: &status,
             memory: &memory,
@@ -271,11 +271,8 @@ impl Tracing {
         };
         let (resident, no_lines, pool, unread) = standstill.run(&mut timing, |stop, remote| {
             let pid = status.pid;
-            let under_filter: Vec<i32> = stop
-                .threads()
-                .filter(|tid| filtered.contains(tid))
-                .collect();
-            allowed::check_stopped(pid, stop.threads(), &under_filter, &seccomp::OF_HOOKS)?;
+            let under_filter =
+                allowed::check_stopped(pid, stop.threads(), &filters, &seccomp::OF_HOOKS)?;
             let (resident, deserted) = residents.take(remote, &memory, image, false)?;
             if deserted {
                 pool::close_left(&memory, remote)?;

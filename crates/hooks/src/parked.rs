@@ -39,7 +39,7 @@ pub fn leads_into(
     stacks: &[u64],
 ) -> bool {
     let Ok(maps) = Maps::read(memory.pid()) else {
-        // Who cannot look cannot say that there is none.
+        // The maps cannot be read: it is assumed that a frame is left.
         return true;
     };
     let own = maps.iter().filter(|mapping| {

@@ -84,8 +84,8 @@ pub struct Words {
     pub facts: [u64; FACTS],
 }
 
-/// Looks through the control block of the main thread, while all are stopped; and why script lines will not be known, if so. What is found is no
-/// fact of all threads: the agent looks at each before it reads there (`agent::calls::thread::has_block`).
+/// Looks through the control block of the main thread, while all are stopped; and why script lines will not be known, if so. The place that is
+/// found holds for threads of the same C library only; the agent checks each thread before it reads there (`agent::calls::thread::has_block`).
 pub fn find(
     pid: i32,
     memory: &GuestMemory,

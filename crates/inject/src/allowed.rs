@@ -6,33 +6,46 @@
 //! ([`reads_counter`]).
 
 use process::error::{Error, Result};
+use process::guest::seccomp_mode;
 use process::memory::GuestMemory;
 use process::ptrace;
+use process::stop::thread_ids;
+use std::collections::{HashMap, HashSet};
 
-use crate::remote_call::{RED_ZONE, RemoteThread};
+use crate::remote_call::RemoteThread;
 use crate::seccomp::{self, Call, call};
 
 /// Why nothing is hooked in a process of which a thread has its system calls dispatched to a handler of the program's own.
 const DISPATCHES: &str = "system calls of one of its threads go to a handler of its own (Syscall User Dispatch), as those that hooks make there would";
 
-/// Asks stopped threads of a process for all that is needed; those that are `filtered` have a seccomp filter, which must allow `more` beside
-/// what every agent calls.
+/// The threads of a process, each with whether it has a seccomp filter, before they are stopped: to ask takes longer than to stop them.
+pub fn filters(pid: i32) -> Result<HashMap<i32, bool>> {
+    let filtered: HashSet<i32> = seccomp::filtered_threads(pid)?.into_iter().collect();
+    let threads = thread_ids(pid)?.into_iter();
+    Ok(threads.map(|tid| (tid, filtered.contains(&tid))).collect())
+}
+
+/// Asks stopped threads of a process for all that is needed: a seccomp filter must allow `more` beside what every agent calls. Of those that were not
+/// there when `known` was made it is looked at now whether they have one. Returns the ones that have.
 pub fn check_stopped(
     pid: i32,
     threads: impl Iterator<Item = i32>,
-    filtered: &[i32],
+    known: &HashMap<i32, bool>,
     more: &[Call],
-) -> Result<()> {
+) -> Result<Vec<i32>> {
+    let mut filtered = Vec::new();
     for tid in threads {
         if ptrace::dispatches_system_calls(tid) {
             let reason = DISPATCHES;
             return Err(Error::NotAGuest { pid, reason });
         }
-        if filtered.contains(&tid) {
+        let now = || seccomp_mode(pid, tid).is_some_and(|mode| mode != 0);
+        if known.get(&tid).copied().unwrap_or_else(now) {
             seccomp::check(pid, tid, more)?;
+            filtered.push(tid);
         }
     }
-    Ok(())
+    Ok(filtered)
 }
 
 /// `PR_GET_TSC` and its answer (include/uapi/linux/prctl.h).
@@ -47,12 +60,7 @@ pub fn reads_counter(remote: &mut RemoteThread, memory: &GuestMemory) -> Result<
     if seccomp::filtered_threads(pid)?.contains(&pid) && seccomp::check(pid, pid, &ASKS).is_err() {
         return Ok(true);
     }
-    // Where frames of remote calls are made, too.
-    let answer = remote.registers().rsp.wrapping_sub(RED_ZONE + 16) & !15;
-    let asked = remote.syscall("prctl", libc::SYS_prctl, [GET_TSC, answer, 0, 0, 0, 0]);
-    match asked {
-        Ok(_) => Ok(memory.half(answer)? != TSC_SIGSEGV),
-        Err(Error::Remote { .. }) => Ok(true),
-        Err(error) => Err(error),
-    }
+    let answer = remote.scratch();
+    remote.syscall("prctl", libc::SYS_prctl, [GET_TSC, answer, 0, 0, 0, 0])?;
+    Ok(memory.half(answer)? != TSC_SIGSEGV)
 }

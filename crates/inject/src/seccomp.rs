@@ -10,6 +10,7 @@
 //! seccomp_data`: number u32, architecture u32, instruction pointer u64, six arguments u64.
 
 use process::error::{Error, Result};
+use process::guest::seccomp_mode;
 use process::ptrace::{self, Instruction};
 use process::stop::{Stop, thread_ids};
 use std::fs;
@@ -187,16 +188,8 @@ const MOST_FILTERS: usize = (1 << 15) / (1 + 4) + 1;
 /// itself holds for those that it starts, and for no other.
 pub fn filtered_threads(pid: i32) -> Result<Vec<i32>> {
     let mut threads = thread_ids(pid)?;
-    threads.retain(|tid| mode(pid, *tid).is_some_and(|mode| mode != 0));
+    threads.retain(|tid| seccomp_mode(pid, *tid).is_some_and(|mode| mode != 0));
     Ok(threads)
-}
-
-/// 0 = none, 1 = strict, 2 = filter; `None` if the thread is gone.
-fn mode(pid: i32, tid: i32) -> Option<u32> {
-    let status = fs::read_to_string(format!("/proc/{pid}/task/{tid}/status")).ok()?;
-    let mut lines = status.lines();
-    let line = lines.find_map(|line| line.strip_prefix("Seccomp:"))?;
-    line.trim().parse().ok()
 }
 
 /// Stops each thread but the main one that has a filter, one after the other, and checks it.
@@ -216,7 +209,7 @@ fn check_each(pid: i32, threads: &[i32], more: &[Call]) -> Result<()> {
         match Stop::as_it_is(pid, tid, false) {
             Ok(_stop) => check(pid, tid, more)?,
             // It has ended.
-            Err(_) if mode(pid, tid).is_none() => {}
+            Err(_) if seccomp_mode(pid, tid).is_none() => {}
             Err(error) => return Err(error),
         }
     }
@@ -231,7 +224,7 @@ pub fn check(pid: i32, tid: i32, more: &[Call]) -> Result<()> {
         format!("the filter of its thread {tid}")
     };
     let refuse = |reason: String| Err(Error::Seccomp { pid, reason });
-    if mode(pid, tid) == Some(1) {
+    if seccomp_mode(pid, tid) == Some(1) {
         return refuse(format!(
             "in strict mode the kernel would kill its thread {tid} at the first call of ours"
         ));

@@ -48,6 +48,14 @@ pub const SHADOW_STACK: &str =
 /// Why a thread whose system calls are dispatched to the program's own handler makes no remote calls: they are among them.
 pub const DISPATCHES: &str = "system calls of its main thread go to a handler of its own (Syscall User Dispatch), as those that lancet has it make would";
 
+/// Seccomp mode of a thread: 0 = none, 1 = strict, 2 = filter; `None` if the thread is gone.
+pub fn seccomp_mode(pid: i32, tid: i32) -> Option<u32> {
+    let status = fs::read_to_string(format!("/proc/{pid}/task/{tid}/status")).ok()?;
+    let mut lines = status.lines();
+    let line = lines.find_map(|line| line.strip_prefix("Seccomp:"))?;
+    line.trim().parse().ok()
+}
+
 impl Status {
     /// Reads the status of a process.
     pub fn read(pid: i32) -> Result<Self> {

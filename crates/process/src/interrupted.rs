@@ -25,19 +25,33 @@
 //! | `io_uring_enter` | in a structure | the same arguments |
 //! | `poll`, `nanosleep`, `clock_nanosleep`, `futex` | kept by the kernel | nothing is done: -ERESTART_RESTARTBLOCK |
 //!
-//! No timeout ends early; one of the fifth to ninth line ends later by what it had slept when we came. The memory below
+//! What the kernel keeps it goes on with by a system call of its own number, `restart_syscall` (219), which passes the thread's
+//! seccomp filter; a filter that does not know it may kill the process. So of a thread that has a filter these four are made again
+//! like the others, with the rest of their timeout (`poll`: milliseconds in rdx; `nanosleep` and `clock_nanosleep`: a
+//! `timespec` at rdi and rdx; `futex`: at r10).
+//!
+//! No timeout ends early; one of the fifth to ninth line ends later by what it had slept when we came, and one in milliseconds by up to
+//! one for each stop. The memory below
 //! the red zone belongs to nobody (psABI §3.2.2) and is needed only until the kernel has read it at the call's start;
 //! the registers are those a function may change.
 
-use crate::memory::GuestMemory;
+mod in_call;
+mod slept;
+
+pub use in_call::{InCall, call_of};
+pub(crate) use slept::slept;
+
+use crate::guest::seccomp_mode;
 use crate::ptrace::{self, Registers};
+use slept::Sched;
 use std::fs;
 use std::os::unix::fs::FileExt;
 use std::time::{Duration, Instant};
-use vm::Memory;
 
 /// `ERESTARTNOHAND`: made again unless a signal handler runs.
 const RESTART_UNLESS_HANDLED: i64 = -514;
+/// `ERESTART_RESTARTBLOCK`: gone on with by `restart_syscall` unless a signal handler runs.
+const RESTART_BY_ITS_OWN_CALL: i64 = -516;
 
 const RED_ZONE: u64 = 128;
 
@@ -90,6 +104,21 @@ fn timeout_of(number: i64) -> Option<Timeout> {
     found.map(|(_, timeout)| *timeout)
 }
 
+/// The timeout of a call that the kernel goes on with by `restart_syscall`. One that is a point in time needs no change.
+fn kept_timeout_of(number: i64, arguments: &[u64; 6]) -> Option<Timeout> {
+    let operation = arguments[1] as i32 & !(libc::FUTEX_PRIVATE_FLAG | libc::FUTEX_CLOCK_REALTIME);
+    Some(match number {
+        libc::SYS_poll => Timeout::Milliseconds(2),
+        libc::SYS_nanosleep => Timeout::Timespec(0),
+        libc::SYS_clock_nanosleep if arguments[1] as i32 & libc::TIMER_ABSTIME == 0 => {
+            Timeout::Timespec(2)
+        }
+        libc::SYS_futex if operation == libc::FUTEX_WAIT => Timeout::Timespec(3),
+        libc::SYS_clock_nanosleep | libc::SYS_futex => Timeout::Unchanged,
+        _ => return None,
+    })
+}
+
 /// Makes thread `tid`, which stands in an interrupt stop or before a signal's delivery, make its system call again
 /// where the program would otherwise see an EINTR that is ours; see the module's text.
 pub(crate) fn restart_call(tid: i32) {
@@ -105,91 +134,45 @@ pub(crate) fn restart_call(tid: i32) {
     }
 }
 
-/// Number of the system call that a stopped thread stands in. Of one with -ERESTART_RESTARTBLOCK that has been stopped before, and
-/// goes on waiting since, `orig_rax` says no more than `restart_syscall`; its arguments are still in the registers, and
-/// its number is in the code. Negative = none.
-pub fn call_of(memory: &GuestMemory, registers: &Registers) -> i64 {
-    let number = registers.orig_rax as i64;
-    let [first, second] = [registers.rdi, registers.rsi];
-    restarted(memory, number, registers.rip, [first, second])
+/// The same where the kernel would make `restart_syscall` of its call and the thread has a seccomp filter. For a thread that was
+/// not seen in this call before the stop, so that its timeout has hardly begun.
+pub(crate) fn repeat_call(pid: i32, tid: i32) {
+    let Ok(mut registers) = ptrace::registers(tid) else {
+        return;
+    };
+    let arguments = arguments_of(&registers);
+    if registers.rax as i64 == RESTART_BY_ITS_OWN_CALL
+        && kept_timeout_of(registers.orig_rax as i64, &arguments).is_some()
+        && seccomp_mode(pid, tid).is_some_and(|mode| mode != 0)
+    {
+        registers.rax = RESTART_UNLESS_HANDLED as u64;
+        let _ = ptrace::set_registers(tid, &registers);
+    }
 }
 
-/// The same for a call of this number, behind whose instruction the thread goes on at `pc`.
-fn restarted(memory: &dyn Memory, number: i64, pc: u64, [first, second]: [u64; 2]) -> i64 {
-    if number != libc::SYS_restart_syscall {
-        return number;
-    }
-    // glibc: `mov $number,%eax; syscall`.
-    let mut code = [0; 7];
-    let read = memory.read(pc.wrapping_sub(7), &mut code);
-    if let ([0xb8, a, b, c, d, 0x0f, 0x05], Ok(())) = (code, read) {
-        return i64::from(i32::from_le_bytes([a, b, c, d]));
-    }
-    // musl, and syscall(2), have the number in a register. Of the calls in question the others have as their second argument how
-    // many descriptors are polled, 0 or 1 (`clock_nanosleep`), or an address.
-    let operation = second as i32 & !libc::FUTEX_CLOCK_REALTIME;
-    let waits =
-        [libc::FUTEX_WAIT, libc::FUTEX_WAIT_BITSET].map(|wait| wait | libc::FUTEX_PRIVATE_FLAG);
-    if second >> 32 == 0 && waits.contains(&operation) && first.is_multiple_of(4) {
-        return libc::SYS_futex;
-    }
-    number
+fn arguments_of(registers: &Registers) -> [u64; 6] {
+    let r = registers;
+    [r.rdi, r.rsi, r.rdx, r.r10, r.r8, r.r9]
 }
 
-/// What `/proc/PID/task/TID/syscall` shows of a thread that sleeps in the kernel.
+/// What becomes of the call of a thread that waits with a timeout, if the thread is stopped.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct InCall {
-    /// Number of the system call; negative = none (a page fault).
-    pub number: i64,
-    /// Arguments of the call, in the kernel's order (rdi, rsi, rdx, r10, r8, r9), whatever the call takes; 0 if there is no call.
-    pub arguments: [u64; 6],
-    /// The thread's stack pointer.
-    pub sp: u64,
-    /// Address at which it goes on, behind the `syscall` instruction.
-    pub pc: u64,
+enum Fate {
+    /// It is made again, with the rest of its timeout.
+    Again(Timeout),
+    /// It would be gone on with by `restart_syscall`, and is made again instead.
+    Instead(Timeout),
+    /// The kernel goes on with it.
+    Kept,
 }
 
-impl InCall {
-    /// Reads the file; `None` if the thread runs, or if we may not read it.
-    pub fn of(pid: i32, tid: i32) -> Option<Self> {
-        Self::parse(&fs::read_to_string(format!("/proc/{pid}/task/{tid}/syscall")).ok()?)
-    }
-
-    /// Returns it with the number of the call that the thread has made, where a stop has interrupted that and the kernel has
-    /// gone on with it since: see [`call_of`].
-    pub fn made(mut self, memory: &dyn Memory) -> Self {
-        let [first, second, ..] = self.arguments;
-        self.number = restarted(memory, self.number, self.pc, [first, second]);
-        self
-    }
-
-    /// Parses a line of `proc_pid_syscall` (fs/proc/base.c): `running`, or number, arguments, sp and pc, or `-1`, sp
-    /// and pc.
-    fn parse(line: &str) -> Option<Self> {
-        let mut words = line.split_whitespace();
-        let number = words.next()?.parse().ok()?;
-        let mut hexadecimal = || u64::from_str_radix(words.next()?.strip_prefix("0x")?, 16).ok();
-        let mut arguments = [0; 6];
-        if number != -1 {
-            for argument in &mut arguments {
-                *argument = hexadecimal()?;
-            }
-        }
-        Some(InCall {
-            number,
-            arguments,
-            sp: hexadecimal()?,
-            pc: hexadecimal()?,
-        })
-    }
-}
-
-/// A thread that waits, with a timeout, in a call which has to be made again if it is stopped.
+/// A thread that waits, with a timeout, in a call that a stop interrupts.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Waiting {
     pid: i32,
     tid: i32,
     call: InCall,
+    fate: Fate,
     /// When its timeout ends.
     deadline: Instant,
     /// How many voluntary context switches it had made.
@@ -202,51 +185,74 @@ impl Waiting {
     /// Looks at a thread before it is stopped, because a stop destroys what shows since when it sleeps.
     pub fn of(pid: i32, tid: i32) -> Option<Self> {
         let call = InCall::of(pid, tid)?;
-        let whole = match timeout_of(call.number)? {
-            Timeout::Unchanged => return None,
+        let fate = match kept_timeout_of(call.number, &call.arguments) {
+            None => Fate::Again(timeout_of(call.number)?),
+            Some(timeout) if seccomp_mode(pid, tid)? != 0 => Fate::Instead(timeout),
+            Some(_) => Fate::Kept,
+        };
+        let mut waiting = Waiting {
+            pid,
+            tid,
+            call,
+            fate,
+            deadline: Instant::now(),
+            switches: 0,
+            same: false,
+        };
+        if fate == Fate::Kept {
+            return Some(waiting);
+        }
+        let whole = waiting.whole_timeout()?;
+        let Some((slept, switches)) = slept(pid, tid) else {
+            // This kernel does not say it (`CONFIG_SCHED_DEBUG`). A timeout that begins again at each of our stops may never
+            // end, and hardly any filter forbids `restart_syscall`.
+            waiting.fate = Fate::Kept;
+            return matches!(fate, Fate::Instead(_)).then_some(waiting);
+        };
+        // Taken after the look: a delay here makes the remaining time longer, never shorter.
+        waiting.deadline = Instant::now() + whole.saturating_sub(slept);
+        waiting.switches = switches;
+        // Read again: what was found out must belong to one call.
+        (InCall::of(pid, tid)? == call).then_some(waiting)
+    }
+
+    /// The whole timeout of its call; `None` = it has none, or is made again with the same.
+    fn whole_timeout(&self) -> Option<Duration> {
+        let (Fate::Again(timeout) | Fate::Instead(timeout)) = self.fate else {
+            return None;
+        };
+        match timeout {
+            Timeout::Unchanged => None,
             Timeout::Milliseconds(at) => {
-                Duration::from_millis(u64::try_from(call.arguments[at] as i32).ok()?)
+                let milliseconds = u64::try_from(self.call.arguments[at] as i32).ok()?;
+                Some(Duration::from_millis(milliseconds))
             }
             Timeout::Timespec(at) => {
                 let mut bytes = [0; 16];
-                let memory = fs::File::open(format!("/proc/{pid}/mem")).ok()?;
-                let place = call.arguments[at];
+                let memory = fs::File::open(format!("/proc/{}/mem", self.pid)).ok()?;
+                let place = self.call.arguments[at];
                 (place != 0).then_some(())?;
                 memory.read_exact_at(&mut bytes, place).ok()?;
                 let (seconds, nanoseconds) = bytes.split_at(8);
                 let seconds = u64::from_le_bytes(seconds.try_into().ok()?);
                 let nanoseconds = u64::from_le_bytes(nanoseconds.try_into().ok()?);
-                if seconds > u64::from(u32::MAX) || nanoseconds >= 1_000_000_000 {
-                    return None;
-                }
-                Duration::new(seconds, nanoseconds as u32)
+                let is_sane = seconds <= u64::from(u32::MAX) && nanoseconds < 1_000_000_000;
+                is_sane.then(|| Duration::new(seconds, nanoseconds as u32))
             }
-        };
-        let (slept, switches) = slept(pid, tid)?;
-        // Taken after the look: a delay here makes the remaining time longer, never shorter.
-        let now = Instant::now();
-        // Read again: what was found out must belong to one call.
-        (InCall::of(pid, tid)? == call).then_some(())?;
-        Some(Waiting {
-            pid,
-            tid,
-            call,
-            deadline: now + whole.saturating_sub(slept),
-            switches,
-            same: false,
-        })
+        }
     }
 
-    /// Finds out whether the thread, which has just stopped, slept until then. If it did it has made one voluntary
-    /// context switch since, for the stop. If not, it may be in another call that looks like the one before.
+    /// Takes note of a thread that has just stopped: whether it slept until then. If it did it has made one voluntary context
+    /// switch since, for the stop. If not, it may be in another call that looks like the one before.
     pub fn confirm(&mut self) {
+        if self.fate == Fate::Kept {
+            return;
+        }
         let now = Sched::read(&format!("/proc/{}/task/{}/sched", self.pid, self.tid));
         self.same = now.is_some_and(|now| now.switches == self.switches + 1);
-    }
-
-    /// Id of the thread in the PID namespace of lancet.
-    pub fn tid(&self) -> i32 {
-        self.tid
+        if matches!(self.fate, Fate::Instead(_)) {
+            repeat_call(self.pid, self.tid);
+        }
     }
 
     /// Makes the call that the stopped thread will make again use only what is left of its timeout, if it is this one.
@@ -260,13 +266,15 @@ impl Waiting {
         if registers.rax as i64 != RESTART_UNLESS_HANDLED || !self.is_call_of(&registers) {
             return;
         }
+        let (Fate::Again(timeout) | Fate::Instead(timeout)) = self.fate else {
+            return;
+        };
         // At least one unit: a call that is not over yet must not end now.
         let left = self.deadline.saturating_duration_since(Instant::now());
-        match timeout_of(self.call.number) {
-            Some(Timeout::Milliseconds(_)) => {
-                registers.r10 = left.as_micros().div_ceil(1000).max(1) as u64;
-            }
-            Some(Timeout::Timespec(at)) => {
+        let (at, rest) = match timeout {
+            Timeout::Unchanged => return,
+            Timeout::Milliseconds(at) => (at, left.as_micros().div_ceil(1000).max(1) as u64),
+            Timeout::Timespec(at) => {
                 let place = registers.rsp.wrapping_sub(RED_ZONE + 16) & !15;
                 let mut time = [0; 16];
                 time[..8].copy_from_slice(&left.as_secs().to_le_bytes());
@@ -280,84 +288,22 @@ impl Waiting {
                 {
                     return;
                 }
-                match at {
-                    2 => registers.rdx = place,
-                    3 => registers.r10 = place,
-                    _ => registers.r8 = place,
-                }
+                (at, place)
             }
-            _ => return,
+        };
+        match at {
+            0 => registers.rdi = rest,
+            2 => registers.rdx = rest,
+            3 => registers.r10 = rest,
+            _ => registers.r8 = rest,
         }
         let _ = ptrace::set_registers(self.tid, &registers);
     }
 
     fn is_call_of(&self, now: &Registers) -> bool {
-        let arguments = [now.rdi, now.rsi, now.rdx, now.r10, now.r8, now.r9];
         now.orig_rax as i64 == self.call.number
-            && arguments == self.call.arguments
+            && arguments_of(now) == self.call.arguments
             && (now.rsp, now.rip) == (self.call.sp, self.call.pc)
-    }
-}
-
-/// Returns how long a thread has been asleep, or less, and how many voluntary context switches it had made. The kernel
-/// keeps when it last ran (`se.exec_start`), by a clock of the processor that it ran on, which must not be compared
-/// with another processor's; so this thread moves there for a moment. `None` if it cannot.
-pub(crate) fn slept(pid: i32, tid: i32) -> Option<(Duration, u64)> {
-    let stat = fs::read_to_string(format!("/proc/{pid}/task/{tid}/stat")).ok()?;
-    // `processor` is field 39 (proc(5)), the 37th behind the name.
-    let processor: usize = stat.rsplit(") ").next()?.split(' ').nth(36)?.parse().ok()?;
-    let sleeper = Sched::read(&format!("/proc/{pid}/task/{tid}/sched"))?;
-    // SAFETY: sets of bits for which zero is valid, their sizes, and times that live through the calls.
-    let now = unsafe {
-        let mut before: libc::cpu_set_t = std::mem::zeroed();
-        let mut there: libc::cpu_set_t = std::mem::zeroed();
-        let size = size_of::<libc::cpu_set_t>();
-        if processor >= size * 8 || libc::sched_getaffinity(0, size, &raw mut before) != 0 {
-            return None;
-        }
-        libc::CPU_SET(processor, &mut there);
-        if libc::sched_setaffinity(0, size, &raw const there) != 0 {
-            return None;
-        }
-        // Makes the kernel bring our own `se.exec_start` up to date (`task_sched_runtime`, kernel/sched/core.c).
-        let mut time: libc::timespec = std::mem::zeroed();
-        libc::clock_gettime(libc::CLOCK_THREAD_CPUTIME_ID, &raw mut time);
-        let now = Sched::read("/proc/thread-self/sched");
-        libc::sched_setaffinity(0, size, &raw const before);
-        now?
-    };
-    Some((
-        now.last_ran.saturating_sub(sleeper.last_ran),
-        sleeper.switches,
-    ))
-}
-
-/// What `/proc/PID/task/TID/sched` shows (`proc_sched_show_task`, kernel/sched/debug.c).
-#[derive(Debug, PartialEq, Eq)]
-struct Sched {
-    last_ran: Duration,
-    switches: u64,
-}
-
-impl Sched {
-    fn read(path: &str) -> Option<Self> {
-        Self::parse(&fs::read_to_string(path).ok()?)
-    }
-
-    /// Parses the file. Times are milliseconds with six digits behind the point; 0 means not known.
-    fn parse(text: &str) -> Option<Self> {
-        let value = |name| {
-            let line = text.lines().find(|line| line.starts_with(name))?;
-            Some(line.rsplit_once(':')?.1.trim())
-        };
-        let (milliseconds, rest) = value("se.exec_start")?.split_once('.')?;
-        let nanoseconds = milliseconds.parse::<u64>().ok()?.checked_mul(1_000_000)?;
-        let nanoseconds = nanoseconds.checked_add(rest.parse().ok()?)?;
-        (nanoseconds != 0 && rest.len() == 6).then_some(())?;
-        Some(Sched {
-            last_ran: Duration::from_nanos(nanoseconds),
-            switches: value("nr_voluntary_switches")?.parse().ok()?,
-        })
     }
 }
 
@@ -365,92 +311,99 @@ impl Sched {
 mod tests {
     use super::*;
 
-    #[test]
-    fn the_kernels_line_about_a_call_is_read() {
-        assert_eq!(InCall::parse("running\n"), None);
-        let fault = InCall::parse("-1 0x7ffe10 0x401000\n").unwrap();
-        assert_eq!(
-            (fault.number, fault.sp, fault.pc),
-            (-1, 0x7f_fe10, 0x40_1000)
-        );
-        let call = InCall::parse("232 0x5 0x7ffe 0x1 0xc8 0x0 0x8 0x7ffe10 0x401000\n").unwrap();
-        assert_eq!((call.number, call.arguments[3]), (232, 200));
-        assert_eq!((call.sp, call.pc), (0x7f_fe10, 0x40_1000));
-        assert_eq!(InCall::parse("232 0x5 0x7ffe\n"), None);
+    /// A child that is killed for `restart_syscall` and waits for `milliseconds` by system call `number`, once. It writes into
+    /// `word` when it begins to wait.
+    fn sandboxed(number: i64, milliseconds: i64, word: *mut u32) -> i32 {
+        let code = |code: u32, jt, jf, k| libc::sock_filter {
+            code: code as u16,
+            jt,
+            jf,
+            k,
+        };
+        let mut filter = [
+            code(libc::BPF_LD | libc::BPF_W | libc::BPF_ABS, 0, 0, 0),
+            code(libc::BPF_JMP | libc::BPF_JEQ | libc::BPF_K, 0, 1, 219),
+            code(
+                libc::BPF_RET | libc::BPF_K,
+                0,
+                0,
+                libc::SECCOMP_RET_KILL_PROCESS,
+            ),
+            code(libc::BPF_RET | libc::BPF_K, 0, 0, libc::SECCOMP_RET_ALLOW),
+        ];
+        let filter = libc::sock_fprog {
+            len: 4,
+            filter: filter.as_mut_ptr(),
+        };
+        let time = libc::timespec {
+            tv_sec: 0,
+            tv_nsec: milliseconds * 1_000_000,
+        };
+        let (time, wait) = (&raw const time as usize, libc::FUTEX_WAIT as usize);
+        let arguments = match number {
+            libc::SYS_poll => [0, 0, milliseconds as usize, 0],
+            libc::SYS_nanosleep => [time, 0, 0, 0],
+            libc::SYS_clock_nanosleep => [1, 0, time, 0],
+            _ => [time, wait, 0, time],
+        };
+        let [a, b, c, d] = arguments;
+        // The word that a futex waits for is the time's first one, which is 0.
+        // SAFETY: the child makes system calls only, with what lives in this frame or is shared with its parent.
+        unsafe {
+            match libc::fork() {
+                0 => {
+                    libc::prctl(libc::PR_SET_PDEATHSIG, libc::SIGKILL);
+                    libc::prctl(libc::PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0);
+                    if libc::prctl(libc::PR_SET_SECCOMP, 2, &raw const filter) != 0 {
+                        libc::_exit(9);
+                    }
+                    word.write_volatile(1);
+                    libc::syscall(number, a, b, c, d);
+                    libc::_exit(0)
+                }
+                pid => pid,
+            }
+        }
     }
 
-    /// The call that a process which waits in system call `number` stands in at each of three stops.
-    fn stopped_in(number: i64, arguments: [usize; 4]) -> Vec<i64> {
-        let [a, b, c, d] = arguments;
-        // SAFETY: the child makes system calls only.
-        let pid = match unsafe { libc::fork() } {
-            // SAFETY: as above; what the arguments lead to lives in the caller's frame.
-            0 => unsafe {
-                libc::prctl(libc::PR_SET_PDEATHSIG, libc::SIGKILL);
-                match number {
-                    libc::SYS_clock_nanosleep => {
-                        libc::clock_nanosleep(a as i32, b as i32, c as *const _, d as *mut _);
-                    }
-                    _ => {
-                        libc::syscall(number, a, b, c, d);
-                    }
-                }
-                libc::_exit(0)
-            },
-            pid => pid,
+    #[test]
+    fn a_filter_that_knows_no_restart_syscall_is_not_asked_for_it() {
+        // SAFETY: a page of zeroes, shared with the children below.
+        let word = unsafe {
+            let flags = libc::MAP_SHARED | libc::MAP_ANONYMOUS;
+            libc::mmap(std::ptr::null_mut(), 4096, 3, flags, -1, 0).cast::<u32>()
         };
-        let deadline = Instant::now() + Duration::from_secs(20);
-        let memory = GuestMemory::open(pid).expect("our child");
-        let calls = (0..3).map(|_| {
-            // It may be seen in another call on its way, or between two looks in none.
-            let sleeps = || {
-                let call = InCall::of(pid, pid).filter(|call| call.number >= 0);
-                call.is_some_and(|call| call.made(&memory).number == number)
-            };
-            while !sleeps() {
-                let call = InCall::of(pid, pid);
-                assert!(Instant::now() < deadline, "not in {number}: {call:?}");
+        let calls = [
+            libc::SYS_poll,
+            libc::SYS_nanosleep,
+            libc::SYS_clock_nanosleep,
+            libc::SYS_futex,
+        ];
+        for number in calls {
+            // SAFETY: the page lives.
+            unsafe { word.write_volatile(0) };
+            let pid = sandboxed(number, 300, word);
+            // SAFETY: as above.
+            while unsafe { word.read_volatile() } == 0 {
                 std::thread::yield_now();
             }
-            let stop = crate::stop::Stop::one(pid, pid, false).expect("our child stops");
-            let registers = ptrace::registers(pid).expect("it stands still");
-            assert_eq!(registers.rax as i64, -516, "ERESTART_RESTARTBLOCK");
-            stop.release();
-            call_of(&memory, &registers)
-        });
-        let calls = calls.collect();
-        // SAFETY: our own child, which is waited for.
-        unsafe {
-            libc::kill(pid, libc::SIGKILL);
-            libc::waitpid(pid, std::ptr::null_mut(), 0);
+            let (began, mut stops, mut status) = (Instant::now(), 0, 0);
+            // SAFETY: our own child, which is waited for.
+            while unsafe { libc::waitpid(pid, &raw mut status, libc::WNOHANG) } == 0 {
+                stops += u32::from(crate::stop::Stop::one(pid, pid, false).is_ok());
+                // Each stop rounds the milliseconds of `poll` up, so that without pauses it would hardly come to its end.
+                let next = began + stops * Duration::from_millis(5);
+                while Instant::now() < next {
+                    std::thread::yield_now();
+                }
+            }
+            let took = began.elapsed();
+            assert_eq!(status, 0, "{number}: it was killed, after {stops} stops");
+            assert!(stops > 5, "{number}: {stops} stops");
+            let longest = Duration::from_millis(300) * 2 + Duration::from_secs(1);
+            assert!(took >= Duration::from_millis(290), "{number}: {took:?}");
+            assert!(took < longest, "{number}: {took:?} with {stops} stops");
         }
-        calls
-    }
-
-    #[test]
-    fn a_call_that_goes_on_after_a_stop_is_known_by_its_number() {
-        let minute = libc::timespec {
-            tv_sec: 60,
-            tv_nsec: 0,
-        };
-        let (word, minute) = (0u32, (&raw const minute) as usize);
-        let wait = (libc::FUTEX_WAIT | libc::FUTEX_PRIVATE_FLAG) as usize;
-        let arguments = [(&raw const word) as usize, wait, 0, minute];
-        let futex = libc::SYS_futex;
-        assert_eq!(stopped_in(futex, arguments), [futex; 3]);
-        let sleep = libc::SYS_clock_nanosleep;
-        assert_eq!(stopped_in(sleep, [1, 0, minute, 0]), [sleep; 3]);
-    }
-
-    #[test]
-    fn when_a_thread_last_ran_is_read() {
-        let text = "a (1, #threads: 1)\n----\nse.exec_start  :  5383833.846147\nnr_voluntary_switches : 12\n";
-        let read = Sched::parse(text).unwrap();
-        assert_eq!(read.last_ran, Duration::from_nanos(5_383_833_846_147));
-        assert_eq!(read.switches, 12);
-        let unknown = "se.exec_start : 0.000000\nnr_voluntary_switches : 12\n";
-        assert_eq!(Sched::parse(unknown), None);
-        assert_eq!(Sched::parse(""), None);
     }
 
     #[test]

@@ -8,10 +8,10 @@
 use crate::guest::Status;
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
-use std::os::unix::fs::MetadataExt;
+use std::path::PathBuf;
 use std::time::{Duration, Instant};
 
-/// The first pause between two tries. Each is as long as the program has run since it was met, at least.
+/// The first pause between two tries. Each further one is as long as the time since the child was met, so that pauses double.
 const FIRST: Duration = Duration::from_millis(50);
 /// A program that has been refused for so long is not young any more.
 const YOUNG: Duration = Duration::from_secs(10);
@@ -20,12 +20,12 @@ const OFTEN: Duration = Duration::from_millis(100);
 
 /// Which program a process runs, as far as it can be told from outside. An exec changes it: the file is another one, or the
 /// stack lies elsewhere, because the kernel chooses its place anew (unless the address space is not randomised).
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Program {
     /// When the process was made, in clock ticks of this boot.
     start: u64,
-    /// Device and inode of the file that it runs.
-    file: Option<(u64, u64)>,
+    /// The file that it runs, as the kernel names it. The file itself is not asked: its file system may not answer (FUSE, NFS).
+    file: Option<PathBuf>,
     /// The beginning of its stack; 0 if we may not know.
     stack: u64,
 }
@@ -34,10 +34,10 @@ impl Program {
     /// Which one a process runs now; `None` if it is gone.
     pub fn of(pid: i32) -> Option<Self> {
         let status = Status::read(pid).ok()?;
-        let file = fs::metadata(format!("/proc/{pid}/exe"));
+        let file = fs::read_link(format!("/proc/{pid}/exe"));
         Some(Program {
             start: status.start,
-            file: file.ok().map(|file| (file.dev(), file.ino())),
+            file: file.ok(),
             stack: status.stack,
         })
     }
@@ -153,7 +153,7 @@ mod tests {
     fn program(file: u64) -> Option<Program> {
         Some(Program {
             start: 1,
-            file: Some((1, file)),
+            file: Some(format!("/bin/{file}").into()),
             stack: 2,
         })
     }
@@ -200,10 +200,10 @@ mod tests {
             .unwrap();
         let pid = child.id() as i32;
         let before = Program::of(pid).unwrap();
-        assert_eq!(Program::of(pid), Some(before));
+        assert_eq!(Program::of(pid).as_ref(), Some(&before));
         drop(child.stdin.take());
         let began = Instant::now();
-        while Program::of(pid) == Some(before) {
+        while Program::of(pid).as_ref() == Some(&before) {
             assert!(began.elapsed() < Duration::from_secs(60));
             std::thread::yield_now();
         }

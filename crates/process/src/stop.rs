@@ -17,13 +17,13 @@ pub use late::{let_go, poll_stragglers};
 
 use crate::error::{Error, Result};
 use crate::guest::missing_thread;
-use crate::interrupted::Waiting;
+use crate::interrupted::{self, Waiting};
 use crate::job_control::UnderWay;
 use crate::ptrace;
 use late::{Waited, wait_until_interrupted, was_straggler};
 use nix::errno::Errno;
 use std::cell::RefCell;
-use std::collections::HashSet;
+use std::collections::{HashMap, HashSet};
 use std::fs;
 use std::os::unix::fs::MetadataExt;
 use std::time::{Duration, Instant};
@@ -45,8 +45,8 @@ pub struct Stop {
     pid: i32,
     threads: Vec<Thread>,
     since: Instant,
-    /// Threads that slept with a timeout before the stop.
-    waiting: Vec<Waiting>,
+    /// Threads that slept with a timeout before the stop, by their ids.
+    waiting: HashMap<i32, Waiting>,
     /// While this lives, lancet itself is not stopped (`job_control`). Dropped last, so that the threads go on first.
     _under_way: UnderWay,
 }
@@ -130,7 +130,7 @@ impl Stop {
                 kept: true,
                 stays: true,
             }],
-            waiting: Vec::new(),
+            waiting: HashMap::new(),
             since: Instant::now(),
             _under_way: UnderWay::begin(),
         })
@@ -280,8 +280,10 @@ impl Stop {
                 Waited::Stopped(signal) => {
                     self.threads[at].stopped = true;
                     self.threads[at].grouped = signal != libc::SIGTRAP;
-                    let slept = self.waiting.iter_mut().find(|one| one.tid() == tid);
-                    slept.into_iter().for_each(Waiting::confirm);
+                    match self.waiting.get_mut(&tid) {
+                        Some(slept) => slept.confirm(),
+                        None => interrupted::repeat_call(self.pid, tid),
+                    }
                 }
                 Waited::Gone => {}
                 Waited::At(event) => {
@@ -347,12 +349,9 @@ impl Stop {
 
     /// A call that is made again is not to sleep as long again as it has slept.
     fn shorten_waits(&self) {
-        for waiting in &self.waiting {
-            if self
-                .threads
-                .iter()
-                .any(|thread| thread.tid == waiting.tid() && thread.stopped && !thread.stays)
-            {
+        let stands = |thread: &&Thread| thread.stopped && !thread.stays;
+        for thread in self.threads.iter().filter(stands) {
+            if let Some(waiting) = self.waiting.get(&thread.tid) {
                 waiting.shorten();
             }
         }
@@ -425,11 +424,13 @@ pub fn handed_on(tid: i32) -> Vec<i32> {
     })
 }
 
-/// Those threads of a process, but for those that are not stopped, that sleep with a timeout in a call that has to be made again when they are stopped.
-fn waiting(pid: i32, left: &HashSet<i32>) -> Vec<Waiting> {
+/// Those threads of a process, but for those that are not stopped, that sleep with a timeout in a call that a stop interrupts.
+fn waiting(pid: i32, left: &HashSet<i32>) -> HashMap<i32, Waiting> {
     let threads = thread_ids(pid).unwrap_or_default();
     let stopped = threads.into_iter().filter(|tid| !left.contains(tid));
-    stopped.filter_map(|tid| Waiting::of(pid, tid)).collect()
+    stopped
+        .filter_map(|tid| Some((tid, Waiting::of(pid, tid)?)))
+        .collect()
 }
 
 /// Whether a thread that stands still does so for SIGSTOP or the like. It may have been stopped so since we first saw it

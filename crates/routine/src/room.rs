@@ -43,10 +43,10 @@ pub const ROOM: u64 = 16 << 10;
 pub const WORK_STACKS: usize = 16;
 /// Bytes of each work stack; a power of two.
 pub const WORK_STACK: usize = 32 << 10;
-/// How often a thread looks for a free work stack, and sleeps so many nanoseconds behind each look. The kernel adds its timer slack of
-/// 50 µs (prctl(2), `PR_SET_TIMERSLACK`), so that it is some 30 ms in all at least.
+/// How often a thread looks for a free work stack before its hook goes unseen.
 pub const WAITS: u32 = 500;
-/// See [`WAITS`].
+/// How many nanoseconds it sleeps after each look. The kernel adds its timer slack of 50 µs (prctl(2), `PR_SET_TIMERSLACK`), so that all
+/// looks together take 30 ms or more; a thread in real time has no such slack and takes 5 ms.
 pub const MOMENT: u64 = 10_000;
 /// Bytes from `trampoline_works` to the first work stack.
 pub const HEADS: usize = 4096;

@@ -54,7 +54,7 @@ impl Session {
             memory: self.memory.clone(),
         };
         asking.copy(|| {
-            self.resident.request(&self.memory, Request::Snapshot, 0)?;
+            self.request(Request::Snapshot, 0)?;
             self.enter_for_snapshot()?;
             self.await_answer("make a copy of the process")
         })

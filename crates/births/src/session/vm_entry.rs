@@ -19,7 +19,7 @@
 
 use super::Session;
 use inject::records::ReadRecords;
-use inject::remote_call::RemoteThread;
+use inject::remote_call::{RemoteThread, Work};
 use inject::resident::Resident;
 use inject::tracee::Tracee;
 use process::error::{Error, Result};
@@ -45,6 +45,8 @@ const FIRST_AGAIN: Duration = Duration::from_millis(100);
 /// The first time to wait where a job can get lost (`RubyGuest::loses_jobs`).
 const SOON_AGAIN: Duration = Duration::from_millis(10);
 const LAST_AGAIN: Duration = Duration::from_millis(400);
+/// How long an agent may take that has begun its work: a collection, a count of the living.
+const LONGEST_WORK: Duration = Duration::from_secs(30);
 /// How long a guest may keep its lock from us.
 pub(super) const PATIENCE: Duration = Duration::from_secs(10);
 /// The same when it has already kept it so long in vain: whoever leaves a guest that does not answer is not to wait again.
@@ -107,10 +109,15 @@ impl Session {
                     )?;
                 }
                 self.note(stop.age());
-                let done = || self.answered().unwrap_or(true);
-                remote.call_freely(self.resident.header.enter, LOCK, done)?;
+                let enter = (self.resident.header.enter, LOCK);
+                let deadline = self.asked_at + self.patience;
+                let was_done = remote.call_freely(enter, deadline, || self.work())?;
                 stop.restart_clock();
-                return Ok(());
+                return if was_done {
+                    Ok(())
+                } else {
+                    Err(self.no_answer())
+                };
             }
             if self.ruby.registers_in_two_steps() {
                 stop.rest()?;
@@ -282,24 +289,66 @@ impl Session {
         argument: u64,
         what: &'static str,
     ) -> Result<()> {
-        self.resident.request(&self.memory, request, argument)?;
+        self.request(request, argument)?;
         self.enter_vm(|_, _| Ok(()))?;
         self.await_answer(what)
+    }
+
+    /// Writes down what the agent is to do when it is entered.
+    pub(super) fn request(&mut self, request: Request, argument: u64) -> Result<()> {
+        self.asked_at = Instant::now();
+        self.resident.request(&self.memory, request, argument)
     }
 
     fn answered(&self) -> Result<bool> {
         self.resident.has_answered(&self.memory)
     }
 
+    /// How far the agent is with what it was asked. Where that cannot be read, nothing is waited for any longer.
+    fn work(&self) -> Work {
+        let at_work = || {
+            self.resident
+                .control_page_u32(&self.memory, offset_of!(ControlPage, at_work))
+        };
+        match self.answered() {
+            Ok(false) if matches!(at_work(), Ok(1..)) => Work::UnderWay,
+            Ok(false) => Work::Waits,
+            Ok(true) | Err(_) => Work::Done,
+        }
+    }
+
+    /// The request was not answered in time. The next one, which is to leave, is not waited for as long.
+    fn no_answer(&mut self) -> Error {
+        self.patience = LATER_PATIENCE;
+        let reason = match self.work() {
+            Work::UnderWay => "it is still at work there (a collection of very many objects?)",
+            _ => {
+                "no thread of it reached a point where the VM runs jobs (a C extension that keeps the VM's lock?)"
+            }
+        };
+        Error::NoAnswer {
+            pid: self.status.pid,
+            waited_ms: self.asked_at.elapsed().as_millis() as u64,
+            reason: reason.into(),
+        }
+    }
+
+    /// Whether the answer has been waited for long enough. Work that is under way has more time, but for that of an agent which has kept
+    /// us waiting before.
+    fn is_late(&self) -> bool {
+        let waited = self.asked_at.elapsed();
+        let has_begun = || self.patience == PATIENCE && self.work() == Work::UnderWay;
+        waited > self.patience && (waited > LONGEST_WORK || !has_begun())
+    }
+
     pub(super) fn await_answer(&mut self, what: &'static str) -> Result<()> {
         let pid = self.status.pid;
-        let started = Instant::now();
         let mut pause = if self.ruby.loses_jobs() {
             SOON_AGAIN
         } else {
             FIRST_AGAIN
         };
-        let mut again = started + pause;
+        let mut again = Instant::now() + pause;
         while !self.answered()? {
             process::stop::poll_stragglers();
             if let Some(tracee) = &mut self.tracee {
@@ -308,13 +357,8 @@ impl Session {
             if let Some(why) = self.farewell()? {
                 return Err(Error::Left { pid, why });
             }
-            if started.elapsed() > self.patience {
-                let waited = std::mem::replace(&mut self.patience, LATER_PATIENCE);
-                return Err(Error::NoAnswer {
-                    pid,
-                    waited_ms: waited.as_millis() as u64,
-                    reason: "no thread of it reached a point where the VM runs jobs (a C extension that keeps the VM's lock?)".into(),
-                });
+            if self.is_late() {
+                return Err(self.no_answer());
             }
             if Instant::now() > again {
                 match Status::read(pid)?.state {
@@ -332,7 +376,7 @@ impl Session {
             sleep(LOOK);
         }
         self.patience = PATIENCE;
-        self.timing.answered = started.elapsed();
+        self.timing.answered = self.asked_at.elapsed();
         let reply = self
             .resident
             .control_page_u32(&self.memory, offset_of!(ControlPage, reply))?;

@@ -93,11 +93,7 @@ impl Python {
         self.entered.memory.write(at, &words)?;
         self.entered.has_copy.set(true);
         asking.copy(|| {
-            self.entered
-                .resident
-                .request(&self.entered.memory, Request::Snapshot, 0)?;
-            self.enter()?;
-            self.await_answer()?;
+            self.ask(Request::Snapshot)?;
             self.entered.has_copied()
         })
     }

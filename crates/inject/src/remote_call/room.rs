@@ -110,7 +110,7 @@ pub(super) fn grown(room: Room, lowest: u64, memory: &GuestMemory, maps: &Maps) 
     let is_free = !maps
         .iter()
         .any(|one| one.end > low && one.start < stack.start);
-    if !is_free || stack.end - low > stack_limit(memory.pid())? {
+    if !is_free || stack.end - low > process::limits::stack(memory.pid())? {
         return None;
     }
     memory.read_bytes(low, &mut [0]).ok()?;
@@ -120,15 +120,6 @@ pub(super) fn grown(room: Room, lowest: u64, memory: &GuestMemory, maps: &Maps) 
         low: stack.start,
         ..room
     })
-}
-
-/// The soft limit of a process's stack in bytes.
-fn stack_limit(pid: i32) -> Option<u64> {
-    let limits = std::fs::read_to_string(format!("/proc/{pid}/limits")).ok()?;
-    match process::limits::soft(&limits, "Max stack size")? {
-        "unlimited" => Some(u64::MAX),
-        bytes => bytes.parse().ok(),
-    }
 }
 
 /// Whether an access right below the mapping is a fault because somebody wanted that.

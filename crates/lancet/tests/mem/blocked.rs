@@ -4,9 +4,11 @@
 //! `Errno::EINTR` from `File.open` of a FIFO, not as a short read. Where that cannot be done without
 //! harm, lancet has to refuse; that it does so is right here too, the guest's answer is what counts.
 
-use std::time::Duration;
+use std::fs;
+use std::process::Command;
+use std::time::{Duration, Instant};
 
-use crate::support::{Guest, mem, rubies, run, say};
+use crate::support::{Guest, mem, rubies, run, say, until};
 
 /// See `fixtures/ruby/live/blocked.rb`.
 const CALLS: [&str; 20] = [
@@ -58,4 +60,49 @@ fn a_blocking_call_does_not_notice() {
         }
     }
     assert!(wrong.is_empty(), "{}", wrong.join("\n"));
+}
+
+/// Processor time of a process in ticks of 10 ms (`utime`, field 14 of proc(5)'s stat).
+fn ticks(pid: i32) -> u64 {
+    let stat = fs::read_to_string(format!("/proc/{pid}/stat")).expect("it lives");
+    let (_, fields) = stat.rsplit_once(") ").expect("a name");
+    let field = fields.split(' ').nth(11).expect("utime");
+    field.parse().expect("a number")
+}
+
+/// A thread keeps Ruby's lock for good (one long call of C code). lancet says so when its patience of 10 s is over, adds no second wait for
+/// leaving, and lets the main thread go, which it had ask for the lock.
+#[test]
+fn a_lock_that_is_never_given_away_is_not_waited_for_twice() {
+    const KEEPS: &str = "$stdout.sync = true; Thread.new { $stdin.gets; 'x'.crypt('$6$rounds=900000000$saltsaltsalt') }; puts 'ready'; \
+                         File.open(ARGV[0]).read";
+    let folder = crate::support::TempDir::new("kept-lock");
+    let fifo = folder.join("fifo");
+    nix::unistd::mkfifo(&fifo, nix::sys::stat::Mode::S_IRWXU).expect("a FIFO");
+    let mut guest = Guest::asleep(Command::new("ruby").args(["-e", KEEPS]).arg(&fifo));
+    let before = ticks(guest.pid);
+    guest.tell("");
+    let runs = || (ticks(guest.pid) > before + 20).then_some(());
+    until(Duration::from_secs(30), "the lock is kept", runs);
+
+    let began = Instant::now();
+    let output = run(
+        mem(guest.pid).args(["--for", "1s"]),
+        Duration::from_secs(90),
+    );
+    let took = began.elapsed();
+    assert_eq!(output.status.code(), Some(1), "{}", output.stderr);
+    assert!(
+        output.stderr.contains("did not answer within 10"),
+        "{}",
+        output.stderr
+    );
+    assert!(
+        took < Duration::from_secs(18),
+        "{took:?}: {}",
+        output.stderr
+    );
+    let status = fs::read_to_string(format!("/proc/{}/status", guest.pid)).expect("it lives");
+    assert!(status.contains("TracerPid:\t0\n"), "it is still traced");
+    guest.settle('S');
 }

@@ -4,6 +4,7 @@
 //! pending for it, so it stops before it runs any of its program's code, and [`poll_stragglers`] lets it go then.
 
 use super::thread_is_dead;
+use crate::interrupted::repeat_call;
 use crate::ptrace::{self, Event};
 use nix::errno::Errno;
 use std::cell::RefCell;
@@ -21,6 +22,7 @@ pub fn poll_stragglers() {
         all.retain(
             |tid| match wait_until_interrupted(*tid, Instant::now(), &mut Vec::new()) {
                 Waited::Stopped(_) | Waited::At(_) => {
+                    repeat_call(*tid, *tid);
                     let _ = ptrace::detach(*tid, 0);
                     false
                 }
@@ -108,7 +110,10 @@ pub fn let_go(tid: i32) -> std::result::Result<(), Errno> {
                 }
                 ptrace::detach(tid, 0)
             }
-            Event::Special(_) | Event::Interrupted(_) | Event::Syscall => ptrace::detach(tid, 0),
+            Event::Special(_) | Event::Interrupted(_) | Event::Syscall => {
+                repeat_call(tid, tid);
+                ptrace::detach(tid, 0)
+            }
         },
     )
 }

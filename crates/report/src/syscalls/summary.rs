@@ -65,6 +65,7 @@ enum Record<'a> {
         functions: &'a [String],
         line: Option<&'a str>,
         calls: u64,
+        returned: u64,
         errors: u64,
         total_ns: u64,
         min_ns: Option<u64>,
@@ -72,6 +73,7 @@ enum Record<'a> {
     },
     Sum {
         calls: u64,
+        returned: u64,
         errors: u64,
         total_ns: u64,
     },
@@ -321,6 +323,7 @@ fn print_json(rows: &[&Row], all: &Figures, out: &mut dyn Write) -> io::Result<(
             functions: &who.functions,
             line: who.line.as_deref(),
             calls: figures.calls,
+            returned: figures.returned,
             errors: figures.errors,
             total_ns: nanos(figures.time),
             min_ns: figures.shortest.map(nanos),
@@ -330,6 +333,7 @@ fn print_json(rows: &[&Row], all: &Figures, out: &mut dyn Write) -> io::Result<(
     }
     let record = Record::Sum {
         calls: all.calls,
+        returned: all.returned,
         errors: all.errors,
         total_ns: nanos(all.time),
     };

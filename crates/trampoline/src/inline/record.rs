@@ -2,7 +2,7 @@
 //! the room is filled, as `agent::calls::events::fill` does. Layouts: `wire::calls::record`.
 //!
 //! The arguments of the system call are kept in the room of the open call, where the agent wants them anyway, and so their registers can be
-//! used. rax is kept there in a word without which the call is nobody's: before the call that of the ticket, which is written last, and behind
+//! used. rax is kept there in a word without which no thread owns the call: before the call that of the ticket, which is written last, and behind
 //! it that of the instruction, whose value is known. (A handler may leave by longjmp, and what it leaves behind must not be taken for a call
 //! later.) All have their values again before the room of the open call is given back, and before anything is left to the routine. The routine is asked where the ring has no room that is known of (so
 //! a command that reads no more is noticed when its ring is full), where another record came in between, and where the call took too long

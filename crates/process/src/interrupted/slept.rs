@@ -1,0 +1,82 @@
+//! How long a thread has been asleep.
+
+use std::fs;
+use std::time::Duration;
+
+/// Returns how long a thread has been asleep, or less, and how many voluntary context switches it had made. The kernel
+/// keeps when it last ran (`se.exec_start`), by a clock of the processor that it ran on, which must not be compared
+/// with another processor's; so this thread moves there for a moment. `None` if it cannot.
+pub(crate) fn slept(pid: i32, tid: i32) -> Option<(Duration, u64)> {
+    let stat = fs::read_to_string(format!("/proc/{pid}/task/{tid}/stat")).ok()?;
+    // `processor` is field 39 (proc(5)), the 37th behind the name.
+    let processor: usize = stat.rsplit(") ").next()?.split(' ').nth(36)?.parse().ok()?;
+    let sleeper = Sched::read(&format!("/proc/{pid}/task/{tid}/sched"))?;
+    // SAFETY: sets of bits for which zero is valid, their sizes, and times that live through the calls.
+    let now = unsafe {
+        let mut before: libc::cpu_set_t = std::mem::zeroed();
+        let mut there: libc::cpu_set_t = std::mem::zeroed();
+        let size = size_of::<libc::cpu_set_t>();
+        if processor >= size * 8 || libc::sched_getaffinity(0, size, &raw mut before) != 0 {
+            return None;
+        }
+        libc::CPU_SET(processor, &mut there);
+        if libc::sched_setaffinity(0, size, &raw const there) != 0 {
+            return None;
+        }
+        // Makes the kernel bring our own `se.exec_start` up to date (`task_sched_runtime`, kernel/sched/core.c).
+        let mut time: libc::timespec = std::mem::zeroed();
+        libc::clock_gettime(libc::CLOCK_THREAD_CPUTIME_ID, &raw mut time);
+        let now = Sched::read("/proc/thread-self/sched");
+        libc::sched_setaffinity(0, size, &raw const before);
+        now?
+    };
+    Some((
+        now.last_ran.saturating_sub(sleeper.last_ran),
+        sleeper.switches,
+    ))
+}
+
+/// What `/proc/PID/task/TID/sched` shows (`proc_sched_show_task`, kernel/sched/debug.c).
+#[derive(Debug, PartialEq, Eq)]
+pub(super) struct Sched {
+    pub(super) last_ran: Duration,
+    pub(super) switches: u64,
+}
+
+impl Sched {
+    pub(super) fn read(path: &str) -> Option<Self> {
+        Self::parse(&fs::read_to_string(path).ok()?)
+    }
+
+    /// Parses the file. Times are milliseconds with six digits behind the point; 0 means not known.
+    fn parse(text: &str) -> Option<Self> {
+        let value = |name| {
+            let line = text.lines().find(|line| line.starts_with(name))?;
+            Some(line.rsplit_once(':')?.1.trim())
+        };
+        let (milliseconds, rest) = value("se.exec_start")?.split_once('.')?;
+        let nanoseconds = milliseconds.parse::<u64>().ok()?.checked_mul(1_000_000)?;
+        let nanoseconds = nanoseconds.checked_add(rest.parse().ok()?)?;
+        (nanoseconds != 0 && rest.len() == 6).then_some(())?;
+        Some(Sched {
+            last_ran: Duration::from_nanos(nanoseconds),
+            switches: value("nr_voluntary_switches")?.parse().ok()?,
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn when_a_thread_last_ran_is_read() {
+        let text = "a (1, #threads: 1)\n----\nse.exec_start  :  5383833.846147\nnr_voluntary_switches : 12\n";
+        let read = Sched::parse(text).unwrap();
+        assert_eq!(read.last_ran, Duration::from_nanos(5_383_833_846_147));
+        assert_eq!(read.switches, 12);
+        let unknown = "se.exec_start : 0.000000\nnr_voluntary_switches : 12\n";
+        assert_eq!(Sched::parse(unknown), None);
+        assert_eq!(Sched::parse(""), None);
+    }
+}
