@@ -22,10 +22,13 @@
 //! The record is made in `return_frame`. Where the thread stands on a stack whose bounds nobody knows, record and call are at
 //! the unused end of the main thread's stack instead: `room`.
 
+mod freely;
 mod refused;
 mod return_frame;
 mod room;
 mod signals;
+
+pub use freely::Work;
 
 use nix::errno::Errno;
 use process::error::{Error, Result};
@@ -52,12 +55,8 @@ pub struct Gadgets {
 const CALL_PATIENCE: Duration = Duration::from_secs(2);
 /// The same for one that has the VM's lock and may collect garbage.
 const LONG_CALL_PATIENCE: Duration = Duration::from_secs(30);
-/// How long a thread may take from the end of its work to its `rt_sigreturn`.
-const HOMECOMING: Duration = Duration::from_secs(5);
-/// The time between two looks at a thread whose call takes long, and between those after [`SOON`].
+/// The time between two looks at a thread whose call takes long.
 const LOOK: Duration = Duration::from_micros(50);
-const LATER_LOOK: Duration = Duration::from_millis(1);
-const SOON: Duration = Duration::from_millis(20);
 
 /// `orig_rax` of a thread that is in no system call: the kernel must not restart one.
 const NO_SYSCALL: u64 = u64::MAX;
@@ -65,17 +64,6 @@ const NO_SYSCALL: u64 = u64::MAX;
 const HARMLESS_UNMAP: (u64, u64) = (1, 0);
 const TRAP_FLAG: u64 = 0x100;
 const DIRECTION_FLAG: u64 = 0x400;
-
-/// How far the work is that a thread was called for.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Work {
-    /// The thread has not begun it: it waits for the VM's lock.
-    Waits,
-    /// It has the lock.
-    UnderWay,
-    /// It is done.
-    Done,
-}
 
 /// A thread of a stopped guest that works for us until it is given back.
 #[derive(Debug)]
@@ -174,94 +162,6 @@ impl<'a> RemoteThread<'a> {
     /// answers in memory.
     pub fn call(&mut self, address: u64, argument: u64) -> Result<()> {
         self.run(address, 0, [argument, 0, 0, 0, 0, 0]).map(drop)
-    }
-
-    /// The same for a function that waits for the VM's lock and needs the guest's other threads to run: signals
-    /// are delivered meanwhile. It is waited for until `deadline`, and longer once its work is under way. When that is done it soon
-    /// returns; if it does not, an exception has taken the thread elsewhere, and it is left where it is now. Returns whether the work
-    /// was done; if not, the thread still waits for the lock, and its return frame brings it back.
-    ///
-    /// The function may scan the stack that it runs on, as a collector does: it is called on the thread's own only.
-    pub fn call_freely(
-        &mut self,
-        (address, argument): (u64, u64),
-        deadline: Instant,
-        work: impl Fn() -> Work,
-    ) -> Result<bool> {
-        if !self.room.own {
-            return Err(unknown_stack(self.pid, self.tid));
-        }
-        self.depart(address, 0, [argument, 0, 0, 0, 0, 0])?;
-        let begun = Instant::now();
-        let mut signal = 0;
-        let mut homecoming = None;
-        loop {
-            ptrace::resume_to_syscall(self.tid, signal).map_err(|errno| self.explain(errno))?;
-            signal = 0;
-            let event = loop {
-                match ptrace::poll(self.tid)
-                    .map_err(|errno| self.explain(errno))?
-                    .1
-                {
-                    Event::Nothing => {
-                        // One of them may hold the lock that this thread is waiting for.
-                        stop::poll_stragglers();
-                        let now = Instant::now();
-                        let work = work();
-                        let give_up = match work {
-                            Work::Waits => deadline,
-                            Work::UnderWay => deadline.max(begun + LONG_CALL_PATIENCE),
-                            Work::Done => *homecoming.get_or_insert(now + HOMECOMING),
-                        };
-                        if now > give_up {
-                            self.abandon()?;
-                            return Ok(work == Work::Done);
-                        }
-                        let is_soon = begun.elapsed() < SOON;
-                        std::thread::sleep(if is_soon { LOOK } else { LATER_LOOK });
-                    }
-                    event => break event,
-                }
-            };
-            match event {
-                Event::Syscall => {
-                    let now = ptrace::registers(self.tid).map_err(|errno| self.explain(errno))?;
-                    if now.orig_rax == libc::SYS_rt_sigreturn as u64 && now.rsp == self.at.frame {
-                        self.park(now, Instant::now() + CALL_PATIENCE)?;
-                        return Ok(true);
-                    }
-                }
-                Event::Signal(caught) => signal = caught,
-                event => signal = self.unexpected(event)?,
-            }
-        }
-    }
-
-    /// Stops a thread that has not come back and leaves it to itself: its return frame brings it back, or an exception has
-    /// taken it past that frame.
-    fn abandon(&mut self) -> Result<()> {
-        self.away = false;
-        self.catch()
-    }
-
-    /// Has a running thread stand in an interrupt stop.
-    fn catch(&mut self) -> Result<()> {
-        ptrace::interrupt(self.tid).map_err(|errno| self.explain(errno))?;
-        let deadline = Instant::now() + CALL_PATIENCE;
-        loop {
-            match self.wait(deadline)? {
-                Event::Interrupted(_) => return Ok(()),
-                Event::Signal(signal) => {
-                    ptrace::resume(self.tid, signal).map_err(|errno| self.explain(errno))?;
-                }
-                Event::Exited(_) | Event::Killed(_) => return Err(Error::Gone(self.pid)),
-                // It comes out of the call that it was waiting in, and any stop of another kind takes back an interrupt that is
-                // pending (`ptrace_stop`, kernel/signal.c).
-                _ => ptrace::interrupt(self.tid)
-                    .and_then(|()| ptrace::resume(self.tid, 0))
-                    .map_err(|errno| self.explain(errno))?,
-            }
-        }
     }
 
     /// Id of its process in the PID namespace of lancet.
