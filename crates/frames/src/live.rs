@@ -10,17 +10,21 @@
 //! | `stack` | both together, with bytes |
 //! | `repeats` | which rows of a stack come again and again? |
 //! | `state` | what does a thread do: the kernel's account, the VM's, and that of its native frames |
-//! | `ties` | the three put together: which thread waits for which, and who waits in a circle? |
+//! | `owners` | whose lock of the C library does a thread wait for? |
+//! | `ties` | all of that put together: which thread waits for which? |
+//! | `circles` | who waits in a circle, and who holds others up? |
 //! | `question` | which name does a thread ask a name server for? |
 //! | `open` | one process, looked at |
 //! | `core` | the same from a core file |
 //!
 //! All of it reads copies (`process::snapshot`): the guest has gone on.
 
+pub mod circles;
 pub mod core;
 pub mod loaded;
 mod merge;
 pub mod open;
+mod owners;
 mod question;
 pub mod repeats;
 pub mod scripts;

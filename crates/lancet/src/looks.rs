@@ -2,8 +2,8 @@
 
 use std::io::{self, Write};
 
+use frames::live::circles::deadlocks;
 use frames::live::open::{Live, Look, Wanted};
-use frames::live::ties::deadlocks;
 use process::guest::{self, Status};
 use report::losses::{Loss, What};
 use report::stack::Subject;

@@ -20,7 +20,8 @@
 //! | `interrupted` | Which system calls would answer a stop with EINTR, and how they go on instead |
 //! | `job_control` | What becomes of a guest that stands still when we are stopped ourselves? |
 //! | `asleep` | Which threads sleep in the kernel, so that they can be looked at without being stopped? |
-//! | `wait` | What does a thread that sleeps wait for, and since when? |
+//! | `wait` | What does a thread that sleeps wait for, since when, and which other processes have to do with it? |
+//! | `sockets` | What is a socket connected to, and which socket is its other end? |
 //! | `own_proc` | Is `/proc` of our own PID namespace? Else one is mounted for us alone |
 //! | `pid_namespace` | Which process of ours is 12 to a process in a container? |
 //! | `pidfd` | A process held by a descriptor: ended, and waited for |

@@ -140,7 +140,8 @@ fn look_everywhere(wanted: (u64, Kind, i32)) -> Option<(i32, i32)> {
     })
 }
 
-fn numbers(folder: &str) -> impl Iterator<Item = i32> + use<> {
+/// Returns the names in a folder of `/proc` that are numbers: processes, and threads.
+pub(crate) fn numbers(folder: &str) -> impl Iterator<Item = i32> + use<> {
     let entries = fs::read_dir(folder).into_iter().flatten().flatten();
     entries.filter_map(|entry| entry.file_name().to_str()?.parse().ok())
 }

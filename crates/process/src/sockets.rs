@@ -2,17 +2,25 @@
 //! (`/proc/PID/net/tcp` and its kin; Documentation/networking/proc_net_tcp.rst, `get_tcp4_sock` in
 //! net/ipv4/tcp_ipv4.c, `unix_seq_show` in net/unix/af_unix.c).
 
+mod pairs;
+
 use std::collections::HashMap;
 use std::fs::File;
 use std::io::{BufRead, BufReader, Read};
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 
+use pairs::Pairs;
+
 /// Bytes of each table that are read: a machine may have hundreds of thousands of sockets.
 const MOST: u64 = 16 << 20;
 
-/// `TCP_SYN_SENT` and `TCP_LISTEN` (include/net/tcp_states.h).
+/// `TCP_ESTABLISHED`, `TCP_SYN_SENT` and `TCP_LISTEN` (include/net/tcp_states.h).
+const ESTABLISHED: &[u8; 2] = b"01";
 const SYN_SENT: &[u8; 2] = b"02";
 const LISTEN: &[u8; 2] = b"0A";
+
+/// `__SO_ACCEPTCON` (include/uapi/linux/net.h).
+const ACCEPTS: u32 = 1 << 16;
 
 /// A socket, as the tables have it.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -34,6 +42,8 @@ pub enum Socket {
         kind: &'static str,
         /// Its path, or a name behind `@`; empty = none.
         path: String,
+        /// Whether it waits for whoever connects.
+        listens: bool,
     },
     /// A socket to the kernel, or to whoever else listens to its protocol (`AF_NETLINK`).
     Netlink {
@@ -45,31 +55,53 @@ pub enum Socket {
 }
 
 impl Socket {
+    /// Of the internet protocols: whether it is TCP, both ends as one would write them, its state.
+    fn ends(&self) -> Option<(bool, SocketAddr, SocketAddr, &[u8; 2])> {
+        let Socket::Internet {
+            protocol,
+            local,
+            remote,
+            state,
+        } = self
+        else {
+            return None;
+        };
+        let plain = |of: &SocketAddr| SocketAddr::new(of.ip().to_canonical(), of.port());
+        let is_tcp = protocol.starts_with("TCP");
+        Some((is_tcp, plain(local), plain(remote), state))
+    }
+
     /// Says what it is connected to: `tcp to 10.0.0.7:3306`.
     fn describe(&self) -> Option<String> {
-        Some(match self {
-            Socket::Internet {
-                protocol,
-                local,
-                remote,
-                state,
-            } => {
-                let is_tcp = protocol.starts_with("TCP");
-                let kind = if is_tcp { "tcp" } else { "udp" };
-                let plain = |of: &SocketAddr| SocketAddr::new(of.ip().to_canonical(), of.port());
-                let (local, remote) = (plain(local), plain(remote));
-                match state {
-                    LISTEN if is_tcp => format!("{kind} listening on {local}"),
-                    SYN_SENT if is_tcp => format!("{kind} to {remote}, which does not answer"),
-                    _ if remote.port() == 0 => format!("{kind} on {local}"),
-                    _ => format!("{kind} to {remote}"),
-                }
+        if let Some((is_tcp, local, remote, state)) = self.ends() {
+            let kind = if is_tcp { "tcp" } else { "udp" };
+            return Some(match state {
+                LISTEN if is_tcp => format!("{kind} listening on {local}"),
+                SYN_SENT if is_tcp => format!("{kind} to {remote}, which does not answer"),
+                _ if remote.port() == 0 => format!("{kind} on {local}"),
+                _ => format!("{kind} to {remote}"),
+            });
+        }
+        match self {
+            Socket::Unix { path, .. } if path.is_empty() => Some("unix socket".into()),
+            Socket::Unix { path, listens, .. } => {
+                let listening = if *listens { " listening on" } else { "" };
+                Some(format!("unix socket{listening} {path}"))
             }
-            Socket::Unix { path, .. } if path.is_empty() => "unix socket".into(),
-            Socket::Unix { path, .. } => format!("unix socket {path}"),
-            Socket::Netlink { .. } => return None,
-        })
+            _ => None,
+        }
     }
+}
+
+/// The other end of a socket, on this machine.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Peer {
+    /// A socket that processes have, by its inode, and its path if it has one.
+    Socket(u64, Option<String>),
+    /// The connection is there, and nobody has accepted it yet; the socket that listens for it, where that is known.
+    NotAccepted(Option<u64>),
+    /// Nobody answers, and this is the socket that listens there.
+    Listens(u64),
 }
 
 /// The sockets of one network namespace, read when the first is asked for.
@@ -77,13 +109,99 @@ impl Socket {
 pub struct Sockets {
     pid: i32,
     known: Option<HashMap<u64, Socket>>,
+    ends: Option<Ends>,
+    pairs: Option<Pairs>,
+}
+
+/// Sockets of the internet protocols by their ends: whether it is TCP, the own address, the other's.
+#[derive(Debug, Default)]
+struct Ends {
+    connected: HashMap<(bool, SocketAddr, SocketAddr), u64>,
+    /// Those that wait for whoever comes, by whether it is TCP and their port.
+    open: HashMap<(bool, u16), Vec<(IpAddr, u64)>>,
+}
+
+impl Ends {
+    fn of(sockets: &HashMap<u64, Socket>) -> Ends {
+        let mut ends = Ends::default();
+        for (&inode, socket) in sockets {
+            let Some((is_tcp, local, remote, state)) = socket.ends() else {
+                continue;
+            };
+            if remote.port() != 0 {
+                ends.connected.insert((is_tcp, local, remote), inode);
+            } else if !is_tcp || state == LISTEN {
+                let open = ends.open.entry((is_tcp, local.port())).or_default();
+                open.push((local.ip(), inode));
+            }
+        }
+        ends
+    }
+
+    /// Returns the peer of a connection between these ends, if it is on this machine: at a loopback address, or at the socket's own.
+    fn peer(
+        &self,
+        is_tcp: bool,
+        [local, remote]: [SocketAddr; 2],
+        state: &[u8; 2],
+    ) -> Option<Peer> {
+        let connected = self.connected.get(&(is_tcp, remote, local));
+        // A connection that nobody has accepted has the inode 0.
+        if let Some(inode) = connected.filter(|inode| **inode != 0) {
+            return Some(Peer::Socket(*inode, None));
+        }
+        if remote.port() == 0 || !(remote.ip().is_loopback() || remote.ip() == local.ip()) {
+            return None;
+        }
+        let open = self.open.get(&(is_tcp, remote.port()))?;
+        let fits = |ip: &IpAddr| ip.is_unspecified() || *ip == remote.ip();
+        let inode = open.iter().find(|(ip, _)| fits(ip))?.1;
+        match state {
+            _ if !is_tcp => Some(Peer::Socket(inode, None)),
+            SYN_SENT => Some(Peer::Listens(inode)),
+            ESTABLISHED => Some(Peer::NotAccepted(Some(inode))),
+            // The other end is closed.
+            _ => None,
+        }
+    }
 }
 
 impl Sockets {
     /// Begins to ask about the namespace of a process.
     #[must_use]
     pub fn of(pid: i32) -> Sockets {
-        Sockets { pid, known: None }
+        Sockets {
+            pid,
+            known: None,
+            ends: None,
+            pairs: None,
+        }
+    }
+
+    /// Returns the other end of a socket, if that is on this machine.
+    pub fn peer(&mut self, inode: u64) -> Option<Peer> {
+        let pid = self.pid;
+        let known = self.known.get_or_insert_with(|| read(pid));
+        let socket = known.get(&inode)?;
+        if let Some((is_tcp, local, remote, state)) = socket.ends() {
+            let ends = self.ends.get_or_insert_with(|| Ends::of(known));
+            return ends.peer(is_tcp, [local, remote], state);
+        }
+        let Socket::Unix { kind, .. } = socket else {
+            return None;
+        };
+        let pairs = self.pairs.get_or_insert_with(|| Pairs::of(pid));
+        match pairs.peer(inode)? {
+            // Whose peer is closed sleeps in no call on a stream: it is told the end of it.
+            0 => (*kind != "DGRAM").then_some(Peer::NotAccepted(None)),
+            peer => {
+                let path = match known.get(&peer) {
+                    Some(Socket::Unix { path, .. }) if !path.is_empty() => Some(path.clone()),
+                    _ => None,
+                };
+                Some(Peer::Socket(peer, path))
+            }
+        }
     }
 
     /// Returns what a socket is connected to: `tcp to 10.0.0.7:3306`.
@@ -155,7 +273,8 @@ fn address(text: &str) -> Option<SocketAddr> {
 /// own, and its peer's is not shown.
 fn unix(_: &str, line: &str) -> Option<(u64, Socket)> {
     let mut words = line.split_whitespace();
-    let kind = match words.nth(4)? {
+    let flags = u32::from_str_radix(words.nth(3)?, 16).ok()?;
+    let kind = match words.next()? {
         "0001" => "STREAM",
         "0002" => "DGRAM",
         "0005" => "SEQPACKET",
@@ -164,7 +283,15 @@ fn unix(_: &str, line: &str) -> Option<(u64, Socket)> {
     let inode = words.nth(1)?.parse().ok()?;
     let path: Vec<&str> = words.collect();
     let path = path.join(" ");
-    Some((inode, Socket::Unix { kind, path }))
+    let listens = flags & ACCEPTS != 0;
+    Some((
+        inode,
+        Socket::Unix {
+            kind,
+            path,
+            listens,
+        },
+    ))
 }
 
 /// Parses a line of `netlink`: address, protocol, port, groups, …, inode (`netlink_seq_show` in
@@ -197,11 +324,14 @@ mod tests {
         assert_eq!(internet_text(listens), "tcp listening on 0.0.0.0:8080");
         let six = "1: 00000000000000000000000001000000:1F90 0000000000000000FFFF00000700000A:0050 01 0:0 0:0 0 0 0 13 1";
         assert_eq!(internet_text(six), "tcp to 10.0.0.7:80");
-        let path = "0000: 00000002 00000000 00010000 0001 01 77 /run/my sql.sock";
+        let listens = "0000: 00000002 00000000 00010000 0001 01 77 /run/my sql.sock";
+        let unix_text = |line: &str| unix("", line).unwrap().1.describe().unwrap();
         assert_eq!(
-            unix("", path).unwrap().1.describe().unwrap(),
-            "unix socket /run/my sql.sock"
+            unix_text(listens),
+            "unix socket listening on /run/my sql.sock"
         );
+        let connected = listens.replace("00010000", "00000000");
+        assert_eq!(unix_text(&connected), "unix socket /run/my sql.sock");
         for bad in [
             "",
             "a b",

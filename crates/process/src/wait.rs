@@ -5,6 +5,13 @@
 //! (`/proc/PID/task/TID/syscall`), when the thread last ran (`sched`), what its descriptors are (`fd`), and the
 //! peers of sockets (`net/tcp` and its kin, of the network namespace of the process). A thread that waited before
 //! lancet came is told like one that begins to wait now.
+//!
+//! Who else has to do with it (who has locked the file, who has the other end of the pipe) is looked for in other processes, which takes
+//! time, and so only where it is asked for: [`others`].
+
+mod locks;
+pub mod others;
+mod timeout;
 
 use std::fs;
 use std::path::PathBuf;
@@ -14,9 +21,12 @@ use vm::Memory;
 
 use crate::interrupted::{InCall, slept};
 use crate::sockets::Sockets;
+use crate::stop::thread_state;
 
-/// Descriptors of one wait that are looked up, at most.
-const MOST_DESCRIPTORS: usize = 64;
+use others::Others;
+
+/// Entries of a list of `poll` that are read, at most; the rest is counted.
+const MOST_POLLED: u64 = 4096;
 /// Descriptors of one wait that are told, at most; of more the number is told.
 const TOLD: usize = 3;
 /// `sizeof(struct pollfd)` (poll.h), which begins with the descriptor.
@@ -29,6 +39,8 @@ const MOST_OF_FDINFO: u64 = 1 << 20;
 enum On {
     /// It waits for no descriptor.
     Nothing,
+    /// It waits for the file whose path this argument leads to.
+    Path(usize),
     /// In its first argument.
     First,
     /// The first argument leads to so many `struct pollfd` as the second says.
@@ -70,8 +82,8 @@ const CALLS: &[(i64, &str, On)] = &[
     (libc::SYS_fallocate, "fallocate", On::First),
     (libc::SYS_getdents64, "getdents64", On::First),
     (libc::SYS_close, "close", On::First),
-    (libc::SYS_openat, "openat", On::Nothing),
-    (libc::SYS_open, "open", On::Nothing),
+    (libc::SYS_openat, "openat", On::Path(1)),
+    (libc::SYS_open, "open", On::Path(0)),
     (libc::SYS_poll, "poll", On::Poll),
     (libc::SYS_ppoll, "ppoll", On::Poll),
     (libc::SYS_select, "select", On::Select),
@@ -90,6 +102,8 @@ const CALLS: &[(i64, &str, On)] = &[
     (libc::SYS_wait4, "wait4", On::Nothing),
     (libc::SYS_waitid, "waitid", On::Nothing),
     (libc::SYS_vfork, "vfork", On::Nothing),
+    (libc::SYS_clone, "clone", On::Nothing),
+    (libc::SYS_clone3, "clone3", On::Nothing),
     (libc::SYS_semop, "semop", On::Nothing),
     (libc::SYS_semtimedop, "semtimedop", On::Nothing),
     (libc::SYS_msgrcv, "msgrcv", On::Nothing),
@@ -110,10 +124,49 @@ pub struct Wait {
     pub on: Vec<String>,
     /// How many descriptors it waits for beside those in `on`.
     pub more: usize,
+    /// Who else has to do with it: of each in `on`, or of the call; empty where that was not asked for ([`others`]).
+    pub others: Vec<Others>,
     /// Whether the call ends by itself after a time; known of `futex` and `ppoll`, by which locks wait.
     pub timed: bool,
+    /// In which time from now the call ends by itself, by its timeout; `None` if it has none, or if that cannot be told.
+    pub ends_in: Option<Duration>,
     /// How long it has slept; `None` if the kernel does not say.
     pub asleep: Option<Duration>,
+    /// Whether no signal can end the wait (state D): it is for a disk, a server of files, or a child of `vfork`.
+    pub uninterruptible: bool,
+    /// The word that it sleeps on, of a `futex`.
+    pub futex: Option<Futex>,
+    /// The descriptors of `on`, in the same order; none where `on` is a path.
+    pub told: Vec<u64>,
+    /// The call's arguments, in the kernel's order.
+    pub arguments: [u64; 6],
+}
+
+/// The word that a thread sleeps on (futex(2)).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Futex {
+    /// Its address.
+    pub word: u64,
+    /// What it was, when the call began, for the thread to sleep.
+    pub value: u32,
+    /// Whether other processes may sleep on it and wake who sleeps (no `FUTEX_PRIVATE_FLAG`).
+    pub shared: bool,
+    /// Whether the kernel hands on the sleeper's priority, and the word itself is the owner's id (`FUTEX_LOCK_PI`, `FUTEX_LOCK_PI2`).
+    pub inherits: bool,
+}
+
+impl Futex {
+    fn of(call: &InCall) -> Option<Futex> {
+        let [word, operation, value, ..] = call.arguments;
+        let flags = libc::FUTEX_PRIVATE_FLAG | libc::FUTEX_CLOCK_REALTIME;
+        let plain = operation as i32 & !flags;
+        (call.number == libc::SYS_futex).then_some(Futex {
+            word,
+            value: value as u32,
+            shared: operation as i32 & libc::FUTEX_PRIVATE_FLAG == 0,
+            inherits: [libc::FUTEX_LOCK_PI, libc::FUTEX_LOCK_PI2].contains(&plain),
+        })
+    }
 }
 
 /// Says what threads of one process wait for.
@@ -137,27 +190,68 @@ impl<'a> Waits<'a> {
     pub fn wait(&mut self, tid: i32, call: &InCall) -> Wait {
         let call = call.made(self.memory);
         let known = CALLS.iter().find(|(number, ..)| *number == call.number);
-        let [first, second, third, ..] = call.arguments;
-        let descriptors = match known.map_or(On::Nothing, |known| known.2) {
-            On::Nothing => Vec::new(),
-            On::First => vec![first],
-            On::Poll => self.polled(first, second),
-            On::Select => self.selected(first, [second, third]),
-            On::Epoll => self.watched(first),
-        };
-        let told = descriptors.iter().take(TOLD);
+        let on = known.map_or(On::Nothing, |known| known.2);
+        let (descriptors, unread) = self.descriptors(on, &call);
+        let told: Vec<u64> = descriptors.iter().take(TOLD).copied().collect();
+        let asleep = slept(self.pid, tid).map(|(time, _)| time);
         Wait {
             call: known.map(|known| known.1),
             number: call.number,
-            on: told.map(|&fd| self.descriptor(fd)).collect(),
-            more: descriptors.len().saturating_sub(TOLD),
+            on: match on {
+                On::Path(at) => self.path(call.arguments[at]).into_iter().collect(),
+                _ => told.iter().map(|&fd| self.descriptor(fd)).collect(),
+            },
+            more: descriptors.len() - told.len() + unread,
+            others: Vec::new(),
             timed: match call.number {
                 libc::SYS_futex => call.arguments[3] != 0,
                 libc::SYS_ppoll => call.arguments[2] != 0,
                 _ => false,
             },
-            asleep: slept(self.pid, tid).map(|(time, _)| time),
+            ends_in: timeout::ends_in(&call, self.memory, asleep),
+            asleep,
+            uninterruptible: thread_state(self.pid, tid) == Some('D'),
+            futex: Futex::of(&call),
+            told,
+            arguments: call.arguments,
         }
+    }
+
+    /// Returns the descriptors that a call waits for, and how many more are in a list that was not read to its end.
+    fn descriptors(&self, on: On, call: &InCall) -> (Vec<u64>, usize) {
+        let [first, second, third, ..] = call.arguments;
+        let unread = match on {
+            On::Poll => second.saturating_sub(MOST_POLLED),
+            _ => 0,
+        };
+        let descriptors = match on {
+            On::Nothing | On::Path(_) => Vec::new(),
+            On::First => vec![first],
+            On::Poll => self.polled(first, second),
+            On::Select => self.selected(first, [second, third]),
+            On::Epoll => self.watched(first),
+        };
+        (descriptors, usize::try_from(unread).unwrap_or(usize::MAX))
+    }
+
+    /// Returns the text of a path; `None` if it cannot be read, or has no end.
+    fn path(&self, at: u64) -> Option<String> {
+        let mut path = Vec::new();
+        while path.len() < libc::PATH_MAX as usize {
+            let mut bytes = [0; 64];
+            let from = at.checked_add(path.len() as u64)?;
+            // Not beyond the page, behind which nothing may be mapped.
+            let rest = (4096 - (from % 4096) as usize).min(bytes.len());
+            self.memory.read(from, &mut bytes[..rest]).ok()?;
+            match bytes[..rest].iter().position(|byte| *byte == 0) {
+                Some(end) => {
+                    path.extend_from_slice(&bytes[..end]);
+                    return (!path.is_empty()).then(|| String::from_utf8_lossy(&path).into_owned());
+                }
+                None => path.extend_from_slice(&bytes[..rest]),
+            }
+        }
+        None
     }
 
     /// Returns what a descriptor is: the peer of a socket, or where its link in `/proc/PID/fd` leads.
@@ -186,7 +280,7 @@ impl<'a> Waits<'a> {
     }
 
     fn polled(&self, list: u64, count: u64) -> Vec<u64> {
-        let count = count.min(MOST_DESCRIPTORS as u64);
+        let count = count.min(MOST_POLLED);
         let fds = (0..count).map_while(|at| {
             let place = list.wrapping_add(at * POLLFD);
             self.memory.u32(place).ok()

@@ -21,6 +21,17 @@ use crate::names::readable;
 /// Offset of the table in `.eh_frame_hdr`: behind version, three encodings, pointer and count.
 const TABLE: usize = 12;
 
+/// Names of libraries that make system calls for others: the C library and what it loads to look up names.
+const C_LIBRARIES: &[&str] = &[
+    "libc.so",
+    "libc-",
+    "libresolv",
+    "libnss_",
+    "libpthread",
+    "ld-linux",
+    "ld-musl",
+];
+
 /// A file that a process has loaded.
 #[derive(Debug)]
 pub struct Loaded {
@@ -75,6 +86,12 @@ impl Loaded {
             .file_name()
             .and_then(|name| name.to_str())
             .unwrap_or("?")
+    }
+
+    /// Whether it is the C library, or what that loads.
+    pub fn is_c_library(&self) -> bool {
+        let name = self.name();
+        C_LIBRARIES.iter().any(|library| name.starts_with(library))
     }
 
     /// Returns the file's segments; `None` if the file is gone or is no longer the one that is loaded.

@@ -11,9 +11,12 @@ use process::maps::Maps;
 use process::memory::GuestMemory;
 use process::room::Room;
 use process::snapshot::{Copies, Overlay, Snapshot, Thread, UnwindContext};
+use process::wait::others;
 use vm::{Fault, Memory};
 
+use super::circles;
 use super::loaded::Modules;
+use super::owners::Owners;
 use super::scripts::{self, Coroutine, Objects, Scripts};
 use super::stack::{self, Process, Stack};
 use super::ties::Sleepers;
@@ -63,12 +66,15 @@ pub struct Wanted {
     pub fibers: bool,
     /// Whether it is to be found out what each thread does.
     pub states: bool,
+    /// With `states`: whether other processes are to be searched for who has what threads wait for ([`others`]).
+    pub others: bool,
 }
 
 impl Live {
     /// Finds out what is mapped in process `pid` and which VMs run there. Nothing is stopped yet.
     pub fn open(pid: i32) -> Result<Live> {
         let memory = GuestMemory::open(pid)?;
+        process::elf::require_x86_64(pid).map_err(|error| process::Error::Elf { pid, error })?;
         let maps = Maps::read(pid).map_err(|_| process::Error::Gone(pid))?;
         let modules = Modules::of_guest(pid, &maps, &memory)?;
         let vms = scripts::find(&modules, &memory);
@@ -106,6 +112,7 @@ impl Live {
             count,
             fibers,
             states,
+            others: search,
         } = wanted;
         let deadline = Instant::now() + PATIENCE;
         self.find_vm_again();
@@ -153,11 +160,19 @@ impl Live {
         };
         let mut stacks = Vec::new();
         let mut rooms = Vec::new();
+        let areas = snapshot.threads.iter();
+        let areas = areas.map(|thread| (thread.tid, thread.context.thread_area));
+        let owners = states.then(|| Owners::of(self.pid, areas));
         for thread in &snapshot.threads {
             let mut stack = stack::read(&process, &mut self.unwinder, thread, &objects);
-            stack.state = states.then(|| sleepers.state(&process, &stack));
+            stack.state = owners
+                .as_ref()
+                .map(|owners| sleepers.state(&process, owners, &stack));
             stacks.push(stack);
             rooms.push(Room::of(self.pid, &self.maps, &thread.mapping));
+        }
+        if let Some(owners) = &owners {
+            circles::settle(self.pid, &process, owners, &mut stacks);
         }
         let mapping = |at: u64| around(&self.maps, at);
         for one in &coroutines {
@@ -173,6 +188,11 @@ impl Live {
             }
         }
         self.tell_launchers(&mut stacks);
+        if search {
+            let waits = stacks.iter_mut().filter_map(|stack| stack.state.as_mut());
+            let mut waits: Vec<_> = waits.filter_map(|state| state.wait.as_mut()).collect();
+            others::find(self.pid, &mut waits);
+        }
         Ok(Look {
             stacks,
             rooms,

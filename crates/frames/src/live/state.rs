@@ -15,8 +15,54 @@ pub struct State {
     pub through: Option<String>,
     /// The name that it asks a name server for.
     pub asks_for: Option<String>,
+    /// Whose lock of the C library it waits for, or for which thread's end; `None` if it waits for no such.
+    pub held: Option<Held>,
     /// What its VM knows of it; `None` if it is no thread of a VM.
     pub vm: Option<VmThread>,
     /// Whether it slept until all of this had been read.
     pub slept_on: bool,
+    /// Whether it slept on where it was copied while the owner of the lock in `held` was read once more.
+    pub still: bool,
+}
+
+/// What a thread waits for that another thread has, or is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum What {
+    /// A `pthread_mutex_t`.
+    Mutex,
+    /// A `pthread_rwlock_t`.
+    ReadWrite,
+    /// The lock of a stream of stdio.
+    Stream,
+    /// The end of a thread (`pthread_join`).
+    End,
+}
+
+/// Who has it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Owner {
+    /// The thread of this process with this id in lancet's PID namespace.
+    Thread(i32),
+    /// A thread of another process, which shares the lock.
+    Elsewhere {
+        /// The process.
+        pid: i32,
+        /// The thread, by its id.
+        tid: i32,
+        /// The name of the thread, as the process has set it.
+        name: String,
+    },
+    /// Threads that read under it: they are counted, not written down.
+    Readers,
+    /// It is locked, and no thread is there that its owner's field could mean.
+    Unknown,
+}
+
+/// What the word that a thread sleeps on belongs to.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Held {
+    #[allow(missing_docs)] // The name says it.
+    pub what: What,
+    /// Who has it now.
+    pub owner: Owner,
 }

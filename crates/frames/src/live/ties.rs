@@ -2,11 +2,8 @@
 //!
 //! Three accounts are put together. The kernel says which system call a thread sleeps in, since when, and on which
 //! descriptors (`process::wait`). The VM says who has its lock, who waits for which mutex and who holds it. The native
-//! frames say which function of the C library made the call: a `poll` within `getaddrinfo` waits for a name server.
-//!
-//! A thread that waits for another that waits for it in turn, directly or by others, does not go on by itself. That is said only
-//! if each of them slept from before its stack was copied until the VM's account of it had been read: then none of
-//! them can have changed what it holds or wants meanwhile.
+//! frames say which function of the C library made the call: a `poll` within `getaddrinfo` waits for a name server. Beside the word of a
+//! `futex` the C library has written who owns the lock ([`owners`](super::owners)).
 
 use std::collections::{HashMap, HashSet};
 
@@ -17,20 +14,24 @@ use process::stop::{thread_ids, thread_state};
 use process::wait::{Wait, Waits};
 use vm::Memory;
 
+use super::loaded::Loaded;
+use super::owners::Owners;
 use super::question;
 use super::scripts::{Script, Through, Turn, VmThread};
 use super::stack::{Process, Stack};
-use super::state::State;
+use super::state::{Owner, State, What};
 
-/// Names of libraries that make system calls for others: the C library and what it loads to look up names.
-const C_LIBRARIES: &[&str] = &[
-    "libc.so",
-    "libc-",
-    "libresolv",
-    "libnss_",
-    "libpthread",
-    "ld-linux",
-    "ld-musl",
+/// Functions within glibc, and by which of its functions a program comes into them: these end in a jump, so that their own frame is gone.
+const INTERNAL: &[(&str, &str)] = &[
+    ("__new_sem_wait_slow", "sem_wait"),
+    ("__new_sem_timedwait", "sem_timedwait"),
+    ("__pthread_mutex_lock_full", "pthread_mutex_lock"),
+    (
+        "__pthread_mutex_clocklock_common",
+        "pthread_mutex_timedlock",
+    ),
+    ("__pthread_clockjoin_ex", "pthread_join"),
+    ("__pthread_timedjoin_ex", "pthread_join"),
 ];
 
 /// What a thread waits for another to do.
@@ -42,6 +43,8 @@ pub enum Until {
     Ended,
     /// Until it gives up the lock of the VM.
     Turn,
+    /// Until it gives up a lock of the C library.
+    Released(What),
 }
 
 /// A thread that slept before the process was stopped.
@@ -117,7 +120,7 @@ impl Sleepers {
     }
 
     /// Returns what the thread of a stack does.
-    pub(super) fn state(&self, process: &Process, stack: &Stack) -> State {
+    pub(super) fn state(&self, process: &Process, owners: &Owners, stack: &Stack) -> State {
         let thread = &stack.thread;
         let sleeper = self.by_tid.get(&thread.tid);
         let sleeper = sleeper.filter(|sleeper| sleeper.is_at(thread));
@@ -133,11 +136,14 @@ impl Sleepers {
             asks_for: sleeper
                 .and_then(|sleeper| question::asked(&sleeper.wait.on, thread, process.copies)),
             stopped: self.stopped.contains(&thread.tid),
+            held: sleeper
+                .and_then(|sleeper| owners.held(process, stack, sleeper.wait.futex.as_ref()?)),
             through: through.function,
             vm,
             slept_on: sleeper
                 .and_then(|sleeper| sleeper.asleep.as_ref())
                 .is_some_and(Asleep::sleeps_on),
+            still: false,
         }
     }
 }
@@ -149,12 +155,9 @@ fn through(process: &Process, stack: &Stack) -> Through {
         runners.any(|code| process.modules.number(code.start) == Some(module))
     };
     let is_between = |number: usize| {
-        let name = process
-            .modules
-            .get(number)
-            .map_or("", |loaded| loaded.name());
-        let is_libc = C_LIBRARIES.iter().any(|library| name.starts_with(library));
-        !vm(number) && (is_libc || name.starts_with("lib"))
+        let is_library =
+            |loaded: &Loaded| loaded.is_c_library() || loaded.name().starts_with("lib");
+        !vm(number) && process.modules.get(number).is_some_and(is_library)
     };
     let mut found = Through::default();
     for line in &stack.lines {
@@ -166,11 +169,16 @@ fn through(process: &Process, stack: &Stack) -> Through {
         }
         found.function = function.or(found.function);
     }
-    // Where every thread begins.
-    let begins = ["start_thread", "__libc_start_main"];
+    // Where every thread begins, and where a program asks the kernel by itself.
+    let says_nothing = ["start_thread", "__libc_start_main", "syscall"];
     found
         .function
-        .take_if(|name| begins.contains(&name.as_str()));
+        .take_if(|name| says_nothing.contains(&name.as_str()));
+    let public = |name: String| {
+        let known = INTERNAL.iter().find(|(own, _)| name.starts_with(own));
+        known.map_or(name, |(_, public)| (*public).to_owned())
+    };
+    found.function = found.function.map(public);
     found
 }
 
@@ -181,6 +189,11 @@ fn vm(stack: &Stack) -> Option<&VmThread> {
 /// Returns the thread that a thread waits for, as its number among the stacks, and until when; `None` for one that
 /// waits for no other thread, or for one that cannot be told.
 pub fn waits_for(stacks: &[Stack], number: usize) -> Option<(Until, usize)> {
+    by_its_vm(stacks, number).or_else(|| by_the_c_library(stacks, number))
+}
+
+/// The same, by what its VM says.
+fn by_its_vm(stacks: &[Stack], number: usize) -> Option<(Until, usize)> {
     let own = vm(stacks.get(number)?)?;
     let other = |is_it: &dyn Fn(&VmThread) -> bool| {
         (0..stacks.len()).find(|&at| at != number && vm(&stacks[at]).is_some_and(is_it))
@@ -200,51 +213,22 @@ pub fn waits_for(stacks: &[Stack], number: usize) -> Option<(Until, usize)> {
     if own.turn == Turn::Waits {
         return Some((Until::Turn, other(&|vm| vm.turn == Turn::Has)?));
     }
-    Some((Until::Ended, other(&|vm| vm.joined_by.contains(&own.id))?))
+    other(&|vm| vm.joined_by.contains(&own.id)).map(|at| (Until::Ended, at))
 }
 
-/// Returns the circles of threads in which each waits for the next, and the last for the first: none of them goes on
-/// unless something interrupts it (Ruby's `Timeout`, `Thread#raise`). Threads are given by their numbers among the stacks.
-pub fn deadlocks(stacks: &[Stack]) -> Vec<Vec<usize>> {
-    let slept_on = |at: usize| {
-        stacks[at]
-            .state
-            .as_ref()
-            .is_some_and(|state| state.slept_on)
+/// Returns the thread of this process that has the lock of the C library that a thread waits for, or whose end it waits for.
+fn by_the_c_library(stacks: &[Stack], number: usize) -> Option<(Until, usize)> {
+    let held = stacks.get(number)?.state.as_ref()?.held.as_ref()?;
+    let Owner::Thread(tid) = held.owner else {
+        return None;
     };
-    let is_timed = |at: usize| {
-        let state = stacks[at].state.as_ref();
-        state.is_some_and(|state| state.wait.as_ref().is_some_and(|wait| wait.timed))
+    let is_it = |stack: &Stack| stack.parked.is_none() && stack.thread.tid == tid;
+    let owner = stacks.iter().position(is_it)?;
+    let until = match held.what {
+        What::End => Until::Ended,
+        what => Until::Released(what),
     };
-    let next: Vec<Option<usize>> = (0..stacks.len())
-        .map(|at| match waits_for(stacks, at)? {
-            (Until::Turn, _) => None,
-            // `join` with a limit ends by itself.
-            (Until::Ended, _) if is_timed(at) => None,
-            (_, other) => (slept_on(at) && slept_on(other)).then_some(other),
-        })
-        .collect();
-    circles(&next)
-}
-
-/// Returns the circles of a graph in which each has at most one successor, each beginning with its lowest number.
-fn circles(next: &[Option<usize>]) -> Vec<Vec<usize>> {
-    let mut found = Vec::new();
-    for start in 0..next.len() {
-        let mut path = vec![start];
-        while let Some(to) = path.last().and_then(|&at| next[at]) {
-            if to == start {
-                found.push(path);
-                break;
-            }
-            // A lower number would have been the start of the same circle; one met before is a circle beside it.
-            if to < start || path.contains(&to) {
-                break;
-            }
-            path.push(to);
-        }
-    }
-    found
+    Some((until, owner))
 }
 
 impl Stack {
@@ -290,22 +274,5 @@ mod tests {
         stack.unplaced.push(script("/srv/app.py", "?"));
         let place = stack.place().expect("its file is known");
         assert_eq!(place.path, "/srv/app.py");
-    }
-
-    #[test]
-    fn circles_are_found_once() {
-        let next = [
-            Some(1),
-            Some(2),
-            Some(0),
-            Some(0),
-            None,
-            Some(5),
-            Some(7),
-            Some(6),
-        ];
-        let next: Vec<Option<usize>> = next.to_vec();
-        assert_eq!(circles(&next), [vec![0, 1, 2], vec![5], vec![6, 7]]);
-        assert_eq!(circles(&[None, Some(0)]), Vec::<Vec<usize>>::new());
     }
 }

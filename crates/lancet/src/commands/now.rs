@@ -16,6 +16,7 @@ pub fn run(pids: &[i32], output: Option<&Path>, json: bool) -> anyhow::Result<u8
     let mut losses = Losses::default();
     let wanted = Wanted {
         states: true,
+        others: true,
         ..Wanted::default()
     };
     let mut written = Written::default();

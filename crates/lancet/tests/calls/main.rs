@@ -45,7 +45,8 @@
 //! | `unwinders` | libraries that bring their own unwinder throw through hooked functions |
 //! | `stalled` | lancet that is stopped, readers that stop: the guest goes on, and what is missing is said |
 //! | `through` | whose line is told, where libraries stand between it and the call |
-//! | `now` | `--now`: calls that began before lancet came
+//! | `now` | `--now`: calls that began before lancet came |
+//! | `hangs` | `syscalls --blocked`: owners of locks, the other ends of pipes and sockets, deadlocks; owners that lie |
 //! | `names` | functions by the name of the script's language, values of it |
 //! | `collections` | garbage collections, as often as the VM says |
 //! | `late` | libraries that scripts load after the attach, from their first call |
@@ -85,6 +86,7 @@ mod failed;
 mod family;
 mod given_back;
 mod goroutines;
+mod hangs;
 mod held;
 mod hostile;
 mod injected;

@@ -18,12 +18,14 @@ fn now(pid: i32, options: &[&str]) -> String {
     output.stdout
 }
 
-/// The row of a thread of that name, without its id and its time.
-fn row<'a>(said: &'a str, name: &str) -> Option<&'a str> {
-    let behind = |line: &'a str| line.split_once(&format!(" {name} "));
-    said.lines()
-        .find_map(behind)
-        .map(|(_, does)| does.trim_start())
+/// What the row says of a thread of that name, or of so many threads: behind the columns of the time and of the thread.
+pub fn row<'a>(said: &'a str, name: &str) -> Option<&'a str> {
+    let of = |line: &'a str| {
+        let (thread, does) = line.get(13..)?.split_once("  ")?;
+        let is_it = thread == name || thread.split_once(' ')?.1 == name;
+        is_it.then(|| does.trim_start())
+    };
+    said.lines().find_map(of)
 }
 
 /// A lock, a peer and waiting for work, each told with the script's line; what hangs comes before what waits for work,
@@ -57,6 +59,37 @@ fn what_hangs_is_told_with_owner_and_peer() {
         }
         before.text_holds(guest.pid, &ruby.to_string());
         assert!(guest.ends_well());
+    }
+}
+
+/// Mutexes of the C library that a script's threads take by themselves, without the VM's lock: the owner is told of every glibc, and a circle of
+/// two, though their threads had to be stopped to be read.
+#[test]
+fn mutexes_of_the_c_library_are_told_with_their_owners() {
+    for python in chosen("python", "now") {
+        let mut command = python.command();
+        command.arg(fixtures().join("python/waits/mutexes.py"));
+        let guest = Guest::ready(&mut command);
+        let said = until(LIMIT, "all of them wait", || {
+            let said = now(guest.pid, &[]);
+            let waits =
+                |name: &&str| row(&said, name).is_some_and(|does| does.starts_with("waits"));
+            let all = ["first", "second", "reads"].iter().all(waits);
+            (all && said.contains("deadlock: these 2 threads wait for each other")).then_some(said)
+        });
+        let first = row(&said, "first").expect("it was there");
+        let mutex = first.starts_with("waits for a pthread mutex that thread ");
+        assert!(
+            mutex && first.contains(" second (mutexes.py:24) holds ← "),
+            "{python}: {said}"
+        );
+        let reads = row(&said, "reads").expect("it was there");
+        assert!(
+            reads.starts_with("waits for a pthread read-write lock that thread ")
+                && reads.contains(" (mutexes.py:37) holds ← "),
+            "{python}: {said}"
+        );
+        assert!(guest.ends_well(), "{python}");
     }
 }
 
@@ -107,7 +140,7 @@ fn a_lookup_that_hangs_since_before_is_told() {
         let said = now(guest.pid, &[]);
         let row = said.lines().last().unwrap_or_default();
         assert!(
-            row.contains("getaddrinfo (poll): udp to 127.0.0.99:53, asking for db.example.com ← ")
+            row.contains("getaddrinfo (poll): udp to 127.0.0.99:53, whose other end this process itself has, asking for db.example.com, for ")
                 && row.contains("lookup.py:8 in 'resolve'"),
             "{said}"
         );

@@ -17,10 +17,11 @@ use std::collections::HashMap;
 use std::io::{self, Write};
 use std::time::Duration;
 
+use frames::live::circles::deadlocks;
 use frames::live::repeats::stretches;
 use frames::live::scripts::Script;
 use frames::live::stack::{Line, Stack};
-use frames::live::ties::deadlocks;
+use frames::live::ties::{Until, waits_for};
 use frames::live::unwind::End;
 
 use super::Subject;
@@ -33,6 +34,9 @@ use crate::text::printable;
 
 /// Threads of one block that are named; of more the number is told.
 const NAMED: usize = 4;
+
+/// Threads of one circle that are told, at most; of more the number is told.
+const TOLD: usize = 16;
 
 /// Parameters of SGR (ECMA-48, 8.3.117).
 const BOLD: &str = "1";
@@ -150,14 +154,23 @@ pub(super) fn stuck(out: &mut dyn Write, subject: &Subject, style: Style) -> io:
     let stacks = &subject.look.stacks;
     for circle in deadlocks(stacks) {
         writeln!(out)?;
+        // What waits for a lock of the C library goes on waiting after a signal.
+        let is_native =
+            |at: &usize| matches!(waits_for(stacks, *at), Some((Until::Released(_), _)));
+        let unless = match circle.iter().any(is_native) {
+            true => "",
+            false => " unless it is interrupted",
+        };
         let text = match circle.len() {
-            1 => "deadlock: this thread waits for itself, and does not go on unless it is interrupted".to_owned(),
-            count => {
-                format!("deadlock: these {count} threads wait for each other, and none goes on unless it is interrupted")
-            }
+            1 => format!("deadlock: this thread waits for itself, and does not go on{unless}"),
+            count => format!(
+                "deadlock: these {} threads wait for each other, and none goes on{unless}",
+                grouped(count as u64)
+            ),
         };
         writeln!(out, "{}", style.painted(&text, RED))?;
-        for number in circle {
+        let more = circle.len().saturating_sub(TOLD);
+        for number in circle.into_iter().take(TOLD) {
             let words = words(stacks, number).unwrap_or_default();
             writeln!(
                 out,
@@ -166,6 +179,9 @@ pub(super) fn stuck(out: &mut dyn Write, subject: &Subject, style: Style) -> io:
                 words.verb,
                 words.rest
             )?;
+        }
+        if more > 0 {
+            writeln!(out, "    … and {} more", grouped(more as u64))?;
         }
     }
     Ok(())

@@ -17,6 +17,7 @@ mod names;
 pub mod now;
 pub mod ranking;
 mod states;
+mod waits;
 
 use frames::live::loaded::Modules;
 use frames::live::open::Look;

@@ -6,6 +6,9 @@ use serde_json::{Value, json};
 use super::Subject;
 use crate::text::printable;
 
+/// Native functions of a thread that are told without its whole stack.
+const NATIVE: usize = 4;
+
 /// Returns whose stack it is, safe to print: the thread's id and name, or what is parked.
 pub fn whose(stack: &Stack) -> String {
     match &stack.parked {
@@ -66,4 +69,57 @@ pub fn location(subject: &Subject, line: &Line) -> String {
         }
     };
     printable(&text).into_owned()
+}
+
+/// Returns the names of the innermost functions of the program that called the C library, innermost first, without their parameters.
+pub fn native(subject: &Subject, stack: &Stack) -> Vec<String> {
+    let is_own = |line: &&Line| {
+        let module = line.module.and_then(|module| subject.modules.get(module));
+        module.is_none_or(|module| !module.is_c_library())
+    };
+    let names = stack.lines.iter().filter(is_own).filter_map(|line| {
+        let name = line.function.as_ref()?.name.as_deref()?;
+        Some(without_parameters(name).to_owned())
+    });
+    // What calls `main` says nothing.
+    let names = names.filter(|name| name != "_start");
+    names.take(NATIVE).collect()
+}
+
+/// `MDL_wait::timed_wait` of `MDL_wait::timed_wait(MDL_context_owner*, timespec*)`. A parenthesis that begins a part of a name (`(anonymous
+/// namespace)`) or that is one (`operator()`) is no list of parameters.
+fn without_parameters(name: &str) -> &str {
+    let begins = name.char_indices().find(|(at, letter)| {
+        let before = &name[..*at];
+        let is_part = before.is_empty() || before.ends_with("::") || before.ends_with("operator");
+        *letter == '(' && !is_part
+    });
+    begins.map_or(name, |(at, _)| &name[..at])
+}
+
+#[cfg(test)]
+mod tests {
+    use super::without_parameters;
+
+    #[test]
+    fn a_function_is_called_by_its_name_alone() {
+        for (whole, name) in [
+            ("main", "main"),
+            (
+                "MDL_wait::timed_wait(timespec*, bool)",
+                "MDL_wait::timed_wait",
+            ),
+            (
+                "(anonymous namespace)::run(int)",
+                "(anonymous namespace)::run",
+            ),
+            (
+                "a::(anonymous namespace)::run(int)",
+                "a::(anonymous namespace)::run",
+            ),
+            ("Task::operator()(int) const", "Task::operator()"),
+        ] {
+            assert_eq!(without_parameters(whole), name);
+        }
+    }
 }

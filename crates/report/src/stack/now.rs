@@ -10,31 +10,38 @@
 //! ```
 //!
 //! Threads that wait for something in particular come first (a lock that another thread holds, a peer, a file), then
-//! those that run, then those that wait for work; the longest first in each. The facts and their words are those of
-//! [`dump`](super::dump).
+//! those that run, then those that wait for work; the longest first in each. Who holds others up is said at the end, with what it does
+//! itself. The facts and their words are those of [`dump`](super::dump).
 
 use std::collections::HashMap;
 use std::io::{self, Write};
 use std::time::Duration;
 
+use frames::live::circles::held_up;
 use frames::live::scripts::Script;
 use frames::live::stack::Stack;
 use frames::live::ties::{Until, waits_for};
 use process::wait::Wait;
+use process::wait::others::Role;
 use serde_json::{Value, json};
 
 use super::Subject;
 use super::dump::{head, stuck};
-use super::names::{name, whose};
-use super::states::{Words, at, for_programs, slept, time, words};
+use super::names::{name, native, whose};
+use super::states::{Words, at, for_programs, slept, thread_at, time, words};
+use super::waits::circles;
 use crate::Style;
 use crate::calls::short;
-use crate::figures::grouped;
+use crate::figures::{grouped, plural};
 use crate::json::line;
 use crate::text::printable;
 
 /// Columns of a thread's name; longer ones are cut.
 const NAME: usize = 24;
+/// Threads that hold others up which are told at the end, at most.
+const HOLDERS: usize = 5;
+/// Timeouts from here on are told. Shorter ones are how a thread looks around now and then.
+const SHORTEST: Duration = Duration::from_secs(1);
 
 /// What a thread is about, in the order in which rows come.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -58,6 +65,17 @@ struct Row<'a> {
 impl Row<'_> {
     fn longest(&self) -> Option<Duration> {
         self.stacks.iter().filter_map(|stack| slept(stack)).max()
+    }
+
+    /// `, for 29.3 s more at most`, where all of them end by a timeout.
+    fn ends(&self) -> String {
+        let end = |stack: &&Stack| stack.state.as_ref()?.wait.as_ref()?.ends_in;
+        let all: Option<Vec<Duration>> = self.stacks.iter().map(end).collect();
+        let last = all.and_then(|all| all.into_iter().max());
+        match last.filter(|last| *last >= SHORTEST) {
+            Some(last) => format!(", for {} more at most", time(last)),
+            None => String::new(),
+        }
     }
 }
 
@@ -86,8 +104,9 @@ pub fn write(out: &mut dyn Write, subject: &Subject, style: Style) -> io::Result
             verb => format!("{verb} {}", row.words.rest),
         };
         let text = format!(
-            "{since:>11}  {thread:NAME$}  {}{}",
+            "{since:>11}  {thread:NAME$}  {}{}{}",
             does.trim_end(),
+            row.ends(),
             row.line
         );
         let color = match row.kind {
@@ -96,6 +115,40 @@ pub fn write(out: &mut dyn Write, subject: &Subject, style: Style) -> io::Result
             Kind::Idle => super::dump::DIM,
         };
         writeln!(out, "{}", style.painted(&text, color))?;
+    }
+    holders(out, subject, style)
+}
+
+/// Says of each thread that waits for no other and that others wait for, what it does.
+fn holders(out: &mut dyn Write, subject: &Subject, style: Style) -> io::Result<()> {
+    let stacks = &subject.look.stacks;
+    let counts = held_up(stacks);
+    let mut holders: Vec<usize> = (0..stacks.len())
+        .filter(|&at| counts[at] > 0 && waits_for(stacks, at).is_none())
+        .collect();
+    holders.sort_by_key(|&at| std::cmp::Reverse(counts[at]));
+    for (nth, &at) in holders.iter().take(HOLDERS).enumerate() {
+        if nth == 0 {
+            writeln!(out)?;
+        }
+        let count = counts[at] as u64;
+        let words = words(stacks, at).unwrap_or_default();
+        let since = slept(&stacks[at]).map_or(String::new(), |since| format!(" {}", time(since)));
+        let text = format!(
+            "{} holds up {} {}; it {} {}{since} {}",
+            thread_at(&stacks[at]),
+            grouped(count),
+            plural(count, "thread", "threads"),
+            if words.verb == "waits" { "" } else { "is" },
+            words.verb,
+            words.rest
+        );
+        let text: Vec<&str> = text.split_whitespace().collect();
+        writeln!(
+            out,
+            "{}",
+            style.painted(&text.join(" "), super::dump::YELLOW)
+        )?;
     }
     Ok(())
 }
@@ -106,6 +159,8 @@ pub fn write(out: &mut dyn Write, subject: &Subject, style: Style) -> io::Result
 ///
 /// Returns the errors of `out`.
 pub fn write_json(out: &mut dyn Write, subject: &Subject) -> io::Result<()> {
+    circles(out, subject)?;
+    let counts = held_up(&subject.look.stacks);
     for (number, stack) in threads(subject) {
         let script = |script: &Script| json!({ "path": script.path, "line": script.line, "name": script.qualified.as_ref().unwrap_or(&script.name) });
         let (own, library) = places(stack);
@@ -115,6 +170,8 @@ pub fn write_json(out: &mut dyn Write, subject: &Subject) -> io::Result<()> {
             "tid": stack.thread.tid,
             "thread": name(stack),
             "state": for_programs(&subject.look.stacks, number),
+            "holds_up": counts[number],
+            "native": native(subject, stack),
             "line": own.map_or(Value::Null, script),
             "library": library.map_or(Value::Null, script),
         });
@@ -136,7 +193,7 @@ fn rows<'a>(subject: &'a Subject) -> Vec<Row<'a>> {
         let Some(words) = words(stacks, number) else {
             continue;
         };
-        let line = place(stack);
+        let line = place(subject, stack);
         let key = (words.clone(), line.clone());
         let row = *known.entry(key).or_insert(rows.len());
         match rows.get_mut(row) {
@@ -160,23 +217,31 @@ fn kind(stacks: &[Stack], number: usize) -> Kind {
     };
     let wants_mutex =
         state.is_some_and(|state| state.vm.as_ref().is_some_and(|vm| vm.wants.is_some()));
+    let is_held = state.is_some_and(|state| state.held.is_some());
     match waits_for(stacks, number) {
-        Some((Until::Unlocked, _)) => Kind::Held,
+        Some((Until::Unlocked | Until::Released(_), _)) => Kind::Held,
         Some((Until::Turn, _)) => Kind::Runs,
         Some((Until::Ended, _)) => Kind::Idle,
-        None if wants_mutex || awaits(wait) => Kind::Held,
+        None if wants_mutex || is_held || awaits(wait) => Kind::Held,
         None => Kind::Idle,
     }
 }
 
-/// Whether a wait is for a peer or a file, and not for whatever may come: an epoll is a server's loop, a listening
-/// socket brings new work, and pipes and eventfds are how threads wake each other.
+/// Whether a wait is for a peer, a file or a child, and not for whatever may come: an epoll is a server's loop, a listening
+/// socket brings new work, a parent of many waits for any of them, and pipes and eventfds are how threads wake each other, unless it is
+/// other processes alone that have the other end.
 fn awaits(wait: &Wait) -> bool {
     let is_loop = wait.call.is_some_and(|call| call.starts_with("epoll"));
-    let wakes = |on: &String| {
-        on.contains(" listening on ") || on.starts_with("pipe,") || on.starts_with("eventfd,")
+    let is_anothers = |on: usize| {
+        let mut others = wait.others.iter().filter(|others| others.on == Some(on));
+        others.any(|others| !others.own && !others.known.is_empty())
     };
-    !is_loop && !wait.on.is_empty() && !wait.on.iter().any(wakes)
+    let wakes = |(number, on): (usize, &String)| {
+        let wakes = on.starts_with("pipe,") && !is_anothers(number);
+        on.contains(" listening on ") || wakes || on.starts_with("eventfd,")
+    };
+    let is_child = wait.others.iter().any(|others| others.role == Role::Child);
+    is_child || !is_loop && !wait.on.is_empty() && !wait.on.iter().enumerate().any(wakes)
 }
 
 /// Returns the application's innermost frame, and the innermost one if that is a library's.
@@ -187,13 +252,17 @@ fn places(stack: &Stack) -> (Option<&Script>, Option<&Script>) {
     (own, inner.filter(|script| script.is_library()))
 }
 
-/// ` ← app.rb:12 in 'fetch' (net/http.rb:987)`; nothing for a thread that runs no script.
-fn place(stack: &Stack) -> String {
+/// ` ← app.rb:12 in 'fetch' (net/http.rb:987)`; of a thread that runs no script, ` ← MDL_wait::timed_wait ← open_table`.
+fn place(subject: &Subject, stack: &Stack) -> String {
     let (own, library) = places(stack);
     let library = library.map(|one| short(&one.path, one.line));
     let library = library.map(|text| format!(" ({})", printable(&text)));
     match (own, library) {
-        (None, None) => String::new(),
+        (None, None) => {
+            let names = native(subject, stack);
+            let names = names.iter().map(|name| format!(" ← {}", printable(name)));
+            names.collect()
+        }
         (None, Some(library)) => format!(" ← {}{library}", crate::calls::NO_APPLICATION),
         (Some(own), library) => {
             let name = own.qualified.as_ref().unwrap_or(&own.name);
@@ -215,6 +284,7 @@ fn cut(text: &str) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use process::wait::others::{Other, Others};
 
     fn wait(call: &'static str, on: &[&str]) -> Wait {
         Wait {
@@ -236,6 +306,31 @@ mod tests {
         assert!(!awaits(&wait("accept4", &["tcp listening on 0.0.0.0:80"])));
         assert!(!awaits(&wait("epoll_wait", &["tcp to 10.0.0.7:3306"])));
         assert!(!awaits(&wait("futex", &[])));
+    }
+
+    /// A pipe by which threads wake each other is no hang, one to another process is; a child is, any of many is not.
+    #[test]
+    fn who_waits_for_another_process_hangs_in_it() {
+        let others = |on, role, own| Others {
+            known: vec![Other {
+                pid: 7,
+                name: "sort".into(),
+                state: Some('S'),
+            }],
+            own,
+            ..Others::new(on, role)
+        };
+        let mut pipe = wait("read", &["pipe, descriptor 5"]);
+        assert!(!awaits(&pipe));
+        pipe.others = vec![others(Some(0), Role::OtherEnd, true)];
+        assert!(!awaits(&pipe));
+        pipe.others = vec![others(Some(0), Role::OtherEnd, false)];
+        assert!(awaits(&pipe));
+        let mut child = wait("wait4", &[]);
+        child.others = vec![others(None, Role::Children, false)];
+        assert!(!awaits(&child));
+        child.others = vec![others(None, Role::Child, false)];
+        assert!(awaits(&child));
     }
 
     #[test]

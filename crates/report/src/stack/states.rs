@@ -11,6 +11,7 @@ use serde_json::{Value, json};
 use vm::library::within;
 
 use super::names::whose;
+use super::waits;
 use crate::figures::span;
 use crate::text::printable;
 
@@ -56,6 +57,10 @@ pub(super) fn words(stacks: &[Stack], number: usize) -> Option<Words> {
         return another(match until {
             Until::Unlocked if other == number => "for a mutex that it holds itself".to_owned(),
             Until::Unlocked => format!("for a mutex that {thread} holds"),
+            Until::Released(what) if other == number => {
+                format!("for {} that it holds itself", waits::lock(what))
+            }
+            Until::Released(what) => format!("for {} that {thread} holds", waits::lock(what)),
             Until::Turn => format!("for the VM lock, which {thread} has"),
             Until::Ended => format!("for the end of {thread}"),
         });
@@ -85,6 +90,9 @@ pub(super) fn words(stacks: &[Stack], number: usize) -> Option<Words> {
         Some(vm) if vm.wants.is_some() => return another("for a mutex".to_owned()),
         Some(vm) if vm.turn == Turn::Waits => return another("for the VM lock".to_owned()),
         _ => {}
+    }
+    if let Some(held) = &state.held {
+        return another(waits::for_whom(held));
     }
     Some(Words {
         verb: "asleep",
@@ -150,13 +158,7 @@ fn asleep(stack: &Stack, state: &State, wait: &Wait) -> String {
     if names.len() > 1 {
         text += &format!(" ({})", printable(&names[1..].join(", ")));
     }
-    if !wait.on.is_empty() {
-        text += &format!(": {}", printable(&wait.on.join(", ")));
-    }
-    match wait.more {
-        0 => {}
-        more => text += &format!(" and {more} more"),
-    }
+    text += &waits::on(wait);
     if let Some(name) = &state.asks_for {
         text += &format!(", asking for {}", printable(name));
     }
@@ -184,7 +186,7 @@ pub(super) fn for_programs(stacks: &[Stack], number: usize) -> Value {
     let vm = state.vm.as_ref();
     let until = waits_for(stacks, number).map(|(until, other)| {
         let until = match until {
-            Until::Unlocked => "unlock",
+            Until::Unlocked | Until::Released(_) => "unlock",
             Until::Turn => "vm-lock",
             Until::Ended => "end",
         };
@@ -196,7 +198,12 @@ pub(super) fn for_programs(stacks: &[Stack], number: usize) -> Value {
         "call": wait.and_then(|wait| wait.call),
         "on": wait.map(|wait| &wait.on),
         "on_more": wait.map(|wait| wait.more),
+        "others": wait.map(waits::others_for_programs),
         "asleep_s": wait.and_then(|wait| wait.asleep).map(|time| time.as_secs_f64()),
+        "ends_in_s": wait.and_then(|wait| wait.ends_in).map(|time| time.as_secs_f64()),
+        "uninterruptible": wait.map(|wait| wait.uninterruptible),
+        "futex": wait.and_then(|wait| wait.futex).map(|futex| format!("{:#x}", futex.word)),
+        "lock": state.held.as_ref().map(waits::lock_for_programs),
         "asks_for": state.asks_for,
         "through": state.through,
         "function": vm.and_then(|vm| vm.function.as_ref()),

@@ -178,7 +178,7 @@ impl End {
                 }
                 self.remote = self.remote.or(Some(*remote)).filter(|of| of.port() != 0);
             }
-            Some(Socket::Unix { kind, path }) => {
+            Some(Socket::Unix { kind, path, .. }) => {
                 if self.protocol.is_empty() {
                     self.protocol = format!("UNIX-{kind}");
                 }

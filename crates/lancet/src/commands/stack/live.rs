@@ -40,6 +40,7 @@ pub fn run(args: &StackArgs) -> anyhow::Result<u8> {
         count: args.bytes || args.gc || args.json,
         fibers: wants_fibers(args),
         states: !args.gc,
+        others: false,
     };
     let pids = guest::family(&args.pids, args.children);
     let mut written = Written::default();

@@ -35,6 +35,7 @@ pub fn run(args: &StackArgs, interval: Duration, sink: &mut Sink) -> anyhow::Res
     let wanted = Wanted {
         fibers: args.fibers,
         states: format.needs_states,
+        others: false,
         ..Wanted::default()
     };
     let mut losses = Losses::default();

@@ -3,7 +3,6 @@
 use std::io::{self, Write};
 
 use frames::live::scripts::Script;
-use frames::live::ties::deadlocks;
 use frames::live::unwind::End;
 use serde_json::{Value, json};
 
@@ -12,6 +11,7 @@ use crate::json::line;
 use crate::stack::Subject;
 use crate::stack::names::{parked, tid};
 use crate::stack::states::for_programs;
+use crate::stack::waits::circles;
 
 /// Writes one look.
 ///
@@ -29,13 +29,7 @@ pub fn write(out: &mut dyn Write, subject: &Subject) -> io::Result<()> {
     });
     line(out, &record)?;
     let stacks = &subject.look.stacks;
-    for circle in deadlocks(stacks) {
-        let tids: Vec<i32> = circle.iter().map(|&at| stacks[at].thread.tid).collect();
-        line(
-            out,
-            &json!({ "record": "deadlock", "pid": subject.pid, "tids": tids }),
-        )?;
-    }
+    circles(out, subject)?;
     for (number, (stack, room)) in stacks.iter().zip(&subject.look.rooms).enumerate() {
         let record = json!({
             "record": "stack",

@@ -1,0 +1,183 @@
+//! Threads that wait for each other, and who holds others up.
+//!
+//! A thread that waits for another that waits for it in turn, directly or by others, does not go on by itself. That is said only if nobody can
+//! have changed what it holds or wants while that was found out. There are two proofs of it. A thread that slept from before its stack was copied
+//! until its VM's account of it had been read has changed nothing ([`State::slept_on`](super::state::State)). A thread that had to be stopped to be
+//! read has woken for that, so of locks of the C library, whose owners are words in memory, it is found out again afterwards: all
+//! threads of the circle are seen asleep in the same call on the same stack, the owners are read once more, and all of them sleep on
+//! ([`settle`]).
+
+use process::asleep::Asleep;
+
+use super::owners::Owners;
+use super::stack::{Process, Stack};
+use super::ties::{Until, waits_for};
+
+/// The other thread that each waits for, and until when.
+type Ties = Vec<Option<(Until, usize)>>;
+
+fn ties(stacks: &[Stack]) -> Ties {
+    (0..stacks.len()).map(|at| waits_for(stacks, at)).collect()
+}
+
+/// Returns the circles of threads in which each waits for the next, and the last for the first: none of them goes on
+/// unless something interrupts it (Ruby's `Timeout`, `Thread#raise`). Threads are given by their numbers among the stacks.
+pub fn deadlocks(stacks: &[Stack]) -> Vec<Vec<usize>> {
+    let ties = ties(stacks);
+    let slept_on = |at: usize| {
+        let state = stacks[at].state.as_ref();
+        state.is_some_and(|state| state.slept_on)
+    };
+    let still = |at: usize| {
+        let state = stacks[at].state.as_ref();
+        slept_on(at) || state.is_some_and(|state| state.still)
+    };
+    // While its owner sleeps nobody gets the VM's lock, so who waits for that stays where it is, also if it wakes now and then.
+    let stays = |at: usize, sleeps: &dyn Fn(usize) -> bool| match ties[at] {
+        Some((Until::Turn, owner)) => still(owner),
+        _ => sleeps(at),
+    };
+    let next: Vec<Option<usize>> = (0..stacks.len())
+        .map(|at| {
+            let (_, other) = ties[at].filter(|(until, _)| !ends(*until, &stacks[at]))?;
+            let sleeps: &dyn Fn(usize) -> bool = match is_in_memory(&stacks[at]) {
+                true => &still,
+                false => &slept_on,
+            };
+            (stays(at, sleeps) && stays(other, sleeps)).then_some(other)
+        })
+        .collect();
+    circles(&next)
+}
+
+/// Whether a wait ends by itself: `join` with a limit, and a lock of the C library with one. For the lock of a VM, or a mutex of a language, a thread
+/// waits on after such a time.
+fn ends(until: Until, stack: &Stack) -> bool {
+    let wait = || stack.state.as_ref()?.wait.as_ref();
+    let is_timed = wait().is_some_and(|wait| wait.timed);
+    is_timed && matches!(until, Until::Ended | Until::Released(_))
+}
+
+/// Whether what a thread waits for is a lock of the C library, or the end of a thread that is known by it.
+fn is_in_memory(stack: &Stack) -> bool {
+    let state = stack.state.as_ref();
+    state.is_some_and(|state| state.held.is_some())
+}
+
+/// Finds out of threads in circles, which seem to be deadlocks but were woken to be read, whether they are still where they were, with the same owners.
+pub(super) fn settle(pid: i32, process: &Process, owners: &Owners, stacks: &mut [Stack]) {
+    if !stacks.iter().any(is_in_memory) {
+        return;
+    }
+    let others: Vec<Option<usize>> = ties(stacks)
+        .into_iter()
+        .map(|tie| tie.map(|(_, other)| other))
+        .collect();
+    let members: Vec<usize> = circles(&others).into_iter().flatten().collect();
+    let in_memory = |at: &&usize| is_in_memory(&stacks[**at]);
+    if members.iter().find(in_memory).is_none() {
+        return;
+    }
+    let sleepers: Vec<(usize, Asleep)> = members
+        .into_iter()
+        .filter_map(|at| {
+            let thread = &stacks[at].thread;
+            let asleep = Asleep::in_kernel(pid, thread.tid)?;
+            let place = (asleep.call().sp, asleep.call().pc);
+            (place == (thread.context.sp, thread.context.ip)).then_some((at, asleep))
+        })
+        .collect();
+    let same: Vec<bool> = sleepers
+        .iter()
+        .map(|(at, asleep)| {
+            let state = stacks[*at].state.as_ref();
+            let futex = state.and_then(|state| state.wait.as_ref()?.futex);
+            let is_there = futex.filter(|futex| futex.word == asleep.call().arguments[0]);
+            let again = is_there.and_then(|futex| owners.held(process, &stacks[*at], &futex));
+            again.is_some() && again == state.and_then(|state| state.held.clone())
+        })
+        .collect();
+    for ((at, asleep), same) in sleepers.into_iter().zip(same) {
+        if let Some(state) = stacks[at].state.as_mut() {
+            state.still = same && asleep.sleeps_on();
+        }
+    }
+}
+
+/// Returns of each thread how many others wait for a lock that it holds, or that one holds which waits for it in turn. Threads in a circle
+/// are not counted for each other.
+pub fn held_up(stacks: &[Stack]) -> Vec<usize> {
+    let ties: Ties = ties(stacks)
+        .into_iter()
+        .enumerate()
+        .map(|(at, tie)| tie.filter(|(_, other)| *other != at))
+        .collect();
+    // Nobody is held up who takes turns at the VM's lock, or who waits for the end of a thread, as a main thread does.
+    let is_held = |at: usize| matches!(ties[at], Some((Until::Unlocked | Until::Released(_), _)));
+    let mut waiting = vec![0usize; stacks.len()];
+    for (_, other) in ties.iter().flatten() {
+        waiting[*other] += 1;
+    }
+    let mut counts = vec![0; stacks.len()];
+    let mut done: Vec<usize> = (0..stacks.len()).filter(|at| waiting[*at] == 0).collect();
+    while let Some(at) = done.pop() {
+        let Some((_, other)) = ties[at] else {
+            continue;
+        };
+        counts[other] += counts[at] + usize::from(is_held(at));
+        waiting[other] -= 1;
+        if waiting[other] == 0 {
+            done.push(other);
+        }
+    }
+    counts
+}
+
+/// Returns the circles of a graph in which each has at most one successor, each beginning with its lowest number.
+fn circles(next: &[Option<usize>]) -> Vec<Vec<usize>> {
+    let mut found = Vec::new();
+    // By which walk each was met first.
+    let mut met: Vec<Option<usize>> = vec![None; next.len()];
+    for start in 0..next.len() {
+        let mut path = Vec::new();
+        let mut at = Some(start);
+        while let Some(now) = at.filter(|now| met[*now].is_none()) {
+            met[now] = Some(start);
+            path.push(now);
+            at = next[now];
+        }
+        // Where the walk met itself a circle begins; what leads there is no part of it.
+        let Some(begins) = at.filter(|now| met[*now] == Some(start)) else {
+            continue;
+        };
+        let lead = path.iter().position(|one| *one == begins).unwrap_or(0);
+        let mut circle = path.split_off(lead);
+        let lowest = (0..circle.len()).min_by_key(|at| circle[*at]);
+        circle.rotate_left(lowest.unwrap_or(0));
+        found.push(circle);
+    }
+    found.sort_unstable();
+    found
+}
+
+#[cfg(test)]
+mod tests {
+    use super::circles;
+
+    #[test]
+    fn circles_are_found_once() {
+        let next = [
+            Some(1),
+            Some(2),
+            Some(0),
+            Some(0),
+            None,
+            Some(5),
+            Some(7),
+            Some(6),
+        ];
+        let next: Vec<Option<usize>> = next.to_vec();
+        assert_eq!(circles(&next), [vec![0, 1, 2], vec![5], vec![6, 7]]);
+        assert_eq!(circles(&[None, Some(0)]), Vec::<Vec<usize>>::new());
+    }
+}

@@ -1,0 +1,216 @@
+//! Whose lock of the C library does a thread wait for?
+//!
+//! The kernel knows that a thread sleeps on a word (`futex`), not what the word belongs to. glibc writes the owners of most of its locks
+//! beside that word, and the same layout has held from 2.25 to 2.41:
+//!
+//! ```text
+//!   pthread_mutex_t   sysdeps/x86/nptl/bits/struct_mutex.h      pthread_rwlock_t   sysdeps/x86/nptl/bits/struct_rwlock.h
+//!   │ 0 lock ◄ word │ 4 count │ 8 owner │ 12 users │ 16 kind │   │ 0 readers │ 8 phase ◄ │ 12 writers ◄ │ 24 writer │
+//!
+//!   _IO_lock_t        sysdeps/nptl/stdio-lock.h                 struct pthread     nptl/descr.h, nptl/pthread_join_common.c
+//!   │ 0 lock ◄ word │ 4 count │ 8 owner's struct pthread │      │ tid ◄ word: 0 when the thread has ended │
+//! ```
+//!
+//! Which of them it is, the innermost functions of the C library on the stack say. All of it is memory of the guest, so an owner is told
+//! only if the lock looks locked and the number is that of a thread that is there: of this process, or, of a mutex that is shared between
+//! processes, of one that can be seen. A condition, a semaphore and locks that a program makes of futexes by itself have no owner written down.
+
+use std::collections::HashMap;
+use std::fs;
+
+use process::pid_namespace::{Kind as IdKind, Translator, ids_of_thread};
+use process::wait::Futex;
+use vm::Memory;
+
+use super::loaded::Loaded;
+use super::stack::{Process, Stack};
+use super::state::{Held, Owner, What};
+
+/// Offsets in `pthread_mutex_t`.
+const OWNER: u64 = 8;
+const USERS: u64 = 12;
+const KIND: u64 = 16;
+/// Kinds of mutexes: four types (`PTHREAD_MUTEX_*_NP`), robust, PI, PP, and shared between processes (nptl/pthreadP.h); elision is flagged by
+/// 256 and 512.
+const KINDS: u32 = 0x3ff;
+const PROTECTED: u32 = 64;
+const SHARED: u32 = 128;
+/// The bits of the word of a mutex with a priority ceiling that do not hold the ceiling.
+const BELOW_CEILING: u32 = 0x7_ffff;
+/// Offsets in `pthread_rwlock_t`.
+const PHASE: u64 = 8;
+const WRITERS: u64 = 12;
+const WRITER: u64 = 24;
+/// The id in the word of a robust mutex and of one with priority inheritance (`FUTEX_TID_MASK`, include/uapi/linux/futex.h).
+const TID: u32 = 0x3fff_ffff;
+/// A mutex of glibc is locked and waited for.
+const CONTENDED: u32 = 2;
+/// Frames at the inner end of a stack that may say which lock it is.
+const INNERMOST: usize = 6;
+
+/// The threads of a process, by what it calls them itself.
+pub(super) struct Owners {
+    pid: i32,
+    by_own_id: HashMap<i32, i32>,
+    by_area: HashMap<u64, i32>,
+}
+
+impl Owners {
+    /// `threads` are the threads' ids and their fs bases, 0 where one is not known.
+    pub(super) fn of(pid: i32, threads: impl Iterator<Item = (i32, u64)>) -> Owners {
+        let mut owners = Owners {
+            pid,
+            by_own_id: HashMap::new(),
+            by_area: HashMap::new(),
+        };
+        let own = process::guest::pid_namespace(std::process::id() as i32);
+        let same = process::guest::pid_namespace(pid) == own;
+        for (tid, area) in threads {
+            let inner = match same {
+                true => Some(tid),
+                false => ids_of_thread(pid, tid).and_then(|ids| ids.last().copied()),
+            };
+            owners.by_own_id.extend(inner.map(|inner| (inner, tid)));
+            if area != 0 {
+                owners.by_area.insert(area, tid);
+            }
+        }
+        owners
+    }
+
+    /// Returns whose lock a thread waits for that sleeps in this call; `None` where nothing says that it waits for a lock.
+    pub(super) fn held(&self, process: &Process, stack: &Stack, futex: &Futex) -> Option<Held> {
+        let Futex { word, value, .. } = *futex;
+        let memory = process.memory;
+        let owner = |known: Option<i32>| known.map_or(Owner::Unknown, Owner::Thread);
+        match sought(process, stack) {
+            Some(What::End) => {
+                let tid = memory.u32(word).ok()?;
+                let ended = (tid == value).then(|| self.thread(tid)).flatten()?;
+                let owner = Owner::Thread(ended);
+                Some(Held {
+                    what: What::End,
+                    owner,
+                })
+            }
+            Some(What::ReadWrite) => {
+                let field = if word.is_multiple_of(8) {
+                    PHASE
+                } else {
+                    WRITERS
+                };
+                let lock = word.checked_sub(field)?;
+                let writer = memory.u32(lock.checked_add(WRITER)?).ok()?;
+                let owner = match writer {
+                    0 => Owner::Readers,
+                    _ => owner(self.thread(writer)),
+                };
+                Some(Held {
+                    what: What::ReadWrite,
+                    owner,
+                })
+            }
+            Some(What::Mutex) => self.mutex(memory, futex),
+            Some(What::Stream) | None if value == CONTENDED => self.stream(memory, word),
+            _ => None,
+        }
+    }
+
+    fn thread(&self, own_id: u32) -> Option<i32> {
+        self.by_own_id.get(&i32::try_from(own_id).ok()?).copied()
+    }
+
+    fn mutex(&self, memory: &dyn Memory, futex: &Futex) -> Option<Held> {
+        let field = |at: u64| memory.u32(futex.word.checked_add(at)?).ok();
+        let locked = field(0)?;
+        if futex.inherits {
+            let owner = self.anyone(locked & TID, futex);
+            return Some(Held {
+                what: What::Mutex,
+                owner,
+            });
+        }
+        let (owner, users, kind) = (field(OWNER)?, field(USERS)?, field(KIND)?);
+        let state = match kind & PROTECTED {
+            0 => locked,
+            _ => locked & BELOW_CEILING,
+        };
+        // A robust one has the owner in the word too. One that another thread has just taken is not marked as contended yet.
+        let fits = (1..=CONTENDED).contains(&state) || locked & TID == owner;
+        if kind & !KINDS != 0 || locked == 0 || !fits {
+            return None;
+        }
+        let owner = match (owner, users) {
+            (0, _) | (_, 0) => Owner::Unknown,
+            _ if kind & SHARED != 0 => self.anyone(owner, futex),
+            _ => self.thread(owner).map_or(Owner::Unknown, Owner::Thread),
+        };
+        Some(Held {
+            what: What::Mutex,
+            owner,
+        })
+    }
+
+    /// An owner that may be in another process, if the word is shared between processes.
+    fn anyone(&self, own_id: u32, futex: &Futex) -> Owner {
+        if let Some(tid) = self.thread(own_id) {
+            return Owner::Thread(tid);
+        }
+        let other = futex.shared.then(|| self.elsewhere(own_id));
+        other.flatten().unwrap_or(Owner::Unknown)
+    }
+
+    fn elsewhere(&self, own_id: u32) -> Option<Owner> {
+        let own_id = i32::try_from(own_id).ok()?;
+        let tid = Translator::default().translate(self.pid, own_id, IdKind::Thread)?;
+        let status = fs::read_to_string(format!("/proc/{tid}/status")).ok()?;
+        let field = |label| status.lines().find_map(|line| line.strip_prefix(label));
+        Some(Owner::Elsewhere {
+            pid: field("Tgid:")?.trim().parse().ok()?,
+            tid,
+            name: field("Name:")?.trim().to_owned(),
+        })
+    }
+
+    /// The owner of a stream is told by the address of its `struct pthread`, the fs base, so that nothing else looks like it.
+    fn stream(&self, memory: &dyn Memory, word: u64) -> Option<Held> {
+        if memory.u32(word).ok()? != CONTENDED {
+            return None;
+        }
+        let area = memory.u64(word.checked_add(OWNER)?).ok()?;
+        let owner = self.by_area.get(&area)?;
+        Some(Held {
+            what: What::Stream,
+            owner: Owner::Thread(*owner),
+        })
+    }
+}
+
+/// Returns which kind of lock a thread is in, by the innermost function that says it. Streams have no function of their own to wait in.
+fn sought(process: &Process, stack: &Stack) -> Option<What> {
+    let is_static = !process.modules.iter().any(Loaded::is_c_library);
+    let innermost = stack.lines.iter().take(INNERMOST);
+    let of_libc = innermost.map_while(|line| {
+        let module = process.modules.get(line.module?)?;
+        let function = line.function.as_ref()?;
+        let is_its = is_static || module.is_c_library();
+        is_its.then_some(function.name.as_deref().unwrap_or_default())
+    });
+    for name in of_libc {
+        let name = name.trim_start_matches('_');
+        let is = |prefixes: &[&str]| prefixes.iter().any(|prefix| name.starts_with(prefix));
+        if is(&["pthread_mutex_"]) {
+            return Some(What::Mutex);
+        }
+        if is(&["pthread_rwlock_"]) {
+            return Some(What::ReadWrite);
+        }
+        if is(&["pthread_join", "pthread_timedjoin", "pthread_clockjoin"]) {
+            return Some(What::End);
+        }
+        if is(&["pthread_", "sem_", "new_sem_", "syscall"]) {
+            return None;
+        }
+    }
+    Some(What::Stream)
+}

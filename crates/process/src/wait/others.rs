@@ -1,0 +1,409 @@
+//! Who else has to do with what a thread waits for: who has locked the file, who has the other end of the pipe or socket, which children are
+//! there.
+//!
+//! The kernel tells these by the inode of a pipe or socket, so the descriptors of all processes that lancet may see (`/proc/*/fd`) are
+//! read, once for all threads of a process and for at most [`PATIENCE`]. Nothing is opened there and no file is asked for its attributes:
+//! that could wait for a server of files that does not answer, which may be what the thread waits for. What is read are the links, and the
+//! kernel's own account of a descriptor (`fdinfo`).
+
+use std::collections::HashMap;
+use std::ffi::OsString;
+use std::fs;
+use std::time::{Duration, Instant};
+
+use super::Wait;
+use super::locks::{self, Kind};
+use crate::guest::children;
+use crate::pid_namespace::{self, Translator, numbers};
+use crate::sockets::{Peer, Sockets};
+use crate::stop::thread_state;
+
+/// How long the descriptors of other processes are searched.
+const PATIENCE: Duration = Duration::from_millis(300);
+/// Descriptors that are looked at between two looks at the clock.
+const BETWEEN: usize = 256;
+/// Links that are looked for, at most.
+const MOST_LINKS: usize = 4096;
+/// Processes that are told of each wait, at most; of more the number is told.
+const TOLD: usize = 4;
+/// Bytes of a file of the kernel's that are read.
+const MOST: u64 = 1 << 16;
+
+/// What others have to do with a wait.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Role {
+    /// They have locked the file.
+    Lock,
+    /// They have the other end.
+    OtherEnd,
+    /// They listen there, and have not accepted the connection yet.
+    NotAccepted,
+    /// They listen there, and do not answer.
+    Listens,
+    /// It is the child that is waited for.
+    Child,
+    /// They are the children, any of which is waited for.
+    Children,
+}
+
+/// A process.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub struct Other {
+    #[allow(missing_docs)] // The name says it.
+    pub pid: i32,
+    /// Its name, as it has set it; empty if it is gone.
+    pub name: String,
+    /// Its state, as `/proc/PID/stat` writes it; `None` if it is gone.
+    pub state: Option<char>,
+}
+
+/// Who else has to do with a wait.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub struct Others {
+    /// Which of [`Wait::on`] it is; `None`: the call itself.
+    pub on: Option<usize>,
+    /// What they have to do with it.
+    pub role: Role,
+    /// The processes, without the one that waits.
+    pub known: Vec<Other>,
+    /// How many more there are.
+    pub more: usize,
+    /// Whether the process that waits is one of them itself.
+    pub own: bool,
+    /// Whether a lock belongs to an open file description, which may be of several processes, and not to a process.
+    pub description: bool,
+    /// The path of the other end of a socket, if it has one.
+    pub path: Option<String>,
+    /// Whether all processes were looked at. False if that took too long, or if lancet may not see the descriptors of some.
+    pub whole: bool,
+}
+
+impl Others {
+    /// Nobody yet.
+    #[must_use]
+    pub fn new(on: Option<usize>, role: Role) -> Others {
+        Others {
+            on,
+            role,
+            known: Vec::new(),
+            more: 0,
+            own: false,
+            description: false,
+            path: None,
+            whole: true,
+        }
+    }
+
+    fn add(&mut self, pid: i32, waiting: i32) {
+        if pid == waiting {
+            self.own = true;
+        } else if self.known.iter().any(|other| other.pid == pid) {
+        } else if self.known.len() < TOLD {
+            self.known.push(other(pid));
+        } else {
+            self.more += 1;
+        }
+    }
+}
+
+/// Which descriptors of those that lead to a file, pipe or socket are meant.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Needed {
+    Any,
+    /// Those by which it can be written.
+    Writers,
+    /// Those by which it can be read.
+    Readers,
+    /// Those whose open file description has such a lock.
+    Lock(Kind),
+}
+
+/// What is looked for among the descriptors of all processes, for one wait.
+struct Question {
+    /// The wait, by its number, and what is added to it.
+    of: usize,
+    others: Others,
+    needed: Needed,
+}
+
+/// Finds out who else has to do with what threads of process `pid` wait for, and adds it to their waits.
+pub fn find(pid: i32, waits: &mut [&mut Wait]) {
+    let mut sockets = Sockets::of(pid);
+    let mut search = Search {
+        pid,
+        links: HashMap::new(),
+    };
+    for (of, wait) in waits.iter_mut().enumerate() {
+        if let Some(others) = awaited_children(pid, wait) {
+            wait.others.push(others);
+        }
+        if wait.call.is_some_and(|call| call.starts_with("epoll")) {
+            continue;
+        }
+        for (on, fd) in wait.told.clone().into_iter().enumerate() {
+            search.ask(&mut sockets, wait, of, (on, fd as u32));
+        }
+    }
+    for question in search.answers() {
+        if let Some(wait) = waits.get_mut(question.of) {
+            wait.others.push(question.others);
+        }
+    }
+    for wait in waits {
+        wait.others.sort_by_key(|others| others.on);
+    }
+}
+
+/// The questions by the link of `/proc/PID/fd` that they are about.
+struct Search {
+    pid: i32,
+    links: HashMap<OsString, Vec<Question>>,
+}
+
+impl Search {
+    /// Asks about a descriptor that a wait is on; what is known without a search is added to the wait.
+    fn ask(
+        &mut self,
+        sockets: &mut Sockets,
+        wait: &mut Wait,
+        of: usize,
+        (on, fd): (usize, u32),
+    ) -> Option<()> {
+        let pid = self.pid;
+        let link = fs::read_link(format!("/proc/{pid}/fd/{fd}")).ok()?;
+        let text = link.to_str()?;
+        let inode = |kind: &str| {
+            let number = text.strip_prefix(kind)?.strip_suffix(']')?;
+            number.parse::<u64>().ok()
+        };
+        let on = Some(on);
+        if let Some(kind) = lock_of(wait) {
+            let owners = locks::owners(pid, inode_of(&info(pid, fd)?), kind);
+            let mut others = Others::new(on, Role::Lock);
+            others.description = owners.contains(&-1);
+            let is_there = |owner: &&i32| thread_state(**owner, **owner).is_some();
+            let known = owners.iter().filter(|owner| **owner > 0);
+            for owner in known.filter(is_there) {
+                others.add(*owner, pid);
+            }
+            // Who took a lock of the whole file may have ended, and left the description to its children.
+            if others.description || (!owners.is_empty() && others.known.is_empty() && !others.own)
+            {
+                self.want(
+                    link.clone().into(),
+                    Question {
+                        of,
+                        others,
+                        needed: Needed::Lock(kind),
+                    },
+                );
+            } else if !owners.is_empty() {
+                wait.others.push(others);
+            }
+            return Some(());
+        }
+        if let Some(inode) = inode("socket:[") {
+            let (role, peer, path) = match sockets.peer(inode)? {
+                Peer::Socket(peer, path) => (Role::OtherEnd, peer, path),
+                Peer::Listens(peer) => (Role::Listens, peer, None),
+                Peer::NotAccepted(Some(peer)) => (Role::NotAccepted, peer, None),
+                Peer::NotAccepted(None) => {
+                    wait.others.push(Others::new(on, Role::NotAccepted));
+                    return Some(());
+                }
+            };
+            let mut others = Others::new(on, role);
+            others.path = path;
+            self.want(
+                format!("socket:[{peer}]").into(),
+                Question {
+                    of,
+                    others,
+                    needed: Needed::Any,
+                },
+            );
+            return Some(());
+        }
+        // Who sleeps on what has a path, and can be interrupted, sleeps on a FIFO or a device: a disk lets nobody be interrupted.
+        let is_path = text.starts_with('/') && !text.starts_with("/dev/");
+        let is_fifo = is_path && moves_bytes(wait) && !wait.uninterruptible;
+        if inode("pipe:[").is_some() || is_fifo {
+            let needed = match flags_of(&info(pid, fd)?)? & libc::O_ACCMODE {
+                libc::O_RDONLY => Needed::Writers,
+                libc::O_WRONLY => Needed::Readers,
+                _ => Needed::Any,
+            };
+            self.want(
+                link.clone().into(),
+                Question {
+                    of,
+                    others: Others::new(on, Role::OtherEnd),
+                    needed,
+                },
+            );
+        }
+        Some(())
+    }
+
+    fn want(&mut self, link: OsString, question: Question) {
+        if self.links.len() < MOST_LINKS || self.links.contains_key(&link) {
+            self.links.entry(link).or_default().push(question);
+        }
+    }
+
+    /// Reads the descriptors of all processes.
+    fn answers(mut self) -> Vec<Question> {
+        let deadline = Instant::now() + PATIENCE;
+        let own = std::process::id() as i32;
+        let mut whole = true;
+        if !self.links.is_empty() {
+            for pid in numbers("/proc").filter(|pid| *pid != own) {
+                whole &= self.look(pid, deadline);
+            }
+        }
+        let mut questions: Vec<Question> = self.links.into_values().flatten().collect();
+        for question in &mut questions {
+            question.others.whole = whole;
+        }
+        questions
+    }
+
+    /// Looks at the descriptors of a process; false if not all of them were seen.
+    fn look(&mut self, pid: i32, deadline: Instant) -> bool {
+        if Instant::now() >= deadline {
+            return false;
+        }
+        let folder = match fs::read_dir(format!("/proc/{pid}/fd")) {
+            Ok(folder) => folder,
+            // It has ended.
+            Err(error) => return error.kind() == std::io::ErrorKind::NotFound,
+        };
+        for (number, entry) in folder.flatten().enumerate() {
+            if number % BETWEEN == BETWEEN - 1 && Instant::now() >= deadline {
+                return false;
+            }
+            let Ok(link) = fs::read_link(entry.path()) else {
+                continue;
+            };
+            let Some(questions) = self.links.get_mut(link.as_os_str()) else {
+                continue;
+            };
+            let fd = entry.file_name();
+            let fd = fd.to_str().and_then(|fd| fd.parse().ok());
+            let info = fd.and_then(|fd| info(pid, fd)).unwrap_or_default();
+            for question in questions {
+                if question.needed.fits(&info) {
+                    question.others.add(pid, self.pid);
+                }
+            }
+        }
+        true
+    }
+}
+
+impl Needed {
+    /// Whether a descriptor with this account of the kernel's is meant.
+    fn fits(self, info: &str) -> bool {
+        let mode = flags_of(info).map(|flags| flags & libc::O_ACCMODE);
+        match self {
+            Needed::Any => true,
+            Needed::Writers => mode.is_some_and(|mode| mode != libc::O_RDONLY),
+            Needed::Readers => mode.is_some_and(|mode| mode != libc::O_WRONLY),
+            Needed::Lock(kind) => locks::has(info, kind),
+        }
+    }
+}
+
+/// The kind of lock that a call waits for.
+fn lock_of(wait: &Wait) -> Option<Kind> {
+    let command = wait.arguments[1] as i32;
+    match wait.number {
+        libc::SYS_flock => Some(Kind::Whole),
+        libc::SYS_fcntl if command == libc::F_SETLKW => Some(Kind::Process),
+        libc::SYS_fcntl if command == libc::F_OFD_SETLKW => Some(Kind::Description),
+        _ => None,
+    }
+}
+
+/// Whether a call waits for bytes that another writes or reads.
+fn moves_bytes(wait: &Wait) -> bool {
+    let calls = [
+        libc::SYS_read,
+        libc::SYS_readv,
+        libc::SYS_write,
+        libc::SYS_writev,
+        libc::SYS_splice,
+        libc::SYS_poll,
+        libc::SYS_ppoll,
+        libc::SYS_select,
+        libc::SYS_pselect6,
+    ];
+    calls.contains(&wait.number)
+}
+
+/// Returns the children that a call waits for; `None` for other calls.
+fn awaited_children(pid: i32, wait: &Wait) -> Option<Others> {
+    let [first, second, ..] = wait.arguments;
+    let by_id = |id: u64| {
+        let id = id as i32;
+        let found = Translator::default().translate(pid, id, pid_namespace::Kind::Process);
+        found.into_iter().collect()
+    };
+    let children: Vec<i32> = match wait.number {
+        libc::SYS_wait4 if first as i32 > 0 => by_id(first),
+        libc::SYS_waitid if first as u32 == libc::P_PID => by_id(second),
+        libc::SYS_waitid if first as u32 == libc::P_PIDFD => {
+            let info = info(pid, second as u32)?;
+            let id = field(&info, "Pid:")?.parse().ok()?;
+            vec![id]
+        }
+        libc::SYS_wait4 | libc::SYS_waitid => children(pid),
+        // The parent waits until the child runs another program, or ends.
+        libc::SYS_vfork | libc::SYS_clone | libc::SYS_clone3 => children(pid),
+        _ => return None,
+    };
+    let role = match wait.number {
+        libc::SYS_wait4 if first as i32 <= 0 => Role::Children,
+        libc::SYS_waitid if ![libc::P_PID, libc::P_PIDFD].contains(&(first as u32)) => {
+            Role::Children
+        }
+        _ => Role::Child,
+    };
+    let mut others = Others::new(None, role);
+    for child in children {
+        others.add(child, pid);
+    }
+    Some(others)
+}
+
+fn other(pid: i32) -> Other {
+    let name = fs::read_to_string(format!("/proc/{pid}/comm")).unwrap_or_default();
+    Other {
+        pid,
+        name: name.strip_suffix('\n').unwrap_or(&name).to_owned(),
+        state: thread_state(pid, pid),
+    }
+}
+
+/// Returns the kernel's account of a descriptor (Documentation/filesystems/proc.rst, `fdinfo`).
+fn info(pid: i32, fd: u32) -> Option<String> {
+    use std::io::Read;
+    let file = fs::File::open(format!("/proc/{pid}/fdinfo/{fd}")).ok()?;
+    let mut text = String::new();
+    file.take(MOST).read_to_string(&mut text).ok()?;
+    Some(text)
+}
+
+fn field<'a>(info: &'a str, label: &str) -> Option<&'a str> {
+    let line = info.lines().find_map(|line| line.strip_prefix(label))?;
+    Some(line.trim())
+}
+
+/// The inode of what a descriptor leads to; `None` before Linux 5.14.
+fn inode_of(info: &str) -> Option<u64> {
+    field(info, "ino:")?.parse().ok()
+}
+
+fn flags_of(info: &str) -> Option<i32> {
+    i32::from_str_radix(field(info, "flags:")?, 8).ok()
+}

@@ -1,0 +1,201 @@
+//! Whose lock a thread waits for, and which other processes have what it waits for: in words and for programs.
+
+use std::io::{self, Write};
+
+use frames::live::circles::deadlocks;
+use frames::live::state::{Held, Owner, What};
+use process::wait::Wait;
+use process::wait::others::{Other, Others, Role};
+use serde_json::{Value, json};
+
+use super::Subject;
+use crate::figures::{grouped, plural};
+use crate::json::line;
+use crate::text::printable;
+
+/// Returns what a call waits for, behind its name: `: tcp to 10.0.0.7:3306, whose other end process 812 mariadbd has, and 2 more`.
+pub(super) fn on(wait: &Wait) -> String {
+    let mut texts = Vec::new();
+    let children = wait.others.iter().filter(|others| others.on.is_none());
+    texts.extend(children.map(children_of));
+    // What is said again and again is said once, as of a hundred descriptors of one socket.
+    for (at, on) in wait.on.iter().enumerate() {
+        let others = wait.others.iter().filter(|others| others.on == Some(at));
+        let text = format!("{on}{}", others.map(behind).collect::<String>());
+        if !texts.contains(&text) {
+            texts.push(text);
+        }
+    }
+    let mut text = texts.join(", ");
+    if wait.more > 0 {
+        text += &format!(" and {} more", grouped(wait.more as u64));
+    }
+    if !text.is_empty() {
+        text.insert_str(0, ": ");
+    }
+    if wait.uninterruptible {
+        text += " (state D, which nothing interrupts)";
+    }
+    printable(&text).into_owned()
+}
+
+fn children_of(others: &Others) -> String {
+    let names: Vec<String> = others.known.iter().map(name).collect();
+    let word = plural(names.len() as u64, "child", "children");
+    match names.is_empty() {
+        true => "no child is there".to_owned(),
+        false => format!("{word} {}{}", names.join(", "), more(others)),
+    }
+}
+
+/// `, whose other end process 812 mariadbd has`.
+fn behind(others: &Others) -> String {
+    let (who, is_one) = who(others);
+    let has = if is_one { "has" } else { "have" };
+    let path = others.path.as_ref();
+    let path = path.map_or(String::new(), |path| format!(" ({path})"));
+    let nobody = match others.whole {
+        true => "no process",
+        false => "no process that lancet may see",
+    };
+    match (others.role, who.is_empty()) {
+        (Role::Lock, true) => format!(", which an open file description of {nobody} has locked"),
+        (Role::Lock, false) if others.description => {
+            format!(", which an open file description of {who} has locked")
+        }
+        (Role::Lock, false) => format!(", which {who} {has} locked"),
+        (Role::OtherEnd, true) => format!(", whose other end{path} {nobody} has"),
+        (Role::OtherEnd, false) => format!(", whose other end{path} {who} {has}"),
+        (Role::NotAccepted, true) => ", which nobody has accepted yet".to_owned(),
+        (Role::NotAccepted, false) => format!(", which {who} {has} not accepted yet"),
+        (Role::Listens, true) => String::new(),
+        (Role::Listens, false) => {
+            let listens = if is_one { "listens" } else { "listen" };
+            format!(", though {who} {listens} there")
+        }
+        (Role::Child | Role::Children, _) => String::new(),
+    }
+}
+
+/// Returns the processes, and whether it is a single one; empty for none.
+fn who(others: &Others) -> (String, bool) {
+    let own = others.own.then(|| "this process itself".to_owned());
+    let rest = others.known.iter();
+    let rest = rest.map(|other| format!("process {}", name(other)));
+    let all: Vec<String> = own.into_iter().chain(rest).collect();
+    let is_one = all.len() == 1 && others.more == 0;
+    let text = match all.split_last() {
+        Some((last, first)) if !first.is_empty() && others.more == 0 => {
+            format!("{} and {last}", first.join(", "))
+        }
+        _ => all.join(", ") + &more(others),
+    };
+    (text, is_one)
+}
+
+fn more(others: &Others) -> String {
+    match others.more {
+        0 => String::new(),
+        more => format!(" and {} more", grouped(more as u64)),
+    }
+}
+
+/// `812 mariadbd (stopped)`.
+fn name(other: &Other) -> String {
+    let state = match other.state {
+        Some('T' | 't') => " (stopped)",
+        Some('Z' | 'X') => " (ended)",
+        Some('D') => " (in state D)",
+        _ => "",
+    };
+    format!("{} {}{state}", other.pid, other.name)
+}
+
+/// What a lock of the C library is called.
+pub(super) fn lock(what: What) -> &'static str {
+    match what {
+        What::Mutex => "a pthread mutex",
+        What::ReadWrite => "a pthread read-write lock",
+        What::Stream => "the lock of a stdio stream",
+        What::End => "the end of a thread",
+    }
+}
+
+/// Returns for whose lock a thread waits whose owner is none of the threads that are shown: `for a pthread mutex that thread 12 of process 11
+/// worker holds`.
+pub(super) fn for_whom(held: &Held) -> String {
+    let lock = lock(held.what);
+    match &held.owner {
+        Owner::Elsewhere { pid, tid, name } => {
+            let name = printable(name);
+            format!("for {lock} that thread {tid} {name} of process {pid} holds")
+        }
+        Owner::Readers => format!("for {lock} that others hold for reading"),
+        Owner::Thread(tid) => format!("for {lock} that thread {tid} holds, which has ended"),
+        Owner::Unknown => format!("for {lock} whose owner is not to be found"),
+    }
+}
+
+/// The lock for programs.
+pub(super) fn lock_for_programs(held: &Held) -> Value {
+    let (pid, tid) = match held.owner {
+        Owner::Thread(tid) => (None, Some(tid)),
+        Owner::Elsewhere { pid, tid, .. } => (Some(pid), Some(tid)),
+        Owner::Readers | Owner::Unknown => (None, None),
+    };
+    json!({
+        "kind": match held.what {
+            What::Mutex => "mutex",
+            What::ReadWrite => "read-write",
+            What::Stream => "stream",
+            What::End => "thread",
+        },
+        "owner": tid,
+        "owner_pid": pid,
+        "readers": held.owner == Owner::Readers,
+    })
+}
+
+/// Writes a record `deadlock` for each circle of threads in which each waits for the next.
+///
+/// # Errors
+///
+/// Returns the errors of `out`.
+pub(super) fn circles(out: &mut dyn Write, subject: &Subject) -> io::Result<()> {
+    let stacks = &subject.look.stacks;
+    for circle in deadlocks(stacks) {
+        let tids: Vec<i32> = circle.iter().map(|&at| stacks[at].thread.tid).collect();
+        let record = json!({ "record": "deadlock", "pid": subject.pid, "tids": tids });
+        line(out, &record)?;
+    }
+    Ok(())
+}
+
+/// Who else has to do with a wait, for programs.
+pub(super) fn others_for_programs(wait: &Wait) -> Vec<Value> {
+    let of = |others: &Others| {
+        let processes = others.known.iter();
+        let processes = processes.map(|other| {
+            let state = other.state.map(String::from);
+            json!({ "pid": other.pid, "name": other.name, "state": state })
+        });
+        json!({
+            "on": others.on,
+            "role": match others.role {
+                Role::Lock => "lock",
+                Role::OtherEnd => "other-end",
+                Role::NotAccepted => "not-accepted",
+                Role::Listens => "listens",
+                Role::Child => "child",
+                Role::Children => "children",
+            },
+            "processes": processes.collect::<Vec<Value>>(),
+            "more": others.more,
+            "own": others.own,
+            "description": others.description,
+            "path": others.path,
+            "all": others.whole,
+        })
+    };
+    wait.others.iter().map(of).collect()
+}
