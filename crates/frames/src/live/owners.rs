@@ -15,6 +15,7 @@
 //! only if the lock looks locked and the number is that of a thread that is there: of this process, or, of a mutex that is shared between
 //! processes, of one that can be seen. A condition, a semaphore and locks that a program makes of futexes by itself have no owner written down.
 
+use std::cell::Cell;
 use std::collections::HashMap;
 use std::fs;
 
@@ -45,6 +46,8 @@ const WRITER: u64 = 24;
 const TID: u32 = 0x3fff_ffff;
 /// A mutex of glibc is locked and waited for.
 const CONTENDED: u32 = 2;
+/// Owners that are looked for in other processes, at most, in one look.
+const MOST_ELSEWHERE: usize = 16;
 /// Frames at the inner end of a stack that may say which lock it is.
 const INNERMOST: usize = 6;
 
@@ -53,6 +56,8 @@ pub(super) struct Owners {
     pid: i32,
     by_own_id: HashMap<i32, i32>,
     by_area: HashMap<u64, i32>,
+    /// How many owners were looked for in other processes.
+    asked: Cell<usize>,
 }
 
 impl Owners {
@@ -62,6 +67,7 @@ impl Owners {
             pid,
             by_own_id: HashMap::new(),
             by_area: HashMap::new(),
+            asked: Cell::new(0),
         };
         let own = process::guest::pid_namespace(std::process::id() as i32);
         let same = process::guest::pid_namespace(pid) == own;
@@ -156,8 +162,13 @@ impl Owners {
         if let Some(tid) = self.thread(own_id) {
             return Owner::Thread(tid);
         }
-        let other = futex.shared.then(|| self.elsewhere(own_id));
-        other.flatten().unwrap_or(Owner::Unknown)
+        // Who is looked for in another PID namespace is looked for among all threads of the machine.
+        let asked = self.asked.get();
+        if !futex.shared || asked >= MOST_ELSEWHERE {
+            return Owner::Unknown;
+        }
+        self.asked.set(asked + 1);
+        self.elsewhere(own_id).unwrap_or(Owner::Unknown)
     }
 
     fn elsewhere(&self, own_id: u32) -> Option<Owner> {

@@ -325,6 +325,55 @@ fn two_look_while_the_guest_is_killed() {
     }
 }
 
+/// Two processes of which each has locked the file that the other wants: of `flock` the kernel sees no deadlock.
+#[test]
+fn who_has_the_file_and_waits_in_turn_is_told() {
+    let folder = TempDir::new("hangs-files");
+    let both = ["one", "other"].map(|name| folder.join(name));
+    let script = "open A, '>', $ARGV[0]; open B, '>', $ARGV[1]; flock A, 2; $| = 1; print qq(ready\n); <STDIN>; flock B, 2";
+    let start = |own: &PathBuf, wanted: &PathBuf| {
+        Guest::ready(
+            Command::new("perl")
+                .args(["-e", script])
+                .args([own, wanted]),
+        )
+    };
+    let mut guests = [start(&both[0], &both[1]), start(&both[1], &both[0])];
+    for guest in &mut guests {
+        guest.tell("go");
+    }
+    let [pid, other] = [guests[0].pid, guests[1].pid];
+    let expected = format!(
+        "flock: {}, which process {other} perl has locked, waiting in turn for a file that this process has locked",
+        both[1].display()
+    );
+    until(LIMIT, "both wait", || {
+        told(pid, &[]).contains(&expected).then_some(())
+    });
+}
+
+/// The process that took the lock has ended, and the shell that has started it still has the description.
+#[test]
+fn who_has_inherited_a_lock_is_told() {
+    if !installed("flock") {
+        return skip("blocked: an inherited lock", "there is no flock");
+    }
+    let folder = TempDir::new("hangs-inherited");
+    let file = folder.join("file");
+    let script = "exec 8>\"$0\"; flock 8; echo ready; read go";
+    let shell = Guest::ready(Command::new("sh").args(["-c", script]).arg(&file));
+    let waits = Guest::start("flock", Command::new("flock").arg(&file).arg("true"));
+    let expected = format!(
+        "flock: {}, which process {} sh has locked",
+        file.display(),
+        shell.pid
+    );
+    until(LIMIT, "it waits", || {
+        let output = run(&mut blocked(waits.pid, &[]), LIMIT);
+        output.stdout.contains(&expected).then_some(())
+    });
+}
+
 /// Without root it is told of one's own process, and that others may hide theirs.
 #[test]
 fn without_root_one_s_own_process_is_told() {

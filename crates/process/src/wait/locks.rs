@@ -9,11 +9,15 @@
 //! Files are compared by their inode alone: the device that stands here is the file system's own, which for some (btrfs, overlayfs) is not
 //! what `stat` answers.
 
+use std::collections::HashSet;
 use std::fs::File;
 use std::io::Read;
 
 /// Bytes of the file that are read.
 const MOST: u64 = 4 << 20;
+
+/// Owners whose own waits are followed, at most.
+const FOLLOWED: usize = 64;
 
 /// Kinds of locks that a thread waits for (`lock_get_status`).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -27,63 +31,102 @@ pub(super) enum Kind {
 }
 
 impl Kind {
-    pub(super) fn name(self) -> &'static str {
-        match self {
-            Kind::Whole => "FLOCK",
-            Kind::Process => "POSIX",
-            Kind::Description => "OFDLCK",
+    /// The kind of this name; `None` for leases and what a server of files delegates.
+    fn of(name: &str) -> Option<Kind> {
+        match name {
+            "FLOCK" => Some(Kind::Whole),
+            "POSIX" => Some(Kind::Process),
+            "OFDLCK" => Some(Kind::Description),
+            _ => None,
         }
     }
 }
 
 /// A line of the file.
-#[derive(Clone, Debug, PartialEq, Eq)]
-struct Lock<'a> {
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct Lock {
     /// The number of the lock; those who wait for it have the same.
-    number: &'a str,
+    number: u64,
     waits: bool,
-    kind: &'a str,
+    kind: Kind,
     /// The process that asked for it, in the PID namespace of `/proc`; -1 of an open file description.
     pid: i32,
     inode: u64,
 }
 
-/// Returns the processes that have a lock for which process `pid` waits on the file with this inode; -1 stands for an open file description.
-pub(super) fn owners(pid: i32, inode: Option<u64>, kind: Kind) -> Vec<i32> {
-    let mut text = String::new();
-    let read = File::open("/proc/locks").and_then(|file| file.take(MOST).read_to_string(&mut text));
-    match read {
-        Ok(_) => owners_in(&text, pid, inode, kind),
-        Err(_) => Vec::new(),
+/// Who has the locks that a process waits for.
+#[derive(Debug, Default, PartialEq, Eq)]
+pub(super) struct Owners {
+    /// The processes; -1 stands for an open file description.
+    pub pids: Vec<i32>,
+    /// Whether one of them waits in turn, directly or by others, for a lock of a file that the process has.
+    pub in_turn: bool,
+}
+
+/// The locks of files of this machine, as they were when they were read.
+#[derive(Debug)]
+pub(super) struct Locks(Vec<Lock>);
+
+impl Locks {
+    /// Reads them; none where lancet may not.
+    pub(super) fn read() -> Locks {
+        let mut text = String::new();
+        let read = File::open("/proc/locks");
+        let read = read.and_then(|file| file.take(MOST).read_to_string(&mut text));
+        Locks::parse(if read.is_ok() { &text } else { "" })
+    }
+
+    fn parse(text: &str) -> Locks {
+        Locks(text.lines().filter_map(parse).collect())
+    }
+
+    /// Returns the owners of locks of this kind for which process `pid` waits on the file with this inode, whatever its inode where that is not known.
+    pub(super) fn owners(&self, pid: i32, inode: Option<u64>, kind: Kind) -> Owners {
+        let asks = match kind {
+            Kind::Description => -1,
+            _ => pid,
+        };
+        let pids = self.having(&|lock| {
+            let of_file = inode.is_none_or(|inode| lock.inode == inode);
+            lock.kind == kind && lock.pid == asks && of_file
+        });
+        // From each owner to the owners of what it waits for; an open file description waits for nothing.
+        let mut reached = pids.clone();
+        let mut next = 0;
+        while let Some(&owner) = reached.get(next).filter(|_| next < FOLLOWED) {
+            let more = self.having(&|lock| owner > 0 && lock.pid == owner);
+            let more: Vec<i32> = more
+                .into_iter()
+                .filter(|one| !reached.contains(one))
+                .collect();
+            reached.extend(more);
+            next += 1;
+        }
+        Owners {
+            in_turn: !pids.contains(&pid) && reached.contains(&pid),
+            pids,
+        }
+    }
+
+    /// Returns the processes that have the locks which those wait for that are meant.
+    fn having(&self, meant: &dyn Fn(&Lock) -> bool) -> Vec<i32> {
+        let waiting = self.0.iter().filter(|lock| lock.waits && meant(lock));
+        let awaited: HashSet<u64> = waiting.map(|lock| lock.number).collect();
+        if awaited.is_empty() {
+            return Vec::new();
+        }
+        let has = |lock: &&Lock| !lock.waits && awaited.contains(&lock.number);
+        let mut owners: Vec<i32> = self.0.iter().filter(has).map(|lock| lock.pid).collect();
+        owners.sort_unstable();
+        owners.dedup();
+        owners
     }
 }
 
-fn owners_in(text: &str, pid: i32, inode: Option<u64>, kind: Kind) -> Vec<i32> {
-    let locks: Vec<Lock> = text.lines().filter_map(parse).collect();
-    let asks = match kind {
-        Kind::Description => -1,
-        _ => pid,
-    };
-    let is_ours = |lock: &&Lock| {
-        let of_file = inode.is_none_or(|inode| lock.inode == inode);
-        lock.waits && lock.kind == kind.name() && lock.pid == asks && of_file
-    };
-    let awaited: Vec<&Lock> = locks.iter().filter(is_ours).collect();
-    let mut owners: Vec<i32> = locks
-        .iter()
-        .filter(|lock| !lock.waits)
-        .filter(|lock| awaited.iter().any(|ours| ours.number == lock.number))
-        .map(|lock| lock.pid)
-        .collect();
-    owners.sort_unstable();
-    owners.dedup();
-    owners
-}
-
 /// Parses a line of the file, or what stands behind `lock:` in a line of `fdinfo`.
-fn parse(line: &str) -> Option<Lock<'_>> {
+fn parse(line: &str) -> Option<Lock> {
     let mut words = line.split_whitespace();
-    let number = words.next()?.strip_suffix(':')?;
+    let number = words.next()?.strip_suffix(':')?.parse().ok()?;
     let mut kind = words.next()?;
     let waits = kind == "->";
     if waits {
@@ -95,7 +138,7 @@ fn parse(line: &str) -> Option<Lock<'_>> {
     Some(Lock {
         number,
         waits,
-        kind,
+        kind: Kind::of(kind)?,
         pid,
         inode,
     })
@@ -106,7 +149,7 @@ pub(super) fn has(fdinfo: &str, kind: Kind) -> bool {
     let mut locks = fdinfo
         .lines()
         .filter_map(|line| parse(line.strip_prefix("lock:")?));
-    locks.any(|lock| !lock.waits && lock.kind == kind.name())
+    locks.any(|lock| !lock.waits && lock.kind == kind)
 }
 
 #[cfg(test)]
@@ -125,7 +168,7 @@ mod tests {
 
     #[test]
     fn who_has_the_lock_that_another_waits_for() {
-        let owners = |pid, inode, kind| owners_in(LOCKS, pid, inode, kind);
+        let owners = |pid, inode, kind| Locks::parse(LOCKS).owners(pid, inode, kind).pids;
         assert_eq!(owners(12, Some(77), Kind::Process), [11]);
         assert_eq!(owners(13, Some(77), Kind::Process), [11]);
         assert_eq!(owners(12, None, Kind::Whole), [14]);
@@ -133,8 +176,33 @@ mod tests {
         let nobody: [i32; 0] = [];
         assert_eq!(owners(12, Some(78), Kind::Process), nobody);
         assert_eq!(owners(24924, Some(58), Kind::Whole), nobody);
-        assert_eq!(owners_in("", 12, None, Kind::Whole), nobody);
-        assert_eq!(owners_in("1: ->\n2:\n: x\n", 12, None, Kind::Whole), nobody);
+        assert_eq!(
+            Locks::parse("").owners(12, None, Kind::Whole),
+            Owners::default()
+        );
+        let odd = "1: ->\n2:\n: x\n";
+        assert_eq!(
+            Locks::parse(odd).owners(12, None, Kind::Whole),
+            Owners::default()
+        );
+    }
+
+    /// Three in a circle of two kinds of locks, of which the kernel sees no deadlock; and one that waits for them without being in it.
+    #[test]
+    fn who_waits_for_us_in_turn() {
+        let locks = "1: FLOCK  ADVISORY  WRITE 11 fe:00:1 0 EOF\n\
+            1: -> FLOCK  ADVISORY  WRITE 12 fe:00:1 0 EOF\n\
+            1: -> FLOCK  ADVISORY  WRITE 20 fe:00:1 0 EOF\n\
+            2: POSIX  ADVISORY  WRITE 12 fe:00:2 0 EOF\n\
+            2: -> POSIX  ADVISORY  WRITE 13 fe:00:2 0 EOF\n\
+            3: FLOCK  ADVISORY  WRITE 13 fe:00:3 0 EOF\n\
+            3: -> FLOCK  ADVISORY  WRITE 11 fe:00:3 0 EOF\n";
+        let in_turn = |pid, inode, kind| Locks::parse(locks).owners(pid, Some(inode), kind).in_turn;
+        assert!(in_turn(12, 1, Kind::Whole));
+        assert!(in_turn(13, 2, Kind::Process));
+        assert!(in_turn(11, 3, Kind::Whole));
+        assert!(!in_turn(20, 1, Kind::Whole));
+        assert!(!Locks::parse(LOCKS).owners(12, None, Kind::Whole).in_turn);
     }
 
     #[test]

@@ -12,9 +12,9 @@ use std::fs;
 use std::time::{Duration, Instant};
 
 use super::Wait;
-use super::locks::{self, Kind};
+use super::locks::{self, Kind, Locks};
 use crate::guest::children;
-use crate::pid_namespace::{self, Translator, numbers};
+use crate::pid_namespace::{ids_of_thread, numbers};
 use crate::sockets::{Peer, Sockets};
 use crate::stop::thread_state;
 
@@ -72,6 +72,8 @@ pub struct Others {
     pub own: bool,
     /// Whether a lock belongs to an open file description, which may be of several processes, and not to a process.
     pub description: bool,
+    /// Whether one of those who have locked the file waits in turn, directly or by others, for a file that this process has locked.
+    pub in_turn: bool,
     /// The path of the other end of a socket, if it has one.
     pub path: Option<String>,
     /// Whether all processes were looked at. False if that took too long, or if lancet may not see the descriptors of some.
@@ -89,6 +91,7 @@ impl Others {
             more: 0,
             own: false,
             description: false,
+            in_turn: false,
             path: None,
             whole: true,
         }
@@ -128,20 +131,26 @@ struct Question {
 
 /// Finds out who else has to do with what threads of process `pid` wait for, and adds it to their waits.
 pub fn find(pid: i32, waits: &mut [&mut Wait]) {
-    let mut sockets = Sockets::of(pid);
     let mut search = Search {
         pid,
+        deadline: Instant::now() + PATIENCE,
+        sockets: Sockets::of(pid),
+        locks: None,
+        children: None,
         links: HashMap::new(),
     };
     for (of, wait) in waits.iter_mut().enumerate() {
-        if let Some(others) = awaited_children(pid, wait) {
+        if Instant::now() >= search.deadline {
+            break;
+        }
+        if let Some(others) = search.awaited_children(wait) {
             wait.others.push(others);
         }
         if wait.call.is_some_and(|call| call.starts_with("epoll")) {
             continue;
         }
         for (on, fd) in wait.told.clone().into_iter().enumerate() {
-            search.ask(&mut sockets, wait, of, (on, fd as u32));
+            search.ask(wait, of, (on, fd as u32));
         }
     }
     for question in search.answers() {
@@ -154,75 +163,35 @@ pub fn find(pid: i32, waits: &mut [&mut Wait]) {
     }
 }
 
-/// The questions by the link of `/proc/PID/fd` that they are about.
+/// What is asked about one process, and what was read for it.
 struct Search {
     pid: i32,
+    deadline: Instant,
+    sockets: Sockets,
+    locks: Option<Locks>,
+    /// Its children, by what it calls them itself and by their id with lancet.
+    children: Option<Vec<(i32, i32)>>,
+    /// The questions by the link of `/proc/PID/fd` that they are about.
     links: HashMap<OsString, Vec<Question>>,
 }
 
 impl Search {
     /// Asks about a descriptor that a wait is on; what is known without a search is added to the wait.
-    fn ask(
-        &mut self,
-        sockets: &mut Sockets,
-        wait: &mut Wait,
-        of: usize,
-        (on, fd): (usize, u32),
-    ) -> Option<()> {
+    fn ask(&mut self, wait: &mut Wait, of: usize, (on, fd): (usize, u32)) -> Option<()> {
         let pid = self.pid;
         let link = fs::read_link(format!("/proc/{pid}/fd/{fd}")).ok()?;
-        let text = link.to_str()?;
+        let text = link.to_str()?.to_owned();
         let inode = |kind: &str| {
             let number = text.strip_prefix(kind)?.strip_suffix(']')?;
             number.parse::<u64>().ok()
         };
-        let on = Some(on);
+        let (link, on) = (link.into_os_string(), Some(on));
         if let Some(kind) = lock_of(wait) {
-            let owners = locks::owners(pid, inode_of(&info(pid, fd)?), kind);
-            let mut others = Others::new(on, Role::Lock);
-            others.description = owners.contains(&-1);
-            let is_there = |owner: &&i32| thread_state(**owner, **owner).is_some();
-            let known = owners.iter().filter(|owner| **owner > 0);
-            for owner in known.filter(is_there) {
-                others.add(*owner, pid);
-            }
-            // Who took a lock of the whole file may have ended, and left the description to its children.
-            if others.description || (!owners.is_empty() && others.known.is_empty() && !others.own)
-            {
-                self.want(
-                    link.clone().into(),
-                    Question {
-                        of,
-                        others,
-                        needed: Needed::Lock(kind),
-                    },
-                );
-            } else if !owners.is_empty() {
-                wait.others.push(others);
-            }
-            return Some(());
+            let others = Others::new(on, Role::Lock);
+            return self.ask_for_owners(wait, of, (kind, fd, link), others);
         }
         if let Some(inode) = inode("socket:[") {
-            let (role, peer, path) = match sockets.peer(inode)? {
-                Peer::Socket(peer, path) => (Role::OtherEnd, peer, path),
-                Peer::Listens(peer) => (Role::Listens, peer, None),
-                Peer::NotAccepted(Some(peer)) => (Role::NotAccepted, peer, None),
-                Peer::NotAccepted(None) => {
-                    wait.others.push(Others::new(on, Role::NotAccepted));
-                    return Some(());
-                }
-            };
-            let mut others = Others::new(on, role);
-            others.path = path;
-            self.want(
-                format!("socket:[{peer}]").into(),
-                Question {
-                    of,
-                    others,
-                    needed: Needed::Any,
-                },
-            );
-            return Some(());
+            return self.ask_for_peer(wait, of, inode, on);
         }
         // Who sleeps on what has a path, and can be interrupted, sleeps on a FIFO or a device: a disk lets nobody be interrupted.
         let is_path = text.starts_with('/') && !text.starts_with("/dev/");
@@ -233,32 +202,110 @@ impl Search {
                 libc::O_WRONLY => Needed::Readers,
                 _ => Needed::Any,
             };
-            self.want(
-                link.clone().into(),
-                Question {
-                    of,
-                    others: Others::new(on, Role::OtherEnd),
-                    needed,
-                },
-            );
+            let others = Others::new(on, Role::OtherEnd);
+            self.want(link, of, others, needed);
         }
         Some(())
     }
 
-    fn want(&mut self, link: OsString, question: Question) {
+    /// Who has locked the file of this descriptor?
+    fn ask_for_owners(
+        &mut self,
+        wait: &mut Wait,
+        of: usize,
+        (kind, fd, link): (Kind, u32, OsString),
+        mut others: Others,
+    ) -> Option<()> {
+        let pid = self.pid;
+        let inode = inode_of(&info(pid, fd)?);
+        let locks = self.locks.get_or_insert_with(Locks::read);
+        let owners = locks.owners(pid, inode, kind);
+        others.in_turn = owners.in_turn;
+        others.description = owners.pids.contains(&-1);
+        let is_there = |owner: &&i32| **owner > 0 && thread_state(**owner, **owner).is_some();
+        for owner in owners.pids.iter().filter(is_there) {
+            others.add(*owner, pid);
+        }
+        // Who took a lock of the whole file may have ended, and left the description to its children.
+        let is_nobody = others.known.is_empty() && !others.own;
+        if owners.pids.is_empty() {
+            return None;
+        }
+        if others.description || is_nobody {
+            self.want(link, of, others, Needed::Lock(kind));
+        } else {
+            wait.others.push(others);
+        }
+        Some(())
+    }
+
+    /// Who has the other end of this socket?
+    fn ask_for_peer(
+        &mut self,
+        wait: &mut Wait,
+        of: usize,
+        inode: u64,
+        on: Option<usize>,
+    ) -> Option<()> {
+        let (role, peer, path) = match self.sockets.peer(inode)? {
+            Peer::Socket(peer, path) => (Role::OtherEnd, peer, path),
+            Peer::Listens(peer) => (Role::Listens, peer, None),
+            Peer::NotAccepted(Some(peer)) => (Role::NotAccepted, peer, None),
+            Peer::NotAccepted(None) => {
+                wait.others.push(Others::new(on, Role::NotAccepted));
+                return Some(());
+            }
+        };
+        let mut others = Others::new(on, role);
+        others.path = path;
+        self.want(format!("socket:[{peer}]").into(), of, others, Needed::Any);
+        Some(())
+    }
+
+    /// Returns the children that a call waits for; `None` for other calls.
+    fn awaited_children(&mut self, wait: &Wait) -> Option<Others> {
+        let [first, second, ..] = wait.arguments;
+        let one = match wait.number {
+            libc::SYS_wait4 if first as i32 > 0 => Some(first as i32),
+            libc::SYS_waitid if first as u32 == libc::P_PID => Some(second as i32),
+            libc::SYS_waitid if first as u32 == libc::P_PIDFD => {
+                let info = info(self.pid, second as u32)?;
+                let mut others = Others::new(None, Role::Child);
+                others.add(field(&info, "Pid:")?.parse().ok()?, self.pid);
+                return Some(others);
+            }
+            libc::SYS_wait4 | libc::SYS_waitid => None,
+            // The parent waits until the child runs another program, or ends.
+            libc::SYS_vfork | libc::SYS_clone | libc::SYS_clone3 => None,
+            _ => return None,
+        };
+        let is_any = one.is_none() && matches!(wait.number, libc::SYS_wait4 | libc::SYS_waitid);
+        let role = if is_any { Role::Children } else { Role::Child };
+        let mut others = Others::new(None, role);
+        let pid = self.pid;
+        let children = self.children.get_or_insert_with(|| children_of(pid));
+        for (own_id, child) in children {
+            if one.is_none_or(|one| one == *own_id) {
+                others.add(*child, pid);
+            }
+        }
+        Some(others)
+    }
+
+    fn want(&mut self, link: OsString, of: usize, others: Others, needed: Needed) {
         if self.links.len() < MOST_LINKS || self.links.contains_key(&link) {
-            self.links.entry(link).or_default().push(question);
+            let questions = self.links.entry(link).or_default();
+            questions.push(Question { of, others, needed });
         }
     }
 
     /// Reads the descriptors of all processes.
     fn answers(mut self) -> Vec<Question> {
-        let deadline = Instant::now() + PATIENCE;
         let own = std::process::id() as i32;
         let mut whole = true;
         if !self.links.is_empty() {
             for pid in numbers("/proc").filter(|pid| *pid != own) {
-                whole &= self.look(pid, deadline);
+                whole &= self.look(pid);
             }
         }
         let mut questions: Vec<Question> = self.links.into_values().flatten().collect();
@@ -269,8 +316,9 @@ impl Search {
     }
 
     /// Looks at the descriptors of a process; false if not all of them were seen.
-    fn look(&mut self, pid: i32, deadline: Instant) -> bool {
-        if Instant::now() >= deadline {
+    fn look(&mut self, pid: i32) -> bool {
+        let is_over = |deadline: Instant| Instant::now() >= deadline;
+        if is_over(self.deadline) {
             return false;
         }
         let folder = match fs::read_dir(format!("/proc/{pid}/fd")) {
@@ -279,7 +327,7 @@ impl Search {
             Err(error) => return error.kind() == std::io::ErrorKind::NotFound,
         };
         for (number, entry) in folder.flatten().enumerate() {
-            if number % BETWEEN == BETWEEN - 1 && Instant::now() >= deadline {
+            if number % BETWEEN == BETWEEN - 1 && is_over(self.deadline) {
                 return false;
             }
             let Ok(link) = fs::read_link(entry.path()) else {
@@ -288,6 +336,10 @@ impl Search {
             let Some(questions) = self.links.get_mut(link.as_os_str()) else {
                 continue;
             };
+            // A thousand threads may wait on one pipe that has a thousand descriptors.
+            if is_over(self.deadline) {
+                return false;
+            }
             let fd = entry.file_name();
             let fd = fd.to_str().and_then(|fd| fd.parse().ok());
             let info = fd.and_then(|fd| info(pid, fd)).unwrap_or_default();
@@ -299,6 +351,17 @@ impl Search {
         }
         true
     }
+}
+
+/// The children of a process, by what it calls them itself and by their id with lancet.
+fn children_of(pid: i32) -> Vec<(i32, i32)> {
+    // A child may be in a namespace within that of its parent, which calls it by its id in its own.
+    let depth = ids_of_thread(pid, pid).map_or(1, |ids| ids.len());
+    let named = children(pid).into_iter().filter_map(|child| {
+        let ids = ids_of_thread(child, child)?;
+        Some((*ids.get(depth.checked_sub(1)?)?, child))
+    });
+    named.collect()
 }
 
 impl Needed {
@@ -339,41 +402,6 @@ fn moves_bytes(wait: &Wait) -> bool {
         libc::SYS_pselect6,
     ];
     calls.contains(&wait.number)
-}
-
-/// Returns the children that a call waits for; `None` for other calls.
-fn awaited_children(pid: i32, wait: &Wait) -> Option<Others> {
-    let [first, second, ..] = wait.arguments;
-    let by_id = |id: u64| {
-        let id = id as i32;
-        let found = Translator::default().translate(pid, id, pid_namespace::Kind::Process);
-        found.into_iter().collect()
-    };
-    let children: Vec<i32> = match wait.number {
-        libc::SYS_wait4 if first as i32 > 0 => by_id(first),
-        libc::SYS_waitid if first as u32 == libc::P_PID => by_id(second),
-        libc::SYS_waitid if first as u32 == libc::P_PIDFD => {
-            let info = info(pid, second as u32)?;
-            let id = field(&info, "Pid:")?.parse().ok()?;
-            vec![id]
-        }
-        libc::SYS_wait4 | libc::SYS_waitid => children(pid),
-        // The parent waits until the child runs another program, or ends.
-        libc::SYS_vfork | libc::SYS_clone | libc::SYS_clone3 => children(pid),
-        _ => return None,
-    };
-    let role = match wait.number {
-        libc::SYS_wait4 if first as i32 <= 0 => Role::Children,
-        libc::SYS_waitid if ![libc::P_PID, libc::P_PIDFD].contains(&(first as u32)) => {
-            Role::Children
-        }
-        _ => Role::Child,
-    };
-    let mut others = Others::new(None, role);
-    for child in children {
-        others.add(child, pid);
-    }
-    Some(others)
 }
 
 fn other(pid: i32) -> Other {

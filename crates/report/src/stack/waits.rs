@@ -63,6 +63,11 @@ fn behind(others: &Others) -> String {
         (Role::Lock, false) if others.description => {
             format!(", which an open file description of {who} has locked")
         }
+        (Role::Lock, false) if others.in_turn => {
+            format!(
+                ", which {who} {has} locked, waiting in turn for a file that this process has locked"
+            )
+        }
         (Role::Lock, false) => format!(", which {who} {has} locked"),
         (Role::OtherEnd, true) => format!(", whose other end{path} {nobody} has"),
         (Role::OtherEnd, false) => format!(", whose other end{path} {who} {has}"),
@@ -193,6 +198,7 @@ pub(super) fn others_for_programs(wait: &Wait) -> Vec<Value> {
             "more": others.more,
             "own": others.own,
             "description": others.description,
+            "in_turn": others.in_turn,
             "path": others.path,
             "all": others.whole,
         })
