@@ -5,7 +5,7 @@
 //! until its VM's account of it had been read has changed nothing ([`State::slept_on`](super::state::State)). A thread that had to be stopped to be
 //! read has woken for that, so of locks of the C library, whose owners are words in memory, it is found out again afterwards: all
 //! threads of the circle are seen asleep in the same call on the same stack, the owners are read once more, and all of them sleep on
-//! ([`settle`]).
+//! (`settle`).
 
 use process::asleep::Asleep;
 

@@ -3,7 +3,7 @@
 //! Three accounts are put together. The kernel says which system call a thread sleeps in, since when, and on which
 //! descriptors (`process::wait`). The VM says who has its lock, who waits for which mutex and who holds it. The native
 //! frames say which function of the C library made the call: a `poll` within `getaddrinfo` waits for a name server. Beside the word of a
-//! `futex` the C library has written who owns the lock ([`owners`](super::owners)).
+//! `futex` the C library has written who owns the lock (`owners`).
 
 use std::collections::{HashMap, HashSet};
 

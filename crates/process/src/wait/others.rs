@@ -2,7 +2,7 @@
 //! there.
 //!
 //! The kernel tells these by the inode of a pipe or socket, so the descriptors of all processes that lancet may see (`/proc/*/fd`) are
-//! read, once for all threads of a process and for at most [`PATIENCE`]. Nothing is opened there and no file is asked for its attributes:
+//! read, once for all threads of a process and for at most `PATIENCE`. Nothing is opened there and no file is asked for its attributes:
 //! that could wait for a server of files that does not answer, which may be what the thread waits for. What is read are the links, and the
 //! kernel's own account of a descriptor (`fdinfo`).
 
