@@ -8,14 +8,16 @@
 //! ```
 //!
 //! What that misses the process's own table shows at the end (`/proc/PID/fd`, [`Held`]): what is not there any more was closed
-//! unseen (by an exec, by io_uring), and what is there and was never seen came unseen (in a message, `SCM_RIGHTS`).
+//! unseen (by an exec, by io_uring), and what is there and was never seen came unseen (by io_uring, from another process by
+//! `SECCOMP_IOCTL_NOTIF_ADDFD`, with an event of fanotify, by a call of a place that is not hooked).
 
 mod effect;
 pub mod names;
 
+pub use effect::{Opening, all};
+
 use crate::event::{At, Call, Return};
 use effect::Effect;
-use prototypes::Memory as _;
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::time::Duration;
@@ -31,9 +33,6 @@ pub const LEAST_WATCH: Duration = Duration::from_secs(10);
 pub const PARTS: usize = 4;
 /// Of those that a leak opened at least one of so many is still open.
 const STAY: u64 = 2;
-
-/// `CLOSE_RANGE_CLOEXEC` (include/uapi/linux/close_range.h): nothing is closed yet.
-const ON_EXEC: u64 = 4;
 
 /// The descriptors that a process has, as the kernel lists them.
 #[derive(Clone, Debug, Default)]
@@ -54,14 +53,6 @@ pub(crate) fn numbers(pid: i32) -> Option<BTreeSet<u32>> {
     let entries = std::fs::read_dir(format!("/proc/{pid}/fd")).ok()?;
     let names = entries.filter_map(|entry| entry.ok()?.file_name().into_string().ok());
     Some(names.filter_map(|name| name.parse().ok()).collect())
-}
-
-/// A call that opens descriptors, until it returns.
-#[derive(Clone, Copy, Debug)]
-pub struct Opening {
-    effect: Effect,
-    /// The argument that [`Effect::OpensPair`] names.
-    at: u64,
 }
 
 /// A descriptor that was opened while we watched.
@@ -148,45 +139,29 @@ impl Descriptors {
         if !function.is_system_call() {
             return None;
         }
-        let effect = Effect::of(&function.name, &call.registers.gp)?;
-        let [first, second, third, ..] = call.registers.gp;
-        let table = self.processes.entry(at.process).or_default();
-        match effect {
-            Effect::Closes => table.close(first as u32),
-            Effect::ClosesRange if third & ON_EXEC == 0 => {
-                table.close_range(first as u32, second as u32);
-            }
-            Effect::ClosesRange => {}
-            Effect::Opens | Effect::Replaces => return Some(Opening { effect, at: 0 }),
-            Effect::OpensPair(argument) => {
-                let at = call.registers.gp[argument];
-                return Some(Opening { effect, at });
+        match Effect::of(&function.name, &call.registers.gp, &call.captures)? {
+            Effect::Opens(opening) => Some(opening),
+            Effect::Closes(first, last) => {
+                let table = self.processes.entry(at.process).or_default();
+                table.close_all(first, last);
+                None
             }
         }
-        None
     }
 
     /// Notes what a call has opened that returns. `key` is its row: the call, and the line.
     pub fn leave(&mut self, at: At, opening: Opening, back: &Return, key: (String, String)) {
-        let result = back.returned.rax as i32;
-        let Ok(fd) = u32::try_from(result) else {
+        let result = back.returned.rax;
+        if (result as i32) < 0 {
             // An error.
             return;
-        };
-        match opening.effect {
-            Effect::OpensPair(_) => {
-                let mut pair = [0; 8];
-                if back.captures.read(opening.at, &mut pair) {
-                    let pair = u64::from_le_bytes(pair);
-                    self.open(at, opening.effect, pair as u32, key.clone());
-                    self.open(at, opening.effect, (pair >> 32) as u32, key);
-                }
-            }
-            effect => self.open(at, effect, fd, key),
+        }
+        for number in opening.numbers(&back.captures, result) {
+            self.open(at, opening, number as u32, key.clone());
         }
     }
 
-    fn open(&mut self, at: At, opening: Effect, fd: u32, key: (String, String)) {
+    fn open(&mut self, at: At, opening: Opening, fd: u32, key: (String, String)) {
         let row = *self.by_key.entry(key).or_insert_with_key(|(call, line)| {
             self.rows.push(Tally {
                 call: call.clone(),
@@ -197,7 +172,7 @@ impl Descriptors {
         });
         self.rows[row].opened += 1;
         let table = self.processes.entry(at.process).or_default();
-        if opening == Effect::Replaces {
+        if opening.replaces {
             table.close(fd);
         }
         if table.open.len() < MOST {
@@ -262,8 +237,10 @@ impl Table {
         }
     }
 
-    fn close_range(&mut self, first: u32, last: u32) {
-        self.open.retain(|fd, _| !(first..=last).contains(fd));
+    fn close_all(&mut self, first: u32, last: u32) {
+        if last.saturating_sub(first) > MANY {
+            self.open.retain(|fd, _| !(first..=last).contains(fd));
+        }
         let end = last.min(first.saturating_add(MANY));
         (first..=end).for_each(|fd| self.close(fd));
     }

@@ -6,7 +6,7 @@
 //!   # a comment, at the beginning of a line or behind a space
 //!   about   SQL statements          what --help says
 //!   strings 4000                    characters of a string that are shown, unless -s says otherwise
-//!   descriptors                     with -c: which descriptors are still open, by line
+//!   descriptors                     all system calls that open or close descriptors; with -c: which are still open, by line
 //!
 //!   peer :3306 mysql_               who is connected to that speaks to it by functions whose names begin so, or by none
 //!
@@ -59,7 +59,8 @@ pub struct Preset {
     pub about: String,
     /// Characters of a string that are shown.
     pub strings: Option<u32>,
-    /// With `-c` it is said which descriptors are still open ([`crate::descriptors`]).
+    /// It is of all system calls that open or close descriptors too, and with `-c` it is said which of those are still open
+    /// ([`crate::descriptors`]).
     pub descriptors: bool,
     /// For each peer the end of its address, and the beginning of the names of those functions that speak to it.
     pub peers: Vec<(String, String)>,
@@ -140,13 +141,17 @@ impl Preset {
         BUNDLED.iter().map(line).collect()
     }
 
-    /// The functions to hook: its own, and those that end their calls.
+    /// The functions to hook: its own, those that end their calls, and those that descriptors ask for.
     pub fn filters(&self) -> impl Iterator<Item = Filter> {
-        self.rules.iter().flat_map(|rule| {
+        let of_descriptors = self.descriptors.then(crate::descriptors::all);
+        let of_descriptors = of_descriptors.into_iter().flatten();
+        let of_descriptors = of_descriptors.map(|name| format!("{name}@SYS"));
+        let own = self.rules.iter().flat_map(|rule| {
             let ends = rule.until.iter();
             let ends = ends.filter_map(|(name, _)| Filter::parse(name).ok());
             std::iter::once(rule.filter.clone()).chain(ends)
-        })
+        });
+        own.chain(of_descriptors.filter_map(|name| Filter::parse(&name).ok()))
     }
 
     pub(crate) fn parse(file: &str, text: &str) -> Result<Self, String> {
@@ -284,7 +289,7 @@ mod tests {
         for (name, text) in BUNDLED {
             let preset = Preset::parse(name, text).unwrap_or_else(|error| panic!("{error}"));
             assert!(
-                !preset.about.is_empty() && !preset.rules.is_empty(),
+                !preset.about.is_empty() && preset.filters().next().is_some(),
                 "{name}"
             );
         }

@@ -8,6 +8,7 @@
 //!     fsx_xflags    f32.fsx                            flags of 32 bits
 //!     fsx_nextents  u32
 //!   ioctl FS_IOC_FSGETXATTR out fsxattr                what the argument is, and when it is known
+//!   opens result TIOCGPTPEER                           what opens a descriptor, and where its number is
 //!   attributes nlmsgerr                                of the list of the same name
 //!     NLMSGERR_ATTR_OFFS u32
 //! ```
@@ -30,7 +31,7 @@ use types::Tables;
 pub use types::{After, Attribute, Attributes, Diagnosis, How, List, Ty};
 
 /// The files, in the order in which they refer to each other.
-const FILES: [(&str, &str); 29] = [
+const FILES: [(&str, &str); 30] = [
     ("names.conf", include_str!("../conf/names.conf")),
     ("numbers.conf", include_str!("../conf/numbers.conf")),
     ("ioctls.conf", include_str!("../conf/ioctls.conf")),
@@ -60,6 +61,7 @@ const FILES: [(&str, &str); 29] = [
     ("diagnosis.conf", include_str!("../conf/diagnosis.conf")),
     ("addresses.conf", include_str!("../conf/addresses.conf")),
     ("terminal.conf", include_str!("../conf/terminal.conf")),
+    ("opened.conf", include_str!("../conf/opened.conf")),
 ];
 
 /// Reads the files, if they were not read yet: before anything of a call is written.

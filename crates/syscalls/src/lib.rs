@@ -22,6 +22,7 @@
 //! | `netlink` | messages of netlink and their attributes |
 //! | `ioctl/` | commands of `ioctl` and their arguments |
 //! | `special` | calls whose arguments depend on each other |
+//! | `opened` | which calls open descriptors, and where they put the numbers |
 //! | `result`, `errors` | what stands behind the `=`; names of errors |
 //! | `signal` | what the kernel says of a signal that came |
 //! | `classes`, `trace` | `%file` and its kin; the language of `-e trace=` |
@@ -39,6 +40,7 @@ mod ioctl;
 mod layout;
 mod members;
 mod netlink;
+mod opened;
 mod result;
 mod signal;
 mod special;
@@ -52,6 +54,7 @@ pub use call::{
     Call, Constants, Hex, IdKind, Known, Name, Naming, Part, Processes, Protocols, Style, error,
 };
 pub use classes::CLASSES;
+pub use opened::{Opened, opening};
 pub use trace::{Trace, TraceError};
 
 /// Returns the programs that copy what arguments of a system call point to where other arguments say what that is; those of its

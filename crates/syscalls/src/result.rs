@@ -2,6 +2,7 @@
 
 use crate::call::{Call, Constants, IdKind, Style};
 use crate::errors::AGAIN;
+use crate::opened::Opened;
 use crate::types::ty;
 use crate::writer::{Place, Writer};
 use crate::{forms, layout, special, words};
@@ -56,13 +57,7 @@ fn is_of_its_own(w: &mut Writer, result: u64) -> bool {
             special::selected(w);
         }
         "recvmmsg" => received(w, result),
-        // Commands that return a descriptor (include/uapi/linux/bpf.h).
-        "bpf" if matches!(first, 0 | 5..=7 | 13 | 14 | 17..=19 | 28 | 30) => {
-            decimal(result.cast_signed(), w.out);
-            if let Ok(number) = i32::try_from(result) {
-                w.name_of(number);
-            }
-        }
+        "bpf" | "seccomp" if is_descriptor(call) => descriptor(w, result),
         "personality" => {
             w.hexadecimal(result);
             w.push(" (");
@@ -100,9 +95,8 @@ fn of_fcntl(w: &mut Writer, result: u64) -> bool {
     const GETSIG: u32 = 11;
     const GETLEASE: u32 = 1025;
     let command = w.call.arguments[1];
-    if special::duplicates(command) {
-        decimal(result, w.out);
-        w.name_of(result as i32);
+    if is_descriptor(w.call) {
+        descriptor(w, result);
     } else if special::owns(command) {
         w.whole(&ty("pid_or_group"), Place::Word(result));
     } else if command as u32 == GETSIG && result != 0 {
@@ -118,7 +112,18 @@ fn of_fcntl(w: &mut Writer, result: u64) -> bool {
     true
 }
 
-/// The same of `ioctl`: two of its commands return what means something.
+/// Whether the result of a call of which arguments decide that is a new descriptor.
+fn is_descriptor(call: &Call) -> bool {
+    Opened::of(call.name, call.arguments) == Some(Opened::Result)
+}
+
+/// The number of a descriptor, and what it is called.
+fn descriptor(w: &mut Writer, result: u64) {
+    decimal(result as i32, w.out);
+    w.name_of(result as i32);
+}
+
+/// The same of `ioctl`: some of its commands return what means something.
 fn of_ioctl(w: &mut Writer, result: u64) -> bool {
     // `VIDIOC_CREATE_BUFS` (include/uapi/linux/videodev2.h)
     const CREATE_BUFFERS: u32 = 0xc100_565c;
@@ -140,6 +145,7 @@ fn of_ioctl(w: &mut Writer, result: u64) -> bool {
         NAMESPACE_TYPE => with_meaning(w, result, |w| {
             layout::list("setns_types").name(w, result);
         }),
+        _ if is_descriptor(w.call) => descriptor(w, result),
         _ => return false,
     }
     true
@@ -187,10 +193,7 @@ fn named_by_row(w: &mut Writer, of: &layout::Ty, result: u64) {
 fn as_prototype_says(w: &mut Writer, result: u64) {
     let returns = &w.call.prototype.returns;
     match (returns.alias(), &returns.kind) {
-        (Some("fd"), _) => {
-            decimal(result as i32, w.out);
-            w.name_of(result as i32);
-        }
+        (Some("fd"), _) => descriptor(w, result),
         (Some("mode"), _) => w.octal(result),
         (Some("uid"), _) => decimal(result, w.out),
         (Some(alias @ ("pid" | "tid" | "pgid" | "sid")), _) => {

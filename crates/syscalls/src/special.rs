@@ -8,7 +8,7 @@ mod polling;
 mod prctl;
 mod sockets;
 
-pub use control::{duplicates, owns, status_flags};
+pub use control::{owns, status_flags};
 pub use polling::{polled, selected};
 pub use prctl::result as prctl_result;
 

@@ -1,98 +1,61 @@
-//! What system calls do to descriptors: the one list, for what is still open and for what descriptors are called.
+//! What system calls do to descriptors, for what is still open and for what descriptors are called: what they open is said by
+//! [`syscalls::Opened`], and what they close here.
+
+use prototypes::Captures;
+use syscalls::Opened;
+
+/// `CLOSE_RANGE_CLOEXEC` (include/uapi/linux/close_range.h): nothing is closed yet.
+pub(super) const ON_EXEC: u64 = 4;
 
 /// What a system call does to descriptors.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Effect {
-    /// Its result is a new descriptor.
-    Opens,
-    /// It opens two, and stores them where the argument with this index points (from 0).
-    OpensPair(usize),
+    /// It opens some, which are known when it returns.
+    Opens(Opening),
+    /// It closes those from the first to the last.
+    Closes(u32, u32),
+}
+
+/// A call that opens descriptors, until it returns.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Opening {
+    opened: Opened,
+    /// Where it will have put their numbers.
+    address: u64,
     /// Its result is a descriptor that it closes first if it was open.
-    Replaces,
-    /// Closes its first argument.
-    Closes,
-    /// Closes those from its first argument to its second.
-    ClosesRange,
+    pub(super) replaces: bool,
 }
 
 impl Effect {
-    pub(super) fn of(name: &str, arguments: &[u64; 6]) -> Option<Effect> {
-        let argument = |at: usize| arguments[at] as i32;
+    /// `entry` is what was copied of memory when the call was made.
+    pub(super) fn of(name: &str, arguments: &[u64; 6], entry: &Captures) -> Option<Effect> {
+        let [first, second, third, ..] = *arguments;
         Some(match name {
-            "close" => Effect::Closes,
-            "close_range" => Effect::ClosesRange,
-            "pipe" | "pipe2" => Effect::OpensPair(0),
-            "socketpair" => Effect::OpensPair(3),
-            // With an old one it changes what that is.
-            "signalfd" | "signalfd4" if argument(0) >= 0 => return None,
-            "dup2" | "dup3" if argument(0) == argument(1) => return None,
-            "dup2" | "dup3" => Effect::Replaces,
-            "fcntl" => match argument(1) {
-                libc::F_DUPFD | libc::F_DUPFD_CLOEXEC => Effect::Opens,
-                _ => return None,
-            },
-            // It asks for the version.
-            "landlock_create_ruleset" if argument(2) != 0 => return None,
-            "bpf" if !OPENING_BPF.contains(&argument(0)) => return None,
-            name => OPENS.contains(&name).then_some(Effect::Opens)?,
+            "close" => Effect::Closes(first as u32, first as u32),
+            "close_range" if third & ON_EXEC != 0 => return None,
+            "close_range" => Effect::Closes(first as u32, second as u32),
+            name => {
+                let opened = Opened::of(name, arguments)?;
+                Effect::Opens(Opening {
+                    opened,
+                    address: opened.address(arguments, entry),
+                    replaces: matches!(name, "dup2" | "dup3"),
+                })
+            }
         })
     }
 }
 
-/// The names of all system calls that open or close descriptors.
-pub(super) fn all() -> impl Iterator<Item = &'static str> {
-    const OTHERS: [&str; 8] = [
-        "close",
-        "close_range",
-        "pipe",
-        "pipe2",
-        "socketpair",
-        "dup2",
-        "dup3",
-        "fcntl",
-    ];
-    OTHERS.into_iter().chain(OPENS.iter().copied())
+impl Opening {
+    /// The descriptors that the call has opened; `back` is what was copied of memory when it returned without an error.
+    pub(super) fn numbers(self, back: &Captures, result: u64) -> Vec<i32> {
+        self.opened.numbers(self.address, back, result)
+    }
 }
 
-/// The names of system calls whose result is a new descriptor.
-const OPENS: &[&str] = &[
-    "open",
-    "openat",
-    "openat2",
-    "open_by_handle_at",
-    "creat",
-    "memfd_create",
-    "memfd_secret",
-    "socket",
-    "accept",
-    "accept4",
-    "dup",
-    "eventfd",
-    "eventfd2",
-    "epoll_create",
-    "epoll_create1",
-    "timerfd_create",
-    "signalfd",
-    "signalfd4",
-    "inotify_init",
-    "inotify_init1",
-    "fanotify_init",
-    "pidfd_open",
-    "pidfd_getfd",
-    "io_uring_setup",
-    "userfaultfd",
-    "perf_event_open",
-    "mq_open",
-    "bpf",
-    "landlock_create_ruleset",
-    "open_tree",
-    "open_tree_attr",
-    "fsopen",
-    "fspick",
-    "fsmount",
-];
-
-/// Commands of `bpf` whose result is a new descriptor (`enum bpf_cmd`, include/uapi/linux/bpf.h): `MAP_CREATE`, `PROG_LOAD`, `OBJ_GET`,
-/// `PROG_GET_FD_BY_ID`, `MAP_GET_FD_BY_ID`, `RAW_TRACEPOINT_OPEN`, `BTF_LOAD`, `BTF_GET_FD_BY_ID`, `LINK_CREATE`, `LINK_GET_FD_BY_ID`,
-/// `ENABLE_STATS`, `ITER_CREATE`, `TOKEN_CREATE`.
-const OPENING_BPF: [i32; 13] = [0, 5, 7, 13, 14, 17, 18, 19, 28, 30, 32, 33, 36];
+/// The names of all system calls that open or close descriptors.
+pub fn all() -> impl Iterator<Item = &'static str> {
+    ["close", "close_range"]
+        .into_iter()
+        .chain(syscalls::opening())
+}

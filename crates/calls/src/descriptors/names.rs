@@ -9,7 +9,8 @@
 //!   dup, fork              what the first one is called
 //!   socket, connect, bind  the protocol and the addresses of the calls; the kernel's tables for what they leave out
 //!   close(3)               nothing any more, from its call on
-//!   never seen             /proc/PID/fd now (it came in a message, by io_uring, …)
+//!   clone, pidfd_open      the process; what a message or a command of ioctl brings, the kernel's link
+//!   never seen             /proc/PID/fd now (it came by io_uring, …)
 //! ```
 //!
 //! A recording has no `/proc`: what it did not see opened has no name. What is known of a guest's path is looked up with
@@ -36,8 +37,6 @@ const CURRENT: i32 = -100;
 const TEMPORARY: u64 = 0o20_200_000;
 /// Descriptors of one process that are named.
 const MOST: usize = 1 << 16;
-/// `CLOSE_RANGE_CLOEXEC` (include/uapi/linux/close_range.h): nothing is closed yet.
-const ON_EXEC: u64 = 4;
 
 /// Returns the system calls that must be seen for the names to be right.
 pub fn followed() -> impl Iterator<Item = &'static str> {
@@ -190,22 +189,15 @@ impl Names {
 
     /// Notes a call that is made, after it was written, and forgets what it closes.
     pub fn enter(&mut self, made: Made) {
-        let [first, second, third, ..] = *made.arguments;
-        let Some(effect) = Effect::of(made.name, made.arguments) else {
+        let effect = Effect::of(made.name, made.arguments, made.entry);
+        let Some(Effect::Closes(first, last)) = effect else {
             return;
         };
-        let table = self.processes.entry(made.process).or_default();
-        match effect {
-            Effect::Closes => {
-                table.known.remove(&(first as i32));
-            }
-            Effect::ClosesRange if third & ON_EXEC == 0 => {
-                let range = first as u32..=second as u32;
-                table
-                    .known
-                    .retain(|number, _| !range.contains(&(*number as u32)));
-            }
-            _ => {}
+        let known = &mut self.processes.entry(made.process).or_default().known;
+        if first == last {
+            known.remove(&(first as i32));
+        } else {
+            known.retain(|number, _| !(first..=last).contains(&(*number as u32)));
         }
     }
 
@@ -219,19 +211,19 @@ impl Names {
         }
         let live = self.live;
         let table = self.processes.entry(made.process).or_default();
-        match Effect::of(made.name, made.arguments) {
-            Some(Effect::Opens | Effect::Replaces) => {
-                let entry = table.opened(&made, back, result as i32, live);
-                table.put(result as i32, entry);
-            }
-            Some(Effect::OpensPair(argument)) => {
-                let mut pair = [0; 8];
-                if back.read(made.arguments[argument], &mut pair) {
-                    let pair = u64::from_le_bytes(pair);
-                    table.pair(&made, [pair as i32, (pair >> 32) as i32], live);
+        match Effect::of(made.name, made.arguments, made.entry) {
+            Some(Effect::Opens(opening)) => match *opening.numbers(back, result) {
+                [first, second] if matches!(made.name, "pipe" | "pipe2" | "socketpair") => {
+                    table.pair(&made, [first, second], live);
                 }
-            }
-            Some(Effect::Closes | Effect::ClosesRange) => {}
+                ref numbers => {
+                    for number in numbers {
+                        let entry = table.opened(&made, back, *number, result, live);
+                        table.put(*number, entry);
+                    }
+                }
+            },
+            Some(Effect::Closes(..)) => {}
             None => table.changed(&made, back),
         }
     }
@@ -256,8 +248,15 @@ impl Table {
         }
     }
 
-    /// What a call opened.
-    fn opened(&self, made: &Made, back: &Captures, number: i32, live: bool) -> Option<Entry> {
+    /// What a call opened under this number, one of those that it has opened.
+    fn opened(
+        &self,
+        made: &Made,
+        back: &Captures,
+        number: i32,
+        result: u64,
+        live: bool,
+    ) -> Option<Entry> {
         let [first, second, third, ..] = *made.arguments;
         let of = live.then_some(made.process);
         let link = |text: &str| {
@@ -290,11 +289,9 @@ impl Table {
                 deleted: true,
                 more: None,
             }))),
-            "pidfd_open" => Some(Entry::Link(Rc::new(Name {
-                link: "anon_inode:[pidfd]".into(),
-                deleted: false,
-                more: Some(More::Process(first as i32)),
-            }))),
+            "pidfd_open" => Some(of_process(first as i32)),
+            // The descriptor of its child.
+            "clone" | "clone3" => Some(of_process(result as i32)),
             "eventfd" | "eventfd2" => link("anon_inode:[eventfd]"),
             "epoll_create" | "epoll_create1" => link("anon_inode:[eventpoll]"),
             "timerfd_create" => link("anon_inode:[timerfd]"),
@@ -397,6 +394,15 @@ impl Table {
             _ => {}
         }
     }
+}
+
+/// A descriptor that stands for a process.
+fn of_process(process: i32) -> Entry {
+    Entry::Link(Rc::new(Name {
+        link: "anon_inode:[pidfd]".into(),
+        deleted: false,
+        more: Some(More::Process(process)),
+    }))
 }
 
 /// What the kernel's table says of a descriptor now.

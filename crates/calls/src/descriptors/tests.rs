@@ -1,5 +1,6 @@
 //! Descriptors by events that are made here.
 
+use super::effect::ON_EXEC;
 use super::*;
 use crate::event::CallEdge;
 use process::functions::Function;

@@ -1,9 +1,10 @@
-//! `-c --preset files`: which descriptors are still open, held against the kernel's own list.
+//! `-c --preset files`, `syscalls --leaks`: which descriptors are still open, held against the kernel's own list.
 
 use std::collections::BTreeMap;
 
 use serde_json::Value;
 
+use crate::machine::{program, start};
 use crate::support::{Guest, chosen};
 use crate::watch::{calls, hooked, left};
 
@@ -72,7 +73,7 @@ fn of_a_ruby() {
         rounds(
             guest,
             &ruby.to_string(),
-            &[(13, 1), (14, 2), (15, 2), (19, 1)],
+            &[(13, 1), (14, 2), (15, 2), (19, 1), (21, 1)],
         );
     }
 }
@@ -89,12 +90,61 @@ fn of_a_python() {
             (18, 1),
             (19, 1),
             (21, 1),
+            (24, 1),
+            (26, 2),
         ];
         if python.runs("descriptors", "import os; os.eventfd") {
             lines.push((20, 1));
         }
         rounds(guest, &python.to_string(), &lines);
     }
+}
+
+/// Those that a message brings, that the kernel writes into memory and that a command returns, by the function that asks.
+#[test]
+fn of_calls_whose_result_is_no_descriptor() {
+    let Some(path) = program("received.c") else {
+        return;
+    };
+    let mut guest = start(&path, "rounds");
+    let pid = guest.pid;
+    let watch = hooked(calls(pid, &["syscalls", "--leaks", "-k", "--json"]));
+    guest.tell(&ROUNDS.to_string());
+    let more: u64 = guest.find("answer ").parse().expect("a number");
+    let records = records(&left(watch, "received").stdout);
+    let all = &records[0];
+    assert_eq!(all["open"], more, "{all}");
+    assert_eq!(all["came_unseen"], 0, "{all}");
+    let mut opened: BTreeMap<(String, String), u64> = BTreeMap::new();
+    for row in records.iter().filter(|row| row["record"] == "still_open") {
+        let text = |key: &str| row[key].as_str().unwrap_or_default();
+        let by = text("line")
+            .split(" ← ")
+            .find(|name| name.starts_with("by_"));
+        let call = text("function").trim_end_matches("@SYS");
+        let key = (by.unwrap_or_default().to_owned(), call.to_owned());
+        *opened.entry(key).or_default() += row["open"].as_u64().expect("a number");
+    }
+    let mut expected = vec![
+        ("by_message", "recvmsg", 2),
+        ("by_messages", "recvmmsg", 4),
+        ("by_clone", "clone", 1),
+        ("by_clone3", "clone3", 1),
+        ("by_command", "ioctl", 1),
+        ("by_namespace", "ioctl", 1),
+        ("by_option", "getsockopt", 1),
+        ("by_process", "pidfd_getfd", 1),
+    ];
+    let each: u64 = expected.iter().map(|(.., count)| count).sum();
+    if more != each * ROUNDS {
+        // SO_PEERPIDFD is of Linux 6.5.
+        expected.retain(|(by, ..)| *by != "by_option");
+    }
+    let expected = expected.into_iter();
+    let expected = expected.map(|(by, call, of)| ((by.into(), call.into()), of * ROUNDS));
+    assert_eq!(opened, expected.collect(), "{records:#?}");
+    guest.tell("");
+    guest.ends_with_nothing("received");
 }
 
 /// The verdict says what leaks, in the first line, and names the line of the script.

@@ -126,6 +126,38 @@ fn descriptors_are_called_what_strace_calls_them() {
     }
 }
 
+/// The same of those that no result of a call told: a message brings them, the kernel writes them into memory, a command returns them.
+#[test]
+fn descriptors_that_no_result_tells_are_called_what_strace_calls_them() {
+    if !installed("strace") {
+        return skip("syscalls -y beside strace", "no strace");
+    }
+    let Some(path) = program("received.c") else {
+        return;
+    };
+    let numbers = Regex::new(r"\d{4,}|pts/\d+|makedev\(0x88, \w+\)").expect("a literal");
+    // strace writes these results without a name.
+    let unnamed = Regex::new(r"^((ioctl\(.*TIOCGPTPEER|seccomp\().*\) = \d+)<.*>$");
+    let unnamed = unnamed.expect("a literal");
+    // It says what the number is called in the process of the first argument.
+    let elsewhere = Regex::new(r"^(pidfd_getfd\(.*, \d+)<.*>, 0").expect("a literal");
+    let mut named = 0;
+    let all = both_with("strace-received", &["-y"], &[path.to_str().expect("plain")]);
+    let [strace, ours] = all.map(|lines| {
+        let lines = part(&lines, "/etc/hostname", "exit_group");
+        let lines = lines.iter().filter(|line| !line.starts_with("---"));
+        let lines = lines.map(|line| {
+            named += usize::from(unnamed.is_match(line));
+            let line = unnamed.replace(line, "$1");
+            let line = elsewhere.replace(&line, "$1, 0");
+            numbers.replace_all(&line, "N").into_owned()
+        });
+        lines.collect::<Vec<_>>()
+    });
+    assert_eq!(named, 2, "{ours:#?}");
+    assert_same(&strace, &ours);
+}
+
 /// What the kernel says of each signal, and the end that one brings.
 #[test]
 fn signals_are_told_as_strace_tells_them() {

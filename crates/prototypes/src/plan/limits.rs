@@ -6,8 +6,9 @@ pub(crate) const LONGEST_PATH: u32 = 4096;
 /// Bytes that are copied behind those that a command of `ioctl` names.
 pub(crate) const BEHIND_COMMAND: u32 = 320;
 
-/// Bytes of what goes beside a message's data, at most.
-pub(crate) const LONGEST_BESIDE: u32 = 512;
+/// Bytes of what goes beside a message's data, at most: as many descriptors as a message may have (`SCM_MAX_FD` in include/net/scm.h), with
+/// some credentials and times.
+pub(crate) const LONGEST_BESIDE: u32 = 1280;
 
 /// Bytes of the argument of `ioctl`, at most.
 pub(crate) const LONGEST_COMMAND: u32 = 2048;

@@ -112,7 +112,7 @@ fn summary(all: &StillOpen) -> String {
             all.closed_unseen,
             "closed by no call that was seen (exec, io_uring)",
         ),
-        (all.came_unseen, "came by no call that was seen (a message)"),
+        (all.came_unseen, "came by no call that was seen (io_uring)"),
     ] {
         if count != 0 {
             text += &format!("; {} {what}", grouped(count));

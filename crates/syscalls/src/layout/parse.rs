@@ -1,6 +1,6 @@
 //! The language of the files in `conf/`.
 //!
-//! A line that begins in the first column opens a `list`, a `struct` or `attributes`, or is an `ioctl` or a `number`; lines that are
+//! A line that begins in the first column opens a `list`, a `struct` or `attributes`, or is an `ioctl`, an `opens` or a `number`; lines that are
 //! indented are its members. `#` begins a comment; in a name `~` is a space. Types:
 //!
 //! | text | what |
@@ -93,12 +93,21 @@ fn begin(tables: &mut Tables, words: &[&str]) -> Result<Open, String> {
             Ok(Open::Nothing)
         }
         ["ioctl", name, ref how @ ..] => {
-            let number = match tables.numbers.get(name) {
-                Some(number) => *number,
-                None => self::number(name)? as u32,
-            };
+            let number = command_number(tables, name)?;
             let how = self::how(tables, how)?;
             tables.arguments.insert(number, how);
+            Ok(Open::Nothing)
+        }
+        ["opens", place, ref commands @ ..] => {
+            let place = match place {
+                "result" => None,
+                offset => Some(self::number(offset)? as u32),
+            };
+            for command in commands {
+                tables
+                    .opened
+                    .insert(command_number(tables, command)?, place);
+            }
             Ok(Open::Nothing)
         }
         [what @ ("call" | "copy"), names, index, ref rest @ ..] => {
@@ -152,6 +161,14 @@ fn begin(tables: &mut Tables, words: &[&str]) -> Result<Open, String> {
             Ok(Open::Attributes(index))
         }
         _ => Err(format!("{} is not understood", words.join(" "))),
+    }
+}
+
+/// The number of a command of `ioctl`, which is named or given.
+fn command_number(tables: &Tables, word: &str) -> Result<u32, String> {
+    match tables.numbers.get(word) {
+        Some(number) => Ok(*number),
+        None => Ok(number(word)? as u32),
     }
 }
 

@@ -333,6 +333,8 @@ pub struct Tables {
     /// The number of each command of `ioctl`, by its name.
     pub numbers: HashMap<Box<str>, u32>,
     pub arguments: HashMap<u32, How>,
+    /// Commands of `ioctl` that open a descriptor: `None` = it is the result; else how many bytes behind the argument's beginning it lies.
+    pub opened: HashMap<u32, Option<u32>>,
     /// Arguments of system calls by their names; the first row that fits counts.
     pub calls: HashMap<Box<str>, Vec<Row>>,
     /// What is copied of arguments that functions of this crate write.

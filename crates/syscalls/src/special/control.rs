@@ -62,11 +62,6 @@ fn lock(w: &mut Writer, at: u64) -> Written {
     members.end()
 }
 
-/// Whether a command of `fcntl` makes a descriptor: `F_DUPFD`, `F_DUPFD_CLOEXEC`.
-pub fn duplicates(command: u64) -> bool {
-    matches!(command & 0xffff_ffff, 0 | 1030)
-}
-
 /// Whether the result of a command of `fcntl` is a process or, negative, a group.
 pub fn owns(command: u64) -> bool {
     command & 0xffff_ffff == GET_OWNER

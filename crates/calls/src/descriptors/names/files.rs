@@ -56,7 +56,10 @@ impl Place {
         let last = path.rsplit('/').next().unwrap_or_default();
         if let Some((of, number, link)) = known {
             let found = found(of, number, link);
-            let same = found.link.rsplit('/').next() == Some(last);
+            let shown = found.link.rsplit('/').next().unwrap_or_default();
+            // A namespace is called `net:[4026531840]`.
+            let of_namespace = shown.strip_prefix(last);
+            let same = shown == last || of_namespace.is_some_and(|rest| rest.starts_with(":["));
             if same && !matches!(last, "" | "." | "..") {
                 return Some(found);
             }
