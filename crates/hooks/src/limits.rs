@@ -30,6 +30,8 @@ pub const MOST_LINES: usize = 1 << 18;
 pub const MOST_LINE_BYTES: u64 = 32 << 20;
 /// The most numbers of script lines of all rings together: each ring numbers the lines that it tells of.
 pub const MOST_NUMBERS: usize = 1 << 21;
+/// The most rows of tables of counts that are read at once, 750 MiB of them: 256 for each of the most rings that the agent has.
+pub const MOST_ROWS: usize = 1 << 20;
 /// The most pairs of function and script line whose counts are kept.
 pub const MOST_COUNTED: usize = 1 << 17;
 

@@ -6,6 +6,8 @@
 //! ring holds, one ring after the other: nothing waits, and nothing is merged.
 
 mod backing;
+#[cfg(test)]
+mod counted;
 mod event;
 mod figures;
 #[cfg(test)]

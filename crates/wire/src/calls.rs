@@ -219,6 +219,9 @@ pub struct Ring {
     pub lent: AtomicU64,
     /// Hooks do not wait for room before the reader has taken so many words, because a wait before that was in vain.
     pub waits_from: AtomicU64,
+    /// Which rows of the table of counts were taken in this session, a bit each from the lowest on. Of a table of 6 MiB a thread mostly
+    /// uses a few rows, and those alone are read and emptied; so a bit is set before its row is taken.
+    pub rows: [AtomicU64; COUNTS / 64],
 }
 
 const _: () = assert!(size_of::<Ring>() <= crate::PAGE);

@@ -144,6 +144,7 @@ pub fn row(ring: &Ring, hook: u32, place: u32) -> Option<u64> {
         let row = unsafe { AtomicU64::from_ptr(&raw mut (*count).key) };
         let mut known = row.load(Ordering::Relaxed);
         if known == 0 {
+            ring.rows[at / 64].fetch_or(1 << (at % 64), Ordering::Relaxed);
             // A handler that came in between may have taken the row.
             exchange(row, 0, key);
             known = row.load(Ordering::Relaxed);

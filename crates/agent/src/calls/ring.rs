@@ -10,7 +10,8 @@ use core::sync::atomic::{AtomicU64, Ordering};
 use routine::room::{NO_ROOM, place};
 use wire::PAGE;
 use wire::calls::{
-    MOVED, OPEN, OpenSystemCall, PLACES, Place, RINGS, Ring, TAKEN, Taken, UNKNOWN, Written, kind,
+    COUNTS, MOVED, OPEN, OpenSystemCall, PLACES, Place, RINGS, Ring, TAKEN, Taken, UNKNOWN,
+    Written, kind,
 };
 
 /// The ring of the thread that runs here, made if it has none.
@@ -298,6 +299,7 @@ pub unsafe fn write(at: u64, session: u32, thread: u64, last_place: u32) {
             depth: AtomicU64::new(0),
             lent: AtomicU64::new(0),
             waits_from: AtomicU64::new(0),
+            rows: [const { AtomicU64::new(0) }; COUNTS / 64],
         });
     }
 }

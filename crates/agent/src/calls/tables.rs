@@ -1,7 +1,7 @@
 //! A ring's tables of lines and of counts, emptied when a session begins.
 
-use core::sync::atomic::Ordering;
-use wire::calls::{COUNTS, Count, PLACES, Place, Ring};
+use core::sync::atomic::{AtomicU64, Ordering};
+use wire::calls::{Count, PLACES, Place, Ring};
 
 /// Empties a ring's table of lines.
 pub fn forget_lines(ring: &Ring) {
@@ -21,16 +21,29 @@ pub fn forget_lines(ring: &Ring) {
     ring.last_place.store(0, Ordering::Relaxed);
 }
 
-/// Empties a ring's table of counts.
+/// Empties a ring's table of counts: the rows that are marked as taken.
 pub fn forget_counts(ring: &Ring) {
-    let table = ring.counts.load(Ordering::Relaxed);
-    for at in 0..if table == 0 { 0 } else { COUNTS } {
-        // SAFETY: within the table, which is this thread's and never unmapped. Pages that nothing was counted in stay
-        // untouched.
-        unsafe {
-            let count = (table as *mut Count).add(at);
-            if (*count).key != 0 {
-                core::ptr::write_bytes(count, 0, 1);
+    let table = ring.counts.load(Ordering::Relaxed) as *mut Count;
+    for (word, marks) in ring.rows.iter().enumerate() {
+        let mut rows = marks.load(Ordering::Relaxed);
+        while rows != 0 {
+            let (row, mark) = (rows.trailing_zeros() as usize, rows & rows.wrapping_neg());
+            rows &= rows - 1;
+            if table.is_null() {
+                marks.fetch_and(!mark, Ordering::Relaxed);
+                continue;
+            }
+            // SAFETY: within the table, which is this thread's and never unmapped.
+            let count = unsafe { table.add(word * 64 + row) };
+            // SAFETY: as above. The mark is taken away behind it: a handler that comes in between and leaves by a jump leaves the rest of
+            // the marked rows to whoever is here next.
+            unsafe { core::ptr::write_bytes(count, 0, 1) };
+            marks.fetch_and(!mark, Ordering::Relaxed);
+            // SAFETY: the first word of that row, aligned.
+            let key = unsafe { AtomicU64::from_ptr(&raw mut (*count).key) };
+            if key.load(Ordering::Relaxed) != 0 {
+                // Such a handler has taken it.
+                marks.fetch_or(mark, Ordering::Relaxed);
             }
         }
     }

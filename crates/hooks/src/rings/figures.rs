@@ -2,17 +2,18 @@
 
 use super::record::none_of;
 use super::{Counted, Losses, Rings};
-use crate::limits::MOST_COUNTED;
+use crate::limits::{MOST_COUNTED, MOST_ROWS};
 use process::error::Result;
 use std::collections::{BTreeMap, HashSet};
 use std::mem::offset_of;
+use std::ops::Range;
 use wire::calls::{self, Calls, NO_APPLICATION, Ring};
 
 /// Counts of all threads, each pair of function and line once: a process may say that it has thousands of tables.
 #[derive(Default)]
-struct Rows {
+pub(super) struct Rows {
     rows: BTreeMap<(u32, Option<usize>), Counted>,
-    lost: u64,
+    pub(super) lost: u64,
 }
 
 impl Rows {
@@ -50,12 +51,33 @@ impl Rows {
     }
 }
 
+/// Rows that are not in use and are read nevertheless, at most so many one behind the other: a system call costs more.
+const BETWEEN: usize = 4;
+
+/// Ranges of rows in which all are that are marked, a bit each from the lowest on.
+fn runs(marks: &[u64]) -> Vec<Range<usize>> {
+    let mut runs: Vec<Range<usize>> = Vec::new();
+    for (word, marks) in marks.iter().enumerate() {
+        let mut marks = *marks;
+        while marks != 0 {
+            let row = word * 64 + marks.trailing_zeros() as usize;
+            marks &= marks - 1;
+            match runs.last_mut() {
+                Some(last) if row <= last.end + BETWEEN => last.end = row + 1,
+                _ => runs.push(row..row + 1),
+            }
+        }
+    }
+    runs
+}
+
 impl Rings {
     /// The calls that were counted in this session so far, by function and line. What there was no room for is among the
     /// [`losses`](Self::losses) from then on.
     pub fn counted(&mut self) -> Result<Vec<Counted>> {
         let mut all = Rows::default();
         let mut tables = HashSet::new();
+        let mut rows_left = MOST_ROWS;
         for ring in self.known.iter().filter(|ring| ring.there) {
             let table = self
                 .backing
@@ -66,9 +88,7 @@ impl Rings {
             if table == 0 || session != self.session || !tables.insert(table) {
                 continue;
             }
-            let counts: Vec<calls::Count> = self.backing.records(table, calls::COUNTS)?;
-            let counts = counts.into_iter().enumerate();
-            for (row, count) in counts.filter(|(_, count)| count.key != 0) {
+            for (row, count) in self.table(ring.address, table, &mut rows_left, &mut all)? {
                 let open = self.open.get(&(ring.address, row as u64));
                 let over = [count.returned, count.moved, open.copied().unwrap_or(0)];
                 let over = over.into_iter().fold(0, u64::saturating_add);
@@ -84,6 +104,29 @@ impl Rings {
         }
         self.rows_lost = all.lost;
         Ok(all.rows.into_values().collect())
+    }
+
+    /// The rows in use of the table of counts of a ring, as its header marks them, with their numbers: at most `left`, which becomes
+    /// fewer by them. A row more is counted as lost, with one call at least.
+    pub(super) fn table(
+        &self,
+        ring: u64,
+        table: u64,
+        left: &mut usize,
+        all: &mut Rows,
+    ) -> Result<Vec<(usize, calls::Count)>> {
+        let field = ring + offset_of!(Ring, rows) as u64;
+        let marks: Vec<u64> = self.backing.records(field, calls::COUNTS / 64)?;
+        let mut used = Vec::new();
+        for run in runs(&marks) {
+            let count = run.len().min(*left);
+            *left -= count;
+            all.lost = all.lost.saturating_add((run.len() - count) as u64);
+            let at = table.wrapping_add((run.start * size_of::<calls::Count>()) as u64);
+            let counts: Vec<calls::Count> = self.backing.records(at, count)?;
+            used.extend(run.zip(counts).filter(|(_, count)| count.key != 0));
+        }
+        Ok(used)
     }
 
     /// Notes calls that are open, by address of the ring and row of its table: they are not counted.
