@@ -158,8 +158,9 @@ pub enum Message {
     },
     /// The condition cannot be decided for these functions, for one reason.
     NotShown { names: Vec<String>, why: String },
-    /// No call came from a function of this name.
-    NothingWithin { name: String },
+    /// No call came from a function of this name. `bare` = the name without its class, if some came from a function that is called so and
+    /// of which no class is known.
+    NothingWithin { name: String, bare: Option<String> },
     /// No call came from this line of the script.
     NothingAt { place: String },
     /// An injection into these system calls fell on none; `place` = the line that it asks for.

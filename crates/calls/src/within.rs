@@ -7,18 +7,44 @@ use crate::{Message, Messages};
 use hooks::rings::Line;
 use std::io;
 
-/// What Ruby writes before the name of the method that a block, a `rescue` or an `ensure` stands in.
+/// What Ruby writes before the name of the method that a block, a `rescue` or an `ensure` stands in; of blocks in blocks it writes
+/// `block (2 levels) in `.
 const PARTS_OF_METHODS: [&str; 3] = ["block in ", "rescue in ", "ensure in "];
+
+/// What stands between a class and a function of it.
+const BEHIND_CLASS: [char; 3] = ['#', '.', ':'];
 
 /// Lets calls through that come from a function of one of these names, with their returns.
 pub struct Within<'a> {
-    names: Vec<String>,
-    /// Whether each has been the name of any.
-    found: Vec<bool>,
+    names: Vec<Sought>,
     /// For each call that is open, whether it was let through.
     stacks: Stacks<Passes>,
     next: Box<dyn Consumer + 'a>,
     messages: Messages,
+}
+
+/// A name that was asked for, and what came of it.
+struct Sought {
+    name: String,
+    /// A call came from a function of this name.
+    found: bool,
+    /// A call came from a function that has this name but for the class, and of which no class is known.
+    without_class: bool,
+}
+
+impl Sought {
+    fn is_of(&mut self, call: &Call) -> bool {
+        let is = comes_from(call, &self.name);
+        self.found |= is;
+        if !self.found && !self.without_class {
+            let function = function(&self.name);
+            let lines = [call.line.as_deref(), call.library.as_deref()];
+            let has_class = function.len() != self.name.len();
+            let is_bare = |line: &Line| method(&line.name) == function;
+            self.without_class = has_class && lines.into_iter().flatten().any(is_bare);
+        }
+        is
+    }
 }
 
 /// Whether a call was let through.
@@ -41,9 +67,13 @@ impl<'a> Within<'a> {
         if names.is_empty() {
             return next;
         }
+        let sought = |name: &String| Sought {
+            name: name.clone(),
+            found: false,
+            without_class: false,
+        };
         Box::new(Within {
-            names: names.into(),
-            found: vec![false; names.len()],
+            names: names.iter().map(sought).collect(),
             stacks: Stacks::default(),
             next,
             messages,
@@ -51,13 +81,12 @@ impl<'a> Within<'a> {
     }
 
     fn is_within(&mut self, call: &Call) -> bool {
-        let mut any = false;
-        for (name, found) in self.names.iter().zip(&mut self.found) {
-            let is = comes_from(call, name);
-            *found |= is;
-            any |= is;
-        }
-        any
+        // Each of them is asked, because each is noted.
+        let met = self
+            .names
+            .iter_mut()
+            .filter_map(|name| name.is_of(call).then_some(()));
+        met.count() > 0
     }
 }
 
@@ -76,18 +105,34 @@ fn comes_from(call: &Call, name: &str) -> bool {
 
 /// Whether a method that a language calls `known` is meant by `name`: with or without its class, its blocks included.
 fn is_named(known: &str, name: &str) -> bool {
-    let mut known = known;
-    while let Some(rest) = PARTS_OF_METHODS
-        .iter()
-        .find_map(|part| known.strip_prefix(part))
-    {
-        known = rest;
-    }
-    match known.strip_suffix(name) {
+    match method(known).strip_suffix(name) {
         Some("") => true,
-        Some(class) => class.ends_with(['#', '.', ':']),
+        Some(class) => class.ends_with(BEHIND_CLASS),
         None => false,
     }
+}
+
+/// The method that a block, a `rescue` or an `ensure` stands in.
+fn method(mut known: &str) -> &str {
+    let levels = |known: &str| {
+        let (number, rest) = known.strip_prefix("block (")?.split_once(" levels) in ")?;
+        let is_number = number.bytes().all(|byte| byte.is_ascii_digit());
+        is_number.then(|| known.len() - rest.len())
+    };
+    let part = |known: &str| {
+        let mut parts = PARTS_OF_METHODS.iter();
+        let part = parts.find(|part| known.starts_with(**part));
+        part.map(|part| part.len()).or_else(|| levels(known))
+    };
+    while let Some(length) = part(known) {
+        known = &known[length..];
+    }
+    known
+}
+
+/// The name without its class.
+fn function(name: &str) -> &str {
+    name.rsplit(BEHIND_CLASS).next().unwrap_or(name)
 }
 
 impl Consumer for Within<'_> {
@@ -123,11 +168,12 @@ impl Consumer for Within<'_> {
     }
 
     fn finish(&mut self, end: End) -> io::Result<()> {
-        for (name, found) in self.names.iter().zip(&self.found) {
-            if !found {
-                let name = name.clone();
-                self.messages.say(Message::NothingWithin { name });
-            }
+        for sought in self.names.iter().filter(|sought| !sought.found) {
+            let bare = sought
+                .without_class
+                .then(|| function(&sought.name).to_owned());
+            let name = sought.name.clone();
+            self.messages.say(Message::NothingWithin { name, bare });
         }
         self.next.finish(end)
     }
@@ -144,13 +190,21 @@ mod tests {
             "Order#total",
             "Shop::Order.total",
             "block in Order#total",
+            "block (2 levels) in total",
+            "block (12 levels) in Order#total",
             "rescue in block in total",
             "Order::total",
         ] {
             assert!(is_named(known, "total"), "{known}");
         }
         assert!(is_named("Order#total", "Order#total"));
-        for known in ["subtotal", "totals", "", "total in x"] {
+        for known in [
+            "subtotal",
+            "totals",
+            "",
+            "total in x",
+            "block (x levels) in",
+        ] {
             assert!(!is_named(known, "total"), "{known}");
         }
     }

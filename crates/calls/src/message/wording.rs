@@ -227,11 +227,16 @@ impl fmt::Display for Message {
                 ),
                 [] => Ok(()),
             },
-            M::NothingWithin { name } => {
-                write!(
-                    out,
-                    "--in {name}: no call came from a function of this name"
-                )
+            M::NothingWithin { name, bare } => {
+                let nothing = "no call came from a function of this name";
+                write!(out, "--in {name}: {nothing}")?;
+                match bare {
+                    Some(bare) => write!(
+                        out,
+                        "; some came from {bare}, of which no class is known here: --in {bare}"
+                    ),
+                    None => Ok(()),
+                }
             }
             M::NothingAt { place } => write!(out, "--at {place}: no call came from this line"),
             M::NothingInjected { names, place } => {

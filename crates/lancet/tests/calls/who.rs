@@ -1,6 +1,7 @@
 //! `lancet syscalls`: who makes these system calls. Counts by native function and script line are exact, and `--in`, `--at`,
 //! `--leaks` and `--blocked` say what they are asked.
 
+use std::path::Path;
 use std::process::Command;
 
 use crate::machine::program;
@@ -84,17 +85,22 @@ fn script(language: &str) -> String {
     }
 }
 
+/// What runs a script.
+fn words(interpreter: &Interpreter, script: &Path) -> Vec<String> {
+    let mut command = interpreter.command();
+    command.arg(script);
+    std::iter::once(command.get_program())
+        .chain(command.get_args())
+        .map(|word| word.to_str().expect("plain").to_owned())
+        .collect()
+}
+
 /// Where the script's `look` is, as a row ends.
 fn asked(interpreters: &[Interpreter], language: &str, folder: &TempDir) {
     for interpreter in interpreters {
         let path = folder.join(&format!("who.{language}"));
         std::fs::write(&path, script(language)).expect("it can be written");
-        let mut command = interpreter.command();
-        command.arg(&path);
-        let words: Vec<String> = std::iter::once(command.get_program())
-            .chain(command.get_args())
-            .map(|word| word.to_str().expect("plain").to_owned())
-            .collect();
+        let words = words(interpreter, &path);
         let words: Vec<&str> = words.iter().map(String::as_str).collect();
         let output = started(
             &["-c", "-e", "trace=%stat,%lstat,%fstat,statx,access"],
@@ -146,6 +152,39 @@ fn a_function_that_makes_no_call_is_named() {
         output.stderr
     );
     assert_eq!(rows(&output.stderr), [], "{}", output.stderr);
+}
+
+/// A method that is asked for with its class, which its VM's code does not know, is found without it, also in blocks of blocks.
+#[test]
+fn a_method_whose_class_is_not_known_is_named_without_it() {
+    let folder = TempDir::new("who-class");
+    let path = folder.join("class.rb");
+    let script = "class Look\n  def look = [[1]].each { |all| all.each { File.stat('/nosuch') rescue 0 } }\nend\nLook.new.look\n";
+    std::fs::write(&path, script).expect("it can be written");
+    // The script has a method without `end`.
+    let rubies = chosen("ruby", "who").into_iter();
+    for ruby in rubies.filter(|ruby| ruby.numbers() >= (3, 0)) {
+        let words = words(&ruby, &path);
+        let words: Vec<&str> = words.iter().map(String::as_str).collect();
+        let calls = "trace=%stat,%lstat,%fstat,statx";
+        let asked = ["-e", calls, "--in", "Look#look", "--in", "Look#other"];
+        let output = started(&[&["-c"][..], &asked].concat(), &words);
+        for line in [
+            "lancet: --in Look#look: no call came from a function of this name; some came from look, of which no class is known here: --in look\n",
+            "lancet: --in Look#other: no call came from a function of this name\n",
+        ] {
+            assert!(output.stderr.contains(line), "{ruby}: {}", output.stderr);
+        }
+        let output = started(&["-c", "-e", calls, "--in", "look"], &words);
+        let found = rows(&output.stderr);
+        assert!(
+            found
+                .iter()
+                .any(|(calls, errors, _)| (*calls, *errors) == (1, 1)),
+            "{ruby}: {}",
+            output.stderr
+        );
+    }
 }
 
 /// What is recorded with `--in` holds what is shown with it.

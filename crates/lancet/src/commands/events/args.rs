@@ -48,8 +48,9 @@ pub struct Common {
     #[arg(long, value_name = "FILE:LINE", value_parser = Condition::at, help_heading = WHICH)]
     pub at: Vec<Condition>,
 
-    /// Only calls from this function of the script, and system calls that this native function makes (with the native
-    /// frames shown, any of them); may be repeated
+    /// Only calls from this function of the script, by the name that is shown behind the line (methods of Ruby are shown without their
+    /// class, functions of Python with it since 3.11), and system calls that this native function makes (with the native frames shown,
+    /// any of them); may be repeated
     #[arg(long = "in", value_name = "FUNCTION", help_heading = WHICH)]
     pub within: Vec<String>,
 
