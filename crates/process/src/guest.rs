@@ -123,15 +123,20 @@ impl Status {
 
     /// As [`Status::check`], for a process that is only read and in which no code of ours will run.
     pub fn check_to_look(&self) -> Result<()> {
+        if self.tracer != 0 && self.pid != std::process::id() as i32 {
+            return Err(traced(self.pid, self.tracer));
+        }
+        self.check_to_watch()
+    }
+
+    /// As [`Status::check_to_look`], for a process that is not stopped either: the kernel alone tells of it, whoever traces it.
+    pub fn check_to_watch(&self) -> Result<()> {
         let pid = self.pid;
         if pid == std::process::id() as i32 {
             return Err(Error::NotAGuest {
                 pid,
                 reason: "it is lancet itself",
             });
-        }
-        if self.tracer != 0 {
-            return Err(traced(pid, self.tracer));
         }
         match self.state {
             'Z' if threads_live_on(pid) => {

@@ -44,7 +44,7 @@ pub struct Bpf {
 impl Bpf {
     /// Watches a process from now on.
     pub fn open(pid: i32, shared: &Shared<'_>) -> Result<Self, Error> {
-        process::guest::Status::read(pid)?.check_to_look()?;
+        process::guest::Status::read(pid)?.check_to_watch()?;
         Bpf::new(pid, shared)
     }
 

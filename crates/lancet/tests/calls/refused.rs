@@ -100,9 +100,21 @@ fn a_process_that_somebody_else_traces() {
             guest.pid
         ),
     );
+    counted_by_the_kernel(guest.pid);
     kill(Pid::from_raw(strace.id() as i32), Signal::SIGINT).expect("strace ends");
     strace.wait().expect("its end");
     goes_on(guest);
+}
+
+/// BPF programs stop no thread, so whoever traces the process does not matter.
+fn counted_by_the_kernel(pid: i32) {
+    if let Some(reason) = crate::bpf::refused() {
+        return skip("BPF for a traced process", reason);
+    }
+    let mut command = lancet();
+    command.args(["syscalls", "-c", "--by", "bpf", "--for", "200ms", "-p"]);
+    let output = run(command.arg(pid.to_string()), LIMIT);
+    assert_eq!(output.code(), 0, "{output:?}");
 }
 
 #[test]
