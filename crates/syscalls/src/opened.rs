@@ -153,7 +153,8 @@ impl Opened {
             Opened::At(argument, offset) => arguments[argument].wrapping_add(offset.into()),
             Opened::Child => arguments[2],
             Opened::ChildInStruct => {
-                let [flags, pidfd] = [0, 8].map(|offset| word(before, arguments[0] + offset));
+                let [flags, pidfd] =
+                    [0, 8].map(|offset| word(before, arguments[0].wrapping_add(offset)));
                 let asked = flags.is_some_and(|flags| flags & PIDFD != 0);
                 pidfd.filter(|_| asked).unwrap_or_default()
             }
@@ -305,7 +306,7 @@ mod tests {
     fn lengths_of_a_message_are_believed_within_bounds() {
         // As long as it says, and no longer than all of it; none of a head that ends within itself.
         let long = control(u64::MAX, 1, 1, &[5, 6]);
-        assert_eq!(of_message(None, &[long.clone()]), [5, 6]);
+        assert_eq!(of_message(None, std::slice::from_ref(&long)), [5, 6]);
         assert_eq!(of_message(Some(u64::MAX), &[long]), [5, 6]);
         let short = control(0, 1, 1, &[]);
         assert_eq!(of_message(None, &[short, control(20, 1, 1, &[5])]), [5]);
@@ -334,6 +335,9 @@ mod tests {
             let address = opened.address(&arguments, &before);
             assert_eq!(opened.numbers(address, &after, result), expected);
         }
+        // An address is any number.
+        let opened = Opened::of("clone3", &[u64::MAX; 6]).expect("it may");
+        assert_eq!(opened.address(&[u64::MAX; 6], &Captures::new()), 0);
         assert_eq!(Opened::of("clone", &[0x11, 0, 0, 0, 0, 0]), None);
         let clone = Opened::of("clone", &[0x1011, 0, 0x2000, 0, 0, 0]);
         assert_eq!(clone, Some(Opened::Child));

@@ -58,6 +58,8 @@ fn is_of_its_own(w: &mut Writer, result: u64) -> bool {
         }
         "recvmmsg" => received(w, result),
         "bpf" | "seccomp" if is_descriptor(call) => descriptor(w, result),
+        // BPF_OBJ_PIN opens nothing, but strace writes its result as it writes that of BPF_OBJ_GET.
+        "bpf" if first == 6 => descriptor(w, result),
         "personality" => {
             w.hexadecimal(result);
             w.push(" (");
