@@ -28,7 +28,8 @@ class Ours(tracers.Lancet):
         Process.__init__(self, [word.replace("OUTPUT", self.output) for word in command], lines="stderr")
 
     def hooks(self):
-        self.lines.until("places hooked in|seen by (ptrace|BPF)")
+        found = self.lines.until(r"places hooked in .*stood still for (\S+) ms|seen by (?:ptrace|BPF)")
+        return float(found[1] or 0)
 
     def leave(self):
         super().leave()
@@ -286,14 +287,13 @@ def served():
         master = dict(line.split(maxsplit=1) for line in start.stdout.splitlines())["master"]
         a_request(master, env, seconds)
         for name, options in SERVED:
-            done, bares = [], []
+            done, bares, stops = [], [], []
             for _ in range(rounds):
                 if left() < 4 * seconds + 10:
                     break
                 first = a_request(master, env, seconds)
                 with Ours(OfMaster(master), options) as tool:
-                    for _ in range(PROCESSES):
-                        tool.hooks()
+                    stops += [tool.hooks() for _ in range(PROCESSES)]
                     watched = a_request(master, env, seconds)
                     tool.leave()
                 bares.append((first + a_request(master, env, seconds)) / 2)
@@ -301,6 +301,7 @@ def served():
             if not done:
                 raise Failed("out of time")
             row("Ruby", case, f"{figure}, {name}", done, "×", 2, ("≤", 1.02), beside=f"{statistics.median(bares) / 1000:,.0f} µs unwatched")
+            row("Ruby", case, f"a process stands still to be hooked, {name.split(':')[0]}", stops, " ms", 1, ("≤", 10))
     except (Failed, OSError, subprocess.TimeoutExpired) as failed:
         skip("Ruby", case, figure, str(failed))
     finally:

@@ -110,13 +110,25 @@ fn kept_timeout_of(number: i64, arguments: &[u64; 6]) -> Option<Timeout> {
     Some(match number {
         libc::SYS_poll => Timeout::Milliseconds(2),
         libc::SYS_nanosleep => Timeout::Timespec(0),
-        libc::SYS_clock_nanosleep if arguments[1] as i32 & libc::TIMER_ABSTIME == 0 => {
-            Timeout::Timespec(2)
-        }
+        libc::SYS_clock_nanosleep if is_rest_known(arguments) => Timeout::Timespec(2),
         libc::SYS_futex if operation == libc::FUTEX_WAIT => Timeout::Timespec(3),
         libc::SYS_clock_nanosleep | libc::SYS_futex => Timeout::Unchanged,
         _ => return None,
     })
+}
+
+/// Whether `clock_nanosleep` with these arguments sleeps for a time of a clock that runs as ours does. Clocks of a process or a thread run with
+/// its processor time.
+fn is_rest_known([clock, flags, ..]: &[u64; 6]) -> bool {
+    let clocks = [
+        libc::CLOCK_REALTIME,
+        libc::CLOCK_MONOTONIC,
+        libc::CLOCK_BOOTTIME,
+        libc::CLOCK_REALTIME_ALARM,
+        libc::CLOCK_BOOTTIME_ALARM,
+        libc::CLOCK_TAI,
+    ];
+    *flags as i32 & libc::TIMER_ABSTIME == 0 && clocks.contains(&(*clock as i32))
 }
 
 /// Makes thread `tid`, which stands in an interrupt stop or before a signal's delivery, make its system call again
@@ -136,7 +148,7 @@ pub(crate) fn restart_call(tid: i32) {
 
 /// The same where the kernel would make `restart_syscall` of its call and the thread has a seccomp filter. For a thread that was
 /// not seen in this call before the stop, so that its timeout has hardly begun.
-pub(crate) fn repeat_call(pid: i32, tid: i32) {
+pub fn repeat_call(pid: i32, tid: i32) {
     let Ok(mut registers) = ptrace::registers(tid) else {
         return;
     };

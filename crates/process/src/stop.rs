@@ -402,7 +402,10 @@ impl Thread {
             return late::is_late(self.tid);
         }
         match wait_until_interrupted(self.tid, Instant::now() + PATIENCE, &mut Vec::new()) {
-            Waited::Stopped(_) => drop(freed(&self)),
+            Waited::Stopped(_) => {
+                interrupted::repeat_call(self.tid, self.tid);
+                let _ = freed(&self);
+            }
             Waited::At(event) if self.kept => ptrace::put_back(self.tid, event),
             Waited::Gone | Waited::At(_) => {}
             Waited::Late if self.kept => {}

@@ -9,6 +9,7 @@
 //! Who else has to do with it (who has locked the file, who has the other end of the pipe) is looked for in other processes, which takes
 //! time, and so only where it is asked for: [`others`].
 
+mod budget;
 mod locks;
 pub mod others;
 mod timeout;
@@ -220,15 +221,17 @@ impl<'a> Waits<'a> {
     /// Returns the descriptors that a call waits for, and how many more are in a list that was not read to its end.
     fn descriptors(&self, on: On, call: &InCall) -> (Vec<u64>, usize) {
         let [first, second, third, ..] = call.arguments;
+        // The kernel takes numbers of descriptors as `unsigned int` (poll) and `int` (select), whatever the register's upper half holds.
+        let polled = u64::from(second as u32);
         let unread = match on {
-            On::Poll => second.saturating_sub(MOST_POLLED),
+            On::Poll => polled.saturating_sub(MOST_POLLED),
             _ => 0,
         };
         let descriptors = match on {
             On::Nothing | On::Path(_) => Vec::new(),
             On::First => vec![first],
-            On::Poll => self.polled(first, second),
-            On::Select => self.selected(first, [second, third]),
+            On::Poll => self.polled(first, polled),
+            On::Select => self.selected((first as i32).max(0) as u64, [second, third]),
             On::Epoll => self.watched(first),
         };
         (descriptors, usize::try_from(unread).unwrap_or(usize::MAX))

@@ -148,6 +148,8 @@ pub fn row(ring: &Ring, hook: u32, place: u32) -> Option<u64> {
             // A handler that came in between may have taken the row.
             exchange(row, 0, key);
             known = row.load(Ordering::Relaxed);
+            // It may also have begun a session, which empties the table and the marks.
+            ring.rows[at / 64].fetch_or(1 << (at % 64), Ordering::Relaxed);
         }
         if known == key {
             return Some(at as u64);

@@ -88,6 +88,11 @@ impl Loaded {
             .unwrap_or("?")
     }
 
+    /// Whether it is musl's C library.
+    pub fn is_musl(&self) -> bool {
+        self.name().starts_with("ld-musl")
+    }
+
     /// Whether it is the C library, or what that loads.
     pub fn is_c_library(&self) -> bool {
         let name = self.name();

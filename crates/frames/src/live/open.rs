@@ -172,7 +172,12 @@ impl Live {
             rooms.push(Room::of(self.pid, &self.maps, &thread.mapping));
         }
         if let Some(owners) = &owners {
-            circles::settle(self.pid, &process, owners, &mut stacks);
+            // What has changed since the copies of stacks were made is not in these.
+            let now = Process {
+                memory: &self.memory,
+                ..process
+            };
+            circles::settle(self.pid, &now, owners, &mut stacks);
         }
         let mapping = |at: u64| around(&self.maps, at);
         for one in &coroutines {

@@ -15,11 +15,12 @@
 //! only if the lock looks locked and the number is that of a thread that is there: of this process, or, of a mutex that is shared between
 //! processes, of one that can be seen. A condition, a semaphore and locks that a program makes of futexes by itself have no owner written down.
 
-use std::cell::Cell;
+use std::cell::{Cell, RefCell};
 use std::collections::HashMap;
 use std::fs;
+use std::time::{Duration, Instant};
 
-use process::pid_namespace::{Kind as IdKind, Translator, ids_of_thread};
+use process::pid_namespace::ids_of_thread;
 use process::wait::Futex;
 use vm::Memory;
 
@@ -46,31 +47,34 @@ const WRITER: u64 = 24;
 const TID: u32 = 0x3fff_ffff;
 /// A mutex of glibc is locked and waited for.
 const CONTENDED: u32 = 2;
-/// Owners that are looked for in other processes, at most, in one look.
-const MOST_ELSEWHERE: usize = 16;
+/// How long owners are looked for in other processes, in one look.
+const LONGEST_SEARCH: Duration = Duration::from_millis(100);
 /// Frames at the inner end of a stack that may say which lock it is.
 const INNERMOST: usize = 6;
 
 /// The threads of a process, by what it calls them itself.
 pub(super) struct Owners {
-    pid: i32,
     by_own_id: HashMap<i32, i32>,
     by_area: HashMap<u64, i32>,
-    /// How many owners were looked for in other processes.
-    asked: Cell<usize>,
+    /// Whether the process is in the PID namespace of lancet.
+    same_namespace: bool,
+    /// Owners in other processes, by their ids, and how long they were looked for.
+    elsewhere: RefCell<HashMap<u32, Owner>>,
+    searched: Cell<Duration>,
 }
 
 impl Owners {
     /// `threads` are the threads' ids and their fs bases, 0 where one is not known.
     pub(super) fn of(pid: i32, threads: impl Iterator<Item = (i32, u64)>) -> Owners {
         let mut owners = Owners {
-            pid,
             by_own_id: HashMap::new(),
             by_area: HashMap::new(),
-            asked: Cell::new(0),
+            same_namespace: process::guest::pid_namespace(pid)
+                == process::guest::pid_namespace(std::process::id() as i32),
+            elsewhere: RefCell::new(HashMap::new()),
+            searched: Cell::new(Duration::ZERO),
         };
-        let own = process::guest::pid_namespace(std::process::id() as i32);
-        let same = process::guest::pid_namespace(pid) == own;
+        let same = owners.same_namespace;
         for (tid, area) in threads {
             let inner = match same {
                 true => Some(tid),
@@ -148,6 +152,8 @@ impl Owners {
         }
         let owner = match (owner, users) {
             (0, _) | (_, 0) => Owner::Unknown,
+            // An owner writes what it calls itself, in whatever PID namespace that is.
+            _ if kind & SHARED != 0 && !self.same_namespace => Owner::Unknown,
             _ if kind & SHARED != 0 => self.anyone(owner, futex),
             _ => self.thread(owner).map_or(Owner::Unknown, Owner::Thread),
         };
@@ -162,25 +168,19 @@ impl Owners {
         if let Some(tid) = self.thread(own_id) {
             return Owner::Thread(tid);
         }
-        // Who is looked for in another PID namespace is looked for among all threads of the machine.
-        let asked = self.asked.get();
-        if !futex.shared || asked >= MOST_ELSEWHERE {
+        if let Some(known) = self.elsewhere.borrow().get(&own_id) {
+            return known.clone();
+        }
+        // The word of a mutex with priority inheritance has what the kernel calls its owner in the namespace of who asks: of another one than
+        // lancet's that would be a search through all threads of the machine, which is not made.
+        if !futex.shared || !self.same_namespace || self.searched.get() >= LONGEST_SEARCH {
             return Owner::Unknown;
         }
-        self.asked.set(asked + 1);
-        self.elsewhere(own_id).unwrap_or(Owner::Unknown)
-    }
-
-    fn elsewhere(&self, own_id: u32) -> Option<Owner> {
-        let own_id = i32::try_from(own_id).ok()?;
-        let tid = Translator::default().translate(self.pid, own_id, IdKind::Thread)?;
-        let status = fs::read_to_string(format!("/proc/{tid}/status")).ok()?;
-        let field = |label| status.lines().find_map(|line| line.strip_prefix(label));
-        Some(Owner::Elsewhere {
-            pid: field("Tgid:")?.trim().parse().ok()?,
-            tid,
-            name: field("Name:")?.trim().to_owned(),
-        })
+        let began = Instant::now();
+        let owner = elsewhere(own_id).unwrap_or(Owner::Unknown);
+        self.searched.set(self.searched.get() + began.elapsed());
+        self.elsewhere.borrow_mut().insert(own_id, owner.clone());
+        owner
     }
 
     /// The owner of a stream is told by the address of its `struct pthread`, the fs base, so that nothing else looks like it.
@@ -197,8 +197,24 @@ impl Owners {
     }
 }
 
+/// The thread with this id in another process.
+fn elsewhere(id: u32) -> Option<Owner> {
+    let tid = i32::try_from(id).ok()?;
+    let status = fs::read_to_string(format!("/proc/{tid}/status")).ok()?;
+    let field = |label| status.lines().find_map(|line| line.strip_prefix(label));
+    Some(Owner::Elsewhere {
+        pid: field("Tgid:")?.trim().parse().ok()?,
+        tid,
+        name: field("Name:")?.trim().to_owned(),
+    })
+}
+
 /// Returns which kind of lock a thread is in, by the innermost function that says it. Streams have no function of their own to wait in.
 fn sought(process: &Process, stack: &Stack) -> Option<What> {
+    // musl's locks have another layout (src/internal/pthread_impl.h), which is not read.
+    if process.modules.iter().any(Loaded::is_musl) {
+        return None;
+    }
     let is_static = !process.modules.iter().any(Loaded::is_c_library);
     let innermost = stack.lines.iter().take(INNERMOST);
     let of_libc = innermost.map_while(|line| {

@@ -1,7 +1,7 @@
 //! Calls of a function that waits for the VM's lock, while the other threads run.
 
 use super::{CALL_PATIENCE, LONG_CALL_PATIENCE, LOOK, RemoteThread, unknown_stack};
-use process::error::{Error, Result};
+use process::error::Result;
 use process::ptrace::{self, Event};
 use process::stop;
 use std::time::{Duration, Instant};
@@ -98,16 +98,22 @@ impl RemoteThread<'_> {
         let deadline = Instant::now() + CALL_PATIENCE;
         loop {
             match self.wait(deadline)? {
-                Event::Interrupted(_) => return Ok(()),
-                Event::Signal(signal) => {
-                    ptrace::resume(self.tid, signal).map_err(|errno| self.explain(errno))?;
+                Event::Interrupted(_) => {
+                    // It may wait for the lock with a timeout.
+                    process::interrupted::repeat_call(self.pid, self.tid);
+                    return Ok(());
                 }
-                Event::Exited(_) | Event::Killed(_) => return Err(Error::Gone(self.pid)),
-                // It comes out of the call that it was waiting in, and any stop of another kind takes back an interrupt that is
-                // pending (`ptrace_stop`, kernel/signal.c).
-                _ => ptrace::interrupt(self.tid)
-                    .and_then(|()| ptrace::resume(self.tid, 0))
-                    .map_err(|errno| self.explain(errno))?,
+                // A signal, a child of its that is let go, an end; or it comes out of the call that it was waiting in. Any stop of another
+                // kind takes back an interrupt that is pending (`ptrace_stop`, kernel/signal.c).
+                event => {
+                    let signal = match event {
+                        Event::Signal(signal) => signal,
+                        event => self.unexpected(event)?,
+                    };
+                    ptrace::interrupt(self.tid)
+                        .and_then(|()| ptrace::resume(self.tid, signal))
+                        .map_err(|errno| self.explain(errno))?;
+                }
             }
         }
     }

@@ -4,7 +4,7 @@
 //! line, and says `answer …` at its end.
 
 use std::borrow::BorrowMut;
-use std::io::{BufRead, BufReader, Read, Write};
+use std::io::{BufRead, BufReader, ErrorKind, Read, Write};
 use std::path::{Path, PathBuf};
 use std::process::{Child, ChildStdin, Command, ExitStatus, Stdio};
 use std::sync::mpsc::{Receiver, RecvTimeoutError, channel};
@@ -56,12 +56,16 @@ impl Guest {
     pub fn start(name: &str, mut command: impl BorrowMut<Command>) -> Self {
         join();
         let command = command.borrow_mut();
-        let mut child = command
+        command
             .stdin(Stdio::piped())
             .stdout(Stdio::piped())
-            .stderr(Stdio::piped())
-            .spawn()
-            .unwrap_or_else(|error| panic!("{command:?}: {error}"));
+            .stderr(Stdio::piped());
+        // A program that was just written is busy while a child that another test has forked still holds its descriptor.
+        let mut child = until(LIMIT, "the program can be run", || match command.spawn() {
+            Err(error) if error.kind() == ErrorKind::ExecutableFileBusy => None,
+            Err(error) => panic!("{command:?}: {error}"),
+            Ok(child) => Some(child),
+        });
         let stdout = BufReader::new(child.stdout.take().expect("a pipe"));
         let mut stderr = child.stderr.take().expect("a pipe");
         let (send, lines) = channel();

@@ -101,7 +101,11 @@ pub fn let_go(tid: i32) -> std::result::Result<(), Errno> {
                 Ok(())
             }
             Event::Exited(_) | Event::Killed(_) => Ok(()),
-            Event::Signal(signal) => ptrace::detach(tid, signal),
+            // One that the program ignores would not have interrupted its call without us.
+            Event::Signal(signal) => {
+                repeat_call(tid, tid);
+                ptrace::detach(tid, signal)
+            }
             Event::Special(
                 libc::PTRACE_EVENT_FORK | libc::PTRACE_EVENT_VFORK | libc::PTRACE_EVENT_CLONE,
             ) => {

@@ -2,24 +2,22 @@
 //! there.
 //!
 //! The kernel tells these by the inode of a pipe or socket, so the descriptors of all processes that lancet may see (`/proc/*/fd`) are
-//! read, once for all threads of a process and for at most `PATIENCE`. Nothing is opened there and no file is asked for its attributes:
+//! read, once for all threads of a process and within a budget of time (`budget.rs`). Nothing is opened there and no file is asked for its attributes:
 //! that could wait for a server of files that does not answer, which may be what the thread waits for. What is read are the links, and the
 //! kernel's own account of a descriptor (`fdinfo`).
 
 use std::collections::HashMap;
-use std::ffi::OsString;
+use std::ffi::{OsStr, OsString};
 use std::fs;
-use std::time::{Duration, Instant};
 
 use super::Wait;
+use super::budget::Budget;
 use super::locks::{self, Kind, Locks};
-use crate::guest::children;
+use crate::guest::{Status, children};
 use crate::pid_namespace::{ids_of_thread, numbers};
 use crate::sockets::{Peer, Sockets};
 use crate::stop::thread_state;
 
-/// How long the descriptors of other processes are searched.
-const PATIENCE: Duration = Duration::from_millis(300);
 /// Descriptors that are looked at between two looks at the clock.
 const BETWEEN: usize = 256;
 /// Links that are looked for, at most.
@@ -127,20 +125,24 @@ struct Question {
     of: usize,
     others: Others,
     needed: Needed,
+    /// The inode of the file, where the link is a path, which in another mount namespace may be that of another file.
+    inode: Option<u64>,
+    /// The process that was added last: it may have many such descriptors, which come one behind the other.
+    added: i32,
 }
 
 /// Finds out who else has to do with what threads of process `pid` wait for, and adds it to their waits.
 pub fn find(pid: i32, waits: &mut [&mut Wait]) {
     let mut search = Search {
         pid,
-        deadline: Instant::now() + PATIENCE,
+        budget: Budget::begin(),
         sockets: Sockets::of(pid),
         locks: None,
         children: None,
         links: HashMap::new(),
     };
     for (of, wait) in waits.iter_mut().enumerate() {
-        if Instant::now() >= search.deadline {
+        if search.budget.is_spent() {
             break;
         }
         if let Some(others) = search.awaited_children(wait) {
@@ -166,11 +168,11 @@ pub fn find(pid: i32, waits: &mut [&mut Wait]) {
 /// What is asked about one process, and what was read for it.
 struct Search {
     pid: i32,
-    deadline: Instant,
+    budget: Budget,
     sockets: Sockets,
     locks: Option<Locks>,
-    /// Its children, by what it calls them itself and by their id with lancet.
-    children: Option<Vec<(i32, i32)>>,
+    /// Its children, by what it calls them itself and by their id with lancet, and whether these are all.
+    children: Option<(Vec<(i32, i32)>, bool)>,
     /// The questions by the link of `/proc/PID/fd` that they are about.
     links: HashMap<OsString, Vec<Question>>,
 }
@@ -197,13 +199,15 @@ impl Search {
         let is_path = text.starts_with('/') && !text.starts_with("/dev/");
         let is_fifo = is_path && moves_bytes(wait) && !wait.uninterruptible;
         if inode("pipe:[").is_some() || is_fifo {
-            let needed = match flags_of(&info(pid, fd)?)? & libc::O_ACCMODE {
+            let info = info(pid, fd)?;
+            let needed = match flags_of(&info)? & libc::O_ACCMODE {
                 libc::O_RDONLY => Needed::Writers,
                 libc::O_WRONLY => Needed::Readers,
                 _ => Needed::Any,
             };
             let others = Others::new(on, Role::OtherEnd);
-            self.want(link, of, others, needed);
+            let inode = inode_of(&info).filter(|_| is_fifo);
+            self.want((link, inode), of, others, needed);
         }
         Some(())
     }
@@ -222,7 +226,11 @@ impl Search {
         let owners = locks.owners(pid, inode, kind);
         others.in_turn = owners.in_turn;
         others.description = owners.pids.contains(&-1);
-        let is_there = |owner: &&i32| **owner > 0 && thread_state(**owner, **owner).is_some();
+        let is_there = |owner: &&i32| {
+            let lives = **owner > 0 && thread_state(**owner, **owner).is_some();
+            // Of a lock of the whole file it is who took it. That one may have ended, and its id be another's.
+            lives && (kind != Kind::Whole || has_lock(**owner, &link, kind))
+        };
         for owner in owners.pids.iter().filter(is_there) {
             others.add(*owner, pid);
         }
@@ -232,7 +240,12 @@ impl Search {
             return None;
         }
         if others.description || is_nobody {
-            self.want(link, of, others, Needed::Lock(kind));
+            // A process's lock and an open file description's exclude each other.
+            let of_owner = match others.description {
+                true => Kind::Description,
+                false => kind,
+            };
+            self.want((link, inode), of, others, Needed::Lock(of_owner));
         } else {
             wait.others.push(others);
         }
@@ -258,7 +271,8 @@ impl Search {
         };
         let mut others = Others::new(on, role);
         others.path = path;
-        self.want(format!("socket:[{peer}]").into(), of, others, Needed::Any);
+        let link = format!("socket:[{peer}]").into();
+        self.want((link, None), of, others, Needed::Any);
         Some(())
     }
 
@@ -271,7 +285,9 @@ impl Search {
             libc::SYS_waitid if first as u32 == libc::P_PIDFD => {
                 let info = info(self.pid, second as u32)?;
                 let mut others = Others::new(None, Role::Child);
-                others.add(field(&info, "Pid:")?.parse().ok()?, self.pid);
+                // A process that has ended has -1.
+                let child = field(&info, "Pid:")?.parse().ok();
+                others.add(child.filter(|child| *child > 0)?, self.pid);
                 return Some(others);
             }
             libc::SYS_wait4 | libc::SYS_waitid => None,
@@ -283,7 +299,18 @@ impl Search {
         let role = if is_any { Role::Children } else { Role::Child };
         let mut others = Others::new(None, role);
         let pid = self.pid;
-        let children = self.children.get_or_insert_with(|| children_of(pid));
+        let budget = self.budget;
+        let (children, whole) = self
+            .children
+            .get_or_insert_with(|| children_of(pid, budget));
+        others.whole = *whole;
+        if one.is_none() && !is_any {
+            // It was made before its parent began to wait, and nothing is made meanwhile by this thread.
+            let born = |child: i32| Status::read(child).map_or(0, |status| status.start);
+            let youngest = children.iter().max_by_key(|(_, child)| born(*child))?;
+            others.add(youngest.1, pid);
+            return Some(others);
+        }
         for (own_id, child) in children {
             if one.is_none_or(|one| one == *own_id) {
                 others.add(*child, pid);
@@ -292,19 +319,31 @@ impl Search {
         Some(others)
     }
 
-    fn want(&mut self, link: OsString, of: usize, others: Others, needed: Needed) {
+    fn want(
+        &mut self,
+        (link, inode): (OsString, Option<u64>),
+        of: usize,
+        others: Others,
+        needed: Needed,
+    ) {
         if self.links.len() < MOST_LINKS || self.links.contains_key(&link) {
             let questions = self.links.entry(link).or_default();
-            questions.push(Question { of, others, needed });
+            questions.push(Question {
+                of,
+                others,
+                needed,
+                inode,
+                added: 0,
+            });
         }
     }
 
     /// Reads the descriptors of all processes.
     fn answers(mut self) -> Vec<Question> {
-        let own = std::process::id() as i32;
         let mut whole = true;
         if !self.links.is_empty() {
-            for pid in numbers("/proc").filter(|pid| *pid != own) {
+            // lancet itself is one of them: it may be at the other end of a pipe.
+            for pid in numbers("/proc") {
                 whole &= self.look(pid);
             }
         }
@@ -317,8 +356,7 @@ impl Search {
 
     /// Looks at the descriptors of a process; false if not all of them were seen.
     fn look(&mut self, pid: i32) -> bool {
-        let is_over = |deadline: Instant| Instant::now() >= deadline;
-        if is_over(self.deadline) {
+        if self.budget.is_spent() {
             return false;
         }
         let folder = match fs::read_dir(format!("/proc/{pid}/fd")) {
@@ -327,7 +365,7 @@ impl Search {
             Err(error) => return error.kind() == std::io::ErrorKind::NotFound,
         };
         for (number, entry) in folder.flatten().enumerate() {
-            if number % BETWEEN == BETWEEN - 1 && is_over(self.deadline) {
+            if number % BETWEEN == BETWEEN - 1 && self.budget.is_spent() {
                 return false;
             }
             let Ok(link) = fs::read_link(entry.path()) else {
@@ -337,14 +375,17 @@ impl Search {
                 continue;
             };
             // A thousand threads may wait on one pipe that has a thousand descriptors.
-            if is_over(self.deadline) {
+            if self.budget.is_spent() {
                 return false;
             }
             let fd = entry.file_name();
             let fd = fd.to_str().and_then(|fd| fd.parse().ok());
             let info = fd.and_then(|fd| info(pid, fd)).unwrap_or_default();
+            let there = inode_of(&info);
             for question in questions {
-                if question.needed.fits(&info) {
+                let same = question.inode.is_none() || there.is_none() || question.inode == there;
+                if same && question.added != pid && question.needed.fits(&info) {
+                    question.added = pid;
                     question.others.add(pid, self.pid);
                 }
             }
@@ -353,15 +394,36 @@ impl Search {
     }
 }
 
-/// The children of a process, by what it calls them itself and by their id with lancet.
-fn children_of(pid: i32) -> Vec<(i32, i32)> {
+/// Whether a process has a descriptor of this file with such a lock. One whose descriptors may not be seen is believed.
+fn has_lock(pid: i32, link: &OsStr, kind: Kind) -> bool {
+    let Ok(folder) = fs::read_dir(format!("/proc/{pid}/fd")) else {
+        return true;
+    };
+    let mut entries = folder.flatten().take(MOST_LINKS);
+    entries.any(|entry| {
+        let fd = entry.file_name();
+        let fd = fd.to_str().and_then(|fd| fd.parse().ok());
+        fs::read_link(entry.path()).is_ok_and(|to| to.as_os_str() == link)
+            && fd
+                .and_then(|fd| info(pid, fd))
+                .is_some_and(|info| locks::has(&info, kind))
+    })
+}
+
+/// The children of a process, by what it calls them itself and by their id with lancet, and whether these are all that there are.
+fn children_of(pid: i32, budget: Budget) -> (Vec<(i32, i32)>, bool) {
     // A child may be in a namespace within that of its parent, which calls it by its id in its own.
     let depth = ids_of_thread(pid, pid).map_or(1, |ids| ids.len());
-    let named = children(pid).into_iter().filter_map(|child| {
-        let ids = ids_of_thread(child, child)?;
-        Some((*ids.get(depth.checked_sub(1)?)?, child))
-    });
-    named.collect()
+    let mut named = Vec::new();
+    for child in children(pid) {
+        if budget.is_spent() {
+            return (named, false);
+        }
+        let ids = ids_of_thread(child, child).unwrap_or_default();
+        let id = depth.checked_sub(1).and_then(|at| ids.get(at));
+        named.extend(id.map(|id| (*id, child)));
+    }
+    (named, true)
 }
 
 impl Needed {

@@ -56,7 +56,7 @@ fn behind(others: &Others) -> String {
     let path = path.map_or(String::new(), |path| format!(" ({path})"));
     let nobody = match others.whole {
         true => "no process",
-        false => "no process that lancet may see",
+        false => "no process that lancet could look at",
     };
     match (others.role, who.is_empty()) {
         (Role::Lock, true) => format!(", which an open file description of {nobody} has locked"),
