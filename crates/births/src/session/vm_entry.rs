@@ -304,14 +304,17 @@ impl Session {
         self.resident.has_answered(&self.memory)
     }
 
-    /// How far the agent is with what it was asked. Where that cannot be read, nothing is waited for any longer.
+    /// How far the agent is with what it was asked. Where that cannot be read, nothing is waited for any longer. The word of one that has kept us
+    /// waiting before is not taken for work: it is the guest's, and what it says would be waited for each time.
     fn work(&self) -> Work {
         let at_work = || {
             self.resident
                 .control_page_u32(&self.memory, offset_of!(ControlPage, at_work))
         };
         match self.answered() {
-            Ok(false) if matches!(at_work(), Ok(1..)) => Work::UnderWay,
+            Ok(false) if self.patience == PATIENCE && matches!(at_work(), Ok(1..)) => {
+                Work::UnderWay
+            }
             Ok(false) => Work::Waits,
             Ok(true) | Err(_) => Work::Done,
         }
@@ -319,13 +322,13 @@ impl Session {
 
     /// The request was not answered in time. The next one, which is to leave, is not waited for as long.
     fn no_answer(&mut self) -> Error {
-        self.patience = LATER_PATIENCE;
         let reason = match self.work() {
             Work::UnderWay => "it is still at work there (a collection of very many objects?)",
             _ => {
                 "no thread of it reached a point where the VM runs jobs (a C extension that keeps the VM's lock?)"
             }
         };
+        self.patience = LATER_PATIENCE;
         Error::NoAnswer {
             pid: self.status.pid,
             waited_ms: self.asked_at.elapsed().as_millis() as u64,
@@ -333,12 +336,10 @@ impl Session {
         }
     }
 
-    /// Whether the answer has been waited for long enough. Work that is under way has more time, but for that of an agent which has kept
-    /// us waiting before.
+    /// Whether the answer has been waited for long enough. Work that is under way has more time.
     fn is_late(&self) -> bool {
         let waited = self.asked_at.elapsed();
-        let has_begun = || self.patience == PATIENCE && self.work() == Work::UnderWay;
-        waited > self.patience && (waited > LONGEST_WORK || !has_begun())
+        waited > self.patience && (waited > LONGEST_WORK || self.work() != Work::UnderWay)
     }
 
     pub(super) fn await_answer(&mut self, what: &'static str) -> Result<()> {

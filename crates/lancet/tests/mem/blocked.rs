@@ -93,12 +93,12 @@ fn a_lock_that_is_never_given_away_is_not_waited_for_twice() {
     let took = began.elapsed();
     assert_eq!(output.status.code(), Some(1), "{}", output.stderr);
     assert!(
-        output.stderr.contains("did not answer within 10"),
+        output.stderr.contains("did not answer within"),
         "{}",
         output.stderr
     );
     assert!(
-        took < Duration::from_secs(18),
+        took < Duration::from_secs(19),
         "{took:?}: {}",
         output.stderr
     );
