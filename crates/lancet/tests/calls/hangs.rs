@@ -125,10 +125,9 @@ fn each_way_to_hang_is_told_with_who_is_waited_for() {
             ),
         ),
         ("pipe", "read: pipe, descriptor ".into()),
-        // It is opened at about the time at which the child is made, which has it too or has not.
         (
             "fifo",
-            format!("read: {folder}/fifo, whose other end this process itself "),
+            format!("read: {folder}/fifo, whose other end this process itself has"),
         ),
         ("opening", format!("open: {folder}/nobody")),
         ("child", format!("wait4: child {child} child ← on_child")),
