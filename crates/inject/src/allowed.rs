@@ -6,11 +6,11 @@
 //! ([`reads_counter`]).
 
 use process::error::{Error, Result};
-use process::guest::seccomp_mode;
+use process::guest::has_filter;
 use process::memory::GuestMemory;
 use process::ptrace;
 use process::stop::thread_ids;
-use std::collections::{HashMap, HashSet};
+use std::collections::HashMap;
 
 use crate::remote_call::RemoteThread;
 use crate::seccomp::{self, Call, call};
@@ -20,9 +20,8 @@ const DISPATCHES: &str = "system calls of one of its threads go to a handler of 
 
 /// The threads of a process, each with whether it has a seccomp filter, before they are stopped: to ask takes longer than to stop them.
 pub fn filters(pid: i32) -> Result<HashMap<i32, bool>> {
-    let filtered: HashSet<i32> = seccomp::filtered_threads(pid)?.into_iter().collect();
     let threads = thread_ids(pid)?.into_iter();
-    Ok(threads.map(|tid| (tid, filtered.contains(&tid))).collect())
+    Ok(threads.map(|tid| (tid, has_filter(pid, tid))).collect())
 }
 
 /// Asks stopped threads of a process for all that is needed: a seccomp filter must allow `more` beside what every agent calls. Of those that were not
@@ -39,7 +38,7 @@ pub fn check_stopped(
             let reason = DISPATCHES;
             return Err(Error::NotAGuest { pid, reason });
         }
-        let now = || seccomp_mode(pid, tid).is_some_and(|mode| mode != 0);
+        let now = || has_filter(pid, tid);
         if known.get(&tid).copied().unwrap_or_else(now) {
             seccomp::check(pid, tid, more)?;
             filtered.push(tid);

@@ -10,7 +10,7 @@
 //! seccomp_data`: number u32, architecture u32, instruction pointer u64, six arguments u64.
 
 use process::error::{Error, Result};
-use process::guest::seccomp_mode;
+use process::guest::{has_filter, seccomp_mode};
 use process::ptrace::{self, Instruction};
 use process::stop::{Stop, thread_ids};
 use std::fs;
@@ -188,7 +188,7 @@ const MOST_FILTERS: usize = (1 << 15) / (1 + 4) + 1;
 /// itself holds for those that it starts, and for no other.
 pub fn filtered_threads(pid: i32) -> Result<Vec<i32>> {
     let mut threads = thread_ids(pid)?;
-    threads.retain(|tid| seccomp_mode(pid, *tid).is_some_and(|mode| mode != 0));
+    threads.retain(|tid| has_filter(pid, *tid));
     Ok(threads)
 }
 

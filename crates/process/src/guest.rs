@@ -56,6 +56,11 @@ pub fn seccomp_mode(pid: i32, tid: i32) -> Option<u32> {
     line.trim().parse().ok()
 }
 
+/// Whether a thread is under seccomp; false if it is gone.
+pub fn has_filter(pid: i32, tid: i32) -> bool {
+    seccomp_mode(pid, tid).is_some_and(|mode| mode != 0)
+}
+
 impl Status {
     /// Reads the status of a process.
     pub fn read(pid: i32) -> Result<Self> {

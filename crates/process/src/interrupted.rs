@@ -41,7 +41,7 @@ mod slept;
 pub use in_call::{InCall, call_of};
 pub(crate) use slept::slept;
 
-use crate::guest::seccomp_mode;
+use crate::guest::{has_filter, seccomp_mode};
 use crate::ptrace::{self, Registers};
 use slept::Sched;
 use std::fs;
@@ -155,7 +155,7 @@ pub fn repeat_call(pid: i32, tid: i32) {
     let arguments = arguments_of(&registers);
     if registers.rax as i64 == RESTART_BY_ITS_OWN_CALL
         && kept_timeout_of(registers.orig_rax as i64, &arguments).is_some()
-        && seccomp_mode(pid, tid).is_some_and(|mode| mode != 0)
+        && has_filter(pid, tid)
     {
         registers.rax = RESTART_UNLESS_HANDLED as u64;
         let _ = ptrace::set_registers(tid, &registers);

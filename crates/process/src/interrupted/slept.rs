@@ -11,7 +11,7 @@ pub(crate) fn slept(pid: i32, tid: i32) -> Option<(Duration, u64)> {
     // `processor` is field 39 (proc(5)), the 37th behind the name.
     let processor: usize = stat.rsplit(") ").next()?.split(' ').nth(36)?.parse().ok()?;
     let sleeper = Sched::read(&format!("/proc/{pid}/task/{tid}/sched"))?;
-    // SAFETY: sets of bits for which zero is valid, their sizes, and times that live through the calls.
+    // SAFETY: sets of bits for which zero is valid, and their sizes.
     let now = unsafe {
         let mut before: libc::cpu_set_t = std::mem::zeroed();
         let mut there: libc::cpu_set_t = std::mem::zeroed();
@@ -24,8 +24,7 @@ pub(crate) fn slept(pid: i32, tid: i32) -> Option<(Duration, u64)> {
             return None;
         }
         // Makes the kernel bring our own `se.exec_start` up to date (`task_sched_runtime`, kernel/sched/core.c).
-        let mut time: libc::timespec = std::mem::zeroed();
-        libc::clock_gettime(libc::CLOCK_THREAD_CPUTIME_ID, &raw mut time);
+        crate::clock::thread_time();
         let now = Sched::read("/proc/thread-self/sched");
         libc::sched_setaffinity(0, size, &raw const before);
         now?
