@@ -244,11 +244,22 @@ impl Tracing {
 
     fn begin(
         ground: Ground,
-        mut residents: Residents,
+        residents: Residents,
         image: &Image,
         mut options: Options,
         script: Option<&Script>,
     ) -> Result<Self> {
+        let pid = ground.status.pid;
+        let session = (heartbeat::unique() as u32).max(1);
+        let threads = thread_ids(pid)?.len() as u64;
+        options.ring_size = options.fitting(pid, threads)?;
+        let mut timing = Timing::default();
+        let Taken {
+            resident,
+            pool,
+            no_lines,
+            unread,
+        } = ground.take(residents, image, (&options, session), (script, &mut timing))?;
         let Ground {
             status,
             memory,
@@ -256,51 +267,9 @@ impl Tracing {
             functions,
             ties,
         } = ground;
-        let session = (heartbeat::unique() as u32).max(1);
-        let mut timing = Timing::default();
-        let threads = thread_ids(status.pid)?.len() as u64;
-        options.ring_size = options.fitting(status.pid, threads)?;
-        // Hooks will run in every thread, each under its own filter.
-        let filters = allowed::filters(status.pid)?;
-        let standstill = Standstill {
-            status: &status,
-            memory: &memory,
-            gadgets,
-            ties,
-            threads: Threads::All,
-        };
-        let (resident, no_lines, pool, unread) = standstill.run(&mut timing, |stop, remote| {
-            let pid = status.pid;
-            let under_filter =
-                allowed::check_stopped(pid, stop.threads(), &filters, &seccomp::OF_HOOKS)?;
-            let (resident, deserted) = residents.take(remote, &memory, image, false)?;
-            if deserted {
-                pool::close_left(&memory, remote)?;
-            }
-            take(&resident, &memory, &options, session)?;
-            let allows = |tid: &i32| seccomp::check(pid, *tid, &seccomp::OF_POOL).is_ok();
-            let asks = options.ring_size != 0 && under_filter.iter().all(allows);
-            let wish = pool::Wish {
-                ring_size: options.ring_size,
-                may: asks,
-                followed: options.follow,
-            };
-            let agent = resident.base..resident.base + resident.header.size;
-            let tids: Vec<i32> = stop.threads().collect();
-            let unread = !threads::stand_in(remote, &tids, &agent)?;
-            let pool = pool::open(&memory, &resident, remote, wish)?;
-            let no_lines = match script {
-                Some(script) => learn(&resident, &memory, stop, remote, script)?,
-                None => None,
-            };
-            Ok((resident, no_lines, pool, unread))
-        })?;
         // The guest's own may be hooked.
-        let syscall = gadgets::within(
-            &*memory,
-            resident.base..resident.base + resident.header.size,
-        )
-        .unwrap_or(gadgets.syscall);
+        let agent = resident.base..resident.base + resident.header.size;
+        let syscall = gadgets::within(&*memory, agent).unwrap_or(gadgets.syscall);
         let gadgets = Gadgets { syscall, ..gadgets };
         let heartbeat = start_heartbeat(&memory, &resident);
         let mut areas = Areas::read(&memory, resident.header.calls)?;
@@ -337,6 +306,68 @@ impl Tracing {
     }
 }
 
+/// A process whose agent was taken for a session.
+struct Taken {
+    resident: Resident,
+    /// Where its threads find rings, if it has a pool of them.
+    pool: Option<pool::Pool>,
+    /// Why script lines will not be known, if so.
+    no_lines: Option<String>,
+    /// Whether a thread stands in the agent, so that what hooks read there may not be written over.
+    unread: bool,
+}
+
+impl Ground {
+    /// Stops the process, puts the agent there or takes the one that is, and tells it what its hooks must know.
+    fn take(
+        &self,
+        mut residents: Residents,
+        image: &Image,
+        (options, session): (&Options, u32),
+        (script, timing): (Option<&Script>, &mut Timing),
+    ) -> Result<Taken> {
+        let (pid, memory) = (self.status.pid, &self.memory);
+        // Hooks will run in every thread, each under its own filter.
+        let filters = allowed::filters(pid)?;
+        let standstill = Standstill {
+            status: &self.status,
+            memory,
+            gadgets: self.gadgets,
+            ties: self.ties,
+            threads: Threads::All,
+        };
+        standstill.run(timing, |stop, remote| {
+            let under_filter =
+                allowed::check_stopped(pid, stop.threads(), &filters, &seccomp::OF_HOOKS)?;
+            let (resident, deserted) = residents.take(remote, memory, image, false)?;
+            if deserted {
+                pool::close_left(memory, remote)?;
+            }
+            claim(&resident, memory, options, session)?;
+            let allows = |tid: &i32| seccomp::check(pid, *tid, &seccomp::OF_POOL).is_ok();
+            let wish = pool::Wish {
+                ring_size: options.ring_size,
+                may: options.ring_size != 0 && under_filter.iter().all(allows),
+                followed: options.follow,
+            };
+            let agent = resident.base..resident.base + resident.header.size;
+            let tids: Vec<i32> = stop.threads().collect();
+            let unread = !threads::stand_in(remote, &tids, &agent)?;
+            let pool = pool::open(memory, &resident, remote, wish)?;
+            let no_lines = match script {
+                Some(script) => learn(&resident, memory, stop, remote, script)?,
+                None => None,
+            };
+            Ok(Taken {
+                resident,
+                pool,
+                no_lines,
+                unread,
+            })
+        })
+    }
+}
+
 fn start_heartbeat(memory: &Arc<GuestMemory>, resident: &Resident) -> Heartbeat {
     Heartbeat::start(
         memory.clone(),
@@ -345,7 +376,7 @@ fn start_heartbeat(memory: &Arc<GuestMemory>, resident: &Resident) -> Heartbeat 
 }
 
 /// Takes the agent for a session, with what its hooks must know from the first on.
-fn take(resident: &Resident, memory: &GuestMemory, options: &Options, session: u32) -> Result<()> {
+fn claim(resident: &Resident, memory: &GuestMemory, options: &Options, session: u32) -> Result<()> {
     let pid = memory.pid();
     let us = std::process::id();
     // A filter might take its question for an attack.

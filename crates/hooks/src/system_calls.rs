@@ -80,7 +80,33 @@ impl Tracing {
         if !self.system_calls.wanted {
             return Ok(Vec::new());
         }
-        // Records of an earlier attach may be there, which want nothing.
+        self.list_records();
+        let functions = self.target.functions.with_kernels();
+        let modules: HashSet<_> = functions.map(|place| identity(place)).collect();
+        self.system_calls
+            .looked
+            .retain(|known| modules.contains(known));
+        let (mut wanted, mut refused) = (Vec::new(), Vec::new());
+        for around in self.search() {
+            self.system_calls.seen.insert(around.site.at);
+            match probes(around) {
+                Ok(probes) => wanted.extend(probes),
+                Err(place) => refused.push(place),
+            }
+        }
+        let failed = match wanted.is_empty() {
+            true => Vec::new(),
+            false => self.patcher.set(&self.target, wanted.clone())?,
+        };
+        // Only now: where its threads could not be stopped, the next call looks at the same modules again.
+        self.system_calls.looked.extend(modules);
+        refused.extend(self.unset_halves(&wanted, failed)?);
+        Ok(refused)
+    }
+
+    /// Makes the table that probes are given: the address of each number's record. Records of an earlier attach may be there,
+    /// which want nothing.
+    fn list_records(&mut self) {
         let at = |number| {
             let known = self.patcher.table.get(number);
             known
@@ -88,15 +114,16 @@ impl Tracing {
                 .map_or(0, |known| known.at)
         };
         self.patcher.by_number = (0..=OTHERS).map(at).collect();
-        let mut texts = std::mem::take(&mut self.patcher.texts);
-        let (mut wanted, mut refused) = (Vec::new(), Vec::new());
-        let identity = |place: &ModuleSymbols| (place.module.bias, place.module.inode);
-        let looked = &mut self.system_calls.looked;
-        let there = self.target.functions.with_kernels();
-        let there: HashSet<_> = there.map(|place| identity(place)).collect();
-        looked.retain(|known| there.contains(known));
-        let new = |place: &ModuleSymbols| !looked.contains(&identity(place));
-        // An instruction whose number is known and not asked for is left alone, and so costs nothing.
+    }
+
+    /// The `syscall` instructions of modules that were not searched yet, with the probes around each. One whose number is known
+    /// and not asked for is left alone, and so costs nothing.
+    fn search(&mut self) -> Vec<Around> {
+        let target = &self.target;
+        let known = &mut self.system_calls;
+        known
+            .seen
+            .retain(|at| target.functions.module_of(*at).is_some());
         let table = &self.patcher.by_number;
         let asked = |site: &Site| {
             site.number.is_none_or(|number| {
@@ -104,85 +131,80 @@ impl Tracing {
                 own || is_always_seen(number.into())
             })
         };
-        let found = texts.system_calls(
-            &self.target.functions,
-            new,
+        self.patcher.texts.system_calls(
+            &target.functions,
+            |place| !known.looked.contains(&identity(place)),
             asked,
-            (&self.target.memory, &self.patcher.table),
-        );
-        let functions = &self.target.functions;
-        let is_mapped = |at: &u64| functions.module_of(*at).is_some();
-        self.system_calls.seen.retain(is_mapped);
-        for around in found {
-            let instruction = around.site.at;
-            self.system_calls.seen.insert(instruction);
-            match around.plans {
-                Ok(places) => {
-                    let Around {
-                        site, name, module, ..
-                    } = around;
-                    wanted.extend(places.into_iter().map(|(want, at)| Wanted {
-                        want,
-                        probe: Some(0),
-                        routine: PROBE,
-                        role: Role::Place {
-                            instruction,
-                            fixed: if site.called {
-                                CALLED
-                            } else {
-                                site.number.map_or(NO_NUMBER, u64::from)
-                            },
-                        },
-                        ..Wanted::of(Function {
-                            name: name.clone(),
-                            module: module.clone(),
-                            address: at,
-                            ..Function::default()
-                        })
-                    }));
-                }
-                Err(reason) => refused.push(Refused {
-                    function: Function {
-                        name: around.name,
-                        module: around.module,
-                        address: instruction,
-                        ..Function::default()
-                    },
-                    reason,
-                }),
-            }
-        }
-        self.patcher.texts = texts;
-        let failed = match wanted.is_empty() {
-            true => Vec::new(),
-            false => self.patcher.set(&self.target, wanted.clone())?,
+            (&target.memory, &self.patcher.table),
+        )
+    }
+
+    /// Takes back the other probe of each instruction of which one could not be set, since one alone says nothing. Returns
+    /// what failed, each instruction once.
+    fn unset_halves(&mut self, wanted: &[Wanted], failed: Vec<Refused>) -> Result<Vec<Refused>> {
+        let instruction_of = |one: &Wanted| match one.role {
+            Role::Place { instruction, .. } => Some(instruction),
+            _ => None,
         };
-        // Only now: where its threads could not be stopped, the next call looks at the same modules again.
-        self.system_calls.looked.extend(there);
-        // One probe without the other says nothing.
-        let mut alone = HashSet::new();
+        let (mut told, mut refused) = (HashSet::new(), Vec::new());
         for failed in failed {
-            let of = wanted
-                .iter()
-                .find(|one| one.function.address == failed.function.address);
-            let Some(Role::Place { instruction, .. }) = of.map(|one| one.role) else {
-                refused.push(failed);
-                continue;
-            };
-            if !alone.insert(instruction) {
-                // Both probes were refused, and the place was named with the first.
-                continue;
-            }
-            let places = wanted.iter().filter(
-                |one| matches!(one.role, Role::Place { instruction: at, .. } if at == instruction),
-            );
-            for place in places {
-                let at = place.function.address;
-                let table = &mut self.patcher.table;
-                self.target.forced(|memory| table.set_want(memory, at, 0))?;
+            let at = failed.function.address;
+            let of = wanted.iter().find(|one| one.function.address == at);
+            if let Some(instruction) = of.and_then(instruction_of) {
+                if !told.insert(instruction) {
+                    continue;
+                }
+                let probes = wanted
+                    .iter()
+                    .filter(|one| instruction_of(one) == Some(instruction));
+                for probe in probes {
+                    let table = &mut self.patcher.table;
+                    let at = probe.function.address;
+                    self.target.forced(|memory| table.set_want(memory, at, 0))?;
+                }
             }
             refused.push(failed);
         }
         Ok(refused)
     }
+}
+
+/// What tells a module from another one that is mapped at its place later: load bias and inode.
+fn identity(place: &ModuleSymbols) -> (u64, u64) {
+    (place.module.bias, place.module.inode)
+}
+
+/// The probes around an instruction, or why there can be none.
+fn probes(around: Around) -> std::result::Result<Vec<Wanted>, Refused> {
+    let Around {
+        site,
+        name,
+        module,
+        plans,
+    } = around;
+    let function = |address| Function {
+        name: name.clone(),
+        module: module.clone(),
+        address,
+        ..Function::default()
+    };
+    let places = plans.map_err(|reason| Refused {
+        function: function(site.at),
+        reason,
+    })?;
+    let fixed = match site.called {
+        true => CALLED,
+        false => site.number.map_or(NO_NUMBER, u64::from),
+    };
+    let probe = |(want, at)| Wanted {
+        want,
+        probe: Some(0),
+        routine: PROBE,
+        role: Role::Place {
+            instruction: site.at,
+            fixed,
+        },
+        ..Wanted::of(function(at))
+    };
+    Ok(places.into_iter().map(probe).collect())
 }

@@ -243,32 +243,33 @@ impl Snapshot {
         let mut all: Vec<(i32, Option<&Asleep>)> = stopped.chain(sleeping).collect();
         all.sort_by_key(|(tid, _)| *tid != pid);
         let mut later = None;
+        let mut mapping_of = |sp| match maps.find(sp) {
+            Some(mapping) => mapping.start..mapping.end,
+            // The mapping was made or has grown since the maps were read.
+            None => later
+                .get_or_insert_with(|| Maps::read(pid).unwrap_or_default())
+                .find(sp)
+                .map_or(0..0, |mapping| mapping.start..mapping.end),
+        };
         for (tid, sleeping) in all {
             // The kernel gives no registers of a thread before it has left its processor. Until then its stack is
             // copied.
             if tid == pid && used.end - used.start <= SMALL_STACK {
                 copy_all(pid, &[slice::from_ref(&used), likely].concat(), &mut copies);
             }
-            let Some(context) = (match sleeping {
+            let context = match sleeping {
                 Some(thread) => Some(UnwindContext::of_sleeping(thread)),
                 None => context_of(pid, tid)?,
-            }) else {
-                continue;
             };
-            let mapping = match maps.find(context.sp) {
-                Some(mapping) => mapping.start..mapping.end,
-                // The mapping was made or has grown since the maps were read.
-                None => later
-                    .get_or_insert_with(|| Maps::read(pid).unwrap_or_default())
-                    .find(context.sp)
-                    .map_or(0..0, |mapping| mapping.start..mapping.end),
+            let Some(context) = context else {
+                continue;
             };
             let thread = Thread {
                 tid,
                 name: String::new(),
                 main: tid == pid,
                 context,
-                mapping,
+                mapping: mapping_of(context.sp),
             };
             let mut wanted = Vec::with_capacity(64);
             wanted.extend(thread.used_stack());

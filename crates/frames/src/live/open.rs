@@ -108,25 +108,19 @@ impl Live {
 
     /// Stops it, copies, lets it go on, and reads the copies.
     pub fn look(&mut self, wanted: Wanted) -> Result<Look> {
-        let Wanted {
-            count,
-            fibers,
-            states,
-            others: search,
-        } = wanted;
         let deadline = Instant::now() + PATIENCE;
         self.find_vm_again();
-        let (coroutines, all) = if fibers {
+        let (coroutines, all) = if wanted.fibers {
             scripts::coroutines(&self.vms, &self.memory)
         } else {
             (Vec::new(), true)
         };
-        if fibers {
+        if wanted.fibers {
             // Their stacks may be new.
             self.refresh();
         }
         // Before the stop, which ends a thread's sleep for a moment.
-        let mut sleepers = if states {
+        let mut sleepers = if wanted.states {
             Sleepers::of(self.pid, &self.memory)
         } else {
             Sleepers::default()
@@ -135,7 +129,7 @@ impl Live {
         if self.note_who_needs_registers(&snapshot) {
             snapshot = self.stop_and_copy(&coroutines, deadline)?;
         }
-        if states {
+        if wanted.states {
             sleepers.ask_again(self.pid, &self.memory, &snapshot.threads);
         }
         // What was loaded since is in new maps only.
@@ -143,57 +137,10 @@ impl Live {
         if snapshot.threads.iter().any(elsewhere) {
             self.refresh();
         }
-        let overlay = Overlay {
-            copies: &snapshot.copies,
-            rest: &self.memory,
-        };
-        let objects: Vec<Option<Objects>> = self
-            .vms
-            .iter()
-            .map(|vm| if count { vm.objects(&overlay) } else { None })
-            .collect();
-        let process = Process {
-            modules: &self.modules,
-            vms: &self.vms,
-            memory: &overlay,
-            copies: &snapshot.copies,
-        };
-        let mut stacks = Vec::new();
-        let mut rooms = Vec::new();
-        let areas = snapshot.threads.iter();
-        let areas = areas.map(|thread| (thread.tid, thread.context.thread_area));
-        let owners = states.then(|| Owners::of(self.pid, areas));
-        for thread in &snapshot.threads {
-            let mut stack = stack::read(&process, &mut self.unwinder, thread, &objects);
-            stack.state = owners
-                .as_ref()
-                .map(|owners| sleepers.state(&process, owners, &stack));
-            stacks.push(stack);
-            rooms.push(Room::of(self.pid, &self.maps, &thread.mapping));
-        }
-        if let Some(owners) = &owners {
-            // What has changed since the copies of stacks were made is not in these.
-            let now = Process {
-                memory: &self.memory,
-                ..process
-            };
-            circles::settle(self.pid, &now, owners, &mut stacks);
-        }
-        let mapping = |at: u64| around(&self.maps, at);
-        for one in &coroutines {
-            let stack = stack::read_parked(&process, &mut self.unwinder, one, &mapping, &objects);
-            if let Some(stack) = stack {
-                // A greenlet has no room of its own: it lies on a thread's stack.
-                rooms.push(if stack.lines.is_empty() || stack.copied.is_some() {
-                    Room::default()
-                } else {
-                    Room::of(self.pid, &self.maps, &stack.thread.mapping)
-                });
-                stacks.push(stack);
-            }
-        }
+        let sleepers = wanted.states.then_some(&sleepers);
+        let (mut stacks, rooms) = self.read_copies(&snapshot, &coroutines, sleepers, wanted.count);
         self.tell_launchers(&mut stacks);
-        if search {
+        if wanted.others {
             let waits = stacks.iter_mut().filter_map(|stack| stack.state.as_mut());
             let mut waits: Vec<_> = waits.filter_map(|state| state.wait.as_mut()).collect();
             others::find(self.pid, &mut waits);
@@ -205,6 +152,64 @@ impl Live {
             stopped: snapshot.stopped,
             copied: snapshot.copies.size(),
         })
+    }
+
+    /// The stacks in a snapshot, those of the threads first, with the memory that each has; what each thread does where there
+    /// are `sleepers`.
+    fn read_copies(
+        &mut self,
+        snapshot: &Snapshot,
+        coroutines: &[(usize, Coroutine)],
+        sleepers: Option<&Sleepers>,
+        count: bool,
+    ) -> (Vec<Stack>, Vec<Room>) {
+        let overlay = Overlay {
+            copies: &snapshot.copies,
+            rest: &self.memory,
+        };
+        let vms = self.vms.iter();
+        let objects: Vec<Option<Objects>> = vms
+            .map(|vm| if count { vm.objects(&overlay) } else { None })
+            .collect();
+        let process = Process {
+            modules: &self.modules,
+            vms: &self.vms,
+            memory: &overlay,
+            copies: &snapshot.copies,
+        };
+        let (mut stacks, mut rooms) = (Vec::new(), Vec::new());
+        let areas = snapshot.threads.iter();
+        let areas = areas.map(|thread| (thread.tid, thread.context.thread_area));
+        let known = sleepers.map(|sleepers| (sleepers, Owners::of(self.pid, areas)));
+        for thread in &snapshot.threads {
+            let mut stack = stack::read(&process, &mut self.unwinder, thread, &objects);
+            let known = known.as_ref();
+            stack.state = known.map(|(sleepers, owners)| sleepers.state(&process, owners, &stack));
+            stacks.push(stack);
+            rooms.push(Room::of(self.pid, &self.maps, &thread.mapping));
+        }
+        if let Some((_, owners)) = &known {
+            // What has changed since the copies of stacks were made is not in these.
+            let now = Process {
+                memory: &self.memory,
+                ..process
+            };
+            circles::settle(self.pid, &now, owners, &mut stacks);
+        }
+        let mapping = |at: u64| around(&self.maps, at);
+        for one in coroutines {
+            let stack = stack::read_parked(&process, &mut self.unwinder, one, &mapping, &objects);
+            if let Some(stack) = stack {
+                // A greenlet has no room of its own: it lies on a thread's stack.
+                rooms.push(if stack.lines.is_empty() || stack.copied.is_some() {
+                    Room::default()
+                } else {
+                    Room::of(self.pid, &self.maps, &stack.thread.mapping)
+                });
+                stacks.push(stack);
+            }
+        }
+        (stacks, rooms)
     }
 
     fn tell_launchers(&mut self, stacks: &mut [Stack]) {

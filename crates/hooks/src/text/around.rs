@@ -107,81 +107,58 @@ impl Texts {
             Ok(text) => text,
             Err(reason) => return vec![Around::unread(place, range.start, reason)],
         };
-        let mut found: Vec<Around> = Vec::new();
-        let candidates: Vec<u64> = memmem::find_iter(&text.code, SYSCALL)
-            .map(|offset| range.start + offset as u64)
-            .collect();
         // Go calls the vDSO's functions on stacks of its own.
-        let is_kernels = functions.is_kernels(range.start);
         let mut callers = functions.modules().iter().map(Arc::as_ref);
-        let is_go = if is_kernels {
-            callers.any(|place| go::is_go(place, memory))
-        } else {
-            go::is_go(place, memory)
+        let is_go = match functions.is_kernels(range.start) {
+            true => callers.any(|place| go::is_go(place, memory)),
+            false => go::is_go(place, memory),
         };
-        let mut done = range.start;
+        let mut found: Vec<Around> = Vec::new();
         // The end of the bytes that the probes of the instruction before take.
         let mut taken = range.start;
-        for candidate in candidates {
-            // In `__restore_rt`, the return from signal handlers, unwinding rules begin a byte before the code (glibc),
-            // so it cannot be decoded from there. It is left alone.
-            if candidate < done || text.is_signal_return(candidate) {
-                continue;
-            }
-            let Some(function) = text.function_around(place, memory, candidate) else {
-                continue;
-            };
-            done = function.end.max(candidate + 1);
-            let sites = system_call::sites(text.slice(&function), function.start);
-            let sites = sites.into_iter().flat_map(|site| match site.refused {
-                Some(Unfit::Cancelled) => text.callers(&function, site),
-                _ => vec![site],
-            });
-            for mut site in sites.collect::<Vec<_>>() {
-                if text.is_jumped_into(&site, &function) {
-                    (site.number, site.ends) = (None, false);
-                }
-                if !wanted(&site) {
-                    continue;
-                }
-                let function = if site.called {
-                    text.function_around(place, memory, site.at)
-                } else {
-                    Some(function.clone())
+        for function in text.functions_with_calls(place, memory) {
+            for site in text
+                .sites(&function)
+                .into_iter()
+                .filter(|site| wanted(site))
+            {
+                let within = match site.called {
+                    true => text.function_around(place, memory, site.at),
+                    false => Some(function.clone()),
                 };
-                let Some(function) = function else {
+                let Some(within) = within else {
                     continue;
                 };
                 // Calls of a function that makes one system call do not come by rising address.
                 let mut own = site.at;
                 let taken = if site.called { &mut own } else { &mut taken };
-                let plans = if is_go {
-                    Err(go::NO_ROOM.into())
-                } else {
-                    text.around(&function, site, changed, taken, memory)
+                let plans = match is_go {
+                    true => Err(go::NO_ROOM.into()),
+                    false => text.around(&within, site, changed, taken, memory),
                 };
-                let plans = plans.map(|plans| {
-                    let plans = plans.into_iter();
-                    let places = plans.map(|(want, plan)| {
-                        let at = plan.patch_at;
-                        self.around.insert(at, plan);
-                        (want, at)
-                    });
-                    places.collect()
-                });
-                let (at, name) = (site.at, place.symbols.name_at(site.at));
+                let mut keep = |(want, plan): (u64, ProbePlan)| {
+                    let at = plan.patch_at;
+                    self.around.insert(at, plan);
+                    (want, at)
+                };
+                let plans = plans.map(|plans| plans.into_iter().map(&mut keep).collect());
                 found.push(Around {
-                    site,
-                    name: match name {
-                        Some((name, offset)) => format!("{name}+{offset:#x}"),
-                        None => format!("{:#x}", at.wrapping_sub(place.module.bias)),
-                    },
+                    name: place_name(place, site.at),
                     module: place.name.clone(),
+                    site,
                     plans,
                 });
             }
         }
         found
+    }
+}
+
+/// A place as the user is told: `function+0x1f`, or the offset in the module.
+fn place_name(place: &ModuleSymbols, at: u64) -> String {
+    match place.symbols.name_at(at) {
+        Some((name, offset)) => format!("{name}+{offset:#x}"),
+        None => format!("{:#x}", at.wrapping_sub(place.module.bias)),
     }
 }
 
@@ -211,6 +188,43 @@ impl Text {
         };
         !targets.within(site.set_at + 1..site.at + 1).is_empty()
             || site.kept.is_some_and(is_entered)
+    }
+
+    /// The functions that hold the bytes of a system call, in the order of their addresses.
+    fn functions_with_calls(&self, place: &ModuleSymbols, memory: &GuestMemory) -> Vec<Range<u64>> {
+        let mut found = Vec::new();
+        let mut done = self.at;
+        for offset in memmem::find_iter(&self.code, SYSCALL) {
+            let candidate = self.at + offset as u64;
+            // In `__restore_rt`, the return from signal handlers, unwinding rules begin a byte before the code (glibc),
+            // so it cannot be decoded from there. It is left alone.
+            if candidate < done || self.is_signal_return(candidate) {
+                continue;
+            }
+            if let Some(function) = self.function_around(place, memory, candidate) {
+                done = function.end.max(candidate + 1);
+                found.push(function);
+            }
+        }
+        found
+    }
+
+    /// The system calls of a function, in place of one that must not be changed its callers.
+    fn sites(&self, function: &Range<u64>) -> Vec<Site> {
+        let sites = system_call::sites(self.slice(function), function.start);
+        let sites = sites.into_iter().flat_map(|site| match site.refused {
+            Some(Unfit::Cancelled) => self.callers(function, site),
+            _ => vec![site],
+        });
+        let as_entered = |site: Site| match self.is_jumped_into(&site, function) {
+            true => Site {
+                number: None,
+                ends: false,
+                ..site
+            },
+            false => site,
+        };
+        sites.map(as_entered).collect()
     }
 
     fn is_signal_return(&self, candidate: u64) -> bool {
