@@ -50,9 +50,8 @@ pub struct Held {
 
 /// The numbers of the descriptors that a process has, as the kernel lists them; `None` if it is gone.
 pub(crate) fn numbers(pid: i32) -> Option<BTreeSet<u32>> {
-    let entries = std::fs::read_dir(format!("/proc/{pid}/fd")).ok()?;
-    let names = entries.filter_map(|entry| entry.ok()?.file_name().into_string().ok());
-    Some(names.filter_map(|name| name.parse().ok()).collect())
+    let descriptors = process::proc_file::descriptors(pid).ok()?;
+    Some(descriptors.map(|one| one.number).collect())
 }
 
 /// A descriptor that was opened while we watched.

@@ -13,6 +13,7 @@ use process::memory::GuestMemory;
 use process::pid_namespace::ids_of_thread;
 use process::pidfd::PidFd;
 use process::priority;
+use process::status_file::StatusFile;
 use std::fs::{self, File, OpenOptions};
 use std::io;
 use std::mem::offset_of;
@@ -253,19 +254,19 @@ pub fn lost(parent: i32, reason: &str) -> Error {
 struct Rights {
     /// Device and inode of its program; `None` = it cannot be asked.
     program: Option<(u64, u64)>,
-    /// The lines of `/proc/PID/status` that tell its users, groups and capabilities.
-    lines: Vec<String>,
+    /// The fields of `/proc/PID/status` that tell its users, groups and capabilities.
+    told: [Option<String>; 5],
 }
 
 impl Rights {
     fn of(pid: i32) -> Self {
-        let status = fs::read_to_string(format!("/proc/{pid}/status")).unwrap_or_default();
-        let told = ["Uid:", "Gid:", "Groups:", "CapPrm:", "CapEff:"];
-        let wanted = |line: &&str| told.iter().any(|key| line.starts_with(key));
+        let status = StatusFile::of(pid).unwrap_or_default();
+        let told = ["Uid", "Gid", "Groups", "CapPrm", "CapEff"];
+        let told = told.map(|name| status.field(name).map(str::to_owned));
         let program = fs::metadata(format!("/proc/{pid}/exe")).ok();
         Rights {
             program: program.map(|file| (file.dev(), file.ino())),
-            lines: status.lines().filter(wanted).map(str::to_owned).collect(),
+            told,
         }
     }
 }

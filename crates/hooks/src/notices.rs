@@ -8,7 +8,7 @@ use inject::records::ReadRecords;
 use inject::resident::Resident;
 use process::error::Result;
 use process::memory::GuestMemory;
-use std::fs;
+use process::status_file::StatusFile;
 use std::mem::offset_of;
 use std::sync::atomic::Ordering;
 use wire::ControlPage;
@@ -79,18 +79,14 @@ struct Identity {
 impl Identity {
     /// Of thread `tid`; `None` = there is none.
     fn of(tid: i32) -> Option<Self> {
-        let status = (tid > 0).then(|| fs::read_to_string(format!("/proc/{tid}/status")))?;
+        let status = (tid > 0).then(|| StatusFile::of(tid))?;
         Self::parse(&status.ok()?)
     }
 
-    fn parse(status: &str) -> Option<Self> {
-        let field = |key: &str| {
-            let line = status.lines().find_map(|line| line.strip_prefix(key))?;
-            line.trim().parse().ok()
-        };
+    fn parse(status: &StatusFile) -> Option<Self> {
         Some(Identity {
-            process: field("Tgid:")?,
-            parent: field("PPid:")?,
+            process: status.number("Tgid")?,
+            parent: status.number("PPid")?,
         })
     }
 
@@ -273,13 +269,14 @@ mod tests {
         assert_eq!(Identity::of(0), None);
         assert_eq!(Identity::of(-1), None);
         assert_eq!(Identity::of(i32::MAX), None);
+        let status = StatusFile::from_text("Name:\tTgid: 5\nTgid:\t7\nPPid:\t3\n");
         assert_eq!(
-            Identity::parse("Name:\tTgid: 5\nTgid:\t7\nPPid:\t3\n"),
+            Identity::parse(&status),
             Some(Identity {
                 process: 7,
                 parent: 3
             })
         );
-        assert_eq!(Identity::parse(""), None);
+        assert_eq!(Identity::parse(&StatusFile::default()), None);
     }
 }

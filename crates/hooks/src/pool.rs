@@ -35,7 +35,9 @@ use inject::resident::Resident;
 use process::error::{Error, Result};
 use process::maps::Maps;
 use process::memory::GuestMemory;
-use std::fs::{self, File};
+use process::proc_file;
+use process::status_file::StatusFile;
+use std::fs::File;
 use std::io;
 use std::mem::offset_of;
 use std::ops::Range;
@@ -156,21 +158,18 @@ pub fn open(
 
 /// The number of slots that a process has room for.
 fn slots(pid: i32, slot: u64) -> u64 {
-    let read = |file| fs::read_to_string(format!("/proc/{pid}/{file}")).unwrap_or_default();
-    let status = read("status");
-    let kib = |key: &str| {
-        let line = status.lines().find_map(|line| line.strip_prefix(key));
-        let word = line.and_then(|line| line.split_ascii_whitespace().next());
-        word.and_then(|word| word.parse::<u64>().ok()).unwrap_or(0)
-    };
-    if kib("VmLck:") != 0 {
+    let status = StatusFile::of(pid).unwrap_or_default();
+    if status.bytes("VmLck").unwrap_or(0) != 0 {
         // All that it maps is locked (mlockall), or counts as if it were.
         return 0;
     }
-    let limits = read("limits");
+    let limits = proc_file::of_process(pid, "limits").unwrap_or_default();
     let limit = process::limits::soft(&limits, "Max address space");
     match limit.and_then(|limit| limit.parse::<u64>().ok()) {
-        Some(limit) => (limit.saturating_sub(kib("VmSize:") << 10) / PART / slot).min(SLOTS),
+        Some(limit) => {
+            let taken = status.bytes("VmSize").unwrap_or(0);
+            (limit.saturating_sub(taken) / PART / slot).min(SLOTS)
+        }
         None => SLOTS,
     }
 }
@@ -323,17 +322,13 @@ pub fn headers(memory: &GuestMemory, resident: &Resident) -> Result<Vec<(u64, Ve
 pub fn close_left(memory: &GuestMemory, remote: &mut RemoteThread) -> Result<()> {
     let name = String::from_utf8_lossy(&calls::POOL_NAME);
     let name = format!("/memfd:{} (deleted)", name.trim_end_matches('\0'));
-    let Ok(files) = fs::read_dir(format!("/proc/{}/fd", memory.pid())) else {
+    let Ok(files) = proc_file::descriptors(memory.pid()) else {
         return Ok(());
     };
-    let ours = files.flatten().filter(|file| {
-        fs::read_link(file.path()).is_ok_and(|target| target.as_os_str() == name.as_str())
-    });
-    for file in ours {
-        let number = file.file_name().to_str().and_then(|name| name.parse().ok());
-        if let Some(number) = number {
-            remote.syscall("close", libc::SYS_close, [number, 0, 0, 0, 0, 0])?;
-        }
+    let is_ours = |target: std::path::PathBuf| target.as_os_str() == name.as_str();
+    for file in files.filter(|file| file.target().is_some_and(is_ours)) {
+        let number = file.number.into();
+        remote.syscall("close", libc::SYS_close, [number, 0, 0, 0, 0, 0])?;
     }
     Ok(())
 }

@@ -11,7 +11,9 @@
 
 use process::error::{Error, Result};
 use process::guest::{has_filter, seccomp_mode};
+use process::proc_file;
 use process::ptrace::{self, Instruction};
+use process::status_file::StatusFile;
 use process::stop::{Stop, thread_ids};
 use std::fs;
 use std::path::PathBuf;
@@ -270,21 +272,18 @@ struct Sandbox {
 
 impl Sandbox {
     fn of(process: &str) -> Option<Self> {
-        let status = fs::read_to_string(format!("/proc/{process}/status")).ok()?;
-        let field = |name: &str| {
-            let line = status.lines().find_map(|line| line.strip_prefix(name));
-            Some(line?.trim().to_owned())
-        };
+        let status = proc_file::text(format!("/proc/{process}/status")).ok()?;
+        let status = StatusFile::from_text(status);
         let namespaces = ["mnt", "pid", "user", "net"]
             .map(|name| fs::read_link(format!("/proc/{process}/ns/{name}")));
         Some(Sandbox {
-            filters: field("Seccomp_filters:")?.parse().ok()?,
-            no_new_privileges: field("NoNewPrivs:")?,
+            filters: status.number("Seccomp_filters")?,
+            no_new_privileges: status.field("NoNewPrivs")?.to_owned(),
             namespaces: namespaces
                 .into_iter()
                 .collect::<std::io::Result<_>>()
                 .ok()?,
-            group: fs::read_to_string(format!("/proc/{process}/cgroup")).ok()?,
+            group: proc_file::text(format!("/proc/{process}/cgroup")).ok()?,
         })
     }
 

@@ -9,6 +9,8 @@ mod circles;
 mod doors;
 #[path = "house/naming.rs"]
 mod naming;
+#[path = "house/proc_files.rs"]
+mod proc_files;
 #[path = "house/quick.rs"]
 mod quick;
 

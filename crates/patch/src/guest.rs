@@ -72,13 +72,9 @@ impl Guest {
         &self.functions
     }
 
-    /// Its resident memory in bytes (`/proc/PID/statm`), or 0.
-    pub fn resident(&self) -> u64 {
-        let text = std::fs::read_to_string(format!("/proc/{}/statm", self.pid()));
-        let pages = text
-            .ok()
-            .and_then(|text| text.split(' ').nth(1)?.parse::<u64>().ok());
-        pages.unwrap_or(0) * wire::PAGE as u64
+    /// Its resident memory in bytes; `None` if it has ended.
+    pub fn resident(&self) -> Option<u64> {
+        process::rss::resident_now(self.pid())
     }
 
     /// Whether it still runs.

@@ -8,10 +8,10 @@
 //! Other registers are not shown, rbp among them. An unwinder that needs rbp has the thread stopped.
 
 use crate::interrupted::InCall;
+use crate::proc_file;
 use crate::stop::thread_state;
 use nix::sys::uio::{RemoteIoVec, process_vm_readv};
 use nix::unistd::Pid;
-use std::fs;
 use std::io::IoSliceMut;
 
 /// The value of rbp for a thread that was not stopped, and of an fs base that was not found.
@@ -80,7 +80,7 @@ impl Asleep {
 /// Reads `schedstat` of a thread (Documentation/scheduler/sched-stats.rst); `None` where the kernel was built without
 /// it.
 fn ran(pid: i32, tid: i32) -> Option<String> {
-    let line = fs::read_to_string(format!("/proc/{pid}/task/{tid}/schedstat")).ok()?;
+    let line = proc_file::of_thread(pid, tid, "schedstat").ok()?;
     let time: u64 = line.split(' ').next()?.parse().ok()?;
     (time != 0).then_some(line)
 }

@@ -10,7 +10,7 @@
 //!
 //! Where lancet does not see the group of the process (another mount namespace) nothing is known, and nothing is limited.
 
-use std::fs;
+use crate::proc_file;
 use std::path::{Path, PathBuf};
 
 /// The names of a version's files.
@@ -38,8 +38,8 @@ const SECOND: Version = Version {
 
 /// Bytes that a process may still use before it meets a limit of its control groups; `None` = no limit is known.
 pub fn memory_left(pid: i32) -> Option<u64> {
-    let groups = fs::read_to_string(format!("/proc/{pid}/cgroup")).ok()?;
-    let mounts = fs::read_to_string("/proc/self/mountinfo").ok()?;
+    let groups = proc_file::of_process(pid, "cgroup").ok()?;
+    let mounts = proc_file::text("/proc/self/mountinfo").ok()?;
     [FIRST, SECOND]
         .iter()
         .filter_map(|version| {
@@ -52,7 +52,7 @@ pub fn memory_left(pid: i32) -> Option<u64> {
 /// Bytes that a process may still use: what the machine can give without swapping (`MemAvailable` in `/proc/meminfo`, which in a
 /// container is the host's, too), and what its control groups leave it. 0 if neither is known.
 pub fn memory_for(pid: i32) -> u64 {
-    let text = fs::read_to_string("/proc/meminfo").unwrap_or_default();
+    let text = proc_file::text("/proc/meminfo").unwrap_or_default();
     least(&text, memory_left(pid))
 }
 
@@ -110,7 +110,7 @@ fn place(line: &str, version: &Version, path: &str) -> Option<(PathBuf, PathBuf)
 
 fn left_in(group: &Path, version: &Version) -> Option<u64> {
     let number = |file: &str| -> Option<u64> {
-        let text = fs::read_to_string(group.join(file)).ok()?;
+        let text = proc_file::text(group.join(file)).ok()?;
         // `max` = none.
         text.trim().parse().ok()
     };
@@ -119,7 +119,7 @@ fn left_in(group: &Path, version: &Version) -> Option<u64> {
         .iter()
         .filter_map(|file| number(file))
         .min()?;
-    let stat = fs::read_to_string(group.join("memory.stat")).unwrap_or_default();
+    let stat = proc_file::text(group.join("memory.stat")).unwrap_or_default();
     let inactive = stat.lines().find_map(|line| {
         let (name, value) = line.split_once(' ')?;
         (name == version.inactive).then(|| value.parse::<u64>().ok())?
@@ -131,6 +131,7 @@ fn left_in(group: &Path, version: &Version) -> Option<u64> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use std::fs;
 
     /// A container has the `/proc/meminfo` of its host.
     #[test]

@@ -6,6 +6,8 @@
 //! security modules with a policy.
 
 use crate::error::{Denial, Module};
+use crate::proc_file;
+use crate::status_file::StatusFile;
 use std::fs;
 use std::os::unix::fs::MetadataExt;
 
@@ -15,14 +17,14 @@ const SYS_PTRACE: u64 = 1 << 19;
 pub(crate) fn reason_for(pid: i32, owner: u32) -> Denial {
     // SAFETY: getuid has no preconditions and cannot fail.
     let us = unsafe { libc::getuid() };
-    let own = status_of("self");
+    let own = StatusFile::of(std::process::id() as i32).unwrap_or_default();
     if filter_forbids(&own) {
         return Denial::OwnFilter;
     }
     if us != 0 && us != owner {
         return Denial::OtherUser { owner, us };
     }
-    let scope = fs::read_to_string("/proc/sys/kernel/yama/ptrace_scope").unwrap_or_default();
+    let scope = proc_file::text("/proc/sys/kernel/yama/ptrace_scope").unwrap_or_default();
     match (scope.trim(), us) {
         ("1", 1..) => Denial::PtraceScope(1),
         ("2", 1..) => Denial::PtraceScope(2),
@@ -33,8 +35,11 @@ pub(crate) fn reason_for(pid: i32, owner: u32) -> Denial {
 }
 
 /// What stands in root's way: CAP_SYS_PTRACE in the user namespace of the process, then the security modules.
-fn reason_for_root(pid: i32, own: &str) -> Denial {
-    if capabilities(own, "CapEff:").is_some_and(|effective| effective & SYS_PTRACE == 0) {
+fn reason_for_root(pid: i32, own: &StatusFile) -> Denial {
+    if own
+        .bits("CapEff")
+        .is_some_and(|effective| effective & SYS_PTRACE == 0)
+    {
         return Denial::NoCapability;
     }
     // Reading the link of a process needs the right that we lack; then the owner of its files tells less.
@@ -47,9 +52,9 @@ fn reason_for_root(pid: i32, own: &str) -> Denial {
 }
 
 /// What stands in the way of the user that the process belongs to, where Yama does not.
-fn reason_for_its_user(pid: i32, own: &str) -> Denial {
-    let its = capabilities(&status_of(&pid.to_string()), "CapPrm:").unwrap_or(0);
-    if its & !capabilities(own, "CapEff:").unwrap_or(0) != 0 {
+fn reason_for_its_user(pid: i32, own: &StatusFile) -> Denial {
+    let its = StatusFile::of(pid).unwrap_or_default();
+    if its.bits("CapPrm").unwrap_or(0) & !own.bits("CapEff").unwrap_or(0) != 0 {
         return Denial::MoreCapabilities;
     }
     // The files of a process that may not be dumped are root's (proc(5)).
@@ -62,8 +67,8 @@ fn reason_for_its_user(pid: i32, own: &str) -> Denial {
 }
 
 /// Whether a seccomp filter of our own refuses ptrace. Without one the kernel finds no process 0 and says so (ESRCH).
-fn filter_forbids(own: &str) -> bool {
-    if field(own, "Seccomp:") != Some("2") {
+fn filter_forbids(own: &StatusFile) -> bool {
+    if own.number("Seccomp") != Some(2) {
         return false;
     }
     // SAFETY: there is no process 0, so nothing is read.
@@ -73,16 +78,16 @@ fn filter_forbids(own: &str) -> bool {
 
 /// Which module with a policy is on and has to do with us or with the process.
 fn module(pid: i32) -> Module {
-    let enforced = fs::read_to_string("/sys/fs/selinux/enforce").unwrap_or_default();
+    let enforced = proc_file::text("/sys/fs/selinux/enforce").unwrap_or_default();
     if enforced.trim() == "1" {
         return Module::SeLinux;
     }
     let profile = |of: &str| {
-        let own = fs::read_to_string(format!("/proc/{of}/attr/apparmor/current"));
-        own.or_else(|_| fs::read_to_string(format!("/proc/{of}/attr/current")))
+        let own = proc_file::text(format!("/proc/{of}/attr/apparmor/current"));
+        own.or_else(|_| proc_file::text(format!("/proc/{of}/attr/current")))
             .unwrap_or_default()
     };
-    let is_on = fs::read_to_string("/sys/module/apparmor/parameters/enabled").unwrap_or_default();
+    let is_on = proc_file::text("/sys/module/apparmor/parameters/enabled").unwrap_or_default();
     let confines = ["self", &pid.to_string()].map(|of| is_confined(&profile(of)));
     match (is_on.trim(), confines) {
         ("Y", [true, _]) => Module::AppArmorOfOurs,
@@ -98,24 +103,9 @@ fn is_confined(profile: &str) -> bool {
         .ends_with("(enforce)")
 }
 
-fn status_of(process: &str) -> String {
-    fs::read_to_string(format!("/proc/{process}/status")).unwrap_or_default()
-}
-
-fn field<'a>(status: &'a str, name: &str) -> Option<&'a str> {
-    let mut lines = status.lines();
-    lines
-        .find_map(|line| line.strip_prefix(name))
-        .map(str::trim)
-}
-
-fn capabilities(status: &str, set: &str) -> Option<u64> {
-    u64::from_str_radix(field(status, set)?, 16).ok()
-}
-
 /// Returns whether we live in the first user namespace, which maps every id to itself (user_namespaces(7)).
 fn in_first_namespace() -> bool {
-    let map = fs::read_to_string("/proc/self/uid_map").unwrap_or_default();
+    let map = proc_file::text("/proc/self/uid_map").unwrap_or_default();
     map.split_whitespace().eq(["0", "0", "4294967295"])
 }
 
@@ -152,7 +142,7 @@ mod tests {
             len: program.len() as u16,
             filter: program.as_ptr().cast_mut(),
         };
-        let own = "Seccomp:\t2\n";
+        let own = StatusFile::from_text("Seccomp:\t2\n");
         // SAFETY: the child makes system calls and ends; the filter lives until then.
         unsafe {
             match libc::fork() {
@@ -166,7 +156,7 @@ mod tests {
                     libc::_exit(if set != 0 {
                         3
                     } else {
-                        i32::from(filter_forbids(own))
+                        i32::from(filter_forbids(&own))
                     })
                 }
                 child => {
@@ -185,6 +175,6 @@ mod tests {
         let refused = libc::SECCOMP_RET_ERRNO | libc::EPERM as u32;
         assert!(under_filter(libc::SYS_ptrace as u32, refused));
         assert!(!under_filter(libc::SYS_swapon as u32, refused));
-        assert!(!filter_forbids(""));
+        assert!(!filter_forbids(&StatusFile::default()));
     }
 }

@@ -29,12 +29,12 @@ pub enum Error {
     #[error("a thread of process {0} could not be held: it lives, but did not stand still for us")]
     Stirred(i32),
     /// Another tracer is attached to it.
-    #[error("process {pid} is already traced by process {tracer}{name}")]
+    #[error("process {pid} is already traced by process {tracer}{}", in_brackets(name.as_deref()))]
     Traced {
         pid: i32,
         tracer: i32,
-        /// ` (name)` of the tracer where known.
-        name: String,
+        /// Name of the tracer's main thread (`comm`); `None` if it could not be read.
+        name: Option<String>,
     },
     /// The kernel does not allow lancet to trace it.
     #[error("the kernel does not allow us to trace process {pid}{reason}")]
@@ -281,6 +281,11 @@ impl fmt::Display for Denial {
     }
 }
 
+/// ` (name)`, or nothing.
+fn in_brackets(name: Option<&str>) -> String {
+    name.map_or_else(String::new, |name| format!(" ({name})"))
+}
+
 impl Error {
     /// The process that it is about, if it is about one.
     pub fn pid(&self) -> Option<i32> {
@@ -329,7 +334,7 @@ impl Error {
     pub fn may_pass(&self) -> bool {
         match self {
             Error::NothingToBorrow { .. } | Error::WouldNotStop { .. } | Error::Stirred(_) => true,
-            Error::Traced { name, .. } => name.contains("lancet"),
+            Error::Traced { name, .. } => name.as_deref() == Some("lancet"),
             _ => false,
         }
     }

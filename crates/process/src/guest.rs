@@ -7,10 +7,12 @@ use crate::denial::reason_for;
 use crate::error::{Error, Result};
 use crate::maps::Maps;
 use crate::memory::GuestMemory;
+use crate::proc_file;
 use crate::shadow_stack;
+use crate::status_file::StatusFile;
 use crate::tries::Tries;
 use std::fs;
-use std::io::{self, Read};
+use std::io;
 use std::os::unix::fs::MetadataExt;
 use std::path::Path;
 use std::sync::Arc;
@@ -50,10 +52,7 @@ pub const DISPATCHES: &str = "system calls of its main thread go to a handler of
 
 /// Seccomp mode of a thread: 0 = none, 1 = strict, 2 = filter; `None` if the thread is gone.
 pub fn seccomp_mode(pid: i32, tid: i32) -> Option<u32> {
-    let status = fs::read_to_string(format!("/proc/{pid}/task/{tid}/status")).ok()?;
-    let mut lines = status.lines();
-    let line = lines.find_map(|line| line.strip_prefix("Seccomp:"))?;
-    line.trim().parse().ok()
+    StatusFile::of_thread(pid, tid).ok()?.number("Seccomp")
 }
 
 /// Whether a thread is under seccomp; false if it is gone.
@@ -70,14 +69,8 @@ impl Status {
         let (head, tail) = stat.rsplit_once(") ").ok_or_else(damaged)?;
         let name = head.split_once('(').map_or("", |(_, name)| name).to_owned();
         let fields: Vec<&str> = tail.split_ascii_whitespace().collect();
-        let status = read_proc(pid, "status")?;
-        let number = |key: &str| {
-            status
-                .lines()
-                .find_map(|line| line.strip_prefix(key)?.split_ascii_whitespace().next())
-                .and_then(|word| word.parse().ok())
-                .unwrap_or(0u32)
-        };
+        let status = StatusFile::from_text(read_proc(pid, "status")?);
+        let number = |name| status.number(name).unwrap_or(0u32);
         Ok(Status {
             pid,
             name,
@@ -97,9 +90,9 @@ impl Status {
                 .get(25)
                 .and_then(|field| field.parse().ok())
                 .unwrap_or(0),
-            tracer: number("TracerPid:") as i32,
-            user: number("Uid:"),
-            seccomp: number("Seccomp:"),
+            tracer: number("TracerPid") as i32,
+            user: number("Uid"),
+            seccomp: number("Seccomp"),
             shadow_stack: shadow_stack::in_status(&status),
         })
     }
@@ -174,7 +167,7 @@ impl Status {
 
 /// Returns whether a process whose first thread is a zombie has others (`pthread_exit` in `main`).
 fn threads_live_on(pid: i32) -> bool {
-    fs::read_dir(format!("/proc/{pid}/task")).is_ok_and(|tasks| tasks.count() > 1)
+    proc_file::threads(pid).count() > 1
 }
 
 /// Returns the status, memory and mappings of a process that is to be opened, or why it cannot be opened. The process
@@ -230,14 +223,19 @@ fn openable(pid: i32) -> Result<Status> {
     }
 }
 
+/// Returns the words of the command line of a process; none for one without, or that is gone. A NUL ends each in
+/// `/proc/PID/cmdline`, but a program may have written something else over them.
+pub fn command_words(pid: i32) -> Vec<String> {
+    let text = proc_file::of_process(pid, "cmdline").unwrap_or_default();
+    let mut words: Vec<String> = text.split('\0').map(str::to_owned).collect();
+    words.pop_if(|last| last.is_empty());
+    words
+}
+
 /// Returns the command line of a process, its words joined by blanks; for a process without one, its name.
 pub fn command_line(pid: i32) -> String {
-    let words = fs::read(format!("/proc/{pid}/cmdline")).unwrap_or_default();
-    let line: Vec<String> = words
-        .split(|byte| *byte == 0)
-        .filter(|word| !word.is_empty())
-        .map(|word| String::from_utf8_lossy(word).into_owned())
-        .collect();
+    let mut line = command_words(pid);
+    line.retain(|word| !word.is_empty());
     if line.is_empty() {
         Status::read(pid)
             .map(|status| status.name)
@@ -247,23 +245,20 @@ pub fn command_line(pid: i32) -> String {
     }
 }
 
-/// Returns the directory that a process works in; empty if it cannot be read.
-pub fn working_directory(pid: i32) -> String {
-    let link = fs::read_link(format!("/proc/{pid}/cwd")).unwrap_or_default();
-    link.to_string_lossy().into_owned()
+/// Returns the directory that a process works in; `None` if it cannot be read.
+pub fn working_directory(pid: i32) -> Option<String> {
+    let link = fs::read_link(format!("/proc/{pid}/cwd")).ok()?;
+    Some(link.to_string_lossy().into_owned())
 }
 
 /// Returns whether a child that a thread of this process makes would be in another PID namespace than the process
 /// (`unshare(CLONE_NEWPID)`, which concerns a thread's children alone). The first one there is its init: when that ends, the kernel lets
 /// no further process be made in it (pid_namespaces(7)).
 pub fn has_children_elsewhere(pid: i32) -> bool {
-    let Ok(tasks) = fs::read_dir(format!("/proc/{pid}/task")) else {
-        return false;
-    };
     // The kernel has it since Linux 4.12.
     let is_told = Path::new("/proc/self/ns/pid_for_children").exists();
-    tasks.flatten().any(|task| {
-        let link = |name: &str| fs::read_link(task.path().join("ns").join(name));
+    proc_file::threads(pid).any(|tid| {
+        let link = |name: &str| fs::read_link(format!("/proc/{pid}/task/{tid}/ns/{name}"));
         let Ok(own) = link("pid") else {
             return false;
         };
@@ -277,11 +272,8 @@ pub fn has_children_elsewhere(pid: i32) -> bool {
 
 /// Returns the ids of the living children of a process.
 pub fn children(pid: i32) -> Vec<i32> {
-    let Ok(tasks) = fs::read_dir(format!("/proc/{pid}/task")) else {
-        return Vec::new();
-    };
-    let mut found: Vec<i32> = tasks
-        .filter_map(|task| fs::read_to_string(task.ok()?.path().join("children")).ok())
+    let mut found: Vec<i32> = proc_file::threads(pid)
+        .filter_map(|tid| proc_file::of_thread(pid, tid, "children").ok())
         .flat_map(|list| {
             list.split_ascii_whitespace()
                 .filter_map(|word| word.parse().ok())
@@ -332,11 +324,10 @@ pub fn pid_namespace(pid: i32) -> u64 {
 
 /// The error for a process that another one traces.
 pub(crate) fn traced(pid: i32, tracer: i32) -> Error {
-    let name = Status::read(tracer).map(|status| format!(" ({})", status.name));
     Error::Traced {
         pid,
         tracer,
-        name: name.unwrap_or_default(),
+        name: proc_file::name(tracer),
     }
 }
 
@@ -353,15 +344,10 @@ pub fn why_not_allowed(pid: i32) -> Error {
 }
 
 fn read_proc(pid: i32, file: &str) -> Result<String> {
-    let mut bytes = Vec::new();
-    fs::File::open(format!("/proc/{pid}/{file}"))
-        .and_then(|mut file| file.read_to_end(&mut bytes))
-        .map_err(|error| match error.kind() {
-            io::ErrorKind::NotFound => Error::NoSuchProcess(pid),
-            _ if error.raw_os_error() == Some(libc::ESRCH) => Error::NoSuchProcess(pid),
-            _ => Error::system(format!("/proc/{pid}/{file}"), error),
-        })?;
-    Ok(String::from_utf8_lossy(&bytes).into_owned())
+    proc_file::of_process(pid, file).map_err(|error| match error.raw_os_error() {
+        Some(libc::ENOENT | libc::ESRCH) => Error::NoSuchProcess(pid),
+        _ => Error::system(format!("/proc/{pid}/{file}"), error),
+    })
 }
 
 /// The error for a thread of `pid` that ptrace does not find: the process has ended, or only this thread has, and

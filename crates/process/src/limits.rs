@@ -1,5 +1,7 @@
 //! What a process may use of a resource: `/proc/PID/limits`.
 
+use crate::proc_file;
+
 /// Returns the soft limit with this name, out of the text of a `limits` file: a number, or `unlimited`. Each line is `NAME  SOFT  HARD  UNIT`, as
 /// `Max stack size  8388608  unlimited  bytes` (fs/proc/base.c, `proc_pid_limits`). `None` if there is no such line.
 pub fn soft<'t>(text: &'t str, name: &str) -> Option<&'t str> {
@@ -10,7 +12,7 @@ pub fn soft<'t>(text: &'t str, name: &str) -> Option<&'t str> {
 /// Returns how large a process lets its main thread's stack grow, in bytes: the soft limit, [`u64::MAX`] if there is none. `None` if the
 /// file cannot be read, or is not understood.
 pub fn stack(pid: i32) -> Option<u64> {
-    stack_in(&std::fs::read_to_string(format!("/proc/{pid}/limits")).ok()?)
+    stack_in(&proc_file::of_process(pid, "limits").ok()?)
 }
 
 fn stack_in(text: &str) -> Option<u64> {

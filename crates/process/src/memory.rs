@@ -147,8 +147,7 @@ mod stricter {
     }
 
     fn is_traced_by_us(pid: i32) -> bool {
-        let status = std::fs::read_to_string(format!("/proc/{pid}/status")).unwrap_or_default();
-        let line = format!("TracerPid:\t{}", std::process::id());
-        status.lines().any(|one| one == line)
+        let tracer = crate::status_file::StatusFile::of(pid).ok();
+        tracer.and_then(|status| status.number("TracerPid")) == Some(std::process::id())
     }
 }

@@ -5,6 +5,8 @@
 //! leads outwards from there until it answers EPERM beyond our own. What a process calls 12 is the process that has this id in
 //! the innermost namespace of the first.
 
+use crate::proc_file;
+use crate::status_file::StatusFile;
 use std::collections::HashMap;
 use std::fs::{self, File};
 use std::os::fd::{AsRawFd, FromRawFd};
@@ -101,47 +103,28 @@ fn ours(process: i32, (from, kind, number): (u64, Kind, i32)) -> Option<i32> {
 
 /// The ids of a process, in our namespace first.
 fn ids(process: i32, kind: Kind) -> Option<Vec<i32>> {
-    let label = match kind {
-        Kind::Thread => "NSpid:",
-        Kind::Process => "NStgid:",
-        Kind::Group => "NSpgid:",
-        Kind::Session => "NSsid:",
+    let name = match kind {
+        Kind::Thread => "NSpid",
+        Kind::Process => "NStgid",
+        Kind::Group => "NSpgid",
+        Kind::Session => "NSsid",
     };
-    labelled(
-        &fs::read_to_string(format!("/proc/{process}/status")).ok()?,
-        label,
-    )
+    StatusFile::of(process).ok()?.numbers(name)
 }
 
 /// Returns the ids of a thread in each namespace that it is in, from ours inwards, so that the last is what it calls itself; `None` if it is
 /// gone, or the kernel does not tell them.
 pub fn ids_of_thread(pid: i32, tid: i32) -> Option<Vec<i32>> {
-    ids_in(&fs::read_to_string(format!("/proc/{pid}/task/{tid}/status")).ok()?)
-}
-
-/// Returns the same, out of the text of the thread's `status`.
-pub fn ids_in(status: &str) -> Option<Vec<i32>> {
-    labelled(status, "NSpid:")
-}
-
-fn labelled(status: &str, label: &str) -> Option<Vec<i32>> {
-    let line = status.lines().find_map(|line| line.strip_prefix(label))?;
-    line.split_whitespace().map(|id| id.parse().ok()).collect()
+    StatusFile::of_thread(pid, tid).ok()?.numbers("NSpid")
 }
 
 /// Asks every process, and every thread where one is wanted.
 fn look_everywhere(wanted: (u64, Kind, i32)) -> Option<(i32, i32)> {
     let here = |one: i32| Some((one, ours(one, wanted)?));
-    numbers("/proc").find_map(|process| {
+    proc_file::numbers("/proc").find_map(|process| {
         here(process).or_else(|| match wanted.1 {
-            Kind::Thread => numbers(&format!("/proc/{process}/task")).find_map(here),
+            Kind::Thread => proc_file::threads(process).find_map(here),
             _ => None,
         })
     })
-}
-
-/// Returns the names in a folder of `/proc` that are numbers: processes, and threads.
-pub(crate) fn numbers(folder: &str) -> impl Iterator<Item = i32> + use<> {
-    let entries = fs::read_dir(folder).into_iter().flatten().flatten();
-    entries.filter_map(|entry| entry.file_name().to_str()?.parse().ok())
 }

@@ -4,8 +4,9 @@
 //! for is told by what it shows and by who uses it: a file, the stack of a thread, code without a file.
 
 use crate::interrupted::InCall;
+use crate::proc_file;
 use crate::smaps::{self, Area};
-use std::fs;
+use crate::status_file::StatusFile;
 use std::io;
 use std::ops::Range;
 
@@ -39,18 +40,20 @@ impl Resident {
     /// # Errors
     /// The file cannot be read.
     pub fn of(pid: i32) -> io::Result<Self> {
-        let status = fs::read_to_string(format!("/proc/{pid}/status"))?;
-        let field = |name| {
-            let mut lines = status.lines();
-            let kib = lines.find_map(|line| line.strip_prefix(name)?.trim().strip_suffix(" kB"));
-            let kib: Option<u64> = kib.and_then(|kib| kib.trim().parse().ok());
-            kib.unwrap_or(0).saturating_mul(1024)
-        };
+        let status = StatusFile::of(pid)?;
         Ok(Resident {
-            memory: field("VmRSS:"),
-            swap: field("VmSwap:"),
+            memory: status.bytes("VmRSS").unwrap_or(0),
+            swap: status.bytes("VmSwap").unwrap_or(0),
         })
     }
+}
+
+/// Returns the bytes that a process has in memory, shared ones included; `None` if it is gone. The second number of
+/// `/proc/PID/statm` (proc_pid_statm(5)), which takes some 20 µs to read, a fifth of what `status` takes.
+pub fn resident_now(pid: i32) -> Option<u64> {
+    let statm = proc_file::of_process(pid, "statm").ok()?;
+    let pages: u64 = statm.split_ascii_whitespace().nth(1)?.parse().ok()?;
+    pages.checked_mul(crate::maps::PAGE)
 }
 
 impl Rss {
@@ -86,11 +89,8 @@ impl Rss {
 
 /// The stack pointers of the threads that sleep.
 fn stacks(pid: i32) -> Vec<u64> {
-    let Ok(threads) = fs::read_dir(format!("/proc/{pid}/task")) else {
-        return Vec::new();
-    };
-    let tids = threads.filter_map(|entry| entry.ok()?.file_name().to_str()?.parse().ok());
-    tids.filter_map(|tid: i32| Some(InCall::of(pid, tid)?.sp))
+    let tids = proc_file::threads(pid);
+    tids.filter_map(|tid| Some(InCall::of(pid, tid)?.sp))
         .collect()
 }
 

@@ -5,6 +5,8 @@
 //! `arch_prctl(ARCH_SHSTK_ENABLE)`. So it is asked of each thread that is to run our code, when it is to; and of a
 //! program that we start, whether it will ask.
 
+use crate::proc_file;
+use crate::status_file::StatusFile;
 use std::fs;
 use std::sync::OnceLock;
 
@@ -12,13 +14,12 @@ use std::sync::OnceLock;
 /// else is read.
 fn on_this_machine() -> bool {
     static HAS: OnceLock<bool> = OnceLock::new();
-    *HAS.get_or_init(|| fs::read_to_string("/proc/cpuinfo").is_ok_and(|text| in_cpuinfo(&text)))
+    *HAS.get_or_init(|| proc_file::text("/proc/cpuinfo").is_ok_and(|text| in_cpuinfo(&text)))
 }
 
 /// Whether a thread has a shadow stack now.
 pub fn of_thread(pid: i32, tid: i32) -> bool {
-    let read = || fs::read_to_string(format!("/proc/{pid}/task/{tid}/status"));
-    on_this_machine() && read().is_ok_and(|text| in_status(&text))
+    on_this_machine() && StatusFile::of_thread(pid, tid).is_ok_and(|status| in_status(&status))
 }
 
 /// Whether one of these threads has a shadow stack now.
@@ -44,10 +45,8 @@ fn in_cpuinfo(text: &str) -> bool {
 
 /// `shstk` among the features of a thread, in its `status` file (`arch_proc_pid_thread_features`,
 /// arch/x86/kernel/cpu/proc.c). `x86_Thread_features_locked` says what it can no longer change.
-pub(crate) fn in_status(text: &str) -> bool {
-    let features = text
-        .lines()
-        .find_map(|line| line.strip_prefix("x86_Thread_features:"));
+pub(crate) fn in_status(status: &StatusFile) -> bool {
+    let features = status.field("x86_Thread_features");
     features.is_some_and(|features| {
         features
             .split_ascii_whitespace()
@@ -68,7 +67,7 @@ fn is_asked_for(environment: &[u8]) -> bool {
 
 #[cfg(test)]
 mod tests {
-    use super::{in_cpuinfo, in_status, is_asked_for};
+    use super::{StatusFile, in_cpuinfo, in_status, is_asked_for};
 
     #[test]
     fn a_machine_has_it_or_has_it_not() {
@@ -84,17 +83,22 @@ mod tests {
     #[test]
     fn a_thread_has_it_or_has_it_not() {
         let status = |features: &str| {
-            format!(
+            StatusFile::from_text(format!(
                 "Name:\tcat\nx86_Thread_features:\t{features}\nx86_Thread_features_locked:\tshstk wrss \n"
-            )
+            ))
         };
         assert!(in_status(&status("shstk ")));
         assert!(in_status(&status("wrss shstk ")));
         assert!(!in_status(&status("")));
-        assert!(!in_status(
-            "Name:\tcat\nx86_Thread_features_locked:\tshstk \n"
-        ));
-        assert!(!in_status("Name:\tshstk\n"));
+        let without = [
+            "Name:\tcat\nx86_Thread_features_locked:\tshstk \n",
+            "Name:\tshstk\n",
+        ];
+        assert!(
+            without
+                .iter()
+                .all(|text| !in_status(&StatusFile::from_text(*text)))
+        );
     }
 
     #[test]

@@ -20,6 +20,7 @@
 //! A stack is copied from 128 bytes below rsp (the red zone, psABI §3.2.2) to the end of its mapping. Nothing is
 //! written into the guest.
 
+use crate::proc_file;
 use std::collections::{BTreeMap, HashSet};
 use std::ops::Range;
 use std::slice;
@@ -327,7 +328,7 @@ fn slept(pid: i32, tid: i32) -> Option<Duration> {
 
 /// Returns the name of a thread; empty if it has ended.
 fn name_of(pid: i32, tid: i32) -> String {
-    let name = std::fs::read_to_string(format!("/proc/{pid}/task/{tid}/comm"));
+    let name = proc_file::of_thread(pid, tid, "comm");
     name.unwrap_or_default().trim_end().to_owned()
 }
 

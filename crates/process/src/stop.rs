@@ -19,6 +19,7 @@ use crate::error::{Error, Result};
 use crate::guest::missing_thread;
 use crate::interrupted::{self, Waiting};
 use crate::job_control::UnderWay;
+use crate::proc_file;
 use crate::ptrace;
 use late::{Waited, wait_until_interrupted, was_straggler};
 use nix::errno::Errno;
@@ -458,9 +459,7 @@ fn thread_count(pid: i32) -> Option<usize> {
 pub fn thread_ids(pid: i32) -> Result<Vec<i32>> {
     let entries = fs::read_dir(format!("/proc/{pid}/task"));
     let entries = entries.map_err(|error| Error::of_proc(pid, "task", error))?;
-    Ok(entries
-        .filter_map(|entry| entry.ok()?.file_name().to_str()?.parse().ok())
-        .collect())
+    Ok(proc_file::numbers_in(entries).collect())
 }
 
 fn thread_is_dead(pid: i32, tid: i32) -> bool {
@@ -479,7 +478,7 @@ pub fn is_running(pid: i32, tid: i32) -> bool {
 
 /// The letter of its state; `None` = it is gone.
 pub fn thread_state(pid: i32, tid: i32) -> Option<char> {
-    let stat = fs::read_to_string(format!("/proc/{pid}/task/{tid}/stat")).ok()?;
+    let stat = proc_file::of_thread(pid, tid, "stat").ok()?;
     stat.rsplit(") ").next()?.chars().next()
 }
 
@@ -491,7 +490,7 @@ pub fn place(pid: i32, tid: i32) -> String {
 }
 
 fn wait_channel(pid: i32, tid: i32) -> String {
-    match fs::read_to_string(format!("/proc/{pid}/task/{tid}/wchan")) {
+    match proc_file::of_thread(pid, tid, "wchan") {
         Ok(place) if !place.is_empty() && place != "0" => format!(" ({place})"),
         _ => String::new(),
     }

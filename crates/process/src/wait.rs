@@ -14,6 +14,7 @@ mod locks;
 pub mod others;
 mod timeout;
 
+use crate::proc_file;
 use std::fs;
 use std::path::PathBuf;
 use std::time::Duration;
@@ -311,14 +312,8 @@ impl<'a> Waits<'a> {
 
     /// Returns the descriptors that an epoll watches (`tfd:` in its `fdinfo`, Documentation/filesystems/proc.rst).
     fn watched(&self, epoll: u64) -> Vec<u64> {
-        use std::io::Read;
         let path = format!("/proc/{}/fdinfo/{}", self.pid, epoll as u32);
-        let mut text = String::new();
-        let read = fs::File::open(path)
-            .and_then(|file| file.take(MOST_OF_FDINFO).read_to_string(&mut text));
-        if read.is_err() {
-            return Vec::new();
-        }
+        let text = proc_file::text_up_to(path, MOST_OF_FDINFO).unwrap_or_default();
         let fds = text.lines().filter_map(|line| {
             let fd = line.strip_prefix("tfd:")?.split_whitespace().next()?;
             fd.parse().ok()

@@ -44,7 +44,7 @@ impl Answers<'_> {
         &mut self,
         pid: i32,
         answer: Option<&str>,
-        resident: [u64; 2],
+        resident: [Option<u64>; 2],
         stood: Duration,
     ) -> io::Result<()> {
         if self.json {

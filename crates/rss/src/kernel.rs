@@ -1,7 +1,8 @@
 //! What the kernel keeps for a process outside of its resident memory. None of it is in the sum.
 
+use process::proc_file;
+use process::status_file::StatusFile;
 use std::collections::HashSet;
-use std::fs;
 
 /// The size of a thread's stack in the kernel, x86-64 (`THREAD_SIZE`, `arch/x86/include/asm/page_64_types.h`).
 const THREAD: u64 = 16 << 10;
@@ -24,20 +25,12 @@ pub struct KernelSide {
 impl KernelSide {
     /// Reads it; what cannot be read is 0.
     pub fn of(pid: i32) -> Self {
-        let status = fs::read_to_string(format!("/proc/{pid}/status")).unwrap_or_default();
-        let number = |name: &str| {
-            let mut fields = status.lines().filter_map(|line| line.strip_prefix(name));
-            fields
-                .next()?
-                .split_whitespace()
-                .next()?
-                .parse::<u64>()
-                .ok()
-        };
+        let status = StatusFile::of(pid).unwrap_or_default();
+        let threads = status.number::<u64>("Threads").unwrap_or(0);
         let sockets = sockets(pid);
         KernelSide {
-            page_tables: number("VmPTE:").unwrap_or(0).saturating_mul(1024),
-            thread_stacks: number("Threads:").unwrap_or(0).saturating_mul(THREAD),
+            page_tables: status.bytes("VmPTE").unwrap_or(0),
+            thread_stacks: threads.saturating_mul(THREAD),
             sockets: sockets.len() as u64,
             queued: queued(pid, &sockets),
         }
@@ -46,12 +39,8 @@ impl KernelSide {
 
 /// The inodes of its sockets.
 fn sockets(pid: i32) -> HashSet<u64> {
-    let Ok(entries) = fs::read_dir(format!("/proc/{pid}/fd")) else {
-        return HashSet::new();
-    };
-    let links = entries
-        .take(MOST)
-        .filter_map(|entry| fs::read_link(entry.ok()?.path()).ok());
+    let descriptors = proc_file::descriptors(pid).into_iter().flatten();
+    let links = descriptors.take(MOST).filter_map(|one| one.target());
     links
         .filter_map(|link| {
             link.to_str()?
@@ -69,7 +58,7 @@ fn queued(pid: i32, sockets: &HashSet<u64>) -> u64 {
         return 0;
     }
     let tables = ["tcp", "tcp6", "udp", "udp6"];
-    let texts = tables.map(|table| fs::read_to_string(format!("/proc/{pid}/net/{table}")));
+    let texts = tables.map(|table| proc_file::of_process(pid, &format!("net/{table}")));
     let each = texts
         .iter()
         .map(|text| queued_in(text.as_deref().unwrap_or_default(), sockets));

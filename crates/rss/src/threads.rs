@@ -11,13 +11,13 @@
 //! move.) The kernel clears the id when a thread ends; its stack is kept for the next one (`nptl/allocatestack.c`). The id is that of the
 //! process's own namespace.
 
+use process::proc_file;
+use process::status_file::StatusFile;
 use std::collections::HashMap;
-use std::fs;
 use std::ops::Range;
 
 use process::interrupted::InCall;
 use process::maps::PAGE;
-use process::pid_namespace::ids_in;
 use process::smaps::Area;
 use vm::Memory;
 
@@ -138,18 +138,14 @@ fn described(thread: &Thread, stack: &Range<u64>, runs: &[Run]) -> ThreadStack {
 }
 
 fn threads(pid: i32) -> Vec<Thread> {
-    let Ok(tasks) = fs::read_dir(format!("/proc/{pid}/task")) else {
-        return Vec::new();
-    };
-    let tids = tasks.filter_map(|entry| entry.ok()?.file_name().to_str()?.parse().ok());
-    tids.filter_map(|tid: i32| {
-        let status = fs::read_to_string(format!("/proc/{pid}/task/{tid}/status")).ok()?;
-        let field = |name| status.lines().find_map(|line| line.strip_prefix(name));
-        let own = ids_in(&status).and_then(|ids| ids.last().copied());
+    let tids = proc_file::threads(pid);
+    tids.filter_map(|tid| {
+        let status = StatusFile::of_thread(pid, tid).ok()?;
+        let own = status.numbers("NSpid").and_then(|ids| ids.last().copied());
         Some(Thread {
             tid,
             own: own.unwrap_or(tid),
-            name: field("Name:").unwrap_or_default().trim().to_owned(),
+            name: status.field("Name").unwrap_or_default().to_owned(),
             sp: InCall::of(pid, tid).map(|call| call.sp),
         })
     })

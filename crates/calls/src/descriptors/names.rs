@@ -150,7 +150,7 @@ impl Names {
         let table = self.processes.entry(process).or_default();
         if number == CURRENT {
             let link = match at_once {
-                true => files::working_directory(process)?,
+                true => process::guest::working_directory(process)?,
                 false => table.place.current(live.then_some(process))?,
             };
             return Some(Name {

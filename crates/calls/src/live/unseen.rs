@@ -4,7 +4,7 @@
 //! its descriptors, and code that no file holds, which may make system calls of its own (a just-in-time compiler's).
 
 use process::maps::Maps;
-use std::fs;
+use process::proc_file;
 use std::ops::Range;
 
 /// What is not seen of a process whose hooks run in `own` code, and of which so many places were refused; in words.
@@ -60,11 +60,9 @@ fn counted(count: usize, one: &str, many: &str) -> Option<String> {
 
 /// How many of its descriptors are of io_uring.
 fn rings(pid: i32) -> usize {
-    let Ok(entries) = fs::read_dir(format!("/proc/{pid}/fd")) else {
-        return 0;
-    };
-    let targets = entries.filter_map(|entry| fs::read_link(entry.ok()?.path()).ok());
-    targets
+    let descriptors = proc_file::descriptors(pid).into_iter().flatten();
+    descriptors
+        .filter_map(|one| one.target())
         .filter(|target| target.as_os_str() == "anon_inode:[io_uring]")
         .count()
 }

@@ -15,9 +15,10 @@
 //! only if the lock looks locked and the number is that of a thread that is there: of this process, or, of a mutex that is shared between
 //! processes, of one that can be seen. A condition, a semaphore and locks that a program makes of futexes by itself have no owner written down.
 
+use process::proc_file;
+use process::status_file::StatusFile;
 use std::cell::{Cell, RefCell};
 use std::collections::HashMap;
-use std::fs;
 use std::time::{Duration, Instant};
 
 use process::pid_namespace::ids_of_thread;
@@ -200,12 +201,10 @@ impl Owners {
 /// The thread with this id in another process.
 fn elsewhere(id: u32) -> Option<Owner> {
     let tid = i32::try_from(id).ok()?;
-    let status = fs::read_to_string(format!("/proc/{tid}/status")).ok()?;
-    let field = |label| status.lines().find_map(|line| line.strip_prefix(label));
     Some(Owner::Elsewhere {
-        pid: field("Tgid:")?.trim().parse().ok()?,
+        pid: StatusFile::of(tid).ok()?.number("Tgid")?,
         tid,
-        name: field("Name:")?.trim().to_owned(),
+        name: proc_file::name(tid)?,
     })
 }
 

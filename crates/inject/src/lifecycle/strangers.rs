@@ -5,7 +5,9 @@
 //! for it to be gone waits for ever; the second stands still at its first instruction. The end of the one is taken here, and
 //! the other let go.
 
+use process::proc_file;
 use process::ptrace::{self, Event};
+use process::status_file::StatusFile;
 use std::time::{Duration, Instant};
 
 /// What happens to a process that is known is taken by whoever knows it, much sooner.
@@ -54,16 +56,14 @@ impl Strangers {
 
 /// The children of this thread of ours (Linux 3.5 with CONFIG_PROC_CHILDREN; none without).
 fn children() -> Vec<i32> {
-    let list = std::fs::read_to_string("/proc/thread-self/children").unwrap_or_default();
+    let list = proc_file::text("/proc/thread-self/children").unwrap_or_default();
     let ids = list.split_whitespace();
     ids.filter_map(|id| id.parse().ok()).collect()
 }
 
 /// The process that a thread is of.
 fn group_of(tid: i32) -> Option<i32> {
-    let status = std::fs::read_to_string(format!("/proc/{tid}/status")).ok()?;
-    let group = status.lines().find_map(|line| line.strip_prefix("Tgid:"))?;
-    group.trim().parse().ok()
+    StatusFile::of(tid).ok()?.number("Tgid")
 }
 
 fn let_go(pid: i32) {

@@ -20,6 +20,7 @@ use crate::error::Result;
 use crate::guest::Guest;
 use crate::setting::{Setting, SettingsPlan};
 use process::pidfd::PidFd;
+use process::proc_file;
 use std::fs::File;
 use std::net::{IpAddr, SocketAddr};
 use std::os::fd::AsRawFd;
@@ -52,18 +53,14 @@ fn plan(guest: &Guest, arguments: &str) -> Result<SettingsPlan> {
                 .map_err(|_| refused(NAME, "write nodelay or nodelay=PORT"))?,
         ),
     };
-    let folder = format!("/proc/{}/fd", guest.pid());
-    let entries =
-        std::fs::read_dir(&folder).map_err(|error| refused(NAME, format!("{folder}: {error}")))?;
-    let names = entries.filter_map(|entry| {
-        let entry = entry.ok()?;
-        let target = std::fs::read_link(entry.path()).ok()?;
-        let is_socket = target.to_str()?.starts_with("socket:");
-        is_socket.then(|| entry.file_name().to_str()?.parse::<i32>().ok())?
-    });
     let reached = |error| refused(NAME, format!("its sockets cannot be reached: {error}"));
+    let descriptors = proc_file::descriptors(guest.pid()).map_err(reached)?;
+    let numbers = descriptors.filter_map(|one| {
+        let is_socket = one.target()?.to_str()?.starts_with("socket:");
+        is_socket.then_some(one.number as i32)
+    });
     let process = PidFd::open(guest.pid()).map_err(reached)?;
-    let mut numbers: Vec<i32> = names.collect();
+    let mut numbers: Vec<i32> = numbers.collect();
     numbers.sort_unstable();
     let mut settings: Vec<Setting> = Vec::new();
     for number in numbers {

@@ -100,8 +100,8 @@ fn read(guest: &Guest, setting: &Setting) -> Option<[u64; 2]> {
 }
 
 fn write(guest: &Guest, _: &Setting, [soft, hard]: [u64; 2]) -> Result<()> {
-    let folder = std::fs::read_dir(format!("/proc/{}/fd", guest.pid()));
-    let open = folder.map_or(0, |entries| entries.count() as u64);
+    let descriptors = process::proc_file::descriptors(guest.pid());
+    let open = descriptors.map_or(0, |open| open.count() as u64);
     if open >= soft {
         return Err(refused(
             NAME,

@@ -1,8 +1,8 @@
 //! Which system call a thread stands in.
 
 use crate::memory::GuestMemory;
+use crate::proc_file;
 use crate::ptrace::Registers;
-use std::fs;
 use vm::Memory;
 
 /// Number of the system call that a stopped thread stands in. Of one with -ERESTART_RESTARTBLOCK that has been stopped before, and
@@ -52,7 +52,7 @@ pub struct InCall {
 impl InCall {
     /// Reads the file; `None` if the thread runs, or if we may not read it.
     pub fn of(pid: i32, tid: i32) -> Option<Self> {
-        Self::parse(&fs::read_to_string(format!("/proc/{pid}/task/{tid}/syscall")).ok()?)
+        Self::parse(&proc_file::of_thread(pid, tid, "syscall").ok()?)
     }
 
     /// Returns it with the number of the call that the thread has made, where a stop has interrupted that and the kernel has

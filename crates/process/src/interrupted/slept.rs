@@ -1,13 +1,13 @@
 //! How long a thread has been asleep.
 
-use std::fs;
+use crate::proc_file;
 use std::time::Duration;
 
 /// Returns how long a thread has been asleep, or less, and how many voluntary context switches it had made. The kernel
 /// keeps when it last ran (`se.exec_start`), by a clock of the processor that it ran on, which must not be compared
 /// with another processor's; so this thread moves there for a moment. `None` if it cannot.
 pub(crate) fn slept(pid: i32, tid: i32) -> Option<(Duration, u64)> {
-    let stat = fs::read_to_string(format!("/proc/{pid}/task/{tid}/stat")).ok()?;
+    let stat = proc_file::of_thread(pid, tid, "stat").ok()?;
     // `processor` is field 39 (proc(5)), the 37th behind the name.
     let processor: usize = stat.rsplit(") ").next()?.split(' ').nth(36)?.parse().ok()?;
     let sleeper = Sched::read(&format!("/proc/{pid}/task/{tid}/sched"))?;
@@ -44,7 +44,7 @@ pub(super) struct Sched {
 
 impl Sched {
     pub(super) fn read(path: &str) -> Option<Self> {
-        Self::parse(&fs::read_to_string(path).ok()?)
+        Self::parse(&proc_file::text(path).ok()?)
     }
 
     /// Parses the file. Times are milliseconds with six digits behind the point; 0 means not known.

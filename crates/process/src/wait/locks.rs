@@ -9,9 +9,8 @@
 //! Files are compared by their inode alone: the device that stands here is the file system's own, which for some (btrfs, overlayfs) is not
 //! what `stat` answers.
 
+use crate::proc_file;
 use std::collections::HashSet;
-use std::fs::File;
-use std::io::Read;
 
 /// Bytes of the file that are read.
 const MOST: u64 = 4 << 20;
@@ -70,10 +69,7 @@ pub(super) struct Locks(Vec<Lock>);
 impl Locks {
     /// Reads them; none where lancet may not.
     pub(super) fn read() -> Locks {
-        let mut text = String::new();
-        let read = File::open("/proc/locks");
-        let read = read.and_then(|file| file.take(MOST).read_to_string(&mut text));
-        Locks::parse(if read.is_ok() { &text } else { "" })
+        Locks::parse(&proc_file::text_up_to("/proc/locks", MOST).unwrap_or_default())
     }
 
     fn parse(text: &str) -> Locks {

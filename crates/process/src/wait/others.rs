@@ -6,6 +6,7 @@
 //! that could wait for a server of files that does not answer, which may be what the thread waits for. What is read are the links, and the
 //! kernel's own account of a descriptor (`fdinfo`).
 
+use crate::proc_file;
 use std::collections::HashMap;
 use std::ffi::{OsStr, OsString};
 use std::fs;
@@ -14,7 +15,7 @@ use super::Wait;
 use super::budget::Budget;
 use super::locks::{self, Kind, Locks};
 use crate::guest::{Status, children};
-use crate::pid_namespace::{ids_of_thread, numbers};
+use crate::pid_namespace::ids_of_thread;
 use crate::sockets::{Peer, Sockets};
 use crate::stop::thread_state;
 
@@ -343,7 +344,7 @@ impl Search {
         let mut whole = true;
         if !self.links.is_empty() {
             // lancet itself is one of them: it may be at the other end of a pipe.
-            for pid in numbers("/proc") {
+            for pid in proc_file::numbers("/proc") {
                 whole &= self.look(pid);
             }
         }
@@ -359,16 +360,16 @@ impl Search {
         if self.budget.is_spent() {
             return false;
         }
-        let folder = match fs::read_dir(format!("/proc/{pid}/fd")) {
-            Ok(folder) => folder,
+        let descriptors = match proc_file::descriptors(pid) {
+            Ok(descriptors) => descriptors,
             // It has ended.
             Err(error) => return error.kind() == std::io::ErrorKind::NotFound,
         };
-        for (number, entry) in folder.flatten().enumerate() {
+        for (number, descriptor) in descriptors.enumerate() {
             if number % BETWEEN == BETWEEN - 1 && self.budget.is_spent() {
                 return false;
             }
-            let Ok(link) = fs::read_link(entry.path()) else {
+            let Some(link) = descriptor.target() else {
                 continue;
             };
             let Some(questions) = self.links.get_mut(link.as_os_str()) else {
@@ -378,9 +379,7 @@ impl Search {
             if self.budget.is_spent() {
                 return false;
             }
-            let fd = entry.file_name();
-            let fd = fd.to_str().and_then(|fd| fd.parse().ok());
-            let info = fd.and_then(|fd| info(pid, fd)).unwrap_or_default();
+            let info = info(pid, descriptor.number).unwrap_or_default();
             let there = inode_of(&info);
             for question in questions {
                 let same = question.inode.is_none() || there.is_none() || question.inode == there;
@@ -396,17 +395,12 @@ impl Search {
 
 /// Whether a process has a descriptor of this file with such a lock. One whose descriptors may not be seen is believed.
 fn has_lock(pid: i32, link: &OsStr, kind: Kind) -> bool {
-    let Ok(folder) = fs::read_dir(format!("/proc/{pid}/fd")) else {
+    let Ok(descriptors) = proc_file::descriptors(pid) else {
         return true;
     };
-    let mut entries = folder.flatten().take(MOST_LINKS);
-    entries.any(|entry| {
-        let fd = entry.file_name();
-        let fd = fd.to_str().and_then(|fd| fd.parse().ok());
-        fs::read_link(entry.path()).is_ok_and(|to| to.as_os_str() == link)
-            && fd
-                .and_then(|fd| info(pid, fd))
-                .is_some_and(|info| locks::has(&info, kind))
+    descriptors.take(MOST_LINKS).any(|one| {
+        one.target().is_some_and(|to| to.as_os_str() == link)
+            && info(pid, one.number).is_some_and(|info| locks::has(&info, kind))
     })
 }
 
@@ -467,21 +461,16 @@ fn moves_bytes(wait: &Wait) -> bool {
 }
 
 fn other(pid: i32) -> Other {
-    let name = fs::read_to_string(format!("/proc/{pid}/comm")).unwrap_or_default();
     Other {
         pid,
-        name: name.strip_suffix('\n').unwrap_or(&name).to_owned(),
+        name: proc_file::name(pid).unwrap_or_default(),
         state: thread_state(pid, pid),
     }
 }
 
 /// Returns the kernel's account of a descriptor (Documentation/filesystems/proc.rst, `fdinfo`).
 fn info(pid: i32, fd: u32) -> Option<String> {
-    use std::io::Read;
-    let file = fs::File::open(format!("/proc/{pid}/fdinfo/{fd}")).ok()?;
-    let mut text = String::new();
-    file.take(MOST).read_to_string(&mut text).ok()?;
-    Some(text)
+    proc_file::text_up_to(format!("/proc/{pid}/fdinfo/{fd}"), MOST).ok()
 }
 
 fn field<'a>(info: &'a str, label: &str) -> Option<&'a str> {

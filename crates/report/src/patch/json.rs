@@ -90,7 +90,7 @@ pub fn once(
     out: &mut dyn Write,
     pid: i32,
     answer: Option<&str>,
-    resident: [u64; 2],
+    resident: [Option<u64>; 2],
 ) -> io::Result<()> {
     let fields = json!({
         "answer": answer, "resident_before": resident[0], "resident_after": resident[1],

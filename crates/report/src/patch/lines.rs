@@ -145,23 +145,25 @@ fn stood(out: &mut dyn Write, stood: Duration) -> io::Result<()> {
     writeln!(out, "the process stood still for {milliseconds:.2} ms")
 }
 
-/// Writes what came of something that was done once; `resident` is the process's memory before and after.
+/// Writes what came of something that was done once; `resident` is the process's memory before and after, in bytes, as far as it
+/// could be read.
 pub fn once(
     out: &mut dyn Write,
     answer: Option<&str>,
-    resident: [u64; 2],
+    resident: [Option<u64>; 2],
     time: Duration,
 ) -> io::Result<()> {
-    let mib = resident.map(|bytes| bytes as f64 / f64::from(1 << 20));
-    match answer {
-        Some(answer) => {
+    let mib = |bytes: u64| bytes as f64 / f64::from(1 << 20);
+    match (answer, resident) {
+        (Some(answer), [Some(before), Some(after)]) => {
+            let [before, after] = [before, after].map(mib);
             writeln!(
                 out,
-                "{answer}: {:.1} MiB were resident, {:.1} are",
-                mib[0], mib[1]
+                "{answer}: {before:.1} MiB were resident, {after:.1} are"
             )?;
         }
-        None => writeln!(
+        (Some(answer), _) => writeln!(out, "{answer}")?,
+        (None, _) => writeln!(
             out,
             "no thread has called it meanwhile, and nothing has happened"
         )?,

@@ -5,7 +5,6 @@ use calls::event::End;
 use process::pid_namespace::{Kind, Translator};
 use std::cell::RefCell;
 use std::collections::HashMap;
-use std::fs;
 use std::rc::Rc;
 use syscalls::{Call, IdKind, Known, Name, Naming as Asks, Processes, Protocols, Style};
 
@@ -237,8 +236,7 @@ impl Naming {
 
 /// What a thread is called that is there.
 fn comm_now(thread: i32) -> Option<String> {
-    let text = fs::read_to_string(format!("/proc/{thread}/comm")).ok()?;
-    Some(text.trim_end_matches('\n').to_owned())
+    process::proc_file::name(thread)
 }
 
 fn made<'a>(process: i32, call: &Call<'a>) -> Made<'a> {

@@ -77,11 +77,17 @@ impl Followed {
 
     fn name(&mut self, pid: i32) -> String {
         let read = || {
-            let text = fs::read_to_string(format!("/proc/{pid}/comm"));
+            let text = text_of(pid, "comm");
             text.map_or("?".to_owned(), |text| text.trim().to_owned())
         };
         self.names.entry(pid).or_insert_with(read).clone()
     }
+}
+
+/// A file of a process that may hold its name, whose bytes need not be UTF-8.
+fn text_of(pid: i32, file: &str) -> Option<String> {
+    let bytes = fs::read(format!("/proc/{pid}/{file}")).ok()?;
+    Some(String::from_utf8_lossy(&bytes).into_owned())
 }
 
 /// Adds the children that exist already, their children, and so on.
@@ -91,7 +97,7 @@ fn add_descendants(of: &mut HashSet<i32>) {
         .flatten()
         .filter_map(|entry| {
             let pid: i32 = entry.ok()?.file_name().to_str()?.parse().ok()?;
-            let stat = fs::read_to_string(format!("/proc/{pid}/stat")).ok()?;
+            let stat = text_of(pid, "stat")?;
             let parent = stat
                 .rsplit_once(')')?
                 .1

@@ -2,6 +2,7 @@
 
 use super::name::{Device, More, Name};
 use nix::fcntl::{OFlag, OpenHow, ResolveFlag, openat2};
+use process::{guest, proc_file};
 use prototypes::{Captures, Memory as _};
 use std::fs::{self, File};
 use std::os::fd::{AsRawFd, OwnedFd};
@@ -28,14 +29,14 @@ impl Place {
         let root = nix::fcntl::open(link.as_str(), path, nix::sys::stat::Mode::empty());
         Place {
             root: root.ok().map(Rc::new),
-            current: working_directory(process),
+            current: guest::working_directory(process),
         }
     }
 
     /// The working directory; of a process that is there, the one that it has now if no other is known.
     pub fn current(&self, process: Option<i32>) -> Option<String> {
         let known = self.current.clone();
-        known.or_else(|| working_directory(process?))
+        known.or_else(|| guest::working_directory(process?))
     }
 
     /// Notes that the process has another working directory.
@@ -116,11 +117,6 @@ pub fn link_of(process: i32, number: i32) -> Option<String> {
     Some(link.to_string_lossy().into_owned())
 }
 
-pub fn working_directory(process: i32) -> Option<String> {
-    let link = fs::read_link(format!("/proc/{process}/cwd")).ok()?;
-    Some(link.to_string_lossy().into_owned())
-}
-
 /// What a descriptor is by its link.
 pub fn found(process: i32, number: i32, link: String) -> Name {
     // A file may also be called so.
@@ -167,7 +163,7 @@ const RESOLVE_CACHED: u64 = 0x20;
 /// The mount and the inode of an open file as the kernel has them, without a question to its file system (`seq_show`, fs/proc/fd.c;
 /// the inode since Linux 5.14).
 fn node(process: i32, number: i32) -> Option<(u64, u64)> {
-    let text = fs::read_to_string(format!("/proc/{process}/fdinfo/{number}")).ok()?;
+    let text = proc_file::of_process(process, &format!("fdinfo/{number}")).ok()?;
     let field = |name| {
         let value = text.lines().find_map(|line| line.strip_prefix(name))?;
         value.trim().parse::<u64>().ok()
@@ -177,7 +173,7 @@ fn node(process: i32, number: i32) -> Option<(u64, u64)> {
 
 /// The process that a descriptor stands for (Documentation/filesystems/proc.rst, pidfd in fdinfo).
 fn told_process(process: i32, number: i32) -> Option<i32> {
-    let text = fs::read_to_string(format!("/proc/{process}/fdinfo/{number}")).ok()?;
+    let text = proc_file::of_process(process, &format!("fdinfo/{number}")).ok()?;
     let pid = text.lines().find_map(|line| line.strip_prefix("Pid:"))?;
     pid.trim().parse().ok()
 }

@@ -5,7 +5,6 @@ pub(super) use crate::descriptors::numbers;
 use crate::descriptors::Held;
 use process::wait::Waits;
 use std::collections::BTreeMap;
-use std::fs;
 use vm::Memory;
 
 /// So many of one process are named; a number is enough of the others.
@@ -37,6 +36,6 @@ pub(super) fn after(pid: i32, memory: &dyn Memory) -> Option<BTreeMap<u32, Strin
 
 /// The soft limit, from the line `Max open files  SOFT  HARD  files` (fs/proc/base.c, `proc_pid_limits`).
 fn limit(pid: i32) -> Option<u64> {
-    let text = fs::read_to_string(format!("/proc/{pid}/limits")).ok()?;
+    let text = process::proc_file::of_process(pid, "limits").ok()?;
     process::limits::soft(&text, "Max open files")?.parse().ok()
 }

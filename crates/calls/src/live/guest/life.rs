@@ -408,14 +408,10 @@ impl Guest {
 
 /// What a process is.
 pub fn opened(pid: i32, vm: String) -> Opened {
-    let command = std::fs::read(format!("/proc/{pid}/cmdline")).unwrap_or_default();
-    let words = command.split(|byte| *byte == 0);
-    let mut command: Vec<String> = words
-        .map(|word| String::from_utf8_lossy(word).into_owned())
-        .collect();
-    // A NUL ends each.
-    command.pop();
-    Opened { command, vm }
+    Opened {
+        command: process::guest::command_words(pid),
+        vm,
+    }
 }
 
 /// Something that happened to a process as a whole, now.

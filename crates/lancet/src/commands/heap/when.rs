@@ -3,12 +3,12 @@
 //! `/proc/PID/statm` is read four times a second, which costs some 20 µs each; the process is not touched. Its end is seen by a pidfd.
 
 use std::collections::VecDeque;
-use std::fs;
 use std::time::{Duration, Instant};
 
 use anyhow::bail;
 use process::Error;
 use process::pidfd::PidFd;
+use process::rss::resident_now;
 use report::figures::size;
 
 use crate::ui::advice::explain;
@@ -16,8 +16,6 @@ use crate::ui::interrupt;
 
 /// The time between two looks.
 const LOOK: Duration = Duration::from_millis(250);
-/// The size of a page.
-const PAGE: u64 = 4096;
 
 /// What is waited for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -165,13 +163,18 @@ pub fn wait(pid: i32, when: When, limit: Option<Duration>) -> anyhow::Result<()>
         looks: VecDeque::new(),
         most: 0,
     };
+    let Some(bytes) = resident_now(pid) else {
+        return Err(explain(Error::NoSuchProcess(pid)));
+    };
     tell!(
         "waiting until process {pid} {when}; it has {} now",
-        size(in_memory(pid))
+        size(bytes)
     );
     loop {
-        let (now, bytes) = (Instant::now(), in_memory(pid));
-        if watch.is_met(now, bytes) {
+        let now = Instant::now();
+        if let Some(bytes) = resident_now(pid)
+            && watch.is_met(now, bytes)
+        {
             tell!("process {pid} has {} in memory", size(bytes));
             return Ok(());
         }
@@ -190,16 +193,6 @@ pub fn wait(pid: i32, when: When, limit: Option<Duration>) -> anyhow::Result<()>
             bail!("stopped before: process {pid} had {most} in memory at most");
         }
     }
-}
-
-/// What a process has in memory, in bytes; 0 if that cannot be read: the second number of `statm` (proc_pid_statm(5)).
-fn in_memory(pid: i32) -> u64 {
-    let text = fs::read_to_string(format!("/proc/{pid}/statm")).unwrap_or_default();
-    let pages: Option<u64> = text
-        .split_whitespace()
-        .nth(1)
-        .and_then(|pages| pages.parse().ok());
-    pages.unwrap_or(0).saturating_mul(PAGE)
 }
 
 #[cfg(test)]

@@ -28,7 +28,9 @@ use crate::request::Request;
 use inject::image::Part;
 use inject::remote_call::RemoteThread;
 use process::pid_namespace::ids_of_thread;
+use process::proc_file;
 use process::ptrace;
+use process::status_file::StatusFile;
 use process::stop::Stop;
 use std::path::PathBuf;
 
@@ -275,10 +277,8 @@ fn tid_inside(guest: &Guest, tid: i32) -> i32 {
 
 /// Refuses while a timer may run a handler that switches.
 fn no_timers(guest: &Guest) -> Result<()> {
-    let file = |name: &str| std::fs::read_to_string(format!("/proc/{}/{name}", guest.pid()));
-    let status = file("status").unwrap_or_default();
-    let caught = status.lines().find_map(|line| line.strip_prefix("SigCgt:"));
-    let caught = caught.and_then(|text| u64::from_str_radix(text.trim(), 16).ok());
+    let status = StatusFile::of(guest.pid()).unwrap_or_default();
+    let caught = status.bits("SigCgt");
     let caught = caught.ok_or_else(|| refused(NAME, "which signals it catches cannot be read"))?;
     if let Some((_, name)) = TIMERS
         .iter()
@@ -290,7 +290,9 @@ fn no_timers(guest: &Guest) -> Result<()> {
         return Err(refused(NAME, reason));
     }
     // /proc/PID/timers: `notify: signal/pid.1234` (fs/proc/base.c, show_timer). The file is missing in a kernel without CONFIG_CHECKPOINT_RESTORE.
-    if file("timers").is_ok_and(|timers| timers.contains("notify: signal")) {
+    if proc_file::of_process(guest.pid(), "timers")
+        .is_ok_and(|timers| timers.contains("notify: signal"))
+    {
         return Err(refused(
             NAME,
             "it has a POSIX timer that sends signals: its handler may switch contexts",

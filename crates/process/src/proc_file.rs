@@ -1,0 +1,134 @@
+//! The files of `/proc` as text, and its folders whose entries are numbers.
+//!
+//! The name of a thread is what the program has set, cut after 15 bytes, maybe within a character, and `comm`, `stat`, `status` and
+//! `sched` show these bytes as they are (`proc_task_name`, fs/proc/array.c). `std::fs::read_to_string` fails on a file that is not
+//! UTF-8, and a thread that lives would be taken for one that has ended: it would not be stopped, or its seccomp filter not be
+//! asked. So these files are read as bytes, here and nowhere else (a test of the house holds that), and what is not UTF-8 becomes
+//! U+FFFD.
+
+use std::fs::{self, File};
+use std::io::{self, Read};
+use std::path::{Path, PathBuf};
+
+/// Returns the text of a file of `/proc`.
+///
+/// # Errors
+/// The file is not there, as where the process has ended, or may not be read.
+pub fn text(path: impl AsRef<Path>) -> io::Result<String> {
+    fs::read(path).map(as_text)
+}
+
+/// Returns the text of a file of `/proc`, or as much of it as `most` bytes hold.
+///
+/// # Errors
+/// As for [`text`].
+pub fn text_up_to(path: impl AsRef<Path>, most: u64) -> io::Result<String> {
+    let mut bytes = Vec::new();
+    File::open(path)?.take(most).read_to_end(&mut bytes)?;
+    Ok(as_text(bytes))
+}
+
+fn as_text(bytes: Vec<u8>) -> String {
+    String::from_utf8(bytes)
+        .unwrap_or_else(|error| String::from_utf8_lossy(error.as_bytes()).into_owned())
+}
+
+/// Returns the text of `/proc/PID/FILE`.
+///
+/// # Errors
+/// As for [`text`].
+pub fn of_process(pid: i32, file: &str) -> io::Result<String> {
+    text(format!("/proc/{pid}/{file}"))
+}
+
+/// Returns the text of `/proc/PID/task/TID/FILE`.
+///
+/// # Errors
+/// As for [`text`]; also where the thread is not of this process.
+pub fn of_thread(pid: i32, tid: i32, file: &str) -> io::Result<String> {
+    text(format!("/proc/{pid}/task/{tid}/{file}"))
+}
+
+/// Returns the name of a process's main thread, or of the thread with this id; `None` if it is gone.
+pub fn name(id: i32) -> Option<String> {
+    let name = of_process(id, "comm").ok()?;
+    Some(name.strip_suffix('\n').unwrap_or(&name).to_owned())
+}
+
+/// Returns the ids in a folder of `/proc`: of processes in `/proc` itself, of threads in `/proc/PID/task`. None if it cannot be read.
+pub fn numbers(folder: impl AsRef<Path>) -> impl Iterator<Item = i32> {
+    fs::read_dir(folder).into_iter().flat_map(numbers_in)
+}
+
+/// Returns the entries of an open folder that are numbers.
+pub(crate) fn numbers_in(folder: fs::ReadDir) -> impl Iterator<Item = i32> {
+    folder.filter_map(|entry| entry.ok()?.file_name().to_str()?.parse().ok())
+}
+
+/// Returns the ids of the threads of a process; none if it is gone. [`thread_ids`](crate::stop::thread_ids) says why.
+pub fn threads(pid: i32) -> impl Iterator<Item = i32> {
+    numbers(format!("/proc/{pid}/task"))
+}
+
+/// A descriptor of a process, as `/proc/PID/fd` lists it.
+#[derive(Debug)]
+pub struct Descriptor {
+    /// Its number.
+    pub number: u32,
+    path: PathBuf,
+}
+
+impl Descriptor {
+    /// Returns what it leads to: a path, or a word of the kernel's as `socket:[1234]`. `None` if it was closed, or may not be seen.
+    pub fn target(&self) -> Option<PathBuf> {
+        fs::read_link(&self.path).ok()
+    }
+}
+
+/// Returns the descriptors of a process.
+///
+/// # Errors
+/// The process has ended, or they may not be seen: that takes what ptrace takes (`PTRACE_MODE_READ`).
+pub fn descriptors(pid: i32) -> io::Result<impl Iterator<Item = Descriptor>> {
+    let entries = fs::read_dir(format!("/proc/{pid}/fd"))?.flatten();
+    Ok(entries.filter_map(|entry| {
+        Some(Descriptor {
+            number: entry.file_name().to_str()?.parse().ok()?,
+            path: entry.path(),
+        })
+    }))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::status_file::StatusFile;
+    use crate::stop::thread_state;
+
+    #[test]
+    fn a_thread_whose_name_is_not_text_is_seen() {
+        let pid = std::process::id() as i32;
+        let (tell, told) = std::sync::mpsc::channel();
+        let (end, ends) = std::sync::mpsc::channel::<()>();
+        let thread = std::thread::spawn(move || {
+            // The last character takes two bytes, and one is left when the kernel cuts it.
+            let name = c"fünfzehn Byteü";
+            // SAFETY: the text ends with a NUL, and gettid has no preconditions.
+            let tid = unsafe {
+                libc::prctl(libc::PR_SET_NAME, name.as_ptr());
+                libc::gettid()
+            };
+            tell.send(tid).expect("somebody listens");
+            ends.recv().expect("the end is told");
+        });
+        let tid = told.recv().expect("it has begun");
+        assert!(fs::read_to_string(format!("/proc/{pid}/task/{tid}/stat")).is_err());
+        assert_eq!(name(tid).as_deref(), Some("fünfzehn Byte\u{fffd}"));
+        assert!(thread_state(pid, tid).is_some());
+        let status = StatusFile::of_thread(pid, tid).expect("it lives");
+        assert_eq!(status.number::<u32>("Seccomp"), Some(0));
+        assert!(threads(pid).any(|one| one == tid));
+        end.send(()).expect("it waits");
+        thread.join().expect("it ends");
+    }
+}
