@@ -10,7 +10,7 @@ use crate::patcher::Patcher;
 use crate::set::{Built, MadeOf, Step};
 use crate::table::Known;
 use crate::target::Target;
-use crate::wanted::Wanted;
+use crate::wanted::{Reason, Wanted};
 use inject::remote_call::RemoteThread;
 use process::error::{Error, Result};
 use std::ops::Range;
@@ -21,7 +21,7 @@ use wire::calls::{Hook, area};
 const PADDING: u8 = 0xcc;
 
 /// Where the stub and the record of a new hook are to stand; why they cannot, if so.
-type Room = std::result::Result<[u64; 2], String>;
+type Room = std::result::Result<[u64; 2], Reason>;
 
 impl Patcher {
     /// Makes the stubs of all new hooks. What was found for them is given back by [`Patcher::abandon`] if the hooks are not
@@ -47,8 +47,8 @@ impl Patcher {
                 (Step::New(wanted, plan, was), Ok(room)) => {
                     self.build_one(target, (wanted, plan, *was), room)
                 }
-                (_, Ok(_)) => MadeOf::Nothing(String::new()),
-                (_, Err(reason)) => MadeOf::Nothing(reason),
+                (_, Ok(_)) => MadeOf::Nothing,
+                (_, Err(reason)) => MadeOf::Refused(reason),
             })
             .collect())
     }
@@ -101,7 +101,7 @@ impl Patcher {
             });
             match room {
                 // The others can be hooked all the same.
-                Err(Error::NothingToBorrow { reason, .. }) => Ok(Err(reason)),
+                Err(Error::NothingToBorrow { reason, .. }) => Ok(Err(reason.into())),
                 room => Ok(Ok(room?)),
             }
         };
@@ -142,7 +142,7 @@ impl Patcher {
             .and_then(|stub| Ok((stub, plan.patches(stub_at)?)));
         let (stub, list) = match made {
             Ok(made) => made,
-            Err(refusal) => return MadeOf::Nothing(refusal.to_string()),
+            Err(refusal) => return MadeOf::Refused(refusal.into()),
         };
         let mut hook = Hook {
             original: stub.original,

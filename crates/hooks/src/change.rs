@@ -4,10 +4,6 @@ use std::ops::Range;
 use trampoline::probe::ProbePlan;
 use trampoline::{Destination, Inline, Kind, Patch, Plan, Refusal, Stub};
 
-/// Why a function is not hooked now, but may be a moment later: another command has hooked or unhooked it since that was
-/// planned. Or its process has changed it itself.
-pub(crate) const CHANGED: &str = "its code changed while we looked at it";
-
 /// A plan: which bytes are replaced, and how the stub is made.
 pub(crate) enum Change {
     /// At a function's entry; with the size in bytes of the stack arguments that its code may read.

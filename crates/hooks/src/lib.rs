@@ -86,4 +86,4 @@ pub use script_start::{Progress, ScriptStart};
 pub use standstill::{Standstill, Threads};
 pub use state::Script;
 pub use tracing::{Arrives, Tracing};
-pub use wanted::{CALL_THROUGH, OTHERS, Options, PROBE, Refused, Role, Timing, Wanted};
+pub use wanted::{CALL_THROUGH, OTHERS, Options, PROBE, Reason, Refused, Role, Timing, Wanted};

@@ -131,7 +131,7 @@ impl Tracing {
             Some(refused) => Err(Error::Hook {
                 pid,
                 function: refused.function.name.clone(),
-                reason: refused.reason.clone(),
+                reason: refused.reason.to_string(),
             }),
             None => Ok(()),
         }
@@ -200,7 +200,7 @@ impl Tracing {
             return Err(Error::Hook {
                 pid: self.pid(),
                 function: refused.function.name,
-                reason: refused.reason,
+                reason: refused.reason.to_string(),
             });
         }
         Ok(true)

@@ -1,7 +1,6 @@
 //! Hooks are set and lifted here: planned while the process runs, and written in one stop for all of them.
 
 use crate::areas::Areas;
-use crate::change::CHANGED;
 use crate::layers::Layers;
 use crate::left;
 use crate::open_calls;
@@ -11,14 +10,12 @@ use crate::standstill::Writes;
 use crate::table::{HookTable, Known, stands_whole};
 use crate::target::Target;
 use crate::text::Texts;
-use crate::wanted::{Refused, Wanted, is_asked};
+use crate::wanted::{Reason, Refused, Wanted, is_asked};
 use process::error::Result;
 use process::tries::{PAUSE, TRIES};
 use std::collections::HashMap;
 use wire::calls::{Hook, want};
 
-/// Why a function is not hooked now, but may be a moment later.
-pub(crate) const IN_THE_WAY: &str = "a thread is about to go on in its first instructions";
 /// What was seen in the stop in which hooks were lifted.
 #[derive(Debug)]
 pub(crate) struct Lifted {
@@ -92,21 +89,23 @@ impl Patcher {
         let wanted = self.with_returns(target, wanted);
         let mut refused = self.try_set(target, wanted.clone())?;
         for _ in 0..TRIES {
-            let busy = |refused: &Refused| [IN_THE_WAY, CHANGED].contains(&&*refused.reason);
             let again: Vec<u64> = refused
                 .iter()
-                .filter(|refused| busy(refused))
+                .filter(|refused| refused.reason.may_pass())
                 .map(|refused| refused.function.address)
                 .collect();
             if again.is_empty() {
                 break;
             }
             std::thread::sleep(PAUSE);
-            if refused.iter().any(|refused| refused.reason == CHANGED) {
+            if refused
+                .iter()
+                .any(|refused| refused.reason == Reason::Changed)
+            {
                 // The plans that came to nothing have taken padding.
                 self.forget_code();
             }
-            refused.retain(|refused| !busy(refused));
+            refused.retain(|refused| !refused.reason.may_pass());
             let wanted = wanted.iter();
             let wanted = wanted.filter(|wanted| again.contains(&wanted.function.address));
             refused.extend(self.try_set(target, wanted.cloned().collect())?);

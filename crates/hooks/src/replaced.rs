@@ -17,7 +17,7 @@ pub fn plan_replacement(
     functions: &Functions,
     memory: &GuestMemory,
     function: &Function,
-) -> Result<(Vec<u8>, Plan), String> {
+) -> Result<(Vec<u8>, Plan), crate::Reason> {
     let mut texts = Texts::default();
     let (code, plan) = texts.entry(functions, memory, &HookTable::default(), function)?;
     if let Kind::Short { .. } = plan.kind {

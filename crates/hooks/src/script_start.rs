@@ -153,7 +153,7 @@ impl ScriptStart {
             return Err(Error::Hook {
                 pid: self.tracing.pid(),
                 function: refused.function.name,
-                reason: refused.reason,
+                reason: refused.reason.to_string(),
             });
         }
         self.hooked = true;

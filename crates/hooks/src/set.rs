@@ -2,19 +2,19 @@
 //! while it stands still ([`Patcher::write`]), in an order that leaves the process intact if we are killed at any instant: stubs and records
 //! first, which nothing leads to yet; then the list of areas, by which the next attach finds them; the patches last.
 
-use crate::change::{CHANGED, Change};
+use crate::change::Change;
 use crate::inline;
 use crate::layers::Layers;
 use crate::left::count_us;
 use crate::needs::{described, floats_at_return, own_flags};
-use crate::patcher::{IN_THE_WAY, Patcher};
+use crate::patcher::Patcher;
 use crate::planned::{fits, is_as_planned};
 use crate::standstill::{Pages, Writes};
 use crate::table::{Known, LANDING, patches, stands_whole};
 use crate::target::Target;
 use crate::text::Texts;
 use crate::threads::{self, Changed};
-use crate::wanted::{CALL_THROUGH, Refused, Role, Wanted};
+use crate::wanted::{CALL_THROUGH, Reason, Refused, Role, Wanted};
 use inject::records::Record;
 use inject::remote_call::RemoteThread;
 use process::error::Result;
@@ -49,8 +49,10 @@ pub(crate) struct Built {
 pub(crate) enum MadeOf {
     /// The record and the stub of a new hook, to be written in the stop.
     New(Box<Built>),
-    /// Nothing, and why: it cannot be hooked. Or it is no new hook, and nothing is to be made.
-    Nothing(String),
+    /// It cannot be hooked.
+    Refused(Reason),
+    /// It is no new hook, so nothing is made.
+    Nothing,
 }
 
 /// A hook whose record and stub are written, or will be.
@@ -78,7 +80,7 @@ impl Patcher {
         wanted: &Wanted,
         texts: &mut Texts,
         layers: &Layers,
-    ) -> std::result::Result<Step, String> {
+    ) -> std::result::Result<Step, Reason> {
         let function = &wanted.function;
         if wanted.role == Role::SystemCall {
             return Ok(self.step_of_number(wanted));
@@ -203,7 +205,7 @@ impl Patcher {
                     let moves = moves.clone();
                     let free = known.set || is_as_planned(&code, own, &edit.layers, &known.hook);
                     let made = free.then_some(Prepared { known, moves });
-                    (wanted, made.ok_or_else(|| CHANGED.into()))
+                    (wanted, made.ok_or_else(|| Reason::Changed))
                 }
                 Step::Bare(wanted) => (wanted, Ok(self.bare(edit, wanted)?)),
                 Step::New(wanted, ..) => (wanted, self.prepare(edit, wanted, built, &code)?),
@@ -287,7 +289,7 @@ impl Patcher {
             let function = { places }.find_map(|address| self.table.unname(address));
             refused.extend(function.map(|function| Refused {
                 function,
-                reason: IN_THE_WAY.into(),
+                reason: Reason::InTheWay,
             }));
         }
     }
@@ -299,16 +301,17 @@ impl Patcher {
         wanted: &Wanted,
         built: &MadeOf,
         code: &Pages,
-    ) -> Result<std::result::Result<Prepared, String>> {
+    ) -> Result<std::result::Result<Prepared, Reason>> {
         let built = match built {
             MadeOf::New(built) => built,
-            MadeOf::Nothing(reason) => return Ok(Err(reason.clone())),
+            MadeOf::Refused(reason) => return Ok(Err(reason.clone())),
+            MadeOf::Nothing => return Ok(Err(Reason::Changed)),
         };
         let mut known = built.known.clone();
         self.programs(edit, wanted, &mut known.hook)?;
         known.hook.want |= self.table.own_want(known.hook.place);
         if !is_as_planned(code, edit.target.resident.base, &edit.layers, &known.hook) {
-            return Ok(Err(CHANGED.into()));
+            return Ok(Err(Reason::Changed));
         }
         edit.writes.add(known.hook.stub, built.bytes.clone());
         let moves = built.moves.clone();

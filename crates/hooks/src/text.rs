@@ -7,11 +7,11 @@ mod go;
 pub use around::Around;
 pub use go::refuse_program;
 
-use crate::change::{CHANGED, Change};
+use crate::change::Change;
 use crate::layers::{Layer, Layers};
 use crate::table::{HookTable, LANDING, patches};
 use crate::target::Target;
-use crate::wanted::{Role, Wanted};
+use crate::wanted::{Reason, Role, Wanted};
 use process::functions::{Function, Functions, ModuleSymbols};
 use process::memory::GuestMemory;
 use process::shadow_stack;
@@ -30,7 +30,7 @@ use wire::calls::want;
 pub(crate) const MOST_CODE: u64 = 1 << 29;
 
 /// The bytes of a range of code, if there is `room` for them.
-fn within(range: &Range<u64>, room: u64) -> Result<u64, String> {
+fn within(range: &Range<u64>, room: u64) -> Result<u64, Reason> {
     let size = range.end.checked_sub(range.start);
     let size = size.filter(|size| *size <= room);
     size.ok_or_else(|| "its program has more code than is decoded at a time".into())
@@ -81,13 +81,13 @@ impl Texts {
         hooks: &HookTable,
         layers: &Layers,
         wanted: &Wanted,
-    ) -> Result<Change, String> {
+    ) -> Result<Change, Reason> {
         let own = target.resident.base;
         let address = wanted.function.address;
         let plain = wanted.role == Role::Function && wanted.probe.is_none();
         if plain && let Some(layer) = layers.over(own, [address, address + LANDING]) {
             let Change::Entry(_, copied) = self.alone(target, hooks, wanted)? else {
-                return Err(CHANGED.into());
+                return Err(Reason::Changed);
             };
             return over(address, layer, copied, &target.memory);
         }
@@ -97,8 +97,8 @@ impl Texts {
             .find_map(|range| layers.in_the_way(own, &range));
         match blocked {
             // It was written after we had looked whether there is one to go over.
-            Some(layer) if plain && layer.is_coverable_at(planned.at()) => Err(CHANGED.into()),
-            Some(layer) => Err(layers.holder(layer)),
+            Some(layer) if plain && layer.is_coverable_at(planned.at()) => Err(Reason::Changed),
+            Some(layer) => Err(layers.holder(layer).into()),
             None => Ok(planned),
         }
     }
@@ -109,12 +109,12 @@ impl Texts {
         target: &Target,
         hooks: &HookTable,
         wanted: &Wanted,
-    ) -> Result<Change, String> {
+    ) -> Result<Change, Reason> {
         let (functions, memory) = (&target.functions, &*target.memory);
         let function = &wanted.function;
         if matches!(wanted.role, Role::Place { .. }) {
             let planned = self.around.remove(&function.address);
-            return planned.map(Change::Probe).ok_or_else(|| CHANGED.into());
+            return planned.map(Change::Probe).ok_or_else(|| Reason::Changed);
         }
         let (place, range) = place_of(functions, function)?;
         // The unwinders' hooks serve C, also in a program of Go that C is linked into.
@@ -128,7 +128,7 @@ impl Texts {
             return text.probe(function.address, wanted.want & want::BACK != 0);
         }
         let code = code_from(&text.code, text.at, &text.starts, function.address);
-        let code = code.ok_or(CHANGED)?;
+        let code = code.ok_or(Reason::Changed)?;
         let own = match function.size {
             0 => code.len() as u64,
             size => size.min(code.len() as u64),
@@ -149,7 +149,7 @@ impl Texts {
                 if wanted.routine == super::CALL_THROUGH
                     && !crate::policy::gets_no_frame(function) =>
             {
-                return Err(Refusal::ReturnAddress.to_string());
+                return Err(Refusal::ReturnAddress.into());
             }
             Stack::OwnReturn => UNBOUNDED,
         };
@@ -164,7 +164,7 @@ impl Texts {
             text.options,
         )
         .map(|plan| Change::Entry(plan, copied))
-        .map_err(|refusal| refusal.to_string())
+        .map_err(Reason::from)
     }
 }
 
@@ -182,7 +182,7 @@ fn code_from<'c>(code: &'c [u8], at: u64, starts: &[u64], address: u64) -> Optio
 fn place_of<'f>(
     functions: &'f Functions,
     function: &Function,
-) -> Result<(&'f ModuleSymbols, Range<u64>), String> {
+) -> Result<(&'f ModuleSymbols, Range<u64>), Reason> {
     let place = functions
         .module_of(function.address)
         .ok_or("the library it is in was unloaded")?;
@@ -193,14 +193,14 @@ fn place_of<'f>(
 
 /// The plan of a hook over another command's, whose stub copies `copied` bytes of stack arguments, if it is ours that
 /// would be alone. Nothing but the five bytes of its jump is changed, which has shown that they may be.
-fn over(address: u64, layer: &Layer, copied: u32, memory: &GuestMemory) -> Result<Change, String> {
+fn over(address: u64, layer: &Layer, copied: u32, memory: &GuestMemory) -> Result<Change, Reason> {
     let mut code = vec![0; (layer.patch.at - address) as usize + 5];
     memory
         .read_bytes(address, &mut code)
         .map_err(|error| error.to_string())?;
     // Its command may have left since we found it, and other instructions stand here.
     if !layer.stands_at(address, &code) {
-        return Err(CHANGED.into());
+        return Err(Reason::Changed);
     }
     let function = trampoline::Function {
         entry: address,
@@ -209,7 +209,7 @@ fn over(address: u64, layer: &Layer, copied: u32, memory: &GuestMemory) -> Resul
     };
     let (targets, mut pads) = (Targets::default(), Pads::default());
     let plan = plan(&function, &targets, &mut pads, Options::default());
-    let plan = plan.map_err(|refusal| refusal.to_string())?;
+    let plan = plan.map_err(Reason::from)?;
     Ok(Change::Entry(
         plan,
         copied.max(layer.copied).min(MOST_COPIED),
@@ -234,7 +234,7 @@ impl Decoded {
         (memory, hooks): (&GuestMemory, &HookTable),
         functions: &Functions,
         range: Range<u64>,
-    ) -> Result<&mut Text, String> {
+    ) -> Result<&mut Text, Reason> {
         let room = MOST_CODE - self.kept;
         match self.by_range.entry((range.start, range.end)) {
             Entry::Occupied(known) => Ok(known.into_mut()),
@@ -258,7 +258,7 @@ impl Texts {
         memory: &GuestMemory,
         hooks: &HookTable,
         function: &Function,
-    ) -> Result<(Vec<u8>, trampoline::Plan), String> {
+    ) -> Result<(Vec<u8>, trampoline::Plan), Reason> {
         let (place, range) = place_of(functions, function)?;
         if self.is_go(place, memory, range.start) {
             return Err(go::REFUSED.into());
@@ -267,14 +267,14 @@ impl Texts {
             .decoded
             .text(place, (memory, hooks), functions, range)?;
         let code = code_from(&text.code, text.at, &text.starts, function.address);
-        let code = code.ok_or(CHANGED)?;
+        let code = code.ok_or(Reason::Changed)?;
         let planned = trampoline::Function {
             entry: function.address,
             code,
             size: function.size as usize,
         };
         let planned = plan(&planned, &text.targets, &mut Pads::default(), text.options);
-        let planned = planned.map_err(|refusal| refusal.to_string())?;
+        let planned = planned.map_err(Reason::from)?;
         Ok((code.to_vec(), planned))
     }
 
@@ -287,7 +287,7 @@ impl Texts {
 impl Text {
     /// Plans a probe at `site`: a nop, or any instruction if `any`. Instructions are decoded from the nearest known
     /// beginning of a function on.
-    fn probe(&mut self, site: u64, any: bool) -> Result<Change, String> {
+    fn probe(&mut self, site: u64, any: bool) -> Result<Change, Reason> {
         let next = self.starts.partition_point(|start| *start <= site);
         let before = next.checked_sub(1).and_then(|at| self.starts.get(at));
         let entry = *before.ok_or("no function is known before it")?;
@@ -302,7 +302,7 @@ impl Text {
         let (targets, pads) = (&self.targets, &mut self.pads);
         probe::plan(&function, site, spot, targets, pads, self.options)
             .map(Change::Probe)
-            .map_err(|refusal| refusal.to_string())
+            .map_err(Reason::from)
     }
 
     fn read(
@@ -310,7 +310,7 @@ impl Text {
         (memory, hooks): (&GuestMemory, &HookTable),
         picks: impl Iterator<Item = u64>,
         Range { start, end }: Range<u64>,
-    ) -> Result<Self, String> {
+    ) -> Result<Self, Reason> {
         let mut code = vec![0; (end - start) as usize];
         memory
             .read_bytes(start, &mut code)
@@ -389,7 +389,7 @@ mod tests {
         let address = code.as_ptr() as u64;
         let layer = Layer::jump(address, was, is);
         let planned = over(address, &layer, 0, &memory);
-        assert_eq!(planned.err().as_deref(), Some(CHANGED));
+        assert_eq!(planned.err(), Some(Reason::Changed));
     }
 
     #[test]

@@ -6,6 +6,7 @@ use process::control_group;
 use process::error::{Error, Result};
 use process::functions::Function;
 use routine::frame::{Guard, flags};
+use std::fmt;
 use std::time::Duration;
 use wire::calls::special::is_special;
 use wire::calls::{Hook, SYSTEM_CALLS, record, want};
@@ -195,8 +196,54 @@ pub(crate) fn is_asked(resident: &Resident, routine: u64) -> bool {
 pub struct Refused {
     /// The function that is not hooked.
     pub function: Function,
-    /// Why, as the user is told.
-    pub reason: String,
+    /// Why.
+    pub reason: Reason,
+}
+
+/// Why something is not hooked. `Display` has it as the user is told.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Reason {
+    /// A thread is about to go on within the bytes that would be changed.
+    InTheWay,
+    /// Its code was changed since the hook was planned: by another command, or by the process itself.
+    Changed,
+    /// It cannot be hooked as it is.
+    Never(String),
+}
+
+impl Reason {
+    /// Whether it may be gone a moment later.
+    pub fn may_pass(&self) -> bool {
+        !matches!(self, Reason::Never(_))
+    }
+}
+
+impl fmt::Display for Reason {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Reason::InTheWay => "a thread is about to go on in its first instructions",
+            Reason::Changed => "its code changed while we looked at it",
+            Reason::Never(why) => why,
+        })
+    }
+}
+
+impl From<trampoline::Refusal> for Reason {
+    fn from(why: trampoline::Refusal) -> Self {
+        Reason::Never(why.to_string())
+    }
+}
+
+impl From<String> for Reason {
+    fn from(why: String) -> Self {
+        Reason::Never(why)
+    }
+}
+
+impl From<&str> for Reason {
+    fn from(why: &str) -> Self {
+        Reason::Never(why.to_owned())
+    }
 }
 
 /// How often and how long a process stood still for us.

@@ -373,7 +373,9 @@ fn waiting(command: &[OsString], user: Option<&User>) -> Result<Waiting> {
     let (failure, fail) = pipe()?;
     // SAFETY: it runs in the child, where it makes only async-signal-safe calls.
     let mut runs = || unsafe { child(&pointers, user, &ours, &[&wait, &go, &fail]) };
-    let pid = process::own_proc::fork(&mut runs).map_err(|error| Error::system("fork", error))?;
+    // SAFETY: `child` makes async-signal-safe calls alone, on what was made before the fork.
+    let forked = unsafe { process::own_proc::fork(&mut runs) };
+    let pid = forked.map_err(|error| Error::system("fork", error))?;
     Ok(Waiting { pid, go, failure })
 }
 

@@ -86,7 +86,8 @@ pub(crate) fn planned_function(
     guest: &Guest,
     function: &Function,
 ) -> std::result::Result<Planned, String> {
-    let (code, plan) = plan_replacement(&guest.functions, &guest.memory, function)?;
+    let (code, plan) = plan_replacement(&guest.functions, &guest.memory, function)
+        .map_err(|reason| reason.to_string())?;
     is_as_in_file(guest, function, &code)?;
     let place = guest.functions.module_of(function.address);
     let build_id = place.and_then(|place| place.symbols.build_id());

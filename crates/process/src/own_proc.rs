@@ -69,21 +69,25 @@ fn stay_behind() {
 
 fn serve(asked: &Receiver<Job>) {
     for job in asked {
-        // SAFETY: whoever asks keeps what `child` points to, and waits; see `Job`.
+        // SAFETY: `fork` waits for the reply, so what `child` points to lives; its caller has promised async-signal-safe calls.
         let forked = unsafe { fork_here(&mut *job.child) };
         // Who has asked waits.
         let _ = job.reply.send(forked);
     }
 }
 
-/// Forks as fork(2) does; `child` runs in the child, which ends with it, and must make async-signal-safe calls alone. Returns the
-/// child's id. It is in the mount namespace in which we were started.
+/// Forks as fork(2) does; `child` runs in the child, which ends with it. Returns the child's id. It is in the mount namespace in which
+/// we were started.
 ///
 /// # Errors
 /// The kernel could make no process, or the thread that forks for us has ended.
-pub fn fork(child: &mut dyn FnMut()) -> io::Result<i32> {
+///
+/// # Safety
+/// `child` makes async-signal-safe calls alone (signal-safety(7)): lancet has other threads, and a lock that one of them holds at the
+/// fork is never given back in the child.
+pub unsafe fn fork(child: &mut dyn FnMut()) -> io::Result<i32> {
     let Some(behind) = BEHIND.get() else {
-        // SAFETY: the caller's promise of async-signal-safe calls.
+        // SAFETY: `child` makes async-signal-safe calls alone, as the caller has promised.
         return unsafe { fork_here(child) };
     };
     let (reply, answer) = channel();
@@ -102,7 +106,7 @@ pub fn fork(child: &mut dyn FnMut()) -> io::Result<i32> {
 /// # Safety
 /// `child` makes async-signal-safe calls alone.
 unsafe fn fork_here(child: &mut dyn FnMut()) -> io::Result<i32> {
-    // SAFETY: the caller's promise.
+    // SAFETY: the child makes async-signal-safe calls alone, as the caller has promised, and then ends.
     match unsafe { libc::fork() } {
         -1 => Err(io::Error::last_os_error()),
         0 => {

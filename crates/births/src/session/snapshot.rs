@@ -79,11 +79,4 @@ impl Session {
             false => Ok(None),
         }
     }
-
-    /// How the last copy ended, as `wait4` says it, once the guest has waited for it.
-    pub fn copy_ended(&self) -> Option<i32> {
-        let at = self.resident.header.snapshot + offset_of!(Snapshot, status) as u64;
-        let status = self.memory.word(at).ok()?;
-        (status != u64::MAX).then_some(status as u32 as i32)
-    }
 }

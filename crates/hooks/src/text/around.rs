@@ -2,6 +2,7 @@
 
 use super::{Text, Texts, go};
 use crate::table::{HookTable, Known, patches};
+use crate::wanted::Reason;
 use memchr::memmem;
 use process::functions::{Functions, ModuleSymbols};
 use process::gadgets;
@@ -25,12 +26,12 @@ pub struct Around {
     /// The name of its module.
     pub module: Arc<str>,
     /// The address of the patch of each probe, with a bit of [`want`]; or why there can be none.
-    pub plans: Result<Vec<(u64, u64)>, String>,
+    pub plans: Result<Vec<(u64, u64)>, Reason>,
 }
 
 impl Around {
     /// All that are in code that was not decoded.
-    fn unread(place: &ModuleSymbols, at: u64, reason: String) -> Self {
+    fn unread(place: &ModuleSymbols, at: u64, reason: Reason) -> Self {
         let site = Site {
             at,
             next: at,
@@ -282,9 +283,9 @@ impl Text {
         changed: &Changed,
         taken: &mut u64,
         memory: &GuestMemory,
-    ) -> Result<Vec<(u64, ProbePlan)>, String> {
+    ) -> Result<Vec<(u64, ProbePlan)>, Reason> {
         if let Some(unfit) = site.refused {
-            return Err(unfit.to_string());
+            return Err(unfit.to_string().into());
         }
         if self.targets.is_blind(function.clone()) {
             return Err("its function jumps to where is not known".into());
@@ -301,7 +302,7 @@ impl Text {
         };
         let mut plan = |at, spot| {
             probe::plan(&code, at, spot, &self.targets, &mut self.pads, self.options)
-                .map_err(|refusal| refusal.to_string())
+                .map_err(Reason::from)
         };
         let overlaps = |from: u64, to: u64| {
             changed

@@ -108,13 +108,13 @@ impl Guest {
             self.messages.say(Message::NotHooked {
                 pid: self.pid(),
                 count: counted.len(),
-                reason: reason.into(),
+                reason,
                 has_it,
             });
         }
-        let mut by_reason: BTreeMap<&str, Vec<String>> = BTreeMap::new();
+        let mut by_reason: BTreeMap<String, Vec<String>> = BTreeMap::new();
         for refused in refused {
-            let names = by_reason.entry(&refused.reason).or_default();
+            let names = by_reason.entry(refused.reason.to_string()).or_default();
             names.push(refused.function.name.clone());
         }
         for (reason, names) in by_reason {
@@ -123,7 +123,7 @@ impl Guest {
             let names_each = self.verbose && !self.says_unseen;
             let most = if names_each { MOST_NAMED } else { names.len() };
             for names in names.chunks(most) {
-                let (names, reason) = (names.to_vec(), reason.to_owned());
+                let (names, reason) = (names.to_vec(), reason.clone());
                 self.messages.say(Message::Refused { names, reason });
             }
         }
@@ -131,10 +131,10 @@ impl Guest {
 }
 
 /// The reason of most of those that were refused, and how many have it.
-fn commonest<'r>(refused: impl Iterator<Item = &'r Refused>) -> (&'r str, usize) {
-    let mut reasons: BTreeMap<&str, usize> = BTreeMap::new();
+fn commonest<'r>(refused: impl Iterator<Item = &'r Refused>) -> (String, usize) {
+    let mut reasons: BTreeMap<String, usize> = BTreeMap::new();
     for one in refused {
-        *reasons.entry(&one.reason).or_default() += 1;
+        *reasons.entry(one.reason.to_string()).or_default() += 1;
     }
     let most = reasons.into_iter().max_by_key(|(_, count)| *count);
     most.unwrap_or_default()
