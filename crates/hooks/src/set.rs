@@ -205,7 +205,7 @@ impl Patcher {
                     let moves = moves.clone();
                     let free = known.set || is_as_planned(&code, own, &edit.layers, &known.hook);
                     let made = free.then_some(Prepared { known, moves });
-                    (wanted, made.ok_or_else(|| Reason::Changed))
+                    (wanted, made.ok_or(Reason::Changed))
                 }
                 Step::Bare(wanted) => (wanted, Ok(self.bare(edit, wanted)?)),
                 Step::New(wanted, ..) => (wanted, self.prepare(edit, wanted, built, &code)?),

@@ -114,7 +114,7 @@ impl Texts {
         let function = &wanted.function;
         if matches!(wanted.role, Role::Place { .. }) {
             let planned = self.around.remove(&function.address);
-            return planned.map(Change::Probe).ok_or_else(|| Reason::Changed);
+            return planned.map(Change::Probe).ok_or(Reason::Changed);
         }
         let (place, range) = place_of(functions, function)?;
         // The unwinders' hooks serve C, also in a program of Go that C is linked into.

@@ -56,5 +56,5 @@ pub fn first() -> Option<String> {
 /// halves afterwards: use it for leaving alone.
 pub fn catch<T>(work: impl FnOnce() -> anyhow::Result<T>) -> anyhow::Result<T> {
     let done = panic::catch_unwind(AssertUnwindSafe(work));
-    done.unwrap_or_else(|_| Err(anyhow::anyhow!("lancet has failed")))
+    done.unwrap_or_else(|_| Err(anyhow::anyhow!("lancet has failed: this is a bug of its own, and the lines above say where; processes that it had opened were left")))
 }

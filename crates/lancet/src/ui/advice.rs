@@ -90,7 +90,29 @@ pub fn next_step(error: &Error) -> Option<&'static str> {
         Error::NoRoom { .. } => "raise the group's memory limit",
         Error::WriteProtected(_) => "start the kernel with proc_mem.force_override=ptrace",
         Error::BrokenRuby { .. } => "update that Ruby",
-        _ => return None,
+        Error::Replaced(_) | Error::Left { .. } => "open it again",
+        Error::Zombie(_) => "nothing of it is left to look at; name its parent or another worker",
+        Error::Stirred(_) | Error::NothingToBorrow { .. } => "try again in a moment",
+        Error::RemoteTimeout { .. } => "try again when the process is doing something else",
+        Error::NoCopy { .. } => {
+            "a core file of it (gcore) can be read without a copy: lancet heap CORE"
+        }
+        // Nothing can be done, or the reason in the message says it.
+        Error::Gone(_)
+        | Error::NotAGuest { .. }
+        | Error::AtEvent { .. }
+        | Error::Remote { .. }
+        | Error::RemoteFault { .. }
+        | Error::Memory { .. }
+        | Error::Refused { .. }
+        | Error::NotCompacted { .. }
+        | Error::NotAsked { .. }
+        | Error::Hook { .. }
+        | Error::NotARuby { .. }
+        | Error::Elf { .. }
+        | Error::Image(_)
+        | Error::Start { .. }
+        | Error::System { .. } => return None,
     })
 }
 

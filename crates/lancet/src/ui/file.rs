@@ -55,7 +55,10 @@ pub fn private_file(path: &Path) -> anyhow::Result<File> {
             Ok(there) => return open_special(path, &place, &there),
         }
     }
-    anyhow::bail!("{}: it changes all the time", cannot(path))
+    anyhow::bail!(
+        "{}: its name leads to another file each time it is looked at: name another",
+        cannot(path)
+    )
 }
 
 /// How often a name that changes while we look at it is looked at again.
@@ -181,7 +184,10 @@ fn open_special(path: &Path, place: &Path, there: &Metadata) -> anyhow::Result<F
     };
     let now = file.metadata()?;
     if (now.dev(), now.ino()) != (there.dev(), there.ino()) {
-        anyhow::bail!("{}: it was replaced meanwhile", cannot(path));
+        anyhow::bail!(
+            "{}: it was replaced while it was opened: try again",
+            cannot(path)
+        );
     }
     // Only opening must not wait; a reader that is slow is waited for.
     // SAFETY: takes integers and changes a flag of a descriptor of ours.

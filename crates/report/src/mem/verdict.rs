@@ -1,6 +1,6 @@
 //! The verdict on leaks as sentences, for the head of a report.
 
-use births::analysis::{Census, LEAST_SECONDS, Leak, Verdict};
+use births::analysis::{Census, LEAST_INTERVALS, LEAST_SECONDS, Leak, Verdict};
 
 use super::label::label_of_key;
 use crate::figures::{grouped, plural, span};
@@ -43,15 +43,24 @@ pub fn sentences(verdict: &Verdict, census: &Census) -> (Vec<String>, bool) {
                 plural(rows, "row", "rows")
             )
         }
-        Verdict::TooEarly => {
-            format!("no verdict on leaks yet: that takes {LEAST_SECONDS} s of watching")
-        }
+        Verdict::TooEarly => too_early(&census.intervals),
         Verdict::Garbage => {
             "no verdict on leaks: no GC was run before the count, and garbage looks like a leak"
                 .into()
         }
     };
     (vec![text], false)
+}
+
+/// What is missing: time, or looks, which come late on a machine or in a process that has other things to do.
+fn too_early(intervals: &[f64]) -> String {
+    let (looks, watched) = (intervals.len(), intervals.iter().sum::<f64>());
+    if watched < LEAST_SECONDS {
+        return format!("no verdict on leaks yet: that takes {LEAST_SECONDS} s of watching");
+    }
+    format!(
+        "no verdict on leaks yet: that takes {LEAST_INTERVALS} looks, and there were {looks} in {watched:.1} s"
+    )
 }
 
 fn sentence(leak: &Leak, all: &str, census: &Census) -> String {

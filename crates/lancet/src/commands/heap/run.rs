@@ -36,7 +36,9 @@ fn source(args: &HeapArgs) -> anyhow::Result<Source<'_>> {
             // A file is looked at later, in any format.
             memory: args.save.is_some() || args.format().shows_memory,
         })),
-        (None, None) => bail!("no snapshot is named"),
+        (None, None) => bail!(
+            "no snapshot is named: give a file of --save, a core file, or a process with -p PID"
+        ),
     }
 }
 

@@ -79,7 +79,10 @@ impl Run {
     /// Takes these back, in this order; says which cannot be, if there are several.
     pub fn undo_in_script(&mut self, guest: &Guest, ids: &[u64]) -> anyhow::Result<u8> {
         let Some(language) = guest.language() else {
-            bail!("process {} runs no script", guest.pid());
+            bail!(
+                "process {} runs no script now (exec?), so nothing of it is replaced any more",
+                guest.pid()
+            );
         };
         self.undo_with(guest.pid(), open(guest, language)?, ids)
     }

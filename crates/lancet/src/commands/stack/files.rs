@@ -50,7 +50,12 @@ pub fn rank(args: &StackArgs) -> anyhow::Result<Ranking> {
         }
     }
     if scans.is_empty() {
-        bail!("none of the files could be read");
+        let why = refused.iter();
+        let why = why.map(|(path, why)| format!("\n  {}: {why}", path.display()));
+        bail!(
+            "none of the files could be read:{}",
+            why.collect::<String>()
+        );
     }
     let wanted = Wanted {
         rows: args.rows(),

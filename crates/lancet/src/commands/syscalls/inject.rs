@@ -274,13 +274,16 @@ fn when(text: &str) -> Result<[u64; 3], String> {
 
 /// A time: a number, with a point and an exponent if need be; microseconds without a unit.
 fn time(text: &str) -> Result<Duration, String> {
-    let units = [("ns", 1e-9), ("us", 1e-6), ("ms", 1e-3), ("s", 1.0)];
-    let unit = units
-        .iter()
-        .find_map(|(unit, seconds)| Some((text.strip_suffix(unit)?, *seconds)));
-    let (number, unit) = unit.unwrap_or((text, 1e-6));
-    let seconds = number.parse::<f64>().ok().map(|number| number * unit);
-    let time = seconds.and_then(|seconds| Duration::try_from_secs_f64(seconds).ok());
+    // strace's units are ns, us, ms and s; the others of lancet are known here as well.
+    let digits = text.trim_end_matches(|of: char| of.is_alphabetic());
+    let unit = match &text[digits.len()..] {
+        "" => "us",
+        unit => unit,
+    };
+    let number = digits.parse::<f64>().ok();
+    let nanoseconds = number.zip(prototypes::duration::nanoseconds(unit));
+    let time = nanoseconds
+        .and_then(|(number, unit)| Duration::try_from_secs_f64(number * unit / 1e9).ok());
     time.ok_or_else(|| format!("{text} is no time: 500, 50ms, 1.5s"))
 }
 

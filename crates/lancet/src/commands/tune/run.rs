@@ -128,7 +128,7 @@ fn watch(args: &TuneArgs, rules: &[&'static Rule]) -> anyhow::Result<u8> {
         // Each look in a thread of its own: it may go into the guest's network and not come back.
         let looked = std::thread::scope(|scope| scope.spawn(|| audit(args, rules)).join());
         let Ok(looked) = looked else {
-            bail!("the look has failed")
+            bail!("the look has failed: this is a bug of lancet, and the lines above say where")
         };
         // What was seen while it ended is half of it, or an error.
         if let Some(pid) = guest.receive(PAUSE)?.first() {
