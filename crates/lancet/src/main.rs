@@ -11,11 +11,10 @@ mod cli;
 mod commands;
 mod exit;
 mod failure;
-mod guests;
 mod looks;
 mod losses;
-mod started;
 mod ui;
+mod watching;
 
 use std::io::Write;
 use std::process::ExitCode;

@@ -1,17 +1,16 @@
 //! The commands.
 //!
 //! Each is a folder with the flags in `args.rs` and what is done in `run.rs`, and a line in the list below; dispatch,
-//! the order in the help, man pages and completions follow from the list. What a command finds is written by the folder
+//! the order in the help, man pages and completions follow from the list. What `calls` and `syscalls` share is in
+//! [`watching`](crate::watching). What a command finds is written by the folder
 //! of its name in the crate `report`.
 
 pub mod calls;
 mod companion;
 mod completions;
-mod events;
 mod heap;
 mod man;
 pub mod mem;
-mod now;
 mod patch;
 mod stack;
 mod syscalls;

@@ -39,8 +39,8 @@ pub const NAMING: &[&str] = &[
     "report/src/mem/json.rs",
     "report/src/mem/table.rs",
     "lancet/src/commands/mem/args.rs",
-    "lancet/src/guests.rs",
-    "lancet/src/started.rs",
+    "lancet/src/commands/mem/attached.rs",
+    "lancet/src/commands/mem/started.rs",
     "lancet/src/ui/advice.rs",
     // Text that a VM evaluates for us: how each is entered, and what `patch` has it do.
     "wire/src/script.rs",

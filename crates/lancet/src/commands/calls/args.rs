@@ -8,9 +8,9 @@ use prototypes::{Condition, ConditionError, Filter, FilterError};
 
 use crate::cli::duration::parse;
 use crate::cli::format::one_of;
-use crate::commands::events::Asked;
-use crate::commands::events::args::{Common, SHOW, TIME, WHICH};
 use crate::ui::terminal::Stream;
+use crate::watching::Asked;
+use crate::watching::args::{Common, SHOW, TIME, WHICH};
 use calls::consumer::Consumer;
 use calls::debug::Debug;
 use calls::preset::Preset;

@@ -1,9 +1,9 @@
-//! What `lancet calls` does that needs no events: the list of `-D help`, and `--now`.
+//! What `lancet calls` does that needs no watching: the list of `-D help`, and `--now`.
 
 use super::CallsArgs;
-use crate::commands::events::{self, Asked};
-use crate::commands::now;
 use crate::exit::Usage;
+
+use crate::watching::{self, Asked, now};
 use calls::debug::{self, Debug};
 use std::io::Write;
 
@@ -23,5 +23,5 @@ pub fn run(args: CallsArgs) -> anyhow::Result<u8> {
             ),
         };
     }
-    events::run(&args)
+    watching::run(&args)
 }

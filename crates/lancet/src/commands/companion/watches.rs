@@ -17,7 +17,7 @@ use serde_json::{Value, json};
 
 use super::counters::{self, Counters, Lacking, Lacks};
 use super::protocol::{Answer, Refusal};
-use crate::commands::events::{LACKS, LOST_UNTIL_NOW, READY};
+use crate::watching::{LACKS, LOST_UNTIL_NOW, READY};
 
 /// How long a command may take to open the guest, or to leave it.
 const PATIENCE: Duration = Duration::from_secs(60);

@@ -4,14 +4,17 @@
 //! |---|---|
 //! | [`args`] | the flags |
 //! | [`run`](mod@run) | running processes, opened and reported on |
+//! | [`attached`] | the processes that are open, and what is said of each look |
+//! | [`started`] | a program that lancet starts |
 //! | [`output`] | the reporter that the flags ask for |
 //! | [`live`] | the screen of `--live` |
 
 mod args;
+mod attached;
 mod live;
 mod output;
 mod run;
+mod started;
 
 pub use args::MemArgs;
-pub use output::reporter;
-pub use run::{finish, run};
+pub use run::run;

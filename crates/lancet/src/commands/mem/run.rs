@@ -4,12 +4,12 @@ use std::time::Instant;
 
 use report::mem::Reporter;
 
-use super::{MemArgs, live, reporter};
+use super::attached::Guests;
+use super::output::reporter;
+use super::{MemArgs, live, started};
 use crate::exit::EXCEEDED;
 use crate::failure;
-use crate::guests::Guests;
 use crate::losses::Losses;
-use crate::started;
 use crate::ui::interrupt;
 use crate::ui::sink::Sink;
 use crate::ui::terminal::Stream;

@@ -14,10 +14,10 @@ mod way;
 
 pub use args::SyscallsArgs;
 
-use crate::commands::events::Asked as _;
-use crate::commands::{events, now};
 use crate::exit::Usage;
 use crate::ui::piped;
+use crate::watching::Asked as _;
+use crate::watching::{self, now};
 use ::inject::tracee::{User, go_behind};
 
 /// Makes the environment that PROGRAM is to have, and goes behind it if that is asked for (`-D`): before any process or thread of ours
@@ -58,6 +58,6 @@ fn watch(args: &SyscallsArgs) -> anyhow::Result<u8> {
             args.common.output.as_deref(),
             args.shown.json,
         ),
-        false => events::run(args),
+        false => watching::run(args),
     }
 }

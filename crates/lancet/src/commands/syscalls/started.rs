@@ -1,7 +1,7 @@
 //! strace's letters for how a program is started, and where lancet is meanwhile.
 
 use super::expressions;
-use crate::commands::events::args::TARGET;
+use crate::watching::args::TARGET;
 use ::inject::tracee::Behind;
 use clap::builder::NonEmptyStringValueParser;
 use clap::{ArgAction, Args};

@@ -1,7 +1,7 @@
 //! How system calls are seen: by hooks, by BPF, by ptrace.
 
 use super::args::SyscallsArgs;
-use crate::commands::events::args::TARGET;
+use crate::watching::args::TARGET;
 use calls::By;
 use clap::{Args, ValueEnum};
 

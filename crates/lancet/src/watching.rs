@@ -5,6 +5,7 @@ pub mod args;
 pub mod flags;
 mod heard;
 pub mod losses;
+pub mod now;
 mod repeated;
 mod run;
 

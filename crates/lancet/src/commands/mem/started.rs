@@ -14,8 +14,10 @@ use inject::lifecycle::{INTERRUPTED, Interruption, await_end};
 use report::losses::What;
 use report::mem::Reporter;
 
+use super::MemArgs;
+use super::output::reporter;
+use super::run::finish;
 use crate::agent::AGENT;
-use crate::commands::mem::{MemArgs, finish, reporter};
 use crate::failure;
 use crate::losses::Losses;
 use crate::ui::advice::explain;

@@ -8,8 +8,8 @@ use births::attached::{Attached, Notice};
 use inject::Image;
 use report::losses::{Loss, What};
 
+use super::MemArgs;
 use crate::agent::AGENT;
-use crate::commands::mem::MemArgs;
 use crate::losses::Losses;
 use crate::ui::advice::explain;
 use crate::ui::interrupt;
