@@ -1,11 +1,11 @@
-//! The plan of a hook, whether it is at the entry of a function or within one.
+//! The plan of a hook: at the entry of a function, or at an instruction within one.
 
 use std::ops::Range;
 use trampoline::probe::ProbePlan;
 use trampoline::{Destination, Inline, Kind, Patch, Plan, Refusal, Stub};
 
-/// Why a function is not hooked now, but may be a moment later: another command has hooked or unhooked it since that was
-/// planned. Or its process has changed it itself.
+/// Reason for a refusal that may pass: since the hook was planned, another command has hooked or unhooked the function, or
+/// the process has changed its code.
 pub(crate) const CHANGED: &str = "its code changed while we looked at it";
 
 /// A plan: which bytes are replaced, and how the stub is made.
