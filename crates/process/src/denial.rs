@@ -1,9 +1,9 @@
-//! What stands in the way where the kernel does not let us trace a process.
+//! Finds out why the kernel does not let us trace a process.
 //!
-//! EPERM and EACCES do not say who refused. The kernel asks in this order (`seccomp` at the system call's entry, then
-//! `__ptrace_may_access` and `ptrace_attach`, kernel/ptrace.c), and each that can be asked is asked here: a filter of our own, the owner of
-//! the process, its capabilities and whether it may be dumped, Yama, capabilities of root and user namespaces, and at last the
-//! security modules with a policy.
+//! EPERM and EACCES do not say what refused. The kernel checks in this order (`seccomp` at the system call's entry, then
+//! `__ptrace_may_access` and `ptrace_attach`, kernel/ptrace.c), and each check that can be examined is examined here: a filter of our own,
+//! the owner of the process, its capabilities and whether it may be dumped, Yama, the capabilities of root and user namespaces, and at last
+//! the security modules with a policy.
 
 use crate::error::{Denial, Module};
 use std::fs;
@@ -11,7 +11,7 @@ use std::os::unix::fs::MetadataExt;
 
 const SYS_PTRACE: u64 = 1 << 19;
 
-/// Returns what refuses us process `pid` of the real user `owner`.
+/// Returns why we may not trace process `pid`, whose real user is `owner`.
 pub(crate) fn reason_for(pid: i32, owner: u32) -> Denial {
     // SAFETY: getuid has no preconditions and cannot fail.
     let us = unsafe { libc::getuid() };
@@ -32,12 +32,12 @@ pub(crate) fn reason_for(pid: i32, owner: u32) -> Denial {
     }
 }
 
-/// What stands in root's way: CAP_SYS_PTRACE in the user namespace of the process, then the security modules.
+/// The checks that apply to root: CAP_SYS_PTRACE in the user namespace of the process, then the security modules.
 fn reason_for_root(pid: i32, own: &str) -> Denial {
     if capabilities(own, "CapEff:").is_some_and(|effective| effective & SYS_PTRACE == 0) {
         return Denial::NoCapability;
     }
-    // Reading the link of a process needs the right that we lack; then the owner of its files tells less.
+    // Reading this link of a process needs the right that we lack; then the owner of its files is used instead, which says less.
     let namespace = |of: &str| fs::read_link(format!("/proc/{of}/ns/user"));
     match (namespace("self"), namespace(&pid.to_string())) {
         (Ok(own), Ok(its)) if own == its => Denial::SecurityModule(module(pid)),
@@ -46,13 +46,13 @@ fn reason_for_root(pid: i32, own: &str) -> Denial {
     }
 }
 
-/// What stands in the way of the user that the process belongs to, where Yama does not.
+/// The checks that apply to the user that the process belongs to, if Yama allows it.
 fn reason_for_its_user(pid: i32, own: &str) -> Denial {
     let its = capabilities(&status_of(&pid.to_string()), "CapPrm:").unwrap_or(0);
     if its & !capabilities(own, "CapEff:").unwrap_or(0) != 0 {
         return Denial::MoreCapabilities;
     }
-    // The files of a process that may not be dumped are root's (proc(5)).
+    // The files of a process that may not be dumped belong to root (proc(5)).
     let owner = fs::metadata(format!("/proc/{pid}/environ")).map(|file| file.uid());
     match module(pid) {
         Module::Unknown => Denial::NotDumpable,
@@ -61,7 +61,7 @@ fn reason_for_its_user(pid: i32, own: &str) -> Denial {
     }
 }
 
-/// Whether a seccomp filter of our own refuses ptrace. Without one the kernel finds no process 0 and says so (ESRCH).
+/// Whether a seccomp filter of our own refuses ptrace. Without one, the kernel finds no process 0 and returns ESRCH.
 fn filter_forbids(own: &str) -> bool {
     if field(own, "Seccomp:") != Some("2") {
         return false;
@@ -71,7 +71,7 @@ fn filter_forbids(own: &str) -> bool {
     answer == -1 && std::io::Error::last_os_error().raw_os_error() != Some(libc::ESRCH)
 }
 
-/// Which module with a policy is on and has to do with us or with the process.
+/// Returns which security module with a policy is enabled and applies to us or to the process.
 fn module(pid: i32) -> Module {
     let enforced = fs::read_to_string("/sys/fs/selinux/enforce").unwrap_or_default();
     if enforced.trim() == "1" {
@@ -91,7 +91,7 @@ fn module(pid: i32) -> Module {
     }
 }
 
-/// Whether an AppArmor profile (`docker-default (enforce)`) is enforced; `unconfined` and one that complains are not.
+/// Whether an AppArmor profile (`docker-default (enforce)`) is enforced; `unconfined` and a complaining one are not.
 fn is_confined(profile: &str) -> bool {
     profile
         .trim_end_matches(['\0', '\n'])
@@ -113,7 +113,7 @@ fn capabilities(status: &str, set: &str) -> Option<u64> {
     u64::from_str_radix(field(status, set)?, 16).ok()
 }
 
-/// Returns whether we live in the first user namespace, which maps every id to itself (user_namespaces(7)).
+/// Whether lancet is in the first user namespace, which maps every id to itself (user_namespaces(7)).
 fn in_first_namespace() -> bool {
     let map = fs::read_to_string("/proc/self/uid_map").unwrap_or_default();
     map.split_whitespace().eq(["0", "0", "4294967295"])

@@ -1,4 +1,4 @@
-//! What a process may use of a resource: `/proc/PID/limits`.
+//! Reads what a process may use of a resource: `/proc/PID/limits`.
 
 /// Returns the soft limit with this name, out of the text of a `limits` file: a number, or `unlimited`. Each line is `NAME  SOFT  HARD  UNIT`, as
 /// `Max stack size  8388608  unlimited  bytes` (fs/proc/base.c, `proc_pid_limits`). `None` if there is no such line.
