@@ -226,7 +226,7 @@ fn say_of_kernel(pid: i32, args: &Options) -> Result<(), Error> {
     Ok(())
 }
 
-/// Whether BPF programs are to see it, if the kernel lets us.
+/// Whether BPF programs should see it, if the kernel allows that.
 fn may_be_bpf(by: By, args: &Options) -> bool {
     by == By::Bpf || by == By::Nothing && args.counts_in_guest()
 }
@@ -234,7 +234,7 @@ fn may_be_bpf(by: By, args: &Options) -> bool {
 fn why_not_bpf(error: Error) -> Option<Arc<Refused>> {
     match error {
         Error::Bpf { why, .. } => Some(why),
-        // What else is wrong with the process, tracing it tells.
+        // Other errors of the process are reported by tracing it.
         _ => None,
     }
 }
@@ -267,7 +267,7 @@ fn may_be_traced(error: &Error) -> bool {
     }
 }
 
-/// Whether a process that could not be hooked is seen by tracing instead.
+/// Whether a process that could not be hooked is watched by tracing instead.
 fn falls_back(shared: &Shared<'_>, error: &Error) -> bool {
     let args = shared.args;
     !args.exact && args.is_for_tracer() && may_be_traced(error)
@@ -276,7 +276,7 @@ fn falls_back(shared: &Shared<'_>, error: &Error) -> bool {
 impl Watched for Process {
     const TRACES_ALL: bool = false;
     type Shared<'a> = Shared<'a>;
-    /// There is no stage of starting: a process is hooked, or traced, at its first instruction.
+    /// There is no stage of starting: a process is hooked, or traced, from its first instruction on.
     type Start = Infallible;
     type Event = Event;
     type Error = Error;
@@ -361,7 +361,7 @@ impl Watched for Process {
         match self {
             Process::Hooked(guest) => guest.stands(happening, shared, turn),
             Process::Bpf(bpf) => bpf.stands(happening, turn),
-            // The threads of one that is stepped are looked after in its turns.
+            // The threads of a stepped process are handled in its turns.
             Process::Stepped(_) => {}
         }
     }
@@ -400,7 +400,7 @@ impl Watched for Process {
         }
     }
 
-    /// What was told before can still be read.
+    /// Records made before can still be read.
     fn leave(&mut self) -> process::error::Result<()> {
         match self {
             Process::Hooked(guest) => guest.leave(),
