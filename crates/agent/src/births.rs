@@ -1,4 +1,4 @@
-//! `mem`: the line of Ruby at which every object was born.
+//! `mem`: counts every object by the line of Ruby at which it is born.
 //!
 //! | file | what |
 //! |---|---|

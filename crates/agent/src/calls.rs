@@ -1,11 +1,11 @@
-//! What a hooked function does on its way in and out, on the guest's own stack where that has the room and else on a
-//! work stack (`routine::room`), in any thread, at any point of the program where a C function may be called, also inside
-//! the allocator and in signal handlers. So nothing here calls
-//! the guest, locks, allocates but by `mmap`, or follows a pointer that neither the VM nor the ABI vouches for.
+//! What a hooked function does on its way in and out. It runs on the guest's own stack where that has the room and else
+//! on a work stack (`routine::room`), in any thread, at any point of the program where a C function may be called, also
+//! inside the allocator and in signal handlers. So nothing here calls the guest, takes a lock, allocates except by
+//! `mmap`, or follows a pointer that neither the VM nor the ABI guarantees.
 //!
 //! # The way of a call
 //!
-//! Each step is one file, and calls only what stands below it.
+//! Each step is one file and calls only those below it.
 //!
 //! ```text
 //!   routine ─► call::enter                    routine ─► call::leave         probe ─► probes       system_calls
@@ -21,7 +21,7 @@
 //!                 └─► record ─► ring's memory, read by the command
 //! ```
 //!
-//! A call is handed along as one [`Hooked`](hooked::Hooked), made by `enter`, `leave` or a probe.
+//! A call is passed along as one [`Hooked`](hooked::Hooked), made by `enter`, `leave` or a probe.
 //!
 //! | file | what |
 //! |---|---|
@@ -106,8 +106,8 @@ const _: () = {
     assert!(offset_of!(Ring, span) == offset_of!(Room, span));
 };
 
-/// A new session begins: what the hooks read is in place. Called by a thread of the guest in a remote call, while all
-/// others stand still.
+/// Begins a new session, for which everything that hooks read is in place. A thread of the guest calls this in a remote
+/// call, while all others stand still.
 #[unsafe(no_mangle)]
 extern "C" fn open_calls(_: u64) -> u64 {
     places::open(session::calls());

@@ -1,13 +1,14 @@
-//! Times how long the VM's collector marks, by the events that the collector reports to hooks.
+//! Measures how long the VM's collector marks, by the events that the collector reports to hooks.
 //!
 //! ```text
 //!   ENTER  START ── marks ── EXIT   …the program…   ENTER ── marks ── END_MARK ── sweeps ── EXIT
 //!            └───── counted ──┘                       └─ counted ─┘
 //! ```
 //!
-//! A minor collection marks in one step, a full one may take many, between which the program runs. Sweeping is not
-//! counted: it is done in small pieces whenever a slot is wanted, and no stack is looked at for it. Events in this
-//! order from Ruby 2.7 to 3.4 (`gc_start`, `gc_marks_finish`, `gc_enter`, `gc_exit` in `gc.c`, `gc/default.c`).
+//! A minor collection marks in one step; a full one may take many steps, between which the program runs. Sweeping
+//! is not measured: it is done in small pieces whenever a slot is needed, and looks at no stack. The order of
+//! events is the same from Ruby 2.7 to 3.4 (`gc_start`, `gc_marks_finish`, `gc_enter`, `gc_exit` in `gc.c`,
+//! `gc/default.c`).
 
 use crate::births::agent::{AGENT, Agent};
 use crate::births::presence::stranger;
@@ -25,13 +26,13 @@ const MAJOR: &[u8] = b":major_gc_count\0";
 const MINOR: &[u8] = b"::GC.start(full_mark: false, immediate_sweep: false)\0";
 
 struct Clock {
-    /// The symbol in [`MAJOR`], an immediate value.
+    /// The symbol of [`MAJOR`], an immediate value.
     major: u64,
-    /// What `GC.stat` said of full collections at the end of the last marking, or when the watch began.
+    /// The number of full collections at the end of the last marking, or when the watch began.
     majors: u64,
     /// Whether a collection is marking.
     marking: bool,
-    /// When the present step of the collector began, in nanoseconds of CLOCK_MONOTONIC; 0 = the program runs.
+    /// When the current step of the collector began, in nanoseconds of CLOCK_MONOTONIC; 0 = the program runs.
     since: u64,
     /// Nanoseconds that the earlier steps of this marking took.
     nanos: u64,
@@ -48,7 +49,7 @@ static mut COLLECTIONS: [Collection; KEPT] = [Collection { nanos: 0, full: 0 }; 
 
 /// Begins to time the collector's steps. The VM's lock is held, at a safe point.
 pub fn watch(agent: &mut Agent, ledger: &mut Ledger) -> Reply {
-    // SAFETY: the VM's lock is held.
+    // SAFETY: the VM's lock is held, at a safe point, as `start` requires.
     if !unsafe { start(&agent.vm, ledger) } {
         return Reply::Refused;
     }
@@ -64,7 +65,8 @@ pub fn watch(agent: &mut Agent, ledger: &mut Ledger) -> Reply {
 /// # Safety
 /// The VM's lock is held, at a safe point.
 unsafe fn start(vm: &Vm, ledger: &mut Ledger) -> bool {
-    // SAFETY: the caller's; nobody else touches the clock before the hook is set.
+    // SAFETY: the caller holds the VM's lock, at a safe point, as these functions require. `CLOCK` is used by the
+    // hook only, which is set last.
     unsafe {
         let Some(major) = vm.evaluate(MAJOR) else {
             return false;
@@ -85,9 +87,10 @@ unsafe fn start(vm: &Vm, ledger: &mut Ledger) -> bool {
 
 /// Makes the VM collect garbage. The VM's lock is held, at a safe point.
 pub fn collect(argument: u64) -> Reply {
-    // SAFETY: the VM's lock is held; a copy, because finalizers may run Ruby code.
+    // SAFETY: the VM's lock is held, under which alone `AGENT` is used. `vm` is copied, because finalizers may run
+    // Ruby code and with it the hook.
     let vm = unsafe { (*(&raw const AGENT)).vm };
-    // SAFETY: a job runs at a safe point with the VM's lock.
+    // SAFETY: the VM's lock is held, at a safe point, as these functions require.
     let done = unsafe {
         match argument {
             COLLECT_MINOR => vm.evaluate(MINOR).is_some(),
@@ -107,7 +110,8 @@ unsafe extern "C" fn on_event(_data: u64, arg: u64) {
         return stranger();
     }
     let now = sys::now();
-    // SAFETY: the VM's lock admits one thread at a time. The event is the first word of the VM's record.
+    // SAFETY: the VM calls the hook with its lock held, which admits one thread at a time. `arg` is the address of
+    // a live `rb_trace_arg_t`, whose first word is the event.
     let (agent, ledger, clock, event) = unsafe {
         (
             &mut *(&raw mut AGENT),
@@ -127,13 +131,14 @@ unsafe extern "C" fn on_event(_data: u64, arg: u64) {
         }
         collector::END_MARK if clock.marking => {
             clock.marking = false;
-            // SAFETY: the VM's lock is held; the figure is a counter of the VM's.
+            // SAFETY: the VM's lock is held, as `figure` requires, and `clock.major` is the symbol of a figure of
+            // `GC.stat`.
             let majors = unsafe { agent.vm.figure(clock.major) };
             let full = u64::from(majors != clock.majors);
             clock.majors = majors;
             let nanos = clock.nanos + step;
             let at = ledger.collected as usize % KEPT;
-            // SAFETY: within the ring, which the command only reads.
+            // SAFETY: `at` is less than [`KEPT`], the entries of `COLLECTIONS`, which the command only reads.
             unsafe {
                 (&raw mut COLLECTIONS)
                     .cast::<Collection>()

@@ -1,7 +1,7 @@
 //! A panic in the agent ends the agent's work, not the guest.
 //!
-//! The panic handler goes back to whoever called the agent's Rust code ([`routine::escape`]): that costs nothing
-//! while nothing panics, also on the way of every hooked call.
+//! The panic handler goes back to the caller of the agent's Rust code ([`routine::escape`]). As long as nothing panics
+//! this costs nothing, also in hooked calls.
 //!
 //! | called by | gets | the session |
 //! |---|---|---|
@@ -9,9 +9,9 @@
 //! | the routine | 0: the original runs, with the guest's registers | the gate is closed, `Calls::panics` says so |
 //! | the VM (hook, job, end procedure) | 0 | `mem`'s agent goes quiet at once |
 //!
-//! A guarded function never calls into the VM except through a callback that is guarded itself, and none of the
-//! frames that are skipped owns anything that needs dropping. A record that was being written is never whole; the reader
-//! goes past it by its length, as past one that a longjmp left.
+//! A guarded function calls into the VM only through a callback that is guarded itself, and none of the frames that are
+//! skipped owns anything that must be dropped. A record that was being written is never completed; the reader skips it by
+//! its length, as one that a longjmp left.
 
 use crate::calls::session::close_after_panic;
 use crate::memory::sys;
@@ -29,19 +29,19 @@ pub fn broken() -> bool {
     BROKEN.load(Ordering::Relaxed)
 }
 
-/// Forgets a panic. For a session that begins, when nothing of the old one's books is left.
+/// Forgets a panic when a session begins and nothing of the last one's books is left.
 pub fn begin_anew() {
     BROKEN.store(false, Ordering::Relaxed);
 }
 
-/// Calls `function(argument)`; `u64::MAX` if it panicked.
+/// Calls `function(argument)`; returns `u64::MAX` if it panicked.
 ///
 /// # Safety
-/// `function` keeps no resource and calls into nobody's code that would mind its frames being skipped.
+/// `function` owns nothing that must be dropped, and calls no code whose frames must not be skipped.
 #[unsafe(naked)]
 pub unsafe extern "C" fn guarded(function: extern "C" fn(u64) -> u64, argument: u64) -> u64 {
     naked_asm!(
-        // Aligns the stack to 16.
+        // Aligns the stack to 16 bytes.
         "push rax",
         "mov rax, rdi",
         "mov rdi, rsi",
@@ -55,7 +55,7 @@ pub unsafe extern "C" fn guarded(function: extern "C" fn(u64) -> u64, argument: 
 }
 
 unsafe extern "C" {
-    /// Where [`guarded`] goes on when its function has returned.
+    /// The address at which [`guarded`] goes on when its function has returned.
     static guarded_returns: u8;
     /// The first of the routine's functions that call the agent (`routine::routines`).
     static trampoline_call_through: u8;
@@ -79,7 +79,7 @@ extern "C" fn land(registers: &mut Registers) -> u64 {
     let guarded = (&raw const guarded_returns).addr() as u64;
     if leave_image(registers, |address| address == guarded).is_none() {
         close_all();
-        // Nowhere to go back to: this thread of the guest is lost. It sleeps, so that the others go on.
+        // There is no caller to go back to, so this thread of the guest is lost. It sleeps, and the others go on.
         loop {
             sys::pause(1_000_000_000);
         }
@@ -116,8 +116,8 @@ fn close_all() {
     )
 )]
 fn panic(_: &core::panic::PanicInfo) -> ! {
-    // SAFETY: `land` leaves the registers of the frame that called the agent's code; the module's text says why those
-    // below may be left.
+    // SAFETY: `land` sets the registers of the frame that called the agent's code; the frames below it may be skipped for
+    // the reasons in the module's documentation.
     unsafe { escape(land) }
 }
 

@@ -1,4 +1,4 @@
-//! What the command asks of `mem`'s agent, and which thread of the guest does it.
+//! Handles the command's requests to `mem`'s agent, and decides which thread of the guest does the work.
 //!
 //! ```text
 //!   thread in a remote call ──► enter ──► rb_postponed_job_register_one   anywhere, like a signal handler
@@ -14,32 +14,35 @@ use core::sync::atomic::Ordering;
 use wire::control_page::enter::{COPY, LOCK, REAP, REGISTER, WAKE};
 use wire::{Purpose, Reply, Request, State};
 
-/// A signal number Linux never sends (SIGSTKFLT), for which nobody sets a trap.
+/// A signal number that Linux never sends (SIGSTKFLT), for which no program sets a trap.
 const UNUSED_SIGNAL: i32 = 16;
 
-/// Called by a borrowed thread, wherever that stood: does only what a signal handler may do; with
-/// [`LOCK`], where it stood in a system call that the VM itself made or had made without its lock.
+/// A borrowed thread calls this, wherever it was stopped, so it does only what a signal handler may do. With
+/// [`LOCK`] the thread must have been stopped in a system call that the VM itself made, or had made, without its
+/// lock.
 #[unsafe(no_mangle)]
 extern "C" fn enter(what: u64) -> u64 {
-    // SAFETY: the command wrote the configuration while no thread ran here.
+    // SAFETY: the command writes `CONFIG` only while no thread runs here; it is copied.
     let config = unsafe { *(&raw const CONFIG) };
     let vm = Vm(config.functions);
     if what & LOCK != 0 {
-        // SAFETY: the command saw that the thread is in a blocking region, from where this may be called.
+        // SAFETY: the command requests [`LOCK`] only of a thread in a blocking region without the VM's lock, from
+        // where this function may be called.
         unsafe { vm.with_lock(locked_job, 0) };
     }
     if what & REGISTER != 0 {
-        // SAFETY: the function may be called from signal handlers; `job` lives for ever.
+        // SAFETY: the function may be called from signal handlers, and `job` is in the agent's image, which is
+        // never unmapped.
         unsafe { vm.register_job(0, job, 0) };
     }
     if what & WAKE != 0 && config.waker != 0 {
-        // SAFETY: the command found the VM's own signal handler here.
+        // SAFETY: the command has found the VM's own signal handler at this address, which has this prototype.
         unsafe {
             let waker: unsafe extern "C" fn(i32) = core::mem::transmute(config.waker);
             waker(UNUSED_SIGNAL);
         }
     }
-    // Both may be done anywhere: they are system calls, and no lock of the program's or of its VM's is needed.
+    // Both may be done anywhere, because they are system calls and need no lock of the program or its VM.
     if what & REAP != 0 {
         snapshot::reap();
     }
@@ -50,12 +53,12 @@ extern "C" fn enter(what: u64) -> u64 {
     0
 }
 
-/// Called by the VM at a safe point, with its lock held.
+/// The VM calls this at a safe point, with its lock held.
 ///
-/// How often it is called is nothing we may rely on: up to Ruby 3.2 a job registered while the VM takes
-/// jobs off its table may run twice, or once more long after (`rb_postponed_job_flush`, `vm_trace.c`), and
-/// the command asks again when no answer comes. So a call carries nothing: what is to be done stands on the
-/// control page, each request under a number that the answer repeats, and whoever comes second finds it answered.
+/// The number of calls is not reliable: up to Ruby 3.2 a job that is registered while the VM takes jobs off its
+/// table may run twice, or once more long after (`rb_postponed_job_flush`, `vm_trace.c`), and the command repeats
+/// a request when no answer comes. So a call has no arguments: the control page says what to do, each request
+/// under a number that the answer repeats, and a second call finds the request answered.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn job(_: u64) {
     if CONTROL_PAGE.state.load(Ordering::Acquire) != State::Open as u32 {
@@ -65,7 +68,7 @@ pub unsafe extern "C" fn job(_: u64) {
     if asked == CONTROL_PAGE.answered.load(Ordering::Relaxed) {
         return;
     }
-    // A collection runs finalizers, in which another thread may come by here.
+    // A collection runs finalizers, in which another thread may call this function.
     if CONTROL_PAGE.at_work.swap(1, Ordering::Relaxed) != 0 {
         return;
     }
@@ -92,9 +95,10 @@ pub unsafe extern "C" fn job(_: u64) {
     CONTROL_PAGE.at_work.store(0, Ordering::Relaxed);
 }
 
-/// Does `work`; a panic in it is a refusal.
+/// Does `work`; a panic in it counts as a refusal.
 fn guarded(work: extern "C" fn(u64) -> u64) -> Reply {
-    // SAFETY: the work owns nothing, and the VM's functions it calls do not call back.
+    // SAFETY: the work owns nothing that a panic would leak, and the VM's functions that it calls do not call
+    // back.
     match unsafe { guard::guarded(work, 0) } {
         done if done == Reply::Done as u64 => Reply::Done,
         none if none == Reply::NoMemory as u64 => Reply::NoMemory,
@@ -104,14 +108,16 @@ fn guarded(work: extern "C" fn(u64) -> u64) -> Reply {
 
 unsafe extern "C" fn locked_job(_: u64) -> u64 {
     BORROWED.store(true, Ordering::Relaxed);
-    // SAFETY: the VM has given this thread its lock for the call.
+    // SAFETY: the VM calls this with its lock held, on a thread that was in a blocking region, which is a safe
+    // point.
     unsafe { job(0) };
     BORROWED.store(false, Ordering::Relaxed);
     0
 }
 
 extern "C" fn watch(_: u64) -> u64 {
-    // SAFETY: the VM's lock is held.
+    // SAFETY: `job` runs this with the VM's lock held, under which alone the statics are used, and keeps no
+    // reference to them.
     let (agent, ledger, config) = unsafe {
         (
             &mut *(&raw mut AGENT),
@@ -121,7 +127,7 @@ extern "C" fn watch(_: u64) -> u64 {
     };
     (ledger.lost_memory, ledger.unbooked, ledger.moved) = (0, 0, 0);
     if agent.hook.is_some() || ledger.rests != 0 {
-        // A command died, and the agent had not noticed yet.
+        // The last command died, and the agent has not noticed that yet.
         agent.leave(ledger);
     }
     guard::begin_anew();
@@ -146,7 +152,8 @@ extern "C" fn watch(_: u64) -> u64 {
 }
 
 extern "C" fn rise(_: u64) -> u64 {
-    // SAFETY: the VM's lock is held.
+    // SAFETY: `job` runs this with the VM's lock held, under which alone the statics are used, and keeps no
+    // reference to them.
     let (agent, ledger) = unsafe { (&mut *(&raw mut AGENT), &mut *(&raw mut LEDGER)) };
     if ledger.rests != 0 && !agent.rise(&CONTROL_PAGE, ledger) {
         return Reply::Refused as u64;
@@ -155,7 +162,8 @@ extern "C" fn rise(_: u64) -> u64 {
 }
 
 extern "C" fn leave(_: u64) -> u64 {
-    // SAFETY: the VM's lock is held.
+    // SAFETY: `job` runs this with the VM's lock held, under which alone the statics are used, and keeps no
+    // reference to them.
     let (agent, ledger) = unsafe { (&mut *(&raw mut AGENT), &mut *(&raw mut LEDGER)) };
     agent.leave(ledger);
     snapshot::reap();

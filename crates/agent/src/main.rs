@@ -1,8 +1,8 @@
-//! What runs inside the guest.
+//! The agent: what lancet runs inside the guest.
 //!
-//! A position-independent program that is mapped, relocated and entered by crate `inject` from outside. It imports
-//! nothing, has no thread, no thread-local data and no allocator of the guest's; what it needs of the VM are
-//! addresses, which stand in [`shared::CONFIG`] and in `calls` before it runs.
+//! It is a position-independent program, which crate `inject` maps, relocates and enters from outside. It imports
+//! nothing, has no thread, no thread-local data, and uses no allocator of the guest. Of the VM it needs only addresses,
+//! which the command writes to [`shared::CONFIG`] and to `calls` before it runs.
 //!
 //! | module | what | who calls it |
 //! |---|---|---|

@@ -1,4 +1,5 @@
-//! What a program without libc brings along.
+//! What a program without libc must provide itself: system calls, tables, and
+//! memory functions.
 
 mod builtins;
 pub mod direct;

@@ -1,6 +1,6 @@
-//! Has the VM evaluate the command's text ([`SCRIPT`]) and copies the string that it evaluates to.
+//! Makes the VM evaluate the command's text ([`SCRIPT`]), and copies the string that results.
 //!
-//! Ruby is entered as for everything else ([`jobs`](crate::jobs)). Python is entered here, also for a [`snapshot`]:
+//! Ruby is entered as for all other requests ([`jobs`](crate::jobs)). Python is entered here, also for a [`snapshot`]:
 //!
 //! ```text
 //!   a thread that runs, or waits with Python's lock ──► Py_AddPendingCall   the main thread does it at its next safe point
@@ -24,17 +24,17 @@ use wire::{Reply, Request, State};
 /// `Py_eval_input` (`Include/compile.h`): the text is one expression.
 const EXPRESSION: i32 = 258;
 
-/// Evaluates Ruby. The VM's lock is held, at a safe point.
+/// Evaluates the text as Ruby. The VM's lock is held, at a safe point.
 pub fn evaluate() -> Reply {
-    // SAFETY: the VM's lock is held, so nobody else uses the agent or the text.
+    // SAFETY: the VM's lock is held, under which alone the agent and the text are used.
     let (agent, script) = unsafe { (&mut *(&raw mut AGENT), &mut *(&raw mut SCRIPT)) };
-    // SAFETY: the command has ended the text with a zero.
+    // SAFETY: the VM's lock is held, at a safe point, as `evaluate` requires; the command has ended the text with a zero.
     let value = unsafe { agent.vm.evaluate(&script.text) };
     let outcome = match (value, agent.names.reader()) {
         (None, _) => Outcome::Raised,
         (Some(_), None) => Outcome::Unreadable,
         (Some(value), Some(reader)) => match reader.text(value) {
-            // Nothing is allocated meanwhile, so the string is there still.
+            // Nothing is allocated meanwhile, so the string still exists.
             Ok(text) => copy(text.address, text.len),
             Err(_) => Outcome::Unreadable,
         },
@@ -43,9 +43,10 @@ pub fn evaluate() -> Reply {
     Reply::Done
 }
 
-/// Copies an answer into the place of the text.
+/// Copies an answer to where the text was.
 fn copy(at: u64, length: u64) -> Outcome {
-    // SAFETY: as in the callers.
+    // SAFETY: the caller holds the VM's lock (Ruby's or Python's), under which alone the text is used, and does not use the text itself
+    // meanwhile.
     let script = unsafe { &mut *(&raw mut SCRIPT) };
     // The last byte stays zero.
     let place = script.text[..TEXT - 1].get_mut(..length as usize);
@@ -56,11 +57,11 @@ fn copy(at: u64, length: u64) -> Outcome {
     Outcome::Answered
 }
 
-/// Called by a borrowed main thread of a Python.
+/// A borrowed main thread of a Python calls this.
 #[unsafe(no_mangle)]
 extern "C" fn enter_python(what: u64) -> u64 {
     if what & HOLDS != 0 {
-        // SAFETY: the function reads two words and takes no lock.
+        // SAFETY: the command has written the function's address; it reads two words and takes no lock.
         let holds = unsafe { function::<unsafe extern "C" fn() -> i32>(GIL_STATE_CHECK)() };
         let reply = if holds == 0 {
             Reply::Done
@@ -70,7 +71,7 @@ extern "C" fn enter_python(what: u64) -> u64 {
         CONTROL_PAGE.reply.store(reply as u32, Ordering::Release);
     }
     if what & REGISTER != 0 {
-        // SAFETY: the function may be called without Python's lock.
+        // SAFETY: the command has written the function's address; it may be called without Python's lock.
         unsafe {
             let add: unsafe extern "C" fn(extern "C" fn(u64) -> i32, u64) -> i32 =
                 function(ADD_PENDING_CALL);
@@ -78,9 +79,9 @@ extern "C" fn enter_python(what: u64) -> u64 {
         }
     }
     if what & LOCK != 0 {
-        // A handler of the script's that raises would raise into us.
+        // A handler of the script that raises an exception would raise it in our call.
         let blocked = sys::SignalsBlocked::all();
-        // SAFETY: the command has seen that the thread is blocked and does not hold the lock.
+        // SAFETY: the command has written the functions' addresses, and has seen that the thread is blocked without the lock.
         unsafe {
             let ensure: unsafe extern "C" fn() -> i32 = function(GIL_STATE_ENSURE);
             let release: unsafe extern "C" fn(i32) = function(GIL_STATE_RELEASE);
@@ -93,27 +94,28 @@ extern "C" fn enter_python(what: u64) -> u64 {
     0
 }
 
-/// Called by Python's main thread at a safe point, with the lock. What it raises the program raises there.
+/// Python's main thread calls this at a safe point, with the lock held. An exception that it leaves is raised in the program there.
 extern "C" fn pending(_: u64) -> i32 {
     python(false)
 }
 
-/// Does what is requested of a Python, once for each request; -1 = it raised, and that is left for the program unless `alone`.
+/// Does what is requested of a Python, once for each request. Returns -1 if an exception was raised and is left for the program, which is
+/// the case unless `alone`.
 fn python(alone: bool) -> i32 {
     let asked = CONTROL_PAGE.asked.load(Ordering::Acquire);
-    // The number of a request is written behind its words: until then it is that of a request that was answered.
+    // The number of a request is written after its words: until then it is that of a request that was answered.
     let request = CONTROL_PAGE.request.load(Ordering::Relaxed);
     let is_snapshot = request == Request::Snapshot as u32;
     if CONTROL_PAGE.state.load(Ordering::Acquire) != State::Open as u32
         || !is_snapshot && request != Request::Evaluate as u32
         || asked == CONTROL_PAGE.answered.load(Ordering::Relaxed)
-        // A finalizer runs. The command has us entered again.
+        // A finalizer is running. The command will make the thread enter again.
         || is_snapshot && snapshot::is_collecting()
     {
         return 0;
     }
-    // What is evaluated gives the lock away now and then; while the main thread waits for it the command may have that entered again,
-    // or Python makes the call that was asked for before.
+    // Evaluated code releases the lock now and then. While the main thread waits for it, the command may make the thread enter again, or
+    // Python may make the call that was registered before.
     if CONTROL_PAGE.evaluated.swap(asked, Ordering::Relaxed) == asked {
         return 0;
     }
@@ -121,17 +123,18 @@ fn python(alone: bool) -> i32 {
         answer(asked, snapshot::take(Heap::Python));
         return 0;
     }
-    // SAFETY: the lock is held, and this is the request's only evaluation; the command has ended the text with a zero.
+    // SAFETY: Python's lock is held, at a safe point; the swap above makes this the request's only evaluation, and the command has ended
+    // the text with a zero.
     let (outcome, raised) = unsafe { run(asked) };
     if raised && alone {
-        // SAFETY: the lock is held.
+        // SAFETY: the command has written the function's address, and Python's lock is held, as it requires.
         unsafe { function::<unsafe extern "C" fn()>(ERR_CLEAR)() };
     }
     if CONTROL_PAGE.asked.load(Ordering::Acquire) != asked {
-        // Nobody waits for this answer any more.
+        // The command no longer waits for this answer.
         return if raised && !alone { -1 } else { 0 };
     }
-    // SAFETY: as above.
+    // SAFETY: Python's lock is held, under which alone the agent writes `SCRIPT`; the command reads the word only after `answered`.
     unsafe { (&raw mut SCRIPT.outcome).write(outcome as u64) };
     answer(asked, Reply::Done);
     if raised && !alone { -1 } else { 0 }
@@ -142,13 +145,14 @@ fn answer(asked: u32, reply: Reply) {
     CONTROL_PAGE.answered.store(asked, Ordering::Release);
 }
 
-/// The text of a request evaluated in a namespace of its own, and whether an exception is set. The answer is copied to where the text was,
-/// unless another request has one there by then.
+/// Evaluates the text of a request in a namespace of its own. Returns the outcome, and whether an exception is set. The answer is copied
+/// to where the text was, unless another request has put a text there by then.
 ///
 /// # Safety
 /// Python's lock is held, at a safe point.
 unsafe fn run(asked: u32) -> (Outcome, bool) {
-    // SAFETY: the caller's; addresses are those functions', and prototypes Python's.
+    // SAFETY: the caller holds Python's lock, at a safe point. The command has written the functions' addresses, and the prototypes are
+    // Python's.
     unsafe {
         let new: unsafe extern "C" fn() -> u64 = function(DICT_NEW);
         let run: unsafe extern "C" fn(*const u8, i32, u64, u64) -> u64 = function(RUN_STRING);
@@ -177,13 +181,13 @@ unsafe fn run(asked: u32) -> (Outcome, bool) {
     }
 }
 
-/// The function of Python's at this place of the table, as what it is.
+/// Returns the function of Python at this place of the table, with its type.
 ///
 /// # Safety
 /// `F` is its prototype.
 unsafe fn function<F: Copy>(place: usize) -> F {
     const { assert!(size_of::<F>() == size_of::<u64>()) };
-    // SAFETY: the command has written its address; functions are as large as addresses.
+    // SAFETY: the command has written the function's address there, and a function pointer is as large as an address.
     unsafe {
         let address = (&raw const SCRIPT.python[place]).read();
         core::mem::transmute_copy::<u64, F>(&address)

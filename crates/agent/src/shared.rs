@@ -1,14 +1,14 @@
-//! What command and agent share: the statics that the command finds by their names in the agent's file.
+//! The statics that command and agent share; the command finds them by their names in the agent's file.
 
 use core::sync::atomic::AtomicBool;
 use wire::accounts::{ACCOUNTS, Account};
 use wire::{Config, ControlPage, Ledger, Script, Segments, Snapshot, ledger};
 
-/// The page that a fork wipes.
+/// The control page, which a fork wipes.
 #[unsafe(no_mangle)]
 pub static CONTROL_PAGE: ControlPage = ControlPage::new();
 
-/// Written by the command before [`enter`](crate::jobs) is called.
+/// The configuration, which the command writes before [`enter`](crate::jobs) is called.
 #[unsafe(no_mangle)]
 pub static mut CONFIG: Config = Config::NONE;
 
@@ -16,11 +16,11 @@ pub static mut CONFIG: Config = Config::NONE;
 #[unsafe(no_mangle)]
 pub static mut SCRIPT: Script = Script::NONE;
 
-/// The child of a snapshot. A fork copies it.
+/// The state of a snapshot's child process. A fork copies it.
 #[unsafe(no_mangle)]
 pub static SNAPSHOT: Snapshot = Snapshot::new();
 
-/// Read by the command.
+/// The counts of births, which the command reads.
 #[unsafe(no_mangle)]
 pub static mut LEDGER: Ledger = Ledger {
     sites: Segments::new(ledger::SITES),
@@ -56,6 +56,6 @@ pub static mut LEDGER: Ledger = Ledger {
     rests: 0,
 };
 
-/// The thread that does a job stands in a remote call: what lies on its stack below the place where it was stopped is ours. Only
-/// whoever has the VM's lock writes it.
+/// Whether the thread that does a job is in a remote call: then the part of its stack below the place where it was stopped is
+/// ours. It is written under the VM's lock only.
 pub static BORROWED: AtomicBool = AtomicBool::new(false);

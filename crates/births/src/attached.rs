@@ -1,4 +1,4 @@
-//! Running processes that `mem` has opened: followed, counted, left. [`inject::lifecycle`] owns them.
+//! Running processes that `mem` has opened: they are watched, counted and left here. [`inject::lifecycle`] owns them.
 
 use crate::analysis::Census;
 use crate::census::{Frames, Source, census_of};
@@ -30,7 +30,7 @@ pub enum Notice {
     },
     /// A process has ended; what it held is not known.
     Ended(i32),
-    /// A process could not be opened, counted or heard any more.
+    /// A process could not be opened or counted, or can no longer be read.
     Lost(Error),
 }
 
@@ -39,7 +39,7 @@ pub enum Notice {
 pub struct Attached {
     processes: Processes<Session>,
     shared: Shared,
-    /// Processes that were named: their children are looked for with [`Options::follow`].
+    /// Processes that the user has named; with [`Options::follow`] their children are searched for.
     roots: Vec<i32>,
     /// The watch of each open process, by process id.
     watches: BTreeMap<i32, Watch>,
@@ -77,7 +77,7 @@ struct Pauses {
 #[derive(Default)]
 struct Heard {
     notices: Vec<Notice>,
-    /// Counts of processes that cannot be asked any more.
+    /// The last counts of processes that can no longer be asked.
     last: Vec<Event>,
 }
 
@@ -98,7 +98,7 @@ impl Observer<Session> for Heard {
         let pid = session.pid();
         match session.farewell() {
             _ if why != Over::Ended => {}
-            // It has been counted before a Ractor, which its count says.
+            // It was counted before its first Ractor, and that count says so.
             _ if self.has_last_of(pid) => {}
             Ok(Some(why)) if session.is_alive() => {
                 self.notices.push(Notice::Lost(Error::Left { pid, why }))
@@ -159,7 +159,7 @@ impl Attached {
         Ok(())
     }
 
-    /// Notes that a process is open; a forked child has been watched since `parent` has.
+    /// Notes that a process is open; a forked child counts as watched since `parent` is.
     fn opened(&mut self, pid: i32, since: Instant, parent: Option<i32>) {
         let watched = parent.and_then(|parent| self.watches.get(&parent));
         self.begun += 1;
@@ -168,7 +168,7 @@ impl Attached {
             since: watched.map_or(since, |watch| watch.since),
         };
         self.watches.insert(pid, watch);
-        // It may have had the id of another, or have been another program.
+        // Another process may have had this id, or this process may have run another program.
         self.earlier.forget(pid);
         let Some(session) = self
             .processes
@@ -177,7 +177,7 @@ impl Attached {
         else {
             return;
         };
-        // A process that has gone meanwhile is noticed at the next look.
+        // A process that is gone is noticed at the next look.
         let _ = session.mark(&self.intervals);
         self.heard.notices.push(Notice::Opened {
             pid,
@@ -188,7 +188,7 @@ impl Attached {
         });
     }
 
-    /// Notices who has ended and, with [`Options::follow`], who has come; begins a new interval if one is due, with
+    /// Notices processes that have ended and, with [`Options::follow`], new children. Begins a new interval if one is due, with
     /// [`Options::looks`] after a look at the end of the one before. `counting` = the caller takes a look at once, so none is taken here.
     pub fn poll(&mut self, counting: bool) {
         self.processes.poll(&self.shared, &mut self.heard);
@@ -198,7 +198,7 @@ impl Attached {
         }
         if self.intervals.pass(now) {
             for session in self.processes.watched() {
-                // One that has gone meanwhile is seen at the next look.
+                // A process that is gone is noticed at the next look.
                 let _ = session.mark(&self.intervals);
             }
         }
@@ -218,7 +218,7 @@ impl Attached {
         }
     }
 
-    /// A child: one that was forked from an open process carries our agent, another is opened anew.
+    /// Opens a child: one that was forked from an open process carries our agent, any other is opened anew.
     fn take_in(&mut self, parent: i32, pid: i32) {
         let since = Instant::now();
         let adopted = self
@@ -233,7 +233,7 @@ impl Attached {
             Ok(()) | Err(Error::NoSuchProcess(_) | Error::Gone(_) | Error::Zombie(_)) => {
                 return self.refused.forget(pid);
             }
-            // Children in other languages are passed over: this command reads one VM.
+            // Children in other languages are skipped, because this command reads only Ruby.
             Err(Error::NotARuby { .. }) => None,
             Err(error) => Some(error),
         };
@@ -241,8 +241,7 @@ impl Attached {
         self.heard.notices.extend(given_up.map(Notice::Lost));
     }
 
-    /// Whether a look is to be taken at the end of this interval: there was none in it, and it costs no more than
-    /// [`Options::budget`].
+    /// Whether a look must be taken at the end of this interval: there was none in it, and it costs no more than [`Options::budget`].
     fn may_look(&self, now: Instant) -> bool {
         let since = self.intervals.began();
         self.shared.options.looks
@@ -250,15 +249,15 @@ impl Attached {
             && self.next_look() <= now
     }
 
-    /// From when on another look that takes as long as the last one holds the guests for no more than [`Options::budget`]
-    /// of the time.
+    /// Returns the time from which on another look, if it takes as long as the last one, holds the guests for no more than
+    /// [`Options::budget`] of the time.
     pub fn next_look(&self) -> Instant {
         let pauses = self.pauses.all + self.pauses.last;
         let percent = self.shared.options.budget.max(1);
         self.opened_at + pauses * 100 / percent
     }
 
-    /// Takes what has happened since this was called last.
+    /// Takes the notices since the last call.
     pub fn notices(&mut self) -> Vec<Notice> {
         std::mem::take(&mut self.heard.notices)
     }
@@ -268,7 +267,8 @@ impl Attached {
         self.processes.is_empty()
     }
 
-    /// Takes a look that nobody asked for. If a process that lives cannot be counted, that is not told as a loss, and no such look is taken again.
+    /// Takes a look that the user has not requested. If a living process cannot be counted, that is not reported as a loss, and no such
+    /// look is taken again.
     fn look_aside(&mut self) {
         let said = self.heard.notices.len();
         self.count(true);
@@ -283,8 +283,8 @@ impl Attached {
         }
     }
 
-    /// Counts the living in every process, by rising id, after a garbage collection if `collect` says so. What cannot
-    /// be counted is among the [`notices`](Self::notices).
+    /// Counts the living objects in every process, by ascending id, after a garbage collection if `collect` is set. Processes that cannot
+    /// be counted are in the [`notices`](Self::notices).
     pub fn census(&mut self, collect: bool) -> Vec<Census> {
         let unopened = self.refused.untold().into_iter().map(Notice::Lost);
         self.heard.notices.extend(unopened);
@@ -293,7 +293,7 @@ impl Attached {
 
     fn count(&mut self, collect: bool) -> Vec<Census> {
         let mut found = Vec::new();
-        // Of all the same, so that the intervals of several guests end together.
+        // The time is the same for all, so that the intervals of several guests end together.
         let now = Instant::now();
         for session in self.processes.watched_mut() {
             let pid = session.pid();
@@ -314,7 +314,7 @@ impl Attached {
                     self.earlier.join(&mut census, &tally, &intervals, now);
                     found.push(census);
                 }
-                // Before its first Ractor it answers no more, and is counted at the next look.
+                // A guest that is about to make its first Ractor does not answer, and is counted at the next look.
                 Err(_) if matches!(session.awaits_last_count(), Ok(true)) => {}
                 Err(error) => {
                     if is_end(&error) {
@@ -345,7 +345,7 @@ impl Attached {
         found
     }
 
-    /// Forgets what is kept of processes that are not open any more: a server that renews its workers has any number of them.
+    /// Forgets data of processes that are no longer open: a server that renews its workers has any number of them.
     fn forget_ended(&mut self) {
         let (open, earlier) = (&self.processes, &mut self.earlier);
         let before = self.watches.len();
@@ -361,7 +361,7 @@ impl Attached {
         }
     }
 
-    /// The count of a process that could not be asked any more.
+    /// Makes the census of a process that can no longer be asked.
     fn last_of(&mut self, event: Event, now: Instant) -> Option<Census> {
         let Event::Final {
             pid,
@@ -394,7 +394,7 @@ impl Attached {
     }
 }
 
-/// The watch of a process; of one that is not known any more, one that begins now.
+/// Returns the watch of a process, or one that begins now if the process is unknown.
 fn watch_of(watches: &BTreeMap<i32, Watch>, pid: i32, now: Instant) -> Watch {
     let none = Watch {
         number: 0,
@@ -403,7 +403,7 @@ fn watch_of(watches: &BTreeMap<i32, Watch>, pid: i32, now: Instant) -> Watch {
     watches.get(&pid).copied().unwrap_or(none)
 }
 
-/// Whether a process cannot be asked any more after this error.
+/// Whether a process can no longer be asked after this error.
 fn is_end(error: &Error) -> bool {
     matches!(
         error,

@@ -1,4 +1,4 @@
-//! A guest's tally in the words of the analysis.
+//! Converts a guest's tally to a census of the analysis.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -23,12 +23,12 @@ pub struct Source<'a> {
     pub ruby: &'a str,
     /// Seconds for which it has been watched.
     pub seconds: f64,
-    /// Its intervals; none where no verdict on leaks is wanted.
+    /// Its intervals; empty if no verdict on leaks is wanted.
     pub intervals: OfGuest,
 }
 
-/// How the intervals of the guest become those of the census: its first one may have begun shortly before the next
-/// began, and its last one shortly before the count; such a short one is joined to its neighbour.
+/// How the intervals of the guest map to those of the census. The guest's first one may have begun shortly before
+/// the next, and its last one shortly before the count; such a short interval is joined to its neighbour.
 struct Joined {
     lengths: Vec<f64>,
     /// For each interval of the guest, by its number, the index of the census's interval that it belongs to.
@@ -70,13 +70,13 @@ impl Joined {
     }
 }
 
-/// Frames are shared between all sites and reports.
+/// The frames, which all sites and reports share.
 #[derive(Default)]
 pub struct Frames(HashMap<*const Line, (Arc<Line>, Arc<Frame>)>);
 
 impl Frames {
     fn frame(&mut self, line: &Arc<Line>) -> Arc<Frame> {
-        // Keyed by address; keeping the line alive keeps the address its own.
+        // The key is the line's address; keeping the line alive keeps its address from being used again.
         let (_, frame) = self.0.entry(Arc::as_ptr(line)).or_insert_with(|| {
             let frame = Frame {
                 path: line.path.clone(),
@@ -88,7 +88,7 @@ impl Frames {
         frame.clone()
     }
 
-    /// Forgets the lines that nobody else knows any more, because the processes whose they were have ended.
+    /// Forgets the lines that are no longer used elsewhere, because their processes have ended.
     pub fn forget_unused(&mut self) {
         self.0.retain(|_, (line, _)| Arc::strong_count(line) > 1);
     }
@@ -143,7 +143,7 @@ pub fn census_of(source: Source, tally: &Tally, frames: &mut Frames) -> Census {
     }
 }
 
-/// What a count could not count, in words.
+/// Describes the losses of a count.
 pub(crate) fn losses(tally: &Tally) -> Vec<Loss> {
     let mut losses = Vec::new();
     let mut add = |what: Lost, count: u64, words: &str| {

@@ -1,10 +1,10 @@
-//! What earlier looks at each guest have found, as far as the verdict on leaks needs it.
+//! Results of earlier looks at each guest, which the verdict on leaks needs.
 //!
-//! - **What died late**: objects that had outlived the interval of their birth, and died nevertheless. A thread that waits
-//!   for its next request keeps objects of the last one, and several threads have such objects of several intervals; a full
-//!   cache replaces what it holds. Both look like a leak for a while, and lose objects late, which a leak does not.
-//! - **What is gone**: objects from before lancet came, by type. As long as what a full cache replaces is from before, none
-//!   of its objects that were born since dies.
+//! - **Late deaths**: objects that had outlived the interval of their birth and died nevertheless. A thread that waits for
+//!   its next request keeps objects of the last one, and several threads have such objects of several intervals; a full
+//!   cache replaces what it holds. Both look like a leak for a while, but lose objects late, which a leak does not.
+//! - **Deaths of old objects**: objects from before lancet came, by type. While a full cache replaces objects from
+//!   before, none of its objects that were born since dies.
 
 use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
@@ -16,22 +16,22 @@ use crate::analysis::{Census, TypeCount};
 use crate::intervals::OfGuest;
 use crate::ledger::Tally;
 
-/// The living of each type at one look.
+/// Number of living objects of each type at one look.
 type Living = HashMap<Arc<str>, u64>;
 
-/// Looks that are kept of each guest; of more, each second one is forgotten.
+/// Limit of the looks that are kept of each guest; with more, every second one is dropped.
 const MOST: usize = 16;
 
-/// What was seen of each guest at earlier looks, by process id. Every census must pass through [`Earlier::join`], which compares it with the one
+/// Results of earlier looks at each guest, by process id. Every census must pass through [`Earlier::join`], which compares it with the one
 /// before.
 #[derive(Default)]
 pub struct Earlier(BTreeMap<i32, Guest>);
 
 #[derive(Default)]
 struct Guest {
-    /// Objects from before lancet came, at each look.
+    /// Living objects from before lancet came, at each look.
     looks: Vec<(Instant, Living)>,
-    /// The intervals of the last look, and of each site that had some the objects that had outlived theirs.
+    /// The intervals of the last look, and for each site the living objects that had outlived theirs, if there are any.
     intervals: OfGuest,
     old: HashMap<u32, [u32; INTERVALS]>,
     /// How many objects of each site have died late, by the number of the site.
@@ -39,7 +39,7 @@ struct Guest {
 }
 
 impl Earlier {
-    /// Forgets a process that is not watched any more: another may get its id, and its sites have other numbers.
+    /// Forgets a process that is no longer watched: another one may get its id, and its sites have other numbers.
     pub fn forget(&mut self, pid: i32) {
         self.0.remove(&pid);
     }
@@ -64,7 +64,7 @@ impl Earlier {
 }
 
 impl Guest {
-    /// How many of each type have died since the last look that was not later than `until`, or since the first one.
+    /// Returns how many objects of each type have died since the last look that was not later than `until`, or since the first one.
     fn gone(&self, until: Option<Instant>, now: &[TypeCount]) -> Living {
         let early = |look: &&(Instant, Living)| until.is_some_and(|until| look.0 <= until);
         let looks = &self.looks;
@@ -79,7 +79,7 @@ impl Guest {
         died.filter(|(_, died)| *died != 0).collect()
     }
 
-    /// Counts what has died of the objects that were old at the last look, and notes which are old now.
+    /// Counts the deaths among the objects that were old at the last look, and notes which are old now.
     fn note_deaths(&mut self, tally: &Tally, intervals: &OfGuest) {
         let folds = intervals.joins.saturating_sub(self.intervals.joins);
         let mut old = std::mem::take(&mut self.old);
@@ -114,7 +114,7 @@ impl Guest {
     }
 }
 
-/// The same objects by intervals each two of which have been joined so many times since.
+/// Returns the same objects with each two intervals joined, `times` times.
 fn folded(alive: &[u32; INTERVALS], times: u32) -> [u32; INTERVALS] {
     let mut folded = [0u32; INTERVALS];
     for (at, count) in alive.iter().enumerate() {

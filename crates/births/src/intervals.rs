@@ -6,18 +6,18 @@
 //!   intervals   0   0   1   1   2   2   3   3   4   5      what a census counts by, at most 8
 //! ```
 //!
-//! When there are eight intervals and a ninth is due, each two are joined, and from then on they are twice as long. So
-//! as soon as four have begun there are between four and eight, however long the process has been watched, and the numbers of epochs
-//! last for ever: each doubling of the time takes four of them.
+//! When there are eight intervals and a ninth is due, each two are joined, and from then on intervals are twice as long. So as soon as four
+//! have begun there are between four and eight, however long the process has been watched. The numbers of epochs suffice for ever, because
+//! each doubling of the time takes only four of them.
 //!
-//! To begin one, a word is written into the memory of the guest (`Ledger::epoch`). The guest is not stopped.
+//! To begin an interval, a word is written into the memory of the guest (`Ledger::epoch`). The guest is not stopped.
 
 use std::time::{Duration, Instant};
 use wire::ledger::INTERVALS;
 use wire::slots::EPOCHS;
 
-/// The intervals of one run, which all its guests share, and the epochs that belong to each. When [`Intervals::pass`] has begun one, every guest
-/// must be told, or its births are counted in the interval before.
+/// The intervals of one run, which all its guests share, and the epochs that belong to each. When [`Intervals::pass`] has begun one, every
+/// guest must be informed; otherwise its births are counted in the interval before.
 #[derive(Clone, Debug)]
 pub struct Intervals {
     /// How long an interval has to be before the next one is due; it doubles at each join.
@@ -29,7 +29,7 @@ pub struct Intervals {
     of_epoch: [u8; EPOCHS as usize],
 }
 
-/// The intervals of one guest, which are those since it was opened.
+/// The intervals of one guest: those since it was opened.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct OfGuest {
     /// Index of the interval in which the guest was opened.
@@ -38,7 +38,7 @@ pub struct OfGuest {
     pub lengths: Vec<f64>,
     /// When the interval behind `first` began; `None` = it has not begun.
     pub second: Option<Instant>,
-    /// Index of the last interval, which goes on.
+    /// Index of the last interval, which has not ended.
     pub current: usize,
     /// How many times each two intervals have been joined until now.
     pub joins: u32,
@@ -56,7 +56,7 @@ impl Intervals {
         }
     }
 
-    /// The time at which the last interval began, which goes on.
+    /// Returns the time at which the last interval began.
     pub fn began(&self) -> Instant {
         self.starts[self.starts.len() - 1]
     }
@@ -66,7 +66,7 @@ impl Intervals {
         now.saturating_duration_since(self.began()) >= self.length && self.epoch + 1 < EPOCHS
     }
 
-    /// Begins a new interval if it is due, and returns whether it was: the guests have to be told then.
+    /// Begins a new interval if it is due, and returns whether it was; then the guests must be informed.
     pub fn pass(&mut self, now: Instant) -> bool {
         if !self.is_due(now) {
             return false;

@@ -1,7 +1,7 @@
-//! The agent's books, read from outside.
+//! Reads the agent's books from outside.
 //!
-//! Text, frames and call paths are written once and never change, so they are kept here between two
-//! readings; sites and kinds are read anew.
+//! Texts, frames and call paths are written once and never change, so they are kept here between two readings; sites and
+//! kinds are read anew.
 
 #[cfg(test)]
 mod tests;
@@ -28,7 +28,7 @@ pub struct Line {
     pub method: Arc<str>,
 }
 
-/// What was born at one place, of one type.
+/// The births of one type at one place.
 #[derive(Clone, Debug)]
 pub struct SiteTally {
     /// The number that the agent has given the site.
@@ -41,11 +41,11 @@ pub struct SiteTally {
     pub internal: bool,
     /// How many were born, how many of these live, and the bytes that the living use.
     pub counts: Counts,
-    /// The bytes that all that were born used, estimated: see the function `allocated`.
+    /// Estimate of the bytes that all objects born here used: see the function `allocated`.
     pub allocated: u64,
 }
 
-/// What a site is: a line and a type.
+/// A line and a type, which make up a site.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Place {
     /// The line; `None`: no Ruby code ran.
@@ -56,8 +56,8 @@ pub struct Place {
     pub internal: bool,
 }
 
-/// The bytes that the births of a site used, by the mean of those that were measured; where none was, by that of the living,
-/// or else as many slots of the smallest size.
+/// Estimates the bytes that the births of a site used: by the mean of those that were measured, otherwise by the mean of the
+/// living, otherwise as slots of the smallest size.
 fn allocated(site: &Site, counts: &Counts) -> u64 {
     let (bytes, of) = match (site.measured, counts.live) {
         (0, 0) => (SMALLEST_SLOT, 1),
@@ -71,7 +71,7 @@ fn allocated(site: &Site, counts: &Counts) -> u64 {
 /// The bytes of the smallest slot of a Ruby heap.
 const SMALLEST_SLOT: u64 = 40;
 
-/// What a census found.
+/// The result of a census.
 #[derive(Clone, Debug, Default)]
 pub struct Tally {
     /// Objects born since we came, by site.
@@ -98,7 +98,7 @@ pub struct Tally {
     pub objects: u64,
     /// Objects a compaction moved.
     pub moved: u64,
-    /// Sites that are not told by their whole path, or by their line, because there are more than is kept of one process.
+    /// Number of sites whose row has no path, or no line, because there are more than are kept of one process.
     pub cut: u64,
     /// Whether the walk was given up before the end of the heap, so that counts are too low.
     pub unfinished: bool,
@@ -117,34 +117,35 @@ pub struct Reader {
     kept: usize,
 }
 
-/// The most bytes of text, lines and call paths that are kept of one process. All text that an agent can have is 64 MiB.
+/// Limit of the bytes of texts, lines and call paths that are kept of one process. All text that an agent can have is 64
+/// MiB.
 const MOST_KEPT: usize = 192 << 20;
-/// What an entry of a table takes besides its text, in bytes, about.
+/// Estimate of the bytes that an entry of a table takes besides its text.
 const ENTRY: usize = 64;
-/// The most bytes of one table of the agent's: 2.8 million sites. Large programs have some 100,000.
+/// Limit of the bytes of one table of the agent's: 2.8 million sites. Large programs have some 100,000.
 const MOST_TABLE: u64 = 64 << 20;
-/// The most rows that are told apart in one census.
+/// Limit of the rows of one census.
 const MOST_ROWS: usize = 1 << 19;
-/// The most frames of all their paths.
+/// Limit of the frames of all their paths together.
 const MOST_STEPS: usize = 1 << 22;
-/// The most frames of a path: what `--stacks` may ask for, and the mark that it is cut.
+/// Limit of the frames of a path: what `--stacks` may request, and the mark that it is cut.
 const MOST_DEPTH: u32 = wire::ledger::DEEPEST as u32 + 1;
 
 const DAMAGED: &str = "the agent's books are damaged";
 
-/// The rows of one census, within bounds: many sites may share one long path, so that the books are small and the rows
-/// are not.
+/// The rows of one census, within limits: many sites may share one long path, so that the books are small and the rows
+/// large.
 #[derive(Default)]
 struct Rows {
     /// Frames of all paths so far.
     steps: usize,
-    /// The row of a kind to which all sites are added that are too many.
+    /// For each kind, the row to which the sites beyond the limit are added.
     others: HashMap<u32, usize>,
 }
 
 impl Rows {
-    /// Adds a row; with its innermost line alone where paths take too much, without a line where there are too many
-    /// rows. No count is lost.
+    /// Adds a row: only with its innermost line if paths take too much, and without a line if there are too many rows. No
+    /// count is lost.
     fn add(&mut self, tally: &mut Tally, kind: u32, mut row: SiteTally) {
         if tally.sites.len() >= MOST_ROWS {
             tally.cut += 1;
@@ -172,8 +173,8 @@ impl Rows {
     }
 }
 
-/// One of [`Ledger`]'s segments at this moment, checked: what is read of it comes from the memory of a process that can
-/// write there what it likes.
+/// One of [`Ledger`]'s segments at this moment, with checked values: it is read from the memory of a process that can write
+/// anything there.
 pub(crate) struct Records<'a> {
     memory: &'a GuestMemory,
     segments: Segments,
@@ -207,7 +208,7 @@ impl<'a> Records<'a> {
         Ok(found)
     }
 
-    /// One record; `None`: there is none of that number.
+    /// Reads one record; `None` if there is none with this number.
     fn one<T: Record>(&self, number: u32) -> Result<Option<T>> {
         if u64::from(number) >= self.segments.length {
             return Ok(None);
@@ -216,7 +217,7 @@ impl<'a> Records<'a> {
         self.memory.record(at).map(Some)
     }
 
-    /// The address of a record of `size` bytes.
+    /// Returns the address of a record of `size` bytes.
     fn address(&self, index: u64, size: u64) -> Result<u64> {
         let piece = (index / self.segments.piece) as usize;
         let at = self.segments.pieces.get(piece).and_then(|piece| {
@@ -307,7 +308,7 @@ impl Reader {
         let kinds: Vec<Kind> = self
             .records(memory, offset_of!(Ledger, kinds), KINDS)?
             .all(0)?;
-        // Classes without a name come and go: those that are gone are forgotten.
+        // Classes without a name come and go; those that are gone are forgotten here.
         let known = std::mem::take(&mut self.anonymous);
         let names = kinds
             .iter()
@@ -342,7 +343,7 @@ impl Reader {
         Ok(tally)
     }
 
-    /// What these sites are; `None` for a number that is no site's.
+    /// Returns the places of these sites; `None` for a number that is no site's.
     pub(crate) fn places(
         &mut self,
         memory: &GuestMemory,
@@ -381,7 +382,7 @@ impl Reader {
         Records::at(memory, self.at + offset as u64, piece)
     }
 
-    /// Notes that so many bytes more are kept; fails if they are too many.
+    /// Notes that `bytes` more bytes are kept. Fails if they exceed the limit.
     fn keep(&mut self, memory: &GuestMemory, bytes: usize) -> Result<()> {
         self.kept += bytes;
         if self.kept > MOST_KEPT {

@@ -1,4 +1,4 @@
-//! At which line each object of a copy of a guest was made, read in the copy's memory, which nothing changes.
+//! Finds the line at which each object of a copy of a guest was made, in the copy's memory, which does not change.
 
 use std::sync::Arc;
 
@@ -9,18 +9,18 @@ use wire::slots::site_of;
 use crate::ledger::{Line, Reader};
 use crate::numbers::{Numbers, Slots};
 
-/// Reads the lines of one copy's objects, for as long as its memory is there. The page of the last object is kept, so that objects asked for in
-/// the order of their addresses cost one read a page.
+/// Reads the lines of one copy's objects. The page of the last object is kept, so that objects looked up in the order of their addresses
+/// cost one read for each page.
 pub struct Lines<'a> {
     memory: &'a GuestMemory,
     slots: Slots<'a>,
-    /// The page that the last object lay in, and its numbers.
+    /// The page of the last object, and its numbers.
     page: Option<(u64, Numbers)>,
     reader: Reader,
 }
 
 impl<'a> Lines<'a> {
-    /// Returns the lines of objects by the agent's ledger at the address `ledger` of the copy.
+    /// Uses the agent's ledger at the address `ledger` of the copy.
     pub(crate) fn of(memory: &'a GuestMemory, ledger: u64) -> Result<Self> {
         Ok(Lines {
             memory,
@@ -30,7 +30,7 @@ impl<'a> Lines<'a> {
         })
     }
 
-    /// The site of the object at this address; `None` if it was not made while births were watched. Objects are best asked for in
+    /// Returns the site of the object at this address; `None` if it was not made while births were watched. Objects are best looked up in
     /// the order of their pages.
     ///
     /// # Errors
@@ -44,7 +44,7 @@ impl<'a> Lines<'a> {
         Ok(Some(site_of(number)).filter(|site| *site != 0))
     }
 
-    /// The line of a site; `None` where no script ran, or there is no such site.
+    /// Returns the line of a site; `None` if no script ran, or there is no such site.
     ///
     /// # Errors
     /// The agent's books cannot be read, or are damaged.

@@ -1,4 +1,4 @@
-//! The agent's numbers of heap slots, read from outside ([`wire::slots`]).
+//! Reads the agent's numbers of heap slots from outside ([`wire::slots`]).
 
 use inject::records::ReadRecords;
 use process::error::Result;
@@ -14,7 +14,7 @@ pub(crate) struct Slots<'a> {
     page_shift: u32,
 }
 
-/// The numbers of one page; none of them if nothing was born there.
+/// The numbers of one page; empty if nothing was born there.
 pub(crate) struct Numbers {
     page_shift: u32,
     table: Table,
@@ -27,7 +27,7 @@ impl<'a> Slots<'a> {
         Ok(Slots {
             memory,
             roots: memory.word(ledger + offset_of!(Ledger, slot_roots) as u64)?,
-            // What was read from a guest must not lead us astray.
+            // The value was read from a guest, so it is limited to a plausible range.
             page_shift: page_shift.clamp(12, 24),
         })
     }
@@ -67,8 +67,8 @@ impl<'a> Slots<'a> {
 }
 
 impl Numbers {
-    /// The number of the object at `address`, which lies in this page; 0 if it was born before we
-    /// came.
+    /// Returns the number of the object at `address`, which lies in this page; 0 if it was born
+    /// before lancet came.
     pub(crate) fn of(&self, address: u64) -> u32 {
         let path = SlotPath::of(address, self.page_shift);
         let index = self.table.index(path.grain);

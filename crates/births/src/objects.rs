@@ -1,8 +1,7 @@
-//! The objects of an open guest one by one, read from outside while it runs.
+//! Reads the objects of an open guest one by one from outside, while it runs.
 //!
-//! A census has counted them before, so garbage that had not been swept is gone; what the guest's other threads make or lose
-//! meanwhile may be among them or not. Each reading is checked, as all of a guest is: an object that is gone when it is looked
-//! at is left out.
+//! A census has counted them before, so garbage that had not been swept is gone. Objects that the guest's other threads make
+//! or free meanwhile may or may not be found. All that is read is checked: an object that is gone when it is read is left out.
 
 use std::time::{Duration, Instant};
 
@@ -14,7 +13,7 @@ use wire::slots::{epoch_of, site_of};
 
 use crate::numbers::Slots;
 
-/// How long the heap is walked. Ten million objects take two seconds.
+/// Time limit of the walk over the heap. Ten million objects take two seconds.
 const PATIENCE: Duration = Duration::from_secs(20);
 
 /// An object in a slot of the heap.
@@ -30,12 +29,12 @@ pub struct Object<'a> {
 }
 
 impl Object<'_> {
-    /// What kind of object it is to the VM: `string`, `array`, `object`.
+    /// Returns the VM's kind of the object: `string`, `array`, `object`.
     pub fn kind(&self) -> &'static str {
         Type::of(self.flags).hidden_name().trim_matches('_')
     }
 
-    /// Bytes of a String, elements of an Array, pairs of a Hash; `None` for all else.
+    /// Returns the bytes of a String, elements of an Array, pairs of a Hash; `None` for other objects.
     pub fn length(&self) -> Option<u64> {
         match Type::of(self.flags) {
             Type::String => self.ruby.text(self.address).ok().map(|text| text.len),
@@ -44,8 +43,7 @@ impl Object<'_> {
         }
     }
 
-    /// What the object holds, as `inspect` would write it, as far as that is known without running its code; long texts are
-    /// cut.
+    /// Returns what `inspect` would write of the object, as far as that is known without running its code; long texts are cut.
     pub fn contents(&self) -> Option<String> {
         let mut text = String::new();
         let written = self
@@ -70,7 +68,7 @@ pub(crate) fn each(
     let slots = Slots::of(memory, ledger)?;
     let ruby = Ruby::new(memory, *facts).map_err(|error| unreadable(error.into()))?;
     for page in ruby.pages().map_err(unreadable)?.flatten() {
-        // The list of pages is the process's own and may have no end; its thread waits for us.
+        // The list of pages comes from the process and may have no end, while its thread waits for us.
         if started.elapsed() > PATIENCE {
             return Ok(false);
         }

@@ -1,8 +1,8 @@
-//! The living of a guest that can run no code any more, counted from outside.
+//! Counts the living objects of a guest that can no longer run code, from outside.
 //!
-//! At the kernel's exit stop a process's memory is whole, but none of its threads will run again: no
-//! collection is possible and the VM's own functions cannot be asked. What can be had is every slot that
-//! is in use, garbage not yet swept among them, with its number; sizes are those of the slots.
+//! At the kernel's exit stop a process's memory is complete, but none of its threads will run again: no
+//! collection is possible, and the VM's functions cannot be called. What can be read is every slot in
+//! use with its number, garbage not yet swept included; sizes are those of the slots.
 
 use crate::ledger::{Records, Tally};
 use crate::numbers::Slots;
@@ -18,7 +18,7 @@ use wire::ledger::SITES;
 use wire::slots::site_of;
 use wire::{Counts, Entry, Ledger, Site};
 
-/// What was counted from outside.
+/// The result of a count from outside.
 pub struct Seen {
     /// The tally without its rows of sites, which the ledger's reader makes of `sites`.
     pub tally: Tally,
@@ -26,7 +26,7 @@ pub struct Seen {
     pub sites: Vec<Counts>,
 }
 
-/// Counts what the heap of a guest holds, at most for 20 s.
+/// Counts the objects in the heap of a guest, in at most 20 s.
 ///
 /// # Errors
 /// The heap or the agent's books cannot be read, or are damaged.
@@ -43,7 +43,7 @@ pub fn count(memory: &GuestMemory, facts: &Facts, ledger: u64) -> Result<Seen> {
     let mut objects = 0;
     let mut unfinished = false;
     for page in ruby.pages().map_err(unreadable)?.flatten() {
-        // The list of pages is the process's own and may have no end; its end waits for us.
+        // The list of pages comes from the process and may have no end, while its end waits for us.
         if started.elapsed() > PATIENCE {
             unfinished = true;
             break;
@@ -73,7 +73,7 @@ pub fn count(memory: &GuestMemory, facts: &Facts, ledger: u64) -> Result<Seen> {
             objects,
             before: before.types.into_values().collect(),
             unfinished,
-            // What the agent could not book while the guest ran.
+            // Births that the agent could not book while the guest ran.
             lost_memory: field(offset_of!(Ledger, lost_memory))?,
             unbooked: field(offset_of!(Ledger, unbooked))?,
             moved: field(offset_of!(Ledger, moved))?,
@@ -83,20 +83,20 @@ pub fn count(memory: &GuestMemory, facts: &Facts, ledger: u64) -> Result<Seen> {
     })
 }
 
-/// How long the heap is walked. Ten million objects take two seconds.
+/// Time limit of the walk over the heap. Ten million objects take two seconds.
 const PATIENCE: Duration = Duration::from_secs(20);
-/// The most types of objects that are told apart, and the most bytes of their names.
+/// Limits of the types of objects that are told apart, and of the bytes of their names.
 const MOST_TYPES: usize = 1 << 16;
 const MOST_NAMES: usize = 16 << 20;
-/// The most entries of the agent's, and how many are read at once.
+/// Limit of the agent's entries, and how many are read at once.
 const MOST_ENTRIES: u64 = 1 << 24;
 const ENTRIES: u64 = 1 << 16;
 
-/// Objects born before we came, by class (or by type where there is none).
+/// Objects born before lancet came, by class (or by type without a class).
 #[derive(Default)]
 struct Before {
     types: HashMap<(u64, u64), (Arc<str>, bool, Counts)>,
-    /// Bytes of their names.
+    /// Sum of the bytes of their names.
     names: usize,
 }
 
@@ -123,7 +123,7 @@ impl Before {
     }
 }
 
-/// Births per site: those booked, and those still in the agent's entries.
+/// Returns the births of each site: those added to the site, and those still in the agent's entries.
 fn births(memory: &GuestMemory, ledger: u64) -> Result<Vec<Counts>> {
     let records = Records::at(memory, ledger + offset_of!(Ledger, sites) as u64, SITES)?;
     let counted = |site: Site| Counts {

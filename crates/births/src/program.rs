@@ -13,9 +13,9 @@ const START_LOOK: Duration = Duration::from_millis(1);
 
 /// What has happened to the processes of the program.
 pub enum News {
-    /// A process whose births are counted tells this of itself.
+    /// A session reports this event.
     Event(Event),
-    /// A watched process loads another program: what it held is gone, uncounted.
+    /// A watched process runs another program: what it held is gone without having been counted.
     Replaced(i32),
     /// A process could not be watched, and why.
     Unwatched(i32, Error),
@@ -33,7 +33,7 @@ pub struct Program {
     heard: Heard,
 }
 
-/// What the processes told since the last look.
+/// Events of the processes since the last poll.
 #[derive(Default)]
 struct Heard {
     news: Vec<News>,
@@ -47,7 +47,7 @@ impl Observer<Session> for Heard {
 
     fn begins(&mut self, _: i32) {}
 
-    /// Notes that a process could not be watched, unless that is because it has ended.
+    /// Notes that a process could not be watched, unless it has merely ended.
     fn unwatched(&mut self, pid: i32, error: Error) {
         if !matches!(error, Error::Gone(_)) {
             self.news.push(News::Unwatched(pid, error));
@@ -109,19 +109,19 @@ impl Program {
         inject::tracee::wait_for_any(if starting { most.min(START_LOOK) } else { most });
     }
 
-    /// Looks after every process once, without waiting, and returns what has happened since the last look.
+    /// Polls every process once, without waiting, and returns what has happened since the last call.
     pub fn poll(&mut self) -> Vec<News> {
         self.processes.poll(&self.shared, &mut self.heard);
         let opened = |news: &News| matches!(news, News::Event(Event::Watching(_)));
         if self.intervals.pass(Instant::now()) || self.heard.news.iter().any(opened) {
             for session in self.processes.watched() {
-                // One that has gone meanwhile is seen at the next look.
+                // A process that is gone is noticed at the next poll.
                 let _ = session.mark(&self.intervals);
             }
         }
         for (pid, code) in std::mem::take(&mut self.heard.ended) {
             if pid == self.pid {
-                // Nobody saw the end of a program whose tracer cannot wait for it any more.
+                // If its tracer can no longer wait for the program, its exit code was not seen.
                 let code = self.processes.code().or(code).unwrap_or(1);
                 self.heard.news.push(News::Ended(code));
             }

@@ -1,8 +1,7 @@
-//! A running Ruby as the agent needs it: where its functions are, what its reader must know, and what
-//! speaks against opening it.
+//! Finds what the agent needs of a running Ruby: the addresses of its functions, the facts for its reader, and reasons against opening it.
 //!
-//! Everything is found while the guest runs. A table that is being changed at that moment may read as
-//! garbage, so a failure is tried again before it is believed.
+//! All of it is found while the guest runs. A table that is changed at that moment may look damaged, so a failure is confirmed by further
+//! tries.
 
 use inject::remote_call::Gadgets;
 use process::error::{Error, Result};
@@ -22,7 +21,7 @@ use wire::ruby::Functions;
 const MARK: &str = Language::Ruby.description().mark;
 const READ_TRIES: u32 = 20;
 
-/// What was found of the Ruby in one process. The addresses are right for as long as that process runs this program: after an exec they mean
+/// What was found of the Ruby in one process. The addresses are valid while that process runs this program; after an exec they mean
 /// nothing.
 #[derive(Debug)]
 pub struct RubyGuest {
@@ -32,7 +31,7 @@ pub struct RubyGuest {
     pub functions: Functions,
     /// Address of its `rb_vm_t`.
     pub vm: u64,
-    /// Address of the variable with its class Ractor, if Ractors and birth hooks do not go together.
+    /// Address of the variable with its class Ractor, if Ractors and the birth hook are incompatible in this version.
     pub ractor_class: u64,
     /// Where the code of the module with the VM lies.
     pub code: Vec<Range<u64>>,
@@ -88,7 +87,7 @@ impl RubyGuest {
             rb_ary_new_from_values: function("rb_ary_new_from_values"),
             rb_str_new: function("rb_str_new"),
             rb_utf8_str_new: function("rb_utf8_str_new"),
-            // Asked for by snapshots alone.
+            // Needed for snapshots only.
             rb_objspace_reachable_objects_from: address("rb_objspace_reachable_objects_from")
                 .unwrap_or(0),
             rb_objspace_reachable_objects_from_root: address(
@@ -119,25 +118,25 @@ impl RubyGuest {
         self.facts.version()
     }
 
-    /// Whether a job is registered in two steps, between which no other thread may run: before Ruby 3.3
-    /// (`postponed_job_register` in `vm_trace.c`; since then one atomic store).
+    /// Whether a job is registered in two steps, between which no other thread may run: before Ruby 3.3 (`postponed_job_register` in
+    /// `vm_trace.c`; since then by one atomic store).
     pub fn registers_in_two_steps(&self) -> bool {
         !self.version().preregisters_jobs()
     }
 
-    /// Whether a job may wait with a thread that does not run for long: up to Ruby 2.7 it is remembered
-    /// with the one that held the lock last.
+    /// Whether a job may wait for a thread that does not run for long: up to Ruby 2.7 it is remembered with the thread that held the lock
+    /// last.
     pub fn loses_jobs(&self) -> bool {
         !self.version().has_ractors()
     }
 
-    /// Whether registering a job marks the thread that does it, if it is one of the VM's, and else the one
-    /// that holds the lock: from 3.1 (`get_valid_ec` in `vm_trace.c`). Before, only threads of the VM may.
+    /// Whether registering a job marks the registering thread if it is one of the VM's, and otherwise the one that holds the lock: from 3.1
+    /// on (`get_valid_ec` in `vm_trace.c`). Before, only threads of the VM may register jobs.
     pub fn marks_own_thread(&self) -> bool {
         self.version() >= Version::new(3, 1, 0)
     }
 
-    /// Whether the VM that was found is still in `memory`: its class Object is where it was.
+    /// Whether the VM that was found is still in `memory`, by the address of its class Object.
     pub fn is_there(&self, memory: &GuestMemory) -> bool {
         Ruby::new(memory, self.facts).is_ok_and(|ruby| {
             let mut name = String::new();
@@ -147,8 +146,7 @@ impl RubyGuest {
         })
     }
 
-    /// Where on its stack the VM's main thread notes that it blocks without the VM's lock; 0 = it does
-    /// not.
+    /// Returns where on its stack the VM's main thread notes that it blocks without the VM's lock; 0 = it does not block.
     pub fn main_region(&self, memory: &GuestMemory) -> u64 {
         let found = Ruby::new(memory, self.facts)
             .ok()
@@ -156,7 +154,7 @@ impl RubyGuest {
         found.unwrap_or(0)
     }
 
-    /// Whether there are Ractors beside the first, which the lock of one does not stop; also if that cannot be read.
+    /// Whether there are several Ractors, which the lock of one does not stop; also true if that cannot be read.
     pub fn has_several_ractors(&self, memory: &GuestMemory) -> bool {
         let count = Ruby::new(memory, self.facts)
             .ok()
@@ -164,7 +162,7 @@ impl RubyGuest {
         count != Some(1)
     }
 
-    /// Whether `address` is the VM's own code.
+    /// Whether `address` is in the VM's own code.
     pub fn owns(&self, address: u64) -> bool {
         self.code.iter().any(|range| range.contains(&address))
     }
@@ -188,7 +186,7 @@ impl RubyGuest {
     }
 }
 
-/// Whether this VM crashes, or loses the hook, when Ractors and a birth hook meet.
+/// Whether this VM crashes, or loses the hook, when Ractors are used with a birth hook.
 fn bears_no_ractors(version: Version) -> bool {
     version.newobj_hook_crashes_ractors() || version.newobj_hook_lost_with_ractors()
 }
@@ -198,7 +196,7 @@ struct VmSymbols {
     symbols: Symbols,
 }
 
-/// The module that holds a Ruby: the program itself, or a library; those called so first.
+/// Returns the module that contains a Ruby: the program itself, or a library; modules named after Ruby are tried first.
 fn symbols_of_vm(pid: i32, memory: &GuestMemory, maps: &Maps) -> Result<VmSymbols> {
     let files = Arc::new(GuestFiles::of(pid));
     let mut candidates =

@@ -1,7 +1,7 @@
-//! A guest that is open: ask, be answered (`vm_entry`), leave.
+//! A session with one open guest: requests to its agent, their answers (`vm_entry`), and leaving it.
 //!
-//! Between two requests nobody traces the guest. A thread of ours changes the control page's heartbeat; when it
-//! stands still, the agent leaves by itself.
+//! Between two requests the guest is not traced. A thread of lancet changes the control page's heartbeat; when the
+//! heartbeat stands still, the agent leaves by itself.
 
 mod accounts;
 mod collections;
@@ -41,7 +41,7 @@ use std::thread::panicking;
 use std::time::{Duration, Instant};
 use wire::{Config, ControlPage, Farewell, Purpose, Reply, Request, State};
 
-/// Without a heartbeat for this long, the agent leaves by itself.
+/// Time without a heartbeat after which the agent leaves by itself.
 pub const DESERTED_AFTER: Duration = Duration::from_secs(5);
 
 /// What a guest is opened for.
@@ -56,14 +56,14 @@ pub struct Options {
     /// Whether a look is taken at the end of each interval, if it costs little, for the verdict on leaks (see
     /// [`crate::earlier`]).
     pub looks: bool,
-    /// Percentage of the time for which looks that nobody asked for may hold the guest.
+    /// Percentage of the time for which looks that the user has not requested may hold the guest.
     pub budget: u32,
-    /// Whether the program's library gives a module for the methods of accounts ([`wire::accounts`]).
+    /// Whether the program's library provides a module for the methods of accounts ([`wire::accounts`]).
     pub door: bool,
 }
 
 impl Options {
-    /// The options where no births are counted, or where it does not matter in which interval they were.
+    /// Options for sessions that count no births, or for which their intervals do not matter.
     pub(crate) const NONE: Options = Options {
         depth: 1,
         follow: false,
@@ -89,21 +89,21 @@ pub struct Session {
     reader: Reader,
     config: Config,
     heartbeat: Heartbeat,
-    /// The main thread, if it is ours for longer than a stop.
+    /// The main thread, if we trace it between stops too.
     tracee: Option<Tracee>,
     timing: Timing,
-    /// Number of garbage collections whose records were read; the agent's count goes on from there.
+    /// Number of garbage collections whose records were read; the agent's count is higher if there are new ones.
     collected: u64,
     /// Whether any thread has an account of its births.
     has_accounts: bool,
-    /// A request has not been answered in time: the next entry into its VM takes the surest way.
+    /// A request was not answered in time: the next entry into the VM uses the most reliable way.
     insisting: bool,
-    /// How long the next request is waited for: less when the last one was in vain.
+    /// How long the next request is waited for: less after one that was not answered.
     patience: Duration,
     /// When the last request was made.
     asked_at: Instant,
     open: bool,
-    /// Whether the guest cannot be asked any more, because it has ended, was replaced by an exec, or its agent has left.
+    /// Whether the guest can no longer be asked, because it has ended, was replaced by an exec, or its agent has left.
     over: bool,
 }
 
@@ -113,7 +113,7 @@ impl Session {
         Self::open_for(pid, image, options, Purpose::Births, &[])
     }
 
-    /// `calls`: the system calls that the guest will have to make besides those of every command.
+    /// `calls`: the system calls that the guest must be allowed to make besides those of every command.
     fn open_for(
         pid: i32,
         image: &Image,
@@ -124,7 +124,7 @@ impl Session {
         let (status, memory, maps) = guest::reach(pid)?;
         let ruby = RubyGuest::find(pid, &memory, &maps)?;
         let residents = Residents::read(&memory, &maps, image)?;
-        // A `lancet calls` that was killed may have left hooks, which are lifted first.
+        // A killed `lancet calls` may have left hooks, which are lifted first.
         hooks::lift_left(&status, &memory, ruby.gadgets, &residents)?;
         let mut session = Session::new(status, memory, ruby, maps, options);
         session.config.purpose = purpose as u64;
@@ -163,7 +163,7 @@ impl Session {
         }
     }
 
-    /// The child of an open guest, forked after that: the agent and its books came with it.
+    /// Opens the child of an open guest that was forked since: it has a copy of the agent and its books.
     pub fn adopt(&self, pid: i32) -> Result<Self> {
         let status = Status::read(pid)?;
         let memory = Arc::new(GuestMemory::open(pid)?);
@@ -220,8 +220,8 @@ impl Session {
         })
     }
 
-    /// Whether a child between vfork and exec stands before us: what is written to our guest is read
-    /// there. A forked child has a control page of its own.
+    /// Whether `child` is between vfork and exec: what is written to our guest can be read there. A forked child has a
+    /// control page of its own.
     fn shares_memory_with(&self, child: &GuestMemory) -> Result<bool> {
         let nonce = inject::heartbeat::unique();
         let place = self.resident.header.control_page + SCRATCH;
@@ -229,7 +229,7 @@ impl Session {
         Ok(child.word(place)? == nonce)
     }
 
-    /// Puts the agent in, or finds it, and has it watch.
+    /// Maps the agent, or finds it, and makes it watch births.
     fn enter_for_the_first_time(
         &mut self,
         mut residents: Residents,
@@ -238,7 +238,7 @@ impl Session {
     ) -> Result<()> {
         let pid = self.status.pid;
         let memory = self.memory.clone();
-        // Whichever thread has the VM's lock does what we ask.
+        // Any thread that has the VM's lock may do what is requested.
         seccomp::check_other_threads(pid, calls)?;
         self.enter_vm(|session, remote| {
             if session.status.seccomp != 0 {
@@ -252,7 +252,7 @@ impl Session {
         })
     }
 
-    /// Makes the agent ours and asks it to watch.
+    /// Claims the agent and makes it watch births.
     fn take(&mut self, resident: Resident) -> Result<()> {
         self.resident = resident;
         self.reader = Reader::new(resident.header.ledger, self.config.depth > 1);
@@ -262,12 +262,12 @@ impl Session {
             resident.header.control_page + offset_of!(ControlPage, heartbeat) as u64,
         );
         self.open = true;
-        // An agent that is used again has those of the command before us.
+        // An agent that is used again has the intervals of the last command.
         self.mark(&Intervals::new(Duration::MAX))?;
         self.request(Request::Watch, 0)
     }
 
-    /// A program that we started and that waits for us at the first line of its script: the hooks that brought it
+    /// Opens a program that we started and that waits for us at the first line of its script: the hooks that brought it
     /// there are taken out, and births are counted from that line on.
     pub fn at_script(
         tracee: Tracee,
@@ -301,7 +301,7 @@ impl Session {
         }
     }
 
-    /// The same as [`adopt`](Self::adopt) for a child that is traced from its fork on.
+    /// Like [`adopt`](Self::adopt), for a child that is traced from its fork on.
     fn adopt_traced(&self, tracee: Tracee) -> std::result::Result<Self, (Tracee, Error)> {
         match self.adopt(tracee.pid()) {
             Ok(mut session) => {
@@ -312,8 +312,8 @@ impl Session {
         }
     }
 
-    /// What is known of a guest that is about to end and runs no code of ours any more: what the
-    /// agent counted at the program's end, or else what can be seen from outside.
+    /// Returns the last count of a guest that is about to end and no longer runs our code: what the agent counted at the
+    /// program's end, or else what can be counted from outside.
     pub fn last_words(&mut self) -> Result<(Tally, Last)> {
         self.open = false;
         if self.awaits_last_count()? {
@@ -339,7 +339,7 @@ impl Session {
             .with_rows(&self.memory, counts.tally, &counts.sites, &[])
     }
 
-    /// Whether the program is about to make its first Ractor and stands still until it was counted ([`Self::last_words`]).
+    /// Whether the program is about to make its first Ractor and waits until it has been counted ([`Self::last_words`]).
     pub fn awaits_last_count(&self) -> Result<bool> {
         let half = |offset| self.resident.control_page_u32(&self.memory, offset);
         Ok(
@@ -348,7 +348,7 @@ impl Session {
         )
     }
 
-    /// Lets a program go on that is about to make its first Ractor, without a count.
+    /// Lets a program that is about to make its first Ractor go on without a count.
     pub fn let_go(&mut self) -> Result<()> {
         self.open = false;
         if self.awaits_last_count()? {
@@ -357,22 +357,22 @@ impl Session {
         Ok(())
     }
 
-    /// Counts what was born before a Ractor, and lets the program go on.
+    /// Counts the objects born before the first Ractor, and lets the program go on.
     fn count_before_ractor(&mut self) -> Result<Tally> {
         let counted = self.count_from_outside();
-        // It may have waited for too long and have given up the books meanwhile.
+        // It may have waited too long and given up the books meanwhile.
         if self.awaits_last_count()? {
             let state = offset_of!(ControlPage, state);
             self.resident
                 .write_control_page(&self.memory, state, State::Quiet as u32)?;
             return counted;
         }
-        // Its agent has left, and another command may have claimed it since: the state is that command's.
+        // Its agent has left, and another command may have claimed it since; then the state is that of the other command.
         let (pid, why) = (self.status.pid, because(Farewell::Ractor));
         Err(Error::Left { pid, why })
     }
 
-    /// Counts the living, after a garbage collection if `collect` says so.
+    /// Counts the living objects, after a garbage collection if `collect` is set.
     pub fn census(&mut self, collect: bool) -> Result<Tally> {
         self.ask(Request::Census, u64::from(collect), "count the living")?;
         process::fault::point("counting");
@@ -382,23 +382,23 @@ impl Session {
         Ok(tally)
     }
 
-    /// Takes the hook out and gives the guest its memory back.
+    /// Takes the hook out and unmaps the agent's books.
     pub fn leave(mut self) -> Result<Timing> {
         self.depart()?;
         Ok(self.timing)
     }
 
-    /// It cannot be asked any more: it has ended, or runs another program, or its agent has left.
+    /// Notes that the guest can no longer be asked: it has ended, or runs another program, or its agent has left.
     pub fn give_up(&mut self) {
         (self.open, self.over) = (false, true);
     }
 
-    /// Whether births are counted in it, and it can be asked.
+    /// Whether births are counted in it and it can be asked.
     pub fn is_open(&self) -> bool {
         self.open
     }
 
-    /// Asks the agent to leave, without ending the session value itself.
+    /// Asks the agent to leave; the session value stays.
     fn depart(&mut self) -> Result<()> {
         self.open = false;
         if self.farewell()?.is_some() {
@@ -411,18 +411,18 @@ impl Session {
         done
     }
 
-    /// Where the VM's lock cannot be had: the hook sees a quiet control page at its next birth and takes
-    /// itself out. First what a child would do, then the state, so that it does not adopt itself.
+    /// Used if the VM's lock cannot be had: the hook finds the control page closed at its next birth and takes itself out.
+    /// The word that children check is cleared before the state, so that this process does not adopt itself.
     fn go_quiet(&self) {
         let follow = self.resident.header.config + offset_of!(Config, follow) as u64;
-        // The guest may be gone; then there is nothing to leave.
+        // If the guest is gone, there is nothing to leave.
         let _ = self.memory.write(follow, &0u32.to_le_bytes());
         let _ =
             self.resident
                 .write_control_page(&self.memory, offset_of!(ControlPage, state), 0u32);
     }
 
-    /// Why the agent has left by itself, if it has.
+    /// Returns why the agent has left by itself, if it has.
     pub fn farewell(&self) -> Result<Option<&'static str>> {
         let why = self
             .resident
@@ -452,7 +452,7 @@ impl Session {
         &self.ruby
     }
 
-    /// How the last request went, and all stops so far.
+    /// Returns the times of the last request and of all stops so far.
     pub fn timing(&self) -> Timing {
         self.timing
     }
@@ -461,13 +461,14 @@ impl Session {
 impl Drop for Session {
     fn drop(&mut self) {
         if (self.open || panicking()) && self.is_alive() {
-            // Nobody is left to tell. A panic here may come while another unwinds, and would then end the command.
+            // No caller is left to receive an error. A panic here may come while another one unwinds, and would then end
+            // the command.
             let _ = catch_unwind(AssertUnwindSafe(|| self.depart()));
         }
     }
 }
 
-/// What the agent is told of this Ruby.
+/// The agent's configuration for this Ruby.
 fn config(ruby: &RubyGuest, options: Options) -> Config {
     let mut facts = [0; wire::control_page::FACTS];
     for (word, fact) in facts.iter_mut().zip(ruby.facts.to_words()) {

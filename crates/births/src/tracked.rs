@@ -1,4 +1,4 @@
-//! Births that a program asks to be told apart itself, for the doors from inside: those of its blocks.
+//! Counts the births of blocks of code that a program marks itself, for the doors from inside (gem and wheel).
 //!
 //! ```text
 //!   blocks       ──────┬── first ──────────────────────┬──────
@@ -8,10 +8,10 @@
 //!   second has                   2            (it has ended; later births of epoch 2 are the first's alone)
 //! ```
 //!
-//! A block that begins takes the next epoch, so its objects are those of its own epoch and of all later ones, and epoch 0 is
-//! what nobody tracks. To begin or end one, a word is written into the memory of the guest (`Ledger::epoch`): the guest is not
-//! stopped. Only a count stops it, as every census does. When the numbers are used up and no block is open, the agent leaves and
-//! comes anew, with empty books.
+//! A block that begins takes the next epoch, so its objects are those of its own epoch and of all later ones; epoch 0 is that of births
+//! outside of any block. To begin or end a block, a word is written into the memory of the guest (`Ledger::epoch`), and the guest is not
+//! stopped. Only a count stops it, as every census does. When the numbers are used up and no block is open, the agent leaves and comes
+//! anew, with empty books.
 
 use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
@@ -32,13 +32,13 @@ pub type Block = u64;
 pub struct Tracked {
     session: Session,
     epochs: Epochs,
-    /// The births that a block found at its beginning, of those blocks that want to know.
+    /// The births before the block began, for those blocks that count births.
     births: BTreeMap<Block, HashMap<LineAndType, u64>>,
-    /// The hook may be out while no thread wants its account.
+    /// Whether the hook may be taken out while no thread wants its account.
     may_rest: bool,
 }
 
-/// What tells rows of a count apart.
+/// The key by which rows of a count are told apart.
 type LineAndType = (Option<(Arc<str>, u32)>, Arc<str>);
 
 /// A row of a count: a line and a type.
@@ -47,13 +47,13 @@ pub struct Row {
     pub line: Option<(Arc<str>, u32)>,
     /// The name of the type.
     pub kind: Arc<str>,
-    /// Objects that were made in the block; 0 where that was not asked for.
+    /// Objects that were made in the block; 0 if births are not counted.
     pub born: u64,
-    /// Objects that were made in the block and live.
+    /// Objects that were made in the block and still live.
     pub live: u64,
 }
 
-/// What a count of one block found.
+/// The result of counting one block.
 pub struct Counted {
     /// Rows, in no order.
     pub rows: Vec<Row>,
@@ -62,8 +62,7 @@ pub struct Counted {
 }
 
 impl Tracked {
-    /// Opens a process; no block is open. The numbers of its blocks follow `last`, so that one that was open before is not
-    /// taken for another.
+    /// Opens a process; no block is open. The numbers of its blocks follow `last`, so that an earlier block is not taken for a new one.
     ///
     /// # Errors
     /// Those of [`Session::open`].
@@ -83,18 +82,18 @@ impl Tracked {
         })
     }
 
-    /// Lets a program go on that is about to make its first Ractor, which its VM does not bear while births are watched; it
-    /// waits for that, bounded. Returns whether it did: the agent has left then.
+    /// Lets a program go on that is about to make its first Ractor, which its VM does not support while births are watched; the program
+    /// waits for that for a limited time. Returns whether it did; then the agent has left.
     pub fn let_go(&mut self) -> bool {
         let waits = matches!(self.session.awaits_last_count(), Ok(true));
         if waits {
-            // What it held is not asked for: it comes too late for a report of the program's own.
+            // The last count is not read, because it comes too late for a report of the program's own.
             let _ = self.session.let_go();
         }
         waits
     }
 
-    /// Whether the agent is there, and has not left by itself.
+    /// Whether the agent is still there and has not left by itself.
     pub fn is_there(&self) -> bool {
         matches!(self.session.farewell(), Ok(None))
     }
@@ -114,8 +113,7 @@ impl Tracked {
         self.epochs.is_in_use()
     }
 
-    /// Begins a block. With `births` it can be asked what was made in it, dead or alive; that takes a count here and a count
-    /// there.
+    /// Begins a block. With `births` all objects made in it can be counted, dead or alive; this takes a count here and one at the end.
     ///
     /// # Errors
     /// The process cannot be written or asked.
@@ -136,10 +134,10 @@ impl Tracked {
         Ok(block)
     }
 
-    /// Forgets what was made in a block until now; it goes on.
+    /// Forgets what was made in a block until now; the block goes on.
     ///
     /// # Errors
-    /// As of [`Tracked::begin`].
+    /// As for [`Tracked::begin`].
     pub fn forget(&mut self, block: Block) -> Result<()> {
         self.epochs.forget(block);
         self.session.begin_epoch(self.epochs.current())
@@ -155,7 +153,7 @@ impl Tracked {
         self.session.begin_epoch(self.epochs.current())
     }
 
-    /// Has births from now on be of no block, until [`Tracked::resume`].
+    /// Makes births from now on belong to no block, until [`Tracked::resume`].
     ///
     /// # Errors
     /// The process cannot be written.
@@ -175,7 +173,7 @@ impl Tracked {
         self.session.begin_epoch(self.epochs.current())
     }
 
-    /// Counts the objects of a block, after a garbage collection if `collect` says so.
+    /// Counts the objects of a block, after a garbage collection if `collect` is set.
     ///
     /// # Errors
     /// Those of [`Session::census`].
@@ -212,7 +210,7 @@ impl Tracked {
     /// Calls `each` for every living object of a block, with its line and type. Returns what could not be counted.
     ///
     /// # Errors
-    /// As of [`Tracked::count`].
+    /// As for [`Tracked::count`].
     pub fn each_object(
         &mut self,
         block: Block,
@@ -232,8 +230,8 @@ impl Tracked {
         Ok(lost(&tally))
     }
 
-    /// Has the hook taken out while no thread wants its account. For when no block is open, nor soon will be: the next one has it set again
-    /// before it begins, which takes a request to the VM.
+    /// Allows the hook to be taken out while no thread wants its account. For when no block is open or will be soon: the next one makes the
+    /// agent set it again before it begins, which takes a request to the VM.
     ///
     /// # Errors
     /// The process cannot be written.
@@ -254,7 +252,7 @@ impl Tracked {
         self.session.begin_epoch(self.epochs.current())
     }
 
-    /// What threads have done with their accounts: whether one is in use, and a sum that changes with each that is begun.
+    /// Returns what threads have done with their accounts: whether one is in use, and a sum that changes whenever one is begun.
     ///
     /// # Errors
     /// The process cannot be read.
@@ -265,8 +263,9 @@ impl Tracked {
         Ok((in_use, begun.fold(0, u64::wrapping_add)))
     }
 
-    /// Takes all accounts back, if none is in use; whether it did. A thread asks for its account first and looks then whether it
-    /// still has it, and this takes them first and looks then whether one is asked for: so one of the two sees the other.
+    /// Takes all accounts back if none is in use, and returns whether it did. A thread first says that it wants its account and then checks
+    /// that it still has it; this function first takes the accounts and then checks that none is wanted, so at least one of the two notices
+    /// the other.
     ///
     /// # Errors
     /// The process cannot be read or written.
@@ -274,7 +273,7 @@ impl Tracked {
         self.session.take_accounts_back()
     }
 
-    /// Takes the hook out, and gives the guest its memory back.
+    /// Takes the hook out and unmaps the agent's books.
     ///
     /// # Errors
     /// Those of [`Session::leave`].
@@ -292,13 +291,13 @@ impl Tracked {
     }
 }
 
-/// What could not be counted, a sentence each.
+/// Describes what could not be counted, a sentence each.
 fn lost(tally: &Tally) -> Vec<String> {
     let losses = losses(tally).into_iter();
     losses.map(|loss| loss.text).collect()
 }
 
-/// The sites of what Ruby code can see.
+/// Returns the sites of objects that Ruby code can see.
 fn shown(tally: &Tally) -> impl Iterator<Item = &SiteTally> {
     tally.sites.iter().filter(|site| !site.internal)
 }
@@ -311,7 +310,7 @@ fn place_of(site: &SiteTally) -> LineAndType {
     )
 }
 
-/// The error of a program that has too many blocks in one another.
+/// Returns the error of a program with too many nested blocks.
 pub fn no_numbers(pid: i32) -> Error {
     Error::NotAGuest {
         pid,
@@ -324,7 +323,7 @@ const NOBODY: u32 = 0;
 /// The interval that a count uses for the objects of its block.
 const OF_BLOCK: u8 = 1;
 
-/// Which epochs belong to which block.
+/// The epochs of each block.
 #[derive(Default)]
 struct Epochs {
     last: u32,
@@ -368,7 +367,7 @@ impl Epochs {
         self.open.remove(&block);
     }
 
-    /// For each epoch the interval of a count for this block.
+    /// Returns for each epoch the interval in which a count for this block puts it.
     fn intervals_of(&self, block: Block) -> [u8; EPOCHS as usize] {
         let first = self.open.get(&block).map_or(EPOCHS, |first| *first);
         let mut intervals = [0; EPOCHS as usize];
@@ -381,7 +380,7 @@ impl Epochs {
 mod tests {
     use super::*;
 
-    /// The epochs that a block has.
+    /// Returns the epochs of a block.
     fn of(epochs: &Epochs, block: Block) -> Vec<u32> {
         let intervals = epochs.intervals_of(block);
         (0..8)

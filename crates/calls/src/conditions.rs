@@ -1,4 +1,4 @@
-//! `--where` and `--min-time`, for one function.
+//! The conditions `--where` and `--min-time`, compiled for one function.
 
 use crate::options::Options;
 use prototypes::capture::Range;
@@ -8,34 +8,34 @@ use routine::frame::Guard;
 use std::time::Duration;
 use wire::calls::want;
 
-/// What `--where` and `--min-time` ask, whatever the function.
+/// The conditions as given, for whatever function.
 pub struct Conditions {
     condition: Option<Condition>,
     least: Option<Duration>,
-    /// The cycles of a time, or whatever it is counted in.
+    /// Converts a duration to the unit in which times are counted.
     ticks: fn(Duration) -> u64,
 }
 
-/// What is asked of the calls of one function.
+/// The tests that calls of one function must pass.
 #[derive(Debug, Default)]
 pub struct CallTest {
     /// Programs of crate `capture` that decide at the call and at its return; an empty one lets all
     /// calls through.
     pub words: [Vec<u64>; 2],
-    /// The range in which the stub wants one argument to be before the agent is entered, where that
-    /// follows from the first program.
+    /// The range in which one argument must be for the stub to enter the agent, if that follows
+    /// from the first program.
     pub guard: Option<Guard>,
     /// How long a call must take to be reported, in the unit that [`Conditions::new`] was given; 0
     /// = any time.
     pub least: u64,
     /// The bits of [`want`] that the hook needs for these tests.
     pub want: u64,
-    /// Whether values of the script's language are asked for, which only the guest has.
+    /// Whether values of the script's language are tested, which only the guest has.
     pub values: bool,
 }
 
 impl Conditions {
-    /// As the command line has it; `ticks` says how time is counted.
+    /// From the command line's options; `ticks` converts durations to the unit of times.
     pub fn new(args: &Options, ticks: fn(Duration) -> u64) -> Self {
         Conditions {
             condition: args.condition.clone(),
@@ -44,7 +44,7 @@ impl Conditions {
         }
     }
 
-    /// Whether either is given.
+    /// Whether either condition is given.
     pub fn any(&self) -> bool {
         self.condition.is_some() || self.least.is_some()
     }
@@ -57,7 +57,7 @@ impl Conditions {
             .unwrap_or_default()
     }
 
-    /// What is asked of a function with this prototype.
+    /// Compiles the tests for a function with this prototype.
     pub fn of(&self, prototype: Option<&Prototype>) -> Result<CallTest, Unfit> {
         let compiled = match &self.condition {
             Some(condition) => condition.compile(prototype, &|nanos| {
@@ -71,7 +71,7 @@ impl Conditions {
             ..CallTest::default()
         };
         asked.want |= match (compiled.lines, compiled.call.is_empty()) {
-            // Also where the line is asked at the return only.
+            // `PLACE` is needed too if the line is tested only at the return.
             (true, _) => want::ASKS_LINE | want::PLACE,
             (false, false) => want::ASKS,
             (false, true) => 0,

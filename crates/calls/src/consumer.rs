@@ -1,4 +1,4 @@
-//! What becomes of calls: lines, a table, a file.
+//! The interface of consumers of calls: lines, a table, a file.
 
 use crate::descriptors::Held;
 use crate::event::Event;
@@ -8,45 +8,45 @@ use std::io;
 use std::iter::Sum;
 use std::ops::Add;
 
-/// What is known when no event comes any more.
+/// What a source knows when no more events come.
 #[derive(Debug, Default)]
 pub struct End {
-    /// What was counted where it happened, instead of being reported.
+    /// What guests counted themselves instead of reporting each call.
     pub counted: Vec<Count>,
     /// What got lost in each process.
     pub losses: Vec<(i32, Losses)>,
-    /// The descriptors of each process, if they were asked for.
+    /// The descriptors of each process, if requested.
     pub descriptors: Vec<(i32, Held)>,
 }
 
-/// Takes calls and returns in the order of time.
+/// Receives calls and returns in the order of time.
 pub trait Consumer {
     /// Takes one event; an error means that it could not be written.
     fn take(&mut self, event: Event) -> io::Result<()>;
 
-    /// Is told that no event comes for a moment: what was taken must be visible now, and not stay in a buffer.
+    /// Called when no event comes for a moment: what was received must become visible now, and not stay in a buffer.
     fn rest(&mut self) -> io::Result<()>;
 
-    /// Is told that no event comes any more.
+    /// Called when no more events come.
     fn finish(&mut self, end: End) -> io::Result<()>;
 
-    /// What was forgotten because there was too much of it.
+    /// Returns what was forgotten because there was too much of it.
     fn forgotten(&self) -> Forgotten;
 }
 
 /// What a consumer has forgotten, because there was too much of it: a guest may have any number of all of these.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Forgotten {
-    /// Calls that had not returned; that they did is not told.
+    /// Calls that had not returned; their returns are not reported.
     pub open: u64,
-    /// Calls that are counted in one row, because there were as many rows as are kept.
+    /// Calls that are counted in one common row, because there were too many rows.
     pub rows: u64,
-    /// Statements and names of which something may still come: they are counted as if they had ended, or were not known.
+    /// Statements and names with more events to come: they are counted as if they had ended, or were unknown.
     pub statements: u64,
 }
 
 impl Forgotten {
-    /// Of calls that had not returned, so many.
+    /// For `open` calls that had not returned.
     pub fn open(open: u64) -> Self {
         Forgotten {
             open,
@@ -54,7 +54,7 @@ impl Forgotten {
         }
     }
 
-    /// Of two consumers of the same events the greater number of each.
+    /// Returns, of two consumers of the same events, the greater of each number.
     pub fn max(self, other: Forgotten) -> Self {
         Forgotten {
             open: self.open.max(other.open),

@@ -1,13 +1,14 @@
-//! `-D`: what lancet itself does, on standard error. The numbers are ltrace's, octal.
+//! `-D`: messages about what lancet itself does, on standard error. The numbers are
+//! ltrace's, octal.
 
 use crate::{Message, Options};
 use std::fmt::Arguments;
 
 /// The bit of messages on progress.
 pub const GENERAL: u32 = 0o1;
-/// The bit of messages on what traced processes say and stop at.
+/// The bit of messages on notices and stops of traced processes.
 pub const EVENT: u32 = 0o10;
-/// The bit of messages on what is done to traced processes.
+/// The bit of messages on actions on traced processes.
 pub const PROCESS: u32 = 0o20;
 
 /// The text that `-D h` prints.
@@ -21,7 +22,7 @@ pub const HELP: &str = "\
 /// What `-D` asks for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Debug {
-    /// The text [`HELP`] is asked for.
+    /// The text [`HELP`] is requested.
     Help,
     /// A sum of the numbers above.
     Mask(u32),
@@ -39,7 +40,7 @@ impl Debug {
     }
 }
 
-/// Says something, if it was asked for.
+/// Sends a message, if its kind was requested.
 pub fn say(options: &Options, what: u32, text: Arguments) {
     if let Some(Debug::Mask(mask)) = options.debug
         && mask & what != 0

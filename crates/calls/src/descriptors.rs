@@ -1,15 +1,15 @@
-//! Descriptors that were opened while we watched and are still open, by system call and script line.
+//! Finds descriptors that were opened while we watched and are still open, by system call and script line.
 //!
-//! A descriptor is a number of its process, and a number is used again. What is open follows from the order of events:
+//! A descriptor is a number within its process, and numbers are used again. What is open follows from the order of events:
 //!
 //! ```text
 //!   openat ─► call … return = 5       5 is open from its return on: nobody can name it before
 //!   close(5) ─► call …                5 is closed from its call on: the kernel gives the number away before the return
 //! ```
 //!
-//! What that misses the process's own table shows at the end (`/proc/PID/fd`, [`Held`]): what is not there any more was closed
-//! unseen (by an exec, by io_uring), and what is there and was never seen came unseen (by io_uring, from another process by
-//! `SECCOMP_IOCTL_NOTIF_ADDFD`, with an event of fanotify, by a call of a place that is not hooked).
+//! The process's own table at the end (`/proc/PID/fd`, [`Held`]) shows what that misses. A descriptor that is gone was closed unseen (by an
+//! exec, by io_uring). One that exists and was never seen came unseen (by io_uring, from another process by `SECCOMP_IOCTL_NOTIF_ADDFD`,
+//! with an event of fanotify, by a call at a place that is not hooked).
 
 mod effect;
 pub mod names;
@@ -22,16 +22,16 @@ use std::cmp::Reverse;
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::time::Duration;
 
-/// Descriptors of one process that are remembered: the kernel's own limit (`fs.nr_open`) unless somebody has raised it.
+/// Limit of the descriptors of one process that are remembered: the kernel's default limit (`fs.nr_open`).
 const MOST: usize = 1 << 20;
-/// Descriptors of one `close_range` that are looked at one by one.
+/// Limit of the descriptors of one `close_range` that are handled one by one.
 const MANY: u32 = 1 << 16;
-/// Whether a line leaks is told only after so long a time of watching.
+/// The least time of watching for a verdict whether a line leaks.
 pub const LEAST_WATCH: Duration = Duration::from_secs(10);
-/// Equal parts of the time, each of which a leak has opened some in that are still open: what was opened for good at a
-/// program's first steps, and what requests have open at the end, is of one of them.
+/// Number of equal parts of the time in each of which a leak must have opened descriptors that are still open. Descriptors that a program
+/// opens for good at its start, and those that requests have open at the end, are all of one part.
 pub const PARTS: usize = 4;
-/// Of those that a leak opened at least one of so many is still open.
+/// A leak has at least one in this many of its opened descriptors still open.
 const STAY: u64 = 2;
 
 /// The descriptors that a process has, as the kernel lists them.
@@ -39,12 +39,12 @@ const STAY: u64 = 2;
 pub struct Held {
     /// Descriptors that the process had when it was opened.
     pub before: BTreeSet<u32>,
-    /// Descriptors that it had when leaving it began: what it opens from then on until the hooks are out is seen.
+    /// Descriptors that it had when leaving it began; what it opens from then on until the hooks are out is still seen.
     pub leaving: BTreeSet<u32>,
-    /// Descriptors that it had when the hooks were out, with what each is; `None` for a process that ended. What it has opened
-    /// and closed since then is not seen.
+    /// Descriptors that it had when the hooks were out, with a description of each; `None` for a process that ended. What it opens and
+    /// closes after that is not seen.
     pub after: Option<BTreeMap<u32, String>>,
-    /// How many it may have (the soft `RLIMIT_NOFILE`).
+    /// The most that it may have (the soft `RLIMIT_NOFILE`).
     pub limit: Option<u64>,
 }
 
@@ -61,11 +61,11 @@ struct Open {
     since: Duration,
 }
 
-/// What is known of one process.
+/// The state of one process's descriptors.
 #[derive(Debug, Default)]
 struct Table {
     open: HashMap<u32, Open>,
-    /// Descriptors that it had before we came and that were seen closed.
+    /// Descriptors that it had before lancet came and that were seen being closed.
     closed_before: BTreeSet<u32>,
 }
 
@@ -80,7 +80,7 @@ struct Tally {
 /// A row of what is still open.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Row {
-    /// The system call, as `-c` shows it.
+    /// The system call, in the form of `-c`.
     pub call: String,
     /// The script line; empty where there is none.
     pub line: String,
@@ -90,37 +90,37 @@ pub struct Row {
     pub open: u64,
     /// How long the oldest of them has been open.
     pub oldest: Duration,
-    /// Whether the line leaks: some of each part of the time ([`PARTS`]) are still open, and of all at least half.
+    /// Whether the line leaks: some from each part of the time ([`PARTS`]) are still open, and of all at least half.
     pub leaks: bool,
-    /// What the oldest is; empty = the process has ended, or it is a recording.
+    /// A description of the oldest; empty if the process has ended, or for a recording.
     pub example: String,
 }
 
 /// What is still open at the end.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct StillOpen {
-    /// By system call and line: those that leak first, then by how many are open. Rows with none are left out.
+    /// Rows by system call and line: those that leak first, then by how many are open. Rows without open descriptors are left out.
     pub rows: Vec<Row>,
     /// How many were opened while we watched.
     pub opened: u64,
     /// How many of those that were opened while we watched are still open.
     pub open: u64,
-    /// How many the processes had open when we came.
+    /// How many the processes had open when lancet came.
     pub before: u64,
-    /// How many of those that they had before were seen closed.
+    /// How many of those were seen being closed.
     pub before_closed: u64,
-    /// How many were closed by no call that we saw.
+    /// How many were closed by no call that was seen.
     pub closed_unseen: u64,
-    /// How many came to be open by no call that we saw.
+    /// How many were opened by no call that was seen.
     pub came_unseen: u64,
     /// How long it was watched, from the first event to the last.
     pub watched: Duration,
-    /// The fewest that one of the processes may have; `None` = not known.
+    /// The smallest limit of any of the processes; `None` = not known.
     pub limit: Option<u64>,
 }
 
-/// The descriptors that are open by what the calls of one run have said so far; [`Descriptors::finish`] compares them with what the kernel lists.
-/// Calls must be given in the order of time, or a number that is used again is counted for the wrong line.
+/// The descriptors that are open according to the calls of one run so far; [`Descriptors::finish`] compares them with the kernel's lists.
+/// Calls must come in the order of time; otherwise a number that is used again is counted for the wrong line.
 #[derive(Debug, Default)]
 pub struct Descriptors {
     processes: HashMap<i32, Table>,
@@ -130,7 +130,7 @@ pub struct Descriptors {
 }
 
 impl Descriptors {
-    /// Notes that a call begins, and closes what it closes. Returns what it will have opened when it returns, if it opens anything.
+    /// Handles the begin of a call, and closes what it closes. Returns what it will have opened when it returns, if anything.
     pub fn enter(&mut self, at: At, call: &Call) -> Option<Opening> {
         let [_, last] = self.times.get_or_insert([at.time; 2]);
         *last = at.time.max(*last);
@@ -148,11 +148,11 @@ impl Descriptors {
         }
     }
 
-    /// Notes what a call has opened that returns. `key` is its row: the call, and the line.
+    /// Handles the return of a call that opens descriptors. `key` is its row: the call, and the line.
     pub fn leave(&mut self, at: At, opening: Opening, back: &Return, key: (String, String)) {
         let result = back.returned.rax;
         if (result as i32) < 0 {
-            // An error.
+            // The call failed.
             return;
         }
         for number in opening.numbers(&back.captures, result) {
@@ -180,7 +180,7 @@ impl Descriptors {
         }
     }
 
-    /// What is still open, with what the processes themselves have.
+    /// Returns what is still open, compared with what the processes themselves have.
     pub fn finish(mut self, held: &[(i32, Held)]) -> StillOpen {
         let [first, last] = self.times.unwrap_or_default();
         let mut all = StillOpen {
@@ -230,7 +230,7 @@ fn leaks(open: &[(Duration, String)], opened: u64, first: Duration, watched: Dur
 
 impl Table {
     fn close(&mut self, fd: u32) {
-        // A guest may say any number of any calls.
+        // The number is limited, because a guest may report any number of calls.
         if self.open.remove(&fd).is_none() && self.closed_before.len() < MOST {
             self.closed_before.insert(fd);
         }
@@ -244,7 +244,7 @@ impl Table {
         (first..=end).for_each(|fd| self.close(fd));
     }
 
-    /// Holds what events say against what the process had and has; adds what is open to its row.
+    /// Compares what events say with what the process had and has, and adds what is open to its row.
     fn settle(&mut self, held: &Held, all: &mut StillOpen, open: &mut [Vec<(Duration, String)>]) {
         all.before += held.before.len() as u64;
         all.before_closed += held.before.intersection(&self.closed_before).count() as u64;

@@ -5,7 +5,7 @@ use std::io;
 use std::path::PathBuf;
 use std::sync::Arc;
 
-/// Why it cannot be done; the text is one line, without the next step, which whoever runs us adds.
+/// Why it cannot be done. The text is one line without the next step, which the caller adds.
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
     /// A process could not be opened, hooked or left.
@@ -23,7 +23,7 @@ pub enum Error {
     /// Several processes were named, and none could be opened.
     #[error("none of the processes could be opened")]
     NothingOpened,
-    /// Nothing of what was asked for is there or can be hooked, and nothing that comes later can change that.
+    /// Nothing of what was requested exists or can be hooked, and nothing that comes later can change that.
     #[error(
         "process {0}: nothing of what was asked for is there and can be hooked, and no library can bring it: there is nothing to wait for"
     )]
@@ -40,7 +40,7 @@ pub enum Error {
         /// Why most of them cannot be hooked.
         reason: String,
     },
-    /// Some of what was asked for would not be seen, and all of it was required.
+    /// Some of what was requested would not be seen, and all of it is required.
     #[error("process {pid} is not watched, because not all of it would be seen: {}", unseen.join("; "))]
     NotExact {
         /// Id of the process.
@@ -58,10 +58,10 @@ pub enum Error {
         /// What the kernel lacks or refuses.
         why: Arc<tracepoint::Refused>,
     },
-    /// Hooks cannot inject what was asked for, or not from a program's first call on.
+    /// Hooks cannot inject what was requested, or not from a program's first call on.
     #[error("what is injected is for its tracer to do")]
     Tampers,
-    /// Of all functions that were asked for, none can meet the condition.
+    /// None of the requested functions can meet the condition.
     #[error(
         "process {0}: no function that was asked for has what --where asks about: there is nothing to wait for"
     )]
@@ -74,7 +74,7 @@ pub enum Error {
         /// What the system, or the reader of the file, says.
         error: io::Error,
     },
-    /// A file with prototypes that was found cannot be read.
+    /// A file with prototypes that was found by searching cannot be read.
     #[error("cannot read prototypes: {0}")]
     Search(io::Error),
     /// A file with prototypes that was named holds a mistake.
@@ -94,7 +94,7 @@ pub enum Error {
 }
 
 impl Error {
-    /// A process of which this would not be seen.
+    /// The error of a process of which this would not be seen.
     pub(crate) fn not_exact(pid: i32, unseen: Vec<String>) -> Self {
         let by_tracing = !unseen.iter().any(|one| is_of_kernel(one));
         Error::NotExact {
@@ -104,7 +104,7 @@ impl Error {
         }
     }
 
-    /// What failed in a guest, if that is the cause: there may be advice for it.
+    /// Returns the failure in a guest, if that is the cause, because there may be advice for it.
     pub fn of_process(&self) -> Option<&process::Error> {
         match self {
             Error::Process(error) | Error::NotRun(error) => Some(error),

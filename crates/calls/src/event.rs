@@ -1,7 +1,7 @@
 //! Events: calls and returns, signals, children, ends, in the order of time.
 //!
-//! An [`Event`] is made once, by a source, of a record of a ring or an item of a file; filters, formats and the recorder
-//! take it as it is. The types are those of [`recording`], and name what many calls have in common by pointers.
+//! An [`Event`] is made once, by a source, from a record of a ring or an item of a file; filters, formats and the
+//! recorder use it unchanged. The types are those of [`recording`], with pointers to what many calls have in common.
 
 use hooks::rings::Line;
 use process::functions::Function;
@@ -12,7 +12,7 @@ use std::time::Duration;
 
 /// An event of a process, which is named by its id.
 pub type Event = recording::Event<i32, Call>;
-/// What an [`Event`] tells: an opening, a call, its return, a signal, a fork, an end.
+/// The content of an [`Event`]: an opening, a call, its return, a signal, a fork, an end.
 pub type EventKind = recording::EventKind<Call>;
 /// The process, thread, stack and time of an [`Event`].
 pub type At = recording::At<i32>;
@@ -20,7 +20,7 @@ pub type At = recording::At<i32>;
 pub type Call = recording::Call<Arc<CallEdge>, Arc<Line>, Arc<Caller>>;
 
 fn local(seconds: i64) -> libc::tm {
-    // SAFETY: both are live records of ours; the call fills the second and keeps neither.
+    // SAFETY: both records are live values of this frame; the call reads the first, fills the second and keeps neither.
     unsafe {
         let mut parts: libc::tm = std::mem::zeroed();
         libc::localtime_r(&raw const seconds, &raw mut parts);
@@ -44,15 +44,15 @@ pub fn time_of_day(time: Duration) -> String {
     )
 }
 
-/// A time since 1970 as strace writes it behind a number, in local time: `2026-11-22T23:49:46.259859184+0000`. Times
-/// before 1970 are written too. `None` for a time of zero, for `nanos` of a second or more, and for a year that does not
-/// fit into 32 bits.
+/// Formats a time since 1970 in the form that strace writes behind a number, in local time:
+/// `2026-11-22T23:49:46.259859184+0000`. Times before 1970 are written too. `None` for a time of zero, for `nanos` of a
+/// second or more, and for a year that does not fit into 32 bits.
 pub fn date(seconds: i64, nanos: u64) -> Option<String> {
     if seconds == 0 && nanos == 0 || nanos > 999_999_999 {
         return None;
     }
     let parts = local(seconds);
-    // A year that has no room in a number of 32 bits: the C library fills in nothing.
+    // If the year does not fit into 32 bits, the C library fills in nothing.
     if parts.tm_mday == 0 {
         return None;
     }
@@ -88,7 +88,7 @@ pub struct Caller {
 }
 
 impl Caller {
-    /// The function, or where it has none its address.
+    /// Returns the function, or its address if it is unknown.
     pub fn name(&self) -> String {
         match &self.function {
             Some((name, _)) => name.clone(),
@@ -108,23 +108,23 @@ impl std::fmt::Display for Caller {
     }
 }
 
-/// From which module calls go to which function: all that filters by name ask for. Calls that have it in common share it.
+/// A call edge: which module calls which function. It has all that filters by name need, and calls share it.
 #[derive(Debug, Default)]
 pub struct CallEdge {
     /// The function that is called.
     pub function: Arc<Function>,
-    /// All its names; first the one that it is hooked by.
+    /// All its names; the first is the one that it is hooked by.
     pub names: Arc<[String]>,
     /// The module it is in.
     pub module: Arc<Module>,
     /// The module that calls.
     pub from: Option<Arc<Module>>,
-    /// For which of the names that has a slot to call through: a bit for each.
+    /// One bit for each name: whether the calling module has a slot for it.
     pub slots: u64,
-    /// Of a system call, the function whose code makes it; `None` = no symbol holds the instruction. Of the calls of a
-    /// function, `None`.
+    /// For a system call, the function whose code makes it; `None` = no symbol contains the instruction. Always `None`
+    /// for calls of a function.
     pub inside: Option<Arc<str>>,
-    /// As what calls are shown, by the filters of this run; `None` = not at all.
+    /// How calls are shown by the filters of this run; `None` = they are not.
     pub shown: Option<Shown>,
 }
 
@@ -135,14 +135,14 @@ pub struct Module {
     pub path: String,
     /// Its name: SONAME or the file's.
     pub name: Arc<str>,
-    /// It is the program itself.
+    /// Whether it is the program itself.
     pub main: bool,
-    /// What is added to its addresses: tells those apart that are mapped at the same time.
+    /// What is added to its addresses; it distinguishes files that are mapped at the same time.
     pub bias: u64,
 }
 
 impl Module {
-    /// Returns what filters look at.
+    /// Returns the data that filters use.
     pub fn place(&self) -> Where<'_> {
         Where {
             path: &self.path,
@@ -152,12 +152,12 @@ impl Module {
     }
 }
 
-/// As what a call is shown. One that both `-e` and `-x` name is two to ltrace: the second inside the first.
+/// How a call is shown. A call that both `-e` and `-x` name is two calls to ltrace: the second inside the first.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Shown {
-    /// As made by a module (`-e`, `-l`).
+    /// As one that a module makes (`-e`, `-l`).
     pub made: Option<Made>,
-    /// As entering a function (`-x`).
+    /// As an entry of a function (`-x`).
     pub entered: Option<Entered>,
 }
 
@@ -173,8 +173,8 @@ pub struct Made {
 /// A call as an entry of a function: [`Shown::entered`].
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Entered {
-    /// The name that was asked for.
+    /// The name that was requested.
     pub name: String,
-    /// The library; `None` = it is the program's.
+    /// The library; `None` = it is the program.
     pub of: Option<Arc<str>>,
 }

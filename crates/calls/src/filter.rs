@@ -1,5 +1,4 @@
-//! `--where` and `--min-time` on what was recorded: decided by the code that decides in guests, over the bytes that were
-//! copied there.
+//! Applies `--where` and `--min-time` to recorded calls, by the same code that decides in guests, over the bytes that were copied there.
 
 use crate::conditions::{CallTest, Conditions};
 use crate::consumer::{Consumer, End, Forgotten};
@@ -19,7 +18,7 @@ use std::sync::Arc;
 use std::time::Duration;
 use wire::calls::want;
 
-/// A duration in nanoseconds, in which conditions count time here.
+/// Converts a duration to nanoseconds, the unit of times here.
 fn nanos(time: Duration) -> u64 {
     time.as_nanos() as u64
 }
@@ -27,9 +26,9 @@ fn nanos(time: Duration) -> u64 {
 /// A call that has not returned.
 #[derive(Clone)]
 enum Open {
-    /// The call was handed on when it was made.
+    /// The call was passed on when it was made.
     Event,
-    /// The call is kept until it returns; with its conditions, and the bits of the line tests that its lines meet.
+    /// The call is kept until it returns, with its conditions and the bits of the line tests that its lines pass.
     Held(At, Box<Call>, Arc<CallTest>, u32),
 }
 
@@ -44,14 +43,14 @@ impl Kept for Open {
     }
 }
 
-/// A consumer that hands on only the calls that meet the conditions, with their returns. A call whose result or time is asked for is kept until
-/// it returns and handed on then; one that never returns is dropped.
+/// A consumer that passes on only the calls that meet the conditions, with their returns. A call whose result or time is tested is kept
+/// until it returns and passed on then; one that never returns is dropped.
 pub struct RecordFilter<'a> {
     asks: Conditions,
     line_tests: Vec<u64>,
     signatures: &'a Signatures,
-    /// What is asked of a function's calls, by the address of the function, which is kept so that the address stays its own; `None` = its calls
-    /// cannot be tested, and none is handed on.
+    /// The conditions of a function's calls, by the address of the function, which is kept so that its address is not used again; `None` =
+    /// its calls cannot be tested, and none is passed on.
     asked: HashMap<usize, (Arc<Function>, Option<Arc<CallTest>>)>,
     lines: HashMap<usize, (Arc<Line>, u32)>,
     stacks: Stacks<Open>,
@@ -60,7 +59,7 @@ pub struct RecordFilter<'a> {
 }
 
 impl<'a> RecordFilter<'a> {
-    /// Returns a filter that hands on to `next`, or `next` itself if no condition was asked for.
+    /// Returns a filter that passes on to `next`, or `next` itself without a condition.
     pub fn before(
         next: Box<dyn Consumer + 'a>,
         args: &Options,
@@ -187,13 +186,13 @@ fn meets(call: &Call, returned: &Returned, asked: &CallTest, elapsed: u64, lines
     })
 }
 
-/// Fills `into` with what was copied of the memory from `at` on, and returns how many bytes that is.
+/// Fills `into` with what was copied of the memory from `at` on, and returns the number of bytes.
 fn read(captures: &Captures, at: u64, into: &mut [u8]) -> usize {
     if captures.read(at, into) {
         return into.len();
     }
     let (mut known, mut most) = (0, into.len());
-    // All before what is known is there, and not all before `most`.
+    // All bytes up to `known` are there, and not all up to `most`: a binary search.
     while known + 1 < most {
         let middle = known.midpoint(most);
         if captures.read(at, &mut into[..middle]) {

@@ -1,5 +1,5 @@
-//! What calls of a preset's functions have in common besides the function and the script line: the statement, the name.
-//! The grammar is [`crate::preset`]'s.
+//! Groups the calls of a preset's functions by more than the function and the script line: by the statement or the name. The grammar is
+//! [`crate::preset`]'s.
 
 use crate::event::{At, Call, Return};
 use crate::preset::{By, Key, Preset, Rule, normalise};
@@ -14,8 +14,8 @@ mod literal;
 
 use literal::first_text;
 
-/// Statements that are remembered by what stands for them. A program that prepares without end has that many names in
-/// use, or has forgotten to give them back.
+/// Limit of the statements that are remembered by their names. A program that prepares statements without end has that many names in use,
+/// or never frees them.
 const MOST_NAMED: usize = 1 << 16;
 /// The group of calls whose statement was prepared before lancet came.
 const UNKNOWN: &str = "(prepared before)";
@@ -29,43 +29,43 @@ enum Value {
     Text(Vec<u8>),
 }
 
-/// What is known of calls that belong together, of all processes of one run: the statements that names stand for, calls that go on after their
-/// return, executions that are not over. `K` is the key of a row of the report. A call that was entered must be left with its [`Ticket`], or no
-/// row gets it.
+/// What is known of calls that belong together, of all processes of one run: the statements that names stand for, calls that last beyond
+/// their return, and executions that are not over. `K` is the key of a row of the report. A call that was entered must be left with its
+/// [`Ticket`]; otherwise no row gets it.
 pub struct Groups<K> {
     rules: Vec<Rule>,
-    /// The functions with whose return calls end (`until`), and by what they know these calls.
+    /// The functions whose return ends calls (`until`), and the keys by which they find these calls.
     ends: Vec<(Filter, Key)>,
-    /// Characters of a string that are copied.
+    /// Limit of the characters of a string that are copied.
     strings: usize,
     known: HashMap<(Arc<str>, String), Known>,
     named: HashMap<Name, Arc<str>>,
-    /// Calls that last until another function returns: which, and what both were called with.
+    /// Calls that last until another function returns: which function, and the argument that both were called with.
     spans: HashMap<(usize, Name), Span<K>>,
-    /// Executions that are not over, by what stands for what is executed.
+    /// Executions that are not over, by the name of what is executed.
     executions: HashMap<Name, Execution<K>>,
-    /// How many of all these were taken out before they were over, because there were too many.
+    /// How many of all these were removed before they were over, because there were too many.
     forgotten: u64,
 }
 
-/// What is not over when nothing comes any more.
+/// What is not over when no more events come.
 #[derive(Debug)]
 pub struct Rest<K> {
     /// Executions that have run and may have had more rows.
     pub over: Vec<(K, Outcomes)>,
-    /// Calls whose end nobody has seen: a statement that was sent, and whose result has not come.
+    /// Calls whose end was not seen: a statement that was sent, and whose result has not come.
     pub open: Vec<K>,
 }
 
-/// Calls that are added up.
+/// Calls that are added up to one execution.
 struct Execution<K> {
     row: K,
     over: Outcomes,
-    /// The statement was only prepared and has not been run.
+    /// Whether the statement was only prepared and has not been run.
     is_prepared: bool,
 }
 
-/// What a row gets when something of it is over.
+/// What is added to a row when a call or execution is over.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Outcomes {
     /// How long it took.
@@ -74,11 +74,11 @@ pub struct Outcomes {
     pub failed: bool,
     /// Bytes that it moved or got.
     pub bytes: u64,
-    /// Rows that it had.
+    /// Number of result rows that it had.
     pub rows: u64,
 }
 
-/// What the rules say of a function: which is its own, and which of `ends` are it.
+/// The rules for a function: its own, and the indices in `ends` for which it is the function.
 #[derive(Clone, Debug, Default)]
 struct Known {
     rule: Option<usize>,
@@ -88,29 +88,29 @@ struct Known {
 /// What is kept of a call until it returns.
 #[derive(Clone, Debug, Default)]
 pub struct Ticket {
-    /// What the call is of (a statement, a name), if the rule of its function says that.
+    /// What the call is grouped by (a statement, a name), if the rule of its function says that.
     pub group: Option<Arc<str>>,
     /// Whether the call belongs to a rule of a preset.
     pub grouped: bool,
-    /// The address at which the function stores what will stand for the call's group.
+    /// The address at which the function stores the name of the call's group.
     behind: Option<u64>,
     until: Option<(usize, Name)>,
     ends: Vec<(usize, Name)>,
-    /// Whether the call has no row of its own.
+    /// Whether the call gets no row of its own.
     silent: bool,
-    /// The call is added to an execution: to that of what has this name, or, with no name yet, of what the call names when it returns.
+    /// The call is added to an execution: that of this name, or, with no name yet, of the name that the call has when it returns.
     adds: Option<Option<Name>>,
-    /// What the execution that ends with this call is known by.
+    /// The name of the execution that ends with this call.
     closes: Option<Name>,
 }
 
 impl Ticket {
-    /// Whether the call is of no row of its own.
+    /// Whether the call gets no row of its own.
     pub fn is_silent(&self) -> bool {
         self.silent
     }
 
-    /// Bytes that the ticket takes beside its own size, about.
+    /// Returns an estimate of the bytes that the ticket takes besides its own size.
     pub fn bytes(&self) -> usize {
         let names = self.until.iter().chain(&self.ends);
         let texts = names.map(|(_, (_, value))| match value {
@@ -121,7 +121,7 @@ impl Ticket {
     }
 }
 
-/// A call that goes on after its return.
+/// A call that lasts beyond its return.
 struct Span<K> {
     row: K,
     began: Duration,
@@ -129,7 +129,7 @@ struct Span<K> {
 }
 
 impl<K> Groups<K> {
-    /// Returns the groups of some presets' calls; at most `strings` characters of a string are copied.
+    /// Makes the groups of some presets' calls; at most `strings` characters of a string are copied.
     pub fn new(presets: &[Preset], strings: u32) -> Self {
         let rules = presets.iter().flat_map(|preset| preset.rules.clone());
         let mut groups = Groups {
@@ -152,7 +152,7 @@ impl<K> Groups<K> {
         groups
     }
 
-    /// Notes that a call begins. `inner` = another call of a preset is open around it, and this one is a part of that.
+    /// Handles the begin of a call. `inner` = another call of a preset is open around it, of which this one is a part.
     pub fn enter(&mut self, at: At, call: &Call, inner: bool) -> Ticket {
         let known = self.known(&call.edge.function);
         let name = |value| (at.process, value);
@@ -205,7 +205,8 @@ impl<K> Groups<K> {
         ticket
     }
 
-    /// Notes that a call returns; returns the rows of which something is over with it, and what each gets. `over_now` is what this call adds.
+    /// Handles the return of a call. Returns the rows of which something is over now, and what is added to each. `over_now` is what this
+    /// call adds.
     pub fn leave(
         &mut self,
         at: At,
@@ -226,7 +227,7 @@ impl<K> Groups<K> {
         }
         let mut over = Vec::new();
         if let Some(name) = &ticket.closes {
-            // A driver may reset what was only prepared, before it runs it.
+            // A driver may reset a statement that was only prepared, before it runs it.
             let runs = |of: &Execution<K>| !of.is_prepared;
             if self.executions.get(name).is_some_and(runs) {
                 let ended = self.executions.remove(name);
@@ -262,7 +263,7 @@ impl<K> Groups<K> {
                     let open = self.spans.drain();
                     over.extend(open.map(|(_, span)| (span.row, span.over)));
                 }
-                // Nobody asked how the last one ended.
+                // The program has not asked how the last one ended.
                 let last = self.spans.insert(until, span);
                 over.extend(last.map(|span| (span.row, span.over)));
             }
@@ -270,7 +271,7 @@ impl<K> Groups<K> {
         over
     }
 
-    /// Adds a call to an execution, which is over if it failed, or if it was a step that has no row.
+    /// Adds a call to an execution, which is over if the call failed or was a step without a row.
     fn add(
         &mut self,
         name: Option<Name>,
@@ -290,7 +291,7 @@ impl<K> Groups<K> {
             is_prepared: prepares,
         };
         match before {
-            // The name was given again: what it stood for was over, or was never run.
+            // The name was assigned again: what it stood for was over, or was never run.
             Some(before) if prepares => {
                 let ran = !before.is_prepared;
                 ended.extend(ran.then_some((before.row, before.over)));
@@ -316,14 +317,14 @@ impl<K> Groups<K> {
         ended
     }
 
-    /// Takes out the executions. Those that were only prepared are nothing that was run.
+    /// Removes and returns the executions, without those that were only prepared.
     fn run(&mut self) -> Vec<(K, Outcomes)> {
         let open = self.executions.drain().map(|(_, of)| of);
         let run = open.filter(|of| !of.is_prepared);
         run.map(|of| (of.row, of.over)).collect()
     }
 
-    /// Takes out what is not over when nothing comes any more, except what was only prepared.
+    /// Removes and returns what is not over when no more events come, except what was only prepared.
     pub fn rest(&mut self) -> Rest<K> {
         Rest {
             over: self.run(),
@@ -331,12 +332,12 @@ impl<K> Groups<K> {
         }
     }
 
-    /// How many statements were taken as over, or were not known any more, because there were too many.
+    /// Returns how many statements were treated as over or unknown, because there were too many.
     pub fn forgotten(&self) -> u64 {
         self.forgotten
     }
 
-    /// The name under which calls of a function are added up, if they are.
+    /// Returns the name under which calls of a function are added up, if they are.
     pub fn adds_as(&mut self, function: &Function) -> Option<&str> {
         let rule = self.known(function).rule?;
         self.rules[rule].adds.as_deref()
@@ -365,7 +366,7 @@ impl<K> Groups<K> {
         known
     }
 
-    /// Which of `ends` is that of a rule.
+    /// Returns the index in `ends` of a rule.
     fn end_of(&self, rule: usize) -> Option<usize> {
         self.rules[rule].until.as_ref()?;
         let before = self.rules[..rule].iter();
@@ -418,7 +419,7 @@ impl<K> Groups<K> {
         self.named.insert(name, group);
     }
 
-    /// The text that was copied of an argument, up to its NUL, and whether there may be more.
+    /// Returns the text that was copied of an argument, up to its NUL, and whether there may be more.
     fn text(&self, call: &Call, argument: usize) -> (Vec<u8>, bool) {
         let mut at = call.registers.gp[argument - 1];
         let mut text = Vec::new();

@@ -1,4 +1,4 @@
-//! Events of running guests.
+//! Events of running guests, and how each is watched.
 //!
 //! | file | what |
 //! |---|---|

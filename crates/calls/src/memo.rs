@@ -1,10 +1,10 @@
-//! What was worked out of a thing that many events share (a call edge, a script line), found again by its address.
+//! Remembers results for things that many events share (a call edge, a script line), by the address of the thing.
 
 use std::collections::HashMap;
 use std::hash::{BuildHasherDefault, Hasher};
 use std::sync::Arc;
 
-/// Number of things that are remembered. A process that loads and unloads libraries without end makes new ones all the time.
+/// Limit of the things that are remembered: a process that loads and unloads libraries without end makes new ones all the time.
 const MOST: usize = 1 << 16;
 
 /// Spreads the bits of an address of ours. A guest does not choose these addresses, so that it cannot make them collide.
@@ -28,8 +28,8 @@ impl Hasher for Spread {
     }
 }
 
-/// Values that were worked out of things, by the address of each thing. The things are kept here too, because the address of one that was dropped
-/// may become another's; when there are too many, all are forgotten.
+/// Results for things, by the address of each thing. The things are kept here too, because the address of a dropped one may be used again;
+/// when there are too many, all are forgotten.
 pub struct Memo<T, V>(HashMap<usize, (Arc<T>, V), BuildHasherDefault<Spread>>);
 
 impl<T, V> Default for Memo<T, V> {
@@ -39,7 +39,7 @@ impl<T, V> Default for Memo<T, V> {
 }
 
 impl<T, V> Memo<T, V> {
-    /// Returns what `make` works out of a thing, which is called when the thing is first asked for.
+    /// Returns the result for a thing; `make` is called when the thing first occurs.
     pub fn of(&mut self, thing: &Arc<T>, make: impl FnOnce(&T) -> V) -> &V {
         let key = Arc::as_ptr(thing).addr();
         if self.0.len() >= MOST && !self.0.contains_key(&key) {

@@ -1,7 +1,7 @@
-//! What the user is told while calls are watched: how hooking went, what could not be done, what got lost.
+//! Messages for the user while calls are watched: how hooking went, what could not be done, what got lost.
 //!
-//! The library only makes these values; whoever drives it decides where they go ([`Messages`]). Their text is one line
-//! without the program's name. All wording is in `wording`, so that it can be read, and changed, in one place.
+//! The library only makes these values; the program that drives it decides where they go ([`Messages`]). Their text is one line without
+//! the program's name. All wording is in `wording`, in one place.
 
 mod wording;
 
@@ -14,17 +14,17 @@ use std::time::Duration;
 /// How many names a message lists; the rest are counted.
 pub const MOST_NAMED: usize = 20;
 
-/// Where messages go. Clones lead to the same place.
+/// Receives messages. Clones lead to the same receiver.
 #[derive(Clone)]
 pub struct Messages(Rc<dyn Fn(&Message)>);
 
 impl Messages {
-    /// Calls this for each message, at once.
+    /// Calls `take` for each message, at once.
     pub fn to(take: impl Fn(&Message) + 'static) -> Self {
         Messages(Rc::new(take))
     }
 
-    /// Hands a message on.
+    /// Passes a message on.
     pub fn say(&self, message: Message) {
         (self.0)(&message);
     }
@@ -54,9 +54,9 @@ pub enum Message {
     ChildOpenedLate { pid: i32, parent: i32 },
     /// Counts in a guest's memory went with it.
     CountsLost { pid: i32, error: process::Error },
-    /// Records in a guest's memory went with it.
+    /// Records in a guest's memory were lost with it.
     RecordsLost { pid: i32, threads: usize },
-    /// We were silent for so long that the hooks of a guest went quiet: times since 1970.
+    /// Lancet was silent for so long that the hooks of a guest closed the gate: times since 1970.
     Silent {
         pid: i32,
         from: Duration,
@@ -64,7 +64,7 @@ pub enum Message {
     },
     /// Something failed in a guest that goes on.
     Failed { pid: i32, error: process::Error },
-    /// A guest is left, because a thread of it is about to forbid itself what hooks do.
+    /// A guest is left, because a thread of it is about to forbid what hooks do.
     Locked { pid: i32, why: String },
     /// Frames of ours are still on stacks of a guest that was left.
     FramesParked { pid: i32 },
@@ -81,12 +81,12 @@ pub enum Message {
         took: Duration,
         stopped: Duration,
     },
-    /// A library brought functions that are asked for.
+    /// A library brought requested functions.
     LibraryHooked { pid: i32, more: usize },
-    /// The script defined functions that are asked for.
+    /// The script defined requested functions.
     DefinedHooked { pid: i32, more: usize },
-    /// Functions that are not watched any more, because hooks took more of the guest's processor time than `budget`: calls of
-    /// each in a second. Shares are from 0 to 1.
+    /// Functions that are no longer watched, because hooks took more of the guest's processor time than `budget`: calls of each in a
+    /// second. Shares are from 0 to 1.
     TooHot {
         pid: i32,
         share: f64,
@@ -95,7 +95,7 @@ pub enum Message {
     },
     /// Functions that cannot be hooked, for one reason.
     Refused { names: Vec<String>, reason: String },
-    /// So many functions that a pattern or a preset meant cannot be hooked, and the reason of most.
+    /// The number of functions of a pattern or a preset that cannot be hooked, and the reason of most.
     NotHooked {
         pid: i32,
         count: usize,
@@ -106,7 +106,7 @@ pub enum Message {
     Awaited { names: Vec<String> },
     /// Why calls will have no script lines.
     NoScriptLines { reason: String },
-    /// It is connected to this peer, and no function that a preset names for it is hooked.
+    /// The process is connected to this peer, and no function that a preset names for it is hooked.
     NoDriver { pid: i32, peer: String },
     /// No module has this function; whether a library may bring it (`comes`).
     NoFunction {
@@ -117,14 +117,14 @@ pub enum Message {
     },
     /// What hooks do not see of a process's system calls.
     Unseen { pid: i32, unseen: Vec<String> },
-    /// System calls of a process are seen by tracing it; why it is not hooked: `None` = that was not wanted.
-    /// `refused`: why it is not done by BPF, if that was tried.
+    /// System calls of a process are seen by tracing it; why it is not hooked: `None` = hooks were not wanted. `refused`: why BPF does
+    /// not see it, if that was tried.
     ByTracing {
         pid: i32,
         why: Option<Error>,
         refused: Option<Arc<tracepoint::Refused>>,
     },
-    /// System calls of a process are seen by BPF programs; `counts`: and counted there.
+    /// System calls of a process are seen by BPF programs; `counts`: they are counted there.
     ByBpf {
         pid: i32,
         why: Option<Error>,
@@ -132,16 +132,16 @@ pub enum Message {
     },
     /// A process was left because it runs another program.
     Detached { pid: i32 },
-    /// What was to be written where an argument of a call points to could not be.
+    /// Data could not be written to the memory that an argument of a call points to.
     NotPoked {
         pid: i32,
         name: String,
         argument: usize,
         at: u64,
     },
-    /// What is not seen of a process that was to be seen exactly, found when it had been watched already.
+    /// Some of a process that must be seen exactly is not seen, as was found when it was being watched already.
     NotExact { pid: i32, unseen: Vec<String> },
-    /// Nothing fits this pattern of names of the script's language.
+    /// No name of the script's language fits this pattern.
     NothingFits { pid: i32, pattern: String },
     /// This name of the script's language does not exist. `like`: other names, in parentheses.
     NotDefined {
@@ -158,23 +158,23 @@ pub enum Message {
     },
     /// The condition cannot be decided for these functions, for one reason.
     NotShown { names: Vec<String>, why: String },
-    /// No call came from a function of this name. `bare` = the name without its class, if some came from a function that is called so and
-    /// of which no class is known.
+    /// No call came from a function of this name. `bare` = the name without its class, if some calls came from a function with that name
+    /// whose class is unknown.
     NothingWithin { name: String, bare: Option<String> },
     /// No call came from this line of the script.
     NothingAt { place: String },
-    /// An injection into these system calls fell on none; `place` = the line that it asks for.
+    /// An injection into these system calls was never applied; `place` = the line that it is limited to.
     NothingInjected {
         names: Vec<String>,
         place: Option<String>,
     },
     /// The condition is about a return, and a probe has none.
     ProbeNotShown { name: String },
-    /// A recording lacks a function that is asked for.
+    /// A recording lacks a requested function.
     NotRecorded { path: PathBuf, name: String },
     /// A recording was made without native frames.
     NoCallersRecorded { path: PathBuf },
-    /// A thread that goes to another program could not be followed there.
+    /// A thread that runs another program could not be followed there.
     ExecNotFollowed { pid: i32, tid: i32 },
     /// A recording can be read up to here only.
     RecordingEnds {
@@ -188,12 +188,12 @@ pub enum Message {
         /// Number of segments whose events are not shown in the order of time.
         segments: u64,
     },
-    /// What lancet itself does ([`crate::debug`]).
+    /// An action of lancet itself ([`crate::debug`]).
     Debug(String),
 }
 
 impl Message {
-    /// What failed in a guest and may have a remedy, which belongs behind the message.
+    /// Returns the failure in a guest for which there may be a remedy, which is shown behind the message.
     pub fn remediable(&self) -> Option<&process::Error> {
         match self {
             Message::NotOpened(error) | Message::NotFollowed { error, .. } => error.of_process(),
@@ -203,10 +203,10 @@ impl Message {
     }
 }
 
-/// What a message says is lost or refused. Whoever drives this library must not end as if all had been seen.
+/// What a message reports as lost or refused. The program that drives this library must not end as if all had been seen.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Lost {
-    /// A process, or what happens in it from now on.
+    /// A process, or its events from now on.
     Process(Option<i32>),
     /// A process could not be left as it was found.
     Leaving(Option<i32>),
@@ -214,7 +214,7 @@ pub enum Lost {
     Records(i32),
     /// Counts in the memory of a process.
     Counts(i32),
-    /// What happened in a process for a time.
+    /// The events of a process during some time.
     Gap(i32),
     /// Calls of functions that can never be hooked.
     Hooks,
@@ -223,7 +223,7 @@ pub enum Lost {
 }
 
 impl Message {
-    /// What a message says that is said alike of every process with the same code, without the process.
+    /// Returns the text of a message that is the same for every process with the same code, without the process.
     pub fn of_every_process(&self) -> Option<String> {
         let text = self.to_string();
         match self {
@@ -240,7 +240,7 @@ impl Message {
         }
     }
 
-    /// What is lost or refused, if that is what the message is about.
+    /// Returns what is lost or refused, if the message is about that.
     pub fn lost(&self) -> Option<Lost> {
         use Message as M;
         Some(match self {

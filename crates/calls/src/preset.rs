@@ -1,6 +1,6 @@
-//! Presets: which functions to hook for a question, and what makes their calls the same.
+//! Presets: files that name the functions to hook for a question, and how their calls are grouped.
 //!
-//! They are files, `crates/calls/presets/*.preset`, and anybody may write another (`--preset ./mine.preset`):
+//! They are files, `crates/calls/presets/*.preset`, and users may write their own (`--preset ./mine.preset`):
 //!
 //! ```text
 //!   # a comment, at the beginning of a line or behind a space
@@ -30,9 +30,9 @@
 //!   sqlite3_reset       ends arg1                     … which is over with a step that has no row, or here
 //! ```
 //!
-//! With `until` a call lasts until the other function, called with the same argument (a connection, mostly), has returned: of who
-//! sends a query and asks for its result later the time of the sending says nothing. Only the outermost
-//! of nested calls of a preset's grouped functions counts: `PQexec` is `PQsendQuery` and `PQgetResult` inside.
+//! With `until` a call lasts until the other function, called with the same argument (usually a connection), has returned: if a
+//! program sends a query and asks for its result later, the time of sending says nothing. Only the outermost of nested calls of a
+//! preset's grouped functions counts: `PQexec` calls `PQsendQuery` and `PQgetResult` inside.
 
 mod statement;
 
@@ -41,7 +41,7 @@ pub use statement::{Dialect, normalise};
 use prototypes::Filter;
 use std::str::FromStr;
 
-/// The presets that lancet brings along.
+/// The presets that come with lancet.
 const BUNDLED: &[(&str, &str)] = &[
     ("sql", include_str!("../presets/sql.preset")),
     ("gc", include_str!("../presets/gc.preset")),
@@ -52,17 +52,17 @@ const BUNDLED: &[(&str, &str)] = &[
     ("files", include_str!("../presets/files.preset")),
 ];
 
-/// The functions that one question needs hooked, and what makes their calls the same, as they were read from a preset's file.
+/// The functions that one question needs hooked, and how their calls are grouped, as read from a preset's file.
 #[derive(Clone, Debug, Default)]
 pub struct Preset {
     /// What `--help` says of it.
     pub about: String,
     /// Characters of a string that are shown.
     pub strings: Option<u32>,
-    /// It is of all system calls that open or close descriptors too, and with `-c` it is said which of those are still open
+    /// Whether it includes all system calls that open or close descriptors, and reports with `-c` which of those are still open
     /// ([`crate::descriptors`]).
     pub descriptors: bool,
-    /// For each peer the end of its address, and the beginning of the names of those functions that speak to it.
+    /// For each peer, the end of its address and the prefix of the names of the functions that talk to it.
     pub peers: Vec<(String, String)>,
     /// The functions that it watches, in the order of its file.
     pub rules: Vec<Rule>,
@@ -71,46 +71,46 @@ pub struct Preset {
 /// One function of a preset.
 #[derive(Clone, Debug)]
 pub struct Rule {
-    /// Which functions of a process it is of, by name and library.
+    /// The functions that the rule is for, by name and library.
     pub filter: Filter,
-    /// What makes its calls the same, besides the function and the script line.
+    /// How its calls are grouped, besides by function and script line.
     pub by: Option<By>,
-    /// What stands for that from now on.
+    /// The key that stands for the group from now on.
     pub names: Option<Key>,
-    /// The function with whose return it ends, and what both were called with.
+    /// The function whose return ends the call, and the argument that both are called with.
     pub until: Option<(String, Key)>,
-    /// Its calls are added up to one execution of what they are of, told by this name.
+    /// The name under which its calls are added up to one execution of their group.
     pub adds: Option<String>,
-    /// It ends the execution of what has this key, and has no row.
+    /// Its calls end the execution with this key, and have no row.
     pub ends: Option<Key>,
 }
 
-/// What makes calls the same.
+/// How calls are grouped.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum By {
-    /// The statement at which an argument points, counted from 1.
+    /// By the statement that an argument, counted from 1, points to.
     Statement(Dialect, usize),
-    /// The statement that is the first text among the values that a function of the script's language was called with.
+    /// By the statement that is the first text among the arguments of a function of the script's language.
     Value(Dialect),
-    /// The text at which an argument points, counted from 1.
+    /// By the text that an argument, counted from 1, points to.
     Text(usize),
-    /// What another function has named by `names`.
+    /// By what another function has named by `names`.
     As(Key),
 }
 
-/// What a call is known by to another.
+/// What identifies a call's group to another function.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Key {
     /// The value of an argument, counted from 1.
     Argument(usize),
-    /// What an argument, counted from 1, points to when the function has returned.
+    /// The value that an argument, counted from 1, points to when the function has returned.
     Behind(usize),
-    /// The text at which an argument points, counted from 1.
+    /// The text that an argument, counted from 1, points to.
     Text(usize),
 }
 
 impl Preset {
-    /// Reads a preset: one that lancet brings along, or the file at this path, which has a `/` in it.
+    /// Reads a preset: one that comes with lancet, or the file at this path, which contains a `/`.
     pub fn load(name: &str) -> Result<Self, String> {
         if let Some((name, text)) = BUNDLED.iter().find(|(known, _)| *known == name) {
             return Self::parse(name, text);
@@ -127,12 +127,12 @@ impl Preset {
         Self::parse(name, &text)
     }
 
-    /// Names of the presets that lancet brings along.
+    /// Returns the names of the presets that come with lancet.
     pub fn names() -> impl Iterator<Item = &'static str> {
         BUNDLED.iter().map(|(name, _)| *name)
     }
 
-    /// Name and purpose of each that lancet brings along, a line each.
+    /// Returns name and purpose of each preset that comes with lancet, a line each.
     pub fn all() -> String {
         let line = |(name, text): &(&str, &str)| {
             let about = Self::parse(name, text).map(|preset| preset.about);
@@ -141,7 +141,7 @@ impl Preset {
         BUNDLED.iter().map(line).collect()
     }
 
-    /// The functions to hook: its own, those that end their calls, and those that descriptors ask for.
+    /// Returns the functions to hook: its own, those that end their calls, and those for descriptors.
     pub fn filters(&self) -> impl Iterator<Item = Filter> {
         let of_descriptors = self.descriptors.then(crate::descriptors::all);
         let of_descriptors = of_descriptors.into_iter().flatten();
@@ -157,7 +157,7 @@ impl Preset {
     pub(crate) fn parse(file: &str, text: &str) -> Result<Self, String> {
         let mut preset = Preset::default();
         for (number, line) in text.lines().enumerate() {
-            // A name of Ruby's has one inside (`ruby:Class#method`).
+            // A name of Ruby's may contain a `#` (`ruby:Class#method`).
             let line = line.split(" #").next().unwrap_or_default().trim();
             if !line.is_empty() && !line.starts_with('#') {
                 preset
@@ -260,7 +260,7 @@ fn dialect(word: Option<&str>) -> Result<Dialect, String> {
     }
 }
 
-/// Parses an argument such as `arg2`, one of the six that are handed over in registers.
+/// Parses an argument such as `arg2`, one of the six that are passed in registers.
 fn argument(word: Option<&str>) -> Result<usize, String> {
     word.and_then(|word| word.strip_prefix("arg"))
         .and_then(|number| usize::from_str(number).ok())

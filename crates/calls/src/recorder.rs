@@ -1,8 +1,7 @@
-//! `--record`: calls go into a file, and on to the format that shows them, if one does.
+//! `--record`: writes calls into a file, and passes them on to the format that shows them, if there is one.
 //!
-//! Two ways lead into the file, and both write it by [`Store`]: where nothing else is to be done with a call, its record
-//! goes from the ring into the file as it is (`live::guest::straight`); what is shown too, or was read from another
-//! recording, comes as an [`Event`].
+//! There are two ways into the file, and both write it by [`Store`]. If nothing else is done with a call, its record goes from the ring
+//! into the file as it is (`live::guest::straight`); a call that is shown too, or was read from another recording, comes as an [`Event`].
 
 mod store;
 
@@ -14,21 +13,21 @@ use std::path::Path;
 use std::rc::Rc;
 pub use store::Store;
 
-/// Where a recording goes. It may take what is written from a thread of its own, so that nobody waits for a slow disk.
+/// The destination of a recording. It may write in a thread of its own, so that nothing waits for a slow disk.
 pub trait Destination: Write {
-    /// Whether there is room for more events. Where there is none in time, they are not written, and
-    /// [`dropped`](Self::dropped) is called for each; what was written before stays whole.
+    /// Whether there is room for more events. If there is none in time, they are not written, and [`dropped`](Self::dropped) is called for
+    /// each; what was written before stays valid.
     fn has_room(&mut self) -> bool;
 
-    /// An event is not recorded.
+    /// Notes that an event is not recorded.
     fn dropped(&mut self);
 }
 
-/// A file that is being recorded, by all who write to it.
+/// A file that is being recorded, shared by all that write to it.
 pub type Recording = Rc<RefCell<Store>>;
 
-/// A consumer that writes each event into the recording before it hands the event on. What was lost, and the end of the file, are written only by
-/// [`Consumer::finish`].
+/// A consumer that writes each event into the recording before it passes the event on. The losses, and the end of the file, are written
+/// only by [`Consumer::finish`].
 pub struct Recorder<'a> {
     store: Recording,
     next: Option<Box<dyn Consumer + 'a>>,

@@ -1,9 +1,9 @@
-//! `lancet calls FILE`: events that were recorded, as they were then.
+//! `lancet calls FILE`: the source of events that were recorded.
 //!
-//! Events are merged by time where each is shown (`recording::Merge`). A table needs no order between threads: the
-//! segments of the file are counted on all processors ([`tally`](self)), unless what is asked for needs events in
-//! their order: a preset that groups calls, a condition on more than the line, a process that forked. What no line of a segment
-//! and none of its call edges can meet is not read at all: the index of the file says which occur.
+//! Events are merged by time if each is shown (`recording::Merge`). A table needs no order between threads: the segments of the
+//! file are counted on all processors ([`tally`](self)), unless the request needs events in their order: a preset that groups
+//! calls, a condition on more than the line, a process that forked. A segment in which no line and no call edge can meet the
+//! request is not read at all: the index of the file lists those that occur.
 
 mod names;
 mod tally;
@@ -23,7 +23,7 @@ use std::fs::File;
 use std::path::Path;
 use tally::Tally;
 
-/// Events between two looks at whether the command is to end.
+/// Number of events between two checks whether the command must end.
 const BATCH: usize = 4096;
 
 /// How the file is read.
@@ -39,16 +39,16 @@ pub struct Replay<'a> {
     selection: Selection,
     names: Names,
     way: Way,
-    /// Processes that were not told of yet, in the order in which they were opened.
+    /// Processes that were not reported yet, in the order in which they were opened.
     to_open: Vec<u32>,
-    /// Whether callers are asked for (`-w`).
+    /// Whether callers are shown (`-w`).
     shows_callers: bool,
     over: bool,
     messages: Messages,
 }
 
 impl<'a> Replay<'a> {
-    /// Reads what the file defines.
+    /// Reads the definitions of the file.
     pub fn open(path: &'a Path, args: &Options, signatures: &Signatures) -> Result<Self, Error> {
         let cannot = |error| Error::Recording {
             path: path.to_owned(),
@@ -85,7 +85,7 @@ impl<'a> Replay<'a> {
         })
     }
 
-    /// Tells of processes that were opened before this time, and of one that has an event now.
+    /// Reports processes that were opened before this time, and one that has an event now.
     fn tell_opened(
         &mut self,
         sink: &mut dyn Consumer,
@@ -137,7 +137,7 @@ impl<'a> Replay<'a> {
         }
     }
 
-    /// The next event of the merged streams; `None` = there are no more.
+    /// Returns the next event of the merged streams; `None` = there are no more.
     fn next(&mut self) -> Option<recording::Event> {
         let Way::Merged(merge) = &mut self.way else {
             return None;

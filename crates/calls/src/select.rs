@@ -1,9 +1,8 @@
-//! From the filters to the functions that are hooked, and back: whether a call that was reported is to be shown, and as
-//! what.
+//! Selects by the filters which functions are hooked, and whether and how a reported call is shown.
 //!
-//! ltrace stops at two kinds of places: at a function's entry (`-x`), and where a module calls others (`-e` by the
-//! module that calls, `-l` by the one that is called). We hook entries only; who called is seen from the return address,
-//! and a module calls those functions for which it has a slot in its PLT or GOT.
+//! ltrace stops at two kinds of places: at a function's entry (`-x`), and where a module calls others (`-e` by the calling
+//! module, `-l` by the called one). Lancet hooks only entries; the return address shows which module called, and a module calls
+//! those functions for which it has a slot in its PLT or GOT.
 
 use crate::event::{CallEdge, Entered, Made, Shown};
 use crate::options::Options;
@@ -16,27 +15,27 @@ use std::collections::{HashMap, HashSet};
 use std::slice;
 use strsim::levenshtein;
 
-/// What the command line asks for.
+/// The filters of a run.
 pub struct Selection {
     x: Vec<Filter>,
-    /// Those of `x` that name symbols.
+    /// The filters of `x` that name symbols.
     c: Vec<Filter>,
-    /// So many of `x` were given by name; the others are a preset's.
+    /// How many of `x` the user has given; the others are a preset's.
     named: usize,
     e: Vec<Filter>,
     l: Vec<Filter>,
-    /// All system calls, unless some of `x` name the library `SYS`.
+    /// Whether all system calls are wanted, unless some of `x` name the library `SYS`.
     system_calls: bool,
 }
 
-/// Where system calls are, to filters.
+/// The place of system calls for filters.
 const SYSTEM_CALLS: Where<'static> = Where {
     path: SYSTEM,
     soname: SYSTEM,
     is_main: false,
 };
 
-/// Whether a filter asks for system calls, and not for whatever has such a name.
+/// Whether a filter names system calls, and not anything with such a name.
 fn is_of_system_calls(filter: &Filter) -> bool {
     let any = Where {
         path: "/",
@@ -46,7 +45,7 @@ fn is_of_system_calls(filter: &Filter) -> bool {
     filter.may_match(SYSTEM_CALLS) && !filter.may_match(any)
 }
 
-/// What system calls without a name are shown as (`conf/syscalls.conf`).
+/// The name under which system calls without a name are shown (`conf/syscalls.conf`).
 const UNKNOWN: &str = "unknown";
 
 fn located(place: &ModuleSymbols) -> Where<'_> {
@@ -61,8 +60,8 @@ fn matches(filters: &[Filter], symbol: &str, place: &ModuleSymbols) -> bool {
     any_matches(filters, symbol, located(place))
 }
 
-/// Those with which a module begins and ends, called by nobody's code; the last two are IFUNCs that pick nothing (glibc
-/// `sysdeps/x86/cacheinfo.c`).
+/// The functions by which a module begins and ends, which no code of the user calls; the last two are IFUNCs that pick nothing
+/// (glibc `sysdeps/x86/cacheinfo.c`).
 const LINKERS: [&str; 6] = [
     "__libc_start_main",
     "__cxa_finalize",
@@ -77,8 +76,8 @@ fn calls(from: &ModuleSymbols, name: &str) -> bool {
     (from.symbols.imports(name) || from.symbols.calls_own_pick(name)) && !LINKERS.contains(&name)
 }
 
-/// What the compiler and the C library's start files put into every program and library (gcc `crtstuff.c`, glibc `crti.S`,
-/// `start.S`). A pattern does not mean them; by their whole name they can be asked for.
+/// Functions that the compiler and the C library's start files put into every program and library (gcc `crtstuff.c`, glibc
+/// `crti.S`, `start.S`). A pattern does not match them; their whole name does.
 const COMPILERS: [&str; 11] = [
     "_init",
     "_fini",
@@ -111,14 +110,14 @@ impl Selection {
         }
     }
 
-    /// Selects by what the options ask for.
+    /// Selects by the options.
     pub fn of(args: &Options) -> Self {
         let presets = args.presets.iter().flat_map(Preset::filters).collect();
         Selection::new(args.x.clone(), presets, args.callers(), args.l.clone())
             .with_system_calls(args.system_calls)
     }
 
-    /// Selects system calls too, if that is asked for (`-S`).
+    /// Selects system calls too, if requested (`-S`).
     pub fn with_system_calls(self, system_calls: bool) -> Self {
         Selection {
             system_calls,
@@ -142,7 +141,7 @@ impl Selection {
         self.shown_of(named.chain([(OTHERS, UNKNOWN)]))
     }
 
-    /// The system calls of programs of 32 bits that are shown; `added` is added to their numbers.
+    /// Returns the system calls of 32-bit programs that are shown; `added` is added to their numbers.
     pub fn system_calls_of_32_bits(&self, added: u64) -> Vec<Function> {
         let named = prototypes::system_calls_of_32_bits();
         self.shown_of(named.map(|(number, name)| (added + u64::from(number), name)))
@@ -164,13 +163,13 @@ impl Selection {
         !(self.e.is_empty() && self.l.is_empty())
     }
 
-    /// Whether a function is asked for by its whole name.
+    /// Whether a filter has the whole name of the function.
     pub fn names(&self, name: &str) -> bool {
         let named = self.x[..self.named].iter().chain(&self.e);
         named.flat_map(Filter::names).any(|known| known == name)
     }
 
-    /// Whether a library that is loaded later may bring what is asked for.
+    /// Whether a library that is loaded later may bring requested functions.
     pub fn may_come(&self) -> bool {
         let mut filters = self.x.iter().chain(&self.e).chain(&self.l);
         filters.any(Filter::is_of_libraries)
@@ -178,7 +177,7 @@ impl Selection {
 
     /// The functions to hook.
     pub fn functions(&self, functions: &Functions) -> Vec<Function> {
-        // `-e trace=!read` is hundreds of filters of which none is about a file, whose names need not be tried.
+        // `-e trace=!read` makes hundreds of filters of which none names a file's function; then the names need not be tried.
         let may = |place: &ModuleSymbols| {
             let mut filters = self.c.iter();
             filters.any(|filter| filter.may_match(located(place)))
@@ -187,7 +186,7 @@ impl Selection {
             matches(&self.c, name, place) && (!COMPILERS.contains(&name) || self.names(name))
         });
         if !self.e.is_empty() || !self.l.is_empty() {
-            // Called from one module, a function may lie in any; which calls count is seen at the call.
+            // A function called from one module may be in any module; the calls that count are selected at the call.
             let callers = functions.modules();
             let made = functions.find(false, |name, place| {
                 matches(&self.l, name, place)
@@ -196,7 +195,7 @@ impl Selection {
                         .any(|from| calls(from, name) && matches(&self.e, name, from))
             });
             found.extend(made);
-            // A module's slot for an IFUNC of its own has no name, and neither need others know it.
+            // A module's slot for an IFUNC of its own has no name, and the IFUNC need not be exported.
             let hidden = |place: &ModuleSymbols| place.symbols.has_local_picks();
             found.extend(functions.find_in(hidden, true, |name, place| {
                 place.symbols.calls_own_pick(name) && matches(&self.e, name, place)
@@ -207,7 +206,7 @@ impl Selection {
         found
     }
 
-    /// The probes to hook. `*` asks for functions: a pattern that a name of no probe fits, too, is none of probes.
+    /// Returns the probes to hook. A pattern for functions such as `*` selects no probes.
     pub fn probes(&self, functions: &Functions) -> Vec<Probe> {
         const NO_PROBE: &str = "usdt!";
         let wanted = |name: &str, place: &ModuleSymbols| {
@@ -230,13 +229,13 @@ impl Selection {
             .collect()
     }
 
-    /// The code whose calls of these functions are to be reported, as hooks have it; empty = they may come from anywhere. What it
-    /// lets through is looked at again.
+    /// Returns the code whose calls of these functions are reported, in the form of hooks; empty = any code. Calls that pass this
+    /// are checked again.
     pub fn callers(&self, functions: &Functions, hooked: &[Function]) -> Vec<Vec<u64>> {
         if self.e.is_empty() || !self.l.is_empty() {
             return vec![Vec::new(); hooked.len()];
         }
-        // Two IFUNCs may have picked one function, and a function may have several names.
+        // Two IFUNCs may have picked the same function, and a function may have several names.
         let picks: HashSet<u64> = functions.picks().collect();
         let addresses: HashSet<u64> = hooked.iter().map(|function| function.address).collect();
         let mut names: HashMap<u64, Vec<String>> = HashMap::new();
@@ -270,7 +269,7 @@ impl Selection {
         hooked.iter().map(of).collect()
     }
 
-    /// Whether a module calls a function by this name through a slot of its own. Its slots for its own IFUNCs are none to
+    /// Whether a module calls a function by this name through a slot of its own. Its slots for its own IFUNCs do not count for
     /// `-l`: libc calls its `strlen` all the time.
     pub fn has_slot(&self, from: &ModuleSymbols, name: &str) -> bool {
         if self.e.is_empty() {
@@ -280,12 +279,12 @@ impl Selection {
         }
     }
 
-    /// Whether entries of a function of this name are asked for.
+    /// Whether entries of a function of this name are requested.
     pub fn enters(&self, name: &str, place: &ModuleSymbols) -> bool {
         matches(&self.x, name, place)
     }
 
-    /// As what calls over this edge are to be shown; `None` = not at all.
+    /// Returns how calls over this edge are shown; `None` = they are not.
     pub fn shows(&self, edge: &CallEdge) -> Option<Shown> {
         let CallEdge {
             names,
@@ -312,7 +311,7 @@ impl Selection {
                 slot(*at) && any_matches(&self.e, name, from.place())
                     || (slot(*at) || outside) && any_matches(&self.l, name, place)
             };
-            // The name it is called by, if that is known.
+            // The name by which the function is called, if it is known.
             let by_slot = |(at, name): &(usize, &String)| slot(*at) && wanted(&(*at, name));
             let found = names.iter().enumerate().find(by_slot);
             let (_, name) = found.or_else(|| names.iter().enumerate().find(wanted))?;
@@ -328,7 +327,7 @@ impl Selection {
         (made.is_some() || entered.is_some()).then_some(Shown { made, entered })
     }
 
-    /// What is shown of a recording: all of it, unless something is asked for.
+    /// Selects what is shown of a recording: all of it, unless the user has filters.
     pub fn recorded(args: &Options) -> Self {
         let mut x = args.x.clone();
         let presets: Vec<Filter> = args.presets.iter().flat_map(Preset::filters).collect();
@@ -340,7 +339,7 @@ impl Selection {
             .with_system_calls(args.system_calls || all)
     }
 
-    /// Names that were asked for by `-x` and `-e` and are not among these.
+    /// Returns the names in `-x` and `-e` that are not among these.
     pub fn missing<'s>(&'s self, known: impl Iterator<Item = &'s str>) -> Vec<&'s str> {
         let known: HashSet<&str> = known.collect();
         let wanted = self.x[..self.named]
@@ -352,7 +351,7 @@ impl Selection {
             .collect()
     }
 
-    /// Names that were asked for by `-x` and that no module has, each with names like it.
+    /// Returns the names in `-x` that no module has, each with similar names.
     pub fn unknown(&self, functions: &Functions, found: &[Function]) -> Vec<(String, Vec<String>)> {
         let wanted = self.x[..self.named]
             .iter()
@@ -378,10 +377,10 @@ impl Selection {
     }
 }
 
-/// How many names are told that are like one that is not there.
+/// Limit of the similar names that are listed.
 const MOST_LIKE: usize = 5;
 
-/// Names that differ by little: one holds the other, or few letters are others.
+/// Returns names that differ by little: one contains the other, or few letters differ.
 pub fn like<'a>(name: &str, all: impl Iterator<Item = &'a str>) -> Vec<String> {
     let mut near: Vec<(usize, &str)> = all
         .filter_map(|known| {

@@ -2,7 +2,7 @@
 
 use std::ffi::CStr;
 
-/// `SIGUSR1`; real-time signals are counted from the first.
+/// Returns the name, such as `SIGUSR1`; real-time signals are counted from the first.
 pub fn signal_name(signal: i32) -> String {
     if let Ok(known) = nix::sys::signal::Signal::try_from(signal) {
         return known.as_str().into();
@@ -14,9 +14,10 @@ pub fn signal_name(signal: i32) -> String {
     }
 }
 
-/// `User defined signal 1`, as libc says it.
+/// Returns libc's description, such as `User defined signal 1`.
 pub fn signal_text(signal: i32) -> String {
-    // SAFETY: libc answers with a text of its own for any number; nobody else asks at the same time.
+    // SAFETY: strsignal(3) takes any number and returns a string that is valid until its next call;
+    // lancet calls it only from this function, whose callers are on one thread.
     let text = unsafe { CStr::from_ptr(libc::strsignal(signal)) };
     text.to_string_lossy().into_owned()
 }
@@ -24,7 +25,7 @@ pub fn signal_text(signal: i32) -> String {
 /// The greatest number of a signal.
 pub const SIGNALS: i32 = 64;
 
-/// A signal by its number or its name, with `SIG` or without it.
+/// Returns a signal by its number or its name, with `SIG` or without it.
 #[must_use]
 pub fn signal_of(word: &str) -> Option<i32> {
     if let Ok(number) = word.parse() {

@@ -1,4 +1,4 @@
-//! Which prototype a function has: from `-F`, from the user's files, from those that we bring along, and from the
+//! Finds the prototype of a function: from `-F`, from the user's files, from those that come with lancet, and from the
 //! library's own debug information.
 
 use std::cell::RefCell;
@@ -12,35 +12,35 @@ use process::functions::{Function, Functions, ModuleSymbols};
 use prototypes::dwarf::{self, Signature};
 use prototypes::{Detail, Library, Programs, Prototype, Search};
 
-/// Prototypes, found when they are first asked for.
+/// Prototypes, which are searched for when they are first needed.
 pub struct Signatures {
     search: RefCell<Search>,
     known: RefCell<HashMap<(String, String), Option<Prototype>>>,
-    /// By module and symbol, what debug information says.
+    /// Prototypes from debug information, by module and symbol.
     compiled: RefCell<HashMap<(String, String), Signature>>,
     /// Modules whose debug information was read.
     read: RefCell<HashSet<PathBuf>>,
     unknown: Prototype,
-    /// Show what pointers to structs lead to.
+    /// Whether to show what pointers to structs point to.
     follow: bool,
-    /// What was wrong with the files.
+    /// Errors in the files.
     wrong: Vec<prototypes::Error>,
-    /// There are files of `-F`.
+    /// Whether there are files of `-F`.
     named: bool,
 }
 
-/// How a function is called in a text that is its own.
+/// The function's name in a text that describes only its prototype.
 const ANYONE: &str = "f";
 
-/// Words shown of a function that nobody described; ltrace shows four.
+/// Number of words shown of a function without a prototype; ltrace shows four.
 const UNKNOWN_WORDS: usize = 4;
 
-/// Debug information of files beyond that is not read: it would take seconds, and a library's loader may be waiting.
+/// Limit of the bytes of debug information that are read: more would take seconds, while a library's loader may be waiting.
 const LARGEST: u64 = 64 << 20;
 
 impl Signatures {
-    /// Reads the files. One that was named must be right; of the others, what is right is used. `like_ltrace`: what is
-    /// right is used of all, and where debug information alone knows a function, what pointers to structs lead to is shown.
+    /// Reads the files. One that was named must be valid; of the others the valid parts are used. `like_ltrace`: the valid
+    /// parts of all are used, and if only debug information has a function, what pointers to structs point to is shown.
     pub fn read(named: &[PathBuf], like_ltrace: bool) -> Result<Self, Error> {
         for path in named {
             std::fs::metadata(path).map_err(|error| Error::Prototypes {
@@ -68,7 +68,7 @@ impl Signatures {
         })
     }
 
-    /// The prototype of a function in a module, if somebody described it.
+    /// Returns the prototype of a function in a module, if there is one.
     pub fn of(&self, module: &str, name: &str) -> Option<Prototype> {
         let key = (module.to_owned(), name.to_owned());
         let described = self
@@ -83,8 +83,7 @@ impl Signatures {
         })
     }
 
-    /// What is copied of the calls of a function.
-    /// `environment`: the environment of programs that are run, too.
+    /// Returns what is copied of the calls of a function. `environment`: also the environment of programs that are run.
     pub fn copies(
         function: &Function,
         prototype: &Prototype,
@@ -104,7 +103,7 @@ impl Signatures {
         copied
     }
 
-    /// That of a probe: described by its name with `_` for `:`, or else numbers of the sizes that its note says.
+    /// Returns the prototype of a probe: by its name with `_` for `:`, or else numbers of the sizes in its note.
     pub fn of_probe(&self, probe: &Probe) -> Prototype {
         let (module, name) = (&probe.function.module, &probe.function.name);
         let described = self.text(module, &name.replace(':', "_"));
@@ -124,7 +123,7 @@ impl Signatures {
             .unwrap_or_else(|| self.unknown.clone())
     }
 
-    /// Bytes of arguments on the stack, if that is known for sure.
+    /// Returns the bytes of arguments on the stack, if that is certain.
     pub fn stack_of(&self, module: &str, name: &str) -> Option<u32> {
         let prototype = self.of(module, name)?;
         let key = (module.to_owned(), name.to_owned());
@@ -137,7 +136,7 @@ impl Signatures {
         sure.then(|| prototype.locations().used.stack)
     }
 
-    /// Looks into the debug information of the modules of those functions that nobody described.
+    /// Reads the debug information of the modules of those functions that have no prototype yet.
     pub fn read_debug_info(&self, functions: &Functions, wanted: &[Function]) {
         for place in functions.modules() {
             if self.read.borrow().contains(&place.module.path) {
@@ -173,7 +172,7 @@ impl Signatures {
             if ReadFrom(&file, 0).read_to_end(&mut bytes).is_err() {
                 continue;
             }
-            // What is broken there is the compiler's, and no reason to do without the rest.
+            // Damaged debug information must not keep the rest from working.
             let Ok(found) = dwarf::read(&bytes, options, &|_| true) else {
                 continue;
             };
@@ -186,16 +185,16 @@ impl Signatures {
         }
     }
 
-    /// Notes how a function is called that no file describes.
+    /// Notes the prototype of a function that no file describes.
     pub fn note(&self, module: &str, name: &str, prototype: &Prototype) {
         let key = (module.to_owned(), name.to_owned());
         let mut known = self.known.borrow_mut();
         known.entry(key).or_insert_with(|| Some(prototype.clone()));
     }
 
-    /// The prototype of a function, if somebody described it, as a text that needs no other.
+    /// Returns the prototype of a function, if there is one, as a text that needs no other one.
     pub fn text(&self, module: &str, name: &str) -> Option<String> {
-        // Names of other languages are none in the grammar.
+        // Names of other languages are not valid in the grammar.
         let prototype = self.of(module, name)?;
         Some(Library::of(ANYONE, prototype).to_string())
     }
@@ -212,18 +211,18 @@ impl Signatures {
         }
     }
 
-    /// What was wrong with the files.
+    /// Returns the errors in the files.
     pub fn wrong(&self) -> &[prototypes::Error] {
         &self.wrong
     }
 
-    /// What is shown of a function that nobody described.
+    /// Returns what is shown of a function without a prototype.
     pub fn unknown(&self) -> &Prototype {
         &self.unknown
     }
 }
 
-/// A file from its beginning, whoever else reads it.
+/// Reads a file from its beginning, independent of other readers of the descriptor.
 struct ReadFrom<'f>(&'f std::fs::File, u64);
 
 impl Read for ReadFrom<'_> {

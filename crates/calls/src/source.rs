@@ -9,7 +9,7 @@ use std::sync::Arc;
 use std::thread::sleep;
 use std::time::Duration;
 
-/// The time between two looks at rings that were empty.
+/// Time between two looks at empty rings.
 const LOOK: Duration = Duration::from_millis(1);
 
 /// The result of a look at a source.
@@ -23,16 +23,16 @@ pub enum Flow {
     Over,
 }
 
-/// What was counted of a function, called from one script line.
+/// The counts of a function, called from one script line.
 #[derive(Clone, Debug)]
 pub struct Count {
     /// The function that was called.
     pub function: Arc<Function>,
-    /// Of a system call, the function whose code makes it, if one place makes all of them.
+    /// For a system call, the function whose code makes it, if one place makes all of them.
     pub inside: Option<Arc<str>>,
     /// The script line; `None` = no script was running, or lines are not counted apart.
     pub line: Option<Arc<Line>>,
-    /// How often it was called, and for how many cycles.
+    /// The number of calls, and their cycles.
     pub counted: Counted,
     /// The length of a cycle in nanoseconds.
     pub period: f64,
@@ -40,7 +40,7 @@ pub struct Count {
 
 /// A source of calls and returns, in the order of time.
 pub trait Source {
-    /// Hands the events there are to `sink`.
+    /// Passes the available events to `sink`.
     fn read(&mut self, sink: &mut dyn Consumer) -> Result<Flow, Error>;
 
     /// Waits for a moment, because there were no events.
@@ -48,8 +48,8 @@ pub trait Source {
         sleep(LOOK);
     }
 
-    /// Ends it; what was reported before can still be read. What could not be left is said by messages, as everything that
-    /// is lost or refused ([`Message::lost`](crate::Message::lost)).
+    /// Ends the source; what was reported before can still be read. Processes that could not be left, like all losses and
+    /// refusals, are reported by messages ([`Message::lost`](crate::Message::lost)).
     fn leave(&mut self);
 
     /// Returns what guests counted instead of reporting each call.
@@ -63,17 +63,17 @@ pub trait Source {
         0
     }
 
-    /// Returns how many open calls it has forgotten where it counts itself, because too many were open at the same time.
+    /// Returns how many open calls it has forgotten if it counts itself, because too many were open at the same time.
     fn forgotten(&self) -> u64 {
         0
     }
 
-    /// Returns how much of it has been read, from 0 to 1; `None` = nobody knows where it ends.
+    /// Returns how much of it has been read, from 0 to 1; `None` = its end is unknown.
     fn progress(&self) -> Option<f64> {
         None
     }
 
-    /// Returns the descriptors that each process had and has, if they were asked for; a recording knows none.
+    /// Returns the descriptors that each process had and has, if requested; a recording has none.
     fn descriptors(&mut self) -> Vec<(i32, Held)> {
         Vec::new()
     }

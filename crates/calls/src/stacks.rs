@@ -1,32 +1,33 @@
-//! Which calls are open: entries without their return, by ring and by stack.
+//! Keeps track of open calls: entries without their return, by ring and by stack.
 //!
-//! A ring is a thread, but a thread has several stacks (fibers, signal stacks), and a call ends with its return on
-//! its own. A call that is left by an exception or a longjmp never returns; that shows when a later call of the same
-//! stack stands where it stood, or above.
+//! A ring belongs to a thread, but a thread has several stacks (fibers, signal stacks), and a call ends with its return
+//! on its own stack. A call that is left by an exception or a longjmp never returns; that shows when a later call of the
+//! same stack has the same or a higher frame.
 //!
-//! Calls may stay open for ever: those of fibers that are never resumed, and whatever a guest or a file makes up. So what
-//! is open has a budget (`MOST_BYTES`, `MOST_STACKS`). Where it is used up, the stacks on which nothing was called for
-//! longest are forgotten, and how many calls that were is known ([`Stacks::forgotten`]): their returns are not told.
+//! Calls may stay open for ever: those of fibers that are never resumed, and those that a guest or a file invents. So the
+//! memory for open calls is limited (`MOST_BYTES`, `MOST_STACKS`). When it is used up, the stacks on which nothing was
+//! called for longest are forgotten; the number of their calls is known ([`Stacks::forgotten`]), but their returns are
+//! not reported.
 
 use crate::event::At;
 use std::collections::HashMap;
 use std::rc::Rc;
 
-/// Bytes that open calls take, about, at most: 32 MiB are some 200,000 calls of which nothing but numbers is kept.
+/// Limit of the estimated bytes of open calls: 32 MiB are some 200,000 calls of which only numbers are kept.
 const MOST_BYTES: usize = 32 << 20;
 
-/// Stacks that are known at the same time, at most.
+/// Limit of the stacks that are known at the same time.
 const MOST_STACKS: usize = 1 << 16;
 
-/// Calls that a child gets of its parent's, at most: to copy many for each of many forks would take long.
+/// Limit of its parent's calls that a child gets: copying many for each of many forks would take long.
 const MOST_OF_A_CHILD: usize = 1 << 12;
 
-/// Bytes that a stack takes without its calls, about.
+/// Estimate of the bytes that a stack takes without its calls.
 const STACK: usize = 128;
 
 /// What is kept of an open call.
 pub trait Kept {
-    /// Bytes that it takes beside its own size, about. It may hold texts of the guest's.
+    /// Returns an estimate of the bytes that it takes besides its own size. It may hold texts of the guest.
     fn beside(&self) -> usize;
 }
 
@@ -51,7 +52,7 @@ pub struct Open<T> {
 #[derive(Clone, Debug)]
 struct Stack<T> {
     open: Vec<Open<T>>,
-    /// When a call was made there last: a number that grows.
+    /// A growing number that says when a call was last made there.
     used: u64,
 }
 
@@ -71,7 +72,7 @@ fn bytes<T>(open: &[Open<T>]) -> usize {
 /// A process, a ring of it, and a stack.
 type Key = (i32, u32, u64);
 
-/// How many stacks are found without the table.
+/// Number of stacks that are found without the table.
 const RECENT: usize = 64;
 
 /// The open calls of all processes.
@@ -82,7 +83,7 @@ pub struct Stacks<T> {
     stacks: Vec<Stack<T>>,
     /// Indices of `stacks` that are free.
     free: Vec<usize>,
-    /// The places of stacks that were asked for last: nearly every event is on one of them.
+    /// The indices of the stacks that were looked up last: nearly every event is on one of them.
     recent: [Option<(Key, usize)>; RECENT],
     /// Counts calls, for [`Stack::used`].
     calls: u64,
@@ -114,7 +115,7 @@ const fn slot((pid, ring, stack): Key) -> usize {
 }
 
 impl<T: Kept> Stacks<T> {
-    /// A child has its parent's open calls, and returns from them too.
+    /// Copies the parent's open calls to a child, because it returns from them too.
     pub fn fork(&mut self, parent: i32, child: i32)
     where
         T: Clone,
@@ -140,7 +141,7 @@ impl<T: Kept> Stacks<T> {
         }
     }
 
-    /// Takes out what is open in one process or in all, in the order in which it was called on each stack.
+    /// Removes and returns what is open in one process or in all, in the order of the calls on each stack.
     pub fn drain(&mut self, process: Option<i32>) -> Vec<T> {
         let mut keys: Vec<_> = self.places.keys().copied().collect();
         keys.retain(|(pid, ..)| process.is_none_or(|process| process == *pid));
@@ -158,7 +159,7 @@ impl<T: Kept> Stacks<T> {
         drained
     }
 
-    /// Takes out what is open in one ring of a process.
+    /// Removes and returns what is open in one ring of a process.
     pub fn drain_ring(&mut self, process: i32, ring: u32) -> Vec<T> {
         let mut keys: Vec<_> = self.places.keys().copied().collect();
         keys.retain(|(pid, of, _)| (*pid, *of) == (process, ring));
@@ -166,12 +167,13 @@ impl<T: Kept> Stacks<T> {
         self.take_out(keys)
     }
 
-    /// A call begins: how many of its stack are open around it, and those that were left without return.
+    /// Handles the begin of a call. Returns how many calls of its stack are open around it, and those that were left
+    /// without a return.
     pub fn enter(&mut self, at: At, call: T) -> (usize, Vec<Open<T>>) {
         self.enter_with(at, |_| call)
     }
 
-    /// As [`enter`](Self::enter); `call` makes what is kept of the call, out of how many are open around it.
+    /// Like [`enter`](Self::enter); `call` makes what is kept of the call, from the number of calls around it.
     pub fn enter_with(&mut self, at: At, call: impl FnOnce(usize) -> T) -> (usize, Vec<Open<T>>) {
         let frame = at.frame;
         let place = self.place_or_new(key(&at));
@@ -180,7 +182,7 @@ impl<T: Kept> Stacks<T> {
         self.calls += 1;
         *used = self.calls;
         let depth = open.len();
-        // It is made where it stays: what is kept of a call may have hundreds of bytes.
+        // It is made at its place, because what is kept of a call may have hundreds of bytes.
         open.push(Open {
             frame,
             call: call(depth),
@@ -196,7 +198,7 @@ impl<T: Kept> Stacks<T> {
         (depth, unwound)
     }
 
-    /// A call began that is of no interest itself: those of its stack that were left without return.
+    /// Handles the begin of a call that is not kept. Returns the calls of its stack that were left without a return.
     pub fn unwind(&mut self, at: At) -> Vec<Open<T>> {
         let place = self.place(key(&at));
         place.map_or_else(Vec::new, |place| self.unwind_at(place, at.frame))
@@ -210,7 +212,7 @@ impl<T: Kept> Stacks<T> {
         unwound
     }
 
-    /// The calls that are open where one begins.
+    /// Returns the calls that are open around a call that begins.
     pub fn around(&self, at: At) -> impl Iterator<Item = &T> {
         let place = self.place(key(&at));
         let open = place.into_iter().flat_map(|place| &self.stacks[place].open);
@@ -218,14 +220,15 @@ impl<T: Kept> Stacks<T> {
             .map(|open| &open.call)
     }
 
-    /// What is kept of the call that began last there.
+    /// Returns what is kept of the call that began last there.
     pub fn last(&mut self, at: At) -> Option<&mut T> {
         let place = self.place(key(&at))?;
         let open = self.stacks[place].open.last_mut()?;
         (open.frame == at.frame).then_some(&mut open.call)
     }
 
-    /// A call returns: what was kept of it, how many are open around it, and those inside it that were left.
+    /// Handles a return. Returns what was kept of the call, how many calls are open around it, and those inside it that
+    /// were left.
     pub fn leave(&mut self, at: At) -> Option<(T, usize, Vec<Open<T>>)> {
         let (place, depth) = self.leaving(at)?;
         let open = &mut self.stacks[place].open;
@@ -235,7 +238,7 @@ impl<T: Kept> Stacks<T> {
         Some((call.call, depth, inside))
     }
 
-    /// As [`leave`](Self::leave), for calls of which much is kept: `left` gets it and those inside it where they are.
+    /// Like [`leave`](Self::leave), if much is kept of a call: `left` gets it and those inside it at their place.
     pub fn leave_with(&mut self, at: At, left: impl FnOnce(&mut T, &mut [Open<T>])) {
         let Some((place, depth)) = self.leaving(at) else {
             return;
@@ -248,7 +251,7 @@ impl<T: Kept> Stacks<T> {
         open.truncate(depth);
     }
 
-    /// Where a stack is, and which of its open calls returns.
+    /// Returns the index of a stack, and which of its open calls returns.
     fn leaving(&self, at: At) -> Option<(usize, usize)> {
         let place = self.place(key(&at))?;
         let open = &self.stacks[place].open;
@@ -257,7 +260,7 @@ impl<T: Kept> Stacks<T> {
         (open[depth].frame == at.frame).then_some((place, depth))
     }
 
-    /// How many open calls were forgotten, because too many were open at the same time.
+    /// Returns how many open calls were forgotten, because too many were open at the same time.
     pub fn forgotten(&self) -> u64 {
         self.forgotten
     }
@@ -267,8 +270,8 @@ impl<T: Kept> Stacks<T> {
         self.bytes + self.places.len() * STACK > MOST_BYTES || self.places.len() > MOST_STACKS
     }
 
-    /// Forgets stacks, the one that was used last at the end, until half of the budget is free; of the stack `kept` no
-    /// more than its outermost calls, if it takes most of the budget itself.
+    /// Forgets stacks, those that were used last at the end, until half of the memory is free; of the stack `kept` only
+    /// the outermost calls remain, if it takes most of the memory itself.
     #[cold]
     fn forget(&mut self, kept: Option<usize>) {
         let places = self.places.iter();
@@ -296,7 +299,7 @@ impl<T: Kept> Stacks<T> {
         }
     }
 
-    /// Takes a stack out. What `recent` says of it is wrong from then on.
+    /// Removes a stack. Its entry in `recent` is invalid from then on.
     fn remove(&mut self, key: Key) -> Vec<Open<T>> {
         let Some(place) = self.places.remove(&key) else {
             return Vec::new();
@@ -323,7 +326,7 @@ impl<T: Kept> Stacks<T> {
         }
     }
 
-    /// The place of a stack that was not asked for last.
+    /// Returns the index of a stack that was not looked up recently.
     #[cold]
     fn look_up(&mut self, key: Key) -> usize {
         let place = *self.places.entry(key).or_insert_with(|| {

@@ -1,4 +1,4 @@
-//! `-c`: how often and how long, by function and script line.
+//! The table of `-c`: how often and how long, by function and script line.
 
 use crate::consumer::{End, Forgotten};
 use crate::descriptors::{Descriptors, Opening, StillOpen};
@@ -23,20 +23,20 @@ use wire::calls::{bucket, bucket_start};
 pub struct Row {
     /// How many calls, those that were left included.
     pub calls: u64,
-    /// How many were left without a return, by an exception or a jump or by the end of their process. They have no
-    /// time, and are in no bucket.
+    /// How many calls were left without a return, by an exception or a jump or by the end of their process. They have no time, and
+    /// are in no bucket.
     pub left: u64,
     /// The time of all that have returned.
     pub total: u64,
     /// The time of the longest.
     pub longest: u64,
-    /// How many have failed, as far as their results were seen.
+    /// How many calls have failed, as far as their results were seen.
     pub failed: u64,
     /// Bytes that they have moved or got, as far as that was seen.
     pub bytes: u64,
     /// Rows that statements had.
     pub rows: u64,
-    /// How many calls took how long: [`BUCKETS`] of them, each a quarter wider than the last ([`bucket_bounds`]).
+    /// Number of calls by duration: [`BUCKETS`] of them, each a quarter wider than the last ([`bucket_bounds`]).
     pub buckets: Vec<u64>,
 }
 
@@ -55,19 +55,19 @@ impl Default for Row {
     }
 }
 
-/// What a row is of: the function's name with what a preset says its calls have in common, and the script line as text,
-/// which is empty where there is none.
+/// The key of a row: the function's name with what a preset's calls have in common, and the script line as text, which is empty
+/// without a line.
 pub type Key = (String, String);
 
-/// Rows that are kept, at most: a program that writes values into its statements has a new statement with each call, and a row takes
-/// up to 6 KiB.
+/// Limit of the rows that are kept: a program that writes values into its statements has a new statement with each call, and a row
+/// takes up to 6 KiB.
 const MOST: usize = 10_000;
-/// From so many rows on those of native frames, of which a guest may invent any number, are by function alone.
+/// Number of rows from which on those of native frames are made by function only, because a guest may invent any number of frames.
 const MOST_BY_STACK: usize = 8_000;
-/// The function of the row of all calls for which there is no other.
+/// The function's name of the row for all calls beyond the limit.
 pub const OTHERS: &str = "(others: there are more rows than lancet keeps)";
 
-/// From which time on, and up to which, calls are counted in a bucket.
+/// Returns the range of times of a bucket: from the first, up to below the second.
 pub fn bucket_bounds(bucket: usize) -> [u64; 2] {
     [bucket, (bucket + 1).min(BUCKETS - 1)].map(bucket_start)
 }
@@ -82,7 +82,7 @@ struct Open {
     arguments: [u64; 6],
     ticket: Ticket,
     opening: Option<Opening>,
-    /// The native frames around it, where they stand in the place of a line.
+    /// The native frames around it, if they are used instead of a line.
     callers: Vec<Arc<Caller>>,
 }
 
@@ -92,14 +92,14 @@ impl Kept for Open {
     }
 }
 
-/// Rows by function and line, made of events and of what guests counted themselves.
+/// Rows by function and line, made from events and from the counts of guests.
 pub struct Rows {
     groups: Groups<Key>,
     rows: HashMap<Key, Row>,
     /// How many calls are in the row of others.
     others: u64,
     stacks: Stacks<Open>,
-    /// Which descriptors are open, if a preset asks.
+    /// The open descriptors, if a preset needs them.
     descriptors: Option<Descriptors>,
     still_open: Option<StillOpen>,
     unit: f64,
@@ -109,8 +109,8 @@ pub struct Rows {
 }
 
 impl Rows {
-    /// No row yet. `strings`: characters of a string that are known, at most. `demangle`: names of C++ and Rust functions
-    /// are those of the source.
+    /// Makes an empty table. `strings`: limit of the known characters of a string. `demangle`: whether names of C++ and Rust
+    /// functions are shown as in the source.
     pub fn new(presets: &[Preset], strings: u32, demangle: bool) -> Self {
         Rows {
             groups: Groups::new(presets, strings),
@@ -128,12 +128,12 @@ impl Rows {
         }
     }
 
-    /// Nanoseconds of what rows count: 1 where calls were reported one by one, those of a cycle where guests counted.
+    /// Returns the nanoseconds of the unit in rows: 1 if calls were reported one by one, those of a cycle if guests counted.
     pub fn unit(&self) -> f64 {
         self.unit
     }
 
-    /// The descriptors that are still open, once nothing comes any more, if a preset asks for them.
+    /// Returns the descriptors that are still open when no more events come, if a preset needs them.
     pub fn still_open(&self) -> Option<&StillOpen> {
         self.still_open.as_ref()
     }
@@ -143,7 +143,7 @@ impl Rows {
         sorted(&self.rows, order)
     }
 
-    /// How long it was from the first event to the last; `None` = guests counted, or there was none.
+    /// Returns the time from the first event to the last; `None` = guests counted, or there was none.
     pub fn lasted(&self) -> Option<Duration> {
         self.times.map(|(first, last)| last.saturating_sub(first))
     }
@@ -157,17 +157,17 @@ impl Rows {
         (name, line.map(Line::to_string).unwrap_or_default())
     }
 
-    /// Adds what a guest counted itself.
+    /// Adds the counts of a guest.
     fn add(&mut self, count: &Count) {
         let counted = &count.counted;
         if counted.returned == 0 && counted.left == 0 {
-            // It is open.
+            // The call is still open.
             return;
         }
         let key = self.key(&count.function, count.line.as_deref());
         let calls = counted.returned.saturating_add(counted.left);
         let row = self.row(key, calls);
-        // A process that has changed its counts may say any number.
+        // The sum saturates, because a process that has changed its counts may report any number.
         let add = |sum: &mut u64, more: u64| *sum = sum.saturating_add(more);
         add(&mut row.calls, counted.returned);
         add(&mut row.calls, counted.left);
@@ -182,7 +182,7 @@ impl Rows {
         self.unit = count.period;
     }
 
-    /// The row of a call: as [`Rows::key`], with what a preset says its calls have in common.
+    /// Returns the key of a call's row, with what a preset's calls have in common.
     fn key_of(&mut self, open: &Open) -> Key {
         let (mut name, mut line) = self.key(&open.function, open.line.as_deref());
         if !open.callers.is_empty() && self.rows.len() < MOST_BY_STACK {
@@ -227,7 +227,7 @@ impl Rows {
         row.left = row.left.saturating_add(1);
     }
 
-    /// The row of so many calls. When there are as many rows as are kept, that of all others.
+    /// Returns the row to which `calls` calls are added; beyond the limit of rows that of all others.
     fn row(&mut self, key: Key, calls: u64) -> &mut Row {
         let is_new = !self.rows.contains_key(&key);
         let key = if is_new && self.rows.len() >= MOST {
@@ -253,7 +253,7 @@ impl Rows {
                 let inner = around.any(|open| open.ticket.grouped);
                 drop(around);
                 let descriptors = self.descriptors.as_mut();
-                // Of a call that no script makes, who makes it is all that says where it comes from.
+                // If no script makes a call, only its native callers show where it comes from.
                 let by_frames = descriptors.is_some() && call.line.is_none();
                 let open = Open {
                     opening: descriptors.and_then(|of| of.enter(event.at, &call)),
@@ -293,7 +293,7 @@ impl Rows {
             }
             EventKind::Forked(child) => self.stacks.fork(event.at.process, child),
             EventKind::Ended(_) => {
-                // Those that ended it, or that led to another program.
+                // The calls that ended the process, or that led to another program.
                 for open in self.stacks.drain(Some(event.at.process)) {
                     self.left(open);
                 }
@@ -302,7 +302,7 @@ impl Rows {
         }
     }
 
-    /// What was forgotten because there was too much of it. Calls that had not returned are in no row.
+    /// Returns what was forgotten because there was too much of it. Calls that had not returned are in no row.
     pub fn forgotten(&self) -> Forgotten {
         Forgotten {
             open: self.stacks.forgotten(),
@@ -311,7 +311,7 @@ impl Rows {
         }
     }
 
-    /// Takes what guests counted themselves, when nothing is reported any more.
+    /// Takes the counts of guests, when no more events come.
     pub fn finish(&mut self, end: &End) {
         let rest = self.groups.rest();
         for (key, over) in rest.over {
@@ -363,13 +363,13 @@ impl Order {
         ("name", Order::Name),
     ];
 
-    /// Whether results of calls must be seen for it. A guest that counts sees them; in a recording they stand in each call.
+    /// Whether results of calls are needed for it. A guest that counts sees them; in a recording they are in each call.
     pub fn asks_results(self) -> bool {
         matches!(self, Order::Failed | Order::Bytes)
     }
 }
 
-/// Rows in an order; those that are alike in it by their time, then by name.
+/// Sorts rows by an order; equal ones by their time, then by name.
 pub fn sorted(rows: &HashMap<Key, Row>, order: Order) -> Vec<(&Key, &Row)> {
     let mut sorted: Vec<(&Key, &Row)> = rows.iter().collect();
     let figure = |row: &Row| match order {
@@ -388,18 +388,18 @@ pub fn sorted(rows: &HashMap<Key, Row>, order: Order) -> Vec<(&Key, &Row)> {
 }
 
 impl Row {
-    /// The mean time of those that have returned.
+    /// Returns the mean time of the calls that have returned.
     pub fn mean(&self) -> u64 {
         self.total / self.returned().max(1)
     }
 
-    /// How many have returned. What a process says of itself may be any number, so no sum of its words is taken for one that fits.
+    /// Returns how many calls have returned. The numbers may come from a hostile process, so the subtraction saturates.
     fn returned(&self) -> u64 {
         self.calls.saturating_sub(self.left)
     }
 
-    /// What `percent` of the calls stayed below: the upper bound of the bucket, which is at most a quarter
-    /// above the lower one.
+    /// Returns the time that `percent` of the calls stayed below: the upper bound of the bucket, which is at most a quarter above
+    /// the lower one.
     pub fn quantile(&self, percent: u64) -> u64 {
         let rank = (u128::from(self.returned()) * u128::from(percent)).div_ceil(100);
         let mut seen = 0;

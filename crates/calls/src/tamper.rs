@@ -1,11 +1,11 @@
-//! What is injected into system calls: a result in the kernel's place, or time.
+//! Injections into system calls: results instead of the kernel's, delays, signals and data.
 
 use prototypes::Condition;
 use std::time::Duration;
 use wire::calls::{DELAYED, INJECTED, Injection, POKED, REPLACED};
 
-/// Calls that hooks cannot inject into: they do not return, or return in another process, on another stack or to another
-/// place. A tracer can.
+/// Calls that hooks cannot inject into, because they do not return, or return in another process, on another stack or to
+/// another place. A tracer can.
 pub const NEVER: [&str; 9] = [
     "clone",
     "clone3",
@@ -18,10 +18,10 @@ pub const NEVER: [&str; 9] = [
     "vfork",
 ];
 
-/// What is written over memory that an argument points to.
+/// Data that are written over memory that an argument points to.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Poke {
-    /// Which argument, from 0.
+    /// Index of the argument, from 0.
     pub argument: usize,
     /// The bytes that are written.
     pub bytes: Vec<u8>,
@@ -36,31 +36,31 @@ pub struct Inject {
     pub line: Option<Condition>,
     /// Of the calls of each thread, counted from 1: the first, the last, and the step from one to the next between them.
     pub when: [u64; 3],
-    /// What such a call leaves in rax, without the kernel being asked; `None` = the kernel's own result.
+    /// The value in rax after such a call, which the kernel does not make; `None` = the kernel's own result.
     pub result: Option<u64>,
-    /// How long it waits before the call and behind it.
+    /// Delays before the call and behind it.
     pub delays: [Duration; 2],
     /// A signal that is pending when the call begins.
     pub signal: Option<i32>,
-    /// What is written before the call and behind it.
+    /// Data that are written before the call and behind it.
     pub pokes: [Vec<Poke>; 2],
-    /// Of a program that is started, calls count from its first one on, the loader's too.
+    /// Whether the calls of a program that is started count from its first one on, the loader's included.
     pub from_start: bool,
 }
 
 /// What was done to a call.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Tampered {
-    /// Its result is not the kernel's.
+    /// Whether its result is not the kernel's.
     pub injected: bool,
-    /// It was made to wait.
+    /// Whether it was delayed.
     pub delayed: bool,
-    /// Memory that an argument points to was written over.
+    /// Whether memory that an argument points to was overwritten.
     pub poked: bool,
 }
 
 impl Tampered {
-    /// Reads what hooks say in the second result (rdx) of a call's return.
+    /// Reads what hooks store in the second result (rdx) of a call's return.
     #[must_use]
     pub fn of(second: u64) -> Self {
         let bits = second ^ INJECTED;
@@ -72,7 +72,7 @@ impl Tampered {
         }
     }
 
-    /// Returns the second result (rdx) of a return that says this; 0 if nothing was done.
+    /// Returns the second result (rdx) of a return for these marks; 0 if nothing was done.
     #[must_use]
     pub fn mark(self) -> u64 {
         let bit = |is: bool, bit| if is { bit } else { 0 };
@@ -85,20 +85,21 @@ impl Tampered {
 }
 
 impl Inject {
-    /// Whether a tracer alone can do it: hooks decide before the call and behind it, and not how it begins or where it ends.
+    /// Whether only a tracer can do it: hooks act before the call and behind it, but cannot change how it begins or where it
+    /// returns.
     #[must_use]
     pub fn is_for_tracer(&self) -> bool {
         let ends = self.names.iter().any(|name| NEVER.contains(&&**name));
         ends || self.acts_by_tracer()
     }
 
-    /// Whether a signal is sent or memory written over.
+    /// Whether a signal is sent or memory overwritten.
     #[must_use]
     pub fn acts_by_tracer(&self) -> bool {
         self.signal.is_some() || self.pokes.iter().any(|pokes| !pokes.is_empty())
     }
 
-    /// Whether it is about the call with this number, from 1.
+    /// Whether it applies to the call with this number, from 1.
     #[must_use]
     pub fn falls_on(&self, number: u64) -> bool {
         let [first, last, step] = self.when;
@@ -106,7 +107,7 @@ impl Inject {
         number <= last && from.and_then(|from| from.checked_rem(step)) == Some(0)
     }
 
-    /// Returns the words by which hooks are told of it; the test with number `line_bit` is that of its line.
+    /// Returns the words for hooks; the test with number `line_bit` is that of its line.
     pub(crate) fn words(&self, line_bit: u32) -> Vec<u64> {
         let [first, last, step] = self.when;
         let [before, behind] = self.delays.map(|time| time.as_nanos() as u64);
@@ -124,14 +125,14 @@ impl Inject {
     }
 }
 
-/// The last of these that names a system call, which decides, as with strace.
+/// Returns the index of the last injection that names a system call, which takes effect, as with strace.
 pub(crate) fn last_of(all: &[Inject], name: &str) -> Option<usize> {
     let of_name = |one: &Inject| one.names.iter().any(|own| own == name);
     all.iter().rposition(of_name)
 }
 
-/// What hooks of a system call are told of the last one that names it: its words, and the bit of its line, where the tests
-/// of lines of injections begin with bit `from`.
+/// Returns the words for hooks of a system call, from the last injection that names it; the tests of lines of injections
+/// begin with bit `from`.
 pub(crate) fn words_of(all: &[Inject], name: &str, from: usize) -> Option<Vec<u64>> {
     let index = last_of(all, name)?;
     let before = all[..index].iter().filter(|one| one.line.is_some());

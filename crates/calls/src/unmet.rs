@@ -1,5 +1,5 @@
-//! What was asked for by a line of the script and never came: a line of `--at` from which nothing was called, and an injection that fell on no
-//! call. Both are mistyped easily, and an empty answer looks like one that says something.
+//! Reports script lines that were requested and never occurred: a line of `--at` from which nothing was called, and an injection that was
+//! never applied. Both are easily mistyped, and an empty result would look like a finding.
 
 use crate::consumer::{Consumer, End, Forgotten};
 use crate::event::{Call, Event, EventKind};
@@ -10,23 +10,23 @@ use crate::{Line, Message, Messages};
 use prototypes::Condition;
 use std::io;
 
-/// Hands all events on, and says at the end what of the lines and injections that were asked for was met by none.
+/// Passes all events on, and reports at the end which of the requested lines and injections never occurred.
 pub struct Unmet<'a> {
     places: Vec<Asked<Condition>>,
     injections: Vec<Asked<Inject>>,
-    /// For each call that is open, which injections it may have met.
+    /// For each open call, which injections may have been applied to it.
     stacks: Stacks<Candidates>,
     next: Box<dyn Consumer + 'a>,
     messages: Messages,
 }
 
-/// Something that was asked for.
+/// A requested line or injection.
 struct Asked<T> {
     what: T,
     is_met: bool,
 }
 
-/// Numbers of injections, as bits; of more than 64 the others count as met.
+/// Set of injections, as bits; those beyond 64 count as met.
 #[derive(Clone, Copy)]
 struct Candidates(u64);
 
@@ -37,12 +37,12 @@ impl Kept for Candidates {
 }
 
 impl<'a> Unmet<'a> {
-    /// `next` itself if nothing of the kind was asked for, or if events go into a recording without coming by here.
+    /// Returns `next` itself if there is nothing to report, or if events go into a recording without passing this consumer.
     pub fn before(next: Box<dyn Consumer + 'a>, options: &Options) -> Box<dyn Consumer + 'a> {
         if options.recording.is_some() || options.at.is_empty() && options.inject.is_empty() {
             return next;
         }
-        // What guests count for themselves is not told call by call.
+        // Calls that guests count themselves are not reported one by one.
         let injections: &[Inject] = match options.counts_in_guest() {
             true => &[],
             false => &options.inject,

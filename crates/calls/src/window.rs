@@ -1,17 +1,18 @@
-//! Which part of a recording is looked at (`--since`, `--until`).
+//! The part of a recording that is read (`--since`, `--until`).
 
 use std::time::Duration;
 
 /// A point in time of a recording.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Moment {
-    /// So long after the recording began.
+    /// The time since the recording began.
     After(Duration),
-    /// The first time that clocks here show so much since midnight, from when it began.
+    /// The first moment, after the recording began, at which local clocks show this time
+    /// since midnight.
     TimeOfDay(Duration),
 }
 
-/// The part that is asked for, as the user names it.
+/// The part as the user has specified it.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Between {
     /// Events from then on; `None` = from the beginning.
@@ -47,7 +48,7 @@ fn nanos(moment: Moment, began: u64) -> u64 {
         Moment::After(time) => time,
         Moment::TimeOfDay(time) => {
             let first = crate::event::since_midnight(Duration::from_nanos(began));
-            // One that has passed when it began is that of the next day.
+            // A time of day before the beginning is that of the next day.
             if time < first {
                 time + DAY - first
             } else {

@@ -1,4 +1,4 @@
-//! `--in`: only calls that come from a function, of the script or native, whatever the source of the events is.
+//! `--in`: passes on only calls that come from a function, of the script or native, whatever the source of the events is.
 
 use crate::consumer::{Consumer, End, Forgotten};
 use crate::event::{Call, Event, EventKind};
@@ -7,28 +7,28 @@ use crate::{Message, Messages};
 use hooks::rings::Line;
 use std::io;
 
-/// What Ruby writes before the name of the method that a block, a `rescue` or an `ensure` stands in; of blocks in blocks it writes
+/// What Ruby writes before the name of the method that contains a block, a `rescue` or an `ensure`; for blocks in blocks it writes
 /// `block (2 levels) in `.
 const PARTS_OF_METHODS: [&str; 3] = ["block in ", "rescue in ", "ensure in "];
 
-/// What stands between a class and a function of it.
+/// Separators between a class and its function.
 const BEHIND_CLASS: [char; 3] = ['#', '.', ':'];
 
-/// Lets calls through that come from a function of one of these names, with their returns.
+/// Passes on calls that come from a function with one of these names, with their returns.
 pub struct Within<'a> {
     names: Vec<Sought>,
-    /// For each call that is open, whether it was let through.
+    /// For each open call, whether it was passed on.
     stacks: Stacks<Passes>,
     next: Box<dyn Consumer + 'a>,
     messages: Messages,
 }
 
-/// A name that was asked for, and what came of it.
+/// A requested name, and whether it occurred.
 struct Sought {
     name: String,
-    /// A call came from a function of this name.
+    /// Whether a call came from a function of this name.
     found: bool,
-    /// A call came from a function that has this name but for the class, and of which no class is known.
+    /// Whether a call came from a function that has this name without the class, and whose class is unknown.
     without_class: bool,
 }
 
@@ -58,7 +58,7 @@ impl Kept for Passes {
 }
 
 impl<'a> Within<'a> {
-    /// `next` itself if there are no names.
+    /// Returns `next` itself without names.
     pub fn before(
         next: Box<dyn Consumer + 'a>,
         names: &[String],
@@ -81,7 +81,7 @@ impl<'a> Within<'a> {
     }
 
     fn is_within(&mut self, call: &Call) -> bool {
-        // Each of them is asked, because each is noted.
+        // All names are checked, because each occurrence is noted.
         let met = self
             .names
             .iter_mut()
@@ -90,7 +90,7 @@ impl<'a> Within<'a> {
     }
 }
 
-/// Whether one of the functions that are known around a call has this name.
+/// Whether one of the known functions around a call has this name.
 fn comes_from(call: &Call, name: &str) -> bool {
     let of_line = |line: &Line| is_named(&line.name, name);
     let lines = [call.line.as_deref(), call.library.as_deref()];
@@ -103,7 +103,7 @@ fn comes_from(call: &Call, name: &str) -> bool {
             .any(|(native, _)| native == name)
 }
 
-/// Whether a method that a language calls `known` is meant by `name`: with or without its class, its blocks included.
+/// Whether `name` means a method that a language calls `known`: with or without its class, its blocks included.
 fn is_named(known: &str, name: &str) -> bool {
     match method(known).strip_suffix(name) {
         Some("") => true,
@@ -112,7 +112,7 @@ fn is_named(known: &str, name: &str) -> bool {
     }
 }
 
-/// The method that a block, a `rescue` or an `ensure` stands in.
+/// Returns the method that contains a block, a `rescue` or an `ensure`.
 fn method(mut known: &str) -> &str {
     let levels = |known: &str| {
         let (number, rest) = known.strip_prefix("block (")?.split_once(" levels) in ")?;
@@ -130,7 +130,7 @@ fn method(mut known: &str) -> &str {
     known
 }
 
-/// The name without its class.
+/// Returns the name without its class.
 fn function(name: &str) -> &str {
     name.rsplit(BEHIND_CLASS).next().unwrap_or(name)
 }

@@ -1,9 +1,9 @@
-//! The callers of a function that itself calls nothing and refers to no text: its nearest caller with a name serves as
-//! a hint.
+//! Finds the callers of a function that calls nothing and refers to no text: its nearest caller with a name serves as a
+//! hint.
 //!
-//! To decode all code for that would take longer than everything else. A direct call or jump is one byte and a distance
-//! (E8, E9 rel32), so all bytes are looked at that lead to the beginning of a function, and only the functions that
-//! hold such bytes are decoded, to see whether they are an instruction.
+//! Decoding all code for that would take longer than everything else. A direct call or jump is one byte and a distance
+//! (E8, E9 rel32), so all bytes are found that would lead to the beginning of a function, and only the functions that
+//! contain such bytes are decoded, to see whether the bytes are an instruction.
 
 use std::cell::RefCell;
 use std::collections::{BTreeSet, HashMap};
@@ -14,7 +14,7 @@ use iced_x86::{Decoder, DecoderOptions};
 
 use crate::image::Image;
 
-/// How many calls away a named caller may be: one further away says nothing about the function.
+/// Limit of calls between the function and a named caller: a more distant one says nothing about the function.
 const FURTHEST: usize = 4;
 const CALL: u8 = 0xe8;
 const JUMP: u8 = 0xe9;
@@ -22,7 +22,7 @@ const JUMP: u8 = 0xe9;
 /// Branches of a piece of code: the address of each and its target's.
 type Branches = Rc<[(u64, u64)]>;
 
-/// The direct calls and jumps within one file, as far as bytes show them.
+/// The direct calls and jumps within one file, found by their bytes.
 #[derive(Debug)]
 pub(crate) struct Callers {
     /// The function that is called, and the address of the call; sorted.
@@ -34,7 +34,7 @@ pub(crate) struct Callers {
 }
 
 impl Callers {
-    /// Looks for calls of the functions whose `pieces` these are, each with the beginning of its function.
+    /// Finds calls of the functions in `pieces`, each of which comes with the beginning of its function.
     pub fn of(image: &Image, mut pieces: Vec<(Range<u64>, u64)>) -> Callers {
         pieces.sort_by_key(|(range, _)| range.start);
         let mut starts: Vec<u64> = pieces.iter().map(|(_, start)| *start).collect();

@@ -1,4 +1,4 @@
-//! What the call frame information says about each function.
+//! Reads what the call frame information says about the frame of each function.
 //!
 //! `.eh_frame` (x86-64 psABI §4.2.4, LSB Core "Exception Frames") and `.debug_frame` (DWARF 5 §6.4) give
 //! for each address the *canonical frame address*, CFA: the value of rsp before the call pushed the
@@ -67,7 +67,7 @@ pub struct Described {
 }
 
 impl Described {
-    /// Returns whether the code is entered by a call, and not jumped into.
+    /// Whether the code is entered by a call, and not by a jump.
     pub fn is_entry(&self) -> bool {
         self.rows
             .first()
@@ -127,7 +127,7 @@ fn entries<'a, S>(
             Ok(None) => return,
             Ok(Some(CieOrFde::Cie(_))) => continue,
             Ok(Some(CieOrFde::Fde(partial))) => partial,
-            // Without a sound length there is no next entry.
+            // Without a valid length the next entry cannot be found.
             Err(_) => {
                 *damaged += 1;
                 return;

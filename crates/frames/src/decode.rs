@@ -1,4 +1,4 @@
-//! How deep a function's own code takes the stack.
+//! Determines from a function's code how deep it takes the stack.
 //!
 //! The instructions of one function are decoded once and then followed along every branch, keeping for each
 //! register what is known of it: a distance from the CFA (see `cfi`), a constant, or nothing. The frame is the
@@ -30,11 +30,11 @@ use crate::cfi::{Base, Described};
 use effect::Effects;
 pub(crate) use value::{State, Value};
 
-/// The largest function, in bytes; what claims to be larger is damaged.
+/// Limit of a function's bytes; a larger size is damaged data.
 const LONGEST: u64 = 32 << 20;
 
-/// How often one instruction may be reached anew with less known about its registers. Each of 16 registers can be lost
-/// once, so this is never reached; it makes the bound plain.
+/// Limit of how often one instruction may be followed again with less known about its registers. Each of 16 registers
+/// can become unknown only once, so it is never reached; it makes the bound explicit.
 const MOST_VISITS: u8 = 24;
 
 /// How deep a function takes the stack.
@@ -62,13 +62,14 @@ pub fn depth(code: &[u8], range: &Range<u64>, described: Option<&Described>) -> 
         return None;
     }
     let mut walk = Walk::new(code, range);
-    // A part that lies elsewhere is jumped into with the frame already made, and only its CFI says how big that is.
+    // A part that lies elsewhere is entered by a jump with the frame already made; only its CFI says how large that
+    // is.
     let entry = with_cfi(described, range.start, State::at_entry());
     walk.run(&entry, described);
     Some(walk.result(&entry))
 }
 
-/// A state with what CFI says of an address put in.
+/// Returns a state, completed by what CFI says of an address.
 fn with_cfi(described: Option<&Described>, at: u64, mut state: State) -> State {
     if let Some(row) = described.and_then(|described| described.row(at)) {
         match row.base {
@@ -92,11 +93,11 @@ struct Walk {
     visits: Vec<u8>,
     todo: Vec<usize>,
     effects: Effects,
-    /// How deep each instruction leaves the stack, when it was last followed: by then its state has come down to what
-    /// holds on every path, and the first round of a loop no longer stands for all of them.
+    /// How deep each instruction leaves the stack, as of when it was last followed: by then its state holds on every
+    /// path, and the first round of a loop no longer determines it.
     deep: Vec<u64>,
-    /// The state at each jump through a table. Code behind it that no known branch reaches (a case of a `switch`)
-    /// begins with that.
+    /// The state at each jump through a table. Code behind it that no known branch leads to (a case of a `switch`)
+    /// begins with that state.
     tables: BTreeMap<usize, State>,
     /// The state at the deepest call. Landing pads begin with it, because they are reached from calls.
     call: Option<State>,
@@ -118,7 +119,7 @@ impl Walk {
             let instruction = decoder.decode();
             if instruction.is_invalid() {
                 unclear = true;
-                // Data between code: go on at the next byte.
+                // Data between code: decoding goes on at the next byte.
                 let _ = decoder.set_position(at + 1);
                 decoder.set_ip(range.start + at as u64 + 1);
                 continue;
@@ -177,7 +178,7 @@ impl Walk {
                 }
                 continue;
             }
-            // Code to which no known branch leads.
+            // Code that no known branch leads to.
             let gap = (next_gap..self.instructions.len())
                 .find(|&at| self.visits[at] == 0 && !is_padding(&self.instructions[at]));
             let Some(gap) = gap else { return };
@@ -189,12 +190,12 @@ impl Walk {
         }
     }
 
-    /// Follows straight on from an instruction until the path ends or meets an instruction that was followed already.
+    /// Follows the code from an instruction until the path ends or meets an instruction that was followed already.
     fn follow(&mut self, first: usize, mut state: State) {
         let mut at = first;
         while let Some(instruction) = self.instructions.get(at).copied() {
             if at != first {
-                // Another path comes in here, or did.
+                // Another path leads to this instruction.
                 if self.visits[at] > 0 || self.states[at].is_some() {
                     self.reach(at, &state, Some(at - 1));
                     return;
@@ -215,7 +216,7 @@ impl Walk {
                     if instruction.near_branch_target() == instruction.next_ip()
                         && instruction.is_call_near()
                     {
-                        // Position-independent code reads its own address so.
+                        // Position-independent code reads its own address in this way.
                         state.push(8);
                         self.deep[at] = state.depth();
                     } else {
@@ -306,7 +307,7 @@ impl Walk {
         }
     }
 
-    /// Brings a state to an instruction, which is followed again if that changes its state.
+    /// Joins a state into an instruction's, which is followed again if that changes its state.
     fn reach(&mut self, to: usize, state: &State, from: Option<usize>) {
         let Some(known) = self.states[to].as_deref_mut() else {
             // Straight code that was followed before any branch to it was known: its state was not kept, so it is
@@ -318,7 +319,7 @@ impl Walk {
             self.todo.push(to);
             return;
         };
-        // rsp is lower in each round of a loop: alloca in a loop.
+        // rsp is lower in each round of a loop: the loop calls alloca.
         if from.is_some_and(|from| from >= to) && state.depth() > known.depth() {
             self.depth.dynamic = true;
         }

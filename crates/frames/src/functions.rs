@@ -1,7 +1,7 @@
-//! Which functions a file has.
+//! Finds the functions of a file.
 //!
-//! Call frame information names almost all of them, stripped or not. Symbols add those that were compiled
-//! without it. What neither covers is decoded and cut at what is called, pointed to, or follows padding.
+//! Call frame information names almost all of them, stripped or not. Symbols add those that were compiled without it.
+//! Code that neither covers is decoded, and cut where code is called, pointed to, or follows padding.
 
 use std::collections::BTreeSet;
 use std::ops::Range;
@@ -18,7 +18,7 @@ const SHORTEST: u64 = 16;
 /// The linker's stubs, which are no functions of the program.
 const STUBS: [&str; 4] = [".plt", ".plt.got", ".plt.sec", ".iplt"];
 
-/// A function, or a part of one that stands elsewhere in the text.
+/// A function, or a part of one that lies elsewhere in the text.
 #[derive(Debug)]
 pub(crate) struct Function {
     pub(crate) range: Range<u64>,
@@ -69,7 +69,7 @@ pub(crate) fn all(
     functions
 }
 
-/// Functions that have a symbol and no call frame information.
+/// Finds functions that have a symbol and no call frame information.
 fn named(image: &Image, symbols: Option<&Symbols>, covered: &Covered) -> Vec<Range<u64>> {
     let Some(symbols) = symbols else {
         return Vec::new();
@@ -84,7 +84,7 @@ fn named(image: &Image, symbols: Option<&Symbols>, covered: &Covered) -> Vec<Ran
         .collect();
     starts.sort_by_key(|&(start, size)| (start, std::cmp::Reverse(size)));
     starts.dedup_by_key(|(start, _)| *start);
-    // A symbol of assembly has no size (`_fini` of crti.o), and behind its section there may be data in the same segment.
+    // A symbol in assembly has no size (`_fini` of crti.o), and data may follow its section in the same segment.
     let edges = image.edges();
     let section_end = |at: u64| {
         let after = edges.partition_point(|edge| *edge <= at);
@@ -147,8 +147,8 @@ fn found_in(image: &Image, gap: &Range<u64>) -> Vec<Range<u64>> {
             _ => {}
         }
     }
-    // Code behind an end that nothing around jumps to, at the place compilers align functions to (but for -O0), or
-    // that begins as functions do.
+    // Code behind an end that no code near it jumps to, at an address to which compilers align functions (except with
+    // -O0), or that begins as functions do.
     let begins = |at: &u64| {
         *at == gap.start
             || !branched_to.contains(at)
@@ -200,8 +200,8 @@ fn is_filler(instruction: &Instruction) -> bool {
         && instruction.op0_register() == instruction.op1_register()
 }
 
-/// Returns whether these bytes are code. Tables that assembly keeps between functions (libcrypto has whole pages of
-/// them) soon hold something that no program does.
+/// Whether these bytes are code. Tables that assembly keeps between functions (libcrypto has whole pages of them) soon
+/// contain an instruction that no program uses.
 fn reads_like_code(code: &[u8], range: &Range<u64>) -> bool {
     let mut ends = false;
     for instruction in Decoder::with_ip(64, code, range.start, DecoderOptions::NONE) {
@@ -229,7 +229,7 @@ fn reads_like_code(code: &[u8], range: &Range<u64>) -> bool {
     ends
 }
 
-/// Ranges of addresses that are accounted for.
+/// Ranges of addresses that belong to known functions.
 #[derive(Debug, Default)]
 struct Covered {
     ranges: Vec<Range<u64>>,

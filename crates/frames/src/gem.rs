@@ -1,9 +1,9 @@
-//! The compiled extensions of a gem.
+//! Finds the compiled extensions of a gem.
 //!
 //! RubyGems keeps a gem below `gems/NAME-VERSION` and what was compiled for one Ruby below
 //! `extensions/PLATFORM/ABI/NAME-VERSION` of each of its folders (`Gem.path`, `Gem::Specification#extension_dir`).
 //! Debian's packages put extensions into the vendor folder instead, and dpkg knows which file is whose.
-//! No Ruby is run for this: the one in the search path need not be the one that uses the gem.
+//! Ruby is not run for this, because the Ruby in the search path need not be the one that uses the gem.
 
 use std::env;
 use std::fs;
@@ -104,7 +104,7 @@ fn is_version_of(path: &Path, name: &str) -> bool {
 
 fn libraries(folder: &Path, deeper: usize, found: &mut Vec<PathBuf>) {
     for path in entries(folder) {
-        // A link could lead out of the gem, or round in a circle.
+        // A link could lead out of the gem, or to a circle.
         let Ok(metadata) = path.symlink_metadata() else {
             continue;
         };

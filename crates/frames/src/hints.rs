@@ -1,5 +1,5 @@
-//! What a function without a name does: which functions of other libraries it calls and which texts it
-//! refers to. A person who knows the program recognises it by them.
+//! Finds hints of what a function without a name does: which functions of other libraries it calls and
+//! which texts it refers to. A reader who knows the program recognises it by them.
 
 use std::ops::Range;
 
@@ -9,16 +9,16 @@ use crate::image::Image;
 use crate::imports::Imports;
 use crate::names::readable;
 
-/// The most calls and the most texts that are kept: as many as fit a line.
+/// Limit of the calls and of the texts that are kept, so that they fit into a line.
 const MOST_CALLS: usize = 3;
 const MOST_TEXTS: usize = 2;
 /// Texts shorter than this, in bytes, are formats and separators and say nothing.
 const SHORTEST_TEXT: usize = 5;
 const LONGEST_TEXT: usize = 40;
 
-/// The compiler adds calls of it, so that it says nothing of the program.
+/// The compiler adds calls of it, so it says nothing about the program.
 const OF_THE_COMPILER: &str = "__stack_chk_fail";
-/// Functions that are called everywhere: named only if there is nothing else.
+/// Functions that are called everywhere; they are named only if there is nothing else.
 const COMMON: [&str; 11] = [
     "__assert_fail",
     "__tls_get_addr",
@@ -36,11 +36,12 @@ const COMMON: [&str; 11] = [
 /// What the code of a function shows of its purpose.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Hints {
-    /// Functions of other libraries, the most telling first.
+    /// Functions of other libraries, the most informative first.
     pub calls: Vec<String>,
     /// Texts, cut to a readable length.
     pub texts: Vec<String>,
-    /// Where there are neither: the nearest function with a name that calls it, or calls one that does.
+    /// If there are neither: the nearest function with a name that calls it, directly or through
+    /// others.
     pub caller: Option<String>,
 }
 

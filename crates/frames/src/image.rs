@@ -1,7 +1,7 @@
 //! A file's loaded segments, read at the addresses they were linked for.
 //!
-//! Everything is read into buffers of our own and never mapped (see `process::elf`), and found by
-//! the program header, which stripping leaves alone; sections are read only for what has no other way.
+//! Everything is read into buffers of our own and never mapped (see `process::elf`). The program header is used, which
+//! stripping leaves alone; sections are read only for data that cannot be found otherwise.
 
 use std::fs::File;
 use std::ops::Range;

@@ -1,4 +1,4 @@
-//! The names of the functions that a file calls in other libraries.
+//! Finds the names of the functions that a file calls in other libraries.
 //!
 //! A call to another library goes through a slot of the global offset table that the loader fills, and a
 //! relocation says with what (`R_X86_64_JUMP_SLOT`, `R_X86_64_GLOB_DAT`; gABI "Relocation", "Dynamic
@@ -15,7 +15,7 @@ use object::elf;
 
 use crate::image::Image;
 
-/// Bytes of the dynamic section that are read, at most.
+/// Limit of the bytes of the dynamic section that are read.
 const LONGEST_DYNAMIC: usize = 0x1_0000;
 /// Bytes of `Elf64_Rela`, `Elf64_Sym` and `Elf64_Dyn` (gABI "Relocation", "Symbol Table", "Dynamic
 /// Section").

@@ -1,4 +1,4 @@
-//! How big is each stack frame?
+//! Finds the stack frames of a file, process or core, and the size of each.
 //!
 //! | file | question |
 //! |---|---|

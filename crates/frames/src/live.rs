@@ -1,4 +1,4 @@
-//! What is on the stacks of a process, frame by frame.
+//! Reads what is on the stacks of a process, frame by frame.
 //!
 //! | file | question |
 //! |---|---|
@@ -17,7 +17,7 @@
 //! | `open` | one process, looked at |
 //! | `core` | the same from a core file |
 //!
-//! All of it reads copies (`process::snapshot`): the guest has gone on.
+//! All of it reads copies (`process::snapshot`), because the guest runs on meanwhile.
 
 pub mod circles;
 pub mod core;

@@ -1,9 +1,9 @@
-//! Parts of functions that the compiler moved away from the rest (`.cold`).
+//! Finds the functions whose parts (`.cold`) the compiler has moved away.
 //!
 //! A part has an entry of its own in the call frame information, and works in the frame of the function that jumps to
-//! it. Here it is given back to that function. Of all code only the bytes are looked at: `e9` and `0f 80`…`0f 8f` with
-//! a 32-bit distance that leads into a part. Such bytes can stand inside other instructions, but then they
-//! lead into one of a few parts of a large file by chance only; the function most of them stand in is taken.
+//! it. Here it is assigned to that function. Only the bytes of the code are examined: `e9` and `0f 80`…`0f 8f` with a
+//! 32-bit distance that leads into a part. Such bytes can also occur inside other instructions, but then they lead
+//! into one of the few parts of a large file only by chance; so the function that contains most of them is taken.
 
 use std::collections::HashMap;
 use std::ops::Range;
@@ -56,7 +56,7 @@ pub(crate) fn owners(
     votes
         .into_iter()
         .map(|votes| {
-            // Of equal counts the lowest address, so that two runs agree.
+            // Of equal counts the lowest address is taken, so that two runs agree.
             votes
                 .into_iter()
                 .max_by_key(|&(start, count)| (count, std::cmp::Reverse(start)))

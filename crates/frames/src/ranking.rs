@@ -1,4 +1,4 @@
-//! The biggest frames of several files.
+//! Ranks the biggest frames of several files.
 
 use std::cmp::Reverse;
 use std::path::PathBuf;
@@ -8,9 +8,9 @@ use crate::{Frame, Scan};
 /// Which frames of the scanned files are wanted.
 #[derive(Clone, Copy, Debug)]
 pub struct Wanted {
-    /// Number of rows, at most.
+    /// Limit of the rows.
     pub rows: usize,
-    /// Only frames for which call frame information and code give different sizes.
+    /// Whether only frames are wanted for which call frame information and code give different sizes.
     pub differing: bool,
     /// Frames of more bytes than this are counted in [`Ranking::larger`].
     pub max: Option<u64>,
@@ -41,7 +41,7 @@ impl Ranking {
         let count = all().filter(is_wanted).count();
         let mut rows: Vec<(usize, Frame)> = Vec::new();
         for (number, scan) in scans.iter().enumerate() {
-            // Each scan is in order: no more than its first can come into the rows.
+            // Each scan is sorted, so no more than its first frames can be among the rows.
             let frames = scan.frames().iter().filter(is_wanted);
             let frames = frames.take(wanted.rows);
             rows.extend(frames.map(|frame| (number, frame.clone())));

@@ -1,4 +1,4 @@
-//! All frames of one file, ranked.
+//! Finds and ranks all frames of one file.
 //!
 //! Where call frame information gives the CFA by rsp throughout, it is exact and fast to read, and it is used.
 //! Everything else is decoded: functions with a frame pointer or a realigned frame, those without information, and
@@ -141,8 +141,8 @@ impl Scan {
         (offset == 0).then(|| name.into_owned())
     }
 
-    /// Returns what the function calls and which texts it refers to; where it does neither and has no name, who calls
-    /// it.
+    /// Returns what the function calls and which texts it refers to; if it does neither and has no name, its nearest
+    /// named caller.
     pub fn hints(&self, frame: &Frame) -> Hints {
         let imports = self.imports.get_or_init(|| Imports::of(&self.image));
         let mut hints = hints::of(&self.image, imports, &frame.range);
@@ -197,7 +197,7 @@ fn frames(image: &Image, all: Vec<Function>, decode: Decode) -> Vec<Frame> {
             frames.get_mut(owner.ok()?)
         });
         let Some(owner) = owner else {
-            // No direct jump leads to it: it stands for itself.
+            // No direct jump leads to this part, so it is listed by itself.
             frames.push(part);
             continue;
         };
@@ -225,7 +225,7 @@ fn frame(image: &Image, function: &Function, decode: Decode) -> Frame {
     });
     let seen = depth.unwrap_or_default();
     let whole_truth = described.is_some_and(|described| !described.partial);
-    // Exact information is used where it describes a frame at all; else the deeper answer counts.
+    // Exact information is used if it describes a frame at all; otherwise the deeper answer counts.
     let how = match described {
         Some(described) if whole_truth && described.deepest > 8 => How::Cfi,
         Some(_) if described_depth.0 >= seen.bytes => How::Cfi,

@@ -1,4 +1,4 @@
-//! Which variable makes a frame big, where DWARF describes it.
+//! Finds the variable that makes a frame big, if DWARF describes it.
 //!
 //! A function is a `DW_TAG_subprogram` with `DW_AT_low_pc`; its variables and parameters, those of the blocks in it and
 //! of what was inlined into it, are `DW_TAG_variable` and `DW_TAG_formal_parameter` below. One lies in the frame if its
@@ -20,7 +20,7 @@ use object::{Object, ObjectSection, ReadCache};
 
 type Bytes = EndianArcSlice<LittleEndian>;
 
-/// The largest section that is read, in bytes. Those of the largest programs have some hundred MiB.
+/// Limit of the bytes of a section that are read. Those of the largest programs have some hundred MiB.
 const LARGEST_SECTION: u64 = 1 << 30;
 
 /// A variable that lies in a frame.

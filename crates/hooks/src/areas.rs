@@ -1,5 +1,4 @@
-//! The mappings in a guest that hold hooks, stubs and programs; noted in the agent, so that the next attach
-//! uses them again.
+//! The mappings in a guest that hold hooks, stubs and programs. The agent keeps the list of them, so that the next attach uses them again.
 
 use crate::limits::{MOST_HOOKS, USER_END};
 use inject::records::{ReadRecords, Record, implausible};
@@ -12,21 +11,21 @@ use std::mem::offset_of;
 use std::ops::Range;
 use wire::calls::{AREAS, Area, Calls, Hook, area};
 
-/// A new area is at least so large, and twice as large for each [`STEP`] that there are: the list has [`AREAS`] places, and a guest may be
-/// hooked in many small batches.
+/// The smallest size of a new area in bytes. It doubles with each [`STEP`] areas that exist: the list has only [`AREAS`] places, and a
+/// guest may be hooked in many small batches.
 const LEAST: u64 = 64 * 1024;
 const STEP: usize = 8;
 
-/// An island is made for all functions to come that are so near to the one that needs it.
+/// A new island serves all code to come that is this near to the code that needs it.
 const NEAR: u64 = 1 << 30;
-/// Where no island could be mapped for one function there is none for those this near to it either.
+/// Where no island could be mapped for some code, none is tried for other code this near to it.
 const SAME: u64 = 1 << 24;
 
 /// How far a jump with a 32-bit displacement reaches, with a page to spare.
 const REACH: u64 = (1 << 31) - 4096;
 
-/// Returns the list with everything implausible taken out. The process can write to it: a place that no session can have written counts as
-/// free, and what was there is not used.
+/// Returns the list without implausible entries. The process can write to the list, so an entry that no session can have written counts as
+/// free, and what it says is not used.
 fn checked(mut all: Vec<Area>) -> Vec<Area> {
     let page = wire::PAGE as u64;
     for place in &mut all {
@@ -43,7 +42,7 @@ fn checked(mut all: Vec<Area>) -> Vec<Area> {
     all
 }
 
-/// A place of the list that is free.
+/// A free place of the list.
 const NOTHING: Area = Area {
     at: 0,
     size: 0,
@@ -51,22 +50,22 @@ const NOTHING: Area = Area {
     holds: 0,
 };
 
-/// The list of areas as the command has read and checked it, kept for as long as hooks may be set in the guest. Room that is given out must be
-/// noted in the guest by [`Areas::write`] before code leads there, or the next attach gives it out again.
+/// The list of areas as the command has read and checked it, kept while hooks may be set in the guest. Room that is given out must be noted
+/// in the guest by [`Areas::write`] before code leads there; otherwise the next attach gives it out again.
 #[derive(Clone, Debug)]
 pub struct Areas {
     /// Address of the list in the guest.
     at: u64,
     all: Vec<Area>,
-    /// Stubs of the batch that have no room yet: bytes by the address of the code they serve.
+    /// Stubs of the batch that have no room yet: their size in bytes, by the address of the code they serve.
     stubs: BTreeMap<u64, u64>,
-    /// Bytes of hooks of the batch that have no room yet.
+    /// Size in bytes of the batch's hooks that have no room yet.
     hooks: u64,
     /// The list as it was when the batch began.
     before: Vec<Area>,
-    /// The list as it was when its records and stubs had their room.
+    /// The list as it was when all records and stubs of the batch had their room.
     placed: Vec<Area>,
-    /// Code for which no island could be mapped in this batch.
+    /// Addresses of code for which no island could be mapped in this batch.
     crowded: Vec<u64>,
 }
 
@@ -85,8 +84,8 @@ impl Areas {
         })
     }
 
-    /// A batch begins: stubs are to come, each with the address of its code and its bytes, and so many hooks. New areas are made as
-    /// large as these need, so that many functions take few areas and no more memory than they use.
+    /// Begins a batch of `hooks` hooks; `stubs` are the address of the code and the size of each stub. New areas are made as large as the
+    /// batch needs, so that many functions take few areas and no more memory than they use.
     pub fn begin(&mut self, stubs: impl Iterator<Item = (u64, u64)>, hooks: usize) {
         self.stubs = stubs.collect();
         self.hooks = (hooks * size_of::<Hook>()) as u64;
@@ -94,18 +93,18 @@ impl Areas {
         self.crowded.clear();
     }
 
-    /// Records and stubs of the batch have their room.
+    /// Notes that all records and stubs of the batch have their room.
     pub fn are_placed(&mut self) {
         self.placed.clone_from(&self.all);
     }
 
-    /// What was given out in the batch stays, whatever becomes of the rest.
+    /// Keeps what was given out in the batch so far, even if the rest of the batch fails.
     pub fn keep(&mut self) {
         self.before.clone_from(&self.all);
         self.placed.clone_from(&self.all);
     }
 
-    /// The batch is to be written once more: takes back what was given out since [`Areas::are_placed`]. What was mapped since stays.
+    /// Takes back what was given out since [`Areas::are_placed`], because the batch is written once more. Areas mapped since then stay.
     pub fn again(&mut self) {
         let used = |at: u64| self.placed.iter().find(|area| area.at == at);
         for area in &mut self.all {
@@ -113,8 +112,8 @@ impl Areas {
         }
     }
 
-    /// The batch has failed before anything led to what was made for it: takes that back. What was mapped for it stays in the
-    /// list, empty, and is returned.
+    /// Takes back the room of a batch that failed before any code led to it. Areas that were mapped for it stay in the list, empty, and are
+    /// returned.
     pub fn take_back(&mut self) -> Vec<Area> {
         let used = |at: u64| self.before.iter().find(|area| area.at == at);
         let mut made = Vec::new();
@@ -126,7 +125,7 @@ impl Areas {
         made
     }
 
-    /// Unmaps what [`Areas::take_back`] has returned. What cannot be unmapped stays in the list, for the next attach.
+    /// Unmaps areas that [`Areas::take_back`] has returned. One that cannot be unmapped stays in the list for the next attach.
     pub fn unmap(&mut self, made: &[Area], remote: &mut RemoteThread, memory: &GuestMemory) {
         for area in made {
             if remote.unmap(area.at, area.size).is_ok()
@@ -135,7 +134,7 @@ impl Areas {
                 *place = NOTHING;
             }
         }
-        // Where it cannot be written any more the guest is gone.
+        // If the list cannot be written, the guest is gone.
         let _ = self.write(memory);
     }
 
@@ -151,7 +150,7 @@ impl Areas {
         stubs.map(|area| area.at..area.at + area.size).collect()
     }
 
-    /// The hooks there are, each with its address.
+    /// Returns all hooks in the areas, each with its address.
     pub fn hooks(&self, memory: &GuestMemory) -> Result<Vec<(u64, Hook)>> {
         let size = size_of::<Hook>() as u64;
         let mut hooks = Vec::new();
@@ -170,7 +169,7 @@ impl Areas {
         Ok(hooks)
     }
 
-    /// Gives the room back that programs of earlier sessions have taken.
+    /// Makes the room of programs of earlier sessions free again.
     pub fn forget_programs(&mut self) {
         for area in &mut self.all {
             if area.holds == area::PROGRAMS {
@@ -179,7 +178,7 @@ impl Areas {
         }
     }
 
-    /// Room for `size` bytes, in reach of `code` if that is given, where there is some.
+    /// Finds room for `size` bytes in an existing area of the kind `holds`, within reach of `code` if that is given.
     pub fn room_there(&mut self, holds: u64, size: u64, code: Option<&Range<u64>>) -> Option<u64> {
         match (holds, code) {
             (area::STUBS, Some(code)) => drop(self.stubs.remove(&code.start)),
@@ -199,7 +198,7 @@ impl Areas {
         Some(at)
     }
 
-    /// The same; mapped if there is none.
+    /// Like [`room_there`](Self::room_there), but maps a new area if no existing one has room.
     pub fn room(
         &mut self,
         remote: &mut RemoteThread,
@@ -239,13 +238,13 @@ impl Areas {
             used: 0,
             holds,
         };
-        // At once: whoever comes after us, if we are killed, uses it.
+        // The list is written at once, so that the next attach uses the area if this lancet is killed.
         self.write(&GuestMemory::open(pid)?)?;
         self.all[free].used = size;
         Ok(mapped)
     }
 
-    /// Maps an island for `code`, unless that failed a moment ago.
+    /// Maps an island for `code`, unless that has failed in this batch for code near it.
     fn island(&mut self, remote: &mut RemoteThread, code: &Range<u64>, bytes: u64) -> Result<u64> {
         let pid = remote.pid();
         let none = || Error::NothingToBorrow {
@@ -268,7 +267,7 @@ impl Areas {
         }
     }
 
-    /// Writes the list into the guest. To be called before code of the guest leads into room that was given out.
+    /// Writes the list into the guest. This must happen before code of the guest leads into room that was given out.
     pub fn write(&self, memory: &GuestMemory) -> Result<()> {
         let bytes: Vec<u8> = self.all.iter().flat_map(Record::to_bytes).collect();
         memory.write(self.at, &bytes)
@@ -282,7 +281,7 @@ impl Areas {
 pub fn map_near(remote: &mut RemoteThread, code: Range<u64>, bytes: u64) -> Result<Option<u64>> {
     let maps = Maps::of(remote.pid())?;
     for gap in maps.gaps(code.clone(), bytes) {
-        // The end that is nearer to the code, away from what may grow into the gap.
+        // The end of the gap that is nearer to the code, because what lies at the other end may grow into the gap.
         let at = if gap.start >= code.end {
             gap.start
         } else {
@@ -291,7 +290,7 @@ pub fn map_near(remote: &mut RemoteThread, code: Range<u64>, bytes: u64) -> Resu
         let flags = libc::MAP_FIXED_NOREPLACE;
         match remote.map(at, bytes, libc::PROT_READ | libc::PROT_EXEC, flags) {
             Ok(mapped) if mapped == at => return Ok(Some(at)),
-            // A kernel before 4.17 takes the flag for a hint.
+            // A kernel before 4.17 takes the address for a hint and may map elsewhere.
             Ok(elsewhere) => {
                 remote.unmap(elsewhere, bytes)?;
             }

@@ -1,6 +1,7 @@
-//! The stubs of new hooks, which are made before the stop in which they are written: to make a thousand takes longer than the process
-//! may stand still. A stub depends on its address, so room for it is found first. Where there is none, the main thread maps some
-//! for us while the others go on. Nothing leads there yet; if we are killed, the next attach finds it in the list of areas, empty.
+//! Makes the stubs of new hooks before the stop in which they are written, because a thousand of them take longer than the process may be
+//! stopped. A stub depends on its address, so room for it is found first. Where there is none, the main thread maps new memory by a remote
+//! call while the other threads run. No code leads there yet; if lancet is killed, the next attach finds that memory in the list of areas,
+//! unused.
 
 use crate::areas::Areas;
 use crate::change::Change;
@@ -24,8 +25,7 @@ const PADDING: u8 = 0xcc;
 type Room = std::result::Result<[u64; 2], Reason>;
 
 impl Patcher {
-    /// Makes the stubs of all new hooks. What was found for them is given back by [`Patcher::abandon`] if the hooks are not
-    /// written after all.
+    /// Makes the stubs of all new hooks. If the hooks are not written after all, [`Patcher::abandon`] gives their room back.
     pub(crate) fn build(&mut self, target: &Target, steps: &[Step]) -> Result<Vec<MadeOf>> {
         self.begin(steps);
         let rooms = match self.rooms_there(steps) {
@@ -53,11 +53,11 @@ impl Patcher {
             .collect())
     }
 
-    /// Hooks that were built are not written.
+    /// Gives back the room of hooks that were built and are not written.
     pub(crate) fn abandon(&mut self, target: &Target) {
         let made = self.areas.take_back();
         if !made.is_empty() {
-            // Otherwise it is gone, or what was mapped stays for the next attach.
+            // On an error the process is gone, or the mapped memory stays for the next attach.
             let _ = target.main_stopped(|remote| {
                 self.areas.unmap(&made, remote, &target.memory);
                 Ok(())
@@ -76,7 +76,7 @@ impl Patcher {
         self.areas.begin(new.into_iter(), steps.len());
     }
 
-    /// Room for all new hooks, if no memory must be mapped for them.
+    /// Finds room for all new hooks; `None` if new memory must be mapped for one of them.
     fn rooms_there(&mut self, steps: &[Step]) -> Option<Vec<Room>> {
         let before = self.areas.clone();
         let rooms: Option<Vec<Room>> = steps
@@ -108,8 +108,8 @@ impl Patcher {
         steps.iter().map(room).collect()
     }
 
-    /// Where the stub and the record of a step's hook are to stand, as `take` gives out room of a kind, of so many bytes, in reach of that code; zeros if it
-    /// is no new hook.
+    /// Addresses for the stub and the record of a step's hook; zeros if the step makes no new hook. `take` gives out room of a kind
+    /// (`area::STUBS`, `area::HOOKS`), with a size in bytes, within reach of the given code.
     fn room<E>(
         &mut self,
         step: &Step,
@@ -181,16 +181,16 @@ impl Patcher {
         }))
     }
 
-    /// The bytes that are kept for a stub.
+    /// The room in bytes that is reserved for a stub.
     fn stub_size(&self, wanted: &Wanted, plan: &Change) -> u64 {
         stub_size(plan, inline::able(&self.table, wanted.role))
     }
 }
 
-/// The same of a stub that does so much by itself ([`inline::able`]).
+/// The same for a stub with the inline code `inlined` ([`inline::able`]).
 fn stub_size(plan: &Change, inlined: u64) -> u64 {
     (plan.most(inlined != 0) as u64).next_multiple_of(16)
 }
 
-/// Bytes of a hook's record.
+/// Size of a hook's record in bytes.
 const RECORD: u64 = size_of::<Hook>() as u64;

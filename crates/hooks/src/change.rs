@@ -1,4 +1,4 @@
-//! The plan of a hook, whether it is at the entry of a function or within one.
+//! The plan of a hook: at the entry of a function, or at an instruction within one.
 
 use std::ops::Range;
 use trampoline::probe::ProbePlan;

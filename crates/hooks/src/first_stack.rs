@@ -1,25 +1,26 @@
-//! The stack that the kernel made for a process's first thread: where a hook may run on it.
+//! The stack that the kernel made for a process's first thread, and the stack pointers with which a hook may run on
+//! it.
 //!
-//! The kernel makes the mapping longer when it is used, down to the process's limit (RLIMIT_STACK, which is looked at
-//! anew each time), and leaves a gap to what is mapped below (`stack_guard_gap`, mm/mmap.c: 256 pages).
+//! The kernel extends the mapping when the stack grows, down to the process's limit (RLIMIT_STACK, read anew each
+//! time), and leaves a gap to the mapping below (`stack_guard_gap`, mm/mmap.c: 256 pages).
 
 use process::error::Result;
 use process::maps::Maps;
 use routine::room::{NO_ROOM, ROOM};
 
-/// The limit of a stack that nobody has changed, in bytes.
+/// The default limit in bytes.
 const USUAL: u64 = 8 << 20;
 /// The gap, in bytes.
 const GAP: u64 = 256 * 4096;
 
-/// The lowest stack pointer with which a hook runs there, and how far above it the highest is.
+/// The lowest stack pointer with which a hook runs on it, and how far above it the highest is.
 pub(crate) fn bounds(pid: i32) -> Result<[u64; 2]> {
-    // What cannot be read is taken for the usual one.
+    // If the limit cannot be read, the default is assumed.
     let limit = process::limits::stack(pid).unwrap_or(USUAL);
     Ok(within(&Maps::of(pid)?, limit))
 }
 
-/// The bounds among these mappings, with a limit of so many bytes.
+/// The bounds in these mappings, with a limit of `limit` bytes.
 fn within(maps: &Maps, limit: u64) -> [u64; 2] {
     let Some(stack) = maps.iter().find(|mapping| mapping.is_named("[stack]")) else {
         return NO_ROOM;
@@ -27,7 +28,7 @@ fn within(maps: &Maps, limit: u64) -> [u64; 2] {
     let below = maps.iter().take_while(|mapping| mapping.end <= stack.start);
     let free = below.last().map_or(0, |mapping| mapping.end + GAP);
     let reach = stack.end.saturating_sub(limit);
-    // A limit that was lowered does not take away what is there.
+    // A limit that was lowered does not take away pages that exist.
     let low = free.max(reach).min(stack.start) + ROOM;
     match stack.end.checked_sub(low) {
         Some(span) => [low, span],

@@ -1,10 +1,11 @@
-//! Which ids the threads of a process have with us: one in another PID namespace calls itself by others (pid_namespaces(7)).
+//! The ids in our PID namespace of a process's threads: a process in another PID namespace knows them by other ids (pid_namespaces(7)).
 //!
-//! What a thread says of itself in its ring, and in notices, are the ids of its own namespace, because it asks the kernel. `NSpid` in
-//! `/proc/PID/task/TID/status` has the ids of a thread in each namespace, from ours inwards.
+//! The ids that a thread writes to its ring and into notices are those of its own namespace, because it asks the kernel for them. `NSpid`
+//! in `/proc/PID/task/TID/status` lists the ids of a thread in each namespace, from ours inwards.
 //!
-//! `process::pid_namespace::Translator` answers for every id that a process may name, and asks all processes of the machine for it. Here only the process's own
-//! threads and children are in question, they are asked for each new ring and notice, and an answer stays when its thread has ended.
+//! `process::pid_namespace::Translator` answers for any id and reads the status of every process of the machine for it. Here only the
+//! process's own threads and children matter; they are looked up for each new ring and notice, and an id stays known when its thread has
+//! ended.
 
 use process::guest::{children, pid_namespace};
 use process::pid_namespace::ids_of_thread;
@@ -12,15 +13,15 @@ use process::stop::thread_ids;
 use std::collections::HashMap;
 use std::time::{Duration, Instant};
 
-/// The threads of a process, and its children, which may speak in the ring of a thread (vfork).
+/// The threads of a process, and its children, which may write to the ring of a parent's thread (vfork).
 #[derive(Debug)]
 pub(crate) struct Ids {
     pid: i32,
-    /// It is in another namespace than we are.
+    /// Whether the process is in another PID namespace than we are.
     elsewhere: bool,
-    /// Ids with us, by those with it. Of one that has ended it stays until another has the same.
+    /// Ids in our namespace, by the ids in the process's. The id of an ended thread stays until another thread has the same.
     known: HashMap<u32, i32>,
-    /// When they were all asked for last, and how long that took.
+    /// When all ids were last looked up, and how long that took.
     looked: Option<(Instant, Duration)>,
 }
 
@@ -34,8 +35,8 @@ impl Ids {
         }
     }
 
-    /// The id with us of what calls itself `own`. Of one that has ended before it was asked for, nobody knows it: then it is the
-    /// one that was found last, or else its own.
+    /// Returns the id in our namespace of the thread that knows itself as `own`. A thread that ended before it was looked up is unknown:
+    /// then the id that was found last is returned, or else `own`.
     pub(crate) fn here(&mut self, own: u32) -> u32 {
         if !self.elsewhere {
             return own;
@@ -47,12 +48,12 @@ impl Ids {
         self.last(own).map_or(own, |here| here as u32)
     }
 
-    /// The id with us that was found last.
+    /// Returns the id in our namespace that was last found for `own`.
     pub(crate) fn last(&self, own: u32) -> Option<i32> {
         self.known.get(&own).copied()
     }
 
-    /// Asks for all that are there. A process may say as many ids as it likes, so that takes at most half of our time.
+    /// Looks up all threads and children. The guest decides how many unknown ids it writes, so at most half of our time is spent on it.
     fn look(&mut self) {
         let began = Instant::now();
         if let Some((last, took)) = self.looked
@@ -60,7 +61,7 @@ impl Ids {
         {
             return;
         }
-        // Those that have ended are of use as long as what they told may be unread.
+        // Ids of ended threads are kept as long as possible, because records of them may be unread.
         if self.known.len() > MOST {
             self.known.clear();
         }
@@ -73,10 +74,10 @@ impl Ids {
     }
 }
 
-/// Ids that are remembered when all are asked for anew.
+/// Number of remembered ids above which all are looked up anew.
 const MOST: usize = 1 << 16;
 
-/// Whether a thread, or a child, calls itself `own`.
+/// Whether a thread or a child has the id `own` in its own PID namespace.
 fn is_called(pid: i32, here: i32, own: u32) -> bool {
     [pid, here]
         .into_iter()
@@ -88,24 +89,24 @@ pub(crate) fn shares_our_ids(pid: i32) -> bool {
     pid_namespace(pid) == pid_namespace(std::process::id() as i32)
 }
 
-/// The thread of a process in another PID namespace that calls itself `own`.
+/// Finds the thread of a process in another PID namespace by its id there.
 pub(crate) fn thread_here(pid: i32, own: u32) -> Option<i32> {
     let mut threads = thread_ids(pid).unwrap_or_default().into_iter();
     threads.find(|here| id_within(pid, *here) == Some(own))
 }
 
-/// The child of a process that calls itself `own`.
+/// Finds the child of a process by its id in the process's PID namespace.
 pub(crate) fn child_here(pid: i32, own: u32) -> Option<i32> {
     let mut children = children(pid).into_iter();
     children.find(|here| id_within(*here, *here) == Some(own))
 }
 
-/// The id that a thread has in its own PID namespace; the one here, if it cannot be found.
+/// Returns the id of a thread in its own PID namespace, or the id here if that cannot be read.
 pub(crate) fn own_id(pid: i32, tid: i32) -> u32 {
     id_within(pid, tid).unwrap_or(tid as u32)
 }
 
-/// The id that a thread has in its own PID namespace: the last of `NSpid`.
+/// Returns the id of a thread in its own PID namespace: the last of `NSpid`.
 fn id_within(pid: i32, tid: i32) -> Option<u32> {
     let own = *ids_of_thread(pid, tid)?.last()?;
     u32::try_from(own).ok()

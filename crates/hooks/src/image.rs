@@ -1,4 +1,5 @@
-//! All that this crate reads of what the agent keeps, over an image of a guest's memory: for the fuzz target `guest`.
+//! Reads all that this crate reads of the agent's memory, from an image of a guest's memory: for the fuzz target
+//! `guest`.
 
 use crate::areas::Areas;
 use crate::layers::Layers;
@@ -11,11 +12,11 @@ use process::error::Result;
 use process::memory::GuestMemory;
 use std::sync::Arc;
 
-/// Looks at rings after something was written.
+/// How often the rings are read after a change.
 const LOOKS: usize = 8;
 
-/// Reads everything. Before each look at the rings `change` writes what it likes; an error is an answer. The number of
-/// events that were read.
+/// Reads everything. Before each read of the rings, `change` may write anything to the memory; an error counts as an
+/// answer. Returns the number of events that were read.
 pub fn read(memory: &Arc<GuestMemory>, resident: &Resident, change: impl FnMut()) -> usize {
     let _ = hooks(memory, resident);
     let _ = notices::whole(resident, memory);

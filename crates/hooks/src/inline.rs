@@ -1,7 +1,8 @@
-//! Which stubs of system calls do the agent's work by themselves (`trampoline::Inline`), what of it, and in which session.
+//! Decides which stubs of system calls do the agent's work by themselves (`trampoline::Inline`), which part of it, and in which
+//! session.
 //!
 //! A stub is made once for all sessions: with code that counts and, where the registers of its system call allow, with code that
-//! records. What of it runs, the hook says anew for each session.
+//! records. The hook's record says for each session which of this code runs.
 
 use crate::table::{HookTable, Known};
 use crate::target::Target;
@@ -12,7 +13,7 @@ use wire::calls::record::Shape;
 use wire::calls::special::is_special;
 use wire::calls::{Hook, OF_BYTES, SYSTEM_CALLS, inline, want};
 
-/// [`Hook::inlined`] of a new stub of a place; 0 = it can do nothing by itself.
+/// Returns [`Hook::inlined`] for the new stub of a place; 0 = it can do nothing by itself.
 pub(crate) fn able(table: &HookTable, role: Role) -> u64 {
     match called(table, role) {
         Some(called) if crate::state::tells_pointer() => {
@@ -23,7 +24,7 @@ pub(crate) fn able(table: &HookTable, role: Role) -> u64 {
     }
 }
 
-/// The code of the stub of a place whose hook has this number, which can do so much by itself.
+/// Returns the inline code for the stub of a place; `number` is that of its hook, and `inlined` what [`able`] has returned.
 pub(crate) fn of(
     target: &Target,
     table: &HookTable,
@@ -34,7 +35,7 @@ pub(crate) fn of(
         return None;
     };
     let called = called(table, wanted.role).filter(|_| inlined & inline::CODE != 0)?;
-    // A row's key and an operand of 32 bits hold it.
+    // The number must fit into the key of a row and into a 32-bit operand.
     let short = |number: u64| {
         u32::try_from(number)
             .ok()
@@ -57,7 +58,7 @@ pub(crate) fn of(
     })
 }
 
-/// [`Hook::inline`] and [`Hook::called`] of a place, for this session.
+/// Returns [`Hook::inline`] and [`Hook::called`] of a place, for this session.
 pub(crate) fn words(table: &HookTable, role: Role, hook: &Hook, session: u32) -> [u64; 2] {
     let work = called(table, role).and_then(|called| Some((called, work(hook, &called.hook)?)));
     work.map_or([0; 2], |(called, work)| {
@@ -65,7 +66,7 @@ pub(crate) fn words(table: &HookTable, role: Role, hook: &Hook, session: u32) ->
     })
 }
 
-/// What the stub of a place does by itself, by what is wanted of the system call that is made there.
+/// Decides what the stub of a place does by itself, by what is wanted of the system call that is made there.
 fn work(place: &Hook, called: &Hook) -> Option<u32> {
     if place.inlined & inline::CODE == 0 {
         return None;
@@ -80,7 +81,8 @@ fn work(place: &Hook, called: &Hook) -> Option<u32> {
     }
 }
 
-/// The hook of the number that is made at a place, if it always makes the same and needs the agent for no other reason.
+/// Returns the hook of the system call's number, if the place always makes that call and the agent is needed for no other
+/// reason.
 fn called(table: &HookTable, role: Role) -> Option<&Known> {
     match role {
         Role::Place { fixed, .. } if fixed < SYSTEM_CALLS && !is_special(fixed) => table.get(fixed),

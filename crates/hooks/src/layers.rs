@@ -1,4 +1,4 @@
-//! The hooks of all commands that have a process open, where they meet: in the code.
+//! Hooks of several commands at the same function of one process.
 //!
 //! Each command knows its own hooks. Where two want the same function, the second writes its jump over that of the first,
 //! and its stub ends in the first one's jump, moved like any other instruction:
@@ -36,7 +36,7 @@ use std::collections::BTreeMap;
 use std::ops::Range;
 use wire::calls::Patched;
 
-/// Hooks over one another, at most: there are no more agents.
+/// Limit of hooks over one another; a process has no more agents than this.
 const DEEPEST: usize = 64;
 /// The most bytes that one hook moves into its stub.
 const LONGEST: u64 = 4096;
@@ -44,19 +44,19 @@ const LONGEST: u64 = 4096;
 /// One patch of a hook of some command.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Layer {
-    /// The agent that it is of, by its address.
+    /// Address of the agent that the hook belongs to.
     pub agent: u64,
-    /// The bytes that it has written at the function, and those that stood there.
+    /// The bytes that the hook has written at the function, and those that it replaced.
     pub patch: Patched,
-    /// Of its hook: where its entry is patched.
+    /// Address at which its hook's entry is patched.
     place: u64,
-    /// Of its hook: how many bytes at `place` run in the stub instead.
+    /// Number of bytes at `place` that run in the stub of its hook instead.
     moved: u32,
-    /// Of its hook: the bytes of stack arguments that its routine copies.
+    /// Bytes of stack arguments that its hook's routine copies.
     pub copied: u32,
-    /// It is the only patch of its hook.
+    /// Whether it is the only patch of its hook.
     alone: bool,
-    /// Of its hook: [`Hook::set`](wire::calls::Hook::set).
+    /// [`Hook::set`](wire::calls::Hook::set) of its hook.
     set: bool,
 }
 
@@ -73,7 +73,7 @@ impl Layer {
         &self.patch.was[..self.length()]
     }
 
-    /// The bytes that nobody else may change: the patch, and what it has moved into the stub.
+    /// The bytes that no other command may change: the patch, and the instructions that run in the stub.
     fn range(&self) -> Range<u64> {
         let moved = if self.is_entry() {
             u64::from(self.moved).min(LONGEST)
@@ -89,7 +89,7 @@ impl Layer {
         self.patch.at == at && self.alone && self.length() == 5 && self.is_entry()
     }
 
-    /// Whether the patch is in `code`, which begins at `start` and was read later than this layer.
+    /// Whether the patch is still in `code`, which begins at `start` and was read later than this layer.
     pub fn stands_at(&self, start: u64, code: &[u8]) -> bool {
         let from = self.patch.at.wrapping_sub(start) as usize;
         code.get(from..)
@@ -117,7 +117,7 @@ impl Layer {
         }
     }
 
-    /// Whether it is what calls come to first, not a jump in padding.
+    /// Whether callers reach this patch first; it is not a jump in padding.
     fn is_entry(&self) -> bool {
         self.patch.at == self.place
     }
@@ -159,7 +159,7 @@ impl<'m> Layers<'m> {
                 patches: BTreeMap::new(),
                 agents: Vec::new(),
             };
-            // One agent has nobody to meet.
+            // With one agent, no two commands can meet.
             if agents.len() > 1 {
                 let mut room = MOST_HOOKS;
                 for agent in &agents {
@@ -181,8 +181,8 @@ impl<'m> Layers<'m> {
         here.iter().find(|layer| bytes.starts_with(layer.is()))
     }
 
-    /// Takes away the patches that lie over one another in `bytes`, which are those at `at`, from the outermost on, as
-    /// long as `through` says so.
+    /// Replaces the patches that lie over one another in `bytes`, which begin at `at`, by what they have replaced: from the outermost one
+    /// on, while `through` returns true.
     fn peel(&self, at: u64, bytes: &mut [u8], through: impl Fn(&Layer) -> bool) {
         for _ in 0..DEEPEST {
             let Some(layer) = self.owner(at, bytes).filter(|layer| through(layer)) else {
@@ -199,7 +199,7 @@ impl<'m> Layers<'m> {
         bytes
     }
 
-    /// Whether the bytes that are `now` where a patch belongs are its own, or those of patches over it.
+    /// Whether the bytes `now` at the place of a patch are its own, or those of patches written over it.
     pub fn leads_to(&self, patch: &Patched, now: &[u8]) -> bool {
         let is = &patch.is[..now.len().min(patch.is.len())];
         let mut bytes = now.to_vec();
@@ -261,7 +261,7 @@ impl<'m> Layers<'m> {
         })
     }
 
-    /// Who uses the agent of a hook, for a message.
+    /// Says for a message who uses the agent of a hook.
     pub fn holder(&self, layer: &Layer) -> String {
         let agent = self.agents().find(|agent| agent.base == layer.agent);
         let owner = agent.and_then(|agent| agent.owner(self.memory).ok().flatten());
@@ -273,8 +273,8 @@ impl<'m> Layers<'m> {
 }
 
 impl Read {
-    /// Notes the patches of an agent, for as many hooks as there is `room` for. What cannot be read, or is not what a
-    /// command can have written, is no hook.
+    /// Notes the patches of an agent, for at most `room` hooks. A record that cannot be read, or that no command can have written, is
+    /// ignored.
     fn note(&mut self, memory: &GuestMemory, agent: &Resident, room: &mut usize) {
         let hooks = Areas::read(memory, agent.header.calls).and_then(|areas| areas.hooks(memory));
         let hooks = hooks.unwrap_or_default();

@@ -19,8 +19,8 @@ use std::mem::offset_of;
 use wire::calls::Hook;
 use wire::{ControlPage, State};
 
-/// Lifts the hooks that sessions have left in a process that were killed, whichever agent they used, and takes out the
-/// memory that they shared for rings. The hook on the unwinder stays where frames of the agent are still on some stack.
+/// Lifts the hooks that killed sessions have left in a process, whichever agent they used, and takes out the memory
+/// that they shared for rings. The hook on the unwinder stays while frames of the agent may be on some stack.
 pub fn lift_left(
     status: &Status,
     memory: &GuestMemory,
@@ -39,7 +39,7 @@ fn lift(status: &Status, memory: &GuestMemory, gadgets: Gadgets, unused: &Unused
     let left = left.into_iter().filter(|(_, hook)| hook.set != 0);
     let unwinder = |hook: &Hook| is_asked(resident, hook.routine);
     let (last, first): (Vec<_>, Vec<_>) = left.partition(|(_, hook)| unwinder(hook));
-    // What a session leaves that ends as it should is at most the hook on the unwinder.
+    // A session that ended regularly leaves at most the hook on the unwinder.
     let nothing = first.is_empty() && last.is_empty();
     if nothing && (unused.mine || !unused.deserted) {
         return Ok(());
@@ -78,7 +78,7 @@ fn lift(status: &Status, memory: &GuestMemory, gadgets: Gadgets, unused: &Unused
     if !last.is_empty() && !parked::may_be(memory, resident, &ours, &stacks) {
         lift(&last)?;
     }
-    // The next command of our build that takes it says so itself.
+    // The next command of our build that takes this agent sets its own value.
     if unused.mine {
         return Ok(());
     }
@@ -115,7 +115,7 @@ pub(crate) fn put_back(
         let list = patches(hook);
         for (index, patch) in list.iter().enumerate() {
             let length = (patch.length as usize).min(patch.is.len());
-            // Not where its library was unloaded, or somebody else has changed the code since.
+            // The bytes differ if the library was unloaded or another program has changed the code since.
             if bytes_at(&code, patch).as_deref() != Some(&patch.is[..length]) {
                 continue;
             }
@@ -138,8 +138,8 @@ pub(crate) fn put_back(
     notes.write_by_page(memory)
 }
 
-/// The stack pointer of each thread, on the stack that is the thread's own: that of one that runs on a work stack of an
-/// agent's is where its hook was called.
+/// Returns the stack pointer of each thread on its own stack. For a thread that runs on a work stack of an agent, that
+/// is where its hook was called.
 pub(crate) fn stack_pointers(
     stop: &Stop,
     remote: &RemoteThread,
@@ -168,7 +168,7 @@ fn below(frame: u64) -> u64 {
     frame.saturating_sub(offset_of!(Frame, rbp) as u64)
 }
 
-/// Adds `by` to the counter of a static probe's users, by which the program knows that somebody listens.
+/// Adds `by` to the counter of a static probe's users; the program runs the probe's code only while it is not 0.
 pub(crate) fn count_us(memory: &GuestMemory, hook: &Hook, by: i16) {
     let mut users = [0; 2];
     // Its library may be unloaded, and the counter with it.

@@ -1,4 +1,5 @@
-//! What a thread is about to take from itself ([`Says::Locks`](crate::Says::Locks)): whether hooks may go on behind that.
+//! Decides whether hooks may go on after a system call by which a thread gives up rights
+//! ([`Says::Locks`](crate::Says::Locks)).
 
 use crate::notices::{Notice, whole};
 use crate::tracing::Tracing;
@@ -12,8 +13,8 @@ use wire::notices::{FREE, locked, notice};
 const MOST: usize = 4096;
 
 impl Tracing {
-    /// Why hooks may not go on behind the system call that the thread of a notice is about to make, with the `program` that
-    /// it said; `None` = they may. What the thread changes in the meantime is its own harm.
+    /// Returns why hooks may not go on after the system call that the thread of a notice is about to make, with the seccomp
+    /// `program` that it named; `None` = they may. If the thread changes the program in the meantime, it harms only itself.
     pub fn is_locked_out(&self, notice: &Notice, program: u64) -> Option<String> {
         let thread = notice.tid;
         match program {
@@ -44,10 +45,10 @@ impl Tracing {
         ))
     }
 
-    /// Lets threads go on that were about to make such a call, now that nothing of ours is in their way.
+    /// Lets threads go on that wait before such a call, now that no hook of ours is in their way.
     pub(crate) fn release_locking(&self) {
         let target = &self.target;
-        // An error means that it is gone.
+        // An error means that the process is gone.
         for (at, _, slot) in whole(&target.resident, &target.memory).unwrap_or_default() {
             if slot.kind.load(Ordering::Relaxed) == notice::LOCKS {
                 let _ = target.memory.write(at, &FREE.to_le_bytes());
@@ -56,7 +57,8 @@ impl Tracing {
     }
 }
 
-/// The program that a `struct sock_fprog` (include/uapi/linux/filter.h) leads to: its length, and its address 8 bytes behind.
+/// Reads the program that a `struct sock_fprog` (include/uapi/linux/filter.h) points to: its length, and 8 bytes behind it
+/// its address.
 fn filter(memory: &dyn Memory, at: u64) -> Option<Vec<Instruction>> {
     let length = usize::from(memory.u16(at).ok()?).min(MOST);
     let address = memory.u64(at.checked_add(8)?).ok()?;

@@ -1,4 +1,4 @@
-//! What the routine must do for a hook, as words of its record.
+//! What the routine must do for a hook, as flags and numbers of its record.
 
 use crate::wanted::Wanted;
 use routine::frame::{MOST_COPIED, flags};
@@ -12,8 +12,8 @@ pub(crate) fn own_flags(wanted: u64) -> u32 {
     }
 }
 
-/// Whether a call's floating-point arguments may be asked for when it returns: by what is copied then, by a condition, or
-/// because the call itself is told only then.
+/// Whether a call's floating-point arguments may be needed when it returns: they are copied then, a condition asks for
+/// them, or the call itself is reported only then.
 pub(crate) fn floats_at_return(hook: &Hook) -> u32 {
     let programs = [hook.at_return, hook.asks_return];
     let held = hook.want & want::HELD != 0;
@@ -21,8 +21,8 @@ pub(crate) fn floats_at_return(hook: &Hook) -> u32 {
     if asked { flags::FLOATS } else { 0 }
 }
 
-/// Bytes of stack arguments that its prototype has. A prototype may be wrong, and the guest must not suffer for it:
-/// what the code reads counts too.
+/// Bytes of stack arguments by the function's prototype. A prototype may be wrong, and the guest must not suffer for it,
+/// so the caller also takes what the code reads into account.
 pub(crate) fn described(wanted: &Wanted) -> u32 {
     let bytes = wanted.stack.unwrap_or(0);
     bytes.min(MOST_COPIED).next_multiple_of(16)

@@ -96,7 +96,7 @@ impl Identity {
     }
 }
 
-/// The notices that are whole, each with its address and number.
+/// Returns the complete notices, each with its address and number.
 pub(crate) fn whole(
     resident: &Resident,
     memory: &GuestMemory,
@@ -107,7 +107,7 @@ pub(crate) fn whole(
     let size = size_of::<notices::Notice>();
     for (at, slot) in (at..).step_by(size).zip(slots) {
         let number = slot.state.load(Ordering::Relaxed);
-        // Only if the slot has the same number afterwards, nobody took the notice back while we read it.
+        // If the slot still has the same number, the notice was not taken back while it was read.
         if number != FREE && number != TAKEN && memory.half(at)? == number {
             found.push((at, number, slot));
         }
@@ -142,7 +142,7 @@ impl Tracing {
                         child: self.child(value as u32),
                         number: value as i32,
                     },
-                    // A script begins once; looking for its functions takes long.
+                    // A script begins only once, and looking for its functions takes long.
                     notice::SCRIPT if self.scripts.awaits_script => Says::Script,
                     notice::PICKED => Says::Picked {
                         place: slot.place.load(Ordering::Relaxed),
@@ -157,12 +157,13 @@ impl Tracing {
         Ok(said)
     }
 
-    /// The next [`Tracing::notices`] looks at the slots again, though nothing was posted since: some were not handled.
+    /// Makes the next [`Tracing::notices`] look at the slots again although nothing was posted since, because some
+    /// notices were not handled.
     pub fn put_off_notices(&mut self) {
         self.news = self.news.wrapping_sub(1);
     }
 
-    /// Frees the slot of a notice, and so lets the thread go on.
+    /// Frees the slot of a notice, which lets its thread go on.
     pub fn handled_notice(&self, notice: &Notice) -> Result<()> {
         // A thread that waited too long takes its notice back, and another may have the slot by now.
         if self.target.memory.half(notice.at)? == notice.number {
@@ -193,7 +194,7 @@ impl Tracing {
         Ok(Some(seized))
     }
 
-    /// As [`own_or_child`](Self::own_or_child), but only for a child; 0 for the traced process too.
+    /// Like [`own_or_child`](Self::own_or_child), but only for a child; returns 0 for the traced process too.
     fn child(&self, pid: u32) -> i32 {
         let here = self.own_or_child(pid);
         if here == self.target.status.pid {
@@ -212,8 +213,8 @@ impl Tracing {
         if known { here } else { 0 }
     }
 
-    /// The id that a process has in our PID namespace, which the traced one knows as `pid`: itself, or a child of it; 0
-    /// = it was not found. For what is shown only: where both are in our namespace it is the number that was given,
+    /// Returns the id in our PID namespace of the process that the traced one knows as `pid`: itself or a child of it;
+    /// 0 = it was not found. The result is only for display: where both are in our namespace it is `pid` itself,
     /// whatever process has it.
     pub fn process_here(&self, pid: u32) -> i32 {
         let own = self.target.status.pid;

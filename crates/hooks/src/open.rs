@@ -1,4 +1,4 @@
-//! The ways in: a process that runs, one that stands at its exec, one that is the child of a traced one.
+//! How tracing begins: with a process that runs, one that stands at its exec, or the child of a traced one.
 
 use crate::areas::Areas;
 use crate::first_stack;
@@ -38,10 +38,10 @@ use std::time::Duration;
 use wire::calls::Calls;
 use wire::{Config, ControlPage};
 
-/// How long a program that has just begun waits until it is hooked.
+/// How long a program that has just begun waits for its hooks.
 const FIRST_PATIENCE: Duration = Duration::from_secs(60);
 
-/// What is known of a process before its agent is there.
+/// What is known of a process before it has an agent.
 struct Ground {
     status: Status,
     memory: Arc<GuestMemory>,
@@ -51,7 +51,7 @@ struct Ground {
 }
 
 impl Tracing {
-    /// Opens a process; nothing is hooked yet.
+    /// Opens a process that runs. Nothing is hooked yet.
     pub fn open(pid: i32, image: &Image, options: Options) -> Result<Self> {
         let (status, memory, maps) = guest::reach(pid)?;
         let gadgets = Gadgets::find(pid, &memory, &maps)?;
@@ -76,8 +76,8 @@ impl Tracing {
         Ok(tracing)
     }
 
-    /// Takes a process that stands at its exec. It still stands afterwards; where its functions can be hooked it says
-    /// by what it [`Arrives`] at.
+    /// Opens a process that stands at its exec and leaves it there. [`arrives`](Self::arrives) says when its functions
+    /// can be hooked.
     pub fn at_exec(tracee: &mut Tracee, image: &Image, options: Options) -> Result<Self> {
         tracee.stand_still()?;
         let pid = tracee.pid();
@@ -99,15 +99,15 @@ impl Tracing {
             Arrives::AtThread
         };
         tracing.scripts.awaits_script = true;
-        // Nothing of it has run, so nobody else waits for it.
+        // Nothing of the program has run yet, so no other process waits for it.
         tracing.target.set_patience(FIRST_PATIENCE)?;
         tracing.target.open_gate()?;
         tracing.target.ties = Ties::None;
         Ok(tracing)
     }
 
-    /// Whether a process has a copy of this one's memory, in which nobody speaks: a child's control page was wiped. One
-    /// between vfork and exec has no copy, but the memory itself.
+    /// Whether a process has a copy of this one's memory, with a control page that was wiped as in the child of a fork.
+    /// A child between vfork and exec has no copy; it shares the memory.
     pub fn is_copied_in(&self, pid: i32) -> Result<bool> {
         let memory = GuestMemory::open(pid)?;
         let header: wire::Header = memory.record(self.target.resident.base)?;
@@ -117,15 +117,15 @@ impl Tracing {
             && wiped(offset_of!(ControlPage, state))?)
     }
 
-    /// Whether a child of this process has its rings for itself, as it must before we take it. An error means that it
-    /// is gone.
+    /// Whether a child of this process has rings of its own, as it must before it is adopted. An error means that the
+    /// child is gone.
     pub fn is_apart(&self, pid: i32) -> Result<bool> {
         let memory = GuestMemory::open(pid)?;
         let at = self.target.resident.header.calls + offset_of!(Calls, apart) as u64;
         Ok(memory.word(at)? == u64::from(own_id(pid, pid)))
     }
 
-    /// Takes a child of this process that waits for us. Where that fails it need not wait any longer.
+    /// Adopts a child of this process that waits for it. If that fails, the child is released.
     pub fn adopt(&self, pid: i32) -> Result<Self> {
         let adopted = self.adopt_waiting(pid);
         if adopted.is_err()
@@ -139,8 +139,8 @@ impl Tracing {
         adopted
     }
 
-    /// Takes a child of this process that waits for us, with a copy of its memory: hooks, stubs, rings. Calls that were
-    /// open return in both.
+    /// Adopts a waiting child with its copy of the parent's memory: hooks, stubs, rings. Calls that were open at the
+    /// fork return in both processes.
     fn adopt_waiting(&self, pid: i32) -> Result<Self> {
         let (status, memory, _) = guest::reach(pid)?;
         let header: wire::Header = memory.record(self.target.resident.base)?;
@@ -186,23 +186,23 @@ impl Tracing {
         Ok(tracing)
     }
 
-    /// Whether it waited in vain to be adopted, and went on.
+    /// Whether the child has waited too long for its adoption and gone on.
     pub fn was_late(&self) -> Result<bool> {
         let at = self.target.resident.header.calls + offset_of!(Calls, late) as u64;
         Ok(self.target.memory.word(at)? != 0)
     }
 
-    /// What must happen before its functions can be hooked.
+    /// Returns what must happen before its functions can be hooked.
     pub fn arrives(&self) -> Arrives {
         self.arrives
     }
 
-    /// Whether its VM may be made yet.
+    /// Whether its VM may not have been made yet.
     pub fn awaits_script(&self) -> bool {
         self.scripts.awaits_script
     }
 
-    /// How its main thread is tied to us from now on.
+    /// Sets how its main thread is held between stops.
     pub fn tie(&mut self, ties: Ties) {
         self.target.ties = ties;
     }
@@ -214,7 +214,7 @@ impl Tracing {
         })
     }
 
-    /// Learns what the agent must know of threads and of the VM, once they are there.
+    /// Looks up what the agent must know of threads and of the VM, once they exist.
     pub fn look_again(&mut self) -> Result<()> {
         let target = &mut self.target;
         let maps = Maps::of(target.status.pid)?;
@@ -233,7 +233,7 @@ impl Tracing {
         Ok(())
     }
 
-    /// Its VM has begun with the script: learns of it, and is not told again.
+    /// Looks up the VM, which is about to run the script. Later notices of this are ignored.
     pub fn script_begins(&mut self) -> Result<()> {
         self.scripts.awaits_script = false;
         let table = &mut self.patcher.table;
@@ -267,13 +267,13 @@ impl Tracing {
             functions,
             ties,
         } = ground;
-        // The guest's own may be hooked.
+        // Remote calls use the agent's own `syscall` instruction, because those of the guest may be hooked.
         let agent = resident.base..resident.base + resident.header.size;
         let syscall = gadgets::within(&*memory, agent).unwrap_or(gadgets.syscall);
         let gadgets = Gadgets { syscall, ..gadgets };
         let heartbeat = start_heartbeat(&memory, &resident);
         let mut areas = Areas::read(&memory, resident.header.calls)?;
-        // A thread that stands in the agent may be reading the programs of a session whose lancet was killed.
+        // A thread within the agent may still read programs of a session whose lancet was killed.
         if unread {
             areas.forget_programs();
         }
@@ -306,7 +306,7 @@ impl Tracing {
     }
 }
 
-/// A process whose agent was taken for a session.
+/// A process whose agent is ready for a session.
 struct Taken {
     resident: Resident,
     /// Where its threads find rings, if it has a pool of them.
@@ -318,7 +318,7 @@ struct Taken {
 }
 
 impl Ground {
-    /// Stops the process, puts the agent there or takes the one that is, and tells it what its hooks must know.
+    /// Stops the process, maps the agent or takes the one that is there, and writes what its hooks must know.
     fn take(
         &self,
         mut residents: Residents,
@@ -327,7 +327,7 @@ impl Ground {
         (script, timing): (Option<&Script>, &mut Timing),
     ) -> Result<Taken> {
         let (pid, memory) = (self.status.pid, &self.memory);
-        // Hooks will run in every thread, each under its own filter.
+        // Hooks run in every thread, each under its own seccomp filter.
         let filters = allowed::filters(pid)?;
         let standstill = Standstill {
             status: &self.status,
@@ -375,11 +375,11 @@ fn start_heartbeat(memory: &Arc<GuestMemory>, resident: &Resident) -> Heartbeat 
     )
 }
 
-/// Takes the agent for a session, with what its hooks must know from the first on.
+/// Prepares the agent for a session, with all that its hooks must know from the beginning.
 fn claim(resident: &Resident, memory: &GuestMemory, options: &Options, session: u32) -> Result<()> {
     let pid = memory.pid();
     let us = std::process::id();
-    // A filter might take its question for an attack.
+    // The agent asks the kernel whether we live; a seccomp filter might treat that system call as an attack.
     let sees_us = Status::read(pid)?.seccomp == 0 && pid_namespace(pid) == pid_namespace(us as i32);
     resident.claim(
         memory,
@@ -390,7 +390,7 @@ fn claim(resident: &Resident, memory: &GuestMemory, options: &Options, session: 
     )?;
     let [most_wait, patience] = options.waits().map(heartbeat::ticks);
     let [stack_low, stack_span] = first_stack::bounds(pid)?;
-    // Asked for by hooks before there are threads to learn of.
+    // Hooks need it before the threads have been looked through.
     let tells_pointer = u64::from(state::tells_pointer());
     for (offset, value) in [
         (offset_of!(Calls, tells_pointer), tells_pointer),
@@ -420,7 +420,7 @@ fn claim(resident: &Resident, memory: &GuestMemory, options: &Options, session: 
         (offset_of!(Calls, room), options.room),
         (offset_of!(Calls, line_policy), options.line_policy),
         (offset_of!(Calls, passed_over), options.passed_over.into()),
-        // Words of another session are gone.
+        // Words of the previous session are cleared.
         (offset_of!(Calls, line_tests) + 8, 0),
     ] {
         memory.write(resident.header.calls + offset as u64, &value.to_le_bytes())?;
@@ -428,8 +428,8 @@ fn claim(resident: &Resident, memory: &GuestMemory, options: &Options, session: 
     notices::clear(resident, memory)
 }
 
-/// Looks through the threads, which stand still, and hands over what is found; why script lines will not be known, if
-/// so.
+/// Looks through the threads, which stand still, and writes what is found to the agent. Returns why script lines will
+/// not be known, if so.
 fn learn(
     resident: &Resident,
     memory: &GuestMemory,

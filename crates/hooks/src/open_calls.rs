@@ -1,8 +1,8 @@
-//! Calls that are counted and still open when we leave: their frames are found on the stacks of the threads, which stand
-//! still. The rest of those that have begun and not returned were left by an exception or a jump.
+//! Finds calls that are counted and still open when we leave, by their frames on the stacks of the threads, which stand
+//! still. Calls that have begun, are not found and have not returned were left by an exception or a jump.
 //!
-//! Each frame that is found is marked as counted for good, so that its return changes nothing any more. Only the stacks
-//! that threads run on are looked at: a call in a coroutine that is parked counts as left.
+//! The mark [`COUNTED`] is taken from each frame that is found, so that its return changes no count. Only the stacks
+//! that threads run on are searched: a call in a coroutine that is not running counts as left.
 
 use process::error::Result;
 use process::maps::Maps;
@@ -12,14 +12,14 @@ use std::collections::HashMap;
 use std::mem::offset_of;
 use wire::calls::ticket::{self, COUNTED};
 
-/// The most of a stack that is searched, in bytes.
+/// Limit of the bytes of a stack that are searched.
 const MOST: u64 = 8 << 20;
-/// Words from a frame's ticket to the descriptor.
+/// Distance in words from a frame's ticket to its `original`.
 const TO_ORIGINAL: usize = (offset_of!(Frame, original) - offset_of!(Frame, ticket)) / 8;
 const TO_DESCRIPTOR: usize = (offset_of!(Frame, descriptor) - offset_of!(Frame, ticket)) / 8;
 
-/// The rings and rows of the calls that are open, and takes [`COUNTED`] from their frames. `hooks`: address of each
-/// counting hook and of its function's moved code; `stacks`: the stack pointer of each thread.
+/// Returns ring and row of each open call, and takes [`COUNTED`] from its frame. `hooks`: address of each counting hook,
+/// and of its function's moved code; `stacks`: the stack pointer of each thread.
 pub(crate) fn close(
     memory: &GuestMemory,
     session: u32,

@@ -40,7 +40,7 @@ const OWN: [(&[&str], u64); 5] = [
     (&["prctl"], want::LOCKS),
     (&["syscall"], want::LOCKS_BY_NUMBER),
 ];
-/// The bits of the last two. The probes around system calls say the same.
+/// The bits of the last two entries. Probes around system calls report the same events.
 const LOCKS: u64 = want::LOCKS | want::LOCKS_BY_NUMBER;
 const FORK: &str = "fork";
 /// Called by `fork` in glibc since 2.34 and musl since 1.2.2. Programs may call it directly, so it is hooked in place
@@ -78,7 +78,7 @@ impl Tracing {
                 _ => want & LOCKS != 0 && self.system_calls.alone,
             };
             (!needless).then(|| Wanted {
-                // Whatever system call it is, no frame of ours is on the stack then.
+                // No frame of ours may be on the stack, whichever system call it is.
                 entry_only: want & LOCKS != 0,
                 ..Wanted::own(function.clone(), want)
             })
@@ -137,7 +137,7 @@ impl Tracing {
         }
     }
 
-    /// The function that the loader calls at each change (`r_brk`), if its list is found.
+    /// Returns the function that the loader calls at each change (`r_brk`), if the loader's list is found.
     fn loader_function(&mut self) -> Option<Function> {
         let main = self
             .target
@@ -169,8 +169,8 @@ impl Tracing {
         Some(loader(address, place.name.clone()))
     }
 
-    /// Hooks the same function in a process that stands at its exec, whose loader has not run yet and has no list;
-    /// false if the program has no loader.
+    /// Hooks the same function in a process that stands at its exec, whose loader has not run yet and has no list. Returns false
+    /// if the program has no loader.
     pub(crate) fn hook_loader(&mut self) -> Result<bool> {
         let mut others = self
             .target
@@ -212,8 +212,8 @@ impl Tracing {
         Ok(half(offset_of!(ControlPage, loads))? != half(offset_of!(ControlPage, loads_seen))?)
     }
 
-    /// Looks at what is loaded now, and hooks what `wanted` asks for; then lets the loader go on. `system_calls` are
-    /// recorded from now on, in all libraries. Gives the functions that were refused.
+    /// Looks at what is loaded now and hooks what `wanted` asks for, then lets the loader go on. The system calls `system_calls`
+    /// are recorded from now on, in all libraries. Returns the functions that were refused.
     pub fn follow(
         &mut self,
         wanted: impl FnOnce(&Self) -> Vec<Wanted>,
@@ -251,13 +251,13 @@ impl Tracing {
 
     /// Notes that hooks in libraries that were unloaded are not set any more.
     fn forget_unloaded(&mut self) {
-        // Where a library was loaded again at the same address all of its code is new: one look at each library tells.
+        // If a library was loaded again at the same address, all of its code is new: one look at each library suffices.
         let mut modules = HashMap::new();
         let mut gone = Vec::new();
         let layers = Layers::of(&self.target.memory);
         let table = &mut self.patcher.table;
         for known in table.set_ones().filter(|known| known.hook.patched != 0) {
-            // A probe around a system call may be in a stub of ours: it belongs to the code of the instruction.
+            // A probe around a system call may lie in a stub of ours; it belongs to the code that holds the instruction.
             let code = match known.hook.instruction {
                 0 => known.hook.place,
                 instruction => instruction,
@@ -288,8 +288,8 @@ fn loader(address: u64, module: Arc<str>) -> Function {
     }
 }
 
-/// Whether a module has an unwinder linked into it that asks the loader by `asked`. One that uses libgcc's imports its
-/// functions.
+/// Whether a module has an unwinder linked into it that asks the loader by `asked`. A module that uses libgcc's unwinder only
+/// imports its functions.
 fn has_own_unwinder(functions: &Functions, asked: &str, memory: &GuestMemory) -> bool {
     const OTHERS: [&str; 4] = [
         "_Unwind_Resume",
@@ -300,7 +300,7 @@ fn has_own_unwinder(functions: &Functions, asked: &str, memory: &GuestMemory) ->
     let mut modules = functions.modules().iter();
     modules.any(|place| {
         let symbols = &place.symbols;
-        // In a static program they stand beside each other, under their names or under none.
+        // In a static program both functions lie close together, with or without symbols.
         let beside = || {
             symbols.symbol(asked).is_some() && symbols.symbol("_Unwind_RaiseException").is_some()
         };
@@ -311,8 +311,8 @@ fn has_own_unwinder(functions: &Functions, asked: &str, memory: &GuestMemory) ->
     })
 }
 
-/// Whether the code of a module names `PT_GNU_EH_FRAME`, which an unwinder looks for in the headers that `dl_iterate_phdr` shows.
-/// Others, who list libraries by it, do not.
+/// Whether the code of a module contains `PT_GNU_EH_FRAME`, the program header type that an unwinder looks for through
+/// `dl_iterate_phdr`. Callers that only list libraries do not contain it.
 fn looks_for_rules(place: &ModuleSymbols, memory: &GuestMemory) -> bool {
     let kind = libc::PT_GNU_EH_FRAME.to_le_bytes();
     place.module.code().any(|range| {

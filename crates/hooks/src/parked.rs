@@ -1,18 +1,17 @@
-//! Frames of our routine that are still on a stack when all hooks are out: of calls that block, of fibers that are not
+//! Finds out whether frames of our routine may still be on a stack when all hooks are out: of calls that block, of fibers that are not
 //! running, of stacks that were copied to the heap.
 //!
-//! A return into one needs only the agent's memory, which stays mapped. An exception that passes through one also needs
-//! the hook on the unwinder. So that hook stays as long as there may be such frames; the next attach that finds none
-//! takes it out.
+//! A return into such a frame needs only the agent's memory, which stays mapped. An exception that passes through one also needs the
+//! hook on the unwinder. So that hook stays while there may be such frames; the next attach that finds none takes it out.
 
 use inject::resident::Resident;
 use process::maps::Maps;
 use process::memory::GuestMemory;
 use std::ops::Range;
 
-/// The most memory that is searched, in bytes: it takes about half a second.
+/// Limit of memory that is searched, in bytes; searching it takes about half a second.
 const MOST: u64 = 1 << 30;
-/// How much is read by one system call, in bytes.
+/// Bytes that one system call reads.
 const PIECE: u64 = 1 << 20;
 
 /// Whether a word in the process's private writable memory is an address within the agent's routine, as the return
@@ -31,7 +30,7 @@ pub fn may_be(
     leads_into(memory, std::slice::from_ref(&routine), ours, stacks)
 }
 
-/// The same for any code: whether a word in the process's private writable memory is an address within `code`.
+/// Like [`may_be`] for any code: whether a word in the process's private writable memory is an address within `code`.
 pub fn leads_into(
     memory: &GuestMemory,
     code: &[Range<u64>],
@@ -39,7 +38,7 @@ pub fn leads_into(
     stacks: &[u64],
 ) -> bool {
     let Ok(maps) = Maps::read(memory.pid()) else {
-        // The maps cannot be read: it is assumed that a frame is left.
+        // If the maps cannot be read, a frame must be assumed.
         return true;
     };
     let own = maps.iter().filter(|mapping| {
@@ -57,7 +56,7 @@ pub fn leads_into(
     all > MOST || parts.into_iter().any(|part| holds(memory, part, code))
 }
 
-/// The parts of a range that are not `ours`. A mapping may have both, because the kernel joins neighbouring mappings.
+/// Returns the parts of a range that are not `ours`. A mapping may have both, because the kernel joins neighbouring mappings.
 fn without(range: Range<u64>, ours: &[Range<u64>]) -> Vec<Range<u64>> {
     let mut parts = vec![range];
     for cut in ours {
@@ -86,7 +85,8 @@ fn holds(memory: &GuestMemory, part: Range<u64>, code: &[Range<u64>]) -> bool {
         }
         at += read as u64;
         if read < piece.len() {
-            // This page is a guard within the mapping (`MADV_GUARD_INSTALL`), or was unmapped meanwhile: those behind it are searched.
+            // This page is a guard within the mapping (`MADV_GUARD_INSTALL`) or was unmapped meanwhile; the pages behind it are
+            // searched.
             at = (at + 1).next_multiple_of(wire::PAGE as u64);
         }
     }

@@ -1,4 +1,4 @@
-//! Hooks are set and lifted here: planned while the process runs, and written in one stop for all of them.
+//! Sets and lifts hooks: plans them while the process runs, and writes all of them in one stop.
 
 use crate::areas::Areas;
 use crate::layers::Layers;
@@ -21,12 +21,12 @@ use wire::calls::{Hook, want};
 pub(crate) struct Lifted {
     /// Each thread's stack pointer.
     pub stacks: Vec<u64>,
-    /// The rings and rows of counted calls that were open.
+    /// Ring and row of each counted call that was open.
     pub open: Vec<(u64, u64)>,
 }
 
-/// The hooks of one session in one process: where their records, stubs and programs lie, which there are, and the code that was read to plan
-/// them.
+/// The hooks of one session in one process: the memory of their records, stubs and programs, the table of them, and the decoded code for
+/// planning them.
 #[derive(Debug)]
 pub(crate) struct Patcher {
     /// Memory in the process for records, stubs and programs.
@@ -54,7 +54,7 @@ impl Patcher {
         }
     }
 
-    /// The same for a child of the process, which has copies of all that was written.
+    /// Makes the patcher for a child of the process, which has copies of all that was written.
     pub fn of_child(&self) -> Self {
         Patcher {
             areas: self.areas.clone(),
@@ -66,8 +66,8 @@ impl Patcher {
         }
     }
 
-    /// Notes the hooks that were made at an earlier attach. They were lifted ([`left::lift_left`]), but the one on the
-    /// unwinder where frames of ours are parked.
+    /// Notes the hooks of earlier attaches. They have been lifted ([`left::lift_left`]), except for the one on the unwinder where frames of
+    /// ours may be on a stack.
     pub fn find_earlier(&mut self, target: &Target) -> Result<()> {
         let layers = Layers::of(&target.memory);
         for (at, hook) in self.areas.hooks(&target.memory)? {
@@ -82,8 +82,8 @@ impl Patcher {
         Ok(())
     }
 
-    /// Hooks functions, in one stop; those that cannot be hooked, and why. What is in a thread's way is tried again a
-    /// moment later. Decoded code is kept for the next call: see [`Patcher::forget_code`].
+    /// Hooks functions in one stop. Returns those that cannot be hooked, with the reason. A function that a thread is executing, or whose
+    /// code has just changed, is tried again a moment later. Decoded code is kept for the next call: see [`Patcher::forget_code`].
     pub fn set(&mut self, target: &Target, wanted: Vec<Wanted>) -> Result<Vec<Refused>> {
         let wanted = self.with_pickers(wanted);
         let wanted = self.with_returns(target, wanted);
@@ -147,14 +147,14 @@ impl Patcher {
         Ok(refused)
     }
 
-    /// Takes back hooks of which not all could be written: none of them stays.
+    /// Takes back all hooks of a batch of which not all could be written.
     pub(crate) fn take_back(
         &mut self,
         edit: &mut Edit,
         hooks: impl Iterator<Item = (u64, Hook)>,
     ) -> Result<()> {
         let memory = &edit.target.memory;
-        // Their users are not counted yet.
+        // The counters of these probes' users have not been raised yet.
         let uncounted = |hook| Hook {
             semaphore: 0,
             ..hook
@@ -174,8 +174,7 @@ impl Patcher {
         self.texts = Texts::default();
     }
 
-    /// Puts back what was at these places. When we are `leaving`, the process gets memory of its own in the place of
-    /// the shared rings.
+    /// Puts back the bytes at these places. With `leaving`, the shared rings in the process are replaced by private memory.
     pub fn lift(&mut self, target: &Target, places: &[u64], leaving: bool) -> Result<Lifted> {
         let counting = self
             .table

@@ -1,5 +1,5 @@
-//! IFUNCs that are wanted before they have picked (`process::indirect`): they are hooked themselves, and the agent
-//! posts a notice with what they pick.
+//! IFUNCs that are wanted before they have picked their implementation (`process::indirect`). The IFUNC itself is
+//! hooked, and the agent posts a notice with the function that it picks.
 
 use crate::patcher::Patcher;
 use crate::tracing::Tracing;
@@ -9,8 +9,8 @@ use std::collections::HashSet;
 use wire::calls::want;
 
 impl Patcher {
-    /// `wanted`, with the IFUNC itself in the place of what it has not picked yet. Those that are hooked already are
-    /// left out.
+    /// Returns `wanted` with each IFUNC that has not picked yet in place of its implementation. Those that are
+    /// hooked already are left out.
     pub(crate) fn with_pickers(&self, wanted: Vec<Wanted>) -> Vec<Wanted> {
         let known = self.table.pickers().map(|function| function.address);
         let mut known: HashSet<u64> = known.collect();
@@ -30,8 +30,8 @@ impl Patcher {
 }
 
 impl Tracing {
-    /// A notice said that the IFUNC whose hook is at `place` has picked the function at `target`: which IFUNC, and
-    /// whether that was not known before.
+    /// Handles a notice that the IFUNC with the hook at `place` has picked the function at `target`. Returns the
+    /// IFUNC, and whether this pick is new.
     pub fn picked(&mut self, place: u64, target: u64) -> Option<(Function, bool)> {
         let known = self.patcher.table.get(place)?;
         let is_picker = known.set && known.hook.want & want::PICKS != 0;

@@ -1,5 +1,5 @@
-//! Whether what was planned while the process ran can still be done when it stands still, and whether a stub of an
-//! earlier attach does what a plan says.
+//! Checks in the stop whether a plan that was made while the process ran can still be carried out, and whether a stub
+//! of an earlier attach does what a plan says.
 
 use crate::change::Change;
 use crate::inline;
@@ -12,8 +12,9 @@ use trampoline::{Destination, Stub};
 use vm::Memory;
 use wire::calls::{self, Hook};
 
-/// Whether the code that a hook changes and moves is still what it was when that was planned, and no other command has
-/// come to change or move a part of it; asked in the stop in which the hook is written. `own`: the agent that it is of.
+/// Whether the code that a hook changes and moves is still what it was when the hook was planned, and no other command
+/// has changed or moved a part of it since. This is asked in the stop in which the hook is written. `own`: the agent of
+/// the hook.
 pub(crate) fn is_as_planned(code: &Pages, own: u64, layers: &Layers, hook: &Hook) -> bool {
     if hook.patched == 0 {
         return true;
@@ -41,7 +42,7 @@ pub(crate) fn is_as_planned(code: &Pages, own: u64, layers: &Layers, hook: &Hook
     patched && moved && (is_over() || is_free())
 }
 
-/// The stub of a hook of an earlier attach, if it does what this plan says, by itself or by asking the agent.
+/// Returns the stub of an earlier attach's hook if it does what this plan says, by itself or by asking the agent.
 pub(crate) fn fits(
     target: &Target,
     table: &HookTable,

@@ -1,5 +1,5 @@
-//! The pool: memory for rings that we share with a process, so that what was written can be read when the process is
-//! gone, whatever ended it. Layout: `wire::calls::Pool`.
+//! The pool: memory for rings that we share with a process, so that their records can still be read when the process has ended for whatever
+//! reason. Layout: `wire::calls::Pool`.
 //!
 //! ```text
 //!   a thread that makes remote calls         us
@@ -11,20 +11,18 @@
 //!   close
 //! ```
 //!
-//! The process chooses what stands at its descriptor N: another process that shares its table (`CLONE_FILES`) may put
-//! any file there, and a filter (`SECCOMP_RET_USER_NOTIF`) may answer any number. So the descriptor is duplicated
-//! (`pidfd_getfd`, Linux 5.6), never opened by its path in `/proc`: a duplicate has the rights with which the process
-//! opened the file, where opening it again would use ours. `memfd` then checks the file before anything is changed.
+//! The process decides which file its descriptor N is: another process that shares its table (`CLONE_FILES`) may replace it, and a filter
+//! (`SECCOMP_RET_USER_NOTIF`) may answer any number. So the descriptor is duplicated (`pidfd_getfd`, Linux 5.6) and never opened by its
+//! path in `/proc`: a duplicate has the rights with which the process opened the file, where opening it again would use ours. `memfd` then
+//! checks the file before anything is changed.
 //!
-//! The file has no name, and the process keeps no descriptor of it. Its size is sealed, because a page that somebody
-//! cuts off would kill us with SIGBUS when we read it. When we leave, private memory replaces the file at the same
-//! addresses ([`withdraw`]): a thread that was stopped within a hook goes on writing there. That is so for the slots that
-//! were taken; the others are unmapped. The next session maps a new file, behind the slots in use only where nothing
-//! else has come to lie since.
+//! The file has no name, and the process keeps no descriptor of it. Its size is sealed, because lancet would die of SIGBUS when it read a
+//! page that another process has cut off. When we leave, private memory replaces the file at the same addresses ([`withdraw`]), because a
+//! thread that was stopped within a hook goes on writing there. Only slots that were taken are replaced; the others are unmapped. The next
+//! session maps a new file. Behind the slots in use it does so only where nothing else has been mapped since.
 //!
-//! Children that nobody follows inherit the slots in use, because their frames may know rings there, and not the others.
-//! They go on sharing the file when we have left; so its pages are given back then ([`Pool`]'s `drop`), and what they
-//! have left is addresses.
+//! Children that are not followed inherit only the slots in use, because their frames may know rings there. They still share the file when
+//! we have left, so its pages are then given back to the kernel ([`Pool`]'s `drop`), and only addresses remain.
 
 mod memfd;
 mod there;
@@ -50,7 +48,7 @@ use wire::calls::{self, Calls, Ring};
 
 /// The number of rings that a pool has room for.
 const SLOTS: u64 = 256;
-/// Where the address space is limited (RLIMIT_AS), a pool takes at most one part in so many of it.
+/// Where the address space is limited (RLIMIT_AS), the largest part of it that a pool takes: 1 in [`PART`].
 const PART: u64 = 16;
 
 /// The shared memory; see the module's documentation.
@@ -68,9 +66,10 @@ pub struct Pool {
     here: NonNull<u8>,
 }
 
-// SAFETY: the mapping is this value's alone until it is dropped, and is only touched by atomic loads and stores.
+// SAFETY: `here` is a mapping of this value's own, which only its `drop` unmaps. Nothing in it depends on the thread that made it.
 unsafe impl Send for Pool {}
-// SAFETY: as above.
+// SAFETY: through `&Pool` the mapping is reached by atomic loads and stores only (`atomic`, `half`, `read_words`, `set_word`). `drop` has
+// `&mut self`, so no other thread uses the mapping when it is unmapped.
 unsafe impl Sync for Pool {}
 
 /// The address of what the agent has noted of the pool.
@@ -82,19 +81,19 @@ fn set(memory: &GuestMemory, resident: &Resident, offset: usize, value: u64) -> 
     memory.write(pool(resident) + offset as u64, &value.to_le_bytes())
 }
 
-/// What a pool is to be.
+/// What kind of pool is wanted.
 #[derive(Clone, Copy, Debug)]
 pub struct Wish {
     /// Bytes of each ring.
     pub ring_size: u64,
-    /// Whether it may be made: a seccomp filter may forbid its system calls.
+    /// Whether the process may make it: a seccomp filter may forbid the system calls for it.
     pub may: bool,
-    /// Whether children of the process are followed: they need all of it.
+    /// Whether children of the process are followed, which need all slots.
     pub followed: bool,
 }
 
-/// Makes the pool of a process that stands still, if it may be made. `None` = there is no pool, and rings are made in
-/// the private memory of the process.
+/// Makes the pool of a process that stands still, if it may be made. `None` = there is no pool, and rings are made in private memory of the
+/// process.
 pub fn open(
     memory: &GuestMemory,
     resident: &Resident,
@@ -137,7 +136,7 @@ pub fn open(
         });
     let pool = match shared {
         Ok(pool) => pool,
-        // The kernel has no memfd_create, the process has no room, or we may not open its file.
+        // The kernel has no memfd_create, the process has no room, or we may not take its file.
         Err(Error::Remote { .. } | Error::System { .. }) => {
             withdraw(memory, resident, remote)?;
             return Ok(None);
@@ -156,7 +155,7 @@ pub fn open(
     Ok(Some(pool))
 }
 
-/// The number of slots that a process has room for.
+/// Returns how many slots a process has room for.
 fn slots(pid: i32, slot: u64) -> u64 {
     let status = StatusFile::of(pid).unwrap_or_default();
     if status.bytes("VmLck").unwrap_or(0) != 0 {
@@ -174,8 +173,8 @@ fn slots(pid: i32, slot: u64) -> u64 {
     }
 }
 
-/// Maps a file that the process has open into its memory and into ours. `there` gets fewer slots where it has other memory
-/// in their place.
+/// Maps a file that the process has open into its memory and into ours. `there` gets fewer slots if other memory of the process lies where
+/// the rest would be.
 fn map(
     memory: &GuestMemory,
     remote: &mut RemoteThread,
@@ -190,7 +189,7 @@ fn map(
         for (offset, ring) in there.rings(memory)? {
             pool.write_file(offset, &ring)?;
         }
-        // By one system call: if we die in between, no thread misses memory that it uses.
+        // One system call replaces the memory: if lancet dies around it, no thread misses memory that it uses.
         if used != 0 {
             let read_write = libc::PROT_READ | libc::PROT_WRITE;
             let place = Some((there.at, libc::MAP_FIXED));
@@ -207,7 +206,7 @@ fn map(
             io::Error::from_raw_os_error(libc::EEXIST),
         ));
     }
-    // Left out of core files: writing one would give memory to pages that were never used.
+    // The pool is left out of core files, because writing one would allocate pages that were never used.
     let advice = libc::MADV_DONTDUMP as u64;
     let part = [pool.at, pool.bytes, advice, 0, 0, 0];
     remote.syscall("madvise(MADV_DONTDUMP)", libc::SYS_madvise, part)?;
@@ -219,7 +218,7 @@ fn map(
     Ok(pool)
 }
 
-/// Maps the slots that nobody has taken at the addresses behind those in use; false if other memory lies there.
+/// Maps the slots that no thread has taken, behind those in use. Returns false if other memory lies there.
 fn map_rest(pid: i32, remote: &mut RemoteThread, file: u64, there: There) -> Result<bool> {
     let (used, all) = (there.in_use(), there.bytes());
     let place = there.at + used;
@@ -244,7 +243,7 @@ fn map_rest(pid: i32, remote: &mut RemoteThread, file: u64, there: There) -> Res
     }
 }
 
-/// Whether all of a range is the pool of a session, as one leaves it that was killed.
+/// Whether a range is the pool of a session, shared still, as a killed session leaves it.
 fn is_shared_pool(pid: i32, range: Range<u64>) -> Result<bool> {
     let maps = Maps::of(pid)?;
     let name = String::from_utf8_lossy(&calls::POOL_NAME);
@@ -270,9 +269,9 @@ fn map_shared(
     remote.syscall("mmap", libc::SYS_mmap, arguments)
 }
 
-/// Replaces the pool of a process that stands still by private memory with the same headers of rings, where it is used, and unmaps
-/// the rest. What takes its place is made elsewhere and moved there whole by one system call (mremap(2)): a thread that stands between two instructions
-/// which write to its ring, or lancet's death in between, must not find a ring without a size.
+/// Replaces the used part of the pool of a process that stands still by private memory with the same headers of rings, and unmaps the rest.
+/// The new memory is filled elsewhere and moved to its place by one system call (mremap(2)): a thread that was stopped between two
+/// instructions which write to its ring must not find a ring without a size, even if lancet dies in between.
 pub fn withdraw(
     memory: &GuestMemory,
     resident: &Resident,
@@ -293,32 +292,32 @@ pub fn withdraw(
         }
         remote.move_to(made, used, there.at)?;
     }
-    // First: no thread takes a slot from then on, in memory that is not ours any more.
+    // This comes first: from then on no thread takes a slot, in memory that is no longer shared.
     set(memory, resident, offset_of!(calls::Pool, slots), there.used)?;
     let rest = there.at + used..there.at + all;
     if !rest.is_empty() && is_shared_pool(memory.pid(), rest.clone())? {
         remote.unmap(rest.start, rest.end - rest.start)?;
     }
     if used == 0 {
-        // Nobody knows an address in it.
+        // No address in the pool is known to any thread.
         set(memory, resident, offset_of!(calls::Pool, at), 0)?;
     }
     Ok(())
 }
 
-/// The addresses at which a process has its pool, shared or not.
+/// Returns the addresses at which a process has its pool, shared or not.
 pub fn range(memory: &GuestMemory, resident: &Resident) -> Result<Range<u64>> {
     let there = There::read(memory, resident)?;
     Ok(there.at..there.at + there.bytes())
 }
 
-/// The headers of the rings in use, as far as they can be read: for the fuzz target `guest`.
+/// Returns the headers of the rings in use, as far as they can be read: for the fuzz target `guest`.
 #[cfg(feature = "fuzz")]
 pub fn headers(memory: &GuestMemory, resident: &Resident) -> Result<Vec<(u64, Vec<u8>)>> {
     There::read(memory, resident)?.rings(memory)
 }
 
-/// Closes the file that a session has left open in a process, if it was killed while it made the pool.
+/// Closes the file that a killed session has left open in a process because it was just making the pool.
 pub fn close_left(memory: &GuestMemory, remote: &mut RemoteThread) -> Result<()> {
     let name = String::from_utf8_lossy(&calls::POOL_NAME);
     let name = format!("/memfd:{} (deleted)", name.trim_end_matches('\0'));
@@ -334,12 +333,12 @@ pub fn close_left(memory: &GuestMemory, remote: &mut RemoteThread) -> Result<()>
 }
 
 impl Pool {
-    /// Sizes a file that the process has just made, and maps it here.
+    /// Sizes a file that the process has just made, and maps it into our memory.
     fn open(pid: i32, file: u64, there: There) -> Result<Self> {
         let failed = |error: io::Error| Error::system("the memory for rings", error);
         let bytes = there.bytes();
         let file = memfd::of_process(pid, file, bytes).map_err(failed)?;
-        // SAFETY: a descriptor of ours and a new mapping at an address of the kernel's choice.
+        // SAFETY: `file` is an open descriptor of ours; the kernel chooses the address, so no memory of ours is replaced.
         let here = unsafe {
             libc::mmap(
                 std::ptr::null_mut(),
@@ -376,7 +375,8 @@ impl Pool {
 
     fn atomic(&self, at: u64) -> Option<&AtomicU64> {
         let offset = self.offset(at, 8).filter(|_| at.is_multiple_of(8))?;
-        // SAFETY: within the mapping, which lives as long as we, aligned; sealed against shrinking.
+        // SAFETY: `offset` has checked that the eight bytes lie within the mapping, and the filter that they are aligned. The mapping lives
+        // as long as `self`, and the file is sealed against shrinking, so that every page can be read.
         Some(unsafe { &*self.here.as_ptr().add(offset as usize).cast() })
     }
 
@@ -388,7 +388,8 @@ impl Pool {
     /// The 32-bit word at address `at`, in the same way.
     pub fn half(&self, at: u64) -> Option<u32> {
         let offset = self.offset(at, 4).filter(|_| at.is_multiple_of(4))?;
-        // SAFETY: as in `atomic`.
+        // SAFETY: `offset` has checked that the four bytes lie within the mapping, and the filter that they are aligned. The mapping lives
+        // as long as `self`, and the file is sealed against shrinking.
         let half: &AtomicU32 = unsafe { &*self.here.as_ptr().add(offset as usize).cast() };
         Some(half.load(Ordering::Acquire))
     }
@@ -399,12 +400,14 @@ impl Pool {
         let Some(offset) = offset.filter(|_| at.is_multiple_of(8)) else {
             return false;
         };
-        // SAFETY: as in `atomic`, for all of the words.
+        // SAFETY: `offset` has checked that all bytes of `into.len()` words lie within the mapping, and the filter that they are aligned.
+        // The mapping lives as long as `self`, and the file is sealed against shrinking. The process may write them at the same time, so
+        // they are read as atomics.
         let words: &[AtomicU64] = unsafe {
             let first = self.here.as_ptr().add(offset as usize);
             std::slice::from_raw_parts(first.cast(), into.len())
         };
-        // In this order: the first word of a record, which says that it is whole, is read before the others.
+        // The order matters: a record's first word, which says that it is complete, is read before the others.
         for (word, into) in words.iter().zip(into) {
             *into = word.load(Ordering::Acquire);
         }
@@ -420,8 +423,8 @@ impl Pool {
         })
     }
 
-    /// The `count` records from address `at` on, read through the file: a read of the mapping would give memory to
-    /// pages that were never used.
+    /// Returns the `count` records from address `at` on. They are read through the file, because reading the mapping would allocate pages
+    /// that were never used.
     pub fn records<T: Record>(&self, at: u64, count: usize) -> Option<Vec<T>> {
         let size = size_of::<T>();
         let offset = self.offset(at, size.checked_mul(count)?)?;
@@ -448,12 +451,12 @@ impl Pool {
 
 impl Drop for Pool {
     fn drop(&mut self) {
-        // SAFETY: our own mapping, to which no reference is left.
+        // SAFETY: `here` and `mapped` are the mapping made in `open`; `drop` has `&mut self`, so no reference into it is left.
         unsafe { libc::munmap(self.here.as_ptr().cast(), self.mapped as usize) };
-        // Children that share it still would keep its pages for good. What they read there from now on is zeros, as of a ring
-        // that was never made.
+        // Children that still share the file would keep its pages for good. From now on they read zeros there, as of a ring that was never
+        // made.
         let how = libc::FALLOC_FL_KEEP_SIZE | libc::FALLOC_FL_PUNCH_HOLE;
-        // SAFETY: numbers only.
+        // SAFETY: the call takes an open descriptor of ours and integers; it writes no memory of ours.
         unsafe { libc::fallocate(self.file.as_raw_fd(), how, 0, self.mapped as i64) };
     }
 }

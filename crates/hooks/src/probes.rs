@@ -8,7 +8,7 @@ use process::functions::{Function, ModuleSymbols};
 use trampoline::usdt::{self, Argument};
 use wire::calls::operand;
 
-/// One place of a probe.
+/// One place in the code of a probe.
 #[derive(Clone, Debug)]
 pub struct Probe {
     /// The probe as if a function of its name began there.
@@ -21,7 +21,7 @@ pub struct Probe {
     pub sizes: Vec<i8>,
 }
 
-/// The probes of a module.
+/// Reads the probes of a module.
 pub fn of(place: &ModuleSymbols) -> Vec<Probe> {
     let read = || {
         let file = place.symbols.file()?;
@@ -69,7 +69,7 @@ fn made(place: &ModuleSymbols, probe: &usdt::Probe) -> Probe {
     }
 }
 
-/// An argument as the agent is told of it.
+/// Encodes an argument for the agent; `None` if it cannot be encoded.
 fn words(place: &ModuleSymbols, argument: &Argument) -> Option<[u64; 2]> {
     let shared = u64::from(argument.size) << 32 | u64::from(argument.signed) << 40;
     let none = operand::NONE;

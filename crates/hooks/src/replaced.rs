@@ -1,7 +1,7 @@
-//! The plan of a jump at a function's entry behind which there is no hook: the function is replaced (crate `patch`).
+//! Plans a jump at a function's entry that leads to a replacement and not to a hook (crate `patch`).
 //!
-//! It is decided by the same decoding as a hook, with the difference that no padding near by is used for a second jump: the patch is one
-//! jump of five bytes, so that one write sets it and one takes it out.
+//! The decoding is the same as for a hook. The difference is that no padding is used for a second jump: the patch is one jump of five
+//! bytes, so that one write sets it and one takes it out.
 
 use crate::table::HookTable;
 use crate::text::Texts;
@@ -9,10 +9,10 @@ use process::functions::{Function, Functions};
 use process::memory::GuestMemory;
 use trampoline::{Kind, Plan};
 
-/// The bytes of a function as they are now, up to the next function that is known, and the plan of the jump at its entry.
+/// Returns the bytes of a function as they are now, up to the next known function, and the plan of the jump at its entry.
 ///
 /// # Errors
-/// Why it cannot be replaced, in words.
+/// Returns in words why it cannot be replaced.
 pub fn plan_replacement(
     functions: &Functions,
     memory: &GuestMemory,

@@ -1,9 +1,9 @@
 //! The reader of the rings of a process: the other side of what `wire::calls` lays out and the agent writes.
 //!
-//! Each thread has a ring of its own. [`Rings::look`] finds new ones. Then there are two ways to what was written. For
-//! those who want it in the order of time, [`Rings::fill`] copies it and gives the room back, and [`Rings::next`] hands it
-//! on, whichever ring it is from. For those who can do without that order, [`Rings::for_each_of_ring`] hands on what each
-//! ring holds, one ring after the other: nothing waits, and nothing is merged.
+//! Each thread has a ring of its own. [`Rings::look`] finds new ones. There are two ways to read the records.
+//! [`Rings::fill`] copies them and frees their room, and [`Rings::next`] returns the records of all rings in the order of
+//! time. [`Rings::for_each_of_ring`] passes on what each ring holds, one ring after the other; it needs no queue and no
+//! merging.
 
 mod backing;
 #[cfg(test)]
@@ -52,33 +52,33 @@ pub struct Rings {
     known: Vec<Known>,
     by_address: HashMap<u64, usize>,
     lines: Lines,
-    /// Numbers of lines in all rings.
+    /// Number of line numbers that all rings together have assigned.
     numbers: usize,
-    /// Lines that are not kept, because there are too many.
+    /// Number of lines that were not kept, because there were too many.
     lines_lost: u64,
-    /// Counted calls for whose rows there was no room.
+    /// Number of counted calls for whose rows there was no room.
     rows_lost: u64,
-    /// For each queue that is not empty, when its oldest record was written, and the index of its ring.
+    /// For each non-empty queue but that of `first`: when its oldest record was written, and the index of its ring.
     heads: BinaryHeap<Head>,
-    /// The index of the ring whose is the earliest, if that is known; then it is not among them. While one ring alone has
+    /// Index of the ring with the earliest record, if it is known; that ring is not in `heads`. While only one ring has
     /// records, the others need not be looked at.
     first: Option<usize>,
     /// The time-stamp counter when the earliest record of that ring was written.
     first_ticks: u64,
-    /// A ring has unread records and its queue is empty. They may be the oldest of all, so nothing may be handed on
-    /// before they are read.
+    /// Whether a ring has unread records and its queue is empty. These may be the oldest of all, so no record may be
+    /// returned before they are read.
     blocked: bool,
     lost_before: Losses,
     session: u32,
     /// How many calls of a row of counts, by address of the ring and row, were open when we left.
     open: HashMap<(u64, u64), u64>,
-    /// The words that were copied of a ring last; kept because it is large.
+    /// The words that were copied last from a ring; the buffer is kept because it is large.
     words: Vec<u64>,
-    /// Words that are handed on and do not stand so in the record.
+    /// Words that are passed on and do not stand in the record in that form.
     spare: Vec<u64>,
     /// The time-stamp counter when rings were read last.
     now: u64,
-    /// A good part of a ring was unread when it was read last.
+    /// Whether a large part of some ring was unread when it was read last.
     busy: bool,
 }
 
@@ -97,11 +97,11 @@ struct Known {
     tid: u32,
     decoder: Decoder,
     queue: Queue,
-    /// It has unread records.
+    /// Whether it has unread records.
     behind: bool,
-    /// It can be read. A ring that a thread of the parent made after the fork is not in the memory of the child.
+    /// Whether it can be read. A ring that a thread of the parent made after the fork is not in the child's memory.
     there: bool,
-    /// It was lost with the memory of a process that is gone.
+    /// Whether it was lost with the memory of a process that is gone.
     went: bool,
     /// [`calls::Written::lost`] at the beginning of this session.
     lost_before: u64,
@@ -113,7 +113,7 @@ struct Known {
 }
 
 impl Rings {
-    /// Finds the rings of a process. Records that they hold now are passed over.
+    /// Finds the rings of a process. Records that they hold now are skipped.
     pub fn open(
         memory: Arc<GuestMemory>,
         pool: Option<Pool>,
@@ -149,8 +149,8 @@ impl Rings {
         Ok(rings)
     }
 
-    /// The rings of a child that has a copy of this memory and stands still. Script lines and threads are known from
-    /// here; records begin with those that the child writes itself.
+    /// Makes the reader for a child that has a copy of this memory and stands still. Script lines and threads are taken
+    /// over from this one; the child's records begin with those that it writes itself.
     pub fn adopt(&self, memory: Arc<GuestMemory>) -> Result<Self> {
         let mut rings = Rings {
             ids: Ids::of(memory.pid()),
@@ -186,7 +186,7 @@ impl Rings {
             .retain(|address, _| there.contains(address));
         rings.begin_here()?;
         for at in 0..rings.known.len() {
-            // Records that wait are handed on by the parent's reader. The script lines among them count for both.
+            // The parent's reader returns the records that wait. The script lines among them are valid for both.
             while rings.known[at].queue.waiting() != 0 {
                 let _ = rings.find_head(at, false);
                 rings.known[at].queue.advance();
@@ -201,12 +201,12 @@ impl Rings {
         Ok(rings)
     }
 
-    /// The id with us of what has called itself `own` in a ring, where the process is in another PID namespace than we are.
+    /// Returns the id in our namespace of the thread that has called itself `own` in a ring.
     pub(crate) fn child_here(&self, own: u32) -> Option<i32> {
         self.ids.last(own)
     }
 
-    /// Passes over what was written and lost until now.
+    /// Skips all that was written and lost until now.
     fn begin_here(&mut self) -> Result<()> {
         self.look()?;
         for at in 0..self.known.len() {
@@ -216,7 +216,8 @@ impl Rings {
             let (reserved, lost) = self.written(at)?;
             let ring = &mut self.known[at];
             (ring.taken, ring.lost_before) = (reserved, lost);
-            // Whatever stands there: the child of a fork has memory of its own.
+            // A value that differs in any case: the child of a fork has memory of its own, and `taken` must be written
+            // there.
             ring.given = !reserved;
             (ring.stuck, ring.abandoned) = (None, 0);
             self.give_back(at)?;
@@ -226,7 +227,7 @@ impl Rings {
         Ok(())
     }
 
-    /// Whether a good part of some ring was unread since the last call: its thread would soon wait for us.
+    /// Whether a large part of some ring was unread since the last call, so that its thread would soon have to wait.
     pub fn was_busy(&mut self) -> bool {
         std::mem::take(&mut self.busy)
     }
@@ -271,7 +272,7 @@ impl Rings {
         Ok(())
     }
 
-    /// Notes the ring at an address, unless its header makes no sense.
+    /// Notes the ring at an address, unless its header is implausible.
     fn learn(&mut self, address: u64) -> Result<()> {
         if self.by_address.contains_key(&address) || address >= USER_END {
             return Ok(());
@@ -305,8 +306,8 @@ impl Rings {
         Ok(())
     }
 
-    /// The ranges of memory that rings take, without the tables of counts. `parked` passes over them: words in them may
-    /// look like return addresses.
+    /// Returns the ranges of memory that rings take, without the tables of counts. `parked` skips them, because words in
+    /// them may look like return addresses.
     pub fn ranges(&self) -> Vec<std::ops::Range<u64>> {
         let rings = self.known.iter();
         rings
@@ -315,12 +316,12 @@ impl Rings {
             .collect()
     }
 
-    /// How many rings were lost with the process, with what was unread in them.
+    /// Returns how many rings were lost with the process, with their unread records.
     pub fn gone(&self) -> usize {
         self.known.iter().filter(|ring| ring.went).count()
     }
 
-    /// How many words were reserved in a ring and how many records it has lost, since it was made.
+    /// Returns how many words of a ring were ever reserved, and how many records it has lost.
     fn written(&self, at: usize) -> Result<(u64, u64)> {
         let field = |offset| self.backing.word(self.known[at].address + offset as u64);
         Ok((
@@ -329,8 +330,8 @@ impl Rings {
         ))
     }
 
-    /// Handles the records at the head of a ring's queue that are no events (threads, script lines); the time of the first
-    /// event. After a call that was `held` back until its return was seen, that return comes at once.
+    /// Handles the records at the head of a ring's queue that are no events (threads, script lines), and returns the time
+    /// of the first event. With `held`, the call before was held back until its return was seen, so that return comes next.
     fn find_head(&mut self, at: usize, held: bool) -> Option<Head> {
         loop {
             let ring = &mut self.known[at];
@@ -347,7 +348,7 @@ impl Rings {
         }
     }
 
-    /// Notes what a record says that is no event: which thread writes, what a number of a line means.
+    /// Notes a record that is no event: the id of the writing thread, or the line that a number stands for.
     fn note(&mut self, at: usize, record: &[u64]) {
         match (record[0] >> 16 & 0xff, &record[1..]) {
             (kind::THREAD, [tid, ..]) => self.known[at].tid = self.ids.here(*tid as u32),
@@ -361,7 +362,7 @@ impl Rings {
                 };
                 let number = *number as u32;
                 if number & OF_LIBRARY != 0 {
-                    // What calls are shown with that no line of the application has made.
+                    // Used for calls that no line of the application has made.
                     let none = Line::of_no_application(&line);
                     self.learn_line(at, none_of(number & !OF_LIBRARY), none);
                 }
@@ -371,13 +372,13 @@ impl Rings {
         }
     }
 
-    /// Notes the line that a ring calls by a number from now on. One for which there is no room is counted as lost.
+    /// Notes the line that a ring calls by a number from now on. A line for which there is no room is counted as lost.
     fn learn_line(&mut self, at: usize, number: u32, line: Line) {
         let index = self.lines.index_of(line);
         let decoder = &mut self.known[at].decoder;
         decoder.learned = decoder.learned.wrapping_add(1);
         let numbered = &mut decoder.places;
-        // What the number meant before must not be told in its place.
+        // The number's earlier line must not be reported for the new one.
         let before = numbered.remove(&number).is_some();
         self.numbers -= usize::from(before);
         match index.filter(|_| self.numbers < MOST_NUMBERS) {
@@ -389,8 +390,8 @@ impl Rings {
         }
     }
 
-    /// The next event in the order of time; the words after the fixed part of its record are put into `rest`. `None` =
-    /// the rings must be read again first.
+    /// Returns the next event in the order of time, and puts the words after the fixed part of its record into `rest`.
+    /// `None` = the rings must be read again first.
     pub fn next(&mut self, rest: &mut Vec<u64>) -> Option<RingEvent> {
         while !self.blocked {
             let at = match self.first.take() {
@@ -418,7 +419,7 @@ impl Rings {
                 if let Some(mut earliest) = self.heads.peek_mut()
                     && head < *earliest
                 {
-                    // Another ring has an earlier one.
+                    // Another ring has an earlier record.
                     std::mem::swap(&mut *earliest, &mut head);
                 }
                 let Reverse((ticks, at)) = head;

@@ -11,7 +11,7 @@
 //!   give the agent to its next user ─────► `agent::job`, then the script
 //! ```
 //!
-//! Without us the program goes on from each of these: both waits end when the heartbeat stands still or our process is
+//! If lancet dies, the program goes on from each of these: both waits end when the heartbeat stops or our process is
 //! gone, and a hook falls through when the gate is closed (`agent::calls::notices`, `agent::calls::loader`). The
 //! function that runs the script gets no frame of ours, because it returns only when the program ends.
 
@@ -53,8 +53,8 @@ pub struct ScriptStart {
 }
 
 impl ScriptStart {
-    /// Takes a program that stands at its exec, and still stands there afterwards: [`go_on`](Self::go_on) sets it going.
-    /// `function` is what its `main` calls to run the script. `None`: it has no loader, and the function is not in it.
+    /// Opens a program that stands at its exec and leaves it there; [`go_on`](Self::go_on) sets it going. `function` is
+    /// what its `main` calls to run the script. `None`: it has no loader, and the function is not in it.
     pub fn at_exec(
         tracee: &mut Tracee,
         image: &Image,
@@ -90,8 +90,8 @@ impl ScriptStart {
         tracee.go_on(self.tracing.arrives == Arrives::AtThread)
     }
 
-    /// Looks how far it is, and does what is next, without waiting. An error is [`Error::AtEvent`] if its main thread
-    /// stands at something that its tracer must see first.
+    /// Looks how far the program is, and does the next step, without waiting. The error is [`Error::AtEvent`] if its
+    /// main thread stands at something that its tracer must see first.
     pub fn poll(&mut self) -> Result<Progress> {
         if self.tracing.has_news()? {
             return self.loaded();
@@ -104,8 +104,8 @@ impl ScriptStart {
         }
     }
 
-    /// A program without a loader stands at a system call. As soon as its thread pointer is set its function is hooked;
-    /// before, code of ours must not run in it.
+    /// Handles a system call of a program without a loader. As soon as its thread pointer is set, its function is
+    /// hooked; before that, our code must not run in it.
     pub fn at_system_call(&mut self, tracee: &mut Tracee) -> Result<Progress> {
         if !self.tracing.has_thread_pointer() {
             return Ok(Progress::OnItsWay);
@@ -122,7 +122,7 @@ impl ScriptStart {
         self.tracing.memory()
     }
 
-    /// Its libraries are there: hooks the function, and lets the loader go on.
+    /// Hooks the function when the libraries are there, and lets the loader go on.
     fn loaded(&mut self) -> Result<Progress> {
         let tracing = &mut self.tracing;
         tracing.arrives = Arrives::Now;
@@ -157,14 +157,14 @@ impl ScriptStart {
             });
         }
         self.hooked = true;
-        // Libraries that come from now on are nothing to us, and their loading need not wait.
+        // Libraries that come from now on do not matter, so their loading need not wait.
         let Tracing {
             target, patcher, ..
         } = &mut self.tracing;
         target.forced(|memory| patcher.table.unwant(memory, want::LOADER))
     }
 
-    /// The function that runs the script, in the program itself or in a library of it.
+    /// Finds the function that runs the script, in the program itself or in one of its libraries.
     fn find(&self) -> Option<Function> {
         let mut places = self.tracing.functions().modules().iter();
         places.find_map(|place| {
@@ -185,8 +185,8 @@ impl ScriptStart {
     }
 
     /// Takes the hooks out and gives the agent to its next user, in one stop of all threads; then the main thread goes
-    /// on, and the agent does what `take` has asked of it before the script begins. `take` may be called again where
-    /// the threads stood badly.
+    /// on, and the agent does what `take` has requested before the script begins. `take` may be called again if a thread
+    /// could not be stopped at a usable place.
     pub fn hand_over(mut self, mut take: impl FnMut(Resident) -> Result<()>) -> Result<()> {
         let Tracing {
             target, patcher, ..

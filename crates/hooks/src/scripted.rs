@@ -1,15 +1,15 @@
-//! C functions by the names that a script's language has for them: `Mysql2::Client#query` of Ruby,
+//! Finds C functions by the names that a script's language has for them: `Mysql2::Client#query` of Ruby,
 //! `_mysql.connection.query` of Python, `DBI::db::do` of Perl, `PDO::query` of PHP.
 //!
 //! ```text
 //!   name ─► the VM's own tables, read from outside (crate `vm`) ─► address of the C function ─► a hook like any other
 //! ```
 //!
-//! The guest runs while its tables are read. So each is read until two readings in a row agree; and what comes out is
-//! no more than an address, which is used only if it lies in a library's code.
+//! The guest runs while its tables are read, so each is read until two readings in a row agree. The result is only an
+//! address, which is used only if it lies in a library's code.
 //!
-//! A `*` in a name stands for any characters, unless there is a function of that very name (`Integer#*`). It finds what
-//! a module or class has itself, not what it inherits.
+//! A `*` in a name matches any characters, unless there is a function of exactly that name (`Integer#*`). It finds what
+//! a module or class defines itself, not what it inherits.
 
 mod collection;
 mod glob;
@@ -29,7 +29,7 @@ use std::fmt;
 use std::str::FromStr;
 use vm::{Description, Language};
 
-/// Every language whose functions can be found by name. Nothing else here names one: a language is a file and an entry.
+/// Every language whose functions can be found by name. A language is added by a file and an entry here.
 const LANGUAGES: &[Entry] = &[ruby::ENTRY, python::ENTRY, perl::ENTRY, php::ENTRY];
 
 /// The functions of the language that a guest runs.
@@ -60,7 +60,7 @@ pub struct Pattern {
 const COLLECTION: &str = "gc";
 
 impl Pattern {
-    /// Whether it may name several, and more that come later.
+    /// Whether it may match several functions, and later ones too.
     pub fn is_glob(&self) -> bool {
         self.name.contains('*')
     }
@@ -77,7 +77,7 @@ pub enum NoPattern {
     Empty,
 }
 
-/// What is said of each language, in one list.
+/// Joins what `say` returns for each language.
 fn each(say: impl Fn(&Description) -> String) -> String {
     let all = Language::ALL.iter();
     let said: Vec<String> = all.map(|language| say(language.description())).collect();
@@ -115,25 +115,25 @@ impl fmt::Display for Pattern {
     }
 }
 
-/// A C function with its name in a script's language.
+/// A C function and its name in a script's language.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Scripted {
-    /// The function; its name is the language's.
+    /// The function, under the name that the language has for it.
     pub function: Function,
-    /// What tells it from others with the same code; 0 = nothing need.
+    /// Distinguishes it from others with the same code; 0 = it shares its code with none.
     pub identity: u64,
     /// How it is called.
     pub calling: Calling,
 }
 
-/// What has been found of a name.
+/// The result of looking for a name.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Outcome {
-    /// Functions; of a pattern with `*` there may be none yet.
+    /// Functions; a pattern with `*` may match none yet.
     Found(Vec<Scripted>),
     /// It does not exist, but may be defined later.
     NotYet(String),
-    /// No C function is behind it, and why.
+    /// There is no C function of this name; the text is the reason.
     Never(String),
 }
 
@@ -194,7 +194,7 @@ fn look(
     }
 }
 
-/// Names of C functions in the neighbourhood of a name, to look for the one that was meant.
+/// Returns names of C functions that resemble a name, to suggest the one that was meant.
 pub fn near(memory: &GuestMemory, script: &Script, pattern: &Pattern) -> Vec<String> {
     match (names_of(script), script) {
         (Ok(names), Script::Vm(language, _)) if pattern.language == Some(*language) => {
@@ -204,9 +204,9 @@ pub fn near(memory: &GuestMemory, script: &Script, pattern: &Pattern) -> Vec<Str
     }
 }
 
-/// The functions of these names that lie in a library's code, each once.
+/// Returns those of the functions that lie in a library's code, each once.
 fn placed(mut named: Vec<Named>, functions: &Functions, memory: &GuestMemory) -> Vec<Scripted> {
-    // Of several names the shortest, which the others are made from.
+    // Of several names of one function the shortest is taken; the others are derived from it.
     named.sort_by(|a, b| {
         let key = |one: &Named| (one.address, one.identity, one.name.len());
         key(a).cmp(&key(b)).then_with(|| a.name.cmp(&b.name))

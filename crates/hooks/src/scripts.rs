@@ -1,4 +1,4 @@
-//! What is known of the guest's VM and the names that its language has for C functions.
+//! What a session knows of the guest's VM, and the names that its language has for C functions.
 
 use crate::scripted::{self, Outcome, Pattern};
 use crate::state::Script;
@@ -15,10 +15,10 @@ pub(crate) struct ScriptReaders {
     pub script: Script,
     /// Why the agent cannot tell script lines, if so.
     pub no_lines: Option<String>,
-    /// The program has just been started, and its VM has not begun with the script.
+    /// The program has just been started, and its VM has not begun to run the script.
     pub awaits_script: bool,
-    /// Libraries, by their bias, that were loaded when definitions of names were first awaited; `None` = nobody awaits
-    /// any. What initialises these has run.
+    /// Load biases of the libraries that were loaded when new names were first waited for; their initialisers have
+    /// run. `None` = nothing waits for new names.
     pub defined: Option<HashSet<u64>>,
 }
 
@@ -42,8 +42,8 @@ impl ScriptReaders {
         }
     }
 
-    /// Functions that define names: they are hooked, and wait at their return until the command has looked at the
-    /// names.
+    /// Returns the functions that define names. They are hooked, and wait before they return until the command has
+    /// looked at the new names.
     pub fn definers(&self, target: &Target) -> Vec<Wanted> {
         let Some(defined) = &self.defined else {
             return Vec::new();

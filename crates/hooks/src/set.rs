@@ -1,6 +1,6 @@
-//! Setting hooks: each is planned while the process runs ([`Patcher::step`]), its stub made ([`Patcher::build`]), and all are written
-//! while it stands still ([`Patcher::write`]), in an order that leaves the process intact if we are killed at any instant: stubs and records
-//! first, which nothing leads to yet; then the list of areas, by which the next attach finds them; the patches last.
+//! Sets hooks. Each is planned while the process runs ([`Patcher::step`]) and its stub made ([`Patcher::build`]); all are written while it
+//! stands still ([`Patcher::write`]), in an order that leaves the process intact if lancet is killed at any instant: first stubs and
+//! records, which no code leads to yet; then the list of areas, by which the next attach finds them; last the patches.
 
 use crate::change::Change;
 use crate::inline;
@@ -25,29 +25,29 @@ use std::mem::offset_of;
 use trampoline::hook_policy::{Treatment, treatment};
 use wire::calls::{self, Hook, Patched, area, want};
 
-/// How a hook is set.
+/// How one hook will be set.
 pub(crate) enum Step {
-    /// It is set, or it was, and its stub can be used again: its place, what is wanted, and where each of the
-    /// instructions that its patch replaces is in the stub.
+    /// Its stub exists and is used again, because the hook is set or was set before: its place, what is wanted, and for each replaced
+    /// instruction its address in the stub.
     Again(u64, Wanted, Vec<(u64, u64)>),
-    /// A record that no code leads to.
+    /// A record without a stub, which no code leads to.
     Bare(Wanted),
-    /// A new hook; with the fingerprint of the bytes that it replaces.
+    /// A new hook, with the fingerprint of the bytes that it replaces.
     New(Wanted, Box<Change>, u64),
 }
 
-/// A new hook whose stub is made, but for its programs.
+/// A new hook whose stub is made, but not its programs.
 pub(crate) struct Built {
     pub known: Known,
-    /// Each instruction that the patch replaces, and where it is in the stub.
+    /// For each replaced instruction, its address and its address in the stub.
     pub moves: Vec<(u64, u64)>,
-    /// The stub, as long as its room.
+    /// The stub's bytes, padded to its room.
     pub bytes: Vec<u8>,
 }
 
-/// What was made for a step.
+/// The result of building a step.
 pub(crate) enum MadeOf {
-    /// The record and the stub of a new hook, to be written in the stop.
+    /// Record and stub of a new hook, to be written in the stop.
     New(Box<Built>),
     /// It cannot be hooked.
     Refused(Reason),
@@ -55,7 +55,7 @@ pub(crate) enum MadeOf {
     Nothing,
 }
 
-/// A hook whose record and stub are written, or will be.
+/// A hook whose record and stub are written, or will be in this stop.
 struct Prepared {
     known: Known,
     moves: Vec<(u64, u64)>,
@@ -66,9 +66,9 @@ pub(crate) struct Edit<'a, 'g> {
     pub target: &'a Target,
     pub stop: &'a Stop,
     pub remote: &'a mut RemoteThread<'g>,
-    /// What is to be written before any patch.
+    /// Bytes that must be written before any patch.
     pub writes: Writes,
-    /// What all commands have hooked, as it is in this stop.
+    /// The hooks of all commands, as they are in this stop.
     pub layers: Layers<'a>,
 }
 
@@ -86,7 +86,7 @@ impl Patcher {
             return Ok(self.step_of_number(wanted));
         }
         match treatment(&function.name) {
-            // The agent has a routine of its own for it.
+            // The agent has a routine of its own for these functions.
             _ if wanted.routine != CALL_THROUGH => {}
             Treatment::Never(reason) => return Err(reason.into()),
             Treatment::EntryOnly(_) | Treatment::EntryAndProbe(_) | Treatment::CallThrough => {}
@@ -112,7 +112,7 @@ impl Patcher {
             .memory
             .read_bytes(plan.at(), &mut was)
             .map_err(|error| error.to_string())?;
-        // Not every kernel lets the vDSO be written, and it must be known before others have been set.
+        // Not every kernel allows writing to the vDSO; this is tested before other hooks are written.
         if target.functions.is_kernels(plan.at())
             && target.memory.write(plan.at(), &was[..1]).is_err()
         {
@@ -125,7 +125,7 @@ impl Patcher {
         ))
     }
 
-    /// What is to be done for a system call by its number, to whose record no code leads.
+    /// Returns the step for the record of a system call's number, which no code leads to.
     fn step_of_number(&self, wanted: &Wanted) -> Step {
         let number = wanted.function.address;
         if self.table.get(number).is_some() {
@@ -135,8 +135,8 @@ impl Patcher {
         }
     }
 
-    /// Writes all hooks; `built` is what was made for each step. Where that fails before the first patch is written, it can be
-    /// done once more, and nothing leads to what was written.
+    /// Writes all hooks; `built` is the result for each step. If this fails before the first patch is written, it can be repeated, because
+    /// no code leads to what was written.
     pub(crate) fn write(
         &mut self,
         edit: &mut Edit,
@@ -160,10 +160,10 @@ impl Patcher {
         };
         prepared.retain(|made| !made.known.set);
         for made in &prepared {
-            // Before its first byte is written, so that what is written in part is lifted too.
+            // Marked before the first byte is written, so that a patch that is written in part is lifted too.
             self.table.mark(made.known.hook.place, true);
         }
-        // From here on threads may come to what was made.
+        // From here on threads may run what was made.
         self.areas.keep();
         if let Err(error) = write_patches(memory, &prepared) {
             self.take_back(
@@ -179,8 +179,8 @@ impl Patcher {
         Ok(())
     }
 
-    /// Writes records and stubs, to which nothing leads yet, and moves threads out of the way. What the table had at their
-    /// places is kept in `before`.
+    /// Writes records and stubs, which no code leads to yet, and moves threads out of the way. `before` receives what the table had at
+    /// their places.
     fn write_stubs(
         &mut self,
         edit: &mut Edit,
@@ -244,7 +244,7 @@ impl Patcher {
                 .add(place, [at.to_le_bytes(), count.to_le_bytes()].concat());
         }
         prepared.sort_by_key(|made| made.known.hook.place);
-        // Before anything leads to them: whoever comes after us must know of stubs that are in use.
+        // The list is written before code leads to the stubs, so that a later attach knows that they are in use.
         self.areas.write(memory)?;
         for made in &prepared {
             edit.writes.add(made.known.at, made.known.hook.to_bytes());
@@ -256,7 +256,7 @@ impl Patcher {
         Ok(prepared)
     }
 
-    /// Moves threads out of what is about to change; hooks that are in a thread's way back are not set.
+    /// Moves threads out of code that is about to change. Hooks into whose code a thread will return are not set.
     fn clear_the_way(
         &mut self,
         edit: &mut Edit,
@@ -294,7 +294,7 @@ impl Patcher {
         }
     }
 
-    /// Has the stub of a new hook written, and takes its record; why it cannot be hooked, if so.
+    /// Adds the stub of a new hook to what is written, and returns its record, or why it cannot be hooked.
     fn prepare(
         &mut self,
         edit: &mut Edit,
@@ -323,7 +323,7 @@ impl Patcher {
         self.areas.room(edit.remote, area::HOOKS, size, None)
     }
 
-    /// Makes room for a hook that no code leads to.
+    /// Makes room for the record of a hook that no code leads to.
     fn bare(&mut self, edit: &mut Edit, wanted: &Wanted) -> Result<Prepared> {
         let at = self.room_for_record(edit)?;
         let mut hook = Hook {
@@ -345,7 +345,7 @@ impl Patcher {
         })
     }
 
-    /// Has a hook's programs and its callers written, each once; and its guard set.
+    /// Adds a hook's programs and list of callers to what is written, each once, and sets its guard.
     fn programs(&mut self, edit: &mut Edit, wanted: &Wanted, hook: &mut Hook) -> Result<()> {
         let ([at_entry, at_return], [asks_call, asks_return]) = (&wanted.copy, &wanted.asks);
         hook.at_entry = self.program(edit, at_entry)?;
@@ -354,7 +354,7 @@ impl Patcher {
         hook.asks_return = self.program(edit, asks_return)?;
         hook.least_ticks = wanted.least_ticks;
         hook.outcome = wanted.outcome;
-        // What is called for ourselves is called whatever its arguments are.
+        // Hooks for ourselves must see every call, whatever its arguments are.
         let guard = wanted.guard.filter(|_| hook.want & want::OWN == 0);
         hook.guard = guard.unwrap_or_default().to_words();
         hook.flags &= !flags::GUARDED;
@@ -366,7 +366,7 @@ impl Patcher {
         Ok(())
     }
 
-    /// Where a program is, and how many words it has; each is written once.
+    /// Returns where a program is and how many words it has. Each program is written once.
     fn program(&mut self, edit: &mut Edit, words: &[u64]) -> Result<[u64; 2]> {
         if words.is_empty() {
             return Ok([0; 2]);
@@ -385,8 +385,8 @@ impl Patcher {
         Ok([at, words.len() as u64])
     }
 
-    /// Notes the function of a hook by the number that the agent writes for it. Where several functions share their
-    /// code, writes the table of their identities and numbers.
+    /// Notes the function of a hook by the number that the agent writes for it. If several functions share the hook's code, writes the
+    /// table of their identities and numbers.
     fn name(&mut self, edit: &mut Edit, wanted: &Wanted, known: &mut Known) -> Result<()> {
         if wanted.names.is_empty() {
             known.hook.names = self.program(edit, &wanted.inject)?;
@@ -399,7 +399,7 @@ impl Patcher {
         for (identity, function) in &wanted.names {
             words.extend([*identity, self.table.number_of(*identity, function)]);
         }
-        // The same table is written once, however often a hook is set anew: each method that is defined may set it.
+        // The table is written once, although each newly defined method may set the hook anew.
         let [at, _] = self.program(edit, &words)?;
         known.hook.names = [at, wanted.names.len() as u64];
         Ok(())

@@ -1,5 +1,5 @@
-//! One stop for one piece of work, of all threads or of the main one, which is ready for remote calls; and writing much in few
-//! system calls.
+//! One stop for one piece of work, of all threads or only of the main one, which can make remote calls then; and batched
+//! writes in few system calls.
 
 use crate::wanted::Timing;
 use inject::remote_call::{Gadgets, RemoteThread};
@@ -17,13 +17,13 @@ use vm::{Fault, Memory};
 /// The process that is to stand still, and how its main thread is tied to us.
 #[derive(Clone, Copy, Debug)]
 pub struct Standstill<'a> {
-    /// The process; another one that has its id by now is not stopped.
+    /// The process. Another process that has its id by now is not stopped.
     pub status: &'a Status,
     /// The memory of the process.
     pub memory: &'a GuestMemory,
     /// Instructions in it that remote calls use.
     pub gadgets: Gadgets,
-    /// How its main thread is tied to us.
+    /// How its main thread is held between stops.
     pub ties: Ties,
     /// Which of its threads stand still.
     pub threads: Threads,
@@ -34,13 +34,13 @@ pub struct Standstill<'a> {
 pub enum Threads {
     /// All, for work on code that any of them may run.
     All,
-    /// The main one, which makes remote calls for us, and runs nothing of ours afterwards but what they ask for.
+    /// The main thread, which makes remote calls for us. Afterwards it runs no code of ours but what these calls request.
     Main,
 }
 
 impl Standstill<'_> {
-    /// Does `work` while those threads stand still, and adds to `timing` how long that was. `work` is begun again where a
-    /// thread stood badly, and the stop where another lancet has the process stopped ([`Tries`]).
+    /// Does `work` while those threads stand still, and adds to `timing` how long that was. `work` is repeated if a thread
+    /// stood where it could not be used, and the stop is repeated while another lancet has the process stopped ([`Tries`]).
     pub fn run<T>(
         self,
         timing: &mut Timing,
@@ -86,7 +86,7 @@ impl Standstill<'_> {
     }
 }
 
-/// Bytes to be written. Those that touch are joined, because each write is a system call, and all threads wait for it.
+/// Bytes to be written. Adjacent ones are joined, because each write is a system call and all threads wait meanwhile.
 #[derive(Default)]
 pub(crate) struct Writes(Vec<(u64, Vec<u8>)>);
 
@@ -99,7 +99,7 @@ impl Writes {
         }
     }
 
-    /// Writes all that are in one page by one system call, with what stands between them, which must not change meanwhile: all
+    /// Writes all bytes of one page by one system call, together with the bytes between them, which do not change because all
     /// threads stand still. A kill cannot cut a write within a page.
     pub fn write_by_page(mut self, memory: &GuestMemory) -> Result<()> {
         self.0.sort_by_key(|(at, _)| *at);
@@ -123,7 +123,7 @@ impl Writes {
         Ok(())
     }
 
-    /// Writes all of them, by rising address.
+    /// Writes all of them, by ascending address.
     pub fn write(mut self, memory: &GuestMemory) -> Result<()> {
         self.0.sort_by_key(|(at, _)| *at);
         let mut joined = Writes::default();
@@ -137,7 +137,7 @@ impl Writes {
     }
 }
 
-/// The memory of a process that stands still, or of which nothing that is read changes: each page is read once.
+/// The memory of a process that stands still, or whose pages that are read do not change: each page is read once.
 pub(crate) struct Pages<'m> {
     memory: &'m GuestMemory,
     /// `None` = it cannot be read.

@@ -17,14 +17,14 @@ use vm::Language;
 use vm::reader::{Found, State};
 use wire::calls::FACTS;
 
-// The agent hands them to the reader as they are.
+// The agent passes them to the reader as they are.
 const _: () = assert!(FACTS == vm::reader::FACTS);
 
 /// Static thread-local storage below the thread pointer, and the control block above it.
 const BELOW: u64 = 64 * 1024;
 const ABOVE: u64 = 4096;
 
-/// Readings of a VM that may be garbled because the guest changes it meanwhile, and the time between two.
+/// How often a VM is read, because the guest may change it during a reading, and the time between two readings.
 const TRIES: u32 = 20;
 const PAUSE: Duration = Duration::from_millis(2);
 
@@ -38,7 +38,7 @@ pub enum Script {
 }
 
 impl Script {
-    /// What is known of a VM that nobody has looked for yet.
+    /// The value before a VM has been looked for.
     pub(crate) fn unknown() -> Self {
         Script::None("its VM has not begun with the script yet".into())
     }
@@ -84,8 +84,9 @@ pub struct Words {
     pub facts: [u64; FACTS],
 }
 
-/// Looks through the control block of the main thread, while all are stopped; and why script lines will not be known, if so. The place that is
-/// found holds for threads of the same C library only; the agent checks each thread before it reads there (`agent::calls::thread::has_block`).
+/// Looks through the control block of the main thread, while all threads are stopped. Returns the words, and why script lines will not be
+/// known, if so. The offsets hold for threads of the same C library only; the agent checks each thread before it reads there
+/// (`agent::calls::thread::has_block`).
 pub fn find(
     pid: i32,
     memory: &GuestMemory,
@@ -142,7 +143,7 @@ pub fn find(
 /// Whether programs may use `rdfsbase` here (`HWCAP2_FSGSBASE`, arch/x86/include/uapi/asm/hwcap2.h; kernels since 5.9).
 pub(crate) fn tells_pointer() -> bool {
     const FSGSBASE: u64 = 1 << 1;
-    // SAFETY: a constant argument; reads the vector that the kernel gave us.
+    // SAFETY: getauxval(3) takes an integer and only reads the auxiliary vector that the kernel gave this process.
     unsafe { libc::getauxval(libc::AT_HWCAP2) & FSGSBASE != 0 }
 }
 
@@ -158,7 +159,7 @@ struct Block {
 }
 
 impl Block {
-    /// Returns the pointer of a thread that points to itself, as that of any thread-local storage does.
+    /// Returns the thread pointer of a thread if it points to itself, as it does in any thread-local storage.
     fn pointer(pid: i32, tid: i32, memory: &GuestMemory) -> Result<Option<u64>> {
         let registers = ptrace::registers(tid)
             .map_err(|errno| ptrace::explain(pid, "reading a thread's registers", errno))?;
@@ -206,7 +207,7 @@ impl Block {
         }))
     }
 
-    /// The distance from the thread pointer of a word with this value, nearest first.
+    /// Returns the offset from the thread pointer of a word with this value; the nearest counts.
     fn find(&self, value: u64) -> Option<u64> {
         let places = (self.start..).step_by(8).zip(self.bytes.chunks_exact(8));
         places
@@ -227,8 +228,8 @@ impl Block {
 /// `robust_head`; the same since 2.4).
 const ID_BEFORE_LIST: u64 = 16;
 
-/// The distance from the thread pointer at which a thread has its id. By the value alone another word may be taken for it: the id of a container's
-/// first process is 1, as are flags before it (`multiple_threads` of glibc's `tcbhead_t`).
+/// Returns the offset from the thread pointer at which a thread has its id. The value alone does not suffice: the id of a container's first
+/// process is 1, and so are flags before it (`multiple_threads` of glibc's `tcbhead_t`).
 fn tid_offset(main: &Block) -> Option<u64> {
     let has_id = |offset: &u64| main.half(*offset) == Some(main.tid);
     let by_list = main

@@ -6,10 +6,10 @@
 //!           jmp ─► stub: probe; cmp …; jmp back           was: cmp $-4096,%rax
 //! ```
 //!
-//! The instruction itself stays where it is. So nothing need be done for threads that wait in the kernel while hooks
-//! come and go, for calls that the kernel restarts, and for code that knows the instruction's address (glibc's
-//! cancellation, unwinding rules). What is wanted depends on the number of the call: for each number there is a record
-//! that no code leads to, and the probes are given a table of the addresses of these records, by number.
+//! The instruction itself stays where it is. So nothing has to be done for threads that wait in the kernel while hooks are set
+//! and lifted, for calls that the kernel restarts, and for code that knows the instruction's address (glibc's cancellation,
+//! unwinding rules). What is wanted depends on the number of the call: each number has a record that no code leads to, and the
+//! probes get a table of the addresses of these records.
 
 use crate::text::Around;
 use crate::tracing::Tracing;
@@ -20,8 +20,9 @@ use std::collections::HashSet;
 use trampoline::system_call::Site;
 use wire::calls::{CALLED, NO_NUMBER, special};
 
-/// Whether the probes of a call are set even if nobody asks for it: a child that shares its parent's memory uses the ring of its
-/// parent's thread meanwhile, and a thread that forbids what hooks do says so before ([`Says::Locks`](crate::Says::Locks)).
+/// Whether the probes of a call are set even if the user does not want it: a child that shares its parent's memory uses the ring
+/// of its parent's thread meanwhile, and a thread that forbids what hooks do must report so before
+/// ([`Says::Locks`](crate::Says::Locks)).
 fn is_always_seen(number: u64) -> bool {
     special::may_lend(number) || special::may_lock(number)
 }
@@ -29,9 +30,9 @@ fn is_always_seen(number: u64) -> bool {
 /// What is known of the system calls of a process.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct SystemCalls {
-    /// Nothing but system calls is wanted.
+    /// Whether only system calls are wanted.
     pub alone: bool,
-    /// The user has asked for some.
+    /// Whether the user wants any system calls.
     wanted: bool,
     /// Modules that were searched, by load bias and inode.
     looked: HashSet<(u64, u64)>,
@@ -40,7 +41,7 @@ pub(crate) struct SystemCalls {
 }
 
 impl SystemCalls {
-    /// Nothing is searched yet. `alone`: nothing but system calls will be wanted.
+    /// Nothing has been searched yet. With `alone`, only system calls will be wanted.
     pub fn new(alone: bool) -> Self {
         SystemCalls {
             alone,
@@ -50,7 +51,7 @@ impl SystemCalls {
 }
 
 impl Tracing {
-    /// Records system calls from now on, as `wanted` says for each number; the places that were refused.
+    /// Records system calls from now on, as `wanted` says for each number. Returns the places that were refused.
     pub fn set_system_calls(&mut self, wanted: Vec<Wanted>) -> Result<Vec<Refused>> {
         self.expect_system_calls(wanted)?;
         let refused = self.follow_system_calls();
@@ -58,7 +59,7 @@ impl Tracing {
         refused
     }
 
-    /// Writes the records of these numbers; the next [`Tracing::follow_system_calls`] sets the probes.
+    /// Writes the records of these numbers. The next [`Tracing::follow_system_calls`] sets the probes.
     pub(crate) fn expect_system_calls(&mut self, wanted: Vec<Wanted>) -> Result<()> {
         if !wanted.is_empty() {
             self.patcher.set(&self.target, wanted)?;
@@ -67,7 +68,7 @@ impl Tracing {
         Ok(())
     }
 
-    /// The number of `syscall` instructions that are hooked, and of all that were found.
+    /// Returns how many `syscall` instructions are hooked, and how many were found.
     pub fn system_calls(&self) -> [usize; 2] {
         [
             self.patcher.table.system_call_instructions(),
@@ -75,7 +76,7 @@ impl Tracing {
         ]
     }
 
-    /// Sets probes in modules that were loaded since the last call; the places that were refused.
+    /// Sets probes in modules that were loaded since the last call. Returns the places that were refused.
     pub(crate) fn follow_system_calls(&mut self) -> Result<Vec<Refused>> {
         if !self.system_calls.wanted {
             return Ok(Vec::new());
@@ -98,14 +99,14 @@ impl Tracing {
             true => Vec::new(),
             false => self.patcher.set(&self.target, wanted.clone())?,
         };
-        // Only now: where its threads could not be stopped, the next call looks at the same modules again.
+        // Noted only now: if the threads could not be stopped, the next call searches the same modules again.
         self.system_calls.looked.extend(modules);
         refused.extend(self.unset_halves(&wanted, failed)?);
         Ok(refused)
     }
 
-    /// Makes the table that probes are given: the address of each number's record. Records of an earlier attach may be there,
-    /// which want nothing.
+    /// Makes the table for the probes: the address of each number's record. It may contain records of an earlier attach, which
+    /// want nothing.
     fn list_records(&mut self) {
         let at = |number| {
             let known = self.patcher.table.get(number);
@@ -116,8 +117,8 @@ impl Tracing {
         self.patcher.by_number = (0..=OTHERS).map(at).collect();
     }
 
-    /// The `syscall` instructions of modules that were not searched yet, with the probes around each. One whose number is known
-    /// and not asked for is left alone, and so costs nothing.
+    /// Finds the `syscall` instructions of modules that were not searched yet, with the probes around each. An instruction whose
+    /// number is known and not wanted is left alone, and so costs nothing.
     fn search(&mut self) -> Vec<Around> {
         let target = &self.target;
         let known = &mut self.system_calls;
@@ -139,8 +140,8 @@ impl Tracing {
         )
     }
 
-    /// Takes back the other probe of each instruction of which one could not be set, since one alone says nothing. Returns
-    /// what failed, each instruction once.
+    /// Takes back the other probe of each instruction at which one could not be set, because a single probe is useless. Returns
+    /// the refusals, each instruction once.
     fn unset_halves(&mut self, wanted: &[Wanted], failed: Vec<Refused>) -> Result<Vec<Refused>> {
         let instruction_of = |one: &Wanted| match one.role {
             Role::Place { instruction, .. } => Some(instruction),
@@ -169,7 +170,7 @@ impl Tracing {
     }
 }
 
-/// What tells a module from another one that is mapped at its place later: load bias and inode.
+/// Identifies a module, because another one may be mapped at its place later: load bias and inode.
 fn identity(place: &ModuleSymbols) -> (u64, u64) {
     (place.module.bias, place.module.inode)
 }

@@ -1,9 +1,9 @@
-//! The hooks of one process: the one place that knows which there are, what they are for and whether they are set.
+//! The table of one process's hooks: which exist, what they are for and whether they are set.
 //!
-//! A hook is four things in the process: a record ([`Hook`]) that the agent reads, a stub, the bytes in the code that
-//! jump to it, and a number in what the agent writes. The table has a copy of the record, because reading it back costs
-//! a system call, and changes both together ([`HookTable::set_want`]). Whether patches are in the code is kept too
-//! ([`Known::set`]); what the code itself says is asked by [`stands_whole`], where somebody else may have changed it.
+//! A hook consists of four things in the process: a record ([`Hook`]) that the agent reads, a stub, the bytes in the code that jump to it,
+//! and a number in what the agent writes. The table keeps a copy of the record, because reading it back costs a system call, and changes
+//! both together ([`HookTable::set_want`]). It also keeps whether the patches are in the code ([`Known::set`]); [`stands_whole`] reads the
+//! code itself, where another program may have changed it.
 
 use crate::layers::Layers;
 use crate::standstill::Writes;
@@ -27,14 +27,13 @@ pub(crate) struct Known {
     pub at: u64,
     /// Its record, as we last wrote it.
     pub hook: Hook,
-    /// Its patches are in the code.
+    /// Whether its patches are in the code.
     pub set: bool,
-    /// The function that it was last asked for; `None` = it is of an earlier attach, and was not asked for in this one.
+    /// The function that it was last wanted for; `None` = it is of an earlier attach and was not wanted in this one.
     pub function: Option<Function>,
 }
 
-/// The hooks of one process, those that earlier attaches have left there included; a session keeps it from when it opens the process until it
-/// leaves.
+/// The hooks of one process, those of earlier attaches included; a session keeps the table from opening the process until it leaves.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct HookTable {
     /// By the address of the patch that is written last; hooks of system calls, which no code leads to, by the call's
@@ -82,9 +81,9 @@ impl HookTable {
         };
     }
 
-    /// Notes a hook that an earlier attach has made. A place may have had several; one that is set is the one to know.
+    /// Notes a hook of an earlier attach. A place may have had several; one that is set takes precedence.
     pub fn insert_earlier(&mut self, known: Known) {
-        // A number that no session can have given out is the process's own doing.
+        // A larger number was given out by no session but written by the process.
         let number = known.hook.number.min(u64::from(u32::MAX));
         self.next_number = self.next_number.max(number + 1);
         let before = self.get(known.hook.place);
@@ -114,7 +113,7 @@ impl HookTable {
         change_want(memory, known, wanted)
     }
 
-    /// Takes away the bits `gone` of what is wanted of all hooks.
+    /// Removes the bits `gone` from what is wanted of all hooks.
     pub fn unwant(&mut self, memory: &GuestMemory, gone: u64) -> Result<()> {
         for known in self.by_place.values_mut() {
             if known.hook.want & gone != 0 {
@@ -125,12 +124,12 @@ impl HookTable {
         Ok(())
     }
 
-    /// Silences every hook. Records outlive the hooks: what is parked in a stub may come back to one.
+    /// Silences every hook. Records outlive the hooks, because a thread that sleeps in a stub may still read one.
     pub fn silence_all(&mut self, memory: &GuestMemory) -> Result<()> {
         self.unwant(memory, u64::MAX)
     }
 
-    /// The same in a process that stands still, in few writes.
+    /// Silences every hook of a process that stands still, in few writes.
     pub fn silence_standing(&mut self, memory: &GuestMemory) -> Result<()> {
         let mut writes = Writes::default();
         let wanted = self.all().filter(|known| known.hook.want != 0);
@@ -146,14 +145,14 @@ impl HookTable {
         Ok(())
     }
 
-    /// What the hook at `place` does for ourselves, whatever the user asks of it: bits of [`want::OWN`].
+    /// Returns what the hook at `place` does for ourselves, whatever the user wants of it: bits of [`want::OWN`].
     pub fn own_want(&self, place: u64) -> u64 {
         let known = self.get(place).filter(|known| known.set);
         known.map_or(0, |known| known.hook.want & want::OWN)
     }
 
-    /// Addresses of the functions that are hooked for ourselves in this session: those with a bit of [`want::OWN`], and
-    /// those that unwinders ask.
+    /// Returns the addresses of the functions that are hooked for ourselves in this session: those with a bit of [`want::OWN`], and those
+    /// that unwinders ask.
     pub fn own_functions(&self, resident: &Resident) -> HashSet<u64> {
         self.set_ones()
             .filter(|known| {
@@ -163,14 +162,14 @@ impl HookTable {
             .collect()
     }
 
-    /// IFUNCs that are hooked themselves, to see what they pick.
+    /// Returns the IFUNCs that are hooked themselves, to learn what they pick.
     pub fn pickers(&self) -> impl Iterator<Item = &Function> {
         self.set_ones()
             .filter(|known| known.hook.want & want::PICKS != 0)
             .filter_map(|known| known.function.as_ref())
     }
 
-    /// `syscall` instructions with probes around them that tell something.
+    /// Returns the number of `syscall` instructions with a probe of which something is wanted.
     pub fn system_call_instructions(&self) -> usize {
         let found = self
             .set_ones()
@@ -179,7 +178,7 @@ impl HookTable {
         found.collect::<HashSet<u64>>().len()
     }
 
-    /// Whether a hook around a system call has changed some of the `length` bytes from `at` on.
+    /// Whether a hook around a system call has changed any of the `length` bytes from `at` on.
     pub fn is_around_a_system_call(&self, at: u64, length: u64) -> bool {
         self.set_ones()
             .filter(|known| known.hook.instruction != 0)
@@ -190,14 +189,14 @@ impl HookTable {
             })
     }
 
-    /// The functions whose calls are told now.
+    /// Returns the functions whose calls are reported now.
     pub fn told(&self) -> impl Iterator<Item = &Function> {
         let set = self.set_ones().filter(|known| known.hook.patched != 0);
         set.flat_map(|known| self.numbers(known))
             .filter_map(|number| self.functions.get(&(number as u32)))
     }
 
-    /// The numbers by which the calls of a hooked function are told: several, where functions share their code.
+    /// Returns the numbers under which the calls of a hooked function are reported; several if functions share its code.
     fn numbers(&self, known: &Known) -> Vec<u64> {
         if known.hook.names[1] == 0 {
             return vec![known.hook.number];
@@ -213,17 +212,17 @@ impl HookTable {
         self.functions.get(&number)
     }
 
-    /// How many functions have had a number.
+    /// Returns how many functions have ever had a number.
     pub fn functions_so_far(&self) -> usize {
         self.functions.len()
     }
 
-    /// Notes the function that the calls with a number are of.
+    /// Notes which function the calls with a number belong to.
     pub fn name(&mut self, number: u64, function: &Function) {
         self.functions.insert(number as u32, function.clone());
     }
 
-    /// The number of one of several functions that share their code.
+    /// Returns the number of one of several functions that share their code.
     pub fn number_of(&mut self, identity: u64, function: &Function) -> u64 {
         let key = (function.address, identity);
         let number = match self.identities.get(&key) {
@@ -240,7 +239,7 @@ impl HookTable {
         self.identities.contains_key(&(address, identity))
     }
 
-    /// Forgets the functions at an address that is not hooked after all; one of them, if there are any.
+    /// Forgets the functions at an address that is not hooked after all. Returns one of them, if there are any.
     pub fn unname(&mut self, address: u64) -> Option<Function> {
         let found = self.functions.values();
         let found = found.into_iter().find(|known| known.address == address);
@@ -256,7 +255,7 @@ pub(crate) fn write_want(memory: &GuestMemory, at: u64, wanted: u64) -> Result<(
     memory.write(at + offset_of!(Hook, want) as u64, &wanted.to_le_bytes())
 }
 
-/// Changes what is wanted of a hook. One of which nothing is wanted has no work done by its stub either.
+/// Changes what is wanted of a hook. With `wanted` 0 the stub's inline code is switched off too.
 fn change_want(memory: &GuestMemory, known: &mut Known, wanted: u64) -> Result<()> {
     write_want(memory, known.at, wanted)?;
     known.hook.want = wanted;
@@ -273,15 +272,15 @@ pub(crate) fn patches(hook: &Hook) -> &[Patched] {
     &hook.patches[..(hook.patched as usize).min(hook.patches.len())]
 }
 
-/// Whether all patches of a hook are in the code, so that calls come to it; also where another command's patch covers
-/// one, which leads there in its turn. They are not, if its library was unloaded, and loaded again at the same address.
+/// Whether all patches of a hook are in the code, so that calls come to it. A patch that another command's patch covers counts, because
+/// that one leads to it. The patches are gone if the library was unloaded and loaded again at the same address.
 pub(crate) fn stands_whole(memory: &GuestMemory, layers: &Layers, hook: &Hook) -> bool {
     patches(hook)
         .iter()
         .all(|patch| bytes_at(memory, patch).is_some_and(|now| layers.leads_to(patch, &now)))
 }
 
-/// The bytes that are where a patch is, or will be; `None` if they cannot be read.
+/// Returns the bytes at the place of a patch; `None` if they cannot be read.
 pub(crate) fn bytes_at(memory: &impl Memory, patch: &Patched) -> Option<Vec<u8>> {
     let mut now = vec![0; (patch.length as usize).min(patch.is.len())];
     memory.read(patch.at, &mut now).ok()?;

@@ -30,17 +30,17 @@ pub(crate) struct Target {
     /// The agent in it.
     pub resident: Resident,
     pub functions: Functions,
-    /// The number that the gate has while hooks are to tell us something; never 0.
+    /// The value of the gate while hooks report to this session; never 0.
     pub session: u32,
-    /// How its main thread is tied to us between two stops.
+    /// How its main thread is held between stops.
     pub ties: Ties,
     /// How often and how long it was stopped. A cell, because a stop changes nothing else here.
     pub timing: Cell<Timing>,
 }
 
 impl Target {
-    /// Does `work` while all its threads stand still, with the main thread ready for remote calls. `work` is begun
-    /// again where a thread stood badly, so it must bear that.
+    /// Does `work` while all its threads stand still, with the main thread ready for remote calls. `work` is repeated
+    /// if a thread stood where it could not be used, so it must allow that.
     pub fn stopped<T>(
         &self,
         work: impl FnMut(&mut Stop, &mut RemoteThread) -> Result<T>,
@@ -48,7 +48,7 @@ impl Target {
         self.standing(Threads::All, work)
     }
 
-    /// The same while its main thread alone stands still.
+    /// Does `work` while only its main thread stands still.
     pub fn main_stopped<T>(
         &self,
         mut work: impl FnMut(&mut RemoteThread) -> Result<T>,
@@ -74,8 +74,8 @@ impl Target {
         done
     }
 
-    /// Does `writes`, in a stop where the kernel lets only a tracer write what the process itself may not, such as the
-    /// records of hooks. What is done twice then must bear that.
+    /// Does `writes`, and repeats them in a stop if the kernel lets only a tracer write there: what the process itself
+    /// may not write, such as the records of hooks. `writes` must allow being repeated.
     pub fn forced(&self, mut writes: impl FnMut(&GuestMemory) -> Result<()>) -> Result<()> {
         match writes(&self.memory) {
             Err(Error::WriteProtected(_)) => self.stopped(|_, _| writes(&self.memory)),
@@ -83,13 +83,13 @@ impl Target {
         }
     }
 
-    /// The gate is the word that every hook reads first. Open, it has the number of our session; hooks tell nothing
-    /// while it has another, and a fork sets it to 0 in the child.
+    /// Opens the gate, the word that every hook reads first: it gets the number of our session. Hooks report nothing
+    /// while it has another value, and a fork sets it to 0 in the child.
     pub fn open_gate(&self) -> Result<()> {
         self.set_on_control_page(offset_of!(ControlPage, calls), self.session)
     }
 
-    /// After this no hook writes a record.
+    /// Closes the gate. After this no hook writes a record.
     pub fn close_gate(&self) -> Result<()> {
         self.set_on_control_page(offset_of!(ControlPage, calls), 0u32)
     }
@@ -125,12 +125,12 @@ impl Target {
         self.status.pid
     }
 
-    /// Whether the process still runs, and its id is not another's by now.
+    /// Whether the process still runs, and its id does not belong to another one by now.
     pub fn is_alive(&self) -> bool {
         self.status.is_current()
     }
 
-    /// Whether the memory that the agent was placed in is still there: an exec takes it away.
+    /// Whether the memory that the agent was mapped in still exists: an exec takes it away.
     pub fn has_agent(&self) -> bool {
         self.memory.word(self.resident.base).is_ok()
     }

@@ -1,5 +1,5 @@
-//! Decoded code of modules, kept while hooks are being planned: where functions begin, what jumps where, where padding
-//! is. A module is decoded once, however many of its functions are hooked.
+//! Decoded code of modules, kept while hooks are planned: where functions begin, where code jumps to, where padding is. A
+//! module is decoded once, however many of its functions are hooked.
 
 mod around;
 mod go;
@@ -26,7 +26,7 @@ use trampoline::{Options, Pads, Refusal, Stack, Stacks, Targets, plan};
 use vm::Memory;
 use wire::calls::want;
 
-/// The bytes of code that are kept decoded at a time, in all. The largest libraries known have 200 MB.
+/// Limit of the bytes of code that are kept decoded at a time. The largest known libraries have 200 MB.
 pub(crate) const MOST_CODE: u64 = 1 << 29;
 
 /// The bytes of a range of code, if there is `room` for them.
@@ -49,13 +49,13 @@ pub struct Texts {
     around: HashMap<u64, ProbePlan>,
 }
 
-/// Decoded code by where it begins and ends: modules of a process that means harm may overlap.
+/// Decoded code by where it begins and ends: modules of a hostile process may overlap.
 #[derive(Debug, Default)]
 struct Decoded {
-    /// What the process allows; `None` = not asked yet.
+    /// What the process allows; `None` = not read yet.
     options: Option<Options>,
     by_range: HashMap<(u64, u64), Text>,
-    /// Bytes of code of all of them.
+    /// Sum of the bytes of code of all of them.
     kept: u64,
 }
 
@@ -65,7 +65,7 @@ struct Text {
     code: Vec<u8>,
     /// The addresses at which functions begin, by symbols and picks of IFUNCs, sorted.
     starts: Vec<u64>,
-    /// These, and those that only unwinding rules tell of, parts of functions among them.
+    /// These, and those that only unwinding rules name, among them parts of functions.
     begins: Vec<u64>,
     targets: Targets,
     pads: Pads,
@@ -74,7 +74,7 @@ struct Text {
 }
 
 impl Texts {
-    /// Plans the hook of a function or probe; or says why there can be none.
+    /// Plans the hook of a function or probe, or returns why there can be none.
     pub fn plan(
         &mut self,
         target: &Target,
@@ -103,7 +103,7 @@ impl Texts {
         }
     }
 
-    /// The plan as it is where no other command has hooked anything.
+    /// Makes the plan as it is if no other command has hooked anything there.
     fn alone(
         &mut self,
         target: &Target,
@@ -117,7 +117,7 @@ impl Texts {
             return planned.map(Change::Probe).ok_or(Reason::Changed);
         }
         let (place, range) = place_of(functions, function)?;
-        // The unwinders' hooks serve C, also in a program of Go that C is linked into.
+        // The unwinders' hooks serve C code, also in a Go program that C is linked into.
         if wanted.routine < crate::wanted::FIND_FDE && self.is_go(place, memory, range.start) {
             return Err(go::REFUSED.into());
         }
@@ -134,7 +134,7 @@ impl Texts {
             size => size.min(code.len() as u64),
         };
         let range = function.address..function.address + own;
-        // A VM calls it by a convention of its own, which says what is on the stack.
+        // A VM calls the function by a convention of its own, which determines the stack arguments.
         let found = if wanted.want & want::SCRIPTED != 0 {
             Stack::Reads(0)
         } else {
@@ -144,7 +144,7 @@ impl Texts {
             Stack::Reads(bytes) => bytes.next_multiple_of(16).min(MOST_COPIED),
             Stack::Unproven(bytes) => bytes.next_multiple_of(16).clamp(COPIED, MOST_COPIED),
             Stack::All => UNBOUNDED,
-            // What is known by its name is hooked in another way.
+            // A function known by name is treated by the hook policy instead.
             Stack::OwnReturn
                 if wanted.routine == super::CALL_THROUGH
                     && !crate::policy::gets_no_frame(function) =>
@@ -168,7 +168,7 @@ impl Texts {
     }
 }
 
-/// The code from a function's address up to the next function that is known, of a text at `at`.
+/// Returns the code from a function's address up to the next known function, of a text at `at`.
 fn code_from<'c>(code: &'c [u8], at: u64, starts: &[u64], address: u64) -> Option<&'c [u8]> {
     let next = starts.partition_point(|start| *start <= address);
     let end = at + code.len() as u64;
@@ -178,7 +178,7 @@ fn code_from<'c>(code: &'c [u8], at: u64, starts: &[u64], address: u64) -> Optio
     (!code.is_empty()).then_some(code)
 }
 
-/// The module that a function is in, and the range of its code there.
+/// Returns the module that a function is in, and the range of its code there.
 fn place_of<'f>(
     functions: &'f Functions,
     function: &Function,
@@ -198,7 +198,7 @@ fn over(address: u64, layer: &Layer, copied: u32, memory: &GuestMemory) -> Resul
     memory
         .read_bytes(address, &mut code)
         .map_err(|error| error.to_string())?;
-    // Its command may have left since we found it, and other instructions stand here.
+    // The other command may have left since, so that other instructions are here.
     if !layer.stands_at(address, &code) {
         return Err(Reason::Changed);
     }
@@ -216,8 +216,8 @@ fn over(address: u64, layer: &Layer, copied: u32, memory: &GuestMemory) -> Resul
     ))
 }
 
-/// What a process allows, asked once for as long as code is kept. A moved call is a push and a jump, of which a shadow
-/// stack does not know: the return would be a fault.
+/// Reads what a process allows, once while code is kept. A relocated call becomes a push and a jump, which a shadow stack does
+/// not record: the return would be a fault.
 fn allowed(pid: i32) -> Options {
     let tids = thread_ids(pid).unwrap_or_default();
     Options {
@@ -226,8 +226,8 @@ fn allowed(pid: i32) -> Options {
 }
 
 impl Decoded {
-    /// The code of a module in this range, decoded now or before. Whether there is room for it is asked before any is
-    /// taken: how long it is stands in the maps of the process, which can map files without end.
+    /// Returns the code of a module in this range, decoded now or before. The room for it is checked before any memory is
+    /// allocated: its length comes from the maps of the process, which can map files without end.
     fn text(
         &mut self,
         place: &ModuleSymbols,
@@ -251,7 +251,7 @@ impl Decoded {
 }
 
 impl Texts {
-    /// The code of a function, and the plan of a jump at its entry that takes no padding near by.
+    /// Returns the code of a function, and the plan of a jump at its entry that uses no padding elsewhere.
     pub fn entry(
         &mut self,
         functions: &Functions,
@@ -315,8 +315,8 @@ impl Text {
         memory
             .read_bytes(start, &mut code)
             .map_err(|error| error.to_string())?;
-        // Functions are decoded as they were without hooks, for their first instructions may be the targets of others.
-        // Jumps of ours in padding are left, so that this padding is not used twice.
+        // Functions are decoded as they were without hooks, because their first instructions may be jumped to. Our jumps in
+        // padding are left in place, so that this padding is not used twice.
         for known in hooks.set_ones() {
             let Some(entry) = patches(&known.hook).last() else {
                 continue;
@@ -330,7 +330,8 @@ impl Text {
                 there.copy_from_slice(&entry.was[..length]);
             }
         }
-        // Read after the code: who hooks anything meanwhile has written the records before the code, and keeps them.
+        // The records are read after the code: a command that hooks meanwhile writes its records before the code, and keeps
+        // them.
         Layers::of(memory).take_out_of(start, &mut code);
         let known: Vec<(u64, u64)> = place
             .symbols

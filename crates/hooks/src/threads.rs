@@ -21,9 +21,9 @@ pub struct Changed<'a> {
     pub moves: &'a [(u64, u64)],
 }
 
-/// Moves threads whose instruction pointer is within `changes` to the same instruction in the stub. Gives the index of
-/// a change that cannot be made now, because a thread will return into it from a signal handler, stands where no
-/// instruction begins, or is inside a restartable sequence, which it must not leave; then no thread has been moved.
+/// Moves threads whose instruction pointer is within `changes` to the same instruction in the stub. Returns the index of a
+/// change that cannot be made now, because a thread will return into it from a signal handler, stands where no instruction
+/// begins, or is inside a restartable sequence, which it must not leave. In that case no thread has been moved.
 ///
 /// A thread at the first byte of a change need not move: it will run the jump. `changes` are by rising address.
 pub fn move_out(
@@ -42,7 +42,7 @@ pub fn move_out(
         let registers = own_registers(remote, *tid)?;
         if let Some(index) = inside(registers.rip) {
             if in_restartable_sequence(*tid, memory, registers.rip) {
-                // When it goes on the kernel has it begin the sequence again.
+                // The kernel will make the thread begin the sequence again.
                 return Ok(Some(index));
             }
             let known = changes[index].moves.iter();
@@ -62,7 +62,7 @@ pub fn move_out(
 }
 
 /// Moves threads that stand at one of `jumps` (address, target) to its target. These are jumps in the padding between
-/// functions, which are about to be taken out; the padding that was there before is no code.
+/// functions that are about to be taken out; the padding bytes that were there before are not meant to be executed.
 pub fn take_jumps(remote: &mut RemoteThread, tids: &[i32], jumps: &[(u64, u64)]) -> Result<()> {
     for tid in tids {
         let at = own_registers(remote, *tid)?.rip;
@@ -73,7 +73,7 @@ pub fn take_jumps(remote: &mut RemoteThread, tids: &[i32], jumps: &[(u64, u64)])
     Ok(())
 }
 
-/// Whether a thread of a stopped process will go on within `code`.
+/// Whether a thread of a stopped process will continue within `code`.
 pub fn stand_in(remote: &RemoteThread, tids: &[i32], code: &Range<u64>) -> Result<bool> {
     for tid in tids {
         if code.contains(&own_registers(remote, *tid)?.rip) {
@@ -83,7 +83,7 @@ pub fn stand_in(remote: &RemoteThread, tids: &[i32], code: &Range<u64>) -> Resul
     Ok(false)
 }
 
-/// The registers with which a thread will go on. Those of the thread that makes remote calls are saved elsewhere
+/// Returns the registers with which a thread will continue. Those of the thread that makes remote calls are saved elsewhere
 /// while it works for us.
 fn own_registers(remote: &RemoteThread, tid: i32) -> Result<Registers> {
     if tid == remote.pid() {
@@ -93,7 +93,7 @@ fn own_registers(remote: &RemoteThread, tid: i32) -> Result<Registers> {
     }
 }
 
-/// Sets the instruction pointer with which a thread will go on.
+/// Sets the instruction pointer with which a thread will continue.
 fn go_on_at(remote: &mut RemoteThread, tid: i32, pc: u64) -> Result<()> {
     let mut registers = own_registers(remote, tid)?;
     registers.rip = pc;
@@ -108,15 +108,15 @@ fn explain(remote: &RemoteThread, errno: Errno) -> Error {
     ptrace::explain(remote.pid(), "moving a thread out of the way", errno)
 }
 
-/// The change that a word on the stack points into: an instruction pointer that the kernel saved there for a signal
-/// handler. A word that is left over from an earlier frame cannot be told from it; then the hook is tried again later.
+/// Returns the change that a word on the stack points into: an instruction pointer that the kernel may have saved there for
+/// a signal handler. A word that is left over from an earlier frame looks the same; then the hook is tried again later.
 fn returns_into(
     memory: &GuestMemory,
     stack: u64,
     inside: impl Fn(u64) -> Option<usize>,
 ) -> Option<usize> {
     let mut bytes = vec![0; DEPTH];
-    // The mapping of the stack may end before: a handler's frame may be all that an alternate stack holds, at its very end.
+    // The mapping of the stack may end earlier: an alternate stack may hold only a handler's frame, at its very end.
     let length = memory.read_up_to(stack, &mut bytes);
     bytes[..length]
         .chunks_exact(8)

@@ -1,8 +1,7 @@
 //! [`Tracing`]: the front of this crate, a process whose calls are traced.
 //!
-//! It holds the four parts and has no work of its own but the end. What it does is in files by subject: `open` (how it
-//! begins), `own` and `notices` (what the process tells us beside calls), `named`, `system_calls` and `picks` (what is
-//! hooked).
+//! It combines the four parts and itself only ends a session. Its other methods are in files by subject: `open` (how tracing
+//! begins), `own` and `notices` (events beside calls), `named`, `system_calls` and `picks` (what is hooked).
 
 use crate::parked;
 use crate::patcher::Patcher;
@@ -25,7 +24,7 @@ use std::time::Duration;
 use wire::ControlPage;
 use wire::calls::Calls;
 
-/// Where a program that has just begun says that its functions can be hooked.
+/// When the functions of a program that has just begun can be hooked.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Arrives {
     /// Its functions can be hooked now.
@@ -48,29 +47,29 @@ pub struct Tracing {
     pub(crate) _heartbeat: Heartbeat,
     /// How long threads that have posted a notice wait for us.
     pub(crate) patience: Duration,
-    /// Its children are followed.
+    /// Whether its children are followed.
     pub(crate) follow: bool,
     /// [`ControlPage::news`] as it was when the notices were read last.
     pub(crate) news: u32,
     /// Address of the loader's `r_debug`; 0 = not known yet.
     pub(crate) loader: u64,
     pub(crate) arrives: Arrives,
-    /// Hooks may be set, and are taken out by `drop`.
+    /// Whether hooks may be set, which `drop` takes out.
     pub(crate) open: bool,
 }
 
 impl Tracing {
-    /// Hooks functions, in one stop; those that cannot be hooked, and why. What is in a thread's way is tried again a
-    /// moment later.
+    /// Hooks functions in one stop. Returns those that cannot be hooked, with the reason. A function that a thread is executing
+    /// is tried again a moment later.
     pub fn set(&mut self, wanted: Vec<Wanted>) -> Result<Vec<Refused>> {
         let refused = self.patcher.set(&self.target, wanted);
         self.patcher.forget_code();
         refused
     }
 
-    /// Takes out the hooks with these numbers, in one stop; those that are out, with their functions. A hook that is needed for
-    /// ourselves too, or that several functions of a script's language share, stays, and so do system calls. Calls that are open
-    /// return through their hooks and are told.
+    /// Takes out the hooks with these numbers, in one stop, and returns them with their functions. A hook that is also needed
+    /// for ourselves, or that several functions of a script's language share, stays, and so do system calls. Calls that are open
+    /// return through their hooks and are reported.
     ///
     /// # Errors
     /// [`Error::AtEvent`], if its main thread stands at something that its tracer must see first: nothing is out then.
@@ -113,8 +112,8 @@ impl Tracing {
         self.patcher.table.function(hook)
     }
 
-    /// The places that make one system call alone, by the number of their hook: the number of that call's hook, and the
-    /// address of the instruction.
+    /// Returns the places that always make the same system call, by the number of their hook: the number of that system call's
+    /// hook, and the address of the instruction.
     pub fn system_call_places(&self) -> HashMap<u32, (u32, u64)> {
         let table = &self.patcher.table;
         let places = table.all().filter(|known| known.hook.instruction != 0);
@@ -127,12 +126,12 @@ impl Tracing {
         of_one_call.collect()
     }
 
-    /// How many functions are hooked, without those that are hooked for ourselves alone.
+    /// Returns how many functions are hooked, without those that are hooked only for ourselves.
     pub fn hooked(&self) -> usize {
         self.patcher.table.told().count()
     }
 
-    /// How many functions were hooked at some time in this session.
+    /// Returns how many functions were hooked at any time in this session.
     pub fn ever_hooked(&self) -> usize {
         self.patcher.table.functions_so_far()
     }
@@ -142,7 +141,7 @@ impl Tracing {
         &mut self.rings
     }
 
-    /// The language whose lines are told; empty = none.
+    /// The language whose lines are reported; empty = none.
     pub fn vm(&self) -> &'static str {
         self.scripts.script.name()
     }
@@ -162,7 +161,7 @@ impl Tracing {
         self.target.is_alive()
     }
 
-    /// Whether the process runs another program by now. One that is ending runs none.
+    /// Whether the process runs another program by now. One that is ending does not count.
     pub fn is_replaced(&self) -> bool {
         let program = format!("/proc/{}/exe", self.pid());
         !self.target.has_agent() && self.is_alive() && std::fs::read_link(program).is_ok()
@@ -183,15 +182,15 @@ impl Tracing {
         &self.target.memory
     }
 
-    /// Opens the gate again if a hook has closed it because we were silent (stopped, frozen, suspended): the time-stamp
-    /// counter when it did. What was called since then is not known.
+    /// Opens the gate again if a hook has closed it because lancet was silent (stopped, frozen, suspended). Returns the
+    /// time-stamp counter when the hook did so; calls since then were not recorded.
     pub fn end_silence(&self) -> Result<Option<u64>> {
         let silenced = offset_of!(Calls, silenced);
         let when = self.target.memory.word(self.target.calls_field(silenced))?;
         if when == 0 || !self.open {
             return Ok(None);
         }
-        // A beat first: the next look of a hook would find us as silent as the last.
+        // The heartbeat changes first; otherwise the next check of a hook would close the gate again.
         let beat = offset_of!(ControlPage, heartbeat);
         self.target.set_on_control_page(beat, heartbeat::unique())?;
         self.target.set_calls_field(silenced, 0)?;
@@ -199,11 +198,11 @@ impl Tracing {
         Ok(Some(when))
     }
 
-    /// Takes all hooks out. What the rings hold can still be read afterwards. Whether all of them are out: the one on
-    /// the unwinder stays where frames of ours are still on some stack (`parked`).
+    /// Takes all hooks out. The rings can still be read afterwards. Returns whether all hooks are out: the one on the unwinder
+    /// stays while frames of ours may be on some stack (`parked`).
     pub fn leave(&mut self) -> Result<bool> {
         let left = self.leave_hooks();
-        // Where it is tried again they wait on.
+        // If leaving is tried again, the waiting threads go on waiting.
         if !matches!(left, Err(Error::AtEvent { .. })) {
             self.release_locking();
         }
@@ -238,12 +237,12 @@ impl Tracing {
         if lifted.is_ok() && !last.is_empty() && !parked {
             lifted = self.patcher.lift(target, &last, false);
         }
-        // Its main thread stands at an event; from there its tracer sets it going and has us try again.
+        // The main thread stands at an event; its tracer sets it going from there and has us try again.
         if let Err(event @ Error::AtEvent { .. }) = lifted {
             return Err(event);
         }
-        // Where the stop failed, what it would have done. The agent is given back whatever became of this: the gate is
-        // closed, so hooks that are left tell nothing, and the next attach silences and lifts them.
+        // If the stop failed, the records are silenced without it. The agent is given back in any case: the gate is closed, so
+        // hooks that are left report nothing, and the next attach silences and lifts them.
         let silenced = self.patcher.table.silence_all(&target.memory);
         target.set_on_control_page(offset_of!(ControlPage, state), 0u32)?;
         lifted?;
@@ -261,8 +260,8 @@ impl Drop for Tracing {
     fn drop(&mut self) {
         // In a panic, leaving may have begun and not have come to its end.
         if (self.open || panicking()) && self.is_alive() && self.target.has_agent() {
-            // An error here has no caller who could be told of it. A panic may come while another unwinds, and would then
-            // end the command.
+            // An error here has no caller to return to. A panic here may come while another one unwinds, and would then end the
+            // command.
             let _ = catch_unwind(AssertUnwindSafe(|| self.leave()));
         }
     }

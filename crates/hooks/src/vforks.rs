@@ -1,5 +1,5 @@
-//! The returns of `vfork`. A frame of ours on the stack would be overwritten by the child, which returns on the same
-//! stack before its parent does, so a probe behind the system call tells both returns (`trampoline::vfork`).
+//! Probes that report the returns of `vfork`. The child, which returns on the same stack before its parent does,
+//! would overwrite a frame of ours, so a probe behind the system call reports both returns (`trampoline::vfork`).
 
 use crate::patcher::Patcher;
 use crate::policy;
@@ -14,7 +14,7 @@ use wire::calls::want;
 const REACH: usize = 32;
 
 impl Patcher {
-    /// `wanted`, and the probe for those whose returns are wanted.
+    /// Returns `wanted`, with a probe for each function whose returns are wanted.
     pub(crate) fn with_returns(&self, target: &Target, mut wanted: Vec<Wanted>) -> Vec<Wanted> {
         let ending: Vec<&Wanted> = wanted
             .iter()

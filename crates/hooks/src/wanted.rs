@@ -1,4 +1,4 @@
-//! What the user of this crate asks for ([`Options`], [`Wanted`]) and gets back ([`Refused`], [`Timing`]).
+//! What callers of this crate ask for ([`Options`], [`Wanted`]) and get back ([`Refused`], [`Timing`]).
 
 use crate::policy;
 use inject::resident::Resident;
@@ -14,8 +14,8 @@ use wire::calls::{Hook, SYSTEM_CALLS, record, want};
 /// How a process is traced.
 #[derive(Clone, Debug)]
 pub struct Options {
-    /// Bytes of each thread's ring; a power of two. 0 = no call is told: the guest gets no memory for rings. They become
-    /// smaller where the guest's control group has little room.
+    /// Bytes of each thread's ring; a power of two. 0 = no call is reported, and the guest gets no memory for rings. Rings
+    /// become smaller where the guest's control group has little room.
     pub ring_size: u64,
     /// How long a hook waits for room in its ring before it drops the record and counts it as lost.
     pub most_wait: Duration,
@@ -25,27 +25,29 @@ pub struct Options {
     pub line_tests: Vec<u64>,
     /// Which script frame's line is recorded: a [`wire::calls::line_policy`].
     pub line_policy: u64,
-    /// Lines that are passed over when the application's line is looked for: a bit for each of those tests that says so.
+    /// One bit for each of those tests; lines that such a test accepts are skipped when the application's line is searched
+    /// for.
     pub passed_over: u32,
     /// Children of the process are traced too.
     pub follow: bool,
-    /// Only system calls are wanted: a program that Go has compiled, of whose own none can be hooked, is refused.
+    /// Whether only system calls are wanted. A program that Go has compiled is then refused, because none of its system
+    /// calls can be hooked.
     pub system_calls_alone: bool,
 }
 
-/// The least time that a process at its end waits until its rings were read, and a child until it was adopted.
+/// The least time that a process waits at its end until its rings have been read, and a child until it is adopted.
 pub(crate) const LEAST_PATIENCE: Duration = Duration::from_secs(2);
-/// Such threads wait for so many times [`Options::most_wait`], if that is longer.
+/// Such threads wait for this multiple of [`Options::most_wait`], if that is longer.
 const PATIENCE: u32 = 20;
 
-/// The smallest ring for lack of room, in bytes.
+/// The smallest size of a ring, in bytes, where memory is short.
 const LEAST_FITTING: u64 = 64 * 1024;
-/// What a thread uses of the tables beside its ring, at most as seen in large programs, in bytes.
+/// Upper estimate of what a thread uses of the tables beside its ring, in bytes, as measured in large programs.
 const TABLES: u64 = 256 * 1024;
 
 impl Options {
-    /// The size of rings that leaves the guest most of what its control group has left, so that it is not killed for memory
-    /// of ours.
+    /// Returns a size of rings that leaves the guest most of the room in its control group, so that it is not killed for
+    /// memory of ours.
     ///
     /// # Errors
     /// [`Error::NoRoom`] if the smallest would take more than half of it.
@@ -53,7 +55,7 @@ impl Options {
         let Some(left) = control_group::memory_left(pid) else {
             return Ok(self.ring_size);
         };
-        // A ring holds several of the largest records.
+        // A ring must hold several of the largest records.
         let least = LEAST_FITTING.max((self.room * 32).next_power_of_two());
         let mut size = self.ring_size;
         while size > least && threads * (size + TABLES) > left / 4 {
@@ -69,7 +71,7 @@ impl Options {
         Ok(size)
     }
 
-    /// How long a call waits for room in its ring, and how long a process waits at its end.
+    /// Returns how long a call waits for room in its ring, and how long a process waits at its end.
     pub(crate) fn waits(&self) -> [Duration; 2] {
         let longer = self.most_wait.saturating_mul(PATIENCE);
         [self.most_wait, longer.max(LEAST_PATIENCE)]
@@ -79,7 +81,7 @@ impl Options {
 /// A function that is to be hooked.
 #[derive(Clone, Debug)]
 pub struct Wanted {
-    /// The function, or what stands for a probe or a system call (see `probe` and `role`).
+    /// The function, or a stand-in for a probe or a system call (see `probe` and `role`).
     pub function: Function,
     /// What the agent is to do at its calls: bits of [`wire::calls::want`].
     pub want: u64,
@@ -91,12 +93,12 @@ pub struct Wanted {
     pub callers: Vec<u64>,
     /// Programs of crate `capture`, for the call and for its return; empty = nothing to copy.
     pub copy: [Vec<u64>; 2],
-    /// It is a probe within a function, not a function: the address of the counter of its users (USDT semaphore), or 0
-    /// if it has none. `copy` then is a program and the [operands](wire::calls::operand) of its arguments.
+    /// `Some` if it is a probe within a function: the address of the counter of its users (USDT semaphore), or 0 if it has
+    /// none. `copy` then is a program and the [operands](wire::calls::operand) of its arguments.
     pub probe: Option<u64>,
     /// Conditions of crate `capture` that the call and its return must meet to be recorded; empty = none.
     pub asks: [Vec<u64>; 2],
-    /// A test of one argument, made by the routine before the agent is entered.
+    /// A test of one argument that the routine makes before it enters the agent.
     pub guard: Option<Guard>,
     /// Calls that took fewer cycles of the time-stamp counter are not recorded; only with
     /// [`want::HELD`].
@@ -113,13 +115,13 @@ pub struct Wanted {
     pub inject: Vec<u64>,
     /// What kind of place is hooked.
     pub role: Role,
-    /// Its entry is told and its return is not, and it gets no frame of ours whatever its name is: for a function that
-    /// returns only when the program ends.
+    /// Whether only its entry is reported, without a frame of ours whatever its name is: for a function that returns only
+    /// when the program ends.
     pub entry_only: bool,
 }
 
 impl Wanted {
-    /// A function that is hooked for ourselves: `want` are bits of [`wire::calls::want::OWN`].
+    /// A function that is hooked for ourselves; `want` has bits of [`wire::calls::want::OWN`].
     pub(crate) fn own(function: Function, want: u64) -> Self {
         Wanted {
             want,
@@ -127,7 +129,7 @@ impl Wanted {
         }
     }
 
-    /// [`flags::ENTRY_ONLY`] if its hook gets no frame of ours, so that only its calls can be told; else 0.
+    /// [`flags::ENTRY_ONLY`] if its hook gets no frame of ours, so that only its calls can be reported; else 0.
     pub(crate) fn entry_only_flag(&self) -> u32 {
         if self.entry_only || policy::gets_no_frame(&self.function) {
             flags::ENTRY_ONLY
@@ -136,14 +138,15 @@ impl Wanted {
         }
     }
 
-    /// What the records of its hook hold, whose other fields are filled in. Behind that of a call there is room for its
-    /// return, unless the call itself is told at its return, or what the return copies may be long.
+    /// Returns what the records of its hook hold; the hook's other fields are filled in already. A call's record is
+    /// followed by room for its return, unless the call itself is reported at its return, or what the return copies may be
+    /// long.
     pub(crate) fn shape(&self, hook: &Hook) -> u64 {
         let asked = hook.want & (want::ENTRY | want::RETURN | want::HELD);
         let told = asked == want::ENTRY | want::RETURN;
         let [function, returns] = match self.role {
             Role::Function => [self.routine == CALL_THROUGH; 2],
-            // One that makes a child, ends or runs another program may leave a room unfilled for good.
+            // The call may make a child, end, or run another program, and would leave the room unfilled for good.
             Role::SystemCall => {
                 let number = self.function.address;
                 [true, number != OTHERS && !is_special(number)]
@@ -156,7 +159,7 @@ impl Wanted {
         self.registers.shape(returns, nothing && function).0
     }
 
-    /// A function of which nothing is wanted yet.
+    /// Makes a request for a function of which nothing is wanted yet.
     pub fn of(function: Function) -> Self {
         Wanted {
             function,
@@ -263,8 +266,7 @@ pub enum Role {
     /// A function, or a probe.
     #[default]
     Function,
-    /// A system call. Its number stands in the place of the function's address; [`OTHERS`] = all that are not asked for
-    /// by number.
+    /// A system call. The function's address is its number; [`OTHERS`] = all that are not wanted by number.
     SystemCall,
     /// The place before or after a `syscall` instruction.
     Place {
@@ -275,5 +277,5 @@ pub enum Role {
     },
 }
 
-/// In the place of a number in [`Role::SystemCall`]: all system calls that are not asked for by number.
+/// Instead of a number in [`Role::SystemCall`]: all system calls that are not wanted by number.
 pub const OTHERS: u64 = SYSTEM_CALLS;

@@ -1,9 +1,10 @@
-//! What each thread must allow in which code of ours will run: its system calls reach the kernel, and its seccomp filter allows those that we make.
+//! Checks what each thread must allow in which code of ours will run: its system calls reach the kernel, and its seccomp filter allows
+//! those that we make.
 //!
-//! Both belong to a thread, and each thread that is to run hooks is asked, while all of them stand still. What a thread takes from itself later it
-//! says before it does so (`wire::notices::notice::LOCKS`). Whether a thread may read the time stamp counter, only the thread itself can ask
-//! the kernel (`prctl(PR_GET_TSC)`): one that runs hooks does so before its first look, and for others the thread that works for us is had to ask
-//! ([`reads_counter`]).
+//! Both belong to a thread, so each thread that is to run hooks is checked, while all of them stand still. A thread that takes these rights
+//! from itself later says so before (`wire::notices::notice::LOCKS`). Only the thread itself can ask the kernel whether it may read the
+//! time-stamp counter (`prctl(PR_GET_TSC)`): a thread that runs hooks does so before it first reads the counter, and for others the thread
+//! that works for us is made to ask ([`reads_counter`]).
 
 use process::error::{Error, Result};
 use process::guest::has_filter;
@@ -15,17 +16,18 @@ use std::collections::HashMap;
 use crate::remote_call::RemoteThread;
 use crate::seccomp::{self, Call, call};
 
-/// Why nothing is hooked in a process of which a thread has its system calls dispatched to a handler of the program's own.
+/// The reason for which nothing is hooked in a process with a thread whose system calls go to a handler of the program.
 const DISPATCHES: &str = "system calls of one of its threads go to a handler of its own (Syscall User Dispatch), as those that hooks make there would";
 
-/// The threads of a process, each with whether it has a seccomp filter, before they are stopped: to ask takes longer than to stop them.
+/// Returns the threads of a process, each with whether it has a seccomp filter. This is done before they are stopped, because it takes
+/// longer than the stop.
 pub fn filters(pid: i32) -> Result<HashMap<i32, bool>> {
     let threads = thread_ids(pid)?.into_iter();
     Ok(threads.map(|tid| (tid, has_filter(pid, tid))).collect())
 }
 
-/// Asks stopped threads of a process for all that is needed: a seccomp filter must allow `more` beside what every agent calls. Of those that were not
-/// there when `known` was made it is looked at now whether they have one. Returns the ones that have.
+/// Checks stopped threads of a process for all that is needed: a seccomp filter must allow `more` beside what every agent calls. For
+/// threads that did not exist when `known` was read, it is read now whether they have a filter. Returns the threads that have one.
 pub fn check_stopped(
     pid: i32,
     threads: impl Iterator<Item = i32>,
@@ -51,8 +53,9 @@ pub fn check_stopped(
 const GET_TSC: u64 = 25;
 const TSC_SIGSEGV: u32 = 2;
 
-/// Returns whether the thread that works for us may read the time stamp counter; `true` where its filter does not let it ask. Where it may not, a function
-/// that reads it would end the process. A thread has this from the one that made it, so a process that does it at its start does it for all.
+/// Returns whether the thread that works for us may read the time-stamp counter; `true` if its filter does not let it ask. If it may not, a
+/// function that reads the counter would end the process. A thread inherits this from the one that made it, so a process that does it at
+/// its start does it for all its threads.
 pub fn reads_counter(remote: &mut RemoteThread, memory: &GuestMemory) -> Result<bool> {
     const ASKS: [Call; 1] = [call("prctl", libc::SYS_prctl, [GET_TSC, 0, 0, 0, 0, 0])];
     let pid = remote.pid();

@@ -1,4 +1,5 @@
-//! A guest that is asked for a copy of itself ([`wire::snapshot`]): what is alike for every VM, and for a process that is asked wherever it stands.
+//! Asks a guest for a copy of itself ([`wire::snapshot`]): the part that is the same for every VM, and for a process that is asked wherever
+//! it stands.
 
 use crate::records::ReadRecords;
 use process::control_group::memory_left;
@@ -11,11 +12,11 @@ use std::sync::Arc;
 use std::time::Duration;
 use wire::Snapshot;
 
-/// See [`Asking::preparing`]; the second where a memory limit leaves less room than the program has filled.
+/// See [`Asking::preparing`]; the second value applies if a memory limit leaves less room than the program uses.
 const PREPARING: Duration = Duration::from_millis(20);
 const PREPARING_WITHIN_LIMIT: Duration = Duration::from_secs(2);
 
-/// A copy of a guest, its child. Nothing in it has been checked: it is the guest's word.
+/// A copy of a guest, its child process. The values come from the guest and have not been checked.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Copied {
     /// The child's id in the guest's PID namespace.
@@ -26,15 +27,15 @@ pub struct Copied {
     pub pause: Duration,
 }
 
-/// Bytes that the memory limit of a process leaves, and those that it has in memory, where the first are fewer: not every page of it
-/// could be copied.
+/// Returns how many bytes the memory limit of a process leaves and how many it has in memory, if the first are fewer: then not every page
+/// of it could be copied.
 pub fn lacks_room(pid: i32) -> Option<(u64, u64)> {
     let resident = Resident::of(pid).map_or(0, |resident| resident.memory);
     let left = memory_left(pid).filter(|left| *left < resident)?;
     Some((left, resident))
 }
 
-/// A guest that is asked for a copy of itself: what is alike for every VM.
+/// A guest that can be asked for a copy of itself.
 #[derive(Debug)]
 pub struct Asking {
     /// The guest's process id, in the PID namespace of lancet.
@@ -46,7 +47,7 @@ pub struct Asking {
 }
 
 impl Asking {
-    /// Has `ask` request the copy and wait for the answer; returns what the agent says of the copy.
+    /// Runs `ask`, which requests the copy and waits for the answer, and returns what the agent says of the copy.
     ///
     /// # Errors
     /// The kernel refused it, or what `ask` returns.
@@ -63,7 +64,7 @@ impl Asking {
                     .into(),
             });
         }
-        // A word of an earlier snapshot would be taken for one of this.
+        // Otherwise a word of an earlier snapshot would be taken for one of this snapshot.
         write(offset_of!(Snapshot, errno), 0)?;
         let prepare = self.preparing().as_nanos() as u64;
         write(offset_of!(Snapshot, prepare), prepare)?;
@@ -80,8 +81,9 @@ impl Asking {
         })
     }
 
-    /// How long the program waits at most until its copy has asked to be ended before it. The copy does that first of all, but on a busy
-    /// machine it may have to wait for a processor; and what the program writes until then counts against its memory limit.
+    /// Returns how long the program waits at most until its copy has asked to be killed first when memory runs out. The copy does that
+    /// before all else, but on a busy machine it may have to wait for a processor; and what the program writes until then counts against
+    /// its memory limit.
     fn preparing(&self) -> Duration {
         match lacks_room(self.pid) {
             Some(_) => PREPARING_WITHIN_LIMIT,

@@ -1,4 +1,4 @@
-//! Where a guest's own code has the few instructions that remote calls need.
+//! Finds the few instructions that remote calls need in a guest's own code.
 
 use crate::remote_call::Gadgets;
 use process::error::{Error, Result};

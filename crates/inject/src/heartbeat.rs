@@ -13,10 +13,11 @@ use std::time::{Duration, SystemTime};
 /// The time between two changes of a guest's word.
 const BEAT: Duration = Duration::from_millis(250);
 
-/// How long the time-stamp counter is watched at least to learn its speed: its error is below a ten-thousandth then.
+/// How long the time-stamp counter is compared with the clock to learn its speed; the error is then below a
+/// ten-thousandth.
 const CALIBRATION: Duration = Duration::from_millis(2);
 
-/// From when on it is watched.
+/// The moment at which this comparison began.
 static CLOCK: OnceLock<Clock> = OnceLock::new();
 
 #[derive(Debug)]
@@ -29,7 +30,7 @@ struct Beating {
 static BEATING: Mutex<Vec<Beating>> = Mutex::new(Vec::new());
 static STARTED: OnceLock<()> = OnceLock::new();
 
-/// Locks the list. A thread that has panicked while it held the lock has left the list whole, so the poison is ignored.
+/// Locks the list. A panic while the lock is held leaves the list intact, so the poison is ignored.
 fn beating() -> MutexGuard<'static, Vec<Beating>> {
     BEATING.lock().unwrap_or_else(PoisonError::into_inner)
 }
@@ -41,14 +42,14 @@ pub struct Heartbeat {
 }
 
 impl Heartbeat {
-    /// A heartbeat that never beats, for a guest that has no agent yet.
+    /// Returns a heartbeat that does nothing, for a guest that has no agent yet.
     pub fn still() -> Self {
         Heartbeat {
             gone: Arc::new(AtomicBool::new(true)),
         }
     }
 
-    /// Changes the 64-bit word at address `at` of the guest from now on.
+    /// Makes the heartbeat thread change the 64-bit word at address `at` of the guest from now on.
     pub fn start(memory: Arc<GuestMemory>, at: u64) -> Self {
         let gone = Arc::new(AtomicBool::new(false));
         let guest = Beating {
@@ -78,15 +79,16 @@ impl Drop for Heartbeat {
 }
 
 impl Beating {
-    /// Changes the word once; false if it cannot be written any more, because the guest is gone.
+    /// Changes the word once. Returns false if it can no longer be written, because the guest is gone.
     fn beat(&self) -> bool {
-        // An agent remembers the heartbeat of the command before us: one that began to count anew would seem to have
-        // stood still since then.
+        // An agent remembers the heartbeat of the last command, so a word that counted from 0 again might have the old
+        // value and seem to stand still.
         self.memory.write(self.at, &unique().to_le_bytes()).is_ok()
     }
 }
 
-/// Returns a number that no other attach and no other heartbeat has: the time in nanoseconds, mixed with our process id.
+/// Returns a number that no other attach and no other heartbeat uses: the time in nanoseconds, mixed with our process
+/// id.
 pub fn unique() -> u64 {
     let now = SystemTime::now()
         .duration_since(SystemTime::UNIX_EPOCH)
@@ -94,12 +96,12 @@ pub fn unique() -> u64 {
     now.as_nanos() as u64 ^ u64::from(std::process::id()) << 48
 }
 
-/// Begins to watch the time-stamp counter, so that nobody has to wait when its speed is asked for.
+/// Begins to measure the speed of the time-stamp counter, so that it is known when it is needed.
 pub fn watch_counter() {
     CLOCK.get_or_init(Clock::start);
 }
 
-/// A duration in cycles of the time-stamp counter.
+/// Converts a duration to cycles of the time-stamp counter.
 pub fn ticks(duration: Duration) -> u64 {
     static PER_MILLISECOND: OnceLock<u64> = OnceLock::new();
     let per_millisecond = *PER_MILLISECOND.get_or_init(|| {

@@ -1,8 +1,7 @@
-//! The agent's program file as memory: our own loader for the one kind of file it has to load.
+//! Lays out the agent's program file as memory: a loader for this one kind of file.
 //!
-//! The file is a static position-independent program (ELF gABI chapter 5; x86-64 psABI §4.4) whose only
-//! relocations are `R_X86_64_RELATIVE`. It is laid out here, in our own memory, and lands in the guest
-//! as finished bytes.
+//! The file is a static position-independent program (ELF gABI chapter 5; x86-64 psABI §4.4) whose only relocations are
+//! `R_X86_64_RELATIVE`. It is laid out in our own memory, and written to the guest as finished bytes.
 
 use object::elf;
 use object::read::elf::{ElfFile64, FileHeader, ProgramHeader, Rela};
@@ -22,13 +21,13 @@ pub struct Part {
     pub protection: i32,
 }
 
-/// The agent, ready to be placed at any address.
+/// The agent's image, which can be relocated to any address.
 #[derive(Debug)]
 pub struct Image {
     bytes: Vec<u8>,
     relative: Vec<(u64, u64)>,
     parts: Vec<Part>,
-    /// Offset of the symbols from the mapping's start.
+    /// Offsets of the symbols from the mapping's start.
     control_page: u64,
     config: u64,
     ledger: u64,
@@ -44,10 +43,11 @@ pub struct Image {
 }
 
 impl Image {
-    /// Reads the agent's file, which is part of our own program.
+    /// Reads the agent's file, which is embedded in our own program.
     ///
     /// # Errors
-    /// [`Error::Image`] if it is no such file: damaged, with another kind of relocation, or without a symbol of ours.
+    /// [`Error::Image`] if it is no such file: damaged, with another kind of relocation, or without one of the expected
+    /// symbols.
     pub fn parse(file: &[u8]) -> Result<Self> {
         let damaged = |_| Error::Image("not an ELF file");
         let parsed: ElfFile64 = ElfFile64::parse(file).map_err(damaged)?;
@@ -127,8 +127,8 @@ impl Image {
         self.control_page
     }
 
-    /// The image for a new mapping that starts at `base`, without the zeros that it ends with: those are there already,
-    /// and take memory only where they are used.
+    /// Returns the image for a new mapping that starts at `base`, without the zeros at its end: new memory is zero
+    /// already, and takes memory only where it is used.
     pub fn relocated(&self, base: u64) -> Vec<u8> {
         let mut bytes = self.bytes.clone();
         for (at, addend) in &self.relative {
@@ -140,7 +140,7 @@ impl Image {
         bytes
     }
 
-    /// The header of a mapping that starts at `base`; `whole` says whether the image is there already.
+    /// Returns the header for a mapping that starts at `base`; `whole` says whether all of the image has been written.
     pub fn header(&self, base: u64, whole: bool) -> wire::Header {
         wire::Header {
             magic: wire::MAGIC,
@@ -162,7 +162,7 @@ impl Image {
         }
     }
 
-    /// Whether a header is of this very agent.
+    /// Whether a header belongs to exactly this build of the agent.
     pub fn is_mine(&self, header: &wire::Header) -> bool {
         header.magic == wire::MAGIC
             && header.version == wire::VERSION

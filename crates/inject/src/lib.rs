@@ -1,5 +1,5 @@
-//! Bringing the agent into a guest, and keeping it there: remote calls on one of its threads, the agent's image, and
-//! the life of the processes that a command watches.
+//! Brings the agent into a guest and uses it there: remote calls on one of the guest's threads, the agent's image,
+//! and the lifecycle of the processes that a command watches.
 
 pub mod allowed;
 pub mod copied;

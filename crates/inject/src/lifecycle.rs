@@ -1,4 +1,4 @@
-//! One life for every process that a command watches, whatever it watches there: attach, start, exec, fork, adopt, end,
+//! The lifecycle of every process that a command watches, whatever it watches there: attach, start, exec, fork, adopt, end,
 //! leave.
 //!
 //! ```text
@@ -14,25 +14,24 @@
 //!   Processes::leave ──► Watched::leave, Tracee::let_go ──► Observer::over; the started program goes on alone
 //! ```
 //!
-//! [`Processes`] owns them, and does what is the same for all commands: it polls their tracees, remembers the exit
-//! code of the program that was started, follows threads to the next program ([`Execs`]), drops what was known of a
-//! program before it begins with the next, and leaves. A command implements [`Watched`] for what it keeps of one
-//! process (`mem`: `births::Session`, `calls`: `calls::live::Process`), and [`Observer`] for what it does with the news. A
-//! third command needs those two and nothing else.
+//! [`Processes`] owns them and does what is the same for all commands: it polls their tracees, remembers the exit code of
+//! the program that was started, follows threads to the next program ([`Execs`]), drops what was known of a program before
+//! it begins with the next, and leaves. A command implements [`Watched`] for what it keeps of one process (`mem`:
+//! `births::Session`, `calls`: `calls::live::Process`), and [`Observer`] for handling its events. A further command needs
+//! only these two.
 //!
-//! Two things differ and are therefore methods or constants of [`Watched`]. *Who is traced*: `mem` traces a started
-//! program and, with `--children`, its children from their fork on ([`Watched::TRACES_ALL`]), because only a tracer
-//! finds a process at its end with its memory still there. `calls` traces the main thread of the started program
-//! alone: its agent tells of forks and of execs by notices, a forked child waits until it is adopted, and a thread is
-//! seized just before its exec. *Who is watched when*: see [`Watched::at_exec`].
+//! Two things differ and are therefore methods or constants of [`Watched`]. *Which processes are traced*: `mem` traces a
+//! started program and, with `--children`, its children from their fork on ([`Watched::TRACES_ALL`]), because only a tracer
+//! finds a process at its end with its memory still there. `calls` traces only the main thread of the started program: its
+//! agent reports forks and execs by notices, a forked child waits until it is adopted, and a thread is seized just before
+//! its exec. *From when on a process is watched*: see [`Watched::at_exec`].
 //!
 //! A signal from the terminal goes to the program and to the command alike. The command waits for a moment, so that a
-//! program that ends by it is reported to its end ([`Interruption`]); one that does not is left, and goes on alone
-//! until [`await_end`] has its exit code.
+//! program that ends by the signal is reported to its end ([`Interruption`]). A program that does not end is left and goes
+//! on alone, until [`await_end`] has its exit code.
 //!
-//! What is not here: which processes there are that nobody told of. `mem` looks for children of the processes it was
-//! given, `calls` for copies of its hooks in children of its guests; both then call [`Processes::open`] or
-//! [`Processes::adopt`].
+//! Finding processes that nothing has reported is not done here. `mem` looks for children of the processes it was given,
+//! `calls` for copies of its hooks in children of its guests; both then call [`Processes::open`] or [`Processes::adopt`].
 
 mod execs;
 mod observer;
@@ -53,16 +52,15 @@ use crate::tracee::{Happening, Tracee, wait_for_any};
 use process::error::{Error, Result};
 use std::time::{Duration, Instant};
 
-/// The exit code of a command that an interrupt has ended: as shells say "ended by SIGINT".
+/// The exit code of a command that was ended by an interrupt, as a shell reports SIGINT.
 pub const INTERRUPTED: u8 = 130;
-/// How long a program has to end by an interrupt that reached it too.
+/// How long a program that has received the same interrupt gets to end.
 const GRACE: Duration = Duration::from_secs(2);
-/// Between two looks for an interrupt while the end of a program is waited for.
+/// Time between two checks for an interrupt while the end of a program is waited for.
 const LOOK: Duration = Duration::from_millis(50);
 
-/// Has a process left by `leave`, which needs its main thread to stop, although that may stand at an event that its
-/// tracer has to see first: then it goes on from there, and `leave` is tried again. A child that it has just made is let
-/// go.
+/// Leaves a process by `leave`, which needs to stop its main thread. That thread may stand at an event that its tracer must
+/// see first: then it is set going from there, and `leave` is tried again. A child that it has just made is let go.
 pub fn leave_past_events<T>(
     mut tracee: Option<&mut Tracee>,
     mut leave: impl FnMut() -> Result<T>,
@@ -75,7 +73,7 @@ pub fn leave_past_events<T>(
         match tracee.poll()? {
             Some(Happening::Ended(_)) => return left,
             Some(Happening::Fork(child) | Happening::Vfork(child)) => {
-                // An error means that it is gone.
+                // An error means that the child is gone.
                 let _ = process::stop::let_go(child);
             }
             _ => {}
@@ -84,13 +82,13 @@ pub fn leave_past_events<T>(
     }
 }
 
-/// When a command that was interrupted is to end.
+/// Decides when a command that was interrupted ends.
 #[derive(Debug, Default)]
 pub struct Interruption(Option<Instant>);
 
 impl Interruption {
-    /// Whether it is to end now: at once, or, where it `starts` a program, some time later, because the same signal
-    /// reached the program, whose end is worth waiting for.
+    /// Whether the command must end now: at once, or, if it `starts` a program, some time later, because the same signal
+    /// has reached the program, whose end is worth waiting for.
     pub fn is_over(&mut self, interrupted: bool, starts: bool) -> bool {
         if !interrupted {
             return false;
@@ -100,8 +98,8 @@ impl Interruption {
     }
 }
 
-/// The exit code of a program that goes on alone, as soon as `code` knows it; [`INTERRUPTED`] as soon as `interrupted`
-/// says that nobody waits any more.
+/// Waits until `code` returns the exit code of a program that goes on alone, and returns it; [`INTERRUPTED`] as soon as
+/// `interrupted` returns true.
 pub fn await_end(interrupted: impl Fn() -> bool, mut code: impl FnMut() -> Option<i32>) -> u8 {
     loop {
         if let Some(code) = code() {

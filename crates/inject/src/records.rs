@@ -1,7 +1,7 @@
-//! Reading the records that crate `wire` lays out from a guest's memory.
+//! Reads the records that crate `wire` defines from a guest's memory.
 //!
-//! `process` reads bytes and words, and does not know what the agent keeps; `wire` says how records lie in memory, and
-//! has no unsafe code. This module joins the two.
+//! `process` reads bytes and words and does not know the agent's data; `wire` defines the layout of records and has no
+//! unsafe code. This module joins the two.
 
 use process::error::{Error, Result};
 use process::memory::GuestMemory;
@@ -12,26 +12,29 @@ use std::io;
 /// # Safety
 /// The type is `repr(C)`, has no padding, and every bit pattern is a valid value of it.
 pub unsafe trait Record: Sized {
-    /// The record that `bytes` are.
+    /// Makes the record of its bytes.
     ///
     /// # Panics
     /// If there are not exactly as many bytes as the record has.
     fn from_bytes(bytes: &[u8]) -> Self {
         assert_eq!(bytes.len(), size_of::<Self>());
-        // SAFETY: the length was checked, and every bit pattern is a valid `Self` (the trait's promise).
+        // SAFETY: the length was checked above, so the bytes cover the whole value; by the trait's contract every bit
+        // pattern is a valid `Self`.
         unsafe { bytes.as_ptr().cast::<Self>().read_unaligned() }
     }
 
-    /// The bytes of the record, as they lie in memory.
+    /// Returns the bytes of the record, as they lie in memory.
     fn to_bytes(&self) -> Vec<u8> {
-        // SAFETY: a live value is readable over its whole size; it has no padding (the trait's promise).
+        // SAFETY: `self` is a live value of that size; by the trait's contract it has no padding, so every byte is
+        // initialised.
         unsafe { std::slice::from_raw_parts((&raw const *self).cast(), size_of::<Self>()) }.to_vec()
     }
 }
 
 macro_rules! records {
     ($($type:ty),*) => { $(
-        // SAFETY: `repr(C)`, integers and atomic integers only, no padding.
+        // SAFETY: the type is `repr(C)` and consists of integers and atomic integers without padding, so every bit
+        // pattern is valid.
         unsafe impl Record for $type {}
     )* };
 }
@@ -55,11 +58,11 @@ records!(
     wire::notices::Notice
 );
 
-/// The most bytes that are read at once. What the agent keeps is smaller by far; a process that says there is more has
-/// changed what the agent wrote, and must not take our memory.
+/// Limit of the bytes that are read at once. The agent's data are much smaller; a process that claims more has changed
+/// what the agent wrote, and must not make lancet allocate memory for it.
 pub const MOST_BYTES: usize = 256 << 20;
 
-/// The error for a table whose size, position or content the agent cannot have written.
+/// Returns the error for a table whose size, position or content the agent cannot have written.
 pub fn implausible(pid: i32, at: u64, reason: &'static str) -> Error {
     let error = io::Error::new(io::ErrorKind::InvalidData, reason);
     Error::Memory { pid, at, error }
@@ -73,13 +76,12 @@ fn too_many(pid: i32, at: u64) -> Error {
     )
 }
 
-/// Reads [`Record`]s out of a memory; nothing is checked but that their bytes are readable.
+/// Reads [`Record`]s from a memory. Only that their bytes are readable is checked.
 pub trait ReadRecords {
-    /// A copy of the record at address `at`.
+    /// Returns a copy of the record at address `at`.
     fn record<T: Record>(&self, at: u64) -> Result<T>;
 
-    /// Copies of the `count` records that lie one behind the other from address `at` on. The count is mostly one that
-    /// the process has written.
+    /// Returns copies of the `count` adjacent records from address `at` on. The count often comes from the process.
     ///
     /// # Errors
     /// They would take more than [`MOST_BYTES`], or are not all readable.

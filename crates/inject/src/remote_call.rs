@@ -1,5 +1,5 @@
-//! Remote calls: system calls and functions that a stopped guest thread runs for us. The signal frame by which it goes
-//! on as before is on its stack before the first of them.
+//! Remote calls: system calls and functions that a stopped guest thread runs for us. Before the first of them, the return frame is put on
+//! its stack: the signal frame by which the thread goes on as before.
 //!
 //! ```text
 //!   high addresses   the thread's own frames
@@ -11,16 +11,15 @@
 //!   low addresses    the called code's frames
 //! ```
 //!
-//! `__restore_rt` is libc's `mov $15,%rax; syscall`: `rt_sigreturn` takes the record at the stack
-//! pointer and gives the thread the registers and the mask that it says. So the thread is at every instant either where it was,
-//! or in code that returns into `rt_sigreturn`: when we are killed, the kernel alone brings it back.
+//! `__restore_rt` is libc's `mov $15,%rax; syscall`: `rt_sigreturn` reads the return frame at the stack pointer and restores the registers
+//! and the mask from it. So at every instant the thread either is where it was, or runs code that returns into `rt_sigreturn`: if lancet is
+//! killed, the kernel alone brings it back.
 //!
-//! While we live we put the registers back ourselves, because that keeps what `rt_sigreturn` would
-//! lose: the restart of an interrupted system call. If we die, such a call restarts or reports EINTR
-//! as after a signal handler.
+//! While lancet lives it restores the registers itself, because that keeps what `rt_sigreturn` would lose: the restart of an interrupted
+//! system call. If lancet dies, such a call restarts or returns EINTR as after a signal handler.
 //!
-//! The record is made in `return_frame`. Where the thread stands on a stack whose bounds nobody knows, record and call are at
-//! the unused end of the main thread's stack instead: `room`.
+//! The return frame is made in `return_frame`. If the thread stands on a stack with unknown bounds, frame and call are at the unused end of
+//! the main thread's stack instead: `room`.
 
 mod freely;
 mod refused;
@@ -42,7 +41,7 @@ use room::{Positions, Room};
 use signals::{SYNCHRONOUS, send_again, synchronous_mask};
 use std::time::{Duration, Instant};
 
-/// Byte sequences in the guest's own executable mappings.
+/// Addresses of instructions in the guest's own executable mappings.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Gadgets {
     /// Address of `syscall; ret`, by which a thread makes system calls for us.
@@ -51,21 +50,21 @@ pub struct Gadgets {
     pub restore: u64,
 }
 
-/// How long a call may take before it is given up if its thread sleeps: it waits for something that does not come.
+/// How long a call may take if its thread sleeps, because it then waits for something that may never come.
 const CALL_PATIENCE: Duration = Duration::from_secs(2);
-/// The same for one that has the VM's lock and may collect garbage.
+/// The same for a call that has the VM's lock and may collect garbage.
 const LONG_CALL_PATIENCE: Duration = Duration::from_secs(30);
-/// The time between two looks at a thread whose call takes long.
+/// Time between two checks of a thread whose call takes long.
 const LOOK: Duration = Duration::from_micros(50);
 
-/// `orig_rax` of a thread that is in no system call: the kernel must not restart one.
+/// `orig_rax` of a thread that is in no system call, so that the kernel restarts none.
 const NO_SYSCALL: u64 = u64::MAX;
-/// `munmap` of nothing at an address that is no page's: refused with EINVAL before anything is done.
+/// `munmap` of nothing at an address that is not aligned to a page: the kernel refuses it with EINVAL before it does anything.
 const HARMLESS_UNMAP: (u64, u64) = (1, 0);
 const TRAP_FLAG: u64 = 0x100;
 const DIRECTION_FLAG: u64 = 0x400;
 
-/// A thread of a stopped guest that works for us until it is given back.
+/// A thread of a stopped guest that makes calls for us until it is given back.
 #[derive(Debug)]
 pub struct RemoteThread<'a> {
     pid: i32,
@@ -75,20 +74,20 @@ pub struct RemoteThread<'a> {
     saved: Registers,
     saved_state: Vec<u8>,
     saved_mask: u64,
-    /// Where the record lies: `frame` is `U` in the picture.
+    /// The position of the return frame: `frame` is `U` in the picture.
     at: Positions,
     room: Room,
-    /// Signals that others sent and that would be taken for faults of ours; they are sent again when the thread is back.
+    /// Signals that others have sent and that would look like faults of ours; they are sent again when the thread is back.
     held: Vec<libc::siginfo_t>,
-    /// Whether its registers are those of a call, so that it must be put back.
+    /// Whether its registers are those of a call, so that they must be restored.
     away: bool,
-    /// Whether its call did not come back and is not waited for: only its record brings it back.
+    /// Whether its call has not returned and is no longer waited for: only its return frame brings it back.
     left_away: bool,
 }
 
 impl<'a> RemoteThread<'a> {
-    /// Makes thread `tid`, which stands in an interrupt stop of ours, ready for remote calls. They run on its own stack
-    /// where that is known to have room, else at the unused end of the main thread's (see `room`).
+    /// Prepares thread `tid`, which stands in an interrupt stop of ours, for remote calls. They run on its own stack if that is known to
+    /// have room, otherwise at the unused end of the main thread's (see `room`).
     ///
     /// # Errors
     /// [`Error::NothingToBorrow`] where the thread is inside a restartable sequence, or no room is proven.
@@ -158,8 +157,7 @@ impl<'a> RemoteThread<'a> {
         Ok(value as u64)
     }
 
-    /// Calls the function at `address` in the guest. What it returns is lost when its thread is put back, so it
-    /// answers in memory.
+    /// Calls the function at `address` in the guest. Its return value is lost when the thread is restored, so it answers in memory.
     pub fn call(&mut self, address: u64, argument: u64) -> Result<()> {
         self.run(address, 0, [argument, 0, 0, 0, 0, 0]).map(drop)
     }
@@ -169,17 +167,18 @@ impl<'a> RemoteThread<'a> {
         self.pid
     }
 
-    /// The registers that it had when it was stopped, and will have again when it is given back.
+    /// Returns the registers that it had when it was stopped, and will have again when it is given back.
     pub fn registers(&self) -> &Registers {
         &self.saved
     }
 
-    /// Sixteen bytes in which a system call may leave its answer: the lowest of the room for what it calls, which a system call does not use.
+    /// Returns the address of sixteen bytes for the result of a system call: the lowest of the room for called functions, which a system
+    /// call does not use.
     pub fn scratch(&self) -> u64 {
         (self.at.lowest() + 15) & !15
     }
 
-    /// Has it go on at `pc` and not where it stood, whether we put it back or its return frame does.
+    /// Makes it go on at `pc` instead of where it stood, whether we restore it or its return frame does.
     pub fn go_on_at(&mut self, pc: u64) -> Result<()> {
         self.saved.rip = pc;
         let context = ucontext(&self.saved, self.saved_mask, self.at.area);
@@ -190,7 +189,7 @@ impl<'a> RemoteThread<'a> {
         Ok(())
     }
 
-    /// Puts the thread back where it was.
+    /// Restores the thread to where it was.
     pub fn give_back(mut self) -> Result<()> {
         self.restore()
     }
@@ -199,12 +198,12 @@ impl<'a> RemoteThread<'a> {
         ptrace::explain(self.pid, "using a remote thread", errno)
     }
 
-    /// Sends the thread to `address`, lets it run until it would enter `rt_sigreturn` and parks it
-    /// there; the result of the first system call it made.
+    /// Makes the thread run from `address` until it would enter `rt_sigreturn`, and parks it there. Returns the result of the first system
+    /// call that it made.
     fn run(&mut self, address: u64, rax: u64, arguments: [u64; 6]) -> Result<u64> {
         self.depart(address, rax, arguments)?;
-        // After the registers: if we die in between, the frame has the mask; the other way round the
-        // thread would keep ours.
+        // The mask is set after the registers: if lancet dies in between, the return frame restores the mask. In the other order the thread
+        // would keep ours.
         ptrace::set_signal_mask(self.tid, !synchronous_mask() | self.saved_mask)
             .map_err(|errno| self.explain(errno))?;
         let mut result = 0;
@@ -233,8 +232,7 @@ impl<'a> RemoteThread<'a> {
         }
     }
 
-    /// Sets the thread's registers for a call; from here on the return frame on its stack brings it back if
-    /// we die.
+    /// Sets the thread's registers for a call. From here on, if lancet dies, the return frame on its stack brings it back.
     fn depart(&mut self, address: u64, rax: u64, arguments: [u64; 6]) -> Result<()> {
         self.memory
             .write(self.at.frame - 8, &self.gadgets.restore.to_le_bytes())?;
@@ -243,7 +241,7 @@ impl<'a> RemoteThread<'a> {
         registers.rsp = self.at.frame - 8;
         registers.rax = rax;
         registers.orig_rax = NO_SYSCALL;
-        // The ABI wants the direction flag clear at a function's entry; and no single stepping.
+        // The ABI requires a clear direction flag at a function's entry, and the thread must not single-step.
         registers.eflags &= !(DIRECTION_FLAG | TRAP_FLAG);
         let [a, b, c, d, e, f] = arguments;
         (registers.rdi, registers.rsi, registers.rdx) = (a, b, c);
@@ -252,11 +250,11 @@ impl<'a> RemoteThread<'a> {
         ptrace::set_registers(self.tid, &registers).map_err(|errno| self.explain(errno))
     }
 
-    /// The thread stands at the entry of `rt_sigreturn`: skip that call, have the thread stand in an
-    /// interrupt stop instead, where a restored system call is restarted by the kernel. One store of
-    /// registers does it: skipped or not, it runs `rt_sigreturn` next if we die.
+    /// Handles a thread that stands at the entry of `rt_sigreturn`: skips that call and brings the thread into an interrupt stop instead,
+    /// from which the kernel restarts a restored system call. This is one store of registers, so the thread runs `rt_sigreturn` next if
+    /// lancet dies before or after it.
     fn park(&mut self, mut now: Registers, deadline: Instant) -> Result<()> {
-        // Not "no call": a seccomp filter would be asked about that one, and may kill for it.
+        // It is not set to "no call", because a seccomp filter would be asked about that number, and may kill for it.
         now.orig_rax = libc::SYS_munmap as u64;
         (now.rdi, now.rsi) = HARMLESS_UNMAP;
         now.rip = self.gadgets.restore;
@@ -272,12 +270,12 @@ impl<'a> RemoteThread<'a> {
         }
     }
 
-    /// What may happen to a thread that works for us, and the signal with which it is to go on (0 = none).
+    /// Handles what may happen to a thread during a call. Returns the signal with which it goes on (0 = none).
     fn unexpected(&mut self, event: Event) -> Result<i32> {
         match event {
             Event::Signal(signal) if SYNCHRONOUS.contains(&signal) => {
                 match ptrace::signal_information(self.tid) {
-                    // Somebody sent it (kill(2), sigqueue(3), a timer): siginfo(2), `SI_USER` and below.
+                    // Another process or a timer has sent the signal (kill(2), sigqueue(3)): siginfo(2), `SI_USER` and below.
                     Ok(sent) if sent.si_code <= libc::SI_USER => {
                         self.held.push(sent);
                         Ok(0)
@@ -293,10 +291,9 @@ impl<'a> RemoteThread<'a> {
                     }
                 }
             }
-            // SIGSTOP, which cannot be blocked. It is delivered at once: the kernel then notes that the process is
-            // stopped, and a SIGCONT that comes later undoes that. This thread goes on for us all the same
-            // (PTRACE_CONT), and stops with the others when it is let go. Were it held and sent again, a SIGCONT that
-            // came meanwhile would be overtaken by it, and the process would stay stopped for ever.
+            // SIGSTOP cannot be blocked. It is delivered at once: the kernel then notes that the process is stopped, and a SIGCONT that
+            // comes later undoes that. This thread still goes on for us (PTRACE_CONT), and stops with the others when it is let go. If it
+            // were held and sent again, it would overtake a SIGCONT that came meanwhile, and the process would stay stopped for ever.
             Event::Signal(signal) => Ok(signal),
             Event::Exited(_) | Event::Killed(_) => {
                 self.away = false;
@@ -305,14 +302,14 @@ impl<'a> RemoteThread<'a> {
             Event::Special(
                 libc::PTRACE_EVENT_FORK | libc::PTRACE_EVENT_VFORK | libc::PTRACE_EVENT_CLONE,
             ) => {
-                // Code of the VM's that a call has led to (a finalizer) has made a child. Nobody waits for it here.
+                // Code of the VM that a call has led to (a finalizer) has made a child. No other code waits for that child.
                 if let Ok(child) = ptrace::event_message(self.tid) {
                     let _ = stop::let_go(child as i32);
                 }
                 Ok(0)
             }
             Event::Special(event) => {
-                // It is being killed, or runs another program: that is its tracer's to see.
+                // It is being killed, or runs another program, which its tracer must handle.
                 self.away = false;
                 ptrace::put_back(self.tid, event);
                 Err(Error::AtEvent { tid: self.tid })
@@ -346,23 +343,23 @@ impl<'a> RemoteThread<'a> {
         }
     }
 
-    /// Whether a thread that is late waits for a processor only, or for the kernel: on a machine that is
-    /// busy enough any call takes seconds. One that sleeps waits for somebody.
+    /// Whether a late thread only waits for a processor or for the kernel, because on a busy machine any call may take seconds. A thread
+    /// that sleeps waits for another thread.
     fn comes_on(&self, deadline: Instant) -> bool {
         std::thread::sleep(LOOK);
         Instant::now() < deadline + LONG_CALL_PATIENCE
             && thread_state(self.pid, self.tid).is_some_and(|state| state != 'S')
     }
 
-    /// Puts state, mask and registers back. The registers come last: until then the thread's next instructions are
-    /// those of `rt_sigreturn`.
+    /// Restores extended state, mask and registers. The registers come last: until then the thread's next instructions are those of
+    /// `rt_sigreturn`.
     fn restore(&mut self) -> Result<()> {
         if !self.away {
             return self.clear_unused_end();
         }
         if ptrace::registers(self.tid).is_err() {
-            // It runs: a call that has not come back, and must not be taken out of the middle of what it
-            // does. Its return frame brings it back.
+            // The thread runs: its call has not returned, and must not be interrupted in the middle of its work. Its return frame brings it
+            // back.
             (self.away, self.left_away) = (false, true);
             return self.catch();
         }
@@ -380,7 +377,7 @@ impl<'a> RemoteThread<'a> {
 }
 
 impl RemoteThread<'_> {
-    /// Makes the unused end of a stack what it was, zeros, when no record there is needed any more.
+    /// Zeroes the unused end of a stack again, when no return frame there is needed any more.
     fn clear_unused_end(&self) -> Result<()> {
         if self.room.own || self.left_away {
             return Ok(());
@@ -390,7 +387,7 @@ impl RemoteThread<'_> {
     }
 }
 
-/// The refusal of a thread that stands where no room is known to be its own.
+/// Returns the error for a thread on a stack whose bounds are unknown.
 fn unknown_stack(pid: i32, tid: i32) -> Error {
     Error::NothingToBorrow {
         pid,
@@ -405,9 +402,9 @@ impl Drop for RemoteThread<'_> {
     }
 }
 
-/// Whether thread `tid`, which stands still at `pc`, is inside a restartable sequence: code that the kernel has begin
-/// again if the thread leaves its processor within. The kernel knows by the program counter (`rseq_ip_fixup`,
-/// kernel/rseq.c), so a thread that is sent elsewhere from there would finish the sequence although it was interrupted.
+/// Whether thread `tid`, which stands still at `pc`, is inside a restartable sequence: code that the kernel restarts if the thread leaves
+/// its processor within it. The kernel recognises it by the program counter (`rseq_ip_fixup`, kernel/rseq.c), so a thread that is sent
+/// elsewhere from there would finish the sequence although it was interrupted.
 pub fn in_restartable_sequence(tid: i32, memory: &GuestMemory, pc: u64) -> bool {
     // `struct rseq` (include/uapi/linux/rseq.h): rseq_cs at 8; `struct rseq_cs`: start_ip at 8,
     // post_commit_offset at 16.

@@ -1,8 +1,7 @@
-//! An agent in a guest: put there once, found again at later attaches. Which one a command takes: [`crate::residents`].
+//! An agent in a guest: mapped once, found again at later attaches. Which agent a command uses is decided in [`crate::residents`].
 //!
-//! The mapping is anonymous and private, so that it has no name anybody could unlink and no descriptor
-//! the guest could run out of. It is never unmapped: a guest thread may still have a frame in it hours
-//! after we left.
+//! The mapping is anonymous and private, so it has no name that could be unlinked and no descriptor that the guest could run out
+//! of. It is never unmapped, because a guest thread may still have a frame in it hours after lancet has left.
 
 use crate::image::Image;
 use crate::records::{ReadRecords, Record};
@@ -16,10 +15,10 @@ use std::thread::sleep;
 use std::time::{Duration, Instant};
 use wire::{Config, ControlPage, Header, Request, State};
 
-/// A command that still lives changes its heartbeat in this time.
+/// A living command changes its heartbeat within this time.
 const BEAT_CHECK: Duration = Duration::from_millis(1200);
 
-/// By whom an agent is used, or was used last.
+/// The command that uses an agent, or used it last.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Claim {
     state: u32,
@@ -38,7 +37,7 @@ pub struct Resident {
 }
 
 impl Resident {
-    /// What stands in the place of an agent before there is one: no address of it may be used.
+    /// A placeholder before there is an agent: none of its addresses may be used.
     pub fn nowhere() -> Self {
         Resident {
             base: 0,
@@ -63,16 +62,16 @@ impl Resident {
         }
     }
 
-    /// The agents in a process, of whatever build and version, as their headers say. Of another version only the first
-    /// words of the header and of the control page may be used, which are the same in all. A process can write headers
-    /// itself, so no more than 32 are looked at.
+    /// Returns the agents in a process, of any build and version, by their headers. Of another version only the first words of the
+    /// header and of the control page may be used, which are the same in all. A process can write headers itself, so at most 32
+    /// are read.
     pub fn all<'m>(memory: &'m GuestMemory, maps: &'m Maps) -> impl Iterator<Item = Self> + 'm {
         maps.iter()
             .filter(|mapping| {
                 let p = mapping.permissions;
                 p.read && !p.write && !p.execute && !mapping.is_file()
             })
-            // The kernel may have joined it to a read-only neighbour below.
+            // The kernel may have merged the mapping with a read-only neighbour below.
             .flat_map(|mapping| (mapping.start..mapping.end).step_by(wire::PAGE))
             .take(wire::HEADER_PAGES)
             .filter_map(|base| {
@@ -82,7 +81,7 @@ impl Resident {
             .take(MOST_AGENTS)
     }
 
-    /// Maps the agent, or writes again one whose writer died.
+    /// Maps the agent, or writes it again if lancet died while it wrote it.
     pub fn place(
         found: Option<Self>,
         remote: &mut RemoteThread,
@@ -96,7 +95,7 @@ impl Resident {
         };
         let placed = Self::fill(base, remote, memory, image);
         if placed.is_err() && found.is_none() {
-            // Whoever comes after us would not find it.
+            // Otherwise later attaches would not find the mapping.
             let _ = remote.unmap(base, image.size());
         }
         placed
@@ -108,7 +107,7 @@ impl Resident {
         memory: &GuestMemory,
         image: &Image,
     ) -> Result<Self> {
-        // In this order: from the first write on, whoever comes after us finds the place.
+        // The order matters: from the first write on, later attaches find the mapping.
         memory.write(base, &image.header(base, false).to_bytes())?;
         for part in image.parts() {
             remote.map(
@@ -136,14 +135,14 @@ impl Resident {
         Ok(Resident { base, header })
     }
 
-    /// The living command that uses the agent; see [`Resident::owners`].
+    /// Returns the living command that uses the agent; see [`Resident::owners`].
     pub fn owner(&self, memory: &GuestMemory) -> Result<Option<String>> {
         Ok(Self::owners(std::slice::from_ref(self), memory)?.remove(0))
     }
 
-    /// For each of these agents of one process the living command that uses it, as a message names it. A command in another PID
-    /// namespace is told by its heartbeat, which takes up to 1.2 s for all of them together: a process may have any number of
-    /// headers that only look like an agent's.
+    /// Returns for each of these agents of one process the living command that uses it, as a message names it. A command in
+    /// another PID namespace is recognised by its heartbeat, which takes up to 1.2 s for all of them together, because a process
+    /// may have any number of headers that only look like an agent's.
     pub fn owners(all: &[Resident], memory: &GuestMemory) -> Result<Vec<Option<String>>> {
         let heartbeat =
             |one: &Resident| one.control_page_u64(memory, offset_of!(ControlPage, heartbeat));
@@ -160,7 +159,7 @@ impl Resident {
                     .is_ok_and(|status| status.start == claim.start && status.state != 'Z');
                 owners[at] = lives.then(|| format!("process {owner}"));
             } else {
-                // Its id means nothing to us, so we listen for its heartbeat.
+                // The id means nothing in our namespace, so its heartbeat is observed instead.
                 unknown.push((at, heartbeat(one)?));
             }
         }
@@ -180,7 +179,7 @@ impl Resident {
         Ok(owners)
     }
 
-    /// What tells one use of the agent from the next.
+    /// Returns what distinguishes one use of the agent from the next.
     pub(crate) fn claim_of(&self, memory: &GuestMemory) -> Result<Claim> {
         let word = |offset| self.control_page_u64(memory, offset);
         Ok(Claim {
@@ -228,7 +227,7 @@ impl Resident {
         )
     }
 
-    /// Asks for something that a thread with the VM's lock is to do. It is done when the agent is entered.
+    /// Writes a request that a thread with the VM's lock carries out. It is done when the agent is entered.
     pub fn request(&self, memory: &GuestMemory, request: Request, argument: u64) -> Result<()> {
         let asked = self
             .control_page_u32(memory, offset_of!(ControlPage, asked))?
@@ -244,7 +243,7 @@ impl Resident {
         Ok(half(offset_of!(ControlPage, answered))? == half(offset_of!(ControlPage, asked))?)
     }
 
-    /// Takes the agent for us, with what it is to know.
+    /// Claims the agent for this command, with its configuration.
     pub fn claim(&self, memory: &GuestMemory, config: &Config) -> Result<()> {
         let us = Status::read(std::process::id() as i32)?;
         memory.write(self.header.config, &config.to_bytes())?;
@@ -262,25 +261,25 @@ impl Resident {
     }
 }
 
-/// Agents that are looked at in a process.
+/// Limit of agents that are read in a process.
 pub(crate) const MOST_AGENTS: usize = 32;
 
 impl RemoteThread<'_> {
-    /// Has the thread unmap `size` bytes at `at` (munmap(2)); both are whole pages.
+    /// Makes the thread unmap `size` bytes at `at` (munmap(2)); both are whole pages.
     pub fn unmap(&mut self, at: u64, size: u64) -> Result<()> {
         self.syscall("munmap", libc::SYS_munmap, [at, size, 0, 0, 0, 0])
             .map(drop)
     }
 
-    /// Has the thread move the mapping of `size` bytes at `from` to `to` (mremap(2)), in the place of whatever is mapped there.
+    /// Makes the thread move the mapping of `size` bytes at `from` to `to` (mremap(2)), where it replaces whatever is mapped.
     pub fn move_to(&mut self, from: u64, size: u64, to: u64) -> Result<()> {
         let how = (libc::MREMAP_MAYMOVE | libc::MREMAP_FIXED) as u64;
         self.syscall("mremap", libc::SYS_mremap, [from, size, size, how, to, 0])
             .map(drop)
     }
 
-    /// Has the thread map `size` bytes of private anonymous memory (mmap(2)), at `at` or with 0 anywhere, and returns the address.
-    /// `protection` has bits of `PROT_*`; `flags` are added to `MAP_PRIVATE | MAP_ANONYMOUS`.
+    /// Makes the thread map `size` bytes of private anonymous memory (mmap(2)), at `at` or, with 0, anywhere, and returns the
+    /// address. `protection` has bits of `PROT_*`; `flags` are added to `MAP_PRIVATE | MAP_ANONYMOUS`.
     pub fn map(&mut self, at: u64, size: u64, protection: i32, flags: i32) -> Result<u64> {
         let flags = flags | libc::MAP_PRIVATE | libc::MAP_ANONYMOUS;
         self.syscall(

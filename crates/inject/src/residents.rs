@@ -1,8 +1,8 @@
 //! The agents of a process, and which of them a command takes for itself.
 //!
-//! Each command has an agent of its own, so several can have a process open at once: what one configures, counts or
-//! leaves behind is nothing to the others. An agent that nobody uses is used again; only where there is none another is
-//! mapped. What agents share is the code that they patch (`hooks::layers`).
+//! Each command has an agent of its own, so several can have a process open at once without affecting each other's
+//! configuration and counts. An unused agent is used again; a new one is mapped only if there is none. What agents share
+//! is the code that they patch (`hooks::layers`).
 
 use crate::image::Image;
 use crate::records::ReadRecords;
@@ -14,23 +14,23 @@ use process::memory::GuestMemory;
 use std::mem::offset_of;
 use wire::{ControlPage, State};
 
-/// Commands that may have one process open at a time.
+/// Limit of commands that may have one process open at a time.
 const MOST_COMMANDS: usize = MOST_AGENTS / 2;
 
-/// An agent that nobody used when it was looked at.
+/// An agent that no command used when it was read.
 #[derive(Clone, Copy, Debug)]
 pub struct Unused {
     /// Where it is in the process.
     pub resident: Resident,
     /// Whether it is of our own build.
     pub mine: bool,
-    /// Whether its command was killed, or could not take everything out.
+    /// Whether its command was killed, or could not remove everything.
     pub deserted: bool,
     claim: Option<Claim>,
 }
 
 impl Unused {
-    /// Whether nobody has taken it since; asked in a stop.
+    /// Whether no command has claimed it since; asked in a stop.
     pub fn is_unused_still(&self, memory: &GuestMemory) -> bool {
         let whole = memory.record::<wire::Header>(self.resident.base);
         let same = whole.is_ok_and(|header| header.whole == self.resident.header.whole);
@@ -41,16 +41,16 @@ impl Unused {
     }
 }
 
-/// The agents of one process that nobody used when they were looked at, and the one that we took.
+/// The agents of one process that were unused when they were read, and the one that this command has taken.
 #[derive(Debug)]
 pub struct Residents {
     unused: Vec<Unused>,
-    /// The one that was mapped for us, if none was found.
+    /// The agent that was mapped for us, if none was found.
     placed: Option<Resident>,
 }
 
 impl Residents {
-    /// Those of a process that has just begun: it has none.
+    /// For a process that has just begun, which has no agent.
     pub fn none() -> Self {
         Residents {
             unused: Vec::new(),
@@ -58,11 +58,11 @@ impl Residents {
         }
     }
 
-    /// Looks at all agents of a process while it runs.
+    /// Reads all agents of a process while it runs.
     ///
     /// # Errors
-    /// [`Error::Occupied`] if an agent of another version is in use, because how its hooks are laid out is only known to
-    /// that version, or if too many commands have the process open.
+    /// [`Error::Occupied`] if an agent of another version is in use, because only that version knows the layout of its
+    /// hooks, or if too many commands have the process open.
     pub fn read(memory: &GuestMemory, maps: &Maps, image: &Image) -> Result<Self> {
         let pid = memory.pid();
         let occupied = |owner| Err(Error::Occupied { pid, owner });
@@ -78,7 +78,7 @@ impl Residents {
                 }
                 continue;
             }
-            // Where its parts are follows from the file: what the process may have written there is not used.
+            // The positions of its parts follow from the file; what the process may have written there is not used.
             let whole = found.header.whole != 0;
             let header = if mine {
                 image.header(found.base, whole)
@@ -115,15 +115,14 @@ impl Residents {
         })
     }
 
-    /// The agents of all builds that nobody uses, and that are whole.
+    /// Returns the unused and complete agents of all builds.
     pub fn unused(&self) -> impl Iterator<Item = &Unused> {
         self.unused.iter().filter(|unused| unused.claim.is_some())
     }
 
-    /// An agent for us, in a stop of the main thread, in which no other command can take one: one of our build that
-    /// nobody uses, or a new one. It is not claimed yet, and the same one is given when it is asked for again. One whose
-    /// hook on births or collections is still in the VM, because its command was killed, is only for a command that can
-    /// `unhook` it.
+    /// Takes an agent for us, in a stop of the main thread, in which no other command can take one: an unused one of our
+    /// build, or a new one. It is not claimed yet, and further calls return the same one. An agent whose hook on births
+    /// or collections is still in the VM, because its command was killed, is only for a command that can `unhook` it.
     pub fn take(
         &mut self,
         remote: &mut RemoteThread,

@@ -1,4 +1,5 @@
-//! Text that a guest's VM evaluates for us: written into the agent, and its answer read there.
+//! Text that a guest's VM evaluates for us: it is written into the agent, and the answer is
+//! read there.
 
 use crate::resident::Resident;
 use process::error::{Error, Result};
@@ -7,7 +8,7 @@ use std::mem::offset_of;
 use wire::Script;
 use wire::script::{Outcome, TEXT};
 
-/// The most bytes of a text: a zero ends it in [`Script::text`].
+/// Limit of the bytes of a text, because a zero ends it in [`Script::text`].
 pub const MOST: usize = TEXT - 1;
 
 /// Writes a text to be evaluated.
@@ -36,7 +37,7 @@ pub fn write(memory: &GuestMemory, resident: &Resident, text: &str) -> Result<()
     memory.write(at(offset_of!(Script, outcome)), &outcome)
 }
 
-/// The string that the text evaluated to.
+/// Returns the string that the text evaluated to.
 ///
 /// # Errors
 /// It raised, or evaluated to something else.

@@ -1,10 +1,9 @@
-//! Would a guest's seccomp filter let it make the calls we need it to make?
+//! Checks whether a guest's seccomp filter allows the system calls that we need it to make.
 //!
-//! A filter may kill the process for a call it does not know. So before a thread under filters works
-//! for us, its filters are read (`PTRACE_SECCOMP_GET_FILTER`, which needs CAP_SYS_ADMIN) and run here, by
-//! the interpreter below, over each of our calls. Where they cannot be read, the guest is opened only
-//! if we are in the same sandbox ourselves, under just as many filters, in the same namespaces and control
-//! group: the same container, where we make these calls too.
+//! A filter may kill the process for a call it does not allow. So before a thread under filters works for us, its filters are read
+//! (`PTRACE_SECCOMP_GET_FILTER`, which needs CAP_SYS_ADMIN) and run here, by the interpreter below, for each of our calls. If they cannot
+//! be read, the guest is opened only if lancet is in the same sandbox, under as many filters, in the same namespaces and control group:
+//! the same container, in which lancet makes these calls too.
 //!
 //! The language is classic BPF (`include/uapi/linux/bpf_common.h`, `filter.h`) over `struct
 //! seccomp_data`: number u32, architecture u32, instruction pointer u64, six arguments u64.
@@ -18,7 +17,7 @@ use process::stop::{Stop, thread_ids};
 use std::fs;
 use std::path::PathBuf;
 
-/// A call as a filter sees it.
+/// A system call as a filter sees it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Call {
     name: &'static str,
@@ -32,7 +31,7 @@ const READ: u64 = libc::PROT_READ as u64;
 const WRITE: u64 = libc::PROT_WRITE as u64;
 const EXECUTE: u64 = libc::PROT_EXEC as u64;
 
-/// The system calls that the agent makes, and those that a thread makes for us in remote calls.
+/// The system calls that every agent makes, and those that a thread makes for us in remote calls.
 const CALLS: [Call; 9] = [
     call("mmap", libc::SYS_mmap, [0, 0, READ, ANONYMOUS, u64::MAX, 0]),
     call(
@@ -61,8 +60,8 @@ const CALLS: [Call; 9] = [
     call("clock_gettime", libc::SYS_clock_gettime, [1, 0, 0, 0, 0, 0]),
 ];
 
-/// What hooks call besides: they wait for room, ask whether a page can be read, block signals, ask who their thread is, whether
-/// it may read the time stamp counter, and whether the process that a child waits with is there yet.
+/// The further calls of hooks: they wait for room, ask whether a page can be read, block signals, ask for their thread's id, whether it
+/// may read the time-stamp counter, and whether the process that a child waits for exists yet.
 pub const OF_HOOKS: [Call; 7] = [
     call("nanosleep", libc::SYS_nanosleep, [0; 6]),
     call(
@@ -85,10 +84,10 @@ pub const OF_HOOKS: [Call; 7] = [
     call("kill", libc::SYS_kill, [0; 6]),
 ];
 
-/// What a birth calls besides, while a thread waits to be found by its id ([`wire::accounts`]).
+/// The further call of a birth while a thread waits to be found by its id ([`wire::accounts`]).
 pub const OF_ACCOUNTS: [Call; 1] = [call("gettid", libc::SYS_gettid, [0; 6])];
 
-/// What the pool of rings takes: a file that is mapped shared, and asking whether a thread lives.
+/// The further calls for the pool of rings: a file that is mapped shared, and asking whether a thread lives.
 pub const OF_POOL: [Call; 10] = [
     call("memfd_create", libc::SYS_memfd_create, [0; 6]),
     call(
@@ -122,8 +121,8 @@ pub const OF_POOL: [Call; 10] = [
     call("futex", libc::SYS_futex, [0, 4 | 128, 0, 0, 0, 0]),
 ];
 
-/// What a snapshot takes in the guest itself: a copy of it, and waiting for that. The copy is under the same filters and may be killed by
-/// them, which the guest does not notice.
+/// The further calls of a snapshot in the guest itself: copying the process, and waiting for the copy. The copy is under the same filters
+/// and may be killed by them, which the guest does not notice.
 pub const OF_SNAPSHOT: [Call; 6] = [
     call(
         "mmap",
@@ -177,31 +176,31 @@ pub(crate) const fn call(name: &'static str, number: i64, arguments: [u64; 6]) -
     }
 }
 
-/// `AUDIT_ARCH_X86_64` (include/uapi/linux/audit.h): the table that the number of a call is of.
+/// `AUDIT_ARCH_X86_64` (include/uapi/linux/audit.h): the system call table that numbers refer to.
 const ARCHITECTURE: u32 = 0xc000_003e;
 const ACTION: u32 = 0xffff_0000;
 const ALLOW: u32 = 0x7fff_0000;
 const LOG: u32 = 0x7ffc_0000;
-/// Filters that a thread can have: each counts as its instructions, at least one, and four more, and all together as 32,768 at most
-/// (`seccomp_attach_filter` and `MAX_INSNS_PER_PATH`, kernel/seccomp.c). So all of them are checked.
+/// Limit of filters that a thread can have: each counts as its instructions, at least one, plus four, and all together as at most 32,768
+/// (`seccomp_attach_filter` and `MAX_INSNS_PER_PATH`, kernel/seccomp.c). So all filters are checked.
 const MOST_FILTERS: usize = (1 << 15) / (1 + 4) + 1;
 
-/// The threads of a process that have a seccomp filter, or are in strict mode. Each thread has its own: one that it set for
-/// itself holds for those that it starts, and for no other.
+/// Returns the threads of a process that have a seccomp filter, or are in strict mode. Filters belong to a thread: one that it has set
+/// for itself also applies to the threads that it starts, and to no other.
 pub fn filtered_threads(pid: i32) -> Result<Vec<i32>> {
     let mut threads = thread_ids(pid)?;
     threads.retain(|tid| has_filter(pid, *tid));
     Ok(threads)
 }
 
-/// Stops each thread but the main one that has a filter, one after the other, and checks it.
+/// Stops each thread with a filter but the main one, one after the other, and checks it.
 pub fn check_other_threads(pid: i32, more: &[Call]) -> Result<()> {
     let mut threads = filtered_threads(pid)?;
     threads.retain(|tid| *tid != pid);
     check_each(pid, &threads, more)
 }
 
-/// The same of all threads; none of them is stopped by us.
+/// Checks all threads with a filter. None of them may be stopped by us.
 pub fn check_all_threads(pid: i32, more: &[Call]) -> Result<()> {
     check_each(pid, &filtered_threads(pid)?, more)
 }
@@ -210,7 +209,7 @@ fn check_each(pid: i32, threads: &[i32], more: &[Call]) -> Result<()> {
     for &tid in threads {
         match Stop::as_it_is(pid, tid, false) {
             Ok(_stop) => check(pid, tid, more)?,
-            // It has ended.
+            // The thread has ended.
             Err(_) if seccomp_mode(pid, tid).is_none() => {}
             Err(error) => return Err(error),
         }
@@ -218,7 +217,7 @@ fn check_each(pid: i32, threads: &[i32], more: &[Call]) -> Result<()> {
     Ok(())
 }
 
-/// Checks a stopped thread under filters, for what every agent calls and for `more`.
+/// Checks a stopped thread with filters, for what every agent calls and for `more`.
 pub fn check(pid: i32, tid: i32, more: &[Call]) -> Result<()> {
     let whose = if tid == pid {
         "its filter".to_owned()
@@ -245,7 +244,7 @@ pub fn check(pid: i32, tid: i32, more: &[Call]) -> Result<()> {
     refuse(format!("{whose} has more parts than can be read"))
 }
 
-/// The first system call that a filter does not allow, of those that every agent makes and of `more`.
+/// Returns the first system call that a filter does not allow, of those that every agent makes and of `more`.
 pub fn forbids(program: &[Instruction], more: &[Call]) -> Option<&'static str> {
     let mut calls = CALLS.iter().chain(more);
     let forbidden = calls.find(|call| {
@@ -255,9 +254,8 @@ pub fn forbids(program: &[Instruction], more: &[Call]) -> Option<&'static str> {
     forbidden.map(|call| call.name)
 }
 
-/// What is compared to find out whether two processes are under the same filters. The filters themselves cannot be
-/// compared: the kernel shows none to a process that is under one itself (`seccomp_get_filter`,
-/// `kernel/seccomp.c`), as lancet is here.
+/// What is compared to decide whether two processes are under the same filters. The filters themselves cannot be compared: the kernel
+/// shows none to a process that is under one itself (`seccomp_get_filter`, `kernel/seccomp.c`), as lancet is in this case.
 #[derive(Debug, PartialEq, Eq)]
 struct Sandbox {
     /// How many filters the thread has (`Seccomp_filters` of `/proc/PID/status`, Linux 5.9).
@@ -266,7 +264,7 @@ struct Sandbox {
     no_new_privileges: String,
     /// The namespaces by which containers differ: mount, PID, user and network.
     namespaces: Vec<PathBuf>,
-    /// The control group: a service has one of its own.
+    /// The control group, because a service has one of its own.
     group: String,
 }
 
@@ -287,13 +285,13 @@ impl Sandbox {
         })
     }
 
-    /// Whether what the one's filters allow is allowed to the other.
+    /// Whether a call that works in this sandbox works in the other one too.
     fn vouches_for(&self, other: &Sandbox) -> bool {
         self.filters > 0 && self == other
     }
 }
 
-/// Whether we are in the sandbox of a guest's thread, as far as can be seen.
+/// Whether lancet is in the sandbox of a guest's thread, as far as can be seen.
 fn same_filters(pid: i32, tid: i32) -> bool {
     let theirs = Sandbox::of(&format!("{pid}/task/{tid}"));
     match (Sandbox::of("self"), theirs) {
@@ -315,7 +313,7 @@ impl Call {
     }
 }
 
-/// What a filter says of a call; `None` if it is no valid program. Jumps only lead forward, so it ends.
+/// Runs a filter for a call and returns its result; `None` if it is no valid program. Jumps only lead forward, so it ends.
 pub fn run(program: &[Instruction], data: &[u8; 64]) -> Option<u32> {
     let (mut a, mut x) = (0u32, 0u32);
     let mut scratch = [0u32; 16];
@@ -353,8 +351,8 @@ pub fn run(program: &[Instruction], data: &[u8; 64]) -> Option<u32> {
             0x34 | 0x3c => a = a.checked_div(source)?,
             0x44 | 0x4c => a |= source,
             0x54 | 0x5c => a &= source,
-            // By five bits of the count, as the processor does it for the kernel's compiled filter; the kernel takes no filter that
-            // shifts by a constant of 32 or more (`bpf_check_classic`, net/core/filter.c).
+            // Only five bits of the count are used, as the processor does for the kernel's compiled filter; the kernel accepts no filter
+            // that shifts by a constant of 32 or more (`bpf_check_classic`, net/core/filter.c).
             0x64 | 0x6c => a = a.wrapping_shl(source),
             0x74 | 0x7c => a = a.wrapping_shr(source),
             0x84 => a = a.wrapping_neg(),

@@ -1,4 +1,4 @@
-//! What a command says of its stops.
+//! Times that a command reports of its stops.
 
 use std::time::Duration;
 

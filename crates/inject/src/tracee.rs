@@ -1,8 +1,8 @@
-//! A process of ours that stays traced: a program we started, and its children if they are followed.
+//! A process of ours that stays traced: a program that lancet has started, and its children if they are followed.
 //!
-//! Staying its tracer is what lets us see the program's exec and its end, memory still whole, whatever
-//! ends it. The price is that each signal for its main thread stops there first; it is handed on at
-//! once. Other threads are not traced. If we die, the kernel lets it go on.
+//! As its tracer, lancet sees the program's exec, and its end while the memory still exists, whatever ends it. The price is
+//! that each signal for its main thread stops there first; it is delivered at once. Other threads are not traced. If lancet
+//! dies, the kernel lets the program go on.
 
 mod behind;
 
@@ -19,18 +19,18 @@ use std::process::Command;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
-/// What a traced process stands at, until [`Tracee::go_on`].
+/// The event at which a traced process stands, until [`Tracee::go_on`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Happening {
     /// A new program has been loaded; none of it has run.
     Exec,
-    /// It made this child, with memory of its own.
+    /// It has made this child, which has memory of its own.
     Fork(i32),
-    /// It made this child, which uses its memory until its own exec.
+    /// It has made this child, which uses its memory until the child's own exec.
     Vfork(i32),
     /// It is at the start or the end of a system call.
     Syscall,
-    /// This signal is about to be delivered to it; told only if that was asked for.
+    /// This signal is about to be delivered to it; reported only after [`Tracee::tell_signals`].
     Signal(i32),
     /// It is about to end; its memory is still there.
     Ending,
@@ -45,14 +45,14 @@ pub struct Tracee {
     at: Option<Happening>,
     to_syscalls: bool,
     tells_signals: bool,
-    /// Whether [`Tracee::stand_still`] has had it stand, and nobody has set it going since.
+    /// Whether [`Tracee::stand_still`] has stopped it and it was not set going since.
     stands: bool,
 }
 
-/// What sees each system call of a program on its way to its exec.
+/// A function that is called at each system call of a program on its way to its exec.
 pub type OnItsWay<'a> = dyn FnMut(i32) + 'a;
 
-/// A user that a program runs as: the ids, looked up before the fork.
+/// A user that a program runs as: the ids, which are looked up before the fork.
 #[derive(Clone, Debug)]
 pub struct User {
     user: libc::uid_t,
@@ -61,10 +61,10 @@ pub struct User {
 }
 
 impl User {
-    /// By name; `None` = there is no such user.
+    /// Looks up a user by name; `None` = there is no such user.
     ///
-    /// POSIX's `id` is asked, and not the C library: users may be in a directory service, and a static program of glibc
-    /// that loads the modules for those (NSS) is killed by them.
+    /// POSIX's `id` is run for this and not the C library asked: users may be in a directory service, and a static program
+    /// of glibc that loads the modules for those (NSS) is killed by them.
     pub fn named(name: &str) -> Option<Self> {
         let ids = |which: &str| -> Option<Vec<u32>> {
             let output = Command::new("id").args([which, "--", name]).output().ok()?;
@@ -80,10 +80,11 @@ impl User {
         })
     }
 
-    /// Becomes the user; whether the kernel let us. System calls themselves: libc's functions would speak to other threads,
-    /// which a child of fork has none of.
+    /// Becomes the user. Returns whether the kernel allowed it. It makes the system calls itself, because libc's functions
+    /// would signal other threads, of which a child of fork has none.
     fn become_it(&self) -> bool {
-        // SAFETY: numbers, and a list that lives through the call.
+        // SAFETY: the calls take integers and the address of the list `self.groups`, which lives through them and is only
+        // read.
         unsafe {
             libc::syscall(libc::SYS_setgroups, self.groups.len(), self.groups.as_ptr()) == 0
                 && libc::syscall(libc::SYS_setgid, self.group) == 0
@@ -95,24 +96,24 @@ impl User {
 /// Whether lancet was started with SIGPIPE ignored, before Rust's own code ignored it.
 static PIPES_IGNORED: AtomicBool = AtomicBool::new(false);
 
-/// Notes that SIGPIPE was ignored when lancet was started: a program that it starts finds it so.
+/// Notes that SIGPIPE was ignored when lancet was started; a program that it starts gets the same setting.
 pub fn note_pipes_ignored() {
     PIPES_IGNORED.store(true, Ordering::Relaxed);
 }
 
-/// The longest that a program takes from its start to its first instruction, on a machine that is very busy.
+/// The longest time from a program's start to its first instruction, on a very busy machine.
 const LONGEST_START: Duration = Duration::from_secs(60);
-/// The time between two looks at a program that starts.
+/// Time between two checks of a program that starts.
 const LOOK: Duration = Duration::from_micros(20);
 
-/// What we want to be told of.
+/// The events that the kernel reports of a tracee.
 const OPTIONS: i32 =
     libc::PTRACE_O_TRACESYSGOOD | libc::PTRACE_O_TRACEEXEC | libc::PTRACE_O_TRACEEXIT;
 const FOLLOW: i32 = libc::PTRACE_O_TRACEFORK | libc::PTRACE_O_TRACEVFORK;
 
 impl Tracee {
-    /// Starts a program, traced from before its exec. It stands at [`Happening::Exec`] soon. With `sees` it stops at the
-    /// start and the end of each system call until then, for which `sees` is called with its id.
+    /// Starts a program that is traced from before its exec; it soon stands at [`Happening::Exec`]. With `sees` it stops at
+    /// the start and the end of each system call until then, and `sees` is called with its id.
     pub fn launch(
         command: &[OsString],
         follow: bool,
@@ -125,12 +126,13 @@ impl Tracee {
         };
         let options = OPTIONS | if follow { FOLLOW } else { 0 };
         if let Err(errno) = ptrace::seize(pid, options) {
-            // SAFETY: our own child, not yet anybody's program.
+            // SAFETY: kill(2) takes integers. `pid` is our own child that we have not waited for, so the id cannot belong
+            // to another process.
             unsafe { libc::kill(pid, libc::SIGKILL) };
             return Err(ptrace::explain(pid, "tracing the program", errno));
         }
         if sees.is_some() {
-            // It stops before it runs code of its own again, and from there stops at its system calls.
+            // It stops before it runs its own code again, and from then on stops at its system calls.
             ptrace::interrupt(pid).map_err(|errno| ptrace::explain(pid, "tracing", errno))?;
         }
         write_byte(&go);
@@ -148,7 +150,7 @@ impl Tracee {
         match read_errno(&failure) {
             None => Ok(tracee),
             Some(errno) => {
-                // It ends, by itself or because somebody kills it; collect it.
+                // It ends, by itself or because it is killed; this collects it.
                 while !matches!(tracee.wait()?, Happening::Ended(_)) {
                     tracee.go_on(false)?;
                 }
@@ -157,7 +159,7 @@ impl Tracee {
         }
     }
 
-    /// The child a followed process made, which the kernel has put under our tracing.
+    /// The tracee of a child of a followed process, which the kernel has put under our tracing.
     pub fn child(pid: i32) -> Self {
         Tracee {
             pid,
@@ -168,7 +170,7 @@ impl Tracee {
         }
     }
 
-    /// A process that stands at its exec, seized by us as it went there.
+    /// The tracee of a process that stands at its exec and was seized just before.
     pub fn at_exec(pid: i32) -> Self {
         Tracee {
             at: Some(Happening::Exec),
@@ -176,7 +178,7 @@ impl Tracee {
         }
     }
 
-    /// From now on it stands at each signal for its main thread.
+    /// Makes it stand at each signal for its main thread from now on.
     pub fn tell_signals(&mut self) {
         self.tells_signals = true;
     }
@@ -186,12 +188,12 @@ impl Tracee {
         self.pid
     }
 
-    /// Hands on what needs no decision; what it stands at, if anything.
+    /// Handles events that need no decision. Returns the event at which it stands, if any.
     pub fn poll(&mut self) -> Result<Option<Happening>> {
         while self.at.is_none() {
             let event = match ptrace::poll(self.pid) {
                 Ok((_, event)) => event,
-                // Somebody who stopped it saw its end.
+                // Other code that has stopped it has seen its end.
                 Err(errno) => match ptrace::end_of(self.pid) {
                     Some(end) => end,
                     None => return Err(ptrace::explain(self.pid, "waiting", errno)),
@@ -206,7 +208,7 @@ impl Tracee {
                 }
                 Event::Signal(signal) => self.resume(signal)?,
                 Event::Interrupted(libc::SIGTRAP) => self.resume(0)?,
-                // A group stop: it stays, and we hear of its end.
+                // It is in a group stop: it stays stopped, and its end is still reported.
                 Event::Interrupted(_) => self.check(ptrace::listen(self.pid))?,
                 Event::Syscall => self.at = Some(Happening::Syscall),
                 Event::Special(event) => self.stand_at(event)?,
@@ -215,12 +217,12 @@ impl Tracee {
         Ok(self.at)
     }
 
-    /// Signals that it got while it was being stopped for other work: they are delivered already.
+    /// Returns the signals that it received while it was stopped for other work; they have been delivered.
     pub fn handed_on(&self) -> Vec<i32> {
         process::stop::handed_on(self.pid)
     }
 
-    /// How it has ended: its exit code, or the signal that killed it; `None` = it has not, or nobody saw.
+    /// Returns how it has ended: its exit code, or the signal that killed it; `None` = it has not, or its end was not seen.
     pub fn end(&self) -> Option<std::result::Result<i32, i32>> {
         match ptrace::end_of(self.pid)? {
             Event::Exited(code) => Some(Ok(code)),
@@ -229,7 +231,7 @@ impl Tracee {
         }
     }
 
-    /// Notes that it stands at a ptrace event.
+    /// Handles a ptrace event at which it stands.
     fn stand_at(&mut self, event: i32) -> Result<()> {
         let child = || ptrace::event_message(self.pid).map_or(0, |message| message as i32);
         match event {
@@ -242,7 +244,7 @@ impl Tracee {
         Ok(())
     }
 
-    /// Waits until it stands at something, at most for a minute.
+    /// Waits until it stands at an event, at most for a minute.
     pub fn wait(&mut self) -> Result<Happening> {
         let deadline = Instant::now() + LONGEST_START;
         loop {
@@ -264,7 +266,7 @@ impl Tracee {
         }
     }
 
-    /// Lets it go on from what it stands at; with `to_syscalls` it stops at each of them.
+    /// Sets it going from the event at which it stands; with `to_syscalls` it stops at each system call.
     pub fn go_on(&mut self, to_syscalls: bool) -> Result<()> {
         self.to_syscalls = to_syscalls;
         let stands = std::mem::take(&mut self.stands);
@@ -280,8 +282,8 @@ impl Tracee {
         }
     }
 
-    /// Has a process stand in an interrupt stop: one that runs, where it is; one that stands at its exec, before its first
-    /// instruction. There its registers can be changed and put back. One that does not come there in time runs on.
+    /// Brings the process into an interrupt stop: where it is if it runs, or before its first instruction if it stands at
+    /// its exec. There its registers can be changed and restored. If it does not stop in time it runs on.
     pub fn stand_still(&mut self) -> Result<()> {
         self.check(ptrace::interrupt(self.pid))?;
         if self.at.is_some() {
@@ -294,16 +296,16 @@ impl Tracee {
                     self.stands = true;
                     return Ok(());
                 }
-                // Its stop comes later, and `poll` lets it go on from there.
+                // The stop comes later, and `poll` sets it going from there.
                 Ok(Event::Nothing) => return Err(self.would_not_stop()),
-                // It came before the interrupt and is for whatever program runs here next.
+                // The signal came before the interrupt and is meant for the program that runs here next.
                 Ok(Event::Signal(signal)) => self.check(ptrace::resume(self.pid, signal))?,
                 Ok(Event::Special(event)) => {
                     self.stand_at(event)?;
                     return Err(Error::Gone(self.pid));
                 }
                 Ok(Event::Exited(_) | Event::Killed(_)) => return Err(Error::Gone(self.pid)),
-                // Any stop of another kind takes back an interrupt that is pending (`ptrace_stop`, kernel/signal.c).
+                // Any stop of another kind cancels a pending interrupt (`ptrace_stop`, kernel/signal.c).
                 Ok(Event::Syscall) => {
                     self.check(ptrace::interrupt(self.pid))?;
                     self.check(ptrace::resume(self.pid, 0))?;
@@ -313,7 +315,7 @@ impl Tracee {
         }
     }
 
-    /// Ends its tracing; it goes on alone, and so does a child at whose making it stands.
+    /// Ends its tracing. It goes on alone, and so does a child if it stands at that child's fork.
     pub fn let_go(&mut self) -> Result<()> {
         let signal = match self.at {
             None if self.stands => 0,
@@ -339,7 +341,7 @@ impl Tracee {
         self.check(result)
     }
 
-    /// A request about a process that was killed meanwhile fails; what it ended of comes next.
+    /// Checks the result of a request. A request about a process that was killed meanwhile fails; its end is reported next.
     fn check(&self, result: std::result::Result<(), nix::errno::Errno>) -> Result<()> {
         match result {
             Ok(()) | Err(nix::errno::Errno::ESRCH) => Ok(()),
@@ -356,7 +358,7 @@ fn not_started(command: &[OsString], error: io::Error) -> Error {
     }
 }
 
-/// The words of a command as the kernel takes them.
+/// Converts the words of a command to C strings.
 fn words_of(command: &[OsString]) -> Result<Vec<CString>> {
     let words = command.iter().map(|word| CString::new(word.as_bytes()));
     let words = words.collect::<std::result::Result<Vec<_>, _>>();
@@ -371,7 +373,8 @@ fn waiting(command: &[OsString], user: Option<&User>) -> Result<Waiting> {
     let ours = hold_child_signal();
     let (wait, go) = pipe()?;
     let (failure, fail) = pipe()?;
-    // SAFETY: it runs in the child, where it makes only async-signal-safe calls.
+    // SAFETY: the closure runs in the child, which has one thread; `child` makes only async-signal-safe calls there, and
+    // the words it points to live in this frame.
     let mut runs = || unsafe { child(&pointers, user, &ours, &[&wait, &go, &fail]) };
     // SAFETY: `child` makes async-signal-safe calls alone, on what was made before the fork.
     let forked = unsafe { process::own_proc::fork(&mut runs) };
@@ -379,10 +382,10 @@ fn waiting(command: &[OsString], user: Option<&User>) -> Result<Waiting> {
     Ok(Waiting { pid, go, failure })
 }
 
-/// In the child, until it is the program.
+/// Runs in the child until it becomes the program.
 ///
 /// # Safety
-/// Only right after fork, or in a process of one thread.
+/// Called only right after fork, or in a process with one thread.
 unsafe fn child(
     words: &[*const libc::c_char],
     user: Option<&User>,
@@ -390,15 +393,16 @@ unsafe fn child(
     [wait, go, fail]: &[&OwnedFd; 3],
 ) -> ! {
     let (wait, go, fail) = (wait.as_raw_fd(), go.as_raw_fd(), fail.as_raw_fd());
-    // SAFETY: async-signal-safe calls on descriptors and strings made before the fork.
+    // SAFETY: only async-signal-safe calls are made, on descriptors that are open in the child and on strings that were
+    // made before the fork.
     unsafe {
-        // So that our death ends the wait below: then the program runs alone.
+        // The other end is closed, so that the death of lancet ends the wait below: then the program runs alone.
         libc::close(go);
         let mut byte = 0u8;
         while libc::read(wait, (&raw mut byte).cast(), 1) == -1
             && *libc::__errno_location() == libc::EINTR
         {}
-        // Rust ignores it for its own programs; the guest must find it as we were given it.
+        // Rust ignores SIGPIPE for its own programs; the guest must get the setting that lancet was started with.
         let given = match PIPES_IGNORED.load(Ordering::Relaxed) {
             true => libc::SIG_IGN,
             false => libc::SIG_DFL,
@@ -415,7 +419,7 @@ unsafe fn child(
 }
 
 fn child_signal() -> libc::sigset_t {
-    // SAFETY: the set is initialised before it is used.
+    // SAFETY: the set is zeroed and initialised by `sigemptyset` before it is used; the calls get its address only.
     unsafe {
         let mut set = std::mem::zeroed();
         libc::sigemptyset(&raw mut set);
@@ -424,11 +428,11 @@ fn child_signal() -> libc::sigset_t {
     }
 }
 
-/// Blocks the signal by which the kernel tells of stops, so that it can be waited for; the mask there
-/// was. Before any other thread of ours is made, which must not take it either.
+/// Blocks the signal by which the kernel reports stops, so that it can be waited for. Returns the previous mask. It must be
+/// called before other threads are made, which must not receive the signal either.
 fn hold_child_signal() -> libc::sigset_t {
     let set = child_signal();
-    // SAFETY: two live sets.
+    // SAFETY: both sets are live values of this frame.
     unsafe {
         let mut before = std::mem::zeroed();
         libc::pthread_sigmask(libc::SIG_BLOCK, &raw const set, &raw mut before);
@@ -436,36 +440,36 @@ fn hold_child_signal() -> libc::sigset_t {
     }
 }
 
-/// Waits at most so long until something happens to any tracee; a signal to us ends it too.
+/// Waits at most `most` until something happens to any tracee. A signal to lancet ends the wait too.
 pub fn wait_for_any(most: Duration) {
     let set = child_signal();
     let time = libc::timespec {
         tv_sec: most.as_secs() as i64,
         tv_nsec: i64::from(most.subsec_nanos()),
     };
-    // SAFETY: live set and time; nobody wants the details.
+    // SAFETY: set and time are live values of this frame; a null pointer is allowed where no details are wanted.
     unsafe { libc::sigtimedwait(&raw const set, std::ptr::null_mut(), &raw const time) };
 }
 
 fn pipe() -> Result<(OwnedFd, OwnedFd)> {
     let mut ends = [0; 2];
-    // SAFETY: room for two descriptors.
+    // SAFETY: `ends` has room for the two descriptors that pipe2(2) writes.
     if unsafe { libc::pipe2(ends.as_mut_ptr(), libc::O_CLOEXEC) } != 0 {
         return Err(Error::system("pipe", io::Error::last_os_error()));
     }
-    // SAFETY: the kernel just gave them to us.
+    // SAFETY: pipe2(2) has just made both descriptors, and no other value owns them.
     Ok(unsafe { (OwnedFd::from_raw_fd(ends[0]), OwnedFd::from_raw_fd(ends[1])) })
 }
 
 fn write_byte(to: &OwnedFd) {
-    // SAFETY: one byte of a constant.
+    // SAFETY: the buffer is one byte of a constant, which is only read.
     unsafe { libc::write(to.as_raw_fd(), b"!".as_ptr().cast(), 1) };
 }
 
-/// What the child wrote before it gave up; `None` when its exec closed the pipe.
+/// Reads the error that the child wrote before it gave up; `None` if its exec closed the pipe.
 fn read_errno(from: &OwnedFd) -> Option<i32> {
     let mut errno = 0i32;
-    // SAFETY: room for the integer.
+    // SAFETY: `errno` is a live integer, and the length is its size.
     let count = unsafe { libc::read(from.as_raw_fd(), (&raw mut errno).cast(), size_of::<i32>()) };
     (count == size_of::<i32>() as isize).then_some(errno)
 }

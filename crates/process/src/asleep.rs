@@ -1,11 +1,11 @@
-//! Threads that sleep in the kernel, and are looked at without being stopped.
+//! Looks at threads that sleep in the kernel, without stopping them.
 //!
-//! A stop takes a sleeping thread out of its system call; [`crate::interrupted`] says what that can do to the call. To
-//! look at it none is needed: while it sleeps its registers and its stack do not change. The kernel shows the number of
-//! the call, its arguments, stack pointer and program counter (`/proc/PID/task/TID/syscall`), and how long the thread
-//! has run in all (`schedstat`). If both are the same before and after its stack was copied, it slept throughout.
+//! A stop takes a sleeping thread out of its system call; [`crate::interrupted`] says what that can do to the call. Looking at it needs no
+//! stop: while it sleeps, its registers and its stack do not change. The kernel shows the number of the call, its arguments, stack pointer
+//! and program counter (`/proc/PID/task/TID/syscall`), and how long the thread has run in all (`schedstat`). If both are the same before
+//! and after its stack was copied, it slept throughout.
 //!
-//! Other registers are not shown, rbp among them. An unwinder that needs rbp has the thread stopped.
+//! Other registers are not shown, rbp among them. If an unwinder needs rbp, the thread is stopped.
 
 use crate::interrupted::InCall;
 use crate::proc_file;
@@ -17,7 +17,8 @@ use std::io::IoSliceMut;
 /// The value of rbp for a thread that was not stopped, and of an fs base that was not found.
 pub const UNKNOWN: u64 = 0;
 
-/// Bytes before the list of robust mutexes that are searched: `struct pthread` of glibc is smaller, and begins with the thread's control block.
+/// How many bytes before the list of robust mutexes are searched: `struct pthread` of glibc is smaller, and begins with the thread's
+/// control block.
 const LARGEST_DESCRIPTOR: usize = 4096;
 
 /// A thread that sleeps in the kernel.
@@ -32,16 +33,16 @@ pub struct Asleep {
 }
 
 impl Asleep {
-    /// Looks at a thread; `None` if it runs, or if not enough can be found out about it.
+    /// Looks at a thread. `None` if it runs, or if not enough can be found out about it.
     pub fn of(pid: i32, tid: i32) -> Option<Self> {
         let asleep = Self::in_kernel(pid, tid)?;
         (asleep.thread_area != UNKNOWN).then_some(asleep)
     }
 
-    /// The same where nobody knows the fs base, which is [`UNKNOWN`] then: for a thread that cannot be stopped.
+    /// The same without the fs base, which is [`UNKNOWN`] then: for a thread that cannot be stopped.
     pub fn in_kernel(pid: i32, tid: i32) -> Option<Self> {
         let ran = ran(pid, tid)?;
-        // Not a thread in a ptrace or group stop: it may go on at any time, and its tracer needs it.
+        // A thread in a ptrace or group stop does not count: it may go on at any time, and its tracer needs it.
         if !matches!(thread_state(pid, tid), Some('S' | 'D')) {
             return None;
         }
@@ -89,7 +90,7 @@ fn ran(pid: i32, tid: i32) -> Option<String> {
 /// not ask. glibc's lies in the thread's own `struct pthread` (nptl/descr.h, `robust_head`).
 pub fn robust_list(tid: i32) -> Option<u64> {
     let (mut head, mut length) = (0u64, 0usize);
-    // SAFETY: two live words.
+    // SAFETY: the call writes to the two live words of this frame only.
     let done = unsafe {
         libc::syscall(
             libc::SYS_get_robust_list,
@@ -107,7 +108,7 @@ pub fn robust_list(tid: i32) -> Option<u64> {
 fn thread_area(pid: i32, tid: i32) -> Option<u64> {
     let head = robust_list(tid)?;
     let mut bytes = [0; LARGEST_DESCRIPTOR];
-    // The page before may not be mapped; then only what lies in this page is read.
+    // The page before may not be mapped; then only the part in this page is read.
     let in_page = (head % 4096) as usize + 8;
     [LARGEST_DESCRIPTOR, in_page].into_iter().find_map(|size| {
         let from = (head + 8).checked_sub(size as u64)?;

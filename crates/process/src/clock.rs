@@ -9,7 +9,7 @@ use std::time::{Duration, Instant, SystemTime};
 /// The shortest time over which the speed is measured.
 const LEAST: Duration = Duration::from_millis(20);
 
-/// A point in time, by all clocks; see the module's documentation.
+/// One moment as all clocks show it; see the module's documentation.
 #[derive(Clone, Copy, Debug)]
 pub struct Clock {
     ticks: u64,
@@ -36,8 +36,8 @@ impl Clock {
         self.period_after(LEAST)
     }
 
-    /// As [`Clock::period`], where `least` has passed. What one reading of both clocks is wrong by is about 50 ns, of which the
-    /// share in `least` is the error.
+    /// Like [`Clock::period`], but waits only until `least` has passed. One reading of both clocks is off by about 50 ns; that,
+    /// divided by `least`, is the relative error.
     pub fn period_after(&self, least: Duration) -> f64 {
         let missing = least.saturating_sub(self.instant.elapsed());
         if !missing.is_zero() {
@@ -60,11 +60,12 @@ impl Clock {
     }
 }
 
-/// How often both clocks are read.
+/// Number of readings of both clocks.
 const READINGS: usize = 8;
 
-/// Reads the counter and a clock at the same moment: the counter before and after the clock, and of several such readings the one
-/// with the least in between. A thread that loses its processor between the two would add milliseconds to one of them.
+/// Reads the counter and a clock at the same moment. The counter is read before and after the clock, and of several such readings
+/// the one with the smallest difference counts: a thread that loses its processor between the two would add milliseconds to one
+/// of them.
 fn both<T>(mut ticks: impl FnMut() -> u64, mut clock: impl FnMut() -> T) -> (u64, T) {
     let mut read = || {
         let (before, clock, after) = (ticks(), clock(), ticks());
@@ -83,13 +84,13 @@ fn both<T>(mut ticks: impl FnMut() -> u64, mut clock: impl FnMut() -> T) -> (u64
 
 /// Reads the time-stamp counter.
 pub fn now() -> u64 {
-    // SAFETY: every x86-64 processor has the instruction.
+    // SAFETY: every x86-64 processor has the instruction; it reads no memory.
     unsafe { core::arch::x86_64::_rdtsc() }
 }
 
 /// Returns the processor time that the calling thread has used.
 pub(crate) fn thread_time() -> Duration {
-    // SAFETY: a time for which zero is valid, which lives through the call.
+    // SAFETY: all zeros is a valid `timespec`; it is a live value of this frame, to which the call writes.
     let time = unsafe {
         let mut time: libc::timespec = std::mem::zeroed();
         libc::clock_gettime(libc::CLOCK_THREAD_CPUTIME_ID, &raw mut time);

@@ -1,14 +1,14 @@
-//! How much memory the control groups of a process leave it (cgroups(7)).
+//! Computes how much memory the control groups of a process leave it (cgroups(7)).
 //!
-//! A limit holds for a group and all groups below it, so each group up to the root is asked. What is charged includes
-//! cached pages of files, which the kernel takes away first; those on its list of inactive ones count as free.
+//! A limit holds for a group and all groups below it, so each group up to the root is read. The charge includes cached pages of
+//! files, which the kernel reclaims first; those on its list of inactive pages count as free.
 //!
 //! | version | limit | charged | source |
 //! |---|---|---|---|
 //! | 2 | `memory.max`, `memory.high` | `memory.current` | Documentation/admin-guide/cgroup-v2.rst |
 //! | 1 | `memory.limit_in_bytes` | `memory.usage_in_bytes` | Documentation/admin-guide/cgroup-v1/memory.rst |
 //!
-//! Where lancet does not see the group of the process (another mount namespace) nothing is known, and nothing is limited.
+//! If lancet does not see the group of the process (another mount namespace), no limit is known and none is assumed.
 
 use crate::proc_file;
 use std::path::{Path, PathBuf};
@@ -36,7 +36,7 @@ const SECOND: Version = Version {
     inactive: "inactive_file",
 };
 
-/// Bytes that a process may still use before it meets a limit of its control groups; `None` = no limit is known.
+/// Returns how many bytes a process may still use before it reaches a limit of its control groups; `None` = no limit is known.
 pub fn memory_left(pid: i32) -> Option<u64> {
     let groups = proc_file::of_process(pid, "cgroup").ok()?;
     let mounts = proc_file::text("/proc/self/mountinfo").ok()?;
@@ -49,8 +49,8 @@ pub fn memory_left(pid: i32) -> Option<u64> {
         .min()
 }
 
-/// Bytes that a process may still use: what the machine can give without swapping (`MemAvailable` in `/proc/meminfo`, which in a
-/// container is the host's, too), and what its control groups leave it. 0 if neither is known.
+/// Returns how many bytes a process may still use: the lesser of what the machine can give without swapping (`MemAvailable` in
+/// `/proc/meminfo`, which in a container is the host's) and what its control groups leave it. 0 if neither is known.
 pub fn memory_for(pid: i32) -> u64 {
     let text = proc_file::text("/proc/meminfo").unwrap_or_default();
     least(&text, memory_left(pid))
@@ -65,7 +65,8 @@ fn least(meminfo: &str, of_groups: Option<u64>) -> u64 {
     of_machine.into_iter().chain(of_groups).min().unwrap_or(0)
 }
 
-/// The path of a process's group in the hierarchy with the memory controller: `4:memory:/a/b`, or `0::/a/b` of version 2.
+/// Returns the path of a process's group in the hierarchy with the memory controller: `4:memory:/a/b`, or `0::/a/b` of version
+/// 2.
 fn path_of(groups: &str, version: &Version) -> Option<String> {
     groups.lines().find_map(|line| {
         let mut parts = line.splitn(3, ':');
@@ -79,7 +80,7 @@ fn path_of(groups: &str, version: &Version) -> Option<String> {
     })
 }
 
-/// What the group at `path` of the hierarchy, and those above it, leave.
+/// Returns what the group at `path` of the hierarchy, and the groups above it, leave.
 fn left(mounts: &str, version: &Version, path: &str) -> Option<u64> {
     let (top, mut group) = mounts.lines().find_map(|line| place(line, version, path))?;
     let mut least = None;
@@ -91,8 +92,8 @@ fn left(mounts: &str, version: &Version, path: &str) -> Option<u64> {
     }
 }
 
-/// Where the hierarchy is mounted, and the group in it, from a line of `mountinfo` (proc_pid_mountinfo(5)): number,
-/// parent, device, root, mount point, options, fields up to `-`, file system, source, options of the file system.
+/// Returns where the hierarchy is mounted, and the group's path in it, from a line of `mountinfo` (proc_pid_mountinfo(5)):
+/// number, parent, device, root, mount point, options, fields up to `-`, file system, source, options of the file system.
 fn place(line: &str, version: &Version, path: &str) -> Option<(PathBuf, PathBuf)> {
     let (mount, of) = line.split_once(" - ")?;
     let mut mount = mount.split(' ').skip(3);

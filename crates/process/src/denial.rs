@@ -1,9 +1,9 @@
-//! What stands in the way where the kernel does not let us trace a process.
+//! Finds out why the kernel does not let us trace a process.
 //!
-//! EPERM and EACCES do not say who refused. The kernel asks in this order (`seccomp` at the system call's entry, then
-//! `__ptrace_may_access` and `ptrace_attach`, kernel/ptrace.c), and each that can be asked is asked here: a filter of our own, the owner of
-//! the process, its capabilities and whether it may be dumped, Yama, capabilities of root and user namespaces, and at last the
-//! security modules with a policy.
+//! EPERM and EACCES do not say what refused. The kernel checks in this order (`seccomp` at the system call's entry, then
+//! `__ptrace_may_access` and `ptrace_attach`, kernel/ptrace.c), and each check that can be examined is examined here: a filter of our own,
+//! the owner of the process, its capabilities and whether it may be dumped, Yama, the capabilities of root and user namespaces, and at last
+//! the security modules with a policy.
 
 use crate::error::{Denial, Module};
 use crate::proc_file;
@@ -13,7 +13,7 @@ use std::os::unix::fs::MetadataExt;
 
 const SYS_PTRACE: u64 = 1 << 19;
 
-/// Returns what refuses us process `pid` of the real user `owner`.
+/// Returns why we may not trace process `pid`, whose real user is `owner`.
 pub(crate) fn reason_for(pid: i32, owner: u32) -> Denial {
     // SAFETY: getuid has no preconditions and cannot fail.
     let us = unsafe { libc::getuid() };
@@ -42,7 +42,7 @@ fn reason_for_root(pid: i32, own: &StatusFile) -> Denial {
     {
         return Denial::NoCapability;
     }
-    // Reading the link of a process needs the right that we lack; then the owner of its files tells less.
+    // Reading this link of a process needs the right that we lack; then the owner of its files is used instead, which says less.
     let namespace = |of: &str| fs::read_link(format!("/proc/{of}/ns/user"));
     match (namespace("self"), namespace(&pid.to_string())) {
         (Ok(own), Ok(its)) if own == its => Denial::SecurityModule(module(pid)),
@@ -57,7 +57,7 @@ fn reason_for_its_user(pid: i32, own: &StatusFile) -> Denial {
     if its.bits("CapPrm").unwrap_or(0) & !own.bits("CapEff").unwrap_or(0) != 0 {
         return Denial::MoreCapabilities;
     }
-    // The files of a process that may not be dumped are root's (proc(5)).
+    // The files of a process that may not be dumped belong to root (proc(5)).
     let owner = fs::metadata(format!("/proc/{pid}/environ")).map(|file| file.uid());
     match module(pid) {
         Module::Unknown => Denial::NotDumpable,
@@ -76,7 +76,7 @@ fn filter_forbids(own: &StatusFile) -> bool {
     answer == -1 && std::io::Error::last_os_error().raw_os_error() != Some(libc::ESRCH)
 }
 
-/// Which module with a policy is on and has to do with us or with the process.
+/// Returns which security module with a policy is enabled and applies to us or to the process.
 fn module(pid: i32) -> Module {
     let enforced = proc_file::text("/sys/fs/selinux/enforce").unwrap_or_default();
     if enforced.trim() == "1" {
@@ -96,7 +96,7 @@ fn module(pid: i32) -> Module {
     }
 }
 
-/// Whether an AppArmor profile (`docker-default (enforce)`) is enforced; `unconfined` and one that complains are not.
+/// Whether an AppArmor profile (`docker-default (enforce)`) is enforced; `unconfined` and a complaining one are not.
 fn is_confined(profile: &str) -> bool {
     profile
         .trim_end_matches(['\0', '\n'])

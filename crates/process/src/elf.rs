@@ -1,11 +1,11 @@
-//! ELF, read from places that may lie: files of the guest, and the guest's memory.
+//! Reads ELF from untrusted places: files of the guest, and the guest's memory.
 //!
 //! Layouts: System V gABI, chapters 4 (ELF header, sections, symbol table, notes) and 5 (program
 //! header, dynamic section); structures from the `object` crate. Only 64-bit little-endian x86-64.
 //!
-//! Nothing here trusts a number it has read. A file is read with `pread` into buffers of our own and
-//! never mapped: somebody may truncate it under us, and a mapping would then kill us with SIGBUS.
-//! Every size is held against what is really there before memory is taken for it.
+//! Nothing here trusts a number it has read. A file is read with `pread` into buffers of our own and never mapped: if
+//! it is truncated meanwhile, a mapping would kill lancet with SIGBUS. Every size is compared with the data that exist
+//! before memory is allocated for it.
 
 pub mod dynamic;
 pub mod imports;

@@ -1,7 +1,7 @@
-//! Which process it is, and whether it can be opened at all.
+//! Identifies a process, and decides whether it can be opened at all.
 //!
-//! Everything here only reads `/proc/PID`. It comes before the first ptrace request, so that a guest which cannot be
-//! opened is not even stopped.
+//! Everything here only reads `/proc/PID`. It comes before the first ptrace request, so a guest that cannot be opened is not even
+//! stopped.
 
 use crate::denial::reason_for;
 use crate::error::{Error, Result};
@@ -31,7 +31,7 @@ pub struct Status {
     /// Start time in clock ticks since boot: field 22 of `/proc/PID/stat`. With the id it names one process among all
     /// of this boot.
     pub start: u64,
-    /// Where its stack begins, which an exec changes; 0 if we may not know.
+    /// The address at which its stack begins, which an exec changes; 0 if we may not read it.
     pub stack: u64,
     /// Id of the process that traces it; 0 = none.
     pub tracer: i32,
@@ -43,14 +43,15 @@ pub struct Status {
     pub shadow_stack: bool,
 }
 
-/// Why a thread with a shadow stack makes no remote calls.
+/// The reason for which a thread with a shadow stack makes no remote calls.
 pub const SHADOW_STACK: &str =
     "it runs with a shadow stack, which refuses the return frame of a remote call";
 
-/// Why a thread whose system calls are dispatched to the program's own handler makes no remote calls: they are among them.
+/// The reason for which a thread whose system calls go to the program's own handler makes no remote calls: these calls would go there
+/// too.
 pub const DISPATCHES: &str = "system calls of its main thread go to a handler of its own (Syscall User Dispatch), as those that lancet has it make would";
 
-/// Seccomp mode of a thread: 0 = none, 1 = strict, 2 = filter; `None` if the thread is gone.
+/// Returns the seccomp mode of a thread: 0 = none, 1 = strict, 2 = filter; `None` if the thread is gone.
 pub fn seccomp_mode(pid: i32, tid: i32) -> Option<u32> {
     StatusFile::of_thread(pid, tid).ok()?.number("Seccomp")
 }
@@ -97,7 +98,7 @@ impl Status {
         })
     }
 
-    /// Refuses a process that cannot be opened, with the reason.
+    /// Returns why a process cannot be opened, as an error.
     pub fn check(&self) -> Result<()> {
         self.check_to_look()?;
         let pid = self.pid;
@@ -119,7 +120,7 @@ impl Status {
         Ok(())
     }
 
-    /// As [`Status::check`], for a process that is only read and in which no code of ours will run.
+    /// Like [`Status::check`], for a process that is only read and in which no code of ours will run.
     pub fn check_to_look(&self) -> Result<()> {
         if self.tracer != 0 && self.pid != std::process::id() as i32 {
             return Err(traced(self.pid, self.tracer));
@@ -127,7 +128,8 @@ impl Status {
         self.check_to_watch()
     }
 
-    /// As [`Status::check_to_look`], for a process that is not stopped either: the kernel alone tells of it, whoever traces it.
+    /// Like [`Status::check_to_look`], for a process that is not stopped either: only the kernel's own files are read, so it may be
+    /// traced by another process.
     pub fn check_to_watch(&self) -> Result<()> {
         let pid = self.pid;
         if pid == std::process::id() as i32 {
@@ -177,8 +179,8 @@ pub fn reach(pid: i32) -> Result<(Status, Arc<GuestMemory>, Maps)> {
     reach_memory(status)
 }
 
-/// Returns the memory of a process that is only looked at: nothing of it will be changed, and no code of ours will run in
-/// it, so programs of 32 bits and those under seccomp are no matter.
+/// Returns the memory of a process that is only read. Nothing in it will be changed, and no code of ours will run in it, so 32-bit
+/// programs and those under seccomp are accepted.
 pub fn reach_to_look(pid: i32) -> Result<Arc<GuestMemory>> {
     let mut tries = Tries::begin();
     loop {
@@ -190,8 +192,8 @@ pub fn reach_to_look(pid: i32) -> Result<Arc<GuestMemory>> {
     GuestMemory::open(pid).map(Arc::new)
 }
 
-/// As [`reach`], for a process that we trace already, and that stands at its exec. What its C library is about to turn
-/// on could not be undone: without remote calls no hook is taken out.
+/// Like [`reach`], for a process that we trace already and that stands at its exec. It also checks what its C library is about to turn
+/// on: without remote calls the hooks could not be taken out.
 pub fn reach_ours(pid: i32) -> Result<(Status, Arc<GuestMemory>, Maps)> {
     let mut status = Status::read(pid)?;
     status.tracer = 0;
@@ -211,7 +213,7 @@ fn reach_memory(status: Status) -> Result<(Status, Arc<GuestMemory>, Maps)> {
     Ok((status, Arc::new(memory), maps))
 }
 
-/// Returns the status of a process, if it can be opened. While another lancet traces it for a moment this waits.
+/// Returns the status of a process if it can be opened. While another lancet traces it for a moment, this waits.
 fn openable(pid: i32) -> Result<Status> {
     let mut tries = Tries::begin();
     loop {
@@ -264,7 +266,7 @@ pub fn has_children_elsewhere(pid: i32) -> bool {
         };
         match link("pid_for_children") {
             Ok(its) => own != its,
-            // A namespace that nobody is in yet.
+            // It is a namespace that no process is in yet.
             Err(error) => is_told && error.kind() == io::ErrorKind::NotFound && link("pid").is_ok(),
         }
     })
@@ -293,7 +295,7 @@ pub fn descendants(pid: i32) -> Vec<(i32, i32)> {
     let mut next = 0;
     while let Some((_, parent)) = found.get(next).copied() {
         let more = children(parent).into_iter();
-        // A process whose parent ends while the tree is read could be met twice.
+        // A process whose parent ends while the tree is read could be found twice.
         let new: Vec<_> = more
             .filter(|child| found.iter().all(|(_, known)| known != child))
             .collect();
@@ -303,7 +305,7 @@ pub fn descendants(pid: i32) -> Vec<(i32, i32)> {
     found
 }
 
-/// Returns these processes and, if `children` says so, every living one below them, each once.
+/// Returns these processes and, with `children`, every living one below them, each once.
 pub fn family(pids: &[i32], children: bool) -> Vec<i32> {
     let mut all = pids.to_vec();
     if children {
@@ -322,7 +324,7 @@ pub fn pid_namespace(pid: i32) -> u64 {
     fs::metadata(format!("/proc/{pid}/ns/pid")).map_or(0, |data| data.ino())
 }
 
-/// The error for a process that another one traces.
+/// Returns the error for a process that another one traces.
 pub(crate) fn traced(pid: i32, tracer: i32) -> Error {
     Error::Traced {
         pid,
@@ -331,7 +333,7 @@ pub(crate) fn traced(pid: i32, tracer: i32) -> Error {
     }
 }
 
-/// Finds the reason for a "permission denied": another user, Yama, a container.
+/// Returns the error for a "permission denied", with its reason: another user, Yama, a container.
 pub fn why_not_allowed(pid: i32) -> Error {
     let reason = match Status::read(pid) {
         Err(error) => return error,
@@ -350,8 +352,8 @@ fn read_proc(pid: i32, file: &str) -> Result<String> {
     })
 }
 
-/// The error for a thread of `pid` that ptrace does not find: the process has ended, or only this thread has, and
-/// another try may find the others.
+/// Returns the error for a thread of `pid` that ptrace does not find: the process has ended, or only this thread has, and another try
+/// may find the others.
 pub(crate) fn missing_thread(pid: i32) -> Error {
     let alive = Status::read(pid).is_ok_and(|status| !matches!(status.state, 'Z' | 'X'));
     if alive {

@@ -1,20 +1,20 @@
-//! IFUNCs: functions that pick the one that is called, once, when the loader asks (`STT_GNU_IFUNC`; gABI supplement
-//! "GNU indirect functions").
+//! Finds what IFUNCs have picked: functions that choose, once, when the loader calls them, the function that is really
+//! called (`STT_GNU_IFUNC`; gABI supplement "GNU indirect functions").
 //!
-//! `memcpy` is one: what bears the name looks at the processor and returns the address of a `memcpy` for it. Nothing
-//! calls the picker again, so a hook on it sees nothing. What it picked stands where the loader put it: in the slots of
-//! the modules that import it by name, and in those of its own module (`R_X86_64_IRELATIVE`). They are read; the picker
-//! is never run.
+//! `memcpy` is one: the function with this name looks at the processor and returns the address of a `memcpy` for it.
+//! The picker is not called again, so a hook on it sees nothing. The loader has stored what it picked in the slots of
+//! the modules that import it by name, and in those of its own module (`R_X86_64_IRELATIVE`). These slots are read; the
+//! picker is never run.
 //!
 //! ```text
 //!   libruby  .got  slot "memcpy" ──────────────┐
 //!   libc     .got  slot of the picker 0x9f550 ──┴─► __memmove_avx_unaligned_erms    hooked, and shown as memcpy
 //! ```
 //!
-//! An IFUNC that has not picked yet is hooked itself, and its thread waits with the answer until the command has
-//! handled a notice of it (`wire::notices`): the function that it picks is hooked before it is called. Some pick a
-//! function of the kernel's vDSO (`time`, `gettimeofday`), whose text is the process's own as soon as it is written to
-//! (`arch/x86/entry/vdso/vma.c`: `VM_MAYWRITE`).
+//! An IFUNC that has not picked yet is hooked itself, and its thread waits before it returns until the command has
+//! handled a notice of it (`wire::notices`): the picked function is hooked before it is called. Some IFUNCs pick a
+//! function of the kernel's vDSO (`time`, `gettimeofday`), whose text becomes the process's own copy when it is written
+//! to (`arch/x86/entry/vdso/vma.c`: `VM_MAYWRITE`).
 
 use crate::functions::ModuleSymbols;
 use crate::memory::GuestMemory;
@@ -28,7 +28,7 @@ pub fn picked(
     kernel: Option<&ModuleSymbols>,
     memory: &GuestMemory,
 ) -> HashMap<u64, u64> {
-    // Versions of one name may be several IFUNCs, and a slot does not say which of them filled it.
+    // Several IFUNCs may be versions of one name, and a slot does not say which of them filled it.
     let mut by_name: HashMap<String, Option<u64>> = HashMap::new();
     for place in places {
         for named in place.symbols.exports() {
@@ -59,8 +59,8 @@ pub fn picked(
     found
 }
 
-/// Returns whether a slot's word leads to code of the module that has the IFUNC, or of the vDSO. A slot that is not
-/// bound yet leads back into the linkage table of its own module.
+/// Whether a slot's word is an address in code of the IFUNC's module, or of the vDSO. A slot that is not bound yet
+/// points back into the linkage table of its own module.
 fn is_function(
     places: &[Arc<ModuleSymbols>],
     kernel: Option<&ModuleSymbols>,
@@ -79,7 +79,7 @@ fn is_function(
     is_code && target != picker && !is_unbound(memory, target)
 }
 
-/// Returns whether the code at `at` is an entry of a linkage table that pushes a number for the resolver.
+/// Whether the code at `at` is an entry of a linkage table that pushes a number for the resolver.
 fn is_unbound(memory: &GuestMemory, at: u64) -> bool {
     const LANDING: [u8; 4] = [0xf3, 0x0f, 0x1e, 0xfa];
     const PUSH: u8 = 0x68;

@@ -1,16 +1,15 @@
-//! System calls that the kernel would end with EINTR because we stop their thread, and how they go on instead.
+//! Keeps our stops from ending the guest's system calls with EINTR.
 //!
-//! Most blocking calls answer an interrupt with one of the kernel's restart codes (-512…-516, include/linux/errno.h),
-//! and go on by themselves when no signal handler runs. Those of signal(7), "The following interfaces are never
-//! restarted", and sockets with `SO_RCVTIMEO` or `SO_SNDTIMEO`, answer -EINTR, and the program sees it. At an interrupt
-//! stop, and at a stop before a signal's delivery, that answer still stands in rax and the call's number in `orig_rax`.
-//! We put -ERESTARTNOHAND (-514) in its place. The kernel decides by that when the thread goes on
-//! (`arch_do_signal_or_restart`, arch/x86/kernel/signal.c): if it runs a signal handler, the program gets EINTR as it
-//! would without us; if not, it makes the call again. So no signal can come between our decision and the restart, and
-//! if we die after that, the kernel alone does the rest.
+//! Most blocking calls return one of the kernel's restart codes (-512…-516, include/linux/errno.h) when they are interrupted, and go on by
+//! themselves when no signal handler runs. Those of signal(7), "The following interfaces are never restarted", and sockets with
+//! `SO_RCVTIMEO` or `SO_SNDTIMEO`, return -EINTR, which the program sees. At an interrupt stop, and at a stop before a signal's delivery,
+//! that result is still in rax and the call's number in `orig_rax`. We replace the result by -ERESTARTNOHAND (-514). The kernel acts on it
+//! when the thread goes on (`arch_do_signal_or_restart`, arch/x86/kernel/signal.c): if it runs a signal handler, the program gets EINTR as
+//! it would without us; if not, it makes the call again. So no signal can come between our decision and the restart, and if lancet dies
+//! after it, the kernel alone does the rest.
 //!
-//! A call that is made again begins its whole timeout again. How long it has slept is found out before the stop
-//! (`Waiting`) and taken off the timeout:
+//! A call that is made again would begin its whole timeout again. How long it has slept is determined before the stop (`Waiting`) and
+//! subtracted from the timeout:
 //!
 //! | call | its timeout | made again with |
 //! |---|---|---|
@@ -25,15 +24,14 @@
 //! | `io_uring_enter` | in a structure | the same arguments |
 //! | `poll`, `nanosleep`, `clock_nanosleep`, `futex` | kept by the kernel | nothing is done: -ERESTART_RESTARTBLOCK |
 //!
-//! What the kernel keeps it goes on with by a system call of its own number, `restart_syscall` (219), which passes the thread's
-//! seccomp filter; a filter that does not know it may kill the process. So of a thread that has a filter these four are made again
-//! like the others, with the rest of their timeout (`poll`: milliseconds in rdx; `nanosleep` and `clock_nanosleep`: a
-//! `timespec` at rdi and rdx; `futex`: at r10).
+//! The calls of the last line are continued by the kernel with a system call of its own number, `restart_syscall` (219), which passes the
+//! thread's seccomp filter; a filter that does not know it may kill the process. So in a thread with a filter these four are made again
+//! like the others, with the rest of their timeout (`poll`: milliseconds in rdx; `nanosleep` and `clock_nanosleep`: a `timespec` at rdi and
+//! rdx; `futex`: at r10).
 //!
-//! No timeout ends early; one of the fifth to ninth line ends later by what it had slept when we came, and one in milliseconds by up to
-//! one for each stop. The memory below
-//! the red zone belongs to nobody (psABI §3.2.2) and is needed only until the kernel has read it at the call's start;
-//! the registers are those a function may change.
+//! No timeout ends early. One of the fifth to ninth line ends later by what it had slept at the stop, and one in milliseconds ends later by
+//! up to one millisecond for each stop. The memory below the red zone belongs to no code (psABI §3.2.2) and is needed only until the kernel
+//! has read it at the call's start; the registers are those that a function may change.
 
 mod in_call;
 mod slept;
@@ -48,9 +46,9 @@ use std::fs;
 use std::os::unix::fs::FileExt;
 use std::time::{Duration, Instant};
 
-/// `ERESTARTNOHAND`: made again unless a signal handler runs.
+/// `ERESTARTNOHAND`: the call is made again unless a signal handler runs.
 const RESTART_UNLESS_HANDLED: i64 = -514;
-/// `ERESTART_RESTARTBLOCK`: gone on with by `restart_syscall` unless a signal handler runs.
+/// `ERESTART_RESTARTBLOCK`: the call is continued by `restart_syscall` unless a signal handler runs.
 const RESTART_BY_ITS_OWN_CALL: i64 = -516;
 
 const RED_ZONE: u64 = 128;
@@ -58,11 +56,11 @@ const RED_ZONE: u64 = 128;
 /// Where a call has its relative timeout.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Timeout {
-    /// In none of its arguments, or it is left as it is.
+    /// It has none in its arguments, or the timeout is left as it is.
     Unchanged,
     /// Milliseconds as an `int` in this argument; negative = for ever.
     Milliseconds(usize),
-    /// A `timespec` that this argument leads to, if it is not null.
+    /// A `timespec` at the address in this argument, if that is not null.
     Timespec(usize),
 }
 
@@ -104,7 +102,7 @@ fn timeout_of(number: i64) -> Option<Timeout> {
     found.map(|(_, timeout)| *timeout)
 }
 
-/// The timeout of a call that the kernel goes on with by `restart_syscall`. One that is a point in time needs no change.
+/// Returns where a call has its timeout that the kernel continues by `restart_syscall`. A timeout that is a point in time needs no change.
 fn kept_timeout_of(number: i64, arguments: &[u64; 6]) -> Option<Timeout> {
     let operation = arguments[1] as i32 & !(libc::FUTEX_PRIVATE_FLAG | libc::FUTEX_CLOCK_REALTIME);
     Some(match number {
@@ -117,8 +115,8 @@ fn kept_timeout_of(number: i64, arguments: &[u64; 6]) -> Option<Timeout> {
     })
 }
 
-/// Whether `clock_nanosleep` with these arguments sleeps for a time of a clock that runs as ours does. Clocks of a process or a thread run with
-/// its processor time.
+/// Whether `clock_nanosleep` with these arguments sleeps by a clock that runs as ours does. Clocks of a process or a thread run with its
+/// processor time.
 fn is_rest_known([clock, flags, ..]: &[u64; 6]) -> bool {
     let clocks = [
         libc::CLOCK_REALTIME,
@@ -131,8 +129,8 @@ fn is_rest_known([clock, flags, ..]: &[u64; 6]) -> bool {
     *flags as i32 & libc::TIMER_ABSTIME == 0 && clocks.contains(&(*clock as i32))
 }
 
-/// Makes thread `tid`, which stands in an interrupt stop or before a signal's delivery, make its system call again
-/// where the program would otherwise see an EINTR that is ours; see the module's text.
+/// Makes thread `tid`, which stands in an interrupt stop or before a signal's delivery, make its system call again if the program would
+/// otherwise see an EINTR that we have caused; see the module's documentation.
 pub(crate) fn restart_call(tid: i32) {
     // A thread whose registers cannot be read is being killed, or is a 32-bit one, which lancet does not open.
     let Ok(mut registers) = ptrace::registers(tid) else {
@@ -146,8 +144,8 @@ pub(crate) fn restart_call(tid: i32) {
     }
 }
 
-/// The same where the kernel would make `restart_syscall` of its call and the thread has a seccomp filter. For a thread that was
-/// not seen in this call before the stop, so that its timeout has hardly begun.
+/// The same if the kernel would continue the call by `restart_syscall` and the thread has a seccomp filter. For a thread that was not seen
+/// in this call before the stop, so that its timeout has hardly begun.
 pub fn repeat_call(pid: i32, tid: i32) {
     let Ok(mut registers) = ptrace::registers(tid) else {
         return;
@@ -167,14 +165,14 @@ fn arguments_of(registers: &Registers) -> [u64; 6] {
     [r.rdi, r.rsi, r.rdx, r.r10, r.r8, r.r9]
 }
 
-/// What becomes of the call of a thread that waits with a timeout, if the thread is stopped.
+/// What happens to the call of a thread that waits with a timeout when the thread is stopped.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Fate {
     /// It is made again, with the rest of its timeout.
     Again(Timeout),
-    /// It would be gone on with by `restart_syscall`, and is made again instead.
+    /// The kernel would continue it by `restart_syscall`; it is made again instead.
     Instead(Timeout),
-    /// The kernel goes on with it.
+    /// The kernel continues it.
     Kept,
 }
 
@@ -187,14 +185,14 @@ pub(crate) struct Waiting {
     fate: Fate,
     /// When its timeout ends.
     deadline: Instant,
-    /// How many voluntary context switches it had made.
+    /// Number of voluntary context switches that it had made.
     switches: u64,
     /// Whether it slept until it was stopped.
     same: bool,
 }
 
 impl Waiting {
-    /// Looks at a thread before it is stopped, because a stop destroys what shows since when it sleeps.
+    /// Looks at a thread before it is stopped, because the stop destroys the data that show how long it has slept.
     pub fn of(pid: i32, tid: i32) -> Option<Self> {
         let call = InCall::of(pid, tid)?;
         let fate = match kept_timeout_of(call.number, &call.arguments) {
@@ -216,19 +214,19 @@ impl Waiting {
         }
         let whole = waiting.whole_timeout()?;
         let Some((slept, switches)) = slept(pid, tid) else {
-            // This kernel does not say it (`CONFIG_SCHED_DEBUG`). A timeout that begins again at each of our stops may never
-            // end, and hardly any filter forbids `restart_syscall`.
+            // This kernel does not show it (`CONFIG_SCHED_DEBUG`). A timeout that begins again at each of our stops may never end, and
+            // hardly any filter forbids `restart_syscall`.
             waiting.fate = Fate::Kept;
             return matches!(fate, Fate::Instead(_)).then_some(waiting);
         };
-        // Taken after the look: a delay here makes the remaining time longer, never shorter.
+        // The time is taken after reading, so a delay here makes the remaining time longer, never shorter.
         waiting.deadline = Instant::now() + whole.saturating_sub(slept);
         waiting.switches = switches;
-        // Read again: what was found out must belong to one call.
+        // The call is read again, because all that was found must belong to one call.
         (InCall::of(pid, tid)? == call).then_some(waiting)
     }
 
-    /// The whole timeout of its call; `None` = it has none, or is made again with the same.
+    /// Returns the whole timeout of its call; `None` = it has none, or is made again with the same one.
     fn whole_timeout(&self) -> Option<Duration> {
         let (Fate::Again(timeout) | Fate::Instead(timeout)) = self.fate else {
             return None;
@@ -254,8 +252,8 @@ impl Waiting {
         }
     }
 
-    /// Takes note of a thread that has just stopped: whether it slept until then. If it did it has made one voluntary context
-    /// switch since, for the stop. If not, it may be in another call that looks like the one before.
+    /// Notes whether a thread that has just stopped slept until then. If it did, it has made one voluntary context switch since, for the
+    /// stop. If not, it may be in another call that looks like the one before.
     pub fn confirm(&mut self) {
         if self.fate == Fate::Kept {
             return;
@@ -267,7 +265,7 @@ impl Waiting {
         }
     }
 
-    /// Makes the call that the stopped thread will make again use only what is left of its timeout, if it is this one.
+    /// Shortens the timeout of the call that the stopped thread will make again, if it is still the same call.
     pub fn shorten(&self) {
         if !self.same {
             return;
@@ -281,7 +279,7 @@ impl Waiting {
         let (Fate::Again(timeout) | Fate::Instead(timeout)) = self.fate else {
             return;
         };
-        // At least one unit: a call that is not over yet must not end now.
+        // The rest is at least one unit, because a call that is not over yet must not end now.
         let left = self.deadline.saturating_duration_since(Instant::now());
         let (at, rest) = match timeout {
             Timeout::Unchanged => return,
@@ -294,7 +292,7 @@ impl Waiting {
                 let memory = fs::File::options()
                     .write(true)
                     .open(format!("/proc/{}/mem", self.pid));
-                // Where this cannot be written the call has its whole timeout again.
+                // If this cannot be written, the call gets its whole timeout again.
                 if memory.is_err()
                     || memory.is_ok_and(|memory| memory.write_all_at(&time, place).is_err())
                 {
@@ -395,7 +393,7 @@ mod tests {
             // SAFETY: the page lives.
             unsafe { word.write_volatile(0) };
             let pid = sandboxed(number, 300, word);
-            // SAFETY: as above.
+            // SAFETY: the page stays mapped until the end of the test; the child writes the word, hence the volatile read.
             while unsafe { word.read_volatile() } == 0 {
                 std::thread::yield_now();
             }

@@ -1,21 +1,21 @@
-//! lancet itself is stopped (Ctrl-Z, SIGSTOP) while a guest stands still for it: the guest goes first.
+//! Lets the guest go on when lancet itself is stopped (Ctrl-Z, SIGSTOP) while the guest stands still for it.
 //!
-//! A thread that stands still for us goes on only by our hand or by our death. Were we stopped meanwhile it would stand
-//! until somebody continues us. So, once a command has called [`heed`]:
+//! A thread that stands still for lancet goes on only if lancet lets it or dies. If lancet were stopped meanwhile, the thread
+//! would stand still until lancet is continued. So, once a command has called [`heed`]:
 //!
-//! * **SIGTSTP, SIGTTIN, SIGTTOU** have a handler. Between stops it stops us as the default action would. While a
-//!   [`Stop`](crate::stop::Stop) lasts it only notes the signal, and we stop as soon as the guest goes on.
-//! * **SIGSTOP** cannot be caught. A small process of ours, the `watcher`, continues us when it finds us stopped while a
-//!   stop lasts, so that we let the guest go and stop again. If we do not come that far it kills us: then the kernel
-//!   lets the guest go, which goes on with hooks that fall through, as after any `kill -9`.
+//! * **SIGTSTP, SIGTTIN, SIGTTOU** have a handler. Between stops of a guest it stops lancet as the default action would.
+//!   While a [`Stop`](crate::stop::Stop) lasts it only notes the signal, and lancet stops as soon as the guest goes on.
+//! * **SIGSTOP** cannot be caught. A small process of ours, the `watcher`, continues lancet when it finds lancet stopped
+//!   during a stop of a guest, so that the guest is let go and lancet stops again. If that does not work it kills lancet:
+//!   then the kernel lets the guest go, which goes on with hooks that fall through, as after any `kill -9`.
 //!
-//! Both go by one word that counts the stops under way, in memory that we share with the watcher. A stop begins only
-//! while we are not about to stop ourselves (`STOPPING`), and we stop ourselves only while none is under way, so the
-//! two cannot cross.
+//! Both use one word that counts the stops under way, in memory that lancet shares with the watcher. A stop begins only while
+//! lancet is not about to stop itself (`STOPPING`), and lancet stops itself only while none is under way, so the two cannot
+//! overlap.
 //!
-//! Against the freezer of a control group in which lancet is, and the guest is not, nothing helps: it freezes the watcher
-//! too, and a process outside would have to be left behind there. A guest that stood still in that moment stands until the group
-//! is thawed; a frozen lancet that is killed lets go of it at once (version 2 of control groups).
+//! Nothing helps against the freezer of a control group that contains lancet and not the guest: it freezes the watcher too, and
+//! preventing that would need a process left behind outside of the group. A guest that stands still at that moment stands until
+//! the group is thawed; a frozen lancet that is killed lets go of it at once (version 2 of control groups).
 
 mod watcher;
 
@@ -26,20 +26,20 @@ use std::sync::atomic::{AtomicI32, AtomicU32, Ordering};
 #[derive(Debug, Default)]
 #[repr(C)]
 struct Shared {
-    /// How many stops are under way; [`STOPPING`] = none, and we are about to stop ourselves.
+    /// Number of stops under way; [`STOPPING`] = none, and lancet is about to stop itself.
     under_way: AtomicU32,
-    /// How many stops have begun, modulo 2^32.
+    /// Number of stops that have begun, modulo 2^32.
     begun: AtomicU32,
-    /// By which signal we stop ourselves when no stop is under way any more; 0 = not.
+    /// The signal by which lancet stops itself when no stop is under way any more; 0 = none.
     pending: AtomicI32,
 }
 
 const STOPPING: u32 = 1 << 31;
 
-/// The signals that a terminal stops a process by.
+/// The signals by which a terminal stops a process.
 const BY_TERMINAL: [i32; 3] = [libc::SIGTSTP, libc::SIGTTIN, libc::SIGTTOU];
 
-/// Until [`heed`], and where no memory could be shared: nobody else looks at it.
+/// Used before [`heed`], and if no memory could be shared: then no watcher reads it.
 static ALONE: Shared = Shared {
     under_way: AtomicU32::new(0),
     begun: AtomicU32::new(0),
@@ -51,14 +51,14 @@ fn shared() -> &'static Shared {
     SHARED.get().copied().unwrap_or(&ALONE)
 }
 
-/// From now on a guest goes on before we stop; see the module's text. To be called once, before threads are made and before
-/// the first stop.
+/// From now on a guest goes on before lancet stops; see the module's documentation. It must be called once, before threads are
+/// made and before the first stop.
 pub fn heed() {
     if let Some(shared) = watcher::start() {
         let _ = SHARED.set(shared);
     }
     for signal in BY_TERMINAL {
-        // SAFETY: a live record.
+        // SAFETY: all zeros is a valid `sigaction`; it is a live value of this frame, to which the call writes.
         let now = unsafe {
             let mut action: libc::sigaction = std::mem::zeroed();
             libc::sigaction(signal, std::ptr::null(), &raw mut action);
@@ -70,9 +70,9 @@ pub fn heed() {
     }
 }
 
-/// With SA_RESTART, because nothing is to be seen of a signal after which we go on.
+/// Installs the handler. SA_RESTART is set, because a signal after which lancet goes on should have no other effect.
 fn catch(signal: i32) {
-    // SAFETY: a live record; the handler is async-signal-safe.
+    // SAFETY: the `sigaction` is a live value of this frame, and the handler makes only async-signal-safe calls.
     unsafe {
         let mut action: libc::sigaction = std::mem::zeroed();
         action.sa_sigaction = note as *const () as usize;
@@ -86,7 +86,7 @@ extern "C" fn note(signal: libc::c_int) {
     stop_if_asked(shared());
 }
 
-/// Stops this process if that was asked for and no stop is under way; returns when it is continued.
+/// Stops this process if a signal asks for it and no stop is under way. Returns when it is continued.
 fn stop_if_asked(shared: &Shared) {
     while shared.pending.load(Ordering::SeqCst) != 0 {
         let order = Ordering::SeqCst;
@@ -95,7 +95,7 @@ fn stop_if_asked(shared: &Shared) {
             .compare_exchange(0, STOPPING, order, order)
             .is_ok();
         if !alone {
-            // Whoever ends the last stop, or whoever stops us, comes by here too.
+            // The code that ends the last stop, and the next signal, call this function too.
             return;
         }
         match shared.pending.swap(0, Ordering::SeqCst) {
@@ -106,10 +106,11 @@ fn stop_if_asked(shared: &Shared) {
     }
 }
 
-/// Takes the default action of a signal that stops. The kernel decides whether it does: in a process group that no shell
-/// controls SIGTSTP is ignored.
+/// Takes the default action of a signal that stops the process. The kernel decides whether it stops: in a process group that no
+/// shell controls, SIGTSTP is ignored.
 fn stop_by(signal: i32) {
-    // SAFETY: async-signal-safe calls with live arguments; `errno` is put back for whoever we interrupt.
+    // SAFETY: only async-signal-safe calls with live values of this frame; `errno` is restored for the code that a handler has
+    // interrupted.
     unsafe {
         let errno = *libc::__errno_location();
         let mut only: libc::sigset_t = std::mem::zeroed();
@@ -120,7 +121,7 @@ fn stop_by(signal: i32) {
             libc::signal(signal, libc::SIG_DFL);
         }
         libc::raise(signal);
-        // In its handler the signal is blocked; here it comes.
+        // In the signal's own handler the signal is blocked; it is delivered here.
         libc::pthread_sigmask(libc::SIG_UNBLOCK, &raw const only, &raw mut before);
         libc::pthread_sigmask(libc::SIG_SETMASK, &raw const before, std::ptr::null_mut());
         if signal != libc::SIGSTOP {
@@ -130,12 +131,12 @@ fn stop_by(signal: i32) {
     }
 }
 
-/// A stop is under way until this is dropped.
+/// Counts as a stop under way until it is dropped.
 #[derive(Debug)]
 pub(crate) struct UnderWay(&'static Shared);
 
 impl UnderWay {
-    /// Begins one, after the stop of ourselves that is going on, if any.
+    /// Begins a stop, after lancet's own stop if one is going on.
     pub fn begin() -> Self {
         let shared = shared();
         loop {

@@ -1,5 +1,5 @@
-//! The programs of a guest that package managers have written: their lines are on every stack, and are nobody's
-//! ([`vm::library::is_launcher`]).
+//! Recognises programs of a guest that package managers have written: their lines are on every stack and belong to no
+//! application ([`vm::library::is_launcher`]).
 
 use std::collections::HashMap;
 use std::io::Read;
@@ -9,11 +9,11 @@ use vm::library;
 
 use crate::modules::GuestFiles;
 
-/// Bytes of a file that are looked at, and files that are looked at.
+/// Limits of the bytes of a file that are read, and of the files.
 const LOOKED_AT: u64 = 4096;
 const MOST_FILES: usize = 64;
 
-/// Tells such programs from others by the text of their files. Each file is looked at once.
+/// Recognises such programs by the text of their files. Each file is read once.
 #[derive(Debug)]
 pub struct Launchers {
     files: GuestFiles,
@@ -21,7 +21,7 @@ pub struct Launchers {
 }
 
 impl Launchers {
-    /// Begins to ask about the files of process `pid`.
+    /// For the files of process `pid`.
     pub fn of(pid: i32) -> Self {
         Launchers {
             files: GuestFiles::of(pid),

@@ -1,8 +1,8 @@
-//! A process read from outside: which one it is, what is mapped and loaded in it, its memory, its functions, and how
-//! all of its threads are stopped for a moment.
+//! Reads a process from outside: which one it is, what is mapped and loaded in it, its memory, its functions. It also
+//! stops all of its threads for a moment.
 //!
-//! Nothing here runs code in the process, and nothing changes it but [`memory::GuestMemory::write`]. Running code in it
-//! is crate `inject`, hooking its functions crate `hooks`; this crate knows neither, nor the layouts that they share
+//! Nothing here runs code in the process, and nothing changes it but [`memory::GuestMemory::write`]. Crate `inject`
+//! runs code in it, and crate `hooks` hooks its functions; this crate knows neither, nor the layouts that they share
 //! with the agent. Of our crates it knows only `vm`, for `trait Memory`, through which VMs are read.
 //!
 //! | file | question |

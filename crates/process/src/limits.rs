@@ -1,4 +1,4 @@
-//! What a process may use of a resource: `/proc/PID/limits`.
+//! Reads what a process may use of a resource: `/proc/PID/limits`.
 
 use crate::proc_file;
 

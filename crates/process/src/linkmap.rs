@@ -1,4 +1,4 @@
-//! The loader's own list of what it has loaded, which a debugger may read at any time.
+//! Reads the loader's own list of what it has loaded, which a debugger may read at any time.
 //!
 //! The program's dynamic section has an entry `DT_DEBUG`, which the loader fills with the address of
 //! this (glibc 2.36 `elf/link.h`, `struct r_debug_extended`; musl's `struct debug` agrees up to `r_ldbase`):
@@ -75,7 +75,7 @@ pub struct LinkMap {
     pub entries: Vec<Entry>,
 }
 
-/// The entries that came and went between two looks at the list.
+/// The entries that were added and removed between two readings of the list.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Changes<'a> {
     /// Entries in the new list only.
@@ -84,10 +84,10 @@ pub struct Changes<'a> {
     pub unloaded: Vec<&'a Entry>,
 }
 
-/// Returns the difference of two looks.
+/// Returns the difference of two readings.
 ///
-/// An object that was unloaded and loaded again at the same addresses between the looks, with its `link_map` at the
-/// same place, looks unchanged here. Its code is fresh all the same: whoever patched it must compare the patched bytes.
+/// An object that was unloaded and loaded again at the same addresses between them, with its `link_map` at the same
+/// place, seems unchanged. Its code is new all the same, so code that has patched it must compare the patched bytes.
 pub fn changes<'a>(old: &'a LinkMap, new: &'a LinkMap) -> Changes<'a> {
     let before: HashSet<&Entry> = old.entries.iter().collect();
     let after: HashSet<&Entry> = new.entries.iter().collect();
@@ -179,7 +179,7 @@ fn read_namespace(
     let mut entry = memory.u64(field(8))?;
     while entry != 0 && list.entries.len() < MOST_ENTRIES {
         if !seen.insert(entry) {
-            // A circle can only be seen in the middle of a change.
+            // The list can be circular only while it is changed.
             list.consistent = false;
             break;
         }
@@ -214,7 +214,7 @@ fn read_string(memory: &dyn Memory, at: u64) -> Result<Vec<u8>, Fault> {
     let mut string = Vec::new();
     let mut from = at;
     while at != 0 && (string.len() as u64) < LONGEST_NAME {
-        // Most paths are short, and a page takes long to copy: small pieces, cut at the page's end.
+        // Most paths are short and copying a page takes long, so small pieces are read, cut at the page's end.
         let mut piece = [0; 128];
         let length = (PAGE - from % PAGE).min(piece.len() as u64);
         let piece = &mut piece[..length as usize];

@@ -1,4 +1,4 @@
-//! What is mapped where in a guest (`/proc/PID/maps`), and the free ranges between.
+//! Reads what is mapped where in a guest (`/proc/PID/maps`), and finds the free ranges between.
 //!
 //! The layout of a line is the kernel's (`fs/proc/task_mmu.c`, `show_map_vma`):
 //!
@@ -7,13 +7,12 @@
 //! start        end          perm offset   dev   inode       path
 //! ```
 //!
-//! The kernel writes a newline inside a path as `\012` and escapes nothing else, so a path that
-//! really holds those four characters cannot be told from one with a newline. Likewise a file may
-//! truly be called `x (deleted)`. Neither matters: whoever opens a path compares the file's identity
-//! with the one given here (see `modules::files`).
+//! The kernel writes a newline inside a path as `\012` and escapes nothing else, so a path that really contains those
+//! four characters looks like one with a newline. Likewise a file may really be called `x (deleted)`. Neither matters,
+//! because code that opens a path compares the file's identity with the one given here (see `modules::files`).
 //!
-//! The kernel hands the file out in pieces of about a page. Between two pieces a running guest can
-//! change its mappings, so that a line can be missing or twice; a stopped guest gives one true picture.
+//! The kernel returns the file in pieces of about a page. Between two pieces a running guest can change its mappings,
+//! so that a line is missing or comes twice; for a stopped guest the result is consistent.
 
 use crate::error::{Error, Result};
 use std::ffi::OsString;
@@ -26,7 +25,7 @@ use std::sync::Arc;
 /// The size of a page. Lancet knows x86-64 only, where this never changes.
 pub const PAGE: u64 = 4096;
 
-/// The kernel's usual `vm.mmap_min_addr`; nothing is offered below it.
+/// The kernel's usual `vm.mmap_min_addr`; no free range is offered below it.
 const LOWEST: u64 = 0x1_0000;
 
 /// One past the highest address a 4-level x86-64 process can map (`TASK_SIZE_MAX`).
@@ -35,10 +34,10 @@ const HIGHEST: u64 = 0x7fff_ffff_f000;
 /// How far a 32-bit displacement reaches, minus a page for the instructions around it.
 const REACH: u64 = (1 << 31) - PAGE;
 
-/// Kept free above the heap: `brk` grows into it, and a guest whose `brk` fails computes on differently.
+/// Bytes that are kept free above the heap: `brk` grows into them, and a guest whose `brk` fails behaves differently.
 const HEAP_ROOM: u64 = 1 << 30;
 
-/// Kept free below the main stack, the same distance the kernel's own `mmap_base` keeps at least.
+/// Bytes that are kept free below the main stack: the least distance that the kernel's own `mmap_base` keeps.
 const STACK_ROOM: u64 = 128 << 20;
 
 /// The device that a mapped file lies on.
@@ -120,12 +119,12 @@ impl Maps {
         Ok(Maps::parse(&std::fs::read(format!("/proc/{pid}/maps"))?))
     }
 
-    /// As [`Maps::read`], with an error that distinguishes a guest that is gone from other failures.
+    /// Like [`Maps::read`], but with an error that distinguishes a guest that is gone from other failures.
     pub fn of(pid: i32) -> Result<Maps> {
         Maps::read(pid).map_err(|error| Error::of_proc(pid, "maps", error))
     }
 
-    /// Parses the text of a maps file. Lines that are not in the kernel's form are passed over.
+    /// Parses the text of a maps file. Lines that are not in the kernel's form are skipped.
     pub fn parse(text: &[u8]) -> Maps {
         let mut mappings: Vec<Mapping> = Vec::with_capacity(text.len() / 80);
         for line in text.split(|&byte| byte == b'\n') {
@@ -134,7 +133,7 @@ impl Maps {
                 mappings.push(mapping);
             }
         }
-        // Sorted by the kernel; made sure of because `find` relies on it.
+        // The kernel sorts them; `find` relies on it, so it is ensured here.
         mappings.sort_by_key(|mapping| mapping.start);
         Maps { mappings }
     }
@@ -168,7 +167,7 @@ impl Maps {
     /// Returns free ranges of at least `size` bytes from which every byte of `code` can be reached with a 32-bit
     /// displacement, and the other way round; whole pages, nearest to `code` first.
     ///
-    /// Left out is the room that the heap and the main stack grow into. An island there would make `brk` or a deep
+    /// Excluded is the room that the heap and the main stack grow into. An island there would make a `brk` or a deep
     /// recursion fail that worked before.
     pub fn gaps(&self, code: Range<u64>, size: u64) -> Vec<Range<u64>> {
         let low = code
@@ -222,8 +221,8 @@ impl<'a> IntoIterator for &'a Maps {
     }
 }
 
-/// Parses one line. The segments of one library follow each other, so the path of the line before is shared instead of
-/// allocated again.
+/// Parses one line. The segments of one library follow each other, so the path of the previous line is shared instead
+/// of allocated again.
 fn parse_line(line: &[u8], previous: Option<&Arc<Path>>) -> Option<Mapping> {
     let (start, rest) = hexadecimal(line, b'-')?;
     let (end, rest) = hexadecimal(rest, b' ')?;

@@ -1,4 +1,4 @@
-//! A guest's memory through `/proc/PID/mem`.
+//! Reads and writes a guest's memory through `/proc/PID/mem`.
 //!
 //! One descriptor serves all reading and writing. It stays bound to the address space it was opened on
 //! (`fs/proc/base.c`, `mem_open`), so that after an exec a read fails instead of returning another program's bytes; and
@@ -35,8 +35,8 @@ impl GuestMemory {
         Ok(GuestMemory { pid, file })
     }
 
-    /// A file in the place of the memory of our own process: its offsets are the addresses. For fuzz targets, which read
-    /// images of what a process may have written.
+    /// Uses a file as the memory of our own process: its offsets are the addresses. For fuzz targets, which read images of what a process
+    /// may have written.
     pub fn image(file: File) -> Self {
         let pid = std::process::id() as i32;
         GuestMemory { pid, file }
@@ -55,8 +55,8 @@ impl GuestMemory {
             .map_err(|error| self.error(at, error))
     }
 
-    /// Reads from address `at` on as far as it can be read, at most what `into` holds; how many bytes that are. One system call: the kernel copies page by page and
-    /// stops at the first that it cannot read (`mem_rw` in fs/proc/base.c).
+    /// Reads from address `at` on as far as memory is readable, at most as much as `into` holds, and returns the number of bytes. It is one
+    /// system call: the kernel copies page by page and stops at the first page that it cannot read (`mem_rw` in fs/proc/base.c).
     pub fn read_up_to(&self, at: u64, into: &mut [u8]) -> usize {
         self.file.read_at(into, at).unwrap_or(0)
     }
@@ -64,7 +64,8 @@ impl GuestMemory {
     /// Fills `into` with the 64-bit words from address `at` on.
     pub fn read_words(&self, at: u64, into: &mut [u64]) -> Result<()> {
         let length = size_of_val(into);
-        // SAFETY: the words are ours for as long as the bytes are looked at; any bytes are words.
+        // SAFETY: the bytes are those of `into`, which is borrowed mutably for as long as they are used; every bit pattern is a valid
+        // `u64`.
         let bytes = unsafe { std::slice::from_raw_parts_mut(into.as_mut_ptr().cast(), length) };
         self.read_bytes(at, bytes)
     }
@@ -72,14 +73,14 @@ impl GuestMemory {
     /// Writes `bytes` at address `at`, whatever the protection of the page.
     ///
     /// # Errors
-    /// [`Error::WriteProtected`] where the kernel does not ignore it; nothing was written to that page then.
+    /// [`Error::WriteProtected`] if the kernel does not ignore the protection; then nothing was written to that page.
     pub fn write(&self, at: u64, bytes: &[u8]) -> Result<()> {
         #[cfg(debug_assertions)]
         if stricter::refuses(self.pid, at, bytes.len() as u64) {
             return Err(Error::WriteProtected(self.pid));
         }
         self.file.write_all_at(bytes, at).map_err(|error| {
-            // The kernel says so of pages that are not there, too.
+            // The kernel returns the same error for pages that do not exist.
             if error.raw_os_error() == Some(libc::EIO) && self.read_bytes(at, &mut [0]).is_ok() {
                 Error::WriteProtected(self.pid)
             } else {
@@ -103,7 +104,7 @@ impl GuestMemory {
     }
 
     fn error(&self, at: u64, error: io::Error) -> Error {
-        // An address space whose last user has ended reads as an empty file.
+        // The memory of an address space whose last user has ended reads as an empty file.
         match error.kind() {
             io::ErrorKind::UnexpectedEof | io::ErrorKind::WriteZero => Error::Gone(self.pid),
             _ if error.raw_os_error() == Some(libc::ESRCH) => Error::Gone(self.pid),
@@ -130,7 +131,7 @@ impl vm::Memory for GuestMemory {
 mod stricter {
     use crate::maps::Maps;
 
-    /// Whether such a kernel would refuse a write of so many bytes.
+    /// Whether such a kernel would refuse a write of `bytes` bytes.
     pub fn refuses(pid: i32, at: u64, bytes: u64) -> bool {
         let may_force = match std::env::var("LANCET_FORCE_OVERRIDE").as_deref() {
             Ok("ptrace") => is_traced_by_us(pid),

@@ -1,8 +1,8 @@
-//! The ELF objects a guest has loaded: its program, its libraries, the loader itself.
+//! Finds the ELF objects a guest has loaded: its program, its libraries, the loader itself.
 //!
-//! They are found in the maps and not in the loader's list, because the maps are always there: in a
-//! static program, in one whose loader has not begun, in one loaded by something else than glibc.
-//! (`linkmap` reads the loader's list, which alone knows what comes and goes between two looks.)
+//! They are found in the maps and not in the loader's list, because the maps always exist: in a static program, in one whose loader
+//! has not begun, in one loaded by something else than glibc. (`linkmap` reads the loader's list, which alone shows what comes and
+//! goes between two readings.)
 //!
 //! An object is recognised by a private mapping of the start of a file which holds an ELF header,
 //! while everything that the header wants to be mapped is mapped around it:
@@ -188,7 +188,7 @@ pub fn kernels_own(maps: &Maps, memory: &dyn vm::Memory) -> Option<Module> {
     })
 }
 
-/// What is known while modules are looked for. Sets, because a guest may have thousands of mappings.
+/// The state of the search. It uses sets, because a guest may have thousands of mappings.
 struct Search<'a> {
     files: &'a GuestFiles,
     maps: &'a Maps,
@@ -196,8 +196,8 @@ struct Search<'a> {
     known: HashSet<(u64, Device, u64)>,
     covered: HashSet<u64>,
     found: Vec<Module>,
-    /// Mappings that objects may still have. A mapping is part of one object, or of two where segments share a page, so there are
-    /// enough; headers in a guest's files may claim the whole address space for each of a thousand objects.
+    /// How many mappings objects may still have. A mapping is part of one object, or of two if segments share a page, so a limit is
+    /// known; headers in a guest's files may claim the whole address space for each of a thousand objects.
     room: usize,
 }
 
@@ -228,7 +228,7 @@ impl Search<'_> {
     }
 }
 
-/// Returns the headers and the bias of the object whose file's start this mapping shows.
+/// Returns the headers and the bias of the object whose file begins in this mapping.
 fn start_in_memory(memory: &dyn vm::Memory, mapping: &Mapping) -> Option<(Headers, u64)> {
     let headers = Headers::read(&Window {
         memory,
@@ -240,8 +240,7 @@ fn start_in_memory(memory: &dyn vm::Memory, mapping: &Mapping) -> Option<(Header
     Some((headers, bias))
 }
 
-/// Returns the same for code whose file's start is not mapped, as linker scripts can make it: here they are read from
-/// the file.
+/// The same for code whose file's beginning is not mapped, as linker scripts can cause: here the headers are read from the file.
 fn start_in_file(files: &GuestFiles, mapping: &Mapping) -> Option<(Headers, u64)> {
     let headers = Headers::read(&files.open_mapping(mapping)?).ok()?;
     let load = headers.loads().find(|load| {
@@ -279,7 +278,7 @@ fn mapped(maps: &Maps, headers: &Headers, bias: u64, most: usize) -> Vec<Mapping
             part
         }));
     }
-    // Where two segments share a page, the mapping that is part of the other comes out again.
+    // If two segments share a page, the mapping that belongs to the other segment is removed again.
     mappings.sort_by_key(|mapping| (mapping.start, Reverse(mapping.end)));
     mappings.dedup_by(|second, first| second.start < first.end);
     mappings

@@ -4,8 +4,8 @@
 //! call (`pread` of `/proc/PID/mem`). `hooks::scripted` walks tables of names through this cache; `frames::live` also
 //! asks [`Pages::read_so_far`] which pages a walk needed, in order to copy exactly those during the next stop.
 //!
-//! A cached page is never read again, so a value must not outlive the walk it was made for: make a new one for each
-//! look.
+//! A cached page is never read again, so a value must not be used after the walk it was read for: each walk needs a
+//! new cache.
 
 use std::cell::RefCell;
 use std::collections::BTreeMap;
@@ -35,8 +35,8 @@ impl<'a> Pages<'a> {
         }
     }
 
-    /// The address ranges of the pages read so far, by rising address; adjacent pages are one range. Pages that could
-    /// not be read are left out.
+    /// Returns the address ranges of the pages read so far, by ascending address; adjacent pages are one range. Pages
+    /// that could not be read are left out.
     pub fn read_so_far(&self) -> Vec<Range<u64>> {
         let mut ranges: Vec<Range<u64>> = Vec::new();
         for (&at, page) in self.kept.borrow().iter() {
@@ -63,7 +63,7 @@ impl<'a> Pages<'a> {
         });
         match page {
             Some(page) => into.copy_from_slice(&page[within..within + into.len()]),
-            // The page cannot be read whole. Copied stacks and segments of core files may begin or end within a page.
+            // The page cannot be read whole: copied stacks and segments of core files may begin or end within a page.
             None => self.memory.read(at, into)?,
         }
         Ok(())

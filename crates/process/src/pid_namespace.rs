@@ -1,4 +1,4 @@
-//! Ids of processes in PID namespaces (pid_namespaces(7)): which process of ours is 12 to a process in a container?
+//! Translates ids of processes between PID namespaces (pid_namespaces(7)): which process of ours is 12 to a process in a container?
 //!
 //! `/proc/PID/status` has the ids of a process in each namespace from that of the mounted `/proc` inwards (`NSpid`, `NStgid`, `NSpgid`,
 //! `NSsid`, Linux 4.1: fs/proc/array.c); `/proc/PID/ns/pid` is its innermost namespace, and `NS_GET_PARENT` (Linux 4.9, ioctl_ns(2))
@@ -12,7 +12,7 @@ use std::fs::{self, File};
 use std::os::fd::{AsRawFd, FromRawFd};
 use std::os::unix::fs::MetadataExt;
 
-/// What an id is of.
+/// The kind of thing that an id names.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Kind {
     /// A thread: `NSpid` of `/proc/PID/status`.
@@ -27,22 +27,22 @@ pub enum Kind {
 
 /// `NS_GET_PARENT`, the request for the namespace around one (include/uapi/linux/nsfs.h).
 const PARENT: libc::c_ulong = 0xb702;
-/// Namespaces are nested at most so deep (`MAX_PID_NS_LEVEL`, include/linux/pid_namespace.h).
+/// Limit of nested namespaces (`MAX_PID_NS_LEVEL`, include/linux/pid_namespace.h).
 const DEEPEST: usize = 32;
-/// Ids that are remembered.
+/// Limit of the ids that are remembered.
 const MOST: usize = 4096;
 
 /// Finds processes by the ids that others know them by.
 #[derive(Debug, Default)]
 pub struct Translator {
-    /// Who had an id of a namespace when it was last asked for.
+    /// The id here of each thing, by namespace, kind and its id there, as last looked up.
     found: HashMap<(u64, Kind, i32), i32>,
     own: Option<u64>,
 }
 
 impl Translator {
-    /// Which id of ours a thread, process, group or session has that `process` knows as `number`; `None` = there is none, or it
-    /// cannot be found.
+    /// Returns the id here of a thread, process, group or session that `process` knows as `number`; `None` = there is none, or it cannot be
+    /// found.
     pub fn translate(&mut self, process: i32, number: i32, kind: Kind) -> Option<i32> {
         if number <= 0 {
             return None;
@@ -68,14 +68,14 @@ impl Translator {
     }
 }
 
-/// The innermost PID namespace of a process, by its inode number.
+/// Returns the innermost PID namespace of a process, by its inode number.
 fn innermost(process: &str) -> Option<u64> {
     fs::metadata(format!("/proc/{process}/ns/pid"))
         .ok()
         .map(|of| of.ino())
 }
 
-/// The id that a process has with us, if it has the one that is wanted in the namespace that is wanted.
+/// Returns the id here of a process, if it has the wanted id in the wanted namespace.
 fn ours(process: i32, (from, kind, number): (u64, Kind, i32)) -> Option<i32> {
     let ids = ids(process, kind)?;
     let mut namespace = File::open(format!("/proc/{process}/ns/pid")).ok()?;
@@ -90,7 +90,7 @@ fn ours(process: i32, (from, kind, number): (u64, Kind, i32)) -> Option<i32> {
             }
             fits = true;
         }
-        // SAFETY: takes two numbers; the result is a new descriptor or -1.
+        // SAFETY: the call takes an open descriptor and a request without an argument; its result is a new descriptor or -1.
         let parent = unsafe { libc::ioctl(namespace.as_raw_fd(), PARENT) };
         if parent < 0 {
             break;
@@ -101,7 +101,7 @@ fn ours(process: i32, (from, kind, number): (u64, Kind, i32)) -> Option<i32> {
     ours.filter(|_| fits)
 }
 
-/// The ids of a process, in our namespace first.
+/// Returns the ids of a process, the one in our namespace first.
 fn ids(process: i32, kind: Kind) -> Option<Vec<i32>> {
     let name = match kind {
         Kind::Thread => "NSpid",
@@ -112,13 +112,13 @@ fn ids(process: i32, kind: Kind) -> Option<Vec<i32>> {
     StatusFile::of(process).ok()?.numbers(name)
 }
 
-/// Returns the ids of a thread in each namespace that it is in, from ours inwards, so that the last is what it calls itself; `None` if it is
-/// gone, or the kernel does not tell them.
+/// Returns the ids of a thread in each namespace that it is in, from ours inwards, so that the last is the one it knows itself by. `None`
+/// if it is gone, or the kernel does not show them.
 pub fn ids_of_thread(pid: i32, tid: i32) -> Option<Vec<i32>> {
     StatusFile::of_thread(pid, tid).ok()?.numbers("NSpid")
 }
 
-/// Asks every process, and every thread where one is wanted.
+/// Examines every process, and every thread if a thread is wanted.
 fn look_everywhere(wanted: (u64, Kind, i32)) -> Option<(i32, i32)> {
     let here = |one: i32| Some((one, ours(one, wanted)?));
     proc_file::numbers("/proc").find_map(|process| {

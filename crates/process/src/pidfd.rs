@@ -1,4 +1,4 @@
-//! A process by a descriptor (pidfd_open(2), Linux 5.3): whoever takes its id after its end is another.
+//! Holds a process by a descriptor (pidfd_open(2), Linux 5.3), which never refers to another process that gets the same id later.
 
 use std::fs::File;
 use std::io::{Error, Result};
@@ -10,18 +10,18 @@ use std::time::Duration;
 pub struct PidFd(OwnedFd);
 
 impl PidFd {
-    /// The process that has this id now.
+    /// Opens the process that has this id now.
     ///
     /// # Errors
-    /// There is none (`ESRCH`), or the kernel has no such descriptors.
+    /// There is no such process (`ESRCH`), or the kernel has no such descriptors.
     pub fn open(pid: i32) -> Result<Self> {
         // SAFETY: takes two integers; the result is a new descriptor or -1.
         let made = unsafe { libc::syscall(libc::SYS_pidfd_open, pid, 0) };
         Ok(PidFd(owned(made)?))
     }
 
-    /// Duplicates a descriptor of its own (pidfd_getfd(2), Linux 5.6). The duplicate is of the same open file: one that the process
-    /// opened with `O_PATH`, or for reading only, can do no more in our hands.
+    /// Duplicates a descriptor of the process (pidfd_getfd(2), Linux 5.6). The duplicate refers to the same open file: one that the
+    /// process has opened with `O_PATH`, or for reading only, allows us no more.
     ///
     /// # Errors
     /// It has no such descriptor, we may not trace it, or the kernel, or a filter of ours, does not know the call.
@@ -55,7 +55,7 @@ impl PidFd {
     }
 }
 
-/// The descriptor that a system call has made, or its error.
+/// Returns the descriptor that a system call has made, or its error.
 fn owned(result: i64) -> Result<OwnedFd> {
     match RawFd::try_from(result) {
         // SAFETY: the kernel has just made this descriptor for us, and nothing else has it.

@@ -1,10 +1,13 @@
-//! Processor time that lancet leaves to others: its own threads that work for a while beside a guest, and the copy of a guest.
+//! Leaves processor time to others: lowers the priority of lancet's own threads that work for a while beside a guest, and of the copy of a
+//! guest.
 //!
-//! A process with threads of lancet's and a copy beside it would get one processor's share among many. Each of these is made a few steps of
-//! niceness lower, and not the lowest: on a busy machine a thread of niceness 19 gets a hundredth of a processor, so that a copy lived for a
-//! hundred seconds where it lives for three (measured on two processors at a load of 6), and the guest has to copy each page that it writes meanwhile.
+//! A process with threads of lancet's and a copy beside it would get only one processor's share among many. So each of these gets a
+//! niceness a few steps lower in priority, and not the lowest: on a busy machine a thread of niceness 19 gets a hundredth of a processor,
+//! so that a copy lived for a hundred seconds instead of three (measured on two processors at a load of 6), and the guest has to copy each
+//! page that it writes meanwhile.
 //!
-//! Nothing is ever made higher again: that needs a right (`RLIMIT_NICE`), and a thread that holds a guest still must never have been lowered.
+//! The priority is never raised again: that needs a right (`RLIMIT_NICE`), and a thread that holds a guest still must never have been
+//! lowered.
 
 use std::fs;
 use std::panic::resume_unwind;
@@ -15,16 +18,16 @@ use nix::unistd::{Pid, getsid};
 
 /// Steps of niceness: a thread has a third of the weight of one that was not lowered (`sched_prio_to_weight`, `kernel/sched/core.c`).
 const STEPS: i32 = 5;
-/// The lowest priority there is.
+/// The niceness with the lowest priority.
 const LOWEST: i32 = 19;
 
-/// Lowers the calling thread. Only for threads that never stop a guest and end with their work.
+/// Lowers the priority of the calling thread. Only for threads that never stop a guest and end with their work.
 pub fn lower_this_thread() {
-    // To the kernel 0 is the calling thread, and not its process.
+    // To the kernel, 0 means the calling thread and not its process.
     lower(0);
 }
 
-/// Does what takes long in a thread that is lowered, with those that it starts, and returns what it has returned.
+/// Does long work in a thread with lowered priority, and in the threads that it starts. Returns the result.
 pub fn beside<T: Send>(work: impl FnOnce() -> T + Send) -> T {
     thread::scope(|scope| {
         let working = scope.spawn(|| {
@@ -35,11 +38,12 @@ pub fn beside<T: Send>(work: impl FnOnce() -> T + Send) -> T {
     })
 }
 
-/// Lowers a process that is a copy of a guest, has one thread, and nobody waits for. What the kernel refuses stays as it was.
+/// Lowers the priority of a process that is a copy of a guest, has one thread, and is not waited for. What the kernel refuses stays
+/// unchanged.
 pub fn lower_copy(pid: i32) {
-    // It has inherited the guest's policy, and one in real time would take a processor from the guest for as long as it works.
+    // It has inherited the guest's policy; a real-time one would take a processor from the guest for as long as the copy works.
     let other = libc::sched_param { sched_priority: 0 };
-    // SAFETY: a plain call; `other` is live.
+    // SAFETY: the calls take integers and the address of `other`, a live value of this frame.
     unsafe {
         let policy = libc::sched_getscheduler(pid) & !libc::SCHED_RESET_ON_FORK;
         if policy == libc::SCHED_FIFO || policy == libc::SCHED_RR {
@@ -47,10 +51,10 @@ pub fn lower_copy(pid: i32) {
         }
     }
     lower(pid);
-    // A session of its own is a group of its own to the scheduler (sched(7), "The autogroup feature"), in which its niceness counts for nothing. Where
-    // it has none the group is the guest's, and left alone.
+    // To the scheduler, a session of its own is a group of its own (sched(7), "The autogroup feature"), in which its niceness has no effect
+    // outside. Without one, its group is the guest's, and is not changed.
     if getsid(Some(Pid::from_raw(pid))) == Ok(Pid::from_raw(pid)) {
-        // There is no such file on a kernel without the feature.
+        // A kernel without the feature has no such file.
         let _ = fs::write(format!("/proc/{pid}/autogroup"), STEPS.to_string());
     }
 }
@@ -60,16 +64,16 @@ fn lower(id: i32) {
         return;
     };
     let then = (now + STEPS).min(LOWEST);
-    // SAFETY: a plain call without memory.
+    // SAFETY: the call takes integers and writes no memory.
     unsafe { libc::setpriority(libc::PRIO_PROCESS, id as libc::id_t, then) };
 }
 
 /// Returns the niceness of a thread, -20 to 19; `None` if there is no such thread.
 fn niceness(id: i32) -> Option<i32> {
     Errno::clear();
-    // SAFETY: a plain call without memory.
+    // SAFETY: the call takes integers and writes no memory.
     let found = unsafe { libc::getpriority(libc::PRIO_PROCESS, id as libc::id_t) };
-    // -1 is a niceness, too.
+    // -1 is a valid niceness, too.
     (found != -1 || Errno::last_raw() == 0).then_some(found)
 }
 

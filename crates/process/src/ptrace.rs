@@ -22,8 +22,8 @@ const NT_X86_XSTATE: usize = 0x202;
 const XSTATE_ROOM: usize = 16 * 1024;
 
 fn request(request: libc::c_uint, tid: i32, address: usize, data: usize) -> Result<i64, Errno> {
-    // SAFETY: every request here passes either numbers or pointers to live buffers of the length the
-    // request states; the kernel checks the thread.
+    // SAFETY: every request here passes either integers or addresses of live buffers with the length that the request needs; the kernel
+    // checks that the thread is our tracee.
     let value = unsafe { libc::ptrace(request, tid, address, data) };
     if value == -1 {
         Err(Errno::last())
@@ -81,7 +81,7 @@ pub fn event_message(tid: i32) -> Result<u64, Errno> {
 
 /// Reads the general registers of a stopped thread.
 pub fn registers(tid: i32) -> Result<Registers, Errno> {
-    // SAFETY: integers only; zero is valid.
+    // SAFETY: the structure consists of integers, for which zero is valid.
     let mut registers: Registers = unsafe { std::mem::zeroed() };
     let mut vector = libc::iovec {
         iov_base: (&raw mut registers).cast(),
@@ -93,7 +93,7 @@ pub fn registers(tid: i32) -> Result<Registers, Errno> {
         NT_PRSTATUS,
         (&raw mut vector) as usize,
     )?;
-    // A 32-bit thread fills less.
+    // A 32-bit thread fills less of it.
     if vector.iov_len != size_of::<Registers>() {
         return Err(Errno::ENOEXEC);
     }
@@ -170,23 +170,24 @@ pub fn set_signal_mask(tid: i32, mask: u64) -> Result<(), Errno> {
     .map(drop)
 }
 
-/// What the kernel says of the signal that a thread has stopped for, or of its group stop.
+/// Returns the kernel's record of the signal that a thread has stopped for, or of its group stop.
 pub fn signal_information(tid: i32) -> Result<libc::siginfo_t, Errno> {
-    // SAFETY: integers only; zero is valid.
+    // SAFETY: the structure consists of integers, for which zero is valid.
     let mut information: libc::siginfo_t = unsafe { std::mem::zeroed() };
     let place = (&raw mut information) as usize;
     request(libc::PTRACE_GETSIGINFO, tid, 0, place)?;
     Ok(information)
 }
 
-/// The bytes of what the kernel says of a signal.
+/// Returns the bytes of a record of a signal.
 #[must_use]
 pub fn bytes_of(information: &libc::siginfo_t) -> [u8; size_of::<libc::siginfo_t>()] {
-    // SAFETY: `signal_information` has zeroed all of it, padding included, before the kernel wrote it.
+    // SAFETY: the array has the size of the structure, and every byte is initialised: `signal_information` has zeroed all of it, padding
+    // included, before the kernel wrote it.
     unsafe { std::mem::transmute_copy(information) }
 }
 
-/// What the kernel answers to the request: `struct ptrace_rseq_configuration` (include/uapi/linux/ptrace.h).
+/// The kernel's answer to the request: `struct ptrace_rseq_configuration` (include/uapi/linux/ptrace.h).
 #[repr(C)]
 #[derive(Default)]
 struct RseqConfiguration {
@@ -214,8 +215,8 @@ pub fn restartable_sequences(tid: i32) -> Option<u64> {
 
 const PTRACE_GET_SYSCALL_USER_DISPATCH_CONFIG: libc::c_uint = 0x4211;
 
-/// Whether a stopped thread has given its system calls to a handler of the program's own (`prctl(PR_SET_SYSCALL_USER_DISPATCH)`). A kernel
-/// before Linux 6.4 does not say; then the answer is no.
+/// Whether a stopped thread has given its system calls to a handler of the program (`prctl(PR_SET_SYSCALL_USER_DISPATCH)`). A kernel before
+/// Linux 6.4 does not show it; then the result is false.
 pub fn dispatches_system_calls(tid: i32) -> bool {
     // struct ptrace_sud_config (include/uapi/linux/ptrace.h): mode, address of the selector, offset and length of the code that is let through.
     let mut configuration = [0u64; 4];
@@ -244,8 +245,8 @@ pub struct Instruction {
     pub operand: u32,
 }
 
-/// Reads a seccomp filter of a stopped thread. Index 0 is the one that was set last; ENOENT behind the first one that
-/// was set.
+/// Reads a seccomp filter of a stopped thread. Index 0 is the one that was set last; behind the first one that was set, the error is
+/// ENOENT.
 pub fn seccomp_filter(tid: i32, index: usize) -> Result<Vec<Instruction>, Errno> {
     let count = request(PTRACE_SECCOMP_GET_FILTER, tid, index, 0)?;
     let mut program = vec![Instruction::default(); count as usize];
@@ -273,15 +274,15 @@ pub enum Event {
     Signal(i32),
 }
 
-/// Reports one thread (or with -1 any) without waiting. Where a thread that stands because of us, or before a signal,
-/// would make its program see EINTR, this also makes it make its system call again ([`crate::interrupted`]): every stop
-/// comes through here, so none can be forgotten.
+/// Reports the next event of one thread (or with -1 of any) without waiting. If a thread stands because of us, or before a signal, and its
+/// program would see EINTR, this also makes the thread make its system call again ([`crate::interrupted`]): every stop is reported by this
+/// function, so none can be forgotten.
 ///
-/// A `PTRACE_EVENT_*` that was [`put_back`] is told again, unless something newer has happened: SIGKILL alone takes a
-/// thread from such an event without us.
+/// A `PTRACE_EVENT_*` that was [`put_back`] is reported again, unless something newer has happened: only SIGKILL takes a thread from such
+/// an event without us.
 pub fn poll(tid: i32) -> Result<(i32, Event), Errno> {
     let mut status = 0;
-    // SAFETY: `status` is a live integer.
+    // SAFETY: `status` is a live integer of this frame, to which the call writes.
     let found = unsafe { libc::waitpid(tid, &raw mut status, libc::__WALL | libc::WNOHANG) };
     let errno = Errno::last();
     let event = PUT_BACK.with_borrow_mut(|all| {
@@ -297,7 +298,7 @@ pub fn poll(tid: i32) -> Result<(i32, Event), Errno> {
             match event {
                 Event::Exited(_) | Event::Killed(_) => {
                     ENDS.with_borrow_mut(|ends| {
-                        // A number may be that of another thread by now.
+                        // The id may belong to another thread by now.
                         ends.retain(|(tid, _)| *tid != found);
                         if ends.len() == MOST_ENDS {
                             ends.pop_front();
@@ -305,7 +306,7 @@ pub fn poll(tid: i32) -> Result<(i32, Event), Errno> {
                         ends.push_back((found, event));
                     });
                 }
-                // Not in a group stop: SIGSTOP ends those calls with EINTR without us too.
+                // A group stop is left alone: SIGSTOP ends those calls with EINTR without us too.
                 Event::Interrupted(libc::SIGTRAP) | Event::Signal(_) => {
                     crate::interrupted::restart_call(found);
                 }
@@ -316,10 +317,11 @@ pub fn poll(tid: i32) -> Result<(i32, Event), Errno> {
     }
 }
 
-/// A child or a thread of ours of which there is something to hear: it has ended, or stands as our tracee. It is still to be heard.
+/// Returns a child or a thread of ours with an event that was not taken yet: it has ended, or stands as our tracee. The event stays
+/// pending.
 pub fn unheard() -> Option<i32> {
     let what = libc::WEXITED | libc::WNOHANG | libc::WNOWAIT | libc::__WALL;
-    // SAFETY: integers only; zero is valid, and is what the kernel leaves there if there is nothing.
+    // SAFETY: the structure consists of integers, for which zero is valid, and zero is what the kernel leaves there if there is no event.
     let told = unsafe {
         let mut told: libc::siginfo_t = std::mem::zeroed();
         let done = libc::waitid(libc::P_ALL, 0, &raw mut told, what);
@@ -328,10 +330,10 @@ pub fn unheard() -> Option<i32> {
     (told != 0).then_some(told)
 }
 
-/// Whether there is something to hear of this child or thread of ours. It is still to be heard.
+/// Whether this child or thread of ours has an event that was not taken yet. The event stays pending.
 pub fn is_unheard(tid: i32) -> bool {
     let what = libc::WEXITED | libc::WNOHANG | libc::WNOWAIT | libc::__WALL;
-    // SAFETY: integers only; zero is valid, and is what the kernel leaves there if there is nothing.
+    // SAFETY: the structure consists of integers, for which zero is valid, and zero is what the kernel leaves there if there is no event.
     unsafe {
         let mut told: libc::siginfo_t = std::mem::zeroed();
         let done = libc::waitid(libc::P_PID, tid as libc::id_t, &raw mut told, what);
@@ -339,16 +341,16 @@ pub fn is_unheard(tid: i32) -> bool {
     }
 }
 
-/// The longest wait for one thread while no other stands still because of it. A thread in an uninterruptible wait of
-/// the kernel (state D) may take longer; then whoever waits gives up, and says so.
+/// The longest wait for one thread while no other stands still because of it. A thread in an uninterruptible wait of the kernel (state D)
+/// may take longer; then the caller gives up and reports it.
 pub const LONGEST_WAIT: Duration = Duration::from_secs(2);
 
-/// How often a thread is looked at without sleeping in between: most stop within tens of microseconds.
+/// Number of checks of a thread without sleeping in between, because most stop within tens of microseconds.
 const EAGER_LOOKS: u32 = 400;
-/// The time between two looks after that.
+/// Time between two checks after that.
 const LOOK: Duration = Duration::from_micros(50);
 
-/// Waits for what is told next of a thread, at most until `deadline`: then [`Event::Nothing`].
+/// Waits for the next event of a thread, at most until `deadline`: then [`Event::Nothing`].
 pub fn wait(tid: i32, deadline: Instant) -> Result<Event, Errno> {
     let mut looks = 0;
     loop {
@@ -365,22 +367,23 @@ pub fn wait(tid: i32, deadline: Instant) -> Result<Event, Errno> {
     }
 }
 
-/// Ends that are remembered. Whoever looks after a thread asks for its end in the turn in which it finds the thread gone, so that
-/// many can end in between.
+/// Limit of the ends that are remembered. Code that handles a thread asks for its end in the turn in which it finds the thread gone, so
+/// that many threads can end in between.
 const MOST_ENDS: usize = 1 << 12;
 
 thread_local! {
-    /// How threads of ours have ended, whichever call waited for them: the kernel reports it once. The last that ended is the last.
+    /// How threads of ours have ended, whichever call waited for them, because the kernel reports an end once. The last entry is the
+    /// latest.
     static ENDS: RefCell<VecDeque<(i32, Event)>> = const { RefCell::new(VecDeque::new()) };
 
-    /// Events that wait to be told again. Only the thread of ours that traces a thread may ask about it, so each has a
-    /// list of its own.
+    /// Events that will be reported again. Only the thread of ours that traces a thread may wait for it, so each of our threads has a list
+    /// of its own.
     static PUT_BACK: RefCell<Vec<(i32, i32)>> = const { RefCell::new(Vec::new()) };
 }
 
-/// Has the next [`poll`] of thread `tid` tell this event again, at which the thread stands. The kernel tells each event
-/// once; whoever meets one that is another's to decide about puts it back here, so that it cannot be lost: a thread at an
-/// event that nobody knows of stands for ever.
+/// Makes the next [`poll`] of thread `tid` report this event again, at which the thread stands. The kernel reports each event once; code
+/// that receives one that other code must handle puts it back here, so that it is not lost: a thread at an event that is never handled
+/// stands for ever.
 pub fn put_back(tid: i32, event: i32) {
     PUT_BACK.with_borrow_mut(|all| {
         all.retain(|(of, _)| *of != tid);
@@ -415,8 +418,8 @@ fn decode(status: i32) -> Event {
     }
 }
 
-/// Makes an error of a ptrace request one of ours. ESRCH has three meanings: there is no such thread, it is not ours,
-/// it does not stand still (`ptrace_check_attach`, kernel/ptrace.c).
+/// Converts an error of a ptrace request to one of ours. ESRCH has three meanings: there is no such thread, it is not our tracee, it does
+/// not stand still (`ptrace_check_attach`, kernel/ptrace.c).
 pub fn explain(pid: i32, what: &str, errno: Errno) -> crate::Error {
     match errno {
         Errno::ESRCH => crate::guest::missing_thread(pid),

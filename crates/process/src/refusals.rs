@@ -1,9 +1,9 @@
-//! Children that could not be opened when they were met, and when each is tried again.
+//! Remembers children that could not be opened when they were found, and when each is tried again.
 //!
-//! A child is met at any moment of its life. Between fork and exec it is its parent once more, while its loader runs it has
-//! no interpreter yet, and a shell may become one at any time (`sh -c "exec ruby …"`). So a child that was refused is tried
-//! again as soon as it runs another program, and after ever longer pauses while its program is young. What still refuses
-//! then has a reason that stays.
+//! A child may be found at any moment of its life. Between fork and exec it still runs its parent's program, while its loader
+//! runs it has no interpreter yet, and a shell may become one at any time (`sh -c "exec ruby …"`). So a child that was refused
+//! is tried again as soon as it runs another program, and after ever longer pauses while its program is young. A later refusal
+//! has a lasting reason.
 
 use crate::guest::Status;
 use std::collections::{BTreeMap, BTreeSet};
@@ -13,25 +13,26 @@ use std::time::{Duration, Instant};
 
 /// The first pause between two tries. Each further one is as long as the time since the child was met, so that pauses double.
 const FIRST: Duration = Duration::from_millis(50);
-/// A program that has been refused for so long is not young any more.
+/// The age from which on a refused program does not count as young.
 const YOUNG: Duration = Duration::from_secs(10);
-/// How often it is asked which programs run: that takes two files of `/proc` a process.
+/// The shortest time between two checks of which programs run, because that reads two files of `/proc` for each process.
 const OFTEN: Duration = Duration::from_millis(100);
 
-/// Which program a process runs, as far as it can be told from outside. An exec changes it: the file is another one, or the
-/// stack lies elsewhere, because the kernel chooses its place anew (unless the address space is not randomised).
+/// Identifies the program that a process runs, as far as it can be seen from outside. An exec changes it: the file is another
+/// one, or the stack is elsewhere, because the kernel chooses its address anew (unless the address space is not randomised).
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Program {
     /// When the process was made, in clock ticks of this boot.
     start: u64,
-    /// The file that it runs, as the kernel names it. The file itself is not asked: its file system may not answer (FUSE, NFS).
+    /// The file that it runs, as the kernel names it. The file itself is not opened, because its file system may not answer
+    /// (FUSE, NFS).
     file: Option<PathBuf>,
     /// The beginning of its stack; 0 if we may not know.
     stack: u64,
 }
 
 impl Program {
-    /// Which one a process runs now; `None` if it is gone.
+    /// Returns the program that a process runs now; `None` if the process is gone.
     pub fn of(pid: i32) -> Option<Self> {
         let status = Status::read(pid).ok()?;
         let file = fs::read_link(format!("/proc/{pid}/exe"));
@@ -43,7 +44,7 @@ impl Program {
     }
 }
 
-/// The refused children of one command, with the error of each that is worth to be told.
+/// The refused children of one command, with the errors that are worth reporting.
 #[derive(Debug)]
 pub struct Refusals<E> {
     children: BTreeMap<i32, Refusal<E>>,
@@ -56,7 +57,7 @@ struct Refusal<E> {
     since: Instant,
     /// When it is tried again; `None` = when it runs another program.
     next: Option<Instant>,
-    /// Why it was refused, until that is told.
+    /// Why it was refused, until that has been reported.
     error: Option<E>,
 }
 
@@ -70,8 +71,8 @@ impl<E> Default for Refusals<E> {
 }
 
 impl<E> Refusals<E> {
-    /// Takes note of the children that there are: of those that have gone nothing is kept but the reasons that were not told,
-    /// which are returned. One that runs another program now is as if it had never been met.
+    /// Takes note of the children that exist. Of those that are gone only the reasons that were not reported are kept, and
+    /// returned. A child that runs another program now counts as newly found.
     pub fn look(
         &mut self,
         there: &[i32],
@@ -98,14 +99,14 @@ impl<E> Refusals<E> {
         gone
     }
 
-    /// Whether a child is to be tried, because it was never refused or because its time has come.
+    /// Whether a child must be tried now, because it was never refused or because its time has come.
     pub fn is_due(&self, pid: i32, now: Instant) -> bool {
         self.children
             .get(&pid)
             .is_none_or(|refusal| refusal.next.is_some_and(|next| next <= now))
     }
 
-    /// Notes that a child was refused. Returns the error if it has been refused for so long that it stays so.
+    /// Notes that a child was refused. Returns the error if the refusal has become lasting.
     pub fn refuse(
         &mut self,
         pid: i32,
@@ -132,12 +133,12 @@ impl<E> Refusals<E> {
         given_up
     }
 
-    /// Forgets a child: it is open now.
+    /// Forgets a child, because it was opened.
     pub fn forget(&mut self, pid: i32) {
         self.children.remove(&pid);
     }
 
-    /// Takes the reasons that were not told yet: a report is about to be made without these children.
+    /// Takes the reasons that were not reported yet, because a report is about to be made without these children.
     pub fn untold(&mut self) -> Vec<E> {
         let children = self.children.values_mut();
         children

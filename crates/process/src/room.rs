@@ -1,4 +1,4 @@
-//! How much of a stack's mapping has been used, and what lies below it.
+//! Determines how much of a stack's mapping has been used, and what lies below it.
 
 use std::fs::File;
 use std::ops::Range;
@@ -6,7 +6,8 @@ use std::os::unix::fs::FileExt;
 
 use crate::maps::{Mapping, Maps, PAGE};
 
-/// The most bytes of one mapping that are taken for a stack. The kernel may have merged it with the mapping above.
+/// Limit of the bytes of one mapping that count as a stack, because the kernel may have merged it with the mapping
+/// above.
 pub(crate) const LARGEST_STACK: u64 = 64 << 20;
 
 /// The room that a stack has: its mapping, the part that was ever used, and the guard below.
@@ -14,10 +15,10 @@ pub(crate) const LARGEST_STACK: u64 = 64 << 20;
 pub struct Room {
     /// The size of the mapping.
     pub mapped: u64,
-    /// Unreadable addresses right below it, which a deeper stack would run into; 0 for a stack that the kernel lets
-    /// grow.
+    /// Number of unreadable bytes right below it, which a deeper stack would reach; 0 for a stack that the kernel
+    /// lets grow.
     pub guard: u64,
-    /// From the outer end to the furthest page that has ever been touched (and not been given back).
+    /// Distance from the outer end to the furthest page that has ever been touched (and not been given back).
     pub high_water: u64,
 }
 

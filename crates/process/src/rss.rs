@@ -1,7 +1,7 @@
-//! Where the resident memory of a process is, as its mappings tell it (`/proc/PID/smaps`).
+//! Adds up the resident memory of a process by what its mappings are (`/proc/PID/smaps`).
 //!
-//! The kernel says of each mapping how much of it is in memory (`Rss`, Documentation/filesystems/proc.rst). What a mapping is
-//! for is told by what it shows and by who uses it: a file, the stack of a thread, code without a file.
+//! The kernel shows for each mapping how much of it is in memory (`Rss`, Documentation/filesystems/proc.rst). The purpose of
+//! a mapping follows from what it maps and who uses it: a file, the stack of a thread, code without a file.
 
 use crate::interrupted::InCall;
 use crate::proc_file;
@@ -17,11 +17,11 @@ pub struct Rss {
     pub total: u64,
     /// Programs and libraries, with their data, and other files that are mapped.
     pub files: u64,
-    /// Stacks of threads that sleep: where a thread that runs has its stack is not known without stopping it.
+    /// Stacks of threads that sleep; the stack of a running thread is not known without stopping it.
     pub stacks: u64,
     /// How many threads the stacks in `stacks` belong to.
     pub threads: u64,
-    /// Code that no file has: what a JIT compiler made.
+    /// Code that belongs to no file: the output of a JIT compiler.
     pub code: u64,
 }
 

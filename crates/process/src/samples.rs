@@ -1,6 +1,6 @@
-//! Where the threads of a process spend their time in user mode: the kernel notes the program counter of each every millisecond that
-//! it runs (`perf_event_open(2)`, the software event `PERF_COUNT_SW_TASK_CLOCK`). Nothing is stopped, and a thread that
-//! sleeps is not looked at.
+//! Samples where the threads of a process spend their time in user mode: the kernel records the program counter of each thread every
+//! millisecond that it runs (`perf_event_open(2)`, the software event `PERF_COUNT_SW_TASK_CLOCK`). No thread is stopped, and a
+//! sleeping thread is not sampled.
 //!
 //! ```text
 //!   mapping of one event   page 0: data_head at 1024, data_tail at 1032 (struct perf_event_mmap_page,
@@ -20,7 +20,7 @@ use crate::stop::thread_ids;
 
 /// The time between two samples of a thread, in nanoseconds of its processor time.
 const PERIOD: u64 = 1_000_000;
-/// Threads that are sampled at the same time, at most: each costs two pages of locked memory.
+/// Limit of threads that are sampled at the same time: each needs two pages of locked memory.
 const MOST: usize = 64;
 const PAGE: usize = 4096;
 /// `PERF_TYPE_SOFTWARE`, and `PERF_ATTR_SIZE_VER0` in the upper half of the word.
@@ -38,12 +38,12 @@ const SAMPLE: u32 = 9;
 const HEAD: usize = 1024;
 const TAIL: usize = 1032;
 
-/// How many samples there were, and how many of them lay in the code that was asked for.
+/// Number of samples, and how many of them were in the requested code.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Share {
     /// All samples: about as many as the threads have used milliseconds of processor time in user mode.
     pub all: u64,
-    /// How many of them lay in the code that was asked for.
+    /// How many of them were in the requested code.
     pub within: u64,
 }
 
@@ -69,7 +69,7 @@ impl Samples {
         Ok(samples)
     }
 
-    /// Takes what was sampled since the last time. New threads are sampled from now on.
+    /// Takes the samples since the last call. New threads are sampled from now on.
     pub fn take(&mut self, code: &[Range<u64>]) -> Share {
         let mut share = Share::default();
         for thread in self.threads.values() {
@@ -111,7 +111,7 @@ impl Thread {
         let attributes = [
             SOFTWARE, TASK_CLOCK, PERIOD, SAMPLE_IP, 0, USER_ONLY, 0, 0u64,
         ];
-        // SAFETY: the attributes are live, and 64 bytes as they say.
+        // SAFETY: the attributes are a live array of 64 bytes, the size that they state; the call only reads them.
         let event = unsafe {
             libc::syscall(
                 libc::SYS_perf_event_open,
@@ -125,9 +125,9 @@ impl Thread {
         if event < 0 {
             return Err(io::Error::last_os_error());
         }
-        // SAFETY: the kernel has just made it, and nobody else has it.
+        // SAFETY: the kernel has just made the descriptor, and no other value owns it.
         let event = unsafe { OwnedFd::from_raw_fd(event as i32) };
-        // SAFETY: a new mapping, at an address of the kernel's choice.
+        // SAFETY: a new mapping of the event, at an address of the kernel's choice, so no memory of ours is replaced.
         let pages = unsafe {
             libc::mmap(
                 std::ptr::null_mut(),
@@ -149,12 +149,12 @@ impl Thread {
     }
 
     fn word(&self, at: usize) -> &AtomicU64 {
-        // SAFETY: `HEAD` and `TAIL` are aligned words of the first page, which lives as long as `self`; the kernel changes
-        // the one and reads the other, and we use both as atomics.
+        // SAFETY: callers pass `HEAD` or `TAIL`, aligned words of the first page, which stays mapped as long as `self`. The kernel
+        // changes the one and reads the other, and both are used as atomics.
         unsafe { AtomicU64::from_ptr(self.pages.as_ptr().add(at).cast()) }
     }
 
-    /// Hands out the program counters of the samples there are.
+    /// Passes on the program counters of the available samples.
     fn take(&self, mut each: impl FnMut(u64)) {
         let head = self.word(HEAD).load(Ordering::Acquire);
         let mut tail = self.word(TAIL).load(Ordering::Relaxed);
@@ -172,11 +172,12 @@ impl Thread {
         self.word(TAIL).store(head, Ordering::Release);
     }
 
-    /// Eight bytes of the records, which go on at the begin of the page behind its end.
+    /// Returns eight bytes of the records, which wrap around at the end of the page.
     fn bytes(&self, at: u64) -> [u8; 8] {
         std::array::from_fn(|n| {
             let at = PAGE + (at as usize + n) % PAGE;
-            // SAFETY: within the second page, which lives as long as `self`; the kernel writes nothing between tail and head.
+            // SAFETY: the address is within the second page, which stays mapped as long as `self`; the kernel writes nothing between
+            // tail and head.
             unsafe { self.pages.as_ptr().add(at).read_volatile() }
         })
     }
@@ -184,7 +185,7 @@ impl Thread {
 
 impl Drop for Thread {
     fn drop(&mut self) {
-        // SAFETY: mapped by `of`, and nothing of it is lent out.
+        // SAFETY: `of` has mapped these two pages; `drop` has `&mut self`, so no reference into them is left.
         unsafe { libc::munmap(self.pages.as_ptr().cast(), 2 * PAGE) };
     }
 }

@@ -1,17 +1,16 @@
-//! Which threads have a shadow stack (CET; Linux 6.6 and later, `Documentation/arch/x86/shstk.rst`).
+//! Determines which threads have a shadow stack (CET; Linux 6.6 and later, `Documentation/arch/x86/shstk.rst`).
 //!
-//! The kernel keeps it for each thread. The C library turns it on in a program's first instructions, if the program asks
-//! for it, and a thread that is made has it if the one that makes it has; but any thread may turn it on for itself, by
-//! `arch_prctl(ARCH_SHSTK_ENABLE)`. So it is asked of each thread that is to run our code, when it is to; and of a
-//! program that we start, whether it will ask.
+//! Each thread has its own. The C library turns it on in a program's first instructions, if the program requests it, and
+//! a new thread has one if the thread that made it has; but any thread may turn it on for itself, by
+//! `arch_prctl(ARCH_SHSTK_ENABLE)`. So each thread that will run our code is checked when it is about to; and of a
+//! program that lancet starts it is checked whether it will request one.
 
 use crate::proc_file;
 use crate::status_file::StatusFile;
 use std::fs;
 use std::sync::OnceLock;
 
-/// Whether the kernel and the processors of this machine have shadow stacks for programs. Where they have not, nothing
-/// else is read.
+/// Whether the kernel and the processors of this machine have shadow stacks for programs. If not, nothing else is read.
 fn on_this_machine() -> bool {
     static HAS: OnceLock<bool> = OnceLock::new();
     *HAS.get_or_init(|| proc_file::text("/proc/cpuinfo").is_ok_and(|text| in_cpuinfo(&text)))

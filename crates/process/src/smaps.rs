@@ -1,4 +1,4 @@
-//! What the kernel counts of each mapping (`/proc/PID/smaps`).
+//! Reads the kernel's figures for each mapping (`/proc/PID/smaps`).
 //!
 //! The lines of a mapping are those of `__show_smap` (`fs/proc/task_mmu.c`): first the line of `maps`, then `Name:   12 kB`.
 //! What a process has in memory is the sum of `Rss`, which `smaps_rollup` shows. The kernel hands the file out in pieces, as it
@@ -9,7 +9,7 @@ use std::io::{self, BufRead, BufReader};
 
 use crate::maps::{Mapping, Maps};
 
-/// The most mappings that are looked at: twice what the most generous distributions allow a process (`vm.max_map_count`).
+/// Limit of mappings that are read: twice what the most generous distributions allow a process (`vm.max_map_count`).
 const MOST: usize = 1 << 21;
 
 /// One mapping, and how much of it is where. All figures are bytes.
@@ -17,15 +17,15 @@ const MOST: usize = 1 << 21;
 pub struct Area {
     /// Its line of `/proc/PID/maps`.
     pub mapping: Mapping,
-    /// In memory, and counted as the process's.
+    /// Bytes in memory that count as the process's own.
     pub rss: u64,
     /// As `rss`, but a page that several processes have mapped counts as its bytes divided by their number.
     pub pss: u64,
     /// Bytes that are in swap and not in memory.
     pub swap: u64,
-    /// What a page of it is: 4096, or more in a mapping of huge pages set apart (hugetlbfs), which are in no `Rss`.
+    /// The size of its pages: 4096, or more in a mapping of reserved huge pages (hugetlbfs), which are in no `Rss`.
     pub page: u64,
-    /// In memory in huge pages set apart.
+    /// Bytes in memory in reserved huge pages.
     pub hugetlb: u64,
 }
 
@@ -38,7 +38,7 @@ pub fn areas(pid: i32) -> io::Result<Vec<Area>> {
     parse(&mut BufReader::with_capacity(1 << 16, file), MOST)
 }
 
-/// What `smaps_rollup` says is in memory, in bytes.
+/// Returns how many bytes are in memory, by `smaps_rollup`.
 ///
 /// # Errors
 /// The file cannot be read.
@@ -48,11 +48,11 @@ pub fn rollup(pid: i32) -> io::Result<u64> {
     Ok(lines.find_map(|line| bytes(line, "Rss:")).unwrap_or(0))
 }
 
-/// Parses the text of a `smaps` of at most so many mappings. Lines that are not in the kernel's form are passed over, and so is a mapping
-/// that overlaps one before it: the process has changed it between two pieces of the file.
+/// Parses the text of a `smaps` with at most `most` mappings. Lines that are not in the kernel's form are skipped, and so is a mapping
+/// that overlaps the one before it, because the process has changed it between two pieces of the file.
 ///
 /// # Errors
-/// The text cannot be read, or it has more mappings: a part of them would pass for all.
+/// The text cannot be read, or it has more mappings: a part of them must not be taken for all.
 pub fn parse(text: &mut dyn BufRead, most: usize) -> io::Result<Vec<Area>> {
     let mut areas: Vec<Area> = Vec::new();
     let mut line = Vec::new();
@@ -63,7 +63,7 @@ pub fn parse(text: &mut dyn BufRead, most: usize) -> io::Result<Vec<Area>> {
         }
         let line = line.strip_suffix(b"\n").unwrap_or(&line);
         let begins = line.first().copied().unwrap_or(b' ');
-        // Names of fields begin with a capital letter, addresses have none.
+        // Names of fields begin with a capital letter; addresses have no capital letters.
         if begins.is_ascii_hexdigit() && !begins.is_ascii_uppercase() {
             if areas.len() == most {
                 let reason = format!("the process has more than {most} mappings");

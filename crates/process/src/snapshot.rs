@@ -1,6 +1,6 @@
-//! The stacks of a process at one instant. All threads that run are stopped, registers and whole stacks of all are
-//! copied, and they go on. A thread that sleeps in the kernel all the while is not stopped ([`crate::asleep`]).
-//! Unwinding, names and everything else that takes time is done afterwards, on the copy.
+//! Copies the stacks of a process at one instant. All threads that run are stopped, the registers and whole stacks of all are copied, and
+//! the threads go on. A thread that sleeps in the kernel throughout is not stopped ([`crate::asleep`]). Unwinding, names and everything
+//! else that takes time is done afterwards, on the copy.
 //!
 //! ```text
 //!   before   read the maps; make room for the copies and touch it, so that no page fault comes in the stop;
@@ -14,8 +14,8 @@
 //!   after    unwinding, names, script frames
 //! ```
 //!
-//! A thread in an uninterruptible wait (state D: a server of files that does not answer, the parent in a `vfork`) does not stop before that
-//! wait ends. It is copied as one that sleeps, whatever else is not known of it then, and nobody stands still for it.
+//! A thread in an uninterruptible wait (state D: a file server that does not answer, the parent in a `vfork`) does not stop before that
+//! wait ends. It is copied like one that sleeps, with what can be read of it, and no other thread stands still for it.
 //!
 //! A stack is copied from 128 bytes below rsp (the red zone, psABI §3.2.2) to the end of its mapping. Nothing is
 //! written into the guest.
@@ -41,10 +41,10 @@ use crate::stop::{PATIENCE, Stop, thread_ids, thread_state};
 const RED_ZONE: u64 = 128;
 /// Bytes of room that are touched before the stop. What does not fit is copied too, only slower.
 const ROOM: usize = 1 << 20;
-/// Bytes that one snapshot copies at most; ranges beyond are cut. How long the stack of a coroutine or of a VM is, the process says
-/// itself, and a false word must cost lancet no more memory, and a stop no more time, than this.
+/// Limit of the bytes that one snapshot copies; ranges beyond it are cut. The process itself says how long the stack of a coroutine or of a
+/// VM is, and a false value must cost no more of lancet's memory and no more time in a stop than this.
 const MOST_COPIED: usize = 1 << 29;
-/// A main stack of which at most so many bytes have ever been in use is copied whole, before its registers are known.
+/// A main stack of which at most this many bytes were ever used is copied whole, before its registers are known.
 const SMALL_STACK: u64 = 192 << 10;
 
 /// The registers that unwinding begins with, and the address of thread-local data.
@@ -52,7 +52,7 @@ const SMALL_STACK: u64 = 192 << 10;
 pub struct UnwindContext {
     /// rip: the address at which the thread goes on.
     pub ip: u64,
-    /// rsp: the lowest address of its stack that is in use, but for the red zone below.
+    /// rsp: the lowest address of its stack that is in use, apart from the red zone below.
     pub sp: u64,
     /// rbp: the frame pointer, where code is compiled with one.
     pub bp: u64,
@@ -100,7 +100,7 @@ impl Thread {
     }
 }
 
-/// Copied pieces of memory. Reading what was not copied is a fault.
+/// Copied pieces of memory. Reading memory that was not copied is a fault.
 #[derive(Debug, Default)]
 pub struct Copies {
     bytes: Vec<u8>,
@@ -120,7 +120,7 @@ impl Copies {
         self.note(at..at.saturating_add(bytes.len() as u64), start);
     }
 
-    /// Notes a piece that was copied. Of two that begin at the same address the longer is kept.
+    /// Adds a piece that was copied. Of two that begin at the same address the longer one is kept.
     fn note(&mut self, piece: Range<u64>, start: usize) {
         self.longest = self.longest.max(piece.end - piece.start);
         let known = self.pieces.entry(piece.start).or_insert((piece.end, start));
@@ -183,14 +183,13 @@ pub struct Snapshot {
     pub stopped: Duration,
 }
 
-/// How often a snapshot is begun again because a thread woke; after that every thread is stopped.
+/// How often a snapshot is begun again because a thread woke up; after that every thread is stopped.
 const TRIES: u32 = 2;
 
 impl Snapshot {
-    /// Takes a snapshot. A sleeping thread is stopped too if `must_stop` is true for it and it can be stopped. While the guest stands, `more`
-    /// is called once for each thread, with what has been copied by then, and returns what else is to be copied; it
-    /// must be quick. The ranges that it will `likely` return for the main thread are copied by the same system call as
-    /// that thread's stack.
+    /// Takes a snapshot. A sleeping thread is stopped too if `must_stop` returns true for it and it can be stopped. While the guest stands,
+    /// `more` is called once for each thread, with what has been copied by then, and returns what else must be copied; it must be quick.
+    /// The ranges that it will `likely` return for the main thread are copied by the same system call as that thread's stack.
     pub fn take(
         pid: i32,
         maps: &Maps,
@@ -210,7 +209,7 @@ impl Snapshot {
                 Ok(Ok(snapshot)) => return Ok(snapshot),
                 Ok(Err(_)) if tries > TRIES => return Err(Error::Gone(pid)),
                 Ok(Err(tids)) => woke.extend(tids),
-                // The next try leaves it where it is.
+                // The next try does not stop this thread.
                 Err(Error::WouldNotStop { tid, .. }) if is_held(pid, tid) && held.insert(tid) => {
                     continue;
                 }
@@ -220,7 +219,7 @@ impl Snapshot {
         }
     }
 
-    /// Takes a snapshot while those that are `asleep` sleep. Returns those of them that woke, if any.
+    /// Takes a snapshot while the threads in `asleep` sleep. Returns those of them that woke up, if any.
     fn take_once(
         pid: i32,
         maps: &Maps,
@@ -229,7 +228,7 @@ impl Snapshot {
         more: &mut dyn FnMut(&Thread, &Copies) -> Vec<Range<u64>>,
     ) -> Result<std::result::Result<Snapshot, Vec<i32>>> {
         let mut copies = Copies {
-            // Not zeros, because the allocator gives those as pages that are not there yet.
+            // Not zeros, because the allocator would provide those as pages that do not exist yet.
             bytes: vec![1; ROOM],
             used: 0,
             ..Copies::default()
@@ -253,8 +252,7 @@ impl Snapshot {
                 .map_or(0..0, |mapping| mapping.start..mapping.end),
         };
         for (tid, sleeping) in all {
-            // The kernel gives no registers of a thread before it has left its processor. Until then its stack is
-            // copied.
+            // The kernel shows no registers of a thread before it has left its processor. Until then its stack is copied.
             if tid == pid && used.end - used.start <= SMALL_STACK {
                 copy_all(pid, &[slice::from_ref(&used), likely].concat(), &mut copies);
             }
@@ -304,8 +302,8 @@ impl Snapshot {
     }
 }
 
-/// Finds the threads that sleep and are not stopped: those that `may` be left asleep, and those that cannot be stopped: those in an
-/// uninterruptible wait that are `held`, because they did not stop, or that have waited so for longer than a stop waits for them.
+/// Finds the sleeping threads that will not be stopped: those for which `may` returns true, and those that cannot be stopped, because they
+/// are in an uninterruptible wait and are in `held` (they did not stop before) or have waited longer than a stop waits for them.
 fn sleeping(pid: i32, held: &HashSet<i32>, may: impl Fn(&Asleep) -> bool) -> Result<Vec<Asleep>> {
     let found = thread_ids(pid)?.into_iter().filter_map(|tid| {
         if held.contains(&tid) || is_held(pid, tid) && slept(pid, tid) >= Some(PATIENCE) {
@@ -321,7 +319,7 @@ fn is_held(pid: i32, tid: i32) -> bool {
     thread_state(pid, tid) == Some('D')
 }
 
-/// Returns how long a thread has slept, if the kernel says it.
+/// Returns how long a thread has slept, if the kernel shows it.
 fn slept(pid: i32, tid: i32) -> Option<Duration> {
     interrupted::slept(pid, tid).map(|(time, _)| time)
 }
@@ -346,8 +344,8 @@ fn context_of(pid: i32, tid: i32) -> Result<Option<UnwindContext>> {
     }
 }
 
-/// Copies what will probably be copied in the stop, while the process runs, and drops the copy; see the module's
-/// documentation. Returns the part of the main thread's stack that has ever been in use.
+/// Copies what will probably be copied in the stop, while the process runs, and drops the copy; see the module's documentation. Returns the
+/// part of the main thread's stack that was ever used.
 fn warm(pid: i32, maps: &Maps, likely: &[Range<u64>], copies: &mut Copies) -> Range<u64> {
     let stack = maps.iter().find(|mapping| mapping.is_named("[stack]"));
     let used = stack.map_or(0..0, |stack| {
@@ -368,7 +366,7 @@ fn copy_new(pid: i32, mut ranges: Vec<Range<u64>>, copies: &mut Copies) {
     copy_all(pid, &ranges, copies);
 }
 
-/// Cuts ranges down to their beginnings, so that they have `room` bytes at most together.
+/// Shortens the list of ranges, and the last range in it, so that together they have at most `room` bytes.
 fn within_room(ranges: &[Range<u64>], mut room: usize) -> Vec<Range<u64>> {
     let cut = ranges.iter().map(|range| {
         let size = range.end.saturating_sub(range.start).min(room as u64);
@@ -415,7 +413,7 @@ fn copy_all(pid: i32, ranges: &[Range<u64>], copies: &mut Copies) {
     }
 }
 
-/// Copies what of `range` can be read, from its start.
+/// Copies the readable part of `range`, from its start.
 fn copy(pid: i32, range: Range<u64>, copies: &mut Copies) {
     let (Ok(base), Ok(size)) = (
         usize::try_from(range.start),

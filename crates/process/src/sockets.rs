@@ -1,6 +1,6 @@
-//! What a socket is connected to, by its inode: the tables that the kernel shows of a network namespace
-//! (`/proc/PID/net/tcp` and its kin; Documentation/networking/proc_net_tcp.rst, `get_tcp4_sock` in
-//! net/ipv4/tcp_ipv4.c, `unix_seq_show` in net/unix/af_unix.c).
+//! Finds what a socket is connected to, by its inode, in the tables that the kernel shows of a network namespace
+//! (`/proc/PID/net/tcp` and its kin; Documentation/networking/proc_net_tcp.rst, `get_tcp4_sock` in net/ipv4/tcp_ipv4.c,
+//! `unix_seq_show` in net/unix/af_unix.c).
 
 mod pairs;
 
@@ -11,7 +11,7 @@ use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 
 use pairs::Pairs;
 
-/// Bytes of each table that are read: a machine may have hundreds of thousands of sockets.
+/// Limit of the bytes of each table that are read: a machine may have hundreds of thousands of sockets.
 const MOST: u64 = 16 << 20;
 
 /// `TCP_ESTABLISHED`, `TCP_SYN_SENT` and `TCP_LISTEN` (include/net/tcp_states.h).
@@ -22,7 +22,7 @@ const LISTEN: &[u8; 2] = b"0A";
 /// `__SO_ACCEPTCON` (include/uapi/linux/net.h).
 const ACCEPTS: u32 = 1 << 16;
 
-/// A socket, as the tables have it.
+/// A socket, as the tables show it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Socket {
     /// Of the internet protocols.
@@ -31,9 +31,9 @@ pub enum Socket {
         protocol: &'static str,
         /// Address and port of the socket itself.
         local: SocketAddr,
-        /// The peer's; port 0 without one.
+        /// The peer's address and port; port 0 without a peer.
         remote: SocketAddr,
-        /// Its state, as the table writes it.
+        /// Its state, in the form of the table.
         state: [u8; 2],
     },
     /// A socket between processes of this machine (`AF_UNIX`).
@@ -42,10 +42,10 @@ pub enum Socket {
         kind: &'static str,
         /// Its path, or a name behind `@`; empty = none.
         path: String,
-        /// Whether it waits for whoever connects.
+        /// Whether it waits for connections.
         listens: bool,
     },
-    /// A socket to the kernel, or to whoever else listens to its protocol (`AF_NETLINK`).
+    /// A socket to the kernel, or to another process that listens to its protocol (`AF_NETLINK`).
     Netlink {
         /// The number of the protocol (include/uapi/linux/netlink.h).
         protocol: u32,
@@ -55,7 +55,7 @@ pub enum Socket {
 }
 
 impl Socket {
-    /// Of the internet protocols: whether it is TCP, both ends as one would write them, its state.
+    /// For the internet protocols: whether it is TCP, both ends in a normalised form, and its state.
     fn ends(&self) -> Option<(bool, SocketAddr, SocketAddr, &[u8; 2])> {
         let Socket::Internet {
             protocol,
@@ -71,7 +71,7 @@ impl Socket {
         Some((is_tcp, plain(local), plain(remote), state))
     }
 
-    /// Says what it is connected to: `tcp to 10.0.0.7:3306`.
+    /// Describes what it is connected to: `tcp to 10.0.0.7:3306`.
     fn describe(&self) -> Option<String> {
         if let Some((is_tcp, local, remote, state)) = self.ends() {
             let kind = if is_tcp { "tcp" } else { "udp" };
@@ -96,11 +96,11 @@ impl Socket {
 /// The other end of a socket, on this machine.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Peer {
-    /// A socket that processes have, by its inode, and its path if it has one.
+    /// A socket of a process, by its inode, and its path if it has one.
     Socket(u64, Option<String>),
-    /// The connection is there, and nobody has accepted it yet; the socket that listens for it, where that is known.
+    /// The connection exists but was not accepted yet; the socket that listens for it, if that is known.
     NotAccepted(Option<u64>),
-    /// Nobody answers, and this is the socket that listens there.
+    /// There is no connection; this is the socket that listens there.
     Listens(u64),
 }
 
@@ -113,11 +113,11 @@ pub struct Sockets {
     pairs: Option<Pairs>,
 }
 
-/// Sockets of the internet protocols by their ends: whether it is TCP, the own address, the other's.
+/// Sockets of the internet protocols by their ends: whether it is TCP, the own address, the other address.
 #[derive(Debug, Default)]
 struct Ends {
     connected: HashMap<(bool, SocketAddr, SocketAddr), u64>,
-    /// Those that wait for whoever comes, by whether it is TCP and their port.
+    /// Those that wait for connections or packets from any address, by whether it is TCP and their port.
     open: HashMap<(bool, u16), Vec<(IpAddr, u64)>>,
 }
 
@@ -146,7 +146,7 @@ impl Ends {
         state: &[u8; 2],
     ) -> Option<Peer> {
         let connected = self.connected.get(&(is_tcp, remote, local));
-        // A connection that nobody has accepted has the inode 0.
+        // A connection that was not accepted yet has the inode 0.
         if let Some(inode) = connected.filter(|inode| **inode != 0) {
             return Some(Peer::Socket(*inode, None));
         }
@@ -167,7 +167,7 @@ impl Ends {
 }
 
 impl Sockets {
-    /// Begins to ask about the namespace of a process.
+    /// For the network namespace of a process.
     #[must_use]
     pub fn of(pid: i32) -> Sockets {
         Sockets {
@@ -178,7 +178,7 @@ impl Sockets {
         }
     }
 
-    /// Returns the other end of a socket, if that is on this machine.
+    /// Returns the other end of a socket, if it is on this machine.
     pub fn peer(&mut self, inode: u64) -> Option<Peer> {
         let pid = self.pid;
         let known = self.known.get_or_insert_with(|| read(pid));
@@ -192,7 +192,7 @@ impl Sockets {
         };
         let pairs = self.pairs.get_or_insert_with(|| Pairs::of(pid));
         match pairs.peer(inode)? {
-            // Whose peer is closed sleeps in no call on a stream: it is told the end of it.
+            // A thread does not sleep on a stream whose peer is closed, because reading returns at once.
             0 => (*kind != "DGRAM").then_some(Peer::NotAccepted(None)),
             peer => {
                 let path = match known.get(&peer) {
@@ -217,7 +217,7 @@ impl Sockets {
     }
 }
 
-/// Parses a line of a table; the protocol stands in it for those of the internet.
+/// A function that parses a line of a table; its first argument is the protocol, for those of the internet.
 type Parse = fn(&'static str, &str) -> Option<(u64, Socket)>;
 
 fn read(pid: i32) -> HashMap<u64, Socket> {
@@ -254,7 +254,7 @@ fn internet(protocol: &'static str, line: &str) -> Option<(u64, Socket)> {
     Some((inode, socket))
 }
 
-/// Parses `0100007F:0CEA`: words of the address as they lie in memory, on a machine whose lowest byte comes first.
+/// Parses `0100007F:0CEA`: words of the address as they lie in memory, on a little-endian machine.
 fn address(text: &str) -> Option<SocketAddr> {
     let (ip, port) = text.split_once(':')?;
     let mut bytes = Vec::with_capacity(16);

@@ -1,15 +1,14 @@
-//! Stopping threads of a process, for as short a time as possible.
+//! Stops threads of a process, for as short a time as possible.
 //!
-//! Usually one thread is enough, the one that will be borrowed. Where all must stand still, each is
-//! seized and interrupted, and the thread list is read again until it holds nothing new, because a
-//! thread that was not stopped yet may have started another. Threads are seized first and waited for
-//! afterwards, so that the time to stop them does not add up.
+//! Usually one thread is enough, the one that makes remote calls. If all must stand still, each is seized and interrupted, and
+//! the thread list is read again until it holds nothing new, because a thread that was not stopped yet may have started
+//! another. Threads are seized first and waited for afterwards, so that the times to stop them do not add up.
 //!
-//! While a stop lasts a signal may be waiting for a thread. It is handed on at once: with an
-//! interrupt pending the kernel sets up the handler's frame and stops the thread again before its
-//! first instruction, so nothing of ours has to be remembered that our death could lose.
+//! While a stop lasts a signal may be pending for a thread. It is delivered at once: with an interrupt pending, the kernel
+//! sets up the handler's frame and stops the thread again before the handler's first instruction, so lancet need not remember
+//! a signal that its death could lose.
 //!
-//! If we die the kernel detaches every thread and lets it run.
+//! If lancet dies, the kernel detaches every thread and lets it run.
 
 mod late;
 
@@ -29,15 +28,15 @@ use std::fs;
 use std::os::unix::fs::MetadataExt;
 use std::time::{Duration, Instant};
 
-/// The budget of a stop: how long a thread is waited for that does not stop, while the others stand still. After that
-/// the stop is given up and all go on.
+/// The budget of a stop: how long a thread that does not stop is waited for while the others stand still. After that the stop
+/// is given up and all threads go on.
 pub(crate) const PATIENCE: Duration = Duration::from_millis(50);
 
-/// How often a thread is tried that cannot be seized although nobody traces it, and the time between two tries.
+/// How often a thread is tried that cannot be seized although no process traces it, and the time between two tries.
 const UNTRACED: u32 = 20;
 const BETWEEN: Duration = Duration::from_millis(1);
 
-/// Options for every thread we seize. No `EXITKILL`: our death must not be the guest's.
+/// Options for every thread that is seized. `EXITKILL` is not set, because the death of lancet must not kill the guest.
 const OPTIONS: i32 = libc::PTRACE_O_TRACESYSGOOD;
 
 /// Threads of a process that stand still until this is dropped.
@@ -48,7 +47,7 @@ pub struct Stop {
     since: Instant,
     /// Threads that slept with a timeout before the stop, by their ids.
     waiting: HashMap<i32, Waiting>,
-    /// While this lives, lancet itself is not stopped (`job_control`). Dropped last, so that the threads go on first.
+    /// While this lives, lancet itself is not stopped (`job_control`). It is dropped last, so that the threads go on first.
     _under_way: UnderWay,
 }
 
@@ -56,15 +55,15 @@ pub struct Stop {
 struct Thread {
     tid: i32,
     stopped: bool,
-    /// Whether it is in a group stop: somebody sent it SIGSTOP or the like.
+    /// Whether it is in a group stop, because of SIGSTOP or a similar signal.
     grouped: bool,
-    /// Whether it was traced by us before this stop, and stays so after it.
+    /// Whether we traced it before this stop, and go on tracing it afterwards.
     kept: bool,
-    /// Whether it stood still before this stop, and is left standing after it.
+    /// Whether it stood still before this stop, and is left standing afterwards.
     stays: bool,
 }
 
-/// How the main thread of a process is traced by us while no stop is under way.
+/// How we trace the main thread of a process while no stop is under way.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Ties {
     /// It is not traced by us.
@@ -76,8 +75,8 @@ pub enum Ties {
 }
 
 impl Stop {
-    /// Stops one thread of `pid`. If it is `kept` it is already ours (a program we started) and is set
-    /// going, not let go, at the end.
+    /// Stops one thread of `pid`. If it is `kept`, we trace it already (a program we started), and it is set going, not let
+    /// go, at the end.
     pub fn one(pid: i32, tid: i32, kept: bool) -> Result<Self> {
         let stop = Self::as_it_is(pid, tid, kept)?;
         if stop.threads.iter().any(|thread| thread.grouped) {
@@ -87,7 +86,7 @@ impl Stop {
         }
     }
 
-    /// The same of a guest that may stand already (SIGSTOP) and then stands on afterwards: enough to look at it.
+    /// The same for a guest that may stand already (SIGSTOP) and then goes on standing afterwards: enough to look at it.
     pub fn as_it_is(pid: i32, tid: i32, kept: bool) -> Result<Self> {
         let mut stop = Self::none(pid, &HashSet::new());
         if !stop.seize(tid, kept)? {
@@ -101,7 +100,7 @@ impl Stop {
         }
     }
 
-    /// Stops all threads of `pid` but those that are `left` to sleep.
+    /// Stops all threads of `pid` but those in `left`, which stay asleep.
     pub fn all_but(pid: i32, left: &HashSet<i32>) -> Result<Self> {
         let mut stop = Self::none(pid, left);
         if !left.contains(&pid) {
@@ -117,7 +116,7 @@ impl Stop {
         Ok(stop)
     }
 
-    /// The same for a main thread that is tied to us.
+    /// Stops the main thread only, which we trace as `ties` says.
     pub fn main(pid: i32, ties: Ties) -> Result<Self> {
         if ties != Ties::Standing {
             return Self::one(pid, pid, ties == Ties::Kept);
@@ -137,9 +136,9 @@ impl Stop {
         })
     }
 
-    /// Stops all threads of `pid`, whose main thread is tied to us so. Threads in an uninterruptible wait (state D: a disk
-    /// that does not answer, the parent of a vfork) come first, while the others run: they may not stop for long, and
-    /// then nobody else must stand still for them.
+    /// Stops all threads of `pid`, whose main thread we trace as `ties` says. Threads in an uninterruptible wait (state D: a
+    /// disk that does not answer, the parent of a vfork) come first, while the others run: they may not stop for long, and no
+    /// other thread must stand still for them.
     pub fn all(pid: i32, ties: Ties) -> Result<Self> {
         let mut stop = Self::none(pid, &HashSet::new());
         if ties == Ties::Standing {
@@ -194,7 +193,7 @@ impl Stop {
         }
     }
 
-    /// Stops every other thread too.
+    /// Stops all other threads too.
     pub fn rest(&mut self) -> Result<()> {
         self.rest_but(&HashSet::new())
     }
@@ -216,12 +215,12 @@ impl Stop {
         Ok(())
     }
 
-    /// Seizes and interrupts a thread; false if it has ended.
+    /// Seizes and interrupts a thread. Returns false if it has ended.
     fn seize(&mut self, tid: i32, kept: bool) -> Result<bool> {
         if !kept && !was_straggler(tid) {
             match ptrace::seize(tid, OPTIONS) {
                 Ok(()) => {}
-                // It ended since we read the list, or is a zombie leader of living threads.
+                // It has ended since the list was read, or is the zombie leader of living threads.
                 Err(Errno::ESRCH) => return Ok(false),
                 Err(Errno::EPERM) if thread_is_dead(self.pid, tid) => return Ok(false),
                 Err(Errno::EPERM) => self.seize_refused(tid)?,
@@ -232,7 +231,7 @@ impl Stop {
             }
         }
         if self.threads.is_empty() {
-            // It has run until now: being traced stops nobody.
+            // It has run until now, because seizing does not stop a thread.
             self.since = Instant::now();
         }
         self.threads.push(Thread {
@@ -248,8 +247,8 @@ impl Stop {
         }
     }
 
-    /// A thread may not be seized: somebody traces it, or we may not. Another lancet's stop may end between that answer
-    /// and our question for the tracer, and the next one may begin before we seize it after all.
+    /// Finds out why a thread may not be seized: another process traces it, or we may not. Another lancet's stop may end
+    /// before its tracer is read, and its next stop may begin before the thread is seized after all.
     fn seize_refused(&self, tid: i32) -> Result<()> {
         for _ in 0..UNTRACED {
             let tracer = tracer_of(tid);
@@ -264,7 +263,7 @@ impl Stop {
         Err(crate::guest::why_not_allowed(self.pid))
     }
 
-    /// Waits until every thread stands still; those that end meanwhile are forgotten.
+    /// Waits until every thread stands still. Threads that end meanwhile are dropped from the list.
     fn wait_for_all(&mut self, deadline: Instant) -> Result<()> {
         for at in 0..self.threads.len() {
             let tid = self.threads[at].tid;
@@ -288,7 +287,7 @@ impl Stop {
                 }
                 Waited::Gone => {}
                 Waited::At(event) => {
-                    // It stands, and its tracer decides what comes next.
+                    // It stands at an event, which its tracer must handle.
                     ptrace::put_back(tid, event);
                     self.threads.remove(at);
                     return Err(Error::AtEvent { tid });
@@ -306,37 +305,37 @@ impl Stop {
         Ok(())
     }
 
-    /// The ids of the threads that stand still.
+    /// Returns the ids of the threads that stand still.
     pub fn threads(&self) -> impl Iterator<Item = i32> + '_ {
         self.threads.iter().map(|thread| thread.tid)
     }
 
-    /// How long the process has been standing still.
+    /// Returns how long the process has been standing still.
     pub fn age(&self) -> Duration {
         self.since.elapsed()
     }
 
-    /// The thread has run in between: counts the time of the stop from now on.
+    /// Restarts the clock of the stop, because the thread has run in between.
     pub fn restart_clock(&mut self) {
         self.since = Instant::now();
     }
 
-    /// Lets the threads go on; how long they stood still.
+    /// Lets the threads go on, and returns how long they stood still.
     pub fn release(mut self) -> Duration {
         if self.threads.is_empty() {
             return Duration::ZERO;
         }
         self.let_go();
-        // Before we may be stopped ourselves, if that was asked for.
+        // The time is taken before lancet stops itself, if a signal asked for that.
         self.since.elapsed()
     }
 
-    /// Stays the tracer of the threads that stand still: they go on, stop at the start and the end of each system call from
-    /// now on, and report what `options` ask (`PTRACE_O_*`). Their ids.
+    /// Goes on tracing the threads that stand still: they run, stop at the start and the end of each system call from now on,
+    /// and report the events in `options` (`PTRACE_O_*`). Returns their ids.
     pub fn trace_on(mut self, options: i32) -> Vec<i32> {
         self.shorten_waits();
         let threads = self.threads.drain(..).map(|thread| {
-            // An error means that it is gone, and its end comes next.
+            // An error means that the thread is gone; its end is reported next.
             let _ = ptrace::set_options(thread.tid, options);
             let _ = if thread.grouped {
                 ptrace::listen(thread.tid)
@@ -348,7 +347,7 @@ impl Stop {
         threads.collect()
     }
 
-    /// A call that is made again is not to sleep as long again as it has slept.
+    /// Shortens the timeouts of calls that will be made again by the time that they have slept.
     fn shorten_waits(&self) {
         let stands = |thread: &&Thread| thread.stopped && !thread.stays;
         for thread in self.threads.iter().filter(stands) {
@@ -360,7 +359,7 @@ impl Stop {
 
     fn let_go(&mut self) {
         self.shorten_waits();
-        // First those that stand still: they wait for us.
+        // Threads that stand still come first, because they wait for us.
         self.threads.sort_by_key(|thread| !thread.stopped);
         for thread in self.threads.drain(..) {
             thread.let_go();
@@ -375,13 +374,13 @@ impl Drop for Stop {
 }
 
 impl Thread {
-    /// Sets the thread going, or puts it down among the stragglers: a thread of ours that does not
-    /// stand still cannot be let go, and one that comes to stand still later must not stand for ever.
+    /// Sets the thread going, or adds it to the stragglers: a thread that does not stand still cannot be let go, and one that
+    /// stops later must not stand for ever.
     fn let_go(self) {
         if self.stays {
             return;
         }
-        // A group stop goes on: by itself after a detach, else if we listen.
+        // A group stop goes on: by itself after a detach, otherwise by `listen`.
         let freed = |thread: &Thread| {
             if !thread.kept {
                 ptrace::detach(thread.tid, 0)
@@ -416,11 +415,11 @@ impl Thread {
 }
 
 thread_local! {
-    /// Signals that came for a thread of a program we started while it was being stopped. Nobody else hears of them.
+    /// Signals that came for a thread of a program we started while it was being stopped. They are not reported elsewhere.
     static HANDED_ON: RefCell<Vec<(i32, i32)>> = const { RefCell::new(Vec::new()) };
 }
 
-/// Signals that thread `tid` got on its way to a stop since this was last asked.
+/// Returns the signals that thread `tid` got on its way to a stop since the last call.
 pub fn handed_on(tid: i32) -> Vec<i32> {
     HANDED_ON.with_borrow_mut(|all| {
         let own = all.extract_if(.., |(of, _)| *of == tid);
@@ -428,7 +427,7 @@ pub fn handed_on(tid: i32) -> Vec<i32> {
     })
 }
 
-/// Those threads of a process, but for those that are not stopped, that sleep with a timeout in a call that a stop interrupts.
+/// Returns the threads of a process that sleep with a timeout in a call that a stop would interrupt, except those in `left`.
 fn waiting(pid: i32, left: &HashSet<i32>) -> HashMap<i32, Waiting> {
     let threads = thread_ids(pid).unwrap_or_default();
     let stopped = threads.into_iter().filter(|tid| !left.contains(tid));
@@ -437,25 +436,25 @@ fn waiting(pid: i32, left: &HashSet<i32>) -> HashMap<i32, Waiting> {
         .collect()
 }
 
-/// Whether a thread that stands still does so for SIGSTOP or the like. It may have been stopped so since we first saw it
-/// stand: a remote call goes on through a group stop.
+/// Whether a thread that stands still is in a group stop. It may have entered it since it was first seen standing, because a
+/// remote call goes on through a group stop.
 fn in_group_stop(tid: i32) -> bool {
     let stands = ptrace::signal_information(tid);
-    // The last stop's signal and event, as wait(2) tells them (`ptrace_do_notify`, kernel/signal.c).
+    // The last stop's signal and event, in the form of wait(2) (`ptrace_do_notify`, kernel/signal.c).
     stands.is_ok_and(|stands| {
         stands.si_code >> 8 == libc::PTRACE_EVENT_STOP && stands.si_code & 0xff != libc::SIGTRAP
     })
 }
 
-/// How many threads there are, dying ones too: two less than the links of `/proc/PID/task` (`proc_task_getattr`,
-/// fs/proc/base.c). If all of those that we hold are alive and no more are, none is left that could start another; to
-/// ask takes one call where the list takes five.
+/// Returns how many threads there are, dying ones included: two less than the links of `/proc/PID/task` (`proc_task_getattr`,
+/// fs/proc/base.c). If all threads that we hold are alive and there are no more, none is left that could start another one.
+/// This takes one system call where reading the list takes five.
 fn thread_count(pid: i32) -> Option<usize> {
     let links = fs::metadata(format!("/proc/{pid}/task")).ok()?.nlink();
     usize::try_from(links.checked_sub(2)?).ok()
 }
 
-/// The ids in `/proc/PID/task`.
+/// Returns the ids in `/proc/PID/task`.
 pub fn thread_ids(pid: i32) -> Result<Vec<i32>> {
     let entries = fs::read_dir(format!("/proc/{pid}/task"));
     let entries = entries.map_err(|error| Error::of_proc(pid, "task", error))?;
@@ -466,7 +465,7 @@ fn thread_is_dead(pid: i32, tid: i32) -> bool {
     matches!(thread_state(pid, tid), None | Some('Z' | 'X'))
 }
 
-/// The process that traces a thread; 0 = none.
+/// Returns the process that traces a thread; 0 = none.
 fn tracer_of(tid: i32) -> i32 {
     crate::guest::Status::read(tid).map_or(0, |status| status.tracer)
 }
@@ -476,13 +475,13 @@ pub fn is_running(pid: i32, tid: i32) -> bool {
     thread_state(pid, tid) == Some('R')
 }
 
-/// The letter of its state; `None` = it is gone.
+/// Returns the letter of a thread's state; `None` = it is gone.
 pub fn thread_state(pid: i32, tid: i32) -> Option<char> {
     let stat = proc_file::of_thread(pid, tid, "stat").ok()?;
     stat.rsplit(") ").next()?.chars().next()
 }
 
-/// Where a thread is, for a message: its state and what it waits for in the kernel.
+/// Describes where a thread is, for a message: its state and what it waits for in the kernel.
 pub fn place(pid: i32, tid: i32) -> String {
     let state =
         thread_state(pid, tid).map_or_else(|| "gone".into(), |state| format!("state {state}"));

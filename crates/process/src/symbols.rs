@@ -1,6 +1,6 @@
 //! Names to addresses and back, for one module of a guest.
 //!
-//! Asked for a name, the places are tried from cheap to dear, each read only when it is reached:
+//! A name is searched for in these places, from cheap to expensive, each read only when it is reached:
 //!
 //! 1. the dynamic symbols, through the hash table that the loader itself uses;
 //! 2. `.symtab` of the file;
@@ -39,7 +39,7 @@ pub struct Symbol {
     pub kind: Kind,
 }
 
-/// A symbol together with its name.
+/// A symbol and its name.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Named<'a> {
     /// The name, without a version.
@@ -52,7 +52,7 @@ pub struct Named<'a> {
     pub local: bool,
 }
 
-/// What a slot's function is known by.
+/// What a slot's function is identified by.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Slot<'a> {
     /// Its name, without a version.
@@ -111,7 +111,7 @@ impl Symbols {
         Symbols::of_open_file(path, file)
     }
 
-    /// The same for a file that is open already; `path` is where its debug file is looked for.
+    /// The same for a file that is open already; its debug file is searched for near `path`.
     pub fn of_open_file(path: &Path, file: File) -> Result<Symbols, Error> {
         let malformed = |reason| Error::Malformed {
             file: path.to_owned(),
@@ -122,7 +122,7 @@ impl Symbols {
             bytes: &file,
             headers: &headers,
         };
-        // A file without sound dynamic symbols may still have the others.
+        // A file without valid dynamic symbols may still have the others.
         let dynamic = Dynamic::read(&image, &headers).unwrap_or_default();
         let build_id = headers.build_id(&file);
         Ok(Symbols {
@@ -249,8 +249,8 @@ impl Symbols {
         self.build_id.as_deref()
     }
 
-    /// Finds a name that the module shows to others; of several versions the default. One look into
-    /// a hash table, whatever the size of the module.
+    /// Finds a name that the module exports; of several versions the default one. This is one lookup in a hash table,
+    /// whatever the size of the module.
     pub fn exported(&self, name: &str) -> Option<Symbol> {
         let (_, entry) = self.dynamic.as_ref()?.find(name.as_bytes())?;
         self.symbol_of(entry)
@@ -283,12 +283,12 @@ impl Symbols {
             .contains(name)
     }
 
-    /// Whether the module calls an IFUNC of its own by this name through a slot that bears none (`R_X86_64_IRELATIVE`).
+    /// Whether the module calls an IFUNC of its own by this name through a slot without a name (`R_X86_64_IRELATIVE`).
     pub fn calls_own_pick(&self, name: &str) -> bool {
         self.own_picks().names.contains(name)
     }
 
-    /// Whether it has IFUNCs to call so, and shows none of them to others.
+    /// Whether it has IFUNCs that it calls in this way, and exports none of them.
     pub fn has_local_picks(&self) -> bool {
         self.own_picks().local
     }
@@ -333,8 +333,8 @@ impl Symbols {
         Some((String::from_utf8_lossy(table.name(name)?), offset))
     }
 
-    /// The words that the loader fills with functions' addresses: where each is in the guest, and which function, by
-    /// name or by the address of the one that picks it.
+    /// Returns the words that the loader fills with functions' addresses: the address of each in the guest, and its
+    /// function, by name or by the address of the function that picks it.
     pub fn slots(&self) -> Vec<(u64, Slot<'_>)> {
         let guest = |address: u64| address.wrapping_add(self.bias);
         let of = |of: Of| match of {
@@ -365,14 +365,15 @@ impl Symbols {
         })
     }
 
-    /// Every symbol of the full table. Where there is none, nothing; most exported ones are there again.
+    /// Returns every symbol of the full table, which contains most exported ones again; nothing if there is no such
+    /// table.
     pub fn all(&self) -> impl Iterator<Item = Named<'_>> {
         self.more()
             .into_iter()
             .flat_map(|table| self.named(table, |_| true))
     }
 
-    /// Both: what is shown to others first.
+    /// Returns the symbols of both: the exported ones first.
     pub fn every(&self) -> impl Iterator<Item = Named<'_>> {
         self.exports().chain(self.all())
     }
@@ -395,7 +396,7 @@ impl Symbols {
     /// The symbol of an entry, unless its address lies outside of the module.
     fn symbol_of(&self, entry: Entry) -> Option<Symbol> {
         let extent = self.headers.extent();
-        // `_end` and its kin point one past the last byte.
+        // `_end` and similar symbols point one past the last byte.
         (extent.start..=extent.end)
             .contains(&entry.address)
             .then(|| Symbol {
@@ -405,7 +406,7 @@ impl Symbols {
             })
     }
 
-    /// The fullest table beyond the dynamic one.
+    /// Returns the most complete table beyond the dynamic one.
     fn more(&self) -> Option<&Table> {
         let find = || {
             let file = self.file.as_ref();

@@ -1,22 +1,21 @@
-//! How often and how long something is tried again that has failed for a reason that may pass.
+//! Decides how often and how long something is tried again that has failed for a reason that may pass.
 
 use crate::error::Error;
 use std::thread::sleep;
 use std::time::{Duration, Instant};
 
-/// How often stopping a process and making a remote call in it is tried, if its threads stand where that is not
-/// possible.
+/// How often a stop with a remote call is tried if the threads stand where a remote call is not possible.
 pub const TRIES: u32 = 60;
 /// The pause between two tries.
 pub const PAUSE: Duration = Duration::from_millis(5);
 
-/// How long another lancet is waited for that traces the process: its stops are short, but several may have it open, and
-/// one that attaches may write thousands of hooks in one stop.
+/// How long another lancet that traces the process is waited for. Its stops are short, but several may have the process
+/// open, and one that attaches may write thousands of hooks in one stop.
 const OTHERS: Duration = Duration::from_secs(5);
-/// The longest pause between two tries then, as a multiple of [`PAUSE`].
+/// The longest pause between two tries in that case, as a multiple of [`PAUSE`].
 const MOST_PAUSES: u32 = 10;
 
-/// Counts the tries of one piece of work, and says whether there is to be another.
+/// Counts the tries of one piece of work, and decides whether there is another.
 #[derive(Debug)]
 pub struct Tries {
     left: u32,
@@ -26,7 +25,7 @@ pub struct Tries {
 }
 
 impl Tries {
-    /// Begins to count: no try was made yet.
+    /// Begins to count; no try was made yet.
     pub fn begin() -> Self {
         Tries {
             left: TRIES,
@@ -35,8 +34,8 @@ impl Tries {
         }
     }
 
-    /// Whether to try again after this error; if so, some time has passed. What stands in the way in the process itself is
-    /// tried [`TRIES`] times, another lancet is waited for.
+    /// Whether to try again after this error; if so, it has paused before it returns. For a reason in the process itself
+    /// there are [`TRIES`] tries; another lancet is waited for.
     pub fn again(&mut self, error: &Error) -> bool {
         let again = match error {
             Error::Traced { .. } => error.may_pass() && self.since.elapsed() < OTHERS,
@@ -44,7 +43,7 @@ impl Tries {
         };
         if again {
             let pause = match error {
-                // Each try stops threads: who waits for others tries less and less often.
+                // Each try stops threads, so the pauses between tries get longer.
                 Error::Traced { .. } => {
                     self.traced = (self.traced + 1).min(MOST_PAUSES);
                     PAUSE * self.traced

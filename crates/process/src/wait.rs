@@ -1,13 +1,13 @@
-//! What a thread that sleeps in the kernel waits for, and since when: which system call, on which descriptors, whose
-//! peer, for how long.
+//! Finds what a thread that sleeps in the kernel waits for, and since when: which system call, on which descriptors, whose peer, for how
+//! long.
 //!
-//! All of it is the kernel's own account, read without stopping anything: the call and its arguments
-//! (`/proc/PID/task/TID/syscall`), when the thread last ran (`sched`), what its descriptors are (`fd`), and the
-//! peers of sockets (`net/tcp` and its kin, of the network namespace of the process). A thread that waited before
-//! lancet came is told like one that begins to wait now.
+//! All of it comes from files of the kernel and is read without stopping anything: the call and its arguments
+//! (`/proc/PID/task/TID/syscall`), when the thread last ran (`sched`), what its descriptors are (`fd`), and the peers of sockets
+//! (`net/tcp` and its kin, of the network namespace of the process). A wait that began before lancet came is described like one that
+//! begins now.
 //!
-//! Who else has to do with it (who has locked the file, who has the other end of the pipe) is looked for in other processes, which takes
-//! time, and so only where it is asked for: [`others`].
+//! Which other processes are involved (which one has locked the file, which one has the other end of the pipe) is searched for in all
+//! processes, which takes time, and so only on request: [`others`].
 
 mod budget;
 mod locks;
@@ -27,13 +27,13 @@ use crate::stop::thread_state;
 
 use others::Others;
 
-/// Entries of a list of `poll` that are read, at most; the rest is counted.
+/// Limit of the entries of a list of `poll` that are read; the rest is counted.
 const MOST_POLLED: u64 = 4096;
-/// Descriptors of one wait that are told, at most; of more the number is told.
+/// Limit of the descriptors of one wait that are described; further ones are counted.
 const TOLD: usize = 3;
 /// `sizeof(struct pollfd)` (poll.h), which begins with the descriptor.
 const POLLFD: u64 = 8;
-/// Bytes of a `fdinfo` file that are read: an epoll of a server can have tens of thousands of lines.
+/// Limit of the bytes of a `fdinfo` file that are read: the epoll of a server can have tens of thousands of lines.
 const MOST_OF_FDINFO: u64 = 1 << 20;
 
 /// Where a system call has the descriptors that it waits for.
@@ -41,15 +41,15 @@ const MOST_OF_FDINFO: u64 = 1 << 20;
 enum On {
     /// It waits for no descriptor.
     Nothing,
-    /// It waits for the file whose path this argument leads to.
+    /// It waits for the file whose path is at the address in this argument.
     Path(usize),
-    /// In its first argument.
+    /// Its first argument is the descriptor.
     First,
-    /// The first argument leads to so many `struct pollfd` as the second says.
+    /// The first argument is the address of an array of `struct pollfd`, the second their number.
     Poll,
-    /// The first argument is one more than the highest; the second and third lead to sets of bits.
+    /// The first argument is one more than the highest descriptor; the second and third are addresses of sets of bits.
     Select,
-    /// The first argument is an epoll.
+    /// The first argument is an epoll descriptor.
     Epoll,
 }
 
@@ -115,30 +115,30 @@ const CALLS: &[(i64, &str, On)] = &[
     (libc::SYS_getrandom, "getrandom", On::Nothing),
 ];
 
-/// What a thread that sleeps waits for.
+/// What a sleeping thread waits for.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Wait {
     /// The system call; `None` for one that seldom waits, and for a page fault.
     pub call: Option<&'static str>,
     /// Its number; negative for a page fault.
     pub number: i64,
-    /// What the descriptors are that it waits for, as far as they are told: `tcp to 10.0.0.7:3306`, `pipe`, a path.
+    /// Descriptions of the descriptors that it waits for, up to a limit: `tcp to 10.0.0.7:3306`, `pipe`, a path.
     pub on: Vec<String>,
-    /// How many descriptors it waits for beside those in `on`.
+    /// How many descriptors it waits for besides those in `on`.
     pub more: usize,
-    /// Who else has to do with it: of each in `on`, or of the call; empty where that was not asked for ([`others`]).
+    /// The other processes involved: for each entry of `on`, or for the call; empty unless requested ([`others`]).
     pub others: Vec<Others>,
     /// Whether the call ends by itself after a time; known of `futex` and `ppoll`, by which locks wait.
     pub timed: bool,
-    /// In which time from now the call ends by itself, by its timeout; `None` if it has none, or if that cannot be told.
+    /// The time from now until the call ends by its timeout; `None` if it has none, or if that is not known.
     pub ends_in: Option<Duration>,
     /// How long it has slept; `None` if the kernel does not say.
     pub asleep: Option<Duration>,
-    /// Whether no signal can end the wait (state D): it is for a disk, a server of files, or a child of `vfork`.
+    /// Whether no signal can end the wait (state D): it waits for a disk, a file server, or a child of `vfork`.
     pub uninterruptible: bool,
-    /// The word that it sleeps on, of a `futex`.
+    /// The word that a `futex` call sleeps on.
     pub futex: Option<Futex>,
-    /// The descriptors of `on`, in the same order; none where `on` is a path.
+    /// The descriptors described in `on`, in the same order; none if `on` is a path.
     pub told: Vec<u64>,
     /// The call's arguments, in the kernel's order.
     pub arguments: [u64; 6],
@@ -149,11 +149,11 @@ pub struct Wait {
 pub struct Futex {
     /// Its address.
     pub word: u64,
-    /// What it was, when the call began, for the thread to sleep.
+    /// The value that it had, when the call began, as the condition for sleeping.
     pub value: u32,
-    /// Whether other processes may sleep on it and wake who sleeps (no `FUTEX_PRIVATE_FLAG`).
+    /// Whether threads of other processes may use the same word (no `FUTEX_PRIVATE_FLAG`).
     pub shared: bool,
-    /// Whether the kernel hands on the sleeper's priority, and the word itself is the owner's id (`FUTEX_LOCK_PI`, `FUTEX_LOCK_PI2`).
+    /// Whether the kernel passes on the sleeper's priority, and the word itself is the owner's id (`FUTEX_LOCK_PI`, `FUTEX_LOCK_PI2`).
     pub inherits: bool,
 }
 
@@ -171,7 +171,7 @@ impl Futex {
     }
 }
 
-/// Says what threads of one process wait for.
+/// Finds what threads of one process wait for.
 pub struct Waits<'a> {
     pid: i32,
     memory: &'a dyn Memory,
@@ -179,7 +179,7 @@ pub struct Waits<'a> {
 }
 
 impl<'a> Waits<'a> {
-    /// Begins to ask about process `pid`, whose memory is read for the lists that calls were given.
+    /// For process `pid`; `memory` is read for the lists that are arguments of calls.
     pub fn of(pid: i32, memory: &'a dyn Memory) -> Waits<'a> {
         Waits {
             pid,
@@ -222,7 +222,7 @@ impl<'a> Waits<'a> {
     /// Returns the descriptors that a call waits for, and how many more are in a list that was not read to its end.
     fn descriptors(&self, on: On, call: &InCall) -> (Vec<u64>, usize) {
         let [first, second, third, ..] = call.arguments;
-        // The kernel takes numbers of descriptors as `unsigned int` (poll) and `int` (select), whatever the register's upper half holds.
+        // The kernel takes numbers of descriptors as `unsigned int` (poll) and `int` (select), whatever is in the register's upper half.
         let polled = u64::from(second as u32);
         let unread = match on {
             On::Poll => polled.saturating_sub(MOST_POLLED),
@@ -244,7 +244,7 @@ impl<'a> Waits<'a> {
         while path.len() < libc::PATH_MAX as usize {
             let mut bytes = [0; 64];
             let from = at.checked_add(path.len() as u64)?;
-            // Not beyond the page, behind which nothing may be mapped.
+            // Reading stops at the end of the page, because nothing may be mapped behind it.
             let rest = (4096 - (from % 4096) as usize).min(bytes.len());
             self.memory.read(from, &mut bytes[..rest]).ok()?;
             match bytes[..rest].iter().position(|byte| *byte == 0) {
@@ -258,7 +258,7 @@ impl<'a> Waits<'a> {
         None
     }
 
-    /// Returns what a descriptor is: the peer of a socket, or where its link in `/proc/PID/fd` leads.
+    /// Describes a descriptor: the peer of a socket, or the target of its link in `/proc/PID/fd`.
     pub fn descriptor(&mut self, fd: u64) -> String {
         let fd = fd as u32;
         let link = PathBuf::from(format!("/proc/{}/fd/{fd}", self.pid));
@@ -289,7 +289,7 @@ impl<'a> Waits<'a> {
             let place = list.wrapping_add(at * POLLFD);
             self.memory.u32(place).ok()
         });
-        // A negative one is passed over by poll.
+        // poll skips negative ones.
         fds.filter(|fd| (*fd as i32) >= 0).map(u64::from).collect()
     }
 

@@ -1,8 +1,8 @@
 //! How many bytes of stack arguments a function may read.
 //!
-//! The routine hands the original a copy of the stack arguments (`routine::code`), so it must know how many there are, and
-//! where there is no prototype only the function's own code can tell. The code is followed from its entry, with what is known
-//! of rsp and of registers that were copied from it, in bytes from the return address:
+//! The routine gives the original function a copy of its stack arguments (`routine::code`), so it must know how many bytes to copy.
+//! Where there is no prototype, only the function's own code can tell. The code is followed from its entry; for rsp, and for
+//! registers copied from it, the analysis keeps their distance in bytes from the return address:
 //!
 //! ```text
 //!   push rbp             rsp = -8
@@ -12,12 +12,13 @@
 //!   lea rax, [rbp+16]    the address of the first: `va_start`, a structure that is passed on → all of them may be read
 //! ```
 //!
-//! On the way is seen whether it works on its return address itself ([`Stack::OwnReturn`]): `setjmp` keeps it, a context switch goes
-//! there from another stack, a thunk replaces it. A frame of ours would be in between. Only what comes before the function's
-//! first call counts: behind a call that does not return other code begins, with another stack than is thought here.
+//! The analysis also finds functions that work on their own return address ([`Stack::OwnReturn`]): `setjmp` saves it, a context
+//! switch returns to it from another stack, a thunk replaces it. Such a function would find the return address of our frame instead.
+//! Only code before the function's first call counts: code behind a call that does not return may belong to another function, whose
+//! stack differs from the one assumed here.
 //!
-//! A direct jump out of the function is followed: a tail call reads the same arguments, a cold part is the same function.
-//! What cannot be followed (a jump through a pointer on the entry's stack) is [`Stack::Unproven`].
+//! A direct jump out of the function is followed, because a tail call reads the same arguments and a cold part is the same function.
+//! A jump that cannot be followed (through a pointer, with rsp as at the entry) gives [`Stack::Unproven`].
 
 use alloc::collections::{BTreeMap, BTreeSet};
 use alloc::vec::Vec;
@@ -33,9 +34,9 @@ use iced_x86::{
 /// What a function does with its stack arguments.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Stack {
-    /// It reads at most so many bytes.
+    /// It reads at most this many bytes.
     Reads(u32),
-    /// It reads so many, and ends by a jump to a function that could not be followed, which may read more.
+    /// It reads at most this many bytes, and ends by a jump to a function that could not be followed and may read more.
     Unproven(u32),
     /// It takes their address, and may read any number.
     All,
@@ -44,7 +45,7 @@ pub enum Stack {
 }
 
 impl Stack {
-    /// What a function does that does both.
+    /// Combines what two parts of a function do.
     fn and(self, other: Self) -> Self {
         match (self, other) {
             (Stack::OwnReturn, _) | (_, Stack::OwnReturn) => Stack::OwnReturn,
@@ -58,27 +59,27 @@ impl Stack {
     }
 }
 
-/// Instructions followed outside of a function that jumps there with a frame of its own: its cold part, and what stands behind
-/// that in the text, for the call that ends it (`abort`) does not say that it does not return.
+/// Limit of instructions followed outside of the function's own bounds, where it jumps with its frame in place: its cold part, and
+/// the code behind that in the text, because the call that ends the cold part (`abort`) is not known to never return.
 const MOST_OUTSIDE: usize = 1_000;
-/// Functions followed from jump to jump, at most.
+/// Limit of functions followed from tail call to tail call.
 const MOST_TAILS: usize = 2_000;
 /// General registers, which iced-x86 numbers from 0.
 const REGISTERS: usize = 16;
 
-/// What is known at an instruction: for each general register how far above the return address it points. Small, because it is
-/// copied at every instruction.
+/// What is known at an instruction: for each general register, how many bytes above the return address it points. It is copied at
+/// every instruction and so kept small.
 #[derive(Clone, Copy, PartialEq, Eq)]
 struct Known {
     registers: [i32; REGISTERS],
-    /// Whether something was called on the way here.
+    /// Whether a call was made on the way here.
     called: bool,
 }
 
 impl Known {
     const NOTHING: i32 = i32::MIN;
 
-    /// What is known where a function begins: rsp points to the return address.
+    /// Returns what is known at a function's first instruction: rsp points to the return address.
     fn at_entry() -> Self {
         let mut known = Known {
             registers: [Self::NOTHING; REGISTERS],
@@ -93,7 +94,8 @@ impl Known {
         (at != Self::NOTHING).then_some(at.into())
     }
 
-    /// What is further away than 2 GiB is on no stack.
+    /// Sets how far above the return address `register` points. A distance over 2 GiB cannot be within a stack and counts as
+    /// unknown.
     fn set(&mut self, register: usize, to: Option<i64>) {
         let to = to.and_then(|to| i32::try_from(to).ok());
         if let Some(known) = self.registers.get_mut(register) {
@@ -101,7 +103,7 @@ impl Known {
         }
     }
 
-    /// rsp and rbp, and whether something was called.
+    /// Returns the distances of rsp and rbp, and whether a call was made.
     fn pointers(&self) -> (i32, i32, bool) {
         (
             self.registers[Register::RSP.number()],
@@ -111,16 +113,16 @@ impl Known {
     }
 }
 
-/// What is known of the functions of one text: each is followed once, however many end by a jump to it.
+/// What is known of the functions of one text. Each function is followed once, however many others end by a jump to it.
 #[derive(Clone, Debug, Default)]
 pub struct Stacks {
-    /// By address: what a function does itself, and where it jumps to as if it were called.
+    /// By address of the function: what it does itself, and the addresses that it jumps to as tail calls.
     followed: BTreeMap<u64, (Stack, Vec<u64>)>,
 }
 
 impl Stacks {
-    /// Follows the function in the text `code`, which stands at `at`; it begins and ends with `function`. `starts` are where
-    /// functions begin, by rising address.
+    /// Follows the function with the bounds `function` in the text `code`, which begins at address `at`. `starts` are the addresses
+    /// at which functions begin, ascending.
     pub fn of(&mut self, code: &[u8], at: u64, function: Range<u64>, starts: &[u64]) -> Stack {
         let (mut most, mut seen) = (Stack::Reads(0), BTreeSet::new());
         let mut pending = alloc::vec![function];
@@ -139,7 +141,7 @@ impl Stacks {
             }
             let end = at + code.len() as u64;
             if tails.iter().any(|tail| !(at..end).contains(tail)) {
-                // Code that is not of this module: the function was replaced (`lancet patch`), or is hooked by something else.
+                // The code is not of this module: the function was replaced (`lancet patch`) or another tool has hooked it.
                 return Stack::All;
             }
             pending.extend(tails.iter().map(|tail| {
@@ -151,8 +153,8 @@ impl Stacks {
     }
 }
 
-/// Follows the function from its entry over all paths. Returns what it does itself, and where it jumps to as if it were
-/// called.
+/// Follows the function from its entry over all paths. Returns what it does itself, and the addresses that it jumps to as tail
+/// calls.
 fn follow(code: &[u8], at: u64, function: Range<u64>, starts: &[u64]) -> (Stack, Vec<u64>) {
     let known = Known::at_entry();
     let mut walk = Walk {
@@ -180,7 +182,7 @@ fn follow(code: &[u8], at: u64, function: Range<u64>, starts: &[u64]) -> (Stack,
                 return (walk.most, Vec::new());
             }
         }
-        // What a jump table leads to is not read from the table: everything around the jump is followed with what was known there.
+        // The entries of a jump table are not read: all code around the jump is followed, with what was known at the jump.
         let Some((jump, known)) = walk.tables.pop() else {
             return (walk.most, walk.tails);
         };
@@ -196,13 +198,13 @@ struct Walk<'a> {
     own: Range<u64>,
     starts: &'a [u64],
     factory: InstructionInfoFactory,
-    /// Instructions, each with where rsp and rbp pointed: code behind a call that does not return seems to be reached
-    /// with another stack, and is followed for both.
+    /// Instructions that were followed, each with the positions of rsp and rbp: code behind a call that does not return seems to be
+    /// reached with another stack, and is followed once for each.
     seen: HashSet<(u64, (i32, i32, bool))>,
     pending: Vec<(u64, Known)>,
     most: Stack,
     tables: Vec<(u64, Known)>,
-    /// Where it jumps to as if it were called: nothing is known there but where the return address is.
+    /// Addresses that the function jumps to as tail calls. There only the place of the return address is known.
     tails: Vec<u64>,
 }
 
@@ -217,7 +219,7 @@ impl Walk<'_> {
             .get(usize::try_from(ip.checked_sub(self.at)?).ok()?..)
     }
 
-    /// Reads on from `ip` to where the path ends or meets one that was followed.
+    /// Follows the code from `ip` until the path ends or meets an instruction that was followed with the same stack.
     fn block(&mut self, mut ip: u64, mut known: Known, steps: &mut usize, most: usize) {
         loop {
             if !self.seen.insert((ip, known.pointers())) {
@@ -246,7 +248,7 @@ impl Walk<'_> {
                     let through_memory = instruction.op0_kind() == OpKind::Memory
                         && instruction.memory_index() == Register::None;
                     match known.get(Register::RSP.number()) {
-                        // On the entry's stack: a tail call.
+                        // With rsp as at the entry, the jump is a tail call.
                         Some(0) if through_memory => self.most = self.most.and(Stack::Unproven(0)),
                         at => {
                             if at == Some(0) {
@@ -262,7 +264,7 @@ impl Walk<'_> {
             }
             known = moved;
             ip = instruction.next_ip();
-            // A call at a function's end does not return.
+            // A call at a function's end is taken for one that does not return.
             let called = instruction.mnemonic() == Mnemonic::Call;
             if called && (ip == self.own.end || self.starts.binary_search(&ip).is_ok()) {
                 return;
@@ -271,13 +273,13 @@ impl Walk<'_> {
     }
 
     fn jump(&mut self, to: u64, known: Known) {
-        // Behind calls the stack may be as it was at the entry.
+        // Behind a call, rsp may be where it was at the entry although no frame was taken down.
         let stack = Known {
             called: false,
             ..known
         };
-        // It is a call only where a function begins: what seems to follow a call may be another function's code, which jumps back
-        // into that.
+        // It is a tail call only where a function begins: code that seems to follow a call may belong to another function, and the
+        // jump may lead back into that one.
         let begins = !known.called || self.starts.binary_search(&to).is_ok();
         if stack == Known::at_entry() && begins && !self.own.contains(&to) {
             self.tails.push(to)
@@ -305,7 +307,7 @@ impl Walk<'_> {
         }
         if (0..8).contains(&place) {
             let exact = instruction.memory_index() == Register::None;
-            // `or $0,(%rsp)` touches the stack's next page.
+            // `or $0,(%rsp)` only touches the stack's next page (stack probing).
             let touches = matches!(instruction.mnemonic(), Mnemonic::Or | Mnemonic::Lea);
             if exact && !touches && !known.called {
                 self.most = Stack::OwnReturn;
@@ -316,7 +318,7 @@ impl Walk<'_> {
             return;
         }
         if instruction.mnemonic() == Mnemonic::Lea || instruction.memory_index() != Register::None {
-            // A `lea` into rsp takes a frame down, and hands the address to nobody.
+            // A `lea` into rsp takes a frame down; the address goes to no other register.
             let own = matches!(instruction.op0_register(), Register::RSP);
             if !(own && instruction.mnemonic() == Mnemonic::Lea) {
                 self.most = self.most.and(Stack::All);
@@ -328,7 +330,7 @@ impl Walk<'_> {
         self.most = self.most.and(Stack::Reads(bytes.next_multiple_of(8)));
     }
 
-    /// What is known behind an instruction.
+    /// Returns what is known behind an instruction.
     fn moved(&mut self, instruction: &Instruction, known: &Known) -> Known {
         let mut after = *known;
         let rsp = Register::RSP.number();
@@ -358,7 +360,7 @@ impl Walk<'_> {
         }
         if calls {
             after.called = true;
-            // What the ABI lets a call change.
+            // Registers that a callee may change by the ABI.
             for register in [
                 Register::RAX,
                 Register::RCX,
@@ -386,7 +388,7 @@ impl Walk<'_> {
                 let difference = known.get(to).zip(immediate);
                 after.set(to, difference.map(|(at, by)| at.wrapping_sub(by as i64)));
             }
-            // It only goes down: what is found above is no further than it would be.
+            // An alignment lowers rsp by an unknown number of bytes, so its position is no longer known.
             (Mnemonic::And, Some(to)) if to == rsp => after.set(to, None),
             (Mnemonic::Lea, Some(to)) if instruction.memory_index() == Register::None => {
                 let base = number(instruction.memory_base()).and_then(|base| known.get(base));
@@ -407,7 +409,7 @@ impl Walk<'_> {
         after
     }
 
-    /// The rest of the function behind a jump by table: each place that nothing falls into may be reached by it.
+    /// Follows the rest of the function for a jump by table: every instruction that no other one runs on to may be its target.
     fn around(&mut self, jump: u64, known: Known) {
         let Some(bytes) = self.bytes(jump) else {
             return;
@@ -431,7 +433,7 @@ impl Walk<'_> {
                 break;
             }
             if !falls && ip != jump {
-                // Some of it is reached otherwise, with another stack.
+                // Some of this code is also reached otherwise, with another stack.
                 let known = Known {
                     called: true,
                     ..known

@@ -1,13 +1,13 @@
-//! Code by the memory it works on: finds functions that have no symbol.
+//! Finds instructions by the memory that they work on, and so functions that have no symbol.
 //!
-//! The bytes of an address or a displacement are looked for, and an instruction that ends around them is decoded; so
-//! megabytes of code need no decoding, and what is found is an instruction that works on that memory, though perhaps one
-//! that begins within another. Whoever asks must find one place only.
+//! The bytes of an address or a displacement are searched for, and only the instruction around a match is decoded, so
+//! megabytes of code need no decoding. A match may be an instruction that begins within another one; callers must therefore
+//! accept a result only if there is exactly one.
 
 use alloc::vec::Vec;
 use iced_x86::{Decoder, DecoderOptions, Instruction, Mnemonic, OpKind, Register};
 
-/// Bytes of prefixes, opcode and ModRM/SIB before a displacement, at most.
+/// Limit of bytes of prefixes, opcode and ModRM/SIB before a displacement.
 const BEFORE: usize = 6;
 
 fn decoded(code: &[u8], from: usize, at: u64) -> Option<Instruction> {
@@ -21,7 +21,7 @@ fn decoded(code: &[u8], from: usize, at: u64) -> Option<Instruction> {
     (!instruction.is_invalid()).then_some(instruction)
 }
 
-/// Where an instruction adds one to the 64-bit word `displacement` bytes from where a register points to.
+/// Returns the addresses of instructions that add one to the 64-bit word `displacement` bytes from a register.
 pub fn increments(code: &[u8], at: u64, displacement: u32) -> Vec<u64> {
     let wanted = |instruction: &Instruction| {
         let one = match instruction.mnemonic() {
@@ -47,7 +47,7 @@ pub fn increments(code: &[u8], at: u64, displacement: u32) -> Vec<u64> {
     around(code, at, places, wanted)
 }
 
-/// Where an instruction compares the 16-bit word at `address` with 0.
+/// Returns the addresses of instructions that compare the 16-bit word at `address` with 0.
 pub fn tests(code: &[u8], at: u64, address: u64) -> Vec<u64> {
     let wanted = |instruction: &Instruction| {
         instruction.mnemonic() == Mnemonic::Cmp
@@ -56,7 +56,7 @@ pub fn tests(code: &[u8], at: u64, address: u64) -> Vec<u64> {
             && instruction.ip_rel_memory_address() == address
             && instruction.memory_size().size() == 2
     };
-    // An instruction with one byte behind its displacement.
+    // An instruction with one byte (an immediate) behind its displacement.
     let places = (0..code.len().saturating_sub(4)).filter(|place| {
         let bytes = code[*place..].first_chunk().copied().unwrap_or_default();
         let distance = i64::from(i32::from_le_bytes(bytes));
@@ -74,7 +74,7 @@ fn around(
 ) -> Vec<u64> {
     let mut found = Vec::new();
     for place in places {
-        // The longest: prefixes belong to it.
+        // The longest decoding is taken, because prefixes belong to the instruction.
         let starts = (1..=BEFORE)
             .rev()
             .filter_map(|before| place.checked_sub(before));
@@ -89,8 +89,8 @@ fn around(
     found
 }
 
-/// How far from where a register points to the last word lies that a short function loads into rax before it returns:
-/// the member that a getter is for.
+/// Returns the displacement of the last load into rax before a short function returns: the offset of the member that a
+/// getter reads.
 pub fn getter(code: &[u8]) -> Option<u32> {
     let mut decoder = Decoder::with_ip(64, code, 0, DecoderOptions::NONE);
     let mut member = None;

@@ -1,19 +1,19 @@
 //! Functions that get no frame, and functions that get no hook.
 //!
-//! A call-through hook puts a frame below the function's caller and calls the function from there. That is wrong where the function
-//! returns twice, looks at its return address, or is entered by other rules than the ABI's. The first two are hooked
-//! [entry-only]: what `enter` leaves behind is the stack as it was. The last are left alone.
+//! A call-through hook puts a frame below the function's caller and calls the function from there. This is wrong for a function
+//! that returns twice or looks at its return address: such a function is hooked [entry-only], because its stack is as it was once
+//! `enter` has returned. A function that is entered by other rules than the ABI's is not hooked at all.
 
 /// How a function may be hooked.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Treatment {
-    /// By a frame of ours below that of its caller: `enter` and `leave` both run.
+    /// With a frame of ours below that of the caller: `enter` and `leave` both run.
     CallThrough,
-    /// At its entry only: `leave` does not run. The text says why.
+    /// At its entry only: `leave` does not run. The text is the reason.
     EntryOnly(&'static str),
-    /// At its entry only, and its returns are told by a probe ([`vfork`](crate::vfork)). The text says why.
+    /// At its entry only; a probe reports its returns ([`vfork`](crate::vfork)). The text is the reason.
     EntryAndProbe(&'static str),
-    /// Not at all. The text says why.
+    /// Not at all. The text is the reason.
     Never(&'static str),
 }
 
@@ -36,7 +36,7 @@ const PART: Treatment =
     Never("it is a part of a function, which jumps into it with its own frame on the stack");
 const KERNEL: Treatment = Never("the kernel enters it, and there is no return address");
 
-/// Names, in groups. A star at the end stands for any end.
+/// Names of functions, in groups. A star at the end matches any suffix.
 const TABLE: &[(&str, Treatment)] = &[
     // <setjmp.h>, <ucontext.h>
     ("setjmp", TWICE),
@@ -51,7 +51,7 @@ const TABLE: &[(&str, Treatment)] = &[
     ("__swapcontext", SWITCHES),
     ("setcontext", SWITCHES),
     ("__setcontext", SWITCHES),
-    // As many arguments as it is told, on the stack.
+    // Variadic functions that read as many stack arguments as their own arguments say.
     (
         "makecontext",
         EntryOnly("how many arguments it has on the stack stands in one of them"),
@@ -61,7 +61,7 @@ const TABLE: &[(&str, Treatment)] = &[
         EntryOnly("how many arguments it has on the stack stands in one of them"),
     ),
     ("__start_context", REGISTERS),
-    // Ruby's, Boost's and PHP's, libcoro's, libco's.
+    // Context switches of Ruby, Boost, PHP, libcoro and libco.
     ("coroutine_transfer", SWITCHES),
     ("coroutine_initialize*", SWITCHES),
     ("jump_fcontext", SWITCHES),
@@ -70,7 +70,7 @@ const TABLE: &[(&str, Treatment)] = &[
     ("coro_transfer", SWITCHES),
     ("co_switch", SWITCHES),
     ("slp_switch", SWITCHES),
-    // Children.
+    // Functions that make child processes.
     ("vfork", SHARED),
     ("__vfork", SHARED),
     ("__libc_vfork", SHARED),
@@ -80,9 +80,9 @@ const TABLE: &[(&str, Treatment)] = &[
     ("clone3", CHILD),
     ("__clone3", CHILD),
     ("__clone_internal", CHILD),
-    // SYS_vfork, SYS_clone.
+    // `syscall` can make SYS_vfork and SYS_clone.
     ("syscall", CHILD),
-    // No return.
+    // Functions that do not return.
     ("longjmp", ENDS),
     ("_longjmp", ENDS),
     ("__longjmp", ENDS),
@@ -112,7 +112,7 @@ const TABLE: &[(&str, Treatment)] = &[
     ("__pthread_unwind", ENDS),
     ("__pthread_unwind_next", ENDS),
     ("__libc_start_main", ENDS),
-    // Unwinding. The agent has hooks of its own on the first three.
+    // The loader's functions that look at their return address to find the calling module.
     ("_Unwind_Find_FDE", ASKED),
     ("_dl_find_object", ASKED),
     ("dl_iterate_phdr", ASKED),
@@ -140,7 +140,7 @@ const TABLE: &[(&str, Treatment)] = &[
         EntryOnly("compilers call it with the stack pointer where it happens to be"),
     ),
     ("__tls_get_addr_slow", REGISTERS),
-    // The loader's, entered from the PLT or by a TLS descriptor.
+    // The loader's functions that are entered from the PLT or through a TLS descriptor, by rules of their own.
     ("_dl_runtime_resolve*", LOADER),
     ("_dl_runtime_profile*", LOADER),
     ("_dl_fixup", LOADER),
@@ -150,7 +150,7 @@ const TABLE: &[(&str, Treatment)] = &[
     ("_start", KERNEL),
     ("__restore_rt", KERNEL),
     ("__restore", KERNEL),
-    // Compilers' own calls.
+    // Calls that compilers insert by themselves, with registers of their own.
     ("mcount", REGISTERS),
     ("_mcount", REGISTERS),
     ("__fentry__", REGISTERS),
@@ -160,12 +160,12 @@ const TABLE: &[(&str, Treatment)] = &[
     ("__x86_indirect_thunk*", REGISTERS),
     ("__x86_return_thunk", REGISTERS),
     ("__llvm_retpoline*", REGISTERS),
-    // V8's, made by its own compiler: it knows frames by what stands in them.
+    // V8's builtins, made by its own compiler, which recognises frames by their contents.
     ("Builtins_*", REGISTERS),
 ];
 
-/// Whether it is the name of a part of a function: gcc's `-freorder-blocks-and-partition` and LLVM's BOLT give the unlikely blocks
-/// a symbol (BOLT also those that are run sometimes, `.warm`), and call them a function.
+/// Whether the symbol is that of a part of a function. gcc's `-freorder-blocks-and-partition` and LLVM's BOLT give the unlikely
+/// blocks (BOLT also those that run sometimes, `.warm`) a symbol of type function.
 fn is_part(symbol: &str) -> bool {
     let name = symbol.split('@').next().unwrap_or(symbol);
     let mut kinds = [".cold", ".warm"].into_iter();
@@ -175,7 +175,7 @@ fn is_part(symbol: &str) -> bool {
     })
 }
 
-/// How a function of this name may be hooked. A version (`@GLIBC_2.2.5`) counts for nothing.
+/// Returns how a function of this name may be hooked. A symbol version (`@GLIBC_2.2.5`) is ignored.
 pub fn treatment(symbol: &str) -> Treatment {
     let name = symbol.split('@').next().unwrap_or(symbol);
     if is_part(name) {

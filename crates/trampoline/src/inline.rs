@@ -1,18 +1,18 @@
-//! The code with which a stub counts or records a system call by itself, inline.
+//! The code with which a stub counts or records a system call by itself, without the agent ("inline").
 //!
-//! The probes around a system call (`stub.rs`) keep every register and ask the agent. For a call of which nothing but its registers is
-//! wanted, most of that is in vain: what must be done is to find the thread's ring, to note there that the call is open, and to add to a
-//! few numbers, or to write a few words. So the stub of such a place does it itself, where
+//! The probes around a system call (`stub.rs`) save every register and call the agent. Where only the registers of a call are wanted,
+//! most of that work is not needed: the stub finds the thread's ring, notes there that the call is open, and adds to a few numbers or
+//! writes a few words. A stub does this itself under these conditions:
 //!
-//! - the system call always has the same number, and nobody reads the rcx, the r11 and the flags that it leaves
-//!   (`system_call::leavings`): with these two registers and no byte of the guest's stack all of this can be done;
-//! - the command has said so for this session ([`Hook::inline`]), the gate has that session's number, and so has the ring;
-//! - the ring is found where it is looked for first, and is this thread's, by its thread pointer and by its kernel id
-//!   (as `agent::calls::ring::speaks`); no child of vfork runs as the thread;
-//! - before the call, no VM runs whose line would be wanted: the agent reads that, and notes the call as open with its line. The stub
-//!   behind it takes the line from there.
+//! - The system call always has the same number, and no code reads the values that it leaves in rcx, r11 and the flags
+//!   (`system_call::leavings`). Then these two registers suffice, and no byte of the guest's stack is used.
+//! - The command has allowed it for this session ([`Hook::inline`]), and the gate and the ring hold that session's number.
+//! - The ring is in the first place where it is searched for, and belongs to this thread by thread pointer and kernel id
+//!   (as `agent::calls::ring::speaks` checks). No child of vfork runs as the thread.
+//! - Before the call, no VM runs whose line would be wanted. Otherwise the agent reads the line and notes the call as open with it; the
+//!   stub behind the call takes the line from there.
 //!
-//! Whatever is not so goes to the probe's routine, as every call does without this code, and nothing has been changed by then.
+//! If one of them does not hold, the stub goes on to the probe's routine with nothing changed yet, as a stub without inline code does.
 //!
 //! ```text
 //!   before:   (stolen instructions)                  behind:   find the ring          ─► else routine
@@ -25,9 +25,9 @@
 //!   done:     nop; (stolen instructions); jmp back
 //! ```
 //!
-//! A signal handler may come in between any two instructions, and make system calls that go the same way. So room for the
-//! open call is taken before it is filled, each number is changed by one instruction, and what is kept of registers stands in the
-//! room, which a handler's calls leave alone (`agent::calls::system_calls`). A kill of the command changes nothing that this code reads.
+//! A signal handler may run between any two instructions and make system calls that take the same way. So the slot for the open call is
+//! taken before it is filled, each number is changed by one instruction, and saved registers lie in that slot, which a handler's calls
+//! leave alone (`agent::calls::system_calls`). If the command is killed, nothing that this code reads changes.
 
 mod count;
 mod record;
@@ -45,16 +45,16 @@ use wire::calls::{Calls, Hook, MOVED, OPEN, OpenSystemCall, RINGS, Ring, inline}
 
 use crate::stub::Destination;
 
-/// A probe of a system call whose stub can do the agent's work by itself: what of it, the upper half of [`Hook::inline`] says.
+/// A system call's probe whose stub can do the agent's work by itself; the upper half of [`Hook::inline`] says which part of it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Inline {
     /// Address of the `syscall` instruction.
     pub instruction: u64,
-    /// Whether the probe stands behind the instruction, not before it.
+    /// Whether the probe is behind the instruction and not before it.
     pub behind: bool,
     /// The number of the place's hook, under which calls are counted.
     pub number: u32,
-    /// How calls can be recorded; `None` = they cannot.
+    /// How calls can be recorded; `None` = only counted.
     pub recorded: Option<Recorded>,
     /// Address of the agent's [`Calls`].
     pub calls: u64,
@@ -71,13 +71,13 @@ pub struct Recorded {
     pub shape: Shape,
 }
 
-/// The inline code before a system call never has more bytes.
+/// Limit of the bytes of the inline code before a system call.
 pub(crate) const MOST_BEFORE: usize = 1024;
 
-/// The inline code behind one never has more bytes.
+/// Limit of the bytes of the inline code behind a system call.
 pub(crate) const MOST_BEHIND: usize = 2048;
 
-// What the code below counts on.
+// Layouts that the code below relies on.
 const _: () = {
     assert!(offset_of!(Calls, rings) == 0 && RINGS == 4096 && MOVED == 1);
     assert!(size_of::<OpenSystemCall>() == 96 && OPEN.is_power_of_two());
@@ -88,18 +88,18 @@ fn at(base: AsmRegister64, offset: usize) -> AsmMemoryOperand {
     base + offset as i32
 }
 
-/// A field of the ring in r11.
+/// The operand of a ring's field; r11 holds the ring's address.
 fn ring(offset: usize) -> AsmMemoryOperand {
     at(r11, offset)
 }
 
-/// A field of an open call, by the register that has the address of its slot less the distance of the first slot.
+/// The operand of an open call's field. `base` holds the address of the call's slot minus the offset of the first slot in the ring.
 fn open(base: AsmRegister64, offset: usize) -> AsmMemoryOperand {
     at(base, offset_of!(Ring, system_calls) + offset)
 }
 
 impl Inline {
-    /// The probe's code between what is stolen before and behind it: this one's, and the way to the routine.
+    /// Makes the probe's code between the instructions stolen before and behind it: the inline code, and the way to the routine.
     pub(crate) fn code(&self, to: Destination) -> Result<Vec<Instruction>, IcedError> {
         let mut code = CodeAssembler::new(64)?;
         let a = &mut code;
@@ -141,7 +141,7 @@ impl Inline {
         Ok(standing_nowhere(a.instructions()))
     }
 
-    /// r11 = the ring of this thread, in which this place may count; rcx is changed.
+    /// Loads the ring of this thread into r11, or goes to the routine if this place may not count there. Changes rcx.
     fn find_ring(
         &self,
         a: &mut CodeAssembler,
@@ -149,7 +149,7 @@ impl Inline {
         routine: CodeLabel,
     ) -> Result<(), IcedError> {
         let gate = self.gate.wrapping_sub(self.calls) as i32;
-        // First, as in every hook: in a child of fork, whose gate is closed, nothing else may be there.
+        // The gate is read first, as in every hook: in a child of fork the gate is 0, and other memory of the agent may be gone.
         a.mov(rcx, self.calls)?;
         a.mov(r11d, dword_ptr(rcx + gate))?;
         a.test(r11d, r11d)?;
@@ -180,7 +180,7 @@ impl Inline {
         a.rdfsbase(rcx)?;
         a.cmp(rcx, ptr(ring(offset_of!(Ring, thread))))?;
         a.jne(routine)?;
-        // Else the word of its id may not be there to be read.
+        // Without its block, the thread's word with its kernel id may not be readable.
         a.cmp(qword_ptr(ring(offset_of!(Ring, has_block))), 0)?;
         a.je(routine)?;
         a.mov(rcx, self.calls)?;
@@ -196,7 +196,8 @@ impl Inline {
         a.jne(routine)
     }
 
-    /// rcx = the newest open call of the ring in r11, if it is this one: by its instruction and the stack pointer.
+    /// Loads the newest open call of the ring in r11 into rcx. Goes to the routine unless it is this call, by its instruction and the
+    /// stack pointer.
     fn is_newest(&self, a: &mut CodeAssembler, routine: CodeLabel) -> Result<(), IcedError> {
         a.mov(rcx, ptr(ring(offset_of!(Ring, depth))))?;
         a.test(rcx, rcx)?;
@@ -216,7 +217,7 @@ impl Inline {
     }
 }
 
-/// rcx = a new open call in the ring in r11. The room is taken before it is filled.
+/// Takes a new open call in the ring in r11 and loads it into rcx. The slot is taken before it is filled, because of signal handlers.
 fn open_another(a: &mut CodeAssembler) -> Result<(), IcedError> {
     a.mov(rcx, ptr(ring(offset_of!(Ring, depth))))?;
     a.add(rcx, 1)?;
@@ -224,7 +225,7 @@ fn open_another(a: &mut CodeAssembler) -> Result<(), IcedError> {
     newest(a)
 }
 
-/// Out of the depth in rcx: the address of the newest open call of the ring in r11, less the distance of the first.
+/// Turns the depth in rcx into the address of the newest open call of the ring in r11, minus the offset of the first slot in the ring.
 fn newest(a: &mut CodeAssembler) -> Result<(), IcedError> {
     a.sub(ecx, 1)?;
     a.and(ecx, OPEN as i32 - 1)?;
@@ -233,15 +234,15 @@ fn newest(a: &mut CodeAssembler) -> Result<(), IcedError> {
     a.add(rcx, r11)
 }
 
-/// rax = the time-stamp counter; rdx is changed.
+/// Loads the time-stamp counter into rax. Changes rdx.
 fn ticks(a: &mut CodeAssembler) -> Result<(), IcedError> {
     a.rdtsc()?;
     a.shl(rdx, 32)?;
     a.or(rax, rdx)
 }
 
-/// The instructions with addresses that none of the guest's has, so that those which branch to one another are led there wherever they
-/// are encoded (`relocate.rs`).
+/// Gives the instructions addresses that no instruction of the guest has, so that branches among them are resolved wherever they are
+/// encoded (`relocate.rs`).
 fn standing_nowhere(made: &[Instruction]) -> Vec<Instruction> {
     const NOWHERE: u64 = 1 << 61;
     let address = |index: usize| NOWHERE + index as u64;

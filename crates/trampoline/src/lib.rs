@@ -1,7 +1,7 @@
-//! Machine code for hooks: what to steal at a function's entry, the stub, the routine that calls through.
+//! Machine code for hooks: which instructions to steal at a function's entry, the stub, and probes in mid-function.
 //!
-//! Nothing here reads or writes another process, and nothing is recorded: crate `hooks` writes what is planned here, crate
-//! `agent` says what happens at a call. Three steps:
+//! Nothing here reads or writes another process, and nothing is recorded: crate `hooks` writes the code that is planned
+//! here, and crate `agent` decides what happens at a call. The steps:
 //!
 //! ```text
 //!   outside   Targets::of(text), Pads::of(text)                 once per module

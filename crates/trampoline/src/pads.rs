@@ -1,7 +1,7 @@
 //! Padding between functions: room for the second half of a hook whose function has no room for five bytes.
 //!
-//! Compilers align functions by `nop` and `int3`. What follows the end of a known function, decodes as such and is no
-//! branch's target belongs to nobody. Each run is given away once.
+//! Compilers align functions by `nop` and `int3`. Bytes behind the end of a known function that decode as such, and
+//! that no branch leads to, are unused. Each run of them is given to one hook only.
 
 use alloc::vec::Vec;
 use core::ops::Range;
@@ -10,17 +10,17 @@ use iced_x86::{Code, Decoder, DecoderOptions, Mnemonic};
 
 use crate::targets::Targets;
 
-/// Padding of a module, and who has taken it.
+/// Padding of a module, and which of it hooks have taken.
 #[derive(Clone, Debug, Default)]
 pub struct Pads {
     /// Sorted, none overlaps another.
     runs: Vec<Range<u64>>,
-    /// What stands in each of the runs.
+    /// The bytes of each run.
     bytes: Vec<Vec<u8>>,
     taken: Vec<Range<u64>>,
 }
 
-/// How many of the first bytes of `code` are padding.
+/// Returns how many of the first bytes of `code` are padding.
 pub(crate) fn padding(code: &[u8], at: u64) -> usize {
     let mut decoder = Decoder::with_ip(64, code, at, DecoderOptions::NONE);
     let mut length = 0;
@@ -42,7 +42,7 @@ impl Pads {
             .filter_map(|&end| {
                 let offset = usize::try_from(end.checked_sub(at)?).ok()?;
                 let code = code.get(offset..)?;
-                // Alignment is to 64 at most.
+                // Functions are aligned to 64 bytes at most.
                 let length = padding(&code[..code.len().min(96)], end) as u64;
                 let run = end..end + length;
                 (length >= 5 && targets.within(run.clone()).is_empty()).then_some(run)
@@ -67,7 +67,7 @@ impl Pads {
         }
     }
 
-    /// Takes `wanted`, unless somebody has it already.
+    /// Takes the addresses `wanted`, and says whether no other hook had them.
     pub(crate) fn take(&mut self, wanted: Range<u64>) -> bool {
         let free = self
             .taken
@@ -79,7 +79,7 @@ impl Pads {
         free
     }
 
-    /// Takes five bytes that a two-byte jump at `from` reaches; says what stands there.
+    /// Takes five bytes that a two-byte jump at `from` reaches. Returns their address and what they hold.
     pub(crate) fn take_near(&mut self, from: u64) -> Option<(u64, [u8; 5])> {
         let reach = (from + 2).saturating_sub(128)..from + 2 + 128;
         let first = self.runs.partition_point(|run| run.end <= reach.start);

@@ -10,9 +10,9 @@
 //!              …                  ◄── the stub jumps back to here
 //! ```
 //!
-//! Four ways, tried in this order ([`Kind`]): the function has five bytes; it is shorter, but padding follows; two bytes and a
-//! short jump to padding near by, where the long jump stands; the whole function is copied into the stub, for leaf
-//! loops that begin with their first instruction.
+//! Room for the jump is found in four ways, tried in this order ([`Kind`]): the function has five bytes; it is shorter, but padding
+//! follows; two of its bytes hold a short jump to padding near by, which holds the long jump; the whole function is copied into the stub,
+//! for leaf functions with a loop to their first instruction.
 //!
 //! A stolen `call` would leave a return address in the stub, which no unwinder knows. It becomes `push` of the address behind the call in the
 //! function and `jmp`: the callee returns into the function itself. The return predictor misses once; shadow stacks
@@ -20,10 +20,10 @@
 //!
 //! # How the patch is written
 //!
-//! By one `pwrite` to `/proc/PID/mem` while every thread of the guest is stopped; so no processor runs the bytes, and each
-//! passes through the kernel, which serialises, before it does. What remains is a kill of the writer: a write within one page
-//! is done by one copy in the kernel and cannot be cut by a signal. Two pages are two copies: a patch that crosses is refused
-//! ([`Refusal::PageCrossing`]).
+//! The patch is written by one `pwrite` to `/proc/PID/mem` while every thread of the guest is stopped. No processor runs the bytes then,
+//! and each passes through the kernel, which serialises it, before it does. What remains is that lancet is killed while it writes: a write
+//! within one page is one copy in the kernel and no signal can cut it. A write over two pages is two copies, so a patch that crosses a page
+//! boundary is refused ([`Refusal::PageCrossing`]).
 
 use alloc::vec::Vec;
 use core::ops::Range;
@@ -40,9 +40,9 @@ use crate::targets::{Branch, Targets};
 pub struct Function<'a> {
     /// Address of its first byte, an `endbr64` included.
     pub entry: u64,
-    /// Its bytes, and those up to the next function that is known.
+    /// Its bytes, and those behind it up to the next known function.
     pub code: &'a [u8],
-    /// How many of these are its own: the symbol's size. 0 or too many: all.
+    /// How many of them are its own, by the symbol's size. 0 or too large: all.
     pub size: usize,
 }
 
@@ -84,7 +84,7 @@ pub struct Plan {
     pub(crate) landing: bool,
     /// From `patch_at`, at least as many as the patch has.
     pub(crate) bytes: Vec<u8>,
-    /// What the pad held.
+    /// The bytes that the pad held.
     pub(crate) pad_bytes: [u8; 5],
     pub(crate) relocated: Relocated,
 }
@@ -108,7 +108,7 @@ const LONGEST_WHOLE: usize = 512;
 /// `targets` are those of the whole module, `pads` its padding, from which the plan takes what it uses.
 ///
 /// # Errors
-/// What could not be proven.
+/// Returns what could not be proven.
 pub fn plan(
     function: &Function<'_>,
     targets: &Targets,
@@ -148,7 +148,7 @@ pub fn plan(
             };
             return Ok(found(theft, kind, relocated, [0; 5]));
         }
-        // No other way helps against these.
+        // The other ways do not help against these refusals.
         Err(
             refusal @ (Refusal::Undecodable
             | Refusal::Breakpoint
@@ -170,18 +170,18 @@ pub fn plan(
     Err(first)
 }
 
-/// A function behind its `endbr64`.
+/// A function without its `endbr64`.
 struct Place<'a> {
     entry: u64,
     at: u64,
-    /// From `at` up to the next function that is known: more than `size` bytes, if padding follows.
+    /// The bytes from `at` up to the next known function: more than `size` if padding follows.
     code: &'a [u8],
     size: usize,
     targets: &'a Targets,
     options: Options,
 }
 
-/// Bytes to be overwritten, and those to be run elsewhere.
+/// How many bytes the patch overwrites, and how many the stub runs in their place.
 struct Theft {
     width: usize,
     length: usize,
@@ -236,7 +236,7 @@ impl Place<'_> {
         Ok((Theft { width, length }, relocated))
     }
 
-    /// Whether somebody jumps where the patch will be, other than a caller to its first byte and the stolen code itself.
+    /// Whether code jumps to where the patch will be. A caller's jump to the first byte and jumps of the stolen code itself do not count.
     fn jumped_into(&self, width: usize, length: usize) -> bool {
         let own = self.entry..self.at + self.size as u64;
         let stolen = self.at..self.at + length as u64;
@@ -245,7 +245,7 @@ impl Place<'_> {
             .iter()
             .any(|branch| {
                 if stolen.contains(&branch.source) {
-                    // Branches follow to the copies; calls do not, nor do they reach an `endbr64`, which stays.
+                    // Branches are led to the copies. Calls are not, and no branch is led to an `endbr64`, which stays.
                     return if branch.call {
                         branch.target > self.at
                     } else {
@@ -258,8 +258,8 @@ impl Place<'_> {
             })
     }
 
-    /// Nobody takes an address within the patch, but its first, or uses its bytes as data: these are others once it is written, and
-    /// the copies stand elsewhere.
+    /// Refuses if code takes the address of one of the patch's bytes other than the first, or uses them as data: the patch changes these
+    /// bytes, and the copies stand elsewhere.
     fn is_code_only(&self, width: usize) -> Result<(), Refusal> {
         let patch = self.at..self.at + width as u64;
         if self.targets.is_taken(patch.start + 1..patch.end) {
@@ -272,7 +272,7 @@ impl Place<'_> {
         }
     }
 
-    /// The function as a whole, if it is a leaf and nobody else jumps into it.
+    /// Steals the whole function, if it is a leaf and no other code jumps into it.
     fn whole(&self) -> Option<(Theft, Relocated)> {
         let code = self.code.get(..self.size)?;
         if code.len() > LONGEST_WHOLE || code.len() < 5 || crosses_page(self.at, 5) {
@@ -305,7 +305,7 @@ impl Place<'_> {
             .all(|branch| own.contains(&branch.source));
         let last = all.last()?;
         self.is_code_only(5).ok()?;
-        // Every turn of a loop to an `endbr64`, which stays, would be a call.
+        // A loop to an `endbr64`, which stays in the function, would pass the hook at each turn.
         let restarts = |branch: &Branch| !branch.call && own.contains(&branch.source);
         let before = self.targets.within(self.entry..self.at);
         if before.iter().any(restarts) {
@@ -325,7 +325,7 @@ impl Place<'_> {
     }
 }
 
-/// Whether control never goes on behind this instruction.
+/// Whether execution never goes on behind this instruction.
 pub(crate) fn ends(instruction: &Instruction) -> bool {
     matches!(
         instruction.flow_control(),
@@ -336,8 +336,8 @@ pub(crate) fn ends(instruction: &Instruction) -> bool {
     )
 }
 
-/// Whether the stub can run the instruction in the place of the function. `length` is how many bytes behind the first of the
-/// patch it ends.
+/// Checks whether the stub can run the instruction instead of the function. `length` is the number of bytes from the patch's first byte to
+/// the instruction's end.
 pub(crate) fn movable(
     instruction: &Instruction,
     length: usize,

@@ -26,37 +26,38 @@ use crate::targets::Targets;
 /// What the probe's instruction is, and so which others may be stolen: the drawing in the module's documentation has an example of each.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Spot {
-    /// A nop: it may be stolen, with what precedes and what follows it.
+    /// A nop. It may be stolen, and so may the instructions before and behind it.
     Nop,
-    /// The instruction stays where it is, and a thread passes the probe just before it; what precedes it may be stolen.
+    /// The instruction stays where it is. Threads pass the probe just before it; only the instructions before it may be stolen.
     Before,
-    /// The instruction may be stolen with what follows it; what precedes it stays where it is.
+    /// The instruction may be stolen with those behind it; those before it stay where they are.
     From,
 }
 
 /// A probe that can be hooked.
 #[derive(Clone, Debug)]
 pub struct ProbePlan {
-    /// Address of the probe's instruction: the nop, the system call, or what stands behind that.
+    /// Address of the probe's instruction: the nop, the system call, or the instruction behind the system call.
     pub site: u64,
     /// Where the patch begins.
     pub patch_at: u64,
-    /// Bytes from there on that the stub runs in their place.
+    /// Bytes from there on that the stub runs instead.
     pub stolen: usize,
     bytes: Vec<u8>,
-    /// Address of the padding that holds the long jump, where a short jump to it stands at `patch_at`; and the bytes that were there.
+    /// Where a short jump to padding stands at `patch_at`: the address of the padding, which holds the long jump, and the bytes that
+    /// were there.
     pad: Option<(u64, [u8; 5])>,
     before: Relocated,
     after: Relocated,
-    /// Bytes that its [inline](Inline) code takes at most; 0 = it may have none.
+    /// Limit of the bytes of its [inline](Inline) code; 0 = it may have none.
     inline_most: usize,
 }
 
-/// Decides how the probe at `site` is hooked, an address within `function` (or behind any place where an instruction is known
-/// to begin: the function is decoded from its entry on).
+/// Decides how the probe at `site` is hooked. `site` is an address within `function`. The function is decoded from its entry on, so
+/// instead of the entry any address will do at which an instruction is known to begin.
 ///
 /// # Errors
-/// What could not be proven.
+/// Returns what could not be proven.
 pub fn plan(
     function: &Function<'_>,
     site: u64,
@@ -68,7 +69,7 @@ pub fn plan(
     let decoder = Decoder::with_ip(64, function.code, function.entry, DecoderOptions::NONE);
     let mut near: Vec<Instruction> = Vec::new();
     for instruction in decoder {
-        // Five bytes on both sides of it.
+        // The patch can cover at most five bytes before the probe's instruction and five behind its beginning.
         if instruction.ip() >= site + 6 {
             break;
         }
@@ -133,7 +134,7 @@ pub fn plan(
                         });
                     }
                 }
-                // Another says why the first did not do.
+                // Another start may give a better reason than this one.
                 Err(Refusal::TooShort) if spot == Spot::Before => {}
                 Err(refusal) if width == 5 && (start == nearest || first == Refusal::TooShort) => {
                     first = refusal;
@@ -145,7 +146,7 @@ pub fn plan(
     Err(first)
 }
 
-/// The instructions around a probe's.
+/// The instructions around a probe's instruction.
 struct Around<'a> {
     function: &'a Function<'a>,
     near: &'a [Instruction],
@@ -161,7 +162,7 @@ impl Around<'_> {
         self.function.code.get(offset..).unwrap_or_default()
     }
 
-    /// From instruction `start` up to the probe's, which stays.
+    /// Steals the instructions from index `start` up to the probe's own, which stays.
     fn steal_before(&self, start: usize, width: usize) -> Result<ProbePlan, Refusal> {
         let stolen = &self.near[start..self.at];
         let site = self.near[self.at].ip();
@@ -179,7 +180,7 @@ impl Around<'_> {
         if length < width {
             return Err(Refusal::TooShort);
         }
-        // Whoever jumps to the instruction itself would not be seen.
+        // A thread that jumps to the instruction itself would not pass the probe.
         if !self.targets.within(at + 1..site + 1).is_empty() {
             return Err(Refusal::BranchInto);
         }
@@ -198,7 +199,7 @@ impl Around<'_> {
         })
     }
 
-    /// From instruction `start` on, the probe's included.
+    /// Steals the instructions from index `start` on, the probe's own included.
     fn steal(&self, start: usize, width: usize) -> Result<ProbePlan, Refusal> {
         let (near, nop) = (&self.near[start..], self.at - start);
         let at = near.first().ok_or(Refusal::TooShort)?.ip();
@@ -248,13 +249,13 @@ impl Around<'_> {
     }
 }
 
-/// Whoever jumps straight to the nop would not be seen, where the patch begins before it and ends before it.
+/// Whether code jumps straight to the nop although the patch begins before it: such a thread would not pass the probe.
 fn targets_the_nop(targets: &Targets, at: u64, nop: u64) -> bool {
     nop != at && !targets.within(nop..nop + 1).is_empty()
 }
 
 impl ProbePlan {
-    /// Takes the padding that the patch needs, and refuses if another hook has that.
+    /// Takes the padding that the patch needs. Refuses if another hook has taken it.
     fn take(self, width: usize, pads: &mut Pads) -> Result<Self, Refusal> {
         let end = self.patch_at + width as u64;
         let stolen = self.patch_at + self.stolen as u64;
@@ -265,8 +266,8 @@ impl ProbePlan {
         }
     }
 
-    /// The probe of a system call at `site` whose preceding instructions a hook's stub runs: they end at `at` in the stub with the jump
-    /// back to it. `None` if there is no such jump.
+    /// The probe of a system call at `site` whose preceding instructions already run in a hook's stub: there they end, at `at`, with a
+    /// jump back to `site`, which the probe replaces. `None` if there is no such jump.
     pub fn on_way_back(stub: &[u8], at: u64, site: u64) -> Option<Self> {
         let mut decoder = Decoder::with_ip(64, stub, at, DecoderOptions::NONE);
         let back = decoder.iter().find(|instruction| {
@@ -289,9 +290,9 @@ impl ProbePlan {
         })
     }
 
-    /// The stub for address `at`; `to.routine` is `trampoline_probe`. With `inline` it does the work by itself, if it
-    /// [may](Self::may_inline). It has no `original`: [`Stub::original`] is where it goes on
-    /// behind the probe's routine.
+    /// Makes the stub for address `at`; `to.routine` is `trampoline_probe`. With `inline` the stub does the work by itself, if it
+    /// [may](Self::may_inline). [`Stub::original`] is the address where it goes on behind the probe's routine, because a probe has no
+    /// original function.
     ///
     /// # Errors
     /// [`Refusal::OutOfReach`], if the code refers to places more than 2 GiB from there.
@@ -312,12 +313,12 @@ impl ProbePlan {
         })
     }
 
-    /// Whether nobody reads what the system call leaves in rcx, r11 and the flags, so that its stub may do the work [inline](Inline).
+    /// Whether no code reads what the system call leaves in rcx, r11 and the flags, so that its stub may do the work [inline](Inline).
     pub fn may_inline(&self) -> bool {
         self.inline_most != 0
     }
 
-    /// Returns the bytes that a stub of this plan takes at most.
+    /// Returns the largest number of bytes that a stub of this plan has.
     pub fn most(&self, inline: bool) -> usize {
         let own = if inline && self.may_inline() {
             self.inline_most
@@ -327,7 +328,7 @@ impl ProbePlan {
         self.before.most() + self.after.most() + own
     }
 
-    /// What is written into the module, in this order.
+    /// Returns the patches to the module, in the order in which they must be written.
     ///
     /// # Errors
     /// [`Refusal::OutOfReach`], if the stub is more than 2 GiB away.

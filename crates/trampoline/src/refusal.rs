@@ -1,8 +1,8 @@
-//! Why a place is not hooked.
+//! Reasons why a place is not hooked.
 
 use thiserror::Error;
 
-/// What could not be proven, in words for whoever asked for the hook.
+/// What could not be proven, in words for the user.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Error)]
 pub enum Refusal {
     /// No instruction, or one that iced-x86 does not know.
@@ -14,7 +14,7 @@ pub enum Refusal {
     /// The function, its padding and the padding near it do not hold a jump.
     #[error("it is shorter than a jump, with no padding after it or near it")]
     TooShort,
-    /// The body jumps to where the patch would be, and is too long or too entangled to be copied whole.
+    /// The function jumps to where the patch would be, and is too long to be copied whole, or other code jumps into it.
     #[error("code jumps back into its first bytes")]
     BranchInto,
     /// Code of the module takes the address of one of the instructions that the patch would overwrite, behind the first: whoever jumps there
@@ -24,7 +24,7 @@ pub enum Refusal {
     /// Code of the module reads or writes the bytes that the patch would overwrite, and would find the patch.
     #[error("code reads its first bytes as data")]
     ReadAsData,
-    /// It reads or changes its own return address, as `setjmp` and context switches do, and would find that of a hook's frame.
+    /// The function reads or changes its own return address, as `setjmp` and context switches do, and would find that of a hook's frame.
     #[error("it works on its own return address, which a hook would change")]
     ReturnAddress,
     /// A call would return into the patch.
@@ -33,13 +33,13 @@ pub enum Refusal {
     /// `push` and `jmp` in place of a `call` do not agree with a shadow stack.
     #[error("a call stands in its first bytes, and this process has shadow stacks")]
     ShadowStack,
-    /// `xbegin`, whose fallback address is not relocated, and `enter`-like oddities.
+    /// The instruction works at its own address only: `xbegin`, whose fallback address is not relocated, and rare ones such as `enter`.
     #[error("its first bytes hold an instruction that does not work elsewhere")]
     Immovable,
     /// A kill between the two halves of the write would leave half a jump.
     #[error("the patch would lie in two pages")]
     PageCrossing,
-    /// Control runs from the function into the next one before five bytes.
+    /// Execution runs on into the next function before there is room for five bytes.
     #[error("it runs on into the next function before a jump fits")]
     RunsOn,
     /// The relocated instructions cannot reach what they refer to.

@@ -1,17 +1,17 @@
-//! Instructions that run at another address and do what they did at theirs.
+//! Instructions that are encoded for another address and do there what they did at their own.
 //!
 //! iced-x86's `BlockEncoder` does the encoding: it widens short branches, `loop` and `jrcxz`, and corrects operands relative to RIP.
 //! Here calls are taken apart first (see `plan.rs`).
 //!
 //! # What follows the instructions, and what stays
 //!
-//! A *control transfer* between two stolen instructions (a loop) stays among the copies. An *address* that is taken of a stolen
-//! instruction is the original's: the function's own entry is compared with pointers that others have of it (CPython's
-//! `subtype_traverse` looks for itself in `tp_traverse`), is put into tables and is what offsets in a table are counted from.
-//! `BlockEncoder` knows no difference: it leads every operand relative to RIP that names an instruction of the block to the copy. So
-//! the copies get addresses of their own here ([`COPY`]), which no operand names, and only branches are led there.
-//! A call is no such branch: one of the function's own entry is a call like any other, and passes the hook. The return address that it
-//! leaves is the original's too, so `call next; pop` gets the address that it got without us.
+//! A *control transfer* between two stolen instructions (a loop) stays among the copies. The *address* of a stolen instruction that
+//! code takes stays that of the original: a function's own entry is compared with pointers held elsewhere (CPython's
+//! `subtype_traverse` looks for itself in `tp_traverse`), is stored in tables, and offsets in tables are counted from it.
+//! `BlockEncoder` does not know the difference: it redirects every RIP-relative operand that names an instruction of the block to the
+//! copy. So the copies get addresses of their own here ([`COPY`]), which no operand names, and only branches are redirected to them.
+//! Calls are not redirected: a call of the function's own entry must pass the hook like any other. The return address of a stolen call
+//! is the original's too, so `call next; pop` gets the address that it got before.
 
 use alloc::vec::Vec;
 
@@ -25,23 +25,24 @@ use crate::refusal::Refusal;
 /// Added to the addresses of stolen instructions while they are encoded: no operand names these, because they are not canonical.
 const COPY: u64 = 1 << 62;
 
-/// Instructions ready to be encoded anywhere.
+/// Instructions that can be encoded for any address.
 #[derive(Clone, Debug)]
 pub(crate) struct Relocated {
     instructions: Vec<Instruction>,
-    /// Where an instruction stood, and which of `instructions` takes its place.
+    /// The address of each original instruction, with the index in `instructions` of what takes its place.
     origin: Vec<(u64, usize)>,
 }
 
-/// Bytes for one address.
+/// Instructions encoded for one address.
 pub(crate) struct Encoded {
     pub(crate) bytes: Vec<u8>,
-    /// From where instructions stood to where they stand.
+    /// For each original instruction, its address and that of its copy.
     pub(crate) moves: Vec<(u64, u64)>,
 }
 
 impl Relocated {
-    /// Of the instructions `stolen`; `back`: the last one does not end the function, jump to what follows it.
+    /// Relocates the instructions `stolen`. With `back`, the last one does not end the function, and a jump to what follows it is
+    /// added.
     pub(crate) fn of(stolen: &[Instruction], back: bool) -> Result<Self, Refusal> {
         let mut this = Self {
             instructions: Vec::new(),
@@ -54,8 +55,7 @@ impl Relocated {
             next = instruction.next_ip();
             called = instruction.mnemonic() == Mnemonic::Call;
             if instruction.op0_kind() == OpKind::NearBranch64 && !called {
-                // Where the encoder makes several instructions of one it does not say where they begin.
-                // This one keeps the place.
+                // Where the encoder makes several instructions of one, it does not say where they begin; this `nop` marks the place.
                 this.instructions.push(Instruction::with(Code::Nopd));
             }
             if called {
@@ -65,7 +65,8 @@ impl Relocated {
             }
         }
         if back && !called {
-            // A thread that waits in a system call stands behind it, and goes back by its two bytes to make it again.
+            // A thread that waits in a system call stands behind the instruction; to make the call again, the kernel sets it back by
+            // the instruction's two bytes.
             if stolen
                 .last()
                 .is_some_and(|last| last.mnemonic() == Mnemonic::Syscall)
@@ -77,15 +78,15 @@ impl Relocated {
         Ok(this)
     }
 
-    /// Nothing but a jump to the address `to`.
+    /// Only a jump to the address `to`.
     pub(crate) fn way_to(to: u64) -> Result<Self, Refusal> {
         let mut this = Self::of(&[], false)?;
         this.jump(to)?;
         Ok(this)
     }
 
-    /// `push` of the return address that the call would have left, in two halves because no push takes eight
-    /// bytes, and a jump to where the call led. Flags and registers stay as they are.
+    /// Replaces a call by a `push` of the return address that it would have left (in two halves, because no push takes eight bytes)
+    /// and a jump to where it led. Flags and other registers stay as they are.
     fn call(&mut self, call: &Instruction) -> Result<(), Refusal> {
         let to = call.next_ip();
         let encodable = |made: Result<Instruction, _>| made.map_err(|_| Refusal::Immovable);
@@ -112,7 +113,7 @@ impl Relocated {
         jump.set_code(Code::Jmp_rm64);
         jump.set_ip(0);
         if jump.memory_base() == Register::RSP {
-            // The push has moved it.
+            // The push has moved rsp by eight bytes.
             jump.set_memory_displacement64(jump.memory_displacement64().wrapping_add(8));
             jump.set_memory_displ_size(8);
         }
@@ -127,7 +128,7 @@ impl Relocated {
         Ok(())
     }
 
-    /// Adds what `other` holds behind what is here.
+    /// Appends the instructions of `other`.
     pub(crate) fn append(&mut self, other: &Self) {
         let shift = self.instructions.len();
         self.instructions.extend_from_slice(&other.instructions);
@@ -135,22 +136,22 @@ impl Relocated {
         self.origin.extend(origin);
     }
 
-    /// Appends instructions that take no other's place, so that no thread is moved to them.
+    /// Appends instructions that replace no original one, so that no thread is moved to them.
     pub(crate) fn push(&mut self, instructions: &[Instruction]) {
         self.instructions.extend_from_slice(instructions);
     }
 
-    /// More than the code will ever need: iced's longest form of a branch is 6 + 2 bytes and a word of data.
+    /// Returns an upper bound of the encoded size: iced's longest form of a branch is 6 + 2 bytes and a word of data.
     pub(crate) fn most(&self) -> usize {
         self.instructions.len() * 16
     }
 
-    /// The instructions, of which branches to one another name the copies, and nothing else does.
+    /// Returns the instructions with branches to one another redirected to the copies; other operands keep naming the originals.
     fn as_copies(&self) -> Vec<Instruction> {
         let stolen = |ip: u64| ip != 0 && self.instructions.iter().any(|known| known.ip() == ip);
         let copies = self.instructions.iter().map(|instruction| {
             let mut copy = *instruction;
-            // What we have added stands nowhere, and leads back into the original.
+            // Instructions of ours have no original address and lead back into the original code.
             if copy.ip() == 0 {
                 return copy;
             }

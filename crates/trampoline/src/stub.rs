@@ -11,8 +11,8 @@
 //!              jmp patch_at + stolen
 //! ```
 //!
-//! A function that is replaced has no routine before it: its stub begins with a jump to the replacement ([`Plan::replacement`]), and
-//! `original` is what that calls to run the function as it was.
+//! The stub of a function that is replaced has no routine: it begins with a jump to the replacement ([`Plan::replacement`]), and the
+//! replacement calls `original` to run the function as it was.
 //!
 //! A probe in mid-function must leave every register, the flags and the 128 bytes below the stack pointer alone:
 //!
@@ -28,9 +28,9 @@
 //!              jmp back
 //! ```
 //!
-//! Where the probe is at a system call of which nothing but its registers is wanted, the stub may do all of that itself first: `inline.rs`.
+//! At a system call of which only the registers are wanted, the stub may do all the work itself first: `inline.rs`.
 //!
-//! A stub is never unmapped: a thread may stand in it, or return into the routine, long after the hook was taken back.
+//! A stub is never unmapped: a thread may still stand in it, or return into the routine, long after the hook was removed.
 
 use alloc::vec::Vec;
 
@@ -40,7 +40,7 @@ use crate::plan::{Kind, Patch, Plan};
 use crate::refusal::Refusal;
 use crate::relocate::Relocated;
 
-/// Where a stub leads.
+/// The addresses that a stub refers to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Destination {
     /// The routine's address in the agent.
@@ -49,7 +49,7 @@ pub struct Destination {
     pub descriptor: u64,
 }
 
-/// A stub for one address.
+/// A stub, encoded for one address.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Stub {
     /// Where `bytes` go; the patch jumps here.
@@ -58,9 +58,9 @@ pub struct Stub {
     pub bytes: Vec<u8>,
     /// What [`routine::Descriptor::original`] must be: the function as it was.
     pub original: u64,
-    /// For each stolen instruction, where it stood and where it stands: a thread stopped in between is moved by these. The
-    /// first of an entry hook leads to the beginning of the function: a thread that stands there has not been counted as a call yet, and
-    /// may as well stay.
+    /// For each stolen instruction, its address and that of its copy; a thread stopped on the original is moved to the copy. The first
+    /// instruction of an entry hook is mapped to the function's beginning, where the thread may stay: it has not been counted as a call
+    /// yet.
     pub moves: Vec<(u64, u64)>,
 }
 
@@ -69,11 +69,11 @@ pub struct Stub {
 pub struct Until(pub u64);
 
 impl Until {
-    /// Where the value stands in the code, from its first byte on, so that it can be written anew.
+    /// Offset of the value in the stub's code, so that it can be overwritten.
     pub const AT: usize = 8;
 }
 
-/// A jump to any address.
+/// Encodes a jump to any address.
 fn jump_anywhere(at: u64, to: u64) -> Vec<u8> {
     match relative(at + 5, to) {
         Some(distance) => {
@@ -89,7 +89,7 @@ fn jump_anywhere(at: u64, to: u64) -> Vec<u8> {
     }
 }
 
-/// A jump to any address until the time-stamp counter is `ticks`, and to the code behind it from then on. The two registers that
+/// Encodes a jump to `to` while the time-stamp counter is below `ticks`; from then on the code behind it runs. The two registers that
 /// `rdtsc` changes may hold arguments; they are kept below the stack pointer, where signals do not write (ABI 3.2.2).
 ///
 /// ```text
@@ -124,16 +124,16 @@ fn jump_until(at: u64, to: u64, ticks: u64) -> Vec<u8> {
     bytes
 }
 
-/// Longest part of an entry stub before `original`, and its `endbr64`.
+/// Limit of the bytes of an entry stub before `original`, with its `endbr64`.
 const HEAD: usize = 5 + 10 + 6 + 8 + 4;
 
 impl Plan {
-    /// A stub of this plan is never longer.
+    /// Returns the largest number of bytes that a stub of this plan has.
     pub fn most(&self) -> usize {
         HEAD + self.relocated.most()
     }
 
-    /// The stub for address `at`.
+    /// Makes the stub for address `at`.
     ///
     /// # Errors
     /// [`Refusal::OutOfReach`], if the code refers to places more than 2 GiB from there.
@@ -141,8 +141,8 @@ impl Plan {
         self.behind(at, entry(at, to))
     }
 
-    /// The code for address `at` that leads to the function at `replacement` in the place of this one, as by a jump: no
-    /// register and no byte of a stack changes on the way. With [`Until`] the function itself is run from then on.
+    /// Makes the code for address `at` that leads to the function at `replacement` instead of this one, as by a jump: it changes no
+    /// register and no byte of the stack. With [`Until`], this function itself runs from that time on.
     ///
     /// # Errors
     /// [`Refusal::OutOfReach`], if the code refers to places more than 2 GiB from there.
@@ -159,7 +159,7 @@ impl Plan {
         self.behind(at, head)
     }
 
-    /// A stub that begins with `head`, which is for address `at`, and goes on with the function as it was.
+    /// Makes a stub of `head`, which is encoded for address `at`, followed by the function as it was.
     fn behind(&self, at: u64, mut bytes: Vec<u8>) -> Result<Stub, Refusal> {
         let original = at + bytes.len() as u64;
         if self.landing {
@@ -175,7 +175,7 @@ impl Plan {
         })
     }
 
-    /// What is written into the module, in this order: the jump that is reached first is the last.
+    /// Returns the patches to the module in the order in which they must be written: the jump that callers reach comes last.
     ///
     /// # Errors
     /// [`Refusal::OutOfReach`], if the stub is more than 2 GiB away.
@@ -203,13 +203,13 @@ impl Plan {
     }
 }
 
-/// The distance from `next` to `to`, if 32 bits hold it.
+/// Returns the distance from `next` to `to` if 32 bits hold it.
 pub(crate) fn relative(next: u64, to: u64) -> Option<i32> {
     i32::try_from(to.wrapping_sub(next) as i64).ok()
 }
 
-/// The code that a patch jumps to, for address `at`: it keeps r11 below the stack pointer, loads the descriptor and jumps to the
-/// routine.
+/// Encodes the code before `original`, for address `at`: it saves r11 below the stack pointer, loads the descriptor's address and jumps to
+/// the routine.
 pub(crate) fn entry(at: u64, to: Destination) -> Vec<u8> {
     let mut bytes = alloc::vec![0x4c, 0x89, 0x5c, 0x24, 0xf0];
     load_descriptor(&mut bytes, at, to.descriptor);
@@ -227,7 +227,7 @@ pub(crate) fn entry(at: u64, to: Destination) -> Vec<u8> {
     bytes
 }
 
-/// The jump to a stub.
+/// Encodes the five-byte jump to a stub.
 pub(crate) fn long_jump(at: u64, stub: u64) -> Result<Vec<u8>, Refusal> {
     let distance = relative(at + 5, stub).ok_or(Refusal::OutOfReach)?;
     let mut jump = alloc::vec![0xe9];
@@ -235,7 +235,7 @@ pub(crate) fn long_jump(at: u64, stub: u64) -> Result<Vec<u8>, Refusal> {
     Ok(jump)
 }
 
-/// The jump to a pad, which is near.
+/// Encodes the two-byte jump to a pad.
 pub(crate) fn short_jump(at: u64, pad: u64) -> Vec<u8> {
     alloc::vec![0xeb, pad.wrapping_sub(at + 2) as u8]
 }
@@ -254,7 +254,7 @@ fn load_descriptor(bytes: &mut Vec<u8>, at: u64, descriptor: u64) {
     }
 }
 
-/// The stub of a probe: instructions of ours between those stolen `before` and `after` it.
+/// Assembles the stub of a probe: the instructions `made` between those stolen `before` and `after` it.
 pub(crate) fn probe(before: &Relocated, after: &Relocated, made: &[Instruction]) -> Relocated {
     let mut whole = before.clone();
     whole.push(made);
@@ -262,7 +262,7 @@ pub(crate) fn probe(before: &Relocated, after: &Relocated, made: &[Instruction])
     whole
 }
 
-/// The probe that leaves everything to the routine.
+/// Returns the instructions that call the routine for each passing of a probe. `None` if they cannot be encoded.
 pub(crate) fn asking(to: Destination) -> Option<Vec<Instruction>> {
     let lower = MemoryOperand::with_base_displ(Register::RSP, -128);
     let upper = MemoryOperand::with_base_displ(Register::RSP, 128);

@@ -1,7 +1,7 @@
 //! Where a function makes system calls, and which.
 //!
-//! The number is in eax (System V ABI, x86-64 supplement, A.2.1), mostly put there by an instruction just before, and then it is
-//! the same at each turn (`constants`).
+//! The number is in eax (System V ABI, x86-64 supplement, A.2.1). Mostly an instruction just before puts it there, and then it is
+//! the same at each execution (`constants`).
 
 mod constants;
 pub(crate) mod leavings;
@@ -15,24 +15,24 @@ use iced_x86::{
     Decoder, DecoderError, DecoderOptions, FlowControl, Instruction, Mnemonic, OpKind, Register,
 };
 
-/// A place where a function makes a system call: mostly one `syscall` instruction.
+/// A place where a function makes a system call: usually a `syscall` instruction.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Site {
-    /// Its address; or that of a `call` of a function that makes one ([`Site::called`]).
+    /// Its address, or that of a `call` of a function that makes the system call ([`Site::called`]).
     pub at: u64,
     /// Address of the instruction behind it.
     pub next: u64,
-    /// It calls a function that does nothing else, with the number in rsi and the arguments in rdx, rcx, r8, r9 and on the
-    /// stack: [`Unfit::Cancelled`].
+    /// The place calls a function that only makes a system call, with the number in rsi and the arguments in rdx, rcx, r8, r9 and on
+    /// the stack: [`Unfit::Cancelled`].
     pub called: bool,
-    /// Its number, if that is the same at each turn: unless somebody jumps to behind [`Site::set_at`].
+    /// The system call's number, if it is the same at each execution; this does not hold if code jumps to behind [`Site::set_at`].
     pub number: Option<u32>,
-    /// Address of the instruction that sets the number; where none is known, of the function.
+    /// Address of the instruction that sets the number, or of the function if none is known.
     pub set_at: u64,
-    /// Where that instruction copies the number from a register: the code in which the register keeps it, unless somebody jumps
-    /// into that code from outside of it. `None` = the instruction copies nothing.
+    /// Where that instruction copies the number from a register: the range of code in which the register keeps it, unless code from
+    /// outside jumps into that range. `None` = the instruction copies nothing.
     pub kept: Option<Kept>,
-    /// What stands behind it is never reached with the number that it has: `exit` and `exit_group`.
+    /// Whether execution never goes on behind it with this number: `exit` and `exit_group`.
     pub ends: bool,
     /// Why there can be no probe around it.
     pub refused: Option<Unfit>,
@@ -58,15 +58,15 @@ const RT_SIGRETURN: u32 = 15;
 const EXIT: u32 = 60;
 const EXIT_GROUP: u32 = 231;
 
-/// The system calls of a function with this code, which begins at `at`.
+/// Finds the system calls of a function with this code, which begins at `at`.
 pub fn sites(code: &[u8], at: u64) -> Vec<Site> {
     let mut found: Vec<Site> = Vec::new();
     let mut constants = Constants::new();
-    // Instructions since a flag was looked at; and whether a branch came of it, the last one.
+    // Instructions since a flag was read, and whether the last one was a branch on it.
     let (mut since_flag, mut branched) = (usize::MAX, false);
-    // The last `munmap` with nothing that uses the stack behind it.
+    // The last `munmap`, if no instruction behind it has used the stack yet.
     let mut gave_away: Option<usize> = None;
-    // Bytes that are no instruction were met.
+    // Whether bytes were met that are no instruction.
     let mut holds_data = false;
     for instruction in Decoder::with_ip(64, code, at, DecoderOptions::NONE) {
         holds_data |= instruction.is_invalid();
@@ -119,8 +119,9 @@ pub fn sites(code: &[u8], at: u64) -> Vec<Site> {
     found
 }
 
-/// Whether straight-line code meets bytes that are no instruction, before it branches. Tables of numbers that stand in the text
-/// (OpenSSL's of elliptic curves) hold the bytes of a `syscall` by chance; whoever made that call would be killed behind it.
+/// Whether straight-line code meets bytes that are no instruction before it branches. Tables of numbers within the text (OpenSSL's
+/// for elliptic curves) hold the bytes of a `syscall` by chance. They cannot be code, because a thread that ran them would be
+/// killed, and a patch would corrupt the table.
 fn runs_into_data(code: &[u8]) -> bool {
     let mut decoder = Decoder::new(64, code, DecoderOptions::NONE);
     while decoder.can_decode() {
@@ -140,9 +141,10 @@ fn uses_stack(instruction: &Instruction) -> bool {
     instruction.is_stack_instruction() || instruction.memory_base() == Register::RSP
 }
 
-/// glibc's `__syscall_cancel_arch` (sysdeps/unix/sysv/linux/x86_64/syscall_cancel.S, 2.41) and musl's `__syscall_cp_asm` look at a
-/// flag that their first argument points to, and jump away if it is set; a handler counts on that no thread stands between there and
-/// the system call but within these bounds.
+/// Whether it is the test of a cancellation flag. glibc's `__syscall_cancel_arch` (sysdeps/unix/sysv/linux/x86_64/syscall_cancel.S,
+/// 2.41) and musl's `__syscall_cp_asm` test a flag that their first argument points to, and jump away if it is set. Their signal
+/// handler decides by whether the thread is between that test and the system call, so no instruction of this range may run
+/// elsewhere.
 fn is_cancel_check(instruction: &Instruction) -> bool {
     let by_memory = instruction.op0_kind() == OpKind::Memory
         && instruction.memory_base() == Register::RDI

@@ -1,18 +1,18 @@
-//! Where a module's code jumps to.
+//! Finds where a module's code jumps to.
 //!
-//! A patch replaces several instructions by one. That is right only if nobody jumps to the second or a later one of
-//! them; and a loop back to the first would run the hook at each turn. So the whole text of a module is decoded once, from its
-//! first to its last byte, and every target of a direct branch is kept, together with the targets that stand in
-//! jump tables. libruby's
-//! 2.4 MB take some 20 ms (`examples/sweep.rs`), long before anything is stopped.
+//! A patch replaces several instructions by one. That is right only if no branch leads to the second or a later one of them; and a
+//! loop back to the first would pass the hook at each turn. So the whole text of a module is decoded once, from its first to its
+//! last byte, and every target of a direct branch is kept, together with the targets in jump tables. libruby's 2.4 MB take some 20
+//! ms (`examples/sweep.rs`), long before anything is stopped.
 //!
-//! A linear decode may lose step in data that stand in the text (hand-written assembly). It finds its way
-//! again at the next symbol, because it starts anew at each of `starts`. Targets that are none are harmless: at worst a
-//! function is refused.
+//! A linear decode may lose step in data within the text (hand-written assembly). It is right again at the next symbol, because it
+//! starts anew at each of `starts`. A wrong target is harmless: at worst a function is refused.
 //!
-//! Jump tables: gcc and clang compile `switch` to `lea table(%rip), %b; movslq (%b,%i,4), %t; add %b, %t; jmp *%t`, entries relative
-//! to the table; and computed goto to `jmp *(%b,%i,8)` over addresses. A `lea` of a place outside of the text shortly before an
-//! indirect jump is taken for a table, and its entries for targets as long as they fall upon instructions of the text and
+//! Jump tables: gcc and clang compile `switch` to `lea table(%rip), %b; movslq (%b,%i,4), %t; add %b, %t; jmp *%t`, with entries
+//! relative to the table, and computed goto to `jmp *(%b,%i,8)` over addresses. A `lea` of a place outside of the text shortly
+//! before an indirect jump counts as a table, and its entries count as targets as long as they name instructions of the text and no
+//! other table begins. If no table is found, nothing is proven about the jump ([`Targets::blind`]). Indirect calls can only lead to
+//! function entries, and returns only to return addresses.
 //! no other table begins. A table that is not found this way is not proven about. Of indirect calls
 //! only function entries can be targets, of returns only return addresses.
 
@@ -20,7 +20,7 @@ use alloc::vec::Vec;
 
 use iced_x86::{Decoder, DecoderOptions, FlowControl, Instruction, OpKind, Register};
 
-/// Reads memory of the module, e.g. of `.rodata`; false if it cannot.
+/// Reads memory of the module, such as `.rodata`; returns false if that fails.
 pub type Read<'a> = &'a dyn Fn(u64, &mut [u8]) -> bool;
 
 /// One jump or call.
@@ -30,7 +30,7 @@ pub struct Branch {
     pub target: u64,
     /// Address of the jump or call; for an entry of a jump table, of the jump that reads the table.
     pub source: u64,
-    /// It is a call: to the first byte of a function it is no loop.
+    /// Whether it is a call: one of a function's first byte is no loop.
     pub call: bool,
 }
 
@@ -38,22 +38,22 @@ pub struct Branch {
 #[derive(Clone, Debug, Default)]
 pub struct Targets {
     sorted: Vec<Branch>,
-    /// Places in the text whose address is taken, sorted.
+    /// Addresses in the text that code takes, sorted.
     taken: Vec<u64>,
-    /// Places in the text that are read or written as data: address and bytes, sorted.
+    /// Ranges of the text that code reads or writes as data: address and length, sorted.
     data: Vec<(u64, u64)>,
-    /// How many jump tables have at least one entry. A table counts again for each jump that may read it and for each base
-    /// that its entries may be counted from.
+    /// Number of jump tables with at least one entry. A table counts once for each jump that may read it and each base that its
+    /// entries may be counted from.
     pub tables: usize,
-    /// Indirect jumps for which none was found (tail calls by pointer among them), by address.
+    /// Addresses of indirect jumps whose table was not found, among them tail calls through a pointer.
     pub blind: Vec<u64>,
 }
 
-/// Entries of a table that is longer are not looked at.
+/// Limit of entries of a table that are read.
 const LONGEST_TABLE: u64 = 4096;
-/// Bytes of an operand in memory, at most (`xsave` has more, and is not meant for text).
+/// Limit of the bytes of an operand in memory (`xsave` has more, but has no operand in text).
 const LONGEST_OPERAND: u64 = 64;
-/// How many instructions before an indirect jump its table is loaded.
+/// How many instructions back from an indirect jump the load of its table is searched for.
 const NEAR: usize = 16;
 
 impl Targets {
@@ -92,7 +92,7 @@ impl Targets {
         targets
     }
 
-    /// Whether code in `range` jumps to where is not known.
+    /// Whether code in `range` has a jump to unknown targets.
     pub fn is_blind(&self, range: core::ops::Range<u64>) -> bool {
         let from = self.blind.partition_point(|at| *at < range.start);
         self.blind.get(from).is_some_and(|at| *at < range.end)
@@ -104,7 +104,7 @@ impl Targets {
         self.taken.get(from).is_some_and(|at| *at < range.end)
     }
 
-    /// Whether code reads or writes any of `range` by an address of its own.
+    /// Whether code reads or writes a byte of `range` by an address that the instruction holds.
     pub fn is_data(&self, range: core::ops::Range<u64>) -> bool {
         let first = range.start.saturating_sub(LONGEST_OPERAND);
         let from = self.data.partition_point(|(at, _)| *at < first);
@@ -153,17 +153,17 @@ struct Table {
     size: u64,
     /// Address of the indirect jump that reads it.
     source: u64,
-    /// What entries of four bytes are counted from: the table itself, or code (`&&label - &&first` of GNU C).
+    /// Address that entries of four bytes are added to: the table itself, or code (`&&label - &&first` of GNU C).
     base: u64,
 }
 
 struct Sweep {
     text: core::ops::Range<u64>,
     found: Vec<Branch>,
-    /// One bit per byte of the text: an instruction begins here.
+    /// One bit per byte of the text: whether an instruction begins there.
     boundaries: Vec<u64>,
     tables: Vec<Table>,
-    /// The last places loaded by `lea`, as a ring.
+    /// The last addresses loaded by `lea`, as a ring buffer.
     recent: [(Register, u64); NEAR],
     turn: usize,
     blind: Vec<u64>,
@@ -202,7 +202,7 @@ impl Sweep {
         }
     }
 
-    /// Notes what an instruction does to the text by an address that it holds.
+    /// Notes addresses in the text that an instruction takes, reads or writes.
     fn note_use(&mut self, instruction: &Instruction) {
         if instruction.is_ip_rel_memory_operand() {
             let at = instruction.ip_rel_memory_address();

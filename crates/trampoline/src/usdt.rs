@@ -9,10 +9,11 @@
 //!   provider\0 name\0 arguments\0                                                      padded to 4
 //! ```
 //!
-//! If a tool moved sections (prelink), all three are off by as much as `.stapsdt.base` is now off from what stands here. Whoever
-//! uses a probe adds 1 to the 16-bit word at the semaphore, and takes it away afterwards: without that the program skips the probe.
+//! If a tool has moved sections (prelink), all three addresses are off by the difference between where `.stapsdt.base` is now and
+//! where the note says. A user of a probe adds 1 to the 16-bit word at the semaphore and subtracts it afterwards: while the word is
+//! 0 the program skips the probe.
 //!
-//! How they are hooked: `probe.rs`.
+//! `probe.rs` hooks these probes.
 
 mod arguments;
 
@@ -21,13 +22,13 @@ pub use arguments::{Argument, Found, Place, arguments};
 /// A static probe, as its note describes it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Probe<'a> {
-    /// Who has defined the probe, as `ruby`, `python` or `libc`.
+    /// Who has defined the probe, such as `ruby`, `python` or `libc`.
     pub provider: &'a str,
-    /// Name of the probe within the provider, as `gc__mark__begin`.
+    /// Name of the probe within the provider, such as `gc__mark__begin`.
     pub name: &'a str,
     /// Address of the nop, as linked.
     pub pc: u64,
-    /// Address of the 16-bit counter of users, as linked; 0: there is none.
+    /// Address of the 16-bit counter of users, as linked; 0 = there is none.
     pub semaphore: u64,
     /// Where its arguments are, as text that [`arguments()`] reads; empty = it has none.
     pub arguments: &'a str,
@@ -36,8 +37,8 @@ pub struct Probe<'a> {
 /// Type of the notes.
 const STAPSDT: u32 = 3;
 
-/// The probes of a section `.note.stapsdt`; `base` is the address of `.stapsdt.base`, if there is one. What is
-/// malformed is skipped.
+/// Reads the probes of a section `.note.stapsdt`; `base` is the address of `.stapsdt.base`, if there is one. Malformed notes are
+/// skipped.
 pub fn probes(notes: &[u8], base: Option<u64>) -> impl Iterator<Item = Probe<'_>> {
     let mut rest = notes;
     core::iter::from_fn(move || {

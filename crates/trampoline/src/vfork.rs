@@ -1,6 +1,6 @@
-//! Where `vfork` goes on in the child, and later in the parent: behind its system call.
+//! Finds where `vfork` goes on in the child, and later in the parent: behind its system call.
 //!
-//! Both return on one stack, so libc keeps the return address in a register meanwhile (glibc
+//! Both return on the same stack, so libc keeps the return address in a register during the system call (glibc
 //! `sysdeps/unix/sysv/linux/x86_64/vfork.S`, musl `src/process/x86_64/vfork.s`):
 //!
 //! ```text
@@ -14,10 +14,11 @@
 use iced_x86::{Code, Decoder, DecoderOptions, Instruction, OpKind, Register};
 use wire::calls::special::VFORK;
 
-/// How many instructions are looked at: no known `vfork` has more before it goes on.
+/// Limit of instructions that are looked at; no known `vfork` has more before its system call.
 const MOST: usize = 8;
 
-/// The address behind the system call of the `vfork` whose code begins at `entry`, or `None` if it has another form.
+/// Returns the address behind the system call of the `vfork` whose code begins at `entry`, or `None` if it has
+/// another form.
 pub fn goes_on(code: &[u8], entry: u64) -> Option<u64> {
     let decoder = Decoder::with_ip(64, code, entry, DecoderOptions::NONE);
     let mut kept = Register::None;
@@ -37,7 +38,7 @@ pub fn goes_on(code: &[u8], entry: u64) -> Option<u64> {
     None
 }
 
-/// The number of `vfork` into eax (`asm/unistd_64.h`).
+/// Whether it puts the number of `vfork` into eax (`asm/unistd_64.h`).
 fn sets_number(instruction: &Instruction) -> bool {
     matches!(
         instruction.code(),

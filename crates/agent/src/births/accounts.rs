@@ -1,4 +1,4 @@
-//! Births of one thread, counted apart: `wire::accounts` says for whom, and who writes what.
+//! Births of one thread, counted apart from all others; `wire::accounts` says for whom, and who writes what.
 
 use super::agent::Agent;
 use crate::calls::thread::thread_pointer;
@@ -6,20 +6,19 @@ use crate::memory::sys;
 use wire::accounts::{ACCOUNTS, PLACES, ROWS};
 use wire::{Account, AccountRow, Ledger};
 
-/// Whose account the last birth looked for, and what it found. Births of one thread come in long rows, because only the holder
-/// of the VM's lock makes objects.
+/// The account that the last birth was looked up for. Births of one thread come in long runs, because only the holder of the
+/// VM's lock makes objects.
 pub struct Own {
     /// Pointer of the thread that last looked for its account (the word at its `fs` base); 0 = none has yet.
     thread: u64,
-    /// [`Ledger::accounts_given`] when the account was looked for; another value there means that the answer may be
-    /// stale.
+    /// [`Ledger::accounts_given`] when the account was looked up. If the word has changed since, the account may have too.
     given: u64,
     /// Index of that thread's account in the ledger; `None` if it has no account.
     account: Option<u8>,
 }
 
 impl Own {
-    /// No thread has this pointer, so the first birth looks for its account.
+    /// No thread has this pointer, so the first birth looks up its account.
     pub const NONE: Own = Own {
         thread: 0,
         given: 0,
@@ -28,8 +27,8 @@ impl Own {
 }
 
 impl Agent {
-    /// Counts the birth of the newborn at `at` of the ring, which was booked at `site`, in the account of this thread, if it
-    /// wants one.
+    /// Counts the birth of the newborn at index `at` of the ring, which was booked at `site`, in the account of this thread,
+    /// if it has one that counts.
     #[inline(never)]
     pub fn count_own(&mut self, ledger: &mut Ledger, at: usize, site: u32) {
         let Some(number) = self.own_account(ledger) else {
@@ -49,11 +48,12 @@ impl Agent {
         }
     }
 
-    /// The number of this thread's account, if it has one.
+    /// Returns the index of this thread's account, if it has one.
     pub fn own_account(&mut self, ledger: &mut Ledger) -> Option<usize> {
         // glibc and musl keep the pointer at its own address, and a thread that runs Ruby was made by one of them.
         let thread = thread_pointer();
-        // SAFETY: a live word of ours; the command writes it at any time, whole.
+        // SAFETY: `ledger` is a live reference; the command writes the word at any time, as one aligned word, hence the
+        // volatile read.
         let given = unsafe { (&raw const ledger.accounts_given).read_volatile() };
         if (self.own.thread, self.own.given) != (thread, given) {
             let account = find(ledger, thread);
@@ -67,13 +67,13 @@ impl Agent {
     }
 }
 
-/// Whether any thread wants to count.
+/// Whether any account counts births.
 pub fn any_wanted(ledger: &Ledger) -> bool {
     ledger.accounts.iter().any(|account| account.wanted != 0)
 }
 
-/// An object that was counted in an account (its number plus one; 0 = none) at one site is booked at another now. An account
-/// that was begun since does not know the first and stays as it is.
+/// Moves the birth of an object that account `account` (its number plus one; 0 = none) has counted from site `from` to site
+/// `to`. An account that was begun since has no row for `from` and stays as it is.
 pub fn rebook(ledger: &mut Ledger, account: u8, from: u32, to: u32) {
     let Some(number) = usize::from(account).checked_sub(1) else {
         return;
@@ -94,26 +94,27 @@ pub fn rebook(ledger: &mut Ledger, account: u8, from: u32, to: u32) {
     }
 }
 
-/// The rows of an account.
+/// Returns the rows of an account.
 ///
 /// # Safety
-/// None is added or changed as long as they are used.
+/// No row may be added or changed while the slice is used.
 pub unsafe fn counted(account: &Account) -> &[AccountRow] {
     match account.rows {
         0 => &[],
-        // SAFETY: so many of the rows that are mapped there were written.
+        // SAFETY: `begin` has mapped room for [`ROWS`] rows at `rows`, and the first `used` of them are written. The caller
+        // changes none.
         rows => unsafe {
             core::slice::from_raw_parts(rows as *const AccountRow, account.used as usize)
         },
     }
 }
 
-/// Gives all accounts back.
+/// Unmaps the rows and tables of all accounts.
 pub fn free(ledger: &mut Ledger) {
     for account in &mut ledger.accounts {
         for (at, bytes) in [(account.rows, ROWS_BYTES), (account.places, PLACES_BYTES)] {
             if at != 0 {
-                // SAFETY: mapped by `begin` for this account, which forgets it here.
+                // SAFETY: `begin` has mapped that many bytes at this address for this account. The account forgets them below.
                 unsafe { sys::unmap(at, bytes) };
             }
         }
@@ -126,7 +127,7 @@ const PLACES_BYTES: u64 = (PLACES * size_of::<u16>()) as u64;
 const _: () =
     assert!(ROWS < u16::MAX as usize && PLACES.is_power_of_two() && ACCOUNTS < u8::MAX as usize);
 
-/// The account of this thread. One that was given and has no pointer yet is known by the kernel's id.
+/// Looks up the account of this thread. One that was given and has no thread pointer yet is known by the kernel's id.
 #[cold]
 fn find(ledger: &mut Ledger, thread: u64) -> Option<u8> {
     let is_new = |account: &Account| account.tid != 0 && account.thread == 0;
@@ -134,7 +135,7 @@ fn find(ledger: &mut Ledger, thread: u64) -> Option<u8> {
         let tid = u64::from(sys::thread_id());
         for account in &mut ledger.accounts {
             if account.thread == thread && account.tid != tid {
-                // Of a thread that has ended; its memory is this one's now.
+                // The account was of a thread that has ended, whose memory this thread has now.
                 account.wanted = 0;
                 account.tid = 0;
                 account.thread = 0;
@@ -148,7 +149,7 @@ fn find(ledger: &mut Ledger, thread: u64) -> Option<u8> {
     u8::try_from(found).ok()
 }
 
-/// Empties an account; with its first one it gets memory. What finds none is counted as lost.
+/// Empties an account, and maps its memory the first time. Without memory, births are counted as lost.
 pub fn begin(account: &mut Account, wanted: u64) {
     for (at, bytes) in [
         (&mut account.rows, ROWS_BYTES),
@@ -165,25 +166,26 @@ pub fn begin(account: &mut Account, wanted: u64) {
     account.counting = wanted;
 }
 
-/// Empties the table: the places of few rows one by one, because all of it is as large as the processor's nearest cache.
+/// Empties the table. The places of few rows are cleared one by one, because the whole table is as large as the processor's
+/// first-level cache.
 fn clear_places(account: &Account) {
     let places = account.places as *mut u16;
     if account.used as usize > PLACES / 32 {
-        // SAFETY: that many bytes are mapped for it.
+        // SAFETY: `begin` has mapped [`PLACES_BYTES`] bytes for the table.
         unsafe { (account.places as *mut u8).write_bytes(0, PLACES_BYTES as usize) };
         return;
     }
-    // The last row first: what lies on the way to a row's place was there before it.
+    // The last row comes first, because the probe sequence of a row passes places that were taken before it.
     for number in (0..account.used as usize).rev() {
-        // SAFETY: within the rows in use.
+        // SAFETY: `number` is less than `used`, and the first `used` rows are written.
         let row = unsafe { *(account.rows as *const AccountRow).add(number) };
         let (place, _) = look_up(account, row.site);
-        // SAFETY: within the table.
+        // SAFETY: `look_up` returns indices below [`PLACES`], which the mapping of the table has.
         unsafe { places.add(place).write(0) };
     }
 }
 
-/// Adds births at a site; `None`: there is no room.
+/// Adds births at a site; `None` = there is no room.
 #[inline]
 fn add(account: &mut Account, site: u32, births: u32) -> Option<()> {
     if account.rows == 0 || account.places == 0 {
@@ -195,7 +197,8 @@ fn add(account: &mut Account, site: u32, births: u32) -> Option<()> {
         if used >= ROWS {
             return None;
         }
-        // SAFETY: within the rows, and the place is one of the table's.
+        // SAFETY: `used` is less than [`ROWS`] and `place` less than [`PLACES`]; `begin` has mapped that many rows and places.
+        // The VM's lock admits one writer.
         unsafe {
             (account.rows as *mut AccountRow)
                 .add(used)
@@ -207,35 +210,38 @@ fn add(account: &mut Account, site: u32, births: u32) -> Option<()> {
         account.used += 1;
         return Some(());
     }
-    // SAFETY: the table holds numbers of rows in use, plus one.
+    // SAFETY: the table holds the index plus one of rows in use only, so the row is written; `account` is borrowed mutably, so
+    // no other reference to it is alive.
     let row = unsafe { &mut *(account.rows as *mut AccountRow).add(usize::from(number) - 1) };
     row.born = row.born.saturating_add(births);
     Some(())
 }
 
-/// The row of a site, if it has one.
+/// Returns the row of a site, if it has one.
 fn row(account: &mut Account, site: u32) -> Option<&mut AccountRow> {
     if account.rows == 0 || account.places == 0 {
         return None;
     }
     let (_, number) = look_up(account, site);
     let number = usize::from(number).checked_sub(1)?;
-    // SAFETY: as in `add`; the caller uses no other reference to it meanwhile.
+    // SAFETY: the table holds the index plus one of rows in use only, so the row is written; the result borrows `account`
+    // mutably, so no other reference to the row is alive.
     Some(unsafe { &mut *(account.rows as *mut AccountRow).add(number) })
 }
 
-/// The place of a site in the table, and what stands there: the number of its row plus one, or 0.
+/// Returns a site's place in the table and its content: the index of the site's row plus one, or 0.
 #[inline]
 fn look_up(account: &Account, site: u32) -> (usize, u16) {
-    // Sites are numbered one after the other, so neighbours differ.
+    // Sites have consecutive numbers, so neighbours get different places.
     let mut place = site.wrapping_mul(0x9e37_79b1) as usize % PLACES;
     loop {
-        // SAFETY: within the table. At most half of it is taken, so there is an end.
+        // SAFETY: `place` is less than [`PLACES`], which the mapping of the table has. At most half of the places are taken,
+        // so the search ends.
         let number = unsafe { *(account.places as *const u16).add(place) };
         if number == 0 {
             return (place, 0);
         }
-        // SAFETY: the table holds numbers of rows in use, plus one.
+        // SAFETY: the table holds the index plus one of rows in use only, so the row is written.
         let row = unsafe { *(account.rows as *const AccountRow).add(usize::from(number) - 1) };
         if row.site == site {
             return (place, number);

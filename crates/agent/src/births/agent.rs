@@ -1,5 +1,5 @@
-//! The state of `mem` in the guest: books, numbers of heap slots, what is known of the command. One static, which
-//! only the thread that holds the VM's lock touches.
+//! The state of `mem` in the guest: books, numbers of heap slots, what is known of the command. It is one static,
+//! which only the thread that holds the VM's lock uses.
 
 use super::accounts::Own;
 use super::books::{Books, DEEPEST, Desk, site_at};
@@ -10,10 +10,10 @@ use super::vmcalls::{Hook, Vm};
 use wire::slots::with_site;
 use wire::{Config, Farewell, Ledger};
 
-/// Births between two looks at the command's heartbeat.
+/// Births between two checks of the command's heartbeat.
 pub const LOOK_EVERY: u32 = 1024;
 
-/// Births for which the hook stays in after the last account has ended, at least.
+/// The least number of births for which the hook stays set after the last account has ended.
 pub const LEAST_PATIENCE: u32 = 32;
 
 /// The agent's state. It is used with the VM's lock held, or while all other threads stand still.
@@ -26,38 +26,38 @@ pub struct Agent {
     pub books: Books,
     pub slots: Slots,
     pub names: Names,
-    /// Kept alive so that the collector tells us when objects move; 0 = none.
+    /// An object of ours, kept alive so that the collector calls us when objects move; 0 = none.
     pub mover: u64,
-    /// A census walks the heap: births now are not booked.
+    /// Whether a census walks the heap; births are not booked meanwhile.
     pub busy: bool,
-    /// The hook in the VM, by which it is taken out; `None` = none is set.
+    /// The function that the VM calls, by which the hook is removed; `None` = no hook is set.
     pub hook: Option<Hook>,
-    /// The end procedure is in the VM; it cannot be taken out, only be deaf.
+    /// Whether the end procedure is registered in the VM. It cannot be removed; after a session it does nothing.
     pub ends: bool,
-    /// Why we must leave, found while a birth was booked.
+    /// The reason to leave that was found while a birth was booked.
     pub farewell: Option<Farewell>,
-    /// The last objects born, until they are looked at again; a ring.
+    /// The last objects born, until they are looked at once more; a ring buffer.
     pub newborns: [Newborn; NEWBORNS],
-    /// Index of the oldest of them, counted up without end.
+    /// Index of the oldest of them, used modulo [`NEWBORNS`].
     pub oldest: usize,
-    /// Births until the command's heartbeat is looked at again.
+    /// Births until the command's heartbeat is checked again.
     pub until_look: u32,
     /// The last heartbeat that was seen, and the time-stamp counter then; 0 = none was.
     pub heartbeat: u64,
     pub heartbeat_seen: u64,
-    /// The heartbeat has been late once since it last changed.
+    /// Whether the heartbeat has been found late once since it last changed.
     pub doubted: bool,
-    /// Whose account the last birth looked for.
+    /// The account that the last birth was looked up for.
     pub own: Own,
     /// Births until the hook is taken out after the last account has ended.
     pub patience: u32,
     /// The time-stamp counter when it was taken out.
     pub resting_since: u64,
-    /// The agent does not leave by itself: its memory is being read by the VM (`door`).
+    /// Whether the agent must not leave by itself, because the VM reads its memory (`door`).
     pub held: bool,
     /// What an account holds, by name.
     pub summary: Summary,
-    /// Frames of the birth that is being booked: code and pc.
+    /// Scratch room for the frames of the birth that is being booked: code and pc.
     pub frames: [(u64, u64); DEEPEST],
 }
 
@@ -99,13 +99,13 @@ impl Agent {
         (&mut self.books, desk)
     }
 
-    /// The kind of objects booked under `class`.
+    /// Returns the kind of objects booked under `class`.
     pub fn kind_of(&mut self, ledger: &mut Ledger, class: u64) -> Option<u32> {
         let (books, mut desk) = self.desk_and_books(ledger);
         books.kind_of(&mut desk, class)
     }
 
-    /// The key of the type that an object is booked under now: see `class_key`.
+    /// Returns the key of the type that an object is booked under now: see `class_key`.
     pub fn key_of(&self, object: u64, flags: u64, class: u64) -> u64 {
         let internal = matches!(Type::of(flags), Type::Class | Type::Module)
             && self
@@ -119,7 +119,7 @@ impl Agent {
         }
     }
 
-    /// Moves the birth of an object of `site` to the row of `key`, if that is another; its site then.
+    /// Moves the birth of an object of `site` to the row of `key`, if that is another one. Returns its site.
     pub fn rebook_as(
         &mut self,
         ledger: &mut Ledger,
@@ -137,14 +137,14 @@ impl Agent {
         Some(site)
     }
 
-    /// A class that had no name may have one now.
+    /// Looks up the name of a class that had none.
     pub fn rename(&mut self, ledger: &mut Ledger, class: u64) {
         let (books, mut desk) = self.desk_and_books(ledger);
         let _ = books.rename(&mut desk, class);
     }
 }
 
-/// How many births later an object is looked at again.
+/// Number of births after which an object is looked at once more.
 pub const NEWBORNS: usize = 64;
 const _: () = assert!(NEWBORNS.is_power_of_two());
 
@@ -159,19 +159,19 @@ pub struct Newborn {
     pub site: u32,
     /// Its flags at birth.
     pub flags: u64,
-    /// It is looked at again although that word is the same: it is to be measured, or it is a class, and may become a
-    /// singleton class.
+    /// Whether it is looked at once more even if its class word is the same: its size is to be taken, or it is a
+    /// class, which may become a singleton class.
     pub look_again: bool,
     /// Whether its size is taken when it is looked at again.
     pub measure: bool,
-    /// It was hidden at the next birth. Up to Ruby 3.0 such an object may be given back before we look
-    /// again (`rb_gc_force_recycle`), and then this is what it became.
+    /// Whether it was hidden at the next birth. Up to Ruby 3.0 such an object may be freed before it is looked at
+    /// again (`rb_gc_force_recycle`); then it counts as a hidden object.
     pub hidden: bool,
     /// The number of the account that has counted it, plus one; 0 = none has.
     pub account: u8,
 }
 
-/// An empty place of the ring.
+/// The value of an empty place of the ring.
 pub const NOBODY: Newborn = Newborn {
     object: 0,
     class: 0,

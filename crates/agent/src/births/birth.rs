@@ -1,4 +1,4 @@
-//! A birth: booked at its line, on the thread that makes the object.
+//! Books each birth at its line, on the thread that makes the object.
 
 use super::agent::{Agent, NEWBORNS, Newborn};
 use super::books::{Booked, CUT_HERE, DEEPEST, Desk, Key, OUTWARD};
@@ -9,7 +9,7 @@ use wire::accounts::OPEN;
 use wire::{Farewell, Ledger};
 
 impl Agent {
-    /// Books the birth that `arg`, a `rb_trace_arg_t`, tells of.
+    /// Books the birth that the VM's `rb_trace_arg_t` at address `arg` describes.
     #[inline]
     pub fn birth(&mut self, ledger: &mut Ledger, arg: u64) -> Option<()> {
         // SAFETY: the VM hands a valid record to its hooks, and in it a new object with its header set.
@@ -27,22 +27,23 @@ impl Agent {
         if is_owner(flags) {
             self.owner_born(ledger, object);
         }
-        // Masked, so that the compiler sees that it is within the ring.
+        // Masked, so that the compiler sees that the index is within the ring.
         let at = self.oldest & (NEWBORNS - 1);
         let oldest = &self.newborns[at];
         if oldest.object != 0 {
-            // SAFETY: no collection has begun since that object was born, or it would not be noted.
+            // SAFETY: the start of every collection empties the ring (`on_event`), so none has begun since that object was
+            // born, and its slot is still mapped.
             let unchanged = unsafe { *((oldest.object + 8) as *const u64) } == oldest.class;
             if !unchanged || oldest.look_again {
                 self.settle(ledger, 1);
             }
         }
         let last = &mut self.newborns[at.wrapping_sub(1) & (NEWBORNS - 1)];
-        // SAFETY: as above.
+        // SAFETY: the start of every collection empties the ring, so the slot of an object in it is still mapped.
         if last.object != 0 && unsafe { *((last.object + 8) as *const u64) } == 0 {
-            // Not one that was freed meanwhile, in a collection that had begun before its birth: an empty
-            // slot's class word is the next one of its list, and 0 in the last.
-            // SAFETY: as above.
+            // This excludes an object that was freed by a collection which had begun before its birth: an empty slot's
+            // class word is the address of the next empty slot, and 0 in the last.
+            // SAFETY: the start of every collection empties the ring, so the slot is still mapped.
             last.hidden = Type::of(unsafe { *(last.object as *const u64) }) != Type::None;
         }
         let mut key = Key {
@@ -71,7 +72,8 @@ impl Agent {
             account: 0,
         };
         self.oldest = at + 1;
-        // SAFETY: a live word of ours; the command writes it at any time, whole.
+        // SAFETY: `ledger` is a live reference; the command writes the word at any time, as one aligned word, hence the
+        // volatile read.
         let epoch = unsafe { (&raw const ledger.epoch).read_volatile() };
         if epoch & OPEN != 0 {
             self.count_own(ledger, at, site);
@@ -79,8 +81,8 @@ impl Agent {
         self.slots.set(object, epoch as u32 | site)
     }
 
-    /// A birth in a method that the VM itself has written in Ruby (`<internal:kernel>`): booked at the nearest line that is
-    /// not internal, which called it. If there is none, the VM made the object.
+    /// Books a birth in a method that the VM itself has written in Ruby (`<internal:kernel>`), at the nearest calling line
+    /// that is not internal. If there is none, the VM made the object.
     #[inline(never)]
     fn outward(&mut self, ledger: &mut Ledger, class: u64, ec: u64, cfp: u64) -> Option<Booked> {
         let mut at = cfp;
@@ -115,7 +117,7 @@ impl Agent {
         }
     }
 
-    /// Two hashes of the call path.
+    /// Returns the call path as two hashes.
     #[inline(never)]
     fn path(&self, ec: u64, cfp: u64) -> Option<(u64, u64)> {
         let (mut codes, mut pcs) = (0u64, 0u64);
@@ -130,7 +132,7 @@ impl Agent {
         Some((codes, pcs))
     }
 
-    /// Code or a class is born: what was booked under its address rests on something that is gone.
+    /// Handles the birth of code or a class: what was booked under its address belongs to an object that is gone.
     #[cold]
     #[inline(never)]
     fn owner_born(&mut self, ledger: &mut Ledger, object: u64) {
@@ -142,7 +144,7 @@ impl Agent {
             ledger,
             object,
         };
-        // SAFETY: `drop_reborn` owns nothing and calls nobody.
+        // SAFETY: `drop_reborn` owns nothing that a panic would leak and calls no code of the VM.
         unsafe { guard::guarded(drop_reborn, (&raw mut reborn) as u64) };
     }
 
@@ -155,7 +157,7 @@ impl Agent {
         }
     }
 
-    /// Notes a key that was not seen before; [`OUTWARD`] if its code is the VM's own.
+    /// Books a birth whose key is new. Returns [`OUTWARD`] as its site if its code is the VM's own.
     #[cold]
     #[inline(never)]
     fn new_site(&mut self, ledger: &mut Ledger, key: Key, ec: u64, cfp: u64) -> Option<Booked> {
@@ -167,7 +169,7 @@ impl Agent {
             cfp,
             booked: None,
         };
-        // SAFETY: `add_new_key` owns nothing and calls nobody.
+        // SAFETY: `add_new_key` owns nothing that a panic would leak and calls no code of the VM.
         unsafe { guard::guarded(add_new_key, (&raw mut new) as u64) };
         let booked = new.booked;
         if guard::broken() {
@@ -187,7 +189,7 @@ struct Reborn<'a> {
 }
 
 extern "C" fn drop_reborn(argument: u64) -> u64 {
-    // SAFETY: `owner_born` passes its own live record.
+    // SAFETY: `owner_born` passes the address of its own `Reborn`, which lives until this returns.
     let reborn = unsafe { &mut *(argument as *mut Reborn) };
     reborn.agent.books.reborn(reborn.ledger, reborn.object);
     0
@@ -203,22 +205,22 @@ struct NewKey<'a> {
 }
 
 extern "C" fn add_new_key(argument: u64) -> u64 {
-    // SAFETY: `new_key` passes its own live record.
+    // SAFETY: `new_site` passes the address of its own `NewKey`, which lives until this returns.
     let new = unsafe { &mut *(argument as *mut NewKey) };
     let agent = &mut *new.agent;
     if agent
         .names
         .descends(new.key.class, agent.config.ractor_class)
     {
-        // The Ractor's object is born before its thread: there is still time to be gone by then.
+        // The Ractor's object is born before its thread, so the agent can still leave in time.
         agent.farewell = Some(Farewell::Ractor);
     }
     let depth = (agent.config.depth.max(1) as usize).min(DEEPEST - 1);
     let mut count = 0;
     if new.key.code == 0 {
-        // No Ruby code, or none but the VM's own.
+        // No Ruby code is running, or only the VM's own.
     } else if let Some(frames) = agent.names.frames(new.ec, new.cfp) {
-        // One more tells whether the path is cut.
+        // One frame more shows whether the path must be cut.
         let most = if depth > 1 { depth + 1 } else { depth };
         for frame in frames.take(most).map_while(Result::ok) {
             if let Some(place) = agent.frames.get_mut(count) {
@@ -240,10 +242,10 @@ extern "C" fn add_new_key(argument: u64) -> u64 {
     0
 }
 
-/// Frames of the VM's own code that are looked past, at most.
+/// Limit of frames of the VM's own code that are skipped.
 const MOST_INTERNAL: usize = 16;
 
-/// Whether books may rest on objects of this type: code and classes.
+/// Whether entries may rest on objects of this type: code and classes.
 #[inline]
 fn is_owner(flags: u64) -> bool {
     match Type::of(flags) {

@@ -1,4 +1,4 @@
-//! Which birth belongs to which row.
+//! The books of births: which birth belongs to which row of the report.
 //!
 //! ```text
 //!   hot, one lookup a birth             cold, once for each new (iseq, pc, class)
@@ -29,18 +29,18 @@ pub use records::{frame_at, kind_at, site_at, text_at};
 use wire::ledger::{MEASURE_EVERY, MEASURE_FIRST};
 use wire::{Entry, Frame, Kind, Ledger, Site};
 
-/// Most frames of a call path, with the one that says that there are more.
+/// Most frames of a call path, including the one that marks a cut path.
 pub const DEEPEST: usize = wire::ledger::DEEPEST + 1;
 
-/// In a path the frame that says that there are more; no code has this address.
+/// The frame that marks a cut path; no code has this address.
 pub const CUT_HERE: (u64, u64) = (0, 0);
 
-/// In the place of the site of an entry: its code is the VM's own (`<internal:kernel>`), and what is born there is booked at
-/// the line that called it. Births that such an entry counts are of no site, and nobody reads record 0.
+/// The site of an entry whose code is the VM's own (`<internal:kernel>`). What is born there is booked at the line that called it. Births
+/// that such an entry counts belong to no site; record 0 is never read.
 pub const OUTWARD: u32 = 0;
 
-/// What the agent has counted since it began to watch, and the indexes by which it finds the records of the [`Ledger`] again. The agent has one,
-/// which is used only by the thread that holds the VM's lock.
+/// What the agent has counted since it began to watch, and the indexes by which it finds the records of the [`Ledger`] again. There is one,
+/// used only by the thread that holds the VM's lock.
 pub struct Books {
     entries: List<Entry>,
     free_entry: u32,
@@ -51,8 +51,8 @@ pub struct Books {
     links: List<Link>,
     free_link: u32,
     free_site: u32,
-    /// First of the sites that were freed since the last census; they are used again after the next one, because the command may still be reading
-    /// what the last one counted. 0 = there is none.
+    /// The first of the sites that were freed since the last census; 0 = there is none. They are used again after the next census, because
+    /// the command may still be reading the counts of the last one.
     freed_sites: u32,
     by_text: Index,
     by_frame: Index,
@@ -62,7 +62,7 @@ pub struct Books {
     path: [u32; DEEPEST],
 }
 
-/// Where a birth happened, as the hook sees it.
+/// What identifies the site of a birth, as the hook sees it.
 #[derive(Clone, Copy)]
 pub struct Key {
     /// Address of the iseq, or one half of the call path's hash.
@@ -76,7 +76,7 @@ pub struct Key {
 impl Key {
     #[inline]
     fn hash(self) -> u64 {
-        // One multiplication: keys of one pc have one code, and differ by their class alone.
+        // One multiplication suffices: keys with the same pc have the same code and differ only by their class.
         mix(self.pc.rotate_left(32) ^ self.class, self.code)
     }
 
@@ -86,14 +86,14 @@ impl Key {
     }
 }
 
-/// Whether the size of an entry's birth with this number, counted from 1, is taken.
+/// Whether the size of an entry's birth number `number`, counted from 1, is taken.
 #[inline]
 fn is_measured(number: u64) -> bool {
     number <= MEASURE_FIRST || number.is_multiple_of(MEASURE_EVERY)
 }
 
-/// The number of the first birth of a new entry. Where the first births at its site were measured already, through an entry that was dropped since,
-/// those of this one are not its first; they are taken from the site's number, because only the sum of both is told.
+/// Returns the number of a new entry's first birth. If an earlier entry of the same site was dropped, its births count too: the numbers go
+/// on from the site's, because only the sum of both is reported.
 fn first_birth(ledger: &mut Ledger, number: u32) -> u64 {
     let mut site = site_at(&ledger.sites, number);
     if u64::from(site.measured) < MEASURE_FIRST {
@@ -121,7 +121,7 @@ pub struct Booked {
     pub measure: bool,
 }
 
-/// What the books are kept in and read with.
+/// What entering a birth needs besides the books.
 pub struct Desk<'a> {
     /// The ledger, which the command reads.
     pub ledger: &'a mut Ledger,
@@ -151,7 +151,7 @@ impl Books {
         }
     }
 
-    /// Takes number 0 of everything, which stands for none, so that births can be counted; `None` if there is no memory.
+    /// Takes record 0 of each kind, which stands for none, so that births can be counted; `None` if there is no memory.
     pub fn open(&mut self, ledger: &mut Ledger) -> Option<()> {
         self.entries.push(Entry::default())?;
         self.owners.push(Owner::of(0, 0))?;
@@ -176,15 +176,15 @@ impl Books {
         ledger.entry_count = u64::from(self.entries.len());
     }
 
-    /// Counts a birth whose key is known; `None` if the key is new, and the birth is then to be counted by `count_new`.
+    /// Counts a birth whose key is known. `None` = the key is new, and the birth must be counted by `count_new`.
     #[inline]
     pub fn count(&mut self, key: Key) -> Option<Booked> {
         let entries = &self.entries;
         let found = self.by_key.find(key.hash(), |number| {
-            // SAFETY: the index holds numbers of entries only.
+            // SAFETY: `by_key` holds numbers that `count_new` has added to `entries`, so they are less than its length.
             key.is_of(unsafe { &*entries.get(number) })
         })?;
-        // SAFETY: as above, and no other reference is alive.
+        // SAFETY: `by_key` holds numbers of `entries` only; the shared reference of the search has ended, and `self` is borrowed mutably.
         let entry = unsafe { &mut *self.entries.get(found) };
         entry.born += 1;
         Some(Booked {
@@ -193,7 +193,7 @@ impl Books {
         })
     }
 
-    /// Books a birth of a new key. `frames` are the code it rests on, innermost first.
+    /// Books a birth with a new key. `frames` are the code that the entry rests on, innermost first.
     pub fn count_new(
         &mut self,
         desk: &mut Desk,
@@ -213,7 +213,8 @@ impl Books {
             0 => self.entries.push(Entry::default())?,
             free => free,
         };
-        // SAFETY: the number is one of the list's, and no other reference is alive.
+        // SAFETY: `number` is an entry that was just appended or taken from the free list, so it is less than the length; `self` is
+        // borrowed mutably.
         let entry = unsafe { &mut *self.entries.get(number) };
         if number == self.free_entry {
             self.free_entry = entry.site;
@@ -229,7 +230,7 @@ impl Books {
         };
         let age = entry.age;
         let entries = &self.entries;
-        // SAFETY: the index holds numbers of entries only.
+        // SAFETY: `by_key` holds numbers that `count_new` has added to `entries`, so they are less than its length.
         let hash_of = |number| key_of(unsafe { &*entries.get(number) }).hash();
         self.by_key.insert(number, hash_of)?;
         self.publish(desk.ledger);
@@ -246,7 +247,7 @@ impl Books {
     /// Calls `of` with the site and the births of each entry.
     pub fn each_entry(&self, mut of: impl FnMut(u32, u64)) {
         for number in 1..self.entries.len() {
-            // SAFETY: within the list.
+            // SAFETY: `number` is less than the length, and `self` is borrowed, so no entry changes.
             let entry = unsafe { &*self.entries.get(number) };
             if entry.born != 0 {
                 of(entry.site, entry.born);
@@ -254,7 +255,7 @@ impl Books {
         }
     }
 
-    /// Gives all memory back.
+    /// Unmaps all memory.
     pub fn free(&mut self, ledger: &mut Ledger) {
         self.entries.free();
         self.owners.free();

@@ -1,8 +1,8 @@
-//! The living: a walk over the heap that asks each object for its number.
+//! The census: a walk over the heap that counts the living objects by site.
 //!
-//! Runs as a job of the VM, with its lock, after a full collection, so that what is found is what is
-//! reachable. The VM itself lists the pages (`rb_objspace_each_objects`, which also finishes a sweep
-//! that is under way) and gives each object's size.
+//! It runs as a job of the VM, with its lock, after a full collection, so that only reachable objects
+//! are found. The VM itself lists the pages (`rb_objspace_each_objects`, which also finishes a sweep
+//! that is under way) and computes each object's size.
 
 use super::agent::{AGENT, Agent, NEWBORNS};
 use super::books::site_at;
@@ -18,11 +18,11 @@ use wire::{Counts, Ledger, Reply, State};
 /// [`wire::ControlPage::argument`] bit: collect first.
 const COLLECT: u64 = 1;
 
-/// Counts per site and per kind; kept after the census for the command to read.
+/// Counts by site and by kind; kept after the census for the command to read.
 struct Tally {
     sites: List<Counts>,
     kinds: List<Counts>,
-    /// The last class and its kind: neighbours in the heap are often alike.
+    /// The last class and its kind, because neighbours in the heap are often of the same class.
     last: (u64, u32),
 }
 
@@ -32,9 +32,10 @@ static mut TALLY: Tally = Tally {
     last: (0, 0),
 };
 
-/// Gives the counts' memory back.
+/// Unmaps the counts.
 pub fn free(ledger: &mut Ledger) {
-    // SAFETY: the VM's lock is held, as for all of the agent's books.
+    // SAFETY: callers hold the VM's lock, under which alone `TALLY` is used, and keep no reference to
+    // it.
     let tally = unsafe { &mut *(&raw mut TALLY) };
     tally.sites.free();
     tally.kinds.free();
@@ -43,16 +44,18 @@ pub fn free(ledger: &mut Ledger) {
     (ledger.kind_counts, ledger.kind_count) = (0, 0);
 }
 
-/// Counts the living. The VM's lock is held, at a safe point.
+/// Counts the living objects. The VM's lock is held, at a safe point.
 pub fn take(argument: u64) -> Reply {
-    // SAFETY: the VM's lock is held. The references are not used across the collection below, where
-    // finalizers may run Ruby code and with it the hook.
+    // SAFETY: the VM's lock is held, under which alone `AGENT` and `TALLY` are used. `vm` is copied and
+    // `walk` a raw pointer, so no reference lives across the collection below, where finalizers may run
+    // Ruby code and with it the hook.
     let (vm, walk) = unsafe { ((*(&raw const AGENT)).vm, &raw mut TALLY) };
     let mut pause = 0;
     let mut collected = false;
     if argument & COLLECT != 0 {
         let started = sys::now();
-        // SAFETY: a job runs at a safe point with the VM's lock.
+        // SAFETY: this runs as a job, at a safe point and with the VM's lock, as these functions
+        // require.
         unsafe {
             let before = vm.collections();
             vm.collect();
@@ -62,23 +65,25 @@ pub fn take(argument: u64) -> Reply {
     }
 
     let started = sys::now();
-    // SAFETY: the VM's lock is held, and from here to the end no Ruby code runs.
+    // SAFETY: the VM's lock is held, and no Ruby code runs from here to the end, so no other reference
+    // to `AGENT` or `LEDGER` is made but by `on_page`.
     let (agent, ledger) = unsafe { (&mut *(&raw mut AGENT), &mut *(&raw mut LEDGER)) };
     free(ledger);
     (ledger.slots, ledger.unsized_objects, ledger.empty_bytes) = (0, 0, 0);
     agent.books.reuse_freed(ledger);
     agent.settle(ledger, NEWBORNS);
     agent.busy = true;
-    // SAFETY: as above; `on_page` reaches the books through the statics, so no reference is kept.
+    // SAFETY: the VM's lock is held, as `each_objects` requires. `on_page` makes references to the
+    // statics, so those from above are not used any more.
     unsafe { vm.each_objects(on_page, 0) };
-    // SAFETY: as above.
+    // SAFETY: the VM's lock is held, and the references of `on_page` ended with the walk.
     let (agent, ledger, tally) =
         unsafe { (&mut *(&raw mut AGENT), &mut *(&raw mut LEDGER), &mut *walk) };
     agent.busy = false;
     if guard::broken() {
         return Reply::Refused;
     }
-    // SAFETY: `add_births` owns nothing and calls nobody.
+    // SAFETY: `add_births` owns nothing that a panic would leak and calls no code of the VM.
     if unsafe { guard::guarded(add_births, 0) } != 0 {
         return Reply::NoMemory;
     }
@@ -92,9 +97,9 @@ pub fn take(argument: u64) -> Reply {
     Reply::Done
 }
 
-/// Completes the counts by the births; 0 if there was memory for them.
+/// Adds the births to the counts. Returns 0 if there was memory for them.
 extern "C" fn add_births(_: u64) -> u64 {
-    // SAFETY: the VM's lock is held, and `take` uses no reference while this runs.
+    // SAFETY: the VM's lock is held, and `take` uses none of its references while this runs.
     let (agent, ledger, tally) = unsafe {
         (
             &mut *(&raw mut AGENT),
@@ -121,30 +126,32 @@ extern "C" fn add_births(_: u64) -> u64 {
     short
 }
 
-/// The counts of row `number`, which is added if need be.
+/// Returns the counts of row `number`, which is added if needed.
 fn row(list: &mut List<Counts>, number: u32) -> Option<&mut Counts> {
     if number >= list.len() {
-        // Fresh memory is zero, and a list that was given back starts anew.
+        // Fresh memory is zero, and a list that was freed begins anew.
         list.resize((number + 1).next_multiple_of(1024))?;
     }
-    // SAFETY: within the length; the borrow of the list keeps others away.
+    // SAFETY: the list was resized to more than `number` elements, and the result borrows the list
+    // mutably.
     Some(unsafe { &mut *list.get(number) })
 }
 
 /// Called by the VM for each page.
 unsafe extern "C" fn on_page(start: u64, end: u64, stride: u64, _: u64) -> i32 {
     let mut page = (start, end, stride);
-    // SAFETY: `walk_page` owns nothing, and the only code it calls is the VM's size function. That calls
-    // an extension's for objects of its types, and what is raised there is caught there.
+    // SAFETY: `walk_page` owns nothing that a panic would leak. The only code it calls is the VM's size
+    // function, which calls an extension's for objects of its types; an exception there is caught by
+    // `memsize_guarded`.
     unsafe { guard::guarded(walk_page, (&raw mut page) as u64) };
-    // Not 0 ends the walk.
+    // A value other than 0 ends the walk.
     i32::from(guard::broken())
 }
 
 extern "C" fn walk_page(argument: u64) -> u64 {
-    // SAFETY: `on_page` passes its own live triple.
+    // SAFETY: `on_page` passes the address of its own tuple, which lives until this returns.
     let (start, end, stride) = unsafe { *(argument as *const (u64, u64, u64)) };
-    // SAFETY: the VM's lock is held, and `take` keeps no reference across the walk.
+    // SAFETY: the VM's lock is held, and `take` uses none of its references during the walk.
     let (agent, ledger, tally) = unsafe {
         (
             &mut *(&raw mut AGENT),
@@ -170,7 +177,7 @@ fn visit(
     object: u64,
     stride: u64,
 ) -> Option<()> {
-    // SAFETY: the VM said that there is a slot here; every slot has these two words.
+    // SAFETY: the VM has named this slot, and every slot begins with these two words.
     let (flags, class) = unsafe { (*(object as *const u64), *((object + 8) as *const u64)) };
     let of = Type::of(flags);
     if matches!(of, Type::None | Type::Moved) || object == agent.mover {
@@ -189,7 +196,8 @@ fn visit(
     tally.last = (key, kind);
     let bytes = match of {
         Type::Zombie | Type::Node | Type::Unknown => 0,
-        // SAFETY: as below.
+        // SAFETY: the VM's lock is held, and the object is one that the VM has named and whose type the
+        // size function knows.
         Type::Data => match unsafe { agent.vm.memsize_guarded(object) } {
             Some(bytes) => bytes,
             None => {
@@ -197,7 +205,8 @@ fn visit(
                 stride
             }
         },
-        // SAFETY: the VM's own function on an object it listed; types it does not know are left out.
+        // SAFETY: the VM's lock is held, and the object is one that the VM has named. Types that the
+        // size function does not know, or for which it calls an extension, are handled above.
         _ => unsafe { agent.vm.memsize(object) },
     };
     ledger.slots += 1;
@@ -207,7 +216,7 @@ fn visit(
         row(&mut tally.kinds, kind)?
     } else {
         if site_at(&ledger.sites, site).kind != kind {
-            // Born hidden and shown since, or given another class.
+            // The object was born hidden and has been shown since, or was given another class.
             site = agent.books.rebook(ledger, site, kind)?;
             agent.slots.set(object, with_site(number, site))?;
         }
@@ -222,12 +231,12 @@ fn visit(
     Some(())
 }
 
-/// Runs when a program we started has ended, before its VM is torn down.
+/// The VM calls this when a program that we started has ended, before the VM is torn down.
 pub unsafe extern "C" fn at_end(_: u64) {
     if CONTROL_PAGE.state.load(Ordering::Relaxed) != State::Open as u32 {
         return;
     }
-    // SAFETY: end procedures run with the VM's lock.
+    // SAFETY: the VM runs end procedures with its lock held, under which alone `AGENT` is used.
     let argument = unsafe { (*(&raw const AGENT)).config.end_argument };
     let reply = take(u64::from(argument));
     CONTROL_PAGE.ended.store(reply as u32, Ordering::Release);

@@ -1,9 +1,9 @@
 //! The methods by which a thread of the program begins, reads and ends its own account (`wire::accounts`).
 //!
-//! The program's library has a module for them (`Lancet::Births.new_door`), and each is a function of ours, which the VM calls as it
-//! calls those of an extension: with its lock, on the thread that asks, in some nanoseconds and without a system call. The image is
-//! never unmapped, so a method may be called at any time, also when the agent has left, or in the child of a fork: then it answers false.
-//! The VM refuses them to Ractors other than the first, as all of whom it was not told that they bear several.
+//! The program's library has a module for them (`Lancet::Births.new_door`). Each method is a function of the agent, which the VM calls as
+//! it calls those of an extension: with its lock, on the calling thread, in some nanoseconds and without a system call. The image is never
+//! unmapped, so a method may be called at any time, also after the agent has left or in the child of a fork; then it returns false. The VM
+//! does not let Ractors other than the first call them, because they are not declared as Ractor-safe.
 //!
 //! | method | answers |
 //! |---|---|
@@ -25,32 +25,33 @@ use crate::shared::{CONTROL_PAGE, LEDGER};
 use core::sync::atomic::{Ordering, fence};
 use wire::{AccountRow, Ledger, State};
 
-/// What the program's library answers with a module of its own.
+/// Evaluates to the module of the program's library.
 const MODULE: &[u8] = b"::Lancet::Births.new_door\0";
-/// What the paths of its own code begin with.
+/// Evaluates to the path prefix of that library's own code.
 const FOLDER: &[u8] = b"::Lancet::Births::FOLDER\0";
-/// `Qfalse`, of every version.
+/// `Qfalse` of every version.
 const FALSE: u64 = 0;
 
-/// Defines the methods, if the library is there.
+/// Defines the methods if the program has the library.
 ///
 /// # Safety
 /// The VM's lock is held.
 pub unsafe fn define(vm: &Vm) {
-    // SAFETY: the caller's.
+    // SAFETY: the caller holds the VM's lock, as `evaluate` requires; the text ends with a zero.
     let Some(module) = (unsafe { vm.evaluate(MODULE) }) else {
         return;
     };
     if !is_object(module) {
         return;
     }
-    // SAFETY: the caller's.
+    // SAFETY: the caller holds the VM's lock, as `evaluate` requires; the text ends with a zero.
     let folder = unsafe { vm.evaluate(FOLDER) };
     if folder.and_then(leave_out).is_none() {
         return;
     }
     let mut state = 0;
-    // SAFETY: the caller's; a raise skips `define_all`, which owns nothing.
+    // SAFETY: the caller holds the VM's lock, as these functions require. An exception unwinds to `protect`, past the frame of
+    // `define_all`, which owns nothing.
     unsafe {
         let error = vm.error();
         vm.protect(define_all as *const () as u64, module, &raw mut state);
@@ -61,7 +62,8 @@ pub unsafe fn define(vm: &Vm) {
 }
 
 unsafe extern "C" fn define_all(module: u64) -> u64 {
-    // SAFETY: `define` holds the VM's lock, and the agent is open.
+    // SAFETY: `define` calls this with the VM's lock held and with an agent that has the functions' addresses. `module` is an object, and
+    // the names end with a zero.
     unsafe {
         let vm = (*(&raw const AGENT)).vm;
         vm.define(module, c"begin".as_ptr().cast(), begin, 1);
@@ -74,9 +76,10 @@ unsafe extern "C" fn define_all(module: u64) -> u64 {
     FALSE
 }
 
-/// Leaves out what is born in files whose paths begin with the text of this String.
+/// Excludes births in files whose paths begin with the text of this String.
 fn leave_out(folder: u64) -> Option<()> {
-    // SAFETY: `define` holds the VM's lock, and nobody else has a reference to the agent.
+    // SAFETY: `define`, the only caller, holds the VM's lock, so no other thread uses `AGENT`. `Agent::watch`, which calls `define`, uses
+    // nothing of it meanwhile but `vm`, which does not change here.
     let agent = unsafe { &mut *(&raw mut AGENT) };
     let reader = agent.names.reader().filter(|_| is_object(folder))?;
     let text = reader.text(folder).ok()?;
@@ -85,18 +88,18 @@ fn leave_out(folder: u64) -> Option<()> {
     agent.summary.leave_out(path.get(..copied.len)?)
 }
 
-/// An object on the heap, and no immediate value (`RB_SPECIAL_CONST_P`, include/ruby/internal/special_consts.h).
+/// Whether it is an object on the heap and no immediate value (`RB_SPECIAL_CONST_P`, include/ruby/internal/special_consts.h).
 fn is_object(value: u64) -> bool {
     value >= 0x1000 && value & 7 == 0
 }
 
-/// Whether births can be counted: the books are those of a session that goes on.
+/// Whether births can be counted: the books belong to a session that is open.
 fn is_counting(agent: &Agent, ledger: &Ledger) -> bool {
     let is_open = CONTROL_PAGE.state.load(Ordering::Relaxed) == State::Open as u32;
     is_open && !guard::broken() && (agent.hook.is_some() || ledger.rests != 0)
 }
 
-/// The number of this thread's account, if births can be counted.
+/// Returns the index of this thread's account, if births can be counted.
 fn own(agent: &mut Agent, ledger: &mut Ledger) -> Option<usize> {
     match is_counting(agent, ledger) {
         true => agent.own_account(ledger),
@@ -108,15 +111,17 @@ unsafe extern "C" fn begin(_: u64, number: u64) -> u64 {
     let Some(wanted) = integer(number) else {
         return FALSE;
     };
-    // SAFETY: a method is called with the VM's lock, and not from within the agent.
+    // SAFETY: the VM calls a method with its lock held, so no other thread uses `AGENT` and `LEDGER`; and it calls none while the agent
+    // runs, so no other reference is alive.
     let (agent, ledger) = unsafe { (&mut *(&raw mut AGENT), &mut *(&raw mut LEDGER)) };
     let Some(own) = own(agent, ledger) else {
         return FALSE;
     };
     ledger.accounts[own].wanted = wanted;
-    // The command takes accounts away first, and looks then whether they are wanted.
+    // The command first takes the account away and then reads `wanted`; the fence orders the reverse here.
     fence(Ordering::SeqCst);
-    // SAFETY: live words of ours, which the command writes at any time, whole: first that this thread has it no more, then whose it is.
+    // SAFETY: `ledger` is a live reference. The command writes both words at any time, each as one aligned word: first that the account is
+    // taken from this thread, then to whom it is given.
     let is_ours = unsafe {
         let account = &raw const ledger.accounts[own];
         (&raw const (*account).tid).read_volatile() != 0
@@ -140,7 +145,8 @@ unsafe extern "C" fn read(_: u64, number: u64) -> u64 {
         return FALSE;
     };
     let (vm, own, counted) = {
-        // SAFETY: as in `begin`; the references end before the VM is called.
+        // SAFETY: the VM calls a method with its lock held, so no other thread uses `AGENT` and `LEDGER`. The references end with this
+        // block, before the VM is called.
         let (agent, ledger) = unsafe { (&mut *(&raw mut AGENT), &mut *(&raw mut LEDGER)) };
         let Some(own) = own(agent, ledger) else {
             return FALSE;
@@ -152,16 +158,18 @@ unsafe extern "C" fn read(_: u64, number: u64) -> u64 {
         let account = &mut ledger.accounts[own];
         let counted = *account;
         let head = [agent.config.session, account.lost];
-        // SAFETY: that many rows are mapped, and nothing changes them here.
+        // SAFETY: `rows` and `used` of the account describe written rows, and no birth is counted while they are copied, because the VM is
+        // not called.
         let rows = unsafe { accounts::counted(account) };
         if agent.summary.copy(head, rows).is_none() {
             return FALSE;
         }
-        // The answer is no birth of this thread's.
+        // The String of the answer must not count as a birth of this thread.
         account.wanted = 0;
         (agent.vm, own, counted)
     };
-    // SAFETY: the VM's lock is held, and none of the references from above is alive; what is copied stays mapped while the agent is held.
+    // SAFETY: the VM's lock is held, as `bytes` requires, and no reference from above is alive, because making the String calls the hook.
+    // The copied bytes stay mapped while the agent is held.
     unsafe {
         hold();
         let summary = &raw const AGENT.summary;
@@ -174,7 +182,7 @@ unsafe extern "C" fn read(_: u64, number: u64) -> u64 {
 }
 
 unsafe extern "C" fn count(_: u64, rows: u64) -> u64 {
-    // SAFETY: as in `begin`.
+    // SAFETY: the VM calls a method with its lock held, so no other thread uses `AGENT` and `LEDGER`, and no other reference is alive.
     let (agent, ledger) = unsafe { (&mut *(&raw mut AGENT), &mut *(&raw mut LEDGER)) };
     match gather(agent, ledger, rows) {
         Some(()) => value(agent.summary.created),
@@ -183,7 +191,8 @@ unsafe extern "C" fn count(_: u64, rows: u64) -> u64 {
 }
 
 unsafe extern "C" fn json(_: u64, rows: u64) -> u64 {
-    // SAFETY: as in `begin`; the references end before the VM is called.
+    // SAFETY: the VM calls a method with its lock held, so no other thread uses `AGENT` and `LEDGER`. The references end with this block,
+    // before the VM is called.
     let (vm, at, length) = unsafe {
         let (agent, ledger) = (&mut *(&raw mut AGENT), &mut *(&raw mut LEDGER));
         if gather(agent, ledger, rows).is_none() {
@@ -195,7 +204,8 @@ unsafe extern "C" fn json(_: u64, rows: u64) -> u64 {
         };
         (agent.vm, text.as_ptr(), text.len())
     };
-    // SAFETY: the VM's lock is held, and the text stays mapped while the agent is held.
+    // SAFETY: the VM's lock is held, as `text` requires, and no reference to the agent is alive. The text stays mapped while the agent is
+    // held.
     unsafe {
         hold();
         let answer = vm.text(at, length as i64);
@@ -205,7 +215,8 @@ unsafe extern "C" fn json(_: u64, rows: u64) -> u64 {
 }
 
 unsafe extern "C" fn lines(_: u64, rows: u64) -> u64 {
-    // SAFETY: as in `begin`; the references end before the VM is called.
+    // SAFETY: the VM calls a method with its lock held, so no other thread uses `AGENT` and `LEDGER`. The references end with this block,
+    // before the VM is called.
     let (vm, at, count) = unsafe {
         let (agent, ledger) = (&mut *(&raw mut AGENT), &mut *(&raw mut LEDGER));
         if gather(agent, ledger, rows).is_none() {
@@ -217,7 +228,8 @@ unsafe extern "C" fn lines(_: u64, rows: u64) -> u64 {
         };
         (agent.vm, values.as_ptr(), values.len())
     };
-    // SAFETY: the VM's lock is held, and the values, which are no objects, stay mapped while the agent is held.
+    // SAFETY: the VM's lock is held, as the functions require, and no reference to the agent is alive. The values are small integers, and
+    // stay mapped while the agent is held.
     unsafe {
         hold();
         let answer = vm.array_of(count as i64, at);
@@ -227,13 +239,14 @@ unsafe extern "C" fn lines(_: u64, rows: u64) -> u64 {
     }
 }
 
-/// An Array of those lines that the library does not know: site, path, line and type in turns. In the place of a path false, because nil is not the
-/// same value in all versions (8, since 3.2 it is 4).
+/// Returns an Array of the lines that the library does not know yet: site, path, line and type, one after the other. A missing path is
+/// false, because nil does not have the same value in all versions (8; since 3.2 it is 4).
 ///
 /// # Safety
 /// The VM's lock and [`hold`]; no reference to the agent is alive.
 unsafe fn names(vm: &Vm) -> u64 {
-    // SAFETY: the caller's. The lines change only in `gather`; texts never change, and the VM copies them.
+    // SAFETY: the caller holds the VM's lock and the agent ([`hold`]), and keeps no reference to the agent. The lines change only in
+    // `gather`; texts never change, and the VM copies them.
     unsafe {
         let answer = vm.array(0);
         let count = (*(&raw const AGENT)).summary.lines.len();
@@ -262,14 +275,15 @@ unsafe fn names(vm: &Vm) -> u64 {
     }
 }
 
-/// Has the summary be of the rows of an answer of `read`. `None`: they are of another session, whose books are gone, or no such rows.
+/// Makes the summary of the rows in an answer of `read`. `None`: they are of another session, whose books are gone, or are no such rows.
 fn gather(agent: &mut Agent, ledger: &mut Ledger, rows: u64) -> Option<()> {
     if !is_counting(agent, ledger) || !is_object(rows) {
         return None;
     }
     let text = agent.names.reader()?.text(rows).ok()?;
     let count = text.len.checked_sub(HEAD)? / ROW;
-    // SAFETY: the VM vouches for the bytes of a String of its own, and nothing changes it before the VM is called again.
+    // SAFETY: the reader has found `text.len` bytes of a String at this address, callers ask only for offsets within them, and the String
+    // cannot change before the VM is called again.
     let word = |at: u64| unsafe { ((text.address + at) as *const u64).read_unaligned() };
     if word(0) != agent.config.session {
         return None;
@@ -284,25 +298,25 @@ fn gather(agent: &mut Agent, ledger: &mut Ledger, rows: u64) -> Option<()> {
     agent.summary.gather(ledger, rows)
 }
 
-/// Bytes of the answer of `read` before its rows, and of each of these.
+/// Bytes of an answer of `read` before its rows, and bytes of a row.
 const HEAD: u64 = 16;
 const ROW: u64 = size_of::<AccountRow>() as u64;
 const _: () = assert!(ROW == 8);
 
-/// Whoever is called from here makes objects, and with them the hook is called; the agent does not leave at these births, because its memory
-/// is still being read.
+/// Keeps the agent from leaving at the births that the VM's functions cause when they are called here, because they read the agent's
+/// memory.
 unsafe fn hold() {
-    // SAFETY: the caller holds the VM's lock, and no reference to the agent is alive.
+    // SAFETY: the caller holds the VM's lock, under which alone `AGENT` is used, and keeps no reference to it.
     unsafe { (*(&raw mut AGENT)).held = true };
 }
 
 unsafe fn release() {
-    // SAFETY: as in `hold`.
+    // SAFETY: the caller holds the VM's lock, under which alone `AGENT` is used, and keeps no reference to it.
     unsafe { (*(&raw mut AGENT)).held = false };
 }
 
 unsafe extern "C" fn stop(_: u64, number: u64) -> u64 {
-    // SAFETY: as in `begin`.
+    // SAFETY: the VM calls a method with its lock held, so no other thread uses `AGENT` and `LEDGER`, and no other reference is alive.
     let (agent, ledger) = unsafe { (&mut *(&raw mut AGENT), &mut *(&raw mut LEDGER)) };
     if let Some(own) = own(agent, ledger)
         && integer(number) == Some(ledger.accounts[own].wanted)
@@ -313,7 +327,7 @@ unsafe extern "C" fn stop(_: u64, number: u64) -> u64 {
     FALSE
 }
 
-/// A small Integer of the VM's (`RB_FIXNUM_P`), if it is one and positive.
+/// Returns the value of a small positive Integer (`RB_FIXNUM_P`).
 fn integer(value: u64) -> Option<u64> {
     (value & 1 == 1 && value as i64 > 1).then_some(value >> 1)
 }

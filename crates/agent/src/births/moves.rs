@@ -1,8 +1,9 @@
-//! Objects that move: heap compaction.
+//! Follows objects that heap compaction moves.
 //!
-//! The VM calls a C type's `dcompact` for each object of that type while it puts references right. We
-//! keep one such object alive; at that moment every object that was moved has left a note of where it
-//! went (`T_MOVED`), on all of 2.7 to 3.4, and the numbers and addresses of our books follow.
+//! The VM calls a C type's `dcompact` for each object of that type while it updates references. The
+//! agent keeps one such object alive. At that moment every object that was moved has left its new
+//! address in its old slot (`T_MOVED`), in all versions from 2.7 to 3.4, and the slot numbers and
+//! addresses in our books are updated.
 
 use super::agent::AGENT;
 use super::names::Type;
@@ -12,7 +13,7 @@ use crate::shared::{CONTROL_PAGE, LEDGER};
 use core::sync::atomic::Ordering;
 use wire::State;
 
-/// Not null, or `dcompact` is not called.
+/// The data pointer of our object; with null `dcompact` would not be called.
 pub const MOVER_DATA: u64 = 1;
 
 /// The type of our object.
@@ -26,18 +27,19 @@ pub static MOVER: DataType = DataType {
     flags: 0,
 };
 
-/// Called by the VM while it puts references right: objects have been moved, and each left a note of
-/// where it went.
+/// The VM calls this while it updates references: objects have been moved, and each has left its new
+/// address in its old slot.
 unsafe extern "C" fn on_move(_data: u64) {
     if CONTROL_PAGE.state.load(Ordering::Relaxed) != State::Open as u32 {
         return;
     }
-    // SAFETY: `follow_moves` owns nothing and calls nobody.
+    // SAFETY: `follow_moves` owns nothing that a panic would leak and calls no code of the VM.
     unsafe { guard::guarded(follow_moves, 0) };
 }
 
 extern "C" fn follow_moves(_: u64) -> u64 {
-    // SAFETY: a collection stops every Ruby thread.
+    // SAFETY: the collector calls `on_move` with the VM's lock held and all Ruby threads stopped, so
+    // no other reference to `AGENT` or `LEDGER` is in use.
     let (agent, ledger) = unsafe { (&mut *(&raw mut AGENT), &mut *(&raw mut LEDGER)) };
     let Some(reader) = agent.names.reader().copied() else {
         return 0;

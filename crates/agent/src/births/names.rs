@@ -1,8 +1,7 @@
 //! The VM's structures as text and numbers: crate `vm`'s Ruby reader over plain loads.
 //!
-//! Every address that reaches it is one the VM vouches for at this moment: code that is running, the
-//! class of an object that is being born or is alive. Texts are read into one buffer, so each must be
-//! used before the next is asked for.
+//! Every address that it is given is valid at this moment because the VM uses it: code that is running, the class of an object that is
+//! being born or is alive. All texts are read into one buffer, so each must be used before the next is read.
 
 use crate::memory::direct::Direct;
 use core::fmt;
@@ -16,29 +15,29 @@ const HIDDEN: u64 = 0x100;
 const INTERNAL_MODULE: u64 = 0x200;
 const IMEMO: u64 = 0x400;
 
-/// The row of objects whose class had no name and is gone.
+/// The name of the row of objects whose class had no name and is gone.
 pub const DROPPED_CLASSES: &[u8] = b"#<Class> (gone)";
 
-/// Longest text that is kept; a longer one is cut.
+/// Longest text in bytes that is kept; a longer one is cut.
 const LONGEST: usize = 1024;
 
 /// A class as a report calls it.
 pub enum Class<'a> {
-    /// Its name, or what stands for a type without class.
+    /// Its name, or the text for a type without class.
     Named {
         /// The text of the name, at most 1024 bytes of it; the next text that is read may overwrite it.
         name: &'a [u8],
-        /// It is a type of the VM's own, which `ObjectSpace.each_object` does not show.
+        /// Whether it is a type of the VM's own, which `ObjectSpace.each_object` does not show.
         internal: bool,
     },
-    /// A class nobody named.
+    /// A class without a name.
     Anonymous {
         /// Address of the class object.
         address: u64,
     },
 }
 
-/// The reader of this process's Ruby, with the one buffer that every text is read into. The agent has one for as long as it watches births.
+/// The reader of this process's Ruby, with the one buffer that every text is read into.
 pub struct Names {
     ruby: Option<Ruby<'static, Direct>>,
     buffer: Buffer,
@@ -68,7 +67,7 @@ impl Buffer {
 }
 
 impl Names {
-    /// Returns a reader without a VM: every question is answered with nothing until `open` has been called.
+    /// Returns a reader without a VM, which finds nothing until `open` is called.
     pub const fn new() -> Self {
         Names {
             ruby: None,
@@ -115,13 +114,13 @@ impl Names {
             .unwrap_or(0)
     }
 
-    /// The path of a piece of code, as the VM's own tools give it.
+    /// Returns the path of a piece of code, as the VM's own tools show it.
     pub fn path(&mut self, code: u64) -> &[u8] {
         let text = self.ruby.as_ref().and_then(|ruby| ruby.path(code).ok());
         self.copy(text)
     }
 
-    /// The name of the method that a piece of code belongs to.
+    /// Returns the name of the method that a piece of code belongs to.
     pub fn method(&mut self, code: u64) -> &[u8] {
         let text = self.ruby.as_ref().and_then(|ruby| ruby.label(code).ok());
         self.copy(text)
@@ -137,7 +136,7 @@ impl Names {
         self.buffer.text()
     }
 
-    /// What the class (or the number of a type without class) is called.
+    /// Returns the name of the class, or the text for the number of a type without class.
     pub fn class(&mut self, class: u64) -> Class<'_> {
         self.buffer.length = 0;
         if class < FIRST_ADDRESS {
@@ -170,7 +169,7 @@ impl Names {
 }
 
 impl Names {
-    /// Whether `class` is, or is made from, the class that the VM keeps at `place`.
+    /// Whether `class` is the class that the VM keeps at `place`, or inherits from it.
     pub fn descends(&self, class: u64, place: u64) -> bool {
         let Some(ruby) = &self.ruby else {
             return false;
@@ -193,7 +192,7 @@ impl Names {
     }
 }
 
-/// Superclasses of one class that are followed at most, so that a chain that is a circle ends.
+/// Limit of superclasses that are followed, so that a circular chain ends.
 const DEEPEST_CLASS: u32 = 1000;
 
 const UNREADABLE: Class<'static> = Class::Named {
@@ -212,7 +211,7 @@ fn type_name(number: u64) -> &'static str {
 /// Where an imemo's subtype starts in its flags (`FL_USHIFT`).
 const IMEMO_SHIFT: u32 = 12;
 
-/// What an object is booked under: its class, or a small number if it has none that may be followed.
+/// Returns the key that an object is booked under: its class, or a small number if it has no class that may be followed.
 #[inline]
 pub fn class_key(flags: u64, class: u64) -> u64 {
     match Type::of(flags) {
@@ -225,7 +224,7 @@ pub fn class_key(flags: u64, class: u64) -> u64 {
     }
 }
 
-/// The number under which a class that the VM keeps to itself is booked.
+/// Returns the number under which instances of a class that the VM keeps to itself are booked.
 pub fn internal_module_key(flags: u64) -> u64 {
     INTERNAL_MODULE | flags & 0x1f
 }

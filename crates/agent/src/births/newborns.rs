@@ -1,9 +1,9 @@
-//! The objects born last, looked at once more.
+//! Looks at each object once more, shortly after its birth.
 //!
-//! The VM hides some objects, or makes a class somebody's singleton class, soon after their birth, and
-//! `ObjectSpace` does not show them then; others are hidden for a moment only, as the buffer of a
-//! `sort_by`. They are counted by what they are [`NEWBORNS`] births later, or when a collection begins,
-//! after which they may be gone, whichever is first. A census looks at all that live.
+//! Soon after the birth of an object, the VM may hide it or make it a singleton class, and then `ObjectSpace` does not
+//! show it; others are hidden only for a moment, such as the buffer of a `sort_by`. So an object is counted by what it is
+//! [`NEWBORNS`] births later, or when a collection begins, after which it may be gone, whichever comes first. A census
+//! looks at all living objects.
 
 use super::accounts;
 use super::agent::{Agent, NEWBORNS, NOBODY};
@@ -16,12 +16,12 @@ struct Settling<'a> {
     agent: &'a mut Agent,
     ledger: &'a mut Ledger,
     count: usize,
-    /// Those alone that this account has counted; 0 = all.
+    /// Only those that the account with this number plus one has counted; 0 = all.
     account: u8,
 }
 
 extern "C" fn settle_newborns(argument: u64) -> u64 {
-    // SAFETY: `settle` passes its own live record.
+    // SAFETY: `settle_some` passes the address of its own `Settling`, which lives until this returns.
     let Settling {
         agent,
         ledger,
@@ -35,8 +35,8 @@ extern "C" fn settle_newborns(argument: u64) -> u64 {
             continue;
         }
         agent.newborns[at] = NOBODY;
-        // SAFETY: no collection has begun since this object was born, or it would no longer be among the newborns; so its
-        // header is readable.
+        // SAFETY: the start of every collection empties the ring, so none has begun since this object was born, and its
+        // header can be read.
         let (flags, class) = unsafe {
             (
                 *(newborn.object as *const u64),
@@ -68,7 +68,8 @@ extern "C" fn settle_newborns(argument: u64) -> u64 {
 }
 
 impl Agent {
-    /// The bytes that a newborn uses; its slot alone where the VM's own size function would read what may not be made yet.
+    /// Returns the bytes that a newborn uses, or only its slot's where the VM's size function would read parts that may
+    /// not be made yet.
     ///
     /// A collection begins while memory is allocated for an object, so a newborn may be in the middle of being made. The
     /// size functions of these types read nothing but the slot and tables that the collector itself reads. That of a C
@@ -82,7 +83,7 @@ impl Agent {
             | Type::Object
             | Type::Struct
             | Type::Bignum => {
-                // SAFETY: the VM's lock is held; the object's header was read just now.
+                // SAFETY: the VM's lock is held, as `memsize` requires, and the caller has just read the object's header.
                 Some(unsafe { self.vm.memsize(object) })
             }
             _ => {
@@ -92,14 +93,14 @@ impl Agent {
         }
     }
 
-    /// Looks again at the `count` oldest newborns.
+    /// Looks once more at the `count` oldest newborns.
     #[cold]
     #[inline(never)]
     pub fn settle(&mut self, ledger: &mut Ledger, count: usize) {
         self.settle_some(ledger, count, 0);
     }
 
-    /// Looks again at all newborns that were counted in the account of this number: its thread reads it.
+    /// Looks once more at all newborns that the account with this index has counted, because its thread reads it.
     pub fn settle_account(&mut self, ledger: &mut Ledger, number: usize) {
         let account = number as u8 + 1;
         self.settle_some(ledger, NEWBORNS, account);
@@ -112,7 +113,8 @@ impl Agent {
             count,
             account,
         };
-        // SAFETY: `settle_newborns` owns nothing and calls nobody.
+        // SAFETY: `settle_newborns` owns nothing that a panic would leak; the only code of the VM that it calls is the
+        // size function, for types of the VM's own.
         unsafe { guard::guarded(settle_newborns, (&raw mut settling) as u64) };
     }
 }

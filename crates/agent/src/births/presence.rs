@@ -1,5 +1,5 @@
-//! Whether the command is still there, and how the agent leaves when it is not: in a command's death, in the child of a
-//! fork, before a Ractor, after a panic of its own.
+//! Checks whether the command is still there, and takes the agent out when it is not: after the command's death, in the
+//! child of a fork, before a Ractor, after a panic of its own.
 
 use super::accounts::{self, Own};
 use super::agent::{AGENT, Agent, LOOK_EVERY, NEWBORNS};
@@ -10,26 +10,26 @@ use core::sync::atomic::Ordering;
 use wire::{ControlPage, Farewell, Ledger, State};
 
 impl Agent {
-    /// Takes the hook out and gives all memory back. The VM's lock is held.
+    /// Removes the hook and unmaps all memory. The VM's lock is held.
     pub fn leave(&mut self, ledger: &mut Ledger) {
         self.unhook();
         self.forget(ledger);
     }
 
-    /// Takes the hook out. The VM's lock is held.
+    /// Removes the hook. The VM's lock is held.
     fn unhook(&mut self) {
         if let Some(hook) = self.hook.take() {
-            // SAFETY: the VM's lock is held; whoever set the hook noted it here.
+            // SAFETY: the VM's lock is held, as `remove_hook` requires, and `self.hook` is the function that was set.
             unsafe { self.vm.remove_hook(hook) };
         }
         if self.mover != 0 {
-            // SAFETY: the VM's lock is held, and the place is the one that was registered.
+            // SAFETY: the VM's lock is held, as `let_go` requires, and `mover` is the place that was registered.
             unsafe { self.vm.let_go(&raw mut self.mover) };
             self.mover = 0;
         }
     }
 
-    /// Gives all memory back.
+    /// Unmaps all memory.
     pub fn forget(&mut self, ledger: &mut Ledger) {
         accounts::free(ledger);
         self.own = Own::NONE;
@@ -42,7 +42,8 @@ impl Agent {
         census::free(ledger);
     }
 
-    /// Every so many births: is the command still there, and is there a reason to leave?
+    /// Runs every [`LOOK_EVERY`] births: checks whether the command is still there, and whether there is a reason to
+    /// leave.
     #[cold]
     #[inline(never)]
     pub fn look_round(&mut self, control_page: &ControlPage, ledger: &mut Ledger) {
@@ -78,8 +79,8 @@ impl Agent {
         self.forget(ledger);
     }
 
-    /// Notes the command's heartbeat; whether it has been still for too long. A machine that was asleep looks
-    /// the same at first, so the command has a quarter of the time more after that.
+    /// Notes the command's heartbeat, and returns whether it has been still for too long. After a suspend of the machine
+    /// it looks still at first, so the command gets a quarter of the time more after that.
     pub fn look(&mut self, control_page: &ControlPage) -> bool {
         self.until_look = LOOK_EVERY;
         let beat = control_page.heartbeat.load(Ordering::Relaxed);
@@ -98,14 +99,15 @@ impl Agent {
     }
 }
 
-/// How long the program stands still for the count before its first Ractor, at most, in nanoseconds; and for how long of
-/// that the command may be silent.
+/// The longest time in nanoseconds that the program stands still for the count before its first Ractor, and for which
+/// the command may be silent meanwhile.
 const LAST_COUNT: u64 = 5_000_000_000;
 const SILENCE: u64 = 1_500_000_000;
 
 /// Waits until the command has read the books and walked over the heap, and has set the state to quiet: from the next
-/// instruction on objects are born that nobody counts, in slots that have numbers. The thread holds the VM's lock, so no
-/// other changes the heap. It waits without a system call, because its thread's filter was asked for none that sleeps.
+/// instruction on, objects are born that are not counted, in slots that have numbers. The thread holds the VM's lock, so
+/// no other thread changes the heap. It waits without a system call, because its seccomp filter may forbid those that
+/// sleep.
 fn await_last_count(control_page: &ControlPage) {
     let began = sys::now();
     let (mut beat, mut heard) = (0, began);
@@ -124,17 +126,18 @@ fn await_last_count(control_page: &ControlPage) {
     }
 }
 
-/// The hook runs although the control page is blank: a fork made this process, and wiped the page.
+/// Handles a call of the hook although the control page is blank: this process was made by a fork, which wiped the page.
 #[cold]
 pub fn stranger() {
-    // SAFETY: a forked child has one thread, which holds the VM's lock.
+    // SAFETY: a forked child has one thread, which holds the VM's lock, so no other reference to `AGENT` or `LEDGER` is
+    // in use.
     let (agent, ledger) = unsafe { (&mut *(&raw mut AGENT), &mut *(&raw mut LEDGER)) };
     let control_page = &CONTROL_PAGE;
     if agent.hook.is_none() {
         return;
     }
-    // Read anew: a command that cannot reach the VM's lock clears it before it clears the state.
-    // SAFETY: written by the command as one aligned word.
+    // The word is read anew: a command that cannot reach the VM's lock clears it before it clears the state.
+    // SAFETY: `CONFIG` is a static of ours; the command writes the word as one aligned word, hence the volatile read.
     if unsafe { (&raw const CONFIG.follow).read_volatile() } != 0 {
         agent.heartbeat_seen = 0;
         agent.look(control_page);

@@ -1,9 +1,10 @@
-//! The hook is out while no thread wants its account, and births are counted for nobody else: a program of whose requests one in a hundred is
-//! traced makes the objects of the others as fast as without us.
+//! Removes the hook while no thread wants its account and no one else wants births counted: in a program that traces one request in a
+//! hundred, the other requests make objects as fast as without the agent.
 //!
-//! It is taken out some births after the last account has ended ([`Agent::patience`]), and the next one sets it again. What was known of addresses is not true any more
-//! then: code and classes were born that nobody has told of. To look everything up anew takes some 0.1 ms, as much as it costs to have the hook in for half a
-//! millisecond. So where the next account comes sooner the patience grows, and one request after the other has the hook in all the time.
+//! The hook is removed some births after the last account has ended ([`Agent::patience`]), and the next account sets it again. What was
+//! known of addresses is outdated then, because code and classes were born unseen. Looking everything up anew takes some 0.1 ms, as much as
+//! half a millisecond with the hook set costs. So if the next account comes sooner, the patience grows, and with one request after the
+//! other the hook stays set.
 
 use super::accounts;
 use super::agent::{Agent, LEAST_PATIENCE, NEWBORNS, NOBODY};
@@ -12,21 +13,21 @@ use crate::memory::sys;
 use core::sync::atomic::{Ordering, fence};
 use wire::{ControlPage, Farewell, Ledger};
 
-/// Births for which the hook stays in after the last account has ended, at most; `LEAST_PATIENCE` is the least.
+/// The greatest number of births for which the hook stays set after the last account has ended; `LEAST_PATIENCE` is the least.
 const MOST_PATIENCE: u32 = 1024;
 
-/// A rest is short that is shorter than this part of [`wire::Config::heartbeat_ticks`], which are 5 s.
+/// A rest counts as short if it is shorter than this part of [`wire::Config::heartbeat_ticks`], which are 5 s.
 const SHORT: u64 = 10_000;
 
 impl Agent {
-    /// An account has ended; the hook is taken out after some births more.
+    /// Notes that an account has ended. The hook is removed some births later.
     pub fn is_unwanted(&mut self, ledger: &Ledger) {
         if may_rest(ledger) {
             self.until_look = self.until_look.min(self.patience);
         }
     }
 
-    /// Takes the hook out if nobody wants to count. The VM's lock is held.
+    /// Removes the hook if no account counts. The VM's lock is held.
     pub fn rest_if_unwanted(&mut self, ledger: &mut Ledger) {
         if !may_rest(ledger) {
             return;
@@ -43,13 +44,13 @@ impl Agent {
         if let Some(hook) = self.hook.take() {
             self.settle(ledger, NEWBORNS);
             self.resting_since = sys::ticks();
-            // SAFETY: the VM's lock is held; whoever set the hook noted it here.
+            // SAFETY: the VM's lock is held, as `remove_hook` requires, and `self.hook` is the function that was set.
             unsafe { self.vm.remove_hook(hook) };
         }
     }
 
-    /// Sets the hook again. `false`: the agent has left, because the command is gone, or there are Ractors now, which this Ruby does not bear
-    /// beside the hook.
+    /// Sets the hook again. `false`: the agent has left, because the command is gone, or because there are Ractors now, which this Ruby
+    /// does not support beside the hook.
     pub fn rise(&mut self, control_page: &ControlPage, ledger: &mut Ledger) -> bool {
         let why = if self.look(control_page) {
             Some(Farewell::Alone)
@@ -69,7 +70,7 @@ impl Agent {
         };
         self.books.flush(ledger);
         self.newborns = [NOBODY; NEWBORNS];
-        // SAFETY: the VM's lock is held.
+        // SAFETY: the VM's lock is held, as `add_hook` requires.
         unsafe { self.vm.add_hook(on_event) };
         self.hook = Some(on_event);
         ledger.rests = 0;
@@ -84,6 +85,6 @@ impl Agent {
 }
 
 fn may_rest(ledger: &Ledger) -> bool {
-    // SAFETY: a live word of ours, which the command writes at any time, whole.
+    // SAFETY: `ledger` is a live reference; the command writes the word at any time, as one aligned word, hence the volatile read.
     unsafe { (&raw const ledger.may_rest).read_volatile() != 0 }
 }

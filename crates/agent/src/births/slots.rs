@@ -1,31 +1,31 @@
-//! The number for every slot of the VM's heap: where its object was born, and when.
+//! The number for every slot of the VM's heap: the site and the interval of its object's birth.
 //!
-//! `wire::slots` tells how an object's address leads to its number, and what a table's step is.
+//! `wire::slots` describes how an object's address leads to its number, and what a table's step is.
 //!
-//! A number is overwritten at each birth and never cleared: for a slot without a living object it
-//! means nothing, and only living ones are ever asked.
+//! A birth overwrites its slot's number, and no number is ever cleared. For a slot without a living object the number means nothing, and
+//! only living objects are looked up.
 
 use crate::memory::store::List;
 use crate::memory::sys;
 use wire::SlotPath;
 use wire::slots::{GREATEST_STEP, ROOTS, Table, pages_per_root};
 
-/// Tables are cut from pieces this long; any table of the largest page fits.
+/// Bytes of the mappings that tables are cut from; a table of the largest page fits into one.
 const CHUNK: u64 = 1 << 20;
 const LARGEST_PAGE_SHIFT: u32 = 20;
 
-/// The tables of numbers for all heap pages in which objects were born since the agent began to watch; [`Slots::free`] gives them back when it
-/// leaves. A slot whose object has died keeps its number, so who asks for one must know that the object lives.
+/// The tables of numbers for all heap pages in which objects were born since the agent began to watch; [`Slots::free`] unmaps them. A slot
+/// whose object has died keeps its number, so callers must know that the object lives.
 pub struct Slots {
     /// Tables of the pages' tables, one for each GiB of addresses.
     roots: List<u64>,
     page_shift: u32,
-    /// Where a page has slots of several sizes, the largest has this step.
+    /// The largest step of a table, for pages that may have slots of several sizes.
     greatest_step: u32,
     chunk: u64,
     chunk_left: u64,
     chunks: List<u64>,
-    /// Tables given up, by step; the first word of each is the next one's address.
+    /// Tables that are free again, by step. The first word of each is the address of the next one.
     unused: [u64; GREATEST_STEP as usize + 1],
 }
 
@@ -43,8 +43,7 @@ impl Slots {
         }
     }
 
-    /// Makes ready for heap pages of 2 to the power of `page_shift` bytes with slots of `sizes` sizes, each
-    /// twice as large as the one before.
+    /// Prepares for heap pages of 2 to the power of `page_shift` bytes with `sizes` sizes of slots, each twice as large as the one before.
     pub fn open(&mut self, page_shift: u32, sizes: u32) -> Option<()> {
         self.page_shift = page_shift.clamp(12, LARGEST_PAGE_SHIFT);
         self.greatest_step = sizes.saturating_sub(1).min(GREATEST_STEP);
@@ -61,18 +60,18 @@ impl Slots {
         self.page_shift
     }
 
-    /// The table of the page on this path.
+    /// Returns the table of the page on this path.
     #[inline(always)]
     fn table(&self, path: SlotPath) -> Table {
         if path.root >= self.roots.len() {
             return Table::NONE;
         }
-        // SAFETY: checked against the length.
+        // SAFETY: `path.root` was compared with the length just now; the word is copied.
         let tables = unsafe { *self.roots.get(path.root) } as *const u64;
         if tables.is_null() {
             return Table::NONE;
         }
-        // SAFETY: a root has a table for each of its pages, and a path's is one of them.
+        // SAFETY: `tables` was mapped by `place` with a word for each page of a root, and `path.page` is less than their number.
         Table::from_word(unsafe { *tables.add(path.page as usize) })
     }
 
@@ -82,7 +81,8 @@ impl Slots {
         let path = SlotPath::of(address, self.page_shift);
         let table = self.table(path);
         match table.index(path.grain) {
-            // SAFETY: a grain is less than those of a page, and a table has `Table::numbers`.
+            // SAFETY: `index` is computed from a grain of the page and the table's step, so it is less than `Table::numbers`, the numbers
+            // that `take` has mapped.
             Some(index) if table != Table::NONE => unsafe {
                 *(table.address() as *const u32).add(index as usize)
             },
@@ -97,7 +97,7 @@ impl Slots {
         let table = self.table(path);
         match table.index(path.grain) {
             Some(index) if table != Table::NONE => {
-                // SAFETY: as in `get`.
+                // SAFETY: `index` is less than `Table::numbers`, the numbers that `take` has mapped; `self` is borrowed mutably.
                 unsafe { *(table.address() as *mut u32).add(index as usize) = id };
                 Some(())
             }
@@ -105,7 +105,7 @@ impl Slots {
         }
     }
 
-    /// Sets a number where the page has no table, or one whose step is too great for this grain: makes a new table and copies the old one.
+    /// Sets a number where the page has no table, or one whose step is too large for this grain: makes a new table and copies the old one.
     #[cold]
     #[inline(never)]
     fn set_in_new_table(&mut self, path: SlotPath, id: u32) -> Option<()> {
@@ -114,15 +114,15 @@ impl Slots {
             Table::NONE => self.greatest_step,
             old => old.step(),
         };
-        // Grain 0 is divided by all.
+        // Grain 0 is a multiple of every step.
         let step = path.grain.trailing_zeros().min(most);
         let place = self.place(path)?;
         let new = Table::new(self.take(step)?, step);
         let numbers = new.address() as *mut u32;
         if old != Table::NONE {
             for index in 0..Table::numbers(old.step(), self.page_shift) {
-                // SAFETY: a table has that many numbers, and the new one has a place for each grain of the
-                // old, because its step is smaller.
+                // SAFETY: `index` is less than the old table's numbers; the new table has a place for each grain of the old one, because
+                // its step is smaller.
                 unsafe {
                     let number = *(old.address() as *const u32).add(index as usize);
                     *numbers.add((index << (old.step() - step)) as usize) = number;
@@ -130,7 +130,8 @@ impl Slots {
             }
         }
         let index = new.index(path.grain)?;
-        // SAFETY: as in `get`; `place` is the root's word for this page.
+        // SAFETY: `index` is less than `Table::numbers` of the new table, which `take` has mapped; `place` is the word for this page in its
+        // root, which is mapped.
         unsafe {
             *numbers.add(index as usize) = id;
             *place = new.word();
@@ -141,12 +142,12 @@ impl Slots {
         Some(())
     }
 
-    /// Where the table of the page on this path is noted.
+    /// Returns the word that holds the table of the page on this path.
     fn place(&mut self, path: SlotPath) -> Option<*mut u64> {
         if path.root >= self.roots.len() {
             return None;
         }
-        // SAFETY: checked against the length; nothing else refers to it.
+        // SAFETY: the list was made longer than `path.root` above; `self` is borrowed mutably, so no other reference to the word is alive.
         let root = unsafe { &mut *self.roots.get(path.root) };
         if *root == 0 {
             *root = sys::map(self.root_bytes())?;
@@ -154,14 +155,14 @@ impl Slots {
         Some((*root as *mut u64).wrapping_add(path.page as usize))
     }
 
-    /// Zeroed room for a table of this step.
+    /// Returns zeroed room for a table of this step.
     fn take(&mut self, step: u32) -> Option<u64> {
         let bytes = self.table_bytes(step);
         let unused = self.unused.get_mut(step as usize)?;
         if *unused != 0 {
             let table = *unused as *mut u8;
-            // SAFETY: a table that was given up is ours, has this size, and begins with the next one's
-            // address.
+            // SAFETY: a free table is memory of ours that no page uses, has the size of this step, and begins with the address of the next
+            // one.
             unsafe {
                 *unused = *(table as *const u64);
                 table.write_bytes(0, bytes as usize);
@@ -171,7 +172,7 @@ impl Slots {
         if self.chunk_left < bytes {
             let chunk = sys::map(CHUNK)?;
             if self.chunks.push(chunk).is_none() {
-                // SAFETY: just mapped, and nobody knows it.
+                // SAFETY: the mapping was made just now, and no pointer to it was kept.
                 unsafe { sys::unmap(chunk, CHUNK) };
                 return None;
             }
@@ -185,7 +186,7 @@ impl Slots {
 
     fn give_up(&mut self, table: Table) {
         if let Some(unused) = self.unused.get_mut(table.step() as usize) {
-            // SAFETY: no page has this table any more, and it is larger than a word.
+            // SAFETY: no page has this table any more, it is memory of ours, and every table is larger than a word.
             unsafe { *(table.address() as *mut u64) = *unused };
             *unused = table.address();
         }
@@ -199,18 +200,19 @@ impl Slots {
         u64::from(pages_per_root(self.page_shift)) * 8
     }
 
-    /// Gives all memory back.
+    /// Unmaps all memory.
     pub fn free(&mut self) {
         for root in 0..self.roots.len() {
-            // SAFETY: within the length.
+            // SAFETY: `root` is less than the length; the word is copied.
             let tables = unsafe { *self.roots.get(root) };
             if tables != 0 {
-                // SAFETY: the tables are ours and their root is forgotten below.
+                // SAFETY: `place` has mapped that many bytes at this address, and the list that names it is freed below.
                 unsafe { sys::unmap(tables, self.root_bytes()) };
             }
         }
         for index in 0..self.chunks.len() {
-            // SAFETY: within the length; the chunk is ours and forgotten below.
+            // SAFETY: `index` is less than the length; `take` has mapped that many bytes at this address, and the list that names it is
+            // freed below.
             unsafe { sys::unmap(*self.chunks.get(index), CHUNK) };
         }
         self.roots.free();

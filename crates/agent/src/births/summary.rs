@@ -1,13 +1,13 @@
-//! An account by name: which lines and types it has counted, as text that somebody reads.
+//! An account by name: the lines and types that it has counted, as text.
 //!
 //! ```text
 //!   rows of an account          lines                         types
 //!   site, born  ──► shown? ──►  path, line, type, born  ──►   name, born
 //! ```
 //!
-//! What the program's own code cannot see is left out, and so is what is born in the folder of the library that asks. Two sites are one line where path, line and
-//! type have the same text: two methods on one line are two sites, and so are a class and another one of the same name. Nothing here calls the VM, so that
-//! what is read stays as it is.
+//! Births that the program's own code cannot see are left out, and so are those in the folder of the library that asks. Two sites are one
+//! line if path, line and type have the same text: two methods on one line are two sites, and so are two classes of the same name. Nothing
+//! here calls the VM, so that what is read does not change.
 
 mod json;
 
@@ -28,19 +28,19 @@ pub struct Line {
     pub line: u32,
     /// Index of its [`Name`].
     pub name: u32,
-    /// The first of its sites.
+    /// The first of the sites that make up this line.
     pub site: u32,
     /// Births of this type at this line, of all its sites together.
     pub born: u64,
 }
 
-/// In the place of a path: no code of the program ran.
+/// The path of births while no code of the program ran.
 pub const NOWHERE: u32 = u32::MAX;
 
 /// A type of the answer.
 #[derive(Clone, Copy)]
 pub struct Name {
-    /// One kind of that name.
+    /// One kind with that name.
     pub kind: Kind,
     /// Births of this type at all lines together.
     pub born: u64,
@@ -48,7 +48,7 @@ pub struct Name {
 
 /// The lines and types of one account at a time. Its memory is used again for the next one.
 pub struct Summary {
-    /// Lines, after [`Summary::sort`] the one with the most births first.
+    /// The lines; after [`Summary::sort`] the one with the most births comes first.
     pub lines: List<Line>,
     /// Types, in the order of the account.
     names: List<Name>,
@@ -56,13 +56,13 @@ pub struct Summary {
     pub created: u64,
     by_place: Stamped,
     by_name: Stamped,
-    /// What the paths of the library's own code begin with; empty = it has none.
+    /// Path prefix of the library's own code; empty = it has none.
     own: List<u8>,
     /// The answer as text.
     text: List<u8>,
-    /// For each site 1 = the library knows its name.
+    /// For each site, 1 if the library knows its name.
     known: List<u8>,
-    /// Values of the VM's, for an answer.
+    /// Values for the VM, from which an answer is made.
     values: List<u64>,
 }
 
@@ -81,7 +81,7 @@ impl Summary {
         }
     }
 
-    /// Gives all memory back.
+    /// Unmaps all memory.
     pub fn free(&mut self) {
         self.lines.free();
         self.names.free();
@@ -93,13 +93,13 @@ impl Summary {
         self.values.free();
     }
 
-    /// What is born in files whose paths begin so is left out.
+    /// Excludes births in files whose paths begin with `paths`.
     pub fn leave_out(&mut self, paths: &[u8]) -> Option<()> {
         self.own.clear_to(0);
         self.own.extend(paths)
     }
 
-    /// Notes the lines and types of these rows. `None`: there is no memory.
+    /// Collects the lines and types of these rows. `None`: there is no memory.
     pub fn gather(
         &mut self,
         ledger: &Ledger,
@@ -116,7 +116,7 @@ impl Summary {
         Some(())
     }
 
-    /// The line with the most births first.
+    /// Sorts the lines, the one with the most births first.
     pub fn sort(&mut self) {
         let lines = self.lines.all_mut();
         lines.sort_unstable_by_key(|line| (Reverse(line.born), line.site));
@@ -169,7 +169,7 @@ impl Summary {
         Some(())
     }
 
-    /// The index of the type of this kind's name.
+    /// Returns the index of the type with this kind's name, which is added if it is new.
     fn name(&mut self, kind: &Kind) -> Option<u32> {
         let of = |kind: &Kind| (kind.name, kind.flags & ANONYMOUS, kind.address);
         let names = &mut self.names;
@@ -187,29 +187,29 @@ impl Summary {
         Some(found)
     }
 
-    /// Whether that path is of the library's own code.
+    /// Whether that path belongs to the library's own code.
     fn is_own(&self, ledger: &Ledger, path: u32) -> bool {
         let own = self.own.all();
         !own.is_empty() && text_at(&ledger.text, path).starts_with(own)
     }
 
-    /// Notes what is known of an account, and its rows, as they are.
+    /// Copies the head of an account and its rows, as they are.
     pub fn copy(&mut self, head: [u64; 2], rows: &[AccountRow]) -> Option<()> {
         self.text.clear_to(0);
         for word in head {
             self.text.extend(&word.to_le_bytes())?;
         }
-        // SAFETY: two words of 32 bits each, without padding, and any bytes are bytes.
+        // SAFETY: a row is two words of 32 bits without padding, so all of its bytes are initialised; the slice lives as long as `rows`.
         let rows = unsafe { slice::from_raw_parts(rows.as_ptr().cast(), size_of_val(rows)) };
         self.text.extend(rows)
     }
 
-    /// What `copy` has noted.
+    /// Returns what `copy` has copied.
     pub fn copied(&self) -> &[u8] {
         self.text.all()
     }
 
-    /// Site and births of each line, as small integers of the VM's.
+    /// Returns site and births of each line, as small Integers of the VM.
     pub fn numbers(&mut self) -> Option<&[u64]> {
         self.values.clear_to(0);
         for line in self.lines.all() {
@@ -219,7 +219,7 @@ impl Summary {
         Some(self.values.all())
     }
 
-    /// The line of this number, if the library does not know its site; from now on it does.
+    /// Returns the line with this number if the library does not know its site; from now on it does.
     pub fn unknown(&mut self, number: u32) -> Option<Line> {
         let line = *self.lines.all().get(number as usize)?;
         match self.learns(line.site, line.name) {
@@ -228,8 +228,8 @@ impl Summary {
         }
     }
 
-    /// Notes that the library knows what this site is; whether it did already. That of a class without a name is never known: it may be
-    /// given a name.
+    /// Notes that the library knows this site, and returns whether it did already. A class without a name never counts as known, because it
+    /// may be given a name.
     fn learns(&mut self, site: u32, name: u32) -> Option<bool> {
         let name = self.names.all().get(name as usize)?;
         if name.kind.flags & ANONYMOUS != 0 {
@@ -244,14 +244,14 @@ impl Summary {
     }
 }
 
-/// Numbers found by the hash of what they stand for, and forgotten all at once: a place counts only where it has the stamp of this use.
+/// Numbers found by the hash of what they stand for. All are forgotten at once: a place is valid only if it has the stamp of this use.
 struct Stamped {
     /// The stamp of the use that took this place, and the number that it noted there.
     places: List<(u32, u32)>,
     stamp: u32,
 }
 
-/// At most half of them are taken: each row of an account takes one.
+/// Number of places. At most half of them are taken, because each row of an account takes one.
 const PLACES: u32 = 2 * ROWS as u32;
 const _: () = assert!(PLACES.is_power_of_two());
 
@@ -274,7 +274,7 @@ impl Stamped {
         Some(())
     }
 
-    /// The number of this hash for which `same` holds; if there is none, `fresh`, which it has from now on.
+    /// Returns the number with this hash for which `same` returns true. If there is none, `fresh` is added and returned.
     fn find(&mut self, hash: u64, fresh: u32, mut same: impl FnMut(u32) -> bool) -> u32 {
         let stamp = self.stamp;
         let places = self.places.all_mut();

@@ -1,8 +1,8 @@
-//! The VM's functions, called by address.
+//! Calls of the VM's functions by address.
 //!
-//! Prototypes: Ruby's `include/ruby/debug.h` (event hooks, postponed jobs), `internal/gc.h`,
-//! `include/ruby/internal/core/rtypeddata.h`, alike from 2.7 to 3.4. All but
-//! `rb_postponed_job_register_one` and `rb_thread_call_with_gvl` are called with the VM's lock held.
+//! Prototypes: Ruby's `include/ruby/debug.h` (event hooks, postponed jobs), `internal/gc.h`, `include/ruby/internal/core/rtypeddata.h`, the
+//! same from 2.7 to 3.4. All but `rb_postponed_job_register_one` and `rb_thread_call_with_gvl` require that the calling thread holds the
+//! VM's lock.
 
 use core::mem::transmute;
 use wire::ruby::Functions;
@@ -19,8 +19,7 @@ pub mod collector {
     pub const ENTER: u32 = 0x200_0000;
     pub const EXIT: u32 = 0x400_0000;
 }
-/// `RUBY_EVENT_HOOK_FLAG_SAFE | RUBY_EVENT_HOOK_FLAG_RAW_ARG` of `debug.h`: the hook is given the `rb_trace_arg_t` as
-/// it is.
+/// `RUBY_EVENT_HOOK_FLAG_SAFE | RUBY_EVENT_HOOK_FLAG_RAW_ARG` of `debug.h`: the hook is given the address of the `rb_trace_arg_t`.
 const SAFE_RAW: u32 = 0x01 | 0x04;
 
 /// `rb_event_hook_func_t` with a raw argument.
@@ -48,20 +47,20 @@ pub struct DataType {
     pub functions: [u64; 3],
     /// `dcompact`: called while references are put right after objects were moved.
     pub compact: unsafe extern "C" fn(data: u64),
-    /// Kept by Ruby for later versions: must be 0.
+    /// Reserved by Ruby for later versions: must be 0.
     pub reserved: u64,
     /// Address of the type that this one is derived from; 0 = it has none.
     pub parent: u64,
-    /// A word for whoever defines the type, which Ruby does not read.
+    /// A word for the code that defines the type; Ruby does not read it.
     pub data: u64,
     /// Bits named `RUBY_TYPED_…` in `rtypeddata.h`; 0 sets none.
     pub flags: u64,
 }
 
-// SAFETY: never changed; `name` points to a constant.
+// SAFETY: the one static of this type is never changed, and `name` points to a constant.
 unsafe impl Sync for DataType {}
 
-/// Declares methods of [`Vm`] that call the function of that name at its address.
+/// Declares methods of [`Vm`], each of which calls the VM's function of that name.
 macro_rules! calls {
     ($( $(#[$doc:meta])* fn $name:ident as $as:ident($($argument:ident: $type:ty),*) -> $result:ty; )*) => {
         impl Vm {
@@ -69,9 +68,10 @@ macro_rules! calls {
                 $(#[$doc])*
                 ///
                 /// # Safety
-                /// The module's text: the VM's lock, and arguments as the VM wants them.
+                /// The VM's lock is held (except for the two functions that the module names), and the arguments are as the VM requires.
                 pub unsafe fn $as(&self $(, $argument: $type)*) -> $result {
-                    // SAFETY: the address is that function's, and the prototype is the VM's.
+                    // SAFETY: the command has written the address of that function, and the prototype is the VM's. The caller keeps the
+                    // conditions above.
                     unsafe {
                         let function: unsafe extern "C" fn($($type),*) -> $result = transmute(self.0.$name);
                         function($($argument),*)
@@ -93,10 +93,10 @@ impl Vm {
 }
 
 calls! {
-    /// Has `job(data)` run at the next safe point. It may be called from anywhere, also from a signal handler.
+    /// Makes the VM run `job(data)` at its next safe point. It may be called from anywhere, also from a signal handler.
     fn rb_postponed_job_register_one as register_job(flags: u32, job: Job, data: u64) -> i32;
     fn rb_add_event_hook2 as add_hook2(hook: Hook, events: u32, data: u64, flags: u32) -> ();
-    /// Takes all hooks with this function out.
+    /// Removes all hooks with this function.
     fn rb_remove_event_hook as remove_hook(hook: Hook) -> i32;
     /// Finishes sweeping, then calls `each` for every page of the heap.
     fn rb_objspace_each_objects as each_objects(each: EachPage, data: u64) -> ();
@@ -108,21 +108,21 @@ calls! {
     /// The exception that is `$!`; nil if there is none.
     fn rb_errinfo as error() -> u64;
     fn rb_set_errinfo as set_error(error: u64) -> ();
-    /// Runs a line of Ruby; `state` is not 0 if it raised or threw.
+    /// Evaluates a line of Ruby; `state` is not 0 if it raised or threw.
     fn rb_eval_string_protect as run(code: *const u8, state: *mut i32) -> u64;
-    /// One figure of `GC.stat`, by its symbol. Allocates nothing.
+    /// Returns one figure of `GC.stat`, by its symbol. Allocates nothing.
     fn rb_gc_stat as figure(symbol: u64) -> u64;
-    /// A full collection, unless the guest has disabled it.
+    /// Runs a full collection, unless the guest has disabled it.
     fn rb_gc_start as collect() -> u64;
-    /// How many collections have begun since the program started, minor ones included; not a VALUE.
+    /// Returns how many collections have begun since the program started, minor ones included; the result is no VALUE.
     fn rb_gc_count as collections() -> u64;
     /// A new object of a C type; class 0 hides it.
     fn rb_data_typed_object_wrap as wrap(class: u64, data: u64, of: *const DataType) -> u64;
     /// Keeps the object at `place` alive and in place.
     fn rb_gc_register_address as keep(place: *mut u64) -> ();
-    /// Takes back what `keep` was asked for this `place`.
+    /// Takes back `keep` for this `place`.
     fn rb_gc_unregister_address as let_go(place: *mut u64) -> ();
-    /// Has `function(data)` run when the program has ended, before the VM is torn down.
+    /// Makes the VM run `function(data)` when the program has ended, before the VM is torn down.
     fn rb_set_end_proc as at_end(function: Job, data: u64) -> ();
     /// Calls `each(object, data)` for every object that the collector would mark because of this one, which must be one that
     /// lives: `gc_mark_children` with a callback (`gc.c`; 3.4: `gc.c`, `gc/default/default.c`). Allocates nothing; the mark
@@ -132,13 +132,13 @@ calls! {
     fn rb_shape_get_shape_by_id as shape(number: u32) -> u64;
     /// Calls `each` for every object that something other than an object keeps alive, as [`Vm::reachable`] does for one object.
     fn rb_objspace_reachable_objects_from_root as reachable_from_roots(each: EachRoot, data: *mut u8) -> ();
-    /// Has `object` answer to `name`, which ends with a zero, by `function(self, argument)`: for methods of one argument. Raises where
-    /// the object is frozen.
+    /// Defines a method `name`, which ends with a zero, of `object` that calls `function(self, argument)`: for methods of one argument.
+    /// Raises if the object is frozen.
     fn rb_define_singleton_method as define(object: u64, name: *const u8, function: Method, arguments: i32) -> ();
-    /// A new Array with room for so many.
+    /// A new Array with room for `room` values.
     fn rb_ary_new_capa as array(room: i64) -> u64;
     fn rb_ary_push as push(array: u64, value: u64) -> u64;
-    /// A new Array of these values, which the collector does not see where they lie.
+    /// A new Array of these values. The collector does not see them where they lie.
     fn rb_ary_new_from_values as array_of(count: i64, values: *const u64) -> u64;
     /// A new String with these bytes, which are copied.
     fn rb_str_new as bytes(at: *const u8, count: i64) -> u64;
@@ -150,15 +150,14 @@ calls! {
 }
 
 impl Vm {
-    /// The bytes an object of a C type uses in all; `None` if its own size function raised, which leaves
-    /// nothing behind.
+    /// Returns the bytes an object of a C type uses in all; `None` if its own size function raised. The exception leaves nothing behind.
     ///
     /// # Safety
-    /// As for the others.
+    /// The VM's lock is held, and `object` is alive.
     pub unsafe fn memsize_guarded(&self, object: u64) -> Option<u64> {
         let mut state = 0;
-        // SAFETY: the caller's. A raise unwinds to `rb_protect`, past frames of the VM and the extension
-        // only: what is called is the VM's function itself, whose signature is that of a protected one.
+        // SAFETY: the caller holds the VM's lock, and the object is alive. An exception unwinds to `rb_protect`, past frames of the VM and
+        // the extension only: `rb_protect` calls the VM's size function directly, whose signature is that of a function for `rb_protect`.
         let bytes = unsafe {
             let error = self.error();
             let bytes = self.protect(self.0.rb_obj_memsize_of, object, &raw mut state);
@@ -170,34 +169,34 @@ impl Vm {
         (state == 0).then_some(bytes)
     }
 
-    /// Calls `hook` at every birth and before every collection.
+    /// Makes the VM call `hook` at every birth and before every collection.
     ///
     /// # Safety
-    /// As for the others.
+    /// The VM's lock is held, and `hook` stays mapped while it is set.
     pub unsafe fn add_hook(&self, hook: Hook) {
-        // The hook's data is a VALUE that the collector marks: 0, an immediate one in every version.
-        // SAFETY: the caller's.
+        // The hook's data is a VALUE that the collector marks: 0 is an immediate value in every version.
+        // SAFETY: the caller holds the VM's lock, and `hook` has the prototype of an event hook with a raw argument.
         unsafe { self.add_hook2(hook, NEWOBJ | GC_START, 0, SAFE_RAW) };
     }
 
-    /// Calls `hook` at every step of the collector.
+    /// Makes the VM call `hook` at every step of the collector.
     ///
     /// # Safety
-    /// As for the others.
+    /// The VM's lock is held, and `hook` stays mapped while it is set.
     pub unsafe fn add_collector_hook(&self, hook: Hook) {
         use collector::{END_MARK, ENTER, EXIT, START};
-        // SAFETY: the caller's.
+        // SAFETY: the caller holds the VM's lock, and `hook` has the prototype of an event hook with a raw argument.
         unsafe { self.add_hook2(hook, START | END_MARK | ENTER | EXIT, 0, SAFE_RAW) };
     }
 
-    /// What a line of Ruby, which ends with a zero, evaluates to; `None` if it raised, which leaves nothing behind.
+    /// Evaluates a line of Ruby, which ends with a zero. `None` if it raised; the exception leaves nothing behind.
     ///
     /// # Safety
-    /// As for the others.
+    /// The VM's lock is held, at a place where Ruby code may run.
     pub unsafe fn evaluate(&self, code: &[u8]) -> Option<u64> {
         debug_assert_eq!(code.last(), Some(&0));
         let mut state = 0;
-        // SAFETY: the caller's; `code` is a C string.
+        // SAFETY: the caller holds the VM's lock at a place where Ruby code may run, and `code` ends with a zero.
         unsafe {
             let error = self.error();
             let value = self.run(code.as_ptr(), &raw mut state);

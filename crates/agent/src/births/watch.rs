@@ -1,4 +1,4 @@
-//! Births are watched: the hook in the VM, and what it is called for.
+//! Sets the hook on births in the VM, and handles its calls.
 
 use super::agent::{AGENT, Agent, NEWBORNS, NOBODY};
 use super::moves::{MOVER, MOVER_DATA};
@@ -10,7 +10,7 @@ use core::sync::atomic::Ordering;
 use wire::{ControlPage, Ledger, Reply, State};
 
 impl Agent {
-    /// Sets the hook. The VM's lock is held.
+    /// Sets the hook on births. The VM's lock is held.
     pub fn watch(&mut self, control_page: &ControlPage, ledger: &mut Ledger) -> Reply {
         let Some(reader) = self.names.reader() else {
             return Reply::Refused;
@@ -31,11 +31,11 @@ impl Agent {
         self.heartbeat_seen = 0;
         self.look(control_page);
         if self.config.door != 0 {
-            // SAFETY: the VM's lock is held.
+            // SAFETY: the VM's lock is held, as `define` requires.
             unsafe { door::define(&self.vm) };
         }
-        // SAFETY: the VM's lock is held; the type and the place live as long as the agent's image,
-        // which is never unmapped.
+        // SAFETY: the VM's lock is held, as these functions require. `MOVER` and the place `self.mover`
+        // are in the agent's image, which is never unmapped.
         unsafe {
             self.mover = self.vm.wrap(0, MOVER_DATA, &raw const MOVER);
             self.vm.keep(&raw mut self.mover);
@@ -44,7 +44,8 @@ impl Agent {
         self.hook = Some(on_event);
         if self.config.census_at_end != 0 && !self.ends {
             self.ends = true;
-            // SAFETY: the VM's lock is held.
+            // SAFETY: the VM's lock is held, as `at_end` requires; `census::at_end` is in the agent's
+            // image, which is never unmapped.
             unsafe { self.vm.at_end(census::at_end, 0) };
         }
         Reply::Done
@@ -57,10 +58,11 @@ pub unsafe extern "C" fn on_event(_data: u64, arg: u64) {
     if control_page.state.load(Ordering::Relaxed) != State::Open as u32 {
         return stranger();
     }
-    // SAFETY: the VM's lock admits one thread at a time, and no second ractor starts while the hook is in
-    // (`Farewell::Ractor`).
+    // SAFETY: the VM calls the hook with its lock held, which admits one thread at a time; no second
+    // Ractor starts while the hook is set (`Farewell::Ractor`). Where the agent itself makes objects
+    // while the hook is set (`door`), it keeps no reference to the statics.
     let (agent, ledger) = unsafe { (&mut *(&raw mut AGENT), &mut *(&raw mut LEDGER)) };
-    // SAFETY: the event is the first word of the VM's record.
+    // SAFETY: the VM passes the address of a live `rb_trace_arg_t`, whose first word is the event.
     if unsafe { *(arg as *const u32) } != NEWOBJ {
         agent.settle(ledger, NEWBORNS);
     } else if agent.busy {

@@ -1,5 +1,5 @@
-//! A hooked function is called, and returns. What the routine calls, on every call: what is done here is what a call
-//! costs.
+//! Handles the call and the return of a hooked function. The routine calls this for every call, so its time is what a
+//! hook costs.
 
 use super::counts::Became;
 use super::finish::{self, Ended};
@@ -17,13 +17,14 @@ use routine::{Frame, Results, Room, Vectors};
 use wire::calls::ticket::{COUNTED, ROW_AT};
 use wire::calls::{Hook, Ring, want};
 
-/// A function is called. Not 0 = its return is wanted too, and the routine calls [`leave`].
+/// Handles the call of a function. A result other than 0 makes the routine call [`leave`] at its return.
 ///
 /// # Safety
-/// Called by the routine, with the frame it made.
+/// Called by the routine, with the frame that it made.
 pub unsafe extern "C" fn enter(frame: *mut Frame, vectors: *mut Vectors, room: *const Room) -> u64 {
-    // SAFETY: frame and registers are the routine's; its descriptor is the first part of a hook, which is never freed,
-    // and a thread's record the first of a ring, which is never unmapped.
+    // SAFETY: the routine passes its own frame, vector registers and room, which live until this returns. The frame's
+    // descriptor is the first part of a hook, which is never freed; the room is null or the first part of a ring, which
+    // is never unmapped.
     let (frame, hook, found) = unsafe {
         let hook = (*frame).descriptor.cast::<Hook>();
         let thread = Thread {
@@ -42,7 +43,7 @@ pub unsafe extern "C" fn enter(frame: *mut Frame, vectors: *mut Vectors, room: *
     enter_wanted(hook, wanted, frame, found)
 }
 
-/// What the routine hands on beside the frame.
+/// What the routine passes beside the frame.
 #[derive(Clone, Copy)]
 struct Thread<'a> {
     /// The vector registers at the call.
@@ -51,11 +52,11 @@ struct Thread<'a> {
     ring: Option<&'static Ring>,
 }
 
-/// Into a function that is hooked for ourselves, and perhaps for the user too.
+/// Handles the call of a function that is hooked for ourselves, and perhaps for the user too.
 #[cold]
 #[inline(never)]
 fn enter_own(hook: &Hook, wanted: u64, frame: &mut Frame, found: Thread) -> u64 {
-    // What follows waits, and a return looks at the counter.
+    // What follows waits, and the return reads the time-stamp counter.
     if wanted & own::WAITING != 0 && locks::are_there() {
         return 0;
     }
@@ -91,7 +92,7 @@ fn enter_wanted(hook: &Hook, wanted: u64, frame: &mut Frame, found: Thread) -> u
             counts::add(ring, number as u32, lines, Became::of(0));
             return 0;
         }
-        // That look may have closed the gate.
+        // That check may have closed the gate.
         let session = session::number();
         if session == 0 {
             return 0;
@@ -99,7 +100,8 @@ fn enter_wanted(hook: &Hook, wanted: u64, frame: &mut Frame, found: Thread) -> u
         let Some(row) = counts::row(ring, number as u32, lines) else {
             return 0;
         };
-        // The frame says first that the call is counted: a command that stops the thread in between finds it open.
+        // The frame is marked as counted before the row is changed: a command that stops the thread in between finds
+        // the call open.
         frame.ticket = ticket::counted(session, lines, ring, row, now);
         counts::begun(ring, row);
         return wanted & want::COUNT;
@@ -116,13 +118,15 @@ fn enter_wanted(hook: &Hook, wanted: u64, frame: &mut Frame, found: Thread) -> u
     wanted & (want::RETURN | want::COUNT)
 }
 
-/// Called by the routine when a hooked function has returned.
+/// Handles the return of a hooked function, called by the routine.
 ///
 /// # Safety
 /// Called by the routine, with the frame that [`enter`] was given.
 pub unsafe extern "C" fn leave(frame: *mut Frame, results: *mut Results, vectors: *const Vectors) {
     let now = sys::ticks();
-    // SAFETY: as in `enter`; the third word of the ticket is aligned.
+    // SAFETY: the routine passes its own frame and results, which live until this returns. The frame's descriptor is
+    // the first part of a hook, which is never freed. The ticket's third word is aligned; the command changes it only
+    // while this thread stands still.
     let (open, frame, results, hook) = unsafe {
         let open = AtomicU64::from_ptr(&raw mut (*frame).ticket[2]);
         let frame = &*frame;
@@ -141,14 +145,14 @@ pub unsafe extern "C" fn leave(frame: *mut Frame, results: *mut Results, vectors
         notices::at_return((wanted, hook.place), session, results.rax);
         children::at_return(wanted, session, results.rax);
     }
-    // Of a session before this one, or recorded by a fork's parent.
+    // The call is of an earlier session, or was recorded by the parent of a fork.
     if session != session::number() {
         return;
     }
     if wanted & want::DEFINES != 0 {
         loader::wait();
     }
-    // No event of it was wanted.
+    // No event of this call was wanted, or it was counted.
     if ring == 0 || counted {
         return;
     }
@@ -156,7 +160,7 @@ pub unsafe extern "C" fn leave(frame: *mut Frame, results: *mut Results, vectors
         0 => hook.number,
         _ => scripted::number(hook, frame).unwrap_or(hook.number),
     };
-    // SAFETY: `enter` put it there, and rings are never unmapped.
+    // SAFETY: `enter` has put the address of this thread's ring there, and rings are never unmapped.
     let ring = unsafe { &*(ring as *const Ring) };
     let Some((ring, lines, here)) = of_this_thread(ring, lines) else {
         return;
@@ -168,7 +172,8 @@ pub unsafe extern "C" fn leave(frame: *mut Frame, results: *mut Results, vectors
         return;
     }
     let vectors = match ticket::quick_ring(frame.ticket) {
-        // SAFETY: the routine's.
+        // SAFETY: for a call that did not go the short way, the routine passes the address of the saved vector
+        // registers.
         None => unsafe { &*vectors },
         Some(_) => NO_VECTORS,
     };
@@ -188,18 +193,18 @@ pub unsafe extern "C" fn leave(frame: *mut Frame, results: *mut Results, vectors
     });
 }
 
-/// A call that was counted when it began has returned. Also when the gate is closed by now: the command counts those as
-/// open whose frames it finds in the stop in which it leaves, and clears [`COUNTED`] there.
+/// Counts the return of a call that was counted when it began, also if the gate is closed by now: the command counts
+/// those calls as open whose frames it finds in the stop in which it leaves, and clears [`COUNTED`] there.
 #[inline]
 fn count_return(open: &AtomicU64, hook: &Hook, frame: &Frame, became: Became) {
     let ticket = frame.ticket;
     let session = ticket::session(ticket);
     let (ring, _) = ticket::ring_and_lines(ticket);
     let row = ticket[1] >> ROW_AT;
-    // SAFETY: `enter` put it there, and rings are never unmapped.
+    // SAFETY: `enter` has put the address of the ring there, and rings are never unmapped.
     let ring = unsafe { &*(ring as *const Ring) };
     if ring.session.load(Ordering::Relaxed) != session
-        // A fork's child that nobody follows: its control page was wiped, and the table may be its parent's.
+        // In a fork's child that is not followed, the control page was wiped, and the table may be its parent's.
         || session::number() != session && CONTROL_PAGE.heartbeat.load(Ordering::Relaxed) == 0
         || !exchange(open, ticket[2], ticket[2] & !COUNTED)
     {
@@ -236,8 +241,8 @@ fn count_elsewhere(began: &Ring, hook: &Hook, frame: &Frame, became: Became) {
     counts::add(ring, number as u32, wire::calls::lines(lines, 0), became);
 }
 
-/// The ring of the thread that runs here and the lines of the call there: a frame that another thread finishes (a
-/// coroutine that was moved) has its lines in the first one's ring. Beside them, whether the call began on this thread.
+/// Returns the ring of the running thread and the lines of the call there, and whether the call began on this thread. A
+/// call that another thread finishes (in a coroutine that was moved) has its lines in the first thread's ring.
 #[inline]
 fn of_this_thread(ring: &'static Ring, lines: u32) -> Option<(&'static Ring, u32, bool)> {
     if ring.thread.load(Ordering::Relaxed) == super::thread::thread() {
@@ -246,7 +251,7 @@ fn of_this_thread(ring: &'static Ring, lines: u32) -> Option<(&'static Ring, u32
     Some((of_another()?, 0, false))
 }
 
-/// The ring of the thread that runs here, which is not the one that the call began on.
+/// Returns the ring of the running thread, which is not the one that the call began on.
 #[cold]
 #[inline(never)]
 fn of_another() -> Option<&'static Ring> {

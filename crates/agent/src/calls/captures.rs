@@ -1,5 +1,5 @@
-//! What arguments point to, copied into the call's record: the programs of crate `capture`, which the command
-//! wrote for each function's prototype.
+//! Copies what arguments point to into the call's record, by programs of crate `capture`, which the command wrote
+//! for each function's prototype.
 //!
 //! ```text
 //!   address   bytes (32 bits)   the bytes, padded to whole words   …
@@ -13,16 +13,16 @@ use capture::{Guest, Limits, Registers, Returned, What, describe, run};
 use routine::{Frame, Results};
 use vm::{Cut, Memory};
 
-/// How deep containers within containers are shown.
+/// Depth to which nested containers are described.
 const DEPTH: u8 = 2;
-/// How many arguments of a call are shown at most.
+/// Limit of described arguments of a call.
 const ARGUMENTS: u64 = 16;
 
 // `Source::Callers` is where the frame says.
 const _: () =
     assert!(size_of::<Frame>() - core::mem::offset_of!(Frame, rbp) == capture::CALLERS as usize);
 
-/// The registers of a call, as crate `capture` wants them.
+/// Returns the registers of a call in the form of crate `capture`.
 #[inline]
 pub fn registers(call: &Hooked) -> Registers {
     let frame = call.frame;
@@ -35,7 +35,7 @@ pub fn registers(call: &Hooked) -> Registers {
     }
 }
 
-/// The results of a call, as crate `capture` wants them. Those on the x87 stack are not read.
+/// Returns the results of a call in the form of crate `capture`. Those on the x87 stack are not read.
 #[inline]
 pub fn returned(results: &Results) -> Returned {
     Returned {
@@ -46,11 +46,11 @@ pub fn returned(results: &Results) -> Returned {
     }
 }
 
-/// Runs a program (address of its words, and how many) and puts what it copies into `record` from word `from` on;
-/// where it ends.
+/// Runs a program (address and number of its words) and puts what it copies into `record` from word `from` on.
+/// Returns the word at which that ends.
 ///
 /// # Safety
-/// The words are there: the command wrote them before the hook was told of them.
+/// The words are mapped: the command has written them before it told the hook of them.
 pub unsafe fn copy(
     [at, count]: [u64; 2],
     call: Hooked,
@@ -58,7 +58,8 @@ pub unsafe fn copy(
     record: &Record,
     from: u64,
 ) -> u64 {
-    // SAFETY: the caller's promise.
+    // SAFETY: the caller guarantees that `count` words of a program are mapped at `at`; the command changes none
+    // while hooks may run them.
     let words = unsafe { core::slice::from_raw_parts(at as *const u64, count as usize) };
     let returned = outcome.map(|outcome| returned(outcome.results));
     let mut copier = Copier {
@@ -80,11 +81,11 @@ pub unsafe fn copy(
     copier.next
 }
 
-/// Reads what is proven readable, and writes into a record.
+/// Copies memory that is proven readable into a record.
 struct Copier<'a> {
     proven: Proven,
     registers: Registers,
-    /// What stands below the stack arguments of a call: the caller's frame pointer, and where it goes on.
+    /// The two words below a call's stack arguments: the caller's frame pointer, and the return address.
     outer: [u64; 2],
     record: &'a Record,
     next: u64,
@@ -112,7 +113,8 @@ impl Guest for Copier<'_> {
         }
         self.record.word(self.next, at);
         self.record.word(self.next + 1, bytes.len() as u64);
-        // SAFETY: checked against the record's length.
+        // SAFETY: the bytes were compared with the rest of the record above, which this thread has reserved and
+        // not ended yet.
         unsafe {
             (self.record.address(self.next + 2) as *mut u8)
                 .copy_from_nonoverlapping(bytes.as_ptr(), bytes.len());
@@ -129,7 +131,7 @@ impl Guest for Copier<'_> {
             return 0;
         }
         let at = self.record.address(self.next + 2);
-        // SAFETY: within the record, which is this thread's until it is ended.
+        // SAFETY: `room` is what is left of the record's body, which this thread has reserved and not ended yet.
         let bytes = unsafe { core::slice::from_raw_parts_mut(at as *mut u8, room) };
         let (head, bytes) = bytes.split_at_mut(describe::HEAD);
         let limits = vm::Limits {

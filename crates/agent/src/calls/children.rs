@@ -1,4 +1,4 @@
-//! Children of fork: what the parent records of one, and how one waits until the command follows it.
+//! Children of fork: what the parent records of them, and how a child waits until the command follows it.
 
 use super::record::Record;
 use super::session::{self, calls};
@@ -10,7 +10,8 @@ use crate::shared::CONTROL_PAGE;
 use core::sync::atomic::Ordering;
 use wire::calls::{MOVED, Ring, kind, want};
 
-/// A function that is hooked because it may make a child has returned `result`, to where the gate was open for `session`.
+/// Handles the return of a function that may make a child. It returned `result`, and the gate was open for `session` when
+/// it was called.
 pub fn at_return(wanted: u64, session: u32, result: u64) {
     if wanted & want::FORKS == 0 || calls().follow == 0 || result as i64 == -1 {
         return;
@@ -25,7 +26,7 @@ pub fn at_return(wanted: u64, session: u32, result: u64) {
     }
 }
 
-/// The child has a copy of the calls that are open here: where, is told in the ring.
+/// Records that the child has a copy of the calls that are open in this ring.
 fn record_fork(child: u64) {
     let Some(ring) = ring::mine() else {
         return;
@@ -37,7 +38,7 @@ fn record_fork(child: u64) {
     }
 }
 
-/// In a child: until the command has opened it.
+/// Runs in a child: waits until the command has opened it.
 fn until_followed(session: u32) {
     if !leave_pool(session) {
         calls().late.store(1, Ordering::Relaxed);
@@ -49,20 +50,20 @@ fn until_followed(session: u32) {
     room::only_ours();
     let mut wait = Wait::new(calls().child_patience);
     while CONTROL_PAGE.calls.load(Ordering::Acquire) == 0 {
-        // The command cannot follow it, and says so.
+        // The command has refused to follow it.
         let refused = calls().refused.load(Ordering::Relaxed) != 0;
         if refused || !wait.goes_on() {
             calls().late.store(1, Ordering::Relaxed);
             return;
         }
     }
-    // The same thread pointer, another thread: says so.
+    // The ring's thread pointer is the same, but the thread is another; this records its id.
     ring::mine();
 }
 
-/// In a child of fork, in which nothing else runs and no hook speaks: memory of its own in the place of the pool. The
-/// ring of this thread begins anew where it was, because open calls name it; its lines are told again, by other
-/// numbers than their parent's. Whether it could be.
+/// Runs in a child of fork, which has one thread and whose gate is closed: replaces the pool by memory of its own. The
+/// ring of this thread begins anew at its address, because open calls refer to it; its lines get new numbers, other than
+/// in the parent. Returns whether that was possible.
 fn leave_pool(session: u32) -> bool {
     let pool = &calls().pool;
     if pool.at == 0 {
@@ -80,17 +81,18 @@ fn leave_pool(session: u32) -> bool {
         if ring.thread.load(Ordering::Relaxed) == thread {
             mine = Some((known, ring.last_place.load(Ordering::Relaxed)))
         } else {
-            // Its thread is not here.
+            // Its thread does not exist in the child.
             entry.store(MOVED, Ordering::Relaxed)
         }
     }
     let slots = pool.slots.load(Ordering::Relaxed);
     let taken = pool.used.load(Ordering::Relaxed).min(slots);
     let (used, rest) = (taken * pool.slot, (slots - taken) * pool.slot);
-    // Before the rest is unmapped, where other memory may come to lie.
+    // The pool is closed before the rest is unmapped, because other memory may be mapped there.
     pool.open.store(0, Ordering::Relaxed);
     pool.slots.store(taken, Ordering::Relaxed);
-    // SAFETY: the mapping is ours; of what it held, what is needed was read.
+    // SAFETY: the pool is mapped for the agent alone, this process has no other thread, and what is needed of it was read
+    // above.
     let mapped = unsafe {
         if rest != 0 {
             sys::unmap(pool.at + used, rest);
@@ -98,7 +100,7 @@ fn leave_pool(session: u32) -> bool {
         used == 0 || sys::map_over(pool.at, used, sys::READ_WRITE)
     };
     if let (true, Some((at, last_place))) = (mapped, mine) {
-        // SAFETY: a slot of zeros.
+        // SAFETY: `at` is a slot of the pool, which was replaced by zeros just now; a slot has room for a ring.
         unsafe { ring::write(at, session, thread, last_place) };
     }
     mapped

@@ -1,8 +1,8 @@
-//! Counting instead of telling: how often, how long, by function and script line, in tables of the
-//! thread's own that the command reads.
+//! Counts calls instead of recording them: how often and how long, by function and script line, in tables of each
+//! thread that the command reads.
 //!
-//! A handler may come in between any two instructions and count too, in the same table. So a row is taken, and each
-//! figure changed, by one instruction that an interrupt cannot split.
+//! A signal handler may run between any two instructions and count in the same table. So a row is taken, and each
+//! figure changed, by one instruction, which an interrupt cannot split.
 
 use super::pool;
 use super::record::exchange;
@@ -16,7 +16,7 @@ use wire::calls::{
     row_key,
 };
 
-/// What became of a call that has returned.
+/// What is known of a call that has returned.
 #[derive(Clone, Copy)]
 pub struct Became {
     /// Cycles of the time-stamp counter that the call took.
@@ -28,7 +28,7 @@ pub struct Became {
 }
 
 impl Became {
-    /// A call of which nothing is known but how long it took.
+    /// A call of which only the time is known.
     #[inline(always)]
     pub fn of(ticks: u64) -> Self {
         Became {
@@ -38,7 +38,7 @@ impl Became {
         }
     }
 
-    /// A call of a function, by what its hook says of results.
+    /// A call of a function; its hook says what the result means.
     #[inline(always)]
     pub fn of_function(hook: &Hook, frame: &Frame, result: u64, ticks: u64) -> Self {
         match hook.outcome {
@@ -55,7 +55,7 @@ impl Became {
         }
     }
 
-    /// A system call, of which the kernel's result tells whether it failed.
+    /// A system call; the caller knows whether the kernel's result is an error.
     #[inline(always)]
     pub fn of_system_call(hook: &Hook, failed: bool, result: u64, ticks: u64) -> Self {
         let moves = Outcome::of_word(hook.outcome).bytes == Some(Bytes::Result);
@@ -67,7 +67,7 @@ impl Became {
     }
 }
 
-/// Adds a call of hook `hook` that has begun and returned to those from the line that `place` tells.
+/// Adds a call of hook `hook`, made from the lines `place`, that has begun and returned.
 #[inline]
 pub fn add(ring: &Ring, hook: u32, place: u32, became: Became) {
     if let Some(row) = row(ring, hook, place) {
@@ -75,15 +75,15 @@ pub fn add(ring: &Ring, hook: u32, place: u32, became: Became) {
     }
 }
 
-/// Adds a call that has begun and returned to a row that this thread has taken.
+/// Adds a call that has begun and returned to a row of this thread's table.
 #[inline(always)]
 fn add_to(ring: &Ring, row: u64, became: Became) {
     begun(ring, row);
     returned(ring, row, became);
 }
 
-/// As [`add`], if the row is there already and soon found; else nothing is changed, and the answer is no. No
-/// other function is called and no vector register used.
+/// Like [`add`], if the row exists and is found at once; otherwise returns false and changes nothing. It calls no
+/// other function and uses no vector register.
 #[inline(always)]
 pub fn add_at_once(ring: &Ring, hook: u32, place: u32, became: Became) -> bool {
     let table = ring.counts.load(Ordering::Relaxed);
@@ -94,7 +94,8 @@ pub fn add_at_once(ring: &Ring, hook: u32, place: u32, became: Became) -> bool {
     let first = first_row(key);
     for step in 0..AT_ONCE {
         let row = (first + step) % COUNTS;
-        // SAFETY: within the table, which is this thread's and never unmapped; the word is aligned.
+        // SAFETY: `row` is less than [`COUNTS`], the rows of the table, which is this thread's and never unmapped;
+        // the word is aligned.
         let known = unsafe {
             let count = (table as *mut Count).add(row);
             AtomicU64::from_ptr(&raw mut (*count).key).load(Ordering::Relaxed)
@@ -107,13 +108,13 @@ pub fn add_at_once(ring: &Ring, hook: u32, place: u32, became: Became) -> bool {
     false
 }
 
-/// How many rows [`add_at_once`] looks at.
+/// Number of rows that [`add_at_once`] looks at.
 const AT_ONCE: usize = 4;
 
-/// What names the row of a hook and a line.
+/// Returns the key of the row of a hook and a line.
 #[inline(always)]
 fn key(hook: u32, place: u32) -> u64 {
-    // Where no line is the application's, the library's is all that tells rows apart.
+    // Without a line of the application, only the library's line distinguishes rows.
     let line = match event_line(place) {
         NO_APPLICATION => NO_APPLICATION | library_line(place) << 16,
         line => line,
@@ -121,7 +122,7 @@ fn key(hook: u32, place: u32) -> u64 {
     row_key(hook, line)
 }
 
-/// The row of hook `hook` and the line that `place` tells; `None` = there is no room, and a call is counted as lost.
+/// Returns the row of hook `hook` and the lines `place`. `None` = there is no room, and the call is counted as lost.
 #[inline]
 pub fn row(ring: &Ring, hook: u32, place: u32) -> Option<u64> {
     let table = match ring.counts.load(Ordering::Relaxed) {
@@ -138,17 +139,18 @@ pub fn row(ring: &Ring, hook: u32, place: u32) -> Option<u64> {
     let first = first_row(key);
     for step in 0..COUNTS {
         let at = (first + step) % COUNTS;
-        // SAFETY: within the table, which is this thread's and never unmapped.
+        // SAFETY: `at` is less than [`COUNTS`], the rows of the table, which is this thread's and never unmapped.
         let count = unsafe { (table as *mut Count).add(at) };
-        // SAFETY: the first word of that row, aligned.
+        // SAFETY: the key is the first word of that row and so aligned. It is changed by this thread and its signal
+        // handlers only, as an atomic.
         let row = unsafe { AtomicU64::from_ptr(&raw mut (*count).key) };
         let mut known = row.load(Ordering::Relaxed);
         if known == 0 {
             ring.rows[at / 64].fetch_or(1 << (at % 64), Ordering::Relaxed);
-            // A handler that came in between may have taken the row.
+            // A signal handler that ran in between may have taken the row.
             exchange(row, 0, key);
             known = row.load(Ordering::Relaxed);
-            // It may also have begun a session, which empties the table and the marks.
+            // A signal handler may also have begun a session, which empties the table and the marks.
             ring.rows[at / 64].fetch_or(1 << (at % 64), Ordering::Relaxed);
         }
         if known == key {
@@ -159,7 +161,7 @@ pub fn row(ring: &Ring, hook: u32, place: u32) -> Option<u64> {
     None
 }
 
-/// A row of a ring's table; `None` = the ring has no table (any more).
+/// Returns the address of a row of a ring's table; `None` = the ring has no table (any more).
 #[inline(always)]
 fn at(ring: &Ring, row: u64) -> Option<*mut Count> {
     let table = ring.counts.load(Ordering::Relaxed);
@@ -167,18 +169,19 @@ fn at(ring: &Ring, row: u64) -> Option<*mut Count> {
     (table != 0).then(|| (table as *mut Count).wrapping_add(row as usize % COUNTS))
 }
 
-/// A call of a row that this thread has taken begins.
+/// Counts the beginning of a call in a row of this thread's table.
 #[inline(always)]
 pub fn begun(ring: &Ring, row: u64) {
     if let Some(count) = at(ring, row) {
-        // SAFETY: within the row.
+        // SAFETY: `at` returned a row of the ring's table, which is never unmapped; the word is changed by one
+        // instruction.
         unsafe {
             asm!("add qword ptr [{}], 1", in(reg) &raw mut (*count).begun, options(nostack));
         }
     }
 }
 
-/// A call that this thread has counted as begun in that row has returned.
+/// Counts the return of a call that this thread has counted as begun in that row.
 #[inline(always)]
 pub fn returned(ring: &Ring, row: u64, became: Became) {
     let Some(count) = at(ring, row) else {
@@ -190,19 +193,22 @@ pub fn returned(ring: &Ring, row: u64, became: Became) {
         bytes,
     } = became;
     if failed {
-        // SAFETY: within the row.
+        // SAFETY: `at` returned a row of the ring's table, which is never unmapped; the word is changed by one
+        // instruction.
         unsafe {
             asm!("add qword ptr [{}], 1", in(reg) &raw mut (*count).errors, options(nostack));
         }
     }
     if bytes != 0 {
-        // SAFETY: within the row.
+        // SAFETY: `at` returned a row of the ring's table, which is never unmapped; the word is changed by one
+        // instruction.
         unsafe {
             asm!("add [{}], {}", in(reg) &raw mut (*count).bytes, in(reg) bytes, options(nostack));
         }
     }
     let bucket = wire::calls::bucket(ticks).min(BUCKETS - 1);
-    // SAFETY: within the row, words aligned.
+    // SAFETY: `at` returned a row of the ring's table, which is never unmapped; `bucket` is less than `BUCKETS`, and
+    // all words are aligned.
     let (longest, shortest) = unsafe {
         asm!("add qword ptr [{}], 1", in(reg) &raw mut (*count).returned, options(nostack));
         asm!("add [{}], {}", in(reg) &raw mut (*count).total, in(reg) ticks, options(nostack));
@@ -217,12 +223,13 @@ pub fn returned(ring: &Ring, row: u64, became: Became) {
     replace(shortest, ticks, |known| known == 0 || known > ticks);
 }
 
-/// A call that another thread has counted as begun in that row has returned on this one, which counts it in its own
-/// table.
+/// Counts the return of a call that another thread has counted as begun in that row. This thread counts the call in
+/// its own table.
 #[cold]
 pub fn moved(ring: &Ring, row: u64) {
     if let Some(count) = at(ring, row) {
-        // SAFETY: a word of that row, aligned, which is changed by this instruction alone.
+        // SAFETY: `at` returned a row of the ring's table, which is never unmapped; the word is aligned and changed
+        // as an atomic only.
         unsafe { AtomicU64::from_ptr(&raw mut (*count).moved) }.fetch_add(1, Ordering::Relaxed);
     }
 }
@@ -245,7 +252,7 @@ fn lose(ring: &Ring) {
 #[cold]
 fn make(ring: &Ring) -> Option<u64> {
     let table = if pool::holds(core::ptr::from_ref(ring).addr() as u64) {
-        // The slot ends with it.
+        // The table is the last part of the slot.
         ring.records + ring.size
     } else {
         sys::map((COUNTS * size_of::<Count>()) as u64)?

@@ -1,4 +1,4 @@
-//! The records of events: a call, a return. Layout: `wire::calls::record`.
+//! Writes the records of events: calls and returns. Layout: `wire::calls::record`.
 
 use super::hooked::{self, Hooked, Outcome};
 use super::record::{Record, Room};
@@ -8,21 +8,21 @@ use core::sync::atomic::Ordering;
 use wire::calls::record::{self, Shape};
 use wire::calls::{Ring, kind, want};
 
-/// The number of a hook and the lines of its call.
+/// The number of a hook, and the lines of its call.
 #[derive(Clone, Copy)]
 pub struct Which {
     pub number: u64,
     pub lines: u32,
 }
 
-/// Words that a record has for copies, where there are any to make.
+/// Returns how many words a record has for copies; 0 if the program is empty.
 #[inline]
 fn room(program: [u64; 2]) -> u64 {
     if program[1] == 0 { 0 } else { calls().room }
 }
 
-/// Records a call that began at `ticks`; whether there was room. Inlined, because handing a context on would cost each call ten loads and
-/// stores.
+/// Records a call that began at `ticks`, and returns whether there was room. It is inlined, because passing the context would cost each
+/// call ten loads and stores.
 #[inline(always)]
 pub fn call(ring: &Ring, call: Hooked, which: Which, ticks: u64) -> bool {
     let shape = hooked::shape(call.hook);
@@ -44,7 +44,7 @@ pub fn call(ring: &Ring, call: Hooked, which: Which, ticks: u64) -> bool {
         next += 1;
     }
     if program[1] != 0 {
-        // SAFETY: the command wrote the program.
+        // SAFETY: the hook names a program that the command has written before, and does not change while hooks may run it.
         let end = unsafe { captures::copy(program, call, None, &record, next) };
         record.shorten(ring, end);
     }
@@ -56,8 +56,8 @@ pub fn call(ring: &Ring, call: Hooked, which: Which, ticks: u64) -> bool {
     true
 }
 
-/// Writes what the record of a call holds before its vector registers; where those are. Of the call: its stack pointer and
-/// where it returns to, and what the register of an argument holds, by its index. No vector register is used.
+/// Writes what the record of a call holds before its vector registers, and returns where those begin. The call is given by its stack
+/// pointer, its return address, and a function that returns the value of an argument's register by index. No vector register is used.
 #[inline(always)]
 pub fn integers(
     record: &Record,
@@ -95,17 +95,17 @@ pub fn results(record: &Record, number: u64, [now, stack, rax]: [u64; 3]) {
     record.word(2, rax);
 }
 
-/// Where in the body of a return's record the words behind rax are.
+/// Index in the body of a return's record of the words behind rax.
 pub const FOLLOWS: u64 = record::RETURN;
 
-/// Counts the return of a call as lost whose own record found no room: nobody could tell what returns.
+/// Counts the return of a call as lost whose own record found no room: a reader could not tell what returns.
 #[cold]
 pub fn lose_return(ring: &Ring) {
     ring.written.lost.fetch_add(1, Ordering::Relaxed);
 }
 
-/// Fills the room behind the record of a call that began on this thread at `began`, if nothing was recorded since and it
-/// did not take too long; whether it has. The function of `rest` is asked for what follows rax, by index.
+/// Fills the room behind the record of a call that began on this thread at `began`, if nothing was recorded since and it did not take too
+/// long. Returns whether it did. `rest` returns the words that follow rax, by index.
 #[inline(always)]
 pub fn fill(ring: &Ring, began: u64, now: u64, rax: u64, rest: impl Fn(Shape, u64) -> u64) -> bool {
     let took = now.wrapping_sub(began);
@@ -130,7 +130,7 @@ pub fn fill(ring: &Ring, began: u64, now: u64, rax: u64, rest: impl Fn(Shape, u6
     true
 }
 
-/// What follows rax in the record of a return, by index: rdx if it is wanted, then vector registers.
+/// Returns what follows rax in the record of a return, by index: rdx if it is wanted, then vector registers.
 #[inline]
 fn follows(outcome: Outcome, shape: Shape, index: u64) -> u64 {
     let results = outcome.results;
@@ -140,8 +140,8 @@ fn follows(outcome: Outcome, shape: Shape, index: u64) -> u64 {
     }
 }
 
-/// Records a return at `now`, of a call that began at `began` on this thread (0 = or on another). Inlined for the same
-/// reason.
+/// Records a return at `now`, of a call that began at `began` on this thread (0 = or on another). It is inlined for the same reason as
+/// [`call`].
 #[inline(always)]
 pub fn returned(ring: &Ring, call: Hooked, outcome: Outcome, number: u64, [began, now]: [u64; 2]) {
     let rax = outcome.results.rax;
@@ -162,12 +162,12 @@ pub fn returned(ring: &Ring, call: Hooked, outcome: Outcome, number: u64, [began
     }
     let mut next = FOLLOWS + follow;
     if shape.x87_words() != 0 {
-        // SAFETY: the record has room for so many words.
+        // SAFETY: the record was reserved with the words of its shape, which include `x87_words()` words from `next` on.
         unsafe { x87::copy(record.address(next), shape.x87_words()) };
         next += shape.x87_words();
     }
     if program[1] != 0 {
-        // SAFETY: the command wrote the program.
+        // SAFETY: the hook names a program that the command has written before, and does not change while hooks may run it.
         let end = unsafe { captures::copy(program, call, Some(outcome), &record, next) };
         record.shorten(ring, end);
     }

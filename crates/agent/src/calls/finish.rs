@@ -1,4 +1,4 @@
-//! What is done with a call that has returned: counted, or recorded.
+//! Counts or records a call that has returned.
 
 use super::counts::Became;
 use super::events::Which;
@@ -10,9 +10,9 @@ use wire::calls::{Ring, want};
 pub struct Ended<'a> {
     pub call: Hooked<'a>,
     pub ring: &'a Ring,
-    /// The number of the function for the reader.
+    /// The number of the function in records.
     pub number: u64,
-    /// It is a system call: whether it returned an error.
+    /// For a system call, whether it returned an error; `None` = it is a function.
     pub system_call: Option<bool>,
     /// The lines of the call, packed by `wire::calls::lines`; 0 = none.
     pub lines: u32,
@@ -20,11 +20,12 @@ pub struct Ended<'a> {
     /// Time-stamp counter at the call and at the return.
     pub began: u64,
     pub now: u64,
-    /// The call began on the thread that runs here.
+    /// Whether the call began on the running thread.
     pub here: bool,
 }
 
-/// Records or counts the return; if the call was held until now, the call first.
+/// Records or counts the return. If the call itself was held back until now, it is
+/// recorded first.
 #[inline(always)]
 pub fn finish(ended: Ended) {
     let Ended {

@@ -1,25 +1,25 @@
-//! A call, as every step on its way is handed it.
+//! A call, in the form in which it is passed from step to step.
 
 use routine::{Frame, Results, Vectors};
 use wire::calls::Hook;
 use wire::calls::record::Shape;
 
-/// A call of a hooked function, or a probe or system call that is shown as one.
+/// A call of a hooked function, or a probe or system call that is reported as one.
 #[derive(Clone, Copy)]
 pub struct Hooked<'a> {
     pub hook: &'a Hook,
-    /// [`wanted`] of the hook, read once for each visit of a hook: the command changes it at any time.
+    /// The result of [`wanted`], read once for each visit of a hook, because the command changes it at any time.
     pub wanted: u64,
     /// The registers at its entry.
     pub frame: &'a Frame,
     /// The vector registers at its entry.
     pub vectors: &'a Vectors,
-    /// Where its stack arguments begin; names the call in its events.
+    /// Address of its stack arguments, by which events identify the call.
     pub stack: u64,
 }
 
 impl<'a> Hooked<'a> {
-    /// A call whose frame the routine made, on the stack it is called on.
+    /// A call whose frame the routine made, on the stack of the caller.
     #[inline]
     pub fn new(hook: &'a Hook, wanted: u64, frame: &'a Frame, vectors: &'a Vectors) -> Self {
         Hooked {
@@ -38,7 +38,7 @@ impl<'a> Hooked<'a> {
     }
 }
 
-/// What a call that has returned left in the registers, and what was kept of it at the call.
+/// The results of a call, and what was kept at the call for them.
 #[derive(Clone, Copy)]
 pub struct Outcome<'a> {
     pub results: &'a Results,
@@ -46,26 +46,28 @@ pub struct Outcome<'a> {
     pub kept: u64,
 }
 
-/// What is wanted of a hook now: bits of `wire::calls::want`.
+/// Returns what is wanted of a hook now: bits of `wire::calls::want`.
 #[inline]
 pub fn wanted(hook: &Hook) -> u64 {
-    // SAFETY: the command changes it while threads run; an aligned word is read whole.
+    // SAFETY: `hook` is a live reference. The command changes the word while threads run, as one aligned word, hence
+    // the volatile read.
     unsafe { (&raw const hook.want).read_volatile() }
 }
 
-/// What the records of a hook hold now. Read once for each record, as [`wanted`] is for each visit: the command changes
-/// it where a thread may stand between two looks.
+/// Returns what the records of a hook hold now. It is read once for each record, because the command may change it
+/// between two reads of the same visit.
 #[inline(always)]
 pub fn shape(hook: &Hook) -> Shape {
-    // SAFETY: as in `wanted`.
+    // SAFETY: `hook` is a live reference. The command changes the word while threads run, as one aligned word, hence
+    // the volatile read.
     Shape(unsafe { (&raw const hook.shape).read_volatile() })
 }
 
-/// The vector registers of what is recorded as if it were a call of a function.
+/// The vector registers of an event that is recorded like a call of a function.
 pub const NO_VECTORS: &Vectors = &[[0; 2]; 8];
 
-/// The frame of what is recorded as if it were a call of a function, by a caller with that frame pointer and at that
-/// place.
+/// Returns a frame for an event that is recorded like a call of a function, with the caller's frame pointer and the
+/// return address.
 #[inline]
 pub fn as_call(hook: &Hook, arguments: [u64; 6], rbp: u64, return_address: u64) -> Frame {
     let [rdi, rsi, rdx, rcx, r8, r9] = arguments;

@@ -1,5 +1,5 @@
-//! The script of the guest: crate `vm`'s reader of its language, over the memory of the process that it runs in, for
-//! the thread that runs. It names no language.
+//! The script of the guest: crate `vm`'s reader of its language, over the memory of this process, for the running
+//! thread. It names no language.
 
 use super::ring::thread_pointer;
 use super::values::Proven;
@@ -9,16 +9,16 @@ use vm::reader::{Call, NoText, OwnThread, ScriptPoint};
 use vm::{Cut, Language, Limits, Reader};
 use wire::calls::{Calls, LONGEST_NAME, Place};
 
-/// The reader of the guest's VM, if there is one that is known.
+/// The reader of the guest's VM; empty if there is none or it is unknown.
 pub struct Script {
     reader: Option<Reader<'static, Direct>>,
     /// [`Calls::state_offset`]: how a thread finds its own state in the VM.
     state: u64,
 }
 
-/// A line in words.
+/// The text of a script line.
 pub struct Words {
-    /// From 1; 0 = none.
+    /// The line's number, from 1; 0 = there is none.
     pub line: u32,
     path: [u8; LONGEST_NAME],
     name: [u8; LONGEST_NAME],
@@ -48,7 +48,7 @@ impl Words {
         self.name.get(..self.lengths[1]).unwrap_or_default()
     }
 
-    /// As the line is shown: `path:line in 'name'`.
+    /// Writes the line as it is shown: `path:line in 'name'`.
     pub fn show(&self, out: &mut Cut<'_>) {
         out.push(self.path());
         if self.line == 0 {
@@ -63,7 +63,7 @@ impl Words {
     }
 }
 
-/// A place as the table of lines has it; its number is the table's to give.
+/// An entry of the table of lines that has no number yet.
 const fn unnumbered(at: ScriptPoint) -> Place {
     Place {
         code: at.code,
@@ -80,7 +80,7 @@ impl Script {
         state: 0,
     };
 
-    /// The script of the VM that the command found.
+    /// Opens the script of the VM that the command found.
     pub fn open(calls: &Calls) -> Self {
         let language = Language::of_number(calls.language);
         Script {
@@ -89,13 +89,13 @@ impl Script {
         }
     }
 
-    /// Whether there is one.
+    /// Whether the guest has a script whose lines can be read.
     #[inline(always)]
     pub fn is_there(&self) -> bool {
         self.reader.is_some()
     }
 
-    /// The thread that runs.
+    /// Returns the running thread.
     #[inline]
     fn thread(&self) -> OwnThread {
         OwnThread {
@@ -104,7 +104,7 @@ impl Script {
         }
     }
 
-    /// Where the script of this thread is. `wary`: see [`Calls::wary`].
+    /// Returns where the script of this thread is. `wary`: see [`Calls::wary`].
     #[inline]
     pub fn place(&self, wary: bool) -> Option<Place> {
         let reader = self.reader.as_ref()?;
@@ -116,8 +116,8 @@ impl Script {
         Some(unnumbered(at))
     }
 
-    /// Hands the places of the frames outside of the nearest to `each`, from the inside outward, with what
-    /// [`describe`](Script::describe) wants to know of them, until it says that it is enough.
+    /// Calls `each` with the places of the frames outside of the nearest, from the inside outward, and with what
+    /// [`describe`](Script::describe) needs to know of them, until it returns false.
     pub fn outward(&self, wary: bool, mut each: impl FnMut(Place, u64) -> bool) {
         let Some(reader) = &self.reader else {
             return;
@@ -136,9 +136,9 @@ impl Script {
         reader.is_some_and(|reader| reader.is_library(path))
     }
 
-    /// A place in words; what cannot be read is empty. `function` is that of the frame, as
-    /// [`outward`](Script::outward) gave it; `None`: it is the nearest frame. This is asked once for each line, so it
-    /// can afford to prove what it reads.
+    /// Reads the text of a place; what cannot be read is empty. `function` is that of the frame, as
+    /// [`outward`](Script::outward) passed it; `None` = the nearest frame. This is done once for each line, so it can
+    /// afford to prove that what it reads is readable.
     pub fn describe(&self, place: Place, function: Option<u64>, words: &mut Words) {
         let memory = Proven::new();
         let Some(reader) = self.proven(&memory) else {
@@ -156,12 +156,12 @@ impl Script {
         ];
     }
 
-    /// The reader over memory that is proven readable before it is read, for what an argument leads to.
+    /// Returns a reader over memory that is proven readable before it is read, for what an argument leads to.
     pub fn proven<'p>(&self, memory: &'p Proven) -> Option<Reader<'p, Proven>> {
         Some(self.reader.as_ref()?.over(memory))
     }
 
-    /// A call of this thread, as readers want to know it.
+    /// Returns a call of this thread in the form that readers use.
     pub fn call(&self, registers: [u64; 6], kept: u64) -> Call {
         Call {
             registers,
@@ -170,7 +170,7 @@ impl Script {
         }
     }
 
-    /// Writes what a word of a call says: `number` is that of a [`vm::Word`].
+    /// Writes the text of a word of a call; `number` is that of a [`vm::Word`].
     pub fn describe_word(
         &self,
         (number, value): (u8, u64),
@@ -183,13 +183,14 @@ impl Script {
         reader.write_word(number, value, call, limits, out)
     }
 
-    /// What must be known of a call of the VM's own to describe its result, in [`vm::reader::KEPT`] bits; 0 for most.
+    /// Returns what must be kept of a call of a VM's function to describe its result, in [`vm::reader::KEPT`] bits;
+    /// mostly 0.
     pub fn kept(&self) -> u64 {
         let reader = self.reader.as_ref();
         reader.map_or(0, |reader| reader.kept(self.thread()))
     }
 
-    /// What tells functions apart that share their code: [`wire::calls::Hook::names`].
+    /// Returns what distinguishes functions that share their code: see [`wire::calls::Hook::names`].
     pub fn identity(&self, registers: [u64; 6]) -> u64 {
         let reader = self.reader.as_ref();
         reader.map_or(0, |reader| reader.identity(registers))

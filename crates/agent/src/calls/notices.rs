@@ -1,8 +1,8 @@
-//! What is said at once, and mostly waited for (`wire::notices`): before the process ends or runs another program, so
-//! that nothing it told is lost with its memory; in a child of fork, so that it is followed from its first call; when
-//! an IFUNC has picked a function, so that it is hooked before it is called.
+//! Posts notices to the command, and mostly waits for its answer (`wire::notices`): before the process ends or runs
+//! another program, so that no record is lost with its memory; in a child of fork, so that it is followed from its first
+//! call; when an IFUNC has picked a function, so that this is hooked before it is called.
 //!
-//! Every wait ends: when it was heard, when it has lasted for too long, when the command is gone or leaves.
+//! Every wait ends: when the notice is answered, when the time is over, or when the command is gone or leaves.
 
 use super::session::{self, calls};
 use super::wait::Wait;
@@ -14,18 +14,18 @@ use routine::frame::Frame;
 use wire::calls::want;
 use wire::notices::{FREE, Notice, TAKEN, notice};
 
-/// The process ends with this exit code: waits until the command has read all that it told. With `-S` both `_exit` and the
-/// system call that it makes say so, because programs may make that call themselves.
+/// Posts that the process ends with this exit code, and waits until the command has read all records. With `-S` both
+/// `_exit` and the system call that it makes come here, because programs may make that call themselves.
 pub fn ends(code: u64) {
     let pid = sys::process_id();
-    // What a child of vfork does, it does in its parent's memory.
+    // A child of vfork works in its parent's memory.
     if u64::from(pid) == calls().pid && calls().most_wait != 0 {
         post((notice::ENDS, code, 0), pid, true);
     }
 }
 
-/// The thread is about to make a system call behind which hooks may end it; `program` as in [`notice::LOCKS`]. When this
-/// returns, the command has left the process, or has seen that hooks do no harm, or the gate is closed.
+/// Posts that the thread is about to make a system call after which hooks may end it; `program` as in [`notice::LOCKS`].
+/// When this returns, the command has left the process, or has found that hooks do no harm, or the gate is closed.
 #[cold]
 pub fn locks(program: u64) {
     let pid = sys::process_id();
@@ -42,7 +42,7 @@ pub fn locks(program: u64) {
     }
 }
 
-/// A function that is hooked for one of the reasons above is called; whether its return is wanted.
+/// Handles the call of a function that is hooked for one of the reasons above. Returns whether its return is wanted.
 pub fn at_call(frame: &Frame, wanted: u64) -> u64 {
     let pid = sys::process_id();
     let ours = u64::from(pid) == calls().pid;
@@ -51,20 +51,21 @@ pub fn at_call(frame: &Frame, wanted: u64) -> u64 {
     }
     if wanted & want::SCRIPT != 0 && ours {
         post((notice::SCRIPT, 0, 0), pid, true);
-        // What the command wants done before the script's first line. It asks while this thread waits above, and of a
-        // Ruby alone (`lancet mem`); where nothing was asked, nothing is done.
+        // This does what the command wants done before the script's first line. The command requests it while this thread
+        // waits above, and only of a Ruby (`lancet mem`); without a request nothing is done.
         // SAFETY: `ruby_run_node` is called by the program's `main` when the VM is made, on its main thread, which holds
-        // the VM's lock, and between two of the VM's own calls: as good as the safe point of a job.
+        // the VM's lock. It is not called from within the VM, so the place is as good as the safe point of a job.
         unsafe { crate::job(0) };
     }
     if wanted & want::EXECS != 0 && (ours || calls().follow != 0) {
         post((notice::EXEC, 0, 0), pid, true);
     }
-    // The routine looks at the lower half.
+    // The routine tests the lower half of the result.
     u64::from(wanted & (want::EXECS | want::FORKS | want::PICKS) != 0)
 }
 
-/// What is hooked at `place` has returned `result`, to where the gate was open for `session`.
+/// Handles the return of the function that is hooked at `place`. It returned `result`, and the gate was open for `session`
+/// when it was called.
 pub fn at_return((wanted, place): (u64, u64), session: u32, result: u64) {
     let heard = session::number() == session;
     if wanted & want::EXECS != 0 && heard {
@@ -80,13 +81,13 @@ pub fn at_return((wanted, place): (u64, u64), session: u32, result: u64) {
     }
 }
 
-/// The process has made a child, in which hooks are to be: the command is told.
+/// Posts that the process has made a child in which hooks are wanted.
 pub fn forks(child: u64) {
     post((notice::FORK, child, 0), sys::process_id(), false);
 }
 
-/// Posts a notice, and waits to be heard if it is one to wait for; whether it was. Of those that were not, a
-/// [`notice::LOCKS`] stays for a command that comes back.
+/// Posts a notice, waits for the answer if `waits`, and returns whether it came. A [`notice::LOCKS`] without an answer
+/// stays in its slot for a command that comes back.
 fn post((kind, value, place): (u32, u64, u64), pid: u32, waits: bool) -> bool {
     let is_lock = kind == notice::LOCKS;
     if !is_lock && locks::are_there() {
@@ -99,11 +100,11 @@ fn post((kind, value, place): (u32, u64, u64), pid: u32, waits: bool) -> bool {
     } else {
         Wait::without_counter()
     };
-    // Who is about to lock itself waits until the command has left, which begins with the end of the session.
+    // A thread that is about to give up rights waits until the command has left, which begins with the end of the session.
     let waits_longer = is_lock;
     let mut goes_on = || {
         let here = waits_longer || session::number() == session;
-        // To close the gate, the pulse reads the counter; a thread that must not has a shorter wait than the pulse.
+        // `pulse::lives` reads the counter to close the gate; a thread that must not read it has a shorter wait instead.
         here && (!reads_counter || pulse::lives()) && wait.goes_on()
     };
     let slot = loop {
@@ -129,7 +130,7 @@ fn post((kind, value, place): (u32, u64, u64), pid: u32, waits: bool) -> bool {
         }
     };
     slot.state.store(number, Ordering::Release);
-    // The command looks at the slots when the number has changed, and this one may have been looked at too early.
+    // The command looks at the slots when this number changes, and it may have looked at this slot too early.
     CONTROL_PAGE.news.fetch_add(1, Ordering::Release);
     while waits && slot.state.load(Ordering::Acquire) == number {
         if !goes_on() {

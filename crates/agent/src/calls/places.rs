@@ -1,12 +1,13 @@
-//! The script line that called: found in the VM's own frames of this thread, told once by text, then by
-//! number.
+//! Finds the script line that made a call, in the VM's own frames of this thread. The line's text is recorded once, and
+//! afterwards its number.
 //!
-//! A line is told apart by its code, the point in it, and a witness (the objects that hold its path and
-//! name), because the address of code that was freed is used again.
+//! A line is identified by its code, the point in the code, and a witness (the objects that hold its path and name), because
+//! the address of freed code is used again.
 //!
 //! Where the nearest frame is a library's, the line is that of the application: frames are looked at from there outward until
-//! one is none. Which is a library's is decided once for each line, so a frame that is skipped costs a look into the table.
-//! Where all frames are of libraries, the call is no line's of the application, which is told beside the nearest line.
+//! one belongs to no library. Whether a line is a library's is decided once for each line, so a frame that is skipped costs a
+//! look into the table. If all frames belong to libraries, the call has no line of the application; this is recorded beside
+//! the nearest line.
 
 use super::languages::{Script, Words};
 use super::record::Record;
@@ -20,33 +21,35 @@ use wire::calls::{
 };
 use wire::calls::{line_policy, lines};
 
-/// Frames that are skipped at most; if all of so many are of libraries, the nearest is told.
+/// Limit of frames that are skipped. If that many all belong to libraries, the nearest is recorded.
 const MOST_SKIPPED: u32 = 256;
 
-/// In [`Place::number`]: the number itself, and what is noted beside it.
+/// Mask of the number itself in [`Place::number`]; the bits above are flags.
 const NUMBER: u64 = 0xffff;
-/// In [`Place::number`]: the line is one of a library.
+/// Flag in [`Place::number`]: the line is one of a library.
 const LIBRARY: u64 = 1 << 16;
-/// In [`Place::number`]: no record has told the reader of the ring yet which line has the number.
+/// Flag in [`Place::number`]: no record has told the reader of the ring yet which line has the number.
 const UNTOLD: u64 = 1 << 17;
 
-/// The script that the guest runs; opened when a session begins.
+/// The script that the guest runs, opened when a session begins.
 static mut SCRIPT: Script = Script::NONE;
 
 /// Opens the script for this session.
 pub fn open(calls: &Calls) {
-    // SAFETY: no hook tells calls yet.
+    // SAFETY: `open_calls` calls this while all other threads stand still and the gate is 0, so no hook reads `SCRIPT` at the
+    // same time.
     unsafe { SCRIPT = Script::open(calls) };
 }
 
-/// The script that the guest runs.
+/// Returns the script that the guest runs.
 #[inline]
 pub fn script() -> &'static Script {
-    // SAFETY: written only while no hook tells calls.
+    // SAFETY: `SCRIPT` is written by `open` only, while all other threads stand still and the gate is 0, so it does not
+    // change while a hook uses it.
     unsafe { &*(&raw const SCRIPT) }
 }
 
-/// Who asks for a line.
+/// What is needed to look up a line.
 #[derive(Clone, Copy)]
 struct Asker<'a> {
     ring: &'a Ring,
@@ -54,7 +57,7 @@ struct Asker<'a> {
     wary: bool,
 }
 
-/// The lines of what runs on this thread ([`lines`]; 0 = none), and which tests of lines the one that is told meets.
+/// Returns the lines of what runs on this thread ([`lines`]; 0 = none), and the tests of lines that the reported line passes.
 #[inline]
 pub fn current(ring: &Ring) -> (u32, u32) {
     if !script().is_there() {
@@ -79,7 +82,8 @@ fn here(ring: &Ring) -> (u32, u32) {
     let Some(nearest) = asker.known(place, None) else {
         return (0, 0);
     };
-    // SAFETY: an entry of this ring's table.
+    // SAFETY: `known` returned an entry of this ring's table, which is never unmapped and which only this thread and its
+    // handlers write.
     let number = unsafe { (*nearest).number };
     match number & (LIBRARY | UNTOLD) {
         0 => ((number & NUMBER) as u32, (number >> 32) as u32),
@@ -88,15 +92,16 @@ fn here(ring: &Ring) -> (u32, u32) {
 }
 
 impl Asker<'_> {
-    /// The entry of a place in the ring's table; `None` = there is no room for it. `code`: see [`Script::describe`].
+    /// Returns the entry of a place in the ring's table; `None` = there is no room for it. `code`: see [`Script::describe`].
     #[inline]
     fn known(&self, place: Place, code: Option<u64>) -> Option<*mut Place> {
         let table = self.ring.places as *mut Place;
         let first = mix(place.code ^ place.witness, place.point) as usize;
         for step in 0..PLACES {
-            // SAFETY: within the ring's table.
+            // SAFETY: the index is less than [`PLACES`], the entries of the ring's table, which is never unmapped.
             let entry = unsafe { table.add((first + step) % PLACES) };
-            // SAFETY: as above; a handler on this thread may write it in between, but is done with it then.
+            // SAFETY: the entry is in the ring's table, which only this thread and its handlers write; a handler that runs in
+            // between has finished before this continues.
             let known = unsafe { *entry };
             if known.code == place.code
                 && known.point == place.point
@@ -111,7 +116,7 @@ impl Asker<'_> {
         None
     }
 
-    /// The lines of a call whose nearest frame is a library's, or new.
+    /// Returns the lines of a call whose nearest frame is a library's, or new.
     #[cold]
     #[inline(never)]
     fn outward(&self, nearest: *mut Place, number: u64) -> (u32, u32) {
@@ -125,7 +130,8 @@ impl Asker<'_> {
                     all_seen = false;
                     return false;
                 };
-                // SAFETY: an entry of this ring's table.
+                // SAFETY: `known` returned an entry of this ring's table, which is never unmapped and which only this thread
+                // and its handlers write.
                 if unsafe { (*entry).number } & LIBRARY != 0 {
                     all_seen = skipped < MOST_SKIPPED;
                     return all_seen;
@@ -147,11 +153,11 @@ impl Asker<'_> {
         }
     }
 
-    /// Notes a place that is new. It is not told yet, because of many frames only one is.
+    /// Adds a place that is new. Its line is not recorded yet, because only one of many frames is reported.
     #[cold]
     #[inline(never)]
     fn learn(&self, place: Place, code: Option<u64>, into: *mut Place) -> Option<*mut Place> {
-        // Asked first: the number would come round.
+        // This is checked first, because the number would overflow.
         if self.ring.last_place.load(Ordering::Relaxed) >= MOST_LINES {
             return None;
         }
@@ -166,7 +172,8 @@ impl Asker<'_> {
         };
         let noted = if library { LIBRARY | UNTOLD } else { UNTOLD };
         let number = u64::from(number) | u64::from(bits) << 32 | noted;
-        // SAFETY: an entry of this ring's table.
+        // SAFETY: `into` is an entry of this ring's table, which is never unmapped and which only this thread and its
+        // handlers write.
         unsafe { *into = Place { number, ..place } };
         Some(into)
     }
@@ -174,13 +181,13 @@ impl Asker<'_> {
     fn words(&self, place: Place, code: Option<u64>) -> Option<Words> {
         let mut words = Words::default();
         script().describe(place, code, &mut words);
-        // What was found where frames are wrong for a moment is none.
+        // With frames that may be wrong for a moment, a line without a path is no line.
         (!self.wary || !words.path().is_empty()).then_some(words)
     }
 
-    /// The number of an entry, which the reader knows from now on; 0 = it could not be told.
+    /// Records the line of an entry if the reader does not know it yet, and returns its number; 0 = there was no room.
     fn told(&self, entry: *mut Place, code: Option<u64>) -> u64 {
-        // SAFETY: an entry of this ring's table.
+        // SAFETY: `entry` is in this ring's table, which is never unmapped and which only this thread and its handlers write.
         let place = unsafe { *entry };
         if place.number & UNTOLD == 0 {
             return place.number;
@@ -201,7 +208,7 @@ impl Asker<'_> {
                 line: words.line,
                 lengths: [path.len() as u32, name.len() as u32],
             };
-            // SAFETY: the parts add up to `body`.
+            // SAFETY: the record was reserved with `body` words, which are the line's head and the two texts written here.
             unsafe {
                 record.part(0, line);
                 let at = record.address(2) as *mut u8;
@@ -215,13 +222,14 @@ impl Asker<'_> {
         let Some(number) = tell() else {
             return 0;
         };
-        // SAFETY: as above. What a handler wrote there meanwhile is the same or found anew.
+        // SAFETY: `entry` is in this ring's table, which is never unmapped. What a handler wrote there meanwhile is the same,
+        // or is found anew later.
         unsafe { *entry = Place { number, ..place } };
         number
     }
 }
 
-/// Which tests of lines this line meets, as it is shown: `path:line in 'name'`.
+/// Returns which tests this line passes, as it is shown: `path:line in 'name'`.
 fn bits(calls: &Calls, words: &Words) -> u32 {
     if calls.line_tests[1] == 0 {
         return 0;
@@ -233,13 +241,13 @@ fn bits(calls: &Calls, words: &Words) -> u32 {
     line_bits(calls, text.get(..length).unwrap_or_default())
 }
 
-/// Which tests of lines this text meets.
+/// Returns which tests of lines this text passes.
 fn line_bits(calls: &Calls, text: &[u8]) -> u32 {
     let [at, count] = calls.line_tests;
     if count == 0 {
         return 0;
     }
-    // SAFETY: the command wrote the words before it said where they are.
+    // SAFETY: the command writes the words before it writes their address and number, and changes none of them in a session.
     let tests = unsafe { core::slice::from_raw_parts(at as *const u64, count as usize) };
     capture::condition::line_bits(tests, text)
 }

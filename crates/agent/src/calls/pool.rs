@@ -1,17 +1,19 @@
-//! Rings in memory that the command shares, so that what they hold outlives the process. Layout: `wire::calls::Pool`.
+//! Slots for rings in memory that the command shares, so that their records outlive the process. Layout:
+//! `wire::calls::Pool`.
 //!
-//! The command maps it, at an attach; here slots of it are taken. Until then they have no protection but `PROT_NONE`,
-//! so that a program which locks its memory does not fill all of them.
+//! The command maps the pool at an attach, and here slots of it are taken. Until then they have the protection
+//! `PROT_NONE`, so that a program which locks its memory does not allocate all of them.
 //!
-//! What is shared with the command is shared with a child of fork too. Hooks of a child fall through, so it writes
-//! nothing there; before it may be followed it gets rings of its own (`children`). Slots that nobody has taken are not
-//! mapped in children that are not followed (`MADV_DONTFORK`, set by the command).
+//! A child of fork shares this memory too. Hooks of a child fall through, so it writes nothing there; before it is
+//! followed it gets rings of its own (`children`). Slots that are not taken are not mapped in children (`MADV_DONTFORK`,
+//! set by the command).
 
 use super::session::calls;
 use crate::memory::sys;
 use core::sync::atomic::Ordering;
 
-/// Takes a slot of zeros for a ring; its address. `None` = the pool is closed or full, or the kernel refuses the memory.
+/// Takes a slot of zeros for a ring and returns its address. `None` = the pool is closed or full, or the kernel refuses
+/// the memory.
 pub fn slot() -> Option<u64> {
     let pool = &calls().pool;
     let slots = || pool.slots.load(Ordering::Relaxed);
@@ -20,11 +22,12 @@ pub fn slot() -> Option<u64> {
     }
     let slot = pool.used.fetch_add(1, Ordering::Relaxed);
     let at = pool.at + slot * pool.slot;
-    // Asked again: the command may have left since, and what was behind the last slot in use is not ours any more.
+    // Asked again, because the command may have left since; then the memory behind the last slot in use is no longer the
+    // pool's.
     if slot >= slots() || !sys::protect(at, pool.slot, sys::READ_WRITE) {
         return None;
     }
-    // A child of fork, too, comes back into frames that know this ring.
+    // The child of a fork returns into frames that refer to this ring.
     sys::give_to_children(at, pool.slot).then_some(at)
 }
 

@@ -1,5 +1,5 @@
-//! Probes in mid-function: around system calls (`system_calls`); and USDT, recorded like a call that returns at once,
-//! with the probe's arguments as its own.
+//! Handles probes in mid-function: those around system calls (`system_calls`), and USDT probes, which are recorded
+//! like a call that returns at once, with the probe's arguments as its own.
 
 use super::counts::Became;
 use super::events::Which;
@@ -12,12 +12,13 @@ use routine::frame::ProbeFrame;
 use vm::Memory;
 use wire::calls::{Hook, Ring, kind, operand, record, want};
 
-/// Called when a thread passes a probe: records it, or hands it to what the probe is for.
+/// Handles a thread that passes a probe.
 ///
 /// # Safety
 /// Called by the routine, with the frame that it made.
 pub unsafe extern "C" fn probe(frame: *mut ProbeFrame) {
-    // SAFETY: the frame is the routine's; its descriptor is the first part of a hook, which is never freed.
+    // SAFETY: the routine passes its own frame, which lives until this returns; its descriptor is the first part of a
+    // hook, which is never freed.
     let (made, frame, hook) = unsafe {
         let made = frame;
         let frame = &*made;
@@ -30,14 +31,14 @@ pub unsafe extern "C" fn probe(frame: *mut ProbeFrame) {
     if wanted & (want::SYSTEM_CALL | want::SYSTEM_RETURN) != 0 {
         return match wanted & want::SYSTEM_CALL {
             0 => system_calls::ends(hook, frame),
-            // SAFETY: the routine's frame.
+            // SAFETY: `made` is the frame that the routine has passed, which lives until this returns.
             _ => unsafe { system_calls::begins(hook, made) },
         };
     }
     if wanted & want::EVENTS == 0 {
         return;
     }
-    // A probe that is only counted needs none, and to read one may cost a system call.
+    // A probe that is only counted needs no arguments, and reading one may cost a system call.
     let arguments = match wanted & (want::COUNT | want::ASKS | want::ASKS_LINE) {
         want::COUNT => [0; operand::MOST],
         _ => arguments(hook, frame),
@@ -58,9 +59,10 @@ pub unsafe extern "C" fn probe(frame: *mut ProbeFrame) {
     }
 }
 
-/// `vfork` goes on: first in the child, in its parent's memory and with its thread pointer, then in the parent.
+/// Handles the returns of `vfork`: first in the child, in its parent's memory and with its thread pointer, then in
+/// the parent.
 fn after_vfork(hook: &Hook, frame: &ProbeFrame) {
-    /// What the kernel returns from here on is an error.
+    /// Results of the kernel from this one on are errors.
     const ERRORS: u64 = -4095i64 as u64;
     const RSP: usize = 4;
     let Some(ring) = ring::mine() else {
@@ -74,18 +76,18 @@ fn after_vfork(hook: &Hook, frame: &ProbeFrame) {
         record.word(1, sys::ticks());
         record.end(0);
     }
-    // The ring is the parent's, and knows nothing of another thread at its address.
+    // The ring belongs to the parent's thread; this records that another thread writes to it.
     let Some(record) = Record::begin(ring, kind::THREAD, 2, 0) else {
         return;
     };
     record.word(0, u64::from(sys::thread_id()));
     record.end(0);
     let result = if result >= ERRORS { u64::MAX } else { result };
-    // The return address stands on the stack again.
+    // The return address is on the stack again.
     back(ring, hook, frame.registers[RSP] + 8, result);
 }
 
-/// The return of a probe that was recorded as a call, at once and without results.
+/// Records the return of a probe that was recorded as a call, at once and without results.
 fn returned(ring: &Ring, call: Hooked) {
     back(ring, call.hook, call.stack, 0);
 }
@@ -102,12 +104,13 @@ fn back(ring: &Ring, hook: &Hook, stack: u64, result: u64) {
     record.end(0);
 }
 
-/// The values of its arguments; of those that there are not, 0.
+/// Returns the values of a probe's arguments; missing ones are 0.
 fn arguments(hook: &Hook, frame: &ProbeFrame) -> [u64; operand::MOST] {
     let [at, count] = hook.at_return;
     let mut values = [0; operand::MOST];
     for (index, value) in values.iter_mut().enumerate().take(count as usize / 2) {
-        // SAFETY: the command wrote so many words before the hook was told of them.
+        // SAFETY: the command has written `count` words at `at` before it told the hook of them, and `index` is less
+        // than half of that.
         let words = unsafe { *(at as *const [u64; 2]).add(index) };
         *value = argument(words, frame);
     }
@@ -129,7 +132,7 @@ fn argument([how, number]: [u64; 2], frame: &ProbeFrame) -> u64 {
             let at = register(part(8)).wrapping_add(index).wrapping_add(number);
             let mut bytes = [0; 8];
             let size = (part(32) as usize).clamp(1, 8);
-            // What is not there reads as 0.
+            // Memory that cannot be read counts as 0.
             let _ = bytes
                 .get_mut(..size)
                 .map(|into| Proven::new().read(at, into));

@@ -1,36 +1,36 @@
-//! Whether the command lives: `ControlPage::heartbeat` changes four times a second as long as it does.
+//! Checks whether the command lives: it changes `ControlPage::heartbeat` four times a second.
 //!
-//! A command that is silent for a moment is not waited for; after a longer silence the gate is closed, and hooks cost
-//! nothing but a jump. Both are counted in time, not in waits: many threads may wait at once, and a wait may be of no
-//! length.
+//! Hooks do not wait for a command that is silent for a moment. After a longer silence the gate is closed, and hooks
+//! cost only a jump. Silence is measured in time and not in waits, because many threads may wait at once, and a wait may
+//! have no length.
 
 use super::session::calls;
 use crate::memory::sys;
 use crate::shared::CONTROL_PAGE;
 use core::sync::atomic::{AtomicU64, Ordering};
 
-/// Silence, in nanoseconds, during which hooks still wait.
+/// Silence in nanoseconds up to which hooks wait.
 const PATIENCE: u64 = 1_500_000_000;
-/// Silence after which nobody reads any more.
+/// Silence in nanoseconds after which the gate is closed.
 const GIVEN_UP: u64 = 5_000_000_000;
-/// Cycles between two looks of a hook that need not wait: half a second or so.
+/// Cycles between two checks by hooks that need not wait: about half a second.
 const LOOK: u64 = 1 << 31;
 
-/// Between the look that finds the silence too long and the one that closes the gate, at least, in nanoseconds. Where
-/// the whole machine stood still (a suspended laptop, a frozen virtual machine), the command had no time to beat either,
-/// and beats within this time.
+/// The least time in nanoseconds between the check that finds the silence too long and the one that closes the gate. If
+/// the whole machine stood still (a suspended laptop, a frozen virtual machine), the command could not change the
+/// heartbeat either, and does so within this time.
 const SECOND_LOOK: u64 = 500_000_000;
 
-/// The last heartbeat that was seen, and when it was new. `SINCE` is written first: who sees the new beat sees no older
-/// time with it.
+/// The last heartbeat that was seen, and when it was new. `SINCE` is written first, so that a thread which reads the new
+/// heartbeat reads no older time with it.
 static BEAT: AtomicU64 = AtomicU64::new(0);
 static SINCE: AtomicU64 = AtomicU64::new(0);
-/// When the silence was first found too long; 0 = it is not.
+/// When the silence was first found too long; 0 = it is not too long.
 static DOUBTED: AtomicU64 = AtomicU64::new(0);
-/// When a hook looked last, in cycles.
+/// When a hook last checked, in cycles.
 static LOOKED: AtomicU64 = AtomicU64::new(0);
 
-/// Looks now and then, for hooks that only count.
+/// Checks from time to time, for hooks that only count.
 #[inline]
 pub fn look(ticks: u64) {
     if is_due(ticks) {
@@ -38,7 +38,7 @@ pub fn look(ticks: u64) {
     }
 }
 
-/// Whether it is time for a look.
+/// Whether the next check is due.
 #[inline(always)]
 pub fn is_due(ticks: u64) -> bool {
     ticks.wrapping_sub(LOOKED.load(Ordering::Relaxed)) > LOOK
@@ -51,19 +51,19 @@ fn seldom(ticks: u64) {
     beats();
 }
 
-/// Whether it is worth waiting for room.
+/// Whether a hook may wait for room.
 #[cold]
 pub fn beats() -> bool {
     silence() < PATIENCE
 }
 
-/// Whether it is worth waiting for what happens once in a process's life.
+/// Whether a thread may wait for an answer to an event that happens once in a process's life.
 #[cold]
 pub fn lives() -> bool {
     silence() < GIVEN_UP
 }
 
-/// How long it has been silent, in nanoseconds. Closes the gate if nobody is there.
+/// Returns how long the command has been silent, in nanoseconds. Closes the gate if that is too long.
 fn silence() -> u64 {
     let session = CONTROL_PAGE.calls.load(Ordering::Relaxed);
     let beat = CONTROL_PAGE.heartbeat.load(Ordering::Relaxed);
@@ -85,7 +85,7 @@ fn silence() -> u64 {
     if doubted == 0 || now.saturating_sub(doubted) < SECOND_LOOK {
         return GIVEN_UP - 1;
     }
-    // Unless another session was opened just now.
+    // The gate stays open if another session was opened just now.
     let order = Ordering::Relaxed;
     let gate = &CONTROL_PAGE.calls;
     if session != 0 && gate.compare_exchange(session, 0, order, order).is_ok() {

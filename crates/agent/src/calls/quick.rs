@@ -1,10 +1,10 @@
-//! The short way of a call of which nothing but integer registers is recorded: into the ring and out again, without a
-//! vector register, so that the routine keeps none of them, and without a call of another function. Whatever is not of
-//! that kind is left to [`call`](super::call), whose checks and records these are.
+//! The short way of a call of which only integer registers are recorded. It uses no vector register, so that the routine
+//! saves none, and calls no other function. All other calls are left to [`call`](super::call), whose checks and records are
+//! the same.
 //!
 //! A test reads the code of both functions, and of [`quick_probe`](super::system_calls::quick_probe), in the finished agent
-//! (`crates/lancet/tests/house/quick.rs`): they are the only ones between the routine and the function that leave vector
-//! registers alone, so nothing else may be called here, and nothing here may panic.
+//! (`crates/lancet/tests/house/quick.rs`). They are the only functions between the routine and the guest's that leave
+//! vector registers alone, so they may call no other function and must not panic.
 
 use super::events::{self, Which};
 use super::hooked::{self, wanted};
@@ -17,16 +17,17 @@ use routine::quick::{ASK, DONE, UNSEEN};
 use routine::{Frame, Results, Room};
 use wire::calls::{Hook, Ring, kind, want};
 
-/// What may be wanted of a call that goes this way.
+/// The bits of `want` that a call on this way may have.
 pub const PLAIN: u64 = want::ENTRY | want::RETURN | want::PLACE;
 
-/// A function is called: [`UNSEEN`], [`DONE`], or [`ASK`].
+/// Handles the call of a function. Returns [`UNSEEN`], [`DONE`], or [`ASK`].
 ///
 /// # Safety
-/// Called by the routine, with the frame it made.
+/// Called by the routine, with the frame that it made.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn quick_enter(frame: *mut Frame, room: *const Room) -> u64 {
-    // SAFETY: as in `call::enter`.
+    // SAFETY: the routine passes its own frame and room, which live until this returns. The frame's descriptor is the first
+    // part of a hook, which is never freed; the room is null or the first part of a ring, which is never unmapped.
     let (frame, hook, ring) = unsafe {
         let hook = (*frame).descriptor.cast::<Hook>();
         (&mut *frame, &*hook, room.cast::<Ring>().as_ref())
@@ -74,13 +75,14 @@ pub unsafe extern "C" fn quick_enter(frame: *mut Frame, room: *const Room) -> u6
     DONE
 }
 
-/// It has returned: [`DONE`], or [`ASK`]. The vector registers of the results are not there.
+/// Handles its return. Returns [`DONE`] or [`ASK`]. The vector registers of the results are not saved.
 ///
 /// # Safety
 /// Called by the routine, with the frame that [`quick_enter`] was given.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn quick_leave(frame: *mut Frame, results: *const Results) -> u64 {
-    // SAFETY: as in `call::leave`; of the results, the general registers are there.
+    // SAFETY: the routine passes its own frame, which lives until this returns; its descriptor is the first part of a hook,
+    // which is never freed. Of the results only the general registers are initialised, and only these are read.
     let (frame, rax, rdx, hook) = unsafe {
         let frame = &*frame;
         let results = (&raw const (*results).rax, &raw const (*results).rdx);
@@ -90,7 +92,7 @@ pub unsafe extern "C" fn quick_leave(frame: *mut Frame, results: *const Results)
     let Some(ring) = ticket::quick_ring(frame.ticket) else {
         return ASK;
     };
-    // SAFETY: `quick_enter` put it there, and rings are never unmapped.
+    // SAFETY: `quick_enter` has put the address of this thread's ring there, and rings are never unmapped.
     let ring = unsafe { &*(ring as *const Ring) };
     let wanted = wanted(hook);
     if wanted & !PLAIN != 0

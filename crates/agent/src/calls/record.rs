@@ -1,10 +1,10 @@
-//! A record in a thread's ring. Layout: `wire::calls`.
+//! Writes a record to a thread's ring. Layout: `wire::calls`.
 //!
-//! Only the thread itself writes, but it may be interrupted at any instruction by a handler that calls a
-//! hooked function. So room is reserved by one instruction that an interrupt cannot split (`cmpxchg`
-//! without `lock`: the same thread, hence the same processor), and a record that a handler's records
-//! follow is whole before the reader goes past it. A handler that leaves by longjmp leaves a record
-//! behind that is never whole; its first word tells how long it would have been.
+//! Only the thread itself writes to its ring, but it may be interrupted at any instruction by a signal handler that calls
+//! a hooked function. So room is reserved by one instruction, which an interrupt cannot split (`cmpxchg` without `lock`,
+//! because all writers run on the same thread and hence the same processor at a time), and a record that a handler's
+//! records follow is complete before the reader goes past it. A handler that leaves by longjmp leaves a record that is
+//! never completed; its first word says how long it would have been.
 
 use super::pulse;
 use super::session::{self, calls};
@@ -14,22 +14,22 @@ use core::sync::atomic::{AtomicU64, Ordering, compiler_fence};
 use wire::calls::record::Shape;
 use wire::calls::{Ring, header, kind};
 
-/// Pauses of a thread that waits for room, in nanoseconds: about what the reader needs for a turn.
+/// Pause in nanoseconds of a thread that waits for room: about what the reader needs for one round.
 const PAUSE: u64 = 50_000;
 
-/// A record being written.
+/// A record that is being written.
 pub struct Record {
     at: u64,
     words: u64,
-    /// Words that are reserved behind the record.
+    /// Number of words that are reserved behind the record.
     behind: u64,
     kind: u64,
     position: u64,
 }
 
 impl Record {
-    /// Reserves room for a record of `words` words, its first included, and for `behind` more; `None` = there was none in
-    /// time, which is counted.
+    /// Reserves room for a record of `words` words, its first included, and for `behind` more. `None` = there was no room
+    /// in time, which is counted.
     #[inline(always)]
     pub fn begin(ring: &Ring, kind: u64, words: u64, behind: u64) -> Option<Record> {
         loop {
@@ -42,7 +42,7 @@ impl Record {
         }
     }
 
-    /// The same where it is known that there is room; `None` = it is not known. No vector register is used.
+    /// The same if it is known that there is room; `None` = that is not known. No vector register is used.
     #[inline(always)]
     pub fn at_once(ring: &Ring, kind: u64, words: u64, behind: u64) -> Option<Record> {
         let take = words + behind;
@@ -68,17 +68,18 @@ impl Record {
     /// Writes word `index` of the body.
     #[inline(always)]
     pub fn word(&self, index: u64, value: u64) {
-        // The caller stays within what it reserved.
+        // The caller stays within what it has reserved.
         store(self.at + 8 + index * 8, value);
     }
 
-    /// Writes a body part.
+    /// Writes a part of the body.
     ///
     /// # Safety
-    /// `T` is plain words, and fits from word `index` on.
+    /// `T` consists of plain words and fits into the body from word `index` on.
     #[inline]
     pub unsafe fn part<T: Copy>(&self, index: u64, value: T) {
-        // SAFETY: as `word`.
+        // SAFETY: the caller guarantees that `T` fits into the reserved body from word `index` on; the place is aligned
+        // to a word.
         unsafe { ((self.at + 8 + index * 8) as *mut T).write(value) };
     }
 
@@ -94,7 +95,7 @@ impl Record {
         self.words - 1
     }
 
-    /// Gives back what lies behind the first `body` words of the body.
+    /// Gives back the room behind the first `body` words of the body.
     #[inline]
     pub fn shorten(&mut self, ring: &Ring, body: u64) {
         let words = body + 1;
@@ -104,13 +105,13 @@ impl Record {
         let end = self.position + self.words + self.behind;
         let rest = self.position + words + self.behind;
         if !exchange(&ring.written.reserved, end, rest) {
-            // A handler's records follow.
+            // Records of a handler follow, so the rest becomes a gap.
             store(address(ring, rest), header(end - rest, kind::GAP, rest));
         }
         self.words = words;
     }
 
-    /// It is whole: the reader may have it. `shape`: see `wire::calls::record`.
+    /// Completes the record, which makes it visible to the reader. `shape`: see `wire::calls::record`.
     #[inline(always)]
     pub fn end(self, shape: u64) {
         compiler_fence(Ordering::Release);
@@ -120,11 +121,11 @@ impl Record {
         );
     }
 
-    /// As [`end`](Self::end), for a call behind which `room` words were reserved for its return.
+    /// Like [`end`](Self::end), for a call with `room` words reserved behind it for its return.
     #[inline(always)]
     pub fn end_before_room(self, ring: &Ring, shape: Shape, ticks: u64) {
         let (position, words) = (self.position + self.words, shape.room_words());
-        // First: until then the record's first word says how long both are.
+        // This word comes first: until the record is complete, its first word says how long both are.
         store(
             self.at + self.words * 8,
             header(words, kind::ROOM, position) | shape.return_bits(),
@@ -135,16 +136,16 @@ impl Record {
     }
 }
 
-/// Room behind the record of a call, which is filled now.
+/// The room behind the record of a call, while the return is written into it.
 pub struct Room {
     at: u64,
     begun: u64,
-    /// What the return holds, by what was wanted of it at the call.
+    /// What the return holds, as it was wanted at the call.
     pub shape: Shape,
 }
 
 impl Room {
-    /// The room of the call that began on this thread at `began`, if nothing was recorded since.
+    /// Returns the room of the call that began on this thread at `began`, if nothing was recorded since.
     #[inline(always)]
     pub fn of(ring: &Ring, began: u64) -> Option<Room> {
         let written = &ring.written;
@@ -153,7 +154,8 @@ impl Room {
         }
         let position = written.room.load(Ordering::Relaxed);
         let at = address(ring, position);
-        // SAFETY: within the ring, aligned.
+        // SAFETY: `address` returns an aligned word within the ring, which is never unmapped; it is used as an atomic
+        // only.
         let first = unsafe { &*(at as *const AtomicU64) };
         let room = first.load(Ordering::Relaxed);
         let end = position + (room & 0xffff);
@@ -161,16 +163,16 @@ impl Room {
             return None;
         }
         let begun = room | kind::BEGUN << 16;
-        // A handler that came in between may have written all of the ring.
+        // A handler that ran in between may have written the whole ring.
         if room >> 16 & 0xff != kind::ROOM || !exchange(first, room, begun) {
             return None;
         }
         if written.reserved.load(Ordering::Relaxed) != end {
-            // A handler came in between, and the reader may have gone past.
+            // A handler ran in between, and the reader may have gone past the room.
             exchange(first, begun, header(room & 0xffff, kind::GAP, position));
             return None;
         }
-        // The header's other bits say where it stands, as the ROOM's did.
+        // The header's other bits encode its position, as those of the ROOM did.
         let shape = Shape::of_header(room);
         Some(Room { at, begun, shape })
     }
@@ -181,7 +183,7 @@ impl Room {
         store(self.at + 8 + index * 8, value);
     }
 
-    /// It is whole: the reader may have it.
+    /// Completes the return, which makes it visible to the reader.
     #[inline(always)]
     pub fn end(self) {
         compiler_fence(Ordering::Release);
@@ -189,24 +191,24 @@ impl Room {
     }
 }
 
-/// The address of a position in the ring.
+/// Returns the address of a position in the ring.
 #[inline(always)]
 fn address(ring: &Ring, position: u64) -> u64 {
     ring.records + ((position * 8) & (ring.size - 1))
 }
 
-/// Makes it so that `words` words can be reserved, if the reader gives the room in time; whether it has.
+/// Makes it possible to reserve `words` words, if the reader frees the room in time. Returns whether it did.
 #[cold]
 #[inline(never)]
 fn makes_room(ring: &Ring, words: u64) -> bool {
     let all = ring.size / 8;
     if all == 0 {
-        // The command died while it put other memory in the place of the pool.
+        // The command died while it replaced the pool by other memory.
         return false;
     }
     let position = ring.written.reserved.load(Ordering::Relaxed);
     let taken = || ring.taken.0.load(Ordering::Acquire);
-    // Where the ring begins anew.
+    // The position at which the ring begins anew.
     let anew = (position / all + 1) * all;
     let wraps = position + words > anew;
     let end = if wraps { anew } else { position + words };
@@ -220,7 +222,7 @@ fn makes_room(ring: &Ring, words: u64) -> bool {
         }
         return true;
     }
-    // A handler may have set it higher meanwhile; then it is looked for again.
+    // A handler may have set the limit higher meanwhile; then the check is repeated.
     let limit = anew.min(taken() + all);
     ring.written.limit.store(limit, Ordering::Relaxed);
     true
@@ -228,15 +230,16 @@ fn makes_room(ring: &Ring, words: u64) -> bool {
 
 #[inline(always)]
 fn store(at: u64, word: u64) {
-    // SAFETY: within the ring, aligned; the reader is another process. x86-64 keeps the order of stores.
+    // SAFETY: callers pass an aligned address within what they have reserved in the ring. The reader is another process,
+    // which reads the word as an atomic; x86-64 keeps the order of stores.
     unsafe { (*(at as *const AtomicU64)).store(word, Ordering::Release) };
 }
 
-/// Compares and exchanges, against interrupts of this thread only.
+/// Compares and exchanges atomically with respect to interrupts of this thread only.
 #[inline(always)]
 pub fn exchange(word: &AtomicU64, old: u64, new: u64) -> bool {
     let same: u8;
-    // SAFETY: the word is alive; one instruction, which an interrupt comes before or after.
+    // SAFETY: `word` is a live reference, and it is changed by one instruction, before or after which an interrupt comes.
     unsafe {
         asm!(
             "cmpxchg [{at}], {new}",
@@ -251,7 +254,7 @@ pub fn exchange(word: &AtomicU64, old: u64, new: u64) -> bool {
     same != 0
 }
 
-/// Waits until the reader has read `until` words, or for too long; whether there is room now.
+/// Waits until the reader has read `until` words, but not too long. Returns whether there is room now.
 #[cold]
 #[inline(never)]
 fn wait(ring: &Ring, until: u64) -> bool {
@@ -263,21 +266,21 @@ fn wait(ring: &Ring, until: u64) -> bool {
         if roomy() {
             return true;
         }
-        // Whoever has not read a record in all that time has stopped reading. The next wait is worth it when all that
-        // stands in the ring now was read.
+        // A reader that has not read a record in all that time has stopped reading. The next wait makes sense only when
+        // all that is in the ring now has been read.
         let written = ring.written.reserved.load(Ordering::Relaxed);
         ring.waits_from.store(written, Ordering::Relaxed);
     } else {
         pulse::look(sys::ticks());
     }
-    // Where the gate was closed meanwhile, nobody asks for this any more.
+    // If the gate was closed meanwhile, this is no longer needed.
     if session::number() == session {
         ring.written.lost.fetch_add(1, Ordering::Relaxed);
     }
     false
 }
 
-/// Waits until the reader has read what stands in a ring now, for at most so many cycles.
+/// Waits until the reader has read what is in a ring now, for at most `most` cycles.
 #[cold]
 #[inline(never)]
 pub fn drain(ring: &Ring, most: u64) {
@@ -286,11 +289,12 @@ pub fn drain(ring: &Ring, most: u64) {
     pause_until(read, session::number(), most);
 }
 
-/// Up to where the reader goes: it stays before the room for the return of a call behind which nothing is reserved.
+/// Returns the position up to which the reader goes: it stops before the room for the return of a call if nothing is
+/// reserved behind that.
 fn readable(ring: &Ring) -> u64 {
     let reserved = ring.written.reserved.load(Ordering::Relaxed);
     let room = ring.written.room.load(Ordering::Relaxed);
-    // SAFETY: within the ring, aligned.
+    // SAFETY: `address` returns an aligned word within the ring, which is never unmapped; it is used as an atomic only.
     let first = unsafe { &*(address(ring, room) as *const AtomicU64) };
     let first = first.load(Ordering::Relaxed);
     if wire::calls::open(first, room) == Some((reserved.wrapping_sub(room), kind::ROOM)) {
@@ -300,7 +304,7 @@ fn readable(ring: &Ring) -> u64 {
     }
 }
 
-/// Pauses until `done`, for at most so many cycles, and as long as that session goes on and the command lives.
+/// Pauses until `done` returns true, for at most `most` cycles, and as long as that session lasts and the command lives.
 fn pause_until(done: impl Fn() -> bool, session: u32, most: u64) {
     let began = sys::ticks();
     let mut waited = 0;

@@ -1,4 +1,4 @@
-//! The ring of a thread: found by its thread pointer, made at its first event, taken over from a thread that is dead.
+//! The ring of a thread: it is found by the thread pointer, made at the thread's first event, and taken over from a thread that is dead.
 
 use super::record::{self, Record};
 use super::session::{self, calls};
@@ -14,7 +14,7 @@ use wire::calls::{
     Written, kind,
 };
 
-/// The ring of the thread that runs here, made if it has none.
+/// Returns the ring of the running thread, and makes one if it has none.
 #[inline]
 pub fn mine() -> Option<&'static Ring> {
     let thread = thread();
@@ -24,7 +24,7 @@ pub fn mine() -> Option<&'static Ring> {
     mine_from(ring.filter(|ring| ring.thread.load(Ordering::Relaxed) == thread))
 }
 
-/// The same, where one that says it is this thread's was `found`.
+/// The same if `found` is a ring that names this thread.
 #[inline]
 pub fn mine_from(found: Option<&'static Ring>) -> Option<&'static Ring> {
     if let Some(ring) = found {
@@ -37,14 +37,14 @@ pub fn mine_from(found: Option<&'static Ring>) -> Option<&'static Ring> {
     search()
 }
 
-/// The ring of the thread that runs here, if it has one; nothing is written.
+/// Returns the ring of the running thread if it has one. Nothing is written.
 #[inline]
 pub fn known() -> Option<&'static Ring> {
     let thread = thread();
     find(thread, place(thread))
 }
 
-/// A thread's ring, if it has one, looked for from `first` on.
+/// Returns a thread's ring if it has one; the search begins at `first`.
 #[inline]
 fn find(thread: u64, first: usize) -> Option<&'static Ring> {
     for step in 0..RINGS {
@@ -64,12 +64,12 @@ fn find(thread: u64, first: usize) -> Option<&'static Ring> {
     None
 }
 
-/// Whether a ring is a thread's, and nobody takes it as a dead one's.
+/// Whether a ring is a thread's, and is not being taken over as a dead one's.
 fn is_of(ring: &Ring, thread: u64) -> bool {
     ring.tid.load(Ordering::Acquire) != TAKEN && ring.thread.load(Ordering::Relaxed) == thread
 }
 
-/// Notes when another thread has come to live at the same address.
+/// Checks whether another thread has the same address now; if so, its id is recorded.
 #[inline]
 fn fresh(ring: &'static Ring, thread: u64) -> Option<&'static Ring> {
     let session = session::number();
@@ -80,28 +80,29 @@ fn fresh(ring: &'static Ring, thread: u64) -> Option<&'static Ring> {
     (known || introduce(ring, thread, session)).then_some(ring)
 }
 
-/// The kernel's id of the thread that runs here, whose ring it is since it was introduced in this session.
+/// Returns the kernel's id of the running thread, whose ring was introduced in this session.
 fn thread_id(ring: &Ring, thread: u64) -> u32 {
     match id_in_block(ring, thread) {
-        // It has no block; or musl has cleared the word, because the thread is about to end.
+        // The thread has no block; or musl has cleared the word, because the thread is about to end.
         None | Some(0) => sys::thread_id(),
         Some(id) => id,
     }
 }
 
-/// The word with the kernel's id in the block of the thread that runs here; `None` = it has no block.
+/// Returns the word with the kernel's id in the block of the running thread; `None` = it has no block.
 #[inline(always)]
 fn id_in_block(ring: &Ring, thread: u64) -> Option<u32> {
     if ring.has_block.load(Ordering::Relaxed) == 0 {
         return None;
     }
-    // SAFETY: the kernel was asked when the thread was introduced, and a thread keeps its block. Should another thread live at the address of
-    // one that has ended, it was made by the same C library: whoever puts a storage without a block exactly there must have unmapped the rest.
+    // SAFETY: when the thread was introduced, the kernel confirmed that this word can be read (`has_block`), and a thread keeps its block.
+    // If another thread has the address of one that has ended, the same C library made it: a runtime that puts a storage without a block
+    // exactly there would first have to unmap the rest.
     Some(unsafe { *(thread.wrapping_add(calls().tid_offset) as *const u32) })
 }
 
-/// Whether a ring that says it is the thread's that runs here is so for sure, and was introduced in this session. Where
-/// the kernel must be asked for the thread's id, it is not known.
+/// Whether a ring that names the running thread certainly belongs to it and was introduced in this session. False if the kernel would have
+/// to be asked for the thread's id.
 #[inline(always)]
 pub fn speaks(ring: &Ring, session: u32) -> bool {
     let thread = ring.thread.load(Ordering::Relaxed);
@@ -113,16 +114,16 @@ pub fn speaks(ring: &Ring, session: u32) -> bool {
     known && ring.session.load(Ordering::Relaxed) == session
 }
 
-/// Says which thread speaks from here on; whether the ring is its, there was room to say it, and it may read the counter.
+/// Records which thread writes from here on. Returns whether the ring is its own, there was room, and the thread may read the counter.
 #[cold]
 #[inline(never)]
 fn introduce(ring: &Ring, thread: u64, session: u32) -> bool {
-    // First, because to wait for room takes a clock.
+    // This comes first, because waiting for room reads the time-stamp counter.
     if locks::are_there() {
         return false;
     }
     let tid = sys::thread_id();
-    // From whoever had it last: another thread may take it at the same moment, because that one is dead.
+    // The ring is taken from its last owner by one exchange, because another thread may try the same at this moment.
     let last = ring.tid.load(Ordering::Relaxed);
     let claim = |last| {
         let order = Ordering::AcqRel;
@@ -137,7 +138,7 @@ fn introduce(ring: &Ring, thread: u64, session: u32) -> bool {
     };
     record.word(0, u64::from(tid));
     record.end(0);
-    // System calls of whoever had it last will not return.
+    // System calls of the last owner will not return.
     ring.lent.store(0, Ordering::Relaxed);
     ring.depth.store(0, Ordering::Relaxed);
     let has_block = has_block(thread, tid);
@@ -183,7 +184,7 @@ fn search() -> Option<&'static Ring> {
     fresh(unsafe { &*(ring as *const Ring) }, thread)
 }
 
-/// Waits until what stands in the rings of a session was read, of those that lie in the process's own memory.
+/// Waits until the records of a session have been read, in those rings that lie in the process's own memory.
 #[cold]
 #[inline(never)]
 pub fn drain_private(session: u32) {
@@ -203,14 +204,14 @@ pub fn drain_private(session: u32) {
     }
 }
 
-/// Threads that are asked at most whether they live, by one that needs a ring.
+/// Limit of threads whose death a thread that needs a ring checks.
 const ASKED: usize = 16;
 
-/// The ring of a thread that is dead, with its lines and counts, which stay what they are.
+/// Returns the ring of a dead thread; its lines and counts stay valid.
 ///
-/// Whether it is dead its own block says: there the kernel writes 0 in the place of its id (`CLONE_CHILD_CLEARTID`,
-/// which every C library asks for), or nothing is there any more. A thread that has come to live at the same address
-/// has another id; it and we take the ring by one exchange, so one of us gets it.
+/// A thread's own block says whether it is dead: the kernel writes 0 in place of its id there (`CLONE_CHILD_CLEARTID`, which every C
+/// library sets), or the block is no longer mapped. A new thread at the same address has another id. It and this thread take the ring by
+/// one exchange, so only one of them gets it.
 fn reclaim(thread: u64) -> Option<u64> {
     if calls().tid_offset == 0 || calls().pool.asks == 0 {
         return None;
@@ -232,7 +233,7 @@ fn reclaim(thread: u64) -> Option<u64> {
         let unread =
             ring.written.reserved.load(Ordering::Relaxed) - ring.taken.0.load(Ordering::Relaxed);
         if unread > ring.size / 16 {
-            // Whoever got it would soon wait for room.
+            // The new owner would soon have to wait for room.
             continue;
         }
         if asked == ASKED {
@@ -259,13 +260,13 @@ fn reclaim(thread: u64) -> Option<u64> {
     None
 }
 
-/// Makes a ring: its record, the table of lines, the ring.
+/// Makes a ring: its record, the table of lines, and the room for records.
 fn make(thread: u64) -> Option<u64> {
     let at = match pool::slot() {
         Some(slot) => slot,
         None => sys::map(PAGE as u64 + TABLE + calls().ring_size)?,
     };
-    // SAFETY: nobody else's, of that size, page-aligned, zeros.
+    // SAFETY: `at` is a slot of the pool or a new mapping: page-aligned zeros with room for a ring, which no other thread knows yet.
     unsafe { write(at, session::number(), thread, 0) };
     Some(at)
 }
@@ -273,12 +274,12 @@ fn make(thread: u64) -> Option<u64> {
 /// Bytes of a ring's table of lines.
 const TABLE: u64 = (PLACES * size_of::<Place>()) as u64;
 
-/// Writes the head of an empty ring.
+/// Writes the header of an empty ring.
 ///
 /// # Safety
-/// There is room for one at `at`, with empty tables.
+/// There is room for a ring at `at`, with empty tables, and no other thread uses it.
 pub unsafe fn write(at: u64, session: u32, thread: u64, last_place: u32) {
-    // SAFETY: the caller's promise.
+    // SAFETY: the caller guarantees room for a ring at `at` that no other thread uses; it is page-aligned, as rings are.
     unsafe {
         (at as *mut Ring).write(Ring {
             thread: AtomicU64::new(thread),

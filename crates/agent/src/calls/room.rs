@@ -1,12 +1,11 @@
 //! The bounds of a thread's own stack, within which hooks run on it (`routine::room`).
 //!
-//! A thread's C library puts down where the stack is that it made for it, and how long, in two words behind each other
-//! of the thread's own block (`stackblock` and `stackblock_size` of glibc's `nptl/descr.h`; `map_base` and `map_size` of
-//! musl's `src/internal/pthread_impl.h`). Where in the block is not said anywhere. But a word and the next one are
-//! these two where the range that they tell begins below the thread pointer and ends right above the block: nothing else
-//! in it does.
+//! A thread's C library notes where the stack is that it made for the thread, and how long it is, in two adjacent words of the
+//! thread's own block (`stackblock` and `stackblock_size` of glibc's `nptl/descr.h`; `map_base` and `map_size` of musl's
+//! `src/internal/pthread_impl.h`). Their offset is not documented. They are recognised by this: the range that they describe
+//! begins below the thread pointer and ends right above the block, which is true of no other two words in it.
 //!
-//! The first thread's stack is the kernel's, and the command says where that is.
+//! The first thread's stack was made by the kernel, and the command writes where it is.
 
 use super::session::calls;
 use crate::memory::sys;
@@ -16,15 +15,15 @@ use wire::PAGE;
 
 /// Bytes of a thread's block that are searched: glibc's has the words at 1,680.
 const SEARCHED: u64 = 0x800;
-/// What may lie between the thread pointer and the end of its stack: the block, and musl's table of a thread's keys.
+/// Limit of the bytes between the thread pointer and the end of its stack: the block, and musl's table of a thread's keys.
 const BLOCK: u64 = 0x2000;
-/// The most of a stack's lower end that may be its guard, in pages.
+/// Limit of the pages at a stack's lower end that may be its guard.
 const MOST_GUARD: u64 = 64;
-/// Bytes that a thread's stack may have; a pair of words with another size is not taken for a stack.
+/// Sizes in bytes that a thread's stack may have; two words with another size are not taken for a stack.
 const SIZES: core::ops::Range<u64> = 2 * ROOM..1 << 40;
 
-/// The lowest stack pointer of a thread with which a hook runs on its stack, and how far above it the highest is. `has_block`: see
-/// [`thread::has_block`](super::thread::has_block).
+/// Returns the lowest stack pointer of a thread with which a hook runs on its stack, and how far above it the highest is.
+/// `has_block`: see [`thread::has_block`](super::thread::has_block).
 #[cold]
 #[inline(never)]
 pub fn of(thread: u64, has_block: bool) -> [u64; 2] {
@@ -34,7 +33,7 @@ pub fn of(thread: u64, has_block: bool) -> [u64; 2] {
     }
 }
 
-/// The range that the C library made for the thread's stack: its begin, and its bytes.
+/// Returns the range that the C library made for the thread's stack: its begin, and its bytes.
 fn made(thread: u64) -> Option<[u64; 2]> {
     let page = PAGE as u64;
     let end = thread + SEARCHED;
@@ -46,7 +45,8 @@ fn made(thread: u64) -> Option<[u64; 2]> {
     };
     let words = (thread..end.saturating_sub(8)).step_by(8);
     words
-        // SAFETY: within the thread's block, or in a page that can be read.
+        // SAFETY: the words lie within the page of the thread's block, or in the next page, which the kernel has just confirmed to
+        // be readable.
         .map(|at| unsafe { *(at as *const [u64; 2]) })
         .find(|[low, size]| {
             let above = low.wrapping_add(*size).wrapping_sub(thread);
@@ -54,7 +54,7 @@ fn made(thread: u64) -> Option<[u64; 2]> {
         })
 }
 
-/// Within a range whose lower end may be a guard that is not there to be written.
+/// Returns the bounds within a range whose lower end may be a guard that cannot be written.
 fn between(low: u64, end: u64, thread: u64) -> [u64; 2] {
     let page = PAGE as u64;
     let first = low.next_multiple_of(page);
@@ -76,11 +76,12 @@ unsafe extern "C" {
     static trampoline_works: [AtomicU64; WORK_STACKS];
 }
 
-/// In a child of fork, where no other thread is: the work stacks that others used in the parent are free. Ours is the one
-/// that we run on, if any.
+/// Runs in a child of fork, which has one thread: frees the work stacks that other threads used in the parent. Only the one on
+/// which this runs, if any, is in use.
 pub fn only_ours() {
     let here = 0u8;
-    // SAFETY: the routine's, at the begin of what is never unmapped.
+    // SAFETY: the routine defines the symbol: the words at the begin of its work stacks, which are never unmapped. They are used
+    // as atomics.
     let works = unsafe { &trampoline_works };
     let ours = head_of((&raw const here).addr().wrapping_sub(works.as_ptr().addr()) as u64);
     for (at, head) in (0u64..).step_by(8).zip(works) {

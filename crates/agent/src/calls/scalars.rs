@@ -1,4 +1,4 @@
-//! Values of the guest's VM in conditions: looked up as they are when the hook asks, over memory that is proven
+//! Values of the guest's VM for conditions. They are looked up when the hook asks, in memory that is proven
 //! readable page by page.
 
 use super::places::script;
@@ -7,13 +7,13 @@ use capture::value::{Item, Text, Value, Values};
 use vm::reader::RawText;
 use vm::{Memory, Scalar};
 
-/// A call whose values a condition asks for.
+/// A call whose values a condition reads.
 pub struct Scalars<'a> {
-    /// The guest's memory, with the pages that were proven for this call.
+    /// The guest's memory, with the pages that were proven readable for this call.
     pub proven: &'a Proven,
     /// rdi, rsi, rdx, rcx, r8, r9 of the call.
     pub registers: [u64; 6],
-    /// What [`Script::kept`](super::languages::Script::kept) gave at the call.
+    /// The result of [`Script::kept`](super::languages::Script::kept) at the call.
     pub kept: u64,
 }
 
@@ -52,7 +52,7 @@ impl Values for Scalars<'_> {
             width: text.width,
         };
         let copied = script().proven(self.proven)?.copy_text(rest, into)?;
-        // Bytes that begin a character.
+        // Counts bytes that begin a UTF-8 character.
         let begins = |byte: &&u8| **byte & 0xc0 != 0x80;
         let characters = into[..copied].iter().filter(begins).count() as u64;
         text.at = text.at.wrapping_add(characters * u64::from(text.width));

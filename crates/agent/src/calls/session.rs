@@ -1,10 +1,10 @@
-//! What the command wrote for the hooks of this session.
+//! What the command has written for the hooks of this session.
 
 use crate::shared::CONTROL_PAGE;
 use core::sync::atomic::{AtomicU64, Ordering};
 use wire::calls::{AREAS, Area, Calls, Pool, RINGS};
 
-/// What the hooks are told; written by the command before `ControlPage::calls` is set.
+/// What hooks read; the command writes it before it sets `ControlPage::calls`.
 #[unsafe(no_mangle)]
 pub static mut CALLS: Calls = Calls {
     rings: [const { AtomicU64::new(0) }; RINGS],
@@ -52,21 +52,21 @@ pub static mut CALLS: Calls = Calls {
     }; AREAS],
 };
 
-/// What the command wrote for the hooks.
+/// Returns what the command has written for the hooks.
 #[inline]
 pub fn calls() -> &'static Calls {
-    // SAFETY: the command writes its plain fields while the gate is closed and every thread stands still; what changes
-    // later is atomic.
+    // SAFETY: the command writes the plain fields of `CALLS` while the gate is 0 and every thread stands still; the
+    // fields that change later are atomics.
     unsafe { &*(&raw const CALLS) }
 }
 
-/// The number of the session; 0 = the gate is closed. It changes at any time.
+/// Returns the number of the session; 0 = the gate is closed. It changes at any time.
 #[inline]
 pub fn number() -> u32 {
     CONTROL_PAGE.calls.load(Ordering::Relaxed)
 }
 
-/// Closes the gate because a hook has panicked, and notes it for the command.
+/// Closes the gate because a hook has panicked, and counts the panic for the command.
 #[cold]
 pub fn close_after_panic() {
     CONTROL_PAGE.calls.store(0, Ordering::Relaxed);

@@ -1,13 +1,14 @@
-//! What is recorded before a system call and behind it.
+//! Handles the probes before and behind a system call.
 //!
-//! Two probes, not one hook around it: the instruction stays in the guest's code, so nothing of ours is on the stack
-//! while the thread is in the kernel. What the second must know of the first is kept in the ring, as a ring: between
-//! the two a signal handler may make system calls of its own, and leave by longjmp.
+//! There are two probes and not one hook around the call, because the `syscall` instruction stays in the guest's code,
+//! so that no frame of ours is on the stack while the thread is in the kernel. What the second probe must know of the
+//! first is kept in the ring, in a ring buffer: between the two a signal handler may make system calls of its own, and
+//! leave by longjmp.
 //!
-//! A call is named by its instruction and the stack pointer. A child comes out of the second probe too: of `fork`
-//! with the gate closed; of `clone` on a stack and with a ring of its own, in which nothing is open; of `vfork` as
-//! its parent's twin, with result 0, and then it runs as the parent's thread until it is another program or gone. The
-//! ring is *lent* for so long, and what it does is not recorded.
+//! A call is identified by its instruction and the stack pointer. Children pass the second probe too: that of `fork`
+//! with the gate closed; that of `clone` on a stack and with a ring of its own, in which no call is open; that of
+//! `vfork` with the same stack and ring as its parent and with result 0, until it runs another program or ends. For that
+//! time the ring is *lent* to the child, and what the child does is not recorded.
 
 mod inject;
 mod quick;
@@ -26,10 +27,10 @@ use vm::Memory;
 use wire::calls::special::{self, CLONE, CLONE3, EXECVE, EXECVEAT, EXIT_GROUP, VFORK};
 use wire::calls::{CALLED, Hook, Injection, OPEN, OpenSystemCall, Ring, SYSTEM_CALLS, want};
 
-/// `CLONE_VFORK` (include/uapi/linux/sched.h): the parent waits.
+/// `CLONE_VFORK` (include/uapi/linux/sched.h): the parent waits until the child has ended or run another program.
 const WAITS: u64 = 0x4000;
 
-// The machine's numbers of registers.
+// The processor's numbers of registers.
 const RAX: usize = 0;
 const RCX: usize = 1;
 const RDX: usize = 2;
@@ -41,18 +42,18 @@ const R8: usize = 8;
 const R9: usize = 9;
 const R10: usize = 10;
 
-/// A thread is about to make a system call.
+/// Handles a system call that the thread is about to make.
 ///
 /// # Safety
-/// `made_frame` is the frame that the routine made of this thread.
+/// `made_frame` is the frame that the routine made of this thread, and lives until this returns.
 pub unsafe fn begins(place: &Hook, made_frame: *mut ProbeFrame) {
-    // SAFETY: the caller's promise.
+    // SAFETY: the caller guarantees that `made_frame` is the routine's live frame; the reference ends with this call.
     let (number, arguments) = made(place, unsafe { &*made_frame });
     let session = session::number();
     let known = ring::known();
     let is_lent = known.is_some_and(|ring| lent(ring, session) != 0);
     if !is_lent {
-        // SAFETY: the caller's promise.
+        // SAFETY: the caller guarantees that `made_frame` is the routine's live frame; no reference to it is alive here.
         unsafe { note(place, made_frame, (number, arguments), known) };
     }
     let [first, second, third, ..] = arguments;
@@ -62,7 +63,7 @@ pub unsafe fn begins(place: &Hook, made_frame: *mut ProbeFrame) {
     if is_lent {
         return;
     }
-    // With the process goes its memory.
+    // The process's memory, and with it the records, will be gone after this call.
     match number {
         EXIT_GROUP => notices::ends(first),
         EXECVE | EXECVEAT => ring::drain_private(session),
@@ -73,21 +74,22 @@ pub unsafe fn begins(place: &Hook, made_frame: *mut ProbeFrame) {
 /// Notes what is wanted of a system call that is about to be made. `known`: the thread's ring, if it has one.
 ///
 /// # Safety
-/// As for [`begins`].
+/// `made_frame` is the frame that the routine made of this thread, and lives until this returns.
 unsafe fn note(
     place: &Hook,
     made_frame: *mut ProbeFrame,
     (number, mut arguments): (u64, [u64; 6]),
     known: Option<&'static Ring>,
 ) {
-    // SAFETY: the caller's promise.
+    // SAFETY: the caller guarantees that `made_frame` is the routine's live frame. It is not written while the reference
+    // is used.
     let frame = unsafe { &*made_frame };
     let stack = frame.registers[RSP];
     let session = session::number();
     let lends = lends(number, arguments[0]);
     let (hook, wanted) = of(place, number).map_or((place, 0), |hook| (hook, wanted(hook)));
     if hook.place == SYSTEM_CALLS {
-        // One without a hook of its own has its number as its first.
+        // A call without a hook of its own has its number as its first argument in the record.
         arguments.rotate_right(1);
         arguments[0] = number;
     }
@@ -112,7 +114,7 @@ unsafe fn note(
     };
     let Some((ring, lines)) = selected else {
         let ring = if lends { ring::mine() } else { known };
-        // What was left open at the same place must not be taken for it.
+        // A call that was left open at the same place must not be taken for this one.
         if let Some(ring) = ring {
             push(ring, open);
             lend(ring, place, lends);
@@ -149,12 +151,13 @@ unsafe fn note(
     push(ring, open);
     lend(ring, place, lends);
     if let Some(injection) = injection {
-        // SAFETY: the caller's promise; whether it can be was asked above.
+        // SAFETY: the caller guarantees that `made_frame` is the routine's live frame; for an injected result
+        // `can_replace` was checked above.
         unsafe { inject::begins(&injection, place, made_frame) };
     }
 }
 
-/// It comes back from one; or it is a child that does.
+/// Records or counts the return of a system call, in the caller or in the child of a fork.
 pub fn ends(place: &Hook, frame: &ProbeFrame) {
     let result = frame.registers[RAX];
     if result == 0 && special::makes_child(place.fixed) {
@@ -179,7 +182,7 @@ pub fn ends(place: &Hook, frame: &ProbeFrame) {
         return;
     }
     let now = sys::ticks();
-    // SAFETY: hooks are never freed.
+    // SAFETY: `note` has put the address of a hook there, and hooks are never freed.
     let hook = unsafe { &*(open.hook as *const Hook) };
     if open.began == ticket::UNTOLD {
         if wanted(hook) & want::RETURN != 0 {
@@ -204,7 +207,7 @@ pub fn ends(place: &Hook, frame: &ProbeFrame) {
         scratch: [0; 7],
     };
     let wanted = wanted(hook);
-    // No clock was read at the call.
+    // No time was read at the call.
     let began = match wanted & want::BARE {
         0 => open.began,
         _ => now,
@@ -234,24 +237,26 @@ pub fn ends(place: &Hook, frame: &ProbeFrame) {
         here: true,
     });
     if open.injected != 0 {
-        // SAFETY: put there by `begins`; never freed.
+        // SAFETY: `note` has put the address of an injection there, and the command never frees injections.
         inject::ends(unsafe { &*(open.injected as *const Injection) });
     }
 }
 
-/// The hook of a system call number at this place; for a number without a hook of its own, the one of all others.
+/// Returns the hook of a system call's number at this place; for a number without a hook of its own, the hook of all
+/// others.
 #[inline(always)]
 fn of(place: &Hook, number: u64) -> Option<&'static Hook> {
     let [table, count] = place.names;
     if count <= SYSTEM_CALLS {
         return None;
     }
-    // The kernel looks at 32 bits.
+    // The kernel uses 32 bits of the number.
     let number = number & 0xffff_ffff;
     let at = |number: u64| {
-        // SAFETY: the command wrote so many words before the hook was told of them.
+        // SAFETY: the command has written a table with more than `number` words at `table` before it told the hook of
+        // it.
         let hook = unsafe { *(table as *const u64).add(number as usize) };
-        // SAFETY: hooks are never freed.
+        // SAFETY: the table holds addresses of hooks, which are never freed.
         (hook != 0).then(|| unsafe { &*(hook as *const Hook) })
     };
     let own = if number < SYSTEM_CALLS {
@@ -262,8 +267,8 @@ fn of(place: &Hook, number: u64) -> Option<&'static Hook> {
     own.or_else(|| at(SYSTEM_CALLS))
 }
 
-/// The number under which a system call is counted: that of its place, which says who makes it, where the place makes no
-/// other.
+/// Returns the number under which a system call is counted: that of its place, which identifies the caller, if the place
+/// makes no other system call.
 #[inline(always)]
 fn counted_as(place: &Hook, hook: &Hook) -> u64 {
     if place.fixed < SYSTEM_CALLS && hook.place != SYSTEM_CALLS {
@@ -273,13 +278,13 @@ fn counted_as(place: &Hook, hook: &Hook) -> u64 {
     }
 }
 
-/// Whether a result is an error: the kernel's lie from -4095 to -1 (include/linux/err.h, `MAX_ERRNO`).
+/// Whether a result is an error: the kernel's range from -4095 to -1 (include/linux/err.h, `MAX_ERRNO`).
 #[inline(always)]
 fn failed(result: u64) -> bool {
     result > -4096_i64 as u64
 }
 
-/// The number and the arguments of the system call that is made at this place.
+/// Returns the number and the arguments of the system call that is made at this place.
 #[inline]
 fn made(place: &Hook, frame: &ProbeFrame) -> (u64, [u64; 6]) {
     let registers = &frame.registers;
@@ -288,25 +293,28 @@ fn made(place: &Hook, frame: &ProbeFrame) -> (u64, [u64; 6]) {
         return (registers[RAX], arguments);
     }
     let [a, b, c, d] = [RDX, RCX, R8, R9].map(|index| registers[index]);
-    // SAFETY: the caller of a function with eight arguments has put two of them there.
+    // SAFETY: the place calls a function with eight arguments, so the caller has put the last two at the stack pointer.
     let [e, f] = unsafe { *(registers[RSP] as *const [u64; 2]) };
     (registers[RSI], [a, b, c, d, e, f])
 }
 
-/// Notes a call as open. Room first: a handler that comes in between uses what is above.
+/// Notes a call as open. The slot is taken before it is filled, so that a handler that runs in between uses the next
+/// ones.
 fn push(ring: &Ring, open: OpenSystemCall) {
     let at = ring.depth.load(Ordering::Relaxed);
     ring.depth.store(at + 1, Ordering::Relaxed);
     core::sync::atomic::compiler_fence(Ordering::SeqCst);
-    // SAFETY: of this thread's own ring.
+    // SAFETY: `slot` returns an entry of the ring's array. The ring is this thread's own, so only it and its handlers
+    // write there.
     unsafe { slot(ring, at).write_volatile(open) };
 }
 
-/// The call that is open there; those within it will not return.
+/// Takes the open call of that place. Calls that were opened after it will not return.
 fn take(ring: &Ring, instruction: u64, stack: u64) -> Option<OpenSystemCall> {
     let depth = ring.depth.load(Ordering::Relaxed);
     for back in 1..=depth.min(OPEN as u64) {
-        // SAFETY: as in `push`.
+        // SAFETY: `slot` returns an entry of the ring's array. The ring is this thread's own, so only it and its
+        // handlers write there.
         let open = unsafe { slot(ring, depth - back).read_volatile() };
         if open.instruction == instruction && open.stack == stack {
             ring.depth.store(depth - back, Ordering::Relaxed);
@@ -322,12 +330,12 @@ fn slot(ring: &Ring, at: u64) -> *mut OpenSystemCall {
     first.wrapping_add(at as usize % OPEN)
 }
 
-/// Whether a child runs as this thread until it is another program or gone.
+/// Whether the child of this call runs as this thread until it runs another program or ends.
 fn lends(number: u64, argument: u64) -> bool {
     let flags = match number {
         VFORK => WAITS,
         CLONE => argument,
-        // The first word of `struct clone_args`.
+        // `flags`, the first word of `struct clone_args`.
         CLONE3 => {
             let mut flags = [0; 8];
             let _ = Proven::new().read(argument, &mut flags);
@@ -338,7 +346,8 @@ fn lends(number: u64, argument: u64) -> bool {
     flags & WAITS != 0
 }
 
-/// The system call whose child runs as this ring's thread; 0 = none does. That of a session before this one is over.
+/// Returns the system call whose child runs as this ring's thread; 0 = there is none. One of an earlier session does not
+/// count.
 #[inline(always)]
 fn lent(ring: &Ring, session: u32) -> u64 {
     if ring.session.load(Ordering::Relaxed) == session {

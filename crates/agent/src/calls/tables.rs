@@ -1,16 +1,17 @@
-//! A ring's tables of lines and of counts, emptied when a session begins.
+//! Empties a ring's tables of lines and of counts when a session begins.
 
 use core::sync::atomic::{AtomicU64, Ordering};
 use wire::calls::{Count, PLACES, Place, Ring};
 
 /// Empties a ring's table of lines.
 pub fn forget_lines(ring: &Ring) {
-    // A number is taken before anything is written.
+    // A number is assigned before an entry is written, so with none assigned the table is empty.
     if ring.last_place.load(Ordering::Relaxed) == 0 {
         return;
     }
     for at in 0..PLACES {
-        // SAFETY: within the ring's table. Pages that nothing was noted in stay untouched.
+        // SAFETY: `at` is less than [`PLACES`], the entries of the ring's table, which is never unmapped. Pages without an entry are only
+        // read, so they take no memory.
         unsafe {
             let place = (ring.places as *mut Place).add(at);
             if (*place).code != 0 {
@@ -21,7 +22,7 @@ pub fn forget_lines(ring: &Ring) {
     ring.last_place.store(0, Ordering::Relaxed);
 }
 
-/// Empties a ring's table of counts: the rows that are marked as taken.
+/// Empties a ring's table of counts: only the rows that are marked as taken.
 pub fn forget_counts(ring: &Ring) {
     let table = ring.counts.load(Ordering::Relaxed) as *mut Count;
     for (word, marks) in ring.rows.iter().enumerate() {
@@ -33,16 +34,16 @@ pub fn forget_counts(ring: &Ring) {
                 marks.fetch_and(!mark, Ordering::Relaxed);
                 continue;
             }
-            // SAFETY: within the table, which is this thread's and never unmapped.
+            // SAFETY: a mark stands for a row of the table, which is this thread's and never unmapped.
             let count = unsafe { table.add(word * 64 + row) };
-            // SAFETY: as above. The mark is taken away behind it: a handler that comes in between and leaves by a jump leaves the rest of
-            // the marked rows to whoever is here next.
+            // SAFETY: `count` is a row of this thread's table, which only it and its handlers write. The mark is cleared after the row:
+            // if a handler runs in between and leaves by a jump, the rest of the marked rows is emptied the next time.
             unsafe { core::ptr::write_bytes(count, 0, 1) };
             marks.fetch_and(!mark, Ordering::Relaxed);
-            // SAFETY: the first word of that row, aligned.
+            // SAFETY: the key is the first word of that row, aligned, and is used as an atomic.
             let key = unsafe { AtomicU64::from_ptr(&raw mut (*count).key) };
             if key.load(Ordering::Relaxed) != 0 {
-                // Such a handler has taken it.
+                // A handler has taken the row meanwhile.
                 marks.fetch_or(mark, Ordering::Relaxed);
             }
         }

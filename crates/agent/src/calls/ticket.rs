@@ -1,4 +1,4 @@
-//! What a call leaves behind for its return: the three words of `routine::Frame::ticket`.
+//! The ticket that a call leaves for its return: the three words of `routine::Frame::ticket`.
 //!
 //! ```text
 //!   word 0   bits  0..32  the session
@@ -10,7 +10,8 @@
 //!   word 2                time-stamp counter at the call
 //! ```
 //!
-//! That of a call that is counted where it happens is `wire::calls::ticket`, which the command reads too.
+//! The ticket of a call that is counted in the guest is described in `wire::calls::ticket`, because the
+//! command reads it too.
 
 use super::session::calls;
 use wire::calls::ticket::{COUNTED, ROW_AT};
@@ -21,11 +22,11 @@ pub const LINE: u32 = (1 << (KEPT_AT - 32)) - 1;
 const _: () = assert!(wire::calls::NO_APPLICATION <= LINE);
 const LIBRARY_AT: u32 = 48;
 
-/// In word 1: the call went the short way, so its vector registers were not kept (`quick`).
+/// Flag in word 1: the call went the short way, so its vector registers were not saved (`quick`).
 const QUICK: u64 = 1;
 const _: () = assert!(align_of::<Ring>() as u64 > QUICK);
 
-/// In the place of the time: the call's own record found no room.
+/// Value of the time if the call's own record found no room.
 pub const UNTOLD: u64 = 0;
 
 /// A ticket with no ring.
@@ -34,7 +35,7 @@ pub fn of_session(session: u32) -> [u64; 3] {
     [session.into(), 0, 0]
 }
 
-/// The ticket of a call of these lines.
+/// The ticket of a call with these lines.
 #[inline]
 pub fn pack(session: u32, lines: u32, kept: u64, ring: &Ring) -> [u64; 3] {
     let event = u64::from(event_line(lines)) << 32;
@@ -56,11 +57,11 @@ pub fn quick(session: u32, ring: &Ring, ticks: u64) -> [u64; 3] {
 /// The address of the ring of a call that went the short way.
 #[inline(always)]
 pub fn quick_ring([_, second, _]: [u64; 3]) -> Option<u64> {
-    // That of a call that is counted has a row in the upper bits, and an aligned address.
+    // The address of a ring is aligned, and the ticket of a counted call has a row in the upper bits.
     (second & QUICK != 0).then_some(second - QUICK)
 }
 
-/// The ticket of a call of this line that began at `ticks` and is counted in a row of the ring's table.
+/// The ticket of a call from this line that began at `ticks` and is counted in a row of the ring's table.
 #[inline]
 pub fn counted(session: u32, lines: u32, ring: &Ring, row: u64, ticks: u64) -> [u64; 3] {
     let event = u64::from(event_line(lines)) << 32;
@@ -71,7 +72,7 @@ pub fn counted(session: u32, lines: u32, ring: &Ring, row: u64, ticks: u64) -> [
     ]
 }
 
-/// Whether a call that is counted began in this process, not in the parent of the fork that made it.
+/// Whether a counted call began in this process and not in the parent of the fork that made it.
 #[inline]
 pub fn began_here(ticket: [u64; 3]) -> bool {
     kept(ticket) == calls().pid << KEPT_AT >> KEPT_AT
@@ -83,13 +84,13 @@ pub fn session([first, ..]: [u64; 3]) -> u32 {
     first as u32
 }
 
-/// What the VM's reader keeps of the call.
+/// Returns what the VM's reader keeps of the call.
 #[inline]
 pub fn kept([first, ..]: [u64; 3]) -> u64 {
     first >> KEPT_AT
 }
 
-/// The address of the ring, and the lines of the call.
+/// Returns the address of the ring, and the lines of the call.
 #[inline]
 pub fn ring_and_lines([first, second, _]: [u64; 3]) -> (u64, u32) {
     let event = (first >> 32) as u32 & LINE;

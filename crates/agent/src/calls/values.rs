@@ -1,22 +1,22 @@
-//! The guest's memory where an argument may lead: an argument may be anything, so what it leads to is proven readable
-//! page by page before it is read.
+//! Reads the guest's memory where an argument may point. An argument may be any number, so each page is proven
+//! readable before it is read.
 
 use crate::memory::sys;
 use core::cell::Cell;
 use vm::{Fault, Memory};
 use wire::PAGE;
 
-/// Pages that one description remembers as readable.
+/// Number of pages that one description remembers as readable.
 const PAGES: usize = 8;
 
-/// The guest's memory, each page proven before it is read.
+/// The guest's memory, with each page proven readable before it is read.
 pub struct Proven {
     pages: [Cell<u64>; PAGES],
     next: Cell<usize>,
 }
 
 impl Proven {
-    /// No page is proven to be readable yet.
+    /// No page has been proven readable yet.
     pub const fn new() -> Self {
         Proven {
             pages: [const { Cell::new(0) }; PAGES],
@@ -52,8 +52,8 @@ impl Memory for Proven {
             }
             let room = PAGE - (from as usize & (PAGE - 1));
             let length = room.min(into.len() - done);
-            // SAFETY: within a page that has just been proven readable; another thread may unmap it now, as it may for
-            // the function that was given this address.
+            // SAFETY: the range lies within a page that the kernel has just confirmed to be readable. Another thread
+            // may unmap it now, as it may for the function that was given this address.
             unsafe {
                 let into = into.as_mut_ptr().add(done);
                 core::ptr::copy_nonoverlapping(from as *const u8, into, length);

@@ -1,18 +1,19 @@
-//! Waits of a guest thread for the command. Every one ends: when it was heard, when it has lasted for too long, when
+//! Waits of a guest thread for the command. Every wait ends: when the answer comes, when the time is over, or when
 //! the command is gone or leaves.
 
 use super::session::calls;
 use crate::memory::sys;
 
-/// The shortest pause between two looks, in nanoseconds; later ones are up to 32 times as long.
+/// The shortest pause in nanoseconds between two checks; later ones are up to 32 times as long.
 const PAUSE: u64 = 50_000;
-/// Looks between two at the command's process: a child, whose control page was wiped, cannot hear its heartbeat.
+/// Number of checks between two checks of the command's process, because a child whose control page was wiped cannot
+/// see the heartbeat.
 const LOOKS: u32 = 16;
 
-/// The longest wait of a thread that must not read the time-stamp counter, in nanoseconds.
+/// The longest wait in nanoseconds of a thread that must not read the time-stamp counter.
 const MOST_WITHOUT_COUNTER: u64 = 2_000_000_000;
 
-/// A wait that ends in any case.
+/// A wait that always ends.
 pub struct Wait {
     clock: fn() -> u64,
     began: u64,
@@ -40,7 +41,7 @@ impl Wait {
         }
     }
 
-    /// Waits for one pause. False = it did not, because the time is over or the command is gone.
+    /// Waits for one pause. Returns false if it did not, because the time is over or the command is gone.
     pub fn goes_on(&mut self) -> bool {
         self.looks = self.looks.wrapping_add(1);
         let owner = calls().owner;
@@ -49,7 +50,7 @@ impl Wait {
         {
             return false;
         }
-        // What is not soon may take long.
+        // An answer that does not come soon may take long, so pauses get longer.
         sys::pause(PAUSE << (self.looks / LOOKS).min(5));
         true
     }

@@ -1,7 +1,7 @@
 //! The memory functions that compiled Rust calls by name. libc has them; the agent has no libc.
 //!
-//! `rep` forms, because loops written in Rust would be compiled into calls of these very functions; those take some 10 ns to begin, so few bytes are copied
-//! by loads and stores of fixed sizes, the last of which overlap.
+//! They use `rep` instructions, because loops written in Rust would be compiled into calls of these very functions. `rep` takes some 10 ns
+//! to begin, so few bytes are copied by loads and stores of fixed sizes, the last of which overlap.
 
 use core::arch::asm;
 
@@ -32,14 +32,14 @@ pub unsafe extern "C" fn memcpy(to: *mut u8, from: *const u8, count: usize) -> *
     to
 }
 
-/// Copies `count` bytes, at least as many as `T` has and at most twice as many.
+/// Copies `count` bytes; `T` has at most that many and at least half of them.
 ///
 /// # Safety
-/// Two areas of so many bytes, which may overlap: all is read before anything is written.
+/// Both areas have `count` bytes. They may overlap, because all is read before anything is written.
 #[inline(always)]
 unsafe fn ends<T: Copy>(to: *mut u8, from: *const u8, count: usize) {
     let last = count - size_of::<T>();
-    // SAFETY: the caller's.
+    // SAFETY: the caller guarantees two areas of `count` bytes, at least as many as `T` has, so both halves lie within them.
     unsafe {
         let first = from.cast::<T>().read_unaligned();
         let end = from.add(last).cast::<T>().read_unaligned();
@@ -130,6 +130,6 @@ pub unsafe extern "C" fn memcmp(a: *const u8, b: *const u8, count: usize) -> i32
 /// Both areas have `count` bytes.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn bcmp(a: *const u8, b: *const u8, count: usize) -> i32 {
-    // SAFETY: the caller's promise is the same.
+    // SAFETY: the caller guarantees two areas of `count` bytes, as `memcmp` requires.
     unsafe { memcmp(a, b, count) }
 }

@@ -1,5 +1,5 @@
-//! The guest's memory by plain loads, for addresses that the VM vouches for at this moment. What is not vouched for
-//! is read through `calls::values::Proven`.
+//! Reads the guest's memory by plain loads, for addresses that the VM guarantees at this moment. Other addresses
+//! are read through `calls::values::Proven`.
 
 use vm::{Fault, Memory};
 
@@ -12,8 +12,8 @@ impl Memory for Direct {
         if at < LOWEST {
             return Err(Fault { at });
         }
-        // SAFETY: the VM guarantees the address, and `vm` reads only within the
-        // structures it leads to.
+        // SAFETY: callers pass only addresses that the VM uses at this moment, and `vm` reads only within the
+        // structures at them. `into` is a live buffer elsewhere.
         unsafe { core::ptr::copy_nonoverlapping(at as *const u8, into.as_mut_ptr(), into.len()) };
         Ok(())
     }
@@ -23,7 +23,8 @@ impl Memory for Direct {
         if at < LOWEST {
             return Err(Fault { at });
         }
-        // SAFETY: as in `read`.
+        // SAFETY: callers pass only addresses that the VM uses at this moment, and `vm` reads only within the
+        // structures at them.
         Ok(unsafe { (at as *const u32).read_unaligned() })
     }
 
@@ -32,10 +33,11 @@ impl Memory for Direct {
         if at < LOWEST {
             return Err(Fault { at });
         }
-        // SAFETY: as in `read`.
+        // SAFETY: callers pass only addresses that the VM uses at this moment, and `vm` reads only within the
+        // structures at them.
         Ok(unsafe { (at as *const u64).read_unaligned() })
     }
 }
 
-/// Nothing is mapped below (`vm.mmap_min_addr`); a null pointer with an offset ends here.
+/// No memory is mapped below this address (`vm.mmap_min_addr`); a null pointer plus an offset is caught here.
 const LOWEST: u64 = 0x1000;

@@ -1,9 +1,7 @@
-//! Memory for the agent's books: growing lists, hash indexes over them, and the pieces the command
-//! reads.
+//! Memory for the agent's books: growing lists, hash indexes over them, and the pieces that the command reads.
 //!
-//! All of it comes from `mmap` and goes back with `munmap` when we leave; the guest's allocator is
-//! never involved. Every function that needs memory says so by returning an `Option`: what cannot be
-//! booked is counted as lost, never waited for.
+//! All of it comes from `mmap` and is unmapped when the agent leaves; the guest's allocator is never used. Every function that needs
+//! memory returns an `Option`: a birth that cannot be booked is counted as lost, and nothing waits.
 
 use crate::memory::sys;
 use core::marker::PhantomData;
@@ -17,7 +15,7 @@ fn pages(bytes: u64) -> u64 {
     bytes.next_multiple_of(PAGE)
 }
 
-/// A list in one mapping that is made longer as a whole. `T` is plain data, valid when zero.
+/// A list in one mapping, which is moved as a whole when it grows. `T` is plain data, valid when zero.
 pub struct List<T> {
     at: u64,
     length: u32,
@@ -42,7 +40,7 @@ impl<T: Copy> List<T> {
         self.length
     }
 
-    /// Where it is, for the command.
+    /// Returns its address, for the command.
     pub fn address(&self) -> u64 {
         self.at
     }
@@ -61,13 +59,13 @@ impl<T: Copy> List<T> {
         (self.at as *mut T).wrapping_add(index as usize)
     }
 
-    /// Appends; the new element's number.
+    /// Appends an element and returns its index.
     pub fn push(&mut self, element: T) -> Option<u32> {
         if self.length == self.capacity {
             self.grow(self.capacity.checked_mul(2)?.max(512))?;
         }
         let index = self.length;
-        // SAFETY: `index` is within the capacity, which is mapped.
+        // SAFETY: `index` is less than the capacity, which is mapped, and no reference to the unused element exists.
         unsafe { self.get(index).write(element) };
         self.length += 1;
         Some(index)
@@ -81,7 +79,7 @@ impl<T: Copy> List<T> {
         if length > self.capacity {
             self.grow(length.checked_mul(2)?.max(512))?;
         }
-        // SAFETY: that many elements behind the last one are within the capacity, which is mapped, and `elements` are somewhere else.
+        // SAFETY: the capacity has room for `elements.len()` more elements, and `elements` lies outside of the mapping.
         unsafe {
             ptr::copy_nonoverlapping(elements.as_ptr(), self.get(self.length), elements.len());
         }
@@ -92,16 +90,16 @@ impl<T: Copy> List<T> {
     pub fn all(&self) -> &[T] {
         match self.at {
             0 => &[],
-            // SAFETY: `length` elements are mapped and were written, or are zero, which is valid.
+            // SAFETY: `length` elements are mapped and either written or zero, which is valid; the slice borrows the list.
             at => unsafe { slice::from_raw_parts(at as *const T, self.length as usize) },
         }
     }
 
-    /// All elements, to be changed.
+    /// Returns all elements for changing.
     pub fn all_mut(&mut self) -> &mut [T] {
         match self.at {
             0 => &mut [],
-            // SAFETY: as in `all`, and the list is borrowed for as long.
+            // SAFETY: `length` elements are mapped and either written or zero, which is valid; the slice borrows the list mutably.
             at => unsafe { slice::from_raw_parts_mut(at as *mut T, self.length as usize) },
         }
     }
@@ -111,7 +109,7 @@ impl<T: Copy> List<T> {
         self.length = self.length.min(length);
     }
 
-    /// Makes it `length` zeroed or already written elements long.
+    /// Makes the list `length` elements long; new ones are zero or have their earlier values.
     pub fn resize(&mut self, length: u32) -> Option<()> {
         if length > self.capacity {
             self.grow(length)?;
@@ -125,25 +123,25 @@ impl<T: Copy> List<T> {
         self.at = if self.at == 0 {
             sys::map(bytes)?
         } else {
-            // SAFETY: the mapping is this list's own, and elements are reached through `self.at` only.
+            // SAFETY: the mapping is this list's own, and `&mut self` excludes references into it; its address is replaced below.
             unsafe { sys::remap(self.at, self.mapped(), bytes)? }
         };
         self.capacity = capacity;
         Some(())
     }
 
-    /// Gives its memory back.
+    /// Unmaps its memory.
     pub fn free(&mut self) {
         if self.at != 0 {
-            // SAFETY: the mapping is this list's own and is forgotten here.
+            // SAFETY: the mapping is this list's own, `&mut self` excludes references into it, and it is forgotten below.
             unsafe { sys::unmap(self.at, self.mapped()) };
         }
         *self = Self::new();
     }
 }
 
-/// Numbers found by the hash of what they stand for: open addressing, linear probing, at most half
-/// full. 0 is an empty place, [`DELETED`] a place that was used.
+/// Numbers found by the hash of what they stand for: open addressing, linear probing, at most half full. 0 is a place that was never
+/// used, [`DELETED`] one that was used.
 pub struct Index {
     table: List<u32>,
     used: u32,
@@ -163,11 +161,11 @@ impl Index {
 
     #[inline]
     fn place(&self, at: u64) -> u32 {
-        // SAFETY: masked by a length that is a power of two.
+        // SAFETY: the length is a power of two, so the masked index is less than it; the word is copied.
         unsafe { *self.table.get(at as u32 & (self.table.len() - 1)) }
     }
 
-    /// The number of hash `hash` for which `same` holds. Neither 0 nor `u32::MAX` is ever asked for.
+    /// Returns the number with hash `hash` for which `same` returns true. Neither 0 nor `u32::MAX` is ever passed to `same`.
     #[inline]
     pub fn find(&self, hash: u64, mut same: impl FnMut(u32) -> bool) -> Option<u32> {
         if self.table.len() == 0 {
@@ -183,7 +181,7 @@ impl Index {
         }
     }
 
-    /// Adds a number that is not in it; `hash_of` gives the hash of any number in it.
+    /// Adds a number that is not in it; `hash_of` returns the hash of any number in it.
     pub fn insert(&mut self, number: u32, hash_of: impl Fn(u32) -> u64) -> Option<()> {
         if (self.used + 1) * 2 > self.table.len() {
             self.rebuild(&hash_of)?;
@@ -203,20 +201,21 @@ impl Index {
                     continue;
                 }
             }
-            // SAFETY: masked as in `place`.
+            // SAFETY: the length is a power of two, so the masked index is less than it; `&mut self` excludes other references.
             unsafe { *self.table.get(at as u32 & (self.table.len() - 1)) = number };
             return;
         }
     }
 
-    /// Takes a number of hash `hash` out.
+    /// Removes the number `number`, whose hash is `hash`.
     pub fn remove(&mut self, number: u32, hash: u64) {
         let mut at = hash;
         while self.table.len() != 0 {
             match self.place(at) {
                 0 => return,
                 found if found == number => {
-                    // SAFETY: masked as in `place`.
+                    // SAFETY: the length is a power of two, so the masked index is less than it; `&mut self` excludes other
+                    // references.
                     unsafe { *self.table.get(at as u32 & (self.table.len() - 1)) = DELETED };
                     return;
                 }
@@ -225,7 +224,7 @@ impl Index {
         }
     }
 
-    /// Makes room: a table without deleted places, twice as long if it is still half full.
+    /// Makes room: builds a table without deleted places, twice as long if this one is half full otherwise.
     fn rebuild(&mut self, hash_of: impl Fn(u32) -> u64) -> Option<()> {
         let mut alive = 0u32;
         self.each(|_| alive += 1);
@@ -247,13 +246,13 @@ impl Index {
         }
     }
 
-    /// Empties it. Its memory is kept: what was in it comes again.
+    /// Empties it and keeps its memory for the next use.
     pub fn clear(&mut self) {
         self.table.all_mut().fill(0);
         self.used = 0;
     }
 
-    /// Empties it and gives its memory back.
+    /// Empties it and unmaps its memory.
     pub fn free(&mut self) {
         self.table.free();
         *self = Self::new();
@@ -265,7 +264,7 @@ impl Index {
     }
 }
 
-/// The hash of a text.
+/// Returns the hash of a text.
 pub fn hash_bytes(bytes: &[u8]) -> u64 {
     let mut hash = bytes.len() as u64;
     let (words, rest) = bytes.as_chunks::<8>();
@@ -281,19 +280,19 @@ pub fn hash_bytes(bytes: &[u8]) -> u64 {
     hash
 }
 
-/// Bytes of one piece of `segments` of `T`.
+/// Returns the bytes of one piece of `segments` with records of type `T`.
 fn piece_bytes<T>(segments: &Segments) -> u64 {
     pages(segments.piece * size_of::<T>() as u64)
 }
 
-/// The address of record `index`; its piece is mapped.
+/// Returns the address of record `index`. Callers pass an index that was reserved, so its piece is mapped.
 pub fn record<T>(segments: &Segments, index: u64) -> *mut T {
     let piece = segments.pieces[(index / segments.piece) as usize % wire::ledger::PIECES];
     (piece as *mut T).wrapping_add((index % segments.piece) as usize)
 }
 
-/// Room for `count` records in a row within one piece; the first one's number. They are zero, and in
-/// use as soon as this returns.
+/// Reserves `count` adjacent records within one piece and returns the index of the first. They are zero, and count as used as soon as
+/// this returns.
 pub fn reserve<T>(segments: &mut Segments, count: u64) -> Option<u64> {
     let left = segments.piece - segments.length % segments.piece;
     let first = if count > left {
@@ -313,21 +312,21 @@ pub fn reserve<T>(segments: &mut Segments, count: u64) -> Option<u64> {
     Some(first)
 }
 
-/// Appends a record; its number, which is less than 2³².
+/// Appends a record and returns its index, which is less than 2³².
 pub fn append<T>(segments: &mut Segments, value: T) -> Option<u32> {
     let index = reserve::<T>(segments, 1)?;
     let at = record::<T>(segments, index);
-    // SAFETY: `reserve` mapped the record's piece, and nothing else knows the record yet.
+    // SAFETY: `reserve` has mapped the record's piece, and the new record is not referenced yet.
     unsafe { ptr::write(at, value) };
     u32::try_from(index).ok()
 }
 
-/// Gives all pieces back.
+/// Unmaps all pieces.
 pub fn free<T>(segments: &mut Segments) {
     let bytes = piece_bytes::<T>(segments);
     for piece in &mut segments.pieces {
         if *piece != 0 {
-            // SAFETY: the piece is ours and is forgotten here.
+            // SAFETY: the piece was mapped by `reserve` with that many bytes, and is forgotten below.
             unsafe { sys::unmap(*piece, bytes) };
             *piece = 0;
         }

@@ -39,14 +39,15 @@ pub struct SiteCount {
     pub bytes: u64,
     /// The living, by the interval in which they were made.
     pub alive: Alive,
-    /// How many have died, as far as looks have seen it, that had outlived the interval in which they were made.
+    /// Number of objects that have died although they had outlived the interval in which they were made, as far as earlier
+    /// looks have seen it.
     pub died_late: u64,
-    /// The memory that all that were made used, about: what a few of them used a little after their birth, times all. What an
-    /// object got later is not in it.
+    /// Estimate of the memory that all objects made here used: the mean of a few that were measured soon after their birth,
+    /// times their number. What an object got later is not included.
     pub allocated: u64,
 }
 
-/// The living objects of one type that were there before we came: nobody saw where they were made.
+/// The living objects of one type that existed before lancet came; the place where they were made is unknown.
 #[derive(Clone, Debug, PartialEq)]
 pub struct TypeCount {
     /// The name of the type.
@@ -91,9 +92,9 @@ pub struct Census {
     pub sites: Vec<SiteCount>,
     /// Living objects that were born before lancet came, by type.
     pub before: Vec<TypeCount>,
-    /// By type, how many objects from before we came have died since about the end of the first interval.
+    /// By type, how many objects from before lancet came have died since about the end of the first interval.
     pub gone: HashMap<Arc<str>, u64>,
-    /// How long each interval was that births are told apart by, in seconds, the earliest first; at most
+    /// Length in seconds of each interval by which births are told apart, the earliest first; at most
     /// [`INTERVALS`](wire::ledger::INTERVALS). The last one ended with this look.
     pub intervals: Vec<f64>,
     /// How long the collection before the count held the guest; `None` when none was run.
@@ -107,35 +108,36 @@ pub struct Census {
     pub paused: Duration,
     /// What was lost or refused.
     pub losses: Vec<Loss>,
-    /// What the process's memory is used for; `None` if that is not known, or of several that were merged, which share some.
+    /// What the process's memory is used for; `None` if that is not known, or if several guests were merged, which share some
+    /// memory.
     pub memory: Option<Memory>,
     /// Objects that nothing refers to any more may be counted as living.
     pub garbage_included: bool,
 }
 
 impl Census {
-    /// Whether both are looks of one watch of one process, so that growth can be told.
+    /// Whether both are looks of the same watch of the same process, so that growth can be computed.
     pub fn is_of_same(&self, other: &Census) -> bool {
         (self.pid, self.watch) == (other.pid, other.watch)
     }
 }
 
-/// What a census can lack.
+/// The kinds of incompleteness of a census.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Lost {
     /// Births for which the agent had no memory.
     Births,
     /// Births while the living were counted.
     BirthsInCount,
-    /// Rows that are not told apart.
+    /// Rows that were merged because there are too many.
     Rows,
-    /// Sizes of objects, where that of the heap slot stands in their place.
+    /// Sizes of objects, replaced by that of the heap slot.
     Sizes,
-    /// The state at the end: it was counted from outside, or not to its end.
+    /// The heap at the end: it was counted from outside, or not completely.
     Heap,
 }
 
-/// One thing that a census lacks.
+/// One loss of a census.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Loss {
     /// Which part of the census is incomplete.

@@ -15,7 +15,7 @@ use crate::analysis::census::{SiteCount, TypeCount};
 pub struct Alive(pub [u64; INTERVALS]);
 
 impl Alive {
-    /// Returns the same objects with so many empty intervals before theirs: those of a guest that was opened
+    /// Returns the same objects with `intervals` empty intervals before theirs, for a guest that was opened
     /// later than another.
     pub(crate) fn later_by(mut self, intervals: usize) -> Self {
         self.0.rotate_right(intervals.min(INTERVALS));
@@ -36,18 +36,19 @@ impl AddAssign for Alive {
 pub struct Counts {
     /// Objects made while we watched.
     pub born: u64,
-    /// Objects that live, those from before we came among them.
+    /// Objects that live, those from before lancet came included.
     pub live: u64,
-    /// Objects made while we watched that are gone. A sum of its own, not `born - live` of the
-    /// sums: objects from before we came live without having been seen born.
+    /// Objects made while we watched that are gone. This is a sum of its own and not `born - live` of the sums,
+    /// because objects from before lancet came are in `live` and not in `born`.
     pub dead: u64,
     /// Bytes that the living ones use.
     pub bytes: u64,
-    /// Those that live and were made while we watched, by the interval of their birth.
+    /// Living objects that were made while we watched, by the interval of their birth.
     pub alive: Alive,
-    /// Those that are gone although they had outlived the interval of their birth, as far as looks have seen it.
+    /// Objects that are gone although they had outlived the interval of their birth, as far as earlier looks
+    /// have seen it.
     pub died_late: u64,
-    /// Bytes that those that were made while we watched used soon after their birth, estimated.
+    /// Estimate of the bytes that objects made while we watched used soon after their birth.
     pub allocated: u64,
 }
 
@@ -60,7 +61,7 @@ pub struct Delta {
     pub live: i64,
     /// By how many bytes the memory of the living increased.
     pub bytes: i64,
-    /// Bytes that those that were made in the interval used soon after their birth, estimated.
+    /// Estimate of the bytes that objects made in the interval used soon after their birth.
     pub allocated: i64,
 }
 

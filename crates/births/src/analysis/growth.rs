@@ -1,7 +1,7 @@
 //! What grew between two looks at the same guest: the leak view.
 //!
-//! Objects are not followed one by one; the row is. Which row leaks is not told by the difference of two looks but by
-//! the intervals in which its living objects were born (see `leak`).
+//! Growth is computed for rows, because single objects are not followed. The difference of two looks does not show
+//! which row leaks; that follows from the intervals in which its living objects were born (see `leak`).
 
 use std::cmp::Reverse;
 use std::collections::HashMap;
@@ -71,15 +71,15 @@ pub struct Growth {
     pub total: Delta,
     /// The change of the VM's own objects, when the view leaves them out; not in `total`.
     pub hidden: Delta,
-    /// The largest increase of living objects in one row of objects we saw born, cut or not: what
-    /// a limit is held against.
+    /// The largest increase of living objects in one row of objects that we saw born, cut or not: a limit is compared
+    /// with it.
     pub largest: i64,
     /// Which rows leak, cut or not; `None` if births were not told apart by intervals.
     pub verdict: Option<Verdict>,
 }
 
 impl Growth {
-    /// What changed from `older` to `newer`.
+    /// Computes what changed from `older` to `newer`.
     pub fn new(older: &Census, newer: &Census, view: &View) -> Result<Self, Error> {
         if older.pid != newer.pid {
             return Err(Error::DifferentGuests {

@@ -1,4 +1,4 @@
-//! What a row is about.
+//! The key of a row: the place, method, file, gem, type or call path that it is about.
 
 use std::borrow::Cow;
 use std::fmt;
@@ -33,7 +33,7 @@ pub enum Key {
         /// The file, as the VM names it.
         path: Option<Arc<str>>,
     },
-    /// A gem, or what stands for one.
+    /// A gem, or a name in place of one (`ruby core`, `app`).
     Gem {
         /// Its name (see [`crate::analysis::owner()`]).
         name: Arc<str>,
@@ -52,11 +52,12 @@ pub enum Key {
     },
 }
 
-/// What stands for a place when there is none: the VM itself made the object.
+/// The text for a missing place: the VM itself made the object.
 const NO_PLACE: &str = "(vm)";
 
 impl Key {
-    /// The key of a site, looked at in this way. Only [`By::Stack`] looks past the innermost frame.
+    /// Returns the key of a site in this view. Only [`By::Stack`] uses more than the innermost
+    /// frame.
     pub(crate) fn of(site: &SiteCount, by: By) -> Self {
         let frame = site.frames.first();
         let path = frame.map(|frame| frame.path.clone());
@@ -85,7 +86,7 @@ impl Key {
 }
 
 impl Key {
-    /// The row of its gem, if it is a line of a library.
+    /// Returns the key of its gem's row, if it is a line of a library.
     pub(crate) fn folded(&self, app: &str) -> Option<Self> {
         let Self::Line {
             path: Some(path), ..
@@ -103,7 +104,7 @@ impl Key {
         })
     }
 
-    /// The same key with its paths as `short` names them, for people.
+    /// Returns the same key with its paths shortened by `short`, for display.
     pub fn shown<'a>(&'a self, short: impl Fn(&'a str) -> Cow<'a, str>) -> Self {
         let path_of = |path: &'a Option<Arc<str>>| path.as_deref().map(|path| short(path).into());
         match self {
@@ -120,7 +121,7 @@ impl Key {
                 path: path_of(path),
             },
             Self::Stack { frames, kind } => {
-                // As without call paths, what the VM has written in Ruby is no place.
+                // As without call paths, code that the VM has written in Ruby is no place.
                 let own = |frame: &&Arc<Frame>| !frame.path.starts_with("<internal:");
                 let place = frames.iter().find(own).or(frames.first());
                 Self::Line {

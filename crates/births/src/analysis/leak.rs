@@ -1,4 +1,4 @@
-//! What leaks: rows of which objects of every interval still live.
+//! Finds the rows that leak: objects of every interval still live in them.
 //!
 //! ```text
 //!   births of an interval that live now      1st  2nd  3rd  4th (the last)
@@ -8,9 +8,9 @@
 //!   objects that live for five seconds         0    0   12   60
 //! ```
 //!
-//! One census gives these figures exactly, because each object carries the interval of its birth. They are better than
-//! the difference of two looks: what a request in flight holds at the moment of a look is in the last interval alone, and a
-//! cache has nothing in the later ones, however much it held before.
+//! One census gives these figures exactly, because each object carries the interval of its birth. They are better than the
+//! difference of two looks: what a request in flight holds at a look is only in the last interval, and a cache has nothing
+//! in the later ones, however much it held before.
 
 use std::collections::HashMap;
 
@@ -18,17 +18,17 @@ use crate::analysis::census::Census;
 use crate::analysis::counts::{Alive, Counts};
 use crate::analysis::key::Key;
 
-/// A leak is named after so many intervals, one of which is that of the requests in flight.
+/// The least number of intervals for a verdict; one of them is that of the requests in flight.
 pub const LEAST_INTERVALS: usize = 4;
-/// A leak is named after so many seconds. A request or a job may go on for some seconds and make objects all the time, and
-/// a thread keeps objects of its last request until the next one comes.
+/// The least time of watching for a verdict, in seconds. A request or a job may take some seconds and make objects all the
+/// time, and a thread keeps objects of its last request until the next one comes.
 pub const LEAST_SECONDS: f64 = 10.0;
-/// A leak has at least so many objects: fewer are as likely a program's first steps.
+/// The least number of objects of a leak: fewer may be a program's first steps.
 const LEAST_OBJECTS: u64 = 20;
-/// One of so many of a leak's older objects may have died: the line may make others too.
+/// At most one in this many of a leak's older objects may have died, because the line may make other objects too.
 const MAY_DIE: u64 = 10;
-/// A leak goes on: of the intervals' earlier half and their later half neither keeps more than so many times what the
-/// other keeps. A cache that fills keeps ever less.
+/// A leak is steady: of the earlier and the later half of the intervals, neither keeps more than this many times what the
+/// other keeps. A cache that fills keeps less and less.
 const STEADY: u64 = 4;
 
 /// A row that leaks.
@@ -40,15 +40,15 @@ pub struct Leak {
     pub counts: Counts,
 }
 
-/// Whether there is a leak.
+/// The answer to the question which rows leak.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Verdict {
     /// The guest was not watched for long enough to tell.
     TooEarly,
     /// Garbage was counted as well, and looks like a leak.
     Garbage,
-    /// No row leaks. So many grew as a leak does, but while as many objects of their type from before we came died:
-    /// what they are kept in replaces old by new.
+    /// No row leaks. Some grew as a leak does, but as many objects of their type from before lancet came died meanwhile:
+    /// their container replaces old objects by new ones.
     None {
         /// Number of those rows.
         replaced: usize,
@@ -62,19 +62,19 @@ pub fn leaks(verdict: Option<&Verdict>, key: &Key) -> bool {
     matches!(verdict, Some(Verdict::Leaks(leaks)) if leaks.iter().any(|leak| leak.key == *key))
 }
 
-/// How the living of a row spread over the intervals: what tells a leak from noise.
+/// How the living objects of a row spread over the intervals, which distinguishes a leak from noise.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Trend {
     /// Whether the row leaks: its living objects spread over the intervals as those of a leak do.
     pub leaks: bool,
-    /// Of the numbers of living objects that each interval's births have left, the smallest.
+    /// The smallest number of living objects that the births of any interval have left.
     pub least: u64,
     /// Living objects that were born before the last interval began.
     pub kept: u64,
 }
 
 impl Trend {
-    /// The trend of a row with these counts; `intervals` is how many of [`Counts::alive`] are in use.
+    /// Computes the trend of a row with these counts; `intervals` is how many of [`Counts::alive`] are in use.
     pub fn of(counts: &Counts, intervals: usize) -> Self {
         let alive = &counts.alive.0;
         let all = alive.get(..intervals).unwrap_or(alive);
@@ -101,7 +101,7 @@ impl Trend {
 }
 
 impl Verdict {
-    /// The verdict on the rows of a census; `None` if births were not told apart by intervals.
+    /// Decides about the rows of a census; `None` if births were not told apart by intervals.
     pub(crate) fn of<'a>(
         census: &Census,
         rows: impl Iterator<Item = (&'a Key, &'a Counts)>,
@@ -142,11 +142,11 @@ impl Verdict {
     }
 }
 
-/// Types of which any program makes objects at many places.
+/// Types of which any program makes objects in many places.
 const COMMON: [&str; 6] = ["String", "Array", "Hash", "Object", "Proc", "Time"];
 
-/// What grew and what died of each type while we watched, requests in flight left out: births of the first interval, because
-/// those that were in flight then have died since, and of the last one.
+/// What grew and what died of each type while we watched, without requests in flight: births of the first interval are
+/// excluded, because objects that were in flight then have died since, and so are those of the last one.
 struct Replaced<'a> {
     census: &'a Census,
     grown: HashMap<&'a str, u64>,
@@ -162,9 +162,9 @@ impl<'a> Replaced<'a> {
         Replaced { census, grown }
     }
 
-    /// Whether deaths of older objects explain the growth of a row: its type as a whole grew by less than half of it.
-    /// Of a type that everything uses they explain it only if some of the row's own objects died late too, for there
-    /// they have many reasons. A row of several types is not explained.
+    /// Whether deaths of older objects explain the growth of a row: its type as a whole grew by less than half of it. For a
+    /// type that everything uses they explain it only if some of the row's own objects died late too, because such a type
+    /// has many reasons for deaths. A row of several types is not explained.
     fn explains(&self, key: &Key, counts: &Counts) -> bool {
         let (Key::Line { kind, .. } | Key::Type { kind } | Key::Stack { kind, .. }) = key else {
             return false;
@@ -179,7 +179,7 @@ impl<'a> Replaced<'a> {
     }
 }
 
-/// The living of all intervals but the first and the last.
+/// Returns the living objects of all intervals but the first and the last.
 fn between(alive: &Alive, intervals: usize) -> u64 {
     let all = alive.0.get(1..intervals.saturating_sub(1)).unwrap_or(&[]);
     all.iter().fold(0, |sum, one| sum.saturating_add(*one))

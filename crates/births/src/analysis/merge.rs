@@ -1,5 +1,5 @@
-//! Several guests as one: a preforking server's workers run the same code, and a leak that is
-//! small in each is plain in their sum.
+//! Merges several guests into one: a preforking server's workers run the same code, and a leak that is small in
+//! each is visible in their sum.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -10,7 +10,7 @@ use crate::analysis::census::{Census, Frame, Loss, SiteCount, TypeCount};
 /// The `pid` of a merged census; no process has it.
 pub const MERGED_PID: i32 = 0;
 
-/// The censuses of several guests added up, or `None` for no guests.
+/// Adds up the censuses of several guests; `None` for no guests.
 ///
 /// Sites are the same when call path and type are. The pauses are the longest of any guest, since
 /// the guests are not held together; losses say whose they are.
@@ -65,7 +65,7 @@ pub fn merge(censuses: &[Census]) -> Option<Census> {
     })
 }
 
-/// The different values of a field, in the order they first appear.
+/// Returns the different values of a field, in the order in which they first appear, joined by commas.
 fn joined(censuses: &[Census], field: fn(&Census) -> &String) -> String {
     let mut seen: Vec<&str> = Vec::new();
     for value in censuses.iter().map(field) {
@@ -85,8 +85,8 @@ fn merged_gone(censuses: &[Census]) -> HashMap<Arc<str>, u64> {
     merged
 }
 
-/// The guest with the most intervals. All guests' intervals end at the same moments, so that those of one that came
-/// later are its last ones.
+/// Returns the guest with the most intervals. All guests' intervals end at the same moments, so those of a guest
+/// that came later correspond to its last ones.
 fn longest_watched(censuses: &[Census]) -> Option<&Census> {
     censuses
         .iter()

@@ -1,4 +1,5 @@
-//! Whose code a file is: a gem, Ruby's standard library, Ruby itself, or the application.
+//! Decides from its path whose code a file is: a gem's, Ruby's standard library's, Ruby's own, or the
+//! application's.
 //!
 //! The path is all there is to go by; the guest is not asked. The layouts are those of RubyGems
 //! (`GEM_HOME/gems/NAME-VERSION/`, compiled parts under `extensions/PLATFORM/ABI/`), Bundler
@@ -8,8 +9,8 @@
 /// The owner of a file that belongs to no library.
 pub(crate) const APP: &str = "app";
 
-/// The gem a file belongs to as `NAME-VERSION` (Debian's `vendor_ruby` gives the name alone),
-/// or `ruby stdlib`, `ruby core`, `app`.
+/// Returns the gem a file belongs to as `NAME-VERSION` (only the name for Debian's `vendor_ruby`), or
+/// `ruby stdlib`, `ruby core`, `app`.
 ///
 /// ```
 /// assert_eq!(births::analysis::owner("/usr/lib/ruby/gems/3.1.0/gems/rack-2.2.4/lib/rack.rb"), "rack-2.2.4");
@@ -34,7 +35,8 @@ pub fn owner(path: &str) -> &str {
         .unwrap_or(APP)
 }
 
-/// The innermost directory below a `gems` or an `extensions/PLATFORM/ABI` that is named like a gem.
+/// Returns the innermost directory below a `gems` or an `extensions/PLATFORM/ABI` whose name is that of a
+/// gem.
 fn gem(path: &str) -> Option<&str> {
     let parts: Vec<&str> = path.split('/').collect();
     // The last part is the file.
@@ -50,7 +52,7 @@ fn gem(path: &str) -> Option<&str> {
         .map(|at| parts[at])
 }
 
-/// `NAME-VERSION` or `NAME-VERSION-PLATFORM`. `3.1.0` in `gems/3.1.0/gems/` is none.
+/// Whether it is `NAME-VERSION` or `NAME-VERSION-PLATFORM`. `3.1.0` in `gems/3.1.0/gems/` is not.
 fn is_gem_directory(name: &str, tail: fn(&str) -> bool) -> bool {
     name.split('-').skip(1).any(tail)
 }
@@ -60,12 +62,12 @@ fn is_version(part: &str) -> bool {
         && part.chars().all(|c| c.is_ascii_alphanumeric() || c == '.')
 }
 
-/// What Bundler puts behind the name of a gem it took from git.
+/// Whether it is the suffix that Bundler adds to the name of a gem from git.
 fn is_revision(part: &str) -> bool {
     part.len() >= 7 && part.chars().all(|c| c.is_ascii_hexdigit())
 }
 
-/// Debian's packages and local installs share one directory, one file or folder a library.
+/// Debian's packages and local installs share one directory, with one file or folder for each library.
 fn vendored(path: &str) -> Option<&str> {
     let (_, rest) = path
         .rsplit_once("/ruby/vendor_ruby/")
@@ -96,7 +98,7 @@ fn stdlib(path: &str) -> Option<&'static str> {
         .then_some("ruby stdlib")
 }
 
-/// `3.1.0`: the directory of one binary interface.
+/// Whether it is the name of the directory of a binary interface, such as `3.1.0`.
 fn is_abi(part: &str) -> bool {
     let mut numbers = part.split('.');
     let all = numbers

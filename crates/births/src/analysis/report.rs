@@ -1,4 +1,4 @@
-//! Who holds the memory: the rows of one census.
+//! The report on one census: the rows, ordered and cut, that show what holds the memory.
 
 use std::cmp::Reverse;
 use std::collections::HashMap;
@@ -17,7 +17,7 @@ pub struct Row {
     pub key: Key,
     /// The figures of the row, added up over its sites.
     pub counts: Counts,
-    /// Objects from before we came, whose place nobody saw.
+    /// Whether it counts objects from before lancet came, whose place is unknown.
     pub before: bool,
 }
 
@@ -45,10 +45,9 @@ pub struct Report {
     pub before: Counts,
     /// The VM's own objects, when the view leaves them out; they are not in `total`.
     pub hidden: Counts,
-    /// The VM's own objects by type, whether the view shows them or not, those that hold most memory first.
+    /// The VM's own objects by type, whether the view shows them or not; the types with most memory come first.
     pub own: Vec<(Arc<str>, Counts)>,
-    /// The most living objects in one row of objects we saw born, cut or not: what a limit is
-    /// held against.
+    /// The largest number of living objects in one row of objects that we saw born, cut or not: a limit is compared with it.
     pub largest: u64,
     /// Which rows leak, cut or not; `None` if births were not told apart by intervals.
     pub verdict: Option<Verdict>,
@@ -72,8 +71,8 @@ impl Report {
             })
             .collect();
         let intervals = census.intervals.len();
-        // Places first: they are what was asked for, and a process of some age holds more from
-        // before than a short look can see born.
+        // Places come first, because they are what the user wants to see, and an old process holds more objects from before
+        // than a short look can see born.
         rows.sort_by_cached_key(|row| {
             let rank = Reverse(rank(&row.counts, view.order, intervals));
             (row.before, rank, row.key.to_string())
@@ -99,7 +98,7 @@ impl Report {
     }
 }
 
-/// The VM's own objects by type.
+/// Returns the VM's own objects by type.
 fn own(census: &Census) -> Vec<(Arc<str>, Counts)> {
     let mut types: HashMap<&Arc<str>, Counts> = HashMap::new();
     for site in census.sites.iter().filter(|site| site.internal) {
@@ -117,13 +116,13 @@ fn own(census: &Census) -> Vec<(Arc<str>, Counts)> {
     types
 }
 
-/// What the types of objects from before we came are called together.
+/// The name of all types of objects from before lancet came together.
 const ALL_TYPES: &str = "objects of all types";
 
 /// A row's key, and whether it counts objects from before we came.
 pub(crate) type Identity = (Key, bool);
 
-/// Adds a census up by row. The second value is what the view hides.
+/// Adds up a census by row. The second value is what the view hides.
 pub(crate) fn group(census: &Census, view: &View) -> (HashMap<Identity, Counts>, Counts) {
     let mut groups: HashMap<Identity, Counts> = HashMap::new();
     let mut hidden = Counts::default();
@@ -145,8 +144,8 @@ pub(crate) fn group(census: &Census, view: &View) -> (HashMap<Identity, Counts>,
     (groups, hidden)
 }
 
-/// Adds the rows of libraries up to rows of gems, and those of objects from before we came to one, if the view says so. A row
-/// that leaks stays as it is.
+/// Adds up the rows of libraries to rows of gems, and those of objects from before lancet came to one row, if the view says
+/// so. A row that leaks is left as it is.
 pub(crate) fn folded(
     groups: HashMap<Identity, Counts>,
     view: &View,

@@ -1,4 +1,4 @@
-//! How the user wants to look at a census.
+//! How a census is shown: grouping, filter, order and cut.
 
 /// What makes two objects belong to the same row.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
@@ -32,12 +32,12 @@ impl By {
     }
 }
 
-/// Which figure decides what comes first. Ties fall to the other figures, then to the name, so
+/// The figure by which rows are ordered. Rows that are equal in it are ordered by the other figures and then by name, so
 /// that two runs over the same counts print the same.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub enum Order {
-    /// The row that leaks most steadily first: by the fewest objects that live of any interval's births, then by those
-    /// that were born before the last interval. Then as [`Order::Live`].
+    /// The row that leaks most steadily first: by the smallest number of living objects that any interval's births have
+    /// left, then by those born before the last interval. Then as [`Order::Live`].
     Growth,
     /// Most living objects first (in a growth: the largest increase).
     #[default]
@@ -72,19 +72,19 @@ pub struct View {
     pub by: By,
     /// With [`By::Line`], which rows are added up.
     pub fold: Fold,
-    /// Show the VM's own objects too.
+    /// Whether to show the VM's own objects too.
     pub internal: bool,
     /// Which rows come first.
     pub order: Order,
     /// Rows of fewer living objects go into the remainder (in a growth: rows that changed by
     /// fewer).
     pub min: u64,
-    /// At most so many rows, the others go into the remainder; `None` for all.
+    /// Limit of the rows, the others go into the remainder; `None` = all rows.
     pub top: Option<usize>,
 }
 
 impl Default for View {
-    /// Every `file:line:Type` that holds something, most objects first.
+    /// Shows every `file:line:Type` that holds something, most objects first.
     fn default() -> Self {
         Self {
             by: By::Line,

@@ -12,9 +12,9 @@ use wire::{Account, Ledger, Request};
 use super::Session;
 
 impl Session {
-    /// Gives a thread an account. The thread has it until it ends, or the agent leaves. Those of threads that have
-    /// ended are given to others, and, when there are no more, the one that was wanted least recently: its thread asks for another one when
-    /// it wants one again.
+    /// Gives a thread an account. The thread has it until it ends, or the agent leaves. Accounts of threads that have ended are given to
+    /// others, and, when there are no more, the one that was wanted least recently; its thread requests another one when it wants one
+    /// again.
     ///
     /// # Errors
     /// The process cannot be read or written, a filter of one of its threads does not let the agent ask for a thread's id, or too many
@@ -28,7 +28,7 @@ impl Session {
         }
         seccomp::check_all_threads(pid, &OF_ACCOUNTS)?;
         let accounts = self.accounts()?;
-        // One of a thread that had this number before is this thread's now.
+        // An earlier thread may have had the same id; its account is this thread's now.
         let same = accounts.iter().position(|account| account.tid == tid);
         let unused = |account: &Account| account.tid == 0 || !lives(account.tid);
         let free = same.or_else(|| accounts.iter().position(unused));
@@ -43,8 +43,7 @@ impl Session {
             thread: 0,
             ..accounts[number]
         };
-        // The thread waits for our answer, and an account that was a dead thread's is used by nobody; so the agent changes none
-        // of these words now.
+        // The thread waits for our answer, and a dead thread's account is not used, so the agent changes none of these words now.
         let words = [fresh.wanted, fresh.thread];
         self.memory
             .write(at + offset_of!(Account, wanted) as u64, &bytes(words))?;
@@ -55,8 +54,9 @@ impl Session {
         self.memory.write(given, &next.to_le_bytes())
     }
 
-    /// Takes the account away that was wanted least recently and is not wanted now. Its thread says first that it wants it and looks then whether
-    /// it is its own, and this takes it first and looks then: one of the two sees the other.
+    /// Takes away the account that was wanted least recently and is not wanted now. A thread first says that it wants its account and then
+    /// checks that it still has it; this function first takes the account and then checks that it is not wanted, so at least one of the two
+    /// notices the other.
     fn take_unwanted(&self, accounts: &[Account]) -> Result<usize> {
         let mut unwanted: Vec<usize> = (0..accounts.len())
             .filter(|number| accounts[*number].wanted == 0)
@@ -77,13 +77,13 @@ impl Session {
         Err(Error::NotAGuest { pid, reason })
     }
 
-    /// The hook may be taken out while no thread wants its account.
+    /// Allows the agent to take the hook out while no thread wants its account.
     pub(crate) fn let_rest(&self) -> Result<()> {
         let at = self.ledger_field(offset_of!(Ledger, may_rest));
         self.memory.write(at, &1u64.to_le_bytes())
     }
 
-    /// The hook is set from now on, whether or not a thread wants its account.
+    /// Makes the agent keep the hook set from now on, whether or not a thread wants its account.
     pub(crate) fn keep_hook(&mut self) -> Result<()> {
         let at = self.ledger_field(offset_of!(Ledger, may_rest));
         self.memory.write(at, &0u64.to_le_bytes())?;
@@ -97,7 +97,7 @@ impl Session {
         self.ask(Request::Rise, 0, "set its hook again")
     }
 
-    /// Takes all accounts back, if none is in use; whether it did.
+    /// Takes all accounts back if none is in use. Returns whether it did.
     pub(crate) fn take_accounts_back(&self) -> Result<bool> {
         let given = self.accounts()?;
         let tids = |tid: &dyn Fn(&Account) -> u64| {

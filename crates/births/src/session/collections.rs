@@ -1,4 +1,4 @@
-//! Timing the garbage collector of an open guest.
+//! Measures the garbage collections of an open guest.
 
 use super::{Options, Session};
 use inject::image::Image;
@@ -10,12 +10,14 @@ use wire::ledger::KEPT;
 use wire::{Collection, Ledger, Purpose, Request};
 
 impl Session {
-    /// Opens a process and times its collections from then on; no birth is counted.
+    /// Opens a process and times its collections from then on; births are not
+    /// counted.
     pub fn open_for_collections(pid: i32, image: &Image) -> Result<Self> {
         Self::open_for(pid, image, Options::NONE, Purpose::Collections, &[])
     }
 
-    /// The collections since the last call; of very many, the last ones.
+    /// Returns the collections since the last call; only the last ones if there are
+    /// very many.
     pub fn collections(&mut self) -> Result<Vec<Collection>> {
         let field = |offset: usize| {
             self.memory
@@ -35,7 +37,7 @@ impl Session {
             .collect())
     }
 
-    /// Has the VM collect now: all objects, or the young ones only.
+    /// Makes the VM collect now: all objects, or only the young ones.
     pub fn collect(&mut self, full: bool) -> Result<()> {
         let argument = if full { COLLECT_FULL } else { COLLECT_MINOR };
         self.ask(Request::Collect, argument, "collect its garbage")

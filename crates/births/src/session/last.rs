@@ -1,4 +1,4 @@
-//! How a guest is counted for the last time.
+//! How the last count of a guest was made.
 
 use crate::analysis::{Loss, Lost};
 
@@ -7,15 +7,15 @@ use crate::analysis::{Loss, Lost};
 pub enum Last {
     /// By the agent, when the main program had ended.
     Counted,
-    /// From outside, after the VM could run no code: garbage included, slots without what hangs on
-    /// them.
+    /// From outside, when the VM could no longer run code: garbage is included, and sizes are those of
+    /// the slots.
     Seen,
-    /// In the same way, before the program's first Ractor was made: what came after that is not known.
+    /// From outside, before the program's first Ractor was made: what came after that is not known.
     BeforeRactor,
 }
 
 impl Last {
-    /// What the report lacks because of it.
+    /// Returns what the report lacks because of this.
     pub fn loss(self) -> Option<Loss> {
         let (what, text) = match self {
             Last::Counted => return None,

@@ -1,4 +1,4 @@
-//! Having an open guest make a copy of itself, from which its heap is read while it goes on ([`wire::snapshot`]).
+//! Makes an open guest copy itself; its heap is read from the copy while the guest goes on ([`wire::snapshot`]).
 
 use super::{Options, Session};
 use crate::lines::Lines;
@@ -11,11 +11,11 @@ use std::mem::offset_of;
 use wire::{Purpose, Request, Snapshot};
 
 impl Session {
-    /// Opens a process to make a snapshot of it. With `births` those are counted from now on; else nothing is watched.
+    /// Opens a process to make a snapshot of it. With `births` these are counted from now on; otherwise nothing is watched.
     ///
     /// # Errors
-    /// It cannot be opened; its seccomp filter does not allow a copy; its VM does not say what refers to what; or it runs several
-    /// Ractors, which this VM's lock does not stop.
+    /// The process cannot be opened; its seccomp filter does not allow a copy; its VM does not say which object refers to which;
+    /// or it runs several Ractors, which this VM's lock does not stop.
     pub fn open_for_snapshot(pid: i32, image: &Image, births: bool) -> Result<Self> {
         let purpose = if births {
             Purpose::Births
@@ -43,7 +43,7 @@ impl Session {
         Ok(session)
     }
 
-    /// Has the guest make a copy of itself.
+    /// Makes the guest copy itself.
     ///
     /// # Errors
     /// The kernel refused it, or the guest did not come to a safe point.
@@ -60,7 +60,8 @@ impl Session {
         })
     }
 
-    /// Enters the VM, and tells the agent what of the stack of the thread that makes the remote call is the program's.
+    /// Enters the VM, and tells the agent which part of the stack of the thread that makes the remote call belongs to the
+    /// program.
     fn enter_for_snapshot(&mut self) -> Result<()> {
         let at = self.resident.header.snapshot + offset_of!(Snapshot, stack) as u64;
         self.enter_vm(|session, remote| {
@@ -69,7 +70,7 @@ impl Session {
         })
     }
 
-    /// The lines at which objects of a copy of this guest were made, if births are counted.
+    /// Returns the lines at which objects of a copy of this guest were made, if births are counted.
     ///
     /// # Errors
     /// The agent's books cannot be read in the copy.

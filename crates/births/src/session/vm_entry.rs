@@ -1,4 +1,4 @@
-//! How a request gets to the agent, and the agent to the VM's lock.
+//! How a request reaches the agent, and how the agent gets the VM's lock.
 //!
 //! ```text
 //!   us                               guest
@@ -12,10 +12,9 @@
 //!   answered ◄────────────────────── reply on the control page
 //! ```
 //!
-//! A thread in a blocking system call is never woken: it would see EINTR, and Ruby hands that on to the
-//! program (`File.open` of a FIFO raises it). Instead it does what C code blocking there may do at any
-//! time, `rb_thread_call_with_gvl`, while the guest's other threads run on; then the call goes on as if
-//! nothing had been.
+//! A thread in a blocking system call is never woken: it would see EINTR, and Ruby passes that on to the program (`File.open` of a FIFO
+//! raises it). Instead the thread calls what C code that blocks there may call at any time, `rb_thread_call_with_gvl`, while the guest's
+//! other threads run on; then its system call goes on unchanged.
 
 use super::Session;
 use inject::records::ReadRecords;
@@ -36,27 +35,26 @@ use std::time::{Duration, Instant};
 use wire::control_page::enter::{LOCK, REGISTER, WAKE};
 use wire::{Config, ControlPage, Reply, Request};
 
-/// How long it is between two looks for an answer.
+/// Time between two checks for an answer.
 const LOOK: Duration = Duration::from_micros(200);
-/// A guest that has not answered by then is entered again, for it may stand elsewhere by now; and again
-/// after twice the time, up to a limit, because each entry stops it. Usually once is enough: before a thread
-/// blocks, the VM looks for jobs.
+/// Time after which a guest that has not answered is entered again, because it may stand elsewhere by then; each further time is twice as
+/// long, up to a limit, because each entry stops the guest. Usually once is enough, because before a thread blocks the VM looks for jobs.
 const FIRST_AGAIN: Duration = Duration::from_millis(100);
-/// The first time to wait where a job can get lost (`RubyGuest::loses_jobs`).
+/// The first such time if a job can get lost (`RubyGuest::loses_jobs`).
 const SOON_AGAIN: Duration = Duration::from_millis(10);
 const LAST_AGAIN: Duration = Duration::from_millis(400);
 /// How long an agent may take that has begun its work: a collection, a count of the living.
 const LONGEST_WORK: Duration = Duration::from_secs(30);
-/// How long a guest may keep its lock from us.
+/// How long the VM's lock is waited for.
 pub(super) const PATIENCE: Duration = Duration::from_secs(10);
-/// The same when it has already kept it so long in vain: whoever leaves a guest that does not answer is not to wait again.
+/// The same after a wait in vain, so that leaving a guest that does not answer does not take as long again.
 const LATER_PATIENCE: Duration = Duration::from_secs(1);
-/// More stack than lies between a system call and the VM's note of it.
+/// Upper bound of the distance on the stack between a system call and the VM's note of it.
 const LARGEST_REGION: u64 = 64 * 1024;
-/// Return addresses into libc that a wrapper of a system call leaves, with some left over from before.
+/// Upper bound of the return addresses into libc that a wrapper of a system call leaves on the stack, old ones included.
 const MOST_LIBC_WORDS: u32 = 4;
 
-/// How the agent comes to run with the VM's lock.
+/// The ways in which the agent gets to run with the VM's lock.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Entry {
     /// A job at the next safe point; the thread comes there by itself.
@@ -68,8 +66,8 @@ enum Entry {
 }
 
 impl Session {
-    /// Stops the main thread and does `work` with it, which may be begun more than once; then has the agent look at its
-    /// control page in the VM, with the VM's lock.
+    /// Stops the main thread and does `work` with it, which may be repeated; then makes the agent look at its control page in the VM, with
+    /// the VM's lock.
     pub(super) fn enter_vm(
         &mut self,
         mut work: impl FnMut(&mut Self, &mut RemoteThread) -> Result<()>,
@@ -136,19 +134,19 @@ impl Session {
         result.and(back)
     }
 
-    /// Where the main thread stands decides how its VM is reached.
+    /// Decides by where the main thread stands how its VM is entered.
     fn entry(&self, remote: &RemoteThread) -> Entry {
         let now = remote.registers();
-        // Taken out of a system call: EINTR, or one of the kernel's restart codes.
+        // The thread was taken out of a system call: EINTR, or one of the kernel's restart codes.
         let blocked = now.orig_rax as i64 >= 0 && matches!(-(now.rax as i64), 4 | 512..=514 | 516);
         if !blocked || (!self.insisting && self.another_running().is_some()) {
             return Entry::Job;
         }
         let region = self.ruby.main_region(&self.memory);
-        // So the VM itself sleeps, on its lock or in `sleep`, `join`, `pop`: it looks around when woken.
-        // Or C code blocks with the VM's lock; then nothing wakes it, as there is nothing to wake it by.
-        // A thread that waits for the lock at the end of a region must not ask for it a second time, over its own wait: the
-        // first may be the one that the VM counts on to end the time slice of the others (`do_gvl_timer`, thread_pthread.c).
+        // Either the VM itself sleeps, on its lock or in `sleep`, `join`, `pop`, and looks for jobs when woken. Or C code blocks with the
+        // VM's lock; then nothing can wake it. A thread that waits for the lock at the end of a region must not request it a second time
+        // during that wait: the first request may be the one by which the VM ends the time slice of the others (`do_gvl_timer`,
+        // thread_pthread.c).
         if region == 0 || call_of(&self.memory, now) == libc::SYS_futex {
             return Entry::Wake;
         }
@@ -162,8 +160,8 @@ impl Session {
         }
     }
 
-    /// Another thread that is running: it does a job at once, while for the lock the main thread would
-    /// have to queue, a tenth of a second for each thread before it.
+    /// Returns another thread that is running: it does a job at once, while the main thread would have to queue for the lock, a tenth of a
+    /// second for each thread before it.
     fn another_running(&self) -> Option<i32> {
         let pid = self.status.pid;
         let all = thread_ids(pid).ok()?;
@@ -171,7 +169,7 @@ impl Session {
             .find(|tid| *tid != pid && is_running(pid, *tid))
     }
 
-    /// Has a running thread ask for the job, so that it is marked to look for it.
+    /// Makes a running thread register the job, so that it is marked to look for it.
     fn request_job_by(&self, stop: &mut Stop, tid: i32) -> Result<()> {
         stop.also(tid)?;
         let mut remote = RemoteThread::new(tid, &self.memory, self.ruby.gadgets, &self.maps)?;
@@ -179,10 +177,9 @@ impl Session {
         remote.give_back()
     }
 
-    /// Whether code that is neither the VM's nor a bare system call of libc's stands between the blocked
-    /// thread and the VM: a driver, a resolver. It may hold locks of its own, which objects that are
-    /// freed by a collection may want: then none is run from here. Every word on that part of the stack
-    /// that looks like a return address counts, so the doubt is on the safe side.
+    /// Whether code that is neither the VM's nor a bare system call of libc's is between the blocked thread and the VM: a driver, a
+    /// resolver. It may hold locks that objects need when a collection frees them; then no collection is run from here. Every word on that
+    /// part of the stack that looks like a return address counts, so the answer errs on the safe side.
     fn is_in_foreign_code(&self, remote: &RemoteThread) -> bool {
         let now = remote.registers();
         let region = self.ruby.main_region(&self.memory);
@@ -200,8 +197,8 @@ impl Session {
             let Some(code) = self.maps.find(word).filter(|map| map.permissions.execute) else {
                 continue;
             };
-            // What the hook left there in other calls is no frame of this one; and the routine of another command's agent
-            // calls through to what it has hooked, and holds nothing.
+            // Addresses in our agents do not count: what the hook left there in other calls belongs to no frame of this one, and the
+            // routine of another command's agent calls through to the hooked function and holds no lock.
             if agents.iter().any(|agent| agent.contains(&word)) {
                 continue;
             }
@@ -215,7 +212,7 @@ impl Session {
         foreign || in_libc > MOST_LIBC_WORDS
     }
 
-    /// Another program may have taken the place of the one we know, by exec: same process, other memory.
+    /// Checks that the process has not run another program by exec: the process is the same, but its memory is another.
     fn check_program(&self) -> Result<()> {
         let pid = self.status.pid;
         let now = GuestMemory::open(pid)?;
@@ -253,7 +250,7 @@ impl Session {
         self.timing.longest_stop = self.timing.longest_stop.max(stopped);
     }
 
-    /// Has the main thread, which makes remote calls for us, ask for the job and, if `wake` says so, wake itself.
+    /// Makes the main thread register the job in a remote call and, with `wake`, wake itself.
     fn request_job(&mut self, remote: &mut RemoteThread, wake: bool) -> Result<()> {
         if wake && self.config.waker == 0 {
             self.find_waker(remote)?;
@@ -262,8 +259,8 @@ impl Session {
         remote.call(self.resident.header.enter, what)
     }
 
-    /// The VM's own signal handler, which wakes its main thread: every signal the VM handles has the
-    /// same one. Found by asking the kernel, believed only if it is the VM's code.
+    /// Finds the VM's own signal handler, which wakes its main thread: every signal that the VM handles has the same one. The kernel is
+    /// asked for it, and the answer is used only if it is code of the VM.
     fn find_waker(&mut self, remote: &mut RemoteThread) -> Result<()> {
         let place = self.resident.header.control_page + super::SCRATCH;
         for signal in [libc::SIGINT, libc::SIGTERM, libc::SIGHUP, libc::SIGUSR1] {
@@ -282,7 +279,7 @@ impl Session {
         Ok(())
     }
 
-    /// Has the agent do something, with the VM's lock.
+    /// Makes the agent do something with the VM's lock.
     pub(super) fn ask(
         &mut self,
         request: Request,
@@ -294,7 +291,7 @@ impl Session {
         self.await_answer(what)
     }
 
-    /// Writes down what the agent is to do when it is entered.
+    /// Writes what the agent must do when it is entered.
     pub(super) fn request(&mut self, request: Request, argument: u64) -> Result<()> {
         self.asked_at = Instant::now();
         self.resident.request(&self.memory, request, argument)
@@ -304,8 +301,8 @@ impl Session {
         self.resident.has_answered(&self.memory)
     }
 
-    /// How far the agent is with what it was asked. Where that cannot be read, nothing is waited for any longer. The word of one that has kept us
-    /// waiting before is not taken for work: it is the guest's, and what it says would be waited for each time.
+    /// Returns how far the agent is with the request. If that cannot be read, the wait ends. An agent that was late before is not believed
+    /// when it says that it is at work, because the word is the guest's and would prolong each wait.
     fn work(&self) -> Work {
         let at_work = || {
             self.resident
@@ -320,7 +317,8 @@ impl Session {
         }
     }
 
-    /// The request was not answered in time. The next one, which is to leave, is not waited for as long.
+    /// Returns the error of a request that was not answered in time. The next one, which asks the agent to leave, is not waited for as
+    /// long.
     fn no_answer(&mut self) -> Error {
         let reason = match self.work() {
             Work::UnderWay => "it is still at work there (a collection of very many objects?)",
@@ -336,7 +334,7 @@ impl Session {
         }
     }
 
-    /// Whether the answer has been waited for long enough. Work that is under way has more time.
+    /// Whether the answer has been waited for long enough. Work that is under way gets more time.
     fn is_late(&self) -> bool {
         let waited = self.asked_at.elapsed();
         waited > self.patience && (waited > LONGEST_WORK || self.work() != Work::UnderWay)
@@ -390,7 +388,7 @@ impl Session {
     }
 }
 
-/// Hands on what came for a traced thread; an error if it stands at something we must see first.
+/// Delivers a signal that came for a traced thread; returns an error if the thread stands at an event that we must see first.
 fn poll(tracee: &mut Tracee) -> Result<()> {
     match tracee.poll()? {
         None => Ok(()),

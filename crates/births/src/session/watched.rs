@@ -1,5 +1,5 @@
-//! A session among the processes of one run ([`inject::lifecycle`]): how a started program comes to be counted, and
-//! what is done at its forks and its end.
+//! A session among the processes of one run ([`inject::lifecycle`]): how births of a started program come to be counted,
+//! and what is done at its forks and its end.
 //!
 //! ```text
 //!   exec        the agent is mapped, the loader's `_dl_debug_state` hooked            Starting
@@ -8,10 +8,10 @@
 //!   ending      the agent has counted the living, or they are counted from outside    Open, until its end
 //! ```
 //!
-//! The steps up to the script are those of [`hooks::ScriptStart`]; the program runs at full speed between them, and
-//! if we die it goes on from each of them alone. A program that execs another one goes through it again, so a shell
-//! script that ends in `exec ruby …` needs nothing special. We stay the tracer of its main thread to the end, because
-//! only its tracer sees a process at `PTRACE_EVENT_EXIT`, when its memory is still there to be read.
+//! The steps up to the script are those of [`hooks::ScriptStart`]; the program runs at full speed between them, and if
+//! lancet dies it goes on from each of them alone. A program that execs another one goes through them again, so a shell
+//! script that ends in `exec ruby …` needs nothing special. Lancet remains the tracer of its main thread to the end,
+//! because only its tracer sees a process at `PTRACE_EVENT_EXIT`, when its memory can still be read.
 
 use super::{Last, Options, Session};
 use crate::ledger::Tally;
@@ -34,7 +34,7 @@ pub struct Shared {
     pub collect_at_end: bool,
 }
 
-/// What a session tells of itself.
+/// An event that a session reports.
 pub enum Event {
     /// Births are counted in this process from now on.
     Watching(i32),
@@ -97,14 +97,14 @@ impl Watched for Session {
                 let (options, collect) = (shared.options, shared.collect_at_end);
                 Session::at_script(tracee, *start, options, collect).map(Stage::Open)
             }
-            // A shell, an `env`: what it runs comes later.
+            // The program is a shell or `env`; the program that it runs comes later.
             Ok(Progress::NoScript) => match start.leave() {
                 Ok(()) => Ok(Stage::Plain(tracee)),
                 Err(error) => stands_or_fails(start, tracee, error),
             },
             Err(error @ Error::AtEvent { .. }) => stands_or_fails(start, tracee, error),
             Err(error) => match start.leave() {
-                // It stands at its next exec, which has taken away the memory that was to be read.
+                // The process stands at its next exec, which has replaced the memory that was to be read.
                 Err(event @ Error::AtEvent { .. }) => stands_or_fails(start, tracee, event),
                 _ => Err((tracee, error)),
             },
@@ -125,18 +125,18 @@ impl Watched for Session {
 
     fn stands(&mut self, happening: Happening, _: &Shared, turn: &mut Turn<'_, Self>) {
         match happening {
-            // What it held is gone; there is nothing to be taken out.
+            // The objects are gone with the old program, and there is nothing to take out.
             Happening::Exec => return self.open = false,
             Happening::Ended(_) => return self.is_unseen(),
             Happening::Fork(child) => self.forked(Tracee::child(child), turn),
-            // It uses its parent's memory, agent and all, until it runs another program.
+            // The child uses its parent's memory, the agent included, until it runs another program.
             Happening::Vfork(child) => turn.child(child, Stage::Plain(Tracee::child(child))),
             Happening::Ending => self.ending(turn),
-            // These stops are not asked for and need no work.
+            // These stops are not requested and need no work.
             Happening::Syscall | Happening::Signal(_) => {}
         }
         if let Some(tracee) = &mut self.tracee {
-            // An error means that it is gone, and then its end comes next.
+            // An error means that the process is gone; its end is reported next.
             let _ = tracee.go_on(false);
         }
     }
@@ -146,7 +146,7 @@ impl Watched for Session {
         self.over = true;
     }
 
-    /// A session whose main thread is traced hears of its end as its tracer; another one looks.
+    /// A session whose main thread is traced learns of its end as its tracer; for others it is checked here.
     fn poll(&mut self, _: &Shared, turn: &mut Turn<'_, Self>) -> bool {
         if self.open && matches!(self.awaits_last_count(), Ok(true)) {
             self.ending(turn);
@@ -173,7 +173,7 @@ impl Watched for Session {
 }
 
 impl Session {
-    /// A traced child with a copy of its memory: births are counted there too.
+    /// Opens a traced child that has a copy of the memory: its births are counted too.
     fn forked(&mut self, child: Tracee, turn: &mut Turn<'_, Self>) {
         let pid = child.pid();
         match self.adopt_traced(child) {
@@ -188,8 +188,8 @@ impl Session {
         }
     }
 
-    /// It runs no code of its own any more, or stands still before its first Ractor: tells what it held, and is not to be
-    /// asked again.
+    /// Handles a process that no longer runs code, or waits before its first Ractor: reports what it held, after which it
+    /// is not asked again.
     fn ending(&mut self, turn: &mut Turn<'_, Self>) {
         if !self.open {
             return;
@@ -208,8 +208,8 @@ impl Session {
     }
 }
 
-/// Where the main thread of a starting program stands at something that its tracer must see first, it is seen to
-/// next, and then the step is tried again. Any other error ends the start.
+/// If the main thread of a starting program stands at an event that its tracer must see first, that is handled next, and
+/// then the step is tried again. Any other error ends the start.
 fn stands_or_fails(
     start: Box<ScriptStart>,
     tracee: Tracee,

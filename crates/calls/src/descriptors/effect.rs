@@ -1,18 +1,18 @@
-//! What system calls do to descriptors, for what is still open and for what descriptors are called: what they open is said by
-//! [`syscalls::Opened`], and what they close here.
+//! What system calls do to descriptors, for the lists of open descriptors and for their names: [`syscalls::Opened`] says what
+//! they open, and this module what they close.
 
 use prototypes::Captures;
 use syscalls::Opened;
 
-/// `CLOSE_RANGE_CLOEXEC` (include/uapi/linux/close_range.h): nothing is closed yet.
+/// `CLOSE_RANGE_CLOEXEC` (include/uapi/linux/close_range.h): nothing is closed before an exec.
 pub(super) const ON_EXEC: u64 = 4;
 
 /// What a system call does to descriptors.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Effect {
-    /// It opens some, which are known when it returns.
+    /// It opens descriptors, which are known when it returns.
     Opens(Opening),
-    /// It closes those from the first to the last.
+    /// It closes the descriptors from the first to the last.
     Closes(u32, u32),
 }
 
@@ -20,14 +20,14 @@ pub(super) enum Effect {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Opening {
     opened: Opened,
-    /// Where it will have put their numbers.
+    /// The address at which it will have stored their numbers.
     address: u64,
-    /// Its result is a descriptor that it closes first if it was open.
+    /// Whether its result is a descriptor that it closes first if it was open.
     pub(super) replaces: bool,
 }
 
 impl Effect {
-    /// `entry` is what was copied of memory when the call was made.
+    /// Returns the effect of a call; `entry` is what was copied of memory when the call was made.
     pub(super) fn of(name: &str, arguments: &[u64; 6], entry: &Captures) -> Option<Effect> {
         let [first, second, third, ..] = *arguments;
         Some(match name {
@@ -47,7 +47,8 @@ impl Effect {
 }
 
 impl Opening {
-    /// The descriptors that the call has opened; `back` is what was copied of memory when it returned without an error.
+    /// Returns the descriptors that the call has opened; `back` is what was copied of memory when it returned without an
+    /// error.
     pub(super) fn numbers(self, back: &Captures, result: u64) -> Vec<i32> {
         self.opened.numbers(self.address, back, result)
     }

@@ -1,7 +1,7 @@
-//! What descriptors are called: paths, both ends of sockets.
+//! Names of descriptors: paths, and both ends of sockets.
 //!
-//! By the time that a call is read, its descriptor may be closed and its number used again, so the kernel's table
-//! (`/proc/PID/fd`) alone would tell the wrong file. What the calls say comes first:
+//! When a call is read, its descriptor may be closed and its number used again, so the kernel's table (`/proc/PID/fd`) alone would give the
+//! wrong file. The calls themselves take precedence:
 //!
 //! ```text
 //!   opened                 /proc/PID/fd, all of it once; the working directory
@@ -13,8 +13,8 @@
 //!   never seen             /proc/PID/fd now (it came by io_uring, …)
 //! ```
 //!
-//! A recording has no `/proc`: what it did not see opened has no name. What is known of a guest's path is looked up with
-//! `O_PATH` within the guest's root: no file is opened on a guest's word.
+//! A recording has no `/proc`: a descriptor whose opening it did not see has no name. A guest's path is looked up with `O_PATH` within the
+//! guest's root, so that no file is opened because a guest says so.
 
 mod ends;
 mod files;
@@ -35,7 +35,7 @@ pub use name::{Device, More, Name};
 const CURRENT: i32 = -100;
 /// `O_TMPFILE` (include/uapi/asm-generic/fcntl.h): the path is that of the folder.
 const TEMPORARY: u64 = 0o20_200_000;
-/// Descriptors of one process that are named.
+/// Limit of the descriptors of one process that are named.
 const MOST: usize = 1 << 16;
 
 /// Returns the system calls that must be seen for the names to be right.
@@ -51,7 +51,7 @@ pub struct Made<'a> {
     pub process: i32,
     /// The name of the call, as in `conf/syscalls.conf`.
     pub name: &'a str,
-    /// The arguments, as the registers hold them.
+    /// The arguments, as they are in the registers.
     pub arguments: &'a [u64; 6],
     /// What was copied when it was made.
     pub entry: &'a Captures,
@@ -60,7 +60,7 @@ pub struct Made<'a> {
 /// What is known of one descriptor.
 #[derive(Clone, Debug)]
 enum Entry {
-    /// A link, and the device that it leads to.
+    /// A link in `/proc/PID/fd`, and the device that it leads to.
     Link(Rc<Name>),
     /// A socket, which all copies of the descriptor share.
     Socket(Rc<RefCell<End>>),
@@ -73,24 +73,24 @@ struct Table {
     known: HashMap<i32, Entry>,
 }
 
-/// What can be asked about descriptors.
+/// Whether the kernel can be asked about descriptors.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Asking {
-    /// Nothing: it is a recording.
+    /// It cannot, because the source is a recording.
     #[default]
     Nobody,
-    /// The kernel, but each call is read some time after it was made.
+    /// It can, but each call is read some time after it was made.
     Later,
-    /// The kernel, while the thread stands still at the call: what it says holds.
+    /// It can, while the thread stands still at the call, so that the answer is valid.
     AtOnce,
 }
 
-/// What the descriptors of all processes of one run are called. It must be told of every call of [`followed`] in the order of time: after a call
-/// that it has missed, a number may have the name of a file that is closed.
+/// The names of the descriptors of all processes of one run. It must receive every call of [`followed`] in the order of time: after a
+/// missed call, a number may have the name of a file that is closed.
 #[derive(Debug, Default)]
 pub struct Names {
     asking: Asking,
-    /// Whether the processes run, so that the kernel can be asked about them.
+    /// Whether the processes run, so that the kernel can be asked.
     live: bool,
     processes: HashMap<i32, Table>,
 }
@@ -124,7 +124,7 @@ impl Names {
         self.processes.insert(process, table);
     }
 
-    /// Notes that a child was made, which has what its parent has; a child that is known already keeps what is known of it.
+    /// Notes that a child was made, which has its parent's descriptors. The entries of a child that is known already are kept.
     pub fn forked(&mut self, parent: i32, child: i32) {
         if let Some(table) = self.processes.get(&parent) {
             let table = table.clone();
@@ -144,7 +144,7 @@ impl Names {
         }
     }
 
-    /// What a descriptor is called; `CURRENT` is the working directory. `is_open` = it is open if nothing is known of it.
+    /// Returns the name of a descriptor; `CURRENT` is the working directory. `is_open` = it is open if nothing else is known of it.
     pub fn name(&mut self, process: i32, number: i32, is_open: bool) -> Option<Name> {
         let (live, at_once) = (self.live, self.asking == Asking::AtOnce);
         let table = self.processes.entry(process).or_default();
@@ -163,7 +163,7 @@ impl Names {
         }
         if at_once && is_open {
             match (look(process, number)?, table.known.get(&number)) {
-                // Of a socket the kernel knows less than its calls have told.
+                // For a socket the kernel shows less than its calls have.
                 (Entry::Socket(_), Some(Entry::Socket(_))) => {}
                 (found, _) => table.put(number, Some(found)),
             }
@@ -178,7 +178,7 @@ impl Names {
         })
     }
 
-    /// Which protocol of netlink a socket speaks, if that is known.
+    /// Returns the protocol of a netlink socket, if it is known.
     pub fn netlink(&mut self, process: i32, number: i32) -> Option<u32> {
         let table = self.processes.get(&process)?;
         match table.known.get(&number)? {
@@ -187,7 +187,7 @@ impl Names {
         }
     }
 
-    /// Notes a call that is made, after it was written, and forgets what it closes.
+    /// Handles a call that is made, after it was written: forgets what it closes.
     pub fn enter(&mut self, made: Made) {
         let effect = Effect::of(made.name, made.arguments, made.entry);
         let Some(Effect::Closes(first, last)) = effect else {
@@ -201,10 +201,10 @@ impl Names {
         }
     }
 
-    /// Notes what a call that returned has opened or changed, before it is written.
+    /// Handles a call that has returned, before it is written: notes what it has opened or changed.
     pub fn leave(&mut self, made: Made, back: &Captures, result: u64) {
         let failed = result as i64;
-        // connect goes on in the background (include/uapi/asm-generic/errno.h).
+        // connect goes on in the background (EINPROGRESS, include/uapi/asm-generic/errno.h).
         let begun = made.name == "connect" && failed == -115;
         if (-4095..0).contains(&failed) && !begun {
             return;
@@ -248,7 +248,7 @@ impl Table {
         }
     }
 
-    /// What a call opened under this number, one of those that it has opened.
+    /// Returns what a call has opened under this number.
     fn opened(
         &self,
         made: &Made,
@@ -290,7 +290,7 @@ impl Table {
                 more: None,
             }))),
             "pidfd_open" => Some(of_process(first as i32)),
-            // The descriptor of its child.
+            // The pidfd of its child.
             "clone" | "clone3" => Some(of_process(result as i32)),
             "eventfd" | "eventfd2" => link("anon_inode:[eventfd]"),
             "epoll_create" | "epoll_create1" => link("anon_inode:[eventpoll]"),
@@ -305,7 +305,7 @@ impl Table {
         }
     }
 
-    /// The file that a call opened by its path.
+    /// Returns the file that a call has opened by its path.
     fn file(
         &self,
         made: &Made,
@@ -331,7 +331,7 @@ impl Table {
         Some(Entry::Link(Rc::new(name?)))
     }
 
-    /// Notes the two descriptors that a call opened, each the other's end.
+    /// Notes the two descriptors that a call has opened, each the other's end.
     fn pair(&mut self, made: &Made, pair: [i32; 2], live: bool) {
         let of = live.then_some(made.process);
         let [first, second] = pair;
@@ -396,7 +396,7 @@ impl Table {
     }
 }
 
-/// A descriptor that stands for a process.
+/// Returns the entry of a descriptor that refers to a process.
 fn of_process(process: i32) -> Entry {
     Entry::Link(Rc::new(Name {
         link: "anon_inode:[pidfd]".into(),
@@ -405,7 +405,7 @@ fn of_process(process: i32) -> Entry {
     }))
 }
 
-/// What the kernel's table says of a descriptor now.
+/// Returns the entry of a descriptor from the kernel's table, as it is now.
 fn look(process: i32, number: i32) -> Option<Entry> {
     let link = link_of(process, number)?;
     let inode = link
@@ -417,7 +417,7 @@ fn look(process: i32, number: i32) -> Option<Entry> {
     })
 }
 
-/// The inode of a socket that was just made.
+/// Returns the inode of a socket that was just made.
 fn inode(process: Option<i32>, number: i32) -> Option<u64> {
     let link = link_of(process?, number)?;
     link.strip_prefix("socket:[")?

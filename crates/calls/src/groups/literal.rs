@@ -1,16 +1,16 @@
-//! The statement among the values that a function of the script's language was called with.
+//! Finds the statement among the arguments of a call of a function of the script's language.
 
 use crate::event::Call;
 use prototypes::capture::describe::{HEAD, is_text};
 
-/// The first text among the values that a function of the script's language was called with, and whether it was cut.
+/// Returns the first text among the arguments of such a call, and whether it was cut.
 pub(super) fn first_text(call: &Call) -> Option<(String, bool)> {
     let mut texts = call.captures.iter().filter(|(at, _)| is_text(*at));
     texts.find_map(|(_, bytes)| unquoted(&String::from_utf8_lossy(bytes.get(HEAD..)?)))
 }
 
-/// The first literal in a text of values, as `vm` writes them: in quotes, `\\`, `\"`, `\n`, `\r`, `\t` and `\x{1b}` escaped, with three
-/// dots behind the quotes where it was cut.
+/// Returns the first literal in a text of values, as `vm` writes them: in quotes, with `\\`, `\"`, `\n`, `\r`, `\t` and `\x{1b}`
+/// escaped, and three dots behind the quotes if it was cut.
 fn unquoted(values: &str) -> Option<(String, bool)> {
     let (_, rest) = values.split_once('"')?;
     let mut text = String::new();
@@ -22,7 +22,7 @@ fn unquoted(values: &str) -> Option<(String, bool)> {
                 Some('n') => text.push('\n'),
                 Some('r') => text.push('\r'),
                 Some('t') => text.push('\t'),
-                // A control character is white space to a statement.
+                // A control character counts as white space in a statement.
                 Some('x') => {
                     left.by_ref().find(|c| *c == '}');
                     text.push(' ');

@@ -1,9 +1,9 @@
-//! A process whose system calls BPF programs at the kernel's tracepoints see ([`tracepoint`]): nothing in it is changed, and
-//! none of its threads stops.
+//! A process whose system calls are seen by BPF programs at the kernel's tracepoints ([`tracepoint`]): nothing in it is changed, and none
+//! of its threads stops.
 //!
-//! All such processes of a run share one [`Seen`]. A record is of a process by its id, and is kept until that process has its turn. Arguments
-//! and results are told as the registers hold them, with the texts that the programs have copied; other things that arguments point
-//! to are not told, because the thread does not wait for us.
+//! All such processes of a run share one [`Seen`]. A record is assigned to a process by its id, and kept until that process has its turn.
+//! Arguments and results are reported as the registers hold them, with the texts that the programs have copied; other memory that arguments
+//! point to is not reported, because the thread does not wait for lancet.
 
 pub mod seen;
 
@@ -23,21 +23,21 @@ use std::rc::Rc;
 use std::time::Duration;
 use tracepoint::Record;
 
-/// A process whose system calls BPF programs see, until it has ended, is left, or this value is dropped. Its id is taken out of the programs'
-/// list then: if it stayed there, a later process with this id would be watched in its place.
+/// A process whose system calls BPF programs see, until it has ended, is left, or this value is dropped. Its id is then removed from the
+/// programs' list; otherwise a later process with this id would be watched instead.
 pub struct Bpf {
     pid: i32,
     seen: Rc<Seen>,
-    /// `None`: its end is told by its tracer, or the kernel has no such descriptors.
+    /// `None`: its tracer sees its end, or the kernel has no such descriptors.
     held: Option<PidFd>,
-    /// Whether [`EventKind::Opened`] was told.
+    /// Whether [`EventKind::Opened`] was reported.
     introduced: bool,
     /// The exec that has led to it, as it was when it began.
     exec: Option<(Begun, Captures)>,
-    /// The exit code that it has given to `exit_group`.
+    /// The exit code that it has passed to `exit_group`.
     says: Option<i32>,
     end: Option<End>,
-    /// The main thread of a program that lancet has started and stays the tracer of.
+    /// The main thread of a program that lancet has started and goes on tracing.
     tracee: Option<Tracee>,
 }
 
@@ -60,7 +60,7 @@ impl Bpf {
         Ok(Bpf::made(pid, seen))
     }
 
-    /// Sets it going from its exec; with `keep` we have started it, and stay its tracer.
+    /// Sets it going from its exec; with `keep` lancet has started it, and goes on tracing it.
     pub fn begin(
         mut self,
         mut tracee: Tracee,
@@ -101,27 +101,27 @@ impl Bpf {
         self.pid
     }
 
-    /// How it has ended.
+    /// Returns how it has ended.
     pub fn ended(&self) -> Option<End> {
         self.end
     }
 
-    /// Its main thread, if that is traced.
+    /// Returns its main thread, if that is traced.
     pub fn tracee(&mut self) -> &mut Option<Tracee> {
         &mut self.tracee
     }
 
-    /// What was counted, of this and all other processes, since it was asked last.
+    /// Returns what was counted, for this and all other processes, since the last call.
     pub fn counted(&self) -> Vec<Count> {
         self.seen.counted()
     }
 
-    /// What was lost, of this and all other processes, since it was asked last.
+    /// Returns what was lost, for this and all other processes, since the last call.
     pub fn losses(&self) -> Losses {
         self.seen.lost()
     }
 
-    /// Its main thread, of a program that was started, stands at something.
+    /// Handles an event at which the main thread of a started program stands.
     pub fn stands<P: Watched<Event = Event> + From<Bpf>>(
         &mut self,
         happening: Happening,
@@ -142,20 +142,20 @@ impl Bpf {
             _ => {}
         }
         if let Some(tracee) = &mut self.tracee {
-            // An error means that it is gone, and its end comes next.
+            // An error means that the process is gone; its end is reported next.
             let _ = tracee.go_on(false);
         }
     }
 
-    /// Another program runs in its place.
+    /// Handles that another program runs in its place.
     pub fn gives_way(&mut self, tell: &mut dyn FnMut(Event)) {
         self.tell(tell);
         tell(now_of(self.pid, EventKind::Ended(End::Replaced)));
     }
 
-    /// Looks after it once. Whether there was anything.
+    /// Polls it once. Returns whether anything happened.
     pub fn poll<P: Watched<Event = Event> + From<Bpf>>(&mut self, turn: &mut Turn<'_, P>) -> bool {
-        // Asked before what it has told is read, so that all of that is there.
+        // This is checked before its records are read, so that all of them are there.
         let is_over = self.tracee.is_none() && self.has_ended();
         let any = self.tell(&mut |event| turn.tell(event));
         for child in self.seen.children() {
@@ -188,7 +188,7 @@ impl Bpf {
         self.seen.remove(self.pid);
     }
 
-    /// Makes events of what was seen of it. Whether there was anything.
+    /// Makes events of its records. Returns whether there were any.
     pub fn tell(&mut self, tell: &mut dyn FnMut(Event)) -> bool {
         let mut any = self.seen.read();
         if !std::mem::replace(&mut self.introduced, true) {

@@ -1,8 +1,8 @@
-//! `-w`: who called whom, from a part of the stack that the hook copied.
+//! `-w`: finds the native callers of a call, from a part of the stack that the hook has copied.
 //!
-//! The hook copies the caller's frame pointer, the return address and what lies above them; the command unwinds through
-//! that with the files' call frame information, as `lancet stack` does. A call costs the copy, and what reaches
-//! further than that part is not known. Frames of the hook itself are left out.
+//! The hook copies the caller's frame pointer, the return address and the stack above them; the command unwinds it with the files' call
+//! frame information, as `lancet stack` does. Each call costs the copy, and callers beyond that part are unknown. Frames of the hook itself
+//! are left out.
 
 use crate::event::Caller;
 use frames::live::loaded::Modules;
@@ -15,19 +15,19 @@ use prototypes::{Captures, Memory as _};
 use std::collections::HashMap;
 use std::sync::Arc;
 
-/// Bytes of the stack that are copied.
+/// Number of bytes of the stack that are copied.
 pub const REACH: u32 = 8 << 10;
 
-/// Words that a record needs for them: they come in captures of 256 bytes, each with its address and length.
+/// Number of words that a record needs for them: they come in captures of 256 bytes, each with its address and length.
 pub const ROOM: u64 = REACH as u64 / 8 + REACH as u64 / 256 * 2 + 4;
 
-/// What a hook does to copy them, behind what it copies of the arguments.
+/// Returns the program by which a hook copies them, behind what it copies of the arguments.
 pub fn program() -> [u64; 2] {
     [Op::Value(Source::Callers), Op::Bytes(REACH)].map(Op::encode)
 }
 
-/// Finds the callers of one guest's calls, and remembers what was looked up for each return address. [`Callers::forget`] must be called when a
-/// library has come or gone, or callers are named after the file that was there before.
+/// Finds the callers of one guest's calls, and remembers the results for each return address. [`Callers::forget`] must be called when a
+/// library has come or gone; otherwise callers are named after the file that was there before.
 pub struct Callers {
     most: usize,
     files: Option<(Modules, Unwinder)>,
@@ -48,7 +48,7 @@ impl vm::Memory for Copied<'_> {
 }
 
 impl Callers {
-    /// Returns a finder of at most `most` callers of each call; 0 = none are asked for.
+    /// Finds at most `most` callers of each call; 0 = none are wanted.
     pub fn new(most: usize) -> Self {
         Callers {
             most,
@@ -57,7 +57,7 @@ impl Callers {
         }
     }
 
-    /// Whether callers are asked for.
+    /// Whether callers are wanted.
     pub fn are_wanted(&self) -> bool {
         self.most != 0
     }
@@ -68,8 +68,8 @@ impl Callers {
         self.known.clear();
     }
 
-    /// Returns the callers of the call that returns to `caller` with its stack pointer at `frame`, innermost first. What was
-    /// copied for that alone is taken out of `captures`.
+    /// Returns the callers of the call that returns to `caller` with its stack pointer at `frame`, innermost first. What was copied only
+    /// for that is removed from `captures`.
     pub fn of(
         &mut self,
         tracing: &Tracing,
@@ -100,7 +100,7 @@ impl Callers {
             return Vec::new();
         };
         let context = UnwindContext {
-            // In the call, not behind it: what follows may be another function.
+            // An address in the call instruction, because the next instruction may belong to another function.
             ip: caller.wrapping_sub(1),
             sp: frame,
             bp: u64::from_le_bytes(rbp),

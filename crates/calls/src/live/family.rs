@@ -1,5 +1,4 @@
-//! Everybody who is traced: processes that were opened, a program that was started, their children and what they run
-//! next.
+//! All processes that are traced: those that were opened, a program that was started, their children and what they run next.
 
 use super::bpf::seen::Programs;
 use super::guest::{Guest, Shared};
@@ -22,29 +21,29 @@ use std::collections::HashMap;
 use std::thread::sleep;
 use std::time::Duration;
 
-/// Between two looks at rings that were empty after one of which a good part was unread: a thread that calls without a
-/// pause fills a ring in half a millisecond. For so many looks, because its threads may be waiting for a moment.
+/// Time between two looks at empty rings after one in which a large part was unread: a thread that calls without a pause fills a ring in
+/// half a millisecond. It is used for some looks only, because the threads may only be waiting for a moment.
 const SOON: Duration = Duration::from_micros(50);
 const A_MOMENT: u32 = 20;
-/// Between two looks at other rings that were empty.
+/// Time between two looks at other empty rings.
 const LOOK: Duration = Duration::from_millis(1);
-/// The same where there has been nothing for `A_WHILE` looks. A thread that loads a library waits for a look.
+/// The same if there was nothing for `A_WHILE` looks. A thread that loads a library waits for a look.
 const SELDOM: Duration = Duration::from_millis(4);
 const A_WHILE: u32 = 100;
 
-/// The processes of one run of `calls` or `syscalls`, as the [`Source`] of its events. Each event goes to the consumer that [`Source::read`] is
-/// given; losses and counts of a process are kept here from when it is over until they are asked for.
+/// The processes of one run of `calls` or `syscalls`, as the [`Source`] of its events. Each event goes to the consumer that is passed to
+/// [`Source::read`]; losses and counts of a process that is over are kept here until they are requested.
 pub struct Family<'a> {
     shared: Shared<'a>,
     processes: Processes<Process>,
-    /// Looks for children that no hook has told of.
+    /// Finds children that no hook has reported.
     unadopted: Unadopted,
     kept: Kept<'a>,
     /// Number of looks in a row at which there was nothing.
     idle: u32,
 }
 
-/// What is kept of guests of whom nothing comes any more.
+/// What is kept of processes that are over.
 struct Kept<'a> {
     args: &'a Options,
     /// Processes that were left, and whose last events are still to be read.
@@ -56,7 +55,7 @@ struct Kept<'a> {
     killed: HashMap<i32, i32>,
 }
 
-/// Hears the guests for a consumer of their events, up to the first that it cannot take.
+/// Passes the events of the guests to a consumer, up to the first that it cannot take.
 struct Hears<'h, 'a> {
     kept: &'h mut Kept<'a>,
     sink: Option<&'h mut dyn Consumer>,
@@ -109,12 +108,12 @@ impl Observer<Process> for Hears<'_, '_> {
         }
     }
 
-    /// Whoever runs the command asks for the exit code of the program that was started.
+    /// The caller asks for the exit code of the started program, so nothing is done here.
     fn ended(&mut self, _: i32, _: Option<i32>) {}
 }
 
 impl<'a> Family<'a> {
-    /// Opens the processes, and starts the program, that the command line names.
+    /// Opens the processes, and starts the program, that the options name.
     pub fn open(
         args: &'a Options,
         signatures: &'a Signatures,
@@ -159,7 +158,7 @@ impl<'a> Family<'a> {
         Ok(family)
     }
 
-    /// Starts the program; it is hooked before its own code runs. Its children are not traced: they tell of themselves.
+    /// Starts the program, which is hooked before its own code runs. Its children are not traced: hooks report them.
     fn start(&mut self, args: &Options) -> Result<(), Error> {
         let user = match &args.user {
             None => None,
@@ -177,7 +176,7 @@ impl<'a> Family<'a> {
         }
     }
 
-    /// Ends it where not all is seen that must be. A program that we started has not begun then, and is not run.
+    /// Ends the command if not all is seen that must be. A program that lancet has started has not begun then, and is not run.
     fn require_exact(&self) -> Result<(), Error> {
         let mut watched = self.processes.watched();
         let found = watched.find_map(|one| Some((one.pid(), one.inexact()?.to_vec())));
@@ -185,13 +184,14 @@ impl<'a> Family<'a> {
             return Ok(());
         };
         if self.processes.started() == Some(pid) {
-            // SAFETY: our own child, which we have not waited for, so the id is still its own.
+            // SAFETY: kill(2) takes integers. `pid` is our own child that we have not waited for, so the id cannot belong to another
+            // process.
             unsafe { libc::kill(pid, libc::SIGKILL) };
         }
         Err(Error::not_exact(pid, unseen))
     }
 
-    /// Opens children that were not told of, as any running process is opened.
+    /// Opens children that no hook has reported, as any running process is opened.
     fn open_unadopted(&mut self) {
         let watched = self.processes.watched();
         let guests: Vec<&Guest> = watched.filter_map(Process::hooked).collect();
@@ -206,7 +206,7 @@ impl<'a> Family<'a> {
 }
 
 impl Kept<'_> {
-    /// Nothing comes of a guest any more: keeps what is needed of it.
+    /// Keeps what is needed of a guest that is over.
     fn retire(&mut self, mut guest: Process) {
         say(
             self.args,
@@ -232,7 +232,7 @@ impl Kept<'_> {
 }
 
 impl Kept<'_> {
-    /// A process that runs another program had what it had before the first.
+    /// Keeps the descriptors of a process. One that runs another program keeps the list from before the first.
     fn keep_descriptors(&mut self, pid: i32, held: Held) {
         match self.descriptors.iter_mut().find(|(of, _)| *of == pid) {
             Some((_, known)) => {
@@ -311,7 +311,7 @@ impl Source for Family<'_> {
 
     fn lost_until_now(&mut self) -> u64 {
         let watched = self.processes.watched_mut();
-        // What cannot be read has ended, and is asked then.
+        // A process that cannot be read has ended, and its losses are read then.
         let lost = watched.filter_map(|process| process.losses().ok());
         lost.map(|losses| losses.sum()).sum()
     }

@@ -1,4 +1,4 @@
-//! One traced process: hooked as the selection says, read, left.
+//! One traced process: it is hooked as the selection says, its records are read, and it is left.
 
 mod announced;
 mod budget;
@@ -47,8 +47,8 @@ use straight::Straight;
 use tracing_options::{RING, options};
 use vforks::{Turn, Vforks};
 
-/// A hooked process, and what turns its records into events. It is kept until the process has ended, was left or runs another program, and its
-/// last records were read.
+/// A hooked process, and what turns its records into events. It is kept until the process has ended, was left or runs another program, and
+/// its last records were read.
 pub struct Guest {
     tracing: Tracing,
     clock: Clock,
@@ -57,44 +57,44 @@ pub struct Guest {
     plan: Plan,
     known: Known,
     pace: Pace,
-    /// Words that follow the fixed part of the record that is being read; room that is used again.
+    /// The words that follow the fixed part of the record that is being read; the buffer is reused.
     rest: Vec<u64>,
-    /// Whether [`EventKind::Opened`] was told.
+    /// Whether [`EventKind::Opened`] was reported.
     introduced: bool,
-    /// The main thread of a program that lancet has started and stays the tracer of.
+    /// The main thread of a program that lancet has started and goes on tracing.
     tracee: Option<Tracee>,
     life: life::Life,
     /// Whether its rings are gone, so that nothing can be read any more.
     gone: bool,
-    /// A good part of one of its rings was unread when something was read last: the ring's thread may soon wait for room.
+    /// Whether a large part of one of its rings was unread at the last reading: the ring's thread may soon have to wait.
     pub is_busy: bool,
-    /// Whether nothing is said but what went wrong, as ltrace does.
+    /// Whether only failures are reported, as ltrace does.
     quiet: bool,
-    /// Each function that was refused is named.
+    /// Whether each refused function is named.
     verbose: bool,
     messages: Messages,
     callers: Callers,
     vforks: Vforks,
-    /// What its hooks may cost it.
+    /// The limit on what its hooks cost it.
     budget: Budget,
-    /// Its descriptors, if they were asked for.
+    /// Its descriptors, if requested.
     held: Option<Held>,
-    /// Peers that presets name functions for.
+    /// Peers for which presets name functions.
     peers: Peers,
-    /// Records go into a file as they are.
+    /// Set if records go into a file as they are.
     straight: Option<Straight>,
-    /// Its tracer sees its system calls, because it cannot be hooked yet.
+    /// Set while its tracer sees its system calls, because it cannot be hooked yet.
     traced: Option<Traced>,
-    /// Whether it is said what its hooks do not see.
+    /// Whether to report what its hooks do not see.
     says_unseen: bool,
-    /// All that is asked for must be seen; `Some(true)`: of children too.
+    /// Set if all that is requested must be seen; `Some(true)`: of children too.
     exact: Option<bool>,
     /// What is not seen of it although all must be.
     inexact: Option<Vec<String>>,
 }
 
 impl Guest {
-    /// Opens and hooks a process; says on standard error how that went.
+    /// Opens and hooks a process, and reports by messages how that went.
     pub fn open(
         pid: i32,
         args: &Options,
@@ -146,7 +146,7 @@ impl Guest {
         !hooked && !awaits && !self.may_come()
     }
 
-    /// Whether a library that is loaded later may bring what is asked for.
+    /// Whether a library that is loaded later may bring what is requested.
     fn may_come(&self) -> bool {
         let is_static = self.tracing.functions().modules().len() == 1;
         !is_static && self.selection.may_come()
@@ -179,7 +179,7 @@ impl Guest {
             callers: Callers::new(args.frames),
             vforks: Vforks::new(args.follow),
             peers: Peers::of(args),
-            // Frames are found while the guest is there.
+            // Frames can be found only while the guest exists.
             straight: (args.recording.clone().filter(|_| args.frames == 0)).map(Straight::new),
             traced: None,
             says_unseen: args.from_exec,
@@ -188,7 +188,7 @@ impl Guest {
         }
     }
 
-    /// Hooks system calls, if they are asked for, where it makes them now and, from then on, in libraries that come.
+    /// Hooks the system calls that are requested, at their present places and, from then on, in libraries that are loaded.
     fn set_system_calls(
         &mut self,
         signatures: &Signatures,
@@ -197,13 +197,13 @@ impl Guest {
         self.tracing.set_system_calls(wanted)
     }
 
-    /// What is wanted of it as it is now.
+    /// Returns what is wanted of the process as it is now.
     fn wanted(&mut self, signatures: &Signatures) -> Vec<Wanted> {
         let (plan, tracing, selection) = (&self.plan, &self.tracing, &self.selection);
         plan.wanted(tracing, signatures, selection, &mut self.names)
     }
 
-    /// Says which functions are not there; how many are, that are asked for.
+    /// Reports which requested functions do not exist, and returns how many do.
     fn say_unknown(&self) -> usize {
         let pid = self.tracing.pid();
         let functions = self.selection.functions(self.tracing.functions());
@@ -262,7 +262,7 @@ impl Guest {
         Ok(())
     }
 
-    /// Hooks what has been defined of the names that are awaited.
+    /// Hooks functions whose names in the script's language have been defined meanwhile.
     fn look_for_names(&mut self, signatures: &Signatures) -> Result<(), process::Error> {
         let before = self.tracing.ever_hooked();
         if !self.names.look(&self.tracing) {
@@ -283,7 +283,7 @@ impl Guest {
         Ok(())
     }
 
-    /// Reads what there is; whether there was anything. A guest that ended, or that runs another program now, takes its
+    /// Reads the available records, and returns whether there were any. A guest that ended, or that runs another program now, takes its
     /// rings with it.
     pub fn read(&mut self, tell: &mut dyn FnMut(Event)) -> bool {
         if self.gone {
@@ -304,7 +304,7 @@ impl Guest {
         if any {
             self.is_busy = self.tracing.rings().was_busy();
         }
-        // What is shared with it outlives it.
+        // The shared part of the memory outlives the guest.
         self.gone = there.is_err() && !any;
         if let (true, Err(error)) = (self.gone, there) {
             self.fail(error);
@@ -312,9 +312,9 @@ impl Guest {
         any
     }
 
-    /// Reads everything that it has reported up to now.
+    /// Reads everything that it has recorded until now.
     pub fn drain(&mut self, tell: &mut dyn FnMut(Event)) {
-        // A look takes at least so much of each ring; what comes meanwhile is not waited for.
+        // A look takes at least that much of each ring; records that are written meanwhile are not waited for.
         for _ in 0..RING / 8 / pace::LEAST {
             if !self.read(tell) {
                 return;
@@ -322,7 +322,7 @@ impl Guest {
         }
     }
 
-    /// Says what it is, once.
+    /// Reports the process itself, once.
     fn introduce(&mut self, tell: &mut dyn FnMut(Event)) {
         if std::mem::replace(&mut self.introduced, true) {
             return;
@@ -347,7 +347,7 @@ impl Guest {
     fn tell(&mut self, tell: &mut dyn FnMut(Event)) {
         let mut period = None;
         let mut rest = std::mem::take(&mut self.rest);
-        // By reference: what was just written word by word would be copied before it has arrived.
+        // By reference: a copy of words that were just written one by one would wait for each store.
         while let Some(one) = &self.tracing.rings().next(&mut rest) {
             let period = *period.get_or_insert_with(|| self.clock.period());
             if let RingEventKind::Call { hook, .. } = one.kind {
@@ -367,8 +367,8 @@ impl Guest {
         tell: &mut dyn FnMut(Event),
     ) {
         process::fault::point("reading");
-        // Each event is made where it is handed on: one that is made first and moved then is copied in pieces that the processor has
-        // just written in others, and each copy waits for the store before it.
+        // Each event is made at the place where it is passed on: one that is made first and moved then is copied in pieces of another size
+        // than those in which the processor has just written it, and each copy waits for the store before it.
         match &one.kind {
             RingEventKind::Call {
                 hook,
@@ -405,7 +405,7 @@ impl Guest {
             }
             RingEventKind::Forked { child } => {
                 let here = self.tracing.process_here(*child);
-                // Where it was not found, it is called in its ring what it calls itself.
+                // If the child was not found here, its id in the ring is used.
                 let speaker = if here == 0 { *child } else { here as u32 };
                 self.vforks.forked(one.ring, speaker, here);
                 let at = self.at(one, 0, period, tell);
@@ -470,7 +470,7 @@ impl Guest {
 }
 
 impl Guest {
-    /// Hooks and return addresses may have other meanings from now on.
+    /// Forgets call edges, because hooks and return addresses may have other meanings from now on.
     fn forget_edges(&mut self) {
         self.known.forget_edges();
         if let Some(straight) = &mut self.straight {

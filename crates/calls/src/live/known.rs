@@ -1,4 +1,4 @@
-//! What numbers and addresses in a guest's records mean: functions, lines, call edges, stacks. Each is looked up once.
+//! Looks up what numbers and addresses in a guest's records mean: functions, lines, call edges, stacks. Each is looked up once.
 
 use super::mapped::Mapped;
 use crate::event::{CallEdge, Module};
@@ -16,29 +16,29 @@ use std::ops::Range;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-/// What was looked up for one guest. Modules, names and call edges are kept by addresses, so [`Known::forget_edges`] must be called when
-/// libraries have come or gone: otherwise calls get the names of what was there before.
+/// The results for one guest. Modules, names and call edges are kept by addresses, so [`Known::forget_edges`] must be called when
+/// libraries have come or gone; otherwise calls get the names of what was there before.
 pub struct Known {
     /// Functions by the number of their hook.
     functions: HashMap<u32, Option<Arc<Function>>>,
     /// Script lines, by their number.
     lines: Vec<Arc<Line>>,
-    /// Finds lines of launchers, which are told as none; `None` = such lines are told.
+    /// Recognises lines of launchers, which are reported as no line; `None` = such lines are reported.
     launchers: Option<Launchers>,
     /// Modules by their bias.
     modules: HashMap<u64, Arc<Module>>,
-    /// The module that system calls are told as functions of.
+    /// The module of which system calls are reported as functions.
     system_calls: Arc<Module>,
     /// All names of a function, by its address.
     names: HashMap<u64, Arc<[String]>>,
-    /// By hook, and by the address that is returned to.
+    /// Call edges by hook and return address.
     calls: HashMap<Call, Option<Arc<CallEdge>>>,
-    /// The calls that were asked for last, found without the table.
+    /// The calls that were looked up last, found without the table.
     recent: Vec<Option<(Call, Option<Arc<CallEdge>>)>>,
-    /// By hook, by the module that holds that address, by the names it has slots for, and by the function that makes a
-    /// system call.
+    /// Call edges by hook, by the module of the return address, by the names it has slots for, and by the function that makes a system
+    /// call.
     edges: HashMap<EdgeKey, Arc<CallEdge>>,
-    /// Mappings that were seen to hold stacks.
+    /// Mappings that are known to hold stacks.
     stacks: Mapped,
     /// When the mappings were read last, and how long that took.
     looked: Option<(Instant, Duration)>,
@@ -66,27 +66,26 @@ impl Default for Known {
     }
 }
 
-/// A hook, and the address that is returned to.
+/// A hook, and the return address.
 type Call = (u32, u64);
 
 /// What calls of an edge have in common: see [`Known::edges`].
 type EdgeKey = (u32, Option<u64>, u64, Option<Arc<str>>);
 
-/// How many calls are found without the table.
+/// Number of calls that are found without the table.
 const RECENT: usize = 256;
 
-/// A thread that makes others by the thousand is not to make us read its mappings all the time: of our time at most
-/// this part.
+/// The largest part of our time that reading mappings may take (1 in this many), because a guest may make threads by the thousand.
 const PART: u32 = 8;
 
 impl Known {
-    /// The function with this hook.
+    /// Returns the function with this hook.
     pub fn function(&mut self, tracing: &Tracing, hook: u32) -> Option<Arc<Function>> {
         let find = || tracing.function(hook).cloned().map(Arc::new);
         self.functions.entry(hook).or_insert_with(find).clone()
     }
 
-    /// The edge of a call; `None` if the call is not shown.
+    /// Returns the edge of a call; `None` if the call is not shown.
     pub fn edge(
         &mut self,
         tracing: &Tracing,
@@ -113,7 +112,7 @@ impl Known {
         edge
     }
 
-    /// The edge of a system call that no hook tells of; `None` if it is not shown.
+    /// Returns the edge of a system call that no hook has reported; `None` if it is not shown.
     pub fn system_call(
         &mut self,
         selection: &Selection,
@@ -162,7 +161,7 @@ impl Known {
                 inside,
                 ..CallEdge::default()
             },
-            // It was unloaded meanwhile.
+            // The module was unloaded meanwhile.
             None => CallEdge {
                 names: [function.name.clone()].into(),
                 function,
@@ -184,14 +183,14 @@ impl Known {
         Some(found)
     }
 
-    /// The function whose code is at an address.
+    /// Returns the function whose code is at an address.
     pub fn inside(tracing: &Tracing, at: u64) -> Option<Arc<str>> {
         let module = tracing.functions().module_of(at)?;
         let (name, _) = module.symbols.name_at(at)?;
         Some(name.into())
     }
 
-    /// All names of a function, and those of the IFUNCs that have picked it.
+    /// Returns all names of a function, and those of the IFUNCs that have picked it.
     fn names(&mut self, all: &Functions, function: &Function, of: &ModuleSymbols) -> Arc<[String]> {
         let find = || {
             let mut names = vec![function.name.clone()];
@@ -230,14 +229,14 @@ impl Known {
             .clone()
     }
 
-    /// Tells lines of launchers as none of the application's: where it is the application's line that is told.
+    /// Reports lines of launchers as no line of the application, if the application's line is what is reported.
     pub fn without_launchers(mut self, pid: i32, args: &Options) -> Self {
         let tells_application = !args.nearest && args.app.is_empty();
         self.launchers = tells_application.then(|| Launchers::of(pid));
         self
     }
 
-    /// The line with this number.
+    /// Returns the line with this number.
     pub fn line(&mut self, tracing: &mut Tracing, place: usize) -> Option<Arc<Line>> {
         let more = tracing.rings().places().get(self.lines.len()..)?;
         for line in more {
@@ -251,7 +250,7 @@ impl Known {
         self.lines.get(place).cloned()
     }
 
-    /// Forgets what rests on addresses of code, because libraries have come or gone.
+    /// Forgets results that depend on addresses of code, because libraries have come or gone.
     pub fn forget_edges(&mut self) {
         self.modules.clear();
         self.names.clear();
@@ -260,12 +259,12 @@ impl Known {
         self.edges.clear();
     }
 
-    /// The number of the stack that holds a frame.
+    /// Returns the number of the stack that holds a frame.
     pub fn stack(&mut self, pid: i32, frame: u64) -> u64 {
         if let Some(known) = self.stacks.find(frame) {
             return known;
         }
-        // A mapping that grew or came. Of one that cannot be looked for now its page is known: that is in no other.
+        // A mapping has grown or come. If it cannot be looked up now, its page is noted, which belongs to no other mapping.
         let range = self.mapping(pid, frame);
         let page = frame & !0xfff..(frame | 0xfff).saturating_add(1);
         self.stacks.learn(range.unwrap_or(page));
@@ -287,8 +286,8 @@ impl Known {
     }
 }
 
-/// For which of a function's names the module that calls has a slot, a bit for each; of several the one that this call
-/// went through, where that is known.
+/// Returns for which of a function's names the calling module has a slot, a bit for each; only the one that this call went through, if
+/// that is known.
 fn slots_of(
     tracing: &Tracing,
     selection: &Selection,

@@ -1,13 +1,13 @@
-//! Which stack is this address on? A number for each, that an address keeps: calls are open under it.
+//! Assigns to each stack a number, under which calls are open.
 //!
-//! The main thread's mapping grows downward, and where the kernel was not asked a page stands for the mapping it is in.
-//! What is learned later is therefore laid around what was known.
+//! The main thread's mapping grows downward, and if the kernel was not asked, a single page stands for its mapping. Later ranges are
+//! therefore laid around the known ones.
 
 use std::collections::BTreeMap;
 use std::ops::Range;
 
-/// The ranges of one guest's addresses that are known to be stacks, each with its number. An address keeps its number whatever is learned later;
-/// if it changed, the calls that are open under it would never be seen to return.
+/// The ranges of one guest's addresses that are known to be stacks, each with its number. An address keeps its number whatever is learned
+/// later; otherwise the calls that are open under it would never be seen to return.
 #[derive(Debug, Default)]
 pub struct Mapped {
     /// End and number of each range, by its start.
@@ -16,16 +16,16 @@ pub struct Mapped {
     recent: [(Range<u64>, u64); RECENT],
 }
 
-/// How many ranges are found without the tree.
+/// Number of ranges that are found without the tree.
 const RECENT: usize = 16;
 
-/// Place in `recent` of an address: parts are 8 MiB long, so a stack of the usual size lies in one or two.
+/// Index in `recent` of an address: parts are 8 MiB long, so a stack of the usual size lies in one or two.
 const fn part(at: u64) -> usize {
     (at >> 23) as usize % RECENT
 }
 
 impl Mapped {
-    /// The number of the stack that holds an address.
+    /// Returns the number of the stack that holds an address.
     pub fn find(&mut self, at: u64) -> Option<u64> {
         let (range, number) = &self.recent[part(at)];
         if range.contains(&at) {
@@ -47,7 +47,7 @@ impl Mapped {
             .take_while(|(_, (end, _))| *end > range.start)
             .map(|(start, (end, number))| (*start, *end, *number))
             .collect();
-        // The outermost of what was known of it gives its number.
+        // The known range with the lowest address gives its number.
         let all = over.first().map_or(range.start, |(.., number)| *number);
         let mut end = range.end;
         for (start, old_end, number) in over {

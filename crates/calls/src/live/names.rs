@@ -1,5 +1,5 @@
-//! Functions that are asked for by their name in the script's language (`-x 'ruby:Mysql2::Client#query'`): found,
-//! waited for or refused; and how their calls are shown.
+//! Functions that are requested by their name in the script's language (`-x 'ruby:Mysql2::Client#query'`): finds them,
+//! waits for them or refuses them; and says how their calls are shown.
 
 use crate::select::like;
 use crate::{Message, Messages};
@@ -11,10 +11,10 @@ use prototypes::{Filter, Kind, Lens, Parameter, Prototype, Type};
 use std::collections::{BTreeMap, HashSet};
 use std::time::{Duration, Instant};
 
-/// Names that were not there are looked for again so often, besides whenever a library is loaded or initialised.
+/// Time after which names that do not exist are looked up again, besides whenever a library is loaded or initialised.
 const AGAIN: Duration = Duration::from_millis(250);
 
-/// What is asked for, and what was found of it.
+/// The requested names, and the results.
 #[derive(Clone)]
 pub struct Names {
     wishes: Vec<Wish>,
@@ -27,19 +27,19 @@ pub struct Names {
 struct Wish {
     pattern: Pattern,
     state: State,
-    /// A preset's, which has names of every language: what is not there is no news.
+    /// Whether it is a preset's, which has names of every language: a missing one is not reported.
     of_preset: bool,
 }
 
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum State {
-    /// Not looked for yet.
+    /// It was not looked up yet.
     New,
-    /// It may come, or more may come.
+    /// It, or more functions, may be defined later.
     Waiting,
-    /// Found, and there is but one.
+    /// It was found, and there is only one.
     Found,
-    /// There is no C function.
+    /// There is no C function of this name.
     Refused,
 }
 
@@ -65,12 +65,12 @@ impl Names {
         }
     }
 
-    /// How many were found.
+    /// Returns how many were found.
     pub fn found(&self) -> usize {
         self.found.len()
     }
 
-    /// Whether some may still come.
+    /// Whether some may still be defined.
     pub fn are_awaited(&self) -> bool {
         self.wishes.iter().any(|wish| wish.state == State::Waiting)
     }
@@ -87,8 +87,8 @@ impl Names {
         self.wishes.iter().any(refused)
     }
 
-    /// Looks for what is not found yet, and says by a message what is not there or can never be, once. Returns whether more
-    /// is found than before.
+    /// Looks for what is not found yet, and reports once what does not exist or can never be hooked. Returns whether more
+    /// was found than before.
     pub fn look(&mut self, tracing: &Tracing) -> bool {
         let (pid, before) = (tracing.pid(), self.found.len());
         for wish in &mut self.wishes {
@@ -142,7 +142,8 @@ impl Names {
         self.found.len() > before
     }
 
-    /// What was found, by address: functions that have their code in common, each with what tells it from the others.
+    /// Returns what was found, by address: functions that share their code, each with what distinguishes it from the
+    /// others.
     pub fn by_address(&self) -> BTreeMap<u64, Vec<&Scripted>> {
         let mut all: BTreeMap<u64, Vec<&Scripted>> = BTreeMap::new();
         for one in &self.found {
@@ -152,12 +153,12 @@ impl Names {
     }
 }
 
-/// ` (like it: …)`, if something is.
+/// Returns ` (like it: …)`, if a similar name exists.
 fn near(tracing: &Tracing, pattern: &Pattern, how: &str) -> String {
     let mut names = tracing.near(pattern);
     names.retain(|name| *name != pattern.name);
     let (path, last) = split(&pattern.name);
-    // Of the same class, the rest of the name counts.
+    // For names of the same class, the rest of the name counts.
     let beside = names.iter().filter_map(|name| name.strip_prefix(path));
     let mut found = like(last, beside.filter(|rest| split(rest).0.is_empty()));
     for name in &mut found {
@@ -173,19 +174,19 @@ fn near(tracing: &Tracing, pattern: &Pattern, how: &str) -> String {
     }
 }
 
-/// A name's class or module with the sign behind it, and the rest.
+/// Returns a name's class or module with the separator behind it, and the rest.
 fn split(name: &str) -> (&str, &str) {
     name.split_at(name.rfind(['#', '.', ':']).map_or(0, |at| at + 1))
 }
 
-/// Several functions with one code, each with its identity; none where the code is of one function alone.
+/// Returns the functions that share one code, each with its identity; empty if the code belongs to one function only.
 pub fn identities(names: &[&Scripted]) -> Vec<(u64, Function)> {
     let told = names.iter().filter(|one| one.identity != 0);
     told.map(|one| (one.identity, one.function.clone()))
         .collect()
 }
 
-/// What is copied at the return of a function where the prototype does not say it.
+/// Returns what is copied at the return of a function if the prototype does not say it.
 pub fn at_return(calling: &Calling) -> Option<Vec<u64>> {
     let Shown::Word(word) = calling.returns else {
         return None;
@@ -198,12 +199,12 @@ pub fn at_return(calling: &Calling) -> Option<Vec<u64>> {
     Some(vec![Op::Value(Source::Rax).encode(), describe.encode()])
 }
 
-/// Whether the VM calls it in a convention of its own, or as any C function is called.
+/// Whether the VM calls it by a convention of its own, and not as a C function.
 pub fn is_called_by_vm(calling: &Calling) -> bool {
     !calling.is_collection
 }
 
-/// How a VM's calls of a function are shown.
+/// Returns how a VM's calls of a function are shown.
 pub fn prototype(calling: &Calling) -> Prototype {
     let parameters = calling.parameters.iter();
     let parameters = parameters.map(|parameter| Parameter::new(type_of(*parameter)));

@@ -1,13 +1,13 @@
-//! How much of each ring is read at once: as much as is dealt with soon, because a thread whose ring is full waits until
-//! we come back to it, and after `--max-wait` drops what it has to say.
+//! Decides how much of each ring is read at once: as much as can be handled soon, because a thread whose ring is full waits until the ring
+//! is read again, and after `--max-wait` drops its record.
 
 use std::time::{Duration, Instant};
 
-/// From one look at a ring to the next, at most and at least: well below the 100 ms that a thread waits, also where
-/// others want the processor.
+/// The longest and the shortest wanted time from one look at a ring to the next: well below the 100 ms that a thread waits, also if other
+/// programs need the processor.
 const LONG: Duration = Duration::from_millis(15);
 const SHORT: Duration = Duration::from_millis(4);
-/// Words that are read at least.
+/// The least number of words that are read.
 pub const LEAST: u64 = 2048;
 
 /// How many words of each of one guest's rings are read at the next look: half as many after a look that took long, twice as many after a short
@@ -41,7 +41,7 @@ impl Pace {
         self.words
     }
 
-    /// Notes whether the look found anything. If not, the caller rests, and the time until the next look says nothing.
+    /// Notes whether the look found anything. If not, the caller pauses, and the time until the next look means nothing.
     pub fn read(&mut self, any: bool) {
         if !any {
             self.began = None;

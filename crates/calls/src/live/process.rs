@@ -1,8 +1,9 @@
-//! One process of a run: hooked, or seen by BPF programs or by its tracer alone.
+//! One process of a run: it is hooked, or seen by BPF programs, or only by its tracer.
 //!
-//! Which it is, is decided when it is opened, and again for each program that it runs: hooks where nothing speaks against them,
-//! else what changes nothing in it (`--no-modify`, a program of 32 bits, a seccomp filter that forbids what hooks need): BPF
-//! where its calls are only counted and the kernel lets us, else tracing. All are `Watched` by one [`inject::lifecycle`].
+//! This is decided when it is opened, and again for each program that it runs. It is hooked if nothing speaks against hooks.
+//! Otherwise (`--no-modify`, a 32-bit program, a seccomp filter that forbids what hooks need) it is watched by what changes
+//! nothing in it: by BPF if its calls are only counted and the kernel allows it, else by tracing. All are `Watched` by one
+//! [`inject::lifecycle`].
 
 use super::bpf::Bpf;
 use super::guest::{Guest, Shared};
@@ -21,9 +22,9 @@ use std::convert::Infallible;
 use std::sync::Arc;
 use tracepoint::Refused;
 
-/// A process of the run and the way in which it is seen. [`inject::lifecycle`] keeps it until it has ended or was left.
+/// A process of the run and the way in which it is watched. [`inject::lifecycle`] keeps it until it has ended or was left.
 pub enum Process {
-    /// Hooks tell what it does.
+    /// Hooks report what it does.
     Hooked(Box<Guest>),
     /// Its tracer sees each system call.
     Stepped(Box<Stepped>),
@@ -49,7 +50,7 @@ impl From<Bpf> for Process {
     }
 }
 
-/// Calls the same method whichever way it is.
+/// Calls the same method of whichever variant it is.
 macro_rules! either {
     ($process:expr, $one:ident => $what:expr) => {
         match $process {
@@ -65,7 +66,7 @@ impl Process {
         either!(self, one => one.pid())
     }
 
-    /// The guest that it is, if it is hooked.
+    /// Returns the guest, if it is hooked.
     pub fn hooked(&self) -> Option<&Guest> {
         match self {
             Process::Hooked(guest) => Some(guest),
@@ -82,22 +83,22 @@ impl Process {
         }
     }
 
-    /// Whether a good part of a ring was unread at the last look.
+    /// Whether a large part of a ring was unread at the last look.
     pub fn is_busy(&self) -> bool {
         self.hooked().is_some_and(|guest| guest.is_busy)
     }
 
-    /// What is not seen of it, if all was to be seen.
+    /// Returns what is not seen of it, if all must be seen.
     pub fn inexact(&self) -> Option<&[String]> {
         self.hooked()?.inexact()
     }
 
-    /// How it has ended.
+    /// Returns how it has ended.
     pub fn ended(&self) -> Option<End> {
         either!(self, one => one.ended())
     }
 
-    /// Reads what it has told.
+    /// Reads its records.
     pub fn drain(&mut self, tell: &mut dyn FnMut(Event)) {
         match self {
             Process::Hooked(guest) => guest.drain(tell),
@@ -106,7 +107,7 @@ impl Process {
         }
     }
 
-    /// Another program runs in its place.
+    /// Handles that another program runs in its place.
     pub fn gives_way(&mut self, tell: &mut dyn FnMut(Event)) {
         match self {
             Process::Hooked(guest) => guest.gives_way(tell),
@@ -115,14 +116,14 @@ impl Process {
         }
     }
 
-    /// Notes which descriptors it has, now that it was left.
+    /// Notes which descriptors it has after it was left.
     pub fn note_descriptors(&mut self) {
         if let Process::Hooked(guest) = self {
             guest.note_descriptors();
         }
     }
 
-    /// Its descriptors, if they were asked for.
+    /// Returns its descriptors, if requested.
     pub fn held(&mut self) -> Option<Held> {
         match self {
             Process::Hooked(guest) => guest.held(),
@@ -130,7 +131,7 @@ impl Process {
         }
     }
 
-    /// Returns what was counted instead of being told call by call.
+    /// Returns what was counted instead of being reported call by call.
     pub fn counted(&mut self) -> Result<Vec<Count>, process::Error> {
         match self {
             Process::Hooked(guest) => guest.counted(),
@@ -139,7 +140,7 @@ impl Process {
         }
     }
 
-    /// Returns what was lost of what the process had to tell.
+    /// Returns what was lost of the process's records.
     pub fn losses(&mut self) -> Result<Losses, process::Error> {
         match self {
             Process::Hooked(guest) => guest.losses(),
@@ -172,7 +173,7 @@ impl Process {
                 args.messages.say(Message::ByTracing { pid, why, refused });
                 stepped
             }
-            // What speaks against hooks is what was asked about.
+            // The reason against hooks is what the user needs to know.
             (Err(error), None | Some(Error::Tampers)) => return Err(error),
             (Err(_), Some(why)) => return Err(why),
         };
@@ -209,10 +210,10 @@ impl Process {
     }
 }
 
-/// Says what is seen of no process, if there is some of it here.
+/// Reports what can be seen of no process, if this one has some of it.
 ///
 /// # Errors
-/// There is, and all was to be seen.
+/// There is some, and all must be seen.
 fn say_of_kernel(pid: i32, args: &Options) -> Result<(), Error> {
     let Some(kernel) = unseen::of_kernel(pid) else {
         return Ok(());
@@ -225,7 +226,7 @@ fn say_of_kernel(pid: i32, args: &Options) -> Result<(), Error> {
     Ok(())
 }
 
-/// Whether BPF programs are to see it, if the kernel lets us.
+/// Whether BPF programs should see it, if the kernel allows that.
 fn may_be_bpf(by: By, args: &Options) -> bool {
     by == By::Bpf || by == By::Nothing && args.counts_in_guest()
 }
@@ -233,7 +234,7 @@ fn may_be_bpf(by: By, args: &Options) -> bool {
 fn why_not_bpf(error: Error) -> Option<Arc<Refused>> {
     match error {
         Error::Bpf { why, .. } => Some(why),
-        // What else is wrong with the process, tracing it tells.
+        // Other errors of the process are reported by tracing it.
         _ => None,
     }
 }
@@ -266,7 +267,7 @@ fn may_be_traced(error: &Error) -> bool {
     }
 }
 
-/// Whether a process that could not be hooked is seen by tracing instead.
+/// Whether a process that could not be hooked is watched by tracing instead.
 fn falls_back(shared: &Shared<'_>, error: &Error) -> bool {
     let args = shared.args;
     !args.exact && args.is_for_tracer() && may_be_traced(error)
@@ -275,7 +276,7 @@ fn falls_back(shared: &Shared<'_>, error: &Error) -> bool {
 impl Watched for Process {
     const TRACES_ALL: bool = false;
     type Shared<'a> = Shared<'a>;
-    /// There is no stage of starting: a process is hooked, or traced, at its first instruction.
+    /// There is no stage of starting: a process is hooked, or traced, from its first instruction on.
     type Start = Infallible;
     type Event = Event;
     type Error = Error;
@@ -360,7 +361,7 @@ impl Watched for Process {
         match self {
             Process::Hooked(guest) => guest.stands(happening, shared, turn),
             Process::Bpf(bpf) => bpf.stands(happening, turn),
-            // The threads of one that is stepped are looked after in its turns.
+            // The threads of a stepped process are handled in its turns.
             Process::Stepped(_) => {}
         }
     }
@@ -399,7 +400,7 @@ impl Watched for Process {
         }
     }
 
-    /// What was told before can still be read.
+    /// Records made before can still be read.
     fn leave(&mut self) -> process::error::Result<()> {
         match self {
             Process::Hooked(guest) => guest.leave(),

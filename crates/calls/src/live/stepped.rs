@@ -1,11 +1,11 @@
-//! A process that is seen by its tracer alone: nothing in it is changed.
+//! A process that only its tracer sees: nothing in it is changed.
 //!
-//! Each of its threads stops at the start and at the end of each system call (`PTRACE_SYSCALL`), and at each signal, as under
-//! strace. What is told of a call is what a hook would tell ([`Traced`]), but for script lines and native functions. Threads and
-//! children come as ptrace events, traced from their first instruction on, so of a child of `vfork` every call is seen too.
+//! Each of its threads stops at the start and at the end of each system call (`PTRACE_SYSCALL`), and at each signal, as under strace. What
+//! is reported of a call is what a hook would report ([`Traced`]), except script lines and native functions. Threads and children come as
+//! ptrace events, traced from their first instruction on, so every call of a child of `vfork` is seen too.
 //!
-//! The threads are waited for here, and not by the `Tracee` of the process's lifecycle, which is of one thread; that is made
-//! when the process is left, for whoever waits for the exit code of a program that was started.
+//! The threads are waited for here, and not by the `Tracee` of the process's lifecycle, which handles one thread; that is made when the
+//! process is left, for the code that waits for the exit code of a started program.
 
 mod counts;
 mod left;
@@ -33,15 +33,15 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 use tampering::{Injections, Onward, Tampering};
 
-/// What every thread reports: new threads are traced from their beginning.
+/// The events that every thread reports: new threads are traced from their beginning.
 const THREADS: i32 =
     libc::PTRACE_O_TRACESYSGOOD | libc::PTRACE_O_TRACEEXEC | libc::PTRACE_O_TRACECLONE;
-/// What is reported too where children are followed: they are traced from their beginning.
+/// The additional events if children are followed: they are traced from their beginning.
 const CHILDREN: i32 = libc::PTRACE_O_TRACEFORK | libc::PTRACE_O_TRACEVFORK;
 
-/// How long the threads of one process are looked after before others have their turn.
+/// Limit of the time for the threads of one process, before others have their turn.
 const ATTENTION: Duration = Duration::from_millis(20);
-/// So often they are looked at in vain before we sleep: one that was set going is soon at its next stop.
+/// How often the threads are polled in vain before we sleep: one that was set going is soon at its next stop.
 const EAGER: u32 = 50;
 
 /// A process all of whose threads we trace, until it has ended or is left. A thread that stops stands still until it is set going here, so
@@ -54,14 +54,14 @@ pub struct Stepped {
     injections: Rc<Injections>,
     memory: Arc<GuestMemory>,
     clock: Clock,
-    /// What its calls are counted in, if they are not told one by one.
+    /// The counts of its calls, if they are not reported one by one.
     counts: Option<Counts>,
     options: i32,
-    /// Whether [`EventKind::Opened`] was told.
+    /// Whether [`EventKind::Opened`] was reported.
     introduced: bool,
     /// The exec that has led to it, as it was when it began.
     exec: Option<(Begun, Captures)>,
-    /// It is left at its next exec, which is said here.
+    /// Set if it is left at its next exec, which is reported here.
     leaves_at_exec: Option<Messages>,
     end: Option<End>,
     /// Its main thread, once it is left.
@@ -71,15 +71,15 @@ pub struct Stepped {
 struct Thread {
     traced: Traced,
     tampering: Tampering,
-    /// It stands still until then, and goes on with this signal.
+    /// Set if it is held until a time, and goes on with this signal then.
     held: Option<(Instant, i32)>,
 }
 
-/// What became of a thread at one look.
+/// The result of polling a thread.
 enum Look {
     Nothing,
     Something,
-    /// It is no thread of the process any more.
+    /// It is no longer a thread of the process.
     Gone,
     /// It has made this thread or process.
     Made(i32),
@@ -114,7 +114,7 @@ impl Stepped {
         Ok(stepped)
     }
 
-    /// Takes a process that stands at its exec; with `keep` we have started it.
+    /// Opens a process that stands at its exec; with `keep` lancet has started it.
     pub fn begin(
         tracee: Tracee,
         keep: bool,
@@ -154,7 +154,7 @@ impl Stepped {
         }
     }
 
-    /// A child that the kernel has put under our tracing when one of our threads made it.
+    /// Opens a child that the kernel has put under our tracing when one of our threads made it.
     fn child(&self, pid: i32) -> Result<Self, process::Error> {
         let mut child = Stepped {
             pid,
@@ -184,24 +184,24 @@ impl Stepped {
         self.pid
     }
 
-    /// How it has ended.
+    /// Returns how it has ended.
     pub fn ended(&self) -> Option<End> {
         self.end
     }
 
-    /// Its main thread, once it is left.
+    /// Returns its main thread, once it is left.
     pub fn tracee(&mut self) -> &mut Option<Tracee> {
         &mut self.left
     }
 
-    /// Takes out what was counted instead of being told call by call.
+    /// Takes out what was counted instead of being reported call by call.
     pub fn counted(&mut self) -> Vec<Count> {
         let period = self.clock.period();
         let counts = self.counts.take();
         counts.map_or_else(Vec::new, |counts| counts.all(period))
     }
 
-    /// Looks after its threads, until none of them has anything to tell. Whether there was anything.
+    /// Polls its threads until none of them has an event. Returns whether there was one.
     pub fn poll<P: Watched<Event = Event> + From<Stepped>>(
         &mut self,
         turn: &mut Turn<'_, P>,
@@ -221,7 +221,7 @@ impl Stepped {
         any
     }
 
-    /// Looks at each thread once.
+    /// Polls each thread once.
     fn look<P: Watched<Event = Event> + From<Stepped>>(&mut self, turn: &mut Turn<'_, P>) -> bool {
         let mut any = false;
         let ids: Vec<i32> = self.threads.keys().copied().collect();
@@ -248,7 +248,7 @@ impl Stepped {
         use ptrace::Event as E;
         let event = match ptrace::poll(tid) {
             Ok((_, event)) => event,
-            // Its end was seen by somebody else.
+            // Other code has seen its end.
             Err(_) => ptrace::end_of(tid).unwrap_or(E::Special(libc::PTRACE_EVENT_EXIT)),
         };
         let mut look = Look::Something;
@@ -271,7 +271,7 @@ impl Stepped {
                 ptrace::resume_to_syscall(tid, signal)
             }
             E::Interrupted(libc::SIGTRAP) => ptrace::resume_to_syscall(tid, 0),
-            // A group stop: it stays, and we hear of its end.
+            // It is in a group stop: it stays stopped, and its end is still reported.
             E::Interrupted(signal) => {
                 turn.tell(self.of_thread(tid, EventKind::Thread(OfThread::Stopped(signal))));
                 ptrace::listen(tid)
@@ -284,7 +284,7 @@ impl Stepped {
                 ptrace::resume_to_syscall(tid, 0)
             }
         };
-        // One that was killed meanwhile cannot be set going; its end comes next.
+        // A thread that was killed meanwhile cannot be set going; its end is reported next.
         let _ = resumed;
         look
     }
@@ -301,7 +301,7 @@ impl Stepped {
         Ok(())
     }
 
-    /// Sets a thread going that has stood still for as long as it was to.
+    /// Sets a thread going whose time of being held is over.
     fn look_at_held(&mut self, tid: i32) -> Look {
         let thread = self.threads.get_mut(&tid);
         let due = |held: &mut (Instant, i32)| held.0 <= Instant::now();
@@ -309,12 +309,12 @@ impl Stepped {
         let Some((_, signal)) = held else {
             return Look::Nothing;
         };
-        // An error means that it was killed meanwhile, and its end comes next.
+        // An error means that it was killed meanwhile; its end is reported next.
         let _ = ptrace::resume_to_syscall(tid, signal);
         Look::Something
     }
 
-    /// A thread stands at a ptrace event.
+    /// Handles a ptrace event of a thread.
     fn special<P: Watched<Event = Event> + From<Stepped>>(
         &mut self,
         tid: i32,
@@ -341,7 +341,7 @@ impl Stepped {
         }
     }
 
-    /// One of its threads has made a thread or a process, which is ours.
+    /// Handles a new thread or process that one of its threads has made, which is traced too.
     fn made<P: Watched<Event = Event> + From<Stepped>>(
         &mut self,
         made: i32,
@@ -356,13 +356,13 @@ impl Stepped {
             Ok(child) if follows => {
                 turn.child(made, Stage::Open(child.into()));
             }
-            // A child made by `clone` with another signal than SIGCHLD is reported although children are not followed. One that cannot be
-            // opened is gone.
+            // A child made by `clone` with another signal than SIGCHLD is reported although children are not followed. A child that cannot
+            // be opened is gone.
             _ => drop(stop::let_go(made)),
         }
     }
 
-    /// Another program runs in its place; the thread that has led there has its id from now on.
+    /// Handles that another program runs in its place; the thread that has led there has the process's id from now on.
     fn replaced<P: Watched<Event = Event> + From<Stepped>>(
         &mut self,
         former: i32,
@@ -391,7 +391,7 @@ impl Stepped {
         self.introduce(turn);
     }
 
-    /// What becomes of one thread now.
+    /// Makes an event of one thread, at the present time.
     fn of_thread(&self, tid: i32, kind: EventKind) -> Event {
         let event = now_of(self.pid, kind);
         let at = At {
@@ -401,7 +401,7 @@ impl Stepped {
         Event { at, ..event }
     }
 
-    /// A thread has ended, and its process goes on.
+    /// Handles the end of a thread whose process goes on.
     fn thread_over<P: Watched<Event = Event> + From<Stepped>>(
         &self,
         tid: i32,

@@ -1,9 +1,9 @@
-//! System calls that a tracer sees: those of a program that has begun and cannot be hooked yet, and those of a process that is
-//! not to be changed, or cannot be (`stepped`).
+//! System calls that a tracer sees: those of a program that has begun and cannot be hooked yet, and those of a process that must not or
+//! cannot be changed (`stepped`).
 //!
-//! Such a thread stops at the start and at the end of each of its system calls ([`process::ptrace::system_call()`]). What is
-//! copied of the arguments is what a hook would copy: the same programs run here, over the memory of the stopped process.
-//! [`Traced`] is of one thread, which can be in one call only; threads of one process share a [`Table`].
+//! Such a thread stops at the start and at the end of each of its system calls ([`process::ptrace::system_call()`]). Arguments are copied
+//! as a hook would copy them: the same programs run here, over the memory of the stopped process. [`Traced`] is the state of one thread,
+//! which can be in one call only; threads of one process share a [`Table`].
 
 use crate::event::{Call, CallEdge, End, Signal};
 use crate::options::Options;
@@ -21,22 +21,22 @@ use std::collections::HashMap;
 use std::rc::Rc;
 use std::sync::Arc;
 
-/// The ring of events that come from no ring. Rings have small numbers, and signals and ends are in none.
+/// The ring's number of events that come from no ring. Rings have small numbers, and signals and ends have another.
 pub const NO_RING: u32 = u32::MAX - 2;
 
-/// What is added to the numbers of the table for programs of 32 bits.
+/// Added to the numbers of the system call table for 32-bit programs.
 pub const OF_32_BITS: u64 = 1 << 32;
 
 /// Bytes of a `syscall` instruction, and of `int $0x80`.
 pub const INSTRUCTION: u64 = 2;
 
-/// What is told of the calls of one number.
+/// How the calls of one number are reported.
 pub struct Told {
-    /// The call edge that the calls are told by.
+    /// The call edge of the reported calls.
     pub edge: Arc<CallEdge>,
     /// Programs of crate `capture`, for the call and for its return.
     copy: [Vec<u64>; 2],
-    /// Cycles of the time-stamp counter that a call must take to be told.
+    /// Cycles of the time-stamp counter that a call must take to be reported.
     pub least: u64,
 }
 
@@ -45,7 +45,7 @@ pub struct Told {
 pub struct Begun {
     /// The number of the call, plus [`OF_32_BITS`] for a program of 32 bits.
     pub number: u64,
-    /// The address of the instruction that asks.
+    /// The address of the `syscall` instruction.
     pub instruction: u64,
     /// Its arguments, and the stack pointer.
     pub registers: Registers,
@@ -53,32 +53,32 @@ pub struct Begun {
     pub ticks: u64,
 }
 
-/// What to tell of a stop.
+/// What to report of a stop.
 pub enum Stop {
-    /// A call begins, and is told.
+    /// A call that is reported begins.
     Call(Begun, Rc<Told>),
-    /// A call that is told has ended, with this in rax.
+    /// A call that is reported has ended, with this value in rax.
     Return(Begun, Rc<Told>, u64),
 }
 
-/// What is told of the calls of each number.
+/// How the calls of each number are reported.
 #[derive(Default)]
 pub struct Table(HashMap<u64, Rc<Told>>);
 
-/// What is known of one traced thread: the call that it is in, and the [`Table`] of what is told of each call. Its tracer keeps it for as long as
-/// the thread is traced, and shows it each stop at a system call.
+/// The state of one traced thread: the call that it is in, and the [`Table`] of how each call is reported. Its tracer keeps it while the
+/// thread is traced, and passes it each stop at a system call.
 #[derive(Default)]
 pub struct Traced {
     table: Rc<Table>,
     open: Option<(Begun, Rc<Told>)>,
-    /// What was copied of it, if it is told only at its return.
+    /// What was copied of the call, if it is reported only at its return.
     held: Option<Captures>,
-    /// The thread is in a system call, told or not.
+    /// Whether the thread is in a system call, reported or not.
     inside: bool,
 }
 
 impl Told {
-    /// Which arguments of the call are texts that are copied up to their NUL: the first two.
+    /// Which arguments of the call are texts that are copied up to their NUL: the first two of them.
     pub fn texts(&self) -> [Option<u8>; 2] {
         let ops: Vec<Op> = self.copy[0]
             .iter()
@@ -93,13 +93,13 @@ impl Told {
 }
 
 impl Begun {
-    /// The call at whose start a thread stands.
+    /// Returns the call at whose start a thread stands.
     pub fn at(stop: &AtSystemCall, ticks: u64) -> Option<Self> {
         let Side::Begins { number, arguments } = stop.side else {
             return None;
         };
         Some(Begun {
-            // The kernel looks at 32 bits.
+            // The kernel uses 32 bits of the number.
             number: number & 0xffff_ffff | if stop.is_32_bits { OF_32_BITS } else { 0 },
             instruction: stop.behind.wrapping_sub(INSTRUCTION),
             registers: Registers {
@@ -111,7 +111,7 @@ impl Begun {
         })
     }
 
-    /// What is told of it: the kernel knows neither lines of scripts nor callers.
+    /// Makes the reported call: the kernel knows neither lines of scripts nor callers.
     pub fn call(&self, told: &Told, captures: Captures) -> Call {
         Call {
             edge: told.edge.clone(),
@@ -124,7 +124,7 @@ impl Begun {
         }
     }
 
-    /// Puts the number of a call that has no name of its own before its arguments, as a hook tells it.
+    /// Puts the number of a call that has no name of its own before its arguments, as a hook does.
     pub fn names_itself(&mut self, told: &Told) {
         if told.edge.function.address == OTHERS {
             self.registers.gp.rotate_right(1);
@@ -151,7 +151,7 @@ const EXECVE: u64 = 59;
 /// The last `execve` of a program on its way to its exec, with copies of its arguments, and when it began.
 pub type FirstExec = RefCell<Option<(Begun, Captures)>>;
 
-/// Notes the `execve` at whose start our child stands; what it asks for beside that is not the program's.
+/// Notes the `execve` at whose start our child stands. Its other calls before that are not the program's.
 pub fn note_exec(pid: i32, args: &Options, signatures: &Signatures, noted: &FirstExec) {
     let stop = ptrace::system_call(pid).ok().flatten();
     let begun = stop.and_then(|stop| Begun::at(&stop, clock::now()));
@@ -175,7 +175,7 @@ pub fn note_exec(pid: i32, args: &Options, signatures: &Signatures, noted: &Firs
     *noted.borrow_mut() = Some((begun, copied));
 }
 
-/// What one call may have copied, at most: the memory is ours, and no record of a ring has to hold it.
+/// Limits of what is copied of one call: the memory is ours, and no record of a ring must hold it.
 const LIMITS: Limits = Limits {
     bytes: 256 << 10,
     steps: 64 << 10,
@@ -209,7 +209,7 @@ fn copy(
     copier.captures
 }
 
-/// How a process has ended whose main thread was traced to its end.
+/// Returns how a process has ended whose main thread was traced to its end.
 pub fn end_of(tracee: Option<&Tracee>) -> End {
     match tracee.and_then(Tracee::end) {
         Some(Ok(code)) => End::Exited(code),
@@ -218,7 +218,7 @@ pub fn end_of(tracee: Option<&Tracee>) -> End {
     }
 }
 
-/// A signal, with what the kernel says of it to the tracer of a thread that stands at it.
+/// Makes the event of a signal, with the kernel's data about it, for a thread that stands at it.
 pub fn signal_of(tid: i32, number: i32) -> Signal {
     let information = ptrace::signal_information(tid).ok();
     let bytes = |known| ptrace::bytes_of(&known)[..Signal::INFORMATION].to_vec();
@@ -232,7 +232,7 @@ pub fn signal_of(tid: i32, number: i32) -> Signal {
 struct Copier<'m> {
     memory: &'m GuestMemory,
     stack: u64,
-    /// What the agent's hook says of who called: its frame pointer, and where it goes on.
+    /// The words by which the agent's hook identifies the caller: its frame pointer, and the return address.
     outer: [u64; 2],
     captures: Captures,
 }
@@ -257,15 +257,15 @@ impl Guest for Copier<'_> {
 }
 
 impl Table {
-    /// Tells the calls that are wanted, by number. Those that must meet a condition are left out: conditions are of
-    /// registers and script lines, and are decided by hooks.
+    /// For the wanted calls, by number. Those with a condition are left out: conditions test registers and script lines, and hooks decide
+    /// them.
     pub fn new(
         wanted: Vec<Wanted>,
         mut edge: impl FnMut(&Wanted) -> Option<Arc<CallEdge>>,
     ) -> Self {
         let plain = |one: &Wanted| one.asks.iter().all(Vec::is_empty) && one.guard.is_none();
         let told = wanted.into_iter().filter(plain).filter_map(|one| {
-            // Prototypes have the structs of 64 bits; those of 32 are shown by their addresses.
+            // Prototypes have the structs of 64-bit programs; those of 32-bit programs are shown by their addresses.
             let is_narrow = one.function.address & OF_32_BITS != 0;
             let told = Told {
                 edge: edge(&one)?,
@@ -281,7 +281,7 @@ impl Table {
         Table(told.collect())
     }
 
-    /// What is told of calls of a number.
+    /// Returns how calls of a number are reported.
     pub fn told(&self, number: u64) -> Option<&Rc<Told>> {
         self.0.get(&number).or_else(|| self.0.get(&OTHERS))
     }
@@ -301,28 +301,28 @@ impl Traced {
         self.inside
     }
 
-    /// Keeps what was copied of the call that is open, because how long it takes decides whether it is told.
+    /// Keeps what was copied of the open call, because its duration decides whether it is reported.
     pub fn hold(&mut self, copied: Captures) {
         self.held = Some(copied);
     }
 
-    /// Forgets the call that is open, and returns it.
+    /// Forgets the open call, and returns it.
     pub fn leave_open(&mut self) -> Option<(Begun, Rc<Told>)> {
         self.held = None;
         self.open.take()
     }
 
-    /// What was kept of the call that was open.
+    /// Takes what was kept of the call that was open.
     pub fn held(&mut self) -> Option<Captures> {
         self.held.take()
     }
 
-    /// What is told of calls of a number.
+    /// Returns how calls of a number are reported.
     pub fn told(&self, number: u64) -> Option<&Rc<Told>> {
         self.table.told(number)
     }
 
-    /// Its thread stands at a system call; what is to be told of that. Calls of our own code are nobody's business.
+    /// Handles a stop of its thread at a system call, and returns what to report of it. Calls of lancet's own code are not reported.
     pub fn stands(
         &mut self,
         stop: &AtSystemCall,

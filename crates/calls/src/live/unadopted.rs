@@ -1,27 +1,27 @@
-//! Children that nobody told us of: made by `clone` or by a bare system call, where no hook of ours waits. They have
-//! a copy of their parent's hooks, which fall through, and are found by looking.
+//! Finds children that no notice has reported: made by `clone` or by a bare system call, where no hook waits. They have a copy of their
+//! parent's hooks, which fall through.
 
 use super::guest::Guest;
 use process::guest::children;
 use std::collections::HashSet;
 use std::time::{Duration, Instant};
 
-/// Time between two looks. A child that is there at two of them cannot be one of a fork that its parent is about to tell of.
+/// Time between two looks. A child that exists at two of them cannot be one of a fork that its parent is about to report.
 const LOOK: Duration = Duration::from_millis(500);
 
-/// The children that no hook has told of and that were found by looking, of all guests of one run. Each is handed out once, so that a child that
-/// cannot be opened is not tried again at every look.
+/// The children that no hook has reported and that were found by searching, for all guests of one run. Each is returned only once, so that
+/// a child that cannot be opened is not tried again at every look.
 #[derive(Default)]
 pub struct Unadopted {
     looked: Option<Instant>,
-    /// Children that were there at the last look and have not been handed out.
+    /// Children that existed at the last look and have not been returned.
     seen: HashSet<i32>,
-    /// Children that were handed out, each of which is handed out once.
+    /// Children that were returned.
     found: HashSet<i32>,
 }
 
 impl Unadopted {
-    /// Returns the children that were there at the last look too, each once, as pairs of parent and child.
+    /// Returns the children that existed at the last look too, each once, as pairs of parent and child.
     pub fn look(&mut self, guests: &[&Guest]) -> Vec<(i32, i32)> {
         if self.looked.is_some_and(|looked| looked.elapsed() < LOOK) {
             return Vec::new();

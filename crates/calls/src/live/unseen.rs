@@ -1,13 +1,14 @@
-//! What hooks do not see of a process's system calls.
+//! Describes which system calls of a process hooks do not see.
 //!
-//! What is certain is said always; what depends on the process is looked for when it has been hooked: rings of io_uring among
-//! its descriptors, and code that no file holds, which may make system calls of its own (a just-in-time compiler's).
+//! What is certain is always reported. What depends on the process is examined when it has been hooked: rings of io_uring
+//! among its descriptors, and code that belongs to no file, which may make system calls of its own (that of a just-in-time
+//! compiler).
 
 use process::maps::Maps;
 use process::proc_file;
 use std::ops::Range;
 
-/// What is not seen of a process whose hooks run in `own` code, and of which so many places were refused; in words.
+/// Describes what is not seen of a process whose hooks run in the code `own`, if `refused` places were refused.
 pub fn of(pid: i32, own: &[Range<u64>], refused: usize) -> Vec<String> {
     let mut unseen = vec![RETURNS.to_owned(), CHILDREN.to_owned()];
     unseen.extend(counted(
@@ -24,18 +25,18 @@ pub fn of(pid: i32, own: &[Range<u64>], refused: usize) -> Vec<String> {
     unseen
 }
 
-/// What is seen of no process, however it is watched.
+/// Describes what can be seen of no process, however it is watched.
 pub fn of_kernel(pid: i32) -> Option<String> {
     let rings = counted(rings(pid), "1 ring", "N rings")?;
     Some(format!("{KERNEL} ({rings})"))
 }
 
-/// Whether this is seen of no process.
+/// Whether this can be seen of no process.
 pub fn is_of_kernel(unseen: &str) -> bool {
     unseen.starts_with(KERNEL)
 }
 
-/// What of it was asked for: returns from handlers if `returns`, what children do if `children`.
+/// Leaves only what was requested: returns from handlers with `returns`, what children do with `children`.
 pub fn asked(unseen: Vec<String>, returns: bool, children: bool) -> Vec<String> {
     let is_asked = |text: &String| match text.as_str() {
         RETURNS => returns,
@@ -58,7 +59,7 @@ fn counted(count: usize, one: &str, many: &str) -> Option<String> {
     }
 }
 
-/// How many of its descriptors are of io_uring.
+/// Returns how many of its descriptors are rings of io_uring.
 fn rings(pid: i32) -> usize {
     let descriptors = proc_file::descriptors(pid).into_iter().flatten();
     descriptors
@@ -67,7 +68,7 @@ fn rings(pid: i32) -> usize {
         .count()
 }
 
-/// How many mappings hold code and are of no file, but for lancet's and the kernel's.
+/// Returns how many mappings hold code and belong to no file, without those of lancet and the kernel.
 fn made_at_run_time(pid: i32, own: &[Range<u64>]) -> usize {
     let Ok(maps) = Maps::read(pid) else {
         return 0;

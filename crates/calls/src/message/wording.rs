@@ -5,7 +5,7 @@ use crate::Error;
 use crate::event::time_of_day;
 use std::fmt;
 
-/// In the place of how many functions were hooked.
+/// The text if no function was hooked.
 const NOTHING_FITS: &str = "nothing in it fits what was asked for; what libraries bring that it loads from now on is hooked";
 
 /// `a, b and 3 more`
@@ -22,13 +22,13 @@ impl fmt::Display for Few<'_> {
     }
 }
 
-/// What a message on a process begins with in which nothing is changed.
+/// Writes the beginning of a message about a process in which nothing is changed.
 fn unchanged(out: &mut fmt::Formatter<'_>, pid: i32, why: Option<&Error>) -> fmt::Result {
     match why {
         None => write!(out, "process {pid}: nothing in it is changed, "),
         Some(Error::Tampers) => write!(out, "process {pid}: {}, ", Error::Tampers),
         Some(error) => {
-            // Most errors begin with the process, too.
+            // Most errors begin with the process, too, which must not be named twice.
             let (why, of_it) = (error.to_string(), format!("process {pid}: "));
             let why = why.strip_prefix(&of_it).unwrap_or(&why);
             write!(out, "process {pid} cannot be hooked ({why}): ")
@@ -274,7 +274,7 @@ impl fmt::Display for Message {
 }
 
 impl Message {
-    /// The text of what was hooked.
+    /// Writes the text about what was hooked.
     fn hooked(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Message::Hooked {

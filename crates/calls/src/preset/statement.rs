@@ -1,12 +1,12 @@
-//! SQL statements that differ in their values only, made the same: literals and parameters become `?`, lists of nothing
-//! else `(…)`, comments and line ends one space.
+//! Makes SQL statements equal that differ only in their values: literals and parameters become `?`, lists of only such become
+//! `(…)`, comments and line ends one space.
 //!
 //! ```text
 //!   SELECT * FROM t WHERE a = 'x' AND b IN (1, 2, 3)  -- who
 //!   SELECT * FROM t WHERE a = ? AND b IN (…)
 //! ```
 //!
-//! Where a literal ends differs between the databases, so each has its dialect:
+//! The end of a literal differs between the databases, so each has its dialect:
 //!
 //! | | MySQL, MariaDB | PostgreSQL | SQLite |
 //! |---|---|---|---|
@@ -57,14 +57,14 @@ pub fn normalise(text: &str, dialect: Dialect) -> String {
     let mut glued = true;
     for (token, spaced) in &tokens {
         let closes = matches!(token, Token::Mark(')' | ',' | ';'));
-        // Two signs side by side would be a comment.
+        // Two signs side by side would form a comment.
         let signs = *token == Token::Mark('-') && out.ends_with('-');
         if !glued && !closes && *spaced || signs {
             out.push(' ');
         }
         match token {
             Token::Value => out.push('?'),
-            // A quoted name may hold anything, and it goes to a terminal.
+            // A quoted name may contain anything, and it goes to a terminal.
             Token::Word(word) => out.extend(word.chars().filter(|c| !c.is_control())),
             Token::Mark(mark) => out.push(*mark),
         }
@@ -113,7 +113,7 @@ impl<'t> Text<'t> {
         &self.whole[from..end]
     }
 
-    /// Behind the closing quote; the opening one is next. A doubled quote is none.
+    /// Skips to behind the closing quote; the opening one is next. A doubled quote does not end the literal.
     fn quoted(&mut self, close: char, backslash: bool) {
         self.skip(1);
         while let Some((_, c)) = self.left.next() {
@@ -125,7 +125,7 @@ impl<'t> Text<'t> {
         }
     }
 
-    /// Behind a comment; its `/*` is next.
+    /// Skips to behind a comment, whose `/*` is next.
     fn comment(&mut self, nests: bool) {
         let mut depth = 0;
         loop {
@@ -148,12 +148,12 @@ impl<'t> Text<'t> {
     }
 }
 
-/// What may be in a name; of its first character more is asked.
+/// Whether the character may be in a name; the first character is restricted further.
 fn in_name(c: char) -> bool {
     c == '_' || c.is_alphanumeric()
 }
 
-/// The tokens, each with whether something stood before it that parts words.
+/// Returns the tokens, each with whether a word separator precedes it.
 fn tokens(text: &str, dialect: Dialect) -> Vec<(Token<'_>, bool)> {
     use Dialect::{MySql, PostgreSql, Sqlite};
     let mut text = Text {
@@ -195,7 +195,7 @@ fn tokens(text: &str, dialect: Dialect) -> Vec<(Token<'_>, bool)> {
                     text.quoted(first, false);
                     Token::Word(&text.whole[from..text.at()])
                 }
-                // In PostgreSQL a subscript.
+                // In PostgreSQL it is a subscript.
                 '[' if dialect == Sqlite => {
                     text.quoted(']', false);
                     Token::Word(&text.whole[from..text.at()])
@@ -233,12 +233,12 @@ fn ends_a_word(c: Option<char>) -> bool {
     c.is_none_or(|c| c.is_whitespace() || c.is_control())
 }
 
-/// `t.1` has no number.
+/// Whether the text follows a name: `t.1` contains no number.
 fn follows_a_name(tokens: &[(Token, bool)], spaced: bool) -> bool {
     !spaced && matches!(tokens.last(), Some((Token::Word(_), _)))
 }
 
-/// `12`, `1.5e-3`, `.5`, `0xff`, `0b1`, `1_000`; MySQL's `1st_column` is a name, which nobody uses unquoted.
+/// Reads a number: `12`, `1.5e-3`, `.5`, `0xff`, `0b1`, `1_000`. MySQL's `1st_column` is a name, which nobody uses unquoted.
 fn number<'t>(text: &mut Text<'t>) -> Token<'t> {
     let digits = text.take_while(|c| in_name(c) || c == '.');
     let exponent = digits.ends_with(['e', 'E']) && !digits.starts_with("0x");
@@ -249,7 +249,7 @@ fn number<'t>(text: &mut Text<'t>) -> Token<'t> {
     Token::Value
 }
 
-/// A name or keyword, or the prefix of a literal.
+/// Reads a name or keyword, or the prefix of a literal.
 fn word<'t>(text: &mut Text<'t>, dialect: Dialect) -> Token<'t> {
     use Dialect::{MySql, PostgreSql};
     let word = text.take_while(|c| in_name(c) || c == '$');
@@ -275,7 +275,7 @@ fn word<'t>(text: &mut Text<'t>, dialect: Dialect) -> Token<'t> {
     Token::Word(word)
 }
 
-/// `$1`, `$tag$ … $tag$`.
+/// Reads `$1` or `$tag$ … $tag$`.
 fn dollar<'t>(text: &mut Text<'t>) -> Token<'t> {
     let rest = text.rest();
     let inner = &rest[1..];
@@ -297,7 +297,7 @@ fn dollar<'t>(text: &mut Text<'t>) -> Token<'t> {
     Token::Mark('$')
 }
 
-/// Words behind which a sign belongs to the number that follows.
+/// Words after which a sign belongs to the number that follows.
 const BEFORE_A_SIGN: [&str; 22] = [
     "SELECT",
     "WHERE",
@@ -323,7 +323,7 @@ const BEFORE_A_SIGN: [&str; 22] = [
     "INTERVAL",
 ];
 
-/// `-1` is one value, where nothing stands before it that it could be subtracted from.
+/// Makes `-1` one value, unless a value precedes it from which it could be subtracted.
 fn signed(tokens: Vec<(Token<'_>, bool)>) -> Vec<(Token<'_>, bool)> {
     let mut out: Vec<(Token, bool)> = Vec::with_capacity(tokens.len());
     for (token, spaced) in tokens {
@@ -347,7 +347,7 @@ fn is_operand(token: Option<&Token>) -> bool {
     }
 }
 
-/// `(?, ?, ?)` is `(…)`, wherever it stands but behind a function's name, and `(…), (…)` is `(…)`.
+/// Turns `(?, ?, ?)` into `(…)`, except behind a function's name, and `(…), (…)` into `(…)`.
 fn fold(tokens: &mut Vec<(Token<'_>, bool)>) {
     let mut at = 0;
     while at < tokens.len() {
@@ -355,7 +355,7 @@ fn fold(tokens: &mut Vec<(Token<'_>, bool)>) {
             && takes_a_list(at.checked_sub(1).map(|before| &tokens[before].0), length)
         {
             let mut end = at + length;
-            // Rows of an INSERT.
+            // The rows of an INSERT.
             while tokens
                 .get(end)
                 .is_some_and(|(token, _)| *token == Token::Mark(','))
@@ -370,7 +370,7 @@ fn fold(tokens: &mut Vec<(Token<'_>, bool)>) {
     }
 }
 
-/// How many tokens the list of values has that begins here, if one does.
+/// Returns how many tokens the list of values has that begins here, if one does.
 fn list(tokens: &[(Token, bool)]) -> Option<usize> {
     let is = |at: usize, wanted: &Token| tokens.get(at).is_some_and(|(token, _)| token == wanted);
     if !is(0, &Token::Mark('(')) {
@@ -392,7 +392,8 @@ fn list(tokens: &[(Token, bool)]) -> Option<usize> {
     }
 }
 
-/// `IN`, `VALUES`, and what stands before a row of more than one value; a function's arguments keep their number.
+/// Whether a list may follow: behind `IN`, `VALUES`, and what precedes a row of more than one value; a function's arguments keep
+/// their number.
 fn takes_a_list(before: Option<&Token>, length: usize) -> bool {
     match before {
         Some(Token::Word(word)) => ["IN", "VALUES", "VALUE", "ANY", "ALL", "ROW"]

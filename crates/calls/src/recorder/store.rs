@@ -1,4 +1,4 @@
-//! The file of a recording: what its events name is defined once, when it is met first.
+//! Writes the file of a recording: what its events refer to is defined once, when it first occurs.
 
 use super::{Destination, not_recorded};
 use crate::consumer::End;
@@ -29,21 +29,22 @@ impl Write for Out {
     }
 }
 
-/// Events that are written between two questions for room, and for the time.
+/// Number of events between two checks for room, and of the time.
 const BETWEEN: u32 = 64;
 
-/// Between two looks for what has waited too long, and how long that is: whoever kills us loses no more than that.
+/// Time between two checks for data that have waited too long, and the longest time they may wait: if lancet is killed, no more than that
+/// is lost.
 const OFTEN: Duration = Duration::from_millis(100);
 const AGE: Duration = Duration::from_millis(400);
 
-/// The stream of signals and ends of a process: no ring has this number.
+/// The number of the stream of signals and ends of a process, which no ring has.
 const NO_RING: u32 = u32::MAX - 1;
 
-/// Things that were written, by their address, and kept, so that no other gets it.
+/// Things that were written, by their address; they are kept so that the address is not used again.
 type Written<T> = HashMap<usize, (Arc<T>, u32)>;
 
-/// A recording that is being written, and the numbers under which it has defined what its events name. All who write to one file share one value
-/// ([`Recording`](super::Recording)), because a second one would give the same numbers to other things.
+/// A recording that is being written, and the numbers under which it has defined what its events refer to. All that write to one file share
+/// one value ([`Recording`](super::Recording)), because a second one would assign the same numbers to other things.
 pub struct Store {
     /// `None` when the file is finished.
     writer: Option<Writer<Out>>,
@@ -57,19 +58,19 @@ pub struct Store {
     callers: Written<Caller>,
     /// Numbers of streams by guest and ring.
     streams: HashMap<(u32, u32), u32>,
-    /// The numbers of a call's frames: room that is used again.
+    /// The numbers of a call's frames; the buffer is reused.
     numbers: Vec<u32>,
     flushed: Instant,
-    /// Whether there was room when it was asked for last, and for how many events the answer holds.
+    /// Whether there was room at the last check, and for how many more events that result is used.
     room: (bool, u32),
-    /// Events that are not in the file, of each process.
+    /// For each process, how many events are not in the file.
     dropped: HashMap<i32, u64>,
-    /// What went wrong where nobody could be told.
+    /// The first error in a place that could not return it.
     failed: Option<io::Error>,
 }
 
 impl Store {
-    /// Begins the file, which is the user's alone.
+    /// Begins the file, which only the user can read.
     pub fn create(
         path: &Path,
         file: Box<dyn Destination>,
@@ -121,12 +122,12 @@ impl Store {
         Ok(())
     }
 
-    /// The number of a process that was opened.
+    /// Returns the number of a process that was opened.
     pub fn guest(&self, pid: i32) -> Option<u32> {
         self.guests.get(&pid).copied()
     }
 
-    /// The stream of a guest's ring.
+    /// Returns the stream of a guest's ring.
     pub fn stream(&mut self, guest: u32, ring: u32) -> io::Result<u32> {
         if let Some(stream) = self.streams.get(&(guest, ring)) {
             return Ok(*stream);
@@ -218,7 +219,7 @@ impl Store {
         Ok(number)
     }
 
-    /// What calls from there have in common, with everything that it names.
+    /// Returns the site with what calls from one place have in common, and defines everything that it refers to.
     pub fn site(
         &mut self,
         edge: &Arc<CallEdge>,
@@ -269,13 +270,14 @@ impl Store {
         self.writer()?.call(stream, call)
     }
 
-    /// As [`record_call`](Self::record_call), for a return.
+    /// Like [`record_call`](Self::record_call), for a return.
     #[inline]
     pub fn record_return(&mut self, stream: u32, back: &ReturnRecord) -> io::Result<()> {
         self.writer()?.back(stream, back)
     }
 
-    /// As [`record_call`](Self::record_call) and [`record_return`](Self::record_return), for a call with its return; false if there may not be room for it, so that each has to be asked for.
+    /// Like [`record_call`](Self::record_call) and [`record_return`](Self::record_return), for a call with its return. Returns false if
+    /// there may not be room for it, so that each must be checked.
     #[inline]
     pub fn record_short(&mut self, stream: u32, call: &ShortRecord) -> io::Result<bool> {
         let (true, left @ 2..) = self.room else {
@@ -325,7 +327,7 @@ impl Store {
             }
             EventKind::Forked(_) => self.writer()?.other(stream, place, at.nanos(), &event.kind),
             kind => {
-                // It comes after all that was told before it.
+                // It comes after all events that were reported before it.
                 let writer = self.writer()?;
                 let time = at.nanos().max(writer.latest());
                 writer.other(stream, place, time, kind)
@@ -338,14 +340,14 @@ impl Store {
         failed.map_or(Ok(()), |error| Err(not_recorded(&self.path, &error)))
     }
 
-    /// Writes an event, after the definitions of what it names for the first time.
+    /// Writes an event, after the definitions of what it refers to for the first time.
     pub fn take(&mut self, event: &Event) -> io::Result<()> {
         self.fails()?;
         let written = self.write(event);
         written.map_err(|error| not_recorded(&self.path, &error))
     }
 
-    /// Whether the next call of a process is written; the answer is asked for from time to time.
+    /// Whether the next call of a process is written; this is checked from time to time.
     #[inline]
     pub fn has_room(&mut self, pid: i32) -> io::Result<bool> {
         let (room, left) = self.room;
@@ -373,7 +375,7 @@ impl Store {
         Ok(room)
     }
 
-    /// Writes what has waited for long, because there is time for that.
+    /// Writes data that have waited for long, because there is time for that.
     pub fn flush(&mut self) -> io::Result<()> {
         self.fails()?;
         if self.flushed.elapsed() < OFTEN {
@@ -384,24 +386,24 @@ impl Store {
         flushed.map_err(|error| not_recorded(&self.path, &error))
     }
 
-    /// Writes what was lost, and the end.
+    /// Writes the losses, and the end.
     pub fn finish(&mut self, end: &End) -> io::Result<()> {
         self.fails()?;
         let finished = self.end(end);
         finished.map_err(|error| not_recorded(&self.path, &error))
     }
 
-    /// Notes that something could not be written, which the next call returns as its error.
+    /// Notes a failure to write, which the next call returns as its error.
     pub fn fail(&mut self, error: io::Error) {
         self.failed.get_or_insert(error);
     }
 
     fn end(&mut self, end: &End) -> io::Result<()> {
-        // A process that has run several programs is told of once for each; what was dropped here belongs to one of them.
+        // A process that has run several programs is reported once for each; what was dropped here belongs to one of them.
         let mut dropped = std::mem::take(&mut self.dropped);
         let told = end.losses.iter().map(|(pid, losses)| {
             let dropped = dropped.remove(pid).unwrap_or(0);
-            // Recordings have no kinds of loss of their own for these.
+            // Recordings have no kind of loss for panics.
             let records = losses.records.saturating_add(losses.panics);
             (*pid, records.saturating_add(dropped), losses.without_ring)
         });

@@ -1,4 +1,4 @@
-//! What the numbers in a recording mean: processes, functions, call edges, lines, callers.
+//! The meaning of the numbers in a recording: processes, functions, call edges, lines, callers.
 
 use crate::event::{Call, CallEdge, Caller, Event, EventKind, Module};
 use crate::select::Selection;
@@ -9,27 +9,27 @@ use prototypes::Condition;
 use recording::{Definitions, Guest};
 use std::sync::Arc;
 
-/// What a recording defines, kept for as long as its events are read. Asking for a number that it does not define panics; the reader of the file
-/// refuses events that have such numbers.
+/// The definitions of a recording, kept while its events are read. Looking up a number that is not defined panics; the reader of the file
+/// refuses events with such numbers.
 pub struct Names {
     guests: Vec<Guest>,
     edges: Vec<Arc<CallEdge>>,
-    /// Each function as a call edge that comes from no module.
+    /// Each function, as a call edge that comes from no module.
     functions: Vec<CallEdge>,
     lines: Vec<Arc<Line>>,
     callers: Vec<Arc<Caller>>,
     losses: Vec<recording::Losses>,
-    /// Where a call has two lines, the library's is shown.
+    /// Whether the library's line is shown of a call with two lines.
     nearest: bool,
 }
 
-/// A text; empty = there is none.
+/// Returns a text, or `None` if it is empty.
 fn filled(text: String) -> Option<String> {
     (!text.is_empty()).then_some(text)
 }
 
 impl Names {
-    /// Takes over what a file defines; the prototypes in it are noted in `signatures`.
+    /// Takes over the definitions of a file; its prototypes are noted in `signatures`.
     pub fn new(
         of: Definitions,
         selection: &Selection,
@@ -98,13 +98,13 @@ impl Names {
         &self.guests[number as usize]
     }
 
-    /// For each call edge, whether its calls are shown.
+    /// Returns for each call edge whether its calls are shown.
     pub fn shown(&self) -> Vec<bool> {
         self.edges.iter().map(|edge| edge.shown.is_some()).collect()
     }
 
-    /// For each line, by its number and 1, whether a call from it may meet the condition; the first is for calls that have
-    /// no line. `None` = all may.
+    /// Returns for each line, by its number plus 1, whether a call from it may meet the condition; the first entry is for calls without a
+    /// line. `None` = all may.
     pub fn lines_asked(&self, condition: Option<&Condition>) -> Option<Vec<bool>> {
         let condition = condition?;
         let of = |line: &Arc<Line>| condition.may_hold_at(Some(&line.tested()));
@@ -129,12 +129,12 @@ impl Names {
         names.map(|name| &**name)
     }
 
-    /// Whether there are calls, and no frame around any of them.
+    /// Whether there are calls, but no frames around any of them.
     pub fn lacks_callers(&self) -> bool {
         self.callers.is_empty() && !self.edges.is_empty()
     }
 
-    /// What was lost of each process.
+    /// Returns what was lost of each process.
     pub fn losses(&mut self) -> Vec<(i32, Losses)> {
         let losses = std::mem::take(&mut self.losses);
         let losses = losses.into_iter().map(|losses| {
@@ -148,7 +148,7 @@ impl Names {
         losses.collect()
     }
 
-    /// An event with what was defined in place of its numbers. The reader has seen to it that everything is defined.
+    /// Returns an event with definitions in place of its numbers. The reader has checked that everything is defined.
     pub fn resolve(&self, event: recording::Event) -> Event {
         let at = event.at.named(self.guest(event.at.process).pid);
         let kind = match event.kind {

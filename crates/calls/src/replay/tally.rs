@@ -1,10 +1,9 @@
 //! Counts calls of a recording segment by segment, on all processors.
 //!
-//! A segment is counted knowing nothing of those before it. What returns in the segment that it was called in, which is
-//! nearly everything, is counted at once. What is left is an account of what happens to calls of earlier segments,
-//! and of those that stay open ([`Left`]); these are worked off in the order of the file, by the rules of
-//! [`crate::stacks`]: a call that begins leaves those that stand where it stands, or further in; a return leaves those
-//! inside its call.
+//! A segment is counted without knowledge of those before it. A call that returns in its own segment, as nearly all do, is counted at once.
+//! The rest is a list of what happens to calls of earlier segments, and of calls that stay open ([`Left`]); it is processed in the order of
+//! the file, by the rules of [`crate::stacks`]: a call that begins removes those at its own or a lower frame; a return removes those inside
+//! its call.
 
 use super::names::Names;
 use crate::event::At;
@@ -18,16 +17,16 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::thread;
 use wire::calls::{BUCKETS, bucket};
 
-/// So many segments are counted between two looks at whether it is to end; at most with so many sites, each of which has
-/// a row until the segment's turn has come, and of so many bytes, each of which may be half a call that stays open.
+/// Number of segments that are counted between two checks whether to end; and limits of their sites, each of which has a row until the
+/// segment has been processed, and of their bytes, each of which may be half of a call that stays open.
 const AT_ONCE: usize = 64;
 const SITES: u32 = 8192;
 const BYTES: u32 = 4 << 20;
 
-/// Number of a call edge, and number of a script line plus 1; in the place of the line 0 = there is none.
+/// Number of a call edge, and number of a script line plus 1 (0 = there is none).
 type Key = (u32, u32);
 
-/// What was counted of one key.
+/// The counts of one key.
 struct Row {
     returned: u64,
     left: u64,
@@ -94,13 +93,13 @@ impl Kept for Waits {
     }
 }
 
-/// What a segment leaves to be done in the order of the file, on one stack.
+/// What must be processed of a segment in the order of the file, on one stack.
 enum Left {
     /// Calls began at frames up to this one.
     Unwound(u64),
-    /// A call began and did not return before what comes next.
+    /// A call began and did not return before the next entry.
     Open(Open),
-    /// A call that is not of this segment returned.
+    /// A call of an earlier segment returned.
     Return { frame: u64, time: u64 },
 }
 
@@ -111,11 +110,11 @@ type StackOf = (u32, u64);
 struct Stack {
     of: StackOf,
     open: Vec<Open>,
-    /// The highest frame that a call began at while none of this segment was open.
+    /// The highest frame at which a call began while none of this segment was open.
     unwound: u64,
 }
 
-/// What is known of one segment when it has been counted.
+/// The result of counting one segment.
 #[derive(Default)]
 struct Part {
     rows: Rows,
@@ -124,14 +123,14 @@ struct Part {
     ended: Vec<u32>,
 }
 
-/// What one thread works with, kept from segment to segment.
+/// The working memory of one thread, kept from segment to segment.
 #[derive(Default)]
 struct Worker {
     decoder: Decoder,
     /// Calls of this segment that returned at once, by the number of their site.
     sites: Vec<Option<(Key, Box<Row>)>>,
     stacks: Vec<Stack>,
-    /// The index of the stack that the call before was on.
+    /// The index of the stack of the last call.
     stack: usize,
 }
 
@@ -139,11 +138,11 @@ struct Worker {
 /// takes the sums out.
 pub struct Tally {
     scan: Scan,
-    /// The segment that did not fit among those that were counted last.
+    /// The segment that did not fit into the last batch.
     next: Option<Segment>,
     workers: Vec<Worker>,
     rows: Rows,
-    /// A guest stands for its process, a stream for its ring.
+    /// The open calls; a guest stands for its process, a stream for its ring.
     open: Stacks<Waits>,
     ended: HashSet<u32>,
 }
@@ -162,7 +161,7 @@ impl Tally {
         }
     }
 
-    /// The next segments that are counted at once.
+    /// Returns the next batch of segments.
     fn segments(&mut self, recording: &Recording) -> Result<Vec<Segment>, Error> {
         let (mut sites, mut bytes) = (SITES, BYTES);
         let mut segments = Vec::new();
@@ -185,7 +184,7 @@ impl Tally {
         Ok(segments)
     }
 
-    /// Counts some more segments; false if all are counted.
+    /// Counts a batch of segments. Returns false if all are counted.
     pub fn read(&mut self, recording: &Recording) -> Result<bool, Error> {
         let segments = self.segments(recording)?;
         let parts: Vec<Mutex<Option<Result<Part, Error>>>> =
@@ -220,12 +219,12 @@ impl Tally {
         Ok(!segments.is_empty())
     }
 
-    /// How many open calls were forgotten, because too many were open at the same time. They are in no row.
+    /// Returns how many open calls were forgotten, because too many were open at the same time. They are in no row.
     pub fn forgotten(&self) -> u64 {
         self.open.forgotten()
     }
 
-    /// What was counted, by function and line.
+    /// Returns the counts, by function and line.
     pub fn counts(&mut self, names: &Names) -> Vec<Count> {
         for guest in self.ended.drain() {
             for Waits(_, key) in self.open.drain(Some(guest as i32)) {
@@ -244,7 +243,7 @@ impl Tally {
                 left: row.left,
                 total: row.total,
                 longest: row.longest,
-                // Whoever asks for these has the calls told one by one.
+                // These are needed only in modes that report calls one by one.
                 shortest: 0,
                 errors: 0,
                 bytes: 0,
@@ -256,7 +255,7 @@ impl Tally {
     }
 }
 
-/// Works off what a segment has left.
+/// Processes what a segment has left.
 fn settle(open: &mut Stacks<Waits>, rows: &mut Rows, stream: u32, left: Vec<(StackOf, Left)>) {
     for ((guest, stack), left) in left {
         let at = |frame| At {
@@ -284,7 +283,7 @@ fn settle(open: &mut Stacks<Waits>, rows: &mut Rows, stream: u32, left: Vec<(Sta
 }
 
 impl Worker {
-    /// Counts the calls of one segment, without knowing what was open before it.
+    /// Counts the calls of one segment, without knowledge of what was open before it.
     fn count(
         &mut self,
         recording: &Recording,
@@ -366,7 +365,7 @@ impl Worker {
 }
 
 impl Stack {
-    /// A call begins at this frame: those that stand there or further in were left.
+    /// Handles a call that begins at this frame: those at the same or a lower frame were left.
     #[inline]
     fn begun(&mut self, frame: u64, part: &mut Part) {
         while let Some(open) = self.open.pop_if(|open| open.frame <= frame) {
@@ -377,7 +376,7 @@ impl Stack {
         }
     }
 
-    /// A call returns: those inside it were left. A return whose call is not of this segment is handed on.
+    /// Handles a return: calls inside it were left. A return whose call is not of this segment is passed on.
     fn returned(&mut self, frame: u64, time: u64, part: &mut Part) {
         let Some(place) = self.open.iter().rposition(|open| open.frame == frame) else {
             self.give(&mut part.left);
@@ -392,7 +391,7 @@ impl Stack {
         }
     }
 
-    /// Hands on what concerns calls of other segments.
+    /// Passes on what concerns calls of other segments.
     fn give(&mut self, left: &mut Vec<(StackOf, Left)>) {
         if self.unwound != 0 {
             left.push((self.of, Left::Unwound(self.unwound)));

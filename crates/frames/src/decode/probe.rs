@@ -1,5 +1,5 @@
-//! Stack clash protection: loops that touch each page on the way down. The frame is given by where such a loop ends,
-//! not by its steps.
+//! Handles stack clash protection: loops that touch each page on the way down. The frame's size follows from where
+//! such a loop ends, not from its steps.
 
 use iced_x86::{FlowControl, Instruction, Mnemonic, OpKind, Register};
 
@@ -9,7 +9,7 @@ use super::{State, Value, Walk};
 const PROBE_BODY: usize = 4;
 
 impl Walk {
-    /// Returns whether this `sub` is the step of a probing loop, for which the loop's end accounts.
+    /// Whether this `sub` is the step of a probing loop, which is accounted for by the loop's end.
     pub(super) fn is_probe(&self, at: usize) -> bool {
         let instruction = &self.instructions[at];
         if instruction.mnemonic() != Mnemonic::Sub
@@ -46,7 +46,7 @@ impl Walk {
         matches!(limit, Value::Cfa(_) | Value::Below(_)).then_some(limit)
     }
 
-    /// Goes on where the loop ends, with rsp at its limit. The loop itself only touches pages.
+    /// Continues behind the loop, with rsp at its limit. The loop itself only touches pages.
     pub(super) fn leave_probing_loop(&mut self, at: usize, limit: Value, mut state: State) {
         self.depth.probed = true;
         let jump = self.instructions[at];
@@ -66,7 +66,7 @@ impl Walk {
             self.reach_next(at, &state);
             return;
         }
-        // The test stands before the body: the body is passed over to its last jump.
+        // The test comes before the body, which is skipped up to its last jump.
         let body = self.instructions[at + 1..].iter().take(PROBE_BODY + 1);
         for (distance, instruction) in body.enumerate() {
             let inside = at + 1 + distance;

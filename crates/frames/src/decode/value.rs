@@ -97,7 +97,8 @@ impl State {
         if !full.is_gpr64() {
             return;
         }
-        // rsp comes from a place that cannot be followed (a saved context, an epilogue): it is not deeper than it was.
+        // rsp comes from a place that cannot be followed (a saved context, an epilogue); it is assumed not to be
+        // deeper than before.
         if full == Register::RSP && !matches!(value, Value::Cfa(_) | Value::Below(_)) {
             return;
         }
@@ -143,8 +144,8 @@ impl State {
         }
     }
 
-    /// Keeps only what holds in both states, and returns whether anything was lost. rsp stays: where paths meet it is
-    /// the same, or one of them is never taken.
+    /// Keeps only what holds in both states, and returns whether anything was lost. rsp is kept: where paths meet it
+    /// is the same, or one of them is never taken.
     pub(crate) fn meet(&mut self, other: &State) -> bool {
         let mut changed = false;
         for (number, (mine, theirs)) in self.registers.iter_mut().zip(&other.registers).enumerate()

@@ -1,11 +1,11 @@
-//! Threads that wait for each other, and who holds others up.
+//! Finds threads that wait for each other, and threads that hold others up.
 //!
-//! A thread that waits for another that waits for it in turn, directly or by others, does not go on by itself. That is said only if nobody can
-//! have changed what it holds or wants while that was found out. There are two proofs of it. A thread that slept from before its stack was copied
-//! until its VM's account of it had been read has changed nothing ([`State::slept_on`](super::state::State)). A thread that had to be stopped to be
-//! read has woken for that, so of locks of the C library, whose owners are words in memory, it is found out again afterwards: all
-//! threads of the circle are seen asleep in the same call on the same stack, the owners are read once more, and all of them sleep on
-//! (`settle`).
+//! A thread that waits for another one which in turn waits for it, directly or through others, does not go on by itself. This is reported
+//! only if it is certain that none of them has changed what it holds or wants while that was read. There are two proofs of it. A thread
+//! that slept from before its stack was copied until its VM's data about it had been read has changed nothing
+//! ([`State::slept_on`](super::state::State)). A thread that had to be stopped to be read was woken by that, so for locks of the C library,
+//! whose owners are words in memory, the check is made once more afterwards: all threads of the circle are seen asleep in the same call on
+//! the same stack, the owners are read again, and all of the threads still sleep (`settle`).
 
 use process::asleep::Asleep;
 
@@ -13,15 +13,15 @@ use super::owners::Owners;
 use super::stack::{Process, Stack};
 use super::ties::{Until, waits_for};
 
-/// The other thread that each waits for, and until when.
+/// For each thread, the other thread that it waits for, and until when.
 type Ties = Vec<Option<(Until, usize)>>;
 
 fn ties(stacks: &[Stack]) -> Ties {
     (0..stacks.len()).map(|at| waits_for(stacks, at)).collect()
 }
 
-/// Returns the circles of threads in which each waits for the next, and the last for the first: none of them goes on
-/// unless something interrupts it (Ruby's `Timeout`, `Thread#raise`). Threads are given by their numbers among the stacks.
+/// Returns the circles of threads in which each waits for the next, and the last for the first: none of them goes on unless something
+/// interrupts it (Ruby's `Timeout`, `Thread#raise`). Threads are given by their index among the stacks.
 pub fn deadlocks(stacks: &[Stack]) -> Vec<Vec<usize>> {
     let ties = ties(stacks);
     let slept_on = |at: usize| {
@@ -32,7 +32,8 @@ pub fn deadlocks(stacks: &[Stack]) -> Vec<Vec<usize>> {
         let state = stacks[at].state.as_ref();
         slept_on(at) || state.is_some_and(|state| state.still)
     };
-    // While its owner sleeps nobody gets the VM's lock, so who waits for that stays where it is, also if it wakes now and then.
+    // While its owner sleeps no thread gets the VM's lock, so a thread that waits for that lock stays where it is, even if it wakes up now
+    // and then.
     let stays = |at: usize, sleeps: &dyn Fn(usize) -> bool| match ties[at] {
         Some((Until::Turn, owner)) => still(owner),
         _ => sleeps(at),
@@ -50,21 +51,22 @@ pub fn deadlocks(stacks: &[Stack]) -> Vec<Vec<usize>> {
     circles(&next)
 }
 
-/// Whether a wait ends by itself: `join` with a limit, and a lock of the C library with one. For the lock of a VM, or a mutex of a language, a thread
-/// waits on after such a time.
+/// Whether a wait ends by itself: a `join` with a time limit, or a lock of the C library with one. A thread that waits for the lock of a
+/// VM, or a mutex of a language, waits again after such a time.
 fn ends(until: Until, stack: &Stack) -> bool {
     let wait = || stack.state.as_ref()?.wait.as_ref();
     let is_timed = wait().is_some_and(|wait| wait.timed);
     is_timed && matches!(until, Until::Ended | Until::Released(_))
 }
 
-/// Whether what a thread waits for is a lock of the C library, or the end of a thread that is known by it.
+/// Whether a thread waits for a lock of the C library, or for the end of a thread that is identified by such a word.
 fn is_in_memory(stack: &Stack) -> bool {
     let state = stack.state.as_ref();
     state.is_some_and(|state| state.held.is_some())
 }
 
-/// Finds out of threads in circles, which seem to be deadlocks but were woken to be read, whether they are still where they were, with the same owners.
+/// Checks threads in circles that look like deadlocks but were woken to be read: whether they are still where they were, with the same
+/// owners.
 pub(super) fn settle(pid: i32, process: &Process, owners: &Owners, stacks: &mut [Stack]) {
     if !stacks.iter().any(is_in_memory) {
         return;
@@ -104,15 +106,15 @@ pub(super) fn settle(pid: i32, process: &Process, owners: &Owners, stacks: &mut 
     }
 }
 
-/// Returns of each thread how many others wait for a lock that it holds, or that one holds which waits for it in turn. Threads in a circle
-/// are not counted for each other.
+/// Returns for each thread how many others wait for a lock that it holds, directly or through others. Threads in a circle are not counted
+/// for each other.
 pub fn held_up(stacks: &[Stack]) -> Vec<usize> {
     let ties: Ties = ties(stacks)
         .into_iter()
         .enumerate()
         .map(|(at, tie)| tie.filter(|(_, other)| *other != at))
         .collect();
-    // Nobody is held up who takes turns at the VM's lock, or who waits for the end of a thread, as a main thread does.
+    // A thread is not held up if it takes turns at the VM's lock, or if it waits for the end of a thread, as a main thread does.
     let is_held = |at: usize| matches!(ties[at], Some((Until::Unlocked | Until::Released(_), _)));
     let mut waiting = vec![0usize; stacks.len()];
     for (_, other) in ties.iter().flatten() {
@@ -136,7 +138,7 @@ pub fn held_up(stacks: &[Stack]) -> Vec<usize> {
 /// Returns the circles of a graph in which each has at most one successor, each beginning with its lowest number.
 fn circles(next: &[Option<usize>]) -> Vec<Vec<usize>> {
     let mut found = Vec::new();
-    // By which walk each was met first.
+    // The walk in which each was first met.
     let mut met: Vec<Option<usize>> = vec![None; next.len()];
     for start in 0..next.len() {
         let mut path = Vec::new();
@@ -146,7 +148,7 @@ fn circles(next: &[Option<usize>]) -> Vec<Vec<usize>> {
             path.push(now);
             at = next[now];
         }
-        // Where the walk met itself a circle begins; what leads there is no part of it.
+        // The circle begins where the walk met itself; what leads there is not part of it.
         let Some(begins) = at.filter(|now| met[*now] == Some(start)) else {
             continue;
         };

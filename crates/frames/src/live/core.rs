@@ -1,10 +1,10 @@
-//! The stacks of a process that is gone, from its core file.
+//! Reads the stacks of a process that is gone from its core file.
 //!
 //! A core (`fs/binfmt_elf.c`, `elf_core_dump`) is an ELF file of type `ET_CORE`: memory as `PT_LOAD` segments, and in
 //! `PT_NOTE` its threads, their registers, what was mapped (`core/notes.rs`).
 //!
-//! Pages of files that were only read are usually left out (`/proc/PID/coredump_filter`): they are read from the files,
-//! if those are still there.
+//! Pages of files that were only read are usually left out (`/proc/PID/coredump_filter`). They are read from the files, if those still
+//! exist.
 
 mod notes;
 
@@ -35,9 +35,9 @@ use crate::Result;
 /// The path that the kernel gives shared memory without a file (`mm/shmem.c`, `shmem_zero_setup`).
 const SHARED: &str = "/dev/zero (deleted)";
 
-/// The bytes below rsp that belong to the frame (psABI §3.2.2).
+/// Bytes below rsp that belong to the frame (psABI §3.2.2).
 const RED_ZONE: u64 = 128;
-/// More program headers than any process has mappings (`vm.max_map_count` is 65,530).
+/// Limit of the program headers: no process has as many mappings (`vm.max_map_count` is 65,530).
 const MOST_SEGMENTS: u64 = 1 << 20;
 
 #[derive(Debug)]
@@ -132,7 +132,8 @@ impl Core {
         Ok(core)
     }
 
-    /// Reads the program from another file than the one that was mapped: where the core was written it had another path, or is gone here.
+    /// Reads the program from another file than the one that was mapped, because that had another path on the machine of the core, or is
+    /// gone.
     ///
     /// # Errors
     /// The core does not say which of the mapped files is the program.
@@ -171,7 +172,7 @@ impl Core {
         self.cut
     }
 
-    /// Returns the id of the process it was.
+    /// Returns the id that the process had.
     pub fn pid(&self) -> i32 {
         self.pid
     }
@@ -181,7 +182,7 @@ impl Core {
         &self.command
     }
 
-    /// Returns what was needed and is not in it, in plain words.
+    /// Describes what was needed and is not in the core.
     pub fn lacks(&self) -> &[String] {
         &self.lacks
     }
@@ -219,8 +220,7 @@ impl Core {
         Modules::of_list(files)
     }
 
-    /// Reads the stacks, with `fibers` also those that are parked. What turns out to be missing is added to
-    /// [`lacks`](Core::lacks).
+    /// Reads the stacks, with `fibers` also those that are parked. Data that turn out to be missing are added to [`lacks`](Core::lacks).
     pub fn look(&mut self, modules: &Modules, fibers: bool) -> (Look, Vec<String>) {
         let mut copies = self.stacks();
         let vms = scripts::find(modules, &*self);
@@ -229,7 +229,7 @@ impl Core {
         } else {
             (Vec::new(), true)
         };
-        // The objects in frames are counted in copies.
+        // References to objects in frames are counted in copies.
         let end = |at: u64| self.around(at).end;
         for range in scripts::wanted_of_parked(&vms, &*self, &coroutines, &end) {
             copies.add(range.start, &self.dumped(range));
@@ -327,7 +327,7 @@ impl Core {
 }
 
 impl Core {
-    /// Fills the beginning of `into` from `at`, as far as one segment or mapped file reaches; returns how many bytes that are.
+    /// Fills the beginning of `into` from `at`, as far as one segment or mapped file reaches. Returns the number of bytes.
     fn piece(&self, at: u64, into: &mut [u8]) -> std::result::Result<usize, vm::Fault> {
         let fault = vm::Fault { at };
         let left = |end: u64| {
@@ -351,7 +351,7 @@ impl Core {
         let mapped = after.checked_sub(1).map(|last| &self.mapped[last]);
         let mapped = mapped.filter(|mapped| at < mapped.range.end);
         let mapped = mapped.ok_or(fault)?;
-        // What lies behind may be in a segment of its own.
+        // The bytes behind it may be in a segment of their own.
         let dumped = self.segments.get(behind);
         let next = dumped.map_or(u64::MAX, |segment| segment.range.start);
         let length = left(mapped.range.end.min(next));

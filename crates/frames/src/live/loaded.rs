@@ -59,7 +59,7 @@ enum Source {
 /// A function, and where in it an address lies.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Function {
-    /// Its name, as people write it; `None` for one that no symbol names.
+    /// Its name in readable form; `None` if no symbol names it.
     pub name: Option<String>,
     /// The address at which it begins in the process.
     pub start: u64,
@@ -148,7 +148,7 @@ impl Loaded {
         .collect()
     }
 
-    /// Returns the function that the one at `start` ends with calling, by a jump out of itself.
+    /// Returns the function to which the one at `start` jumps at its end.
     pub fn tail_call(&self, memory: &dyn Memory, start: u64) -> Option<u64> {
         let image = self.image(memory)?;
         let start = start.wrapping_sub(self.bias);
@@ -206,7 +206,7 @@ impl Loaded {
         });
         let start = self.function_start(memory, address);
         match (named, start) {
-            // A symbol behind which another function begins is not this one's.
+            // Another function begins behind the symbol, so the symbol's name is not that of this function.
             (Some((name, offset)), start)
                 if start.is_none_or(|start| address - start >= offset) =>
             {

@@ -1,4 +1,4 @@
-//! Which native frame runs which script frames?
+//! Assigns script frames to the native frames that run them.
 //!
 //! ```text
 //!   write                    │
@@ -10,10 +10,10 @@
 //!   main                     │
 //! ```
 //!
-//! Where the VM keeps a record of its own in each native frame, the frame is known by its address. Otherwise frames of
-//! the VM's function and runs are counted, from the outer end: a thread may be seen where it has noted a script frame
-//! whose run has not begun, or has ended, but only at the inner end. A stack whose outer end was not found is
-//! counted from the inner one.
+//! If the VM keeps a record of its own in each native frame, the frame is found by its address. Otherwise frames of
+//! the VM's function and runs are counted, from the outer end: a thread may be seen when it has noted a script frame
+//! whose run has not begun, or has ended, but only at the inner end. A stack whose outer end was not found is counted
+//! from the inner one.
 
 use std::ops::Range;
 
@@ -26,8 +26,8 @@ struct Run {
     placement: Placement,
 }
 
-/// Gives each run to the native frame that runs it, and returns the script frames for which there is none. `runner` is
-/// the code of the function that runs scripts; `whole` says that `lines` reach to the outer end.
+/// Assigns each run to the native frame that runs it, and returns the script frames for which there is none. `runner`
+/// is the code of the function that runs scripts; `whole` says that `lines` reach to the outer end.
 pub(super) fn merge(
     lines: &mut [Line],
     scripts: Vec<Script>,
@@ -68,7 +68,7 @@ pub(super) fn merge(
                         lines[at].scripts.extend(run.scripts);
                         from = at + 1;
                     }
-                    // The compiler has inlined it into its caller: then it is shown there.
+                    // The compiler has inlined the function into its caller, where the script frames are shown then.
                     None => waiting.extend(run.scripts),
                 }
                 continue;
@@ -97,7 +97,7 @@ fn runs(scripts: Vec<Script>) -> Vec<Run> {
     let mut runs = Vec::new();
     let mut run = Vec::new();
     for script in scripts {
-        // A function of C in the midst of a run stays there.
+        // A function of C in the middle of a run stays there.
         let placement = match script.placement {
             Placement::NativeFunction(_) if !run.is_empty() => Placement::SameRun,
             placement => placement,

@@ -1,4 +1,4 @@
-//! A running process whose stacks are looked at, once or repeatedly.
+//! Reads the stacks of a running process, once or repeatedly.
 
 use std::cell::RefCell;
 use std::collections::HashMap;
@@ -23,7 +23,7 @@ use super::ties::Sleepers;
 use super::unwind::Unwinder;
 use crate::Result;
 
-/// How long a process whose threads do not all stop is tried again.
+/// How long a process is tried again if not all of its threads stop.
 const PATIENCE: Duration = Duration::from_secs(2);
 
 /// A running process, opened to be looked at.
@@ -38,7 +38,7 @@ pub struct Live {
     stopped_at: HashMap<i32, (u64, u64)>,
     /// Number of looks at the process so far.
     looks: u32,
-    /// Which of its script files are programs that a package manager has written.
+    /// Recognises script files that a package manager has written.
     launchers: Launchers,
 }
 
@@ -57,21 +57,21 @@ pub struct Look {
     pub copied: u64,
 }
 
-/// What is to be found out in a look, beside the stacks of the threads.
+/// What a look must find out, beside the stacks of the threads.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct Wanted {
-    /// Whether the words of each frame that look like references to objects are to be counted.
+    /// Whether to count the words of each frame that look like references to objects.
     pub count: bool,
-    /// Whether the stacks of parked fibers and greenlets are to be read too.
+    /// Whether to read the stacks of parked fibers and greenlets too.
     pub fibers: bool,
-    /// Whether it is to be found out what each thread does.
+    /// Whether to find out what each thread does.
     pub states: bool,
-    /// With `states`: whether other processes are to be searched for who has what threads wait for ([`others`]).
+    /// With `states`: whether to search other processes for the owners of what threads wait for ([`others`]).
     pub others: bool,
 }
 
 impl Live {
-    /// Finds out what is mapped in process `pid` and which VMs run there. Nothing is stopped yet.
+    /// Finds out what is mapped in process `pid` and which VMs run there. The process is not stopped yet.
     pub fn open(pid: i32) -> Result<Live> {
         let memory = GuestMemory::open(pid)?;
         process::elf::require_x86_64(pid).map_err(|error| process::Error::Elf { pid, error })?;
@@ -116,10 +116,10 @@ impl Live {
             (Vec::new(), true)
         };
         if wanted.fibers {
-            // Their stacks may be new.
+            // New code may have been loaded.
             self.refresh();
         }
-        // Before the stop, which ends a thread's sleep for a moment.
+        // This comes before the stop, which interrupts a thread's sleep.
         let mut sleepers = if wanted.states {
             Sleepers::of(self.pid, &self.memory)
         } else {
@@ -132,7 +132,7 @@ impl Live {
         if wanted.states {
             sleepers.ask_again(self.pid, &self.memory, &snapshot.threads);
         }
-        // What was loaded since is in new maps only.
+        // Files that were loaded meanwhile are only in new maps.
         let elsewhere = |thread: &Thread| self.modules.number(thread.context.ip).is_none();
         if snapshot.threads.iter().any(elsewhere) {
             self.refresh();
@@ -154,8 +154,8 @@ impl Live {
         })
     }
 
-    /// The stacks in a snapshot, those of the threads first, with the memory that each has; what each thread does where there
-    /// are `sleepers`.
+    /// Reads the stacks in a snapshot, those of the threads first, with the memory that each has; and what each thread does
+    /// if there are `sleepers`.
     fn read_copies(
         &mut self,
         snapshot: &Snapshot,
@@ -189,7 +189,7 @@ impl Live {
             rooms.push(Room::of(self.pid, &self.maps, &thread.mapping));
         }
         if let Some((_, owners)) = &known {
-            // What has changed since the copies of stacks were made is not in these.
+            // This memory is read now, and may have changed since the stacks were copied.
             let now = Process {
                 memory: &self.memory,
                 ..process
@@ -200,7 +200,7 @@ impl Live {
         for one in coroutines {
             let stack = stack::read_parked(&process, &mut self.unwinder, one, &mapping, &objects);
             if let Some(stack) = stack {
-                // A greenlet has no room of its own: it lies on a thread's stack.
+                // A greenlet has no memory of its own, because it lies on a thread's stack.
                 rooms.push(if stack.lines.is_empty() || stack.copied.is_some() {
                     Room::default()
                 } else {
@@ -218,8 +218,8 @@ impl Live {
         }
     }
 
-    /// Finds the sleeping threads whose stacks cannot be read without their registers; false if there is none. From now
-    /// on they are stopped while they sleep at the same point.
+    /// Finds the sleeping threads whose stacks cannot be read without their registers; returns false if there are none. From
+    /// now on they are stopped while they sleep at the same point.
     fn note_who_needs_registers(&mut self, snapshot: &Snapshot) -> bool {
         let overlay = Overlay {
             copies: &snapshot.copies,
@@ -251,7 +251,7 @@ impl Live {
     ) -> process::Result<Snapshot> {
         loop {
             match self.stop_and_copy_once(coroutines) {
-                // Where more wants to run than there are processors, a thread may get none for long.
+                // If more threads want to run than there are processors, a thread may get none for long.
                 Err(process::Error::WouldNotStop { .. }) if Instant::now() < deadline => {}
                 taken => return taken,
             }
@@ -287,8 +287,8 @@ impl Live {
         )
     }
 
-    /// Returns the ranges that would be read of the main thread if it stood still now. When it does stand still, most
-    /// of them are still right.
+    /// Returns the ranges that would be read of the main thread if it stood still now. When it does stand still, most of them
+    /// are still right.
     fn likely(&self) -> Vec<Range<u64>> {
         let main = Thread {
             tid: self.pid,
@@ -312,12 +312,13 @@ impl Live {
         ranges
     }
 
-    /// Looks once more for the VM of a process in which none was found: a program that has just begun loads its VM's library,
-    /// and makes the VM, after we have opened it. Ever more seldom, because of most processes without a VM that is so.
+    /// Searches once more for the VM of a process in which none was found: a program that has just begun loads its VM's
+    /// library, and makes the VM, after we have opened it. The searches become less and less frequent, because most processes
+    /// without a VM never get one.
     fn find_vm_again(&mut self) {
         self.looks = self.looks.saturating_add(1);
         if self.vms.is_empty() && self.looks > 1 && self.looks.is_power_of_two() {
-            // Opened anew, memory included: what we have may be that of a program that ran another one meanwhile.
+            // The memory is opened anew too, because the process may have run another program meanwhile.
             if let Ok(now) = Live::open(self.pid) {
                 *self = Live {
                     looks: self.looks,

@@ -1,7 +1,7 @@
-//! Whose lock of the C library does a thread wait for?
+//! Finds the owner of the C library's lock that a thread waits for.
 //!
-//! The kernel knows that a thread sleeps on a word (`futex`), not what the word belongs to. glibc writes the owners of most of its locks
-//! beside that word, and the same layout has held from 2.25 to 2.41:
+//! The kernel knows that a thread sleeps on a word (`futex`), but not what the word belongs to. glibc stores the owners of most of its
+//! locks beside that word, in the same layout from 2.25 to 2.41:
 //!
 //! ```text
 //!   pthread_mutex_t   sysdeps/x86/nptl/bits/struct_mutex.h      pthread_rwlock_t   sysdeps/x86/nptl/bits/struct_rwlock.h
@@ -11,9 +11,9 @@
 //!   │ 0 lock ◄ word │ 4 count │ 8 owner's struct pthread │      │ tid ◄ word: 0 when the thread has ended │
 //! ```
 //!
-//! Which of them it is, the innermost functions of the C library on the stack say. All of it is memory of the guest, so an owner is told
-//! only if the lock looks locked and the number is that of a thread that is there: of this process, or, of a mutex that is shared between
-//! processes, of one that can be seen. A condition, a semaphore and locks that a program makes of futexes by itself have no owner written down.
+//! The innermost functions of the C library on the stack show which of them it is. All of it is memory of the guest, so an owner is
+//! reported only if the lock looks locked and the number is the id of an existing thread: of this process, or, for a mutex that processes
+//! share, of one that lancet can see. A condition, a semaphore, and a lock that a program builds on futexes itself have no stored owner.
 
 use process::proc_file;
 use process::status_file::StatusFile;
@@ -46,20 +46,20 @@ const WRITERS: u64 = 12;
 const WRITER: u64 = 24;
 /// The id in the word of a robust mutex and of one with priority inheritance (`FUTEX_TID_MASK`, include/uapi/linux/futex.h).
 const TID: u32 = 0x3fff_ffff;
-/// A mutex of glibc is locked and waited for.
+/// State of a glibc mutex that is locked and waited for.
 const CONTENDED: u32 = 2;
-/// How long owners are looked for in other processes, in one look.
+/// Time limit of the search for owners in other processes, for each look.
 const LONGEST_SEARCH: Duration = Duration::from_millis(100);
-/// Frames at the inner end of a stack that may say which lock it is.
+/// Number of frames at the inner end of a stack that are examined to find the kind of lock.
 const INNERMOST: usize = 6;
 
-/// The threads of a process, by what it calls them itself.
+/// The threads of a process, by their ids in its own PID namespace.
 pub(super) struct Owners {
     by_own_id: HashMap<i32, i32>,
     by_area: HashMap<u64, i32>,
     /// Whether the process is in the PID namespace of lancet.
     same_namespace: bool,
-    /// Owners in other processes, by their ids, and how long they were looked for.
+    /// Owners in other processes by their ids, and how long the search has taken.
     elsewhere: RefCell<HashMap<u32, Owner>>,
     searched: Cell<Duration>,
 }
@@ -89,7 +89,7 @@ impl Owners {
         owners
     }
 
-    /// Returns whose lock a thread waits for that sleeps in this call; `None` where nothing says that it waits for a lock.
+    /// Returns whose lock a thread waits for that sleeps in this call; `None` if nothing shows that it waits for a lock.
     pub(super) fn held(&self, process: &Process, stack: &Stack, futex: &Futex) -> Option<Held> {
         let Futex { word, value, .. } = *futex;
         let memory = process.memory;
@@ -146,14 +146,14 @@ impl Owners {
             0 => locked,
             _ => locked & BELOW_CEILING,
         };
-        // A robust one has the owner in the word too. One that another thread has just taken is not marked as contended yet.
+        // A robust mutex has its owner in the word too. One that another thread has just taken is not marked as contended yet.
         let fits = (1..=CONTENDED).contains(&state) || locked & TID == owner;
         if kind & !KINDS != 0 || locked == 0 || !fits {
             return None;
         }
         let owner = match (owner, users) {
             (0, _) | (_, 0) => Owner::Unknown,
-            // An owner writes what it calls itself, in whatever PID namespace that is.
+            // An owner stores its id in its own PID namespace, which is unknown here.
             _ if kind & SHARED != 0 && !self.same_namespace => Owner::Unknown,
             _ if kind & SHARED != 0 => self.anyone(owner, futex),
             _ => self.thread(owner).map_or(Owner::Unknown, Owner::Thread),
@@ -164,7 +164,7 @@ impl Owners {
         })
     }
 
-    /// An owner that may be in another process, if the word is shared between processes.
+    /// Returns an owner that may be in another process, if the word is shared between processes.
     fn anyone(&self, own_id: u32, futex: &Futex) -> Owner {
         if let Some(tid) = self.thread(own_id) {
             return Owner::Thread(tid);
@@ -172,8 +172,8 @@ impl Owners {
         if let Some(known) = self.elsewhere.borrow().get(&own_id) {
             return known.clone();
         }
-        // The word of a mutex with priority inheritance has what the kernel calls its owner in the namespace of who asks: of another one than
-        // lancet's that would be a search through all threads of the machine, which is not made.
+        // The word of a mutex with priority inheritance holds the owner's id in the namespace of the thread that waits. In another
+        // namespace than lancet's, finding it would take a search through all threads of the machine, which is not made.
         if !futex.shared || !self.same_namespace || self.searched.get() >= LONGEST_SEARCH {
             return Owner::Unknown;
         }
@@ -184,7 +184,7 @@ impl Owners {
         owner
     }
 
-    /// The owner of a stream is told by the address of its `struct pthread`, the fs base, so that nothing else looks like it.
+    /// The owner of a stream is identified by the address of its `struct pthread`, the fs base, which cannot be mistaken.
     fn stream(&self, memory: &dyn Memory, word: u64) -> Option<Held> {
         if memory.u32(word).ok()? != CONTENDED {
             return None;
@@ -198,7 +198,7 @@ impl Owners {
     }
 }
 
-/// The thread with this id in another process.
+/// Returns the thread with this id in another process.
 fn elsewhere(id: u32) -> Option<Owner> {
     let tid = i32::try_from(id).ok()?;
     Some(Owner::Elsewhere {
@@ -208,7 +208,7 @@ fn elsewhere(id: u32) -> Option<Owner> {
     })
 }
 
-/// Returns which kind of lock a thread is in, by the innermost function that says it. Streams have no function of their own to wait in.
+/// Returns which kind of lock a thread waits in, by the innermost function that shows it. Streams have no function of their own to wait in.
 fn sought(process: &Process, stack: &Stack) -> Option<What> {
     // musl's locks have another layout (src/internal/pthread_impl.h), which is not read.
     if process.modules.iter().any(Loaded::is_musl) {

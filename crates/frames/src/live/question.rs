@@ -1,8 +1,9 @@
-//! Which name a thread asks a name server for.
+//! Finds the name that a thread asks a name server for.
 //!
 //! A resolver keeps the question that it sends on its stack (glibc: `__res_context_query`, resolv/res_query.c; musl:
-//! `name_from_dns`, src/network/lookup_name.c) and hands its address on to what sends it. So it is the innermost text on the
-//! stack that has the form of a question (RFC 1035, sections 4.1.1, 4.1.2 and 2.3.4) and whose address lies on the stack, too:
+//! `name_from_dns`, src/network/lookup_name.c) and passes its address to the function that sends it. So it is the innermost
+//! text on the stack that has the form of a question (RFC 1035, sections 4.1.1, 4.1.2 and 2.3.4) and whose address is on the
+//! stack, too:
 //!
 //! ```text
 //!   │ id │ 01 00 │ 00 01 │ 00 00 │ 00 00 │ 00 0x │ 2 "db" 7 "example" 3 "com" 0 │ 00 1c │ 00 01 │
@@ -11,16 +12,16 @@
 
 use process::snapshot::{Copies, Thread};
 
-/// Bytes of the inner end of a stack that are searched.
+/// Number of bytes at the inner end of a stack that are searched.
 const SEARCHED: u64 = 64 << 10;
 /// Bytes of the head, and of a name with its last label of no length.
 const HEAD: usize = 12;
 const LONGEST_NAME: usize = 255;
 const LONGEST_LABEL: usize = 63;
-/// "Recursion desired", and beside it "authentic data" (RFC 6840, section 5.7), are all flags that a question may have.
+/// The only flags that a question may have: "recursion desired", and in another byte "authentic data" (RFC 6840, section 5.7).
 const ASKED: u8 = 0x01;
 const AUTHENTIC: u8 = 0x20;
-/// The port of name servers, as the end of what [`process::wait`] says of a peer.
+/// The port of name servers, as the end of the description of a peer by [`process::wait`].
 const PORT: &str = ":53";
 
 /// Returns the name that a thread asks for which waits for these descriptors.
@@ -39,7 +40,7 @@ pub(super) fn asked(on: &[String], thread: &Thread, copies: &Copies) -> Option<S
     })
 }
 
-/// Returns the name that a message asks for, if it is a question for one.
+/// Returns the name that a message asks for, if it is a question.
 fn question(message: &[u8]) -> Option<String> {
     let head: &[u8; HEAD] = message.first_chunk()?;
     let [_, _, asked, also, 0, 1, 0, 0, 0, 0, 0, 0 | 1] = *head else {

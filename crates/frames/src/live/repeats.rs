@@ -1,12 +1,12 @@
-//! Finds rows that come again and again, so that a recursion of a hundred thousand calls can be shown in a few lines.
+//! Finds rows that repeat, so that a recursion of a hundred thousand calls can be shown in a few lines.
 
 use std::ops::Range;
 
-/// The most rows that may repeat together: one call of a script takes several native frames.
+/// Limit of the rows of a repeating group: one call of a script takes several native frames.
 const LONGEST: usize = 24;
-/// Fewer rows than this are not worth folding away.
+/// The least number of rows that are folded.
 const FEWEST: usize = 16;
-/// Rows that come fewer times in a row than this are no repetition.
+/// The least number of times that a group must come in a row.
 const TIMES: usize = 4;
 
 /// Consecutive rows: either rows that do not repeat, or a group of rows together with its repetitions.
@@ -45,7 +45,7 @@ pub fn stretches<T>(rows: &[T], same: impl Fn(&T, &T) -> bool) -> Vec<Stretch> {
     let mut plain = 0;
     let mut at = 0;
     while at < rows.len() {
-        // The shortest that repeats: nothing longer repeats with less to show.
+        // The shortest group that repeats is taken, because no longer one is shown in fewer rows.
         let repeated = (1..=LONGEST).find_map(|length| {
             let later = rows.get(at + length..)?;
             let equal = rows[at..].iter().zip(later);

@@ -1,10 +1,10 @@
 //! Script frames: the lines of scripts that native frames run.
 //!
 //! A VM runs script frames inside a native function of its own, again and again: each call of that function is a *run*.
-//! A language says which function that is and gives its frames innermost first, marking the last of each run; putting
-//! the two together needs to know nothing else of the language (`merge`).
+//! A language's reader says which function that is and returns its frames innermost first, with the last of each run
+//! marked; `merge`, which combines both, needs to know nothing else of the language.
 //!
-//! A language is a file here and a line in `VMS`; nothing else names one.
+//! A language is added by a file here and a line in `VMS`; no other place names one.
 
 mod greenlet;
 mod perl;
@@ -37,10 +37,10 @@ pub fn find(modules: &Modules, memory: &dyn Memory) -> Vec<Box<dyn Scripts>> {
         .collect()
 }
 
-/// How often a list that changed while it was read is read again, at most.
+/// Limit of how often a list that changed while it was read is read again.
 const ATTEMPTS: u32 = 8;
 
-/// Returns what may be parked, each with its VM's number, and whether that is all.
+/// Returns the coroutines that may be parked, each with its VM's index, and whether these are all.
 pub(super) fn coroutines(
     vms: &[Box<dyn Scripts>],
     memory: &dyn Memory,
@@ -63,8 +63,8 @@ pub(super) fn coroutines(
     (found, all)
 }
 
-/// Returns what must be copied of parked coroutines while the process stands: their native stacks, and what leads to
-/// their frames. `end` returns the end of the mapping that a stack lies in.
+/// Returns what must be copied of parked coroutines while the process stands: their native stacks, and the memory that
+/// leads to their frames. `end` returns the end of the mapping that a stack lies in.
 pub(super) fn wanted_of_parked(
     vms: &[Box<dyn Scripts>],
     memory: &dyn Memory,

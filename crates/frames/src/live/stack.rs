@@ -1,4 +1,4 @@
-//! Native and script frames of one thread, put together.
+//! Combines the native and script frames of one thread.
 
 use std::cell::Cell;
 use std::ops::Range;
@@ -42,19 +42,19 @@ pub struct Stack {
     pub thread: Thread,
     /// The coroutine that is parked on it, if no thread runs it.
     pub parked: Option<Coroutine>,
-    /// How many of its bytes are copied each time it is switched to and away from.
+    /// Number of its bytes that are copied at each switch to and from it.
     pub copied: Option<u64>,
     /// The languages whose scripts it runs, separated by commas.
     pub language: Option<String>,
-    /// What it costs the collector of that language to scan the stack.
+    /// What scanning the stack costs the collector of that language.
     pub scan_cost: Option<ScanCost>,
     /// Its native frames, innermost first, each with the script frames that it runs.
     pub lines: Vec<Line>,
     /// How the walk ended.
     pub end: End,
-    /// Script frames for which no native frame was found; all of them, where `lines` is empty.
+    /// Script frames for which no native frame was found; all of them if `lines` is empty.
     pub unplaced: Vec<Script>,
-    /// What the thread does; `None` if it was not asked for, and for what is parked or comes from a core.
+    /// What the thread does; `None` if not requested, and for parked coroutines and core files.
     pub state: Option<State>,
 }
 
@@ -62,7 +62,7 @@ impl Stack {
     /// Returns its script frames, innermost first.
     pub fn scripts(&self) -> impl Iterator<Item = &Script> {
         let placed = self.lines.iter().flat_map(|line| &line.scripts);
-        // Where the walk reached the outer end, those without a native frame have just begun or ended.
+        // If the walk reached the outer end, script frames without a native frame have just begun or ended.
         let (inner, outer) = match self.end {
             End::Whole => (Some(&self.unplaced), None),
             End::Lost(_) => (None, Some(&self.unplaced)),
@@ -111,20 +111,20 @@ impl Stack {
     }
 }
 
-/// What reading stacks needs to know of a process.
+/// The data of a process that are needed to read stacks.
 pub struct Process<'a> {
     /// The files it has loaded.
     pub modules: &'a Modules,
     /// The VMs that run in it.
     pub vms: &'a [Box<dyn Scripts>],
-    /// Its memory, as copied and else as it is now.
+    /// Its memory: as copied, or, where nothing was copied, as it is now.
     pub memory: &'a dyn Memory,
     /// What was copied while it stood still.
     pub copies: &'a Copies,
 }
 
 impl<'a> Process<'a> {
-    /// Returns what a walk along `stack` reads; `hosts` are the functions of the VMs' [`Scripts::host`].
+    /// Returns the memory that a walk along `stack` reads; `hosts` are the functions of the VMs' [`Scripts::host`].
     fn reads(&self, stack: &'a dyn Memory, hosts: &'a [Range<u64>]) -> Reads<'a> {
         Reads {
             modules: self.modules,
@@ -135,7 +135,7 @@ impl<'a> Process<'a> {
     }
 }
 
-/// Reads one thread's stack. `objects` are the heap slots of each VM, where references are to be counted.
+/// Reads one thread's stack. `objects` are the heap slots of each VM, if references are counted.
 pub fn read(
     process: &Process,
     unwinder: &mut Unwinder,
@@ -154,7 +154,7 @@ pub fn read(
     stack
 }
 
-/// Reads the stack of a coroutine of VM number `vm`. It lies in `mapping`, if it has one.
+/// Reads the stack of a coroutine of the VM with index `vm`. It lies in `mapping`, if it has one.
 pub fn read_parked(
     process: &Process,
     unwinder: &mut Unwinder,
@@ -172,7 +172,7 @@ pub fn read_parked(
         context: parked.context.unwrap_or_default(),
         mapping: match &parked.context {
             Some(context) if parked.stack.is_empty() => mapping(context.sp),
-            // The first greenlet of a thread says that its stack ends where all memory ends.
+            // The first greenlet of a thread has the end of all memory as the end of its stack.
             _ if parked.stack.end == u64::MAX => {
                 parked.stack.start..mapping(parked.stack.start).end
             }
@@ -230,14 +230,14 @@ impl Stack {
     }
 }
 
-/// Bytes above the frame of a thread's first function, its arguments and environment or its thread-local data. There is
-/// seldom more.
+/// Limit of the bytes above the frame of a thread's first function: its arguments and environment, or its thread-local
+/// data.
 const BEYOND: u64 = 256 << 10;
 
-/// Bytes that a fiber's first function leaves at the outer end of its stack.
+/// Number of bytes that a fiber's first function leaves unused at the outer end of its stack.
 const OUTERMOST: u64 = 128;
 
-/// Returns whether reading a thread's stack needs registers that can be read of a stopped thread only.
+/// Whether reading a thread's stack needs registers that can be read only of a stopped thread.
 pub fn needs_registers(process: &Process, unwinder: &mut Unwinder, thread: &Thread) -> bool {
     let hosts: Vec<Range<u64>> = process.vms.iter().filter_map(|vm| vm.host()).collect();
     let outermost = |native: &Native| thread.mapping.end.saturating_sub(native.sp) <= OUTERMOST;
@@ -271,8 +271,8 @@ fn natives(
     }
 }
 
-/// Reads a stack of which a part is copied away, because another stack lies at its addresses now. Behind its end lie
-/// frames of the function that began it, as they are now.
+/// Reads a stack of which a part is copied away, because another stack uses its addresses now. Behind its end lie the
+/// present frames of the function that began it.
 fn spread(process: &Process, unwinder: &mut Unwinder, thread: &Thread, copied: &Copied) -> Stack {
     let memory = Spread {
         copies: process.copies,
@@ -295,7 +295,7 @@ struct Spread<'a> {
     copies: &'a Copies,
     copied: &'a Copied,
     end: u64,
-    /// Whether something behind the end was read.
+    /// Whether memory behind the end was read.
     ended: Cell<bool>,
 }
 

@@ -1,4 +1,4 @@
-//! What a thread does, as three accounts have it; `ties` puts them together.
+//! What a thread does, by the kernel, its VM and its native frames; `ties` combines the three.
 
 use process::wait::Wait;
 
@@ -11,21 +11,21 @@ pub struct State {
     pub wait: Option<Wait>,
     /// Whether a signal has stopped it (SIGSTOP, Ctrl-Z), or a debugger has.
     pub stopped: bool,
-    /// The function of a library that made the system call, where that says more than the call: `getaddrinfo`.
+    /// The function of a library that made the system call, if it says more than the call: `getaddrinfo`.
     pub through: Option<String>,
     /// The name that it asks a name server for.
     pub asks_for: Option<String>,
-    /// Whose lock of the C library it waits for, or for which thread's end; `None` if it waits for no such.
+    /// The lock of the C library, or the end of a thread, that it waits for; `None` if it waits for neither.
     pub held: Option<Held>,
     /// What its VM knows of it; `None` if it is no thread of a VM.
     pub vm: Option<VmThread>,
     /// Whether it slept until all of this had been read.
     pub slept_on: bool,
-    /// Whether it slept on where it was copied while the owner of the lock in `held` was read once more.
+    /// Whether it slept on, where it was copied, while the owner of the lock in `held` was read once more.
     pub still: bool,
 }
 
-/// What a thread waits for that another thread has, or is.
+/// The kinds of things by which one thread waits for another.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum What {
     /// A `pthread_mutex_t`.
@@ -38,7 +38,7 @@ pub enum What {
     End,
 }
 
-/// Who has it.
+/// The owner of a lock.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Owner {
     /// The thread of this process with this id in lancet's PID namespace.
@@ -52,9 +52,9 @@ pub enum Owner {
         /// The name of the thread, as the process has set it.
         name: String,
     },
-    /// Threads that read under it: they are counted, not written down.
+    /// Threads that hold it for reading: the lock only counts them.
     Readers,
-    /// It is locked, and no thread is there that its owner's field could mean.
+    /// It is locked, but no existing thread matches the owner's field.
     Unknown,
 }
 

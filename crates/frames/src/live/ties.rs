@@ -1,9 +1,9 @@
-//! What a thread does: it runs, it waits in the kernel, or it waits for another thread.
+//! Determines what a thread does: it runs, it waits in the kernel, or it waits for another thread.
 //!
-//! Three accounts are put together. The kernel says which system call a thread sleeps in, since when, and on which
-//! descriptors (`process::wait`). The VM says who has its lock, who waits for which mutex and who holds it. The native
-//! frames say which function of the C library made the call: a `poll` within `getaddrinfo` waits for a name server. Beside the word of a
-//! `futex` the C library has written who owns the lock (`owners`).
+//! Three sources are combined. The kernel says which system call a thread sleeps in, since when, and on which descriptors
+//! (`process::wait`). The VM says which thread has its lock, which thread waits for which mutex and which one holds it. The native frames
+//! say which function of the C library made the call: a `poll` within `getaddrinfo` waits for a name server. Beside the word of a `futex`
+//! the C library stores the owner of the lock (`owners`).
 
 use std::collections::{HashMap, HashSet};
 
@@ -21,7 +21,7 @@ use super::scripts::{Script, Through, Turn, VmThread};
 use super::stack::{Process, Stack};
 use super::state::{Owner, State, What};
 
-/// Functions within glibc, and by which of its functions a program comes into them: these end in a jump, so that their own frame is gone.
+/// Functions within glibc, and the functions by which a program reaches them: these end in a jump, so their own frame is gone.
 const INTERNAL: &[(&str, &str)] = &[
     ("__new_sem_wait_slow", "sem_wait"),
     ("__new_sem_timedwait", "sem_timedwait"),
@@ -34,16 +34,16 @@ const INTERNAL: &[(&str, &str)] = &[
     ("__pthread_timedjoin_ex", "pthread_join"),
 ];
 
-/// What a thread waits for another to do.
+/// The event at another thread that a thread waits for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Until {
-    /// Until it gives up a mutex of the language.
+    /// The other thread unlocks a mutex of the language.
     Unlocked,
-    /// Until that thread ends.
+    /// The other thread ends.
     Ended,
-    /// Until it gives up the lock of the VM.
+    /// The other thread gives up the lock of the VM.
     Turn,
-    /// Until it gives up a lock of the C library.
+    /// The other thread unlocks a lock of the C library.
     Released(What),
 }
 
@@ -52,7 +52,7 @@ pub enum Until {
 struct Sleeper {
     call: InCall,
     wait: Wait,
-    /// What shows whether it has slept since; `None` where the kernel or its C library does not.
+    /// Shows whether it has slept since; `None` if the kernel or its C library does not allow that.
     asleep: Option<Asleep>,
 }
 
@@ -94,9 +94,9 @@ impl Sleepers {
         found
     }
 
-    /// Asks once more about threads that were elsewhere when they were copied than when they were first asked about: they
-    /// woke and sleep again. Those that now sleep where they were copied are taken to have slept there. That says nothing
-    /// about what they held or wanted in between, so it is no ground for a deadlock.
+    /// Checks threads again that were elsewhere when they were copied than at the first check: they woke up and sleep again. Those that
+    /// now sleep where they were copied are assumed to have slept there. This says nothing about what they held or wanted in between, so
+    /// it proves no deadlock.
     pub(super) fn ask_again(&mut self, pid: i32, memory: &dyn Memory, threads: &[Thread]) {
         let mut waits = None;
         for thread in threads {
@@ -148,7 +148,7 @@ impl Sleepers {
     }
 }
 
-/// Returns the functions by which the thread of a stack sleeps.
+/// Returns the functions through which the thread of a stack sleeps.
 fn through(process: &Process, stack: &Stack) -> Through {
     let vm = |module: usize| {
         let mut runners = process.vms.iter().flat_map(|vm| vm.runner());
@@ -169,7 +169,7 @@ fn through(process: &Process, stack: &Stack) -> Through {
         }
         found.function = function.or(found.function);
     }
-    // Where every thread begins, and where a program asks the kernel by itself.
+    // Functions in which every thread begins, and the one by which a program makes any system call.
     let says_nothing = ["start_thread", "__libc_start_main", "syscall"];
     found
         .function
@@ -186,13 +186,13 @@ fn vm(stack: &Stack) -> Option<&VmThread> {
     stack.state.as_ref()?.vm.as_ref()
 }
 
-/// Returns the thread that a thread waits for, as its number among the stacks, and until when; `None` for one that
-/// waits for no other thread, or for one that cannot be told.
+/// Returns the thread that a thread waits for, as its index among the stacks, and until when; `None` if it waits for no other thread, or
+/// that one is unknown.
 pub fn waits_for(stacks: &[Stack], number: usize) -> Option<(Until, usize)> {
     by_its_vm(stacks, number).or_else(|| by_the_c_library(stacks, number))
 }
 
-/// The same, by what its VM says.
+/// The same by the data of its VM.
 fn by_its_vm(stacks: &[Stack], number: usize) -> Option<(Until, usize)> {
     let own = vm(stacks.get(number)?)?;
     let other = |is_it: &dyn Fn(&VmThread) -> bool| {
@@ -202,7 +202,7 @@ fn by_its_vm(stacks: &[Stack], number: usize) -> Option<(Until, usize)> {
     if let Some(mutex) = own.wants {
         return Some((Until::Unlocked, other(&|vm| vm.holds.contains(&mutex))?));
     }
-    // Python's `Lock` is not reentrant: its holder may be the thread itself.
+    // Python's `Lock` is not reentrant, so its holder may be the thread itself.
     let is_holder = |at: &usize| {
         let holds = |mutex| vm(&stacks[*at]).is_some_and(|vm| vm.holds.contains(&mutex));
         own.may_want.is_some_and(holds)
@@ -216,7 +216,7 @@ fn by_its_vm(stacks: &[Stack], number: usize) -> Option<(Until, usize)> {
     other(&|vm| vm.joined_by.contains(&own.id)).map(|at| (Until::Ended, at))
 }
 
-/// Returns the thread of this process that has the lock of the C library that a thread waits for, or whose end it waits for.
+/// Returns the thread of this process that owns the C library's lock which a thread waits for, or whose end it waits for.
 fn by_the_c_library(stacks: &[Stack], number: usize) -> Option<(Until, usize)> {
     let held = stacks.get(number)?.state.as_ref()?.held.as_ref()?;
     let Owner::Thread(tid) = held.owner else {
@@ -232,8 +232,8 @@ fn by_the_c_library(stacks: &[Stack], number: usize) -> Option<(Until, usize)> {
 }
 
 impl Stack {
-    /// Returns the innermost script frame of the program itself, else of a library. Frames of which neither file nor name could be
-    /// read, as while an interpreter begins, are no place.
+    /// Returns the innermost script frame of the program itself, otherwise of a library. Frames with neither a readable file nor a
+    /// readable name, as while an interpreter begins, do not count.
     pub fn place(&self) -> Option<&Script> {
         let known = || self.scripts().filter(|script| script.is_known());
         known()

@@ -1,11 +1,11 @@
-//! Unwinding: the native frames of a stack.
+//! Unwinds stacks: finds the native frames of a stack.
 //!
 //! framehop finds for each frame the rule that leads to its caller: call frame information, and where there is
 //! none, the frame pointer. The CFA it arrives at is where the frame begins, and where rsp was on the way in
 //! is where it ends; the difference is the frame's bytes.
 //!
-//! Code that a VM made at run time has no such information. PHP's jumps into it from the function that runs scripts, so
-//! it stands in that one's frame (`ext/opcache/jit`, the hybrid VM), and the rule is that function's.
+//! Code that a VM made at run time has no such information. PHP's is jumped to from the function that runs scripts, so
+//! it uses that function's frame (`ext/opcache/jit`, the hybrid VM), and that function's rule applies.
 
 use std::ops::Range;
 
@@ -20,7 +20,7 @@ use vm::Memory;
 use super::loaded::Modules;
 use crate::image::Image;
 
-/// Bytes that code made at run time takes on top of its host's frame, at most.
+/// Limit of the bytes that code made at run time adds to its host's frame.
 const MOST_MORE: u64 = 512;
 
 /// A frame of native code.
@@ -37,7 +37,7 @@ pub struct Native {
     pub cfa: u64,
 }
 
-/// What a walk along a stack reads.
+/// The memory that a walk along a stack reads.
 #[derive(Clone, Copy)]
 pub struct Reads<'a> {
     /// The files of the process.
@@ -92,7 +92,7 @@ impl Native {
 }
 
 impl Unwinder {
-    /// Returns the frames from `context` outward. Code made at run time is taken for that of one of the hosts.
+    /// Returns the frames from `context` outward. Code made at run time counts as code of one of the hosts.
     pub fn walk(&mut self, context: UnwindContext, reads: Reads) -> (Vec<Native>, End) {
         let Reads {
             modules,
@@ -128,7 +128,7 @@ impl Unwinder {
                 ip: address.address(),
                 lookup,
                 sp,
-                // The outermost has no caller, whose frame would begin there.
+                // The outermost frame has no caller, whose frame would begin there.
                 cfa: if matches!(next, Ok(Some(_))) { cfa } else { sp },
             };
             frames.push(frame);
@@ -148,16 +148,15 @@ impl Unwinder {
         }
     }
 
-    /// Returns whether the frames from `context` outward can be found without its rbp, because they are the same, to
-    /// the outermost, for any value of it. `outermost` returns whether a frame has no caller, where nothing else shows
-    /// it.
+    /// Whether the frames from `context` outward can be found without its rbp, because they are the same, to the
+    /// outermost, for any value of it. `outermost` returns whether a frame has no caller, if nothing else shows it.
     pub fn walks_without_rbp(
         &mut self,
         context: UnwindContext,
         reads: Reads,
         outermost: &dyn Fn(&Native) -> bool,
     ) -> bool {
-        // The first is no valid address; the second could be a frame's.
+        // The first value is no valid address; the second could be a frame's.
         let [first, second] = [1, context.sp.wrapping_add(64)].map(|bp| {
             let context = UnwindContext { bp, ..context };
             self.walk(context, reads)
@@ -197,7 +196,7 @@ impl Unwinder {
         })
     }
 
-    /// Adds the file that `address` lies in, when it is met for the first time.
+    /// Adds the file that `address` lies in, when it is first met.
     fn know(&mut self, modules: &Modules, address: u64, memory: &dyn Memory) {
         let Some(number) = modules.number(address) else {
             return;
@@ -223,7 +222,7 @@ impl Unwinder {
     }
 }
 
-/// Returns an address far from where a function makes and gives up its frame.
+/// Returns an address far from where a function sets up and removes its frame.
 fn middle(function: &Range<u64>) -> u64 {
     function.start + (function.end - function.start) / 2
 }
@@ -262,7 +261,7 @@ fn sections(image: &Image) -> ExplicitModuleSectionInfo<Vec<u8>> {
     if sections.eh_frame.is_none() {
         sections.debug_frame = image.section(".debug_frame").map(|(_, bytes)| bytes);
     }
-    // The code, for the first instructions of functions that have no unwind information.
+    // The code is needed for the first instructions of functions without unwind information.
     if let Some((address, bytes)) = image.section(".text") {
         sections.text_svma = Some(address..address + bytes.len() as u64);
         sections.text = Some(bytes);

@@ -1,8 +1,8 @@
-//! Takes a file that a process has made by `memfd_create`, without trusting the process that it is one.
+//! Takes over a file that a process has made by `memfd_create`, after checking that it really is such a file.
 //!
-//! We may be root and the process a stranger's. What is changed here (size, seals) is changed through a duplicate of the
-//! process's own descriptor, so the process could have changed it itself; and only after the file has been seen to be
-//! one that `memfd_create` makes with `MFD_ALLOW_SEALING`, empty and without a name.
+//! We may be root while the process is another user's. The file's size and seals are changed through a duplicate of the
+//! process's own descriptor, so the process could have changed them itself; and only after checks have shown that the file
+//! is one that `memfd_create` makes with `MFD_ALLOW_SEALING`, empty and without a name.
 
 use process::pidfd::PidFd;
 use std::fs::File;
@@ -10,7 +10,7 @@ use std::io::{Error, ErrorKind, Result};
 use std::os::fd::{AsRawFd, RawFd};
 use std::os::unix::fs::MetadataExt;
 
-/// What the file can no longer do once it is ours: a page that somebody cuts off would kill us with SIGBUS.
+/// Seals that forbid changing the size: lancet would die of SIGBUS when it read a page that was cut off.
 const SEALS: i32 = libc::F_SEAL_SHRINK | libc::F_SEAL_GROW | libc::F_SEAL_SEAL;
 /// The kernel sets this one by itself where `vm.memfd_noexec` says so (Linux 6.3).
 const SEAL_EXEC: i32 = 0x20;
@@ -39,13 +39,14 @@ fn prepare(file: File, bytes: u64) -> Result<File> {
     if !before.is_file() || before.len() != 0 || before.nlink() != 0 {
         return Err(not_ours("it is not an empty file without a name"));
     }
-    // Other files have no seals (EINVAL), O_PATH descriptors do not tell (EBADF), files of a tmpfs have F_SEAL_SEAL.
+    // Other files have no seals (EINVAL), O_PATH descriptors refuse the question (EBADF), files of a tmpfs have
+    // F_SEAL_SEAL.
     if fcntl(libc::F_GET_SEALS, 0)? & !SEAL_EXEC != 0 {
         return Err(not_ours("it was not made to be sealed"));
     }
     file.set_len(bytes)?;
     fcntl(libc::F_ADD_SEALS, SEALS)?;
-    // The process may have changed it in between; it cannot any more.
+    // The process may have changed the size before the seals were set; afterwards it cannot.
     if fcntl(libc::F_GET_SEALS, 0)? & !SEAL_EXEC != SEALS || file.metadata()?.len() != bytes {
         return Err(not_ours("it was changed meanwhile"));
     }

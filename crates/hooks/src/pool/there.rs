@@ -1,4 +1,4 @@
-//! What the agent has noted of the pool, in the memory of the process.
+//! The agent's record of the pool, as it is in the memory of the process.
 
 use super::{SLOTS, pool};
 use crate::limits::{MOST_RING, USER_END};
@@ -8,7 +8,7 @@ use process::memory::GuestMemory;
 use std::mem::offset_of;
 use wire::calls::{self, Ring};
 
-/// What the agent has noted of the pool. The process can write what it likes there, so the values are checked by
+/// The agent's record of the pool. The process can write anything there, so the values are checked by
 /// [`There::checked`] before anything is computed from them.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct There {
@@ -27,7 +27,7 @@ impl There {
         used: 0,
     };
 
-    /// Reads it; [`There::NONE`] if no session can have written what stands there.
+    /// Reads the record; [`There::NONE`] if no session can have written it.
     pub fn read(memory: &GuestMemory, resident: &Resident) -> Result<Self> {
         let word = |offset| memory.word(pool(resident) + offset as u64);
         let noted = There {
@@ -39,8 +39,8 @@ impl There {
         Ok(noted.checked().unwrap_or(There::NONE))
     }
 
-    /// Whether a session can have written this: whole pages, at most [`SLOTS`] rings of at most [`MOST_RING`] bytes,
-    /// all of them at addresses of user space.
+    /// Returns the record if a session can have written it: whole pages, at most [`SLOTS`] rings of at most
+    /// [`MOST_RING`] bytes, all of them at addresses of user space.
     fn checked(self) -> Option<Self> {
         let page = wire::PAGE as u64;
         let plausible = self.at.is_multiple_of(page)
@@ -63,8 +63,8 @@ impl There {
         self.slots * self.slot
     }
 
-    /// The headers of the rings in use, as they are to be in the new file, with the offset of each: they keep their
-    /// positions, and their tables of counts and script lines are empty.
+    /// Returns the headers of the rings in use as the new file must have them, with the offset of each: they keep
+    /// their positions, and their tables of counts and script lines are empty.
     pub fn rings(&self, memory: &GuestMemory) -> Result<Vec<(u64, Vec<u8>)>> {
         let slots = (0..self.used).map(|slot| slot * self.slot);
         slots

@@ -1,5 +1,5 @@
-//! The memory in which rings lie. What lies in the pool, which the process shares with us, is read without system
-//! calls, and also when the process is gone; the rest is read through `/proc/PID/mem`.
+//! The memory in which rings lie. Rings in the pool, which the process shares with us, are read without system
+//! calls, and also when the process is gone; others are read through `/proc/PID/mem`.
 
 use crate::limits::{LEAST_RING, MOST_RING, USER_END};
 use crate::pool::Pool;
@@ -67,7 +67,7 @@ impl Backing {
     }
 }
 
-/// Whether a ring may be where the process says: its header and its records at addresses of user space.
+/// Whether a ring can be at this place: its header and its records at addresses of user space.
 pub(super) fn is_plausible(address: u64, records: u64, size: u64) -> bool {
     address.is_multiple_of(8)
         && records.is_multiple_of(8)

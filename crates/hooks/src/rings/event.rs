@@ -1,4 +1,4 @@
-//! What the reader of rings hands on: calls and returns, script lines, counts, losses.
+//! What the reader of rings returns: calls and returns, script lines, counts, losses.
 
 use std::fmt;
 use wire::calls::NO_APPLICATION_TEXT;
@@ -66,7 +66,7 @@ pub struct Line {
 }
 
 impl Line {
-    /// What stands in the place of the application's line where there is none: `library` is the nearest.
+    /// The line that is reported where no line of the application exists; `library` is the nearest line of a library.
     pub(super) fn of_no_application(library: &Line) -> Self {
         let beside = vm::library::within(&library.path);
         Line {
@@ -76,7 +76,7 @@ impl Line {
         }
     }
 
-    /// What stands in the place of the application's line where there is none and no library's line is known.
+    /// The line that is reported where no line of the application exists and no library's line is known.
     pub fn none() -> Self {
         Line {
             path: NO_APPLICATION_TEXT.into(),
@@ -85,17 +85,17 @@ impl Line {
         }
     }
 
-    /// Whether it stands in the place of the application's line, because there is none.
+    /// Whether it stands for the missing line of the application.
     pub fn is_of_no_application(&self) -> bool {
         self.line == 0 && self.path.starts_with(NO_APPLICATION_TEXT)
     }
 
-    /// Whether it is such a line and says which the library's is.
+    /// Whether it stands for the missing line of the application and names a library's line.
     pub fn names_library(&self) -> bool {
         self.is_of_no_application() && self.path.len() > NO_APPLICATION_TEXT.len()
     }
 
-    /// Returns the text that conditions on lines look at.
+    /// Returns the text that conditions on lines test.
     pub fn tested(&self) -> String {
         if self.is_of_no_application() {
             NO_APPLICATION_TEXT.into()
@@ -131,7 +131,7 @@ pub struct Counted {
     pub place: Option<usize>,
     /// How many calls have returned.
     pub returned: u64,
-    /// How many were left without a return: by an exception or a jump, or by the end of the process.
+    /// Number of calls that were left without a return: by an exception or a jump, or by the end of the process.
     pub left: u64,
     /// Cycles of the time-stamp counter that the calls that have returned took together.
     pub total: u64,

@@ -9,7 +9,7 @@ use std::mem::offset_of;
 use std::ops::Range;
 use wire::calls::{self, Calls, NO_APPLICATION, Ring};
 
-/// Counts of all threads, each pair of function and line once: a process may say that it has thousands of tables.
+/// Counts of all threads, summed by function and line: a process may claim to have thousands of tables.
 #[derive(Default)]
 pub(super) struct Rows {
     rows: BTreeMap<(u32, Option<usize>), Counted>,
@@ -51,10 +51,10 @@ impl Rows {
     }
 }
 
-/// Rows that are not in use and are read nevertheless, at most so many one behind the other: a system call costs more.
+/// Limit of unmarked rows between two marked ones that are read along with them, because another system call would cost more.
 const BETWEEN: usize = 4;
 
-/// Ranges of rows in which all are that are marked, a bit each from the lowest on.
+/// Returns the ranges of rows that contain all marked ones; each mark is one bit, from the lowest on.
 fn runs(marks: &[u64]) -> Vec<Range<usize>> {
     let mut runs: Vec<Range<usize>> = Vec::new();
     for (word, marks) in marks.iter().enumerate() {
@@ -72,7 +72,7 @@ fn runs(marks: &[u64]) -> Vec<Range<usize>> {
 }
 
 impl Rings {
-    /// The calls that were counted in this session so far, by function and line. What there was no room for is among the
+    /// Returns the calls counted in this session so far, by function and line. Calls for which there was no room count as
     /// [`losses`](Self::losses) from then on.
     pub fn counted(&mut self) -> Result<Vec<Counted>> {
         let mut all = Rows::default();
@@ -106,8 +106,8 @@ impl Rings {
         Ok(all.rows.into_values().collect())
     }
 
-    /// The rows in use of the table of counts of a ring, as its header marks them, with their numbers: at most `left`, which becomes
-    /// fewer by them. A row more is counted as lost, with one call at least.
+    /// Reads the rows in use of a ring's table of counts, as its header marks them, with their numbers. It reads at most `left` rows
+    /// and subtracts them from `left`. Each further row is counted as at least one lost call.
     pub(super) fn table(
         &self,
         ring: u64,
@@ -129,20 +129,20 @@ impl Rings {
         Ok(used)
     }
 
-    /// Notes calls that are open, by address of the ring and row of its table: they are not counted.
+    /// Notes which calls are still open, by address of the ring and row of its table. They are not counted as left.
     pub(crate) fn note_open(&mut self, open: &[(u64, u64)]) {
         for call in open {
             *self.open.entry(*call).or_default() += 1;
         }
     }
 
-    /// Reads how many hooks have panicked ([`Calls::panics`]).
+    /// Returns how many hooks have panicked ([`Calls::panics`]).
     pub(super) fn panics(&self) -> Result<u64> {
         self.backing
             .word(self.calls + offset_of!(Calls, panics) as u64)
     }
 
-    /// What was lost in this session so far.
+    /// Returns what was lost in this session so far.
     pub fn losses(&self) -> Result<Losses> {
         let mut losses = Losses {
             without_ring: self

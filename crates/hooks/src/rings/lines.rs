@@ -1,15 +1,15 @@
-//! The script lines of a process, each once, whichever ring has sent it.
+//! The script lines of a process, each stored once, whichever rings have sent it.
 
 use super::Line;
 use crate::limits::{MOST_LINE_BYTES, MOST_LINES};
 use std::collections::HashMap;
 
-/// Lines by the index that events have for them.
+/// Lines by the index that events use.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Lines {
     all: Vec<Line>,
     by_line: HashMap<Line, usize>,
-    /// Bytes of the texts of `all`.
+    /// Sum of the bytes of the texts in `all`.
     bytes: u64,
 }
 

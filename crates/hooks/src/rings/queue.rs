@@ -1,13 +1,13 @@
-//! Records of one ring that were read and are not yet handed on.
+//! Records of one ring that were read and have not been returned yet.
 //!
-//! Records of all rings are handed on in the order of time. But each ring is read a part at a time, so that every
+//! Records of all rings are returned in the order of time. But each ring is read a part at a time, so that every
 //! thread has room again soon. So a record waits here until no other ring can have an earlier one.
 
 /// Whole records, each with its first word, in the order they were written.
 #[derive(Clone, Debug, Default)]
 pub struct Queue {
     words: Vec<u64>,
-    /// Index of the word at which the next one begins.
+    /// Index of the word at which the next record begins.
     next: usize,
 }
 
@@ -31,7 +31,7 @@ impl Queue {
         Self::first(self.all())
     }
 
-    /// The first of some whole records.
+    /// The first of some complete records.
     pub fn first(records: &[u64]) -> Option<&[u64]> {
         let length = (*records.first()? & 0xffff) as usize;
         records.get(..length.max(1))

@@ -15,57 +15,58 @@ use wire::calls::{self, Ring, kind};
 /// How long an unfinished record that others follow is waited for. Its writer was interrupted by a signal handler,
 /// which may have left by `longjmp`, so that the record is never finished.
 const STUCK: Duration = Duration::from_secs(1);
-/// The same, if the ring is more than half full of what follows, so that the thread would soon wait for us.
+/// The same if the ring is more than half full of later records, so that the thread would soon have to wait.
 const STUCK_AND_FULL: Duration = Duration::from_millis(50);
 
 /// The longest record, in words: what the length in its first word can say.
 const LONGEST: usize = 0xffff;
 
-/// So many words are copied at once where they are handed on at once: they stay in the processor's first cache for so long.
+/// Number of words that are copied and passed on at a time: they fit into the processor's first-level cache.
 const BLOCK: u64 = 2048;
 
-/// Room is given back when it is at least one part in so many of a ring, or when nothing more was written: a thread looks
-/// at what was given back only when it has used up what it knows of.
+/// Room is freed when at least 1/[`STEP`] of a ring has been read, or when nothing more was written: a thread reads the freed
+/// position only when it has used up the room that it knows of.
 const STEP: u64 = 8;
 
-/// Who takes the events of rings, one ring after the other ([`Rings::for_each_of_ring`]).
+/// Receives the events of rings, one ring after the other ([`Rings::for_each_of_ring`]).
 pub trait Events {
-    /// Takes an event, with the words after the fixed part of its record.
+    /// Receives an event, with the words after the fixed part of its record.
     fn event(&mut self, event: RingEvent, rest: &[u64]);
 
-    /// Takes a short call; false if it is to come as two events instead.
+    /// Receives a short call. Returns false if it must be passed on as two events instead.
     fn short(&mut self, call: &ShortCall) -> bool;
 }
 
-/// What was copied of a ring.
+/// What was copied from a ring.
 #[derive(Clone, Copy, Debug, Default)]
 struct Copied {
     /// How many words of the copy are whole records.
     whole: u64,
-    /// There is more in the ring, behind what was to be read.
+    /// Whether there are more words in the ring than were to be read.
     more: bool,
 }
 
-/// What stands in the words that were copied of a ring.
+/// The records in the words that were copied from a ring.
 enum Found {
-    /// So many words of whole records. What follows, if anything, is not finished.
+    /// Number of words that are complete records. Words behind them belong to an unfinished record.
     Whole(u64),
-    /// So many, and behind them the begin of one that was not copied whole.
+    /// Number of words that are complete records; behind them begins one that was copied in part.
     Cut(u64),
-    /// The first record has so many words, and was not copied whole.
+    /// Length in words of the first record, which was copied in part.
     Long(u64),
 }
 
 /// Reads the time-stamp counter.
 pub fn now() -> u64 {
-    // SAFETY: every x86-64 processor has the instruction, and the kernel lets programs use it: the agent does.
+    // SAFETY: every x86-64 processor has the instruction, and lancet runs only where the kernel lets programs use it, as the
+    // agent does too.
     unsafe { std::arch::x86_64::_rdtsc() }
 }
 
 impl Rings {
-    /// Reads up to `most` words of each ring, in whole records; whether there were any.
+    /// Reads up to `most` words of each ring, in complete records. Returns whether there were any.
     pub fn fill(&mut self, most: u64) -> Result<bool> {
-        // Others may have an earlier one now.
+        // Another ring may have an earlier record now.
         let first = self.first.take();
         let first = first.map(|at| Reverse((self.first_ticks, at)));
         self.heads.extend(first);
@@ -80,9 +81,9 @@ impl Rings {
         any
     }
 
-    /// Reads up to `most` words of each ring and hands on the events in them: those of one ring in the order they were
-    /// written, then those of the next ring. Beside each come the words after the fixed part of its record. Whether there
-    /// were any records. What [`fill`](Self::fill) has read and [`next`](Self::next) has not handed on comes first.
+    /// Reads up to `most` words of each ring and passes on their events: those of one ring in the order they were written, then
+    /// those of the next ring. With each come the words after the fixed part of its record. Returns whether there were any
+    /// records. Records that [`fill`](Self::fill) has read and [`next`](Self::next) has not returned come first.
     pub fn for_each_of_ring(&mut self, most: u64, each: &mut impl Events) -> Result<bool> {
         (self.first, self.blocked) = (None, false);
         self.heads.clear();
@@ -106,7 +107,7 @@ impl Rings {
         })
     }
 
-    /// Hands on the events among whole records of a ring.
+    /// Passes on the events in complete records of a ring.
     fn hand_on(&mut self, at: usize, records: &[u64], each: &mut impl Events) {
         let mut rest = records;
         let mut spare = std::mem::take(&mut self.spare);
@@ -137,8 +138,8 @@ impl Rings {
         self.spare = spare;
     }
 
-    /// Does something for each ring that can be read; whether any of it says so. A ring that was lost with its process is
-    /// noted.
+    /// Calls a function for each ring that can be read, and returns whether it returned true for any. A ring that was lost with
+    /// its process is noted.
     fn each_ring(
         &mut self,
         mut read: impl FnMut(&mut Self, usize) -> Result<bool>,
@@ -152,7 +153,7 @@ impl Rings {
             }
             match read(self, at) {
                 Ok(some) => any |= some,
-                // It was in the memory of the process, not in the pool.
+                // The ring was in the memory of the process, not in the pool.
                 Err(Error::Gone(_)) => {
                     let ring = &mut self.known[at];
                     (ring.there, ring.went, ring.behind) = (false, true, false);
@@ -184,7 +185,7 @@ impl Rings {
         self.took(at, copied)
     }
 
-    /// Gives back the room of what was copied; whether there was anything.
+    /// Frees the room of what was copied, and returns whether there was anything.
     fn took(&mut self, at: usize, copied: Copied) -> Result<bool> {
         if copied.whole == 0 {
             return Ok(false);
@@ -200,7 +201,7 @@ impl Rings {
         Ok(true)
     }
 
-    /// Gives back the room of all that was taken, if that was not done yet.
+    /// Frees the room of all words that were taken, if that was not done yet.
     pub(super) fn give_back(&mut self, at: usize) -> Result<()> {
         let ring = &mut self.known[at];
         if ring.given == ring.taken {
@@ -211,8 +212,8 @@ impl Rings {
         self.backing.set_word(field, ring.taken)
     }
 
-    /// Copies up to `most` words of a ring to `self.words`, and looks how many of them are whole records. If the first
-    /// record alone is longer, all of it is copied.
+    /// Copies up to `most` words of a ring to `self.words`, and finds how many of them are complete records. If the first record
+    /// alone is longer, all of it is copied.
     fn copy(&mut self, at: usize, most: u64) -> Result<Copied> {
         let (reserved, _) = self.written(at)?;
         let ring = &self.known[at];
@@ -243,7 +244,7 @@ impl Rings {
         copied
     }
 
-    /// Copies the `count` words of a ring that come next; the part after the end of its memory is at the beginning.
+    /// Copies the next `count` words of a ring; its memory wraps around at the end.
     fn read(&self, at: usize, count: u64, words: &mut Vec<u64>) -> Result<()> {
         let ring = &self.known[at];
         let first = ring.taken % ring.words;
@@ -258,8 +259,8 @@ impl Rings {
         }
     }
 
-    /// Looks how many of the words that were copied from [`Known::taken`](super::Known) on are whole records, where the
-    /// ring is written up to `reserved`. A record that is given up becomes a gap in the copy.
+    /// Finds how many of the words that were copied from [`Known::taken`](super::Known) on are complete records; the ring is
+    /// written up to `reserved`. A record that is given up becomes a gap in the copy.
     fn whole(&mut self, at: usize, reserved: u64, words: &mut [u64]) -> Found {
         let ring = &mut self.known[at];
         let (from, size) = (ring.taken, ring.words);
@@ -282,13 +283,13 @@ impl Rings {
             if let Some((length, what)) = opened {
                 let end = done + length as usize;
                 if what == kind::ROOM && is_last(&words[end..], position + length, reserved) {
-                    // The call has not returned, and nothing was recorded since: it may be filled.
+                    // The call has not returned and is the last record, so its return may still be filled in.
                     break;
                 }
                 done += length as usize;
                 continue;
             }
-            // If no record follows, it is merely being written.
+            // If no record follows, its writer is still at work.
             let Some(skipped) = behind(&words[done..], position) else {
                 break;
             };
@@ -315,8 +316,8 @@ impl Rings {
     }
 }
 
-/// How many of the words are records of which nothing is to be asked but whether they are there. Those of the lap before stand at
-/// another position.
+/// Returns how many of the words belong to complete records of the common kinds, for which only the header is checked. A header
+/// of the lap before contains another position and does not count.
 fn known_whole(words: &[u64], from: u64) -> usize {
     let mut done = 0;
     while let Some(first) = words.get(done) {
@@ -332,9 +333,9 @@ fn known_whole(words: &[u64], from: u64) -> usize {
     done
 }
 
-/// Whether nothing is recorded yet behind the room that ends at `end`. A call that was not as long as was reserved for it
-/// gives the rest back, so the ring may end there although it was written up to `reserved` a moment ago: what counts is whether
-/// a record begins in the words behind.
+/// Whether no record follows yet behind the room that ends at `end`. A call that took less room than was reserved for it gives
+/// the rest back, so the ring may end there although it was written up to `reserved` a moment ago. What counts is whether a
+/// record begins in the words behind.
 fn is_last(behind_it: &[u64], end: u64, reserved: u64) -> bool {
     let begins = behind_it.first().and_then(|first| calls::open(*first, end));
     end == reserved || begins.is_none() && behind(behind_it, end).is_none()

@@ -1,4 +1,4 @@
-//! Decoding of single records, and finding the end of one that its writer has not finished.
+//! Decodes single records, and finds the end of a record that its writer has not finished.
 
 use super::event::RingEventKind;
 use super::short::Pair;
@@ -6,21 +6,22 @@ use std::collections::HashMap;
 use wire::calls::record::{self, Shape};
 use wire::calls::{self, NO_APPLICATION, kind, lines};
 
-/// What [`Decoder::places`] has the line by of calls that no line of the application has made; `library` is the nearest.
+/// The key in [`Decoder::places`] of the line for calls that no line of the application has made; `library` is the
+/// nearest library line.
 pub const fn none_of(library: u32) -> u32 {
     lines(NO_APPLICATION, library)
 }
 
-/// What the records of one ring are decoded by, beside themselves.
+/// The state by which the records of one ring are decoded.
 #[derive(Clone, Debug, Default)]
 pub struct Decoder {
     /// Lines by the numbers that the ring has for them.
     pub places: HashMap<u32, usize>,
-    /// How often a number was given a line: what was concluded from a number before may be wrong since.
+    /// How often a number was assigned a line; conclusions from an earlier count may be outdated.
     pub learned: u32,
-    /// How the last short call was to be read.
+    /// How the last short call was decoded.
     pub(super) pair: Pair,
-    /// The last call: the number of its hook, its stack pointer, its time.
+    /// Of the last call: the number of its hook, its stack pointer, its time.
     last: (u32, u64, u64),
 }
 
@@ -33,7 +34,8 @@ pub struct Decoded<'r> {
 }
 
 impl Decoder {
-    /// When a record was written, if it is of an event. `now`: a time-stamp counter that is not much older than it.
+    /// Returns when a record was written, if it is of an event. `now`: a time-stamp counter that is not much older than
+    /// the record.
     pub fn ticks(&self, record: &[u64], now: u64) -> Option<u64> {
         let word = *record.get(1)?;
         match record[0] >> 16 & 0xff {
@@ -44,7 +46,7 @@ impl Decoder {
         }
     }
 
-    /// The line of the event and that of the library, out of words 2 and 3 of a record.
+    /// Returns the indices of the event's line and of the library's line, from words 2 and 3 of a record.
     #[inline]
     pub(super) fn lines(&self, words: [u64; 2]) -> [Option<usize>; 2] {
         let [event, library] = record::lines_of(words);
@@ -58,8 +60,8 @@ impl Decoder {
         })
     }
 
-    /// Decodes a record; `None` for records of other kinds. `spare`: where the words that follow are put, if they do not
-    /// stand so in the record.
+    /// Decodes a record; `None` for records of other kinds. `spare` receives the words that follow, if they do not stand
+    /// in the record in that form.
     #[inline]
     pub fn decode<'r>(
         &mut self,
@@ -120,7 +122,7 @@ impl Decoder {
 }
 
 impl<'r> Decoded<'r> {
-    /// The return of a hook's call, with rax and what follows it.
+    /// The return of a hook's call, with rax and the values that follow it.
     #[inline]
     fn back(
         (hook, frame, ticks): (u32, u64, u64),
@@ -152,8 +154,8 @@ fn integers(shape: Shape, words: &[u64]) -> ([u64; 7], &[u64]) {
     (shape.integer_registers(own), rest)
 }
 
-/// Words that begin with `N` vector registers, of which `count` were recorded. Where there is none and nothing follows,
-/// there are none.
+/// Returns words that begin with `N` vector registers, of which `count` were recorded. Without any, and with nothing
+/// behind them, there are none.
 #[inline]
 fn widened<'r, const N: usize>(count: u64, words: &'r [u64], spare: &'r mut Vec<u64>) -> &'r [u64] {
     let count = count as usize;
@@ -185,7 +187,7 @@ pub fn behind(words: &[u64], position: u64) -> Option<u64> {
     }
 }
 
-/// The first `length` bytes of `words`, as text.
+/// Returns the first `length` bytes of `words` as text.
 pub fn string(words: &[u64], length: usize) -> String {
     let bytes: Vec<u8> = words.iter().flat_map(|word| word.to_le_bytes()).collect();
     String::from_utf8_lossy(&bytes[..length.min(bytes.len())]).into_owned()

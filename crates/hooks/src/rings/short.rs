@@ -1,8 +1,8 @@
-//! A call and its return that stand one behind the other in a ring, and of which nothing but integer registers was recorded: two
-//! events in one, as nearly all calls are that return soon.
+//! A call followed in its ring by its own return, with only integer registers recorded: two events in one. Nearly all calls that return
+//! soon are of this form.
 //!
-//! Most of what two calls of one place say is the same, word for word. So those words are handed on as they are, as the
-//! call's [`identity`](ShortCall::identity), and decoded only for calls whose identity the reader has not met before.
+//! The records of two calls from one place mostly agree word for word in what does not change. So these words are passed on as they are, as
+//! the call's [`identity`](ShortCall::identity), and decoded only for an identity that the reader has not met before.
 
 use super::record::Decoder;
 use wire::calls::kind;
@@ -16,8 +16,8 @@ pub struct ShortCall<'d> {
     pub tid: u32,
     /// The number of the ring, as in [`RingEvent::ring`](super::RingEvent::ring).
     pub ring: u32,
-    /// Two calls of one ring that have the same are of the same hook, from the same return address and script line, at the
-    /// same frame, and the same registers were recorded of them.
+    /// Two calls of one ring with the same identity have the same hook, return address, script line and frame, and the same registers were
+    /// recorded of them.
     pub identity: [u64; 4],
     /// The time-stamp counter at the call.
     pub began: u64,
@@ -57,22 +57,22 @@ impl ShortCall<'_> {
     }
 }
 
-/// How the two records of a short call are to be read, by the lower halves of their first words.
+/// How the two records of a short call are decoded, by the lower halves of their first words.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Pair {
     headers: u64,
     /// Which registers were recorded of the call, and the number of words that its integer registers take.
     shape: Shape,
     words: usize,
-    /// Whether rax is in the upper half of the word that has the cycles.
+    /// Whether rax is in the upper half of the word with the cycles.
     has_narrow_result: bool,
     second_result: bool,
-    /// Words of the return behind its first two.
+    /// Number of words of the return behind its first two.
     behind: usize,
 }
 
 impl Pair {
-    /// Returns how the two records are to be read; `None` if they are no short call.
+    /// Returns how the two records are decoded; `None` if they are no short call.
     #[inline(never)]
     fn of(headers: u64) -> Option<Self> {
         let (header, next) = (headers & 0xffff_ffff, headers >> 32);
@@ -95,8 +95,8 @@ impl Pair {
 }
 
 impl Decoder {
-    /// Decodes a call's record together with that of its return, if `following` begins with it and the two are a short call;
-    /// what follows them. `of`: the thread and the number of the ring.
+    /// Decodes a call's record together with its return's, if `following` begins with that and the two are a short call. Returns the call
+    /// and the records behind it. `of`: the thread and the number of the ring.
     #[inline(always)]
     pub fn short<'d, 'r>(
         &'d mut self,

@@ -1,7 +1,7 @@
-//! Means to find the function that collects a VM's garbage, which mostly is static and has no symbol in a stripped
-//! library. Each language says which of them leads to its own.
+//! Finds the function that collects a VM's garbage, which mostly is static and has no symbol in a stripped
+//! library. Each language chooses which of these functions finds its own.
 //!
-//! The table of exception handling says where the function begins around the place that was found.
+//! The table of exception handling says where the function begins around a place that was found.
 
 use process::elf::Headers;
 use process::functions::{Functions, ModuleSymbols};
@@ -9,7 +9,8 @@ use process::memory::GuestMemory;
 use process::modules::GuestFiles;
 use trampoline::usdt;
 
-/// The address of a function that a module has a symbol for; of several names the first that there is.
+/// Returns the address of a function that a module has a symbol for; the first of several names that exists
+/// counts.
 pub fn by_symbol(
     functions: &Functions,
     names: &[&str],
@@ -22,13 +23,13 @@ pub fn by_symbol(
     names.iter().find_map(found)
 }
 
-/// The module that exports a name, with the address.
+/// Returns the module that exports a name, with the address.
 pub fn exporter<'a>(functions: &'a Functions, name: &str) -> Option<(&'a ModuleSymbols, u64)> {
     let address = functions.symbol(name)?;
     Some((functions.module_of(address)?, address))
 }
 
-/// The one function in which one of the places is that `find` finds in code.
+/// Returns the only function that contains one of the places that `find` finds in code.
 pub fn only(
     memory: &GuestMemory,
     place: &ModuleSymbols,
@@ -50,7 +51,7 @@ pub fn only(
     }
 }
 
-/// Where the semaphore of a static probe is in the guest.
+/// Returns where the semaphore of a static probe is in the guest.
 pub fn semaphore(
     memory: &GuestMemory,
     place: &ModuleSymbols,

@@ -1,11 +1,12 @@
-//! `*` for any characters, and nothing else: names of methods may hold every other sign (`empty?`, `[]=`).
+//! Patterns in which `*` matches any characters and every other character itself, because method names may
+//! contain them (`empty?`, `[]=`).
 
-/// Whether a name is as the pattern says; `fold` = upper and lower case are the same.
+/// Whether `name` matches `pattern`; with `fold`, upper and lower case are the same.
 pub fn matches(pattern: &str, name: &str, fold: bool) -> bool {
     let (pattern, name) = (pattern.as_bytes(), name.as_bytes());
     let same = |a: u8, b: u8| a == b || fold && a.eq_ignore_ascii_case(&b);
     let (mut p, mut n) = (0, 0);
-    // Where the last `*` was, and how much it stands for so far.
+    // Where the last `*` was, and how much of the name it matches so far.
     let mut star = None;
     while n < name.len() {
         match pattern.get(p) {
@@ -26,7 +27,7 @@ pub fn matches(pattern: &str, name: &str, fold: bool) -> bool {
     pattern[p..].iter().all(|byte| *byte == b'*')
 }
 
-/// Whether names that begin with `path` may be as the pattern says.
+/// Whether names that begin with `path` may match the pattern.
 pub fn may_begin(pattern: &str, path: &str) -> bool {
     let fixed = pattern.split('*').next().unwrap_or("");
     let shorter = fixed.len().min(path.len());

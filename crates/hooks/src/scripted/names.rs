@@ -1,4 +1,4 @@
-//! What the file of each language answers: which C functions the VM has names for, and how they are called.
+//! What each language's file provides: which C functions the VM has names for, and how they are called.
 
 use process::functions::Functions;
 use process::memory::GuestMemory;
@@ -6,19 +6,20 @@ use process::pages::Pages;
 use vm::reader::FactWords;
 use vm::{Language, Word};
 
-/// A language, and how its functions are looked for in a process.
+/// A language, and how its functions are found in a process.
 pub(super) struct Entry(pub Language, pub fn(&FactWords) -> Box<dyn Names>);
 
-/// The functions of C that a language has names for, in one process.
+/// The C functions that a language has names for, in one process.
 pub(super) trait Names {
-    /// The functions of a name or pattern.
+    /// Returns the functions of a name or pattern.
     fn look(&self, memory: &Pages, name: &str) -> Look;
 
-    /// Names of functions written in C in the neighbourhood of a name: in the class or module that it names, or the
-    /// same name in classes and modules beside that.
+    /// Returns names of C functions that resemble a name: in the class or module that it names, or the same name in
+    /// other classes and modules.
     fn near(&self, memory: &Pages, name: &str) -> Vec<String>;
 
-    /// The address of the function that collects the VM's garbage, and how it is called; or why there is none.
+    /// Returns the address of the function that collects the VM's garbage and how it is called, or why it is not
+    /// found.
     fn collector(
         &self,
         memory: &GuestMemory,
@@ -26,16 +27,16 @@ pub(super) trait Names {
     ) -> Result<(u64, Calling), String>;
 }
 
-/// How a C function is called that a VM has a name for, as far as its calls are shown.
+/// How a C function that a VM has a name for is called, as far as its calls are shown.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Calling {
     /// How its result is shown.
     pub returns: Shown,
     /// How its arguments are shown, from the first integer register on.
     pub parameters: Vec<Shown>,
-    /// It is the VM's garbage collection, which is called as any C function is, and not by the script.
+    /// Whether it is the VM's garbage collection, which C code calls and not the script.
     pub is_collection: bool,
-    /// How many collections there were stands so far behind what the first argument points to.
+    /// Offset of the number of collections in what the first argument points to.
     pub collections_at: Option<u32>,
 }
 
@@ -68,13 +69,13 @@ pub enum Shown {
     Int,
     /// As a signed number of 64 bits.
     Long,
-    /// As a `long` that may be an address.
+    /// As a `long` that may also be an address.
     Guess,
     /// It is not shown.
     Hidden,
 }
 
-/// A function as a VM's tables have it.
+/// A function as it is in a VM's tables.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Named {
     pub name: String,
@@ -83,7 +84,7 @@ pub(super) struct Named {
     pub calling: Calling,
 }
 
-/// What a VM's tables say of a name.
+/// What a VM's tables contain for a name.
 pub(super) enum Look {
     Found(Vec<Named>),
     NotYet(String),

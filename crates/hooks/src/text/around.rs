@@ -17,11 +17,11 @@ use wire::calls::want;
 
 const SYSCALL: &[u8] = &[0x0f, 0x05];
 
-/// A `syscall` instruction with the probes around it.
+/// A `syscall` instruction and the plans of the probes around it.
 pub struct Around {
-    /// The instruction, and what is known of the number that it is made with.
+    /// The instruction, and what is known of the number of its system call.
     pub site: Site,
-    /// Its place as the user is told: `function+0x1f`, or the offset in the module.
+    /// Its place as the user sees it: `function+0x1f`, or the offset in the module.
     pub name: String,
     /// The name of its module.
     pub module: Arc<str>,
@@ -51,12 +51,12 @@ impl Around {
     }
 }
 
-/// The bytes that hooks of functions have changed, sorted: begin, end, the hook.
+/// The bytes that hooks of functions have changed, sorted: begin, end, hook.
 type Changed<'h> = Vec<(u64, u64, &'h Known)>;
 
 impl Texts {
-    /// The instructions for which `wanted` says yes in modules for which `new` does, each with its probes. The plans
-    /// are kept here until [`Texts::plan`] is asked for them.
+    /// Finds the instructions for which `wanted` returns true, in modules for which `new` does, with the probes of each. The
+    /// plans are kept here until [`Texts::plan`] is called for them.
     pub fn system_calls(
         &mut self,
         functions: &Functions,
@@ -115,7 +115,7 @@ impl Texts {
             false => go::is_go(place, memory),
         };
         let mut found: Vec<Around> = Vec::new();
-        // The end of the bytes that the probes of the instruction before take.
+        // The end of the bytes that the probes of the previous instruction use.
         let mut taken = range.start;
         for function in text.functions_with_calls(place, memory) {
             for site in text
@@ -130,7 +130,7 @@ impl Texts {
                 let Some(within) = within else {
                     continue;
                 };
-                // Calls of a function that makes one system call do not come by rising address.
+                // Calls of a function that makes one system call are not in ascending order.
                 let mut own = site.at;
                 let taken = if site.called { &mut own } else { &mut taken };
                 let plans = match is_go {
@@ -155,7 +155,7 @@ impl Texts {
     }
 }
 
-/// A place as the user is told: `function+0x1f`, or the offset in the module.
+/// Returns a place as the user sees it: `function+0x1f`, or the offset in the module.
 fn place_name(place: &ModuleSymbols, at: u64) -> String {
     match place.symbols.name_at(at) {
         Some((name, offset)) => format!("{name}+{offset:#x}"),
@@ -163,8 +163,8 @@ fn place_name(place: &ModuleSymbols, at: u64) -> String {
     }
 }
 
-/// Whether the bytes of a system call stand anywhere in the range. Read piece by piece: the range is as long as the process
-/// says.
+/// Whether the bytes of a `syscall` instruction occur in the range. It is read piece by piece, because the process decides how
+/// long it is.
 fn holds_system_call(memory: &GuestMemory, range: &Range<u64>) -> bool {
     const PIECE: u64 = 1 << 20;
     let mut piece = vec![0; PIECE as usize + SYSCALL.len() - 1];
@@ -176,8 +176,8 @@ fn holds_system_call(memory: &GuestMemory, range: &Range<u64>) -> bool {
 }
 
 impl Text {
-    /// Whether a jump leads to where the system call may have another number: between the instruction that sets it and the call,
-    /// or into the code in which another register keeps it, from outside of that.
+    /// Whether a jump makes the number of the system call uncertain: one to between the instruction that sets it and the call,
+    /// or one from outside into the code in which another register keeps it.
     fn is_jumped_into(&self, site: &Site, function: &Range<u64>) -> bool {
         let targets = &self.targets;
         let is_entered = |kept: Kept| {
@@ -191,14 +191,14 @@ impl Text {
             || site.kept.is_some_and(is_entered)
     }
 
-    /// The functions that hold the bytes of a system call, in the order of their addresses.
+    /// Returns the functions that contain the bytes of a `syscall` instruction, by ascending address.
     fn functions_with_calls(&self, place: &ModuleSymbols, memory: &GuestMemory) -> Vec<Range<u64>> {
         let mut found = Vec::new();
         let mut done = self.at;
         for offset in memmem::find_iter(&self.code, SYSCALL) {
             let candidate = self.at + offset as u64;
-            // In `__restore_rt`, the return from signal handlers, unwinding rules begin a byte before the code (glibc),
-            // so it cannot be decoded from there. It is left alone.
+            // In `__restore_rt`, the return from signal handlers, unwinding rules begin a byte before the code (glibc), so that
+            // it cannot be decoded from there. It is not hooked.
             if candidate < done || self.is_signal_return(candidate) {
                 continue;
             }
@@ -210,7 +210,7 @@ impl Text {
         found
     }
 
-    /// The system calls of a function, in place of one that must not be changed its callers.
+    /// Returns the system calls of a function; for one that must not be changed, the calls of it instead.
     fn sites(&self, function: &Range<u64>) -> Vec<Site> {
         let sites = system_call::sites(self.slice(function), function.start);
         let sites = sites.into_iter().flat_map(|site| match site.refused {
@@ -237,7 +237,7 @@ impl Text {
         &self.code[(range.start - self.at) as usize..(range.end - self.at) as usize]
     }
 
-    /// The range of the function that holds an address: by its unwinding rules, or else from one known beginning of a
+    /// Returns the range of the function that contains an address: by its unwinding rules, or else from one known beginning of a
     /// function to the next.
     fn function_around(
         &self,
@@ -250,14 +250,14 @@ impl Text {
         let start = next.checked_sub(1).map(|at| self.starts[at]);
         let known = place.module.function_at(address, memory);
         match known.filter(|range| range.start >= self.at && range.end <= end) {
-            // One entry of the rules may be for several functions.
+            // One entry of the rules may cover several functions.
             Some(range) => Some(start.map_or(range.start, |at| at.max(range.start))..range.end),
             None => Some(start?..self.starts.get(next).copied().unwrap_or(end)),
         }
     }
 
-    /// The calls of a function that makes one system call and must not be changed itself; the instruction, if there are
-    /// none.
+    /// Returns the calls of a function that makes one system call and must not be changed itself; if there are none, the
+    /// instruction itself.
     fn callers(&self, function: &Range<u64>, site: Site) -> Vec<Site> {
         const CALL: u64 = 5;
         let branches = self.targets.within(function.start..function.start + 1);
@@ -274,8 +274,8 @@ impl Text {
         if found.is_empty() { vec![site] } else { found }
     }
 
-    /// Plans the probes around a system call, each with a bit of [`want`]. `taken` is the end of the bytes that may not
-    /// be changed, and is moved on.
+    /// Plans the probes around a system call, each with a bit of [`want`]. `taken` is the end of the bytes that must not be
+    /// changed, and is moved on.
     fn around(
         &mut self,
         function: &Range<u64>,
@@ -292,7 +292,7 @@ impl Text {
         }
         let (from, to) = (
             (function.start - self.at) as usize,
-            // Padding after the function may be decoded too.
+            // Padding behind the function is decoded too.
             ((function.end - self.at) as usize + 16).min(self.code.len()),
         );
         let code = Function {
@@ -312,8 +312,7 @@ impl Text {
         const CROWDED: &str = "another hook stands in its way";
         let mut before = plan(site.at, Spot::Before);
         if let Some((_, end, known)) = overlaps(site.at - 1, site.next) {
-            // A hook has moved what precedes the instruction into its stub: the jump at the end of the stub is
-            // replaced.
+            // A hook has moved the instructions before this one into its stub; the probe replaces the jump at the stub's end.
             let stub = (*end == site.at).then(|| probe_at_end_of_stub(known, site.at, memory));
             before = stub.flatten().ok_or_else(|| CROWDED.into());
         } else if let Ok(plan) = &before

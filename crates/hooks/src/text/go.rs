@@ -1,24 +1,24 @@
-//! Whether a module was compiled by Go, whose code is never hooked.
+//! Recognises modules compiled by Go, whose code is never hooked.
 //!
-//! Go's runtime walks over the stacks of its threads whenever it likes: to collect garbage, to move a stack that has become too small, to
-//! preempt a goroutine by a signal (`runtime/traceback.go`, `runtime/preempt.go`, Go 1.14 and later). It knows every return address
-//! and every instruction by its own tables (`.gopclntab`), and ends the program where it meets one that is not there: "fatal error:
-//! unknown pc". A call-through hook leaves such a return address. A hook without a frame has stubs, in which a signal may
-//! find a thread too; and `morestack`, which a function's first instructions call, notes where they stand. Go's arguments are not
-//! in the ABI's registers either, and its stacks have room for its own frames only. So there is no hook that is proven harmless.
+//! Go's runtime walks over the stacks of its threads at any time: to collect garbage, to move a stack that has become too small, to
+//! preempt a goroutine by a signal (`runtime/traceback.go`, `runtime/preempt.go`, Go 1.14 and later). It looks up every return address
+//! and every instruction in its own tables (`.gopclntab`), and ends the program if one is missing: "fatal error: unknown pc". A
+//! call-through hook leaves such a return address. A signal may also find a thread in the stub of a hook without a frame, and
+//! `morestack`, which a function's first instructions call, records their address. Moreover, Go's arguments are not in the ABI's
+//! registers, and its stacks have room for its own frames only. So no hook is proven harmless.
 //!
-//! A library that Go has made for C (`-buildmode=c-shared`) has the same runtime, and is told in the same way.
+//! A library that Go has made for C (`-buildmode=c-shared`) has the same runtime, and is recognised in the same way.
 
 use process::error::{Error, Result};
 use process::functions::{Functions, ModuleSymbols};
 use process::memory::GuestMemory;
 use vm::Memory;
 
-/// The reason for which functions of Go are not hooked, as the user is told it.
+/// The reason for which functions of Go are not hooked, as the user sees it.
 pub const REFUSED: &str = "it is compiled by Go, whose runtime ends the program when it meets a return address or an instruction \
                            that it does not know";
 
-/// What the linker of Go always writes (`cmd/link/internal/ld/data.go`), also where symbols are stripped.
+/// Sections that Go's linker always writes (`cmd/link/internal/ld/data.go`), also in stripped files.
 const SECTIONS: [&str; 4] = [
     ".go.buildinfo",
     ".gopclntab",
@@ -28,13 +28,13 @@ const SECTIONS: [&str; 4] = [
 
 /// The first bytes of `.go.buildinfo` (`debug/buildinfo`): aligned to 16, near the beginning of a segment that can be written.
 const MAGIC: &[u8; 14] = b"\xff Go buildinf:";
-/// How far it is looked for where a file has no sections any more.
+/// How far into a segment the magic bytes are searched for in a file without sections.
 const SEARCHED: u64 = 1 << 20;
 
-/// Why no system call of Go is hooked, as the user is told it.
+/// Why no system call of Go is hooked, as the user sees it.
 pub const NO_ROOM: &str = "Go's stacks have no room for it";
 
-/// Refuses a process whose program Go has compiled.
+/// Refuses a process whose program was compiled by Go.
 pub fn refuse_program(functions: &Functions, memory: &GuestMemory) -> Result<()> {
     let mut modules = functions.modules().iter();
     match modules.find(|place| place.module.main) {

@@ -1,25 +1,25 @@
 //! The threads that are about to run another program, of all processes that a command watches.
 //!
-//! A thread that calls `execve` posts a notice and waits until we have seized it; if the call fails it posts another
-//! and does not wait. `execvp` tries each directory of `PATH`, so "failed" and "about to run another program" of one
-//! thread often come in one look. Both must therefore be done here at once and in the order in which they were
-//! posted: if letting go were put off, the thread would still be seized when it is to be seized again, which the
-//! kernel refuses with EPERM, and would then be let go although it runs another program next.
+//! A thread that calls `execve` posts a notice and waits until we have seized it; if the call fails it posts another and
+//! does not wait. `execvp` tries each directory of `PATH`, so "failed" and "about to run another program" of one thread
+//! are often read together. Both must be handled at once and in the order in which they were posted. If letting go were
+//! delayed, the thread would still be seized when it must be seized again, which the kernel refuses with EPERM, and
+//! would then be let go although it runs another program next.
 
 use super::seized::{Became, Seized};
 use crate::tracee::Tracee;
 use process::error::Result;
 
-/// The threads that were seized and have not come to their exec yet.
+/// The threads that were seized and have not reached their exec yet.
 #[derive(Debug, Default)]
 pub struct Execs(Vec<Seized>);
 
 impl Execs {
     /// Seizes thread `tid` of process `pid`, which waits for us before its `execve`. A thread that is seized already
-    /// stays so.
+    /// stays seized.
     ///
     /// # Errors
-    /// Those of `seize`: somebody else traces the thread, or it is gone. `Ok(false)` means that `seize` did not want it.
+    /// Those of `seize`: another process traces the thread, or it is gone. `Ok(false)` means that `seize` declined it.
     pub fn follow(
         &mut self,
         tid: i32,
@@ -34,26 +34,26 @@ impl Execs {
         Ok(true)
     }
 
-    /// The `execve` of thread `tid` has failed: lets it go.
+    /// Lets thread `tid` go, because its `execve` has failed.
     pub fn failed(&mut self, tid: i32) {
         if let Some(at) = self.0.iter().position(|seized| seized.tid() == tid) {
             self.0.remove(at).let_go();
         }
     }
 
-    /// Whether a thread, or a process of which one is, is on its way.
+    /// Whether `id` is a seized thread, or a process that has one.
     pub fn knows(&self, id: i32) -> bool {
         let mut all = self.0.iter();
         all.any(|seized| seized.tid() == id || seized.pid() == id)
     }
 
-    /// Whether no thread is on its way.
+    /// Whether no thread is seized.
     pub fn is_empty(&self) -> bool {
         self.0.is_empty()
     }
 
-    /// Looks after all of them, without waiting: whether something has happened to any, and the processes that stand at
-    /// the first instruction of another program.
+    /// Checks all seized threads without waiting. Returns whether anything has happened to one, and the processes that
+    /// stand at the first instruction of another program.
     pub fn poll(&mut self) -> (bool, Vec<Tracee>) {
         let before = self.0.len();
         let mut there = Vec::new();
@@ -68,12 +68,12 @@ impl Execs {
         (self.0.len() != before, there)
     }
 
-    /// Forgets the threads of a process that runs another program: the kernel has ended all but one.
+    /// Forgets the threads of a process that runs another program, because the kernel has ended all but one.
     pub fn forget(&mut self, pid: i32) {
         self.0.retain(|seized| seized.pid() != pid);
     }
 
-    /// Lets all go, because the command leaves.
+    /// Lets all threads go, because the command leaves.
     pub fn let_go(&mut self) {
         for seized in self.0.drain(..) {
             seized.let_go();

@@ -1,28 +1,29 @@
-//! What a command hears of its processes.
+//! The events of processes that a command receives.
 
 use super::Watched;
 use process::error::Error;
 
-/// What a command wants to hear of its processes. All methods are called from `poll`, `start`
-/// and `leave` of [`Processes`](super::Processes).
+/// Receives the events of a command's processes. All methods are called from `poll`, `start` and
+/// `leave` of [`Processes`](super::Processes).
 pub trait Observer<G: Watched> {
-    /// Something that a watched process tells.
+    /// A watched process reports an event.
     fn event(&mut self, event: G::Event);
 
-    /// A process stands at the first instruction of another program, which is begun with next.
+    /// A process stands at the first instruction of another program, which will be watched next.
     fn begins(&mut self, pid: i32);
 
-    /// A process could not be watched, or not any more.
+    /// A process could not be watched, or can no longer be watched.
     fn unwatched(&mut self, pid: i32, error: Error);
 
-    /// Nothing comes of a watched process any more: it has ended, runs another program, or was left.
+    /// A watched process is finished: it has ended, runs another program, or was left.
     fn over(&mut self, watched: G, why: Over);
 
-    /// A process has ended, watched or not; its exit code as shells say it, if anybody saw it.
+    /// A process has ended, watched or not; `code` is its exit code as a shell reports it, if it was
+    /// seen.
     fn ended(&mut self, pid: i32, code: Option<i32>);
 }
 
-/// Why nothing comes of a process any more.
+/// Why a process is finished.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Over {
     /// It has ended, or cannot be read any more.

@@ -1,4 +1,4 @@
-//! All processes of one command.
+//! All processes that one command watches, and what is done at each of their events.
 
 use super::strangers::Strangers;
 use super::{Execs, Observer, Over, Stage, Started, Turn, Watched, leave_past_events};
@@ -16,9 +16,9 @@ pub enum NotStarted {
     Watch(Error),
 }
 
-/// All processes that one command watches, starts or waits for; when this is dropped, they are left.
+/// All processes that one command watches, starts or waits for. Dropping it leaves them.
 pub struct Processes<G: Watched> {
-    /// In the order in which they came.
+    /// The processes, in the order in which they were added.
     members: Vec<(i32, Stage<G>)>,
     execs: Execs,
     started: Option<Started>,
@@ -47,7 +47,7 @@ impl<G: Watched> Processes<G> {
         Ok(())
     }
 
-    /// Adds a child that was found by looking, which `adopt` takes from its watched parent.
+    /// Adds a child that was found by searching; `adopt` takes it over from its watched parent.
     ///
     /// # Errors
     /// Those of `adopt`, or that the parent is not watched.
@@ -64,12 +64,13 @@ impl<G: Watched> Processes<G> {
         Ok(())
     }
 
-    /// Starts a program; its process id. With `follow` its children are traced from their fork on; with `user` it
-    /// runs as that user. A program that cannot be watched from its first instruction on runs all the same where the
-    /// command traces all processes, and the observer is told why; elsewhere it is killed before any of it has run.
+    /// Starts a program and returns its process id. With `follow` its children are traced from their fork on; with `user`
+    /// it runs as that user. If the program cannot be watched from its first instruction on and the command traces all
+    /// processes, it runs nevertheless, and the observer receives the reason; otherwise it is killed before any of it has
+    /// run.
     ///
     /// # Errors
-    /// [`NotStarted::Launch`] with those of [`Started::launch`], [`NotStarted::Watch`] for a program that was killed.
+    /// [`NotStarted::Launch`] with the errors of [`Started::launch`], [`NotStarted::Watch`] for a program that was killed.
     pub fn start(
         &mut self,
         command: &[OsString],
@@ -106,19 +107,19 @@ impl<G: Watched> Processes<G> {
         self.started.as_mut()?.code()
     }
 
-    /// Whether there is no process any more.
+    /// Whether no process is left.
     pub fn is_empty(&self) -> bool {
         self.members.is_empty() && self.execs.is_empty()
     }
 
-    /// Whether a program is between its exec and the moment from which it can be watched: it waits for us, so the next
-    /// look should be soon.
+    /// Whether a program is between its exec and the moment from which it can be watched. It waits for us then, so the next
+    /// poll should come soon.
     pub fn is_starting(&self) -> bool {
         let mut members = self.members.iter();
         members.any(|(_, stage)| matches!(stage, Stage::Starting(..)))
     }
 
-    /// Whether a process is one of them.
+    /// Whether a process is one of these.
     pub fn contains(&self, pid: i32) -> bool {
         self.members.iter().any(|(member, _)| *member == pid)
     }
@@ -131,7 +132,7 @@ impl<G: Watched> Processes<G> {
         })
     }
 
-    /// The same, to be asked something.
+    /// The watched processes, mutably.
     pub fn watched_mut(&mut self) -> impl Iterator<Item = &mut G> {
         self.members
             .iter_mut()
@@ -141,21 +142,21 @@ impl<G: Watched> Processes<G> {
             })
     }
 
-    /// Drops the watched processes of which nothing comes any more, and tells nobody: their end was seen by whoever
-    /// asked them something.
+    /// Drops the watched processes that are finished, without informing the observer, because the caller has seen their end
+    /// itself.
     pub fn drop_over(&mut self) {
         self.members
             .retain(|(_, stage)| !matches!(stage, Stage::Open(watched) if watched.is_over()));
     }
 
-    /// Looks after every process once, without waiting. Whether there was anything.
+    /// Polls every process once, without waiting. Returns whether anything happened.
     pub fn poll(&mut self, shared: &G::Shared<'_>, observer: &mut dyn Observer<G>) -> bool {
         process::stop::poll_stragglers();
         let (mut any, there) = self.execs.poll();
         for tracee in there {
             self.begin(tracee, shared, observer);
         }
-        // Children that come meanwhile have their turn too; processes that go are skipped.
+        // Children that are added meanwhile have their turn too; processes that are removed are skipped.
         let mut at = 0;
         while let Some(pid) = self.members.get(at).map(|(pid, _)| *pid) {
             any |= self.poll_one(pid, shared, observer);
@@ -208,7 +209,7 @@ impl<G: Watched> Processes<G> {
         self.members.push((pid, stage));
     }
 
-    /// It stands at something that is no exec.
+    /// Handles a traced process that stands at something other than an exec.
     fn stands(
         &mut self,
         pid: i32,
@@ -224,7 +225,7 @@ impl<G: Watched> Processes<G> {
         let watched = self.with_turn(pid, observer, |watched, turn| {
             watched.stands(happening, shared, turn);
             if matches!(happening, Happening::Ended(_)) {
-                // It would stand at its end for ever.
+                // Otherwise the process would stand at its end for ever.
                 *watched.tracee() = None;
             }
         });
@@ -247,9 +248,9 @@ impl<G: Watched> Processes<G> {
         self.go_on(pid);
     }
 
-    /// Lets a process go on that is not watched.
+    /// Sets a process going that is not watched.
     fn go_on(&mut self, pid: i32) {
-        // An error means that it is gone, and then its end comes next.
+        // An error means that the process is gone; its end is reported next.
         let _ = match self.stage(pid) {
             Some(Stage::Plain(tracee)) => tracee.go_on(false),
             Some(Stage::Starting(tracee, start)) => G::go_on(start, tracee),
@@ -257,7 +258,7 @@ impl<G: Watched> Processes<G> {
         };
     }
 
-    /// Its tracer does not see it any more.
+    /// Handles a process that can no longer be waited for.
     fn is_unseen(&mut self, pid: i32, observer: &mut dyn Observer<G>) {
         if let Some(Stage::Open(watched)) = self.stage(pid) {
             *watched.tracee() = None;
@@ -268,7 +269,7 @@ impl<G: Watched> Processes<G> {
         }
     }
 
-    /// Gives a watched process a turn, if this is one, and takes in the children that it found.
+    /// Gives a watched process its turn, if this is one, and adds the children that it found.
     fn with_turn<T>(
         &mut self,
         pid: i32,
@@ -291,7 +292,7 @@ impl<G: Watched> Processes<G> {
         Some(done)
     }
 
-    /// Has a watched process look after itself, if this is one.
+    /// Lets a watched process do its work, if this is one.
     fn poll_watched(
         &mut self,
         pid: i32,
@@ -328,7 +329,7 @@ impl<G: Watched> Processes<G> {
         any
     }
 
-    /// A traced process stands at the first instruction of another program.
+    /// Handles a traced process that stands at the first instruction of another program.
     fn exec(&mut self, pid: i32, shared: &G::Shared<'_>, observer: &mut dyn Observer<G>) {
         self.with_turn(pid, observer, |watched, turn| {
             watched.stands(Happening::Exec, shared, turn);
@@ -345,8 +346,8 @@ impl<G: Watched> Processes<G> {
         }
     }
 
-    /// Begins with the program at whose first instruction a process stands. What is known of the last one is over, and
-    /// is dropped before anything is done to the new one.
+    /// Begins with the program at whose first instruction a process stands. What is known of the previous program is
+    /// dropped before anything is done to the new one.
     fn begin(&mut self, tracee: Tracee, shared: &G::Shared<'_>, observer: &mut dyn Observer<G>) {
         let pid = tracee.pid();
         observer.begins(pid);
@@ -361,7 +362,7 @@ impl<G: Watched> Processes<G> {
         }
     }
 
-    /// Takes a process that stands at its exec, and sets it going.
+    /// Opens a process that stands at its exec, and sets it going.
     fn watch(
         &mut self,
         tracee: Tracee,
@@ -375,7 +376,7 @@ impl<G: Watched> Processes<G> {
         Ok(())
     }
 
-    /// A process that cannot be watched: it stays traced for its next exec where the command traces all of them.
+    /// Handles a process that cannot be watched: if the command traces all processes it stays traced for its next exec.
     fn refuse(&mut self, mut tracee: Tracee, error: Error, observer: &mut dyn Observer<G>) {
         let pid = tracee.pid();
         observer.unwatched(pid, error);
@@ -393,7 +394,7 @@ impl<G: Watched> Processes<G> {
         }
     }
 
-    /// Looks how far a program is that is on its way to be watched.
+    /// Checks how far a program is that cannot be watched yet.
     fn proceed(
         &mut self,
         pid: i32,
@@ -421,14 +422,14 @@ impl<G: Watched> Processes<G> {
         }
     }
 
-    /// Leaves every process; a program that was started goes on alone, and only its end is waited for. What could not
-    /// be left as it should.
+    /// Leaves every process. A program that was started goes on alone, and only its end is waited for. Returns the errors
+    /// of processes that could not be left properly.
     pub fn leave(&mut self, observer: &mut dyn Observer<G>) -> Vec<Error> {
         let mut errors = Vec::new();
         self.execs.let_go();
         for (_, stage) in std::mem::take(&mut self.members) {
-            // A panic with one of them must not keep the others from being left. What it has panicked with tries again when
-            // it is dropped, and whoever hears of panics tells the user (`panic::set_hook`).
+            // A panic in one of them must not keep the others from being left. The one that panicked tries again when it is
+            // dropped, and the panic hook informs the user (`panic::set_hook`).
             let left = catch_unwind(AssertUnwindSafe(|| {
                 self.leave_one(stage, &mut errors, observer);
             }));
@@ -471,7 +472,7 @@ impl<G: Watched> Processes<G> {
     }
 }
 
-/// Whoever ends by an error or a panic leaves its processes too.
+/// A command that ends by an error or a panic leaves its processes too.
 impl<G: Watched> Drop for Processes<G> {
     fn drop(&mut self) {
         self.leave(&mut Nobody);

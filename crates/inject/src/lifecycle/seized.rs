@@ -1,8 +1,7 @@
-//! A thread on its way to another program: seized before its exec, so that it stands still at the first instruction
-//! of what it runs next.
+//! A thread that is seized before its exec, so that it stands still at the first instruction of the next program.
 //!
-//! Nobody else of its process is traced. In a process with several threads the kernel ends the others and gives the
-//! thread the process's own id (`de_thread` in `fs/exec.c`), so the exec is told under that.
+//! No other thread of its process is traced. In a process with several threads the kernel ends the others and gives
+//! the thread the process's own id (`de_thread` in `fs/exec.c`), so the exec is reported under that id.
 
 use crate::tracee::Tracee;
 use process::error::Result;
@@ -23,7 +22,7 @@ pub enum Became {
     Going,
     /// It stands at its exec: the new program is loaded, and none of it has run.
     There(Tracee),
-    /// It has ended, or is not ours any more.
+    /// It has ended, or is no longer traced by us.
     Gone,
 }
 
@@ -51,7 +50,7 @@ impl Seized {
         for id in [self.tid, self.pid] {
             loop {
                 match ptrace::poll(id) {
-                    // Not a thread of ours: not yet, or no more.
+                    // It is no thread of ours: not yet, or no longer.
                     Err(_) => break,
                     Ok((_, Event::Nothing)) => {
                         ours = true;
@@ -68,11 +67,11 @@ impl Seized {
         if ours { Became::Going } else { Became::Gone }
     }
 
-    /// Lets it go: its exec has failed.
+    /// Lets the thread go, because its exec has failed.
     pub fn let_go(self) {
-        // An error means that it is gone.
+        // An error means that the thread is gone.
         let _ = stop::let_go(self.tid);
-        // It may be in the next program already: that is told under the process's own id.
+        // It may be in the next program already, which is reported under the process's own id.
         if stop::thread_state(self.pid, self.tid).is_none() {
             let _ = stop::let_go(self.pid);
         }
@@ -80,7 +79,7 @@ impl Seized {
 }
 
 fn go_on(id: i32, event: Event) {
-    // An error means that it is gone.
+    // An error means that the process is gone.
     let _ = match event {
         Event::Signal(signal) => ptrace::resume(id, signal),
         Event::Interrupted(signal) if signal != libc::SIGTRAP => ptrace::listen(id),

@@ -9,14 +9,14 @@ use std::io;
 #[derive(Debug)]
 pub struct Started {
     pid: i32,
-    /// Nobody handles its events for a command any more, or not yet: its end is told here.
+    /// Set while the command does not handle its events, before or after it is watched; then its end is seen here.
     alone: Option<Tracee>,
     code: Option<i32>,
 }
 
 impl Started {
-    /// Starts a program; it stands at its exec. With `follow` its children are traced from their fork on; with `user`
-    /// it runs as that user; `sees` is as in [`Tracee::launch`].
+    /// Starts a program, which then stands at its exec. With `follow` its children are traced from their fork on; with
+    /// `user` it runs as that user; `sees` is as in [`Tracee::launch`].
     ///
     /// # Errors
     /// [`Error::Start`] if there is no such program, or it may not be run.
@@ -53,26 +53,26 @@ impl Started {
         self.pid
     }
 
-    /// Its end was seen; `code` is its exit code, or 128 + the signal that killed it.
+    /// Notes that its end was seen; `code` is its exit code, or 128 + the signal that killed it.
     pub fn has_ended(&mut self, code: i32) {
         self.code = Some(code);
     }
 
-    /// The command is done with it: it goes on without hooks of ours, and only its end is waited for. The tracee of any
-    /// other process is dropped.
+    /// Keeps the tracee of the started program, which goes on without hooks of ours and is only waited for. The tracee
+    /// of any other process is dropped.
     pub fn goes_on_alone(&mut self, tracee: Tracee) {
         if tracee.pid() == self.pid {
             self.alone = Some(tracee);
         }
     }
 
-    /// Its exit code, once it has ended; without waiting.
+    /// Returns its exit code once it has ended; does not wait.
     pub fn code(&mut self) -> Option<i32> {
         if let (None, Some(tracee)) = (self.code, &mut self.alone) {
             match tracee.poll() {
                 Ok(None) => {}
                 Ok(Some(Happening::Ended(code))) => self.code = Some(code),
-                // An error means that it is gone, and its end comes next.
+                // An error means that the process is gone; its end is reported next.
                 Ok(Some(_)) => drop(tracee.go_on(false)),
                 Err(_) => self.code = Some(1),
             }

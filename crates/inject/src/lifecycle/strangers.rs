@@ -1,8 +1,9 @@
-//! Processes that the kernel has made ours and that nobody here knows.
+//! Handles processes that the kernel has made our children or tracees and that no other code here knows.
 //!
-//! What a guest makes with `CLONE_PARENT` is a child of the guest's parent, and that is us if we have started the guest; what it
-//! makes with `CLONE_PTRACE` is traced by the guest's tracer (clone(2)). The first stays a zombie until we wait for it, and who waits
-//! for it to be gone waits for ever; the second stands still at its first instruction. The end of the one is taken here, and
+//! A process that a guest makes with `CLONE_PARENT` is a child of the guest's parent, which is lancet if it has started the guest;
+//! one that it makes with `CLONE_PTRACE` is traced by the guest's tracer (clone(2)). The first stays a zombie until lancet waits for
+//! it, and a program that waits for its end would wait for ever; the second stands still at its first instruction. The first is
+//! waited for here, and the second is let go.
 //! the other let go.
 
 use process::proc_file;
@@ -10,26 +11,27 @@ use process::ptrace::{self, Event};
 use process::status_file::StatusFile;
 use std::time::{Duration, Instant};
 
-/// What happens to a process that is known is taken by whoever knows it, much sooner.
+/// Events of known processes are taken by the code that knows them, much sooner than this.
 const PATIENCE: Duration = Duration::from_millis(200);
 
-/// Finds such processes, and takes the end of one or lets the other go.
+/// Finds such processes, and waits for their end or lets them go.
 #[derive(Default)]
 pub struct Strangers {
-    /// Of whom there is something to hear, and since when nobody has asked.
+    /// The process or thread with an event that is not taken yet, and since when.
     unheard: Option<(i32, Instant)>,
-    /// When the list of our children was read.
+    /// When the list of our children was last read.
     listed: Option<Instant>,
 }
 
 impl Strangers {
-    /// Looks once, without waiting; `is_known` says of an id whether it is a process's that somebody here asks about.
+    /// Checks once, without waiting; `is_known` returns whether an id belongs to a process that other code here handles.
     pub fn look(&mut self, is_known: impl Fn(i32) -> bool) {
         let unheard = ptrace::unheard();
-        // What we trace of a process that is known may be a thread of it.
+        // A tracee of ours may be a thread of a known process.
         let is_ours = |id: &i32| is_known(*id) || group_of(*id).is_none_or(&is_known);
         let stranger = unheard.filter(|id| !is_ours(id));
-        // One that is known and never pauses is heard of again and again, and the kernel tells of no other then.
+        // A known process with events all the time would hide all others, because the kernel reports one at a time; so the list of
+        // children is read too.
         let due = self.listed.is_none_or(|at| at.elapsed() >= PATIENCE);
         if stranger.is_none() && unheard.is_some() && due {
             self.listed = Some(Instant::now());
@@ -54,14 +56,14 @@ impl Strangers {
     }
 }
 
-/// The children of this thread of ours (Linux 3.5 with CONFIG_PROC_CHILDREN; none without).
+/// Returns the children of this thread of ours (Linux 3.5 with CONFIG_PROC_CHILDREN; otherwise none).
 fn children() -> Vec<i32> {
     let list = proc_file::text("/proc/thread-self/children").unwrap_or_default();
     let ids = list.split_whitespace();
     ids.filter_map(|id| id.parse().ok()).collect()
 }
 
-/// The process that a thread is of.
+/// Returns the process that a thread belongs to.
 fn group_of(tid: i32) -> Option<i32> {
     StatusFile::of(tid).ok()?.number("Tgid")
 }
@@ -70,9 +72,9 @@ fn let_go(pid: i32) {
     let signal = match ptrace::poll(pid) {
         Ok((_, Event::Signal(signal))) => signal,
         Ok((_, Event::Interrupted(_) | Event::Special(_) | Event::Syscall)) => 0,
-        // It has ended, or somebody else has asked.
+        // The process has ended, or other code has waited for it.
         _ => return,
     };
-    // An error means that it is gone.
+    // An error means that the process is gone.
     let _ = ptrace::detach(pid, signal);
 }

@@ -1,14 +1,14 @@
-//! What a command knows of one process that it watches.
+//! What a command implements for one process that it watches.
 
 use super::{Execs, Observer};
 use crate::tracee::{Happening, OnItsWay, Tracee};
 use process::error::{Error, Result};
 
-/// What [`Processes`](super::Processes) needs of a command: how a process comes to be watched, what is done at each
-/// of its turns, and how it is left.
+/// What [`Processes`](super::Processes) needs of a command: how a process comes to be watched, what is done at each of
+/// its turns, and how it is left.
 pub trait Watched: Sized {
-    /// Whether every process stays traced, from its start or from the fork of a traced parent on, watched or not.
-    /// Else a process that cannot be watched is let go.
+    /// Whether every process stays traced, watched or not, from its start or from the fork of a traced parent on. If
+    /// not, a process that cannot be watched is let go.
     const TRACES_ALL: bool;
 
     /// What all processes of one run have in common: the agent's image, the options.
@@ -17,14 +17,14 @@ pub trait Watched: Sized {
     /// A program on its way from its exec to the moment from which it can be watched.
     type Start;
 
-    /// What a process tells of itself while it is watched.
+    /// An event that a process reports while it is watched.
     type Event;
 
     /// Why a running process cannot be opened.
     type Error;
 
-    /// What sees each system call of a program on its way to its exec, where a command asks for that
-    /// ([`Tracee::launch`]).
+    /// Returns a function that is called at each system call of a program on its way to its exec, if the command wants
+    /// that ([`Tracee::launch`]).
     fn sees_way<'s>(_: &'s Self::Shared<'_>) -> Option<Box<OnItsWay<'s>>> {
         None
     }
@@ -35,9 +35,9 @@ pub trait Watched: Sized {
     /// Why it cannot be opened; the process is then as it was.
     fn open(pid: i32, shared: &Self::Shared<'_>) -> std::result::Result<Self, Self::Error>;
 
-    /// Takes a process that stands at its exec, none of whose code has run. With `keep` its main thread stays traced,
-    /// because the exit code of the program is the command's. A process that is `Open` afterwards goes on; others still
-    /// stand there and are set going by the caller.
+    /// Opens a process that stands at its exec; none of its code has run. With `keep` its main thread stays traced,
+    /// because the command returns the program's exit code. A process that is `Open` afterwards has been set going;
+    /// others still stand there and are set going by the caller.
     ///
     /// # Errors
     /// Why it cannot be watched; it still stands at its exec.
@@ -47,14 +47,13 @@ pub trait Watched: Sized {
         shared: &Self::Shared<'_>,
     ) -> std::result::Result<Stage<Self>, (Tracee, Error)>;
 
-    /// Sets a starting program going after it stood at something.
+    /// Sets a starting program going from the event at which it stood.
     ///
     /// # Errors
     /// It is gone.
     fn go_on(start: &Self::Start, tracee: &mut Tracee) -> Result<()>;
 
-    /// Looks how far a starting program has come, which may stand at a system call, and does what is next, without
-    /// waiting.
+    /// Checks how far a starting program is, which may stand at a system call, and does the next step, without waiting.
     ///
     /// # Errors
     /// Why it cannot be watched.
@@ -65,19 +64,20 @@ pub trait Watched: Sized {
         shared: &Self::Shared<'_>,
     ) -> std::result::Result<Stage<Self>, (Tracee, Error)>;
 
-    /// Takes out of a starting program what was put in. It is tried again after [`Error::AtEvent`].
+    /// Removes from a starting program what was put in. It is tried again after [`Error::AtEvent`].
     ///
     /// # Errors
     /// What could not be taken out.
     fn leave_start(start: &mut Self::Start) -> Result<()>;
 
-    /// A program that was started, or that was run by exec, is watched from now on.
+    /// Informs the observer that a program that was started, or run by exec, is watched from now on.
     fn opened(&self, observer: &mut dyn Observer<Self>);
 
-    /// Its main thread, if that stays traced between stops.
+    /// Returns its main thread, if that stays traced between stops.
     fn tracee(&mut self) -> &mut Option<Tracee>;
 
-    /// Its main thread stands at something. The implementation sets it going again, but not from an exec or an end.
+    /// Handles an event at which its main thread stands. The implementation sets it going again, except from an exec or
+    /// an end.
     fn stands(
         &mut self,
         happening: Happening,
@@ -85,33 +85,34 @@ pub trait Watched: Sized {
         turn: &mut Turn<'_, Self>,
     );
 
-    /// Its main thread was traced, and cannot be waited for any more: somebody else has seen its end.
+    /// Handles that its main thread was traced and can no longer be waited for, because other code has seen its end.
     fn is_unseen(&mut self);
 
-    /// Handles what there is to do for the process, without waiting; returns whether there was anything.
+    /// Does what is due for the process, without waiting. Returns whether there was anything.
     fn poll(&mut self, shared: &Self::Shared<'_>, turn: &mut Turn<'_, Self>) -> bool;
 
-    /// Whether it is to be left at once, while others are watched on: what is in it would harm it from now on.
+    /// Whether it must be left at once although others are still watched, because what is in it would harm it from now
+    /// on.
     fn is_to_leave(&self) -> bool {
         false
     }
 
-    /// Whether nothing comes of it any more.
+    /// Whether the process is finished.
     fn is_over(&self) -> bool;
 
-    /// The exit code with which it has ended, as shells say it, if that is known.
+    /// Returns the exit code with which it has ended, as a shell reports it, if that is known.
     fn code(&self) -> Option<i32>;
 
-    /// Takes out what was put in; its main thread is let go by the caller.
+    /// Removes what was put in; the caller lets its main thread go.
     ///
     /// # Errors
     /// What could not be taken out.
     fn leave(&mut self) -> Result<()>;
 }
 
-/// How far a process is.
+/// The stage of its lifecycle that a process is in.
 pub enum Stage<G: Watched> {
-    /// Nothing is watched in it, or nothing yet; its next exec is.
+    /// Nothing is watched in it yet; its next exec is.
     Plain(Tracee),
     /// Between its exec and the moment from which it can be watched.
     Starting(Tracee, G::Start),
@@ -128,7 +129,7 @@ impl<G: Watched> Stage<G> {
     }
 }
 
-/// What a watched process may ask for while it is looked after.
+/// What a watched process may use during its turn.
 pub struct Turn<'t, G: Watched> {
     /// The observer of the command, to which its events go.
     pub observer: &'t mut dyn Observer<G>,
@@ -138,7 +139,7 @@ pub struct Turn<'t, G: Watched> {
 }
 
 impl<G: Watched> Turn<'_, G> {
-    /// Hands an event of the process to the observer.
+    /// Passes an event of the process to the observer.
     pub fn tell(&mut self, event: G::Event) {
         self.observer.event(event);
     }

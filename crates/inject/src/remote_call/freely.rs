@@ -1,4 +1,4 @@
-//! Calls of a function that waits for the VM's lock, while the other threads run.
+//! Calls a function that waits for the VM's lock, while the other threads run.
 
 use super::{CALL_PATIENCE, LONG_CALL_PATIENCE, LOOK, RemoteThread, unknown_stack};
 use process::error::Result;
@@ -8,14 +8,14 @@ use std::time::{Duration, Instant};
 
 /// How long a thread may take from the end of its work to its `rt_sigreturn`.
 const HOMECOMING: Duration = Duration::from_secs(5);
-/// The time between two looks when the call has lasted for [`SOON`].
+/// Time between two checks when the call has lasted for [`SOON`].
 const LATER_LOOK: Duration = Duration::from_millis(1);
 const SOON: Duration = Duration::from_millis(20);
 
-/// How far the work is that a thread was called for.
+/// How far the work is for which a thread was called.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Work {
-    /// The thread has not begun it: it waits for the VM's lock.
+    /// The thread has not begun: it waits for the VM's lock.
     Waits,
     /// It has the lock.
     UnderWay,
@@ -24,12 +24,12 @@ pub enum Work {
 }
 
 impl RemoteThread<'_> {
-    /// Calls the function at `address` like [`call`](Self::call), one that waits for the VM's lock and needs the guest's other threads to run: signals
-    /// are delivered meanwhile. It is waited for until `deadline`, and longer once its work is under way. When that is done it soon
-    /// returns; if it does not, an exception has taken the thread elsewhere, and it is left where it is now. Returns whether the work
+    /// Calls the function at `address` like [`call`](Self::call), but lets the guest's other threads run and delivers signals, because the
+    /// function waits for the VM's lock. The call is waited for until `deadline`, and longer once its work has begun. When the work is done
+    /// the thread soon returns; if it does not, an exception has taken it elsewhere, and it is left where it is. Returns whether the work
     /// was done; if not, the thread still waits for the lock, and its return frame brings it back.
     ///
-    /// The function may scan the stack that it runs on, as a collector does: it is called on the thread's own only.
+    /// The function may scan the stack that it runs on, as a collector does, so it is called only on the thread's own stack.
     pub fn call_freely(
         &mut self,
         (address, argument): (u64, u64),
@@ -52,7 +52,7 @@ impl RemoteThread<'_> {
                     .1
                 {
                     Event::Nothing => {
-                        // One of them may hold the lock that this thread is waiting for.
+                        // A straggler may hold the lock that this thread waits for.
                         stop::poll_stragglers();
                         let now = Instant::now();
                         let work = work();
@@ -85,14 +85,13 @@ impl RemoteThread<'_> {
         }
     }
 
-    /// Stops a thread that has not come back and leaves it to itself: its return frame brings it back, or an exception has
-    /// taken it past that frame.
+    /// Stops a thread that has not returned and leaves it: its return frame brings it back, or an exception has taken it past that frame.
     fn abandon(&mut self) -> Result<()> {
         self.away = false;
         self.catch()
     }
 
-    /// Has a running thread stand in an interrupt stop.
+    /// Brings a running thread into an interrupt stop.
     pub(super) fn catch(&mut self) -> Result<()> {
         ptrace::interrupt(self.tid).map_err(|errno| self.explain(errno))?;
         let deadline = Instant::now() + CALL_PATIENCE;
@@ -103,8 +102,8 @@ impl RemoteThread<'_> {
                     process::interrupted::repeat_call(self.pid, self.tid);
                     return Ok(());
                 }
-                // A signal, a child of its that is let go, an end; or it comes out of the call that it was waiting in. Any stop of another
-                // kind takes back an interrupt that is pending (`ptrace_stop`, kernel/signal.c).
+                // A signal, a child of it that is let go, an end; or it returns from the call that it waited in. Any stop of another kind
+                // cancels a pending interrupt (`ptrace_stop`, kernel/signal.c).
                 event => {
                     let signal = match event {
                         Event::Signal(signal) => signal,

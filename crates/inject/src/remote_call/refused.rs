@@ -3,7 +3,8 @@
 use process::guest::{DISPATCHES, SHADOW_STACK};
 use process::{ptrace, shadow_stack};
 
-/// Why a stopped thread makes no remote calls, if there is a reason. Either may have been turned on at any time.
+/// Returns why a stopped thread makes no remote calls, if there is a reason. Either may have been turned on at
+/// any time.
 pub fn why_no_remote_calls(pid: i32, tid: i32) -> Option<&'static str> {
     if shadow_stack::of_thread(pid, tid) {
         return Some(SHADOW_STACK);

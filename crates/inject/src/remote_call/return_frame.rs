@@ -1,4 +1,4 @@
-//! The signal frame that makes a thread go on as before after a remote call, even if we are gone.
+//! The signal frame that makes a thread go on as before after a remote call, even if lancet is gone.
 //!
 //! Layouts: `struct ucontext` and `struct sigcontext_64` (Linux `include/uapi/asm-generic/ucontext.h`,
 //! `arch/x86/include/uapi/asm/sigcontext.h`), `struct _fpx_sw_bytes` in the latter; the XSAVE area in
@@ -23,7 +23,7 @@ const UC_FLAGS: u64 = 7;
 /// No valid `ss_flags`: the kernel then leaves the alternate signal stack as it is.
 const KEEP_ALTERNATE_STACK: u32 = 0x10;
 
-/// An XSAVE area as a signal frame holds it, from one as ptrace gives it.
+/// Converts an XSAVE area as ptrace returns it to the form of a signal frame.
 pub(super) fn signal_xsave(state: &[u8]) -> Option<Vec<u8>> {
     if state.len() < LEAST_XSAVE {
         return None;
@@ -93,7 +93,7 @@ pub(super) fn ucontext(saved: &Registers, mask: u64, xsave: u64) -> [u8; UCONTEX
     bytes
 }
 
-/// Whether these bytes are what [`ucontext`] makes for an XSAVE area at that address.
+/// Whether these bytes are the result of [`ucontext`] for an XSAVE area at that address.
 pub(super) fn is_ucontext(bytes: &[u8], xsave: u64) -> bool {
     let word = |at: usize| bytes[at..at + 8] == xsave.to_le_bytes();
     bytes[..8] == UC_FLAGS.to_le_bytes() && word(224)
@@ -104,9 +104,9 @@ pub(super) fn is_ucontext(bytes: &[u8], xsave: u64) -> bool {
 fn home_of(saved: &Registers) -> (u64, u64) {
     if saved.orig_rax as i64 >= 0 {
         match saved.rax as i64 {
-            // ERESTARTSYS, ERESTARTNOINTR, ERESTARTNOHAND: again, from the two-byte instruction.
+            // ERESTARTSYS, ERESTARTNOINTR, ERESTARTNOHAND: the call is made again, from its two-byte instruction.
             -514..=-512 => return (saved.rip - 2, saved.orig_rax),
-            // ERESTART_RESTARTBLOCK: `rt_sigreturn` forgets the block, so as after a handler: EINTR.
+            // ERESTART_RESTARTBLOCK: `rt_sigreturn` drops the restart block, so the result is EINTR, as after a handler.
             -516 => return (saved.rip, -libc::EINTR as u64),
             _ => {}
         }

@@ -7,7 +7,7 @@
 //!     └ exec of the program, under the number that lancet was started with
 //! ```
 //!
-//! Whoever has started lancet waits for the program itself, and nothing but its own children is there for the program to see.
+//! The process that has started lancet then waits for the program itself, and the program sees no children but its own.
 
 use super::{User, child, hold_child_signal, pipe, words_of};
 use process::error::{Error, Result};
@@ -16,39 +16,39 @@ use std::io;
 use std::os::fd::OwnedFd;
 use std::sync::Mutex;
 
-/// Where the tracer is to be, beside the program.
+/// Where the tracer is, relative to the program.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Behind {
     /// The tracer is a grandchild of the process that becomes the program, and not its parent.
     Grandchild,
-    /// The same, in a process group of its own: what is sent to the program's does not reach it.
+    /// The same, in a process group of its own: signals to the program's group do not reach it.
     Group,
-    /// The same, in a session of its own: it does not end with the program's.
+    /// The same, in a session of its own: it does not end with the program's session.
     Session,
 }
 
 /// A process that waits to become a program.
 pub(super) struct Waiting {
     pub pid: i32,
-    /// A byte that is written here lets it go on.
+    /// Writing a byte here lets it go on.
     pub go: OwnedFd,
-    /// If it could not run the program, an `errno` of four bytes is read from here; else the end of the file.
+    /// If it could not run the program, an `errno` of four bytes can be read here; otherwise the end of the file.
     pub failure: OwnedFd,
 }
 
-/// The process that we were, until the program is launched.
+/// The process that lancet was before [`go_behind`], until the program is launched.
 static BEFORE: Mutex<Option<Waiting>> = Mutex::new(None);
 
-/// The process that waits to become the program that is launched next, if we have gone behind it.
+/// Takes the process that waits to become the next launched program, if [`go_behind`] was called.
 pub(super) fn take() -> Option<Waiting> {
     BEFORE.lock().ok()?.take()
 }
 
-/// Goes on in a grandchild of this process. This one waits, and becomes the program as soon as [`Tracee::launch`](super::Tracee::launch)
-/// lets it; it does not return from here.
+/// Goes on in a grandchild of this process. This process itself waits, and becomes the program as soon as
+/// [`Tracee::launch`](super::Tracee::launch) lets it; for it the function does not return.
 ///
 /// # Errors
-/// There is another thread already, which would not be in the grandchild, or the kernel makes no process.
+/// Another thread exists already, which would be missing in the grandchild, or the kernel makes no process.
 pub fn go_behind(command: &[OsString], user: Option<User>, how: Behind) -> Result<()> {
     let why = match std::fs::read_dir("/proc/self/task").map(Iterator::count) {
         Ok(1) => None,
@@ -65,10 +65,10 @@ pub fn go_behind(command: &[OsString], user: Option<User>, how: Behind) -> Resul
     let mask = hold_child_signal();
     let (wait, go) = pipe()?;
     let (failure, fail) = pipe()?;
-    // SAFETY: this process has one thread, so that its children have all of it; the other calls take integers.
+    // SAFETY: this process has one thread, so its children are complete copies; the other calls take integers.
     unsafe {
         let pid = libc::getpid();
-        // Where Yama lets ancestors alone trace (ptrace_scope 1): we will be none. An error means that there is no Yama.
+        // Where Yama lets only ancestors trace (ptrace_scope 1), this allows us nevertheless. An error means that there is no Yama.
         libc::prctl(libc::PR_SET_PTRACER, libc::PR_SET_PTRACER_ANY);
         match libc::fork() {
             -1 => return Err(Error::system("fork", io::Error::last_os_error())),
@@ -80,7 +80,7 @@ pub fn go_behind(command: &[OsString], user: Option<User>, how: Behind) -> Resul
         }
         match libc::fork() {
             0 => {}
-            // Where there is no grandchild, the process that waits finds its pipe closed, and runs the program alone.
+            // Without a grandchild, the waiting process finds its pipe closed, and runs the program alone.
             _ => libc::_exit(0),
         }
         let (call, moved) = match how {

@@ -1,4 +1,4 @@
-//! The symbols an ELF object shows to the loader, found the loader's way.
+//! Reads the symbols an ELF object shows to the loader, and finds them as the loader does.
 //!
 //! The dynamic section names the tables by address, not by file offset, so that one reader serves
 //! both places: an [`Image`] is a file seen through its program header, or the guest's memory.
@@ -109,7 +109,7 @@ impl Image for MemoryImage<'_> {
     }
 }
 
-/// The entries of a dynamic section that are of use here.
+/// The entries of a dynamic section that are used here.
 #[derive(Debug, Default, Clone, Copy)]
 struct Pointers {
     symbols: Option<u64>,
@@ -122,7 +122,7 @@ struct Pointers {
     relocations: Relocations,
 }
 
-/// How names are found among the dynamic symbols.
+/// The kind of hash table by which names are found among the dynamic symbols.
 #[derive(Debug)]
 enum Index {
     Gnu {
@@ -171,7 +171,7 @@ impl Dynamic {
         }
         .ok_or("the hash table of the dynamic symbols is damaged")?;
         let slots = pointers.relocations.slots(image);
-        // Where nothing is shown to others, the hash table does not tell how many symbols there are (ld).
+        // If the object exports nothing, the hash table does not tell how many symbols there are (ld).
         let called = slots.iter().filter_map(|slot| match slot.of {
             Of::Symbol(symbol) => symbol.checked_add(1),
             Of::Picked(_) => None,
@@ -317,7 +317,7 @@ fn pointers(section: &[u8]) -> Pointers {
     pointers
 }
 
-/// Reads a `DT_GNU_HASH` table; also how many symbols there are, which nothing else in memory says.
+/// Reads a `DT_GNU_HASH` table. Also returns how many symbols there are, which nothing else in memory says.
 fn read_gnu(image: &impl Image, at: u64) -> Option<(Index, u32)> {
     let header = image.read(at, 16)?;
     let (buckets, first) = (word(&header, 0)?, word(&header, 1)?);
@@ -332,7 +332,7 @@ fn read_gnu(image: &impl Image, at: u64) -> Option<(Index, u32)> {
         .max();
     let count = match highest.filter(|&highest| highest >= first) {
         Some(highest) => chain_end(image, chain_at, highest - first)?.checked_add(first)?,
-        // Every bucket is empty: only the symbols before the hashed ones, all undefined.
+        // Every bucket is empty: there are only the symbols before the hashed ones, all undefined.
         None => first,
     };
     let chain = image.read(chain_at, u64::from(count - first) * 4)?;
@@ -348,11 +348,11 @@ fn read_gnu(image: &impl Image, at: u64) -> Option<(Index, u32)> {
     ))
 }
 
-/// One past the last entry of the chain that `from` lies in.
+/// Returns one past the last entry of the chain that `from` is in.
 fn chain_end(image: &impl Image, chain: u64, from: u32) -> Option<u32> {
     const PIECE: u64 = 1024;
     let mut index = from;
-    // No further than a readable symbol table could reach: a sparse file is zeros without end.
+    // The search stops where a readable symbol table would end, because a sparse file contains zeros without end.
     while u64::from(index) * 24 < LARGEST_TABLE {
         let at = chain.checked_add(u64::from(index) * 4)?;
         let piece = image.read(at, image.rest(at).min(PIECE) / 4 * 4)?;
@@ -380,7 +380,7 @@ fn read_sysv(image: &impl Image, at: u64) -> Option<(Index, u32)> {
     Some((Index::SysV { buckets, chain }, count))
 }
 
-/// Whether the Bloom filter leaves it open that a name of this hash exists.
+/// Whether, by the Bloom filter, a name with this hash may exist.
 fn may_hold(bloom: &[u8], shift: u32, hash: u32) -> bool {
     let words = bloom.len() / 8;
     if words == 0 {

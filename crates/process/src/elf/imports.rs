@@ -1,9 +1,9 @@
-//! Which functions an object calls that another may define: the relocations of its call slots.
+//! Finds which functions an object calls that another may define: the relocations of its call slots.
 //!
-//! A call that goes through the procedure linkage table ends at an address in a slot, for which there is a
-//! relocation `R_X86_64_JUMP_SLOT` with the function's name (psABI x86-64, "Relocation Types"). Code built with
-//! `-fno-plt` calls through a slot of the global offset table (`R_X86_64_GLOB_DAT`); functions whose address is taken
-//! have one of these, too. Linkers put the relative relocations, which name nobody, before all others and count them
+//! A call through the procedure linkage table ends at an address in a slot, for which there is a relocation
+//! `R_X86_64_JUMP_SLOT` with the function's name (psABI x86-64, "Relocation Types"). Code built with `-fno-plt` calls
+//! through a slot of the global offset table (`R_X86_64_GLOB_DAT`); functions whose address is taken have one of
+//! these, too. Linkers put the relative relocations, which name no symbol, before all others and count them
 //! (`DT_RELACOUNT`).
 
 use object::LittleEndian as LE;

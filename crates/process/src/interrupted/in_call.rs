@@ -1,20 +1,20 @@
-//! Which system call a thread stands in.
+//! Determines which system call a thread is in.
 
 use crate::memory::GuestMemory;
 use crate::proc_file;
 use crate::ptrace::Registers;
 use vm::Memory;
 
-/// Number of the system call that a stopped thread stands in. Of one with -ERESTART_RESTARTBLOCK that has been stopped before, and
-/// goes on waiting since, `orig_rax` says no more than `restart_syscall`; its arguments are still in the registers, and
-/// its number is in the code. Negative = none.
+/// Returns the number of the system call that a stopped thread is in. For a call with -ERESTART_RESTARTBLOCK that was stopped
+/// before and has gone on waiting since, `orig_rax` is only `restart_syscall`; its arguments are still in the registers, and its
+/// number is in the code. Negative = none.
 pub fn call_of(memory: &GuestMemory, registers: &Registers) -> i64 {
     let number = registers.orig_rax as i64;
     let [first, second] = [registers.rdi, registers.rsi];
     restarted(memory, number, registers.rip, [first, second])
 }
 
-/// The same for a call of this number, behind whose instruction the thread goes on at `pc`.
+/// The same for a call with this number that will return to `pc`.
 fn restarted(memory: &dyn Memory, number: i64, pc: u64, [first, second]: [u64; 2]) -> i64 {
     if number != libc::SYS_restart_syscall {
         return number;
@@ -25,8 +25,8 @@ fn restarted(memory: &dyn Memory, number: i64, pc: u64, [first, second]: [u64; 2
     if let ([0xb8, a, b, c, d, 0x0f, 0x05], Ok(())) = (code, read) {
         return i64::from(i32::from_le_bytes([a, b, c, d]));
     }
-    // musl, and syscall(2), have the number in a register. Of the calls in question the others have as their second argument how
-    // many descriptors are polled, 0 or 1 (`clock_nanosleep`), or an address.
+    // musl, and syscall(2), have the number in a register. The calls in question are told apart by their second argument: the
+    // others have there how many descriptors are polled, 0 or 1 (`clock_nanosleep`), or an address.
     let operation = second as i32 & !libc::FUTEX_CLOCK_REALTIME;
     let waits =
         [libc::FUTEX_WAIT, libc::FUTEX_WAIT_BITSET].map(|wait| wait | libc::FUTEX_PRIVATE_FLAG);
@@ -55,8 +55,8 @@ impl InCall {
         Self::parse(&proc_file::of_thread(pid, tid, "syscall").ok()?)
     }
 
-    /// Returns it with the number of the call that the thread has made, where a stop has interrupted that and the kernel has
-    /// gone on with it since: see [`call_of`].
+    /// Returns it with the number of the call that the thread has made, if a stop has interrupted that call and the kernel has
+    /// continued it since: see [`call_of`].
     pub fn made(mut self, memory: &dyn Memory) -> Self {
         let [first, second, ..] = self.arguments;
         self.number = restarted(memory, self.number, self.pc, [first, second]);
@@ -109,7 +109,8 @@ mod tests {
         let [a, b, c, d] = arguments;
         // SAFETY: the child makes system calls only.
         let pid = match unsafe { libc::fork() } {
-            // SAFETY: as above; what the arguments lead to lives in the caller's frame.
+            // SAFETY: the child makes system calls only; the memory that the arguments point to lives in the caller's frame, which
+            // the child has a copy of.
             0 => unsafe {
                 libc::prctl(libc::PR_SET_PDEATHSIG, libc::SIGKILL);
                 match number {

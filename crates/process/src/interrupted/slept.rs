@@ -1,4 +1,4 @@
-//! How long a thread has been asleep.
+//! Determines how long a thread has been asleep.
 
 use crate::proc_file;
 use std::time::Duration;
@@ -11,7 +11,8 @@ pub(crate) fn slept(pid: i32, tid: i32) -> Option<(Duration, u64)> {
     // `processor` is field 39 (proc(5)), the 37th behind the name.
     let processor: usize = stat.rsplit(") ").next()?.split(' ').nth(36)?.parse().ok()?;
     let sleeper = Sched::read(&format!("/proc/{pid}/task/{tid}/sched"))?;
-    // SAFETY: sets of bits for which zero is valid, and their sizes.
+    // SAFETY: all zeros is a valid `cpu_set_t`; the sets are live values of this frame, and their size is passed with
+    // them.
     let now = unsafe {
         let mut before: libc::cpu_set_t = std::mem::zeroed();
         let mut there: libc::cpu_set_t = std::mem::zeroed();
@@ -23,7 +24,7 @@ pub(crate) fn slept(pid: i32, tid: i32) -> Option<(Duration, u64)> {
         if libc::sched_setaffinity(0, size, &raw const there) != 0 {
             return None;
         }
-        // Makes the kernel bring our own `se.exec_start` up to date (`task_sched_runtime`, kernel/sched/core.c).
+        // This makes the kernel update our own `se.exec_start` (`task_sched_runtime`, kernel/sched/core.c).
         crate::clock::thread_time();
         let now = Sched::read("/proc/thread-self/sched");
         libc::sched_setaffinity(0, size, &raw const before);

@@ -1,17 +1,19 @@
-//! The process that continues a lancet which was stopped while a guest stands still for it.
+//! The process that continues lancet when it is stopped while a guest stands still for it.
 
 use super::Shared;
 use std::fmt::Write;
 use std::sync::atomic::Ordering;
 
-/// Between two looks, in nanoseconds. A guest stands for at most two of them.
+/// Time between two checks in nanoseconds. A guest stands still for at most two of them.
 const LOOK: i64 = 50_000_000;
-/// After so many looks at which we were stopped in the same stop, although we were continued each time, we are killed.
+/// Number of checks after which lancet is killed, if it was stopped in the same stop at each of them although it was
+/// continued.
 const MOST: u32 = 40;
 
-/// Shares memory with a new process that watches this one; `None` where that cannot be: then nobody watches.
+/// Shares memory with a new process that watches this one. `None` if that is impossible; then there is no watcher.
 pub fn start() -> Option<&'static Shared> {
-    // SAFETY: a new mapping, zeros, which are a valid `Shared`; it is never unmapped.
+    // SAFETY: a new mapping of zeros at an address of the kernel's choice; zeros are a valid `Shared`, and it is never
+    // unmapped.
     let shared: &'static Shared = unsafe {
         let at = libc::mmap(
             std::ptr::null_mut(),
@@ -28,11 +30,11 @@ pub fn start() -> Option<&'static Shared> {
     };
     let us = std::process::id() as i32;
     let path = path_of(us)?;
-    // A child that tells nobody of its end: a wait for any child does not find it, and it is no job of a shell's.
-    // SAFETY: a fork without exit signal; the child makes system calls only.
+    // The child has no exit signal: a wait for any child does not find it, and no shell has it as a job.
+    // SAFETY: a clone without flags copies the process as fork does; the child makes only system calls.
     match unsafe { libc::syscall(libc::SYS_clone, 0, 0, 0, 0, 0) } {
         -1 => None,
-        // SAFETY: this is the child.
+        // SAFETY: this runs in the new child, as `watch` requires, and `path` ends with a NUL.
         0 => unsafe { watch(us, &path, shared) },
         _ => Some(shared),
     }
@@ -50,13 +52,13 @@ fn path_of(pid: i32) -> Option<[u8; 32]> {
 /// Watches until `parent` has ended.
 ///
 /// # Safety
-/// Only right after fork: it never returns, and makes async-signal-safe calls only.
+/// Called only right after fork. It never returns, and makes only async-signal-safe calls.
 unsafe fn watch(parent: i32, path: &[u8; 32], shared: &Shared) -> ! {
-    // SAFETY: as promised; the buffers live as long as the calls.
+    // SAFETY: the caller has just forked; all calls are async-signal-safe, and the buffers live as long as the calls.
     unsafe {
         libc::prctl(libc::PR_SET_PDEATHSIG, libc::SIGKILL);
         libc::prctl(libc::PR_SET_NAME, c"lancet-watcher".as_ptr());
-        // Neither the terminal's signals nor the end of a pipe that we share are its business.
+        // The watcher must not receive the terminal's signals.
         libc::setsid();
         libc::syscall(libc::SYS_close_range, 0, u32::MAX, 0);
         libc::chdir(c"/".as_ptr());
@@ -91,13 +93,15 @@ unsafe fn watch(parent: i32, path: &[u8; 32], shared: &Shared) -> ! {
     }
 }
 
-/// Whether the process is in a group stop. Not where a debugger has stopped it: that is its user's decision.
+/// Whether the process is in a group stop. A process that a debugger has stopped does not count, because that is its
+/// user's decision.
 ///
 /// # Safety
 /// `path` ends with a NUL.
 unsafe fn is_stopped(path: &[u8; 32]) -> bool {
     let mut text = [0u8; 128];
-    // SAFETY: as promised; the buffer is as long as is said.
+    // SAFETY: the caller guarantees that `path` ends with a NUL; the buffer is a live value of this frame, and its
+    // length is passed with it.
     let length = unsafe {
         let file = libc::open(path.as_ptr().cast(), libc::O_RDONLY);
         let length = libc::read(file, text.as_mut_ptr().cast(), text.len());
@@ -105,7 +109,7 @@ unsafe fn is_stopped(path: &[u8; 32]) -> bool {
         length
     };
     let text = text.get(..length.max(0) as usize).unwrap_or_default();
-    // The name, in parentheses, may have some in it.
+    // The name in parentheses may contain parentheses itself, so the last one counts.
     let name = text.iter().rposition(|byte| *byte == b')');
     name.is_some_and(|end| text.get(end + 2) == Some(&b'T'))
 }

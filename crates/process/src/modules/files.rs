@@ -1,4 +1,4 @@
-//! Opening the guest's files: those it has mapped, and others below its root.
+//! Opens the guest's files: those it has mapped, and others below its root.
 //!
 //! The guest may live in another mount namespace, or below a `chroot`. `/proc/PID/root` leads to its
 //! root, but a plain path through it would still follow absolute symbolic links to *our* root;
@@ -243,7 +243,8 @@ mod tests {
         let started = Instant::now();
         // The kernel notes every opening of the pipe, but not a look by O_PATH.
         let fifo = CString::new(at("fifo").into_os_string().into_vec()).unwrap();
-        // SAFETY: takes integers and a NUL-terminated path; the descriptor is new and ours.
+        // SAFETY: the calls take integers and a path that ends with a NUL; the descriptor is new, and owned by `watch`
+        // alone.
         let mut watch = unsafe {
             let watch = libc::inotify_init1(libc::IN_NONBLOCK | libc::IN_CLOEXEC);
             assert!(libc::inotify_add_watch(watch, fifo.as_ptr(), libc::IN_OPEN) > 0);

@@ -1,5 +1,5 @@
-//! Where a function without a symbol begins and ends: its entry in the table of `.eh_frame_hdr`, which every library
-//! has, stripped or not, because exceptions and backtraces need it.
+//! Finds where a function without a symbol begins and ends: by its entry in the table of `.eh_frame_hdr`, which every
+//! library has, stripped or not, because exceptions and backtraces need it.
 //!
 //! ```text
 //!   .eh_frame_hdr   version 1, three encodings, pointer (4), count (4), then sorted pairs of signed 32-bit distances
@@ -18,7 +18,7 @@ const HEADER: [u8; 4] = [1, 0x1b, 0x03, 0x3b];
 const TABLE: u64 = 12;
 const FDE_START: u64 = 8;
 
-/// Functions of one library, at most: those of browsers have a million.
+/// Limit of the functions of one library; those of browsers have a million.
 const MOST: u32 = 1 << 22;
 
 impl Module {

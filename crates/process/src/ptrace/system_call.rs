@@ -1,4 +1,4 @@
-//! What a traced thread asks the kernel for, where it stands at the start or the end of a system call.
+//! Reads which system call a traced thread makes, when it stands at the start or the end of one.
 
 use super::request;
 use nix::errno::Errno;
@@ -18,7 +18,7 @@ const I386: u64 = 0x4000_0003;
 /// A stop at a system call.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct AtSystemCall {
-    /// The address behind the instruction that asks.
+    /// The address behind the `syscall` instruction.
     pub behind: u64,
     /// The thread's stack pointer there.
     pub stack: u64,
@@ -31,22 +31,22 @@ pub struct AtSystemCall {
 /// Which of a system call's two stops it is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Side {
-    /// The kernel has done nothing yet.
+    /// At the start: the kernel has done nothing yet.
     Begins {
-        /// The number of the call, of which the kernel looks at 32 bits.
+        /// The number of the call; the kernel uses 32 bits of it.
         number: u64,
         /// Its arguments, whatever the call takes.
         arguments: [u64; 6],
     },
-    /// The kernel has done it.
+    /// At the end: the kernel has made the call.
     Ends {
         /// What rax holds: a value, or an error's number, negated.
         result: u64,
     },
 }
 
-/// Asks where a thread stands that stopped at a system call; `None` for what this kernel should not answer. Kernels
-/// before 5.3 do not know the request (EIO).
+/// Returns where a thread stands that has stopped at a system call; `None` if this kernel's answer is not understood.
+/// Kernels before 5.3 do not know the request (EIO).
 pub fn system_call(tid: i32) -> Result<Option<AtSystemCall>, Errno> {
     let mut words = [0u64; WORDS];
     let place = (&raw mut words) as usize;

@@ -1,4 +1,4 @@
-//! The other end of a socket of this machine's own file system (`AF_UNIX`), which no table shows: the kernel tells it to who asks by netlink
+//! Finds the other end of an `AF_UNIX` socket of this machine, which no table shows: the kernel tells it in answer to a netlink request
 //! (sock_diag(7), include/uapi/linux/unix_diag.h, net/unix/diag.c).
 //!
 //! ```text
@@ -19,7 +19,7 @@ const ANSWER: usize = 16;
 /// `UDIAG_SHOW_PEER`, and the attribute that it asks for.
 const SHOW_PEER: u32 = 4;
 const PEER: u16 = 2;
-/// The kernel answers at once; this is for one that never does.
+/// How long an answer is waited for; the kernel normally answers at once.
 static PATIENCE: libc::timeval = libc::timeval {
     tv_sec: 1,
     tv_usec: 0,
@@ -28,7 +28,7 @@ static PATIENCE: libc::timeval = libc::timeval {
 /// Asks the kernel about sockets of one process.
 #[derive(Debug)]
 pub(super) struct Pairs {
-    /// `None` where the process is in another network namespace, of which the kernel would not tell us, or without netlink.
+    /// `None` without netlink, or if the process is in another network namespace, of which the kernel would not tell us.
     netlink: Option<OwnedFd>,
 }
 
@@ -42,16 +42,16 @@ impl Pairs {
         }
     }
 
-    /// Returns the inode of the other end; 0 = no process has it: nobody has accepted the connection yet, or it has been closed.
+    /// Returns the inode of the other end; 0 = no process has it: the connection was not accepted yet, or it has been closed.
     pub(super) fn peer(&self, inode: u64) -> Option<u64> {
         let inode = u32::try_from(inode).ok()?;
         let netlink = self.netlink.as_ref()?.as_raw_fd();
         let request = request(inode);
-        // SAFETY: the buffer lives through the call, and its size is given.
+        // SAFETY: `request` lives through the call, which reads its bytes only; its length is passed with it.
         let sent = unsafe { libc::send(netlink, request.as_ptr().cast(), request.len(), 0) };
         (sent == request.len() as isize).then_some(())?;
         let mut answer = [0u8; 1024];
-        // SAFETY: as above.
+        // SAFETY: `answer` is a live buffer of this frame, to which the call writes at most the length that is passed.
         let got = unsafe { libc::recv(netlink, answer.as_mut_ptr().cast(), answer.len(), 0) };
         let got = usize::try_from(got).ok()?;
         peer_in(answer.get(..got)?, inode)
@@ -60,12 +60,12 @@ impl Pairs {
 
 fn open() -> Option<OwnedFd> {
     let kind = libc::SOCK_RAW | libc::SOCK_CLOEXEC;
-    // SAFETY: no memory is handed over.
+    // SAFETY: the call takes integers only.
     let fd = unsafe { libc::socket(libc::AF_NETLINK, kind, libc::NETLINK_SOCK_DIAG) };
     (fd >= 0).then_some(())?;
     // SAFETY: the kernel has just made this descriptor for us, and nothing else has it.
     let netlink = unsafe { OwnedFd::from_raw_fd(fd) };
-    // SAFETY: the option's value lives across the call, and its size is given.
+    // SAFETY: the option's value lives through the call, which only reads it; its size is passed with it.
     let done = unsafe {
         libc::setsockopt(
             fd,
@@ -85,7 +85,7 @@ fn request(inode: u32) -> Vec<u8> {
     bytes.extend_from_slice(&(libc::NLM_F_REQUEST as u16).to_le_bytes());
     bytes.extend_from_slice(&[0; 8]);
     bytes.extend_from_slice(&[libc::AF_UNIX as u8, 0, 0, 0]);
-    // In whatever state, with this inode, whatever its cookie.
+    // In any state, with this inode and any cookie.
     for word in [u32::MAX, inode, SHOW_PEER, u32::MAX, u32::MAX] {
         bytes.extend_from_slice(&word.to_le_bytes());
     }

@@ -1,7 +1,7 @@
 //! Threads that do not stop in time, and the wait for a thread's stop.
 //!
-//! A thread of ours that does not stand still cannot be let go. It is put down among the stragglers: an interrupt is
-//! pending for it, so it stops before it runs any of its program's code, and [`poll_stragglers`] lets it go then.
+//! A thread that does not stand still cannot be let go. It is added to the stragglers: an interrupt is pending for it,
+//! so it stops before it runs any of its program's code, and [`poll_stragglers`] then lets it go.
 
 use super::thread_is_dead;
 use crate::interrupted::repeat_call;
@@ -11,12 +11,12 @@ use std::cell::RefCell;
 use std::time::Instant;
 
 thread_local! {
-    /// Threads that we have seized and that did not stop in time (uninterruptible waits, no processor). A list for each
-    /// thread of ours, because only the thread that seized may let go.
+    /// Threads that were seized and did not stop in time (uninterruptible waits, no processor). Each thread of ours has
+    /// a list, because only the thread that has seized one may let it go.
     static STRAGGLERS: RefCell<Vec<i32>> = const { RefCell::new(Vec::new()) };
 }
 
-/// Lets go of threads that have come to stand still since we gave up on them. To be called often.
+/// Lets go of stragglers that have stopped meanwhile. It should be called often.
 pub fn poll_stragglers() {
     STRAGGLERS.with_borrow_mut(|all| {
         all.retain(
@@ -33,7 +33,7 @@ pub fn poll_stragglers() {
     });
 }
 
-/// Takes a thread back from the stragglers: it is ours already.
+/// Removes a thread from the stragglers, if it is one: it is seized already.
 pub(super) fn was_straggler(tid: i32) -> bool {
     STRAGGLERS.with_borrow_mut(|all| match all.iter().position(|other| *other == tid) {
         Some(at) => {
@@ -45,15 +45,15 @@ pub(super) fn was_straggler(tid: i32) -> bool {
 }
 
 pub(super) enum Waited {
-    /// With the signal of a group stop, or `SIGTRAP`.
+    /// In an interrupt stop (`SIGTRAP`), or in a group stop by this signal.
     Stopped(i32),
     Gone,
-    /// A `PTRACE_EVENT_*` that whoever keeps the thread asked for; it stands there.
+    /// At a `PTRACE_EVENT_*` that its tracer has asked for; it stands there.
     At(i32),
     Late,
 }
 
-/// Waits for the stop an interrupt brings, handing on signals that come before it; which, is noted.
+/// Waits for the stop that an interrupt causes. Signals that come before it are delivered and noted.
 pub(super) fn wait_until_interrupted(
     tid: i32,
     deadline: Instant,
@@ -66,25 +66,25 @@ pub(super) fn wait_until_interrupted(
                 ptrace::resume(tid, signal).map(|()| handed_on.push(signal))
             }
             Ok(Event::Special(event)) => return Waited::At(event),
-            // Any stop of another kind takes back an interrupt that is pending (`ptrace_stop`, kernel/signal.c).
+            // Any stop of another kind cancels a pending interrupt (`ptrace_stop`, kernel/signal.c).
             Ok(Event::Syscall) => ptrace::interrupt(tid).and_then(|()| ptrace::resume(tid, 0)),
             Ok(Event::Exited(_) | Event::Killed(_)) | Err(_) => return Waited::Gone,
             Ok(Event::Nothing) => return Waited::Late,
         };
-        // If not, it was woken, by SIGKILL as far as we know; what becomes of it is told next.
+        // If that failed, the thread was woken up, by SIGKILL as far as is known; its end is reported next.
         if resumed.is_err() && thread_is_dead(tid, tid) {
             return Waited::Gone;
         }
     }
 }
 
-/// Puts a thread down among the stragglers.
+/// Adds a thread to the stragglers.
 pub(super) fn is_late(tid: i32) {
     STRAGGLERS.with_borrow_mut(|all| all.push(tid));
 }
 
-/// Ends the tracing of thread `tid`, which runs or stands at something that nobody has been told of. A child that it has
-/// just made, which the kernel has put under our tracing, is let go too. A thread that does not stop within
+/// Ends the tracing of thread `tid`, which runs or stands at an event that was not reported. A child that it has just
+/// made, which the kernel has put under our tracing, is let go too. A thread that does not stop within
 /// [`ptrace::LONGEST_WAIT`] is let go by [`poll_stragglers`] as soon as it does.
 pub fn let_go(tid: i32) -> std::result::Result<(), Errno> {
     let gone_is_fine = |result| match result {
@@ -101,7 +101,7 @@ pub fn let_go(tid: i32) -> std::result::Result<(), Errno> {
                 Ok(())
             }
             Event::Exited(_) | Event::Killed(_) => Ok(()),
-            // One that the program ignores would not have interrupted its call without us.
+            // A signal that the program ignores would not have interrupted its call without us.
             Event::Signal(signal) => {
                 repeat_call(tid, tid);
                 ptrace::detach(tid, signal)

@@ -64,7 +64,7 @@ impl ByAddress {
     }
 }
 
-/// Ranks names, the best for people first: a true function or variable, with a size, visible, and the plain one of
+/// Ranks names, the best for readers first: a function or variable, with a size, visible, and the plain one of
 /// `write`, `__write` and `__libc_write`.
 fn rank(entry: &Entry, name: &[u8]) -> impl Ord + use<> {
     let underscores = name.iter().take_while(|&&byte| byte == b'_').count();

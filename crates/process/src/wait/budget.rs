@@ -1,22 +1,22 @@
-//! How long is searched for who else has to do with a wait.
+//! The time limit of the search for other processes that are involved in a wait.
 
 use crate::clock::thread_time;
 use std::time::{Duration, Instant};
 
-/// How long the descriptors of other processes are searched: of lancet's processor time, and in all, on a machine that is busy.
+/// How long the descriptors of other processes are searched: in processor time of lancet, and, for busy machines, in real time.
 const PATIENCE: Duration = Duration::from_millis(300);
 const LONGEST: Duration = Duration::from_secs(2);
 
-/// When a search ends.
+/// The moment at which a search ends.
 #[derive(Clone, Copy)]
 pub(super) struct Budget {
-    /// By this thread's processor time.
+    /// In processor time of this thread.
     processor: Duration,
     end: Instant,
 }
 
 impl Budget {
-    /// One that begins now.
+    /// A budget that begins now.
     pub(super) fn begin() -> Budget {
         Budget {
             processor: thread_time() + PATIENCE,

@@ -1,4 +1,5 @@
-//! Who has locked a file? `/proc/locks` (fs/locks.c, `lock_get_status`), which also shows who waits for each lock:
+//! Finds which process has locked a file: `/proc/locks` (fs/locks.c, `lock_get_status`), which also shows the processes that wait for each
+//! lock:
 //!
 //! ```text
 //! 8: POSIX  ADVISORY  WRITE 16133 fe:00:10003806 0 99        has it
@@ -6,16 +7,16 @@
 //! 7: OFDLCK ADVISORY  WRITE -1 fe:00:10003807 0 99           an open file description, which may be of several processes
 //! ```
 //!
-//! Files are compared by their inode alone: the device that stands here is the file system's own, which for some (btrfs, overlayfs) is not
-//! what `stat` answers.
+//! Files are compared by their inode alone, because the device in these lines is the file system's own, which for some (btrfs, overlayfs)
+//! differs from the one that `stat` returns.
 
 use crate::proc_file;
 use std::collections::HashSet;
 
-/// Bytes of the file that are read.
+/// Limit of the bytes of the file that are read.
 const MOST: u64 = 4 << 20;
 
-/// Owners whose own waits are followed, at most.
+/// Limit of owners whose own waits are followed.
 const FOLLOWED: usize = 64;
 
 /// Kinds of locks that a thread waits for (`lock_get_status`).
@@ -30,7 +31,7 @@ pub(super) enum Kind {
 }
 
 impl Kind {
-    /// The kind of this name; `None` for leases and what a server of files delegates.
+    /// Returns the kind with this name; `None` for leases and delegations of a file server.
     fn of(name: &str) -> Option<Kind> {
         match name {
             "FLOCK" => Some(Kind::Whole),
@@ -44,30 +45,30 @@ impl Kind {
 /// A line of the file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Lock {
-    /// The number of the lock; those who wait for it have the same.
+    /// The number of the lock; lines of processes that wait for it have the same.
     number: u64,
     waits: bool,
     kind: Kind,
-    /// The process that asked for it, in the PID namespace of `/proc`; -1 of an open file description.
+    /// The process that has requested it, in the PID namespace of `/proc`; -1 for an open file description.
     pid: i32,
     inode: u64,
 }
 
-/// Who has the locks that a process waits for.
+/// The owners of the locks that a process waits for.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub(super) struct Owners {
     /// The processes; -1 stands for an open file description.
     pub pids: Vec<i32>,
-    /// Whether one of them waits in turn, directly or by others, for a lock of a file that the process has.
+    /// Whether one of them in turn waits, directly or through others, for a lock that this process has.
     pub in_turn: bool,
 }
 
-/// The locks of files of this machine, as they were when they were read.
+/// The locks of all files of this machine, as they were when they were read.
 #[derive(Debug)]
 pub(super) struct Locks(Vec<Lock>);
 
 impl Locks {
-    /// Reads them; none where lancet may not.
+    /// Reads the locks; none if lancet may not read them.
     pub(super) fn read() -> Locks {
         Locks::parse(&proc_file::text_up_to("/proc/locks", MOST).unwrap_or_default())
     }
@@ -76,7 +77,7 @@ impl Locks {
         Locks(text.lines().filter_map(parse).collect())
     }
 
-    /// Returns the owners of locks of this kind for which process `pid` waits on the file with this inode, whatever its inode where that is not known.
+    /// Returns the owners of locks of this kind for which process `pid` waits on the file with this inode; `None` = on any file.
     pub(super) fn owners(&self, pid: i32, inode: Option<u64>, kind: Kind) -> Owners {
         let asks = match kind {
             Kind::Description => -1,
@@ -86,7 +87,7 @@ impl Locks {
             let of_file = inode.is_none_or(|inode| lock.inode == inode);
             lock.kind == kind && lock.pid == asks && of_file
         });
-        // From each owner to the owners of what it waits for; an open file description waits for nothing.
+        // The search goes from each owner to the owners of what it waits for; an open file description waits for nothing.
         let mut reached = pids.clone();
         let mut next = 0;
         while let Some(&owner) = reached.get(next).filter(|_| next < FOLLOWED) {
@@ -104,7 +105,7 @@ impl Locks {
         }
     }
 
-    /// Returns the processes that have the locks which those wait for that are meant.
+    /// Returns the processes that have the locks whose waiters match `meant`.
     fn having(&self, meant: &dyn Fn(&Lock) -> bool) -> Vec<i32> {
         let waiting = self.0.iter().filter(|lock| lock.waits && meant(lock));
         let awaited: HashSet<u64> = waiting.map(|lock| lock.number).collect();
@@ -119,7 +120,7 @@ impl Locks {
     }
 }
 
-/// Parses a line of the file, or what stands behind `lock:` in a line of `fdinfo`.
+/// Parses a line of the file, or the text behind `lock:` in a line of `fdinfo`.
 fn parse(line: &str) -> Option<Lock> {
     let mut words = line.split_whitespace();
     let number = words.next()?.strip_suffix(':')?.parse().ok()?;

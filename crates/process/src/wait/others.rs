@@ -1,10 +1,10 @@
-//! Who else has to do with what a thread waits for: who has locked the file, who has the other end of the pipe or socket, which children are
-//! there.
+//! Finds the other processes that are involved in a wait: which one has locked the file, which one has the other end of the pipe or socket,
+//! which children exist.
 //!
-//! The kernel tells these by the inode of a pipe or socket, so the descriptors of all processes that lancet may see (`/proc/*/fd`) are
-//! read, once for all threads of a process and within a budget of time (`budget.rs`). Nothing is opened there and no file is asked for its attributes:
-//! that could wait for a server of files that does not answer, which may be what the thread waits for. What is read are the links, and the
-//! kernel's own account of a descriptor (`fdinfo`).
+//! The kernel identifies pipes and sockets by inode, so the descriptors of all processes that lancet may see (`/proc/*/fd`) are read, once
+//! for all threads of a process and within a limit of time (`budget.rs`). Nothing is opened there and no file's attributes are read,
+//! because that could wait for a file server that does not answer, which may be what the thread waits for. Only the links, and the kernel's
+//! own file about a descriptor (`fdinfo`), are read.
 
 use crate::proc_file;
 use std::collections::HashMap;
@@ -19,29 +19,29 @@ use crate::pid_namespace::ids_of_thread;
 use crate::sockets::{Peer, Sockets};
 use crate::stop::thread_state;
 
-/// Descriptors that are looked at between two looks at the clock.
+/// Number of descriptors between two checks of the time.
 const BETWEEN: usize = 256;
-/// Links that are looked for, at most.
+/// Limit of links that are searched for.
 const MOST_LINKS: usize = 4096;
-/// Processes that are told of each wait, at most; of more the number is told.
+/// Limit of processes that are listed for each wait; further ones are counted.
 const TOLD: usize = 4;
-/// Bytes of a file of the kernel's that are read.
+/// Limit of the bytes that are read of a file of the kernel.
 const MOST: u64 = 1 << 16;
 
-/// What others have to do with a wait.
+/// How other processes are involved in a wait.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Role {
     /// They have locked the file.
     Lock,
-    /// They have the other end.
+    /// They have the other end of the pipe or socket.
     OtherEnd,
     /// They listen there, and have not accepted the connection yet.
     NotAccepted,
     /// They listen there, and do not answer.
     Listens,
-    /// It is the child that is waited for.
+    /// It is the child that the call waits for.
     Child,
-    /// They are the children, any of which is waited for.
+    /// They are the children, for any of which the call waits.
     Children,
 }
 
@@ -56,12 +56,12 @@ pub struct Other {
     pub state: Option<char>,
 }
 
-/// Who else has to do with a wait.
+/// The other processes that are involved in a wait.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct Others {
-    /// Which of [`Wait::on`] it is; `None`: the call itself.
+    /// The index in [`Wait::on`] of the descriptor; `None`: the call itself.
     pub on: Option<usize>,
-    /// What they have to do with it.
+    /// How they are involved.
     pub role: Role,
     /// The processes, without the one that waits.
     pub known: Vec<Other>,
@@ -69,18 +69,18 @@ pub struct Others {
     pub more: usize,
     /// Whether the process that waits is one of them itself.
     pub own: bool,
-    /// Whether a lock belongs to an open file description, which may be of several processes, and not to a process.
+    /// Whether a lock belongs to an open file description, which several processes may share, and not to a process.
     pub description: bool,
-    /// Whether one of those who have locked the file waits in turn, directly or by others, for a file that this process has locked.
+    /// Whether an owner of the lock in turn waits, directly or through others, for a file that this process has locked.
     pub in_turn: bool,
     /// The path of the other end of a socket, if it has one.
     pub path: Option<String>,
-    /// Whether all processes were looked at. False if that took too long, or if lancet may not see the descriptors of some.
+    /// Whether all processes were searched. False if that took too long, or if lancet may not see the descriptors of some.
     pub whole: bool,
 }
 
 impl Others {
-    /// Nobody yet.
+    /// Without any process yet.
     #[must_use]
     pub fn new(on: Option<usize>, role: Role) -> Others {
         Others {
@@ -108,31 +108,31 @@ impl Others {
     }
 }
 
-/// Which descriptors of those that lead to a file, pipe or socket are meant.
+/// Which descriptors of a file, pipe or socket are wanted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Needed {
     Any,
-    /// Those by which it can be written.
+    /// Those that are open for writing.
     Writers,
-    /// Those by which it can be read.
+    /// Those that are open for reading.
     Readers,
-    /// Those whose open file description has such a lock.
+    /// Those whose open file description has a lock of this kind.
     Lock(Kind),
 }
 
-/// What is looked for among the descriptors of all processes, for one wait.
+/// What is searched for among the descriptors of all processes, for one wait.
 struct Question {
-    /// The wait, by its number, and what is added to it.
+    /// The index of the wait, and what will be added to it.
     of: usize,
     others: Others,
     needed: Needed,
-    /// The inode of the file, where the link is a path, which in another mount namespace may be that of another file.
+    /// The inode of the file, if the link is a path, which in another mount namespace may be that of another file.
     inode: Option<u64>,
-    /// The process that was added last: it may have many such descriptors, which come one behind the other.
+    /// The process that was added last, because it may have many such descriptors, one after the other.
     added: i32,
 }
 
-/// Finds out who else has to do with what threads of process `pid` wait for, and adds it to their waits.
+/// Finds the other processes that are involved in waits of threads of process `pid`, and adds them to the waits.
 pub fn find(pid: i32, waits: &mut [&mut Wait]) {
     let mut search = Search {
         pid,
@@ -166,20 +166,20 @@ pub fn find(pid: i32, waits: &mut [&mut Wait]) {
     }
 }
 
-/// What is asked about one process, and what was read for it.
+/// The questions about one process, and the data that were read for them.
 struct Search {
     pid: i32,
     budget: Budget,
     sockets: Sockets,
     locks: Option<Locks>,
-    /// Its children, by what it calls them itself and by their id with lancet, and whether these are all.
+    /// Its children, each by its id in the process's namespace and its id here, and whether these are all.
     children: Option<(Vec<(i32, i32)>, bool)>,
-    /// The questions by the link of `/proc/PID/fd` that they are about.
+    /// The questions, by the link in `/proc/PID/fd` that they are about.
     links: HashMap<OsString, Vec<Question>>,
 }
 
 impl Search {
-    /// Asks about a descriptor that a wait is on; what is known without a search is added to the wait.
+    /// Adds a question about a descriptor of a wait. What is known without a search is added to the wait at once.
     fn ask(&mut self, wait: &mut Wait, of: usize, (on, fd): (usize, u32)) -> Option<()> {
         let pid = self.pid;
         let link = fs::read_link(format!("/proc/{pid}/fd/{fd}")).ok()?;
@@ -196,7 +196,8 @@ impl Search {
         if let Some(inode) = inode("socket:[") {
             return self.ask_for_peer(wait, of, inode, on);
         }
-        // Who sleeps on what has a path, and can be interrupted, sleeps on a FIFO or a device: a disk lets nobody be interrupted.
+        // A thread that sleeps interruptibly on something with a path sleeps on a FIFO or a device, because waits for a disk cannot be
+        // interrupted.
         let is_path = text.starts_with('/') && !text.starts_with("/dev/");
         let is_fifo = is_path && moves_bytes(wait) && !wait.uninterruptible;
         if inode("pipe:[").is_some() || is_fifo {
@@ -213,7 +214,7 @@ impl Search {
         Some(())
     }
 
-    /// Who has locked the file of this descriptor?
+    /// Finds or searches the owner of a lock on the file of this descriptor.
     fn ask_for_owners(
         &mut self,
         wait: &mut Wait,
@@ -229,19 +230,19 @@ impl Search {
         others.description = owners.pids.contains(&-1);
         let is_there = |owner: &&i32| {
             let lives = **owner > 0 && thread_state(**owner, **owner).is_some();
-            // Of a lock of the whole file it is who took it. That one may have ended, and its id be another's.
+            // For a lock of the whole file it is the process that took it, which may have ended, so that its id belongs to another one.
             lives && (kind != Kind::Whole || has_lock(**owner, &link, kind))
         };
         for owner in owners.pids.iter().filter(is_there) {
             others.add(*owner, pid);
         }
-        // Who took a lock of the whole file may have ended, and left the description to its children.
+        // The process that took a lock of the whole file may have ended, and its children share the description.
         let is_nobody = others.known.is_empty() && !others.own;
         if owners.pids.is_empty() {
             return None;
         }
         if others.description || is_nobody {
-            // A process's lock and an open file description's exclude each other.
+            // A process's lock and an open file description's lock exclude each other.
             let of_owner = match others.description {
                 true => Kind::Description,
                 false => kind,
@@ -253,7 +254,7 @@ impl Search {
         Some(())
     }
 
-    /// Who has the other end of this socket?
+    /// Finds or searches the process with the other end of this socket.
     fn ask_for_peer(
         &mut self,
         wait: &mut Wait,
@@ -286,13 +287,13 @@ impl Search {
             libc::SYS_waitid if first as u32 == libc::P_PIDFD => {
                 let info = info(self.pid, second as u32)?;
                 let mut others = Others::new(None, Role::Child);
-                // A process that has ended has -1.
+                // A process that has ended has -1 there.
                 let child = field(&info, "Pid:")?.parse().ok();
                 others.add(child.filter(|child| *child > 0)?, self.pid);
                 return Some(others);
             }
             libc::SYS_wait4 | libc::SYS_waitid => None,
-            // The parent waits until the child runs another program, or ends.
+            // The parent waits until the child runs another program or ends.
             libc::SYS_vfork | libc::SYS_clone | libc::SYS_clone3 => None,
             _ => return None,
         };
@@ -306,7 +307,7 @@ impl Search {
             .get_or_insert_with(|| children_of(pid, budget));
         others.whole = *whole;
         if one.is_none() && !is_any {
-            // It was made before its parent began to wait, and nothing is made meanwhile by this thread.
+            // The child was made before its parent began to wait, and this thread makes none meanwhile.
             let born = |child: i32| Status::read(child).map_or(0, |status| status.start);
             let youngest = children.iter().max_by_key(|(_, child)| born(*child))?;
             others.add(youngest.1, pid);
@@ -339,7 +340,7 @@ impl Search {
         }
     }
 
-    /// Reads the descriptors of all processes.
+    /// Searches the descriptors of all processes.
     fn answers(mut self) -> Vec<Question> {
         let mut whole = true;
         if !self.links.is_empty() {
@@ -355,7 +356,7 @@ impl Search {
         questions
     }
 
-    /// Looks at the descriptors of a process; false if not all of them were seen.
+    /// Searches the descriptors of a process. Returns false if not all of them were seen.
     fn look(&mut self, pid: i32) -> bool {
         if self.budget.is_spent() {
             return false;
@@ -393,7 +394,7 @@ impl Search {
     }
 }
 
-/// Whether a process has a descriptor of this file with such a lock. One whose descriptors may not be seen is believed.
+/// Whether a process has a descriptor of this file with a lock of this kind. True if its descriptors may not be read.
 fn has_lock(pid: i32, link: &OsStr, kind: Kind) -> bool {
     let Ok(descriptors) = proc_file::descriptors(pid) else {
         return true;
@@ -404,9 +405,9 @@ fn has_lock(pid: i32, link: &OsStr, kind: Kind) -> bool {
     })
 }
 
-/// The children of a process, by what it calls them itself and by their id with lancet, and whether these are all that there are.
+/// Returns the children of a process, each by its id in the process's namespace and its id here, and whether these are all.
 fn children_of(pid: i32, budget: Budget) -> (Vec<(i32, i32)>, bool) {
-    // A child may be in a namespace within that of its parent, which calls it by its id in its own.
+    // A child may be in an inner namespace, and its parent knows it by the id in the parent's own.
     let depth = ids_of_thread(pid, pid).map_or(1, |ids| ids.len());
     let mut named = Vec::new();
     for child in children(pid) {
@@ -421,7 +422,7 @@ fn children_of(pid: i32, budget: Budget) -> (Vec<(i32, i32)>, bool) {
 }
 
 impl Needed {
-    /// Whether a descriptor with this account of the kernel's is meant.
+    /// Whether a descriptor with this `fdinfo` is wanted.
     fn fits(self, info: &str) -> bool {
         let mode = flags_of(info).map(|flags| flags & libc::O_ACCMODE);
         match self {
@@ -433,7 +434,7 @@ impl Needed {
     }
 }
 
-/// The kind of lock that a call waits for.
+/// Returns the kind of lock that a call waits for.
 fn lock_of(wait: &Wait) -> Option<Kind> {
     let command = wait.arguments[1] as i32;
     match wait.number {
@@ -444,7 +445,7 @@ fn lock_of(wait: &Wait) -> Option<Kind> {
     }
 }
 
-/// Whether a call waits for bytes that another writes or reads.
+/// Whether a call waits for bytes that another process writes or reads.
 fn moves_bytes(wait: &Wait) -> bool {
     let calls = [
         libc::SYS_read,
@@ -468,7 +469,7 @@ fn other(pid: i32) -> Other {
     }
 }
 
-/// Returns the kernel's account of a descriptor (Documentation/filesystems/proc.rst, `fdinfo`).
+/// Returns the kernel's file about a descriptor (Documentation/filesystems/proc.rst, `fdinfo`).
 fn info(pid: i32, fd: u32) -> Option<String> {
     proc_file::text_up_to(format!("/proc/{pid}/fdinfo/{fd}"), MOST).ok()
 }
@@ -478,7 +479,7 @@ fn field<'a>(info: &'a str, label: &str) -> Option<&'a str> {
     Some(line.trim())
 }
 
-/// The inode of what a descriptor leads to; `None` before Linux 5.14.
+/// Returns the inode of a descriptor's file; `None` before Linux 5.14.
 fn inode_of(info: &str) -> Option<u64> {
     field(info, "ino:")?.parse().ok()
 }

@@ -1,7 +1,7 @@
-//! When does a system call end by itself? By its timeout, which is in an argument, or in memory that an argument leads to.
+//! Finds when a system call ends by its timeout, which is an argument, or in memory at the address in an argument.
 //!
 //! A timeout that counts from the beginning of the call is shortened by how long the thread has slept in it; one that is a time of a clock,
-//! by what that clock says now. A socket's own timeout (`SO_RCVTIMEO`) is not seen.
+//! by the present time of that clock. A socket's own timeout (`SO_RCVTIMEO`) cannot be seen.
 
 use std::time::Duration;
 
@@ -14,15 +14,15 @@ use crate::interrupted::InCall;
 enum Limit {
     /// Milliseconds as an `int` in this argument; negative = for ever.
     Milliseconds(usize),
-    /// A `timespec` that this argument leads to, if it is not null.
+    /// A `timespec` at the address in this argument, if that is not null.
     Timespec(usize),
-    /// The same of a `timeval`.
+    /// A `timeval` at the address in this argument, if that is not null.
     Timeval(usize),
-    /// The same of a `timespec` that is a time of this clock.
+    /// A `timespec` at the address in this argument that is a time of this clock.
     Clock(usize, i32),
 }
 
-/// The operations of `futex` whose timeout counts from the call's beginning; of the others it is a time of a clock (futex(2)).
+/// The operations of `futex` whose timeout counts from the call's beginning; for the others it is a time of a clock (futex(2)).
 const FROM_BEGINNING: i32 = libc::FUTEX_WAIT;
 
 fn limit(call: &InCall) -> Option<Limit> {
@@ -53,7 +53,7 @@ fn limit(call: &InCall) -> Option<Limit> {
     })
 }
 
-/// Returns in which time a call ends by itself, of a thread that has slept in it for so long.
+/// Returns the time until a call ends by its timeout; the thread has slept in it for `asleep`.
 pub(super) fn ends_in(
     call: &InCall,
     memory: &dyn Memory,
@@ -77,7 +77,7 @@ pub(super) fn ends_in(
     }
 }
 
-/// Seconds, and of so many nanoseconds each the rest; `None` for what the kernel would refuse.
+/// Converts seconds, and a rest in units of `each` nanoseconds; `None` for values that the kernel would refuse.
 fn time((seconds, rest): (u64, u64), each: u64) -> Option<Duration> {
     let seconds = u64::try_from(seconds as i64).ok()?;
     let nanoseconds = rest.checked_mul(each)?;
@@ -95,7 +95,7 @@ fn now(clock: i32) -> Option<Duration> {
         tv_sec: 0,
         tv_nsec: 0,
     };
-    // SAFETY: a live structure; the clock is one of those that are there for all.
+    // SAFETY: `now` is a live value of this frame, to which the call writes; the clock is one of those that exist for every process.
     let done = known.contains(&clock) && unsafe { libc::clock_gettime(clock, &raw mut now) } == 0;
     done.then(|| Duration::new(now.tv_sec as u64, now.tv_nsec as u32))
 }

@@ -1,10 +1,10 @@
-//! Counting: behind the call, the place's row has one more call, and what is told of its time.
+//! Counts a system call inline: behind the call, the row of its place gets one more call, and its time where wanted.
 //!
-//! Every 1,024th call of a row goes to the agent, which looks whether the command lives (`agent::calls::pulse`), and so does the first,
-//! for which it makes the row. A row that does not stand where it is looked for first is left to the agent, too. rax and rdx, which
-//! `rdtsc` and multiplications change, are kept in the room of the open call, and restored before that is given back.
+//! The first call of a row and every 1,024th go to the agent, which makes the row and checks whether the command still lives
+//! (`agent::calls::pulse`). So does a call whose row is not in the first place where it is searched for. `rdtsc` and multiplications change
+//! rax and rdx; both are kept in the slot of the open call and restored before the slot is released.
 //!
-//! Where the agent has noted a script's line before the call, the row is that of the place and the line, and found by the hash of both.
+//! Where the agent has noted a script's line before the call, the row is that of place and line, found by the hash of both.
 
 use core::mem::offset_of;
 
@@ -24,21 +24,23 @@ use super::{Inline, at, newest, open, open_another, ring, ticks};
 /// Calls of a row between two that go to the agent.
 const LOOK: u32 = 1 << 10;
 
-/// Results above it, as unsigned numbers, are errors: the kernel's lie from -4095 to -1 (include/linux/err.h, `MAX_ERRNO`).
+/// Results above this one, compared as unsigned numbers, are errors: the kernel's range from -4095 to -1 (include/linux/err.h,
+/// `MAX_ERRNO`).
 const LAST_RESULT: i32 = -4096;
 
 const _: () = assert!(COUNTS * size_of::<Count>() < i32::MAX as usize);
 
-/// Offset in the call's `OpenSystemCall` at which rax, rdx and rcx are kept: in words that a counted call does not need.
+/// Offset in the call's `OpenSystemCall` at which rax, rdx and rcx are kept: the words of the arguments, which a counted call does not
+/// need.
 const KEPT: usize = offset_of!(OpenSystemCall, arguments);
 
-/// A field of the row in rcx.
+/// The operand of a field of the row whose address rcx holds.
 fn row(offset: usize) -> AsmMemoryOperand {
     at(rcx, offset)
 }
 
 impl Inline {
-    /// Before the system call: it is open from here on.
+    /// Makes the code before the system call, which notes the call as open.
     pub(super) fn note_counted(
         &self,
         a: &mut CodeAssembler,
@@ -52,7 +54,7 @@ impl Inline {
         a.jne(routine)?;
         a.set_label(&mut known)?;
         open_another(a)?;
-        // The session; no line.
+        // The ticket: the session's number, and no line.
         a.mov(r11d, dword_ptr(ring(offset_of!(Ring, session))))?;
         a.mov(ptr(open(rcx, offset_of!(OpenSystemCall, ticket))), r11)?;
         a.mov(r11, self.instruction)?;
@@ -62,7 +64,7 @@ impl Inline {
             qword_ptr(open(rcx, offset_of!(OpenSystemCall, injected))),
             0,
         )?;
-        // Not `agent::calls::ticket::UNTOLD`, where no time is.
+        // 1, because 0 is `agent::calls::ticket::UNTOLD`; no time is taken here.
         a.mov(qword_ptr(open(rcx, offset_of!(OpenSystemCall, began))), 1)?;
         a.mov(r11, hook)?;
         a.cmp(
@@ -80,7 +82,7 @@ impl Inline {
         a.jmp(done)
     }
 
-    /// Behind it, with times or without: it is counted, and open no more.
+    /// Makes the code behind the system call, which counts it, with or without its time, and releases its slot.
     pub(super) fn count(
         &self,
         a: &mut CodeAssembler,
@@ -133,7 +135,7 @@ impl Inline {
     }
 }
 
-/// Whether so much is wanted of the open call in rcx, which is changed.
+/// Goes to the routine unless the hook of the open call in rcx wants `wanted` and nothing else but the script's line. Changes rcx.
 fn is_wanted(a: &mut CodeAssembler, wanted: u64, routine: CodeLabel) -> Result<(), IcedError> {
     a.mov(rcx, ptr(open(rcx, offset_of!(OpenSystemCall, hook))))?;
     a.test(rcx, rcx)?;
@@ -144,7 +146,7 @@ fn is_wanted(a: &mut CodeAssembler, wanted: u64, routine: CodeLabel) -> Result<(
     a.jne(routine)
 }
 
-/// rcx = the row of this place, to which a call is added.
+/// Loads the row of this place into rcx, and adds a call to it.
 fn add(a: &mut CodeAssembler, number: u32, routine: CodeLabel) -> Result<(), IcedError> {
     a.cmp(qword_ptr(ring(offset_of!(Ring, counts))), 0)?;
     a.je(routine)?;
@@ -156,7 +158,7 @@ fn add(a: &mut CodeAssembler, number: u32, routine: CodeLabel) -> Result<(), Ice
     add_to(a, routine)
 }
 
-/// Adds a call to the row in rcx, unless it is one that the agent wants to see.
+/// Adds a call to the row in rcx, or goes to the routine if the agent must see this call.
 fn add_to(a: &mut CodeAssembler, routine: CodeLabel) -> Result<(), IcedError> {
     a.test(dword_ptr(row(offset_of!(Count, returned))), LOOK as i32 - 1)?;
     a.je(routine)?;
@@ -164,8 +166,8 @@ fn add_to(a: &mut CodeAssembler, routine: CodeLabel) -> Result<(), IcedError> {
     a.add(qword_ptr(row(offset_of!(Count, returned))), 1)
 }
 
-/// The same for the row of this place and the line of the open call in rcx (`agent::calls::counts`: `key`, `row`). Its hash is `wire::mix`,
-/// a multiplication by 128 bits; what is multiplied and the lower half of it are kept in the call's room meanwhile.
+/// Like [`add`] for the row of this place and the line of the open call in rcx (`agent::calls::counts`: `key`, `row`). The hash is
+/// `wire::mix`, a multiplication to 128 bits; its operand and the lower half of its product are kept in the call's slot meanwhile.
 fn add_of_line(
     a: &mut CodeAssembler,
     number: u32,
@@ -198,7 +200,7 @@ fn add_of_line(
     a.mov(rdx, key)?;
     a.cmp(ptr(at(rax, offset_of!(Count, key))), rdx)?;
     a.jne(otherwise)?;
-    // rcx = the row, r11 = the call; and then the ring, which begins with a page.
+    // rcx = the row, r11 = the call; then r11 = the ring again, which begins at a page boundary.
     a.mov(r11, rcx)?;
     a.mov(rcx, rax)?;
     restore(a)?;
@@ -211,19 +213,19 @@ fn add_of_line(
     a.jmp(routine)
 }
 
-/// Keeps rax and rdx in the slot.
+/// Saves rax and rdx in the slot.
 fn keep(a: &mut CodeAssembler, slot: AsmRegister64) -> Result<(), IcedError> {
     a.mov(ptr(open(slot, KEPT)), rax)?;
     a.mov(ptr(open(slot, KEPT + 8)), rdx)
 }
 
-/// Has them as they were; the slot is in r11.
+/// Restores rax and rdx from the slot, whose address r11 holds.
 fn restore(a: &mut CodeAssembler) -> Result<(), IcedError> {
     a.mov(rax, ptr(open(r11, KEPT)))?;
     a.mov(rdx, ptr(open(r11, KEPT + 8)))
 }
 
-/// What is seldom done of [`time`]: the labels of its beginnings, and of where each goes on.
+/// Code of [`time`] that seldom runs, placed out of the way: the labels where its parts begin and where each goes back to.
 struct Seldom {
     longer: [CodeLabel; 2],
     shorter: [CodeLabel; 2],
@@ -231,8 +233,8 @@ struct Seldom {
     many: CodeLabel,
 }
 
-/// Adds how long the newest open call has taken to the row in rcx, as `agent::calls::counts::returned` does. rax and rdx are kept
-/// in its slot, and restored.
+/// Adds the time that the newest open call has taken to the row in rcx, as `agent::calls::counts::returned` does. rax and rdx are kept in
+/// the call's slot and restored.
 fn time(a: &mut CodeAssembler) -> Result<Seldom, IcedError> {
     let mut pair = || [a.create_label(), a.create_label()];
     let (mut longer, mut shorter, mut few) = (pair(), pair(), pair());
@@ -250,13 +252,13 @@ fn time(a: &mut CodeAssembler) -> Result<Seldom, IcedError> {
     a.cmp(rdx, ptr(row(offset_of!(Count, longest))))?;
     a.ja(longer[0])?;
     a.set_label(&mut longer[1])?;
-    // None yet is 0, and so the largest number now.
+    // 0 means that there is none yet; minus 1 it becomes the largest number.
     a.mov(rax, ptr(row(offset_of!(Count, shortest))))?;
     a.sub(rax, 1)?;
     a.cmp(rax, rdx)?;
     a.jae(shorter[0])?;
     a.set_label(&mut shorter[1])?;
-    // `wire::calls::bucket`.
+    // The bucket's number, as `wire::calls::bucket` computes it.
     a.mov(ptr(open(r11, KEPT + 16)), rcx)?;
     a.cmp(rdx, 4)?;
     a.jb(few[0])?;
@@ -276,7 +278,7 @@ fn time(a: &mut CodeAssembler) -> Result<Seldom, IcedError> {
         1,
     )?;
     restore(a)?;
-    // A ring begins with a page.
+    // The ring begins at a page boundary.
     a.and(r11, -4096)?;
     Ok(Seldom {
         longer,
@@ -294,7 +296,7 @@ impl Seldom {
             mut few,
             mut many,
         } = self;
-        // rdx is longer, unless a handler has put a longer one there meanwhile.
+        // rdx is longer, unless a signal handler has stored a longer time meanwhile.
         let mut again = a.create_label();
         a.set_label(&mut longer[0])?;
         a.mov(rax, ptr(row(offset_of!(Count, longest))))?;
@@ -304,7 +306,7 @@ impl Seldom {
         a.cmpxchg(ptr(row(offset_of!(Count, longest))), rdx)?;
         a.jne(again)?;
         a.jmp(longer[1])?;
-        // rdx is shorter, or the first.
+        // rdx is shorter, or is the first time.
         let (mut again, mut replace) = (a.create_label(), a.create_label());
         a.set_label(&mut shorter[0])?;
         a.mov(rax, ptr(row(offset_of!(Count, shortest))))?;

@@ -1,12 +1,12 @@
-//! Recording: before the call its record with room for the return behind it, as `agent::calls::record` makes them; behind the call
-//! the room is filled, as `agent::calls::events::fill` does. Layouts: `wire::calls::record`.
+//! Records a system call inline: before the call its record, with room for the return behind it, as `agent::calls::record` writes them;
+//! behind the call the return is filled in, as `agent::calls::events::fill` does. Layouts: `wire::calls::record`.
 //!
-//! The arguments of the system call are kept in the room of the open call, where the agent wants them anyway, and so their registers can be
-//! used. rax is kept there in a word without which no thread owns the call: before the call that of the ticket, which is written last, and behind
-//! it that of the instruction, whose value is known. (A handler may leave by longjmp, and what it leaves behind must not be taken for a call
-//! later.) All have their values again before the room of the open call is given back, and before anything is left to the routine. The routine is asked where the ring has no room that is known of (so
-//! a command that reads no more is noticed when its ring is full), where another record came in between, and where the call took too long
-//! for the room.
+//! The system call's arguments are kept in the slot of the open call, where the agent expects them anyway, so that their registers can be
+//! used here. rax is kept there in a word without which the slot counts as unused: before the call the word of the ticket, which is written
+//! last, and behind the call that of the instruction, whose value is known. (A signal handler may leave by longjmp; the slot that it leaves
+//! behind must not be taken for a call later.) All registers are restored before the slot is released and before anything is left to the
+//! routine. The routine takes over where the ring has no room that is known of (so a command that no longer reads is noticed when its ring
+//! is full), where another record came in between, and where the call took too long for the room.
 
 use core::mem::offset_of;
 
@@ -23,47 +23,47 @@ use super::{Recorded, at, open, open_another, ring, ticks};
 /// Registers of a system call's arguments, in the order of [`OpenSystemCall::arguments`].
 const ARGUMENTS: [AsmRegister64; 6] = [rdi, rsi, rdx, r10, r8, r9];
 
-/// Those that are used here, by their index.
+/// Indices of those that this code uses for itself.
 const USED: [usize; 4] = [0, 1, 2, 4];
 
-/// What is wanted of the call, beside the script's line, which is nobody's where no VM runs.
+/// What the hook must want of the call; the script's line may be wanted too, because none exists where no VM runs.
 const WANTED: i32 = (want::ENTRY | want::RETURN) as i32;
 
-/// Bytes behind a record at which the cache line is fetched that a later one will be written to: the reader has it in another processor's
-/// cache, and it comes while the kernel works.
+/// Distance in bytes from a record to the cache line that is prefetched for a later one. The reader's processor holds that line in its
+/// cache, and it arrives while the kernel works.
 const AHEAD: i32 = 192;
 
-/// A word of the open call in rcx.
+/// The operand of a word of the open call in rcx.
 fn word(offset: usize) -> AsmMemoryOperand {
     open(rcx, offset)
 }
 
-/// Where an argument of the open call is.
+/// The operand of an argument of the open call in rcx.
 fn argument(index: usize) -> AsmMemoryOperand {
     word(offset_of!(OpenSystemCall, arguments) + index * 8)
 }
 
-/// Where rax is kept in the open call before the system call.
+/// The word of the open call that keeps rax before the system call.
 fn kept_before() -> AsmMemoryOperand {
     word(offset_of!(OpenSystemCall, ticket))
 }
 
-/// Where rax is kept in the open call behind it.
+/// The word of the open call that keeps rax behind the system call.
 fn kept_result() -> AsmMemoryOperand {
     word(offset_of!(OpenSystemCall, instruction))
 }
 
-/// A field of what the ring in r11 says of its records.
+/// The operand of a field of [`Written`], in the ring in r11.
 fn written(offset: usize) -> AsmMemoryOperand {
     ring(offset_of!(Ring, written) + offset)
 }
 
-/// A word of the record whose first word is at rdi.
+/// The operand of a word of the record that begins at rdi.
 fn recorded(index: u64) -> AsmMemoryOperand {
     at(rdi, index as usize * 8)
 }
 
-/// rdi = the address of the position in rdx; rax is changed.
+/// Turns the position in rdx into an address in rdi. Changes rax.
 fn address(a: &mut CodeAssembler) -> Result<(), IcedError> {
     a.mov(rax, ptr(ring(offset_of!(Ring, size))))?;
     a.sub(rax, 1)?;
@@ -72,7 +72,7 @@ fn address(a: &mut CodeAssembler) -> Result<(), IcedError> {
     a.add(rdi, ptr(ring(offset_of!(Ring, records))))
 }
 
-/// The registers of [`USED`] have the values that were kept.
+/// Restores the registers of [`USED`].
 fn restore_used(a: &mut CodeAssembler) -> Result<(), IcedError> {
     for index in USED {
         a.mov(ARGUMENTS[index], ptr(argument(index)))?;
@@ -80,7 +80,7 @@ fn restore_used(a: &mut CodeAssembler) -> Result<(), IcedError> {
     Ok(())
 }
 
-/// Before the call: all registers have the values that were kept, and the call its ticket: the session, and no line.
+/// Before the call: restores all registers, and writes the call's ticket: the session, and no line.
 fn restore_before(a: &mut CodeAssembler) -> Result<(), IcedError> {
     a.mov(rax, ptr(kept_before()))?;
     a.mov(esi, dword_ptr(ring(offset_of!(Ring, session))))?;
@@ -88,13 +88,13 @@ fn restore_before(a: &mut CodeAssembler) -> Result<(), IcedError> {
     restore_used(a)
 }
 
-/// rsi = what the hook in rax wants, beside the script's line.
+/// Loads into rsi what the hook in rax wants, without the script's line.
 fn wanted(a: &mut CodeAssembler) -> Result<(), IcedError> {
     a.mov(rsi, ptr(at(rax, offset_of!(Hook, want))))?;
     a.and(rsi, !(want::PLACE as i32))
 }
 
-/// A system call that is recorded.
+/// A system call that a stub records.
 pub(super) struct Call {
     /// The number by which the record names its hook, and what the record holds.
     pub recorded: Recorded,
@@ -103,8 +103,8 @@ pub(super) struct Call {
 }
 
 impl Call {
-    /// Before the system call: it is open and recorded from here on. The place's hook is at `hook`; where it goes on is `routine`, or
-    /// `done`.
+    /// Makes the code before the system call: from here on the call is open and recorded. The place's hook is at `hook`. The code goes on
+    /// at `routine` or at `done`.
     pub(super) fn write(
         &self,
         a: &mut CodeAssembler,
@@ -129,7 +129,7 @@ impl Call {
         a.jmp(routine)
     }
 
-    /// rcx = the call, which is open now; rsi = what is wanted of it. The registers of [`USED`] and rax are kept.
+    /// Opens the call and loads its slot into rcx, and into rsi what is wanted of it. Keeps the registers of [`USED`], and rax.
     fn open(&self, a: &mut CodeAssembler, hook: u64) -> Result<(), IcedError> {
         open_another(a)?;
         for (index, register) in ARGUMENTS.into_iter().enumerate() {
@@ -146,7 +146,7 @@ impl Call {
         wanted(a)
     }
 
-    /// rdx = the position of room for the record and for the return, rdi its address.
+    /// Reserves room for the record and the return: its position in rdx, its address in rdi.
     fn reserve(&self, a: &mut CodeAssembler, otherwise: CodeLabel) -> Result<(), IcedError> {
         let take = self.recorded.shape.entry_words() + self.recorded.shape.room_words();
         let mut again = a.create_label();
@@ -155,15 +155,15 @@ impl Call {
         a.lea(rdx, rax + take as i32)?;
         a.cmp(rdx, ptr(written(offset_of!(Written, limit))))?;
         a.ja(otherwise)?;
-        // A handler that came in between has reserved some; rax is then what it left.
+        // A signal handler that ran in between has reserved some; rax then holds the new position.
         a.cmpxchg(ptr(written(offset_of!(Written, reserved))), rdx)?;
         a.jne(again)?;
         a.mov(rdx, rax)?;
         address(a)
     }
 
-    /// Writes the record, whose position is in rdx, its address in rdi and its time in rsi. The room first, and the first word last: until
-    /// then it says how long both are, and that they are being written.
+    /// Writes the record: position in rdx, address in rdi, time in rsi. The room for the return comes first and the record's first word
+    /// last: until then that word says how long both are, and that they are being written.
     fn record(&self, a: &mut CodeAssembler) -> Result<(), IcedError> {
         let Recorded { number, shape } = self.recorded;
         let (words, room) = (shape.entry_words(), shape.room_words());
@@ -172,7 +172,7 @@ impl Call {
         a.lea(rax, r8 + header(words + room, kind::BEGUN, 0) as i32)?;
         a.mov(ptr(recorded(0)), rax)?;
         let [time, stack, caller] = record::call(number.into(), 0, 0, 0, self.instruction);
-        // The time above the number's lower part, and then turned.
+        // The time goes above the lower part of the hook's number, and the word is then rotated.
         a.mov(rax, rsi)?;
         a.shl(rax, (64 - record::TIME) as i32)?;
         a.or(rax, (time >> record::TIME) as i32)?;
@@ -191,7 +191,7 @@ impl Call {
         a.mov(rax, caller)?;
         a.mov(ptr(recorded(3)), rax)?;
         self.record_arguments(a)?;
-        // The room's own first word.
+        // The first word of the room for the return.
         a.lea(rdx, rdx + words as i32)?;
         a.mov(rax, rdx)?;
         a.shl(rax, 32)?;
@@ -219,7 +219,7 @@ impl Call {
         Ok(())
     }
 
-    /// Behind the system call, whose open call is in rcx: fills the room behind its record.
+    /// Makes the code behind the system call, whose open call is in rcx: fills the room behind its record.
     pub(super) fn fill(
         &self,
         a: &mut CodeAssembler,
@@ -228,14 +228,15 @@ impl Call {
         let shape = self.recorded.shape;
         let (mut another, mut otherwise, mut overtaken) =
             (a.create_label(), a.create_label(), a.create_label());
-        // What the stub before has kept, or the agent; whoever has changed a register since then is served by the routine.
+        // The values that the stub before the call or the agent has kept. If the guest has changed a register since, the routine takes
+        // over.
         for index in USED {
             a.cmp(ARGUMENTS[index], ptr(argument(index)))?;
             a.jne(routine)?;
         }
         a.cmp(qword_ptr(word(offset_of!(OpenSystemCall, injected))), 0)?;
         a.jne(routine)?;
-        // Of this session, from whatever line.
+        // The ticket must be of this session, with any line.
         a.mov(esi, dword_ptr(ring(offset_of!(Ring, session))))?;
         a.cmp(esi, dword_ptr(word(offset_of!(OpenSystemCall, ticket))))?;
         a.jne(another)?;
@@ -247,7 +248,7 @@ impl Call {
         a.cmp(rsi, WANTED)?;
         a.jne(otherwise)?;
         ticks(a)?;
-        // r8 = how long it took.
+        // r8 = the duration of the call.
         a.mov(rsi, ptr(word(offset_of!(OpenSystemCall, began))))?;
         a.test(rsi, rsi)?;
         a.je(otherwise)?;
@@ -258,7 +259,7 @@ impl Call {
         a.shr(rax, 32)?;
         a.jne(otherwise)?;
         claim(a, shape, [otherwise, overtaken])?;
-        // rsi = the room's first word, which says that it is being filled.
+        // rsi = the first word of the room, marked as being filled.
         if shape.has_narrow_result() {
             a.mov(eax, dword_ptr(kept_result()))?;
             a.shl(rax, 32)?;
@@ -279,7 +280,7 @@ impl Call {
         restore_used(a)?;
         a.sub(qword_ptr(ring(offset_of!(Ring, depth))), 1)?;
         a.jmp(done)?;
-        // A handler's records came in between, and the reader may have gone past the room.
+        // Records of a signal handler came in between, and the reader may have gone past the room.
         a.set_label(&mut overtaken)?;
         a.mov(rax, rsi)?;
         a.shr(rsi, 32)?;
@@ -287,7 +288,7 @@ impl Call {
         a.or(rsi, header(shape.room_words(), kind::GAP, 0) as i32)?;
         a.cmpxchg(ptr(recorded(0)), rsi)?;
         a.set_label(&mut otherwise)?;
-        // The agent looks for the call by its instruction.
+        // The agent finds the call by its instruction's address.
         a.mov(rax, ptr(kept_result()))?;
         a.mov(rsi, self.instruction)?;
         a.mov(ptr(kept_result()), rsi)?;
@@ -299,14 +300,14 @@ impl Call {
     }
 }
 
-/// The lower half of the first word of the room.
+/// The lower half of the first word of the room for the return.
 fn room_header(shape: Shape) -> u64 {
     header(shape.room_words(), kind::ROOM, 0) | shape.return_bits()
 }
 
-/// rdi = the address of the room behind the newest call, rsi = its first word, which says now that it is being filled: if nothing was
-/// recorded since. A handler that comes in at any instruction may write all of the ring, so the word is changed by one instruction that
-/// compares it, and only then is it looked once more whether anything was reserved behind it.
+/// Loads the address of the room behind the newest call into rdi and its first word, now marked as being filled, into rsi; goes elsewhere
+/// if anything was recorded since. A signal handler that runs at any instruction may fill the whole ring. So the word is changed by one
+/// instruction that also compares it, and only after that is it checked again whether anything was reserved behind the room.
 fn claim(
     a: &mut CodeAssembler,
     shape: Shape,

@@ -1,7 +1,7 @@
-//! Numbers that registers hold in straight-line code.
+//! Numbers that registers hold in straight-line code, to find the number of a system call.
 //!
-//! A number mostly goes to eax by the instruction before the system call. Where a loop makes it again and again, compilers keep it in
-//! another register and copy it at each turn; so glibc ends the first thread of a process that has others left
+//! Mostly the instruction just before the system call puts the number into eax. In a loop around the call, compilers keep it in
+//! another register and copy it at each turn. An example is how glibc ends the first thread of a process that has others left
 //! (`__libc_start_call_main`, sysdeps/nptl/libc_start_call_main.h):
 //!
 //! ```text
@@ -17,31 +17,31 @@ use iced_x86::{
     OpAccess, OpKind, Register,
 };
 
-/// Straight-line code in which a register keeps the number that it was given just before.
+/// A range of straight-line code in which a register keeps the number that it was given just before.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Kept {
     /// Address behind the instruction that gave the register the number.
     pub from: u64,
-    /// Address of the last instruction of that code, included: a branch, or the one before the register is given something else.
+    /// Address of the range's last instruction: a branch, or the one before the register gets another value.
     pub to: u64,
 }
 
 impl Kept {
-    /// Whether the instruction at address `at` belongs to that code.
+    /// Whether the instruction at address `at` is in the range.
     pub fn holds(&self, at: u64) -> bool {
         (self.from..=self.to).contains(&at)
     }
 }
 
-/// A number in a register.
+/// A known number in a register.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Constant {
     /// The lower 32 bits of the register.
     pub number: u32,
-    /// Address of the instruction that has put it there.
+    /// Address of the instruction that put it there.
     pub set_at: u64,
-    /// The register that instruction has copied it from, and the address of the instruction that gave it to that register;
-    /// `None` = the number stands in the instruction itself.
+    /// The register from which that instruction copied it, and the address of the instruction that had put it there; `None` = the
+    /// number is an operand of the instruction itself.
     pub copied: Option<(Register, u64)>,
 }
 
@@ -49,14 +49,14 @@ pub struct Constant {
 const REGISTERS: usize = 16;
 const RAX: usize = 0;
 
-/// What registers hold at one place.
+/// What is known of the registers at one place.
 pub struct Constants {
     info: InstructionInfoFactory,
     known: [Option<Constant>; REGISTERS],
 }
 
 impl Constants {
-    /// What is known where a function begins, or behind a branch: nothing.
+    /// Nothing is known at a function's beginning and behind a branch.
     pub fn new() -> Self {
         Constants {
             info: InstructionInfoFactory::new(),
@@ -64,12 +64,12 @@ impl Constants {
         }
     }
 
-    /// The number that rax holds; `None` if that is not known.
+    /// Returns the number that rax holds, if it is known.
     pub fn rax(&self) -> Option<Constant> {
         self.known[RAX]
     }
 
-    /// Goes on behind `instruction`, with what it changes.
+    /// Updates what is known by the effects of `instruction`.
     pub fn pass(&mut self, instruction: &Instruction) {
         if is_system_call(instruction) {
             for register in [Register::RAX, Register::RCX, Register::R11] {
@@ -92,7 +92,7 @@ impl Constants {
         }
     }
 
-    /// The number of the register that `instruction` puts a known number into, and that number.
+    /// If `instruction` puts a known number into a register, returns the register's index and the number.
     fn set(&self, instruction: &Instruction) -> Option<(usize, Constant)> {
         let to = instruction.op0_register().full_register();
         let is_register = instruction.op0_kind() == OpKind::Register && to.is_gpr64();
@@ -126,7 +126,7 @@ impl Constants {
     }
 }
 
-/// The code behind `set_at` in which `register` keeps what that instruction has put there. `code` begins at `at`.
+/// Returns the code behind `set_at` in which `register` keeps what that instruction put there. `code` begins at `at`.
 pub fn kept(code: &[u8], at: u64, register: Register, set_at: u64) -> Option<Kept> {
     let code = code.get(usize::try_from(set_at.checked_sub(at)?).ok()?..)?;
     let mut instructions = Decoder::with_ip(64, code, set_at, DecoderOptions::NONE).into_iter();

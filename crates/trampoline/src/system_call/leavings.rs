@@ -1,13 +1,13 @@
-//! Whether anybody reads what a system call leaves behind beside its result.
+//! Decides whether any code reads what a system call leaves behind beside its result.
 //!
-//! The instruction puts the address behind it into rcx and the flags into r11 (Intel SDM 2, SYSCALL), and the flags themselves go
-//! through the kernel unchanged. A compiler is told that it loses all three. So code behind a system call mostly gives them other
-//! values before it reads them, or returns, and then they can be used between the two probes without being kept: no register and no
-//! byte of the stack has to be. Where that is not proven here they are kept, as everything else is.
+//! The `syscall` instruction puts the address behind it into rcx and the flags into r11 (Intel SDM 2, SYSCALL); the flags themselves
+//! pass through the kernel unchanged. Compilers know that all three are lost. So code behind a system call mostly overwrites them
+//! before it reads them, or returns. Where that is proven here, the inline stub may use these registers without saving them, and
+//! needs no byte of the stack; elsewhere every register is saved.
 //!
-//! At a `ret`, a `call` and a jump out of the function nobody reads them: no convention passes anything in flags, or the kernel's
-//! address and flags in rcx and r11; callers that know which registers a function leaves alone (`-fipa-ra`) know from the system call
-//! that these are none of them.
+//! At a `ret`, a `call` and a jump out of the function they count as unread: no calling convention passes anything in flags, or in
+//! rcx and r11 as the kernel leaves them. Callers that know which registers a function changes (`-fipa-ra`) know that the system call
+//! changes these.
 
 use alloc::vec::Vec;
 use iced_x86::{
@@ -15,10 +15,10 @@ use iced_x86::{
     OpKind, Register, RflagsBits,
 };
 
-/// Instructions that are followed; behind more it is not proven.
+/// Limit of instructions that are followed.
 const MOST: usize = 64;
 
-/// The flags that arithmetic changes. Nothing of ours changes others.
+/// The flags that arithmetic changes; our code changes no others.
 const FLAGS: u32 = RflagsBits::OF
     | RflagsBits::SF
     | RflagsBits::ZF
@@ -26,7 +26,7 @@ const FLAGS: u32 = RflagsBits::OF
     | RflagsBits::CF
     | RflagsBits::PF;
 
-/// What may still be as the system call left it.
+/// What may still hold the value that the system call left.
 #[derive(Clone, Copy, PartialEq, Eq)]
 struct Left {
     rcx: bool,
@@ -40,8 +40,8 @@ impl Left {
     }
 }
 
-/// Whether nobody reads rcx, r11 or the flags of arithmetic as the system call that ends at `next` leaves them. `code` begins at
-/// `at` and is one function's.
+/// Whether no code reads rcx, r11 or the arithmetic flags as the system call that ends at `next` leaves them. `code` begins at `at`
+/// and is that of one function.
 pub fn are_free(code: &[u8], at: u64, next: u64) -> bool {
     let mut info = InstructionInfoFactory::new();
     let all = Left {
@@ -74,7 +74,7 @@ pub fn are_free(code: &[u8], at: u64, next: u64) -> bool {
         };
         let within = |to: u64| to.wrapping_sub(at) < code.len() as u64;
         match instruction.flow_control() {
-            // To the decoder a system call is a call.
+            // To iced-x86 a system call is a call.
             _ if instruction.mnemonic() == Mnemonic::Syscall => {
                 open.push((instruction.next_ip(), left));
             }
@@ -101,14 +101,14 @@ pub fn are_free(code: &[u8], at: u64, next: u64) -> bool {
     true
 }
 
-/// What is left of it behind an instruction; `None` = the instruction reads some of it.
+/// Returns what still holds the system call's value behind an instruction; `None` = the instruction reads such a value.
 fn behind(
     instruction: &Instruction,
     mut left: Left,
     info: &mut InstructionInfoFactory,
 ) -> Option<Left> {
     if instruction.mnemonic() == Mnemonic::Syscall {
-        // r11 has the flags now.
+        // Now r11 holds the flags again.
         return Some(Left {
             rcx: false,
             r11: left.flags != 0,
@@ -118,7 +118,7 @@ fn behind(
     if instruction.rflags_read() & left.flags != 0 {
         return None;
     }
-    // The same register twice: its value before does not matter.
+    // With the same register twice, its old value does not matter.
     let is_zeroed = matches!(instruction.mnemonic(), Mnemonic::Xor | Mnemonic::Sub)
         && instruction.op0_kind() == OpKind::Register
         && instruction.op1_kind() == OpKind::Register
@@ -139,7 +139,7 @@ fn behind(
             _ => {}
         }
     }
-    // None of them, where the count in rcx is 0.
+    // With a count of 0 in rcx, a repeated instruction changes nothing.
     let may_keep = instruction.has_rep_prefix()
         || instruction.has_repne_prefix()
         || instruction.op_count() > 1 && instruction.op1_register() == Register::CL;

@@ -1,7 +1,7 @@
-//! Where a probe's arguments are: `8@%rdi -4@$5 4@-20(%rbp) 8@(%rax,%rcx,8) 4@counter+8(%rip) 8f@%xmm0`.
+//! Parses where a static probe's arguments are: `8@%rdi -4@$5 4@-20(%rbp) 8@(%rax,%rcx,8) 4@counter+8(%rip) 8f@%xmm0`.
 //!
-//! The text is what the assembler would take as an operand (AT&T syntax), behind the size in bytes: negative for signed,
-//! with an `f` for floating point.
+//! Each is an operand in the assembler's AT&T syntax with its size in bytes before it: negative if signed, with an `f`
+//! if floating point.
 
 use routine::ProbeFrame;
 
@@ -10,7 +10,7 @@ use routine::ProbeFrame;
 pub struct Argument<'a> {
     /// Bytes: 1, 2, 4 or 8.
     pub size: u8,
-    /// Whether it is extended with its sign to 64 bits.
+    /// Whether it is sign-extended to 64 bits.
     pub signed: bool,
     /// A `float` or `double`.
     pub float: bool,
@@ -45,17 +45,18 @@ pub enum Place<'a> {
     },
 }
 
-/// What an argument is when the probe is hit.
+/// An argument as found when the probe is hit.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Found {
     /// Its value, extended to 64 bits.
     Value(u64),
-    /// The address where it stands, `size` bytes.
+    /// The address at which its `size` bytes are.
     At(u64),
 }
 
 impl Argument<'_> {
-    /// Looks into the registers. `symbol` is the address of the symbol that [`Place::Memory`] names.
+    /// Finds the argument by the registers in `frame`. `symbol` is the address of the symbol that [`Place::Memory`]
+    /// names.
     pub fn find(&self, frame: &ProbeFrame, symbol: u64) -> Found {
         let register = |number: u8| frame.registers[usize::from(number & 15)];
         match self.place {
@@ -86,7 +87,7 @@ impl Argument<'_> {
         }
     }
 
-    /// `value` cut to the argument's size and extended as it says.
+    /// Cuts `value` to the argument's size and extends it by its sign or with zeros.
     pub fn extend(&self, value: u64) -> u64 {
         let unused = 64 - 8 * u32::from(self.size.clamp(1, 8));
         if self.signed {
@@ -97,7 +98,7 @@ impl Argument<'_> {
     }
 }
 
-/// The arguments of a probe; `None` where one cannot be understood.
+/// Parses the arguments of a probe; `None` for each that cannot be understood.
 pub fn arguments(text: &str) -> impl Iterator<Item = Option<Argument<'_>>> {
     let mut rest = text.trim();
     core::iter::from_fn(move || {
@@ -159,7 +160,7 @@ fn memory(text: &str) -> Option<Place<'_>> {
     let (symbol, displacement) = displacement(offset.trim())?;
     let mut parts = inner.split(',').map(str::trim);
     let base = match parts.next().unwrap_or_default() {
-        // The symbol's address is counted from there already.
+        // The symbol's address is absolute already.
         "" | "%rip" => None,
         name => Some(register(name.strip_prefix('%')?)?.0),
     };
@@ -184,7 +185,7 @@ fn memory(text: &str) -> Option<Place<'_>> {
     })
 }
 
-/// `-20`, `name`, `name+8`, `name-8`, `8+name`, or nothing.
+/// Parses `-20`, `name`, `name+8`, `name-8`, `8+name`, or nothing.
 fn displacement(text: &str) -> Option<(Option<&str>, i64)> {
     if text.is_empty() {
         return Some((None, 0));
@@ -227,7 +228,7 @@ fn number(text: &str) -> Option<i64> {
     })
 }
 
-/// Number and shift of a general register, by any of its names.
+/// Returns number and shift of a general register, by any of its names.
 fn register(name: &str) -> Option<(u8, u8)> {
     const NAMES: [[&str; 4]; 8] = [
         ["rax", "eax", "ax", "al"],

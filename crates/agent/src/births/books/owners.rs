@@ -1,4 +1,4 @@
-//! What entries rest on: code and classes, by their address, until something else is born there.
+//! What entries rest on: code and classes by their address, until another object is born there.
 
 use super::records::{kind_at, set_site, site_at};
 use super::{Books, key_of};
@@ -6,7 +6,7 @@ use crate::memory::store::mix;
 use wire::ledger::ANONYMOUS;
 use wire::{Entry, Ledger};
 
-/// Code (an iseq) or a class whose address entries rest on.
+/// Code (an iseq) or a class on whose address entries rest.
 #[derive(Clone, Copy)]
 pub(super) struct Owner {
     /// Its address, or the small number that stands for a type without class.
@@ -16,11 +16,11 @@ pub(super) struct Owner {
     /// First of its links; 0 = none. In a free record: the next free one.
     first_link: u32,
     links: u32,
-    /// When it has this many links, stale ones are swept.
+    /// Number of links at which stale ones are removed.
     sweep_at: u32,
 }
 
-/// An entry that rests on an owner; stale when the entry's `age` has moved on.
+/// A link from an owner to an entry that rests on it. It is stale if the entry's `age` has changed.
 #[derive(Clone, Copy)]
 pub(super) struct Link {
     entry: u32,
@@ -31,7 +31,7 @@ pub(super) struct Link {
 const FEWEST_SWEPT: u32 = 64;
 
 impl Owner {
-    /// Nothing rests on it yet.
+    /// An owner on which no entry rests yet.
     pub(super) const fn of(address: u64, kind: u32) -> Self {
         Owner {
             address,
@@ -44,7 +44,7 @@ impl Owner {
 }
 
 impl Link {
-    /// The end of every list.
+    /// Marks the end of every list.
     pub(super) const NONE: Link = Link {
         entry: 0,
         age: 0,
@@ -56,7 +56,7 @@ impl Books {
     #[inline]
     pub(super) fn owner(&self, address: u64) -> Option<u32> {
         let owners = &self.owners;
-        // SAFETY: the index holds numbers of owners only.
+        // SAFETY: `by_address` holds numbers that were added to `owners`, so they are less than its length.
         self.by_address.find(
             mix(1, address),
             |number| unsafe { (*owners.get(number)).address } == address,
@@ -68,7 +68,8 @@ impl Books {
         let number = match self.free_owner {
             0 => self.owners.push(fresh)?,
             free => {
-                // SAFETY: free records are in the list; no other reference is alive.
+                // SAFETY: the free list holds numbers of `owners` only; `self` is borrowed mutably, so no reference to
+                // the record is alive.
                 unsafe {
                     self.free_owner = (*self.owners.get(free)).first_link;
                     *self.owners.get(free) = fresh;
@@ -78,7 +79,7 @@ impl Books {
         };
         let owners = &self.owners;
         self.by_address.insert(number, |number| {
-            // SAFETY: the index holds numbers of owners only.
+            // SAFETY: `by_address` holds numbers that were added to `owners`, so they are less than its length.
             mix(1, unsafe { (*owners.get(number)).address })
         })?;
         Some(number)
@@ -98,7 +99,8 @@ impl Books {
             })?,
             free => free,
         };
-        // SAFETY: both numbers are of their lists, and no other reference is alive.
+        // SAFETY: `number` is of `owners` and `fresh` of `links`, so each is less than its list's length. The two lists
+        // are different memory, and `self` is borrowed mutably.
         let (owner, link) = unsafe { (&mut *self.owners.get(number), &mut *self.links.get(fresh)) };
         if fresh == self.free_link {
             self.free_link = link.next;
@@ -113,9 +115,10 @@ impl Books {
         Some(())
     }
 
-    /// Drops an owner's stale links when it has many.
+    /// Removes an owner's stale links when it has many.
     fn sweep(&mut self, number: u32) {
-        // SAFETY: the caller's number is of an owner; links are reached through one reference at a time.
+        // SAFETY: callers pass a number of `owners`; links hold numbers of `links` and `entries`. All are less than the
+        // length of their list, records are reached through raw pointers, and `self` is borrowed mutably.
         unsafe {
             let owner = self.owners.get(number);
             if (*owner).links < (*owner).sweep_at {
@@ -147,32 +150,34 @@ impl Books {
         self.owner(address).is_some()
     }
 
-    /// A new object was born at `address`: what rested on the old one is over.
+    /// Drops all entries that rest on `address`, because a new object was born there.
     #[cold]
     pub fn reborn(&mut self, ledger: &mut Ledger, address: u64) {
         let Some(number) = self.owner(address) else {
             return;
         };
-        // SAFETY: `owner` gives numbers of owners only; copied out.
+        // SAFETY: `owner` returns numbers of `owners` only; the record is copied.
         let owner = unsafe { *self.owners.get(number) };
         let mut at = owner.first_link;
         while at != 0 {
-            // SAFETY: links of an owner are numbers of the list; copied out.
+            // SAFETY: an owner's list of links holds numbers of `links` only; the record is copied.
             let link = unsafe { *self.links.get(at) };
-            // SAFETY: a link's entry is in the list.
+            // SAFETY: a link holds a number of `entries`.
             if unsafe { (*self.entries.get(link.entry)).age } == link.age {
                 self.retire(ledger, link.entry);
             }
-            // SAFETY: as above, no reference is alive.
+            // SAFETY: `at` is a number of `links`, and `self` is borrowed mutably, so no reference to the record is
+            // alive.
             unsafe { (*self.links.get(at)).next = self.free_link };
             self.free_link = at;
             at = link.next;
         }
         self.by_address.remove(number, mix(1, address));
-        // SAFETY: as above.
+        // SAFETY: `number` came from `owner`, so it is of `owners`; `self` is borrowed mutably, so no reference to the
+        // record is alive.
         unsafe { (*self.owners.get(number)).first_link = self.free_owner };
         self.free_owner = number;
-        // Singleton classes share the kind of their class, which lives on without them.
+        // Singleton classes share the kind of their class, which continues to exist without them.
         let kind = kind_at(&ledger.kinds, owner.kind);
         if kind.flags & ANONYMOUS != 0 && kind.address == address {
             self.forget_anonymous(ledger, owner.kind);
@@ -181,15 +186,17 @@ impl Books {
 
     /// Folds an entry's births into its site and frees it.
     fn retire(&mut self, ledger: &mut Ledger, number: u32) {
-        // SAFETY: the caller's number is of an entry, and no other reference is alive.
+        // SAFETY: callers pass the number of an entry that a link or the index names, so it is less than the length;
+        // `self` is borrowed mutably.
         let hash = key_of(unsafe { &*self.entries.get(number) }).hash();
         self.by_key.remove(number, hash);
         self.fold(ledger, number);
     }
 
-    /// The same of an entry that no key leads to any more.
+    /// Adds an entry's births to its site and frees it, when no key leads to it any more.
     fn fold(&mut self, ledger: &mut Ledger, number: u32) {
-        // SAFETY: the caller's number is of an entry, and no other reference is alive.
+        // SAFETY: callers pass a number less than the length of `entries`; `self` is borrowed mutably, so no other
+        // reference to the entry is alive.
         let entry = unsafe { &mut *self.entries.get(number) };
         let mut site = site_at(&ledger.sites, entry.site);
         site.born = site.born.wrapping_add(entry.born);
@@ -202,11 +209,12 @@ impl Books {
         self.free_entry = number;
     }
 
-    /// No address means what it did: objects have been moved, or were born unseen. What was counted stays in the sites.
+    /// Drops all entries, because addresses no longer mean what they did: objects have been moved, or were born unseen.
+    /// The counts stay in the sites.
     pub fn flush(&mut self, ledger: &mut Ledger) {
         self.by_key.clear();
         for number in 1..self.entries.len() {
-            // SAFETY: within the list; copied. A used entry's class is never 0.
+            // SAFETY: `number` is less than the length; the word is copied. A used entry's class is never 0.
             if unsafe { (*self.entries.get(number)).class } != 0 {
                 self.fold(ledger, number);
             }

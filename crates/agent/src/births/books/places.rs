@@ -1,5 +1,5 @@
-//! Where births happen, as text: lines, call paths, the bytes of their names. Each is written once and
-//! never changes.
+//! Where births happen, as text: lines, call paths, and the bytes of their names. Each is written once
+//! and never changes.
 
 use super::records::{stack_words, text_bytes};
 use super::{Books, CUT_HERE, DEEPEST, Desk};
@@ -56,7 +56,8 @@ impl Books {
             )
         };
         let frames = &mut desk.ledger.frames;
-        // SAFETY: the index holds numbers of frames only.
+        // SAFETY: the index holds numbers that were appended to `frames`, so their piece is mapped;
+        // the record is copied.
         let at = |frames: &wire::Segments, number: u32| unsafe {
             *store::record::<Frame>(frames, u64::from(number))
         };
@@ -72,7 +73,7 @@ impl Books {
         Some(number)
     }
 
-    /// The number of the path in `self.path[..count]`.
+    /// Returns the number of the path in `self.path[..count]`, which is added if it is new.
     fn stack(&mut self, ledger: &mut Ledger, count: usize) -> Option<u32> {
         let hash = |words: &[u32]| {
             words
@@ -89,7 +90,8 @@ impl Books {
         }
         let number = store::reserve::<u32>(stacks, count as u64 + 1)?;
         let at = store::record::<u32>(stacks, number);
-        // SAFETY: `reserve` gave room for the length and its words, in one piece.
+        // SAFETY: `reserve` has mapped room for the length and `count` words behind each other at
+        // `at`, and no record names it yet.
         unsafe {
             at.write(count as u32);
             core::ptr::copy_nonoverlapping(path.as_ptr(), at.add(1), count);
@@ -109,12 +111,13 @@ impl Books {
         }
         let number = store::reserve::<u8>(segments, bytes.len() as u64 + 4)?;
         let at = store::record::<u8>(segments, number);
-        // SAFETY: `reserve` gave room for the length and the bytes, in one piece.
+        // SAFETY: `reserve` has mapped room for four bytes of length and the text behind each other at
+        // `at`, and no record names it yet.
         unsafe {
             at.cast::<u32>().write_unaligned(bytes.len() as u32);
             core::ptr::copy_nonoverlapping(bytes.as_ptr(), at.add(4), bytes.len());
         }
-        // An index cannot hold 0.
+        // The index cannot hold 0, hence the offset plus one.
         let number = u32::try_from(number).ok()?.checked_add(1)?;
         self.by_text.insert(number, |number| {
             store::hash_bytes(text_bytes(segments, number))

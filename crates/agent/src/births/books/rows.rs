@@ -1,4 +1,4 @@
-//! Rows of the report: kinds, and sites, which are a place and a kind.
+//! Rows of the report: kinds, and sites, each a place and a kind.
 
 use super::records::{kind_at, kind_hash, same_kind, set_kind, set_site, site_at};
 use super::{Books, Desk};
@@ -8,11 +8,11 @@ use wire::ledger::{ANONYMOUS, INTERNAL};
 use wire::{Kind, Ledger, Site};
 
 impl Books {
-    /// The kind of objects whose class (or type's number) is `class`.
+    /// Returns the kind of objects with this class (or number of a type without class).
     #[inline]
     pub fn kind_of(&mut self, desk: &mut Desk, class: u64) -> Option<u32> {
         match self.owner(class) {
-            // SAFETY: `owner` gives numbers of owners only.
+            // SAFETY: `owner` returns numbers of `owners` only; the word is copied.
             Some(owner) => Some(unsafe { (*self.owners.get(owner)).kind }),
             None => self.new_kind(desk, class),
         }
@@ -57,12 +57,12 @@ impl Books {
         Some(number)
     }
 
-    /// A class that had no name may have been given one since.
+    /// Looks up the name of a class that had none when its kind was made.
     pub fn rename(&mut self, desk: &mut Desk, class: u64) -> Option<()> {
         let Some(owner) = self.owner(class) else {
             return Some(());
         };
-        // SAFETY: `owner` gives numbers of owners only.
+        // SAFETY: `owner` returns numbers of `owners` only; the word is copied.
         let number = unsafe { (*self.owners.get(owner)).kind };
         let mut kind = kind_at(&desk.ledger.kinds, number);
         if kind.flags & ANONYMOUS == 0 {
@@ -76,7 +76,7 @@ impl Books {
             kind.flags &= !ANONYMOUS;
             kind.address = 0;
             set_kind(kinds, number, kind);
-            // If the name is taken, two kinds have the same text, and the report joins them.
+            // If the name is taken, two kinds have the same text, and the report adds them up.
             if self
                 .by_kind
                 .find(kind_hash(&kind), |other| {
@@ -91,7 +91,7 @@ impl Books {
         Some(())
     }
 
-    /// The site of this place and kind.
+    /// Returns the site of this place and kind, which is added if it is new.
     pub fn site(&mut self, ledger: &mut Ledger, place: u32, kind: u32) -> Option<u32> {
         let sites = &mut ledger.sites;
         let hash = |place: u32, kind: u32| mix(u64::from(place) << 32, u64::from(kind));
@@ -127,12 +127,14 @@ impl Books {
         Some(number)
     }
 
-    /// An object of `site` turned out to be of `kind` (it was born hidden and shown later): its birth
-    /// is booked there instead. The new site.
+    /// Books the birth of an object of `site` at the site of the same place and of `kind` instead,
+    /// because it turned out to be of that kind (it was born hidden and is shown now). Returns the
+    /// new site.
     pub fn rebook(&mut self, ledger: &mut Ledger, site: u32, kind: u32) -> Option<u32> {
         let mut old = site_at(&ledger.sites, site);
         let number = self.site(ledger, old.place, kind)?;
-        // Most of `old`'s births may still be in its entries: only the sum of both counts.
+        // Most of the births of `old` may still be counted in its entries; only the sum of both
+        // counts.
         old.born = old.born.wrapping_sub(1);
         old.next_of_kind = site_at(&ledger.sites, site).next_of_kind;
         set_site(&mut ledger.sites, site, old);
@@ -142,7 +144,7 @@ impl Books {
         Some(number)
     }
 
-    /// An object that was born at `site` uses so many bytes.
+    /// Notes that an object which was born at `site` uses `bytes` bytes.
     pub fn measured(&mut self, ledger: &mut Ledger, site: u32, bytes: u64) {
         let mut of = site_at(&ledger.sites, site);
         if of.measured != u32::MAX {
@@ -152,8 +154,8 @@ impl Books {
         }
     }
 
-    /// A class without a name is gone, and with it every instance: its rows are joined into one, so
-    /// that a program which makes classes all day does not fill the books.
+    /// Joins the rows of a class without a name, which is gone with all its instances, into one row,
+    /// so that a program that makes classes all the time does not fill the books.
     pub(super) fn forget_anonymous(&mut self, ledger: &mut Ledger, kind: u32) -> Option<()> {
         let name = self.text(ledger, names::DROPPED_CLASSES)?;
         let dropped = self.kind(
@@ -177,7 +179,8 @@ impl Books {
             set_site(&mut ledger.sites, number, joined);
             self.by_site
                 .remove(at, mix(u64::from(site.place) << 32, u64::from(site.kind)));
-            // It keeps its place and kind for whoever reads the last census.
+            // The record keeps its place and kind, because the command may still be reading the last
+            // census.
             set_site(
                 &mut ledger.sites,
                 at,
@@ -196,10 +199,10 @@ impl Books {
         Some(())
     }
 
-    /// A class has been moved: if it has no name, its row is known by its address.
+    /// Follows a class that was moved: without a name, its row is known by its address.
     pub fn class_moved(&mut self, ledger: &mut Ledger, from: u64, to: u64) -> Option<()> {
         let owner = self.owner(from)?;
-        // SAFETY: `owner` gives numbers of owners only; copied.
+        // SAFETY: `owner` returns numbers of `owners` only; the word is copied.
         let number = unsafe { (*self.owners.get(owner)).kind };
         let mut kind = kind_at(&ledger.kinds, number);
         if kind.flags & ANONYMOUS != 0 && kind.address == from {
@@ -213,7 +216,8 @@ impl Books {
         Some(())
     }
 
-    /// A census begins: nobody reads the last one any more.
+    /// Makes freed sites usable again at the beginning of a census, when the last one is no longer
+    /// read.
     pub fn reuse_freed(&mut self, ledger: &mut Ledger) {
         while self.freed_sites != 0 {
             let at = self.freed_sites;

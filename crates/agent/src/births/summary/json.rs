@@ -7,7 +7,7 @@ use wire::Ledger;
 use wire::ledger::ANONYMOUS;
 
 impl Summary {
-    /// That text of the lines as they are sorted. `None`: there is no memory.
+    /// Returns that text, with the lines in their sorted order. `None`: there is no memory.
     pub fn json(&mut self, ledger: &Ledger) -> Option<&[u8]> {
         let mut text = Text(&mut self.text);
         text.0.clear_to(0);
@@ -33,7 +33,7 @@ impl Summary {
         Some(self.text.all())
     }
 
-    /// What the type of this index is called.
+    /// Returns the name of the type with this index.
     pub fn name_of<'a>(&'a mut self, ledger: &'a Ledger, name: u32) -> Option<&'a [u8]> {
         let name = self.names.all().get(name as usize)?;
         let mut text = Text(&mut self.text);
@@ -94,7 +94,7 @@ impl Text<'_> {
         self.add(b"\"")
     }
 
-    /// What `inspect` shows of a class without a name.
+    /// Writes what `inspect` shows of a class without a name.
     fn anonymous(&mut self, address: u64) -> Option<()> {
         self.add(b"#<Class:0x")?;
         for digit in (0..16).rev() {
@@ -104,10 +104,10 @@ impl Text<'_> {
         self.add(b">")
     }
 
-    /// A string. What is not UTF-8 becomes U+FFFD.
+    /// Writes a string. Bytes that are not UTF-8 become U+FFFD.
     fn quoted(&mut self, bytes: &[u8]) -> Option<()> {
         self.add(b"\"")?;
-        // Nearly all text: looked at without a branch a byte, it is as fast as it is copied.
+        // Nearly all text is plain; testing it without a branch for each byte is as fast as copying it.
         let plain = |byte: u8| (b' '..0x7f).contains(&byte) & (byte != b'"') & (byte != b'\\');
         if bytes.iter().fold(true, |all, byte| all & plain(*byte)) {
             self.add(bytes)?;

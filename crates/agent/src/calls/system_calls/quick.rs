@@ -1,6 +1,6 @@
-//! The short way past the probes of a system call of which nothing but integer registers is recorded, or nothing at all:
-//! without a vector register and without a call of another function, as [`quick`](super::super::quick) is for functions. What
-//! is not of that kind is left to [`begins`](super::begins) and [`ends`](super::ends), whose checks and records these are.
+//! The short way past the probes of a system call of which only integer registers, or nothing, is recorded. Like
+//! [`quick`](super::super::quick) for functions, it uses no vector register and calls no other function. All other calls are
+//! left to [`begins`](super::begins) and [`ends`](super::ends), whose checks and records are the same.
 
 use super::super::counts::Became;
 use super::super::events::{self, Which};
@@ -18,13 +18,15 @@ use routine::quick::{ASK, DONE};
 use wire::calls::special::{is_special, makes_child};
 use wire::calls::{CALLED, Hook, Ring, SYSTEM_CALLS, kind, want};
 
-/// A thread passes a probe: [`DONE`], or [`ASK`].
+/// Handles a thread that passes a probe. Returns [`DONE`] or [`ASK`].
 ///
 /// # Safety
-/// Called by the routine, with the frame it made, of which the vector registers are not there.
+/// Called by the routine, with the frame that it made, in which the vector registers are not saved.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn quick_probe(frame: *const ProbeFrame, room: *const Room) -> u64 {
-    // SAFETY: as in `probes::probe`; a ring begins with its `Room`.
+    // SAFETY: the routine passes its own frame and room, which live until this returns; of the frame only initialised parts
+    // are read. Its descriptor is the first part of a hook, which is never freed. The room is null or the first part of a
+    // ring, which is never unmapped.
     let (registers, place, ring) = unsafe {
         let registers = &*(&raw const (*frame).registers);
         let place = &*(*frame).descriptor.cast::<Hook>();
@@ -52,7 +54,7 @@ fn quick_begins(place: &Hook, registers: &[u64; 16], ring: Option<&Ring>, sessio
         return ASK;
     }
     if wanted == 0 {
-        // Where something is open, this call must not be taken for it at its return.
+        // If another call is open, its entry must not be taken for this one at the return.
         return if is_open(ring) { ASK } else { DONE };
     }
     let Some(hook) = of(place, number) else {
@@ -110,7 +112,8 @@ fn quick_ends(place: &Hook, registers: &[u64; 16], ring: Option<&Ring>, session:
         return DONE;
     }
     let last = slot(ring, depth - 1);
-    // SAFETY: as in `push`; word by word, so that no vector register is needed.
+    // SAFETY: `slot` returns an entry of the ring's array. The ring is this thread's own, so only it and its handlers write
+    // there. It is read word by word, so that no vector register is needed.
     let (instruction, stack, hook, began, ticket) = unsafe {
         (
             (&raw const (*last).instruction).read_volatile(),
@@ -127,7 +130,7 @@ fn quick_ends(place: &Hook, registers: &[u64; 16], ring: Option<&Ring>, session:
         ring.depth.store(depth - 1, Ordering::Relaxed);
         return DONE;
     }
-    // SAFETY: hooks are never freed.
+    // SAFETY: `open` or `push` has put the address of a hook there, and hooks are never freed.
     let hook = unsafe { &*(hook as *const Hook) };
     let wanted = wanted(hook);
     let rax = registers[RAX];
@@ -172,7 +175,7 @@ fn quick_ends(place: &Hook, registers: &[u64; 16], ring: Option<&Ring>, session:
     DONE
 }
 
-/// What became of a counted call that began at a value of the time-stamp counter.
+/// Returns what is known of a counted call that began at `began`.
 #[inline(always)]
 fn became(hook: &Hook, wanted: u64, rax: u64, began: u64) -> Became {
     let took = match wanted & want::BARE {
@@ -188,7 +191,8 @@ fn is_open(ring: &Ring) -> bool {
     ring.depth.load(Ordering::Relaxed) != 0
 }
 
-/// What is done with a call of which nothing is wanted, by a thread whose ring was not found: nothing, if it has none.
+/// Decides about a call of which nothing is wanted, by a thread whose ring was not found: nothing is to be done if it has
+/// none.
 #[inline(always)]
 fn if_without_ring() -> u64 {
     let Some(pointer) = thread::told_pointer() else {
@@ -201,7 +205,7 @@ fn if_without_ring() -> u64 {
     }
 }
 
-/// The register of a system call's argument, 0 to 5.
+/// Returns the register of a system call's argument, 0 to 5.
 #[inline(always)]
 fn argument(registers: &[u64; 16], index: u64) -> u64 {
     const ORDER: [usize; 8] = [RDI, RSI, RDX, R10, R8, R9, RAX, RAX];
@@ -221,14 +225,15 @@ fn open(
     ring.depth.store(at + 1, Ordering::Relaxed);
     core::sync::atomic::compiler_fence(Ordering::SeqCst);
     let slot = slot(ring, at);
-    // SAFETY: of this thread's own ring.
+    // SAFETY: `slot` returns an entry of the ring's array. The ring is this thread's own, so only it and its handlers write
+    // there.
     unsafe {
         (&raw mut (*slot).instruction).write_volatile(instruction);
         (&raw mut (*slot).stack).write_volatile(stack);
         (&raw mut (*slot).hook).write_volatile(core::ptr::from_ref(hook).addr() as u64);
         (&raw mut (*slot).began).write_volatile(began);
         (&raw mut (*slot).ticket).write_volatile(ticket);
-        // Nothing is injected into a call that goes this way; the one that was noted here before may have been.
+        // Nothing is injected into a call that goes this way, but the entry may still name an earlier injection.
         (&raw mut (*slot).injected).write_volatile(0);
         let arguments = (&raw mut (*slot).arguments).cast::<u64>();
         for index in 0..6 {

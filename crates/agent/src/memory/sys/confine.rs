@@ -1,11 +1,11 @@
-//! A process of ours that may have an effect on nothing but its own memory from now on.
+//! Confines a process of ours, so that from now on it can affect nothing but its own memory.
 
 use super::{RT_SIGPROCMASK, child, process_id, syscall};
 
 const FCNTL: u64 = 72;
 const PRCTL: u64 = 157;
 
-/// Has the kernel end this process with SIGIO as soon as the reading end of a pipe is closed (`pipe_release`, `fs/pipe.c`).
+/// Makes the kernel end this process with SIGIO as soon as the reading end of a pipe is closed (`pipe_release`, `fs/pipe.c`).
 pub fn end_without_reader(write: u64) {
     const SET_FLAGS: u64 = 4;
     const SET_OWNER: u64 = 8;
@@ -15,7 +15,7 @@ pub fn end_without_reader(write: u64) {
     child::default_action(SIGIO);
     let mask = 1u64 << (SIGIO - 1);
     let at = (&raw const mask) as u64;
-    // SAFETY: a live mask of eight bytes; the rest concerns the pipe alone.
+    // SAFETY: the first call reads a live mask of eight bytes; the others take integers and change only the state of the pipe.
     unsafe {
         syscall(RT_SIGPROCMASK, UNBLOCK, at, 0, 8, 0, 0);
         syscall(FCNTL, write, SET_OWNER, process_id().into(), 0, 0, 0);
@@ -33,18 +33,18 @@ struct Instruction {
     value: u32,
 }
 
-/// `struct sock_fprog` (`linux/filter.h`): the number of instructions, and where they are.
+/// `struct sock_fprog` (`linux/filter.h`): the number of instructions, and their address.
 #[repr(C)]
 struct Program {
     length: u16,
     at: *const Instruction,
 }
 
-/// Most instructions of the filter, of which six are for no system call.
+/// Limit of the filter's instructions, of which six do not belong to a system call.
 const MOST: usize = 64;
 
-/// Has every system call but these answer EPERM from now on, for ever (Documentation/userspace-api/seccomp_filter.rst); whether the kernel
-/// does.
+/// Makes every system call but these fail with EPERM from now on (Documentation/userspace-api/seccomp_filter.rst). Returns whether the
+/// kernel accepted the filter.
 pub fn allow_only(numbers: &[u32]) -> bool {
     const NO_NEW_PRIVILEGES: u64 = 38;
     const SECCOMP: u64 = 22;
@@ -74,10 +74,10 @@ pub fn allow_only(numbers: &[u32]) -> bool {
     let mut filter = [instruction(RETURN, 0, 0, KILL); MOST];
     filter[0] = instruction(LOAD, 0, 0, MACHINE);
     filter[1] = instruction(EQUAL, 1, 0, X86_64);
-    // The third one ends the process: it is not the machine that these numbers are of.
+    // The instruction before ends the process if the architecture differs, because the numbers would mean other calls.
     filter[3] = instruction(LOAD, 0, 0, NUMBER);
     for (index, number) in numbers.iter().enumerate() {
-        // To the last one.
+        // Jumps to the last instruction, which allows the call.
         filter[4 + index] = instruction(EQUAL, (count - index) as u8, 0, *number);
     }
     filter[4 + count] = instruction(RETURN, 0, 0, REFUSE);
@@ -86,7 +86,7 @@ pub fn allow_only(numbers: &[u32]) -> bool {
         length: (6 + count) as u16,
         at: filter.as_ptr(),
     };
-    // SAFETY: the filter and its program are live; the kernel copies them. Of this process nothing but what it may do changes.
+    // SAFETY: the filter and its program are live; the kernel copies them, and changes only what this process may do.
     unsafe {
         syscall(PRCTL, NO_NEW_PRIVILEGES, 1, 0, 0, 0, 0) == 0
             && syscall(PRCTL, SECCOMP, FILTER, (&raw const program) as u64, 0, 0, 0) == 0

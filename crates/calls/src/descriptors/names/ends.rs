@@ -1,4 +1,5 @@
-//! Sockets: the protocol and both ends, from the calls, and from the kernel's tables what they leave out.
+//! Names of sockets: the protocol and both ends, from the calls, and from the kernel's tables if the
+//! calls do not say them.
 
 use super::name::{More, Name};
 use process::sockets::{Socket, Sockets};
@@ -40,15 +41,15 @@ pub struct End {
     inode: Option<u64>,
     local: Option<SocketAddr>,
     remote: Option<SocketAddr>,
-    /// Of a socket of this machine: its path, as it is written.
+    /// For a socket of this machine: its path, as it is written.
     path: Option<String>,
-    /// Of a pair: the inode of the other; 0 = there is one, and nobody knows which.
+    /// For one of a pair: the inode of the other; 0 = there is one with an unknown inode.
     peer: Option<u64>,
-    /// Of netlink: the number of the protocol.
+    /// For netlink: the number of the protocol.
     number: u32,
-    /// Of netlink: its port.
+    /// For netlink: its port.
     port: Option<u32>,
-    /// The kernel may know more than the calls have said.
+    /// Whether the kernel may know more than the calls have said.
     ask: bool,
 }
 
@@ -76,7 +77,7 @@ impl End {
         }
     }
 
-    /// The end of a socket that was open before, of which the kernel alone knows more.
+    /// The end of a socket that was open before lancet came, which only the kernel knows.
     pub fn found(inode: u64) -> Self {
         End {
             inode: Some(inode),
@@ -104,17 +105,17 @@ impl End {
         end
     }
 
-    /// The protocol of netlink that it speaks.
+    /// Returns its protocol, if it is a netlink socket.
     pub fn netlink(&self) -> Option<u32> {
         (self.protocol == "NETLINK").then_some(self.number)
     }
 
-    /// Notes the inode of the other end; `None` = there is one, and nobody knows which.
+    /// Notes the inode of the other end; `None` = there is one with an unknown inode.
     pub fn paired_with(&mut self, peer: Option<u64>) {
         self.peer = Some(peer.unwrap_or(0));
     }
 
-    /// A call gives it an address, its own or that of its peer.
+    /// Handles a call that gives it an address, its own or that of its peer.
     pub fn addressed(&mut self, copies: &Captures, at: u64, length: u64, is_peer: bool) {
         self.ask = true;
         let mut bytes = vec![0; length.min(LONGEST) as usize];
@@ -139,12 +140,12 @@ impl End {
         }
     }
 
-    /// The kernel gives it an address if it has none.
+    /// Handles a call in which the kernel may give it an address.
     pub fn may_be_bound(&mut self) {
         self.ask |= self.local.is_none();
     }
 
-    /// What it is called; `process` can be asked about.
+    /// Returns its name; the kernel can be asked about `process`, if there is one.
     pub fn name(&mut self, process: Option<i32>) -> Name {
         if std::mem::take(&mut self.ask)
             && let (Some(process), Some(inode)) = (process, self.inode)
@@ -159,7 +160,7 @@ impl End {
         }
     }
 
-    /// Takes from the kernel what the calls have not said.
+    /// Fills in from the kernel's tables what the calls have not said.
     fn complete(&mut self, known: Option<&Socket>) {
         match known {
             Some(Socket::Internet {
@@ -199,7 +200,7 @@ impl End {
         self.inode.map_or("?".into(), |inode| inode.to_string())
     }
 
-    /// `TCP:[127.0.0.1:4000->127.0.0.1:80]`; `None` = the protocol is not known.
+    /// Returns its text, `TCP:[127.0.0.1:4000->127.0.0.1:80]`; `None` = the protocol is not known.
     fn text(&self) -> Option<String> {
         let number = self.number_text();
         let inside = match self.protocol.as_str() {
@@ -231,7 +232,7 @@ impl End {
     }
 }
 
-/// An address of the internet protocols (include/uapi/linux/in.h, in6.h).
+/// Parses an address of the internet protocols (include/uapi/linux/in.h, in6.h).
 fn internet(family: u64, bytes: &[u8]) -> Option<SocketAddr> {
     let port = u16::from_be_bytes([*bytes.get(2)?, *bytes.get(3)?]);
     let ip: IpAddr = match family {
@@ -242,7 +243,7 @@ fn internet(family: u64, bytes: &[u8]) -> Option<SocketAddr> {
     Some(SocketAddr::new(ip, port))
 }
 
-/// A path up to its NUL, or a name without one behind `@`, between quotes.
+/// Writes a path up to its NUL, or an abstract name behind `@`, in quotes.
 fn path(name: &[u8]) -> Option<String> {
     let text = |bytes: &[u8]| {
         let end = bytes.iter().position(|byte| *byte == 0);

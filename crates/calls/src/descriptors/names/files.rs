@@ -1,4 +1,4 @@
-//! Paths: what a call's words and a working directory come to.
+//! Resolves paths: from a call's argument and a working directory.
 
 use super::name::{Device, More, Name};
 use nix::fcntl::{OFlag, OpenHow, ResolveFlag, openat2};
@@ -12,17 +12,17 @@ use std::rc::Rc;
 /// A path is no longer than this (`PATH_MAX` in include/uapi/linux/limits.h).
 const LONGEST: usize = 4096;
 
-/// Where paths of a process begin.
+/// The root and working directory of a process.
 #[derive(Clone, Debug, Default)]
 pub struct Place {
-    /// Its root, held open for as long as its paths are asked for.
+    /// Its root, held open while its paths are looked up.
     root: Option<Rc<OwnedFd>>,
     /// Its working directory, if it is known.
     current: Option<String>,
 }
 
 impl Place {
-    /// Where paths of a process begin that runs now.
+    /// For a process that runs now.
     pub fn of(process: i32) -> Self {
         let path = OFlag::O_PATH | OFlag::O_CLOEXEC | OFlag::O_DIRECTORY;
         let link = format!("/proc/{process}/root");
@@ -33,7 +33,7 @@ impl Place {
         }
     }
 
-    /// The working directory; of a process that is there, the one that it has now if no other is known.
+    /// Returns the working directory; if it is not known, that of the process now, if it still exists.
     pub fn current(&self, process: Option<i32>) -> Option<String> {
         let known = self.current.clone();
         known.or_else(|| guest::working_directory(process?))
@@ -45,7 +45,7 @@ impl Place {
         self.current = joined.map(|path| self.resolved(&path).map_or(path, |name| name.link));
     }
 
-    /// The file of this path; `of` names the process and the descriptor if it is there to be asked.
+    /// Returns the file with this path; `of` names the process and the descriptor if the kernel can be asked.
     pub fn file(
         &self,
         base: Option<&str>,
@@ -58,7 +58,7 @@ impl Place {
         if let Some((of, number, link)) = known {
             let found = found(of, number, link);
             let shown = found.link.rsplit('/').next().unwrap_or_default();
-            // A namespace is called `net:[4026531840]`.
+            // The link of a namespace is `net:[4026531840]`.
             let of_namespace = shown.strip_prefix(last);
             let same = shown == last || of_namespace.is_some_and(|rest| rest.starts_with(":["));
             if same && !matches!(last, "" | "." | "..") {
@@ -72,7 +72,7 @@ impl Place {
         }))
     }
 
-    /// What a path within the root leads to now, if it is there.
+    /// Returns what a path within the root leads to now, if it exists.
     fn resolved(&self, path: &str) -> Option<Name> {
         let root = self.root.as_ref()?;
         let how = OpenHow::new()
@@ -89,7 +89,7 @@ impl Place {
     }
 }
 
-/// A path from the root on. `/proc/self` is the guest's own.
+/// Returns a path from the root on. `/proc/self` is the guest's own.
 fn joined(base: Option<&str>, path: &str, process: i32) -> Option<String> {
     let mut parts: Vec<&str> = Vec::new();
     let base = if path.starts_with('/') { "" } else { base? };
@@ -111,7 +111,7 @@ fn joined(base: Option<&str>, path: &str, process: i32) -> Option<String> {
     Some(format!("/{}", parts.join("/")))
 }
 
-/// Where a descriptor leads now.
+/// Returns where a descriptor leads now.
 pub fn link_of(process: i32, number: i32) -> Option<String> {
     let link = fs::read_link(format!("/proc/{process}/fd/{number}")).ok()?;
     Some(link.to_string_lossy().into_owned())
@@ -119,7 +119,7 @@ pub fn link_of(process: i32, number: i32) -> Option<String> {
 
 /// What a descriptor is by its link.
 pub fn found(process: i32, number: i32, link: String) -> Name {
-    // A file may also be called so.
+    // A file may really have this suffix in its name.
     let removed = link
         .strip_suffix(" (deleted)")
         .filter(|_| !leads_to(process, &link, number));
@@ -141,7 +141,7 @@ pub fn found(process: i32, number: i32, link: String) -> Name {
 }
 
 /// Whether a path of a process leads to the file that it has open as `number`. The path is resolved in its root, and only from what the
-/// kernel knows of it: a file system of the process's (FUSE), or one whose server is gone, would keep us waiting.
+/// kernel has cached: a file system of the process itself (FUSE), or one whose server is gone, would make us wait.
 fn leads_to(process: i32, path: &str, number: i32) -> bool {
     let Some(root) = Place::of(process).root else {
         return false;
@@ -156,11 +156,11 @@ fn leads_to(process: i32, path: &str, number: i32) -> bool {
     file.is_some() && file == node(std::process::id() as i32, found.as_raw_fd())
 }
 
-/// `RESOLVE_CACHED` (Linux 5.12, include/uapi/linux/openat2.h): fails where a part of the path is not in the kernel's cache. That of a
-/// file that is open is.
+/// `RESOLVE_CACHED` (Linux 5.12, include/uapi/linux/openat2.h): fails if a part of the path is not in the kernel's cache, where that of
+/// an open file always is.
 const RESOLVE_CACHED: u64 = 0x20;
 
-/// The mount and the inode of an open file as the kernel has them, without a question to its file system (`seq_show`, fs/proc/fd.c;
+/// Returns the mount and the inode of an open file from the kernel's data, without asking its file system (`seq_show`, fs/proc/fd.c;
 /// the inode since Linux 5.14).
 fn node(process: i32, number: i32) -> Option<(u64, u64)> {
     let text = proc_file::of_process(process, &format!("fdinfo/{number}")).ok()?;
@@ -171,7 +171,7 @@ fn node(process: i32, number: i32) -> Option<(u64, u64)> {
     Some((field("mnt_id:")?, field("ino:")?))
 }
 
-/// The process that a descriptor stands for (Documentation/filesystems/proc.rst, pidfd in fdinfo).
+/// Returns the process that a pidfd refers to (Documentation/filesystems/proc.rst, pidfd in fdinfo).
 fn told_process(process: i32, number: i32) -> Option<i32> {
     let text = proc_file::of_process(process, &format!("fdinfo/{number}")).ok()?;
     let pid = text.lines().find_map(|line| line.strip_prefix("Pid:"))?;
@@ -188,7 +188,7 @@ fn device(of: &fs::Metadata) -> Option<Device> {
     })
 }
 
-/// The text that was copied from there.
+/// Returns the text that was copied from this address.
 pub fn text(captures: &Captures, mut at: u64) -> String {
     let mut bytes = Vec::new();
     while bytes.len() < LONGEST {

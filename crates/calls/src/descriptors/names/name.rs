@@ -1,24 +1,24 @@
-//! What is known of a descriptor.
+//! The name of a descriptor.
 
-/// What a descriptor is called.
+/// The name of a descriptor.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Name {
     /// Where its link in `/proc/PID/fd` leads: a path, `socket:[4711]`, `pipe:[4712]`, `anon_inode:[eventfd]`.
     pub link: String,
-    /// What the link led to has been removed.
+    /// Whether the file that the link leads to has been removed.
     pub deleted: bool,
-    /// What more is known of it.
+    /// Further data.
     pub more: Option<More>,
 }
 
-/// What is known of a descriptor beside its link.
+/// What is known of a descriptor besides its link.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum More {
     /// It is a device.
     Device(Device),
     /// It is a socket: `TCP:[127.0.0.1:4000->127.0.0.1:80]`.
     Socket(String),
-    /// It stands for this process.
+    /// It refers to this process.
     Process(i32),
 }
 

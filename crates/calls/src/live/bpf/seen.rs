@@ -1,5 +1,5 @@
-//! What BPF programs see of all processes of a run: the programs, their ring buffer and their counts, and which process each record
-//! is of.
+//! What BPF programs see of all processes of a run: the programs, their ring buffer and their counts, and to which process each
+//! record belongs.
 
 use crate::Function;
 use crate::live::traced::{Table, Told};
@@ -13,12 +13,12 @@ use std::sync::Arc;
 use std::time::Duration;
 use tracepoint::{Figures, Lost, Record, Refused, Tells, Watch};
 
-/// The programs, once they are wanted, or why there are none. All processes of a run share them.
+/// The programs, once they are needed, or why there are none. All processes of a run share them.
 #[derive(Default)]
 pub struct Programs(RefCell<Option<Result<Rc<Seen>, Arc<Refused>>>>);
 
 impl Programs {
-    /// Loads them, if they are not there yet.
+    /// Loads the programs, if they are not loaded yet.
     pub fn get(
         &self,
         args: &Options,
@@ -38,11 +38,11 @@ pub struct Seen {
     watch: RefCell<Watch>,
     table: Table,
     counts: bool,
-    /// What was read of a process that has not had its turn.
+    /// Records that were read for a process that has not had its turn since.
     unread: RefCell<HashMap<i32, Vec<Record>>>,
-    /// Children that no process of ours stands for yet.
+    /// Watched children that no process of ours represents yet.
     children: RefCell<Vec<i32>>,
-    /// What was handed on of counts and losses.
+    /// The counts and losses that were returned so far.
     taken: RefCell<(HashMap<u64, Figures>, Lost)>,
 }
 
@@ -71,38 +71,38 @@ impl Seen {
         self.watch.borrow().add(pid)
     }
 
-    /// Watches it no more. What was told before can still be read.
+    /// Stops watching it. Records made before can still be read.
     pub fn remove(&self, pid: i32) {
         self.watch.borrow().remove(pid);
     }
 
-    /// Forgets what was told of a process and not read.
+    /// Forgets the unread records of a process.
     pub fn forget(&self, pid: i32) {
         self.unread.borrow_mut().remove(&pid);
     }
 
-    /// What was told of a process and not read.
+    /// Takes the unread records of a process.
     pub fn unread(&self, pid: i32) -> Vec<Record> {
         let mut unread = self.unread.borrow_mut();
         unread.get_mut(&pid).map(std::mem::take).unwrap_or_default()
     }
 
-    /// Children that are watched, and that no process of ours stands for yet.
+    /// Takes the watched children that no process of ours represents yet.
     pub fn children(&self) -> Vec<i32> {
         self.children.take()
     }
 
-    /// What is told of calls of a number.
+    /// Returns how calls of a number are reported.
     pub fn told(&self, number: u64) -> Option<&Rc<Told>> {
         self.table.told(number)
     }
 
-    /// A time of a record as one since 1970.
+    /// Converts a time of a record to one since 1970.
     pub fn wall(&self, time: u64) -> Duration {
         self.watch.borrow().wall(time)
     }
 
-    /// Reads what there is, for all processes. Whether there was anything.
+    /// Reads the available records of all processes. Returns whether there were any.
     pub fn read(&self) -> bool {
         let (mut unread, mut children) = (self.unread.borrow_mut(), self.children.borrow_mut());
         self.watch.borrow_mut().read(|record| match record {
@@ -111,7 +111,7 @@ impl Seen {
                 children.push(pid);
             }
             Record::Call { pid, .. } | Record::Return { pid, .. } => {
-                // Nobody asks for those of a process that is over.
+                // The records of a process that is over are not kept.
                 if let Some(unread) = unread.get_mut(&pid) {
                     unread.push(record);
                 }
@@ -119,7 +119,7 @@ impl Seen {
         })
     }
 
-    /// What was counted since the last time, of all processes.
+    /// Returns what was counted since the last call, for all processes.
     pub fn counted(&self) -> Vec<Count> {
         if !self.counts {
             return Vec::new();
@@ -134,7 +134,7 @@ impl Seen {
         news.collect()
     }
 
-    /// What was lost since the last time.
+    /// Returns what was lost since the last call.
     pub fn lost(&self) -> Losses {
         let now = self.watch.borrow().lost();
         let before = std::mem::replace(&mut self.taken.borrow_mut().1, now);
@@ -146,7 +146,7 @@ impl Seen {
     }
 }
 
-/// What is new in figures; the shortest and the longest are those of all.
+/// Returns the increase of figures; the shortest and the longest are those of the whole time.
 fn count(function: Arc<Function>, now: &Figures, before: &Figures) -> Count {
     Count {
         function,

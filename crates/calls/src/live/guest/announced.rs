@@ -1,4 +1,4 @@
-//! What is said of a guest when its functions are hooked.
+//! Messages about what was hooked in a guest, and what was not.
 
 use super::super::unseen;
 use super::Guest;
@@ -9,7 +9,7 @@ use std::collections::BTreeMap;
 use std::time::Duration;
 
 impl Guest {
-    /// Says what was hooked when it was hooked first, and what could not be.
+    /// Reports what was hooked at first, and what could not be.
     pub(super) fn announce(&self, asked: usize, refused: &[Refused], took: Duration) {
         let tracing = &self.tracing;
         self.messages.say(Message::Hooked {
@@ -30,7 +30,7 @@ impl Guest {
         self.say_no_lines();
     }
 
-    /// Notes what is not seen of what was asked for, where all must be; of which so many places were refused.
+    /// Notes what is not seen of what was requested, if all must be seen; `refused` places were refused.
     pub(super) fn require_exact(&mut self, refused: usize) {
         if let Some(unseen) = self.unseen(refused)
             && !unseen.is_empty()
@@ -39,7 +39,7 @@ impl Guest {
         }
     }
 
-    /// What is not seen of what was asked for; `None` = not all must be.
+    /// Returns what is not seen of what was requested; `None` = not all must be seen.
     fn unseen(&self, refused: usize) -> Option<Vec<String>> {
         let children = self.exact?;
         let unseen = unseen::of(self.pid(), &self.tracing.own_code(), refused);
@@ -47,12 +47,12 @@ impl Guest {
         Some(unseen::asked(unseen, returns, children))
     }
 
-    /// What is not seen of it although all must be.
+    /// Returns what is not seen of it although all must be.
     pub fn inexact(&self) -> Option<&[String]> {
         self.inexact.as_deref()
     }
 
-    /// It is left, or ends: says what has come since it was opened, where all was to be seen.
+    /// Reports, when it is left or ends, what has become unseen since it was opened, if all must be seen.
     pub(super) fn say_inexact(&self) {
         let pid = self.pid();
         if let Some(unseen) = self.unseen(0)
@@ -63,7 +63,7 @@ impl Guest {
         }
     }
 
-    /// Says, when it is time, that it speaks to a database by a driver that has no function to hook.
+    /// Reports, when it is time, that it is connected to a database by a driver that has no function to hook.
     pub(super) fn look_for_peers(&mut self) {
         let pid = self.pid();
         let (tracing, selection) = (&self.tracing, &self.selection);
@@ -74,7 +74,7 @@ impl Guest {
         }
     }
 
-    /// Says why calls will have no script lines; a program that has just begun may still make a VM.
+    /// Reports why calls will have no script lines. A program that has just begun may still make a VM.
     pub(super) fn say_no_lines(&self) {
         if let Some(reason) = self.tracing.no_lines()
             && !self.tracing.awaits_script()
@@ -84,7 +84,8 @@ impl Guest {
         }
     }
 
-    /// Why nothing of it is hooked. Of more places of system calls than one message names, their number says more than their names.
+    /// Returns why nothing of it is hooked. If more places of system calls are refused than one message names, their number is given
+    /// instead of their names.
     pub(super) fn why_nothing(&self, refused: &[Refused]) -> Error {
         let pid = self.pid();
         if !self.says_unseen || refused.len() <= MOST_NAMED {
@@ -99,7 +100,7 @@ impl Guest {
         }
     }
 
-    /// Says which functions were refused: one message a reason, but a number of those that a pattern or a preset meant.
+    /// Reports which functions were refused: one message for each reason; for functions of a pattern or a preset only their number.
     pub(super) fn say_refused(&self, refused: &[Refused]) {
         let is_told = |one: &&Refused| self.verbose || self.selection.names(&one.function.name);
         let (refused, counted): (Vec<&Refused>, Vec<_>) = refused.iter().partition(is_told);
@@ -118,8 +119,8 @@ impl Guest {
             names.push(refused.function.name.clone());
         }
         for (reason, names) in by_reason {
-            // A message names so many. Each one is named where that was asked for (`calls -v`); places of system calls would fill screens
-            // where another lancet has hooked some hundreds of them.
+            // A message names only some. All are named on request (`calls -v`); places of system calls would fill screens if another
+            // lancet has hooked some hundreds of them.
             let names_each = self.verbose && !self.says_unseen;
             let most = if names_each { MOST_NAMED } else { names.len() };
             for names in names.chunks(most) {

@@ -1,9 +1,9 @@
-//! What hooks may cost the guest: where they take more of its processor time than the budget, the functions that are called
-//! most are not watched any more.
+//! The budget for hooks: if they take more of the guest's processor time than allowed, the functions that are called most are no longer
+//! watched.
 //!
-//! The share is measured, not estimated: the kernel samples the program counters of the guest's threads (`process::samples`),
-//! and those within the agent or a stub are ours. It says what all hooks cost together; each function's part of it is its
-//! part of all calls. One look above the budget may be chance: hooks are taken out after two in a row.
+//! The share is measured: the kernel samples the program counters of the guest's threads (`process::samples`), and those within the agent
+//! or a stub are ours. This gives the cost of all hooks together; each function's part of it is its part of all calls. One measurement
+//! above the budget may be chance, so hooks are taken out after two in a row.
 
 use hooks::Tracing;
 use process::samples::{Samples, Share};
@@ -11,32 +11,32 @@ use std::cmp::Reverse;
 use std::collections::HashMap;
 use std::time::{Duration, Instant};
 
-/// How long it is between two looks at the samples.
+/// Time between two looks at the samples.
 const PERIOD: Duration = Duration::from_millis(250);
-/// A look tells something from so many samples on, a millisecond of processor time each.
+/// The least number of samples for a result; each stands for a millisecond of processor time.
 const LEAST: u64 = 50;
-/// Functions are taken out until what is left is expected to take so much of the budget.
+/// Functions are taken out until the rest is expected to take this part of the budget.
 const AIM: f64 = 0.8;
-/// Hooks whose records are counted; a guest may say any number.
+/// Limit of the hooks whose records are counted; a guest may write any number.
 const MOST_COUNTED: usize = 1 << 20;
 
-/// What the hooks of one guest cost, and how often each was called, since it was hooked. It measures only; the guest that holds it takes the
-/// hottest hooks out.
+/// What the hooks of one guest cost, and how often each was called, since it was hooked. It only measures; the guest that holds it takes
+/// the hottest hooks out.
 pub(super) struct Budget {
     /// The share that hooks may take, from 0 to 1.
     pub(super) most: f64,
-    /// `None` = the kernel does not allow it, or there is nothing left to be taken out.
+    /// `None` = the kernel does not allow sampling, or no hook is left that could be taken out.
     pub(super) samples: Option<Samples>,
     share: Share,
     next: Instant,
-    /// Calls that were read of each hook, by number.
+    /// For each hook's number, how many of its calls were read.
     read: Vec<u64>,
-    /// When the budget was exceeded first, and how many calls of each hook there were then.
+    /// When the budget was first exceeded, and how many calls of each hook there were then.
     pub(super) exceeded: Option<(Instant, HashMap<u32, u64>)>,
 }
 
 impl Budget {
-    /// Watches what hooks cost; `percent` is the most. With 100 nothing is ever taken out.
+    /// Begins to measure; `percent` is the limit. With 100 no hook is ever taken out.
     pub(super) fn new(pid: i32, percent: u32) -> Budget {
         let samples = (percent < 100).then(|| Samples::of(pid).ok()).flatten();
         Budget {
@@ -49,7 +49,7 @@ impl Budget {
         }
     }
 
-    /// A record of a call of this hook was read.
+    /// Notes that a record of a call of this hook was read.
     #[inline]
     pub(super) fn note(&mut self, hook: u32) {
         let hook = hook as usize;
@@ -61,7 +61,7 @@ impl Budget {
         }
     }
 
-    /// The share that hooks took since the last look, if it is time to look and there are samples enough.
+    /// Returns the share that hooks took since the last look, if it is time for a look and there are enough samples.
     pub(super) fn look(&mut self, tracing: &Tracing) -> Option<f64> {
         let samples = self.samples.as_mut()?;
         if Instant::now() < self.next {
@@ -78,7 +78,7 @@ impl Budget {
         Some(share.within as f64 / share.all as f64)
     }
 
-    /// How many calls of each hook there were so far.
+    /// Returns how many calls of each hook there were so far.
     pub(super) fn calls(&self, tracing: &mut Tracing) -> HashMap<u32, u64> {
         let read = self.read.iter().zip(0..);
         let read = read.filter(|(count, _)| **count != 0);
@@ -90,7 +90,7 @@ impl Budget {
     }
 }
 
-/// The hooks to be taken out, most calls first, each with its calls; `share` is what all take.
+/// Returns the hooks to take out, the most called first, each with its calls; `share` is what all hooks take.
 pub(super) fn hottest(calls: HashMap<u32, u64>, share: f64, most: f64) -> Vec<(u32, u64)> {
     let all: u64 = calls.values().sum();
     let mut sorted: Vec<(u32, u64)> = calls.into_iter().collect();

@@ -1,4 +1,4 @@
-//! Which descriptors a guest has when it is left.
+//! Notes which descriptors a guest has when it is left.
 
 use super::{Guest, held};
 use crate::descriptors::Held;
@@ -18,7 +18,7 @@ impl Guest {
         }
     }
 
-    /// Its descriptors, if they were asked for.
+    /// Returns its descriptors, if requested.
     pub fn held(&mut self) -> Option<Held> {
         self.held.take()
     }

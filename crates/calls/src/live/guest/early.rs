@@ -1,4 +1,5 @@
-//! A program's system calls before it can be hooked: what its tracer sees becomes events like those of its hooks.
+//! Reports a program's system calls before it can be hooked: what its tracer sees becomes events like those of
+//! hooks.
 
 use super::super::known::Known;
 use super::super::traced::{Begun, FirstExec, NO_RING, OF_32_BITS, Stop, Table, Told, Traced};
@@ -13,9 +14,9 @@ use process::ptrace;
 use prototypes::Captures;
 use prototypes::capture::Returned;
 
-/// What is told of each system call of a process that is seen by its tracer alone.
+/// Returns how each system call is reported of a process that only its tracer sees.
 pub fn table(args: &Options, signatures: &Signatures) -> Table {
-    // Frames are those of functions, which are not looked at.
+    // Frames are those of functions, which are not seen here.
     let args = Options {
         frames: 0,
         ..args.clone()
@@ -39,14 +40,14 @@ fn table_of(
 }
 
 impl Guest {
-    /// Has the tracer see its system calls from now on.
+    /// Makes the tracer see its system calls from now on.
     pub(super) fn see_system_calls(&mut self, signatures: &Signatures) {
         let (known, selection) = (&mut self.known, &self.selection);
         let table = table_of(&self.plan, selection, known, signatures);
         self.traced = Some(Traced::new(table.into()));
     }
 
-    /// Whether its main thread is to stop at each system call.
+    /// Whether its main thread must stop at each system call.
     pub fn is_traced(&self) -> bool {
         self.traced.is_some()
     }
@@ -56,7 +57,7 @@ impl Guest {
         self.traced.as_ref().is_some_and(Traced::is_inside)
     }
 
-    /// Tells the exec that has led to the program.
+    /// Reports the exec that has led to the program.
     pub(super) fn tell_exec(&mut self, exec: &FirstExec, tell: &mut dyn FnMut(Event)) {
         let (Some((begun, copied)), Some(traced)) = (exec.take(), &self.traced) else {
             return;
@@ -70,7 +71,7 @@ impl Guest {
         self.tell_return(&begun, 0, (Captures::new(), now), tell);
     }
 
-    /// Tells the start or the end of a system call at which its main thread stands.
+    /// Reports the start or the end of a system call at which its main thread stands.
     pub(super) fn tell_traced(&mut self, tell: &mut dyn FnMut(Event)) {
         let now = clock::now();
         let pid = self.pid();

@@ -7,10 +7,10 @@ use process::wait::Waits;
 use std::collections::BTreeMap;
 use vm::Memory;
 
-/// So many of one process are named; a number is enough of the others.
+/// Limit of the descriptors of one process that are described; the others are only listed.
 const NAMED: usize = 4096;
 
-/// What a process has now that we open it.
+/// Returns what a process has when it is opened.
 pub(super) fn before(pid: i32) -> Held {
     Held {
         before: numbers(pid).unwrap_or_default(),
@@ -19,7 +19,7 @@ pub(super) fn before(pid: i32) -> Held {
     }
 }
 
-/// What it has now that we leave it, each with what it is; `None` if it is gone.
+/// Returns what it has when it is left, with a description of each; `None` if it is gone.
 pub(super) fn after(pid: i32, memory: &dyn Memory) -> Option<BTreeMap<u32, String>> {
     let mut waits = Waits::of(pid, memory);
     let numbers = numbers(pid)?.into_iter().enumerate();
@@ -34,7 +34,8 @@ pub(super) fn after(pid: i32, memory: &dyn Memory) -> Option<BTreeMap<u32, Strin
     Some(named.collect())
 }
 
-/// The soft limit, from the line `Max open files  SOFT  HARD  files` (fs/proc/base.c, `proc_pid_limits`).
+/// Returns the soft limit, from the line `Max open files  SOFT  HARD  files` (fs/proc/base.c,
+/// `proc_pid_limits`).
 fn limit(pid: i32) -> Option<u64> {
     let text = process::proc_file::of_process(pid, "limits").ok()?;
     process::limits::soft(&text, "Max open files")?.parse().ok()

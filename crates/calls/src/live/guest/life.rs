@@ -1,4 +1,4 @@
-//! A traced process's turns: a library comes, a child is made, another program begins, the end.
+//! The events of a traced process as a whole: a library comes, a child is made, another program begins, the process ends.
 
 mod children;
 mod watched;
@@ -23,49 +23,49 @@ use process::stop::Ties;
 use std::collections::HashSet;
 use std::time::{Duration, Instant, SystemTime};
 
-/// How long the notices of one process are handled before others have their turn, and before the end of the session is looked
-/// at. The process can post them without end.
+/// Limit of the time for the notices of one process, before others have their turn and the end of the session is checked. The
+/// process can post notices without end.
 const ATTENTION: Duration = Duration::from_millis(50);
 
 /// What all guests of one run have in common.
 pub struct Shared<'a> {
-    /// What was asked for.
+    /// The options of the run.
     pub args: &'a Options,
-    /// How functions are called.
+    /// The prototypes of functions.
     pub signatures: &'a Signatures,
     /// The agent's ELF image.
     pub image: Image,
     /// The exec of the program that is started.
     pub exec: FirstExec,
-    /// BPF programs, if they are wanted.
+    /// BPF programs, if they are used.
     pub programs: Programs,
 }
 
-/// What is kept of a guest's life.
+/// The state of a guest's life.
 #[derive(Default)]
 pub(super) struct Life {
-    /// What it said that it ends with.
+    /// Exit status from the guest's exit notice, before the exit itself was seen.
     says: Option<i32>,
     end: Option<End>,
-    /// It goes to another program, and we go along.
+    /// Whether the guest is in execve and its thread has been seized, so that watching continues in the new program.
     leaves: bool,
-    /// It is to be left, because hooks would end it.
+    /// Whether it must be left, because hooks would end it.
     pub(super) locked: bool,
-    /// Counts and losses when it was about to go.
+    /// Counts as they were before its memory went.
     counts: Option<Vec<Count>>,
     losses: Option<Losses>,
-    /// We stay its tracer to its end.
+    /// Whether lancet goes on tracing it to its end.
     keep: bool,
-    /// It lives, and cannot be heard any more.
+    /// Whether its process still runs, but its control page or rings can no longer be read.
     unheard: bool,
-    /// Children that it told of.
+    /// Children that its notices have reported.
     met: HashSet<i32>,
-    /// Children that are not ready to be opened yet, and since when they are known.
+    /// Children that cannot be opened yet, and since when they are known.
     children: Vec<(i32, Instant)>,
 }
 
 impl Guest {
-    /// Takes a process that stands at its exec. With `keep` we stay its tracer.
+    /// Opens a process that stands at its exec. With `keep` lancet goes on tracing it.
     pub fn begin(
         mut tracee: Tracee,
         keep: bool,
@@ -104,7 +104,7 @@ impl Guest {
         Ok(guest)
     }
 
-    /// Says what is missing if its hooks went quiet because we were silent, and has them speak again.
+    /// Opens the gate again if a hook has closed it because lancet was silent, and reports the gap.
     pub(super) fn end_silence(&mut self) {
         if let Ok(Some(ticks)) = self.tracing.end_silence() {
             let period = self.clock.period();
@@ -118,8 +118,8 @@ impl Guest {
         }
     }
 
-    /// A program that was led from system call to system call has come so far that it can be hooked: its main thread
-    /// stands still meanwhile, and what it asks for from then on is told by hooks alone.
+    /// Hooks a program that was led from system call to system call, as soon as it can be hooked: its main thread stands
+    /// still meanwhile, and hooks report its system calls from then on.
     fn arrive(&mut self, signatures: &Signatures) {
         let Some(mut tracee) = self.tracee.take() else {
             return;
@@ -137,7 +137,7 @@ impl Guest {
             self.report_error(error);
         }
         if self.life.keep {
-            // A program of which not all is seen that must be is ended where it stands: it has not begun.
+            // A program of which not all is seen that must be is ended where it stands; it has not begun.
             if self.inexact.is_none() {
                 let _ = tracee.go_on(false);
             }
@@ -147,7 +147,7 @@ impl Guest {
         }
     }
 
-    /// What its threads say at once.
+    /// Handles the notices of its threads.
     fn handle_notices<P: Watched<Event = Event> + From<Guest>>(
         &mut self,
         shared: &Shared,
@@ -170,7 +170,7 @@ impl Guest {
                     notice.tid, notice.pid, notice.says
                 ),
             );
-            // Whoever has posted that it ends waits, so one reading serves all of them.
+            // A thread that has posted its end waits, so one reading of the rings serves all such threads.
             let is_end =
                 matches!(notice.says, Says::Ends(_)) || matches!(notice.says, Says::Exec) && ours;
             if is_end && !std::mem::replace(&mut is_read, true) {
@@ -191,7 +191,7 @@ impl Guest {
                         self.report_error(error);
                     }
                 }
-                // The thread waits until it has been left.
+                // The thread waits until the process has been left.
                 Says::Locks { program } if self.is_left_for_lock(notice, program) => {
                     return Ok(true);
                 }
@@ -203,7 +203,7 @@ impl Guest {
         Ok(!notices.is_empty())
     }
 
-    /// It has forked: the child is followed from now on.
+    /// Handles a fork: the child is followed from now on.
     fn says_fork<P: Watched<Event = Event> + From<Guest>>(
         &mut self,
         child: i32,
@@ -211,7 +211,7 @@ impl Guest {
         args: &Options,
         turn: &mut Turn<P>,
     ) {
-        // It is no child of its: it has ended meanwhile, or the notice was forged.
+        // It is no child of this process: it has ended meanwhile, or the notice was forged.
         if child == 0 {
             let (pid, parent, error) = (number, self.pid(), Error::NoSuchProcess(number));
             self.messages
@@ -225,7 +225,7 @@ impl Guest {
         self.poll_children(args, turn);
     }
 
-    /// A thread is about to take from itself what hooks need: whether the process is to be left for that, which is said then.
+    /// Whether the process must be left because a thread is about to give up what hooks need. If so, that is reported.
     fn is_left_for_lock(&mut self, notice: &Notice, program: u64) -> bool {
         let Some(why) = self.tracing.is_locked_out(notice, program) else {
             return false;
@@ -236,7 +236,7 @@ impl Guest {
         true
     }
 
-    /// The VM begins with the script: what is wanted of it can be looked for.
+    /// Handles that the VM is about to run the script: names of the script's language can be looked up now.
     fn says_script(&mut self, signatures: &Signatures) {
         let begun = self.tracing.script_begins();
         match begun.and_then(|()| self.look_for_names(signatures)) {
@@ -246,7 +246,7 @@ impl Guest {
         }
     }
 
-    /// A thread is about to run another program: goes along.
+    /// Handles a thread that is about to run another program: seizes it.
     fn exec(&mut self, notice: &Notice, ours: bool, args: &Options, execs: &mut Execs) {
         if ours && self.tracee.is_some() && notice.tid == self.pid() {
             self.life.leaves = true;
@@ -262,7 +262,7 @@ impl Guest {
                     format_args!("thread {tid} is seized for its exec"),
                 );
             }
-            // It has ended meanwhile, or the notice was forged: nothing is done to whoever was named.
+            // It has ended meanwhile, or the notice was forged; the named process is not touched.
             Ok(false) => {
                 let (pid, tid) = (self.pid(), notice.tid);
                 self.messages.say(Message::ExecNotFollowed { pid, tid });
@@ -271,7 +271,7 @@ impl Guest {
         }
     }
 
-    /// Reads everything, and what was counted: soon it is gone.
+    /// Reads all records and counts, because its memory will soon be gone.
     fn read_all(&mut self, tell: &mut dyn FnMut(Event)) {
         self.drain(tell);
         if let (Ok(rows), Ok(losses)) = (self.count(), self.tracing.rings().losses()) {
@@ -279,7 +279,7 @@ impl Guest {
         }
     }
 
-    /// Its memory is gone.
+    /// Handles that its memory is gone.
     fn is_gone(&mut self, tell: &mut dyn FnMut(Event)) {
         let took = self.tracing.rings().gone();
         if self.life.says.is_none() && !self.life.leaves && took != 0 {
@@ -298,7 +298,7 @@ impl Guest {
                 End::Replaced
             }
             (_, None, false) => {
-                // Or why it is not heard any more was said.
+                // Otherwise it was reported already why it can no longer be read.
                 if !self.quiet && !self.life.unheard {
                     let pid = self.pid();
                     self.messages.say(Message::Ended { pid });
@@ -315,7 +315,8 @@ impl Guest {
         tell(now_of(self.pid(), EventKind::Ended(end)));
     }
 
-    /// Another program runs in its place. What its rings hold outlives it: the call that has led there is the last of them.
+    /// Handles that another program runs in its place. Its rings outlive it: the call that has led there is their last
+    /// record.
     pub fn gives_way(&mut self, tell: &mut dyn FnMut(Event)) {
         if self.life.end.is_none() {
             self.drain(tell);
@@ -323,13 +324,13 @@ impl Guest {
         }
     }
 
-    /// What reading its rings has failed with for good.
+    /// Handles an error that ends the reading of its rings.
     pub(super) fn fail(&mut self, error: Error) {
         self.life.unheard = !matches!(error, Error::Gone(_));
         self.report_error(error);
     }
 
-    /// Says what did not work.
+    /// Reports an error.
     fn report_error(&mut self, error: Error) {
         if !matches!(error, Error::Gone(_)) {
             let pid = self.pid();
@@ -337,7 +338,7 @@ impl Guest {
         }
     }
 
-    /// How it has ended.
+    /// Returns how it has ended.
     pub fn ended(&self) -> Option<End> {
         self.life.end
     }
@@ -362,7 +363,7 @@ impl Guest {
         Ok(counts.collect())
     }
 
-    /// What was counted, by function and line.
+    /// Returns what was counted, by function and line.
     pub fn counted(&mut self) -> Result<Vec<Count>, Error> {
         let counted = self.count();
         let before = self.went(&counted).then(|| self.life.counts.take());
@@ -374,7 +375,7 @@ impl Guest {
         Ok(counted)
     }
 
-    /// The call that has led to another program was made behind the notice that counts are read at, and never returned here.
+    /// Returns the execve that has led to another program, which was made after the counts were read and never returned here.
     fn exec_that_replaced_it(&self) -> Option<Count> {
         let exec = self.selection.system_calls().into_iter();
         let mut exec = exec.filter(|call| call.name == "execve");
@@ -391,7 +392,7 @@ impl Guest {
         })
     }
 
-    /// Returns what was lost of the guest's records; if its rings are gone, what was noted before they went.
+    /// Returns what was lost of the guest's records; if its rings are gone, what was noted before.
     pub fn losses(&mut self) -> Result<Losses, Error> {
         let losses = self.tracing.rings().losses();
         match self.went(&losses).then_some(self.life.losses).flatten() {
@@ -400,13 +401,13 @@ impl Guest {
         }
     }
 
-    /// Whether its rings are gone, so that what was noted before counts.
+    /// Whether its rings are gone, so that the numbers that were noted before are used.
     fn went<T>(&mut self, looked: &Result<T, Error>) -> bool {
         looked.is_err() || self.tracing.rings().gone() != 0
     }
 }
 
-/// What a process is.
+/// Returns the description of a process.
 pub fn opened(pid: i32, vm: String) -> Opened {
     Opened {
         command: process::guest::command_words(pid),
@@ -414,7 +415,7 @@ pub fn opened(pid: i32, vm: String) -> Opened {
     }
 }
 
-/// Something that happened to a process as a whole, now.
+/// Makes an event of a process as a whole, at the present time.
 pub fn now_of(pid: i32, kind: EventKind) -> Event {
     let at = At {
         process: pid,

@@ -1,4 +1,4 @@
-//! Whose line a call has: the application's, unless the nearest was asked for.
+//! Decides which script line a call gets: the application's, or the nearest on request.
 
 use crate::options::Options;
 use prototypes::Condition;
@@ -6,22 +6,21 @@ use prototypes::capture::Source;
 use prototypes::capture::condition::{How, Length, Step};
 use wire::calls::line_policy;
 
-/// How the hooks of one guest choose the script line of a call. Conditions refer to the tests by their places in `tests`, so their order is a
-/// part of what the hooks are told.
+/// How the hooks of one guest choose the script line of a call. Conditions refer to the tests by their index in `tests`, so hooks depend on
+/// their order.
 pub struct LinePolicy {
-    /// What lines are looked through for: tests of `--where` come first, as it numbers them, then those of `--app`, of
-    /// `--skip`, and of injections.
+    /// The tests of lines: first those of `--where`, as it numbers them, then those of `--app`, of `--skip`, and of injections.
     pub tests: Vec<u64>,
-    /// Which line is a call's, in the agent's form: one of [`line_policy`].
+    /// Which line a call gets, in the agent's form: one of [`line_policy`].
     pub policy: u64,
-    /// The tests whose lines are passed over, a bit each.
+    /// One bit for each test whose lines are skipped.
     pub passed_over: u32,
     /// The number of the first test of an injection.
     pub injections: usize,
 }
 
 impl LinePolicy {
-    /// Makes the policy that the options ask for.
+    /// Makes the policy of the options.
     pub fn of(args: &Options) -> Self {
         let condition = args.condition.as_ref();
         let mut tests = condition.map(|of| of.lines()).unwrap_or_default();
@@ -56,7 +55,7 @@ impl LinePolicy {
     }
 }
 
-/// A test that a line meets if it holds the text anywhere.
+/// A test that a line passes if it contains the text anywhere.
 const WITHIN: How = How {
     within: true,
     folded: false,

@@ -1,6 +1,6 @@
-//! Databases that a process is connected to while none of the functions is hooked that a preset names for them: drivers that
-//! are written in the script's language call no function that could be hooked, and their statements would be missing without
-//! a word.
+//! Finds databases that a process is connected to although none of the functions that a preset names for them is hooked:
+//! drivers written in the script's language call no function that could be hooked, and their statements would be missing
+//! without a message.
 
 use super::held;
 use crate::options::Options;
@@ -8,20 +8,21 @@ use process::functions::Function;
 use std::time::{Duration, Instant};
 use vm::Memory;
 
-/// Between two looks at the connections of a process: the first, and the longest. Each is twice as long as the one before.
+/// Time between two looks at the connections of a process: the first, and the longest. Each is twice as long as the one
+/// before.
 const FIRST: Duration = Duration::from_millis(500);
 const LONGEST: Duration = Duration::from_secs(60);
 
 /// The peers of presets that were not found yet.
 pub struct Peers {
-    /// How the address of a peer ends, and how the names of functions begin that speak to it.
+    /// The end of a peer's address, and the prefix of the names of functions that talk to it.
     wanted: Vec<(String, String)>,
     next: Instant,
     pause: Duration,
 }
 
 impl Peers {
-    /// Takes the peers of the presets that are asked for.
+    /// For the presets in the options.
     pub fn of(args: &Options) -> Self {
         let peers = args.presets.iter().flat_map(|preset| &preset.peers);
         Peers {
@@ -31,8 +32,8 @@ impl Peers {
         }
     }
 
-    /// Looks, when it is time, whether the process is connected to a peer that none of these functions speaks to; which, each
-    /// kind once.
+    /// Checks, when it is time, whether the process is connected to a peer for which none of these functions is hooked.
+    /// Returns such peers, each kind once.
     pub fn look(
         &mut self,
         pid: i32,

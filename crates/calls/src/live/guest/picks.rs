@@ -1,4 +1,5 @@
-//! IFUNCs that pick while we watch: what they pick is hooked before it is called, and ltrace's lines tell of the choice.
+//! Handles IFUNCs that pick while lancet watches: the picked function is hooked before it is called, and ltrace's lines
+//! show the choice.
 
 use super::Guest;
 use crate::Message;
@@ -13,11 +14,12 @@ use prototypes::{Captures, Prototype, Type};
 use std::sync::Arc;
 use std::time::SystemTime;
 
-/// No thread's ring has this number.
+/// A number that no thread's ring has.
 const NO_RING: u32 = u32::MAX;
 
 impl Guest {
-    /// The IFUNC at `place` says on thread `tid` that it has picked `target`, and waits until that is hooked.
+    /// Handles a notice of thread `tid` that the IFUNC at `place` has picked `target`; the thread waits until that is
+    /// hooked.
     pub(super) fn picked(
         &mut self,
         (place, target): (u64, u64),
@@ -43,7 +45,7 @@ impl Guest {
         Ok(())
     }
 
-    /// ltrace shows the choice as a call of `NAME.IFUNC`.
+    /// Reports the choice as ltrace does, as a call of `NAME.IFUNC`.
     fn tell_choice(
         &mut self,
         picker: &Function,
@@ -107,8 +109,8 @@ impl Guest {
         }
     }
 
-    /// Of a program that stands at its first instruction: those of its own IFUNCs that are asked for will pick before its
-    /// libraries are there. Only ltrace tells of that.
+    /// For a program that stands at its first instruction: those of its own IFUNCs that are requested will pick before
+    /// its libraries are loaded. Only ltrace shows that.
     pub(super) fn expect_first_picks(&mut self, signatures: &Signatures) -> Result<(), Error> {
         if !self.quiet || self.tracing.arrives() != Arrives::AtLoader {
             return Ok(());
@@ -128,7 +130,7 @@ impl Guest {
 }
 
 impl Guest {
-    /// Says which functions are hooked when they are called for the first time.
+    /// Reports which functions will be hooked when they are called for the first time.
     pub(super) fn say_awaited(&self) {
         let awaited = self.tracing.awaited_picks();
         if awaited.is_empty() {

@@ -1,4 +1,4 @@
-//! What is wanted of each function that is hooked: which registers, which copies, which calls.
+//! Decides what is wanted of each function that is hooked: which registers, which copies, which calls.
 
 use super::super::callers;
 use super::super::names::{self, Names};
@@ -19,30 +19,30 @@ use std::collections::{BTreeMap, HashSet};
 use wire::calls::record::Wanted as Registers;
 use wire::calls::want;
 
-/// So many system calls are not asked for by name.
+/// Number of functions from which on they were not requested by name.
 const MANY: usize = 100;
 
 /// How functions are hooked.
 pub struct Plan {
     want: u64,
     detail: Detail,
-    /// Environments of programs that are run are copied.
+    /// Whether environments of programs that are run are copied.
     environment: bool,
     copies: bool,
-    /// All integer arguments are recorded: a preset tells calls apart by them.
+    /// Whether all integer arguments are recorded, because a preset distinguishes calls by them.
     all_integers: bool,
     asks: Conditions,
-    /// The stack around each call is copied (`-w`).
+    /// Whether the stack around each call is copied (`-w`).
     callers: bool,
     /// What is injected into system calls, and the number of the first test of their lines.
     inject: (Vec<Inject>, usize),
     messages: Messages,
-    /// Addresses of functions that are not watched any more.
+    /// Addresses of functions that are no longer watched.
     left_out: HashSet<u64>,
 }
 
 impl Plan {
-    /// As the command line has it.
+    /// From the options.
     pub fn new(args: &Options, selection: &Selection) -> Self {
         Plan {
             want: wanted_of(args, selection),
@@ -66,19 +66,19 @@ impl Plan {
         self.copies
     }
 
-    /// Notes the addresses of functions that are not to be watched any more.
+    /// Notes the addresses of functions that must no longer be watched.
     pub fn leave_out(&mut self, functions: impl Iterator<Item = u64>) {
         self.left_out.extend(functions);
     }
 
-    /// Each function with the code that its calls are reported from.
+    /// Returns what is wanted of each function, with the code whose calls are reported.
     pub fn all(
         &self,
         signatures: &Signatures,
         functions: Vec<Function>,
         callers: Vec<Vec<u64>>,
     ) -> Vec<Wanted> {
-        // A condition fits few of all system calls, and that goes without saying.
+        // A condition fits only few of all system calls, which needs no message.
         let says = functions.len() < MANY || !functions[0].is_system_call();
         let mut unfit: BTreeMap<String, Vec<String>> = BTreeMap::new();
         let functions = functions.into_iter().zip(callers);
@@ -122,7 +122,7 @@ impl Plan {
         wanted
     }
 
-    /// What the calls of a probe must meet to be reported; `None` = that cannot be asked of it, which is said.
+    /// Returns the tests for the calls of a probe; `None` = a probe cannot be tested so, which is reported.
     fn asked_of(&self, function: &Function, prototype: Option<&Prototype>) -> Option<CallTest> {
         match self.asks.of(prototype) {
             Ok(asked) => Some(asked),
@@ -134,7 +134,7 @@ impl Plan {
         }
     }
 
-    /// Probes, each as a function that returns at once.
+    /// Returns what is wanted of probes, each as a function that returns at once.
     pub fn probes(&self, signatures: &Signatures, probes: Vec<Probe>) -> Vec<Wanted> {
         let wanted = probes.into_iter().filter_map(|probe| {
             let prototype = signatures.of_probe(&probe);
@@ -164,7 +164,7 @@ impl Plan {
         wanted.collect()
     }
 
-    /// System calls, by number.
+    /// Returns what is wanted of system calls, by number.
     pub fn system_calls(&self, signatures: &Signatures, selection: &Selection) -> Vec<Wanted> {
         let functions = selection.system_calls();
         let callers = vec![Vec::new(); functions.len()];
@@ -172,11 +172,11 @@ impl Plan {
         let (inject, from) = &self.inject;
         for one in &mut wanted {
             one.role = Role::SystemCall;
-            // An error is a negative number of 64 bits, whatever type the result has.
+            // An error is a negative 64-bit number, whatever type the result has.
             one.registers.narrow_result = false;
             if let Some(words) = words_of(inject, &one.function.name, *from) {
                 one.inject = words;
-                // A mark of what was done stands there.
+                // It holds the mark of what was injected.
                 one.registers.second_result = true;
                 one.want |= want::INJECT | want::PLACE;
             }
@@ -184,7 +184,7 @@ impl Plan {
         wanted
     }
 
-    /// What is wanted of the guest as it is now: symbols, and names of the script's language.
+    /// Returns what is wanted of the guest as it is now: symbols, and names of the script's language.
     pub fn wanted(
         &self,
         tracing: &Tracing,
@@ -217,7 +217,7 @@ impl Plan {
                     wanted.copy[1] = at_return;
                 }
                 wanted.names = names::identities(of_code);
-                // What C code returns to the VM is no result of C.
+                // What C code returns to the VM is no result in the sense of C.
                 wanted.outcome = 0;
                 wanted
             }));
@@ -226,7 +226,7 @@ impl Plan {
         wanted
     }
 
-    /// Which registers are recorded: those that hold what is shown.
+    /// Returns which registers are recorded: those that hold what is shown.
     fn registers(&self, prototype: Option<&Prototype>) -> Registers {
         if !self.copies {
             return Registers::default();
@@ -239,14 +239,14 @@ impl Plan {
     }
 }
 
-/// Registers that integer arguments are in, and floating-point ones.
+/// Numbers of registers for integer arguments, and for floating-point ones.
 const INTEGERS: u8 = 6;
 const VECTORS: u8 = 8;
 
-/// The registers of a prototype's arguments and results.
+/// Returns the registers of a prototype's arguments and results.
 fn registers_of(prototype: &Prototype) -> Registers {
     let places = prototype.locations();
-    // Whatever a format calls for.
+    // A format may call for any argument.
     let any = prototype.parameters.iter().any(|one| one.format);
     let arguments = prototype.parameters.iter().zip(&places.arguments);
     let wide = arguments
@@ -256,7 +256,7 @@ fn registers_of(prototype: &Prototype) -> Registers {
             _ => false,
         })
         .count();
-    // The address that the caller gives for a returned struct is one of them.
+    // The address that the caller passes for a returned struct takes an integer register.
     let hidden = matches!(places.returned, Location::Stack(_));
     let halves = match places.returned {
         Location::Gp(n) => [Some(Half::Gp(n)), None],
@@ -308,7 +308,7 @@ fn wanted_of(args: &Options, selection: &Selection) -> u64 {
     if !args.counts_in_guest() {
         want::ENTRY | want::RETURN | place
     } else if selection.asks_callers() {
-        // Which module called is seen from the record only.
+        // Which module called is seen only in the record.
         want::ENTRY | want::RETURN | place
     } else {
         let bare = args.bare && args.min_time.is_none() && args.condition.is_none();

@@ -1,9 +1,9 @@
-//! What follows the fixed part of a record (`wire::calls`).
+//! Decodes what follows the fixed part of a record (`wire::calls`).
 
 use prototypes::Captures;
 use prototypes::capture::{Registers, Returned};
 
-/// The first words, if the record has them, and the rest.
+/// Returns the first words, zeros if they are missing, and the rest.
 fn halves<const N: usize>(rest: &[u64]) -> ([u64; N], &[u64]) {
     match rest.split_first_chunk::<N>() {
         Some((first, rest)) => (*first, rest),
@@ -50,7 +50,7 @@ fn x87_registers(words: &[u64]) -> [[u8; 10]; 2] {
     registers
 }
 
-/// Copies of memory: address, bytes, and so many, padded.
+/// Decodes copies of memory: for each its address, its number of bytes, and the bytes, padded to words.
 pub fn copied(mut words: &[u64]) -> Captures {
     let mut captures = Captures::new();
     while let [at, length, rest @ ..] = words {

@@ -1,4 +1,4 @@
-//! Records of a guest go into a file as they are.
+//! Writes the records of a guest into a file as they are.
 
 use super::Guest;
 use super::straight::{Look, Straight, Taking};
@@ -7,7 +7,7 @@ use crate::recorder::Recording;
 use hooks::rings::RingEventKind;
 
 impl Guest {
-    /// Writes the records of all rings into the file; whether there were any.
+    /// Writes the records of all rings into the file. Returns whether there were any.
     pub(super) fn record(&mut self, most: u64, tell: &mut dyn FnMut(Event)) -> bool {
         let Some(mut straight) = self.straight.take() else {
             return false;
@@ -35,7 +35,8 @@ impl Guest {
         matches!(any, Ok(true))
     }
 
-    /// Notes what calls from where this one came are, so that the next one can be written at once.
+    /// Notes what calls from the place of this one are, so that the next one can be written at
+    /// once.
     fn learn(&mut self, straight: &mut Straight, recording: &Recording, kind: &RingEventKind) {
         let RingEventKind::Call {
             hook,
@@ -57,7 +58,7 @@ impl Guest {
             recording.borrow_mut().site(&edge, caller, lines)
         });
         let number = |line: Option<usize>| line.map_or(0, |line| line + 1);
-        // What cannot be written is told by the next event.
+        // An error of the file is returned with the next event.
         if let Ok(site) = site.transpose() {
             straight.learn((hook, caller, number(place), number(library)), site);
         }

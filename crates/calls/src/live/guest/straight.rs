@@ -1,10 +1,9 @@
-//! `--record` where nothing else is to be done with a call: its record goes from the ring into the file as it is, without
-//! becoming an [`Event`](crate::Event). What a hook and a return address mean is looked up when they are met first.
+//! `--record` when nothing else is done with a call: its record goes from the ring into the file as it is, without becoming an
+//! [`Event`](crate::Event). The meaning of a hook and a return address is looked up when they first occur.
 //!
-//! Records are taken one ring after the other, because the file keeps rings apart. While a ring is read nothing can be
-//! looked up in the guest. So a record that needs that, and what follows it in its ring, is put aside until the ring
-//! was read, and becomes an event then: a call from a new place, a fork, and whatever a child of `vfork` does, which
-//! speaks in its parent's ring.
+//! Records are taken one ring after the other, because the file keeps rings apart. While a ring is read nothing can be looked up in the
+//! guest. So a record that needs that, and all that follow it in its ring, are put aside until the ring has been read, and become events
+//! then: a call from a new place, a fork, and everything that a child of `vfork` does, which writes to its parent's ring.
 
 #[cfg(test)]
 mod counted;
@@ -20,14 +19,14 @@ use recording::{CallRecord, Copies, Place, ReturnRecord, ShortRecord, Site};
 use std::collections::HashMap;
 use std::io;
 
-/// Where a call comes from, in the guest's numbers: hook, return address, number of its line plus 1, number of the library's line plus 1; in the
-/// place of a line 0 = there is none.
+/// Where a call comes from, in the guest's numbers: hook, return address, number of its line plus 1, number of the library's line plus 1 (0
+/// = there is no line).
 pub type From = (u32, u64, usize, usize);
 
-/// Sites that are found without a look into the table.
+/// Number of sites that are found without a look into the table.
 const NEAR: usize = 256;
 
-/// What was seen last in a ring.
+/// The last state of a ring.
 #[derive(Clone, Copy, Default)]
 struct Ring {
     stream: u32,
@@ -37,10 +36,10 @@ struct Ring {
     is_known: bool,
 }
 
-/// What short calls of a ring with this identity are.
+/// The meaning of short calls of a ring with this identity.
 #[derive(Clone, Copy, Default)]
 struct Short {
-    /// Number of the ring plus 1; 0 = this place is not in use.
+    /// Number of the ring plus 1; 0 = this entry is unused.
     ring: u32,
     identity: [u64; 4],
     site: Site,
@@ -53,11 +52,11 @@ struct Aside {
     length: usize,
 }
 
-/// Writes the records of one guest into a recording, and remembers what hooks and return addresses mean. [`Straight::forget`] must be called when
-/// that may have changed, or calls are recorded as calls of another function.
+/// Writes the records of one guest into a recording, and remembers what hooks and return addresses mean. [`Straight::forget`] must be
+/// called when that may have changed; otherwise calls are recorded as calls of another function.
 pub struct Straight {
     recording: Recording,
-    /// What calls from each place are recorded as; `None` = they are not shown, and so they are not recorded.
+    /// How calls from each place are recorded; `None` = they are not shown, and so not recorded.
     sites: HashMap<From, Option<Site>>,
     near: Vec<(From, Option<Site>)>,
     shorts: Vec<Short>,
@@ -66,7 +65,7 @@ pub struct Straight {
     words: Vec<u64>,
 }
 
-/// How the time-stamp counter is told as time.
+/// How time-stamp counters are converted to times.
 struct Times {
     ticks: u64,
     nanos: u64,
@@ -81,12 +80,12 @@ impl Times {
     }
 }
 
-/// What calls of one look at the rings have in common.
+/// What the calls of one look at the rings have in common.
 pub struct Look<'g> {
     pid: i32,
     known: &'g mut Known,
     times: Times,
-    /// The ring of which a record was put aside last: what follows in it is put aside too.
+    /// The ring of which a record was put aside last; all that follow in it are put aside too.
     stalled: Option<u32>,
     vforks: &'g Vforks,
 }
@@ -110,7 +109,7 @@ impl<'g> Look<'g> {
     }
 }
 
-/// Takes what the rings hold at one look into the file.
+/// Writes the records that the rings hold at one look into the file.
 pub struct Taking<'a, 'g> {
     straight: &'a mut Straight,
     store: &'a mut Store,
@@ -118,12 +117,12 @@ pub struct Taking<'a, 'g> {
     /// Begins the look at the first event; `None` = it has begun.
     begin: Option<Box<dyn FnOnce() -> Look<'g> + 'a>>,
     look: Option<Look<'g>>,
-    /// What went wrong first; nothing is written from then on.
+    /// The first error; nothing is written after it.
     pub written: io::Result<()>,
 }
 
 impl<'a, 'g> Taking<'a, 'g> {
-    /// `begin` begins the look, when there is anything.
+    /// `begin` begins the look when there is a record.
     pub fn new(
         straight: &'a mut Straight,
         store: &'a mut Store,
@@ -198,7 +197,7 @@ impl Straight {
         }
     }
 
-    /// Hooks may have other meanings from now on.
+    /// Forgets the sites, because hooks may have other meanings from now on.
     pub fn forget(&mut self) {
         self.sites.clear();
         self.near.fill((From::default(), None));
@@ -209,12 +208,12 @@ impl Straight {
         &self.recording
     }
 
-    /// Notes what calls from there are.
+    /// Notes what calls from this place are.
     pub fn learn(&mut self, from: From, site: Option<Site>) {
         self.sites.insert(from, site);
     }
 
-    /// Takes one record of a ring, or puts it aside.
+    /// Writes one record of a ring, or puts it aside.
     #[inline]
     pub fn take(
         &mut self,
@@ -239,7 +238,7 @@ impl Straight {
         Ok(())
     }
 
-    /// Takes a call with its return; false if they are to be taken one by one, by [`take`](Self::take).
+    /// Writes a call with its return. Returns false if they must be passed one by one to [`take`](Self::take).
     #[inline(always)]
     pub fn take_short(
         &mut self,
@@ -269,14 +268,14 @@ impl Straight {
         store.record_short(stream, &short)
     }
 
-    /// Hands out what was put aside, each with the words behind its fixed part.
+    /// Takes the records that were put aside, each with the words behind its fixed part.
     pub fn aside(&mut self) -> impl Iterator<Item = (RingEvent, Vec<u64>)> + use<> {
         let words = std::mem::take(&mut self.words);
         let aside = std::mem::take(&mut self.aside).into_iter();
         aside.map(move |one| (one.event, words[one.from..one.from + one.length].to_vec()))
     }
 
-    /// Writes a record; false if something must be looked up for it.
+    /// Writes a record. Returns false if something must be looked up for it.
     #[inline]
     fn record(
         &mut self,
@@ -346,7 +345,7 @@ impl Straight {
         Ok(true)
     }
 
-    /// What a short call is; `None` = that is not known yet, or it is not recorded.
+    /// Returns the site of a short call; `None` = it is not known yet, or the call is not recorded.
     #[inline(always)]
     fn site_of_short(&mut self, call: &ShortCall) -> Option<Site> {
         let [_, hook, stack, caller] = call.identity;
@@ -370,7 +369,7 @@ impl Straight {
         Some(site)
     }
 
-    /// What calls from there are; `None` = that is not known yet.
+    /// Returns the site of calls from this place; `None` = it is not known yet.
     #[inline]
     fn site(&mut self, from: From) -> Option<Option<Site>> {
         let hash = from.1 ^ from.1 >> 9 ^ (from.0 as u64) << 3 ^ (from.2 as u64) << 1;
@@ -383,7 +382,8 @@ impl Straight {
         Some(site)
     }
 
-    /// Sees to it that [`Ring`] says who speaks in a ring, on the stack that holds a frame; `None` = the guest was not told of yet.
+    /// Makes sure that [`Ring`] has the thread that writes to a ring, and the stack that holds a frame; `None` = the guest was not reported
+    /// yet.
     #[inline(always)]
     fn place(
         &mut self,

@@ -1,4 +1,4 @@
-//! Functions whose hooks cost more than the budget ([`Budget`](super::budget::Budget)) are taken out.
+//! Takes out functions whose hooks cost more than the budget ([`Budget`](super::budget::Budget)).
 
 use super::Guest;
 use super::budget::hottest;
@@ -7,7 +7,7 @@ use std::cmp::Reverse;
 use std::time::Instant;
 
 impl Guest {
-    /// Takes out the hottest functions where hooks cost more than they may.
+    /// Takes out the hottest functions if hooks cost more than they may.
     pub(super) fn keep_budget(&mut self) {
         let Some(share) = self.budget.look(&self.tracing) else {
             return;
@@ -50,7 +50,7 @@ impl Guest {
                     functions,
                 });
             }
-            // It stands at an event; the next look comes soon.
+            // Its main thread stands at an event; the next look comes soon.
             Err(process::Error::AtEvent { .. } | process::Error::Gone(_)) => {}
             Err(error) => {
                 self.budget.samples = None;

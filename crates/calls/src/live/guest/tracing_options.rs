@@ -1,4 +1,4 @@
-//! What hooks are told of the options of a run.
+//! Converts the options of a run to those of hooks.
 
 use super::super::callers;
 use super::line_policy::LinePolicy;
@@ -6,12 +6,12 @@ use crate::options::Options;
 
 /// Bytes of a thread's ring.
 pub const RING: u64 = 1 << 20;
-/// Words of a record for copies, at least, and for each character that is wanted of a string: the longest path (`PATH_MAX`, 512 words)
-/// with two words before each piece of it, and what other arguments point to.
+/// Words of a record for copies: the minimum, and the number for each character that is wanted of a string. The longest path (`PATH_MAX`,
+/// 512 words) must fit with two words before each piece of it, and what other arguments point to.
 const LEAST_ROOM: u64 = 640;
 
-/// Returns the options of a run in the form that [`hooks::Tracing::open`] takes: how large rings and records are, how long a thread waits, and
-/// which line a call has.
+/// Returns the options of a run in the form of [`hooks::Tracing::open`]: how large rings and records are, how long a thread waits, and
+/// which line a call gets.
 pub fn options(args: &Options) -> hooks::Options {
     let LinePolicy {
         tests,

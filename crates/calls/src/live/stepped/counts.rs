@@ -1,15 +1,16 @@
-//! How often each system call was made, how long they took and how many failed, where calls are not told one by one.
+//! Counts how often each system call was made, how long the calls took and how many failed, if calls are not
+//! reported one by one.
 
 use crate::live::traced::{Begun, Told};
 use crate::source::Count;
 use hooks::rings::Counted;
 use std::collections::HashMap;
 
-/// By the number of the call, as what it is told and what was counted.
+/// For each call's number, how it is reported and what was counted.
 #[derive(Default)]
 pub struct Counts(HashMap<u64, Count>);
 
-/// Results from here on are errors: `IS_ERR_VALUE` in include/linux/err.h.
+/// Results from this one on are errors: `IS_ERR_VALUE` in include/linux/err.h.
 const FIRST_ERROR: u64 = -4095i64 as u64;
 
 impl Counts {
@@ -25,7 +26,7 @@ impl Counts {
         &mut count.counted
     }
 
-    /// A call has returned.
+    /// Counts a call that has returned.
     pub fn returned(&mut self, begun: &Begun, told: &Told, now: u64, result: u64) {
         let took = now.wrapping_sub(begun.ticks);
         if took < told.least {
@@ -42,12 +43,12 @@ impl Counts {
         counted.errors += u64::from(result >= FIRST_ERROR);
     }
 
-    /// A call has ended its thread.
+    /// Counts a call that has ended its thread.
     pub fn left(&mut self, told: &Told) {
         self.of(told).left += 1;
     }
 
-    /// All of them; `period` is the length of a cycle in nanoseconds.
+    /// Returns all counts; `period` is the length of a cycle in nanoseconds.
     pub fn all(self, period: f64) -> Vec<Count> {
         let all = self.0.into_values();
         all.map(|count| Count { period, ..count }).collect()

@@ -1,4 +1,4 @@
-//! How a stepped process is left: by whoever watches it, or at an exec.
+//! Leaves a stepped process: on request, or at an exec.
 
 use super::Stepped;
 use crate::Message;
@@ -9,7 +9,7 @@ use process::ptrace;
 use process::stop;
 
 impl Stepped {
-    /// It stands at an exec, to which the thread `former` has led, and is left there: it goes on alone.
+    /// Leaves a process at an exec, to which the thread `former` has led; it goes on alone.
     pub(super) fn leave_at_exec<P: Watched<Event = Event> + From<Stepped>>(
         &mut self,
         former: i32,
@@ -24,19 +24,19 @@ impl Stepped {
         if let Some(messages) = &self.leaves_at_exec {
             messages.say(Message::Detached { pid: self.pid });
         }
-        // Nobody waits for its end, whatever that will be.
+        // Its end is not waited for, whatever it will be.
         self.end = Some(End::Exited(0));
     }
 
     pub(super) fn let_go(&self) {
         self.release();
         for tid in self.threads.keys() {
-            // An error means that it is gone.
+            // An error means that the thread is gone.
             let _ = stop::let_go(*tid);
         }
     }
 
-    /// Sets threads going that were to stand still for a time.
+    /// Sets threads going that are being held.
     fn release(&self) {
         for (tid, thread) in &self.threads {
             if let Some((_, signal)) = thread.held {
@@ -46,7 +46,8 @@ impl Stepped {
         }
     }
 
-    /// Ends its tracing; of its main thread, whoever takes that. What was told before can still be read.
+    /// Ends its tracing, except of its main thread, which the caller takes. Records made before can
+    /// still be read.
     pub fn leave(&mut self) -> Result<(), process::Error> {
         self.release();
         for thread in self.threads.values_mut() {
@@ -61,7 +62,7 @@ impl Stepped {
     }
 }
 
-/// Whoever ends by an error or a panic leaves it too.
+/// A command that ends by an error or a panic leaves it too.
 impl Drop for Stepped {
     fn drop(&mut self) {
         self.let_go();

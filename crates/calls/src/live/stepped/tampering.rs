@@ -1,9 +1,8 @@
-//! What a tracer injects into the system calls of one thread: all that strace injects, as strace does it.
+//! Injects into the system calls of one thread, as strace does: everything that strace can inject.
 //!
-//! Where the kernel has done nothing yet, the number of a call whose result is injected is made -1, of which there is no call, and its
-//! result is put into rax at the same time: the kernel leaves that as it is (`do_syscall_64`, arch/x86/entry/common.c), so the call
-//! has its result even if nobody is there any more when it ends. A signal that the thread is set going with is pending when the
-//! call begins, and what waits is interrupted by it.
+//! At the start of a call whose result is injected, its number is set to -1, which is no call, and the result is put into rax at the
+//! same time: the kernel leaves rax unchanged (`do_syscall_64`, arch/x86/entry/common.c), so the call has its result even if lancet
+//! dies before it ends. A signal with which the thread is set going is pending when the call begins, and interrupts a call that waits.
 
 use crate::Messages;
 use crate::live::traced::OF_32_BITS;
@@ -26,18 +25,18 @@ pub struct Injections {
 /// What is injected into the calls of one number.
 struct Injected {
     name: &'static str,
-    /// Number of arguments that the call takes.
+    /// Number of arguments of the call.
     takes: usize,
     inject: Inject,
 }
 
-/// The number of no call.
+/// A number that is no system call's.
 const NO_CALL: u64 = u64::MAX;
-/// A page is there as a whole.
+/// Memory is mapped or not by whole pages.
 const PAGE: u64 = 4096;
 
 impl Injections {
-    /// As the command line has it.
+    /// From the options.
     pub fn new(args: &Options, signatures: &Signatures) -> Self {
         let injected = |name| {
             let inject = args.inject[last_of(&args.inject, name)?].clone();
@@ -57,21 +56,21 @@ impl Injections {
     }
 }
 
-/// How a thread goes on that stands at a system call.
+/// How a thread that stands at a system call goes on.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Onward {
     /// The signal that is delivered to the thread; 0 = none.
     pub signal: i32,
-    /// How long the thread stands still before it goes on.
+    /// How long the thread is held before it goes on.
     pub after: Duration,
     /// What was done to the call that has ended.
     pub done: Tampered,
 }
 
-/// The calls of one thread.
+/// The state of one thread's calls.
 #[derive(Default)]
 pub struct Tampering {
-    /// How many of each number it has made that something is injected into.
+    /// For each number into which something is injected, how many calls it has made.
     met: HashMap<u64, u64>,
     /// The call it is in, if something is injected into it.
     open: Option<Open>,
@@ -84,8 +83,8 @@ struct Open {
 }
 
 impl Tampering {
-    /// Thread `tid` of process `pid` stands at a system call. As with strace something is injected only into calls that are told:
-    /// `is_told` knows their numbers.
+    /// Handles a stop of thread `tid` of process `pid` at a system call. As with strace, something is injected only into calls that
+    /// are reported: `is_told` returns whether a number is.
     pub fn stands(
         &mut self,
         (pid, tid): (i32, i32),
@@ -147,7 +146,7 @@ impl Tampering {
 }
 
 impl Injections {
-    /// Writes over memory that arguments point to; `side` is 0 before the call. Whether anything was written.
+    /// Overwrites memory that arguments point to; `side` is 0 before the call. Returns whether anything was written.
     fn poke(
         &self,
         injected: &Injected,
@@ -175,7 +174,7 @@ impl Injections {
     }
 }
 
-/// Writes page by page, as far as there is memory. Whether there was any.
+/// Writes page by page, as far as memory is mapped. Returns whether any was.
 fn write(memory: &GuestMemory, at: u64, bytes: &[u8]) -> bool {
     let (mut at, mut rest, mut any) = (at, bytes, false);
     while !rest.is_empty() {
@@ -192,7 +191,8 @@ fn write(memory: &GuestMemory, at: u64, bytes: &[u8]) -> bool {
     any
 }
 
-/// Has a thread that stands at the start of a call get this result without the kernel being asked. Whether that could be done.
+/// Makes a thread that stands at the start of a call get this result without the kernel making the call. Returns whether that was
+/// possible.
 fn replace(tid: i32, result: u64) -> bool {
     let Ok(mut registers) = ptrace::registers(tid) else {
         return false;

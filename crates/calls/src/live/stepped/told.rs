@@ -1,4 +1,4 @@
-//! What is told of a stepped process: what it is, and each call of its threads.
+//! Reports a stepped process: its description, and each call of its threads.
 
 use super::Stepped;
 use super::tampering::Onward;
@@ -12,7 +12,7 @@ use prototypes::Captures;
 use prototypes::capture::Returned;
 
 impl Stepped {
-    /// Says what it is, once, and what has led to it.
+    /// Reports its description, once, and the exec that has led to it.
     pub(super) fn introduce<P: Watched<Event = Event> + From<Stepped>>(
         &mut self,
         turn: &mut Turn<'_, P>,
@@ -38,7 +38,8 @@ impl Stepped {
         }
     }
 
-    /// A thread stands at the start or the end of a system call; how it goes on.
+    /// Reports a call at whose start or end a thread stands. Returns how the thread
+    /// goes on.
     pub(super) fn tell_call<P: Watched<Event = Event> + From<Stepped>>(
         &mut self,
         tid: i32,
@@ -51,7 +52,7 @@ impl Stepped {
         };
         let (memory, injections) = (self.memory.clone(), self.injections.clone());
         let ids = (self.pid, tid);
-        // What is written into its memory is what is told.
+        // What lancet writes into its memory is what is reported.
         let table = &self.table;
         let is_told = |number| table.told(number).is_some();
         let onward = thread
@@ -110,7 +111,8 @@ impl Stepped {
         });
     }
 
-    /// Where and when; a thread, which is in one call only, is a ring with one stack.
+    /// Returns the place and time of an event; a thread, which is in one call only,
+    /// counts as a ring with one stack.
     fn at(&self, tid: i32, begun: &Begun, ticks: u64) -> At {
         At {
             process: self.pid,

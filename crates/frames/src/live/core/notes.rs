@@ -1,4 +1,4 @@
-//! The notes of a core file, which describe the process.
+//! Reads the notes of a core file, which describe the process.
 //!
 //! | note | holds |
 //! |---|---|

@@ -1,7 +1,7 @@
-//! The address at which the native code of a parked greenlet goes on.
+//! Finds the address at which the native code of a parked greenlet goes on.
 //!
-//! `slp_switch` (`platform/switch_amd64_unix.h`, greenlet 0.4.17 to 3.3.2) notes its rsp as `stack_start`, has the
-//! other stack's bytes copied away, moves rsp and rbp over to the next greenlet's and has that one's bytes copied back:
+//! `slp_switch` (`platform/switch_amd64_unix.h`, greenlet 0.4.17 to 3.3.2) stores its rsp as `stack_start`, copies the
+//! other stack's bytes away, moves rsp and rbp over to the next greenlet's and copies that one's bytes back:
 //!
 //! ```text
 //!   add %rax,%rsp             48 01 c4      by what the next one's `stack_start` is away from here
@@ -12,7 +12,7 @@
 //!   mov 0x8(%rsp),%rbp        its rbp at that time
 //! ```
 //!
-//! No other code adds to both. The function has no symbol, so it is looked for.
+//! No other code adds to both. The function has no symbol, so its code is searched for.
 
 use iced_x86::{Code, Decoder, DecoderOptions, FlowControl, Register};
 use vm::Memory;
@@ -33,7 +33,7 @@ pub(super) struct Resumed {
     pub(super) bp_at: u64,
 }
 
-/// Looks for the code of a switch in the files of the module.
+/// Searches the files of the module for the code of a switch.
 pub(super) fn find(modules: &Modules, memory: &dyn Memory) -> Option<Resumed> {
     let loaded = modules.iter().filter(|loaded| loaded.name().contains(NAME));
     let mut found = loaded.filter_map(|loaded| {

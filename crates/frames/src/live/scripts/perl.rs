@@ -1,7 +1,7 @@
-//! Script frames of Perl.
+//! Reads script frames of Perl.
 //!
-//! `Perl_runops_standard` is the loop that runs operations; C code that calls Perl code begins another
-//! (`vm::perl::frames`). Up to such a call, subs, evals and files stay in one.
+//! `Perl_runops_standard` is the loop that runs operations; C code that calls Perl code begins another loop
+//! (`vm::perl::frames`). Up to such a call, subs, evals and files run in the same loop.
 
 use std::ops::Range;
 

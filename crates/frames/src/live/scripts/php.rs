@@ -1,7 +1,7 @@
-//! Script frames of PHP.
+//! Reads script frames of PHP.
 //!
-//! `execute_ex` runs functions and files; C code that calls PHP code begins another (`vm::php::frames`). Functions of C
-//! are frames of PHP too. In a stripped program nothing else names them.
+//! `execute_ex` runs functions and files; C code that calls PHP code begins another run (`vm::php::frames`). PHP has
+//! frames for functions of C too; in a stripped program nothing else names them.
 
 use std::cell::RefCell;
 use std::ops::{ControlFlow, Range};
@@ -44,7 +44,7 @@ pub(super) fn find(modules: &Modules, memory: &dyn Memory) -> Option<Box<dyn Scr
     }))
 }
 
-/// Returns the frames of the fiber that runs now, if one does; what resumed it stands on another stack.
+/// Returns the frames of the fiber that runs now, if one does; the frames of what resumed it are on another stack.
 fn walk<M: Memory>(php: &Php<'_, M>, data: u64) -> Vec<Frame> {
     php.frames(data)
         .map_while(Result::ok)
@@ -76,7 +76,7 @@ impl Vm {
             .iter()
             .filter_map(|&(object, class)| read(object, class))
             .collect();
-        // Goes from the fiber that runs to the one that resumed it, and so on, up to the context that is no fiber's.
+        // Follows the callers from the running fiber up to the context that belongs to no fiber.
         let mut context = fibers.iter().find(|fiber| fiber.data == 0)?.caller;
         for _ in 0..fibers.len() {
             match fibers.iter().find(|fiber| fiber.context == context) {
@@ -171,7 +171,7 @@ fn scripts<M: Memory>(php: &Php<'_, M>, frames: &[Frame]) -> Vec<Script> {
     let waits = |at: usize| frames.get(at).is_some_and(|frame| frame.waits);
     let mut enters = false;
     let script = |(at, frame): (usize, &Frame)| {
-        // A generator that waits for another is in the run of that one.
+        // A generator that waits for another one is in the run of that one.
         enters = frame.enters || frame.waits && enters;
         let placement = match frame.kind {
             Kind::Internal => handler(php, frame),
@@ -202,7 +202,7 @@ fn scripts<M: Memory>(php: &Php<'_, M>, frames: &[Frame]) -> Vec<Script> {
     frames.iter().enumerate().map(script).collect()
 }
 
-/// Returns the native function of a C function. One that is called without a frame is not called as that function.
+/// Returns the native function of a C function. A function called without a frame is not found by that address.
 fn handler<M: Memory>(php: &Php<'_, M>, frame: &Frame) -> Placement {
     match php.handler(frame.function) {
         Ok(start) if frame.data != 0 => Placement::NativeFunction(start),

@@ -1,7 +1,7 @@
-//! Script frames of Python.
+//! Reads script frames of Python.
 //!
-//! Up to 3.10 each frame has a call of `_PyEval_EvalFrameDefault` of its own. Since 3.11 calls from Python to Python
-//! stay in one, and a record of the VM's in its native frame says where a run ends (`vm::python`, `frames`).
+//! Up to 3.10 each frame has a call of `_PyEval_EvalFrameDefault` of its own. Since 3.11 calls from Python to Python stay in
+//! one call, and a record of the VM's in its native frame shows where a run ends (`vm::python`, `frames`).
 
 use std::cell::RefCell;
 use std::collections::{BTreeSet, HashMap};
@@ -24,22 +24,23 @@ const MARK: &str = Language::Python.description().mark;
 /// The function that runs frames (`Python/ceval.c`).
 const RUNNER: &str = "_PyEval_EvalFrameDefault";
 
-/// What waits for the GIL, and nothing else in Python: `take_gil`, on a condition variable (`Python/ceval_gil.h`, since 3.12
-/// `ceval_gil.c`; 3.9 to 3.14).
+/// The functions in which a thread waits for the GIL, and for nothing else in Python: `take_gil` waits on a condition
+/// variable (`Python/ceval_gil.h`, since 3.12 `ceval_gil.c`; 3.9 to 3.14).
 const GIL: &[&str] = &["pthread_cond_", "__pthread_cond_"];
-/// What waits for a lock of `threading`: up to 3.12 the first (`Python/thread_pthread.h`), since 3.13 the second
-/// (`Python/parking_lot.c`). Both are exported.
+/// The functions in which a thread waits for a lock of `threading`: up to 3.12 the first (`Python/thread_pthread.h`), since
+/// 3.13 the second (`Python/parking_lot.c`). Both are exported.
 const LOCK: &[&str] = &["PyThread_acquire_lock_timed", PARKING];
 const PARKING: &str = "_PySemaphore_Wait";
 
 const GREENLET: &str = "greenlet";
-/// The longest row of coroutines that wait for each other that is followed.
+/// Limit of the length of a chain of coroutines that wait for each other.
 const LONGEST_CHAIN: usize = 1 << 12;
 
 struct Vm {
     facts: Facts,
     runner: Vec<Range<u64>>,
-    /// What `threading` calls the threads, by `pthread_t`, as far as it was asked for since the process stood still.
+    /// The names that `threading` has for the threads, by `pthread_t`, as far as they were read since the process stood
+    /// still.
     names: RefCell<HashMap<u64, Option<String>>>,
     /// The code at which parked greenlets go on, if the module is loaded.
     resumed: Option<Resumed>,
@@ -61,8 +62,8 @@ pub(super) fn find(modules: &Modules, memory: &dyn Memory) -> Option<Box<dyn Scr
     }))
 }
 
-/// Returns the `PyThreadState` that runs on this native stack. The thread's own data usually lead to it; otherwise it
-/// is searched for.
+/// Returns the `PyThreadState` that runs on this native stack. Usually the thread's own data lead to it; otherwise it is
+/// searched for.
 fn state<M: Memory>(python: &Python<'_, M>, thread: &Thread) -> Option<u64> {
     let area = thread.context.thread_area;
     match python.thread_state(area) {
@@ -72,13 +73,13 @@ fn state<M: Memory>(python: &Python<'_, M>, thread: &Thread) -> Option<u64> {
 }
 
 impl Vm {
-    /// Returns the name of the thread of this `pthread_t`. They are all read for the first one.
+    /// Returns the name of the thread with this `pthread_t`. All names are read at the first call.
     fn name(&self, memory: &dyn Memory, thread: u64) -> Option<String> {
         let mut names = self.names.borrow_mut();
         if !names.contains_key(&thread) {
             let pages = Pages::new(memory);
             if let Ok(python) = Python::new(&pages, self.facts) {
-                // As far as they can be read.
+                // An error ends the reading; the names read until then are used.
                 let _ = python.each_thread_name(&mut |id, name| {
                     let name = text(|out| python.write_text(name, LONGEST, out));
                     names.insert(id, Some(name));
@@ -100,7 +101,7 @@ impl Scripts for Vm {
             let python = Python::new(pages, self.facts).ok()?;
             let state = state(&python, thread)?;
             python.frames(state).for_each(drop);
-            // What it reads before an error is wanted too.
+            // The memory that it reads before an error is wanted too.
             let _ = python.each_held(state, &mut |_| ());
             Some(())
         })
@@ -141,7 +142,7 @@ impl Scripts for Vm {
             _ => Some(through.argument),
         });
         let mut holds = Vec::new();
-        // As far as they can be read.
+        // An error ends the reading; the locks read until then are used.
         let _ = python.each_held(id, &mut |lock| holds.push(lock));
         Some(VmThread {
             id,
@@ -224,7 +225,7 @@ impl Scripts for Vm {
     }
 }
 
-/// Finds greenlets, and those generators and coroutines for which no other waits.
+/// Finds greenlets, and generators and coroutines that no other one waits for.
 fn search<M: Memory>(python: &Python<'_, M>, found: &mut Vec<Coroutine>) -> Result<(), Error> {
     if let Some(class) = python.greenlet_class()? {
         python.each_greenlet(&mut |greenlet| {

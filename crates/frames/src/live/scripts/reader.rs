@@ -1,6 +1,6 @@
 //! The interface of a language's reader: [`Scripts`], script frames, and what the VM keeps parked.
 //!
-//! The languages need this file and `merge` needs it; it needs none of them.
+//! `merge` and the files of the languages use this file; it uses none of them.
 
 use std::ops::Range;
 use std::time::Duration;
@@ -10,7 +10,7 @@ use process::snapshot::{Copies, Thread, UnwindContext};
 use vm::library::is_library;
 use vm::{Language, Memory};
 
-/// The longest path or name that is read, in bytes; longer ones are cut.
+/// Limit of the bytes of a path or name that are read; longer ones are cut.
 pub(super) const LONGEST: u64 = 4096;
 
 /// A frame of a script.
@@ -26,12 +26,12 @@ pub struct Script {
     pub qualified: Option<String>,
     /// Where it belongs on the native stack.
     pub placement: Placement,
-    /// Whether its file is a program that a package manager has written. The readers of the languages do not know that: it is
-    /// told where files can be read.
+    /// Whether its file was written by a package manager. The readers of the languages do not know that; it is set where
+    /// files can be read.
     pub launcher: bool,
 }
 
-/// What stands in the place of a text that cannot be read.
+/// The text in place of one that cannot be read.
 const UNREADABLE: &str = "?";
 
 impl Script {
@@ -50,7 +50,7 @@ pub enum Placement {
     EndsRun,
     /// It is the outermost of its run, and the native frame that runs it holds this address.
     EndsRunAround(u64),
-    /// It is of no run: it is a function of C, whose code begins at this address.
+    /// It belongs to no run: it is a function of C, whose code begins at this address.
     NativeFunction(u64),
 }
 
@@ -89,10 +89,10 @@ pub enum Turn {
     Unknown,
 }
 
-/// The functions by which a thread sleeps, as far as they have names.
+/// The functions through which a thread sleeps, as far as they have names.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Through {
-    /// The outermost of the libraries that stand between the system call and the VM or program: `getaddrinfo`.
+    /// The outermost function of the libraries between the system call and the VM or program: `getaddrinfo`.
     pub function: Option<String>,
     /// The function of the VM or program that called it.
     pub caller: Option<String>,
@@ -100,7 +100,7 @@ pub struct Through {
     pub argument: u64,
 }
 
-/// What a VM knows of one of its threads.
+/// A VM's data about one of its threads.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct VmThread {
     /// The address of the VM's structure for it.
@@ -109,11 +109,11 @@ pub struct VmThread {
     pub name: Option<String>,
     /// Whether it has the VM's lock.
     pub turn: Turn,
-    /// The function of C in which it is, as the language names it: `Thread::Queue#pop`.
+    /// The C function that it is in, as the language names it: `Thread::Queue#pop`.
     pub function: Option<String>,
-    /// The mutex of the language that it waits for, which has a holder.
+    /// The mutex of the language that it waits for, which another thread holds.
     pub wants: Option<u64>,
-    /// What it waits for may be a mutex that another holds, or what the language makes its queues and conditions of.
+    /// An object that it may wait for: a mutex that another thread holds, or a part of the language's queues and conditions.
     pub may_want: Option<u64>,
     /// The mutexes of the language that it holds.
     pub holds: Vec<u64>,
@@ -128,7 +128,7 @@ pub struct Coroutine {
     pub kind: &'static str,
     /// The address of the VM's structure for it.
     pub object: u64,
-    /// A number that only the reader of the language uses.
+    /// A number for the language's reader only.
     pub(super) detail: u64,
 }
 
@@ -158,7 +158,7 @@ impl From<vm::Parked> for Parked {
     }
 }
 
-/// A part of a stack that was copied away because another runs at its addresses.
+/// A part of a stack that was copied away because another stack uses its addresses.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Copied {
     /// The addresses at which it was used.
@@ -186,15 +186,15 @@ pub trait Scripts {
     /// Returns the language with its version: `Ruby 3.1.2`.
     fn language(&self) -> String;
 
-    /// Returns, while the process stands, what must be copied with this thread so that its frames can be read
-    /// afterwards. `copied` has its native stack.
+    /// Returns what must be copied with this thread while the process stands, so that its frames can be read afterwards.
+    /// `copied` has its native stack.
     fn wanted(&self, memory: &dyn Memory, thread: &Thread, copied: &Copies) -> Vec<Range<u64>>;
 
     /// Returns the frames of the thread that owns this native stack, innermost first; `None` if it runs no script.
     fn frames(&self, memory: &dyn Memory, thread: &Thread, copied: &Copies) -> Option<Vec<Script>>;
 
-    /// Returns what the VM knows of the thread that owns this native stack; `None` if it is none of the VM's. `through`
-    /// says by which functions it sleeps.
+    /// Returns what the VM knows of the thread that owns this native stack; `None` if it is no thread of the VM. `through`
+    /// names the functions through which it sleeps.
     fn thread(
         &self,
         _memory: &dyn Memory,
@@ -205,13 +205,13 @@ pub trait Scripts {
         None
     }
 
-    /// Returns what may be parked, fibers and the like, and whether that is all. It is called while the process runs,
-    /// because it takes time; coroutines that have ended or run when the process stands are left out then.
+    /// Returns what may be parked, such as fibers, and whether that is all. It is called while the process runs, because it
+    /// takes time; coroutines that have ended or run when the process stands are left out then.
     fn coroutines(&self, _memory: &dyn Memory) -> (Vec<Coroutine>, bool) {
         (Vec::new(), true)
     }
 
-    /// Returns where a coroutine is parked; `None` if it is not. It reads all that [`coroutine`](Scripts::coroutine)
+    /// Returns where a coroutine is parked; `None` if it is not. It reads everything that [`coroutine`](Scripts::coroutine)
     /// needs later.
     fn parked(&self, _memory: &dyn Memory, _one: &Coroutine) -> Option<Parked> {
         None
@@ -225,19 +225,19 @@ pub trait Scripts {
     /// Returns the code of the function that runs script frames, in pieces.
     fn runner(&self) -> &[Range<u64>];
 
-    /// Returns the function in whose frame the code runs that the VM made at run time; `None` if it makes none, or
-    /// calls it.
+    /// Returns the function in whose frame code runs that the VM made at run time; `None` if there is no such code, or it is
+    /// called in a frame of its own.
     fn host(&self) -> Option<Range<u64>> {
         None
     }
 
-    /// Returns what it costs the collector to scan a native stack; `None` if it scans none.
+    /// Returns what scanning a native stack costs the collector; `None` if it scans none.
     fn scan_cost(&self) -> Option<ScanCost> {
         None
     }
 
-    /// Returns the slots of objects, by which words that look like references are recognised; `None` if the collector
-    /// scans no native stacks.
+    /// Returns the slots of objects, by which words that look like references are recognised; `None` if the collector scans
+    /// no native stacks.
     fn objects(&self, _memory: &dyn Memory) -> Option<Objects> {
         None
     }
@@ -253,7 +253,7 @@ pub struct ScanCost {
 }
 
 impl ScanCost {
-    /// Returns the cost of so many bytes with so many references among them.
+    /// Returns the cost of `bytes` bytes with `objects` references among them.
     pub fn of(&self, bytes: u64, objects: u64) -> Duration {
         let nanoseconds = self.word * (bytes / 8) as f64 + self.object * objects as f64;
         Duration::from_nanos(nanoseconds as u64)
@@ -286,7 +286,7 @@ impl Objects {
     }
 }
 
-/// Returns what `write` writes of a guest's text, or [`UNREADABLE`].
+/// Returns the text of a guest that `write` produces, or [`UNREADABLE`].
 pub(super) fn text<E>(write: impl FnOnce(&mut String) -> Result<(), E>) -> String {
     let mut out = String::new();
     match write(&mut out) {

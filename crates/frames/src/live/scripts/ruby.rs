@@ -1,4 +1,4 @@
-//! Script frames of Ruby.
+//! Reads script frames of Ruby.
 
 use std::cell::Cell;
 use std::collections::{BTreeMap, BTreeSet, HashMap};
@@ -17,14 +17,14 @@ use process::pages::Pages;
 
 /// A symbol that every Ruby exports, and nothing else.
 const MARK: &str = Language::Ruby.description().mark;
-/// The function that runs frames (`vm.c`). It is no longer exported since 3.3; then it is found as the function that
-/// [`ENDS_IN_RUNNER`], which is exported, ends with calling: `return vm_exec(ec);`.
+/// The function that runs frames (`vm.c`). Since 3.3 it is not exported; then it is found as the function that the
+/// exported [`ENDS_IN_RUNNER`] calls at its end: `return vm_exec(ec);`.
 const RUNNER: &str = "rb_vm_exec";
 const ENDS_IN_RUNNER: &str = "rb_iseq_eval_main";
 /// Bytes at the outer end of a stack in which the thread's own record is searched for: `thread_start_func_2` keeps it
 /// there, and so does the first function of a fiber.
 const SEARCHED: u64 = 16 << 10;
-/// Bytes at the inner end in which the context is searched for.
+/// Number of bytes at the inner end in which the context is searched for.
 const INNER: u64 = 64 << 10;
 /// The cost of `gc_mark_maybe` (`gc.c`, Ruby 3.1.2): minor collections timed with a frame of 98,346 words, zeros (+135
 /// µs) and references (+950 µs to one object, +1,200 µs to many), on an AMD EPYC 9004 (Zen 4). Another processor
@@ -224,7 +224,8 @@ fn function<M: Memory>(ruby: &Ruby<'_, M>, context: u64) -> Option<String> {
     written.then_some(name)
 }
 
-/// Returns the frames of an execution context. The name of each place is read once, because a recursion has it often.
+/// Returns the frames of an execution context. The name of each place is read only once, because a recursion contains
+/// it many times.
 fn scripts<M: Memory>(ruby: &Ruby<'_, M>, context: u64) -> Option<Vec<Script>> {
     let cfp = ruby.current_cfp(context).ok()?;
     let frames = ruby.frames(context, cfp).ok()?;
@@ -258,7 +259,7 @@ fn qualified<M: Memory>(ruby: &Ruby<'_, M>, frame: Frame) -> Option<String> {
     let base = text(|out| ruby.write_text(ruby.base_label(frame.iseq)?, LONGEST, out));
     let mut method = String::new();
     match ruby.write_method(frame.cfp, &mut method) {
-        // A block given to `define_method` is called after where it was written; it keeps that name.
+        // A block given to `define_method` is named after the place where it was written, and keeps that name.
         Ok(true) if method.ends_with(&base) => {
             Some(format!("{}{method}", label.strip_suffix(&base)?))
         }

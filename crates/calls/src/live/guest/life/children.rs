@@ -1,4 +1,4 @@
-//! A traced process's children: told of, waited for until they can be opened, opened.
+//! The children of a traced process: reported by notices, waited for until they can be opened, opened.
 
 use super::Guest;
 use crate::Message;
@@ -8,21 +8,21 @@ use crate::options::Options;
 use inject::lifecycle::{Stage, Turn, Watched};
 use std::time::Duration;
 
-/// A child that is not ready by then never will be.
+/// Time after which a child that is not ready is given up.
 const CHILDHOOD: Duration = Duration::from_secs(10);
 
 impl Guest {
-    /// Whether it has told of this child.
+    /// Whether its notices have reported this child.
     pub fn has_met(&self, child: i32) -> bool {
         self.life.met.contains(&child)
     }
 
-    /// Whether a process has a copy of its memory, hooks and all.
+    /// Whether a process has a copy of its memory, hooks included.
     pub fn is_copied_in(&self, child: i32) -> bool {
         self.tracing.is_copied_in(child).unwrap_or(false)
     }
 
-    /// Opens children that are ready for it.
+    /// Opens children that are ready.
     pub(super) fn poll_children<P: Watched<Event = Event> + From<Guest>>(
         &mut self,
         args: &Options,
@@ -36,7 +36,7 @@ impl Guest {
                 continue;
             }
             any = true;
-            // Lines that both know.
+            // Reads the lines that parent and child share.
             self.drain(&mut |event| turn.tell(event));
             match ready {
                 Ok(true) | Err(_) => {
@@ -74,7 +74,7 @@ impl Guest {
                 Some(child)
             }
             Err(error) => {
-                // A child that has ended meanwhile waited in vain, and has said so in its memory, which is gone.
+                // A child that has ended meanwhile waited in vain, and its memory that says so is gone.
                 let parent = self.pid();
                 self.messages
                     .say(Message::ChildNotFollowed { pid, parent, error });

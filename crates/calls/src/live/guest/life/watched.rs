@@ -1,7 +1,8 @@
-//! A guest among the processes of one run ([`inject::lifecycle`]): what is done at each of its turns. `P` is what those are.
+//! A guest among the processes of one run ([`inject::lifecycle`]): what is done at each of its turns. `P` is the type of
+//! these processes.
 //!
-//! Only the started program's main thread is traced, for its exit code and its signals. Everything else is told by
-//! notices: a thread before its exec, a child of fork.
+//! Only the started program's main thread is traced, for its exit code and its signals. Notices report everything else: a
+//! thread before its exec, a child of fork.
 
 use super::{Shared, now_of};
 use crate::Message;
@@ -15,12 +16,12 @@ use inject::tracee::{Happening, Tracee};
 use process::error::Result;
 
 impl Guest {
-    /// Its main thread, if that is traced between stops.
+    /// Returns its main thread, if that is traced between stops.
     pub fn tracee(&mut self) -> &mut Option<Tracee> {
         &mut self.tracee
     }
 
-    /// Its main thread stands at something.
+    /// Handles an event at which its main thread stands.
     pub fn stands<P: Watched<Event = Event> + From<Guest>>(
         &mut self,
         happening: Happening,
@@ -65,17 +66,17 @@ impl Guest {
         if arrives && self.tracing.has_thread_pointer() {
             self.arrive(shared.signatures);
         } else if let Some(tracee) = &mut self.tracee {
-            // An error means that it is gone, and its end comes next.
+            // An error means that the process is gone; its end is reported next.
             let _ = tracee.go_on(is_led || self.traced.is_some());
         }
     }
 
-    /// Somebody else has seen the end of its main thread.
+    /// Handles that other code has seen the end of its main thread.
     pub fn is_unseen(&mut self) {
         self.gone = true;
     }
 
-    /// Looks after it once. Whether there was anything.
+    /// Polls it once. Returns whether anything happened.
     pub fn poll<P: Watched<Event = Event> + From<Guest>>(
         &mut self,
         shared: &Shared<'_>,
@@ -89,7 +90,7 @@ impl Guest {
         self.end_silence();
         any |= self.handle_notices(shared, turn).unwrap_or(false);
         if self.tracing.has_news().unwrap_or(false) {
-            // What a library told that goes now is told while it is known.
+            // Records of a library's functions are read before the library is forgotten.
             self.drain(&mut |event| turn.tell(event));
             if self.is_traced() {
                 self.arrive(shared.signatures);
@@ -111,17 +112,17 @@ impl Guest {
         any
     }
 
-    /// Whether nothing comes of it any more.
+    /// Whether it is finished.
     pub fn is_over(&self) -> bool {
         self.life.end.is_some() && self.life.children.is_empty()
     }
 
-    /// Whether it is to be left now, though others are watched on.
+    /// Whether it must be left now, though others are still watched.
     pub fn is_to_leave(&self) -> bool {
         self.life.locked
     }
 
-    /// Takes the hooks out; what was told before can still be read.
+    /// Takes the hooks out. Records made before can still be read.
     pub fn leave(&mut self) -> Result<()> {
         self.end_silence();
         self.say_inexact();
@@ -135,7 +136,7 @@ impl Guest {
 }
 
 impl Guest {
-    /// Signals that were delivered to it during a stop.
+    /// Reports signals that were delivered to it during a stop.
     fn tell_handed_on<P: Watched<Event = Event>>(&self, turn: &mut Turn<P>) {
         for signal in self.tracee.iter().flat_map(Tracee::handed_on) {
             let signal = Signal {
