@@ -27,7 +27,7 @@
 //! | `signal` | what the kernel says of a signal that came |
 //! | `classes`, `trace` | `%file` and its kin; the language of `-e trace=` |
 //!
-//! The reference is strace 6.1; where its text is known to differ from this one, docs/syscalls.md says so.
+//! The reference is strace 6.1; where its text is known to differ from this one, docs/syscalls-strace.md says so.
 
 #![forbid(unsafe_code)]
 

@@ -26,8 +26,7 @@ pub struct Common {
     #[arg(value_name = "PROGRAM", trailing_var_arg = true, help_heading = TARGET)]
     pub program: Vec<OsString>,
 
-    /// Follow children that are made from now on, and the programs that they run. `syscalls -ff -o FILE`: each thread in a
-    /// file of its own, FILE.TID
+    /// Follow children that are made from now on, and the programs that they run
     #[arg(short = 'f', long = "follow-forks", action = ArgAction::Count, help_heading = TARGET)]
     pub follow: u8,
 

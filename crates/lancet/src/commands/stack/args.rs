@@ -116,7 +116,7 @@ pub struct StackArgs {
     #[arg(long, help_heading = ROWS, conflicts_with = "pids")]
     pub check: bool,
 
-    /// One JSON object a line
+    /// One JSON object a line (see docs/stack-json.md)
     #[arg(long, help_heading = OUTPUT)]
     pub json: bool,
 }

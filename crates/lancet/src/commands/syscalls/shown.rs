@@ -42,7 +42,7 @@ pub struct Shown {
     #[arg(short = 'C', long = "summary", conflicts_with = "count", help_heading = SHOW)]
     pub table: bool,
 
-    /// With -o FILE: each thread in a file of its own, FILE.TID (-ff)
+    /// With -o FILE: each thread in a file of its own, FILE.TID; -ff is -f and this
     #[arg(long = "output-separately", requires = "output", help_heading = SHOW)]
     pub separately: bool,
 

@@ -1,4 +1,4 @@
-//! The lines at which threads ran and waited, for programs: one JSON object a line (docs/stack.md).
+//! The lines at which threads ran and waited, for programs: one JSON object a line (docs/stack-json.md).
 
 use std::collections::BTreeMap;
 use std::io::{self, Write};
