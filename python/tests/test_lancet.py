@@ -184,6 +184,40 @@ class Companions(unittest.TestCase):
         self.assertIn("there is no program /no/lancet: install", python(code, LANCET_BIN="/no/lancet")[0])
         self.assertIn("/bin/true has not answered", python(code, LANCET_BIN="/bin/true")[0])
 
+    def test_attempts_that_fail_leave_nothing_open(self):
+        code = """
+import lancet, os, resource
+def open_ones():
+    # Without the one that looks.
+    return len(os.listdir("/proc/self/fd")) - 1
+def attempt():
+    try:
+        lancet.stack()
+    except lancet.Error as error:
+        return str(error)
+for program in ("/no/lancet", "/bin/true"):
+    os.environ["LANCET_BIN"] = program
+    attempt()
+    before = open_ones()
+    for _ in range(20):
+        attempt()
+    print(open_ones() - before)
+# Room for the first pipe, and not for the second.
+free = max(map(int, os.listdir("/proc/self/fd"))) + 1
+for number in range(free):
+    try:
+        os.fstat(number)
+    except OSError:
+        os.dup2(0, number)
+limit = resource.getrlimit(resource.RLIMIT_NOFILE)
+resource.setrlimit(resource.RLIMIT_NOFILE, (free + 3, limit[1]))
+said = {attempt() for _ in range(20)}
+resource.setrlimit(resource.RLIMIT_NOFILE, limit)
+print(said, open_ones() - free)
+"""
+        out, ended = python(code)
+        self.assertEqual((out.splitlines(), ended), (["0", "0", "{'lancet cannot be started: [Errno 24] Too many open files'} 0"], 0))
+
     def test_a_program_that_is_no_lancet(self):
         code = "import lancet.wsgi, sys\napp = lancet.wsgi.Middleware(lambda *_: [b'served'], sample=1, log=sys.stdout)\nfor _ in range(2): print(list(app({}, None)))"
         with tempfile.TemporaryDirectory() as folder:

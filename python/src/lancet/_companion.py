@@ -119,16 +119,18 @@ class Companion:
         self._to = self._from = None
 
     def _start(self):
-        theirs, self._to = os.pipe()
-        self._from, answers = os.pipe()
         program = _program.path()
         words = [program, "companion", "--pid", str(os.getpid()), "--hide", HERE]
+        theirs = answers = None
         try:
+            theirs, self._to = os.pipe()
+            self._from, answers = os.pipe()
             # It starts the companion, which is not our child, and ends.
             subprocess.run(words, stdin=theirs, stdout=answers, check=False)
         finally:
-            os.close(theirs)
-            os.close(answers)
+            for end in (theirs, answers):
+                if end is not None:
+                    os.close(end)
         hello = self._hello(program)
         if hello["protocol"] != PROTOCOL:
             raise Error(
