@@ -17,7 +17,7 @@ import unittest
 import lancet
 import lancet.asgi
 import lancet.wsgi
-from lancet import _companion, _trace
+from lancet import _companion, _counters, _trace
 
 SECRET = "a secret of the application"
 
@@ -36,6 +36,13 @@ def sums(trace):
     if trace.lost:
         raise AssertionError(trace.lost)
     return found
+
+
+def commands():
+    """Processes that the companion has started to count calls."""
+    tasks = pathlib.Path(f"/proc/{_companion.current().pid}/task")
+    started = [pid for file in tasks.glob("*/children") for pid in file.read_text().split()]
+    return [pid for pid in started if pathlib.Path(f"/proc/{pid}/cmdline").read_bytes().split(b"\0")[1:2] == [b"calls"]]
 
 
 class Traces(unittest.TestCase):
@@ -96,6 +103,45 @@ class Traces(unittest.TestCase):
                 os.write(writer, b"2")
             inner.to_json()
         self.assertEqual([sums(inner)["write"], sums(outer)["write"]], [(1, 1), (2, 2)])
+
+    def test_one_in_another_of_other_groups(self):
+        _, writer = pipe_with(self)
+        # Each of two `lancet calls` sees the marks of the other.
+        with lancet.trace(calls=["write", "connect"]) as outer:
+            for _ in range(3):
+                os.write(writer, b"1")
+            with lancet.trace(calls=["write", "sqlite"]) as inner:
+                os.write(writer, b"2")
+                os.write(writer, b"2")
+            os.write(writer, b"1")
+        self.assertEqual([sums(inner)["write"], sums(outer)["write"]], [(2, 2), (6, 6)])
+
+    def test_a_question_that_fails(self):
+        _, writer = pipe_with(self)
+        with lancet.trace():
+            pass
+        counting = commands()
+        counters = _counters.of(True)
+        end_of_it = counters.mark()
+        with self.assertRaisesRegex(lancet.Error, "more calls were made since than are kept") as raised:
+            counters.between([(0, end_of_it)])
+        self.assertNotIsInstance(raised.exception, lancet.Lost)
+        with lancet.trace() as trace:
+            os.write(writer, b"1")
+        self.assertEqual((sums(trace)["write"], commands()), ((1, 1), counting))
+
+    def test_a_command_that_is_killed(self):
+        _, writer = pipe_with(self)
+        with lancet.trace():
+            pass
+        with lancet.trace() as trace:
+            for pid in commands():
+                os.kill(int(pid), signal.SIGKILL)
+        self.assertIsNone(trace.calls)
+        self.assertRegex(" ".join(trace.lost), "not told any more")
+        with lancet.trace() as trace:
+            os.write(writer, b"1")
+        self.assertEqual((sums(trace)["write"], len(commands())), ((1, 1), 1))
 
     def test_time_and_collections(self):
         with lancet.trace(calls=False) as trace:
