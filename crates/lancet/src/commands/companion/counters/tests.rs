@@ -182,6 +182,22 @@ fn a_query_lasts_until_its_answer() {
     assert_eq!(found, [("mysql", 2, 108, 0)]);
 }
 
+/// Two connections of one thread, of which the second is answered first.
+#[test]
+fn queries_at_the_same_time_count_each() {
+    let found = sums([
+        call(1, "PQsendQuery", 5, (10, 11), 1),
+        call(1, "PQsendQuery", 6, (12, 13), 1),
+        call(1, "PQgetResult", 6, (14, 20), 1),
+        call(1, "PQgetResult", 5, (21, 30), 1),
+        // Within another call, on a connection of its own.
+        call(1, "PQsendQuery", 7, (41, 42), 1),
+        call(1, "PQgetResult", 7, (43, 44), 1),
+        call(1, "PQexec", 7, (40, 50), 1),
+    ]);
+    assert_eq!(found, [("postgres", 3, 30, 0)]);
+}
+
 #[test]
 fn an_execution_of_sqlite_has_many_steps() {
     let found = sums([
