@@ -194,6 +194,17 @@ class CountersTest < LancetTest
     assert_equal 1, calls { writer.syswrite("1") }[:write].calls
   end
 
+  # A question may take seconds, and each figure wants to know.
+  def test_a_question_that_fails_is_not_asked_again
+    trace = Lancet.trace(calls: true) { nil }
+    asked = 0
+    counters = Object.new
+    counters.define_singleton_method(:between) { |*| raise Lancet::Error, "question #{asked += 1}" }
+    trace.instance_variable_set(:@counters, counters)
+    assert_equal ["question 1"], [trace.to_s, trace.to_json, trace.to_h, trace.lost].last
+    assert_equal 1, asked
+  end
+
   def test_a_forked_child
     _, writer = IO.pipe
     calls { writer.syswrite("1") }

@@ -37,12 +37,22 @@ os.register_at_fork(after_in_child=_after_fork)
 
 def of(groups):
     """Returns the counters of this process for these groups, and hooks their functions if that was not done yet; True = the usual groups."""
-    names = tuple(sorted(USUAL if groups is True else groups))
+    names = _names(groups)
     with _lock:
         found = _all.get(names)
         if found is None or not found.is_there():
             found = _all[names] = Counters(names)
         return found
+
+
+def are_there(groups):
+    """Whether the functions of these groups are hooked, as far as is known, so that `of` has nothing to wait for."""
+    found = _all.get(_names(groups))
+    return found is not None and found.is_there()
+
+
+def _names(groups):
+    return tuple(sorted(USUAL if groups is True else groups))
 
 
 class Counters:
