@@ -143,6 +143,24 @@ class InterruptedTest < LancetTest
     assert_equal 0, $?.exitstatus
   end
 
+  # Process 1 of a container is given the companion's orphans, and may take their code for that of a worker of its own: it is that of a command whose
+  # output nobody reads any more.
+  def test_a_command_that_outlives_its_companion
+    out = output_of(<<~'RUBY', options: ["-W0"])
+      # PR_SET_CHILD_SUBREAPER
+      syscall(157, 36, 1, 0, 0, 0)
+      begin
+        # What is nowhere is a loss, and its code would be 4.
+        Lancet.calls("no_such_function") { Process.kill(:KILL, Lancet::Companion.current.pid) }
+      rescue Lancet::Lost
+        print "lost "
+      end
+      # The companion itself was killed.
+      print Process.waitall.map { |_, status| status.exitstatus }.compact.uniq
+    RUBY
+    assert_equal "lost [0]", out
+  end
+
   # That the companion is gone is told only where nothing else is.
   def test_what_the_program_raises_is_not_replaced
     [->(&block) { Lancet.calls("getppid", &block) }, Lancet.method(:allocations)].each do |watch|
