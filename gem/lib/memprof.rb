@@ -38,8 +38,6 @@ module Memprof
       else
         write(trace.to_json)
       end
-    rescue StandardError => e
-      refuse(e)
     end
 
     # To the standard error of now.
@@ -177,7 +175,7 @@ module Memprof
     # The innermost block of this thread's `track`, or that of `start`.
     def current
       @lock.synchronize do
-        block = blocks.last || started
+        block = blocks.reject(&:forked?).last || started
         raise NOT_STARTED unless block
 
         begin
@@ -197,15 +195,8 @@ module Memprof
     ensure
       if block
         blocks.delete(block)
-        end_of(block)
+        block.drop
       end
-    end
-
-    # What the program raises, or how it ends, is not replaced by an error of ours.
-    def end_of(block)
-      block.end unless block.over?
-    rescue Lancet::Lost
-      nil
     end
 
     def blocks

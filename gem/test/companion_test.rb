@@ -1,4 +1,5 @@
 require_relative "test_helper"
+require "tmpdir"
 
 # The lancet beside this process: it must never hurt it, and what happens to it is said once.
 class CompanionTest < LancetTest
@@ -69,30 +70,19 @@ class CompanionTest < LancetTest
 
   # A companion that answers with one record and is gone: what the block has got it does not get again.
   def test_killed_after_a_record
-    script = <<~'RUBY'
-      #!/usr/bin/env ruby
-      fork do
-        puts %({"lancet":"0","protocol":3,"pid":#{Process.pid}})
-        $stdout.flush
-        $stdin.gets
-        puts '{"id":1,"record":{"a":1}}'
+    out = output_beside(<<~'COMPANION', <<~'RUBY')
+      $stdin.gets
+      puts '{"id":1,"record":{"a":1}}'
+    COMPANION
+      got = []
+      begin
+        Lancet::Companion.begin('"do":"run"') { |record| got << record }
+      rescue Lancet::Lost
+        print "lost "
       end
+      print got.size
     RUBY
-    Tempfile.create("companion") do |file|
-      file.write(script)
-      file.close
-      File.chmod(0o755, file.path)
-      out = output_of(<<~'RUBY', env: { "LANCET_BIN" => file.path })
-        got = []
-        begin
-          Lancet::Companion.begin('"do":"run"') { |record| got << record }
-        rescue Lancet::Lost
-          print "lost "
-        end
-        print got.size
-      RUBY
-      assert_equal "lost 1", out
-    end
+    assert_equal "lost 1", out
   end
 
   # At any instant: we compute on, and each call works or says so.
@@ -276,6 +266,21 @@ class CompanionTest < LancetTest
       open = Dir.children("/proc/#{pid}/fd").map { |fd| File.readlink("/proc/#{pid}/fd/#{fd}") rescue nil }
       assert_equal 2, open.count { |path| path.to_s.start_with?("pipe:") }, open.inspect
       refute_includes Dir.children("/proc/#{pid}/fd"), file.fileno.to_s if file.fileno > 10
+    end
+  end
+
+  # Without arguments, and in a folder whose name a shell would take apart.
+  def test_the_command_of_the_gem
+    Dir.mktmpdir do |folder|
+      FileUtils.mkdir_p("#{folder}/a b/exe")
+      FileUtils.cp(File.expand_path("../exe/lancet", __dir__), "#{folder}/a b/exe/lancet")
+      FileUtils.mkdir_p("#{folder}/a b/lib/lancet")
+      %w[program error].each { |name| FileUtils.cp(File.expand_path("../lib/lancet/#{name}.rb", __dir__), "#{folder}/a b/lib/lancet") }
+      program = "#{folder}/a b/lancet"
+      File.write(program, "#!/bin/sh\necho \"$# $0\"\n")
+      File.chmod(0o755, program)
+      out, = ruby("#{folder}/a b/exe/lancet", env: { "LANCET_BIN" => program })
+      assert_equal "0 #{program}\n", out
     end
   end
 

@@ -59,6 +59,53 @@ class CountersTest < LancetTest
     assert_equal [2, 3], [inner, outer].map { |found| found[:write].calls }
   end
 
+  # Each of two `lancet calls` sees the marks of the other.
+  def test_one_in_another_of_other_groups
+    _, writer = IO.pipe
+    inner = nil
+    outer = Lancet.trace(calls: %i[write connect], objects: false) do
+      3.times { writer.syswrite("1") }
+      inner = Lancet.trace(calls: %i[write sqlite], objects: false) { 2.times { writer.syswrite("1") } }
+      writer.syswrite("1")
+    end
+    assert_equal [2, 6], [inner, outer].map { |trace| trace.calls[:write].calls }
+    assert_empty inner.lost + outer.lost
+  end
+
+  # Processes that the companion has started to count calls.
+  def commands
+    started = Dir["/proc/#{companion_pid}/task/*/children"].flat_map { |file| File.read(file).split }
+    started.select { |pid| File.read("/proc/#{pid}/cmdline").split("\0")[1] == "calls" }
+  end
+
+  def test_a_question_that_fails
+    _, writer = IO.pipe
+    calls { nil }
+    counting = commands
+    counters = Lancet::Counters.of(true)
+    end_of_it = counters.mark
+    error = assert_raises(Lancet::Error) { counters.between(0, end_of_it) }
+    assert_match(/more calls were made since than are kept/, error.message)
+    refute_kind_of Lancet::Lost, error
+    assert_equal 1, calls { writer.syswrite("1") }[:write].calls
+    assert_equal counting, commands
+    # Nobody has to know that these groups are counted already.
+    watches = Array.new(2) { Lancet::Companion.begin("\"do\":\"counters\",\"groups\":#{Lancet::Companion.list(Lancet::Counters::USUAL.sort)}").last }
+    assert_equal 1, watches.uniq.size
+    assert_equal counting, commands
+  end
+
+  def test_a_command_that_is_killed
+    _, writer = IO.pipe
+    calls { nil }
+    killed = commands
+    trace = Lancet.trace(calls: true, objects: false) { killed.each { |pid| Process.kill(:KILL, Integer(pid)) } }
+    assert_nil trace.calls
+    assert_match(/not told any more/, trace.lost.join)
+    assert_equal 1, calls { writer.syswrite("1") }[:write].calls
+    assert_equal 1, commands.size
+  end
+
   # glibc 2.31 looks at the return address of its malloc, so `lancet calls` does not hook it.
   def memory_is_hooked?
     @memory_is_hooked ||= Lancet.calls("malloc") { nil }.said.none?(/not hooked: malloc/)
@@ -145,6 +192,17 @@ class CountersTest < LancetTest
     assert_nil trace.calls
     assert_match(/ended/, trace.lost.join)
     assert_equal 1, calls { writer.syswrite("1") }[:write].calls
+  end
+
+  # A question may take seconds, and each figure wants to know.
+  def test_a_question_that_fails_is_not_asked_again
+    trace = Lancet.trace(calls: true) { nil }
+    asked = 0
+    counters = Object.new
+    counters.define_singleton_method(:between) { |*| raise Lancet::Error, "question #{asked += 1}" }
+    trace.instance_variable_set(:@counters, counters)
+    assert_equal ["question 1"], [trace.to_s, trace.to_json, trace.to_h, trace.lost].last
+    assert_equal 1, asked
   end
 
   def test_a_forked_child

@@ -119,7 +119,49 @@ class RackTest < LancetTest
     assert_match(%r{\Alancet: not traced: there is no program /no/lancet.*\n200\n200\n200\n\z}, out)
   end
 
-  # Each request makes another number of objects; none is told more or fewer than its own.
+  # What cannot be opened is not tried by each request, which would wait for it.
+  def test_a_rest_after_what_cannot_be_opened
+    Tempfile.create("lancet") do |file|
+      file.write("#!/bin/sh\necho >>$0.attempts\n")
+      file.chmod(0o755)
+      file.close
+      out = output_of(<<~'RUBY', env: { "LANCET_BIN" => file.path })
+        require "lancet/rack"
+        served = Lancet::Rack.new(->(_) { [200, {}, []] }, sample: 1, log: nil)
+        attempts = -> { File.foreach("#{ENV["LANCET_BIN"]}.attempts").count }
+        serve = -> { served.call("REQUEST_METHOD" => "GET", "PATH_INFO" => "/").first }
+        clock = -> { Process.clock_gettime(Process::CLOCK_MONOTONIC) }
+        began = clock.call
+        50.times { serve.call }
+        # One a second, however slow the machine is.
+        puts attempts.call <= 1 + (clock.call - began)
+        before = attempts.call
+        serve.call until attempts.call > before
+        puts served.refused
+      RUBY
+      assert_match(/\Atrue\n.*has not answered.*\n\z/, out)
+    ensure
+      File.delete("#{file.path}.attempts")
+    end
+  end
+
+  # What the program raises in a thread while its trace is told, as a time limit does, is the program's.
+  def test_a_time_limit_while_a_trace_is_told
+    told = Queue.new
+    goes_on = Queue.new
+    log = Object.new
+    log.define_singleton_method(:info) do |line|
+      told << line
+      goes_on.pop
+    end
+    serves = Thread.new { Lancet::Tracer.new(sample: 1, log: log).trace({}) { 1 } }
+    serves.report_on_exception = false
+    Timeout.timeout(LIMIT) { told.pop }
+    serves.raise("enough")
+    goes_on << nil
+    assert_equal "enough", assert_raises(RuntimeError) { serves.value }.message
+  end
+
   # A program that writes something else first, and a folder in which nobody may write.
   def test_requests_are_served_whatever_lancet_does
     script = <<~'RUBY'
@@ -141,6 +183,7 @@ class RackTest < LancetTest
     assert_equal "200\n200\n", out
   end
 
+  # Each request makes another number of objects; none is told more or fewer than its own.
   def test_requests_at_once
     work = lambda do |env|
       Integer(env["PATH_INFO"][1..]).times do
@@ -176,6 +219,27 @@ class RackTest < LancetTest
     body = served.call(env("/lancet"))[2].join
     refute_includes body, "<script>"
     assert_includes body, "/&lt;script&gt;"
+  end
+
+  def test_the_page_says_why_it_is_empty
+    out = output_of(<<~'RUBY', env: { "LANCET_BIN" => "/no/lancet" })
+      require "lancet/page"
+      served = Lancet::Page.new(->(_) { [200, {}, []] })
+      ask = ->(path) { served.call("REQUEST_METHOD" => "GET", "PATH_INFO" => path)[2].join }
+      ask.call("/")
+      print ask.call("/lancet")
+    RUBY
+    assert_match(%r{<p>not traced: there is no program /no/lancet}, out)
+  end
+
+  # Sidekiq makes its middleware anew for each job.
+  def test_what_goes_wrong_with_jobs_is_said_once
+    out = output_of(<<~'RUBY', env: { "LANCET_BIN" => "/no/lancet" })
+      require "lancet/sidekiq"
+      options = { sample: 1, log: $stdout }
+      3.times { Lancet::Sidekiq.new(options).call(nil, { "class" => "Mail", "jid" => "a1" }, "default") { puts "done" } }
+    RUBY
+    assert_match(/\Alancet: not traced: .*\ndone\ndone\ndone\n\z/, out)
   end
 
   def test_jobs_of_sidekiq

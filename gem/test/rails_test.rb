@@ -58,6 +58,14 @@ class RailsTest < LancetTest
     assert_match(%r{<td>3<td>[^<]*app.rb:11<td>Object}, page)
   end
 
+  def test_the_page_takes_the_other_options
+    text = written do |file|
+      _, page = answers(RAILS_ENV: "development", FILE: file)
+      assert_match(/\A\[200, .*GET \/: /, page)
+    end
+    assert_equal(%w[/ / /], (text.lines.map { |line| JSON.parse(line)["request"]["path"] }))
+  end
+
   def test_the_middleware_elsewhere
     text = written do |file|
       served, page = answers(RAILS_ENV: "production", FILE: file)

@@ -69,6 +69,21 @@ class ReportTest < LancetTest
     end
   end
 
+  # A program that ends with its threads does not end by a report that cannot be written.
+  def test_whatever_fails_is_said
+    out = output_of(<<~'RUBY')
+      require "lancet/report"
+      Thread.abort_on_exception = true
+      told = Queue.new
+      log = Object.new
+      log.define_singleton_method(:puts) { |line| told << line }
+      Lancet::Report.on_signal(:URG, file: "report-%", log: log)
+      Process.kill(:URG, $$)
+      print told.pop
+    RUBY
+    assert_match(/\Alancet: /, out)
+  end
+
   def test_set_twice
     Dir.mktmpdir do |folder|
       Lancet::Report.on_signal(file: "#{folder}/first")

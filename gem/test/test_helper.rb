@@ -32,6 +32,22 @@ class LancetTest < Minitest::Test
     out
   end
 
+  # The same beside a companion of ours: it greets, and then does what its script says.
+  def output_beside(companion, script, **how)
+    Tempfile.create("companion") do |file|
+      file.write(<<~RUBY)
+        #!/usr/bin/env ruby
+        $stdout.sync = true
+        exit unless fork.nil?
+        puts %({"lancet":"0","protocol":3,"pid":\#{Process.pid}})
+        #{companion}
+      RUBY
+      file.close
+      File.chmod(0o755, file.path)
+      return output_of(script, env: { "LANCET_BIN" => file.path }, **how)
+    end
+  end
+
   # What a block writes into a file.
   def written
     Tempfile.create("lancet") do |file|

@@ -6,6 +6,7 @@ import signal
 import subprocess
 import sys
 import tempfile
+import textwrap
 import threading
 import unittest
 
@@ -87,6 +88,23 @@ class Watches(unittest.TestCase):
             os.getppid()
         self.assertEqual([row["calls"] for row in seen if row["record"] == "total"], [1])
 
+    def test_a_table_of_counts_of_system_calls(self):
+        with lancet.syscalls(c=True) as seen:
+            for _ in range(5):
+                os.getppid()
+        counts = [row for row in seen if row["record"] == "count"]
+        self.assertEqual(sum(row["calls"] for row in counts if row["name"] == "getppid"), 5)
+        self.assertFalse([row for row in counts if "/_companion.py" in (row["line"] or "")])
+        self.assertEqual([row["calls"] for row in seen if row["record"] == "sum"], [sum(row["calls"] for row in counts)])
+        with lancet.syscalls(leaks=True) as seen, open("/dev/null", encoding="ascii"):
+            pass
+        self.assertIn("descriptors", [row["record"] for row in seen])
+
+    def test_a_function_that_is_nowhere(self):
+        with lancet.calls("no_such_function") as seen:
+            pass
+        self.assertEqual((seen.nowhere, seen.lost, len(seen)), (True, [], 0))
+
     def test_one_in_another(self):
         with lancet.calls("getppid") as outer:
             os.getppid()
@@ -156,6 +174,11 @@ class Companions(unittest.TestCase):
             with lancet.calls("getppid"):
                 kill()
                 1 / 0  # noqa: B018
+        for kind in (KeyError, SystemExit, GeneratorExit):
+            with self.assertRaises(kind):
+                with lancet.calls("getppid"):
+                    kill()
+                    raise kind
         with lancet.calls("getppid") as seen:
             os.getppid()
         self.assertEqual(len(seen), 1)
@@ -179,10 +202,168 @@ class Companions(unittest.TestCase):
         self.assertEqual(companion_pid(), ours)
         self.assertTrue(lancet.stack())
 
+    def beside(self, companion, code):
+        """How a script ends beside a companion of ours: it greets, and then does what its script says with each request."""
+        script = f"""#!{sys.executable}
+import json, os, signal, sys, time
+if os.fork():
+    os._exit(0)
+program = int(sys.argv[sys.argv.index("--pid") + 1])
+print(json.dumps({{"lancet": "0", "protocol": 3, "pid": os.getpid()}}), flush=True)
+for line in sys.stdin:
+    request = json.loads(line)
+    def answer(**what):
+        print(json.dumps({{"id": request["id"], "ok": what}}), flush=True)
+{textwrap.indent(textwrap.dedent(companion), "    ")}
+"""
+        with tempfile.TemporaryDirectory() as folder:
+            program = os.path.join(folder, "lancet")
+            with open(program, "w") as file:
+                file.write(script)
+            os.chmod(program, 0o755)
+            return python(code, LANCET_BIN=program)
+
+    def test_a_child_leaves_the_block_of_its_parent_while_another_thread_asks(self):
+        # It begins a watch, and answers nothing else.
+        companion = """
+            if request["do"] == "watch":
+                answer(watch=1)
+        """
+        code = """
+import lancet, os, signal, threading
+from lancet import _companion
+child = None
+with lancet.calls("getppid") as seen:
+    threading.Thread(target=lancet.stack, daemon=True).start()
+    while _companion.current()._last < 2:
+        os.sched_yield()
+    child = os.fork()
+    if child:
+        signal.signal(signal.SIGALRM, lambda *_: os.kill(child, signal.SIGKILL))
+        signal.alarm(20)
+        print(os.waitpid(child, 0)[1], flush=True)
+        os._exit(0)
+print(len(seen), seen.lost, flush=True)
+os._exit(0)
+"""
+        out, _ = self.beside(companion, code)
+        self.assertRegex(out, r"^0 \[.this process was forked within the block.*\n0\n$")
+
+    def test_what_was_lost_is_told(self):
+        companion = """
+            if request["do"] == "watch":
+                answer(watch=1)
+                continue
+            for record in ({"record": "call", "line": None}, {"record": "losses", "losses": [{"pid": 1, "what": "records", "text": "7 calls"}], "more": 2}):
+                print(json.dumps({"id": request["id"], "record": record}), flush=True)
+            answer(exit=4, said=["said"], lost=3)
+        """
+        code = "import lancet\nwith lancet.calls('f') as seen: pass\nprint(len(seen), seen.lost)"
+        self.assertEqual(self.beside(companion, code)[0], "1 ['7 calls', '2 more losses', '3 records found no room']\n")
+
+    def test_a_watch_that_was_killed_has_seen_nothing_whole(self):
+        companion = """
+            answer(watch=1) if request["do"] == "watch" else answer(exit=None, said=["why"], lost=0)
+        """
+        code = """
+import lancet
+try:
+    with lancet.calls("f"): pass
+except lancet.Lost as error:
+    print(error)
+try:
+    with lancet.calls("f"): raise KeyError
+except KeyError:
+    print("ours")
+"""
+        told = "lancet calls was ended before its block, and what it had seen is not all: why"
+        self.assertEqual(self.beside(companion, code)[0], f"{told}\nours\n")
+
+    def test_the_handler_of_a_signal(self):
+        # Before it answers the first request it waits for what the handler has done.
+        companion = """
+            if request["id"] == 1:
+                os.kill(program, signal.SIGUSR1)
+                while not os.path.exists(sys.argv[0] + ".told"):
+                    time.sleep(0.01)
+            answer(exit=0, said=[], lost=0)
+        """
+        code = """
+import lancet, os, signal
+def handler(*_):
+    try:
+        lancet.stack()
+    except lancet.Error as error:
+        print(error)
+    open(os.environ["LANCET_BIN"] + ".told", "w").close()
+signal.signal(signal.SIGUSR1, handler)
+print(lancet.stack(), lancet.stack())
+"""
+        out, _ = self.beside(companion, code)
+        self.assertEqual(out, _companion.HANDLER + "\n[] []\n")
+
+    def test_a_companion_that_is_given_up_beside_a_child(self):
+        code = """
+import ctypes, os, signal
+from lancet import _companion
+companion = _companion.current()
+# A child that Python does not know of: it has the pipes, too.
+child = ctypes.CDLL(None).fork()
+if child == 0:
+    os.closerange(0, 3)
+    signal.pause()
+companion.abandon()
+print(companion.pid, child)
+"""
+        out, _ = python(code)
+        companion, child = map(int, out.split())
+        while is_alive(companion):
+            os.sched_yield()
+        self.assertTrue(is_alive(child))
+        os.kill(child, signal.SIGKILL)
+
+    def test_a_program_that_closes_everything(self):
+        code = "import lancet, os\nlancet.stack()\nos.closerange(3, 1000)\nprint(len(lancet.stack()) > 0)"
+        self.assertEqual(python(code), ("True\n", 0))
+
     def test_no_program(self):
         code = "import lancet\ntry: lancet.stack()\nexcept lancet.Error as error: print(error)"
         self.assertIn("there is no program /no/lancet: install", python(code, LANCET_BIN="/no/lancet")[0])
         self.assertIn("/bin/true has not answered", python(code, LANCET_BIN="/bin/true")[0])
+
+    def test_attempts_that_fail_leave_nothing_open(self):
+        code = """
+import lancet, os, resource
+def open_ones():
+    # Without the one that looks.
+    return len(os.listdir("/proc/self/fd")) - 1
+def attempt():
+    try:
+        lancet.stack()
+    except lancet.Error as error:
+        return str(error)
+for program in ("/no/lancet", "/bin/true"):
+    os.environ["LANCET_BIN"] = program
+    attempt()
+    before = open_ones()
+    for _ in range(20):
+        attempt()
+    print(open_ones() - before)
+# Room for the first pipe, and not for the second.
+free = max(map(int, os.listdir("/proc/self/fd"))) + 1
+for number in range(free):
+    try:
+        os.fstat(number)
+    except OSError:
+        os.dup2(0, number)
+limit = resource.getrlimit(resource.RLIMIT_NOFILE)
+resource.setrlimit(resource.RLIMIT_NOFILE, (free + 3, limit[1]))
+said = {attempt() for _ in range(20)}
+resource.setrlimit(resource.RLIMIT_NOFILE, limit)
+print(said, open_ones() - free)
+"""
+        out, ended = python(code)
+        self.assertEqual((out.splitlines(), ended), (["0", "0", "{'lancet cannot be started: [Errno 24] Too many open files'} 0"], 0))
 
     def test_a_program_that_is_no_lancet(self):
         code = "import lancet.wsgi, sys\napp = lancet.wsgi.Middleware(lambda *_: [b'served'], sample=1, log=sys.stdout)\nfor _ in range(2): print(list(app({}, None)))"

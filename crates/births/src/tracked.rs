@@ -253,10 +253,12 @@ impl Tracked {
     }
 
     /// Returns what threads have done with their accounts: whether one is in use, and a sum that changes whenever one is begun.
+    /// Ends those of threads that have ended.
     ///
     /// # Errors
-    /// The process cannot be read.
+    /// The process cannot be read or written.
     pub fn account_use(&self) -> Result<(bool, u64)> {
+        self.session.end_accounts_of_the_dead()?;
         let accounts = self.session.accounts()?;
         let in_use = accounts.iter().any(|account| account.wanted != 0);
         let begun = accounts.iter().map(|account| account.counting);

@@ -17,7 +17,7 @@ module Lancet
         result = yield
         new(block.rows, result)
       ensure
-        block.end unless block.over?
+        block.drop
       end
     end
 

@@ -115,28 +115,37 @@ module Lancet
       @owner == Process.pid
     end
 
-    # Counts from now on. Within another stretch of this thread that goes on, the answer tells what it had made until now.
+    # What `begin` answers: the number of the account that was open then, and what this thread had made in it until then; nil = nothing, because it was
+    # opened for this stretch.
+    Stretch = Struct.new(:number, :before)
+    private_constant :Stretch
+
+    # Counts from now on; what this answers must be handed to `end` or `drop`, whatever comes in between.
     def begin
-      if @depth.zero?
+      before = @door.read(@number) if @depth.positive?
+      unless before
+        # The first one, or the agent has left in the midst of those that go on, which have lost what they had.
+        @depth = 0
         want
-      else
-        before = read
       end
       @depth += 1
-      before
+      Stretch.new(@number, before)
     end
 
-    # Ends what `begin` has begun, which has answered `before`; what was made in between.
-    def end(before)
-      found = read
-      Made.new(@door, before ? less(found, before) : found)
+    # Ends a stretch; what was made in it.
+    def end(stretch)
+      raise Lost, GONE unless stretch.number == @number
+
+      found = @door.read(@number) or raise Lost, GONE
+      Made.new(@door, stretch.before ? less(found, stretch.before) : found)
     ensure
-      @depth -= 1
-      @door.stop(@number) if @depth.zero?
+      drop(stretch)
     end
 
-    # Ends what `begin` has begun, of which nobody wants to know.
-    def drop
+    # Ends a stretch of which nobody wants to know.
+    def drop(stretch)
+      return unless stretch.number == @number
+
       @depth -= 1
       @door.stop(@number) if @depth.zero?
     end
@@ -145,13 +154,14 @@ module Lancet
     def quietly
       return yield if @depth.zero? || @quiet
 
+      number = @number
       begin
         @quiet = true
-        @door.stop(@number)
+        @door.stop(number)
         yield
       ensure
         @quiet = false
-        @door.begin(@number)
+        @door.begin(number) if @depth.positive? && number == @number
       end
     end
 
@@ -174,12 +184,7 @@ module Lancet
       raise Lost, GONE unless @door.begin(@number)
     end
 
-    # What this thread has made since the outermost stretch has begun: a String of the agent's.
-    def read
-      @door.read(@number) or raise Lost, GONE
-    end
-
-    # The same without what was made before.
+    # What this thread has made, a String of the agent's, without what it had made before.
     def less(found, before)
       session, lost, *rows = found.unpack("Q*")
       _, lost_before, *rows_before = before.unpack("Q*")

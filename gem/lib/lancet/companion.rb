@@ -26,11 +26,19 @@ module Lancet
     class << self
       # Returns the companion of this process, and starts one if it has none or its companion has ended.
       def current
+        refuse_in_handlers
         @lock.synchronize do
-          @current.abandon if @current&.forked?
+          forget if @current&.forked?
           @current = new if @current.nil? || @current.over?
           @current
         end
+      end
+
+      # The handler of a signal cannot wait for a lock, which the code that it has interrupted may have.
+      def refuse_in_handlers
+        Mutex.new.synchronize { nil }
+      rescue ThreadError
+        raise Error, "lancet cannot be asked by the handler of a signal: have a thread do it, Thread.new { ... }"
       end
 
       # Asks for something that depends on nothing before. A companion that was killed unnoticed is replaced: it is asked again
@@ -50,6 +58,12 @@ module Lancet
           again = true
           retry
         end
+      end
+
+      # Called in the child of a fork: it has none, and keeps none of its parent's pipes.
+      def forget
+        @current&.abandon
+        @current = nil
       end
 
       # Texts as a list in JSON. Not by a library, whose objects would be of whatever is traced meanwhile.
@@ -81,27 +95,48 @@ module Lancet
 
     # Only one thread has the companion within the block.
     def synchronize(&block)
+      Companion.refuse_in_handlers
       @lock.synchronize(&block)
     end
 
     # Asks for something, in the JSON that stands behind the number of a request; the result. Records go to the block.
     #
-    # An exception of another thread or of a signal that comes within ends the companion: nobody could tell any more what it
-    # has done.
+    # An exception of another thread or of a signal that comes within, or a `throw` as that of Timeout before its version 0.4, ends the companion: nobody could tell
+    # any more what it has done. What the block raises does not: the rest of the answer is skipped.
     def ask(request)
       synchronize do
         raise Lost, ENDED if over?
 
-        Thread.handle_interrupt(Object => :never) do
-          @last += 1
-          tell("{\"id\":#{@last},#{request}}\n")
-          answered { |record| yield record if block_given? }
+        begin
+          known = false
+          result = Thread.handle_interrupt(Object => :never) do
+            @last += 1
+            tell("{\"id\":#{@last},#{request}}\n")
+            answer do |record|
+              known = true
+              yield record if block_given?
+              known = false
+            end
+          end
+          known = true
+          result
+        rescue Error
+          known = true
+          raise
+        ensure
+          abandon unless known
         end
       end
     end
 
-    # Closes our ends of the pipes, by which the companion leaves and ends.
+    # Has the companion leave and end, and closes our ends of the pipes. Children of a fork may have them too, so that it would not hear of that; and a child only
+    # closes its own.
     def abandon
+      # What stands before it in the pipe may be a part of a request.
+      @to.write_nonblock("\n{\"id\":0,\"do\":\"leave\"}\n", exception: false) unless over?
+    rescue SystemCallError, IOError
+      nil
+    ensure
       [@from, @to].compact.each(&:close)
       @from = @to = nil
     end
@@ -109,30 +144,24 @@ module Lancet
     private
 
     def start
+      program = Program.path
+      words = [program, "companion", "--pid", @owner.to_s, "--hide", File.expand_path("..", __dir__)]
       theirs, @to = IO.pipe
       @from, answers = IO.pipe
       [@to, @from].each(&:binmode)
       @to.sync = true
-      program = Program.path
-      words = [program, "companion", "--pid", @owner.to_s, "--hide", File.expand_path("..", __dir__)]
-      # Not our sockets, which others could not listen on as long as it has them.
-      first = Process.spawn(*words, in: theirs, out: answers, close_others: true)
+      # Not our sockets, which others could not listen on as long as it has them. It has started the companion, which is not our child, and ends; the
+      # program's `$?` is not of it.
+      first = Process.detach(Process.spawn(*words, in: theirs, out: answers, close_others: true))
+      Thread.handle_interrupt(Object => :on_blocking) { first.join }
       [theirs, answers].each(&:close)
-      # It has started the companion, which is not our child, and ends.
-      wait_for(first)
       greet(hello(program))
+      started = true
     rescue SystemCallError => e
-      abandon
       raise Error, "lancet cannot be started: #{e.message}"
-    rescue Exception # rubocop:disable Lint/RescueException
-      abandon
-      raise
-    end
-
-    def wait_for(pid)
-      Process.wait(pid)
-    rescue Errno::ECHILD
-      # The program reaps all of its children itself.
+    ensure
+      [theirs, answers].compact.each(&:close)
+      abandon unless started
     end
 
     # The companion's first line.
@@ -162,13 +191,13 @@ module Lancet
 
     def tell(text)
       @to.write(text)
-    rescue SystemCallError
-      abandon
-      raise Lost, ENDED
+    rescue SystemCallError, IOError
+      # It has ended, or the program has closed what is not its own.
+      lose(Lost, ENDED)
     end
 
     # The result of the request that was made last.
-    def answered
+    def answer
       loop do
         text = line
         next unless text =~ /\A\{"id":(\d+),"(record|ok|error|gone)":/ && $1.to_i == @last
@@ -197,17 +226,30 @@ module Lancet
     def line
       until (at = @pending.index("\n"))
         more = Thread.handle_interrupt(Object => :on_blocking) { IO.select([@from], nil, nil, PATIENCE) }
-        raise Silent, SILENT unless more
+        lose(Silent, SILENT) unless more
 
         bytes = @from.read_nonblock(65_536, exception: false)
-        raise Lost, ENDED if bytes.nil?
+        lose(Lost, ENDED) if bytes.nil?
 
         @pending << bytes unless bytes == :wait_readable
       end
       @pending.slice!(0..at).force_encoding(Encoding::UTF_8)
-    rescue Exception # rubocop:disable Lint/RescueException
+    rescue SystemCallError, IOError
+      lose(Lost, ENDED)
+    end
+
+    def lose(error, why)
       abandon
-      raise
+      raise error, why
     end
   end
+
+  # Ruby before 3.1 has no such method; there a child closes its parent's pipes when it asks itself.
+  module AtFork
+    def _fork
+      super.tap { |child| Companion.forget if child.zero? }
+    end
+  end
+  private_constant :AtFork
+  Process.singleton_class.prepend(AtFork) if Process.respond_to?(:_fork)
 end

@@ -19,8 +19,18 @@ module Lancet
 
     @lock = Monitor.new
     @all = {}
+    @numbering = Mutex.new
+    @last = 0
 
     class << self
+      # Sets a mark in the calls of this thread, and returns its number, which no other mark of this process has: each `lancet calls` sees the marks of all
+      # threads, also those that are meant for another one.
+      def mark
+        number = @numbering.synchronize { @last += 1 }
+        ENV.key?("#{MARK}#{number}")
+        number
+      end
+
       # Those of this process for these groups (true: the usual ones).
       def of(groups)
         groups = USUAL if groups == true
@@ -35,21 +45,17 @@ module Lancet
     def initialize(groups)
       @companion, answer = Companion.begin("\"do\":\"counters\",\"groups\":#{Companion.list(groups)}")
       @watch = answer.fetch(:watch)
-      @lock = Mutex.new
-      @last = 0
-      @failed = false
+      @gone = false
     end
 
-    # Whether calls are still counted: the companion is there, and no question has failed.
+    # Whether calls are still counted, as far as is known: one question that fails (too many calls were made since) is no reason to have all functions
+    # hooked once more.
     def there?
-      !@failed && !@companion.over?
+      !@gone && !@companion.over?
     end
 
-    # Sets a mark in the calls of this thread, and returns its number.
     def mark
-      number = @lock.synchronize { @last += 1 }
-      ENV.key?("#{MARK}#{number}")
-      number
+      Counters.mark
     end
 
     # Sums by group of what lies between two marks; sentences about what may be missing in them.
@@ -59,9 +65,9 @@ module Lancet
         sums[record[:group].to_sym] = Sum.new(record[:calls], record[:time_ns] / 1e9, record[:bytes])
       end
       [sums, ended.fetch(:lost, [])]
-    rescue Error
+    rescue Lost
       # Whoever traces next has the functions hooked anew.
-      @failed = true
+      @gone = true
       raise
     end
   end

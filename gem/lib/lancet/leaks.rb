@@ -27,7 +27,7 @@ module Lancet
         end
         leaks(blocks.map { |block| survivors(block) })
       ensure
-        blocks.each { |block| block.end unless block.over? }
+        blocks.each(&:drop)
       end
     end
 

@@ -25,10 +25,12 @@ module Lancet
       assert found.empty?, "objects are left over from each run:\n#{found.join("\n")}"
     end
 
-    # The block makes at most so many calls of a C function.
+    # The block makes at most so many calls of a C function. Where calls may be missing nobody knows, and the test fails.
     def assert_calls(limit, function, **options, &block)
       found = Lancet.calls(function, **options, &block)
       assert found.size <= limit, "#{function} was called #{found.size} times, at most #{limit} allowed"
+      assert found.lost.empty?, "whether #{function} was called at most #{limit} times is not known:\n#{found.lost.join("\n")}"
+      warn "lancet: there is no function #{function} in this process: is that its name?" if found.nowhere?
       found.result
     end
   end

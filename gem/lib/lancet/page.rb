@@ -37,6 +37,7 @@ module Lancet
     def html
       shown = @lock.synchronize { @traces.dup }.map { |trace| section(trace) }
       shown = ["<p>No request was traced yet.</p>"] if shown.empty?
+      shown.unshift("<p>not traced: #{text(@traced.refused)}</p>") if @traced.refused
       "<!DOCTYPE html><html lang=en><meta charset=utf-8><title>lancet</title><style>#{STYLE}</style>" \
         "<h1>The last #{KEPT} requests</h1>#{shown.join}</html>"
     end

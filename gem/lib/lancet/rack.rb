@@ -55,10 +55,16 @@ module Lancet
       return @app.call(env) unless asked || @tracer.chosen?
 
       answer, trace = @tracer.trace(Trace.request_of(env), always: asked) { @app.call(env) }
-      return answer unless asked && trace
+      figures = @tracer.figures(trace) if asked && trace
+      return answer unless figures
 
       status, headers, body = answer
-      [status, headers.merge(ANSWER => trace.figures), body]
+      [status, headers.merge(ANSWER => figures), body]
+    end
+
+    # Why the last request that was to be traced was not; nil: it was.
+    def refused
+      @tracer.refused
     end
 
     private

@@ -5,7 +5,7 @@ require_relative "page"
 module Lancet
   # For Rails: in development each request is traced and shown at `/lancet`; elsewhere those that `config.lancet` says.
   #
-  #   config.lancet.sample = 0.01        # and the other options of Lancet::Rack
+  #   config.lancet.sample = 0.01        # and the other options of Lancet::Rack; the page has each request however long it took
   #   config.lancet.page = false         # no page in development
   class Railtie < ::Rails::Railtie
     config.lancet = ActiveSupport::OrderedOptions.new
@@ -14,7 +14,8 @@ module Lancet
       options = app.config.lancet.to_h
       page = options.delete(:page) { ::Rails.env.development? }
       if page
-        app.middleware.use(Page, **(page == true ? {} : { path: page }))
+        options[:path] = page unless page == true
+        app.middleware.use(Page, **options.except(:sample, :threshold))
       elsif !options.empty?
         app.middleware.use(Rack, log: ::Rails.logger, **options)
       end

@@ -63,7 +63,8 @@ module Lancet
 
       def told(log)
         yield
-      rescue Error => e
+      rescue StandardError => e
+        # Whatever it is (a name of a file that cannot be formatted, a text that JSON does not take): in a program that ends with its threads it would be the end.
         log.puts("lancet: #{e.message}")
       end
 

@@ -8,13 +8,15 @@ require_relative "../lancet"
 #   expect { … }.to allocate_at_most(10).objects
 #   expect { … }.to allocate_at_most(3).of(String)
 #   expect { … }.not_to leak
+#
+# An expectation that fails within the block fails the test, and is no answer of the matcher's.
 RSpec::Matchers.define :allocate_at_most do |most|
   supports_block_expectations
 
   chain(:objects) { @type = nil }
   chain(:of) { |type| @type = type }
 
-  match do |block|
+  match(notify_expectation_failures: true) do |block|
     @found = Lancet.allocations(&block)
     (@type ? @found.of_type(@type) : @found.count) <= most
   end
@@ -28,7 +30,7 @@ end
 RSpec::Matchers.define :leak do
   supports_block_expectations
 
-  match do |block|
+  match(notify_expectation_failures: true) do |block|
     @found = Lancet.leaks(&block)
     !@found.empty?
   end

@@ -9,8 +9,16 @@ module Lancet
   #     config.server_middleware { |chain| chain.add Lancet::Sidekiq, sample: 0.1, log: Sidekiq.logger }
   #   end
   class Sidekiq
+    @tracers = {}
+    @lock = Mutex.new
+
+    # Sidekiq makes its middleware anew for each job, and what goes wrong is said once.
+    def self.tracer(options)
+      @lock.synchronize { @tracers[options] ||= Tracer.new(**options) }
+    end
+
     def initialize(options = {})
-      @tracer = Tracer.new(**options)
+      @tracer = Sidekiq.tracer(options)
     end
 
     # Of a job its class, queue and id are told, and no arguments, which may hold secrets.

@@ -22,15 +22,21 @@ module Lancet
     # Sentences about what could not be counted.
     attr_reader :lost
 
+    # An exception of another thread, as a time limit of the program's, waits while an account is opened or closed: one that is left open would be counted in
+    # for ever.
+    LATER = { Object => :never }.freeze
+    private_constant :LATER
+
     # Traces the block. With `objects: false` the objects that it makes are not counted; with `calls: true`, or a list of groups, what
-    # it calls is (see Counters). What the block raises comes out of it, after `ended` has been called with the trace.
+    # it calls is (see Counters). What the block raises comes out of it, after `ended` has been called with the trace, and whatever that one raises.
     def self.of(objects: true, calls: false, request: nil, ended: nil)
       trace = new(request)
+      before = $!
       begin
         trace.begin(objects, calls)
         trace.result = yield
       ensure
-        trace.finish(ended) if trace.begun?
+        trace.finish_after(before.equal?($!) ? nil : $!, ended) if trace.begun?
       end
       trace
     end
@@ -52,15 +58,17 @@ module Lancet
     # Begins. Raises if it cannot be done.
     def begin(objects, calls)
       @counters = Births.quietly { Counters.of(calls) } if calls
-      @births = Births.current if objects
-      @before = @births&.begin
-      @begun = true
-      @started = Time.now
-      @collections = GC.count
-      @collecting = collecting_now
-      @cpu = clock(Process::CLOCK_THREAD_CPUTIME_ID)
-      @seconds = clock(Process::CLOCK_MONOTONIC)
-      @from = @counters&.mark
+      Thread.handle_interrupt(LATER) do
+        @births = Births.current if objects
+        @stretch = @births&.begin
+        @begun = true
+        @started = Time.now
+        @collections = GC.count
+        @collecting = collecting_now
+        @cpu = clock(Process::CLOCK_THREAD_CPUTIME_ID)
+        @seconds = clock(Process::CLOCK_MONOTONIC)
+        @from = @counters&.mark
+      end
     end
 
     # Whether the trace has begun.
@@ -70,11 +78,30 @@ module Lancet
 
     # Ends, and tells `ended` if it took `least` seconds or more. What that one does is of no trace around this one.
     def finish(ended, least = 0)
-      stop
-      return @births&.drop if @seconds < least
-
-      @made = end_births if @births
+      Thread.handle_interrupt(LATER) do
+        begin
+          stop
+          wanted = @seconds >= least
+          @made = end_births if wanted && @stretch
+        ensure
+          drop
+        end
+        return unless wanted
+      end
       ended ? Births.quietly { ended.call(self) } : keep
+    end
+
+    # Ends after the program has raised something, which no error of telling it replaces; nil = it has not.
+    def finish_after(raised, ended)
+      finish(ended)
+    rescue StandardError
+      raise unless raised
+    end
+
+    # Ends what was begun, of which nobody wants to know; once.
+    def drop
+      stretch, @stretch = @stretch, nil
+      @births.drop(stretch) if stretch
     end
 
     # It can be asked as long as it is there: what its objects are called is asked now, and not when it is told, when nobody may know any more.
@@ -95,12 +122,14 @@ module Lancet
 
     # Calls by group, as Counters::Sum; nil if they were not counted.
     def calls
-      return @calls if @calls || !@counters
+      return @calls if @calls || !@counters || @failed
 
       @calls, missing = Births.quietly { @counters.between(@from, @to) }
       missing.each { |text| lose(text) }
       @calls
     rescue Error => e
+      # It is not asked again by each that wants to know: the answer may take seconds.
+      @failed = true
       lose(e.message)
       nil
     end
@@ -177,7 +206,8 @@ module Lancet
     end
 
     def end_births
-      made = @births.end(@before)
+      stretch, @stretch = @stretch, nil
+      made = @births.end(stretch)
       lose("#{made.lost} objects are not told by line and type: there are too many lines") if made.lost.positive?
       made
     rescue Error => e

@@ -9,21 +9,33 @@ module Lancet
     # What may go wrong within this library, at its beginning or its end. Not StandardError: an exception that another thread raises in this one, as a time limit of the
     # program's own does, is the program's.
     FAULTS = [Error, SystemCallError, IOError, JSON::JSONError, NameError, IndexError, TypeError, ArgumentError, EncodingError].freeze
-    private_constant :FAULTS
+    # An exception of another thread waits while something of the program's is told: whatever comes out of it then is its own, and is not the request's.
+    LATER = { StandardError => :never }.freeze
+    # Seconds without a trace after one that could not begin, the first time and at most; each that follows waits twice as long.
+    FIRST_REST = 1
+    LONGEST_REST = 60
+    private_constant :FAULTS, :LATER, :FIRST_REST, :LONGEST_REST
+
+    # Why the last work that was to be traced was not; nil: it was.
+    attr_reader :refused
 
     # Traces the part `sample` of all work (0 to 1), and tells of what took `threshold` seconds or more: to `log` (an IO, or whatever
     # has `info`) a line, to `file` a line of JSON, and to the block the trace itself.
     def initialize(sample: 0.01, threshold: 0, objects: true, calls: false, log: $stderr, file: nil, &told)
       raise ArgumentError, "sample is a part of all requests, from 0 to 1" unless sample.between?(0, 1)
 
+      raise ArgumentError, "threshold is a number of seconds" unless threshold.nil? || threshold.is_a?(Numeric)
+
       @sample = sample
-      @threshold = threshold
+      @threshold = threshold || 0
       @objects = objects
       @calls = calls
       @log = log
       @file = file
       @told = told
-      @refused = nil
+      @refused = @said = nil
+      @rest = 0
+      @rests_until = 0
     end
 
     # Whether the next work is to be traced.
@@ -36,23 +48,51 @@ module Lancet
       trace = begun(work)
       return [yield, nil] unless trace
 
-      begin
-        result = yield
-      ensure
-        finish(trace, always ? 0 : @threshold)
-      end
-      [result, trace]
+      [yield, trace]
+    ensure
+      finish(trace, always ? 0 : @threshold) if trace
+    end
+
+    # What is told of a trace in a header; nil if it cannot be.
+    def figures(trace)
+      trace.figures
+    rescue *FAULTS => e
+      refuse(e)
+      nil
     end
 
     private
 
     def begun(work)
+      return if rests?
+
       trace = Trace.new(work)
       trace.begin(@objects, @calls)
-      trace
+      @rest = 0
+      @refused = nil
+      begun = trace
     rescue *FAULTS => e
+      rest(e)
       refuse(e)
       nil
+    ensure
+      trace.drop if trace && !begun
+    end
+
+    # What could not be begun (nobody may trace) is not tried again by each request, which would wait for it. A companion that has ended is replaced at once.
+    def rest(error)
+      return if error.instance_of?(Lost)
+
+      @rest = (2 * @rest).clamp(FIRST_REST, LONGEST_REST)
+      @rests_until = now + @rest
+    end
+
+    def rests?
+      @rest.positive? && now < @rests_until
+    end
+
+    def now
+      Process.clock_gettime(Process::CLOCK_MONOTONIC)
     end
 
     def finish(trace, least)
@@ -62,18 +102,32 @@ module Lancet
     end
 
     def tell(trace)
-      write(trace.to_s)
+      line = trace.to_s
+      apart { write(line) } if @log
       trace.append_to(@file) if @file
-      @told&.call(trace.keep)
-    rescue StandardError => e
-      refuse(e)
+      return unless @told
+
+      trace.keep
+      apart { @told.call(trace) }
+    end
+
+    # What the program does to tell a trace may fail in any way.
+    def apart(&block)
+      Thread.handle_interrupt(LATER) do
+        begin
+          block.call
+        rescue StandardError => e
+          refuse(e)
+        end
+      end
     end
 
     # Says why a request is not traced, once for each reason in a row. Where not even that can be written, nobody is told.
     def refuse(error)
-      return if @refused == error.message
-
       @refused = error.message
+      return if @said == @refused
+
+      @said = @refused
       write("lancet: not traced: #{error.message}")
     rescue StandardError
       nil

@@ -18,10 +18,20 @@ module Lancet
       # What the command has said: how many functions are hooked, what was lost.
       attr_reader :said
 
-      def initialize(records, result, said)
+      # What may be missing among the records, a sentence each.
+      attr_reader :lost
+
+      def initialize(records, result, said, lost = [], nowhere: false)
         @records = records
         @result = result
         @said = said
+        @lost = lost
+        @nowhere = nowhere
+      end
+
+      # Whether nothing of what was asked for was ever in the process, so that there was nothing to see.
+      def nowhere?
+        @nowhere
       end
 
       def each(&block)
@@ -33,10 +43,15 @@ module Lancet
       end
     end
 
-    # Those of the guest's acts that a watch is about.
-    EVENTS = %w[call syscall row total signal fork].freeze
+    # What a command tells beside what it has seen: of the process, and of what was lost.
+    BESIDE = %w[guest end loss losses].freeze
+    # What a table of counts adds up.
+    SUMS = %w[total sum].freeze
+    # Exit codes of one that has done its work. 3: a limit was exceeded that was asked for; 4: something is missing.
+    DONE = [0, 3, 4].freeze
     OURS = "#{File.expand_path("..", __dir__)}/"
-    private_constant :EVENTS, :OURS
+    OF_PARENT = "this process was forked within the block: what the block has done is its parent's to tell"
+    private_constant :OF_PARENT, :BESIDE, :SUMS, :DONE, :OURS
 
     class << self
       # Options of a method as those of a command line: `min_time: "1ms"`, `follow_forks: true`, `c: true`.
@@ -57,15 +72,17 @@ module Lancet
       def during(command, words)
         raise ArgumentError, "block required" unless block_given?
 
-        companion, begun = Companion.begin("\"do\":\"watch\"," + arguments(command, words))
-        watch = begun.fetch(:watch)
         begin
+          companion, begun = Companion.begin("\"do\":\"watch\"," + arguments(command, words))
+          watch = begun.fetch(:watch)
           result = yield
+          return Seen.new([], result, [], [OF_PARENT]) if companion.forked?
+
           records, ended = finish(companion, watch)
           watch = nil
-          Seen.new(records.select { |record| shown?(record) }, result, ended.fetch(:said))
+          seen(command, records, ended, result)
         ensure
-          finish(companion, watch) if watch && !companion.over?
+          drop(companion, watch) if watch
         end
       end
 
@@ -73,8 +90,7 @@ module Lancet
       def run(command, words)
         records = []
         _, ended = Companion.begin("\"do\":\"run\"," + arguments(command, words)) { |record| records << record }
-        # 3: a limit was exceeded that was asked for; 4: it is done, and something is missing.
-        return records if [0, 3, 4].include?(ended.fetch(:exit))
+        return records if DONE.include?(ended.fetch(:exit))
 
         said = ended.fetch(:said)
         raise Error, said.empty? ? "lancet #{command} was ended before it had done its work" : said.join("; ")
@@ -98,12 +114,49 @@ module Lancet
         [records, ended]
       end
 
-      # Whether a record is of the program, and not of what this library does to ask.
-      def shown?(record)
-        return false unless EVENTS.include?(record[:record])
+      # Ends a watch whose block was left otherwise. What the program raises, or how it ends, is not replaced by an error of ours.
+      def drop(companion, watch)
+        finish(companion, watch) unless companion.over?
+      rescue Error
+        nil
+      end
 
-        lines = record.values_at(:line, :library).grep(Hash)
-        lines.none? { |line| line[:path].to_s.start_with?(OURS) }
+      def seen(command, records, ended, result)
+        said = ended.fetch(:said)
+        unless DONE.include?(ended.fetch(:exit))
+          raise Lost, ["lancet #{command} was ended before its block, and what it had seen is not all", *said].join(": ")
+        end
+
+        losses = records.select { |record| record[:record] == "losses" }
+        lost, nowhere = missing(losses, ended)
+        Seen.new(without_ours(records), result, said, lost, nowhere: nowhere)
+      end
+
+      # What a command says that it has lost; whether nothing of what was asked for was ever there.
+      def missing(losses, ended)
+        told = losses.flat_map { |record| record[:losses] }
+        nowhere, told = told.partition { |loss| loss[:what] == "hooks" && loss[:pid].nil? }
+        lost = told.map { |loss| loss[:text] }
+        more = losses.sum { |record| record[:more] }
+        lost << "#{more} more losses" if more.positive?
+        lost << "#{ended[:lost]} records found no room" if ended.fetch(:lost).positive?
+        lost.concat(ended.fetch(:said)) if losses.empty? && ended.fetch(:exit) == 4
+        [lost, !nowhere.empty?]
+      end
+
+      # Records of the program's acts, and not of what this library does to ask; sums are those of the rest.
+      def without_ours(records)
+        ours, shown = records.reject { |record| BESIDE.include?(record[:record]) }.partition { |record| ours?(record) }
+        shown.each do |sum|
+          next unless SUMS.include?(sum[:record])
+
+          sum.each_key { |name| sum[name] -= ours.sum { |row| row.fetch(name, 0) } if sum[name].is_a?(Integer) }
+        end
+      end
+
+      # Its line is a Hash, in tables of counts a text.
+      def ours?(record)
+        record.values_at(:line, :library).any? { |line| (line.is_a?(Hash) ? line[:path] : line).to_s.start_with?(OURS) }
       end
     end
   end

@@ -3,6 +3,7 @@
 Each process has its own. It is started when it is first needed; a child of a fork starts another one.
 """
 
+import contextlib
 import json
 import os
 import select
@@ -20,22 +21,25 @@ ENDED = (
     " the next call starts another one"
 )
 SILENT = f"lancet's companion has not answered for {PATIENCE} s and was given up: the next call starts another one"
+HANDLER = "lancet is asked already by the code that this handler of a signal has interrupted: have a thread ask"
 HERE = os.path.dirname(os.path.abspath(__file__))
-
 
 
 class _Silent(Lost):
     """The companion has not answered in time. The same is not asked for a second time."""
 
 
+# A handler of a signal may come into the lock, which its thread has then: `_starting` tells it.
 _lock = threading.RLock()
 _current = None
+_starting = False
 
 
 def _after_fork():
     # Another thread of the parent's may have had the lock.
-    global _lock, _current
+    global _lock, _current, _starting
     _lock = threading.RLock()
+    _starting = False
     if _current is not None:
         _current.abandon()
         _current = None
@@ -46,10 +50,16 @@ os.register_at_fork(after_in_child=_after_fork)
 
 def current():
     """Returns the companion of this process, and starts one if it has none or its companion has ended."""
-    global _current
+    global _current, _starting
     with _lock:
+        if _starting:
+            raise Error(HANDLER)
         if _current is None or _current.is_over():
-            _current = Companion()
+            _starting = True
+            try:
+                _current = Companion()
+            finally:
+                _starting = False
         return _current
 
 
@@ -73,7 +83,9 @@ class Companion:
 
     def __init__(self):
         self.pid = None
+        self._owner = os.getpid()
         self._lock = threading.RLock()
+        self._is_asked = False
         self._pending = b""
         self._last = 0
         self._to = self._from = None
@@ -87,48 +99,69 @@ class Companion:
             raise
 
     def is_over(self):
-        """Whether the companion is known to have ended."""
-        return self._to is None
+        """Whether the companion is known to have ended, or is another process's."""
+        return self._to is None or self.is_forked()
+
+    def is_forked(self):
+        """Whether the companion is a parent's, because this process is the child of a fork: it must not be asked."""
+        return self._owner != os.getpid()
 
     def ask(self, **request):
         """Asks for something; the result and the records.
 
         An exception that comes within (KeyboardInterrupt) ends the companion: nobody could tell any more what it has done.
         """
+        # Before the lock, which in the child of a fork a thread of the parent's may have.
+        self._check()
         with self._lock:
-            if self.is_over():
-                raise Lost(ENDED)
-            self._last += 1
+            self._check()
+            if self._is_asked:
+                raise Error(HANDLER)
+            self._is_asked = True
             try:
+                self._last += 1
                 self._tell({"id": self._last, **request})
                 return self._answer()
-            except Lost:
-                raise
             except Error:
-                # The companion has answered that it cannot be done, so the next request may be sent.
+                # The companion has answered that it cannot be done, so the next request may be sent; or it has ended.
                 raise
             except BaseException:
                 self.abandon()
                 raise
+            finally:
+                self._is_asked = False
+
+    def _check(self):
+        if self.is_over():
+            raise Lost(ENDED)
 
     def abandon(self):
-        """Closes our ends of the pipes, by which the companion leaves and ends."""
-        for end in (self._to, self._from):
+        """Has the companion leave and end, and closes our ends of the pipes. Children of a fork may have them too, so that it would not hear of that; and a
+        child only closes its own."""
+        if not self.is_over():
+            with contextlib.suppress(OSError):
+                os.set_blocking(self._to, False)
+                # What stands before it in the pipe may be a part of a request.
+                os.write(self._to, b'\n{"id":0,"do":"leave"}\n')
+        ends, self._to, self._from = (self._to, self._from), None, None
+        for end in ends:
             if end is not None:
-                os.close(end)
-        self._to = self._from = None
+                with contextlib.suppress(OSError):
+                    os.close(end)
 
     def _start(self):
-        theirs, self._to = os.pipe()
-        self._from, answers = os.pipe()
         program = _program.path()
         words = [program, "companion", "--pid", str(os.getpid()), "--hide", HERE]
+        theirs = answers = None
         try:
+            theirs, self._to = os.pipe()
+            self._from, answers = os.pipe()
             # It starts the companion, which is not our child, and ends.
             subprocess.run(words, stdin=theirs, stdout=answers, check=False)
         finally:
-            os.close(theirs)
-            os.close(answers)
+            for end in (theirs, answers):
+                if end is not None:
+                    os.close(end)
         hello = self._hello(program)
         if hello["protocol"] != PROTOCOL:
             raise Error(
@@ -157,7 +190,8 @@ class Companion:
         try:
             while text:
                 text = text[os.write(self._to, text) :]
-        except BrokenPipeError:
+        except OSError:
+            # It has ended, or the program has closed what is not its own.
             self.abandon()
             raise Lost(ENDED) from None
 
@@ -184,7 +218,11 @@ class Companion:
             if not wanted.poll(PATIENCE * 1000):
                 self.abandon()
                 raise _Silent(SILENT)
-            piece = os.read(self._from, 65536)
+            try:
+                piece = os.read(self._from, 65536)
+            except OSError:
+                # The program has closed what is not its own.
+                piece = b""
             if not piece:
                 self.abandon()
                 raise Lost(ENDED)

@@ -10,7 +10,7 @@ import threading
 from collections import namedtuple
 
 from . import _companion
-from ._error import Error
+from ._error import Lost
 
 # All but memory, which takes a call for most objects.
 USUAL = ("read", "write", "connect", "mysql", "postgres", "sqlite", "memcached", "redis")
@@ -20,13 +20,15 @@ MARK = "LANCET_TRACE_"
 #: What was called of one group: how often, for how many seconds, and the bytes that were moved or got.
 Sum = namedtuple("Sum", "calls time bytes")
 
-_lock = threading.Lock()
+_lock = threading.RLock()
 _all = {}
+# Marks are numbered for the process: each `lancet calls` sees the marks of all threads, also those that are meant for another one.
+_numbers = itertools.count(1)
 
 
 def _after_fork():
     global _lock
-    _lock = threading.Lock()
+    _lock = threading.RLock()
     _all.clear()
 
 
@@ -35,12 +37,22 @@ os.register_at_fork(after_in_child=_after_fork)
 
 def of(groups):
     """Returns the counters of this process for these groups, and hooks their functions if that was not done yet; True = the usual groups."""
-    names = tuple(sorted(USUAL if groups is True else groups))
+    names = _names(groups)
     with _lock:
         found = _all.get(names)
         if found is None or not found.is_there():
             found = _all[names] = Counters(names)
         return found
+
+
+def are_there(groups):
+    """Whether the functions of these groups are hooked, as far as is known, so that `of` has nothing to wait for."""
+    found = _all.get(_names(groups))
+    return found is not None and found.is_there()
+
+
+def _names(groups):
+    return tuple(sorted(USUAL if groups is True else groups))
 
 
 class Counters:
@@ -55,16 +67,16 @@ class Counters:
         self._getenv.restype = ctypes.c_void_p
         self._companion, answer, _ = _companion.begin(do="counters", groups=list(groups))
         self._watch = answer["watch"]
-        self._numbers = itertools.count(1)
-        self._failed = False
+        self._gone = False
 
     def is_there(self):
-        """Whether calls are still counted: the companion is there, and no question has failed."""
-        return not self._failed and not self._companion.is_over()
+        """Whether calls are still counted, as far as is known: one question that fails (too many calls were made since) is no reason to have all functions
+        hooked once more."""
+        return not self._gone and not self._companion.is_over()
 
     def mark(self):
-        """Sets a mark in the calls of this thread, and returns its number."""
-        number = next(self._numbers)
+        """Sets a mark in the calls of this thread, and returns its number, which no other mark of this process has."""
+        number = next(_numbers)
         self._getenv(b"%s%d" % (MARK.encode(), number))
         return number
 
@@ -72,9 +84,9 @@ class Counters:
         """Sums by group of what lies in these stretches, pairs of marks; sentences about what may be missing in them."""
         try:
             ended, records = self._companion.ask(do="between", watch=self._watch, stretches=stretches)
-        except Error:
+        except Lost:
             # Whoever traces next has the functions hooked anew.
-            self._failed = True
+            self._gone = True
             raise
         sums = {record["group"]: Sum(record["calls"], record["time_ns"] / 1e9, record["bytes"]) for record in records}
         return sums, ended.get("lost", [])

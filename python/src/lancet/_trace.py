@@ -1,6 +1,7 @@
 """The account of a stretch of one thread's time, a block or a request: what it has called and taken. What other threads do meanwhile is not in it, but for
 garbage collections, which stop every thread."""
 
+import copy
 import datetime
 import gc
 import json
@@ -52,6 +53,7 @@ class Trace:
         self.lost = []
         self._wanted = calls
         self._counters = self._calls = None
+        self._failed = False
         self._stretches = []
         self._mark = self._cpu = None
 
@@ -90,15 +92,18 @@ class Trace:
         if self.seconds is None:
             self._sum_up()
 
+    def as_of_now(self):
+        """A trace of what was until now; this one goes on."""
+        self.pause()
+        now = copy.copy(self)
+        now.lost, now._stretches = list(self.lost), list(self._stretches)
+        now._sum_up()
+        self.resume()
+        return now
+
     def until_now(self):
         """Its figures in the midst of it, as `figures`."""
-        self.pause()
-        self._sum_up()
-        try:
-            return self.figures
-        finally:
-            self.seconds = self._calls = None
-            self.resume()
+        return self.as_of_now().figures
 
     def _sum_up(self):
         self.seconds = time.monotonic() - self._clock
@@ -115,10 +120,12 @@ class Trace:
     @property
     def calls(self):
         """Calls by group: a dict of tuples `calls`, `time`, `bytes`; None if they were not counted."""
-        if self._calls is None and self._counters is not None and self.seconds is not None:
+        if self._calls is None and self._counters is not None and self.seconds is not None and not self._failed:
             try:
                 self._calls, missing = self._counters.between(self._stretches)
             except Error as error:
+                # It is not asked again by each that wants to know: the answer may take seconds.
+                self._failed = True
                 self._lose(str(error))
                 return None
             for text in missing:

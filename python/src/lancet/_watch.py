@@ -1,10 +1,16 @@
 """The commands of `lancet` that watch this process, and what they have seen as Python objects."""
 
 from . import _companion
-from ._error import Error
+from ._error import Error, Lost
 
-# Those of the process's acts that a watch is about.
-EVENTS = ("call", "syscall", "row", "total", "signal", "fork")
+# What a command tells beside what it has seen: of the process, and of what was lost.
+BESIDE = ("guest", "end", "loss", "losses")
+# What a table of counts adds up.
+SUMS = ("total", "sum")
+# Exit codes of one that has done its work. 3: a limit was exceeded that was asked for; 4: something is missing.
+DONE = (0, 3, 4)
+
+OF_PARENT = "this process was forked within the block: what the block has done is its parent's to tell"
 
 
 def words(options):
@@ -30,6 +36,10 @@ class Watch:
         self.records = []
         #: What the command has said: how many functions are hooked, what was lost.
         self.said = []
+        #: What may be missing among the records, a sentence each.
+        self.lost = []
+        #: Whether nothing of what was asked for was ever in the process, so that there was nothing to see.
+        self.nowhere = False
 
     def __enter__(self):
         self._companion, begun, _ = _companion.begin(do="watch", **self._request)
@@ -38,15 +48,25 @@ class Watch:
 
     def __exit__(self, kind, value, traceback):
         watch, self._watch = self._watch, None
+        if self._companion.is_forked():
+            self.lost = [OF_PARENT]
+            return
         try:
             ended, records = self._companion.ask(do="finish", watch=watch)
-        except _companion.Lost:
+            self._see(records, ended)
+        except Error:
             if kind is None:
                 raise
             # What the program raises is not replaced.
-            return
+
+    def _see(self, records, ended):
         self.said = ended["said"]
-        self.records = [record for record in records if _is_shown(record)]
+        if ended["exit"] not in DONE:
+            command = self._request["command"]
+            raise Lost(": ".join([f"lancet {command} was ended before its block, and what it had seen is not all", *self.said]))
+        losses = [record for record in records if record["record"] == "losses"]
+        self.lost, self.nowhere = _missing(losses, ended)
+        self.records = _without_ours(records)
 
     def __iter__(self):
         return iter(self.records)
@@ -61,8 +81,7 @@ class Watch:
 def run(command, words):
     """The records of a command that ends by itself."""
     _, ended, records = _companion.begin(do="run", command=command, words=words)
-    # 3: a limit was exceeded that was asked for; 4: it is done, and something is missing.
-    if ended["exit"] not in (0, 3, 4):
+    if ended["exit"] not in DONE:
         raise Error("; ".join(ended["said"]) or f"lancet {command} was ended before it had done its work")
     return records
 
@@ -72,9 +91,34 @@ def ended(command, words):
     return _companion.begin(do="run", command=command, words=words)[1]
 
 
-def _is_shown(record):
-    """Not what this package does to ask."""
-    if record["record"] not in EVENTS:
-        return False
-    lines = [line for line in (record.get("line"), record.get("library")) if isinstance(line, dict)]
-    return not any(line["path"].startswith(_companion.HERE + "/") for line in lines)
+def _missing(losses, ended):
+    """What a command says that it has lost; whether nothing of what was asked for was ever there."""
+    told = [loss for record in losses for loss in record["losses"]]
+    known = [loss for loss in told if loss["what"] != "hooks" or loss["pid"] is not None]
+    lost = [loss["text"] for loss in known]
+    more = sum(record["more"] for record in losses)
+    if more:
+        lost.append(f"{more} more losses")
+    if ended["lost"]:
+        lost.append(f"{ended['lost']} records found no room")
+    if not losses and ended["exit"] == 4:
+        lost += ended["said"]
+    return lost, len(known) < len(told)
+
+
+def _without_ours(records):
+    """Records of the program's acts, and not of what this package does to ask; sums are those of the rest."""
+    acts = [record for record in records if record["record"] not in BESIDE]
+    ours, shown = [act for act in acts if _is_ours(act)], [act for act in acts if not _is_ours(act)]
+    for sums in shown:
+        if sums["record"] in SUMS:
+            for name, number in sums.items():
+                if isinstance(number, int):
+                    sums[name] = number - sum(row.get(name, 0) for row in ours)
+    return shown
+
+
+def _is_ours(record):
+    """Its line is a dict, in tables of counts a text."""
+    lines = [line["path"] if isinstance(line, dict) else line for line in (record.get("line"), record.get("library"))]
+    return any(isinstance(line, str) and line.startswith(_companion.HERE + "/") for line in lines)

@@ -6,6 +6,8 @@ README.md has the options. Requests of one thread run in turns, a step of one af
 of its own request: what the application's coroutine does itself and awaits. What it has tasks or threads of their own do is not in it.
 """
 
+import asyncio
+
 from ._tracer import Tracer, signature
 
 __all__ = ["Middleware", "signature"]
@@ -29,21 +31,38 @@ class Middleware:
         asked = self._tracer.asks(None if value is None else value.decode("latin-1"), method, path)
         if not asked and not self._tracer.is_chosen():
             return await self._app(scope, receive, send)
-        trace = self._tracer.begun(method, path)
+        is_prepared = self._tracer.is_prepared() or await _aside(self._tracer.prepare)
+        trace = self._tracer.begun(method, path) if is_prepared else None
         if trace is None:
             return await self._app(scope, receive, send)
         trace.pause()
 
         async def sends(message):
             if asked and message["type"] == "http.response.start":
-                headers = [*message.get("headers", []), (HEADER, trace.until_now().encode("ascii"))]
-                message = {**message, "headers": headers}
+                now = trace.as_of_now()
+                figures = await _aside(self._tracer.figures, now)
+                if figures is not None:
+                    message = {**message, "headers": [*message.get("headers", []), (HEADER, figures.encode("ascii"))]}
             await send(message)
 
         try:
-            return await _Steps(self._app(scope, receive, sends), trace)
-        finally:
+            answer = await _Steps(self._app(scope, receive, sends), trace)
+        except BaseException:
+            # Nothing is waited for that may not be: the coroutine may be closed.
             self._tracer.ended(trace, asked)
+            raise
+        if self._tracer.is_to_be_told(trace, asked):
+            await _aside(self._tracer.tell, trace)
+        return answer
+
+
+async def _aside(work, *arguments):
+    """Has a thread of the event loop's do what may wait for the companion, so that other requests go on; where the loop is none of asyncio's, does it here."""
+    try:
+        loop = asyncio.get_running_loop()
+    except RuntimeError:
+        return work(*arguments)
+    return await loop.run_in_executor(None, work, *arguments)
 
 
 class _Steps:

@@ -32,7 +32,7 @@ class Middleware:
         trace = self._tracer.begun(method, path)
         if trace is None:
             return self._app(environ, start_response)
-        start = _Start(start_response, trace if asked else None)
+        start = _Start(start_response, (lambda: self._tracer.figures(trace.as_of_now())) if asked else None)
         try:
             body = self._app(environ, start)
         except BaseException:
@@ -47,12 +47,12 @@ class _Start:
     """`start_response`. Where the trace was asked for, the headers wait for its figures: until the application has
     returned, or, if it answers only then, until the first part of the body is there."""
 
-    def __init__(self, start_response, trace):
-        self._start, self._trace = start_response, trace
+    def __init__(self, start_response, figures):
+        self._start, self._figures = start_response, figures
         self._held = None
 
     def __call__(self, status, headers, exc_info=None):
-        if self._trace is None:
+        if self._figures is None:
             return self._start(status, headers, *([exc_info] if exc_info else []))
         self._held = (status, headers, exc_info)
         return self._write
@@ -67,9 +67,10 @@ class _Start:
             return
         status, headers, exc_info = self._held
         self._held = None
-        trace, self._trace = self._trace, None
-        if trace is not None:
-            headers = [*headers, (ANSWER, trace.until_now())]
+        figures, self._figures = self._figures, None
+        told = figures() if figures is not None else None
+        if told is not None:
+            headers = [*headers, (ANSWER, told)]
         self._writes = self._start(status, headers, *([exc_info] if exc_info else []))
 
 
@@ -83,6 +84,10 @@ class _Body:
     def __len__(self):
         # A server takes the length of the only part as that of the body.
         return len(self._body)
+
+    def __bool__(self):
+        # A body that has no length, as a generator, is one all the same.
+        return True
 
     def __iter__(self):
         return self

@@ -21,7 +21,7 @@ impl Session {
     /// threads have an account.
     pub(crate) fn give_account(&mut self, tid: u64) -> Result<()> {
         let pid = self.status.pid;
-        let lives = |tid: u64| Path::new(&format!("/proc/{pid}/task/{tid}")).exists();
+        let lives = |tid: u64| self.has_thread(tid);
         if !lives(tid) {
             let reason = "it has no thread of that number";
             return Err(Error::NotAGuest { pid, reason });
@@ -111,6 +111,22 @@ impl Session {
             tids(&|account| account.tid)?;
         }
         Ok(!in_use)
+    }
+
+    /// Ends the accounts that threads wanted when they ended: nobody else would, and the hook would stay in for them. No thread of the guest changes
+    /// them any more.
+    pub(crate) fn end_accounts_of_the_dead(&self) -> Result<()> {
+        for (number, account) in self.accounts()?.iter().enumerate() {
+            if account.wanted != 0 && account.tid != 0 && !self.has_thread(account.tid) {
+                let wanted = self.account_at(number) + offset_of!(Account, wanted) as u64;
+                self.memory.write(wanted, &bytes([0]))?;
+            }
+        }
+        Ok(())
+    }
+
+    fn has_thread(&self, tid: u64) -> bool {
+        Path::new(&format!("/proc/{}/task/{tid}", self.status.pid)).exists()
     }
 
     /// All accounts as they are now.

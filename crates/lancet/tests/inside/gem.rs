@@ -78,6 +78,11 @@ fn what_becomes_of_the_companion() {
 }
 
 #[test]
+fn what_comes_in_between() {
+    test("interrupted");
+}
+
+#[test]
 fn what_blocks_allocate_and_leak() {
     test("allocations");
 }

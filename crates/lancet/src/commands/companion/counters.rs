@@ -32,6 +32,8 @@ const SETS_MARK: &str = "getenv";
 const MOST_KEPT: usize = 1 << 18;
 /// How long a mark may take from the program to here. `lancet calls` looks at its rings every few milliseconds.
 const PATIENCE: Duration = Duration::from_secs(2);
+/// How often what is to be done meanwhile is done while a mark is waited for.
+const LOOK: Duration = Duration::from_millis(50);
 /// How many sentences about what is not hooked are kept.
 const MOST_SENTENCES: usize = 16;
 /// Bytes of the longest line that is parsed: a call that is counted has no longer one, because strings are cut at 40 characters.
@@ -72,6 +74,8 @@ struct Kept {
     lacks: Vec<String>,
     /// How many calls were lost until now, of all threads.
     lost: u64,
+    /// How many times `lancet calls` was heard: calls, and how many were lost.
+    heard: u64,
     /// `lancet calls` has ended: no more calls come.
     over: bool,
 }
@@ -127,10 +131,13 @@ pub struct Between {
 }
 
 /// Why calls cannot be added up.
+#[derive(Debug, PartialEq, Eq)]
 pub enum Lacks {
-    /// The second mark has not come in time: calls are not told any more, or it was dropped.
+    /// The last mark has not come, and nothing else: calls are not told any more.
+    Calls,
+    /// The last mark has not come in time, and other calls have: it was dropped.
     End,
-    /// The first one is not kept any more.
+    /// A mark is not kept any more.
     Beginning,
 }
 
@@ -146,11 +153,10 @@ impl Counters {
                 Ok(0) | Err(_) => break,
                 // Nothing is made of a longer one; what follows of it begins with no record.
                 Ok(length) if length > LONGEST => {}
-                Ok(_) => {
-                    if let Some(call) = call_of(&line, hidden) {
-                        self.keep(call);
-                    }
-                }
+                Ok(_) => match call_of(&line, hidden) {
+                    Some(call) => self.keep(call),
+                    None => self.kept().heard += 1,
+                },
             }
         }
         self.kept().over = true;
@@ -163,8 +169,16 @@ impl Counters {
         match lacks {
             Lacking::Hooks(text) if kept.lacks.len() < MOST_SENTENCES => kept.lacks.push(text),
             Lacking::Hooks(_) => {}
-            Lacking::Calls(lost) => kept.lost = lost,
+            Lacking::Calls(lost) => {
+                kept.lost = lost;
+                kept.heard += 1;
+            }
         }
+    }
+
+    /// Whether calls are still told, as far as is known.
+    pub fn is_there(&self) -> bool {
+        !self.kept().over
     }
 
     fn kept(&self) -> MutexGuard<'_, Kept> {
@@ -180,29 +194,45 @@ impl Counters {
             kept.calls.pop_front();
         }
         kept.calls.push_back(call);
+        kept.heard += 1;
         if matches!(call.what, What::Mark { .. }) {
             self.0.1.notify_all();
         }
     }
 
-    /// Adds up the calls in stretches of one thread's time, each between two marks. Waits for the last one.
-    pub fn between(&self, stretches: &[(u64, u64)]) -> Result<Between, Lacks> {
+    /// Adds up the calls in stretches of one thread's time, each between two marks. Waits for the last one, and does what is to be done meanwhile.
+    pub fn between(
+        &self,
+        stretches: &[(u64, u64)],
+        meanwhile: &mut dyn FnMut(),
+    ) -> Result<Between, Lacks> {
         let deadline = Instant::now() + PATIENCE;
+        let is_end = |call: &Call| {
+            let last = stretches.last().map(|(_, to)| *to);
+            matches!(call.what, What::Mark { number, .. } if Some(number) == last)
+        };
         let mut kept = self.kept();
+        let heard_before = kept.heard;
         loop {
-            let is_end = |call: &Call| {
-                let last = stretches.last().map(|(_, to)| *to);
-                matches!(call.what, What::Mark { number, .. } if Some(number) == last)
-            };
             if stretches.is_empty() || kept.calls.iter().rev().any(is_end) {
                 return kept.sum(stretches);
             }
             let left = deadline.saturating_duration_since(Instant::now());
             if kept.over || left.is_zero() {
-                return Err(Lacks::End);
+                let is_silent = kept.over || kept.heard == heard_before;
+                return Err(if is_silent { Lacks::Calls } else { Lacks::End });
             }
-            let waited = self.0.1.wait_timeout(kept, left);
-            kept = waited.unwrap_or_else(PoisonError::into_inner).0;
+            let (waited, timeout) = self
+                .0
+                .1
+                .wait_timeout(kept, left.min(LOOK))
+                .unwrap_or_else(PoisonError::into_inner);
+            kept = waited;
+            if timeout.timed_out() {
+                drop(kept);
+                meanwhile();
+                kept = self.kept();
+            }
         }
     }
 }

@@ -106,6 +106,8 @@ pub enum What {
         /// The number that `watch` answered.
         watch: u64,
     },
+    /// Leave the program and end, though somebody else has the pipes too: a child of the program that was forked. Nobody waits for an answer.
+    Leave,
     /// Run a command that ends by itself: `stack`, `heap`.
     Run {
         /// `stack` or `heap`: a command of lancet that ends by itself.

@@ -51,6 +51,7 @@ fn serve(args: CompanionArgs) -> io::Result<()> {
     channel.greet()?;
     while !interrupt::asked() && status.is_current() {
         match channel.hear(blocks.patience())? {
+            Heard::Request(Ok(request)) if matches!(request.what, What::Leave) => break,
             Heard::Request(Ok(request)) => {
                 let answer = channel.answer(request.id);
                 serve_one(request, answer, &mut blocks, &mut watches)?;
@@ -78,6 +79,7 @@ fn serve_one(
         lost => json!({ "lost": lost }),
     };
     let done = match request.what {
+        What::Leave => return Ok(()),
         What::Track { births } => blocks.track(births).map(|block| json!({"block": block})),
         What::Count { block, collect } => blocks.count(block, collect, &mut answer)?.map(counted),
         What::Objects { block, contents } => {
@@ -94,7 +96,7 @@ fn serve_one(
             .begin_counters(&groups, &mut || blocks.let_go())
             .map(|watch| json!({"watch": watch})),
         What::Between { watch, stretches } => watches
-            .between(watch, &stretches, &mut answer)?
+            .between(watch, &stretches, &mut answer, &mut || blocks.let_go())?
             .map(counted),
         What::Finish { watch } => watches.finish(watch, &mut answer, &mut || blocks.let_go())?,
         What::Run { command, words } => {

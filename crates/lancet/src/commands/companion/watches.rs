@@ -21,6 +21,8 @@ use crate::watching::{LACKS, LOST_UNTIL_NOW, READY};
 
 /// How long a command may take to open the guest, or to leave it.
 const PATIENCE: Duration = Duration::from_secs(60);
+/// The same of one that tells no calls any more, for which others wait.
+const LEAVES_SOON: Duration = Duration::from_secs(5);
 /// How often the guest is told that a command goes on, which may take as long as it needs. It gives up a companion of which it has heard nothing for 150 s.
 const SIGN_OF_LIFE: Duration = Duration::from_secs(30);
 /// The most bytes of records that are kept of one watch; what comes later is counted.
@@ -51,6 +53,8 @@ struct Watch {
     said: JoinHandle<Vec<String>>,
     /// Calls are not kept as records, but counted.
     counters: Option<Counters>,
+    /// The groups of functions whose calls are counted.
+    groups: Vec<String>,
 }
 
 /// The records of a watch.
@@ -84,27 +88,46 @@ impl Watches {
         self.open(command, words, None, meanwhile)
     }
 
-    /// Begins to count calls of these groups of functions, and returns the number of that watch.
+    /// Begins to count calls of these groups of functions, and returns the number of that watch. Where they are counted already that is the number of the watch that
+    /// does it: each hooks its functions once more, so that calls would take longer with each, and a process bears only so many.
     pub fn begin_counters(
         &mut self,
         groups: &[String],
         meanwhile: Meanwhile,
     ) -> Result<u64, Refusal> {
+        let counts = |watch: &Watch| {
+            let counters = watch.counters.as_ref();
+            counters
+                .filter(|_| watch.groups == groups)
+                .map(Counters::is_there)
+        };
+        let mut open = self.open.iter();
+        let known = open.find_map(|(number, watch)| Some((*number, counts(watch)?)));
+        match known {
+            Some((number, true)) => return Ok(number),
+            Some((number, false)) => self.give_up(number, meanwhile),
+            None => {}
+        }
         let words = counters::words(groups).ok_or_else(|| {
             let known = counters::GROUPS.join(", ");
             Refusal::Refused(format!(
                 "calls are counted in the groups {known}, memory, and no other"
             ))
         })?;
-        self.open("calls", &words, Some(Counters::default()), meanwhile)
+        let number = self.open("calls", &words, Some(Counters::default()), meanwhile)?;
+        if let Some(watch) = self.open.get_mut(&number) {
+            watch.groups = groups.to_vec();
+        }
+        Ok(number)
     }
 
-    /// Tells what a thread has called in these stretches between two marks.
+    /// Tells what a thread has called in these stretches between two marks. A watch that tells no calls any more is ended.
     pub fn between(
-        &self,
+        &mut self,
         watch: u64,
         stretches: &[(u64, u64)],
         answer: &mut Answer,
+        meanwhile: Meanwhile,
     ) -> io::Result<Result<Vec<String>, Refusal>> {
         let counters = self
             .open
@@ -113,10 +136,15 @@ impl Watches {
         let Some(counters) = counters else {
             return Ok(Err(Refusal::Gone(format!("watch {watch} counts no calls"))));
         };
-        let between = match counters.between(stretches) {
+        let between = match counters.between(stretches, meanwhile) {
             Ok(between) => between,
+            Err(Lacks::Calls) => {
+                self.give_up(watch, meanwhile);
+                let why = "calls are not told any more: they are not counted";
+                return Ok(Err(Refusal::Gone(why.into())));
+            }
             Err(Lacks::End) => {
-                let why = "calls are not told any more, or not fast enough: they are not counted";
+                let why = "calls came faster than they could be read, and what ends the stretch was lost: they are not counted";
                 return Ok(Err(Refusal::Refused(why.into())));
             }
             Err(Lacks::Beginning) => {
@@ -128,6 +156,13 @@ impl Watches {
             answer.record(&sum)?;
         }
         Ok(Ok(between.lost))
+    }
+
+    /// Ends a watch that tells no calls any more.
+    fn give_up(&mut self, watch: u64, meanwhile: Meanwhile) {
+        if let Some(watch) = self.open.remove(&watch) {
+            drop(watch.end(LEAVES_SOON, meanwhile));
+        }
     }
 
     /// Starts a watch, waits until the guest is open, and returns the watch's number.
@@ -162,7 +197,7 @@ impl Watches {
                 Err(Refusal::Refused(said.join("; ")))
             }
             Err(RecvTimeoutError::Timeout) => {
-                drop(watch.end(meanwhile));
+                drop(watch.end(PATIENCE, meanwhile));
                 Err(Refusal::Refused(format!(
                     "lancet {command} did not open the process within 60 s"
                 )))
@@ -178,7 +213,7 @@ impl Watches {
         meanwhile: Meanwhile,
     ) -> io::Result<Result<Value, Refusal>> {
         match self.open.remove(&watch) {
-            Some(watch) => watch.end(meanwhile)?.tell(answer).map(Ok),
+            Some(watch) => watch.end(PATIENCE, meanwhile)?.tell(answer).map(Ok),
             None => Ok(Err(Refusal::Gone(format!("watch {watch} is not open")))),
         }
     }
@@ -201,7 +236,7 @@ impl Watches {
         while !ends_within(&watch.child, SIGN_OF_LIFE, meanwhile)? {
             if let Err(error) = answer.wait() {
                 // Nobody wants to know any more.
-                drop(watch.end(meanwhile));
+                drop(watch.end(PATIENCE, meanwhile));
                 return Err(error);
             }
         }
@@ -257,6 +292,7 @@ impl Watches {
             records,
             said,
             counters,
+            groups: Vec::new(),
         };
         Ok((watch, opened))
     }
@@ -265,21 +301,21 @@ impl Watches {
 impl Drop for Watches {
     fn drop(&mut self) {
         for watch in std::mem::take(&mut self.open).into_values() {
-            drop(watch.end(&mut || {}));
+            drop(watch.end(PATIENCE, &mut || {}));
         }
     }
 }
 
 impl Watch {
-    /// Has it leave the guest, and waits for its end.
-    fn end(mut self, meanwhile: Meanwhile) -> io::Result<Ended> {
+    /// Has it leave the guest, and waits for its end; one that has not left in time is killed.
+    fn end(mut self, patience: Duration, meanwhile: Meanwhile) -> io::Result<Ended> {
         let _ = kill(Pid::from_raw(self.child.id() as i32), Signal::SIGINT);
-        if ends_within(&self.child, PATIENCE, meanwhile)? {
+        if ends_within(&self.child, patience, meanwhile)? {
             return self.ended();
         }
         self.child.kill()?;
         let mut ended = self.ended()?;
-        let seconds = PATIENCE.as_secs();
+        let seconds = patience.as_secs();
         let why = format!("it did not leave the process within {seconds} s, and was killed");
         ended.said.push(why);
         Ok(ended)

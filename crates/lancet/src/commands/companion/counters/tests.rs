@@ -53,7 +53,7 @@ fn calls_between_two_marks_are_those_of_their_thread() {
         mark(1, 8, 30),
         call(1, "read", 3, (31, 35), 1000),
     ]);
-    let Ok(found) = counters.between(&[(7, 8)]) else {
+    let Ok(found) = counters.between(&[(7, 8)], &mut || {}) else {
         panic!("both marks are there");
     };
     assert_eq!(found.lost, [""; 0]);
@@ -64,7 +64,10 @@ fn calls_between_two_marks_are_those_of_their_thread() {
         .collect();
     assert_eq!(told, [("read", 1, 4, 20), ("write", 1, 3, 0)]);
     // A mark of another thread is no beginning.
-    assert!(matches!(counters.between(&[(9, 8)]), Err(Lacks::Beginning)));
+    assert!(matches!(
+        counters.between(&[(9, 8)], &mut || {}),
+        Err(Lacks::Beginning)
+    ));
 }
 
 #[test]
@@ -75,9 +78,38 @@ fn the_last_calls_are_kept() {
     }
     counters.keep(mark(1, 2, u64::MAX));
     assert_eq!(counters.kept().calls.len(), MOST_KEPT);
-    assert!(matches!(counters.between(&[(1, 2)]), Err(Lacks::Beginning)));
+    assert!(matches!(
+        counters.between(&[(1, 2)], &mut || {}),
+        Err(Lacks::Beginning)
+    ));
     counters.kept().over = true;
-    assert!(matches!(counters.between(&[(2, 3)]), Err(Lacks::End)));
+    assert!(matches!(
+        counters.between(&[(2, 3)], &mut || {}),
+        Err(Lacks::Calls)
+    ));
+}
+
+/// A mark that was dropped is no reason to have all functions hooked anew; silence is.
+#[test]
+fn a_mark_that_does_not_come_is_told_from_silence() {
+    let counters = counters([mark(1, 1, 0)]);
+    let mut looks = 0;
+    let mut others_call = || {
+        looks += 1;
+        counters.keep(call(2, "read", 3, (1, 2), 1));
+    };
+    assert_eq!(
+        counters.between(&[(1, 2)], &mut others_call).err(),
+        Some(Lacks::End)
+    );
+    assert_eq!(
+        counters.between(&[(1, 2)], &mut || {}).err(),
+        Some(Lacks::Calls)
+    );
+    assert!(
+        looks > 1,
+        "what is to be done meanwhile was done {looks} times"
+    );
 }
 
 #[test]
@@ -92,7 +124,9 @@ fn a_thread_may_work_in_steps() {
         call(1, "PQgetResult", 5, (7, 9), 1),
         mark(1, 4, 10),
     ]);
-    let found = counters.between(&[(1, 2), (3, 4)]).map(|it| it.sums);
+    let found = counters
+        .between(&[(1, 2), (3, 4)], &mut || {})
+        .map(|it| it.sums);
     let wanted = Sum {
         group: "postgres",
         calls: 1,
@@ -100,7 +134,11 @@ fn a_thread_may_work_in_steps() {
         bytes: 0,
     };
     assert_eq!(found.unwrap_or_default(), [wanted]);
-    assert!(counters.between(&[]).is_ok_and(|it| it.sums.is_empty()));
+    assert!(
+        counters
+            .between(&[], &mut || {})
+            .is_ok_and(|it| it.sums.is_empty())
+    );
 }
 
 #[test]
@@ -112,7 +150,7 @@ fn what_is_not_told_is_said() {
     counters.keep(mark(1, 2, 1));
     let lost = |from, to| {
         counters
-            .between(&[(from, to)])
+            .between(&[(from, to)], &mut || {})
             .map(|it| it.lost)
             .unwrap_or_default()
     };
@@ -142,6 +180,22 @@ fn a_query_lasts_until_its_answer() {
         call(1, "mysql_send_query", 5, (200, 203), 0),
     ]);
     assert_eq!(found, [("mysql", 2, 108, 0)]);
+}
+
+/// Two connections of one thread, of which the second is answered first.
+#[test]
+fn queries_at_the_same_time_count_each() {
+    let found = sums([
+        call(1, "PQsendQuery", 5, (10, 11), 1),
+        call(1, "PQsendQuery", 6, (12, 13), 1),
+        call(1, "PQgetResult", 6, (14, 20), 1),
+        call(1, "PQgetResult", 5, (21, 30), 1),
+        // Within another call, on a connection of its own.
+        call(1, "PQsendQuery", 7, (41, 42), 1),
+        call(1, "PQgetResult", 7, (43, 44), 1),
+        call(1, "PQexec", 7, (40, 50), 1),
+    ]);
+    assert_eq!(found, [("postgres", 3, 30, 0)]);
 }
 
 #[test]
