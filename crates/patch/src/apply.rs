@@ -1,4 +1,4 @@
-//! A plan carried out in one stop.
+//! Applies a plan in one stop of the process.
 
 use crate::code::{Jumps, bytes_at, exchange, is_in_force};
 use crate::error::{Error, Result};
@@ -126,7 +126,8 @@ fn fits(guest: &Guest, plan: &Plan, set: &Set) -> bool {
         })
 }
 
-/// A set that is used again, with another end. The word in the island comes first: until the jump is there nobody reads it.
+/// Prepares a set that is used again, with another end time. The word in the island is written first: it is read only once
+/// the jump is there.
 fn renewed(guest: &Guest, mut set: Set, until: Option<u64>) -> Result<Set> {
     let Some(until) = until else {
         return Ok(set);

@@ -207,7 +207,7 @@ fn fill(guest: &Guest, asked: &Planned, remote: &mut RemoteThread, base: u64) ->
     };
     let written = write(island);
     if written.is_err() {
-        // It must not be noted any more when its address may be somebody else's.
+        // Removed from the journal before it is unmapped, because its address may be reused afterwards.
         set.forget(&guest.memory, 0)?;
         let _ = remote.unmap(island, PAGE);
     }
@@ -255,7 +255,7 @@ pub(crate) fn leave(guest: &Guest) -> Result<Option<String>> {
             let found = inside(stop, remote, &guest.memory, &maps, &code)?;
             Ok((!found.is_empty(), stack_pointers(stop, remote)))
         })?;
-        // Whoever was about to leave has left a moment later.
+        // A thread that was about to leave the file has left it a moment later.
         if is_inside {
             sleep(PAUSE);
             continue;

@@ -109,7 +109,7 @@ impl Making<'_, '_> {
         Ok(mapped)
     }
 
-    /// Notes what was mapped, here and in the journal: whoever comes after our death unmaps it.
+    /// Notes a new mapping, here and in the journal: if lancet is killed, the next lancet unmaps it.
     fn note(&mut self, at: u64, size: u64) -> Result<()> {
         self.mapped.push((at, size));
         match &self.set {

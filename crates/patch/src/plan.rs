@@ -17,7 +17,7 @@ use std::time::Duration;
 /// How long a patch is to last.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Limits {
-    /// After so long the functions run as they were, by themselves.
+    /// After this time the original functions run again, without a command.
     pub lasts: Option<Duration>,
 }
 

@@ -29,13 +29,13 @@ pub enum Which {
 /// How it stands with a patch.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum State {
-    /// The new function runs; by itself for so long, if it has an end.
+    /// The new function runs; with a time limit, for this long.
     InForce(Option<Duration>),
     /// Its time is over: the function runs as it was. Its jump is still in the code.
     Over,
     /// The function is as it was.
     Undone,
-    /// Somebody else has written into the function since, or its library was unloaded.
+    /// The function's bytes were changed by something else since, or its library was unloaded.
     Covered,
 }
 
@@ -153,7 +153,7 @@ pub fn undo(guest: &Guest, which: &Which) -> Result<Took> {
     }
 }
 
-/// What is left to undo besides settings, the settings that are as they were, and what went wrong with one of all.
+/// What is left to undo besides settings, the settings that were restored, and the last error.
 type SetBack = (Option<Which>, Vec<Setting>, Option<Error>);
 
 /// Sets back the settings among these.

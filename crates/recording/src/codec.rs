@@ -16,9 +16,9 @@
 //! ```
 //!
 //! A value differs if it is not the last one of its site plus the step before it, so that neither a constant nor a
-//! counter takes a byte. Floating-point registers are compared with the last ones as they are, and written as what
-//! differs in their bits. Sites and places are numbered anew in each segment, and are defined where they are used
-//! first; site 0 is nobody's. The place (guest, thread, stack) holds until the next item that sets another.
+//! counter takes a byte. Floating-point registers are compared with the last ones as they are, and the bits that differ
+//! are written. Sites and places are numbered anew in each segment, and are defined where they are first used; site 0 is
+//! not used. The place (guest, thread, stack) holds until the next item that sets another.
 
 mod closed;
 pub mod decode;
@@ -32,7 +32,7 @@ use varint::{Take, Wrong, put, put_signed};
 /// What a call has in common with others: they are written as what differs from the last one of it.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub struct Site {
-    /// Number of the call edge and 1; 0 = not known, for returns of calls that nobody saw begin.
+    /// Number of the call edge plus 1; 0 = not known, for returns of calls that were not seen.
     pub edge: u32,
     /// The return address of the call.
     pub caller: u64,

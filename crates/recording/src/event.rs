@@ -81,9 +81,9 @@ pub enum EventKind<C = Call> {
 pub struct Signal {
     /// The number of the signal (signal(7)).
     pub number: i32,
-    /// The first [`Signal::INFORMATION`] bytes of its `siginfo_t` (include/uapi/asm-generic/siginfo.h); empty = nobody saw.
+    /// The first [`Signal::INFORMATION`] bytes of its `siginfo_t` (include/uapi/asm-generic/siginfo.h); empty = unknown.
     pub information: Vec<u8>,
-    /// The address at which its thread stood; `None` = nobody saw. It is not recorded.
+    /// The address at which its thread stood; `None` = unknown. It is not recorded.
     pub instruction: Option<u64>,
 }
 

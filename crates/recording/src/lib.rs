@@ -65,8 +65,8 @@ pub fn is_recording(path: &std::path::Path) -> bool {
 /// The version of the layout that is written, and the only one that is read.
 pub const VERSION: u32 = 5;
 
-/// A segment is written when it holds so many bytes. Whoever reads the file, or a full disk, leaves out what is not
-/// whole; a pipe (64 KiB) holds a segment.
+/// A segment is written when it holds this many bytes. A reader drops a segment that was cut short, as by a full disk; a
+/// pipe (64 KiB) holds a segment.
 const SEGMENT: usize = 48 << 10;
 
 /// What one segment may hold at most: a reader makes room for it before it can be checked.

@@ -41,7 +41,7 @@ impl Wanted {
         lines.is_none_or(|lines| lines.get(line as usize).is_none_or(|wanted| *wanted))
     }
 
-    /// Whether calls of a site are wanted. A return of a call that nobody saw begin is, because it may be one.
+    /// Whether calls of a site are wanted. True for a return whose call was not seen, because it may be wanted.
     #[inline]
     pub fn site(&self, site: &Site) -> bool {
         let Some(edge) = site.edge.checked_sub(1) else {

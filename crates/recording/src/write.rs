@@ -251,7 +251,7 @@ impl<W: Write> Writer<W> {
         Ok(())
     }
 
-    /// Writes the streams in which something has waited for so long.
+    /// Writes the streams whose oldest event has waited for `age`.
     pub fn flush_old(&mut self, age: Duration) -> io::Result<()> {
         let now = Instant::now();
         let encoders = self.streams.iter().filter_map(|of| of.encoder.as_ref());

@@ -122,7 +122,7 @@ pub struct Snapshot {
     pub child: AtomicU64,
     /// Process ids of children of commands that died, until they have ended and were waited for; 0 = a free place. The agent writes them.
     pub older: [AtomicU64; OLDER],
-    /// How the last child ended, as wait4 says it; `u64::MAX` = nobody has waited for it. The agent writes it.
+    /// Exit status of the last child, as wait4 returns it; `u64::MAX` = it was not reaped. The agent writes it.
     pub status: AtomicU64,
     /// Why the kernel refused the child, an `errno`; 0 = it did not. The agent writes it.
     pub errno: AtomicU64,

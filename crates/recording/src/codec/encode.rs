@@ -468,8 +468,8 @@ impl Encoder {
         })
     }
 
-    /// Gives back the room for what is not written yet, of which there is none; whether calls are open, whose returns
-    /// must be told by their frames.
+    /// Frees the buffer for items, which must be empty. Returns whether calls are open, whose returns must then be
+    /// reported with their frames.
     pub fn rest(&mut self) -> bool {
         *self = Encoder {
             latest: self.latest,

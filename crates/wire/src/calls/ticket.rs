@@ -13,8 +13,9 @@
 
 use super::COUNTS;
 
-/// In the third word: the call was counted when it began, and has not been counted as returned. Whoever clears it, the
-/// thread at the return or the command that finds the frame of a call that is still open, answers for the call.
+/// In the third word: the call was counted when it began, and its return was not counted yet. The return is counted by
+/// the side that clears this bit: the thread at the return, or the command that finds the frame of a call that is
+/// still open.
 pub const COUNTED: u64 = 1 << 63;
 
 /// The bit at which the row begins in the second word.
