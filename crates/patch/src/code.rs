@@ -52,7 +52,7 @@ pub(crate) fn exchange(
         for earlier in records[..=number].iter().rev() {
             let (before, after) = bytes(earlier);
             if read(earlier.place) == Some(after) {
-                // What cannot be put back is in the list as what it is.
+                // The list of patches shows the state of a jump that cannot be restored.
                 let _ = write(earlier.place, &before);
             }
         }
