@@ -1,4 +1,4 @@
-//! Calls in a file, to be looked at later and again: [`Writer`] takes what a tracer sees, [`Recording`] gives it back.
+//! Recordings: files of calls. [`Writer`] writes what a tracer sees, [`Recording`] reads it.
 //!
 //! ```text
 //!   file      89 'l' 'a' 'n' 'c' 'e' 't' 0a   u32 VERSION   segment   segment  …   [trailer]
@@ -21,8 +21,8 @@
 //! A call that returns before anything else happens in its ring is one item with its return. What an item differs from
 //! is the last item of the same call site: call edge, return address and script line ([`codec`](self)).
 //!
-//! A reader believes nothing: lengths are held against what is there, numbers against what was defined, and a
-//! segment against its checksums. A damaged file is an [`Error`] that says at which byte.
+//! A reader trusts nothing: lengths are checked against the file, numbers against the definitions, and segments against
+//! their checksums. A damaged file is an [`Error`] with the position.
 
 #![forbid(unsafe_code)]
 

@@ -1,4 +1,4 @@
-//! Births of one thread, counted apart from those of all others: what a program asks for a block or a request of its own
+//! Births of one thread, counted separately from those of all others, for a program that measures a block or a request of its own
 //! (`Memprof.trace`).
 //!
 //! ```text
@@ -23,7 +23,7 @@ pub const ROWS: usize = 8192;
 /// Places of the table by which the row of a site is found; at most half of them are taken.
 pub const PLACES: usize = 2 * ROWS;
 
-/// In [`Ledger::epoch`](crate::Ledger::epoch): a thread has an account, so each birth looks whether its own does.
+/// In [`Ledger::epoch`](crate::Ledger::epoch): a thread has an account, so each birth checks for an account of its own thread.
 pub const OPEN: u64 = 1 << 32;
 
 /// The account of one thread.

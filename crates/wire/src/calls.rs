@@ -53,7 +53,7 @@ pub use place::{
 pub use pool::{POOL_NAME, Pool, slot};
 pub use system_call::{CALLED, NO_NUMBER, OPEN, OpenSystemCall, SYSTEM_CALLS};
 
-/// What the hooks of this process are to do, and where everything is. There is one, a static of the agent.
+/// The configuration of the hooks of this process, and the addresses of their data. There is one, a static of the agent.
 #[derive(Debug)]
 #[repr(C)]
 pub struct Calls {

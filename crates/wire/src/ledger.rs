@@ -122,8 +122,8 @@ pub struct Ledger {
     pub accounts: [Account; ACCOUNTS],
     /// Changes whenever the command has given an account to a thread.
     pub accounts_given: u64,
-    /// 1 = the hook may be taken out while no thread wants its account. Written by the command, which keeps it at 0 while it counts
-    /// births for anybody else.
+    /// 1 = the hook may be removed while no thread wants its account. Written by the command, which keeps it at 0 while it counts
+    /// births for any other purpose.
     pub may_rest: u64,
     /// 1 = the hook is out for that reason. The agent writes it before it reads `may_rest` once more, and the command reads it after
     /// it has written `may_rest`, so one of the two sees the other.

@@ -1,6 +1,6 @@
-//! Notices: what a thread of the guest reports at once, beside its ring, and mostly waits for an answer to. The process
-//! ends, it runs another program, it has a child, its VM begins with the script, an IFUNC has picked its function, the
-//! thread takes rights from itself that hooks need.
+//! Notices: what a thread of the guest reports at once, not through its ring, mostly waiting for an answer. The process ends, it runs
+//! another program, it has a child, its VM begins with the script, an IFUNC has picked its function, or the thread is about to forbid what
+//! hooks need.
 //!
 //! ```text
 //!   thread                                   command

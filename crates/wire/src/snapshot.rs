@@ -17,8 +17,8 @@
 //!   END       objects, edges, roots                      how many were written; nothing follows
 //! ```
 //!
-//! The heap of a Python has no pages; its objects are told so, each once, and its roots not at all, because whoever reads the child's memory
-//! finds them there as the child does. What refers to nothing is told where it is first met.
+//! The heap of a Python has no pages, so its objects come without them, each once. Its roots are not written, because the reader finds them
+//! in the child's memory. An object without references is written where it is first met.
 //!
 //! ```text
 //!   TRACED    zigzag((address - that of the TRACED before) / 8),

@@ -1,4 +1,4 @@
-//! What the records of calls and returns hold: as little as is asked of their function.
+//! The contents of records of calls and returns: only what is requested for their function.
 //!
 //! ```text
 //!   ENTRY, HELD   word 1   time 0..48          the hook's number, its bits 0..16

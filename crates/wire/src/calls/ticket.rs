@@ -1,5 +1,5 @@
-//! What the frame of a call that is counted says of it, in the three words of `routine::Frame::ticket`. The agent
-//! writes it, and the command reads it from the stacks of threads that stand still when it leaves.
+//! The ticket of a counted call, in the three words of `routine::Frame::ticket`. The agent writes it; when the command
+//! leaves, it reads the tickets on the stacks of the stopped threads.
 //!
 //! ```text
 //!   word 0   bits  0..32  the session
