@@ -112,9 +112,9 @@ pub enum Step<'a> {
     Constant(bool),
     /// Sets the flag if it is clear, and clears it if it is set.
     Not,
-    /// If the flag is clear, skips so many words.
+    /// If the flag is clear, skips this number of words.
     SkipUnless(u32),
-    /// If the flag is set, skips so many words.
+    /// If the flag is set, skips this number of words.
     SkipIf(u32),
 }
 

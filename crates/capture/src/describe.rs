@@ -1,8 +1,8 @@
-//! Words that only a language VM explains: a hook hands on their text, because what they lead to may be gone when
-//! the line is printed.
+//! Texts of words that only a language VM can explain. A hook passes on the text instead of the word, because the
+//! object may be gone when the line is printed.
 //!
-//! The text is handed on as copied memory is, as a capture at an address that no memory has ([`address`]), so whoever
-//! carries captures carries texts:
+//! The text is passed on like copied memory, as a capture at an address outside of user space ([`address`]), so code
+//! that transports captures also transports texts:
 //!
 //! ```text
 //!   address(what, word):   bytes of the text (32 bits)   the text, UTF-8

@@ -7,13 +7,14 @@
 /// The type of argument that a conversion takes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Kind {
-    /// `%d`, `%i`, and the `*` of a width or precision: a signed number of so many bytes, 1 to 8.
+    /// `%d`, `%i`, and the `*` of a width or precision: a signed number of this many bytes, 1 to 8.
     Signed(u8),
-    /// `%u`: an unsigned number of so many bytes.
+    /// `%u`: an unsigned number of this many bytes.
     Unsigned(u8),
-    /// `%o`: an unsigned number of so many bytes.
+    /// `%o`: an unsigned number of this many bytes.
     Octal(u8),
-    /// `%x`, `%X`, and `%b`, `%B`, which are shown so too: an unsigned number of so many bytes.
+    /// `%x`, `%X`, and `%b`, `%B`, which are shown in hexadecimal, too: an unsigned number of this many
+    /// bytes.
     Hex(u8),
     /// `%c`: a byte, passed as an `int`.
     Character,

@@ -1,5 +1,5 @@
-//! What an allocator that has taken malloc's place says of itself: asked in a copy of the process, which can have an effect on nothing else
-//! (`agent::snapshot::allocator`) and is ended afterwards.
+//! The statistics of an allocator that replaces malloc. Its function is called in a copy of the process, so that the process itself is not
+//! changed (`agent::snapshot::allocator`); the copy is ended afterwards.
 
 use crate::Opened;
 use crate::confined::{Outcome, run};
@@ -9,26 +9,26 @@ use std::time::Duration;
 use wire::snapshot::allocator::{Asked, QUESTIONS, UNKNOWN};
 use wire::snapshot::{self, Stage};
 
-/// How long it may take. It takes a millisecond, unless it waits for a lock that a thread had which is not in the copy.
+/// Time limit. An answer takes a millisecond, unless the allocator waits for a lock held by a thread that does not exist in the copy.
 const PATIENCE: Duration = Duration::from_secs(3);
 
-/// The answers of an allocator, and what asking has cost.
+/// The answers of an allocator, and for how long the process was stopped for them.
 #[derive(Clone, Copy, Debug)]
 pub struct Answers {
-    /// By the number of the question ([`wire::snapshot::allocator`]); `None` = it does not know.
+    /// By the number of the question ([`wire::snapshot::allocator`]); `None` = the allocator does not know.
     pub values: [Option<u64>; QUESTIONS],
     /// How long the VM of the process stood still for the copy.
     pub pause: Duration,
 }
 
 impl Opened {
-    /// Has the allocator of a copy of the process asked by its function at this address, and leaves.
+    /// Calls the allocator's function at this address in a copy of the process, then leaves the process.
     ///
     /// # Errors
     /// The process cannot be copied, or the copy ended, hung or could not be confined.
     pub fn ask_allocator(mut self, asked: Asked, function: u64) -> Result<Answers> {
         let answered = self.answered(asked, function);
-        // The agent waits for the copy, which has ended by now.
+        // The agent reaps the copy, which has ended by now.
         let left = self.guest.leave();
         let answers = answered?;
         left?;

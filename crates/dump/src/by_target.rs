@@ -1,13 +1,13 @@
-//! The names of one object's references, joined by their targets to the references that the VM tells.
+//! Gives names to the references of one object, by the addresses that they lead to.
 //!
-//! The VM tells the references of most objects in the order in which `vm` reads their names, so each name is first held against the next
-//! reference as it comes. From the first one on that is told in another order, the rest is searched by target.
+//! The VM reports the references of most objects in the order in which `vm` reads their names, so each name is first compared with the next
+//! reference. From the first mismatch on, the remaining names are sorted and searched by target.
 
 /// The names of the references of the object that [`ByTarget::fill`] was called for last; a walk uses one value for all its objects. `N` is a
 /// name. Each name is given out once, so references must be asked for in the order in which the VM tells them.
 pub struct ByTarget<N> {
     names: Vec<Named<N>>,
-    /// Names before this place were used, each for the reference that came in its turn.
+    /// Names before this index were used in order.
     next: usize,
     /// The names from `next` on are sorted by their targets.
     sorted: bool,
@@ -16,7 +16,7 @@ pub struct ByTarget<N> {
 struct Named<N> {
     target: u64,
     name: N,
-    /// How many names with this target were used since the names were sorted; counted at the first of them.
+    /// How many names with this target were used since sorting; kept in the first of them.
     used: usize,
 }
 
@@ -31,7 +31,8 @@ impl<N> Default for ByTarget<N> {
 }
 
 impl<N: Copy> ByTarget<N> {
-    /// Forgets the names of the last object, and takes those that `names` calls its argument with: each with the address that it leads to.
+    /// Replaces the names by those of the next object: `names` calls its argument with each name and the address that the reference leads
+    /// to.
     pub fn fill(&mut self, names: impl FnOnce(&mut dyn FnMut(u64, N))) {
         self.names.clear();
         (self.next, self.sorted) = (0, false);
@@ -44,7 +45,7 @@ impl<N: Copy> ByTarget<N> {
         });
     }
 
-    /// The next name of a reference to this target: of several with one target the first comes first.
+    /// The next unused name of a reference to this target. Of several with one target the first comes first.
     #[inline]
     pub fn next(&mut self, target: u64) -> Option<N> {
         if !self.sorted {
@@ -60,7 +61,7 @@ impl<N: Copy> ByTarget<N> {
     fn search(&mut self, target: u64) -> Option<N> {
         let left = self.names.get_mut(self.next..)?;
         if !self.sorted {
-            // Those of one target stay in their order.
+            // A stable sort: names of one target stay in their order.
             left.sort_by_key(|named| named.target);
             self.sorted = true;
         }
@@ -78,7 +79,7 @@ mod tests {
     use super::*;
     use proptest::prelude::*;
 
-    /// The same without the short way: the first name of this target that was not used.
+    /// The same without the fast path: the first unused name of this target.
     fn plain(names: &mut Vec<(u64, usize)>, target: u64) -> Option<usize> {
         let found = names.iter().position(|named| named.0 == target)?;
         Some(names.remove(found).1)
@@ -91,7 +92,7 @@ mod tests {
             mut told in prop::collection::vec(0u64..7, 0..16),
             in_order in 0usize..12,
         ) {
-            // As the VM mostly tells them: some in the order of the names, and then others.
+            // As the VM mostly reports them: some in the order of the names, then others.
             told.splice(0..0, targets.iter().take(in_order).copied());
             let mut names: Vec<(u64, usize)> = targets.iter().copied().zip(0..).collect();
             let mut found = ByTarget::default();

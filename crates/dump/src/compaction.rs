@@ -1,8 +1,8 @@
-//! What `GC.compact` would give back: done in a copy of the process, which can have an effect on nothing else (`agent::snapshot::compact`) and is
-//! ended afterwards.
+//! Measures what `GC.compact` would give back, in a copy of the process, so that the process itself is not changed
+//! (`agent::snapshot::compact`); the copy is ended afterwards.
 //!
-//! The copy has each page of its own that it writes, and a compaction writes to most of them. So it is refused where the memory limit of the
-//! process, or the machine, has not as much left as the process has in memory.
+//! A compaction writes to most pages, and each written page is duplicated for the copy. So it is refused if the memory limit of the
+//! process, or the machine, has less memory left than the process uses.
 
 use crate::Opened;
 use crate::confined::{Outcome, run};
@@ -21,7 +21,7 @@ const PATIENCE: Duration = Duration::from_secs(20);
 /// Pages of a Ruby's heap.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct HeapPages {
-    /// Pages that the heap has, those without an object among them.
+    /// All pages of the heap, including empty ones.
     pub all: u64,
     /// Pages without an object.
     pub empty: u64,
@@ -45,13 +45,13 @@ pub struct Compaction {
 }
 
 impl Opened {
-    /// Has a copy of the process compact its heap, and leaves.
+    /// Compacts the heap of a copy of the process, then leaves the process.
     ///
     /// # Errors
-    /// It is no Ruby, it cannot be copied, there is no room for a copy of which each page is written, or the copy ended or hung meanwhile.
+    /// The process is no Ruby, it cannot be copied, memory is short, or the copy ended or hung.
     pub fn compact(mut self) -> Result<Compaction> {
         let compacted = self.compacted();
-        // The agent waits for the copy, which has ended by now.
+        // The agent reaps the copy, which has ended by now.
         let left = self.guest.leave();
         let compaction = compacted?;
         left?;
@@ -95,7 +95,7 @@ impl Opened {
     }
 }
 
-/// Has the copy begin, and waits until it has done.
+/// Starts the compaction in the copy and waits for its end.
 fn await_compaction(copy: &Copy) -> Result<()> {
     let to_compact = snapshot::Opened::ToCompact;
     let reason = match run(copy, to_compact, Stage::Compacted, PATIENCE)? {
@@ -113,7 +113,7 @@ fn await_compaction(copy: &Copy) -> Result<()> {
     Err(refused(copy.parent(), &reason))
 }
 
-/// Refuses where the machine has not as much memory left as the process has in memory.
+/// Fails if the machine has less memory left than the process uses.
 fn find_memory(pid: i32) -> Result<()> {
     let resident = Resident::of(pid).map_err(|error| Error::of_proc(pid, "status", error))?;
     let left = process::control_group::memory_for(pid);

@@ -1,4 +1,5 @@
-//! A copy of a process that runs code of the process's, confined (`agent::snapshot::confined`), and is ended when that is done.
+//! Runs code of the process in a copy of it that is confined by seccomp (`agent::snapshot::confined`), and ends the copy
+//! afterwards.
 
 use crate::copy::{Copy, ENDED};
 use process::error::Result;
@@ -10,22 +11,22 @@ use wire::snapshot::{Opened, Stage};
 /// Time between two looks at the copy's stage.
 const LOOK: Duration = Duration::from_millis(1);
 
-/// How such a copy has fared.
+/// The result of running code in a copy.
 pub enum Outcome {
-    /// It has come to the stage that was waited for.
+    /// The copy has reached the expected stage.
     Done,
-    /// It could not be confined, or what was run has failed.
+    /// The copy could not be confined, or the code has failed.
     Refused,
-    /// It has ended: why that may be.
+    /// The copy has ended; the text says why that may be.
     Ended(String),
-    /// It had not come there in time.
+    /// The copy did not reach the stage in time.
     Late,
 }
 
-/// Has the copy begin, and waits until it has done.
+/// Starts the copy's work and waits until it has reached the stage `wanted`.
 ///
 /// # Errors
-/// What it shares with others cannot be read, or there is too much of that.
+/// The list of mappings shared with other processes cannot be read, or is too long.
 pub fn run(copy: &Copy, what: Opened, wanted: Stage, patience: Duration) -> Result<Outcome> {
     copy.tell_shared(&shared(copy.pid())?)?;
     copy.begin(what)?;
@@ -45,7 +46,7 @@ pub fn run(copy: &Copy, what: Opened, wanted: Stage, patience: Duration) -> Resu
     }
 }
 
-/// Address and bytes of what the copy could change for others too.
+/// Address and bytes of each writable mapping that the copy shares with other processes.
 fn shared(pid: i32) -> Result<Vec<[u64; 2]>> {
     let maps = Maps::of(pid)?;
     let mappings = maps.iter().filter(|mapping| {

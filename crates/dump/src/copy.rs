@@ -1,9 +1,9 @@
-//! The copy of a guest, from outside.
+//! The copy of a guest, seen from lancet.
 //!
-//! Its id is the guest's word, so it is believed only if the kernel says that this process is a child of the guest, runs the same program, and has
-//! the same users, groups and capabilities: one that has become another program since, with other rights, is not written to, and not ended. The pipe is
-//! opened through `/proc/CHILD/fd/N`, and first as a path only (`O_PATH`), which has no effect on whatever a guest has put there;
-//! what is no pipe is not opened.
+//! The guest reports the copy's process id. It is believed only if the kernel says that this process is a child of the guest, runs the same
+//! program, and has the same users, groups and capabilities: a process that has since executed another program, with other rights, must be
+//! neither written to nor killed. The pipe is opened through `/proc/PID/fd/N`, first as a path only (`O_PATH`), which has no effect on
+//! whatever file the guest has put there; what is no pipe is not opened.
 
 use births::session::Copied;
 use inject::records::ReadRecords;
@@ -25,21 +25,20 @@ use wire::Snapshot;
 use wire::snapshot::allocator::{Asked, QUESTIONS};
 use wire::snapshot::{Opened, SHARED, Stage};
 
-/// How long the copy may take until its pipe is there. It makes a dozen system calls before.
+/// Time limit until the copy has opened its pipe, for which it makes a dozen system calls.
 const READY: Duration = Duration::from_secs(10);
 /// Time between two looks at whether the copy has opened its pipe.
 const LOOK: Duration = Duration::from_micros(100);
-/// How long a killed process may take to end: the kernel gives its memory back first.
+/// Time limit for a killed process to end: the kernel releases its memory first.
 const ENDING: Duration = Duration::from_secs(10);
 
-/// A copy of a guest, which is killed when this value is dropped at the latest. The guest must be asked to wait for it afterwards: until then the
-/// kernel keeps the ended process as a zombie.
+/// A copy of a guest; dropping this value kills it. The guest must reap it afterwards: until then the kernel keeps it as a zombie.
 #[derive(Debug)]
 pub struct Copy {
     parent: i32,
     pid: i32,
     process: PidFd,
-    /// Memory of the copy. Only the agent in it changes anything there, and only what is its own.
+    /// Memory of the copy. Only its agent changes anything there, and only the agent's own data.
     pub memory: GuestMemory,
     /// The reading end of its pipe; reading does not block.
     pub pipe: File,
@@ -47,15 +46,15 @@ pub struct Copy {
 }
 
 impl Copy {
-    /// Finds the copy that a guest has made, and opens its pipe. It waits until it is told what to do ([`Copy::begin`]).
+    /// Finds the copy that a guest has made, and opens its pipe. The copy waits until [`Copy::begin`] says what to do.
     ///
     /// # Errors
-    /// It has ended meanwhile, or what the guest says of it is not so.
+    /// The copy has ended, or is not what the guest says.
     pub fn open(parent: i32, copied: Copied) -> Result<Self> {
         let gone = || lost(parent, "it ended at once");
         let pid = find(parent, copied.id).ok_or_else(gone)?;
         let process = PidFd::open(pid).map_err(|_| gone())?;
-        // Asked again, as the descriptor is of this process now.
+        // Read again: now the descriptor refers to this process, whose id cannot be reused.
         if Status::read(pid).map_err(|_| gone())?.parent != parent {
             return Err(gone());
         }
@@ -71,7 +70,7 @@ impl Copy {
         };
         match open_pipe(parent, pid, &memory, copied.at) {
             Ok(pipe) => {
-                // It waits for us, and its guest does not wait for it any more.
+                // Lowered now: the copy waits for lancet, and the guest no longer waits for the copy.
                 priority::lower_copy(pid);
                 Ok(Copy {
                     parent,
@@ -82,7 +81,7 @@ impl Copy {
                     at: copied.at,
                 })
             }
-            // Its memory cannot be read any more.
+            // The memory of an ended process cannot be read.
             Err(_) if process.has_ended(Duration::ZERO) => Err(lost(parent, ENDED)),
             Err(error) => {
                 kill(&process)?;
@@ -92,7 +91,7 @@ impl Copy {
         }
     }
 
-    /// Tells the copy what to do, for which it has waited.
+    /// Tells the waiting copy what to do.
     ///
     /// # Errors
     /// It has ended meanwhile.
@@ -101,10 +100,10 @@ impl Copy {
         self.memory.write(at, &(what as u32).to_le_bytes())
     }
 
-    /// Tells the copy which of its memory it shares with other processes: address and bytes of each mapping. It makes them read-only.
+    /// Tells the copy which of its mappings are shared with other processes (address and bytes of each), so that it makes them read-only.
     ///
     /// # Errors
-    /// It has ended meanwhile, or there are more than it can be told.
+    /// The copy has ended, or the list is too long.
     pub fn tell_shared(&self, shared: &[[u64; 2]]) -> Result<()> {
         if shared.len() > SHARED {
             let count = shared.len();
@@ -127,7 +126,7 @@ impl Copy {
         self.memory.write(at, &count.to_le_bytes())
     }
 
-    /// Tells it which function of its allocator is to be asked.
+    /// Tells the copy which allocator it has and the address of the function to call.
     ///
     /// # Errors
     /// It has ended meanwhile.
@@ -138,7 +137,7 @@ impl Copy {
         self.memory.write(at, &bytes)
     }
 
-    /// What the allocator has answered, by the number of the question.
+    /// Returns the answers of the allocator, by the number of the question.
     ///
     /// # Errors
     /// The copy has ended, so that its memory is gone.
@@ -149,7 +148,7 @@ impl Copy {
         Ok(answers)
     }
 
-    /// Process id of the copy, which no other process gets until the guest has waited for it.
+    /// Process id of the copy. It cannot be reused before the guest has reaped the copy.
     pub fn pid(&self) -> i32 {
         self.pid
     }
@@ -180,12 +179,12 @@ impl Copy {
         self.process.has_ended(Duration::ZERO)
     }
 
-    /// The guest that it is a copy of.
+    /// Process id of the guest.
     pub fn parent(&self) -> i32 {
         self.parent
     }
 
-    /// The VM's list of shapes and the bytes of one, if the VM has said so.
+    /// Address of the VM's list of shapes and the size of one in bytes, if the copy has reported them.
     pub fn shapes(&self) -> Option<(u64, u64)> {
         let word = |field: usize| self.memory.word(self.at + field as u64);
         let list = word(offset_of!(Snapshot, shapes)).ok()?;
@@ -193,14 +192,14 @@ impl Copy {
         (list != 0).then_some((list, size))
     }
 
-    /// The object that it is asking the VM about, if it still runs.
+    /// The object about which the copy is asking the VM, if the copy still runs.
     pub fn at(&self) -> Option<u64> {
         self.memory
             .record::<u64>(self.at + offset_of!(Snapshot, at) as u64)
             .ok()
     }
 
-    /// Kills the copy. The guest waits for the process that has ended.
+    /// Kills the copy. The guest reaps it afterwards.
     ///
     /// # Errors
     /// It does not end.
@@ -226,7 +225,7 @@ impl Copy {
 
 impl Drop for Copy {
     fn drop(&mut self) {
-        // Nobody is left to tell; it ends by itself when its pipe is closed.
+        // The error cannot be returned; the copy ends by itself when its pipe is closed.
         let _ = self.process.kill();
         self.process.has_ended(ENDING);
     }
@@ -237,11 +236,11 @@ fn kill(process: &PidFd) -> Result<()> {
     process.kill().map_err(failed)
 }
 
-/// What is known of a copy that is gone: its parent alone could ask how.
+/// The cause if a copy has ended: only its parent could read the exit status.
 pub const ENDED: &str =
     "it was ended (by a memory limit, a signal, or a fault in a function of an extension)";
 
-/// That a copy was of no use, and why.
+/// The error for a copy that failed, with the cause.
 pub fn lost(parent: i32, reason: &str) -> Error {
     Error::NoCopy {
         pid: parent,
@@ -249,10 +248,10 @@ pub fn lost(parent: i32, reason: &str) -> Error {
     }
 }
 
-/// Which program a process is, and with whose rights.
+/// The program of a process, and its rights.
 #[derive(PartialEq, Eq)]
 struct Rights {
-    /// Device and inode of its program; `None` = it cannot be asked.
+    /// Device and inode of the program; `None` = it cannot be read.
     program: Option<(u64, u64)>,
     /// The fields of `/proc/PID/status` that tell its users, groups and capabilities.
     told: [Option<String>; 5],

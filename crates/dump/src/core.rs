@@ -1,7 +1,7 @@
 //! Heap snapshots from core files: gcore's, or the kernel's.
 //!
-//! The memory is what `frames` reads of a core: its segments, and for pages that are not in it the files that were mapped. The VM is found by
-//! the symbols of those files. Nothing of the process runs, so references that only its own functions know are missing; the snapshot says so.
+//! `frames` reads the memory of a core: its segments, and for pages that it lacks the mapped files. The VM is found by the symbols of those
+//! files. No code of the process can run, so references that only its own functions report are missing; the snapshot says so.
 
 use crate::found::Found as Outside;
 use crate::{outside, python, ruby};
@@ -32,7 +32,7 @@ pub enum Error {
     },
 }
 
-/// What is wanted of a core file.
+/// The options of reading a core file.
 #[derive(Clone, Copy, Debug)]
 pub struct Options<'a> {
     /// The program, if it is not at the path that it had.
@@ -105,7 +105,7 @@ struct Found<'a> {
 }
 
 impl Found<'_> {
-    /// The module that exports the symbol by which a VM is known.
+    /// The module that exports the symbol that identifies a VM.
     fn module(&self, language: Language) -> Option<&Loaded> {
         let mark = language.description().mark;
         let mut modules = self.modules.iter();
@@ -157,7 +157,7 @@ impl Found<'_> {
         Some(facts.map_err(|error| error.to_string()).and_then(read))
     }
 
-    /// A VM whose heap is read from outside in living processes, too.
+    /// The snapshot of a VM whose heap is read from its memory alone in living processes, too (Perl, PHP).
     fn outside(&self) -> Option<Result<Snapshot, String>> {
         let languages = [Language::Perl, Language::Php];
         let module = languages.into_iter().find_map(|one| self.module(one))?;
@@ -180,7 +180,7 @@ impl Found<'_> {
         Some(outside::Heap::find(&memory, &symbol)?.and_then(read))
     }
 
-    /// Why no VM was found.
+    /// The error that no VM was found, with what was found instead.
     fn nothing(&self) -> String {
         let paths = self.modules.iter().map(|module| &module.path);
         let gone: Vec<_> = paths.filter(|path| open_regular(path).is_err()).collect();

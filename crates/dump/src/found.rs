@@ -1,8 +1,8 @@
-//! What a heap is read from that is read from outside alone.
+//! What readers of a heap need that read memory alone.
 
 use std::time::Instant;
 
-/// Memory that a heap is read from, a copy's or that in a core file.
+/// The memory of a copy or of a core file, and what helps to find a heap there.
 pub struct Found<'a> {
     /// The memory, which nothing changes.
     pub memory: &'a dyn vm::Memory,
@@ -12,6 +12,6 @@ pub struct Found<'a> {
     pub threads: &'a [u64],
     /// Bytes of memory that the process has.
     pub bytes: u64,
-    /// Reading is given up then.
+    /// Deadline of the reading.
     pub until: Instant,
 }

@@ -1,22 +1,23 @@
-//! The memory of a copy or of a core file, in blocks that are read once each.
+//! A cache of large blocks over memory that does not change: that of a copy or of a core file.
 //!
-//! Nothing changes there, so what was read stays true, and a walk over all objects reads block after block, in a few places at once: slots,
-//! texts, a large table. `process::pages` is for walks that touch little and want to know what; this is for those that touch everything: a block is
-//! found by its number without a search, and of those that have the same place four are kept, so that walks in two places do not
-//! put out each other's blocks. Few are kept: memory that is touched for the first time costs more than reading a block again.
+//! A walk over all objects reads block after block, in a few places at once: slots, texts, a large table. `process::pages` suits walks that
+//! touch little memory and want to know which; this cache suits those that touch all of it. A block is found by its number without a
+//! search. Four blocks with the same place in the cache are kept, so that walks in several places do not evict each other's blocks. The
+//! cache is small because memory that is touched for the first time costs more than reading a block again.
 
 use std::cell::RefCell;
 use vm::{Fault, Memory};
 
 /// Bytes of a block: the largest page of objects that a Ruby has.
 const BLOCK: u64 = 64 << 10;
-/// Blocks of one place, and places: 16 MiB are kept.
+/// Blocks that share a place, and number of places: together 16 MiB.
 const WAYS: usize = 4;
 const PLACES: usize = 64;
-/// Where no block begins.
+/// In `starts`: no block.
 const NO_BLOCK: u64 = u64::MAX;
 
-/// A cache over memory that does not change, for the time of one snapshot. Over memory that changes it would return bytes of different moments.
+/// A cache over memory that does not change, used for one snapshot. If the memory changed, the cache would return bytes of different
+/// moments.
 pub struct Frozen<'a> {
     memory: &'a dyn Memory,
     places: RefCell<Vec<Place>>,
@@ -24,11 +25,11 @@ pub struct Frozen<'a> {
 
 /// Blocks whose numbers have the same low bits.
 struct Place {
-    /// Address at which each block begins; `NO_BLOCK` where none was read yet.
+    /// Address of each block; `NO_BLOCK` where none was read yet.
     starts: [u64; WAYS],
-    /// Empty if not all of it can be read.
+    /// Empty if the block cannot be read completely.
     bytes: [Vec<u8>; WAYS],
-    /// Index of the block in whose place the next one comes.
+    /// Index of the block that is replaced next.
     oldest: usize,
 }
 
@@ -62,7 +63,7 @@ impl<'a> Frozen<'a> {
         }
     }
 
-    /// The bytes of the block that begins here; none if not all of them can be read.
+    /// The bytes of the block that begins at `start`; empty if it cannot be read completely.
     #[inline]
     fn block<'b>(&self, places: &'b mut [Place], start: u64) -> &'b [u8] {
         let place = &mut places[(start / BLOCK) as usize % PLACES];
@@ -71,7 +72,7 @@ impl<'a> Frozen<'a> {
         &place.bytes[way]
     }
 
-    /// Reads a block, into the memory of the one in whose place it comes.
+    /// Reads a block into the place of the oldest one.
     #[cold]
     fn fill(&self, place: &mut Place, start: u64) -> usize {
         let way = place.oldest;
@@ -85,7 +86,7 @@ impl<'a> Frozen<'a> {
         way
     }
 
-    /// Reads `N` bytes, which are few: those of a number.
+    /// Reads the `N` bytes of a number.
     #[inline]
     fn few<const N: usize>(&self, at: u64) -> Result<[u8; N], Fault> {
         let within = (at % BLOCK) as usize;

@@ -1,4 +1,4 @@
-//! The process that is copied, of any language.
+//! The process of which snapshots are made, whatever its language.
 
 use crate::copy::Copy;
 use crate::outside::Outside;
@@ -13,20 +13,20 @@ use std::time::Instant;
 use vm::Language;
 use vm::python::Facts;
 
-/// The process that snapshots are made of, entered in the way that its language needs. It is left when this value is dropped.
+/// The process of which snapshots are made, entered as its language requires. Dropping this value leaves it.
 #[derive(Debug)]
 pub enum Guest {
-    /// A Ruby, entered by a session that also counts births where they are wanted.
+    /// A Ruby, entered by a session that also counts births if requested.
     Ruby(Box<Session>),
-    /// A Python, and what a reader of its memory must know.
+    /// A Python, and the facts that the reader of its memory needs.
     Python(Box<Python>, Facts),
     /// A process whose VM is not called: a Perl or a PHP.
     Outside(Box<Outside>),
 }
 
 impl Guest {
-    /// Opens a process to make a snapshot of it: of its Ruby, or where there is none of another VM. With `births` those of a Ruby are
-    /// counted from then on.
+    /// Opens a process to make a snapshot of it: of its Ruby, or else of another VM. With `births` those of a Ruby are counted from
+    /// then on.
     ///
     /// # Errors
     /// The process has no VM, or cannot be opened, or not be copied.
@@ -64,7 +64,7 @@ impl Guest {
         }
     }
 
-    /// Its language, and the version as the VM calls itself.
+    /// Its language, and the version that the VM reports.
     pub fn language(&self) -> (Language, String) {
         match self {
             Guest::Ruby(session) => (Language::Ruby, session.ruby().version().to_string()),
@@ -73,16 +73,16 @@ impl Guest {
         }
     }
 
-    /// Looks whether births are still counted. A program that is about to make its first Ractor waits for this.
+    /// Checks that births are still counted. A program that is about to make its first Ractor waits for this.
     ///
     /// # Errors
-    /// They are not, and why; or the process is gone.
+    /// Births are no longer counted, with the cause; or the process is gone.
     pub fn look(&mut self) -> Result<()> {
         let Guest::Ruby(session) = self else {
             return Ok(());
         };
         let why = match session.awaits_last_count()? {
-            // What it held is of no use without its references.
+            // The snapshot of a process that has ended would have no references.
             true => session.last_words().err(),
             false => None,
         };
@@ -96,10 +96,10 @@ impl Guest {
         }
     }
 
-    /// Has it make a copy of itself.
+    /// Makes the process copy itself.
     ///
     /// # Errors
-    /// The kernel refused it, or it did not come to a safe point.
+    /// The kernel refused the copy, or the process did not reach a safe point.
     pub fn copy(&mut self) -> Result<Copied> {
         match self {
             Guest::Ruby(session) => session.copy(),
@@ -127,7 +127,7 @@ impl Guest {
                 let births = births.map(|(lines, since)| ruby::Births::new(lines, since));
                 ruby::read(copy, session.ruby(), builder, births, until)
             }
-            // All garbage is in it, and told apart because nothing leads there.
+            // The copy contains all garbage; it is recognized because nothing refers to it.
             Guest::Python(_, facts) => {
                 python::read(copy, *facts, builder, until).map(|builder| (builder, 0))
             }
@@ -138,7 +138,7 @@ impl Guest {
         }
     }
 
-    /// Leaves the process, after it has waited for its copy, and returns how long it has stood still for us, with this.
+    /// Leaves the process, which reaps its copy first, and returns for how long it was stopped in all.
     ///
     /// # Errors
     /// The process could not be told to leave.

@@ -1,52 +1,52 @@
-//! Which objects are held by somebody who is no object: their reference count is larger than the number of references that were found.
+//! Finds objects that are held by something other than an object: their reference count exceeds the number of references found.
 //!
-//! The collector decides so what is reachable (`subtract_refs`, `Modules/gcmodule.c`; since 3.13 `Python/gc.c`), for the objects in its lists;
-//! here it is done for all objects. What remains are references of C code: variables of libraries, values that C functions are working with, and objects
-//! whose class does not tell the collector of them.
+//! Python's collector finds reachable objects in this way (`subtract_refs`, `Modules/gcmodule.c`; since 3.13 `Python/gc.c`), for the
+//! objects in its lists; here it is done for all objects. The remaining references are those of C code: variables of libraries, values that
+//! C functions are using, and objects whose class does not report them to the collector.
 
 use foldhash::HashMap;
 
-/// An object takes 16 bytes at least, so each place has one at most.
+/// An object takes 16 bytes at least, so each unit of 16 bytes has one object at most.
 const PLACE_BITS: u32 = 4;
 const PAGE_BITS: u32 = 12;
 const PLACES: usize = 1 << (PAGE_BITS - PLACE_BITS);
-/// Pages beyond those in memory: of files that were not read yet.
+/// Additional pages: those of mapped files that are not in memory yet.
 const MORE_PAGES: u64 = 1 << 14;
-/// An object of which nobody counts references.
+/// In `left`: the object is immortal, and its references are not counted.
 const IMMORTAL: i32 = i32::MIN;
 
-/// References of all objects: their count less those that were found. Takes half of the memory in which objects lie.
+/// References of all objects: their counts minus those found. Takes half as much memory as the objects.
 pub struct Held {
     pages: HashMap<u64, Box<[Count; PLACES]>>,
-    /// Number of pages that are kept at most.
+    /// Limit of the number of pages.
     most: usize,
-    /// What is noted of others, and forgotten.
+    /// Receives the counts of addresses beyond the limit; never read.
     beyond: Count,
     lost: u64,
 }
 
 #[derive(Clone, Copy, Default)]
 struct Count {
-    /// References that were not found yet; negative where more were found so far.
+    /// Reference count minus the references found; negative if the object itself was not met yet.
     left: i32,
     /// The low bits of the address of the object, and whether there is one.
     low: u8,
 }
 
-/// Bit of [`Count::low`] that says that an object begins there; the bits below 0x10 are those of its address.
+/// Bit of [`Count::low`]: an object begins there. The bits below 0x10 are those of its address.
 const IS_OBJECT: u8 = 0x80;
 
-/// Why an object lives although no object refers to it so often.
+/// Why an object lives although the found references do not explain it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Why {
-    /// Somebody holds references that were not found.
+    /// There are references that were not found.
     Unknown,
     /// The VM never frees it.
     Immortal,
 }
 
 impl Held {
-    /// Nothing yet, of a process that has so many bytes in memory.
+    /// Makes an empty table for a process with so many bytes in memory.
     pub fn within(bytes: u64) -> Self {
         let pages = (bytes >> PAGE_BITS).saturating_add(MORE_PAGES);
         Held {
@@ -57,7 +57,7 @@ impl Held {
         }
     }
 
-    /// How many objects and references lie where the process can have no memory.
+    /// The number of objects and references at addresses beyond the limit of pages.
     pub fn lost(&self) -> u64 {
         self.lost
     }
@@ -95,7 +95,7 @@ impl Held {
         &mut page[(address >> PLACE_BITS) as usize % PLACES]
     }
 
-    /// Returns the objects that are held by somebody who is no object, by their addresses, and why they live.
+    /// Returns the address of each object that has references other than those found, and why it lives.
     pub fn rest(&self) -> impl Iterator<Item = (u64, Why)> + '_ {
         self.pages.iter().flat_map(|(page, places)| {
             let places = places.iter().enumerate();
@@ -120,7 +120,7 @@ mod tests {
     #[test]
     fn what_was_not_found_is_left() {
         let mut held = Held::within(0);
-        // Found before and after the object itself was met.
+        // References found before and after the object itself was met.
         held.found(0x1010);
         held.object(0x1010, Some(3));
         held.found(0x1010);
@@ -128,7 +128,7 @@ mod tests {
         held.found(0x2028);
         held.object(0x3000, None);
         held.found(0x3000);
-        // More was found than is counted, and a reference to what is no object.
+        // More references found than counted, and a reference to an address without an object.
         held.object(0x4008, Some(1));
         held.found(0x4008);
         held.found(0x4008);

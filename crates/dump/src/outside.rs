@@ -1,7 +1,8 @@
-//! A process whose VM is not called: it is copied where it stands, and its heap is read from the copy's memory alone.
+//! A process whose VM is not called: it is copied wherever it stands, and its heap is read from the copy's memory alone.
 //!
-//! No safe point is waited for, because neither Perl nor PHP has a function that could be asked at one. So the copy may be in the middle of
-//! a change: a list that is half linked, a block that is being moved. What cannot be read then is counted and said.
+//! No safe point is awaited, because neither Perl nor PHP has a function that lets another thread request one. So the copy may be in the
+//! middle of a change: a list that is half linked, a block that is being moved. What cannot be read for this reason is counted and
+//! reported.
 
 use crate::copy::{Copy, lost};
 use crate::found::Found;
@@ -16,7 +17,7 @@ use process::rss::Resident;
 use std::time::Instant;
 use vm::Language;
 
-/// A Perl or a PHP with our agent in it, and what a reader of its heap must know. It is left when this value is dropped.
+/// A Perl or a PHP that contains the agent, and the facts that the reader of its heap needs. Dropping this value leaves it.
 #[derive(Debug)]
 pub struct Outside {
     entered: Entered,
@@ -25,7 +26,7 @@ pub struct Outside {
     threads: Vec<u64>,
 }
 
-/// Whose heap it is, and what a reader of its memory must know.
+/// The language of a heap, and the facts that the reader of its memory needs.
 #[derive(Clone, Copy, Debug)]
 pub enum Heap {
     Perl(vm::perl::Facts),
@@ -33,7 +34,7 @@ pub enum Heap {
 }
 
 impl Heap {
-    /// The heap of a process; `None` if it has no VM that is read so.
+    /// Finds the heap of a process; `None` if it has no VM that is read in this way.
     pub fn find(
         memory: &impl vm::Memory,
         symbol: &dyn Fn(&str) -> Option<u64>,
@@ -50,7 +51,7 @@ impl Heap {
         None
     }
 
-    /// Its language, and the version as the VM calls itself.
+    /// Its language, and the version that the VM reports.
     pub fn language(&self) -> (Language, String) {
         match self {
             Heap::Perl(facts) => (Language::Perl, facts.version().to_string()),
@@ -71,10 +72,10 @@ impl Heap {
 }
 
 impl Outside {
-    /// Opens a process; `None` if it has no VM that is read so.
+    /// Opens a process; `None` if it has no VM that is read in this way.
     ///
     /// # Errors
-    /// It cannot be opened or not be copied, or this version's heap is not known.
+    /// The process cannot be opened or copied, or this version's heap is not known.
     pub fn open(pid: i32, image: &Image) -> Result<Option<Self>> {
         let reached = Reached::new(pid)?;
         let symbol = |name: &str| reached.functions.symbol(name);
@@ -95,12 +96,12 @@ impl Outside {
         self.entered.pid()
     }
 
-    /// Its language, and the version as the VM calls itself.
+    /// Its language, and the version that the VM reports.
     pub fn language(&self) -> (Language, String) {
         self.heap.language()
     }
 
-    /// Has it make a copy of itself.
+    /// Makes the process copy itself.
     ///
     /// # Errors
     /// The kernel refused it.
@@ -110,7 +111,7 @@ impl Outside {
         Ok(copied)
     }
 
-    /// Reads everything from the copy.
+    /// Reads the heap from the copy.
     ///
     /// # Errors
     /// The heap cannot be read.
@@ -129,7 +130,7 @@ impl Outside {
         read.map_err(|reason| lost(pid, &reason))
     }
 
-    /// Leaves the process, after it has waited for its copy, and returns how long it has stood still for us, with this.
+    /// Leaves the process, which reaps its copy first, and returns for how long it was stopped in all.
     ///
     /// # Errors
     /// The process could not be told to leave.

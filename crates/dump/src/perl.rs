@@ -1,11 +1,11 @@
 //! The heap of a Perl, read from outside.
 //!
-//! Every SV lies in an arena, and counts its references. Names come from packages and from what the variables of subs are called. What has
-//! more references than were found is held by somebody who is no SV: a stack of values, compiled code without threads, a C library. What nothing
-//! leads to is a cycle of references that the program has lost: nothing will free it.
+//! Every SV lies in an arena and counts its references. Names come from packages and from the variables of subs. An SV with more references
+//! than were found is held by something that is no SV: a stack of values, compiled code without threads, a C library. SVs to which nothing
+//! leads form a cycle of references that the program has lost; nothing will free them.
 //!
-//! A reference that one container alone holds is told as a part of that: `$cache{7}` of a hash of objects is a scalar which refers to an object,
-//! and as an object between the two it would hide what the hash holds.
+//! A reference that a single container holds is shown as a part of the container: `$cache{7}` of a hash of objects is a scalar that refers
+//! to an object, and shown as an object between the two it would hide what the hash holds.
 
 mod kinds;
 mod roots;
@@ -48,7 +48,7 @@ pub fn read(found: &Found, facts: Facts, builder: Builder) -> Result<Builder, St
 
 /// Where the SVs of all interpreters of a process are.
 struct Heap {
-    /// What leads to each interpreter's heap.
+    /// Each interpreter, and the addresses of its variables.
     interpreters: Vec<(Interpreter, Places)>,
     /// In the order of their addresses.
     arenas: Vec<Range<u64>>,
@@ -86,7 +86,7 @@ impl Heap {
     }
 }
 
-/// Adds who holds what has more references than were found, and the notes.
+/// Adds what is held by references that were not found, and the notes of the snapshot.
 fn finish(mut builder: Builder, held: &Held, unreadable: u64, lost: u64) -> Builder {
     let by_c = RootName::named(
         RootKind::Native,

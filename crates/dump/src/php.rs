@@ -1,11 +1,11 @@
 //! The heap of a PHP's request, read from outside.
 //!
-//! Objects are in a list; all else is found from variables, constants, frames and the objects themselves (`vm::php::heap`). How many bytes
-//! something takes is what the allocator has given for it. What is in use and was not found is one row: compiled code, the stack of
-//! frames, buffers, what only C code knows. So all bytes together are what `memory_get_usage()` returns.
+//! The VM lists its objects; all else is found from variables, constants, frames and the objects (`vm::php::heap`). The size of something
+//! is that of its allocated block. What is in use and was not found is one row: compiled code, the stack of frames, buffers, what only C
+//! code knows. So all sizes together equal `memory_get_usage()`.
 //!
-//! Between two requests nothing of a program lives: variables, objects and classes were freed at the end of the last one, and what led to
-//! them still stands in the VM's own variables, so none of that is followed then. The snapshot of such a process says that.
+//! Between two requests nothing of a program lives: variables, objects and classes were freed at the end of the last one. The VM's own
+//! variables still have their addresses, so they are not followed then. The snapshot of such a process says so.
 
 mod blocks;
 mod kinds;
@@ -41,7 +41,7 @@ pub fn read(found: &Found, facts: Facts, builder: Builder) -> Result<Builder, St
     Ok(walk.finish())
 }
 
-/// What is known of a PHP that waits for a request: what its allocator has in use all the same.
+/// Makes the snapshot of a PHP that waits for a request: what its allocator still has in use.
 fn between_requests(mut builder: Builder, blocks: Option<Blocks>) -> Builder {
     if let Some(blocks) = blocks {
         kinds::add_rest(&mut builder, &blocks);

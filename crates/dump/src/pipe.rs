@@ -1,4 +1,4 @@
-//! The pipe that a copy writes into, as something to read from until a deadline.
+//! Reads the pipe into which a copy writes, until a deadline.
 
 use crate::copy::{Copy, ENDED};
 use nix::errno::Errno;
@@ -7,7 +7,7 @@ use std::io::{self, Read};
 use std::os::fd::AsFd;
 use std::time::Instant;
 
-/// How long the copy may write nothing: after this it hangs in a function of an extension. Its own alarm comes later.
+/// Time limit without data: after this the copy is taken to hang in a function of an extension. Its own alarm comes later.
 const SILENCE: u16 = 3000;
 
 /// Reads the pipe of one copy. A read fails when the deadline has passed, when the copy has ended, or when it has written nothing for too long,
@@ -39,7 +39,7 @@ impl Read for Pipe<'_> {
             process::stop::poll_stragglers();
             let mut wanted = [PollFd::new(self.copy.pipe.as_fd(), PollFlags::POLLIN)];
             let ready = match poll(&mut wanted, PollTimeout::from(SILENCE)) {
-                // A signal with a handler (a terminal's stop), after which the copy is listened to anew.
+                // A signal with a handler (stopped by the terminal) interrupts the wait; the time without data begins anew.
                 Err(Errno::EINTR) => continue,
                 ready => ready?,
             };

@@ -1,4 +1,4 @@
-//! The heap of a Python, from what its copy writes and what is read in the copy's memory.
+//! The heap of a Python, from what its copy writes and from the copy's memory.
 
 pub mod core;
 mod kinds;
@@ -20,16 +20,16 @@ use process::rss::Resident;
 use std::time::Instant;
 use vm::python::{self, Facts, Place, Point, Python, Root, Sort};
 
-/// Bytes of a text that are kept where contents are wanted.
+/// Bytes of a text that are kept if contents are requested.
 const BEGINNING: usize = 64;
 
-/// Roots that are named.
+/// Limit of the named roots.
 const MOST_ROOTS: usize = 1 << 22;
 
-/// Adds every object that the copy tells, with its references and the roots, to `builder`.
+/// Adds every object that the copy reports, with its references and the roots, to `builder`.
 ///
 /// # Errors
-/// The copy ended too early, hung, or wrote what makes no sense.
+/// The copy ended too early, hung, or wrote invalid data.
 pub fn read(copy: &Copy, facts: Facts, builder: Builder, until: Instant) -> Result<Builder> {
     let pid = copy.parent();
     let frozen = Frozen::new(&copy.memory);
@@ -40,7 +40,7 @@ pub fn read(copy: &Copy, facts: Facts, builder: Builder, until: Instant) -> Resu
     let mut maker = Maker::new(python, builder, bytes, until).map_err(unreadable)?;
     let mut stream = Reader::new(Pipe::new(copy, until));
     let written = loop {
-        // What a reference is called is looked up in tables whose size is the guest's word.
+        // Names of references are looked up in tables whose size comes from the process.
         if Instant::now() > until {
             return Err(lost(pid, "it took too long"));
         }
@@ -68,14 +68,14 @@ pub fn read(copy: &Copy, facts: Facts, builder: Builder, until: Instant) -> Resu
     Ok(maker.finish())
 }
 
-/// Makes objects of what is read.
+/// Adds objects with names and kinds to the builder.
 struct Maker<'a> {
     builder: Builder,
     python: Python<'a, Frozen<'a>>,
     kinds: Kinds,
     names: Names,
     namespaces: Namespaces,
-    /// Names that were read, by the addresses of their strs; `None` where one could not be read.
+    /// Names read so far, by the addresses of their strs; `None` where one could not be read.
     texts: HashMap<u64, Option<TextId>>,
     held: Held,
     /// Contents of strings may be shown.
@@ -87,7 +87,7 @@ struct Maker<'a> {
 }
 
 impl<'a> Maker<'a> {
-    /// Nothing yet, of a process with so many bytes of memory.
+    /// Makes a value without objects, for a process with so many bytes of memory.
     fn new(
         python: Python<'a, Frozen<'a>>,
         builder: Builder,
@@ -126,7 +126,7 @@ impl<'a> Maker<'a> {
             .kinds
             .class(&mut self.builder, &self.python, class_address)?;
         if is_new {
-            // A class made in C is in none of the collector's lists.
+            // A static type, defined in C, is in none of the collector's lists.
             self.look_at_class(class_address)?;
         }
         let kind = class.kind;
@@ -149,7 +149,7 @@ impl<'a> Maker<'a> {
         };
         self.builder.object(described);
         self.references(object, &kind, &class.members, references);
-        // Static types are freed never, and nobody has to refer to them.
+        // Static types are never freed, so they live without references.
         if kind.sort == Sort::Type && !self.python.is_heap_type(object)? {
             let name = RootName::named(RootKind::Vm, self.builder.text(b"static types"));
             self.builder.root(object, name);
@@ -163,7 +163,7 @@ impl<'a> Maker<'a> {
             .look(&self.python, &mut self.kinds, class, meta)
     }
 
-    /// What an object is called by its own name.
+    /// The name of the object itself, such as that of a function.
     fn label(&mut self, object: u64, sort: Sort) -> Option<TextId> {
         match sort {
             Sort::Type => kinds::name(&mut self.builder, &self.python, object),
@@ -202,7 +202,7 @@ impl<'a> Maker<'a> {
         self.copied(object, BEGINNING)
     }
 
-    /// What no object holds, as far as interpreters and frames tell.
+    /// Adds the roots that interpreters and frames report.
     fn roots(&mut self) -> std::result::Result<(), python::Error> {
         let mut found = Vec::new();
         let mut is_full = false;
@@ -213,7 +213,7 @@ impl<'a> Maker<'a> {
             }
             !is_full
         })?;
-        // How many more there are is not asked.
+        // The number of the remaining ones is not determined.
         self.builder.lose_roots(is_full.into());
         self.seen[2] = found.len() as u64;
         for root in found {
@@ -259,7 +259,7 @@ impl<'a> Maker<'a> {
         name.of_thread(u32::try_from(thread).unwrap_or(0))
     }
 
-    /// Function, file and line.
+    /// Returns function, file and line of a point as text.
     fn place(&self, point: Point) -> String {
         let mut place = String::new();
         let read = || -> std::result::Result<String, python::Error> {

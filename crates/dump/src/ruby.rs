@@ -1,4 +1,4 @@
-//! The heap of a Ruby, from what its copy writes and what is read in the copy's memory.
+//! The heap of a Ruby, from what its copy writes and from the copy's memory.
 
 mod beside;
 mod births;
@@ -36,10 +36,10 @@ const FROZEN: u64 = 1 << 11;
 /// `RUBY_FL_FINALIZE` (`fl_type.h`, in 2.7 `ruby/ruby.h`): `ObjectSpace.define_finalizer` was called for it.
 const FINALIZE: u64 = 1 << 7;
 
-/// Reads everything; returns the builder and how many objects were left out as garbage.
+/// Reads the heap; returns the builder and how many objects were left out as garbage.
 ///
 /// # Errors
-/// The copy ended too early, hung, or wrote what makes no sense.
+/// The copy ended too early, hung, or wrote invalid data.
 pub fn read<'a>(
     copy: &'a Copy,
     guest: &RubyGuest,
@@ -59,7 +59,7 @@ pub fn read<'a>(
     })
 }
 
-/// Makes objects of what another thread reads.
+/// Adds the objects that another thread reads from the pipe.
 fn make<'a>(
     copy: &'a Copy,
     guest: &RubyGuest,
@@ -98,7 +98,7 @@ fn make<'a>(
     Err(lost(pid, "what it wrote has no end"))
 }
 
-/// Makes objects of what is read.
+/// Adds objects with names and kinds to the builder.
 struct Maker<'a> {
     builder: Builder,
     ruby: Ruby<'a, Frozen<'a>>,
@@ -106,17 +106,17 @@ struct Maker<'a> {
     names: Names,
     texts: Texts,
     beside: Beside,
-    /// IDs of global variables by what they refer to.
+    /// IDs of global variables, by the addresses to which they refer.
     globals: HashMap<u64, u64>,
     births: Option<Births<'a>>,
-    /// Why the agent's books cannot be read.
+    /// Why the agent's records of births cannot be read.
     unreadable: Option<Error>,
     /// Contents of strings may be shown.
     contents: bool,
-    /// Names by the class word of objects, and the one that was asked for last: neighbours mostly are of one class.
+    /// Names by the class word of objects, and the last one: neighbours mostly have the same class.
     classes: HashMap<u64, Option<TextId>>,
     last_class: (u64, Option<TextId>),
-    /// The VM's table of the roots that come now.
+    /// The VM's table to which the following roots belong.
     category: RootName,
     garbage: u64,
     /// Objects, references and roots so far.
@@ -149,7 +149,7 @@ impl<'a> Maker<'a> {
         }
     }
 
-    /// Takes a section. Of the last one, returns how many objects, references and roots were written in all.
+    /// Handles a section. For the last one, returns how many objects, references and roots were written in all.
     fn take(&mut self, said: &Said, references: &[u64]) -> Option<[u64; 3]> {
         match *said {
             Said::Category(ref name) => self.category = self.root_name(name),
@@ -169,13 +169,13 @@ impl<'a> Maker<'a> {
                 references,
                 roots,
             } => return Some([objects, references, roots]),
-            // Counts as no object, so that the end does not agree.
+            // Invalid here; not counted as an object, so that the totals at the end differ.
             Said::Traced(_) | Said::Atom(_) => {}
         }
         None
     }
 
-    /// What this root is called: a global variable by its name.
+    /// The name of a root; for a global variable the name of the variable.
     fn named_root(&mut self, target: u64) -> RootName {
         let id = self.globals.get(&target).copied();
         match (self.category.kind, id) {
@@ -187,13 +187,13 @@ impl<'a> Maker<'a> {
         }
     }
 
-    /// What the roots in a table of the VM's are called (`MARK_CHECKPOINT` in `rb_gc_mark_roots`, `gc.c`, 2.7 to 3.4).
+    /// The name for the roots of one of the VM's tables (`MARK_CHECKPOINT` in `rb_gc_mark_roots`, `gc.c`, 2.7 to 3.4).
     fn root_name(&mut self, table: &[u8]) -> RootName {
         let kind = match table {
             b"machine_context" => RootKind::MachineStack,
             b"finalizers" => RootKind::Finalizer,
             b"global_tbl" => RootKind::Global,
-            // `rb_gc_register_address`, `rb_gc_register_mark_object`.
+            // Filled by `rb_gc_register_address` and `rb_gc_register_mark_object`.
             b"global_list" => RootKind::Native,
             _ => RootKind::Vm,
         };
@@ -243,7 +243,7 @@ impl<'a> Maker<'a> {
         })
     }
 
-    /// What is kept of a Symbol: its String has the text, and no other one is equal to it.
+    /// What is kept of a Symbol: only the length and text of its String, as no two Symbols are equal.
     fn kept_of_symbol(&mut self, symbol: u64) -> Kept {
         match self.ruby.string_of_symbol(symbol) {
             Ok(string) => Kept {
@@ -254,7 +254,7 @@ impl<'a> Maker<'a> {
         }
     }
 
-    /// The line that made an object, and when, at the earliest; `None` and 0 where nobody saw it.
+    /// The line that made an object, and its earliest time; `None` and 0 where unknown.
     fn birth(&mut self, object: u64) -> (Option<(TextId, u32)>, u64) {
         let Some(births) = &mut self.births else {
             return (None, 0);
@@ -269,7 +269,7 @@ impl<'a> Maker<'a> {
         }
     }
 
-    /// The name of the class of an object; `None` for what has no class that may be followed.
+    /// The name of an object's class; `None` for imemos and include classes, and for objects without a class.
     fn class(&mut self, of: Type, klass: u64) -> Option<TextId> {
         if matches!(of, Type::Imemo | Type::Iclass) || klass == 0 {
             return None;
@@ -302,7 +302,7 @@ impl<'a> Maker<'a> {
         self.builder.text(&text.as_bytes()[..end])
     }
 
-    /// How many elements a list or map has, and for how many it has room.
+    /// The number of elements of a list or map, and its capacity.
     fn room(&self, object: &Object) -> (Kept, Option<u64>) {
         let bytes = object.bytes.unwrap_or(0);
         let capacity = self.ruby.capacity(object.address, bytes).ok().flatten();
@@ -313,7 +313,7 @@ impl<'a> Maker<'a> {
         (kept, capacity)
     }
 
-    /// What an object is called by its own name.
+    /// The name of the object itself, such as that of a class.
     fn label(&mut self, of: Type, object: u64) -> Option<TextId> {
         match of {
             Type::Class | Type::Module => self.class_name(object),

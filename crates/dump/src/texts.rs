@@ -1,24 +1,24 @@
-//! What is kept of the contents of strings: a hash, by which equal ones are found, and their beginning where that is asked for.
+//! What is kept of the contents of strings: a hash, by which equal strings are found, and their beginnings if requested.
 
 use heap::{Builder, TextId};
 use std::collections::hash_map::RandomState;
 use std::hash::BuildHasher;
 
-/// Bytes of the longest string that is compared.
+/// Length limit of the strings that are compared.
 const LONGEST: u64 = 64 << 10;
-/// Bytes of all strings together that are compared.
+/// Limit of the bytes of all compared strings together.
 const MOST: u64 = 1 << 30;
 /// Bytes of the beginning that are kept.
 const BEGINNING: usize = 256;
 
-/// What the strings of one snapshot have in common: the keys of the hash, and how many bytes were compared. Hashes of two snapshots cannot be
-/// compared, because the keys are made anew.
+/// The state shared by the strings of one snapshot: the keys of the hash, and how many bytes were compared. Hashes of two snapshots cannot
+/// be compared, because each has keys of its own.
 #[derive(Default)]
 pub struct Texts {
-    /// Keys of the hash, made anew for each snapshot: a file does not give away what a string is to whoever tries likely ones.
+    /// Random keys of the hash, so that a text cannot be recovered from a snapshot by hashing likely ones.
     keys: RandomState,
     buffer: Vec<u8>,
-    /// Bytes of the strings that were compared so far.
+    /// Bytes of the strings compared so far.
     compared: u64,
 }
 
@@ -27,15 +27,15 @@ pub struct Texts {
 pub struct Kept {
     /// Length of the whole string, in bytes.
     pub length: Option<u64>,
-    /// Hash of the whole string; `None` where it is too long or too much was compared already.
+    /// Hash of the whole string; `None` if it is too long, or too much was compared already.
     pub fingerprint: Option<u64>,
-    /// Beginning of the string, at most `BEGINNING` bytes; `None` where contents are not wanted or cannot be read.
+    /// Beginning of the string, at most `BEGINNING` bytes; `None` if contents are not requested or cannot be read.
     pub contents: Option<TextId>,
 }
 
 impl Texts {
-    /// What is kept of a string of so many bytes, with its beginning if `contents` says so. `copy` fills what it is given with the beginning of
-    /// the string and returns how much of it that was; `None` = it cannot be read.
+    /// What is kept of a string with this length, and with its beginning if `contents` says so. `copy` fills its argument with the
+    /// beginning of the string and returns the number of bytes; `None` = the string cannot be read.
     pub fn kept(
         &mut self,
         length: u64,
@@ -58,7 +58,7 @@ impl Texts {
         let Some(bytes) = copied.and_then(|copied| self.buffer.get(..copied)) else {
             return kept;
         };
-        // What could be read in part would be taken for equal to a text that ends there.
+        // A string that was read in part would be taken for equal to a text that ends there.
         if compares && bytes.len() as u64 == length {
             self.compared += length;
             kept.fingerprint = Some(self.keys.hash_one(bytes));

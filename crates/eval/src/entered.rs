@@ -1,4 +1,4 @@
-//! A process in which an agent is that a borrowed main thread calls: what is alike for every VM that is not entered at its births.
+//! A process that contains an agent whose functions are called on its main thread: what all VMs share that are entered in this way.
 //!
 //! ```text
 //!   open ────────► agent mapped, or found; claimed; heartbeat begun
@@ -30,8 +30,8 @@ use wire::{Config, ControlPage, State};
 /// Without a heartbeat for this long, the agent is deserted.
 const DESERTED_AFTER: Duration = Duration::from_secs(5);
 
-/// A process that our agent is in, from [`Reached::enter`] until it is left, which dropping this value does too. If lancet is killed, the agent
-/// goes quiet by itself when the heartbeat has been missing for five seconds.
+/// A process that contains our agent, from [`Reached::enter`] until it is left; dropping this value leaves it. If lancet is killed, the
+/// agent becomes quiet by itself when the heartbeat has been missing for five seconds.
 #[derive(Debug)]
 pub struct Entered {
     pub(crate) status: Status,
@@ -39,26 +39,26 @@ pub struct Entered {
     pub(crate) functions: Functions,
     pub(crate) resident: Resident,
     gadgets: Gadgets,
-    /// Kept: when it is dropped, the heartbeat ends.
+    /// Dropping this value ends the heartbeat.
     _heartbeat: Heartbeat,
     open: Cell<bool>,
     timing: Cell<hooks::Timing>,
-    /// Whether the process has made a copy of itself that it has not waited for.
+    /// Whether the process has made a copy of itself that it has not reaped.
     pub(crate) has_copy: Cell<bool>,
 }
 
-/// A process that was looked at and not yet entered.
+/// A process that was examined and not yet entered.
 #[derive(Debug)]
 pub struct Reached {
     status: Status,
     memory: Arc<GuestMemory>,
     maps: Maps,
-    /// What its modules export.
+    /// The functions that its modules export.
     pub functions: Functions,
 }
 
 impl Reached {
-    /// Reads what must be known of a process before an agent is put into it, without stopping it.
+    /// Reads what must be known of a process before the agent is put into it, without stopping it.
     ///
     /// # Errors
     /// It cannot be opened.
@@ -78,10 +78,10 @@ impl Reached {
         &self.memory
     }
 
-    /// Puts the agent into the process, or takes the one that an earlier attach has left there.
+    /// Puts the agent into the process, or takes over one that an earlier attach has left there.
     ///
     /// # Errors
-    /// It cannot be opened, or somebody else's agent is in the way.
+    /// The process cannot be opened, or another user's agent is in it.
     pub fn enter(self, image: &Image) -> Result<Entered> {
         let Reached {
             status,
@@ -91,7 +91,7 @@ impl Reached {
         } = self;
         let mut residents = Residents::read(&memory, &maps, image)?;
         let gadgets = Gadgets::find(status.pid, &memory, &maps)?;
-        // Takes out hooks that a `calls` that was killed has left.
+        // Removes hooks left by a `calls` that was killed.
         lift_left(&status, &memory, gadgets, &residents)?;
         let mut entered = Entered {
             status,
@@ -112,13 +112,13 @@ impl Reached {
         let claimed = Cell::new(None);
         let entering = entered.stopped(Threads::Main, |_, remote| {
             let (resident, _) = residents.take(remote, &memory, image, false)?;
-            // Within the stop in which it is seen that nobody has it: another command that stops the process right behind us sees that we do.
+            // In the same stop in which the agent was seen to be unclaimed, so that no other command can claim it in between.
             resident.claim(&memory, &config)?;
             claimed.set(Some(resident));
             Ok(resident)
         });
         if let (Err(_), Some(resident)) = (&entering, claimed.get()) {
-            // It is nobody's again; if this fails, it is so when we have ended.
+            // Gives the claim back; if this fails, the claim ends when lancet has ended.
             let _ = quiet(&resident, &memory);
         }
         let resident = entering?;
@@ -141,12 +141,12 @@ impl Entered {
         &self.memory
     }
 
-    /// What its modules export.
+    /// The functions that its modules export.
     pub fn functions(&self) -> &Functions {
         &self.functions
     }
 
-    /// How long it has stood still for us.
+    /// For how long it was stopped.
     pub fn timing(&self) -> Timing {
         let timing = self.timing.get();
         Timing {
@@ -157,7 +157,7 @@ impl Entered {
         }
     }
 
-    /// Does `work` while these threads stand still.
+    /// Calls `work` while these threads are stopped.
     pub(crate) fn stopped<T>(
         &self,
         threads: Threads,
@@ -176,13 +176,13 @@ impl Entered {
         done
     }
 
-    /// Tells the agent to do nothing any more, also of what was asked for before.
+    /// Makes the agent quiet: it also drops pending requests.
     pub(crate) fn go_quiet(&self) -> Result<()> {
         self.open.set(false);
         quiet(&self.resident, &self.memory)
     }
 
-    /// Has it wait for the copy it has made, which has ended by now.
+    /// Makes the process reap its copy, which has ended by now.
     fn reap(&self) -> Result<()> {
         if !self.has_copy.replace(false) {
             return Ok(());
@@ -193,7 +193,7 @@ impl Entered {
         })
     }
 
-    /// Has the process wait for its copy, if it has one, tells the agent to go quiet, and returns how long it has stood still for us, with this.
+    /// Makes the process reap its copy, if it has one, and the agent quiet. Returns for how long the process was stopped in all.
     ///
     /// # Errors
     /// The process could not be stopped, or its memory not be written.
@@ -204,7 +204,7 @@ impl Entered {
     }
 }
 
-/// Says to an agent that nothing is asked of it any more.
+/// Makes an agent quiet.
 fn quiet(resident: &Resident, memory: &GuestMemory) -> Result<()> {
     let state = offset_of!(ControlPage, state);
     resident.write_control_page(memory, state, State::Quiet as u32)
@@ -213,7 +213,7 @@ fn quiet(resident: &Resident, memory: &GuestMemory) -> Result<()> {
 impl Drop for Entered {
     fn drop(&mut self) {
         if self.open.get() && self.status.is_current() {
-            // Nobody is left to tell.
+            // The error cannot be returned.
             let _ = self.leave();
         }
     }

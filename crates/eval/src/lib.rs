@@ -1,5 +1,5 @@
-//! Text of the script's own language, evaluated in a running process at a safe point of its VM and with the VM's lock. What the
-//! text does is done by the VM itself, so every cache and every compiled piece of code of the VM's knows of it.
+//! Evaluates texts in the script language of a running process, at a safe point of its VM and with the VM's lock. The VM itself
+//! evaluates them, so its caches and compiled code remain valid.
 //!
 //! | module | what |
 //! |---|---|
@@ -8,7 +8,7 @@
 //! | `literal` | texts as literals that all these languages read alike |
 //!
 //! A text is one expression that evaluates to a string of at most 64 KiB ([`wire::Script`]). It must rescue what it raises. The
-//! process stands still only while it is asked; the text itself runs as the program's own code does.
+//! process is stopped only to make the request; the text runs like code of the program.
 
 #![forbid(unsafe_code)]
 
@@ -25,7 +25,7 @@ use inject::Image;
 use process::error::{Error, Result};
 use vm::Language;
 
-/// A process that evaluates texts for us. When it is dropped, it is left.
+/// A process that evaluates texts. Dropping this value leaves it.
 #[derive(Debug)]
 pub enum Interpreter {
     /// A Ruby, 2.7 to 3.4.
@@ -57,10 +57,10 @@ impl Interpreter {
         matches!(language, Language::Ruby | Language::Python)
     }
 
-    /// What the text evaluates to.
+    /// Evaluates a text and returns the resulting string.
     ///
     /// # Errors
-    /// It is too long, or the guest did not come to a safe point within 10 s; it will not be evaluated any more then.
+    /// The text is too long, or the process did not reach a safe point within 10 s; the text is not evaluated later.
     pub fn evaluate(&mut self, text: &str) -> Result<String> {
         match self {
             Self::Ruby(ruby) => ruby.evaluate(text),
@@ -68,7 +68,7 @@ impl Interpreter {
         }
     }
 
-    /// Leaves the process: its agent does nothing any more.
+    /// Leaves the process: its agent becomes quiet.
     ///
     /// # Errors
     /// The guest's memory could not be written, or its thread could not be entered.

@@ -1,4 +1,4 @@
-//! Texts as literals.
+//! Writes texts as literals of script languages.
 
 /// A text as a literal in double quotes that Ruby and Python read as this text, in ASCII.
 ///

@@ -10,11 +10,12 @@
 //!   answer ◄────────────────────────────── in the agent
 //! ```
 //!
-//! A thread that waits for Python's lock is blocked without it too, but must not ask for it a second time over its own wait. The lock is
-//! two condition variables (`struct _gil_runtime_state`, `Python/ceval_gil.c`): whoever takes it signals that to the thread that was asked to
-//! let it go and sleeps in `drop_gil` without a deadline, and a signal of glibc's may wait until the threads that were signalled before have
-//! gone on (`__condvar_quiesce_and_switch_g1`, `nptl/pthread_cond_common.c` to 2.40). Over its own wait a thread would wait for itself, for
-//! ever. Both lie in Python's static memory (`_PyRuntime`, which has the main interpreter, too), where no other lock is that lasts: so a
+//! A thread that waits for Python's lock is blocked without it, too, but must not be made to request the lock again inside that wait. The
+//! lock uses two condition variables (`struct _gil_runtime_state`, `Python/ceval_gil.c`): a thread that takes it signals that to the thread
+//! that was asked to release it, which sleeps in `drop_gil` without a deadline, and glibc's signal may wait until all threads that were
+//! signalled before have continued (`__condvar_quiesce_and_switch_g1`, `nptl/pthread_cond_common.c` to 2.40). Inside its own wait a thread
+//! would wait for itself, forever. Both variables lie in Python's static memory (`_PyRuntime`, which also contains the main interpreter),
+//! where no other long wait happens: a futex there is Python's lock.
 //! futex there is Python's lock.
 
 mod snapshot;
@@ -39,7 +40,7 @@ use wire::{ControlPage, Reply, Request, Script};
 
 /// Time between two looks for an answer.
 const LOOK: Duration = Duration::from_micros(200);
-/// A guest that has not answered after the first time is entered again, because its main thread may stand elsewhere by then; after that the time
+/// A guest that has not answered after the first time is entered again, because its main thread may stand elsewhere by then. The time then
 /// doubles with each further entry, up to the second one.
 const AGAIN: [Duration; 2] = [Duration::from_millis(100), Duration::from_millis(500)];
 /// Time after which a request that the guest has not answered is given up.
@@ -47,7 +48,7 @@ const PATIENCE: Duration = Duration::from_secs(10);
 /// Bytes of the main thread's stack that are searched for return addresses: more than lie between a system call and Python's code.
 const DEEPEST: usize = 64 * 1024;
 
-/// A Python with our agent in it, opened to evaluate texts or to be copied. When it is dropped, it is left.
+/// A Python that contains the agent, opened to evaluate texts or to be copied. Dropping this value leaves it.
 #[derive(Debug)]
 pub struct Python {
     entered: Entered,
@@ -86,17 +87,17 @@ impl Python {
         Ok(Python { entered, api })
     }
 
-    /// What the text evaluates to.
+    /// Evaluates a text and returns the resulting string.
     ///
     /// # Errors
-    /// As of [`Interpreter::evaluate`](crate::Interpreter::evaluate).
+    /// See [`Interpreter::evaluate`](crate::Interpreter::evaluate).
     pub fn evaluate(&mut self, text: &str) -> Result<String> {
         script::write(&self.entered.memory, &self.entered.resident, text)?;
         self.ask(Request::Evaluate)?;
         script::answer(&self.entered.memory, &self.entered.resident)
     }
 
-    /// Has the agent do something, with Python's lock.
+    /// Makes the agent handle a request, with Python's lock.
     fn ask(&mut self, request: Request) -> Result<()> {
         let Entered {
             resident, memory, ..
@@ -136,14 +137,14 @@ impl Python {
         Ok(())
     }
 
-    /// Has the main thread do what is requested, now or at its next safe point.
+    /// Makes the main thread handle the request, now or at its next safe point.
     fn enter(&mut self, deadline: Instant) -> Result<()> {
         let resident = &self.entered.resident;
         self.entered.stopped(Threads::Main, |_, remote| {
             let blocked = self.is_blocked(remote);
             let now = blocked && !self.holds_lock(remote)? && !self.is_in_foreign_code(remote);
             if now {
-                // The wait for the answer says it where none came.
+                // If no answer comes, the wait for it reports that.
                 let enter = (resident.header.enter_python, LOCK);
                 return remote
                     .call_freely(enter, deadline, || self.work())
@@ -153,7 +154,7 @@ impl Python {
         })
     }
 
-    /// How far the agent is with what it was asked. Where that cannot be read, nothing is waited for any longer.
+    /// The state of the request. If it cannot be read, the wait ends.
     fn work(&self) -> Work {
         let Entered {
             resident, memory, ..
@@ -175,7 +176,7 @@ impl Python {
     /// Whether the main thread is in a system call that may last, and not in a wait for Python's lock.
     fn is_blocked(&self, remote: &RemoteThread) -> bool {
         let now = remote.registers();
-        // Taken out of a system call: EINTR, or one of the kernel's restart codes.
+        // Interrupted in a system call: EINTR, or one of the kernel's restart codes.
         if (now.orig_rax as i64) < 0 || !matches!(-(now.rax as i64), 4 | 512..=514 | 516) {
             return false;
         }
@@ -197,9 +198,9 @@ impl Python {
         Ok(said != Reply::Done as u32)
     }
 
-    /// Whether code that is neither Python's nor libc's stands between the blocked thread and Python, such as a database
-    /// driver: it may hold locks of its own that what we evaluate wants. Every word there that looks like a return address
-    /// counts, so the doubt is on the safe side.
+    /// Whether code other than Python's and libc's stands between the blocked thread and Python, such as a database driver, which may hold
+    /// locks that the evaluated text needs. Every word there that looks like a return address counts, so an error leads to waiting for a
+    /// safe point.
     fn is_in_foreign_code(&self, remote: &RemoteThread) -> bool {
         let now = remote.registers();
         let maps = Maps::of(self.entered.status.pid).unwrap_or_default();
@@ -231,10 +232,10 @@ impl Python {
         true
     }
 
-    /// Waits for copies that have ended, has the agent go quiet, and returns how long the process has stood still for us, with this.
+    /// Reaps copies that have ended, makes the agent quiet, and returns for how long the process was stopped in all.
     ///
     /// # Errors
-    /// The guest's memory could not be written, or the thread that waits for a copy could not be stopped.
+    /// The guest's memory could not be written, or the thread that reaps a copy could not be stopped.
     pub fn leave(self) -> Result<Timing> {
         self.entered.leave()
     }

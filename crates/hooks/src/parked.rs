@@ -131,7 +131,8 @@ pub(crate) mod tests {
     fn a_guard_within_a_mapping_hides_no_frame() {
         const PAGE: usize = wire::PAGE;
         let at = pages_but(2);
-        // SAFETY: within a page that can be written, of this test alone.
+        // SAFETY: the address lies in the tenth of the 16 pages that this test has mapped, which is writable and used by this test
+        // alone.
         unsafe { ((at as usize + 9 * PAGE + 80) as *mut u64).write(0x1234_5678) };
         let memory = GuestMemory::open(std::process::id() as i32).expect("ours");
         let part = || at..at + 16 * PAGE as u64;

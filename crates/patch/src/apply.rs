@@ -1,4 +1,4 @@
-//! A plan carried out in one stop.
+//! Applies a plan in one stop of the process.
 
 use crate::code::{Jumps, bytes_at, exchange, is_in_force};
 use crate::error::{Error, Result};
@@ -30,11 +30,11 @@ pub struct Applied {
     pub stood: Duration,
 }
 
-/// Looks whether the plan could be carried out now: everything but the writing. The answer is which threads are inside of the
-/// functions, by their numbers in the plan, and how long the process stood still.
+/// Checks whether the plan could be applied now, without writing anything. Returns the threads that are inside of the
+/// functions, by the functions' numbers in the plan, and for how long the process was stopped.
 ///
 /// # Errors
-/// The process is not any more what was planned for.
+/// The process is no longer as the plan found it.
 pub fn check(guest: &Guest, plan: &Plan) -> Result<(Vec<Inside>, Duration)> {
     guest.stopped(|stop, remote| {
         let maps = guest.maps()?;
@@ -42,7 +42,7 @@ pub fn check(guest: &Guest, plan: &Plan) -> Result<(Vec<Inside>, Duration)> {
     })
 }
 
-/// Refuses if the process is not what was planned for; which threads are inside of the functions.
+/// Fails if the process is no longer as the plan found it. Returns the threads that are inside of the functions.
 fn look(
     guest: &Guest,
     plan: &Plan,
@@ -64,10 +64,10 @@ fn look(
     inside(stop, remote, &guest.memory, maps, &ranges)
 }
 
-/// Carries the plan out.
+/// Applies the plan.
 ///
 /// # Errors
-/// Nothing has changed then. [`Error::Inside`] may pass.
+/// Nothing has changed. After [`Error::Inside`] a later attempt may succeed.
 pub fn apply(guest: &Guest, plan: &Plan) -> Result<Applied> {
     let until = plan.limits.lasts.map(|lasts| ticks(lasts) + clock::now());
     let search = Search::before_stop(guest)?;
@@ -101,7 +101,7 @@ pub fn apply(guest: &Guest, plan: &Plan) -> Result<Applied> {
     })
 }
 
-/// Whether a set that is not in force was made for the very same plan, and still is what was made.
+/// Whether a set that is not in force was made for the same plan, and is still intact.
 fn fits(guest: &Guest, plan: &Plan, set: &Set) -> bool {
     let same = set.whole && set.key == plan.key && set.records.len() == plan.functions.len();
     same && set
@@ -126,7 +126,8 @@ fn fits(guest: &Guest, plan: &Plan, set: &Set) -> bool {
         })
 }
 
-/// A set that is used again, with another end. The word in the island comes first: until the jump is there nobody reads it.
+/// Prepares a set that is used again, with another end time. The word in the island is written first: it is read only once
+/// the jump is there.
 fn renewed(guest: &Guest, mut set: Set, until: Option<u64>) -> Result<Set> {
     let Some(until) = until else {
         return Ok(set);
@@ -139,7 +140,7 @@ fn renewed(guest: &Guest, mut set: Set, until: Option<u64>) -> Result<Set> {
     Ok(set)
 }
 
-/// Writes the jump at each function and reads it back. If one cannot be written, those before it are taken out again.
+/// Writes the jump at each function and reads it back. If one cannot be written, those before it are removed again.
 fn write_jumps(guest: &Guest, records: &[Record]) -> Result<()> {
     let write = |at, bytes: &[u8; 5]| {
         process::fault::point("patching");

@@ -1,4 +1,4 @@
-//! What stands in the guest's code where patches are.
+//! Reads and exchanges the bytes at the entries of patched functions.
 
 use crate::error::Error;
 use crate::guest::Guest;
@@ -17,18 +17,18 @@ pub(crate) fn bytes_at(guest: &Guest, at: u64) -> Option<[u8; 5]> {
     Some(bytes)
 }
 
-/// Whether an address is in private code, as each function that was replaced is.
+/// Whether an address is in private code, as every replaced function is.
 pub(crate) fn is_code(maps: &Maps, at: u64) -> bool {
     maps.find(at)
         .is_some_and(|mapping| mapping.permissions.execute && !mapping.permissions.shared)
 }
 
-/// What is done with the jumps of patches.
+/// The direction of an exchange.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Jumps {
-    /// They are written over the functions' own bytes.
+    /// The jumps replace the functions' own bytes.
     In,
-    /// The functions' own bytes are written over them.
+    /// The functions' own bytes replace the jumps.
     Out,
 }
 
@@ -52,7 +52,7 @@ pub(crate) fn exchange(
         for earlier in records[..=number].iter().rev() {
             let (before, after) = bytes(earlier);
             if read(earlier.place) == Some(after) {
-                // What cannot be put back is in the list as what it is.
+                // The list of patches shows the state of a jump that cannot be restored.
                 let _ = write(earlier.place, &before);
             }
         }

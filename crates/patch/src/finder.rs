@@ -1,8 +1,8 @@
-//! Unwinders learn of the new code: exceptions, `backtrace` and thread cancellation pass through it.
+//! Makes the new code known to unwinders, so that exceptions, `backtrace` and thread cancellation pass through it.
 //!
-//! An unwinder asks the loader which object an address is in, and the loader does not know ours. So the C library's `_dl_find_object` (glibc
-//! 2.35 and later; libgcc's unwinder since 12 asks nothing else) is replaced too, by a few instructions that look into a table of
-//! our files and go on to the function as it was for every other address:
+//! An unwinder asks the loader to which object an address belongs, and the loader does not know the files of patches. So the C library's
+//! `_dl_find_object` (glibc 2.35 and later; libgcc's unwinder since 12 asks nothing else) is replaced, too, by a few instructions that
+//! search a table of these files and continue in the original function for every other address:
 //!
 //! ```text
 //!   int _dl_find_object(void *pc, struct dl_find_object *result)                         bits/dl_find_object.h of glibc
@@ -20,8 +20,8 @@
 //!        + 1024   the table: begin, end, rules; 127 times at most; begin 0 = the end
 //! ```
 //!
-//! It is in the code from before the first jump of a file with rules until no patch is in force and no word of the guest's memory leads
-//! into a file any more: a frame of a fiber that is parked may be unwound later.
+//! The finder stays in the code from before the first jump of a file with rules until no patch is in force and no word of the guest's
+//! memory leads into a file: the frame of a parked fiber may be unwound later.
 
 use crate::code::{is_code, is_in_force};
 use crate::error::{Error, Result};
@@ -46,7 +46,7 @@ const ORIGINAL: u64 = 952;
 const TABLE: u64 = 1024;
 /// Bytes of an entry of the table.
 const ENTRY_SIZE: u64 = 24;
-/// How often threads are looked at that are in a file, before the finder stays for them; and the time between two looks.
+/// How often threads inside of a file are awaited before the finder is left in place; below, the time between two checks.
 const TRIES: u32 = 5;
 const PAUSE: Duration = Duration::from_millis(5);
 const MOST: u64 = (PAGE - TABLE) / ENTRY_SIZE - 1;
@@ -72,12 +72,12 @@ const CODE: [u8; 79] = [
     0x31, 0xc0, 0xc3, 0x49, 0x83, 0xc3, 0x18, 0xeb, 0xbe, 0xff, 0x25, 0x69, 0x03, 0x00, 0x00,
 ];
 
-/// How unwinders are to learn of files.
+/// How unwinders find the files of a plan.
 #[derive(Debug)]
 pub(crate) enum Asked {
-    /// By a jump that is to be written, or written again.
+    /// A finder that is not in force and will be installed.
     Planned(Box<Planned>),
-    /// By the finder that is in force.
+    /// The finder that is in force.
     There(Record),
 }
 
@@ -99,7 +99,7 @@ pub(crate) fn entries(set: &Set, objects: &[Object]) -> Vec<[u64; 3]> {
     entries
 }
 
-/// Tells unwinders in the stopped guest of files, by the [`entries`] of their set. `present` is the finder that the guest has.
+/// Makes the files of a set known to unwinders in the stopped guest. [`entries`] made the entries; `present` is the guest's finder.
 pub(crate) fn tell(
     guest: &Guest,
     asked: &Asked,
@@ -132,7 +132,7 @@ fn refused(reason: &str) -> Error {
     }
 }
 
-/// Whether a finder is still what was made.
+/// Whether a finder is still intact.
 fn is_intact(guest: &Guest, asked: &Planned, record: &Record) -> bool {
     let mut code = [0; CODE.len()];
     let same = guest.memory.read_bytes(record.island, &mut code).is_ok() && code == CODE;
@@ -160,7 +160,7 @@ fn make(guest: &Guest, asked: &Planned, remote: &mut RemoteThread) -> Result<Rec
     let base = remote.map(0, size, libc::PROT_READ, 0)?;
     let made = fill(guest, asked, remote, base);
     if made.is_err() {
-        // What cannot be unmapped is memory that nothing leads to.
+        // If it cannot be unmapped, nothing leads there.
         let _ = remote.unmap(base, size);
     }
     made
@@ -207,14 +207,14 @@ fn fill(guest: &Guest, asked: &Planned, remote: &mut RemoteThread, base: u64) ->
     };
     let written = write(island);
     if written.is_err() {
-        // It must not be noted any more when its address may be somebody else's.
+        // Removed from the journal before it is unmapped, because its address may be reused afterwards.
         set.forget(&guest.memory, 0)?;
         let _ = remote.unmap(island, PAGE);
     }
     written
 }
 
-/// Adds entries that the table does not have.
+/// Adds those entries that the table lacks.
 fn add(guest: &Guest, record: &Record, entries: &[[u64; 3]]) -> Result<()> {
     let table = record.island + TABLE;
     let mut words = vec![0; (MOST * 3) as usize];
@@ -239,8 +239,8 @@ fn add(guest: &Guest, record: &Record, entries: &[[u64; 3]]) -> Result<()> {
     Ok(())
 }
 
-/// Takes the finder out of the code if nothing needs it: no patch is in force, no thread is in a file, and no other word in the guest's
-/// memory leads into one. Returns why it stays although no patch is in force; `None` where a patch is, or it is taken out.
+/// Removes the finder from the code if nothing needs it: no patch is in force, no thread is in a file, and no other word in the guest's
+/// memory leads into one. Returns why it stays although no patch is in force; `None` if a patch is in force, or the finder was removed.
 pub(crate) fn leave(guest: &Guest) -> Result<Option<String>> {
     for _ in 0..TRIES {
         let search = Search::before_stop(guest)?;
@@ -255,7 +255,7 @@ pub(crate) fn leave(guest: &Guest) -> Result<Option<String>> {
             let found = inside(stop, remote, &guest.memory, &maps, &code)?;
             Ok((!found.is_empty(), stack_pointers(stop, remote)))
         })?;
-        // Whoever was about to leave has left a moment later.
+        // A thread that was about to leave the file has left it a moment later.
         if is_inside {
             sleep(PAUSE);
             continue;
@@ -301,7 +301,7 @@ fn files(sets: &[Set]) -> Vec<Range<u64>> {
         .collect()
 }
 
-/// How unwinders are to learn of these files, if one has rules and there is a function that they ask.
+/// How unwinders will find these files, if one of them has rules and the process has `_dl_find_object`.
 pub(crate) fn asked(guest: &Guest, objects: &[Object]) -> Result<Option<Asked>> {
     if objects.iter().all(|object| object.rules.is_none()) {
         return Ok(None);
@@ -318,7 +318,7 @@ pub(crate) fn asked(guest: &Guest, objects: &[Object]) -> Result<Option<Asked>> 
         [one] => planned_function(guest, one)
             .map(|one| Some(Asked::Planned(Box::new(one))))
             .map_err(|reason| refused(&reason)),
-        // In a program of an older glibc or of another C library unwinding ends at the new code.
+        // With an older glibc or another C library unwinding ends at the new code.
         _ => Ok(None),
     }
 }

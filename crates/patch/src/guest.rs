@@ -1,4 +1,4 @@
-//! The process, as it is looked at before anything is changed.
+//! The process to be patched, examined before anything is changed.
 
 use crate::error::Result;
 use hooks::{Standstill, Threads, Timing};
@@ -14,7 +14,7 @@ use std::sync::Arc;
 use std::time::Duration;
 use vm::Language;
 
-/// What a plan asks of the stopped process, beyond what is asked for every function.
+/// An additional condition of a plan, checked in the stopped process.
 pub(crate) type Condition = fn(&Guest, &Stop, &RemoteThread) -> Result<()>;
 
 /// A process as it was when it was opened, which neither changed nor stopped it. A library that is loaded later is not among its functions.
@@ -58,8 +58,8 @@ impl Guest {
         Language::loaded(&|name| self.functions.symbol(name)).filter(eval::Interpreter::speaks)
     }
 
-    /// Whether a lancet has ever put its agent into it. Functions of the script are replaced through that, and it stays for as long as the
-    /// program; so where there is none, none was replaced, and the VM need not be asked.
+    /// Whether the process contains the agent. Functions of the script are replaced through the agent, which stays until the program ends;
+    /// so without it none was replaced, and the VM need not be asked.
     ///
     /// # Errors
     /// Its mappings cannot be read.
@@ -82,7 +82,7 @@ impl Guest {
         self.status.is_current()
     }
 
-    /// Does `work` while all its threads stand still, and says how long that was. `work` may be begun again.
+    /// Calls `work` while all threads of the process are stopped, and returns for how long. `work` may be called again.
     pub(crate) fn stopped<T>(
         &self,
         mut work: impl FnMut(&mut Stop, &mut RemoteThread) -> Result<T>,

@@ -1,4 +1,4 @@
-//! What this crate reads of others: the user's file, and the journal, which the guest may have written. For the fuzz target `patch`.
+//! Parsers of untrusted input for the fuzz target `patch`: the user's file, and the journal, which the guest may have written.
 
 use crate::journal::{self, Set};
 use crate::object::Object;

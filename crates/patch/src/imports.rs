@@ -1,11 +1,10 @@
-//! What the imports of a file resolve to.
+//! Resolves the imports of a file.
 //!
-//! A name that the file defines itself is its own, also where the guest has one of that name: a new function may be called like the
-//! one that it replaces. Everything else is searched in the guest's modules, in the order of its loader. Nothing is loaded, so a name
-//! that no module shows is refused.
+//! A name that the file itself defines is used, even if the guest has a symbol of that name: a new function may have the name of the
+//! one it replaces. Everything else is searched in the guest's modules, in the order of its loader. No library is loaded, so a name
+//! that no module exports is refused.
 //!
-//! `lancet_original` is the function that the file replaces; where it replaces several, `lancet_original_NAME` is that one of
-//! them.
+//! `lancet_original` is the function that the file replaces; if it replaces several, `lancet_original_NAME` is one of them.
 
 use crate::error::{Error, Result};
 use crate::guest::Guest;
@@ -16,10 +15,10 @@ use process::symbols::Kind;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-/// The name by which a file calls what it replaces.
+/// The name under which a file calls the function that it replaces.
 pub(crate) const ORIGINAL: &str = "lancet_original";
 
-/// What code imports that an unwinder must know.
+/// Imports that show that code needs unwinding rules.
 const HANDLERS: [&str; 6] = [
     "__gxx_personality_v0",
     "__gcc_personality_v0",

@@ -4,9 +4,8 @@
 //! leftover of an earlier call; these cannot be told apart, so each counts. A pointer to a function's first byte does not: no call
 //! returns there, and a thread about to run it meets the jump.
 //!
-//! What is parked elsewhere, as the stack of a fiber that does not run, is not searched. Such a frame goes on in the old code, whose bytes
-//! behind the jump stay as they were; the bytes under the jump hold no return address, because the decoder refuses to steal a
-//! call that returns into them.
+//! Stacks of parked fibers are not searched. Such a frame continues in the old code, whose bytes behind the jump are unchanged; the bytes
+//! under the jump contain no return address, because the decoder refuses to move a call that returns into them.
 
 use crate::error::Result;
 use inject::remote_call::RemoteThread;

@@ -103,7 +103,7 @@ pub(crate) struct Set {
     pub mapped: Vec<(u64, u64)>,
 }
 
-/// The bytes of a journal with so many records, whole pages.
+/// The size in bytes of a journal with this number of records, in whole pages.
 pub(crate) fn size(records: usize) -> u64 {
     (HEADER + records as u64 * RECORD).next_multiple_of(wire::PAGE as u64)
 }
@@ -141,7 +141,8 @@ impl Set {
         Ok(memory.write(self.base + HEADER - 8, &count.to_le_bytes())?)
     }
 
-    /// Has only the first `left` of these noted. This comes before the others are unmapped: then their addresses may be somebody else's.
+    /// Shortens the list of noted mappings to `left`. This happens before the others are unmapped, because afterwards their addresses may
+    /// be reused.
     pub fn forget(&self, memory: &GuestMemory, left: usize) -> Result<()> {
         Ok(memory.write(self.base + HEADER - 8, &(left as u64).to_le_bytes())?)
     }

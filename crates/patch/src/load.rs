@@ -1,4 +1,5 @@
-//! A set mapped into the stopped guest: the journal, the files relocated, an island near each function. Nothing leads there yet.
+//! Maps a set into the stopped guest: the journal, the relocated files, and an island near each function. No jump leads there
+//! yet.
 //!
 //! Each page is mapped with the protection that it keeps, so none is ever writable and executable, and no protection is changed
 //! later: we write through `/proc/PID/mem`, which ignores them.
@@ -38,7 +39,8 @@ pub(crate) struct Making<'l, 'r> {
     files: Vec<u64>,
 }
 
-/// Makes the set of a plan whose patches have numbers from `first` on and end at `until`. If that fails, nothing of it is left.
+/// Makes the set of a plan, whose patches have numbers from `first` on and end at `until`. On failure everything is unmapped
+/// again.
 pub(crate) fn make(
     guest: &Guest,
     plan: &Plan,
@@ -58,7 +60,7 @@ pub(crate) fn make(
     if made.is_err() {
         // The journal first: what it notes must be there for as long as it is.
         for (at, size) in std::mem::take(&mut making.mapped) {
-            // What cannot be unmapped is memory that nothing leads to.
+            // If it cannot be unmapped, nothing leads there.
             let _ = making.remote.unmap(at, size);
         }
     }
@@ -109,7 +111,7 @@ impl Making<'_, '_> {
         Ok(mapped)
     }
 
-    /// Notes what was mapped, here and in the journal: whoever comes after our death unmaps it.
+    /// Notes a new mapping, here and in the journal: if lancet is killed, the next lancet unmaps it.
     fn note(&mut self, at: u64, size: u64) -> Result<()> {
         self.mapped.push((at, size));
         match &self.set {
@@ -194,7 +196,7 @@ impl Making<'_, '_> {
         self.fill_picked(&asked)
     }
 
-    /// Has the functions that pick say what, and fills the slots: (slot, function, what is added).
+    /// Calls the functions that pick (IFUNC) and fills the slots: (slot, function, addend).
     fn fill_picked(&mut self, asked: &[(u64, u64, u64)]) -> Result<()> {
         if asked.is_empty() {
             return Ok(());

@@ -1,7 +1,8 @@
 //! The user's file: what is accepted, its segments as memory, its relocations (ELF gABI chapter 5; x86-64 psABI §4.4).
 //!
-//! Nobody runs its constructors, gives it thread-local storage or searches libraries for it, so a file that needs one of these is
-//! refused. A plain `cc -shared` adds constructors of its own (`frame_dummy`), so such files are linked with `-nostartfiles`.
+//! The constructors of a file are not run, it gets no thread-local storage, and no libraries are loaded for it, so a file that
+//! needs one of these is refused. A plain `cc -shared` adds constructors of its own (`frame_dummy`), so such files are linked
+//! with `-nostartfiles`.
 //!
 //! The file is the user's, but it may be cut off or no ELF file at all: every offset is checked.
 
@@ -54,7 +55,7 @@ impl Symbol {
     }
 }
 
-/// What a word of a file that lancet brings along is filled with.
+/// The value for a word of a file that is part of lancet.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Word {
     /// An address in its own memory.

@@ -1,4 +1,4 @@
-//! What is to be done, before anything is: functions found and decoded, files read, imports resolved. The guest runs meanwhile.
+//! Plans patches while the guest runs: functions are found and decoded, files read, imports resolved.
 
 use crate::code::is_in_force;
 use crate::error::{Error, Result};
@@ -17,7 +17,7 @@ use std::time::Duration;
 /// How long a patch is to last.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Limits {
-    /// After so long the functions run as they were, by themselves.
+    /// After this time the original functions run again, without a command.
     pub lasts: Option<Duration>,
 }
 
@@ -32,8 +32,8 @@ pub struct Loaded {
     pub imports: Vec<Import>,
 }
 
-/// Everything that a patch of one process needs, found while the process runs on: it can be shown before it is applied. The process may change
-/// meanwhile, so what the plan rests on is checked again in the stop.
+/// Everything needed to patch one process, found while the process runs, so that it can be shown before it is applied. The process may
+/// change meanwhile, so the plan's assumptions are checked again in the stop.
 #[derive(Debug)]
 pub struct Plan {
     /// The functions that are to be replaced, in the order of the requests.
@@ -46,7 +46,7 @@ pub struct Plan {
     pub limits: Limits,
     /// Its patches are only right together, so that they are undone together.
     pub(crate) together: bool,
-    /// What is done with it once, before it is undone.
+    /// An action of the new code that is requested once, before the patches are undone.
     pub(crate) once: Option<Once>,
     /// A condition that the stopped process must meet besides, or nothing is applied.
     pub(crate) condition: Option<Condition>,
@@ -54,12 +54,12 @@ pub struct Plan {
     pub(crate) key: u64,
 }
 
-/// Something that the new code does when it is asked to.
+/// An action that the new code performs on request.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Once {
-    /// Asks the new code to do it, through what the record of the first patch leads to.
+    /// Requests the action, through the memory of the first patch's record.
     pub ask: fn(&Guest, &Record) -> Result<()>,
-    /// What has come of it, in words; `None` = it is not done yet.
+    /// The result of the action; `None` = it is not done yet.
     pub answer: fn(&Guest, &Record) -> Option<&'static str>,
 }
 
@@ -69,7 +69,7 @@ impl Plan {
         self.once.is_some()
     }
 
-    /// Has the new code do what it is there for.
+    /// Requests the new code's action.
     ///
     /// # Errors
     /// The process has ended.
@@ -80,7 +80,7 @@ impl Plan {
         }
     }
 
-    /// What has come of it; `None` = it is not done yet.
+    /// The result of the action; `None` = it is not done yet.
     pub fn answer(&self, guest: &Guest, records: &[Record]) -> Option<&'static str> {
         (self.once?.answer)(guest, records.first()?)
     }

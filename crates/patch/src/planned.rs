@@ -27,7 +27,7 @@ pub struct Planned {
     pub(crate) object: usize,
     /// The new function's address in the file.
     pub(crate) replacement: u64,
-    /// Threads may stand anywhere in it but within the jump: what they still run goes well with what replaces it.
+    /// Threads may stand anywhere in it except within the jump: what they still run is compatible with the replacement.
     pub(crate) goes_on: bool,
     /// Where its module is mapped.
     mapping: Mapping,
@@ -111,8 +111,8 @@ pub(crate) fn planned_function(
     })
 }
 
-/// Refuses a function whose code is not that of its file: somebody has changed it. Where the file cannot be read any more, one that begins
-/// with a jump or a breakpoint.
+/// Refuses a function whose code differs from its file, as something has changed it. If the file cannot be read any more, refuses one that
+/// begins with a jump or a breakpoint.
 fn is_as_in_file(
     guest: &Guest,
     function: &Function,

@@ -1,16 +1,17 @@
 //! Sets found in a process's memory: its read-only anonymous mappings, page by page.
 //!
-//! A set is a mapping of its own, but the kernel may have joined it to a read-only neighbour, so that it begins anywhere. A program that has made a gigabyte of its memory
-//! read-only has 262,144 pages to look at, some tenth of a second; it must not stand still for that. So the search is made before the stop, and within it only what is new is
-//! looked at:
+//! A set is a mapping of its own, but the kernel may have merged it with a read-only neighbour, so it can begin at any page. A program that
+//! has made a gigabyte of its memory read-only has 262,144 pages to read, which takes some tenth of a second, too long for a stop. So the
+//! search happens before the stop, and in the stop only new memory is searched:
 //!
 //! ```text
 //!   runs          mappings read ─► nobody traces it? ─► each page looked at        ranges, and where sets begin
 //!   stands still  mappings read ─► pages that are in none of these ranges, and the sets that were found, read again
 //! ```
 //!
-//! A set that another lancet makes meanwhile is either mapped after our look at the mappings, and then in none of the ranges; or that lancet still has the process stopped when we ask who
-//! traces it, and then nothing of that look counts; or it has let the process go, and its header was there before our look at the page.
+//! A set that another lancet makes meanwhile is found in each case. It is mapped after this lancet has read the mappings, and then lies in
+//! none of the ranges; or the other lancet still traces the process when this lancet checks for a tracer, and then that search does not
+//! count; or the other lancet has released the process, and then the set's header was there before its page was read.
 
 use crate::error::Result;
 use crate::guest::Guest;
@@ -29,7 +30,7 @@ const PAGE: u64 = wire::PAGE as u64;
 /// Where sets were found while the process ran.
 #[derive(Debug, Default)]
 pub(crate) struct Search {
-    /// Memory in which there are no others.
+    /// Memory that contains no further sets.
     looked: Vec<Range<u64>>,
     bases: Vec<u64>,
 }

@@ -21,7 +21,7 @@ pub struct Setting {
     pub new: [u64; 2],
     /// The name of the remedy that changed it.
     pub remedy: String,
-    /// What it is, for people.
+    /// A description for the user.
     pub what: String,
 }
 

@@ -1,7 +1,7 @@
-//! Settings changed, listed and set back. The process runs meanwhile; it stands still only while the page of the journal is mapped.
+//! Changes settings, lists them and restores them. The process is stopped only while the page of the journal is mapped.
 //!
-//! The journal comes first and says what is to be set and what was there. Whether a setting is in force is not in it: the setting itself says so. So whatever
-//! instant a lancet is killed at, the next one lists and undoes what it has done.
+//! The journal is written first, with the new and the old values. Whether a setting is in force is not in it: that is read from the setting
+//! itself. So the next lancet can list and undo the changes, whenever a lancet was killed.
 
 use crate::error::{Error, Result};
 use crate::guest::Guest;
@@ -115,7 +115,7 @@ fn set_each(
         },
     };
     for earlier in &changed {
-        // What cannot be set back now is in the list.
+        // The list shows a setting that cannot be restored now.
         let _ = write(earlier, earlier.old);
     }
     Err(error)
@@ -134,7 +134,7 @@ pub fn list_settings(guest: &Guest) -> Result<Vec<(Setting, Stands)>> {
             (setting, stands)
         })
         .collect();
-    // Of several that say the same of one target, the last one has set it.
+    // Of several journal entries for one target, the last one has set it.
     all.sort_by_key(|(setting, _)| setting.id);
     Ok(all)
 }

@@ -1,7 +1,7 @@
-//! Patches taken out again, and the list of those there are.
+//! Removes patches, and lists them.
 //!
-//! The journal is the guest's memory and may say anything. So bytes are written only where the very jump of the record stands in private code,
-//! five of them; a guest that lies spoils its own code, which it can do without us.
+//! The journal is the guest's memory and may contain anything. So bytes are written only where exactly the jump of the record stands in
+//! private code, five of them; a guest with a forged journal damages only its own code, which it can do anyway.
 
 use crate::code::{Jumps, bytes_at, exchange, is_code, is_in_force};
 use crate::error::{Error, Result};
@@ -29,13 +29,13 @@ pub enum Which {
 /// How it stands with a patch.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum State {
-    /// The new function runs; by itself for so long, if it has an end.
+    /// The new function runs; with a time limit, for this long.
     InForce(Option<Duration>),
     /// Its time is over: the function runs as it was. Its jump is still in the code.
     Over,
     /// The function is as it was.
     Undone,
-    /// Somebody else has written into the function since, or its library was unloaded.
+    /// The function's bytes were changed by something else since, or its library was unloaded.
     Covered,
 }
 
@@ -69,7 +69,7 @@ pub struct Undone {
     pub inside: Vec<Inside>,
 }
 
-/// What was taken back.
+/// The result of an undo.
 #[derive(Debug)]
 pub struct Took {
     /// The patches whose bytes were put back.
@@ -95,7 +95,7 @@ pub fn list(guest: &Guest) -> Result<Vec<Listed>> {
             record,
         })
         .collect();
-    // What another patch covers had been undone before that was applied.
+    // A patch that another one covers was undone before that was applied.
     let is_here = |one: &Listed| matches!(one.state, State::InForce(_) | State::Over);
     let here: Vec<u64> = all
         .iter()
@@ -131,7 +131,7 @@ fn in_time(cycles: u64) -> Duration {
     Duration::from_secs_f64(cycles as f64 / a_second as f64)
 }
 
-/// Puts back the bytes of patches, all in one stop, and says who is still in the new code. That stays mapped. Sets back settings.
+/// Restores the bytes of patches, all in one stop, and reports the threads still in the new code, which stays mapped. Restores settings.
 ///
 /// # Errors
 /// No function has changed then, unless it is a setting of several that could not be set back.
@@ -153,7 +153,7 @@ pub fn undo(guest: &Guest, which: &Which) -> Result<Took> {
     }
 }
 
-/// What is left to undo besides settings, the settings that are as they were, and what went wrong with one of all.
+/// What is left to undo besides settings, the settings that were restored, and the last error.
 type SetBack = (Option<Which>, Vec<Setting>, Option<Error>);
 
 /// Sets back the settings among these.
@@ -221,7 +221,7 @@ fn undo_functions(guest: &Guest, which: &Which) -> Result<Took> {
         undone,
         settings: Vec::new(),
         stood,
-        // The patches are undone whatever comes of this: it is asked again by the next undo.
+        // The undo has succeeded even if this fails; the next undo tries it again.
         finder_stays: finder::leave(guest).unwrap_or_else(|error| {
             Some(format!(
                 "whether anything leads into the new code could not be asked ({error})"

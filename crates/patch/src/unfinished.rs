@@ -1,8 +1,9 @@
-//! Mappings that a lancet had made when it was killed, before anything led there, unmapped.
+//! Unmaps what a killed lancet has mapped for a set that it did not complete.
 //!
-//! A set is made within one stop, and only one lancet can have stopped a process. So a set that is not whole, seen within a stop of ours, is of a lancet that is dead. Its
-//! journal notes each mapping as soon as it is made, and forgets it before it is unmapped: what is noted is there, and is ours. What was
-//! mapped in the instant between a mapping and its note stays: one or two pages that nobody reads.
+//! A set is made within one stop, and only one lancet at a time can have stopped a process. So an incomplete set that is seen in a stop was
+//! made by a lancet that is dead. Its journal notes each mapping as soon as it is made, and removes the note before the mapping is
+//! unmapped: so what is noted exists and belongs to the set. A mapping made in the instant before its note stays: one or two pages that are
+//! never read.
 
 use crate::error::Result;
 use crate::guest::Guest;

@@ -1,4 +1,5 @@
-//! Events of one ring as bytes. An item is written as what differs from the last one of its call site.
+//! Encodes and decodes the events of one ring. An item is written as the differences from the last item of its call
+//! site.
 //!
 //! ```text
 //!   control   bits 0, 1: CALL, RETURN, both = a call with its return, neither = other (bits 2 and up say what)
@@ -16,9 +17,9 @@
 //! ```
 //!
 //! A value differs if it is not the last one of its site plus the step before it, so that neither a constant nor a
-//! counter takes a byte. Floating-point registers are compared with the last ones as they are, and written as what
-//! differs in their bits. Sites and places are numbered anew in each segment, and are defined where they are used
-//! first; site 0 is nobody's. The place (guest, thread, stack) holds until the next item that sets another.
+//! counter takes a byte. Floating-point registers are compared with the last ones as they are, and the bits that differ
+//! are written. Sites and places are numbered anew in each segment, and are defined where they are first used; site 0 is
+//! not used. The place (guest, thread, stack) holds until the next item that sets another.
 
 mod closed;
 pub mod decode;
@@ -29,21 +30,21 @@ use prototypes::Captures;
 use prototypes::capture::{Registers, Returned};
 use varint::{Take, Wrong, put, put_signed};
 
-/// What a call has in common with others: they are written as what differs from the last one of it.
+/// What identifies a call site: an item is written as the differences from the last one with the same values.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub struct Site {
-    /// Number of the call edge and 1; 0 = not known, for returns of calls that nobody saw begin.
+    /// Number of the call edge plus 1; 0 = not known, for returns of calls that were not seen.
     pub edge: u32,
     /// The return address of the call.
     pub caller: u64,
-    /// Number of the script's line and 1; 0 = none.
+    /// Number of the script's line plus 1; 0 = none.
     pub line: u32,
-    /// Number of the library's line and 1; 0 = none.
+    /// Number of the library's line plus 1; 0 = none.
     pub library: u32,
 }
 
 impl Site {
-    /// The line that is shown, and 1: the library's, if that is asked for and there is one; 0 = none.
+    /// The line that is shown, plus 1: the library's, if requested and present; 0 = none.
     #[inline]
     pub fn shown(&self, nearest: bool) -> u32 {
         if nearest && self.library != 0 {
@@ -65,7 +66,7 @@ pub struct Place {
     pub stack: u64,
 }
 
-/// Copies of memory, as a record has them or as an event has them.
+/// Copies of memory, as a record or an event contains them.
 #[derive(Clone, Copy, Debug)]
 pub enum Copies<'a> {
     /// Words of a record: for each copy its address, its length in bytes, and the bytes, padded to whole words.
@@ -77,7 +78,7 @@ pub enum Copies<'a> {
 /// A call to be written.
 #[derive(Clone, Copy, Debug)]
 pub struct CallRecord<'a> {
-    /// Where it is made, and of what.
+    /// The call site.
     pub site: Site,
     /// The thread that makes it, and its stack.
     pub place: Place,
@@ -108,10 +109,10 @@ pub struct ReturnRecord<'a> {
     pub copies: Copies<'a>,
 }
 
-/// A call with its return to be written, of which nothing but integer registers was recorded.
+/// A call with its return to be written, for which only integer registers were recorded.
 #[derive(Clone, Copy, Debug)]
 pub struct ShortRecord {
-    /// Where it is made, and of what.
+    /// The call site.
     pub site: Site,
     /// The thread that makes it, and its stack.
     pub place: Place,
@@ -132,11 +133,12 @@ mod control {
     pub const BOTH: u8 = CALL | RETURN;
     pub const SITE: u8 = 4;
     pub const PARTS: u8 = 8;
-    /// Sets the place; as the two that follow, it is the whole control byte of an item that is neither call nor return.
+    /// Sets the place. This bit and the two that follow are the whole control byte of an item that is neither call nor
+    /// return.
     pub const PLACE: u8 = 1 << 2;
     pub const EVENT: u8 = 2 << 2;
     pub const NEW_SITE: u8 = 3 << 2;
-    /// Where the bits of the first three values stand.
+    /// The bit at which the bits of the first three values begin.
     pub const VALUES: u32 = 4;
     pub const MORE: u8 = 0x80;
 }
@@ -144,7 +146,7 @@ mod control {
 /// Values of an item: rdi, rsi, rax at the return, rdx, rcx, rdx at the return, frame, r8, r9, then xmm0 and xmm1 at the
 /// return, then xmm0 to xmm7 at the call. The first three have bits in the control byte.
 const VALUES: usize = 19;
-/// So many of them are whole numbers.
+/// The first values are integers; this is their number.
 const WHOLE: usize = 9;
 const FRAME: usize = 6;
 /// Where rdi … r9 stand.
@@ -152,24 +154,24 @@ const GP: [usize; 6] = [0, 1, 3, 4, 7, 8];
 /// Where rax and rdx at the return stand, then xmm0 and xmm1.
 const RETURNED: [usize; 4] = [2, 5, 9, 10];
 const SSE: usize = 11;
-/// The values that a call has, and those that a return has, a bit for each.
+/// The values of a call and those of a return, a bit for each.
 const OF_CALL: u32 = 0b111_1111_1000_0000_0000 | 0b1_1101_1011;
 const OF_RETURN: u32 = 0b110_0110_0100;
 
-/// The most sites, and the most places, of one segment.
+/// Limit of the sites, and of the places, of one segment.
 pub(crate) const MOST_SITES: usize = 4096;
 
-/// What items of a site are written against.
+/// The values of a site's last items, to which the next item is compared.
 #[derive(Clone, Debug, Default)]
 struct Last {
     site: Site,
     values: [u64; VALUES],
-    /// By how much the whole numbers differed the last time.
+    /// By how much each integer changed the last time.
     steps: [u64; WHOLE],
     /// Nanoseconds from the item before to a call, and to a return.
     gaps: [i64; 2],
     took: i64,
-    /// A floating-point register among the values is not 0.
+    /// Whether a floating-point register among the values is not 0.
     floats: bool,
 }
 
@@ -181,7 +183,7 @@ impl Last {
         }
     }
 
-    /// Which of the values `of` are not what was to be expected.
+    /// The values in `of` that differ from the expected ones, a bit for each.
     #[inline]
     fn differ(&self, now: &[u64; VALUES], of: u32) -> u32 {
         let mut differ = 0;
@@ -198,7 +200,7 @@ impl Last {
         differ & of
     }
 
-    /// Writes the values that differ and takes all of `of` over.
+    /// Writes the values that differ, and stores all values in `of`.
     #[inline]
     fn put(&mut self, out: &mut Vec<u8>, now: &[u64; VALUES], differ: u32, of: u32) {
         let mut rest = differ;
@@ -235,7 +237,7 @@ impl Last {
         }
     }
 
-    /// Which of the whole numbers of a call with its return are not what was to be expected; takes all of them over.
+    /// The integers of a call with its return that differ from the expected ones; stores all of them.
     #[inline(always)]
     fn differ_whole(&mut self, now: [u64; WHOLE]) -> u32 {
         let mut differ = 0;
@@ -248,7 +250,7 @@ impl Last {
         differ
     }
 
-    /// Writes the whole numbers that differ, after [`differ_whole`](Self::differ_whole).
+    /// Writes the integers that differ, after [`differ_whole`](Self::differ_whole).
     #[inline]
     fn put_whole(&self, out: &mut Vec<u8>, differ: u32) {
         let mut rest = differ;

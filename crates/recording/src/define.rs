@@ -1,4 +1,4 @@
-//! Definitions as bytes: a byte with the kind, and then numbers as LEB128, texts with their length before them.
+//! Encodes definitions: a byte with the kind, then numbers as LEB128, and texts after their length.
 
 use crate::item::{CallEdge, Caller, Definition, Function, Guest, Head, Line, Losses, Module};
 use varint::{Take, Wrong, put, put_bytes};
@@ -14,8 +14,8 @@ mod kind {
     pub const LOSSES: u8 = 8;
 }
 
-/// The most bytes of a text, and of the texts of a list: a definition fits into a segment. What is longer, a command
-/// line perhaps, is cut.
+/// Limit of the bytes of a text, and of the texts of a list, so that a definition fits into a segment. A longer
+/// text, such as a command line, is cut.
 const LONGEST: usize = 64 << 10;
 
 fn put_text(out: &mut Vec<u8>, text: &str) {
@@ -97,7 +97,7 @@ pub fn put_definition(out: &mut Vec<u8>, definition: &Definition) {
     }
 }
 
-/// Reads a definition. What it refers to is for the reader to hold against what is there.
+/// Reads a definition. The caller must check that the numbers in it are defined.
 pub fn take_definition(take: &mut Take) -> Result<Definition, Wrong> {
     Ok(match take.byte()? {
         kind::HEAD => Definition::Head(Head {

@@ -1,4 +1,4 @@
-//! What happens in a guest, in the one form that is used from the reader of its rings to a format or a file.
+//! The events of a guest, in the one form used from the reader of its rings to an output format or a file.
 //!
 //! Many events name the same things: a process, a call edge, a script line, a native frame. In memory an event refers
 //! to them by a pointer, in a file by a number; that is the only difference between the two, and the type parameters
@@ -70,7 +70,7 @@ pub enum EventKind<C = Call> {
     Signal(Signal),
     /// The process forked this child, which has a copy of its open calls.
     Forked(i32),
-    /// Something else became of one thread. Not recorded: a tracer alone sees it.
+    /// Another event of one thread. Not recorded, because only a tracer sees it.
     Thread(OfThread),
     /// The process has ended.
     Ended(End),
@@ -81,9 +81,9 @@ pub enum EventKind<C = Call> {
 pub struct Signal {
     /// The number of the signal (signal(7)).
     pub number: i32,
-    /// The first [`Signal::INFORMATION`] bytes of its `siginfo_t` (include/uapi/asm-generic/siginfo.h); empty = nobody saw.
+    /// The first [`Signal::INFORMATION`] bytes of its `siginfo_t` (include/uapi/asm-generic/siginfo.h); empty = unknown.
     pub information: Vec<u8>,
-    /// The address at which its thread stood; `None` = nobody saw. It is not recorded.
+    /// The address at which its thread stood; `None` = unknown. It is not recorded.
     pub instruction: Option<u64>,
 }
 
@@ -114,7 +114,7 @@ pub enum End {
     Replaced,
 }
 
-/// What a tracer sees of one thread beside its calls and signals.
+/// An event of one thread that a tracer sees, other than its calls and signals.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum OfThread {
     /// It was made by another thread or process.
@@ -123,11 +123,11 @@ pub enum OfThread {
     Exited(i32),
     /// This signal killed it.
     Killed(i32),
-    /// It was the main thread, and the thread of this id has run another program: that one has its id now.
+    /// It was the main thread, and this thread of its process has executed another program and received its id.
     Superseded(i32),
     /// Its tracer has left it, and its process, at its exec.
     Left,
-    /// It stands still with its whole process, because of this signal.
+    /// It is stopped with its whole process, because of this signal.
     Stopped(i32),
 }
 

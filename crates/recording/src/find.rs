@@ -1,18 +1,18 @@
-//! Where the segments of a file are: by its index, or by their heads.
+//! Finds the segments of a file: by its index, or by their heads.
 
 use crate::MAGIC;
 use crate::index::{Block, TRAILER, Trailer};
 use crate::segment::{HEAD, Kind, Segment};
 use crate::source::{Error, Source, fill};
 
-/// Where the first segment is.
+/// Offset of the first segment.
 pub const BEGIN: u64 = MAGIC.len() as u64 + 4;
 
 /// The most segments of definitions of one file.
 const MOST_DEFINING: usize = 1 << 20;
-/// The most blocks of one file, of 48 bytes each here: more than 10 TB of full segments.
+/// Limit of the blocks of one file, of 48 bytes each in memory: more than 10 TB of full segments.
 const MOST_BLOCKS: usize = 1 << 19;
-/// So many segments are a block where there is no index; a writer lists fewer in one.
+/// The number of segments in a block without an index; a writer lists fewer in one.
 const MOST_UNLISTED: u32 = 1024;
 
 /// Where the blocks of a file are, and its definitions.
@@ -88,8 +88,8 @@ fn trailer(source: &impl Source, length: u64) -> Result<Option<(Trailer, u64)>, 
     Ok(trailer.map(|trailer| (trailer, at)))
 }
 
-/// Goes back from segment to segment of a kind; whether that leads to the first, and `take` takes them all. Each must
-/// end before the one that led to it begins, so this ends.
+/// Follows a chain back from segment to segment of a kind. Returns whether it leads to the first one and `take`
+/// accepts all. Each must end before the one that refers to it begins, so the walk ends.
 fn chain(
     source: &impl Source,
     kind: Kind,
@@ -110,7 +110,7 @@ fn chain(
     Ok(true)
 }
 
-/// What the heads of the segments tell, from the first to the last that is whole.
+/// Reads all heads, from the first segment to the last one that is complete.
 fn scanned(source: &impl Source, length: u64) -> Result<Found, Error> {
     let (mut found, mut at) = (Found::default(), BEGIN);
     let (mut block, mut in_block) = (Block::begin(at), 0);

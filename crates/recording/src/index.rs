@@ -7,10 +7,10 @@
 //!             u32 CRC-32 of these 16 bytes   u32 0x58444e49
 //! ```
 //!
-//! A segment of the index lists the segments of events that stand between the index before and itself, in the order of
-//! the file. It is written when so much has come together, and not at the end of the file, so that a recorder does
-//! not keep what grows with what it has recorded. A reader keeps where these segments are ([`Block`]), and
-//! reads of each what it lists when its turn has come.
+//! A segment of the index lists the segments of events between the previous one and itself, in the order of the file.
+//! It is written whenever enough entries exist, not at the end of the file, so that a recorder's memory does not grow
+//! with the recording. A reader keeps the offsets of these segments ([`Block`]), and reads the entries of one when its
+//! events are next.
 
 use crate::segment::{HEAD, Kind, Segment};
 use varint::{Take, Wrong, put};
@@ -19,10 +19,10 @@ use varint::{Take, Wrong, put};
 pub const TRAILER: usize = 24;
 const ENDS: u32 = 0x5844_4e49;
 
-/// More edges, or lines, than that are not listed: such a segment is always read.
+/// Limit of the listed edges, and of the listed lines: a segment with more is always read.
 const MOST_LISTED: usize = 1024;
 
-/// Numbers in ascending order; `None` = any may be among them.
+/// Numbers in ascending order; `None` = unknown, so any number may occur.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 struct Listed(Option<Vec<u32>>);
 
@@ -63,7 +63,7 @@ impl Listed {
     }
 }
 
-/// What occurs in a segment of events.
+/// The call edges and lines that occur in a segment of events.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Holds {
     edges: Listed,
@@ -71,7 +71,7 @@ pub struct Holds {
 }
 
 impl Holds {
-    /// These call edges and lines, in ascending order; `None` = any may.
+    /// These call edges and lines, in ascending order; `None` = unknown.
     pub fn new(edges: Option<Vec<u32>>, lines: Option<Vec<u32>>) -> Self {
         Holds {
             edges: Listed::of(edges),
@@ -79,12 +79,12 @@ impl Holds {
         }
     }
 
-    /// Whether a call edge that is wanted may occur.
+    /// Whether a wanted call edge may occur.
     pub fn any_edge(&self, wanted: impl Fn(u32) -> bool) -> bool {
         self.edges.any(wanted)
     }
 
-    /// Whether a line that is wanted may occur.
+    /// Whether a wanted line may occur.
     pub fn any_line(&self, wanted: impl Fn(u32) -> bool) -> bool {
         self.lines.any(wanted)
     }
@@ -183,7 +183,7 @@ impl Block {
         block
     }
 
-    /// Takes the times of a segment over.
+    /// Includes the times of a segment.
     pub fn add(&mut self, segment: &Segment) {
         self.earliest = self.earliest.min(segment.earliest);
         self.latest = self.latest.max(segment.latest);
@@ -191,7 +191,7 @@ impl Block {
         self.to = segment.end();
     }
 
-    /// Whether a segment of events may stand at this place of it, behind one that ends at `behind`.
+    /// Whether a segment of events may lie at this place of the block, after one that ends at `behind`.
     pub fn may_hold(&self, segment: &Segment, behind: u64) -> bool {
         segment.kind == Kind::Events && segment.offset >= behind && segment.end() <= self.to
     }

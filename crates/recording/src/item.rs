@@ -1,4 +1,4 @@
-//! What events name by number, and what else is known of a recording.
+//! The definitions: what events refer to by number, and other facts of a recording.
 
 /// Which command made the recording; the first definition.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -101,7 +101,8 @@ pub struct Losses {
     pub without_ring: u64,
 }
 
-/// Something that events name by its number, or that is known of the whole recording. Each kind is numbered from 0 on.
+/// A definition: something that events refer to by its number, or a fact of the whole recording. Each kind is numbered
+/// from 0.
 #[derive(Clone, Debug, PartialEq)]
 #[expect(missing_docs, reason = "each holds the type of its name")]
 pub enum Definition {

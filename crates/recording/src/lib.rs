@@ -1,4 +1,4 @@
-//! Calls in a file, to be looked at later and again: [`Writer`] takes what a tracer sees, [`Recording`] gives it back.
+//! Recordings: files of calls. [`Writer`] writes what a tracer sees, [`Recording`] reads it.
 //!
 //! ```text
 //!   file      89 'l' 'a' 'n' 'c' 'e' 't' 0a   u32 VERSION   segment   segment  …   [trailer]
@@ -21,8 +21,8 @@
 //! A call that returns before anything else happens in its ring is one item with its return. What an item differs from
 //! is the last item of the same call site: call edge, return address and script line ([`codec`](self)).
 //!
-//! A reader believes nothing: lengths are held against what is there, numbers against what was defined, and a
-//! segment against its checksums. A damaged file is an [`Error`] that says at which byte.
+//! A reader trusts nothing: lengths are checked against the file, numbers against the definitions, and segments against
+//! their checksums. A damaged file is an [`Error`] with the position.
 
 #![forbid(unsafe_code)]
 
@@ -65,8 +65,8 @@ pub fn is_recording(path: &std::path::Path) -> bool {
 /// The version of the layout that is written, and the only one that is read.
 pub const VERSION: u32 = 5;
 
-/// A segment is written when it holds so many bytes. Whoever reads the file, or a full disk, leaves out what is not
-/// whole; a pipe (64 KiB) holds a segment.
+/// A segment is written when it holds this many bytes. A reader drops a segment that was cut short, as by a full disk; a
+/// pipe (64 KiB) holds a segment.
 const SEGMENT: usize = 48 << 10;
 
 /// What one segment may hold at most: a reader makes room for it before it can be checked.

@@ -1,13 +1,13 @@
-//! The events of all streams in the order of time.
+//! Merges the events of all streams by time.
 //!
 //! Each stream keeps its own order, whatever its times say: an event comes no earlier than the one before it in its
 //! stream. A call that was held back until its return was seen has an earlier time than what stands before it; its return
 //! comes at once.
 //!
-//! Of the index only what overlaps in time with the next event is in memory: a block of it is read when one of its
-//! segments may be the next ([`Block::least`](crate::index::Block)).
+//! Only the part of the index that overlaps in time with the next event is in memory: a block is read when one of its segments may be the
+//! next ([`Block::least`](crate::index::Block)).
 //!
-//! Where more overlaps than memory is spent on, order between threads is lost, and no event: [`Merge::unordered`].
+//! If more segments overlap than fit into memory, the order between threads is lost, but no event: [`Merge::unordered`].
 
 use crate::codec::MOST_SITES;
 use crate::codec::decode::{Decoder, Step};
@@ -21,23 +21,21 @@ use std::collections::{BinaryHeap, HashMap, VecDeque};
 use std::time::Duration;
 use varint::Wrong;
 
-/// Bytes that segments take which are read at the same time, at most. What overlaps in time is one segment of each
-/// thread, and a segment takes most for its call sites: 1,000 threads that call from 800 places each take as much.
-/// Where it is more, a segment is read from its beginning to its end when its turn has come.
+/// Limit of the memory for open segments. One segment of each thread overlaps in time, and its call sites need the most memory: 1,000
+/// threads that call from 800 places each need this much. Beyond the limit, a segment is read completely when it is next.
 const MOST_OPEN: u64 = 256 << 20;
 
-/// Segments that wait for their turn, at most: where more than that overlap in time (12 GB), they are read in the order
-/// of the file.
+/// Limit of the waiting segments: if more overlap in time (12 GB), they are read in the order of the file.
 const MOST_WAITING: usize = 1 << 18;
 
-/// Bytes that a decoder takes for a site, about.
+/// Approximate bytes of a decoder for one site.
 const SITE: u64 = 320;
 
-/// Decoders that are kept for later, at most, and how much one of them may take.
+/// Limit of the unused decoders that are kept; below, the limit of the bytes of one.
 const MOST_SPARE: usize = 16;
 const MOST_OF_SPARE: u64 = 1 << 20;
 
-/// What is left of one stream that is being read.
+/// The rest of one stream.
 #[derive(Default)]
 struct Queue {
     stream: u32,
@@ -50,9 +48,9 @@ struct Queue {
     /// The next event, and the return of its call if that is known already.
     head: Option<Event>,
     then: Option<Event>,
-    /// Its call was held back until its return was seen: both come at once.
+    /// Its call was held back until its return was seen: both are next together.
     at_once: bool,
-    /// Its segment is read to the end before any other: there is no memory to keep it open.
+    /// Its segment is read to the end before any other, because there is no memory to keep it open.
     alone: bool,
     last: u64,
     /// Offset in the file of the segment that is open.
@@ -66,7 +64,7 @@ pub struct Merge {
     queues: Vec<Queue>,
     /// The index in `queues` of each stream that has segments, or an event, left.
     numbers: HashMap<u32, usize>,
-    /// Indexes of the queues that no stream has.
+    /// Indexes of the queues that belong to no stream.
     free: Vec<usize>,
     /// Segments of all queues that are not open.
     waiting: usize,
@@ -105,8 +103,7 @@ impl Merge {
         self.unordered
     }
 
-    /// Gives their segments to the queues, block by block, until none that was not read can hold an earlier event than the
-    /// next one.
+    /// Adds segments to the queues, block by block, until no unread one can contain an event earlier than the next one.
     fn supply<S: Source>(&mut self, recording: &Recording<S>) -> Result<(), Error> {
         while let Some(least) = self.scan.least(recording) {
             let next = self.heap.peek().map(|Reverse((due, _))| *due);
@@ -123,7 +120,7 @@ impl Merge {
         Ok(())
     }
 
-    /// Gives a segment to the queue of its stream.
+    /// Adds a segment to the queue of its stream.
     fn give(&mut self, segment: Segment) {
         self.waiting += 1;
         if let Some(queue) = self.numbers.get(&segment.stream) {
@@ -143,7 +140,7 @@ impl Merge {
         self.due(queue);
     }
 
-    /// Notes when a queue's next event is due. A queue that has none is given back.
+    /// Notes when a queue's next event is due. A queue without one is freed.
     fn due(&mut self, at: usize) {
         let queue = &mut self.queues[at];
         let next = match (&queue.head, queue.segments.front()) {
@@ -156,7 +153,7 @@ impl Merge {
             }
         };
         queue.last = queue.last.max(next);
-        // A call that was held back is the earliest of all, and then its return is.
+        // The earliest of all times, so that this queue is read next.
         let due = if queue.at_once || queue.alone {
             0
         } else {
@@ -243,7 +240,7 @@ impl Merge {
 }
 
 impl Queue {
-    /// Makes an event of what the decoder has come to; whether it is wanted.
+    /// Makes an event of the decoder's item. Returns whether it is wanted.
     fn take(&mut self, step: Step, wanted: &Wanted) -> Result<bool, Wrong> {
         let Some(decoder) = &self.decoder else {
             return Ok(false);

@@ -1,4 +1,4 @@
-//! Reading a recording: which segments there are, what is defined, and the bytes of a segment.
+//! Reads a recording: its segments, its definitions, and the bytes of a segment.
 
 use crate::codec::decode::{Decoder, Defined};
 use crate::define::take_definition;
@@ -12,10 +12,10 @@ use std::fs::File;
 use std::sync::atomic::{AtomicU64, Ordering};
 use varint::Take;
 
-/// The most bytes of definitions, and the most definitions, that are kept of one file.
+/// Limit of the bytes of definitions, and of their number, that are kept of one file.
 const MOST_DEFINED: u64 = 128 << 20;
 const MOST_DEFINITIONS: usize = 1 << 21;
-/// What events name by number, each kind in the order of its numbers.
+/// The definitions, each kind in the order of its numbers.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Definitions {
     /// Which command made the recording.
@@ -94,13 +94,13 @@ pub struct Recording<S = File> {
     source: S,
     /// Where segments of events are, in the order of the file.
     blocks: Vec<Block>,
-    /// The offset from which on nothing is read.
+    /// Nothing is read from this offset on.
     end: u64,
     definitions: Definitions,
     defined: Defined,
     /// Why it ends where it does, if it was not finished.
     flaw: Option<Error>,
-    /// Where the segment ends that was read furthest in the file.
+    /// The end of the segment read furthest into the file.
     reached: AtomicU64,
 }
 
@@ -133,7 +133,7 @@ impl<S: Source> Recording<S> {
         Ok(recording)
     }
 
-    /// Reads the definitions. Where one of them cannot be read, that is the end.
+    /// Reads the definitions, up to the first one that cannot be read.
     fn define(&mut self, offsets: &[u64]) -> Result<(), Error> {
         let (mut decoder, mut bytes) = (Decoder::default(), 0);
         for &offset in offsets {
@@ -183,8 +183,8 @@ impl<S: Source> Recording<S> {
         &self.blocks
     }
 
-    /// The segments of events of a block: as its index lists them, or as their heads tell if that is damaged or there is
-    /// none.
+    /// The segments of events of a block: as its index lists them, or, if that is damaged or missing, as their heads
+    /// say.
     pub(crate) fn entries(
         &self,
         block: &Block,
@@ -214,7 +214,7 @@ impl<S: Source> Recording<S> {
         Ok(())
     }
 
-    /// What the segment of the index lists that a block ends with; `None` = that cannot be true.
+    /// The entries of the segment of the index at the end of a block; `None` = they are impossible.
     fn listed(&self, block: &Block) -> Result<Option<Vec<(Segment, Holds)>>, Error> {
         let mut decoder = Decoder::default();
         let Some(index) = head(&self.source, block.to)? else {
@@ -248,7 +248,7 @@ impl<S: Source> Recording<S> {
         self.flaw.take()
     }
 
-    /// How much of the file lies before what was read last, from 0 to 1.
+    /// The position of the last read in the file, from 0 to 1.
     pub fn progress(&self) -> f64 {
         let end = self.blocks.last().map_or(0, |last| last.to.min(self.end));
         let reached = self.reached.load(Ordering::Relaxed);
@@ -269,7 +269,7 @@ impl<S: Source> Recording<S> {
         Ok(())
     }
 
-    /// Reads the bytes of a segment and holds them against its checksum.
+    /// Reads the bytes of a segment and checks them against its checksum.
     fn load(&self, segment: &Segment, decoder: &mut Decoder) -> Result<(), Error> {
         let damaged = || Error::Damaged(segment.offset);
         let (bytes, packed) = decoder.bytes_and_packed();

@@ -17,7 +17,7 @@ use crate::MOST;
 /// Bytes of a head.
 pub const HEAD: usize = 64;
 
-/// A stream holds a `Forked`: what is open in a process when it forks is open in its child.
+/// The stream contains a `Forked`: the open calls of a process that forks are also open in its child.
 const FORKS: u32 = 1 << 8;
 /// The bytes are packed with LZ4 (block format).
 const PACKED: u32 = 1 << 9;
@@ -34,7 +34,7 @@ pub enum Kind {
     Index,
 }
 
-/// A segment as its head tells it. Times are nanoseconds since 1970.
+/// A segment as described by its head. Times are nanoseconds since 1970.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Segment {
     /// Where its head lies in the file.
@@ -136,7 +136,7 @@ impl Segment {
         segment.is_plausible().then_some(segment)
     }
 
-    /// Whether its numbers can be true.
+    /// Whether its numbers are possible.
     fn is_plausible(&self) -> bool {
         let (here, whole) = (self.here as usize, self.whole as usize);
         let room = HEAD as u64 + here as u64;
@@ -159,7 +159,7 @@ impl Segment {
 mod tests {
     use super::*;
 
-    /// An index may say any offset with a sum that is right.
+    /// An index can contain any offset under a correct checksum.
     #[test]
     fn a_segment_ends_within_what_can_be_counted() {
         let segment = Segment {

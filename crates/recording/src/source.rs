@@ -1,4 +1,4 @@
-//! Where a recording is read from, and what may be wrong with it.
+//! The source of a recording, and the errors of reading it.
 
 use crate::VERSION;
 use std::fs::File;
@@ -58,7 +58,7 @@ impl Source for Vec<u8> {
     }
 }
 
-/// Reads until the buffer is full or the source ends; whether it is full.
+/// Reads until the buffer is full or the source ends. Returns whether it is full.
 pub fn fill(source: &impl Source, into: &mut [u8], at: u64) -> io::Result<bool> {
     let mut done = 0;
     while done < into.len() {

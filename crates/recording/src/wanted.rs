@@ -1,4 +1,4 @@
-//! Which events are wanted, and the segments that may hold them.
+//! Selects events, and the segments that may contain them.
 
 use crate::codec::Site;
 use crate::read::Recording;
@@ -10,7 +10,7 @@ use crate::source::{Error, Source};
 pub struct Wanted {
     /// Whether the calls of each call edge are wanted, by its number; empty = all are.
     pub edges: Vec<bool>,
-    /// Whether the calls from each line are wanted, by its number and 1, the first for calls that have none;
+    /// Whether the calls from each line are wanted, by its number plus 1; index 0 is for calls without a line.
     /// `None` = all are.
     pub lines: Option<Vec<bool>>,
     /// The line of a call is the library's, where it has both.
@@ -35,13 +35,13 @@ impl Wanted {
         self.edges.get(edge as usize).is_none_or(|wanted| *wanted)
     }
 
-    /// Whether calls from a line are wanted; the line is given as its number and 1.
+    /// Whether calls from a line are wanted; `line` is its number plus 1.
     fn line(&self, line: u32) -> bool {
         let lines = self.lines.as_ref();
         lines.is_none_or(|lines| lines.get(line as usize).is_none_or(|wanted| *wanted))
     }
 
-    /// Whether calls of a site are wanted. A return of a call that nobody saw begin is, because it may be one.
+    /// Whether calls of a site are wanted. True for a return whose call was not seen, because it may be wanted.
     #[inline]
     pub fn site(&self, site: &Site) -> bool {
         let Some(edge) = site.edge.checked_sub(1) else {
@@ -62,7 +62,7 @@ impl Wanted {
     }
 }
 
-/// Goes through the segments that may hold what is wanted, in the order of the file. Of the index one block is in
+/// Visits the segments that may contain wanted events, in the order of the file. One block of the index is in
 /// memory.
 #[derive(Debug)]
 pub struct Scan {
@@ -94,7 +94,7 @@ impl Scan {
     /// The earliest time that an event of the blocks may have that were not read yet; `None` = there are no more.
     pub(crate) fn least<S: Source>(&self, recording: &Recording<S>) -> Option<u64> {
         let next = recording.blocks().get(self.block);
-        // What is wrong is told when it is come to.
+        // An error is reported when its position is reached.
         next.map(|block| block.least)
             .or(self.flaw.as_ref().map(|_| u64::MAX))
     }

@@ -1,4 +1,4 @@
-//! Writing a recording.
+//! Writes a recording.
 
 use crate::codec::encode::Encoder;
 use crate::codec::{CallRecord, Place, ReturnRecord, ShortRecord};
@@ -11,18 +11,18 @@ use crate::{MAGIC, SEGMENT, VERSION};
 use std::io::{self, Write};
 use std::time::{Duration, Instant};
 
-/// What all streams together may hold back; more of them than that are written before they are full.
+/// Limit of the bytes that all streams together hold back; beyond it, segments are written before they are full.
 const MOST_WAITING: usize = 16 << 20;
 
-/// Bytes of an event from which on a segment is worth to be packed: it holds texts then. Numbers alone are hardly shorter
-/// when they are packed, and to find that out takes longer than to write them.
+/// From this many bytes per event on, a segment is packed: it contains texts then. Numbers alone hardly shrink, and
+/// trying takes longer than writing them.
 const WORTH_PACKING: usize = 12;
 
 /// The events of one ring.
 struct Stream {
     guest: u32,
     ring: u32,
-    /// `None` = nothing waits, and no call is open: threads come and go, and their streams stay.
+    /// `None` = nothing waits, and no call is open: the streams of ended threads stay.
     encoder: Option<Box<Encoder>>,
 }
 
@@ -33,14 +33,14 @@ pub struct Writer<W> {
     /// Bytes that were written.
     at: u64,
     definitions: Vec<u8>,
-    /// How many guests, modules, functions, call edges, lines and callers there are.
+    /// The numbers of guests, modules, functions, call edges, lines and callers.
     counts: [u32; 6],
     streams: Vec<Stream>,
     /// The last segment of each chain.
     last: Trailer,
     /// Entries of the index that are not written yet.
     index: Vec<u8>,
-    /// The head under which they will be; `None` = there are none.
+    /// The head for these entries; `None` = there are none.
     listed: Option<Segment>,
     /// The latest time of all segments that were written.
     latest: u64,
@@ -167,7 +167,7 @@ impl<W: Write> Writer<W> {
         latest.max().unwrap_or(0).max(self.latest)
     }
 
-    /// Writes what is known of a stream that has been full, or waited, for long.
+    /// Closes the segment of a stream that is full or has waited for long, and writes it.
     fn close(&mut self, stream: u32) -> io::Result<()> {
         self.put_definitions()?;
         let Stream {
@@ -251,7 +251,7 @@ impl<W: Write> Writer<W> {
         Ok(())
     }
 
-    /// Writes the streams in which something has waited for so long.
+    /// Writes the streams whose oldest event has waited for `age`.
     pub fn flush_old(&mut self, age: Duration) -> io::Result<()> {
         let now = Instant::now();
         let encoders = self.streams.iter().filter_map(|of| of.encoder.as_ref());
@@ -273,7 +273,7 @@ impl<W: Write> Writer<W> {
         self.out.flush()
     }
 
-    /// Gives back what a stream took that has nothing to write.
+    /// Frees the buffers of a stream that has nothing to write.
     fn rest(&mut self, stream: usize) {
         let encoder = &mut self.streams[stream].encoder;
         if !encoder.as_mut().is_some_and(|encoder| encoder.rest()) {
@@ -296,7 +296,7 @@ impl<W: Write> Writer<W> {
     }
 }
 
-/// Writes a segment with this head at this offset, packed if there is room for that and it gets shorter.
+/// Writes a segment with this head at this offset, packed if it becomes shorter.
 fn put_segment(
     out: &mut impl Write,
     (head, offset): (Segment, u64),

@@ -353,7 +353,8 @@ fn load(name: &str, instructions: &[u64]) -> Result<OwnedFd, Refused> {
     asked.log_level = 1;
     asked.log_size = log.len() as u32;
     asked.log = log.as_mut_ptr() as u64;
-    // SAFETY: as before, and the log is as long as is said.
+    // SAFETY: `asked` holds the addresses of `instructions`, with their number, of the license text, which ends with a NUL, and
+    // of `log`, with its length; all three live until the call has returned.
     match unsafe { bpf(PROG_LOAD, &mut asked) } {
         Ok(descriptor) => Ok(owned(descriptor)),
         Err(_) => {

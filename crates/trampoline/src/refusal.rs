@@ -17,8 +17,8 @@ pub enum Refusal {
     /// The function jumps to where the patch would be, and is too long to be copied whole, or other code jumps into it.
     #[error("code jumps back into its first bytes")]
     BranchInto,
-    /// Code of the module takes the address of one of the instructions that the patch would overwrite, behind the first: whoever jumps there
-    /// would find the middle of the patch.
+    /// Code of the module takes the address of an instruction that the patch would overwrite, other than the first: a jump there would land
+    /// in the middle of the patch.
     #[error("code takes the address of an instruction in its first bytes")]
     AddressTaken,
     /// Code of the module reads or writes the bytes that the patch would overwrite, and would find the patch.

@@ -11,7 +11,8 @@ use std::os::fd::{FromRawFd, OwnedFd, RawFd};
 /// The number is the result of such a call, and nothing else owns it.
 pub(crate) unsafe fn owned(fd: i64) -> io::Result<OwnedFd> {
     match RawFd::try_from(fd) {
-        // SAFETY: the caller's promise, word for word.
+        // SAFETY: by this function's contract a system call has just returned this new descriptor and nothing else owns
+        // it, so `OwnedFd` is its only owner.
         Ok(fd) if fd >= 0 => Ok(unsafe { OwnedFd::from_raw_fd(fd) }),
         _ => Err(io::Error::last_os_error()),
     }

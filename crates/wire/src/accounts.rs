@@ -1,4 +1,4 @@
-//! Births of one thread, counted apart from those of all others: what a program asks for a block or a request of its own
+//! Births of one thread, counted separately from those of all others, for a program that measures a block or a request of its own
 //! (`Memprof.trace`).
 //!
 //! ```text
@@ -9,9 +9,10 @@
 //!                                  the thread says by a method of the agent's: births count from now on
 //! ```
 //!
-//! The command gives a thread its account once ([`Account::tid`]). From then on nobody is asked: the thread calls methods of its VM that are functions of the
-//! agent's ([`Config::door`](crate::Config::door)) and write the number of the account that it begins into [`Account::wanted`]; its births are counted by
-//! the agent, on that same thread; and it is given the rows. So one thread alone changes an account while it is in use, and none of it is ever seen half-written.
+//! The command gives a thread its account once ([`Account::tid`]). From then on the command takes no part: the thread calls methods of its
+//! VM that are functions of the agent ([`Config::door`](crate::Config::door)) and write the number of the account that it begins into
+//! [`Account::wanted`]; the agent counts the thread's births on that same thread, and returns the rows to it. As only that thread changes
+//! an account in use, no account is ever seen half-written.
 
 /// Threads that can have an account at the same time.
 pub const ACCOUNTS: usize = 64;
@@ -22,15 +23,15 @@ pub const ROWS: usize = 8192;
 /// Places of the table by which the row of a site is found; at most half of them are taken.
 pub const PLACES: usize = 2 * ROWS;
 
-/// In [`Ledger::epoch`](crate::Ledger::epoch): a thread has an account, so each birth looks whether its own does.
+/// In [`Ledger::epoch`](crate::Ledger::epoch): a thread has an account, so each birth checks for an account of its own thread.
 pub const OPEN: u64 = 1 << 32;
 
 /// The account of one thread.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[repr(C)]
 pub struct Account {
-    /// The kernel's id of the thread, in the guest's own namespace; 0 = nobody's. Written by the command; the agent clears it when the thread has
-    /// ended and another one has its thread pointer.
+    /// The kernel's id of the thread, in the guest's own namespace; 0 = the account is free. Written by the command; the agent clears it
+    /// when the thread has ended and another one has its thread pointer.
     pub tid: u64,
     /// The number of the account that the thread wants; 0 = none: births are not counted. Written by the agent, as all that follows, when the thread calls it.
     pub wanted: u64,
@@ -38,7 +39,7 @@ pub struct Account {
     pub thread: u64,
     /// The number of the account that the rows belong to.
     pub counting: u64,
-    /// Rows that are in use: the first so many of those at `rows`.
+    /// The number of rows in use, from the first of those at `rows`.
     pub used: u64,
     /// Births that found no row.
     pub lost: u64,

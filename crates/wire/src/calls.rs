@@ -28,10 +28,10 @@
 //! was recorded in between, the return makes a [`kind::RETURNED`] of it; otherwise it has a record of its own, a
 //! [`kind::RETURN`].
 //!
-//! The reader takes the call at once. It goes past an unfilled room when more is reserved behind it, and stays before it
-//! otherwise. The writer says first that it fills the room ([`kind::BEGUN`]), then looks whether anything was reserved
-//! behind it (a signal handler may come in at any instruction), and only then fills it. So whoever sees what was reserved
-//! behind also sees what the writer has decided: x86-64 shows the stores of a processor in their order.
+//! The reader takes the call at once. It skips an unfilled room if more is reserved behind it, and otherwise stops before it. The writer
+//! first announces that it fills the room ([`kind::BEGUN`]), then checks whether anything was reserved behind it (a signal handler may
+//! interrupt at any instruction), and only then fills it. So a reader that sees a reservation behind the room also sees what the writer has
+//! decided: x86-64 makes the stores of a processor visible in program order.
 
 mod hook;
 mod injection;
@@ -53,7 +53,7 @@ pub use place::{
 pub use pool::{POOL_NAME, Pool, slot};
 pub use system_call::{CALLED, NO_NUMBER, OPEN, OpenSystemCall, SYSTEM_CALLS};
 
-/// What the hooks of this process are to do, and where everything is. There is one, a static of the agent.
+/// The configuration of the hooks of this process, and the addresses of their data. There is one, a static of the agent.
 #[derive(Debug)]
 #[repr(C)]
 pub struct Calls {
@@ -217,7 +217,7 @@ pub struct Ring {
     pub depth: AtomicU64,
     /// Not 0: a child of vfork runs as this thread, which waits for it.
     pub lent: AtomicU64,
-    /// Hooks do not wait for room before the reader has taken so many words, because a wait before that was in vain.
+    /// Hooks wait for room again only when the reader has taken this many words, because an earlier wait was in vain.
     pub waits_from: AtomicU64,
     /// Which rows of the table of counts were taken in this session, a bit each from the lowest on. Of a table of 6 MiB a thread mostly
     /// uses a few rows, and those alone are read and emptied; so a bit is set before its row is taken.
@@ -344,7 +344,7 @@ pub mod kind {
     pub const BEGUN: u64 = 0xff;
 }
 
-/// Returns the first word of a record of so many words that stands at `position`, in words since the ring was made.
+/// Returns the first word of a record of `words` words at `position`, in words since the ring was made.
 #[inline]
 pub const fn header(words: u64, kind: u64, position: u64) -> u64 {
     words & 0xffff | kind << 16 | position << 32

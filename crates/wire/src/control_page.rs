@@ -103,7 +103,7 @@ pub mod enter {
     pub const HOLDS: u64 = 8;
     /// Wait for the copies of snapshots that have ended; takes no lock.
     pub const REAP: u64 = 16;
-    /// Make a copy of the process where this thread stands, for whoever reads its memory from outside; takes no lock.
+    /// Make a copy of the process where this thread stands, for a command that reads the copy's memory; takes no lock.
     pub const COPY: u64 = 32;
 }
 
@@ -182,7 +182,7 @@ pub struct ControlPage {
     pub news: AtomicU32,
     /// Number of the last request whose text a Python has begun to evaluate.
     pub evaluated: AtomicU32,
-    /// 1 while a thread does a job. It is here so that a child forked meanwhile finds 0: nobody does that job there.
+    /// 1 while a thread does a job. It lies here so that a child forked meanwhile finds 0: no thread of the child does that job.
     pub at_work: AtomicU32,
     /// What threads report and wait for an answer to.
     pub notices: [Notice; NOTICES],

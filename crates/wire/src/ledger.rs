@@ -122,8 +122,8 @@ pub struct Ledger {
     pub accounts: [Account; ACCOUNTS],
     /// Changes whenever the command has given an account to a thread.
     pub accounts_given: u64,
-    /// 1 = the hook may be taken out while no thread wants its account. Written by the command, which keeps it at 0 while it counts
-    /// births for anybody else.
+    /// 1 = the hook may be removed while no thread wants its account. Written by the command, which keeps it at 0 while it counts
+    /// births for any other purpose.
     pub may_rest: u64,
     /// 1 = the hook is out for that reason. The agent writes it before it reads `may_rest` once more, and the command reads it after
     /// it has written `may_rest`, so one of the two sees the other.
@@ -165,10 +165,9 @@ pub struct Site {
     pub measured_bytes: u64,
 }
 
-/// Of the births of one class at one point of the code every so many is measured, and so are the first
-/// [`MEASURE_FIRST`].
+/// After the first [`MEASURE_FIRST`] births of one class at one point of the code, one of this many is measured.
 pub const MEASURE_EVERY: u64 = 32;
-/// How many births of one class at one point of the code are measured one by one, before [`MEASURE_EVERY`] holds.
+/// How many births of one class at one point of the code are all measured, before [`MEASURE_EVERY`] applies.
 pub const MEASURE_FIRST: u64 = 4;
 
 /// A line of Ruby code.
@@ -185,8 +184,8 @@ pub struct Frame {
     pub reserved: u32,
 }
 
-/// A call path: at this index of [`Ledger::stacks`] stands its length, and behind it so many words follow, each the
-/// number of a [`Frame`], the innermost first. A path lies within one piece.
+/// A call path: its index in [`Ledger::stacks`]. The word there is the length; that many words follow, each the number of a
+/// [`Frame`], the innermost first. A path lies within one piece.
 pub type Stack = u32;
 
 /// A type, as it is named in a report.

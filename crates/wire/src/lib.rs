@@ -59,9 +59,9 @@ pub use snapshot::Snapshot;
 /// is mapped beside it.
 pub const VERSION: u32 = 25;
 
-/// Pages of a process that are looked at for an agent's header. Read-only anonymous mappings are few and small but for our own tables of hooks, which lie below the agent
-/// where the kernel joins them to it: 60,000 hooks are 5,000 pages. An agent that is not found is never left: what a killed
-/// session hooked through it would stay for good.
+/// Limit of the pages of a process that are searched for an agent's header. Read-only anonymous mappings are few and small, except lancet's
+/// tables of hooks, which the kernel may merge with the agent's mapping above them: 60,000 hooks are 5,000 pages. The search must be long
+/// enough, because hooks of a killed session stay forever if its agent is not found.
 pub const HEADER_PAGES: usize = 1 << 17;
 
 /// The first eight bytes of a [`Header`].
@@ -70,10 +70,10 @@ pub const MAGIC: [u8; 8] = *b"\x7fLANCET\n";
 /// Page size of Linux on x86-64; the [`ControlPage`] fills one page.
 pub const PAGE: usize = 4096;
 
-/// By what [`mix`] multiplies: odd, half of its bits set.
+/// The multiplier of [`mix`]: odd, with half of its bits set.
 pub const FACTOR: u128 = 0x9e37_79b9_7f4a_7c15_f39c_c060_5ced_c835;
 
-/// Mixes words into a hash whose low bits are good.
+/// Mixes words into a hash whose low bits are well distributed.
 #[inline]
 pub const fn mix(hash: u64, word: u64) -> u64 {
     let product = ((hash ^ word) as u128).wrapping_mul(FACTOR);

@@ -1,6 +1,6 @@
-//! Notices: what a thread of the guest reports at once, beside its ring, and mostly waits for an answer to. The process
-//! ends, it runs another program, it has a child, its VM begins with the script, an IFUNC has picked its function, the
-//! thread takes rights from itself that hooks need.
+//! Notices: what a thread of the guest reports at once, not through its ring, mostly waiting for an answer. The process ends, it runs
+//! another program, it has a child, its VM begins with the script, an IFUNC has picked its function, or the thread is about to forbid what
+//! hooks need.
 //!
 //! ```text
 //!   thread                                   command
@@ -15,7 +15,7 @@
 
 use core::sync::atomic::{AtomicU32, AtomicU64};
 
-/// Slots of notices: so many threads may wait at the same time.
+/// Slots of notices: the number of threads that can wait at the same time.
 pub const NOTICES: usize = 64;
 
 /// A slot for a notice.
@@ -56,10 +56,9 @@ pub mod notice {
     pub const SCRIPT: u32 = 5;
     /// The IFUNC at `place` has picked the function at `value`. The thread waits until that function is hooked.
     pub const PICKED: u32 = 6;
-    /// The thread is about to make a system call behind which the kernel may end it for what hooks do: they read the time
-    /// stamp counter and make system calls. `value` is the address of the seccomp program that it sets (`struct
-    /// sock_fprog`), or one of [`locked`](super::locked) where it is no filter. The thread waits; if nobody answers it closes the gate, and
-    /// the notice stays.
+    /// The thread is about to make a system call after which the kernel may kill it for what hooks do: they read the time-stamp counter and
+    /// make system calls. `value` is the address of the seccomp program that the thread sets (`struct sock_fprog`), or one of
+    /// [`locked`](super::locked) where it is no filter. The thread waits; without an answer it closes the gate, and the notice stays.
     pub const LOCKS: u32 = 7;
 }
 

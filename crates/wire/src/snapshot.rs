@@ -17,8 +17,8 @@
 //!   END       objects, edges, roots                      how many were written; nothing follows
 //! ```
 //!
-//! The heap of a Python has no pages; its objects are told so, each once, and its roots not at all, because whoever reads the child's memory
-//! finds them there as the child does. What refers to nothing is told where it is first met.
+//! The heap of a Python has no pages, so its objects come without them, each once. Its roots are not written, because the reader finds them
+//! in the child's memory. An object without references is written where it is first met.
 //!
 //! ```text
 //!   TRACED    zigzag((address - that of the TRACED before) / 8),
@@ -122,7 +122,7 @@ pub struct Snapshot {
     pub child: AtomicU64,
     /// Process ids of children of commands that died, until they have ended and were waited for; 0 = a free place. The agent writes them.
     pub older: [AtomicU64; OLDER],
-    /// How the last child ended, as wait4 says it; `u64::MAX` = nobody has waited for it. The agent writes it.
+    /// Exit status of the last child, as wait4 returns it; `u64::MAX` = it was not reaped. The agent writes it.
     pub status: AtomicU64,
     /// Why the kernel refused the child, an `errno`; 0 = it did not. The agent writes it.
     pub errno: AtomicU64,

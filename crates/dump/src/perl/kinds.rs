@@ -1,12 +1,12 @@
-//! What SVs are called, and what they are to us.
+//! The kinds of SVs: their names, and how the snapshot classifies them.
 
 use heap::{Builder, KindId, Role};
 use vm::perl::heap::Sort;
 
-/// What something is beyond its [`Sort`].
+/// What an SV is beyond its [`Sort`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Special {
-    /// It is nothing special: the sort alone decides its kind.
+    /// The sort alone decides the kind.
     No,
     /// It belongs to a package: `bless` was called for it.
     Blessed,
@@ -18,7 +18,7 @@ pub enum Special {
     Pad,
 }
 
-/// The kind of an SV. Names are those that `ref` returns, where it knows one.
+/// The kind of an SV. Where `ref` has a name for it, this is the name.
 pub fn kind(builder: &mut Builder, sort: Sort, special: Special) -> KindId {
     let (name, role) = match (special, sort) {
         (Special::Package, _) => ("PACKAGE", Role::Module),

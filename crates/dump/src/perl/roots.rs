@@ -1,4 +1,5 @@
-//! What no SV holds: variables of packages by their names, the program, the subs that run, the interpreter's own variables.
+//! The roots of a Perl, which no SV holds: variables of packages, the program, running subs, and the interpreter's own
+//! variables.
 
 use super::walk::{Walk, sigil};
 use foldhash::HashSet;
@@ -8,26 +9,26 @@ use vm::Memory;
 use vm::perl::heap::{Places, Reference, Slot};
 use vm::perl::{Interpreter, Kind};
 
-/// Roots that are named.
+/// Limit of the named roots.
 const MOST: usize = 1 << 22;
 /// Levels of packages within packages that are followed, at most.
 const DEEPEST: usize = 64;
-/// Frames of one interpreter.
+/// Limit of the frames of one interpreter.
 const MOST_FRAMES: usize = 1 << 16;
 
-/// A package that is still to be looked at.
+/// A package whose names are still to be read.
 struct Package {
     stash: u64,
-    /// Name of the package with those around it and `::` behind; empty for `main`.
+    /// Name of the package with the enclosing ones, ending in `::`; empty for `main`.
     name: String,
     depth: usize,
 }
 
 impl Walk<'_> {
-    /// Gives the builder the roots of every interpreter, and takes those references that their targets count as found.
+    /// Adds the roots of every interpreter. Counted references among them are marked as found.
     pub fn roots(&mut self) {
         for (interpreter, places) in &self.heap.interpreters {
-            // What cannot be read has its references counted, and is told as held by the VM.
+            // References that cannot be read remain counted, and are shown as held by the VM.
             let _ = self.packages(interpreter);
             self.vm_root(places.shared_keys, "keys of all hashes", true);
             self.vm_root(places.main_code, "main program", true);
@@ -36,7 +37,7 @@ impl Walk<'_> {
         }
     }
 
-    /// A root of the VM's own; `counts` if the SV counts it.
+    /// Adds a root of the VM itself; `counts` = the SV counts this reference.
     fn vm_root(&mut self, at: u64, name: &str, counts: bool) {
         if self.living(at).is_some() {
             let name = self.builder.text(name.as_bytes());
@@ -61,12 +62,12 @@ impl Walk<'_> {
         while let Some(package) = open.pop() {
             let mut globs = Vec::new();
             let most = left as u64 * 4;
-            // As far as it can be read.
+            // What cannot be read is left out.
             let _ = self
                 .perl
                 .each_glob(package.stash, most, &mut |name, glob, hash| {
                     if globs.len() == left {
-                        // How many more there are is not asked.
+                        // The number of the remaining ones is not determined.
                         is_full = true;
                         return ControlFlow::Break(());
                     }
@@ -96,7 +97,7 @@ impl Walk<'_> {
         Ok(())
     }
 
-    /// The variables of one name. They are counted by its glob, so nothing is found here.
+    /// Adds the variables of one name. Their references are counted for the glob, so none is marked as found here.
     fn variables_of(&mut self, glob: u64, name: &str, is_main: bool) {
         let Some(sv) = self.living(glob) else {
             return;
@@ -124,7 +125,7 @@ impl Walk<'_> {
         }
     }
 
-    /// The subs that run. Who calls them counts them.
+    /// Adds the running subs. Their references are counted for the callers.
     fn frames(&mut self, interpreter: &Interpreter) {
         let perl = self.perl;
         let Ok(frames) = perl.callers(interpreter) else {
@@ -144,7 +145,8 @@ impl Walk<'_> {
         }
     }
 
-    /// What the words of the interpreter itself lead to. Not all of them are counted, so what else holds those is told besides.
+    /// Adds what the interpreter's own variables lead to. Not all of these references are counted, so other holders are shown
+    /// in addition.
     fn variables(&mut self, places: &Places) {
         let range = places.variables.clone();
         for at in range.step_by(8) {

@@ -1,4 +1,4 @@
-//! Makes objects of SVs: containers first, because they decide which references are told as a part of them.
+//! Makes objects of SVs: containers first, because they decide which references are shown as parts of them.
 
 use super::kinds::{Special, kind};
 use super::{Heap, finish};
@@ -16,11 +16,11 @@ use vm::perl::{Error, Perl, Value};
 
 /// Bytes of the longest name that is kept; a longer one is cut.
 const LONGEST: usize = 256;
-/// Immortal SVs (`PL_sv_undef`) have a count from here on, and are a part of the interpreter.
+/// Immortal SVs (`PL_sv_undef`) have at least this count, and are parts of the interpreter.
 const IMMORTAL: u32 = 1 << 30;
 
-/// One walk over all SVs of a heap: objects and references go into `builder`, and what was found to hold them into `held`. [`Walk::finish`] adds
-/// what nothing is known to hold.
+/// One walk over all SVs of a heap: objects and references go into `builder`, and each reference found is subtracted in `held`.
+/// [`Walk::finish`] adds what references that were not found must hold.
 pub struct Walk<'a> {
     pub perl: &'a Perl<'a, Frozen<'a>>,
     pub heap: &'a Heap,
@@ -31,13 +31,13 @@ pub struct Walk<'a> {
     pads: HashMap<u64, Option<PadNames>>,
     /// Names of packages by the addresses of their hashes; `None` where a name could not be read.
     packages: HashMap<u64, Option<TextId>>,
-    /// References that are told as a part of who holds them.
+    /// References that are shown as parts of their holders.
     parts: HashSet<u64>,
-    /// What the globs that were told have under their names. Globs that share it hold each of that once, all together.
+    /// The slots of the globs met so far. Globs that share their slots hold each of them once together.
     slots: HashSet<u64>,
-    /// References of the SV that is told at present.
+    /// References of the present SV.
     edges: Vec<(u64, Reference)>,
-    /// Words of memory that the process has.
+    /// Words of memory that the process has, as the limit of a container's size.
     most: u64,
     until: Instant,
     late: bool,
@@ -105,7 +105,7 @@ impl<'a> Walk<'a> {
         for arena in &heap.arenas {
             let walked = perl.each_sv(arena.clone(), &mut |sv| {
                 what(self, sv);
-                // How much there is to read is the process's word.
+                // The amount to read comes from the process, so the time is limited.
                 self.late |= Instant::now() > self.until;
                 match self.late {
                     true => ControlFlow::Break(()),
@@ -123,7 +123,7 @@ impl<'a> Walk<'a> {
     fn note_pads(&mut self, code: &Sv) {
         let names = self.perl.pad_names(code, self.most).ok().flatten();
         let (pads, heap) = (&mut self.pads, self.heap);
-        // One that cannot be read is counted where it is told.
+        // A pad that cannot be read is counted when it is itself met.
         let _ = self.perl.references(code, self.most, &mut |target, name| {
             if name == Reference::Pad && heap.may_have(target) {
                 pads.insert(target, names);
@@ -160,7 +160,7 @@ impl<'a> Walk<'a> {
                 edges.push((target, name));
             }),
         };
-        // What another glob has told already is neither counted nor weighed again.
+        // Slots shared with a glob met before are neither counted nor weighed again.
         let counts = sv.slots().is_none_or(|slots| self.slots.insert(slots));
         let mut bytes = size.bytes;
         for (target, name) in &mut edges {
@@ -202,7 +202,7 @@ impl<'a> Walk<'a> {
         read
     }
 
-    /// What a reference refers to that is a part of who holds it, and its bytes.
+    /// What a reference refers to that is a part of its holder, and the bytes of the reference.
     fn part(&mut self, target: u64, name: Reference) -> Option<(u64, u64)> {
         let holds = matches!(
             name,
@@ -235,7 +235,7 @@ impl<'a> Walk<'a> {
         }
     }
 
-    /// Whether an SV lives there; that one does not is noted, unless it is a part of the interpreter.
+    /// Whether an SV lives at an address. If not, that is noted, unless it is a part of the interpreter.
     fn lives(&mut self, at: u64) -> bool {
         if self.living(at).is_some() {
             return true;
@@ -326,7 +326,7 @@ impl<'a> Walk<'a> {
         }
     }
 
-    /// Keys of packages and of blessed hashes are names of the program's; those of others are contents.
+    /// Keys of packages and of blessed hashes are names of the program; those of other hashes are contents.
     fn value_name(&mut self, special: Special, key: u64) -> EdgeName {
         let is_name = matches!(special, Special::Package | Special::Blessed);
         if !is_name && !self.builder.about().contents {
@@ -339,13 +339,13 @@ impl<'a> Walk<'a> {
         }
     }
 
-    /// Adds what nobody known holds, and the notes.
+    /// Adds what references that were not found must hold, and the notes of the snapshot.
     pub fn finish(self) -> Builder {
         finish(self.builder, &self.held, self.unreadable, self.lost)
     }
 }
 
-/// What is under a glob's name, as the program writes it.
+/// The sigil of a slot of a glob in the program's source.
 pub fn sigil(slot: Slot) -> &'static [u8] {
     match slot {
         Slot::Scalar => b"$",

@@ -1,25 +1,25 @@
-//! Which blocks of memory the allocator has given, and how large each is.
+//! The blocks that PHP's allocator has handed out, and their sizes.
 
 use crate::frozen::Frozen;
 use foldhash::{HashMap, HashSet};
 use vm::php::allocator::{Allocator, CHUNK};
 
-/// The blocks of one PHP's allocator, and which of them objects were found in. The bytes of a block are counted once, for the first that takes
-/// it.
+/// The blocks of one PHP's allocator, and those in which objects were found. The bytes of a block are counted once, for the first object
+/// that takes it.
 pub struct Blocks<'a> {
     memory: &'a Frozen<'a>,
     allocator: Allocator,
     chunks: HashSet<u64>,
     /// Sizes of the blocks that have mappings of their own, in bytes, by their addresses.
     large: HashMap<u64, u64>,
-    /// Blocks that something takes.
+    /// Blocks taken by an object.
     taken: HashSet<u64>,
     /// Sum of the sizes of the blocks in `taken`, in bytes.
     pub bytes: u64,
 }
 
 impl<'a> Blocks<'a> {
-    /// Finds the allocator by the address of a block. The process has so many bytes of memory.
+    /// Finds the allocator by the address of a block; `bytes` = memory of the process.
     pub fn find(memory: &'a Frozen<'a>, block: u64, bytes: u64) -> Option<Self> {
         let allocator = Allocator::of(memory, block)?;
         let most = usize::try_from(bytes / CHUNK + 1024).unwrap_or(usize::MAX);
@@ -68,7 +68,7 @@ impl<'a> Blocks<'a> {
         size
     }
 
-    /// An address that no block has: that of the first chunk, in which the allocator's own records are.
+    /// An address that no block has: that of the first chunk, which begins with the allocator's own data.
     pub fn own(&self) -> u64 {
         self.allocator.main
     }

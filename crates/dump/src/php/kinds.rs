@@ -1,4 +1,5 @@
-//! What things are called, as `gettype` does where it knows them, and what they are to us.
+//! The kinds of things in a PHP's heap: their names, which are those of `gettype` where it has one, and how the snapshot
+//! classifies them.
 
 use super::blocks::Blocks;
 use heap::{Builder, KindId, Role, RootKind, RootName};
@@ -7,9 +8,9 @@ use vm::php::heap::Sort;
 /// What something is beyond its [`Sort`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Special {
-    /// It is nothing special: the sort alone decides its kind.
+    /// The sort alone decides the kind.
     No,
-    /// An array of variables: static ones, those that a closure has captured.
+    /// An array of variables: static ones, or those captured by a closure.
     Variables,
     /// An array of properties that no class declares.
     Properties,
@@ -19,7 +20,7 @@ pub enum Special {
     Generator,
 }
 
-/// The kind of a thing.
+/// The kind of a thing with this sort.
 pub fn kind(builder: &mut Builder, sort: Sort, special: Special) -> KindId {
     let (name, role) = match (special, sort) {
         (Special::Variables, _) => ("variables", Role::Internal),
@@ -35,7 +36,7 @@ pub fn kind(builder: &mut Builder, sort: Sort, special: Special) -> KindId {
     builder.kind(name.as_bytes(), role)
 }
 
-/// Adds a row of what is in use and was not found, with a root that holds it, and returns whether more was found than is in use.
+/// Adds a row for what is in use and was not found, with a root that holds it. Returns whether more was found than is in use.
 pub fn add_rest(builder: &mut Builder, blocks: &Blocks) -> bool {
     let (bytes, is_more) = blocks.rest();
     let kind = builder.kind(b"(compiled code, buffers)", Role::Internal);

@@ -1,4 +1,4 @@
-//! What no thing holds: variables and constants by their names.
+//! The roots of a PHP: variables and constants, by their names.
 
 use super::kinds::Special;
 use super::walk::Walk;
@@ -7,13 +7,14 @@ use heap::{RootKind, RootName};
 use vm::php::Point;
 use vm::php::heap::{Place, Root};
 
-/// Entries of tables that a small process may have: those of the VM's own functions and classes lie in files.
+/// Limit of the entries of tables even in a small process: the VM's own functions and classes lie in mapped
+/// files.
 const SMALL: u64 = 1 << 20;
-/// Roots that are named.
+/// Limit of the named roots.
 const MOST: usize = 1 << 22;
 
 impl Walk<'_> {
-    /// Gives the builder the roots, and notes what each of them leads to, which is told later.
+    /// Adds the roots. What each of them leads to is queued.
     pub fn roots(&mut self) {
         let mut found = Vec::new();
         let most = self.most.saturating_add(SMALL);
@@ -28,7 +29,7 @@ impl Walk<'_> {
         self.unreadable += walked.unwrap_or(1);
         let mut met = HashSet::default();
         for root in found {
-            // One value may be met by two names: a variable of the main program is one of its frame.
+            // One value can be reached by two names: a variable of the main program is also one of its frame.
             let is_again = root.zval != 0 && !met.insert(root.zval);
             if is_again || !self.meet(root.thing) {
                 continue;
@@ -99,7 +100,7 @@ impl Walk<'_> {
         }
     }
 
-    /// Returns file and line of a point, with a space before them; nothing where they cannot be read.
+    /// Returns file and line of a point after a space; an empty text where they cannot be read.
     fn line(&self, point: Point) -> String {
         let mut place = " ".to_owned();
         let mut written = || -> Result<String, vm::php::Error> {

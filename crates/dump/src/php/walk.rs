@@ -1,4 +1,4 @@
-//! Makes objects of what variables lead to.
+//! Makes objects of everything that variables and the list of objects lead to.
 
 use super::blocks::Blocks;
 use super::kinds::{self, Special, kind};
@@ -17,7 +17,7 @@ use vm::{Memory, Text};
 /// Bytes of the longest name that is kept; a longer one is cut.
 const LONGEST: u64 = 256;
 
-/// A class, as its objects need it.
+/// What is known of a class for its objects.
 struct Class {
     name: Option<TextId>,
     special: Special,
@@ -25,8 +25,8 @@ struct Class {
     properties: HashMap<u64, TextId>,
 }
 
-/// One walk over what a PHP's variables lead to: what was met waits in `open` until it is told to `builder`. [`Walk::finish`] adds what is in use
-/// and was not met.
+/// One walk over what a PHP's variables lead to: things that were met wait in `open` and `open_objects` until they are added to `builder`.
+/// [`Walk::finish`] adds what is in use and was not met.
 pub struct Walk<'a> {
     pub php: &'a Php<'a, Frozen<'a>>,
     pub places: Places,
@@ -35,18 +35,18 @@ pub struct Walk<'a> {
     pub held: Held,
     texts: Texts,
     classes: HashMap<u64, Rc<Class>>,
-    /// By their addresses, arrays that are none to the program but hold variables or properties.
+    /// Arrays that hold variables or properties and are not visible to the program, by address.
     pub special: HashMap<u64, Special>,
     met: HashSet<u64>,
-    /// Objects that are still to be told. They are told before all else, because they say which arrays are none to the program.
+    /// Queued objects. They come before all else, because they determine which arrays are not visible to the program.
     open_objects: Vec<Thing>,
-    /// What else is still to be told.
+    /// Other queued things.
     open: Vec<Thing>,
     edges: Vec<(Thing, Reference)>,
-    /// Number of elements of one thing, and of objects, that there can be at most.
+    /// Limit of the elements of one thing, and of the number of objects.
     pub most: u64,
     until: Instant,
-    /// Properties, of all classes together, that may still be looked at.
+    /// The number of properties, of all classes together, that may still be read.
     names: u64,
     pub unreadable: u64,
     lost: u64,
@@ -97,7 +97,7 @@ impl<'a> Walk<'a> {
             self.meet(object);
         }
         while let Some(thing) = self.open_objects.pop().or_else(|| self.open.pop()) {
-            // How much there is to read is the process's word.
+            // The amount to read comes from the process, so the time is limited.
             if Instant::now() > self.until {
                 return Err("it took too long".into());
             }
@@ -108,20 +108,20 @@ impl<'a> Walk<'a> {
         Ok(())
     }
 
-    /// Whether a thing of the running request is at this address. One that is met for the first time is told later.
+    /// Whether a thing of the running request is at this address. A thing met for the first time is queued.
     pub fn meet(&mut self, thing: Thing) -> bool {
         if self.met.contains(&thing.address) {
             return true;
         }
         let count = match self.php.count(thing) {
             Ok(Some(count)) => count,
-            // It cannot change, or is shared by all requests.
+            // The thing is immutable, or shared by all requests.
             Ok(None) => return false,
             Err(_) => 0,
         };
         let first = self.php.block(thing).unwrap_or(0);
         if self.blocks.size(first).is_none() {
-            // Persistent things lie elsewhere, and are counted by nobody.
+            // Persistent things lie outside of the allocator's memory; nothing counts them.
             self.lost += u64::from(count == 0);
             return false;
         }
@@ -180,7 +180,7 @@ impl<'a> Walk<'a> {
         });
         for (target, name) in edges.drain(..) {
             if self.meet(target) {
-                // It is told after this, unless the list of objects was damaged.
+                // The target is queued, unless the list of objects was damaged.
                 match name {
                     Reference::Captured => {
                         self.special.insert(target.address, Special::Variables);
@@ -218,7 +218,7 @@ impl<'a> Walk<'a> {
                 properties.insert(place, builder.text(text.as_bytes()));
             }
         });
-        // Properties without a name are told all the same.
+        // Properties without a readable name are shown all the same.
         let _ = read;
         let class = Rc::new(Class {
             name: self.text(name),
@@ -252,7 +252,7 @@ impl<'a> Walk<'a> {
         Some(self.builder.text(written.as_bytes()))
     }
 
-    /// The name of a variable, with the sign that it has in the program.
+    /// The name of a variable, with its `$`.
     fn variable(&mut self, name: u64) -> Option<TextId> {
         let mut written = "$".to_owned();
         let name = self.php.text(name).ok()?;
@@ -268,7 +268,7 @@ impl<'a> Walk<'a> {
             Reference::Value(Key::Name(name)) => match special {
                 Special::Variables => EdgeName::Local(self.variable(name)),
                 Special::Properties => EdgeName::Attribute(self.string(name)),
-                // The text of a key is contents.
+                // The text of a key belongs to the contents.
                 _ if self.builder.about().contents => EdgeName::Value(self.string(name)),
                 _ => EdgeName::Value(None),
             },
@@ -292,7 +292,7 @@ impl<'a> Walk<'a> {
         self.text(text)
     }
 
-    /// Adds what nobody known holds, what was not found, and the notes.
+    /// Adds what references that were not found must hold, what is in use and was not found, and the notes.
     pub fn finish(mut self) -> Builder {
         let by_c = self
             .builder

@@ -1,7 +1,7 @@
 //! The heap of a Python from a core file of it.
 //!
-//! Nothing can be called there, so in the place of `tp_traverse` stands what crate `vm` can read: everything that has a name, and what objects
-//! of C types declare as members. What is referred to otherwise has more references than were found, and is told as held by C code.
+//! No function can be called there. Instead of `tp_traverse`, crate `vm` reads references: everything that has a name, and the declared
+//! members of C types. Objects with other references have a higher count than references found, and are shown as held by C code.
 
 use super::Maker;
 use super::kinds::Class;
@@ -13,17 +13,17 @@ use std::time::Instant;
 use vm::python::{Error, Facts, Python, Sort};
 use vm::{Fault, Memory};
 
-/// Elements of one object that are looked at, whatever it says of its size.
+/// Limit of the elements of one object, whatever its own size says.
 const MOST: u64 = 1 << 28;
-/// Named references of one object beside which members are looked for once more.
+/// With more named references than this, an object's members are not read in addition.
 const FEW: usize = 64;
 /// An object takes 16 bytes at least.
 const SMALLEST: u64 = 16;
 
-/// Reads everything of a process of whose memory so many bytes are in the core.
+/// Reads the heap of a process; `bytes` of its memory are in the core.
 ///
 /// # Errors
-/// It cannot be read, or it took longer than until then.
+/// It cannot be read, or the deadline has passed.
 pub fn read(
     memory: &dyn Memory,
     facts: Facts,
@@ -71,11 +71,11 @@ struct Walk<'a> {
     python: Python<'a, Frozen<'a>>,
     /// Objects outside of the collector's lists.
     seen: HashSet<u64>,
-    /// Objects of `seen` that are still to be told.
+    /// Objects of `seen` that are still to be added.
     open: Vec<u64>,
-    /// Addresses that the object told at present refers to.
+    /// Addresses to which the present object refers.
     references: Vec<u64>,
-    /// Number of objects, and of references of one object, that there can be at most.
+    /// Limit of the number of objects, and of the references of one object.
     most: usize,
     until: Instant,
     late: bool,
@@ -104,13 +104,13 @@ impl Walk<'_> {
     }
 
     fn tell(&mut self, object: u64) -> Result<(), Error> {
-        // How large an object is, is the core's word.
+        // The sizes of objects come from the core, so the time is limited.
         if Instant::now() > self.until {
             self.late = true;
             return Err(Fault { at: object }.into());
         }
         self.references.clear();
-        // One that cannot be read is counted where it is described.
+        // An object that cannot be read is counted when it is described.
         let _ = self.refer(object);
         let mut references = std::mem::take(&mut self.references);
         references.retain(|target| self.meet(*target));
@@ -160,13 +160,13 @@ impl Walk<'_> {
             .kinds
             .class(&mut maker.builder, &self.python, address)?;
         if is_new {
-            // A class made in C is in none of the collector's lists.
+            // A static type, defined in C, is in none of the collector's lists.
             maker.look_at_class(address)?;
         }
         Ok(class)
     }
 
-    /// Whether there is an object. One that the collector does not list is told later.
+    /// Whether an object is at this address. One that the collector does not list is queued.
     fn meet(&mut self, target: u64) -> bool {
         let python = &self.python;
         let is_listed = || {

@@ -1,4 +1,4 @@
-//! Classes as they are met: how their objects lie in memory, what they are to us, and what their members are called.
+//! The classes met so far: the memory layout of their objects, their kind, and the names of their members.
 
 use foldhash::HashMap;
 use heap::{Builder, KindId, Role, TextId};
@@ -8,7 +8,7 @@ use vm::python::{Beside, Error, Kind, Python, Sort};
 
 /// Bytes of the name of a class that are kept.
 const LONGEST: usize = 1 << 10;
-/// Members of a class that have names here.
+/// Limit of the named members of a class.
 const MOST_MEMBERS: usize = 1024;
 
 /// The classes met so far.
@@ -27,16 +27,16 @@ pub struct Class {
     pub id: KindId,
     /// Name of the class, cut to `LONGEST` bytes; `None` where it cannot be read.
     pub name: Option<TextId>,
-    /// Code of the program runs when one dies.
+    /// Objects run code of the program when they are freed.
     pub has_finalizer: bool,
-    /// What lies beside its objects.
+    /// What is allocated in addition to the objects.
     pub beside: Beside,
     /// Offset and name of the members of its objects.
     pub members: Vec<(u64, TextId)>,
 }
 
 impl Kinds {
-    /// How objects of a class lie in memory.
+    /// The memory layout of a class's objects.
     ///
     /// # Errors
     /// It cannot be read.
@@ -49,7 +49,7 @@ impl Kinds {
         Ok(kind)
     }
 
-    /// A class; whether it is met for the first time.
+    /// Returns a class, and whether it is met for the first time.
     ///
     /// # Errors
     /// It cannot be read.

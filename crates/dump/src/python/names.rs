@@ -1,4 +1,4 @@
-//! What each reference is called: those that the classes tell, joined by their targets to those that `vm` can name.
+//! Names references: those that the VM reports are joined by their targets to those that `vm` can name.
 
 use super::Maker;
 use super::namespaces::Namespace;
@@ -9,7 +9,7 @@ use vm::python::{Kind, Reference, Sort};
 
 /// Bytes of a name.
 const LONGEST: usize = 256;
-/// Elements of a list or entries of a dict that are looked at, whatever an object says of its size.
+/// Limit of the elements of a list or entries of a dict, whatever its own size says.
 const MOST: u64 = 1 << 28;
 
 /// The names of the references of one object.
@@ -26,7 +26,7 @@ enum Named {
 }
 
 impl Maker<'_> {
-    /// Gives the references of an object to the builder.
+    /// Adds the references of an object to the builder.
     pub fn references(
         &mut self,
         object: u64,
@@ -65,7 +65,7 @@ impl Maker<'_> {
                     note(target, name);
                 }
             };
-            // What cannot be read has no names.
+            // An object that cannot be read gets no names.
             let _ = python.references(object, kind, MOST, &mut |target, name| {
                 note(target, Named::Reference(name));
             });
@@ -125,7 +125,8 @@ impl Maker<'_> {
         Some(self.builder.text(&bytes[..copied.len]))
     }
 
-    /// The key of a value, if it is interned, so a name of the program's; of another str only where contents are wanted.
+    /// The name for a key: its text if the str is interned, and so a name of the program; that of another str only if
+    /// contents are requested.
     fn key(&mut self, key: u64) -> Option<TextId> {
         if self.python.is_interned(key).unwrap_or(false) {
             return self.name(key);

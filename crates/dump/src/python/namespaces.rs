@@ -1,4 +1,5 @@
-//! Whose dict a dict is, and what the variable of a cell is called: an object does not say it, only who refers to it, so those are looked at before.
+//! Finds to what each dict belongs, and the name of each cell's variable. Only the objects that refer to dicts and cells know it, so all
+//! objects are read for this first.
 
 use super::kinds::Kinds;
 use foldhash::HashMap;
@@ -6,7 +7,7 @@ use std::time::Instant;
 use vm::Memory;
 use vm::python::{Error, Python, Reference, Sort};
 
-/// Whose attributes a dict has.
+/// The owner of a dict.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Namespace {
     /// The globals of the module at this address.
@@ -17,8 +18,8 @@ pub enum Namespace {
     Object,
 }
 
-/// What the objects of one Python say of dicts and cells, by the addresses of these. It is filled before the objects are told, and asked while
-/// they are.
+/// The owners of dicts and the names of cells in one Python, by address. It is filled before the objects are added, and used while they
+/// are.
 #[derive(Debug, Default)]
 pub struct Namespaces {
     dicts: HashMap<u64, Namespace>,
@@ -38,18 +39,18 @@ impl Namespaces {
     ) -> Result<Self, Error> {
         let mut found = Namespaces::default();
         python.each_object(&mut |object, class| {
-            // What is left has no such names, and whoever reads the objects themselves says that it took too long.
+            // The rest has no such names; the reader of the objects reports that the time is over.
             if Instant::now() > until {
                 return Ok(());
             }
-            // Of what cannot be read nothing is known.
+            // An object that cannot be read adds nothing.
             let _ = found.look(python, kinds, object, class);
             Ok(())
         })?;
         Ok(found)
     }
 
-    /// Notes what an object says of others.
+    /// Notes what an object says about its dict or its cells.
     pub fn look<M: Memory>(
         &mut self,
         python: &Python<M>,
@@ -92,14 +93,14 @@ impl Namespaces {
         python.each_variable(code, &mut |_, name| names.push(name))?;
         let mut cells = Vec::new();
         python.each_element(closure, &mut |cell| cells.push(cell))?;
-        // Free variables are the last ones.
+        // Free variables come last.
         for (cell, name) in cells.iter().rev().zip(names.iter().rev()) {
             self.cells.insert(*cell, *name);
         }
         Ok(())
     }
 
-    /// Whose attributes a dict has, if it is known.
+    /// The owner of a dict, if known.
     pub fn of(&self, dict: u64) -> Option<Namespace> {
         self.dicts.get(&dict).copied()
     }

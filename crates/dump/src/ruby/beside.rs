@@ -1,13 +1,14 @@
-//! What a Ruby has allocated for objects beside their slots, by kind: what `rb_obj_memsize_of` says of each, less its slot.
+//! The memory that a Ruby has allocated for objects in addition to their slots, by kind: `rb_obj_memsize_of` of each minus its slot.
 //!
-//! All of it comes from malloc, but for the stacks of fibers. malloc takes more than it is asked for: eight bytes before each piece, and what fills it up to a
-//! multiple of 16 and to 32 at least (`request2size`, `malloc/malloc.c` of glibc). An object is taken for one piece, which is so of Strings, Arrays, plain objects and
+//! All of it comes from malloc, except the stacks of fibers. malloc adds eight bytes to each piece and rounds up to a multiple of 16 and to
+//! 32 at least (`request2size`, `malloc/malloc.c` of glibc). Each object is taken to have one piece. That holds for Strings, Arrays, plain
+//! objects and Structs; a large Hash has two or three pieces, and an object of a C type an unknown number.
 //! Structs; a large Hash has two or three, and of a C type nobody knows.
 
 use foldhash::HashMap;
 use heap::{Allocated, Builder, KindId};
 
-/// malloc's bytes before a piece, the multiple that it is filled up to, and the least that it takes.
+/// malloc's bytes before a piece; below, the multiple to which it rounds up and its minimum.
 const HEAD: u64 = 8;
 const MULTIPLE: u64 = 16;
 const LEAST: u64 = 32;
@@ -25,7 +26,7 @@ struct Sum {
     in_malloc: u64,
 }
 
-/// What malloc takes for a piece.
+/// The bytes that malloc uses for a piece.
 fn taken(bytes: u64) -> u64 {
     let with_head = bytes.saturating_add(HEAD).max(LEAST);
     with_head
@@ -34,7 +35,7 @@ fn taken(bytes: u64) -> u64 {
 }
 
 impl Beside {
-    /// Adds an object of a kind that has so much in all, and so much of that in its slot.
+    /// Adds an object of a kind: its size in all, and the part of it that lies in its slot.
     #[inline]
     pub fn add(&mut self, kind: KindId, bytes: u64, slot: u64) {
         let Some(beside @ 1..) = bytes.checked_sub(slot) else {
@@ -46,7 +47,7 @@ impl Beside {
         sum.in_malloc = sum.in_malloc.saturating_add(taken(beside));
     }
 
-    /// Returns the sums, those that take most of malloc first.
+    /// Returns the sums, largest first.
     pub fn sums(&self, builder: &Builder) -> Vec<Allocated> {
         let sums = self.kinds.iter().map(|(kind, sum)| Allocated {
             kind: String::from_utf8_lossy(builder.kind_name(*kind)).into_owned(),
@@ -76,12 +77,12 @@ mod tests {
             builder.kind(b"ARRAY", Role::List),
         );
         let mut beside = Beside::default();
-        // In its slot; 24 and 25 bytes, which are 32 and 48 of malloc's; 1 byte, which is 32.
+        // In the slot; 24 and 25 bytes, for which malloc takes 32 and 48; 1 byte, for which it takes 32.
         for bytes in [40, 64, 65, 41] {
             beside.add(text, bytes, 40);
         }
         beside.add(list, 40 + 4096, 40);
-        // A size function that says less than the slot has.
+        // A size function that returns less than the slot.
         beside.add(list, 8, 40);
         let sums = beside.sums(&builder);
         let figures: Vec<_> = sums

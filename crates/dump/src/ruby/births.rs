@@ -5,7 +5,7 @@ use foldhash::HashMap;
 use heap::{Builder, TextId};
 use process::error::Result;
 
-/// Tells the lines of one copy's objects. Each site's line is read once and kept.
+/// Finds the lines that made one copy's objects. The line of each site is read once and kept.
 pub struct Births<'a> {
     lines: Lines<'a>,
     /// When counting of births began, in nanoseconds since 1970.
@@ -24,7 +24,7 @@ impl<'a> Births<'a> {
         }
     }
 
-    /// The line that made an object, and when, at the earliest; `None` and 0 where nobody saw it.
+    /// The line that made an object, and its earliest time; `None` and 0 where unknown.
     pub fn of(
         &mut self,
         object: u64,

@@ -1,8 +1,9 @@
 //! The heap of a Ruby from a core file of it.
 //!
-//! Nothing can be called there, so what objects refer to is what crate `vm` can read: everything that has a name, what Procs and methods
-//! hold, and of other objects the words of the slot itself that are addresses of objects. Not read is what objects of C types hold (`dmark`),
-//! and compiled code. Of the objects that the last mark has reached and to which nothing leads that was read, those are roots from which the
+//! No function can be called there, so crate `vm` reads references: everything that has a name, what Procs and methods hold, and for other
+//! objects the words of the slot that are addresses of objects. Not read are compiled code and what objects of C types hold (`dmark`). Some
+//! objects were reached by the last mark although none of the references read leads to them: something held them then. Of these, as many
+//! become roots as are needed to reach the others.
 //! others are reached: somebody held them then.
 
 use super::globals;
@@ -17,18 +18,18 @@ use std::time::Instant;
 use vm::Memory;
 use vm::ruby::{Facts, Imemo, Ruby, Slot, Type};
 
-/// Words of machine stacks that are looked at, of all threads together.
+/// Limit of the words of machine stacks that are read, of all threads together.
 const MOST_WORDS: u64 = 1 << 24;
 
 /// A Ruby in a core file.
 pub struct Found<'a> {
-    /// The process's memory as the core file, and the files that were mapped, have it.
+    /// The process's memory, from the core file and the mapped files.
     pub memory: &'a dyn Memory,
-    /// What was found of the VM.
+    /// The facts that the reader of the VM needs.
     pub facts: Facts,
     /// Addresses of the variables of the module that has the VM.
     pub data: Vec<Range<u64>>,
-    /// The stacks of its threads, as far as they were in use, with the threads' numbers.
+    /// The used parts of the threads' stacks, with the threads' numbers.
     pub stacks: Vec<(u32, Range<u64>)>,
     /// Bytes of the process's memory that the core file has.
     pub bytes: u64,
@@ -74,9 +75,9 @@ struct Walk<'a> {
     /// Addresses that the object read at present refers to by name.
     named: HashSet<u64>,
     references: Vec<u64>,
-    /// Objects of C types of which it is not known what they refer to.
+    /// Objects of C types whose references are not known.
     untold: u64,
-    /// Bytes of memory that the core file has: no object is taken to have more.
+    /// Bytes of memory in the core file: the limit of an object's size.
     bytes: u64,
 }
 
@@ -105,7 +106,7 @@ impl Walk<'_> {
         }
     }
 
-    /// A root, if an object is there.
+    /// Adds a root, if an object is at `target`.
     fn root(&mut self, target: u64, name: RootName) {
         if self.slots.has(target) {
             self.maker.builder.root(target, name);
@@ -116,7 +117,7 @@ impl Walk<'_> {
         let ruby = self.maker.ruby;
         for page in ruby.pages().map_err(|error| error.to_string())?.flatten() {
             for slot in ruby.slots(page).flatten() {
-                // How large an object is, is the core's word.
+                // The sizes of objects come from the core, so the time is limited.
                 if Instant::now() > until {
                     return Err("it took too long".into());
                 }
@@ -157,7 +158,7 @@ impl Walk<'_> {
             note(target);
             named.insert(target);
         });
-        // What cannot be read is not told.
+        // References that cannot be read are left out.
         let _ = match of {
             Type::Data if self.maker.kinds.role() == Some(Role::Function) => {
                 ruby.each_of_proc(slot.address, &mut note)
@@ -189,7 +190,7 @@ impl Walk<'_> {
         }
     }
 
-    /// Whether a thread has frames: it has begun and not ended.
+    /// Whether a thread has frames: it has started and not ended.
     fn runs(&self, thread: u64) -> bool {
         let ruby = &self.maker.ruby;
         let context = ruby.context_of_object(thread);
@@ -213,7 +214,7 @@ impl Walk<'_> {
     }
 }
 
-/// Whether words of an object's slot, beside those that have names, may be references.
+/// Whether words of an object's slot, in addition to named ones, may be references.
 fn has_words(of: Type, flags: u64) -> bool {
     match of {
         Type::Imemo => !matches!(Imemo::of(flags), Imemo::Tmpbuf | Imemo::Ast),

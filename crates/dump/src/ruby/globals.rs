@@ -1,4 +1,5 @@
-//! What only variables of the VM lead to that have no symbol: names of global variables by what they refer to, shapes.
+//! Finds data of the VM that has no exported symbol, by searching the VM's variables: the names of global variables by what they
+//! refer to, and shapes.
 
 use crate::frozen::Frozen;
 use foldhash::HashMap;
@@ -6,10 +7,11 @@ use std::ops::Range;
 use vm::Memory;
 use vm::ruby::Ruby;
 
-/// Most bytes of the VM's variables that are searched for the table.
+/// Limit of the bytes of the VM's variables that are searched for the table.
 const MOST: u64 = 4 << 20;
 
-/// The ID of a global variable by the address that it refers to, or that of a word that does; empty where the table was not found.
+/// The IDs of global variables by the addresses to which they refer, directly or through a word; empty where the table was not
+/// found.
 pub fn names(ruby: &Ruby<Frozen>, memory: &dyn Memory, data: &[Range<u64>]) -> HashMap<u64, u64> {
     let mut names = HashMap::default();
     let Some(table) = table(ruby, memory, data) else {
@@ -20,13 +22,13 @@ pub fn names(ruby: &Ruby<Frozen>, memory: &dyn Memory, data: &[Range<u64>]) -> H
             names.entry(value).or_insert(id);
         }
     };
-    // As far as it can be read.
+    // What cannot be read is left out.
     let _ = ruby.globals(table, &mut note);
     names
 }
 
 fn table(ruby: &Ruby<Frozen>, memory: &dyn Memory, data: &[Range<u64>]) -> Option<u64> {
-    // Not through the blocks of `Frozen`: what most of these words lead to is never needed again.
+    // Without the cache of `Frozen`: most of these addresses are never needed again.
     let likely = |word: u64| {
         let head = memory.u64(word).unwrap_or(0);
         let (capacity, count) = (head as u32, (head >> 32) as u32);
@@ -39,7 +41,7 @@ fn table(ruby: &Ruby<Frozen>, memory: &dyn Memory, data: &[Range<u64>]) -> Optio
     })
 }
 
-/// The VM's list of shapes, which since 3.3 no symbol leads to.
+/// The address of the VM's list of shapes, which has no exported symbol since 3.3.
 pub fn shapes(ruby: &Ruby<Frozen>, memory: &dyn Memory, data: &[Range<u64>]) -> Option<u64> {
     find_word(memory, data, |word| ruby.over(&memory).shapes_of_tree(word))
 }

@@ -1,5 +1,5 @@
-//! What kind of object each is: the VM's name of its type, as `ObjectSpace.dump_all` writes it, for an object of the VM's own with
-//! what it is for (`IMEMO:env`), for one of a C type with the name of that (`DATA:VM/thread`).
+//! The kind of each object: the VM's name of its type, as `ObjectSpace.dump_all` writes it; for an internal object with its purpose
+//! (`IMEMO:env`), for one of a C type with the name of that type (`DATA:VM/thread`).
 
 use crate::stream::Object;
 use foldhash::HashMap;
@@ -7,22 +7,22 @@ use heap::{Builder, EdgeName, KindId, Role};
 use vm::Memory;
 use vm::ruby::{Imemo, Ruby, Type};
 
-/// C types that are told apart; all others are `DATA`.
+/// Limit of the C types that are distinguished; all others are `DATA`.
 const MOST_TYPES: usize = 4096;
 /// Bytes of the name of a C type.
 const LONGEST_NAME: usize = 64;
-/// How many types and subtypes of an imemo the word of flags can tell: `RUBY_T_MASK` (`ruby/internal/value_type.h`), and four bits
-/// from `FL_USHIFT` on (`internal/imemo.h`).
+/// How many types and subtypes of an imemo the flags can have: `RUBY_T_MASK` (`ruby/internal/value_type.h`), and four bits from
+/// `FL_USHIFT` on (`internal/imemo.h`).
 const TYPES: usize = 32;
 const SUBTYPES: usize = 16;
 
 /// The kinds seen so far.
 pub struct Kinds {
-    /// Kinds of objects that are of no C type: by subtype of an imemo (0 for others), and by type.
+    /// Kinds of objects that have no C type: by subtype of an imemo (0 for others), and by type.
     plain: [[Option<KindId>; TYPES]; SUBTYPES],
     /// C types by address.
     native: HashMap<u64, (KindId, Role)>,
-    /// What the last object of a C type is to us.
+    /// The role of the last object, if it has a C type.
     role: Option<Role>,
 }
 
@@ -37,7 +37,7 @@ impl Default for Kinds {
 }
 
 impl Kinds {
-    /// The kind of this object.
+    /// The kind of an object.
     pub fn of<M: Memory>(
         &mut self,
         builder: &mut Builder,
@@ -59,8 +59,8 @@ impl Kinds {
         *known.get_or_insert_with(|| plain(builder, of, object.flags))
     }
 
-    /// What the references of the object of a C type that was asked for last are called: all that is in a Proc is its block, and what
-    /// a thread or fiber refers to is on its stacks, but for a few words.
+    /// The name for references without one of the last object of a C type: those of a Proc are its block, and those of a thread or
+    /// fiber are on its stacks, with few exceptions.
     pub fn unnamed(&self) -> EdgeName {
         match self.role {
             Some(Role::Function) => EdgeName::Closure,
@@ -69,17 +69,17 @@ impl Kinds {
         }
     }
 
-    /// What the object that was asked for last is to us, if it is of a C type that has a name.
+    /// The role of the last object, if it has a named C type.
     pub fn role(&self) -> Option<Role> {
         self.role
     }
 
-    /// Whether the object that was asked for last is a thread or a fiber.
+    /// Whether the last object is a thread or a fiber.
     pub fn has_stack(&self) -> bool {
         matches!(self.role, Some(Role::Thread | Role::Fiber))
     }
 
-    /// Whether the object that was asked for last is a thread.
+    /// Whether the last object is a thread.
     pub fn is_thread(&self) -> bool {
         self.role == Some(Role::Thread)
     }
@@ -114,7 +114,7 @@ impl Kinds {
     }
 }
 
-/// A new kind, of objects of this type that have these flags.
+/// Makes a kind for objects with this type and these flags.
 fn plain(builder: &mut Builder, of: Type, flags: u64) -> KindId {
     let imemo = Imemo::of(flags);
     let hidden = match of {

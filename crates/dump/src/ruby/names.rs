@@ -1,4 +1,4 @@
-//! What each reference is called: those that the VM tells, joined by their targets to those that `vm` can name.
+//! Names references: those that the VM reports are joined by their targets to those that `vm` can name.
 
 use super::Maker;
 use super::kinds::Kinds;
@@ -9,13 +9,13 @@ use heap::{EdgeName, TextId};
 use vm::Memory;
 use vm::ruby::{Imemo, Reference, Ruby, Type};
 
-/// Bytes of a name.
+/// Limit of the bytes of a name.
 const LONGEST: usize = 256;
-/// Places of a list or table that are looked at, whatever an object says of its size.
+/// Limit of the elements of a list or table, whatever its own size says.
 const MOST: u64 = 1 << 28;
-/// Members of a Struct that have names here.
+/// Limit of the named members of a Struct.
 const MEMBERS: usize = 256;
-/// Classes above a Struct's in which its members' names are looked for.
+/// How many superclasses are searched for the names of a Struct's members.
 const ANCESTORS: u32 = 16;
 
 /// Names that have been read.
@@ -24,16 +24,16 @@ pub struct Names {
     /// Texts of names by their IDs, and by their serial numbers.
     ids: HashMap<u64, Option<TextId>>,
     serials: HashMap<u32, Option<TextId>>,
-    /// Names of local variables of code that runs.
+    /// Names of local variables of running code.
     frame_locals: HashMap<(u64, u64), Option<TextId>>,
     /// Names of the members of Structs, by class.
     members: HashMap<u64, Vec<Option<TextId>>>,
-    /// Names of the references of the object told at present, by target.
+    /// Names of the present object's references, by target.
     known: ByTarget<Reference>,
 }
 
-/// Calls `note` with the references of the object that `kinds` was asked for last, as far as they have names. What cannot be read has
-/// none.
+/// Calls `note` with the named references of the object for which `kinds` was asked last. For an object that cannot be read it is not
+/// called.
 pub fn each_named<M: Memory>(
     ruby: &Ruby<M>,
     kinds: &Kinds,
@@ -56,7 +56,7 @@ pub fn each_named<M: Memory>(
 }
 
 impl Maker<'_> {
-    /// Gives the references of an object to the builder.
+    /// Adds the references of an object to the builder.
     pub fn references(&mut self, object: &Object, references: &[u64]) {
         let of = Type::of(object.flags);
         self.read_names(object, references);
@@ -78,7 +78,7 @@ impl Maker<'_> {
     fn read_names(&mut self, object: &Object, references: &[u64]) {
         let (ruby, kinds) = (&self.ruby, &self.kinds);
         self.names.known.fill(|note| {
-            // A String has at most one, the string whose bytes it shares.
+            // A String has one reference at most, to the string whose bytes it shares.
             if references.len() > 1 {
                 each_named(ruby, kinds, object, note);
             }
@@ -102,7 +102,7 @@ impl Maker<'_> {
         }
     }
 
-    /// What a reference is called that has no name of its own.
+    /// The name for a reference without one.
     fn unnamed(&self, object: &Object, target: u64) -> EdgeName {
         let flags = self.ruby.flags(target).unwrap_or(0);
         if Type::of(flags) == Type::Imemo && Imemo::of(flags) == Imemo::Iseq {
@@ -128,7 +128,7 @@ impl Maker<'_> {
         match self.beginning(id) {
             [b'@', b'@'] => EdgeName::ClassVariable(Some(text)),
             [b'@', _] => EdgeName::InstanceVariable(Some(text)),
-            // Of the VM's own, as `__members__`.
+            // Internal to the VM, such as `__members__`.
             _ => EdgeName::Internal,
         }
     }
@@ -152,7 +152,7 @@ impl Maker<'_> {
         name
     }
 
-    /// A local variable of code that runs: `rows in block in run app.rb:12`.
+    /// The name of a local variable of running code: `rows in block in run app.rb:12`.
     fn frame_local(&mut self, id: u64, code: u64) -> Option<TextId> {
         if let Some(known) = self.names.frame_locals.get(&(id, code)) {
             return *known;
@@ -194,7 +194,7 @@ impl Maker<'_> {
         Some(self.builder.text(&bytes[..copied.len]))
     }
 
-    /// The key of a value, if it is a Symbol; of a String only where contents are wanted.
+    /// The name for a key: the text of a Symbol; that of a String only if contents are requested.
     fn key(&mut self, key: u64) -> Option<TextId> {
         if let Some(id) = self.ruby.symbol_id(key) {
             return self.id(id);
@@ -215,7 +215,7 @@ impl Maker<'_> {
         *self.names.members.get(&class)?.get(index)?
     }
 
-    /// The names in the hidden variable `__members__` of a class or one above it (`struct_ivar_get`, `struct.c`).
+    /// The names in the hidden variable `__members__` of a class or an ancestor of it (`struct_ivar_get`, `struct.c`).
     fn members_of(&mut self, class: u64) -> Vec<Option<TextId>> {
         let mut at = self.ruby.real_class(class).ok().flatten();
         for _ in 0..ANCESTORS {

@@ -1,19 +1,19 @@
-//! Which slots of a Ruby's heap hold objects, and which of these the last mark has reached.
+//! Which slots of a Ruby's heap hold objects, and which objects the last mark has reached.
 
 use foldhash::HashMap;
 use vm::Memory;
 use vm::ruby::{Error, Ruby, Type};
 
-/// The slots of one Ruby's heap, as they were found in a core file. Any word may be asked about: what is not the address of a slot with an object
-/// is told to be none.
+/// The slots of one Ruby's heap in a core file. Any word may be looked up: one that is not the address of a slot with an object is reported
+/// as none.
 pub struct Slots {
-    /// The slots of each page, by the address of the page's body.
+    /// The slots of each page, by the address at which the page begins.
     pages: HashMap<u64, Bits>,
-    /// Bytes to a multiple of which the bodies' addresses are aligned.
+    /// Alignment of the pages, in bytes.
     align: u64,
 }
 
-/// The slots of one page: a bit each says whether an object is there, and whether the last mark has reached it.
+/// The slots of one page: one bit each for whether it holds an object, and whether the last mark has reached that.
 struct Bits {
     start: u64,
     slot_size: u64,
@@ -39,7 +39,7 @@ fn set(bits: &mut [u64], number: usize) {
 }
 
 impl Slots {
-    /// Looks at every page. One that cannot be read has no objects; nor have slots that a sweep would free.
+    /// Reads every page. Pages that cannot be read have no objects; nor have slots that a sweep would free.
     pub fn of<M: Memory>(ruby: &Ruby<M>) -> Result<Self, Error> {
         let align = ruby.layout().heap.align;
         let mut pages = HashMap::default();

@@ -1,8 +1,8 @@
-//! Having a process make a copy of itself where it stands, whatever it is doing ([`wire::snapshot`]).
+//! Makes a process copy itself wherever it stands ([`wire::snapshot`]).
 //!
-//! No VM is asked for a safe point. That is enough for who only looks at the copy from outside and bears that something is half changed. All
-//! threads stand still meanwhile, so that the copy is of one moment: the kernel copies page tables one after the other, and a thread that
-//! ran on would write to some pages before they are copied and to others after that.
+//! No safe point is awaited. That suffices for readers that use only the copy's memory and tolerate data that was being changed. All
+//! threads are stopped meanwhile, so that the copy is of one moment: the kernel copies page tables one after the other, and a running
+//! thread would write to some pages before they are copied and to others afterwards.
 
 use super::Entered;
 use hooks::Threads;
@@ -14,12 +14,12 @@ use std::time::Duration;
 use wire::control_page::enter::COPY;
 use wire::{ControlPage, Reply, Snapshot};
 
-/// How long the process waits at most until its copy is the one that a memory limit ends. A remote call that sleeps for longer than 2 s is
-/// given up.
+/// Time limit for the process to prepare its copy, so that a memory limit ends the copy first. A remote call that sleeps for more than 2 s
+/// is given up.
 const PREPARING: Duration = Duration::from_secs(1);
 
 impl Entered {
-    /// Has it make a copy of itself; besides, the thread pointer of each of its threads at that moment.
+    /// Makes the process copy itself. Also returns the thread pointer of each thread at that moment.
     ///
     /// # Errors
     /// The kernel refused it.
@@ -46,7 +46,7 @@ impl Entered {
         Ok((copied, pointers))
     }
 
-    /// Fails if the agent has answered that it made no copy.
+    /// Fails if the agent has reported that it made no copy.
     pub(crate) fn has_copied(&self) -> Result<()> {
         let reply = offset_of!(ControlPage, reply);
         match self.resident.control_page_u32(&self.memory, reply)? {

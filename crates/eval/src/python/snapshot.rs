@@ -1,4 +1,4 @@
-//! Having a Python make a copy of itself, from which its heap is read while it goes on ([`wire::snapshot`]).
+//! Makes a Python copy itself; its heap is read from the copy while it runs on ([`wire::snapshot`]).
 
 use super::Python;
 use crate::entered::Reached;
@@ -14,18 +14,18 @@ use vm::Language;
 use vm::python::{self, Facts, Version};
 use wire::{Request, Snapshot};
 
-/// How often facts are looked for, and the time between.
+/// The number of attempts to read the facts, and the time between them.
 const TRIES: u32 = 50;
 const LOOK: Duration = Duration::from_millis(2);
-/// From this version on an interpreter may have a lock of its own (PEP 684), and one's lock does not stop the others.
+/// From this version on an interpreter may have a lock of its own (PEP 684), which does not stop the other interpreters.
 const OWN_LOCKS: Version = Version::new(3, 12, 0);
 
 impl Python {
     /// Opens a process to make a snapshot of it.
     ///
     /// # Errors
-    /// As of [`open`](Python::open); besides, its seccomp filter does not allow a copy, its version is not known, or it has several
-    /// interpreters with locks of their own.
+    /// As of [`open`](Python::open); also that its seccomp filter does not allow a copy, its version is not known, or it has
+    /// several interpreters with locks of their own.
     pub fn open_for_snapshot(pid: i32, image: &Image) -> Result<Self> {
         check_all_threads(pid, &OF_SNAPSHOT)?;
         Python::open(pid, image)
@@ -40,7 +40,7 @@ impl Python {
         Ok(Reached::new(pid)?.functions.symbol(mark).is_some())
     }
 
-    /// What a reader of its memory must know, read from there.
+    /// Reads the facts that the reader of its memory needs.
     ///
     /// # Errors
     /// This Python is not known, or several interpreters run.
@@ -52,7 +52,7 @@ impl Python {
         let unreadable = |error: python::Error| refused(error.to_string());
         let memory: &GuestMemory = &self.entered.memory;
         let symbol = |name: &str| self.entered.functions.symbol(name);
-        // The process runs; what changes just then is read again.
+        // The process runs, so data may change while it is read; then it is read again.
         let mut tries = 0;
         let facts = loop {
             match Facts::find(&memory, &symbol) {
@@ -74,10 +74,10 @@ impl Python {
         Ok(facts)
     }
 
-    /// Has it make a copy of itself, which tells its heap.
+    /// Makes the Python copy itself; the copy reports its heap.
     ///
     /// # Errors
-    /// The kernel refused it, or the process did not come to a safe point.
+    /// The kernel refused the copy, or the process did not reach a safe point.
     pub fn copy(&mut self, facts: Facts) -> Result<Copied> {
         let asking = Asking {
             pid: self.entered.status.pid,

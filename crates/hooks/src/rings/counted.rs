@@ -58,7 +58,7 @@ impl Image {
     }
 
     fn set(&self, offset: usize, value: u64) {
-        // SAFETY: within the mapping by construction, aligned.
+        // SAFETY: the callers' offsets are multiples of 8 inside the mapping that this value owns.
         unsafe { self.0.as_ptr().add(offset / 8).write_volatile(value) };
     }
 
@@ -77,7 +77,7 @@ impl Image {
 /// Writes a row, as if that many calls of a hook had begun and returned.
 fn count(table: NonNull<u64>, row: usize, hook: u32, calls: u64) {
     let size = size_of::<calls::Count>() / 8;
-    // SAFETY: within the table.
+    // SAFETY: the callers' tables have more than `row` rows, and no other thread uses them during the test.
     unsafe {
         let at = table.as_ptr().add(row * size).cast::<calls::Count>();
         (*at).key = row_key(hook, 0);

@@ -1,4 +1,5 @@
-//! Rings whose every word was written by somebody who means harm: reading them ends, without a panic and within bounds.
+//! Tests with rings of arbitrary words, as a malicious guest could write: reading them ends, without a panic and within
+//! bounds.
 //!
 //! The guest is this process, so addresses of headers stay within a buffer of the test, which the reader writes to.
 

@@ -59,13 +59,13 @@ impl Image {
         self.reserve(ring, 0);
     }
 
-    /// Says that so many words more are reserved than are written.
+    /// Reserves `more` words beyond those written.
     fn reserve(&mut self, ring: usize, more: u64) {
         let reserved = Self::header(ring) + offset_of!(Ring, written.reserved) / 8;
         self.words[reserved] = std::hint::black_box(self.written[ring] + more);
     }
 
-    /// Fills the room that was written last: the return of a call so many ticks ago.
+    /// Fills the room that was written last, with the return of a call that took `took` ticks.
     fn fill(&mut self, ring: usize, took: u64, ticks: u64) {
         let position = self.written[ring] - 3;
         let at = Self::records(ring) + position as usize % WORDS;
@@ -84,7 +84,7 @@ impl Image {
     }
 }
 
-/// The body of a call or a return at `ticks`, with rdi or rax, and with so many words of copies behind.
+/// The body of a call or a return at `ticks`, with rdi or rax, and with `more` words of copies behind it.
 fn written(what: u64, ticks: u64, more: u64) -> Vec<u64> {
     let begin = match what {
         kind::ENTRY => record::call(7, 0, ticks, STACK, 0x5000).to_vec(),
@@ -118,7 +118,7 @@ fn seen(event: &RingEvent, rest: &[u64], origin: u64) -> Seen {
         RingEventKind::Forked { .. } => panic!("nothing forks: {event:?}"),
     };
     assert_eq!((frame, register), (STACK, value(event.ticks)));
-    // Room for vector registers, of which none was recorded.
+    // Room for vector registers, none of which was recorded.
     let vectors = if call { 8 } else { 2 };
     let copies = rest.get(vectors..).unwrap_or_default();
     assert!(

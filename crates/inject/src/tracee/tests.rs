@@ -99,7 +99,7 @@ fn whoever_does_not_stop_is_let_go_later() {
         process::stop::poll_stragglers();
         std::thread::yield_now();
     }
-    // SAFETY: as above.
+    // SAFETY: kill(2) and waitpid(2) touch no memory of ours: the status pointer is null.
     unsafe {
         libc::kill(parent, libc::SIGKILL);
         libc::waitpid(parent, std::ptr::null_mut(), 0);

@@ -1,4 +1,4 @@
-//! What the script's VM answered. It was written in the guest, so nothing in it is trusted: it is text that is shown, and numbers.
+//! Parses the answers of the script's VM. They come from the guest, so they are untrusted: text to show, and numbers.
 
 /// The character between the fields of a record, and that between records.
 const FIELD: char = '\u{1f}';

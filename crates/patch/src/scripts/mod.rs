@@ -1,8 +1,8 @@
 //! Functions of the script itself, replaced and put back by its VM: `ruby:Order#total=fix.rb`, `python:shop.cart.total=fix.py`.
 //!
-//! What is done is written in the language itself (`patch.rb`, `patch.py`), because only so do the VM's caches, its compiled code and
-//! its own hooks on definitions learn of it. The list of patches is an object of the program's: `$lancet_patches` in
-//! Ruby, `sys.__lancet_patches__` in Python. It is there while there are patches, and any later lancet reads it.
+//! The work is done by code in the script's own language (`patch.rb`, `patch.py`), so that the VM's caches, its compiled code and its
+//! hooks on definitions take part. The list of patches is an object of the program: `$lancet_patches` in Ruby,
+//! `sys.__lancet_patches__` in Python. It exists while there are patches, and any later lancet reads it.
 
 mod answer;
 mod request;
@@ -173,7 +173,7 @@ impl Script {
     }
 }
 
-/// Why there is no patch.
+/// The reason why there is no patch.
 enum Failed {
     /// The process cannot be asked.
     Error(Error),

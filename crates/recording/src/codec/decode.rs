@@ -1,4 +1,4 @@
-//! From the bytes of a segment to calls and returns.
+//! Decodes the bytes of a segment into calls and returns.
 
 use super::parts::{take_copies, take_kind, take_numbers, which};
 use super::{
@@ -11,7 +11,7 @@ use prototypes::capture::{Registers, Returned};
 use std::ops::Range;
 use varint::{Take, Wrong};
 
-/// The event that the decoder has come to.
+/// The kind of event at which the decoder stands.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Step {
     /// A call began; its return, if there is one, comes later.
@@ -26,7 +26,7 @@ pub enum Step {
     Over,
 }
 
-/// How many of each kind are defined: what events name is below that.
+/// How many definitions of each kind exist: the numbers in events must be smaller.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Defined {
     /// Number of guests that are defined.
@@ -68,7 +68,8 @@ impl Decoder {
         &self.bytes
     }
 
-    /// The room for the bytes of a segment, to be filled before [`Decoder::begin`], and for the same bytes packed.
+    /// The buffers for the bytes of a segment, which must be filled before [`Decoder::begin`], and for the same bytes
+    /// packed.
     pub(crate) fn bytes_and_packed(&mut self) -> (&mut Vec<u8>, &mut Vec<u8>) {
         (&mut self.bytes, &mut self.packed)
     }
@@ -141,7 +142,7 @@ impl Decoder {
         self.state.other.clone()
     }
 
-    /// The parts of the item: which, and those of the call before those of the return.
+    /// The parts of the item: a bit for each, and their bytes, the parts of the call before those of the return.
     fn parts(&self) -> Result<(u8, Take<'_>), Wrong> {
         let mut take = Take(&self.bytes[self.state.parts.clone()]);
         if take.0.is_empty() {
@@ -330,7 +331,8 @@ impl State {
         Ok(())
     }
 
-    /// Whether another site or place fits: no writer makes more, and each takes much more room here than in the file.
+    /// Whether another site or place is allowed. No writer makes more, and each takes much more memory here than in
+    /// the file.
     fn has_room(&self) -> bool {
         let there = self.sites.len() + self.places.len();
         there < (self.segment.sites as usize).min(MOST_SITES + 2)

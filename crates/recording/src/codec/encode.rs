@@ -1,4 +1,4 @@
-//! From calls and returns to the bytes of segments.
+//! Encodes calls and returns into the bytes of segments.
 
 use super::closed::{Closed, numbers};
 use super::parts::{put_copies, put_kind, put_numbers, which};
@@ -14,10 +14,10 @@ use std::collections::{HashMap, VecDeque};
 use std::time::Instant;
 use varint::{put, put_bytes, put_signed};
 
-/// Sites that are found without a look into the table.
+/// Size of the cache that finds sites without the hash table.
 const NEAR: usize = 256;
 
-/// Calls that have not returned are remembered by their frame, the latest ones, for the site of their return.
+/// Limit of the open calls whose frames are remembered for the site of their return; the latest ones are kept.
 const MOST_OPEN: usize = 256;
 
 /// A call that may be written together with its return.
@@ -25,7 +25,7 @@ struct Pending {
     site: usize,
     frame: u64,
     time: u64,
-    /// Whether there is such a call; if not, the other fields mean nothing.
+    /// Whether there is such a call; if not, the other fields have no meaning.
     is: bool,
 }
 
@@ -47,7 +47,7 @@ pub struct Encoder {
     latest: u64,
     events: u32,
     pending: Pending,
-    /// Those of the item that is written next. What an item of its kind does not have is of another one.
+    /// The values of the next item. Those that its kind does not have are left from another item.
     values: [u64; VALUES],
     call_parts: Vec<u8>,
     return_parts: Vec<u8>,
@@ -55,7 +55,7 @@ pub struct Encoder {
     /// Frames of calls that have not returned, and their sites, from segment to segment.
     open: VecDeque<(u64, Site)>,
     forks: bool,
-    /// Whether there is something else than calls of known sites.
+    /// Whether the segment contains anything other than calls of known sites.
     others: bool,
     /// Since when something waits to be written.
     since: Option<Instant>,
@@ -183,7 +183,7 @@ impl Encoder {
         self.put(control::RETURN, site, [back.time; 2]);
     }
 
-    /// Takes a call with its return: writes what [`call`](Self::call) and [`back`](Self::back) would, in fewer steps.
+    /// Adds a call with its return: writes what [`call`](Self::call) and [`back`](Self::back) would, in fewer steps.
     #[inline]
     pub fn short(&mut self, call: &ShortRecord) {
         self.flush_call();
@@ -224,7 +224,7 @@ impl Encoder {
         last.put_whole(out, differ);
     }
 
-    /// Takes a call and its return as two: the call before it at that site had floating-point registers.
+    /// Adds a call and its return as two items, because the call before it at that site had floating-point registers.
     #[cold]
     fn both(&mut self, call: &ShortRecord) {
         let ShortRecord { place, frame, .. } = *call;
@@ -258,7 +258,7 @@ impl Encoder {
         });
     }
 
-    /// Takes a fork, a signal or an end.
+    /// Adds a fork, a signal or an end.
     pub fn other<C>(&mut self, place: Place, time: u64, kind: &EventKind<C>) {
         self.flush_call();
         self.event(time);
@@ -468,8 +468,8 @@ impl Encoder {
         })
     }
 
-    /// Gives back the room for what is not written yet, of which there is none; whether calls are open, whose returns
-    /// must be told by their frames.
+    /// Frees the buffer for items, which must be empty. Returns whether calls are open, whose returns must then be
+    /// reported with their frames.
     pub fn rest(&mut self) -> bool {
         *self = Encoder {
             latest: self.latest,

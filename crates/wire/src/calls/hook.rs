@@ -62,9 +62,9 @@ pub struct Hook {
     /// Number of the system call, if that instruction always makes the same one; else [`NO_NUMBER`](super::NO_NUMBER).
     /// [`CALLED`](super::CALLED), if the hook is on a function that makes the system call, as `syscall(2)` does.
     pub fixed: u64,
-    /// 1 from before its patches are written until its command has lifted it. A command that lifts a hook over whose
-    /// patch another command has written its own leaves that one in the code and sets this to 0: whoever takes the other
-    /// patch out then puts back what this one has replaced.
+    /// 1 from before its patches are written until its command has removed it. If another command has since written a patch over one of
+    /// them, removal leaves that patch in the code and sets this to 0: the command that later removes the other patch then restores the
+    /// bytes that this one has replaced.
     pub set: u64,
     /// In its lower half the number of the session in which the stub of a place of a system call does the work by itself, in its upper
     /// half which work, one of [`inline`]: every call there has the number [`Self::fixed`]. 0 = it does none. Written by the

@@ -21,7 +21,7 @@ pub struct Injection {
     pub first: u64,
     /// The last of a thread's calls that is concerned, itself included.
     pub last: u64,
-    /// Of the calls from `first` to `last` each so many-th is concerned, `first` itself included; 1 = all.
+    /// The injection applies to `first` and then to every `step`-th call up to `last`; 1 = all.
     pub step: u64,
     /// 1 = the kernel is not asked, and `result` is the call's.
     pub replaces: u64,

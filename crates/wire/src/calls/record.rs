@@ -1,4 +1,4 @@
-//! What the records of calls and returns hold: as little as is asked of their function.
+//! The contents of records of calls and returns: only what is requested for their function.
 //!
 //! ```text
 //!   ENTRY, HELD   word 1   time 0..48          the hook's number, its bits 0..16
@@ -12,9 +12,9 @@
 //!   RETURNED      then     rax, if it is not in word 1; rdx; xmm0 and xmm1
 //! ```
 //!
-//! The time is the lower part of the time-stamp counter; it begins anew after a day or more, so whoever reads a record knows
-//! which day it is. The stack pointer is that at the function's entry, above the return address: it names the call within
-//! its ring until the call returns. Addresses of user space have 47 bits.
+//! The time is the lower part of the time-stamp counter. It starts again from 0 after a day or more, so a reader must know roughly when a
+//! record was made. The stack pointer is that at the function's entry, above the return address: it identifies the call within its ring
+//! until the call returns. Addresses of user space have 47 bits.
 
 use super::kind;
 

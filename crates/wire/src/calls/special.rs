@@ -1,5 +1,6 @@
-//! System calls of which the agent must know whatever is asked for: they make a child, end a thread or a process, run another program, or
-//! may forbid what hooks do. The one list of them, for the command, which chooses the places that get probes, and for the agent.
+//! System calls that the agent must handle whatever is requested: they make a child, end a thread or a process, run another program, or
+//! may forbid what hooks do. This is the only list of them, used by the command, which chooses the places that get probes, and by the
+//! agent.
 //!
 //! Numbers: Linux arch/x86/entry/syscalls/syscall_64.tbl.
 
@@ -54,13 +55,13 @@ pub const fn replaces(number: u64) -> bool {
     matches!(cut(number), EXECVE | EXECVEAT)
 }
 
-/// Whether its thread may forbid itself by it what hooks do.
+/// Whether its thread may use it to forbid what hooks do.
 #[inline(always)]
 pub const fn may_lock(number: u64) -> bool {
     matches!(cut(number), PRCTL | SECCOMP)
 }
 
-/// The kernel looks at 32 bits of the number.
+/// The kernel uses 32 bits of the number.
 #[inline(always)]
 const fn cut(number: u64) -> u64 {
     number & 0xffff_ffff

@@ -1,5 +1,5 @@
-//! What the frame of a call that is counted says of it, in the three words of `routine::Frame::ticket`. The agent
-//! writes it, and the command reads it from the stacks of threads that stand still when it leaves.
+//! The ticket of a counted call, in the three words of `routine::Frame::ticket`. The agent writes it; when the command
+//! leaves, it reads the tickets on the stacks of the stopped threads.
 //!
 //! ```text
 //!   word 0   bits  0..32  the session
@@ -13,8 +13,9 @@
 
 use super::COUNTS;
 
-/// In the third word: the call was counted when it began, and has not been counted as returned. Whoever clears it, the
-/// thread at the return or the command that finds the frame of a call that is still open, answers for the call.
+/// In the third word: the call was counted when it began, and its return was not counted yet. The return is counted by
+/// the side that clears this bit: the thread at the return, or the command that finds the frame of a call that is
+/// still open.
 pub const COUNTED: u64 = 1 << 63;
 
 /// The bit at which the row begins in the second word.

@@ -53,7 +53,7 @@ pub fn frames(w: &mut Writer, at: u64, _: Option<usize>) -> Written {
     Ok(())
 }
 
-/// An address of hardware: so many bytes as the one before it says, as far as they are there.
+/// A hardware address: its length is the byte before it; only the bytes that are present are shown.
 pub fn hardware(w: &mut Writer, at: u64, _: Option<usize>) -> Written {
     let [length] = w.number(at.wrapping_sub(1))?;
     let left = there(w).saturating_sub(at.wrapping_sub(Overlay::AT));

@@ -3,7 +3,7 @@
 use crate::layout::list;
 use crate::writer::{Writer, Written};
 
-/// A key whose length lies in the number so many bytes before it.
+/// A key whose length is the number `before` bytes before it.
 pub fn key(w: &mut Writer, at: u64, before: u64, most: u32) -> Written {
     let length = w.u32_at(at.wrapping_sub(before))?.min(most);
     let bytes = w.bytes(at, length as usize);

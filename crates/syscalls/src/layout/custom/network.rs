@@ -42,7 +42,7 @@ pub fn address_bytes(family: u16, room: u64) -> u64 {
     }
 }
 
-/// Appends a member that holds an address of a family in so many bytes.
+/// Appends a member that holds an address of `length` bytes of a family.
 pub fn address_member(w: &mut Writer, name: &str, family: u16, at: u64, length: u64) -> Written {
     let bytes = w.bytes(at, length as usize);
     if (bytes.len() as u64) < length {

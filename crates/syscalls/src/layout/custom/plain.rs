@@ -11,7 +11,7 @@ use prototypes::digits::decimal;
 pub fn length(w: &Writer, name: &str, member: Numbers) -> Result<u64, Unknown> {
     // Of fonts: 32 lines a character, 512 characters at most (`max_font_size` and `con_font_set` in drivers/tty/vt/vt.c).
     const LINES: u64 = 32;
-    // Of a struct of which the first bytes alone are there: so many numbers of so many bytes from this offset on.
+    // `most` integers of `size` bytes at offset `from`; the struct may be truncated.
     let beginning = match name {
         "st" => Some((32, 4, 32)),
         "xmm" => Some((160, 4, 64)),

@@ -142,7 +142,7 @@ fn of_note(w: &mut Writer, at: u64, length: u64) -> Written {
     Ok(())
 }
 
-/// A set of signals of so many bytes as the argument before it says.
+/// A set of signals whose size in bytes is the argument before it.
 pub fn signals(w: &mut Writer, at: u64, _: Option<usize>) -> Written {
     const SIZE: u64 = 8;
     match w.call.arguments[2] {
