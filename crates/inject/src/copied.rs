@@ -11,10 +11,12 @@ use std::mem::offset_of;
 use std::sync::Arc;
 use std::time::Duration;
 use wire::Snapshot;
+use wire::snapshot::Prepared;
 
-/// See [`Asking::preparing`]; the second value applies if a memory limit leaves less room than the program uses.
+/// See [`Asking::preparing`]; the second where a memory limit leaves less room than the program has filled. A remote call that sleeps for longer
+/// than 2 s is given up.
 const PREPARING: Duration = Duration::from_millis(20);
-const PREPARING_WITHIN_LIMIT: Duration = Duration::from_secs(2);
+const PREPARING_WITHIN_LIMIT: Duration = Duration::from_secs(1);
 
 /// A copy of a guest, its child process. The values come from the guest and have not been checked.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -25,6 +27,8 @@ pub struct Copied {
     pub at: u64,
     /// How long the guest's VM stood still.
     pub pause: Duration,
+    /// A memory limit ends it before the guest, as the guest was told.
+    pub ends_first: bool,
 }
 
 /// Returns how many bytes the memory limit of a process leaves and how many it has in memory, if the first are fewer: then not every page
@@ -64,8 +68,9 @@ impl Asking {
                     .into(),
             });
         }
-        // Otherwise a word of an earlier snapshot would be taken for one of this snapshot.
+        // Words of an earlier snapshot would be taken for those of this.
         write(offset_of!(Snapshot, errno), 0)?;
+        write(offset_of!(Snapshot, prepared), Prepared::No as u64)?;
         let prepare = self.preparing().as_nanos() as u64;
         write(offset_of!(Snapshot, prepare), prepare)?;
         if let Err(error) = ask() {
@@ -78,12 +83,13 @@ impl Asking {
             id: word(offset_of!(Snapshot, child))?,
             at: self.at,
             pause: Duration::from_nanos(word(offset_of!(Snapshot, pause))?),
+            ends_first: word(offset_of!(Snapshot, prepared))? == Prepared::EndsFirst as u64,
         })
     }
 
-    /// Returns how long the program waits at most until its copy has asked to be killed first when memory runs out. The copy does that
-    /// before all else, but on a busy machine it may have to wait for a processor; and what the program writes until then counts against
-    /// its memory limit.
+    /// How long the program waits at most until its copy has asked to be ended before it and has closed its descriptors. The copy does that first of
+    /// all, but on a busy machine it may have to wait for a processor, and a file system may have it wait for a descriptor that it closes;
+    /// and what the program writes until then counts against its memory limit.
     fn preparing(&self) -> Duration {
         match lacks_room(self.pid) {
             Some(_) => PREPARING_WITHIN_LIMIT,

@@ -57,7 +57,7 @@ pub use snapshot::Snapshot;
 
 /// Version of every layout in this crate. An agent of another version is left quiet and a new one
 /// is mapped beside it.
-pub const VERSION: u32 = 25;
+pub const VERSION: u32 = 26;
 
 /// Pages of a process that are looked at for an agent's header. Read-only anonymous mappings are few and small but for our own tables of hooks, which lie below the agent
 /// where the kernel joins them to it: 60,000 hooks are 5,000 pages. An agent that is not found is never left: what a killed
