@@ -207,8 +207,8 @@ fn class(
     let snapshot = answers.analysis.snapshot();
     let all = 0..snapshot.len() as u32;
     let is_of = |object: &u32| snapshot.text(snapshot.type_name(*object)) == name.as_bytes();
-    let ways = answers.paths.merged(all.filter(is_of));
-    if ways.is_empty() {
+    let ways = answers.paths.merged(all.filter(is_of), options.top);
+    if ways.told.is_empty() {
         bail!(
             "no living object is a `{name}`: take a type that lancet heap shows, as it is written there"
         );
