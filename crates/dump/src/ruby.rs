@@ -48,12 +48,13 @@ pub fn read<'a>(
     until: Instant,
 ) -> Result<(Builder, u64)> {
     let (give, take) = ahead::pair();
+    let most = builder.budget().edges;
     thread::scope(|scope| {
         let making = scope.spawn(move || {
             lower_this_thread();
             make(copy, guest, builder, births, &take)
         });
-        give.read(Reader::new(Pipe::new(copy, until)));
+        give.read(Reader::new(Pipe::new(copy, until), most));
         let made = making.join();
         made.unwrap_or_else(|panic| resume_unwind(panic))
     })
@@ -168,7 +169,11 @@ impl<'a> Maker<'a> {
                 objects,
                 references,
                 roots,
-            } => return Some([objects, references, roots]),
+                left_out,
+            } => {
+                self.builder.leave_out(left_out);
+                return Some([objects, references, roots]);
+            }
             // Counts as no object, so that the end does not agree.
             Said::Traced(_) | Said::Atom(_) => {}
         }

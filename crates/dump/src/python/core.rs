@@ -13,8 +13,6 @@ use std::time::Instant;
 use vm::python::{Error, Facts, Python, Sort};
 use vm::{Fault, Memory};
 
-/// Elements of one object that are looked at, whatever it says of its size.
-const MOST: u64 = 1 << 28;
 /// Named references of one object beside which members are looked for once more.
 const FEW: usize = 64;
 /// An object takes 16 bytes at least.
@@ -138,7 +136,7 @@ impl Walk<'_> {
             return python.each_untold(object, &kind, &mut note);
         }
         let shares_keys = kind.sort == Sort::Dict && python.is_split(object)?;
-        python.references(object, &kind, MOST, &mut |target, name| {
+        python.references(object, &kind, most as u64, &mut |target, name| {
             if !(shares_keys && name == vm::python::Reference::Key) {
                 note(target);
             }

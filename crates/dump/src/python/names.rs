@@ -9,8 +9,6 @@ use vm::python::{Kind, Reference, Sort};
 
 /// Bytes of a name.
 const LONGEST: usize = 256;
-/// Elements of a list or entries of a dict that are looked at, whatever an object says of its size.
-const MOST: u64 = 1 << 28;
 
 /// The names of the references of one object.
 #[derive(Default)]
@@ -58,7 +56,8 @@ impl Maker<'_> {
     }
 
     fn read_names(&mut self, object: u64, kind: &Kind, members: &[(u64, TextId)]) {
-        let python = &self.python;
+        // Elements of a list or entries of a dict that are looked at, whatever an object says of its size.
+        let (python, most) = (&self.python, self.builder.budget().edges);
         self.names.known.fill(|note| {
             let mut note = |target, name| {
                 if target != 0 {
@@ -66,7 +65,7 @@ impl Maker<'_> {
                 }
             };
             // What cannot be read has no names.
-            let _ = python.references(object, kind, MOST, &mut |target, name| {
+            let _ = python.references(object, kind, most, &mut |target, name| {
                 note(target, Named::Reference(name));
             });
             for (offset, name) in members {

@@ -11,8 +11,6 @@ use vm::ruby::{Imemo, Reference, Ruby, Type};
 
 /// Bytes of a name.
 const LONGEST: usize = 256;
-/// Places of a list or table that are looked at, whatever an object says of its size.
-const MOST: u64 = 1 << 28;
 /// Members of a Struct that have names here.
 const MEMBERS: usize = 256;
 /// Classes above a Struct's in which its members' names are looked for.
@@ -33,15 +31,16 @@ pub struct Names {
 }
 
 /// Calls `note` with the references of the object that `kinds` was asked for last, as far as they have names. What cannot be read has
-/// none.
+/// none; and of a list or table at most so many places are looked at, whatever the object says of its size.
 pub fn each_named<M: Memory>(
     ruby: &Ruby<M>,
     kinds: &Kinds,
     object: &Object,
+    most: u64,
     note: &mut dyn FnMut(u64, Reference),
 ) {
     if !kinds.has_stack() {
-        let most = (object.bytes.unwrap_or(0) / 8 + 64).min(MOST);
+        let most = (object.bytes.unwrap_or(0) / 8 + 64).min(most);
         let _ = ruby.references(object.address, most, note);
         return;
     }
@@ -77,10 +76,11 @@ impl Maker<'_> {
 
     fn read_names(&mut self, object: &Object, references: &[u64]) {
         let (ruby, kinds) = (&self.ruby, &self.kinds);
+        let most = self.builder.budget().edges;
         self.names.known.fill(|note| {
             // A String has at most one, the string whose bytes it shares.
             if references.len() > 1 {
-                each_named(ruby, kinds, object, note);
+                each_named(ruby, kinds, object, most, note);
             }
         });
     }
