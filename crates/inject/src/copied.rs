@@ -2,7 +2,7 @@
 //! it stands.
 
 use crate::records::ReadRecords;
-use process::control_group::memory_left;
+use process::control_group::room_of;
 use process::error::{Error, Result};
 use process::guest;
 use process::memory::GuestMemory;
@@ -31,12 +31,45 @@ pub struct Copied {
     pub ends_first: bool,
 }
 
-/// Returns how many bytes the memory limit of a process leaves and how many it has in memory, if the first are fewer: then not every page
-/// of it could be copied.
-pub fn lacks_room(pid: i32) -> Option<(u64, u64)> {
-    let resident = Resident::of(pid).map_or(0, |resident| resident.memory);
-    let left = memory_left(pid).filter(|left| *left < resident)?;
-    Some((left, resident))
+/// Why a process that is copied might meet its memory limit.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Lack {
+    /// The limit leaves fewer bytes than may be needed.
+    Room {
+        /// Bytes that it leaves.
+        left: u64,
+        /// Bytes that are needed where the process writes to all of its memory: for the copies of its pages and, where lancet is
+        /// under the same limit, for the snapshot.
+        most: u64,
+        /// The kernel ends the process together with its copy.
+        ends_together: bool,
+    },
+    /// Whether it has a limit cannot be seen.
+    Hidden,
+}
+
+/// Whether there is too little room for a copy of a process with so many bytes in memory: not every page of it could be copied. Where lancet is
+/// under the same limit, it takes about as much as the heap has, for a snapshot and its analysis (docs/heap-how.md).
+pub fn lack_of_room(pid: i32, resident: u64) -> Option<Lack> {
+    let room = room_of(pid);
+    let limits = [
+        (room.left, resident),
+        (room.shared, resident.saturating_mul(2)),
+    ];
+    let mut lacking = limits.into_iter().filter_map(|(left, most)| {
+        let left = left.filter(|left| *left < most)?;
+        Some(Lack::Room {
+            left,
+            most,
+            ends_together: room.ends_together,
+        })
+    });
+    lacking.next().or(room.is_hidden.then_some(Lack::Hidden))
+}
+
+/// Bytes that a process has in memory; 0 if that cannot be read.
+pub fn resident(pid: i32) -> u64 {
+    Resident::of(pid).map_or(0, |resident| resident.memory)
 }
 
 /// A guest that can be asked for a copy of itself.
@@ -91,7 +124,7 @@ impl Asking {
     /// all, but on a busy machine it may have to wait for a processor, and a file system may have it wait for a descriptor that it closes;
     /// and what the program writes until then counts against its memory limit.
     fn preparing(&self) -> Duration {
-        match lacks_room(self.pid) {
+        match lack_of_room(self.pid, resident(self.pid)) {
             Some(_) => PREPARING_WITHIN_LIMIT,
             None => PREPARING,
         }
