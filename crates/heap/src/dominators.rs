@@ -71,9 +71,15 @@ pub fn edges(ends: &[u32], object: u32) -> std::ops::Range<u32> {
 
 impl Tree {
     fn search(ends: &[u32], targets: &[u32], roots: &[u32]) -> Self {
+        // As many as there can be, so that none of both is moved while it grows. What is not used takes no memory.
+        let with_room = |first| {
+            let mut all = Vec::with_capacity(ends.len() + 1);
+            all.push(first);
+            all
+        };
         let mut tree = Self {
-            order: vec![Dominators::ROOT],
-            parents: vec![0],
+            order: with_room(Dominators::ROOT),
+            parents: with_room(0),
             numbers: vec![NOBODY; ends.len()],
         };
         // Objects by number, and the edges of theirs that are not followed yet.
