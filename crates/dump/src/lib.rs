@@ -68,6 +68,7 @@ use guest::Guest;
 use heap::{About, Budget, Builder, Snapshot};
 use inject::Image;
 use process::error::{Error, Result};
+use process::guest::Status;
 use process::priority;
 use process::rss::Resident;
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
@@ -194,7 +195,8 @@ impl Opened {
         copy.begin(wire::snapshot::Opened::ToRead)?;
         let builder = Builder::within(
             self.about(resident),
-            Budget::of_memory(resident.memory.saturating_add(resident.swap)),
+            Budget::of_memory(resident.memory.saturating_add(resident.swap))
+                .affording(affordable()),
         );
         let since = self.since.map(nanoseconds);
         let until = born + self.options.patience;
@@ -215,7 +217,10 @@ impl Opened {
     fn about(&self, resident: Resident) -> About {
         let pid = self.guest.pid();
         let (language, version) = self.guest.language();
-        let host = std::fs::read_to_string("/proc/sys/kernel/hostname").unwrap_or_default();
+        let kernel = |name: &str| {
+            std::fs::read_to_string(format!("/proc/sys/kernel/{name}")).unwrap_or_default()
+        };
+        let (host, boot) = (kernel("hostname"), kernel("random/boot_id"));
         About {
             language: language.description().prefix.to_owned(),
             version,
@@ -224,10 +229,17 @@ impl Opened {
             rss: resident.memory,
             command_line: process::guest::command_line(pid),
             host: host.trim().to_owned(),
+            boot: boot.trim().to_owned(),
+            started: Status::read(pid).map_or(0, |status| status.start),
             contents: self.options.contents,
             ..About::default()
         }
     }
+}
+
+/// The most memory that a snapshot and what is made of it may take: three quarters of what there is for lancet.
+fn affordable() -> u64 {
+    process::control_group::memory_for(std::process::id() as i32) / 4 * 3
 }
 
 struct Made {

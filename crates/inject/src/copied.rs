@@ -2,7 +2,7 @@
 //! it stands.
 
 use crate::records::ReadRecords;
-use process::control_group::room_of;
+use process::control_group::{room_of, tasks_left};
 use process::error::{Error, Result};
 use process::guest;
 use process::memory::GuestMemory;
@@ -18,7 +18,10 @@ use wire::snapshot::Prepared;
 const PREPARING: Duration = Duration::from_millis(20);
 const PREPARING_WITHIN_LIMIT: Duration = Duration::from_secs(1);
 
-/// A copy of a guest, its child process. The values come from the guest and have not been checked.
+/// Processes that a control group must have left for a copy to be made: one for that, and some that the program may want meanwhile.
+const FEWEST: u64 = 4;
+
+/// A copy of a guest, its child. Nothing in it has been checked: it is the guest's word.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Copied {
     /// The child's id in the guest's PID namespace.
@@ -48,10 +51,15 @@ pub enum Lack {
     Hidden,
 }
 
-/// Whether there is too little room for a copy of a process with so many bytes in memory: not every page of it could be copied. Where lancet is
-/// under the same limit, it takes about as much as the heap has, for a snapshot and its analysis (docs/heap-how.md).
+/// Whether there is too little room for a copy of a process when it has so many bytes in memory, which may be more than it has now: not every page of it
+/// could be copied. Where lancet is under the same limit, it takes about as much as the heap has, for a snapshot and its analysis
+/// (docs/heap-how.md).
 pub fn lack_of_room(pid: i32, resident: u64) -> Option<Lack> {
-    let room = room_of(pid);
+    let mut room = room_of(pid);
+    let growth = resident.saturating_sub(self::resident(pid));
+    for left in [&mut room.left, &mut room.shared].into_iter().flatten() {
+        *left = left.saturating_sub(growth);
+    }
     let limits = [
         (room.left, resident),
         (room.shared, resident.saturating_mul(2)),
@@ -99,6 +107,14 @@ impl Asking {
                 pid: self.pid,
                 reason: "its children are made in another PID namespace than its own, whose first process a copy may be: with that the namespace ends"
                     .into(),
+            });
+        }
+        if let Some(left @ ..FEWEST) = tasks_left(self.pid) {
+            return Err(Error::NoCopy {
+                pid: self.pid,
+                reason: format!(
+                    "its control group (pids.max) may have {left} more processes and threads, and the program could not make its own while its copy lives"
+                ),
             });
         }
         // Words of an earlier snapshot would be taken for those of this.

@@ -1,4 +1,4 @@
-//! Computes how much memory the control groups of a process leave it (cgroups(7)).
+//! How much memory, and how many processes, the control groups of a process leave it (cgroups(7)).
 //!
 //! A limit holds for a group and all groups below it, so each group up to the root is read. The charge includes cached pages of
 //! files, which the kernel reclaims first; those on its list of inactive pages count as free.
@@ -41,6 +41,10 @@ struct Version {
     inactive: &'static str,
 }
 
+/// The controllers that are asked.
+const MEMORY: &str = "memory";
+const TASKS: &str = "pids";
+
 const FIRST: Version = Version {
     file_system: "cgroup",
     limits: &["memory.limit_in_bytes"],
@@ -59,6 +63,27 @@ pub fn memory_left(pid: i32) -> Option<u64> {
     room_of(pid).left
 }
 
+/// Processes and threads that the control groups of a process may still have (`pids.max`); `None` = no limit is known.
+pub fn tasks_left(pid: i32) -> Option<u64> {
+    let read = |path: &str| proc_file::text(path).unwrap_or_default();
+    let (mounts, groups) = (
+        read("/proc/self/mountinfo"),
+        read(&format!("/proc/{pid}/cgroup")),
+    );
+    let chains = [FIRST, SECOND].into_iter().filter_map(|version| {
+        let path = path_of(&groups, &version, TASKS)?;
+        match Chain::of(&mounts, &version, TASKS, &path)? {
+            Chain::Groups(groups) => Some(groups),
+            Chain::Hidden => None,
+        }
+    });
+    let left = |group: PathBuf| {
+        let most = number(&group, "pids.max")?;
+        Some(most.saturating_sub(number(&group, "pids.current")?))
+    };
+    chains.flatten().filter_map(left).min()
+}
+
 /// What the control groups of a process leave it.
 pub fn room_of(pid: i32) -> Room {
     let read = |path: &str| proc_file::text(path).unwrap_or_default();
@@ -73,7 +98,10 @@ pub fn room_of(pid: i32) -> Room {
 fn room(mounts: &str, groups: &str, own: &str) -> Room {
     let mut room = Room::default();
     for version in [FIRST, SECOND] {
-        let of = |groups: &str| Chain::of(mounts, &version, &path_of(groups, &version)?);
+        let of = |groups: &str| {
+            let path = path_of(groups, &version, MEMORY)?;
+            Chain::of(mounts, &version, MEMORY, &path)
+        };
         let chain = match of(groups) {
             Some(Chain::Groups(chain)) => chain,
             Some(Chain::Hidden) => {
@@ -114,16 +142,15 @@ fn least(meminfo: &str, of_groups: Option<u64>) -> u64 {
     of_machine.into_iter().chain(of_groups).min().unwrap_or(0)
 }
 
-/// Returns the path of a process's group in the hierarchy with the memory controller: `4:memory:/a/b`, or `0::/a/b` of version
-/// 2.
-fn path_of(groups: &str, version: &Version) -> Option<String> {
+/// The path of a process's group in the hierarchy with a controller: `4:memory:/a/b`, or `0::/a/b` of version 2.
+fn path_of(groups: &str, version: &Version, controller: &str) -> Option<String> {
     groups.lines().find_map(|line| {
         let mut parts = line.splitn(3, ':');
         let (number, controllers, path) = (parts.next()?, parts.next()?, parts.next()?);
         let is_it = if version.file_system == SECOND.file_system {
             number == "0"
         } else {
-            controllers.split(',').any(|one| one == "memory")
+            controllers.split(',').any(|one| one == controller)
         };
         is_it.then(|| path.to_owned())
     })
@@ -139,9 +166,10 @@ enum Chain {
 
 impl Chain {
     /// The folders of the group at `path` and of those above it; `None` = the hierarchy is not mounted.
-    fn of(mounts: &str, version: &Version, path: &str) -> Option<Self> {
+    fn of(mounts: &str, version: &Version, controller: &str, path: &str) -> Option<Self> {
         let mut is_mounted = false;
-        for (root, top) in mounts.lines().filter_map(|line| place(line, version)) {
+        let places = mounts.lines();
+        for (root, top) in places.filter_map(|line| place(line, version, controller)) {
             is_mounted = true;
             let below = Path::new(path).strip_prefix(root).ok();
             let below = below.filter(|_| !Path::new(path).starts_with("/.."));
@@ -161,34 +189,32 @@ impl Chain {
 
 /// Which group is mounted where, from a line of `mountinfo` (proc_pid_mountinfo(5)) that is of this hierarchy: number,
 /// parent, device, root, mount point, options, fields up to `-`, file system, source, options of the file system.
-fn place<'a>(line: &'a str, version: &Version) -> Option<(&'a str, &'a str)> {
+fn place<'a>(line: &'a str, version: &Version, controller: &str) -> Option<(&'a str, &'a str)> {
     let (mount, of) = line.split_once(" - ")?;
     let mut mount = mount.split(' ').skip(3);
     let (root, point) = (mount.next()?, mount.next()?);
     let mut of = of.split(' ');
     let (file_system, _, options) = (of.next()?, of.next()?, of.next()?);
-    let has_memory = version.file_system == SECOND.file_system
-        || options.split(',').any(|option| option == "memory");
-    (file_system == version.file_system && has_memory).then_some((root, point))
+    let has_it = version.file_system == SECOND.file_system
+        || options.split(',').any(|option| option == controller);
+    (file_system == version.file_system && has_it).then_some((root, point))
+}
+
+/// The number in a file of a group; `None` = there is none, or it is `max`.
+fn number(group: &Path, file: &str) -> Option<u64> {
+    let text = proc_file::text(group.join(file)).ok()?;
+    text.trim().parse().ok()
 }
 
 fn left_in(group: &Path, version: &Version) -> Option<u64> {
-    let number = |file: &str| -> Option<u64> {
-        let text = proc_file::text(group.join(file)).ok()?;
-        // `max` = none.
-        text.trim().parse().ok()
-    };
-    let limit = version
-        .limits
-        .iter()
-        .filter_map(|file| number(file))
-        .min()?;
+    let limits = version.limits.iter();
+    let limit = limits.filter_map(|file| number(group, file)).min()?;
     let stat = proc_file::text(group.join("memory.stat")).unwrap_or_default();
     let inactive = stat.lines().find_map(|line| {
         let (name, value) = line.split_once(' ')?;
         (name == version.inactive).then(|| value.parse::<u64>().ok())?
     });
-    let charged = number(version.charged)?.saturating_sub(inactive.unwrap_or(0));
+    let charged = number(group, version.charged)?.saturating_sub(inactive.unwrap_or(0));
     Some(limit.saturating_sub(charged))
 }
 
@@ -253,7 +279,7 @@ mod tests {
         }
         assert_eq!(of("3:memory:/a\n", "0::/\n"), Room::default());
         assert_eq!(
-            path_of("4:cpu,memory:/x\n0::/\n", &FIRST).as_deref(),
+            path_of("4:cpu,memory:/x\n0::/\n", &FIRST, MEMORY).as_deref(),
             Some("/x")
         );
         fs::remove_dir_all(&top).expect("removed");
