@@ -93,8 +93,10 @@ pub fn take(heap: Heap) -> Reply {
     let (child, errno) = match made {
         Ok(0) => child::live(prepared, heap),
         Ok(child) => {
-            // Until then a memory limit would end the program as likely as its copy.
+            // Until then a memory limit would end the program as likely as its copy, and what the program closes would stay open in that.
             sys::child::await_word(prepared, SNAPSHOT.prepare.load(Ordering::Relaxed));
+            let said = prepared.load(Ordering::Acquire);
+            SNAPSHOT.prepared.store(said.into(), Ordering::Relaxed);
             (child, 0)
         }
         Err(errno) => (0, errno),

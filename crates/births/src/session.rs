@@ -13,7 +13,7 @@ mod vm_entry;
 mod watched;
 
 pub use inject::Timing;
-pub use inject::copied::{Copied, lacks_room};
+pub use inject::copied::{Copied, Lack, lack_of_room, resident};
 pub use last::Last;
 pub use watched::{Event, Shared};
 

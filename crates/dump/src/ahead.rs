@@ -156,7 +156,7 @@ mod tests {
                 }
                 (all, is_whole)
             });
-            give.read(Reader::new(bytes));
+            give.read(Reader::new(bytes, u64::MAX));
             taking.join().expect("no panic")
         })
     }

@@ -68,6 +68,16 @@ impl Copy {
                 return Err(error);
             }
         };
+        if !copied.ends_first
+            && let Err(error) = fs::write(format!("/proc/{pid}/oom_score_adj"), "1000")
+        {
+            kill(&process)?;
+            process.has_ended(ENDING);
+            return Err(lost(
+                parent,
+                &format!("a memory limit could have ended the program before it: {error}"),
+            ));
+        }
         match open_pipe(parent, pid, &memory, copied.at) {
             Ok(pipe) => {
                 // Lowered now: the copy waits for lancet, and the guest no longer waits for the copy.

@@ -3,6 +3,7 @@
 //! `frames` reads the memory of a core: its segments, and for pages that it lacks the mapped files. The VM is found by the symbols of those
 //! files. No code of the process can run, so references that only its own functions report are missing; the snapshot says so.
 
+use crate::affordable;
 use crate::found::Found as Outside;
 use crate::{outside, python, ruby};
 use frames::live::core::Core;
@@ -118,7 +119,8 @@ impl Found<'_> {
             version,
             ..self.about.clone()
         };
-        Builder::within(about, Budget::of_memory(self.core.size()))
+        let budget = Budget::of_memory(self.core.size()).affording(affordable());
+        Builder::within(about, budget)
     }
 
     fn ruby(&self) -> Option<Result<Snapshot, String>> {

@@ -62,12 +62,13 @@ mod stream;
 mod texts;
 
 pub use allocator::Answers;
-use births::session::{Timing, lacks_room};
+use births::session::{Lack, Timing, lack_of_room, resident};
 pub use compaction::{Compaction, HeapPages};
 use guest::Guest;
 use heap::{About, Budget, Builder, Snapshot};
 use inject::Image;
 use process::error::{Error, Result};
+use process::guest::Status;
 use process::priority;
 use process::rss::Resident;
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
@@ -111,13 +112,25 @@ pub struct Taken {
     pub garbage: u64,
 }
 
-/// Refuses where every page of the process could not be copied within its memory limit. The kernel ends the copy first, but what that
+/// Refuses where every page of a process with so many bytes in memory could not be copied within its memory limit. The kernel ends the copy first, but what that
 /// gives back comes with a delay, in which it may end the process as well: seen once in ten rounds with a program that writes all of its
-/// memory without a pause and has an eighth of it left (Linux 6.18, `memory.limit_in_bytes`).
-fn find_room(pid: i32) -> Result<()> {
-    match lacks_room(pid) {
-        Some((left, most)) => Err(Error::NoRoomForCopy { pid, left, most }),
-        None => Ok(()),
+/// memory without a pause and has an eighth of it left (Linux 6.18, `memory.limit_in_bytes`). That risk may be taken, but not where
+/// the kernel ends the process with its copy by rule.
+///
+/// # Errors
+/// The room is too small, or not known.
+pub fn find_room(pid: i32, resident: u64, despite_limit: bool) -> Result<()> {
+    match lack_of_room(pid, resident) {
+        Some(Lack::Room {
+            left,
+            most,
+            ends_together: true,
+        }) => Err(Error::EndsWithCopy { pid, left, most }),
+        Some(Lack::Room { left, most, .. }) if !despite_limit => {
+            Err(Error::NoRoomForCopy { pid, left, most })
+        }
+        Some(Lack::Hidden) if !despite_limit => Err(Error::LimitHidden { pid }),
+        _ => Ok(()),
     }
 }
 
@@ -136,9 +149,9 @@ impl Opened {
     /// # Errors
     /// It cannot be opened, or its memory limit may not bear a copy.
     pub fn open(pid: i32, image: &Image, options: Options) -> Result<Self> {
-        if !options.despite_limit {
-            find_room(pid)?;
-        }
+        // Before a snapshot of lancet's ends the process, where memory ends for both.
+        priority::end_before_others();
+        find_room(pid, resident(pid), options.despite_limit)?;
         Ok(Opened {
             guest: Guest::open(pid, image, options.births)?,
             since: options.births.then(SystemTime::now),
@@ -182,7 +195,8 @@ impl Opened {
         copy.begin(wire::snapshot::Opened::ToRead)?;
         let builder = Builder::within(
             self.about(resident),
-            Budget::of_memory(resident.memory.saturating_add(resident.swap)),
+            Budget::of_memory(resident.memory.saturating_add(resident.swap))
+                .affording(affordable()),
         );
         let since = self.since.map(nanoseconds);
         let until = born + self.options.patience;
@@ -203,7 +217,10 @@ impl Opened {
     fn about(&self, resident: Resident) -> About {
         let pid = self.guest.pid();
         let (language, version) = self.guest.language();
-        let host = std::fs::read_to_string("/proc/sys/kernel/hostname").unwrap_or_default();
+        let kernel = |name: &str| {
+            std::fs::read_to_string(format!("/proc/sys/kernel/{name}")).unwrap_or_default()
+        };
+        let (host, boot) = (kernel("hostname"), kernel("random/boot_id"));
         About {
             language: language.description().prefix.to_owned(),
             version,
@@ -212,10 +229,17 @@ impl Opened {
             rss: resident.memory,
             command_line: process::guest::command_line(pid),
             host: host.trim().to_owned(),
+            boot: boot.trim().to_owned(),
+            started: Status::read(pid).map_or(0, |status| status.start),
             contents: self.options.contents,
             ..About::default()
         }
     }
+}
+
+/// The most memory that a snapshot and what is made of it may take: three quarters of what there is for lancet.
+fn affordable() -> u64 {
+    process::control_group::memory_for(std::process::id() as i32) / 4 * 3
 }
 
 struct Made {

@@ -37,8 +37,9 @@ pub fn read(copy: &Copy, facts: Facts, builder: Builder, until: Instant) -> Resu
     let resident = Resident::of(pid).map_err(|error| Error::of_proc(pid, "status", error))?;
     let bytes = resident.memory.saturating_add(resident.swap);
     let python = Python::new(&frozen, facts).map_err(unreadable)?;
+    let most = builder.budget().edges;
     let mut maker = Maker::new(python, builder, bytes, until).map_err(unreadable)?;
-    let mut stream = Reader::new(Pipe::new(copy, until));
+    let mut stream = Reader::new(Pipe::new(copy, until), most);
     let written = loop {
         // Names of references are looked up in tables whose size comes from the process.
         if Instant::now() > until {
@@ -57,7 +58,11 @@ pub fn read(copy: &Copy, facts: Facts, builder: Builder, until: Instant) -> Resu
                 objects,
                 references,
                 roots,
-            } => break [objects, references, roots],
+                left_out,
+            } => {
+                maker.builder.leave_out(left_out);
+                break [objects, references, roots];
+            }
             _ => return Err(lost(pid, "it wrote what only a Ruby does")),
         }
     };

@@ -48,12 +48,13 @@ pub fn read<'a>(
     until: Instant,
 ) -> Result<(Builder, u64)> {
     let (give, take) = ahead::pair();
+    let most = builder.budget().edges;
     thread::scope(|scope| {
         let making = scope.spawn(move || {
             lower_this_thread();
             make(copy, guest, builder, births, &take)
         });
-        give.read(Reader::new(Pipe::new(copy, until)));
+        give.read(Reader::new(Pipe::new(copy, until), most));
         let made = making.join();
         made.unwrap_or_else(|panic| resume_unwind(panic))
     })
@@ -168,8 +169,12 @@ impl<'a> Maker<'a> {
                 objects,
                 references,
                 roots,
-            } => return Some([objects, references, roots]),
-            // Invalid here; not counted as an object, so that the totals at the end differ.
+                left_out,
+            } => {
+                self.builder.leave_out(left_out);
+                return Some([objects, references, roots]);
+            }
+            // Counts as no object, so that the end does not agree.
             Said::Traced(_) | Said::Atom(_) => {}
         }
         None

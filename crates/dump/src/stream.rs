@@ -30,6 +30,9 @@ pub enum Said {
         references: u64,
         /// Number of roots that were written.
         roots: u64,
+        /// Objects and references that were written and not kept, because the process has not the memory for so many. They are not
+        /// among the others.
+        left_out: [u64; 2],
     },
 }
 
@@ -59,8 +62,6 @@ pub enum Bad {
     Senseless(&'static str),
 }
 
-/// Most references of one object: an Array of so many has 2 GiB of elements. What is beyond comes of no program that works.
-const MOST_REFERENCES: usize = 1 << 28;
 /// Bytes that are read at once.
 const PIECE: usize = 256 << 10;
 /// Bytes of the longest number.
@@ -78,11 +79,15 @@ pub struct Reader<R> {
     class: u64,
     references: Vec<u64>,
     atoms: Vec<u64>,
+    /// References of all objects that are still kept.
+    left: u64,
+    left_out: [u64; 2],
 }
 
 impl<R: Read> Reader<R> {
-    /// Begins to read the stream that `from` has, from its first section on.
-    pub fn new(from: R) -> Self {
+    /// Begins to read the stream that `from` has, from its first section on. Of all objects together so many references are kept at most:
+    /// what is written costs its process a byte each, and us eight and more.
+    pub fn new(from: R, most: u64) -> Self {
         Reader {
             from,
             piece: Vec::new(),
@@ -92,6 +97,8 @@ impl<R: Read> Reader<R> {
             class: 0,
             references: Vec::new(),
             atoms: Vec::new(),
+            left: most,
+            left_out: [0; 2],
         }
     }
 
@@ -125,10 +132,12 @@ impl<R: Read> Reader<R> {
                 stream::ATOM => return Ok(Said::Atom(self.number()?)),
                 stream::GARBAGE => return Ok(Said::Garbage(self.number()?)),
                 stream::END => {
+                    let [objects, references] = self.left_out;
                     return Ok(Said::End {
-                        objects: self.number()?,
-                        references: self.number()?,
+                        objects: self.number()?.wrapping_sub(objects),
+                        references: self.number()?.wrapping_sub(references),
                         roots: self.number()?,
+                        left_out: self.left_out,
                     });
                 }
                 _ => return Err(Bad::Senseless("no section begins so")),
@@ -166,10 +175,7 @@ impl<R: Read> Reader<R> {
                 1 => self.class,
                 code => address.wrapping_add(unzigzag(code - 2).wrapping_mul(8)),
             };
-            if self.references.len() == MOST_REFERENCES {
-                return Err(Bad::Senseless("no object has so many references"));
-            }
-            self.references.push(target);
+            self.keep(target, false);
         }
         Ok(Said::Object(Object {
             address,
@@ -188,15 +194,24 @@ impl<R: Read> Reader<R> {
         self.atoms.clear();
         while let Some(code) = self.number()?.checked_sub(1) {
             let target = address.wrapping_add(unzigzag(code >> 1).wrapping_mul(8));
-            if self.references.len() == MOST_REFERENCES {
-                return Err(Bad::Senseless("no object has so many references"));
-            }
-            self.references.push(target);
-            if code & 1 != 0 {
-                self.atoms.push(target);
-            }
+            self.keep(target, code & 1 != 0);
         }
         Ok(Said::Traced(address))
+    }
+
+    /// Keeps a reference of the object, and whether what it leads to is told with it.
+    #[inline]
+    fn keep(&mut self, target: u64, is_told: bool) {
+        if self.left == 0 {
+            self.left_out[0] += u64::from(is_told);
+            self.left_out[1] += 1;
+            return;
+        }
+        self.left -= 1;
+        self.references.push(target);
+        if is_told {
+            self.atoms.push(target);
+        }
     }
 
     #[inline]
@@ -272,7 +287,7 @@ mod tests {
     use super::*;
 
     fn said(bytes: &[u8]) -> Result<Vec<(Said, Vec<u64>)>, Bad> {
-        let mut reader = Reader::new(bytes);
+        let mut reader = Reader::new(bytes, u64::MAX);
         let mut all = Vec::new();
         loop {
             let said = reader.next()?;
@@ -316,6 +331,7 @@ mod tests {
             objects: 2,
             references: 4,
             roots: 1,
+            left_out: [0; 2],
         };
         assert_eq!(all[5].0, counts);
         // Cut anywhere it is an error, and not a shorter heap.
@@ -333,7 +349,7 @@ mod tests {
             &[stream::TRACED, 1, 0, stream::ATOM, 8, stream::END, 4, 2, 1],
         ]
         .concat();
-        let mut reader = Reader::new(&*bytes);
+        let mut reader = Reader::new(&*bytes, u64::MAX);
         assert_eq!(reader.next().expect("sound"), Said::Traced(0x1000));
         assert_eq!(reader.references(), [0x1010, 0x1000]);
         assert_eq!(reader.atoms(), [0x1010]);
@@ -341,6 +357,29 @@ mod tests {
         assert!(reader.references().is_empty() && reader.atoms().is_empty());
         assert_eq!(reader.next().expect("sound"), Said::Atom(8));
         assert!(matches!(reader.next(), Ok(Said::End { objects: 4, .. })));
+    }
+
+    /// Each reference is a byte for who writes it. However many are written, so many are kept as the process has memory for.
+    #[test]
+    fn more_references_than_there_can_be_are_left_out() {
+        const WRITTEN: usize = 1 << 20;
+        let mut bytes = vec![stream::TRACED, 0x80, 8, 3, 4, 0, stream::TRACED, 1];
+        bytes.resize(bytes.len() + WRITTEN, 4);
+        bytes.extend([0, stream::END, 5, 0x82, 0x80, 0x40, 0]);
+        let mut reader = Reader::new(&*bytes, 10);
+        reader.next().expect("sound");
+        assert_eq!((reader.references().len(), reader.atoms().len()), (2, 1));
+        reader.next().expect("sound");
+        assert_eq!((reader.references().len(), reader.atoms().len()), (8, 8));
+        assert!(reader.references.capacity() <= 32);
+        let left_out = WRITTEN as u64 - 8;
+        let end = Said::End {
+            objects: 5_u64.wrapping_sub(left_out),
+            references: 10,
+            roots: 0,
+            left_out: [left_out; 2],
+        };
+        assert_eq!(reader.next().expect("sound"), end);
     }
 
     #[test]

@@ -100,6 +100,21 @@ fn impossible_sizes() {
     }
 }
 
+/// Headers that all name the same bytes would make a small file a large memory.
+#[test]
+fn segments_of_the_same_bytes_are_refused() {
+    let Some(bytes) = sound() else { return };
+    const OFFSET: usize = 8;
+    let mut bytes = bytes.to_vec();
+    let loads = headers(&bytes, LOAD);
+    let first = loads[0];
+    let offset: [u8; 8] = bytes[first + OFFSET..][..8].try_into().expect("eight");
+    for header in loads {
+        bytes[header + OFFSET..][..8].copy_from_slice(&offset);
+    }
+    assert_eq!(ask(&bytes), None);
+}
+
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(150))]
 

@@ -17,6 +17,11 @@ pub struct About {
     pub command_line: String,
     /// The name of the machine.
     pub host: String,
+    /// The id of the machine's start, `/proc/sys/kernel/random/boot_id`; empty = unknown, as of a core file.
+    pub boot: String,
+    /// Start of the process in clock ticks since that; 0 = unknown. Processes of one id follow each other, and in each container there is a first
+    /// one.
+    pub started: u64,
     /// Contents of objects are in it, because the user asked for them (`--contents`). Otherwise [`Object::contents`] is
     /// dropped by the builder, whatever it is given.
     ///
@@ -28,6 +33,36 @@ pub struct About {
     pub memory: Memory,
     /// What the VM has allocated beside slots, the largest first, garbage too; empty where it does not say so.
     pub allocated: Vec<Allocated>,
+}
+
+impl About {
+    /// Why another snapshot cannot be a later one of the same process; `None` = as far as is known it is.
+    #[must_use]
+    pub fn why_not_before(&self, later: &Self) -> Option<String> {
+        let differ = |one: &str, other: &str| !one.is_empty() && !other.is_empty() && one != other;
+        if self.pid != later.pid {
+            let (one, other) = (self.pid, later.pid);
+            return Some(format!(
+                "the snapshots are of two processes, {one} and {other}"
+            ));
+        }
+        let pid = self.pid;
+        if differ(&self.host, &later.host) {
+            let (one, other) = (&self.host, &later.host);
+            return Some(format!(
+                "the snapshots are of processes {pid} of two machines, {one} and {other}"
+            ));
+        }
+        let (one, other) = (self.started, later.started);
+        if differ(&self.boot, &later.boot) || one != other && one != 0 && other != 0 {
+            return Some(format!(
+                "the snapshots are of two processes, which had the id {pid} one after the other"
+            ));
+        }
+        (later.taken_at < self.taken_at).then(|| {
+            "the snapshot named first was made after the other: name them in the order in which they were made".into()
+        })
+    }
 }
 
 /// What the resident memory of the process was used for, as `lancet heap --rss` says it.
@@ -90,6 +125,20 @@ impl Budget {
             edges: bytes / 8 + (1 << 23),
             roots: bytes / 8 + (1 << 20),
             text: bytes / 4 + (16 << 20),
+        }
+    }
+}
+
+impl Budget {
+    /// The same, where the snapshot and what is made of it may take so many bytes: an object takes some 60 with its analysis, and a reference 16
+    /// (docs/heap.md, "The file").
+    #[must_use]
+    pub fn affording(self, bytes: u64) -> Self {
+        Self {
+            objects: self.objects.min(bytes / 64),
+            edges: self.edges.min(bytes / 16),
+            roots: self.roots.min(bytes / 32),
+            text: self.text.min(bytes / 4),
         }
     }
 }

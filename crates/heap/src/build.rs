@@ -268,6 +268,18 @@ impl Builder {
         self.roots.push((to, name));
     }
 
+    /// What it may hold at most.
+    #[must_use]
+    pub fn budget(&self) -> Budget {
+        self.budget
+    }
+
+    /// Notes that so many objects and edges were not told, because the process has not the memory for them.
+    pub fn leave_out(&mut self, [objects, edges]: [u64; 2]) {
+        self.losses.objects = self.losses.objects.saturating_add(objects);
+        self.losses.edges = self.losses.edges.saturating_add(edges);
+    }
+
     /// Notes that so many roots, or more, were not told: what they lead to may look like garbage.
     pub fn lose_roots(&mut self, count: u64) {
         self.losses.roots = self.losses.roots.saturating_add(count);

@@ -3,11 +3,14 @@
 //!
 //! The algorithm is semi-NCA (L. Georgiadis, "Linear-Time Algorithms for Dominators and Related Problems", 2005, chapter
 //! 2.3): semidominators with path compression as Lengauer and Tarjan find them, then the dominator as the nearest common
-//! ancestor of semidominator and parent. It is quadratic in theory, linear on what programs build, and simple.
+//! ancestor of semidominator and parent. That ancestor is the first dominator of the parent that the search has found no later than the
+//! semidominator. The paper looks at one dominator after the other, which is quadratic where a long list's values are in an index
+//! as well: from each value all nodes before it are walked. Here each object has a jump to a dominator further up
+//! (E. Myers, "An applicative random-access stack", 1983), so that no walk takes more than some three steps for each doubling of its length.
 //!
 //! All numbers have 32 bits and all steps are loops, because a list of a million elements is a path of a million steps.
 //! Memory: 20 bytes an object and 4 an edge, beside the edges themselves, and 12 for each object on the longest path while the
-//! search goes down it.
+//! search goes down it. The jumps take 8 bytes an object when 8 an object and 4 an edge are free again.
 
 /// Stands for no object: what is not reachable has no dominator.
 pub const NOBODY: u32 = u32::MAX;
@@ -68,9 +71,15 @@ pub fn edges(ends: &[u32], object: u32) -> std::ops::Range<u32> {
 
 impl Tree {
     fn search(ends: &[u32], targets: &[u32], roots: &[u32]) -> Self {
+        // As many as there can be, so that none of both is moved while it grows. What is not used takes no memory.
+        let with_room = |first| {
+            let mut all = Vec::with_capacity(ends.len() + 1);
+            all.push(first);
+            all
+        };
         let mut tree = Self {
-            order: vec![Dominators::ROOT],
-            parents: vec![0],
+            order: with_room(Dominators::ROOT),
+            parents: with_room(0),
             numbers: vec![NOBODY; ends.len()],
         };
         // Objects by number, and the edges of theirs that are not followed yet.
@@ -176,17 +185,77 @@ fn semi_nca(mut before: Predecessors, parents: Vec<u32>) -> Vec<u32> {
         // Where the predecessors of this number end is asked for no more: its semidominator takes that place.
         before.ends[number as usize] = semi;
     }
+    // Most of what was needed so far is given back before the jumps are made.
     drop(forest);
-    let semis = before.ends;
+    let semis = std::mem::take(&mut before.ends);
+    drop(before);
     let mut dominators = parents;
+    let mut jumps = Jumps::with_capacity(count as usize);
     for number in 1..count as usize {
-        let mut dominator = dominators[number];
-        while dominator > semis[number] {
-            dominator = dominators[dominator as usize];
+        let parent = dominators[number];
+        let mut dominator = parent;
+        for next in jumps.walk(&dominators, parent, semis[number]) {
+            dominator = next;
         }
         dominators[number] = dominator;
+        jumps.add(dominator);
     }
     dominators
+}
+
+/// By number, ways up the tree of dominators as far as it is known.
+struct Jumps(Vec<Jump>);
+
+#[derive(Clone, Copy)]
+struct Jump {
+    /// The number of the dominator to which it leads.
+    to: u32,
+    /// How many dominators further up that is.
+    length: u32,
+}
+
+impl Jumps {
+    fn with_capacity(count: usize) -> Self {
+        let mut all = Vec::with_capacity(count);
+        // The root of all has no dominator.
+        all.push(Jump { to: 0, length: 0 });
+        Self(all)
+    }
+
+    /// Adds the jump of the next number, whose dominator is given: two jumps of the same length that follow each other become one.
+    fn add(&mut self, dominator: u32) {
+        let first = self.0[dominator as usize];
+        let second = self.0[first.to as usize];
+        let jump = if first.length == second.length {
+            Jump {
+                to: second.to,
+                length: first.length + second.length + 1,
+            }
+        } else {
+            Jump {
+                to: dominator,
+                length: 1,
+            }
+        };
+        self.0.push(jump);
+    }
+
+    /// The steps from a number to the first of its dominators that is not larger than `most`.
+    fn walk(&self, dominators: &[u32], from: u32, most: u32) -> impl Iterator<Item = u32> {
+        let step = move |at: &u32| {
+            if *at <= most {
+                return None;
+            }
+            // What is jumped over is larger than where the jump ends.
+            let jump = self.0[*at as usize].to;
+            Some(if jump >= most {
+                jump
+            } else {
+                dominators[*at as usize]
+            })
+        };
+        std::iter::successors(step(&from), step)
+    }
 }
 
 /// The part of the search tree whose semidominators are known: each number from the last one that was done on is linked to
@@ -219,5 +288,26 @@ impl Forest {
             self.smallest[below] = best;
         }
         best
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A walk up a path of dominators takes some steps for each doubling of its length, wherever it begins and ends.
+    #[test]
+    fn walks_are_short() {
+        const COUNT: u32 = 1 << 20;
+        let dominators: Vec<u32> = (0..COUNT).map(|number| number.saturating_sub(1)).collect();
+        let mut jumps = Jumps::with_capacity(COUNT as usize);
+        dominators[1..].iter().for_each(|one| jumps.add(*one));
+        for number in (1..COUNT).step_by(997) {
+            for most in [0, number / 3, number / 2, number - 1] {
+                let steps: Vec<u32> = jumps.walk(&dominators, number, most).collect();
+                assert_eq!(steps.last(), Some(&most), "from {number}");
+                assert!(steps.len() <= 60, "{} from {number} to {most}", steps.len());
+            }
+        }
     }
 }

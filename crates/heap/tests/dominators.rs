@@ -97,3 +97,44 @@ fn of_a_list_that_is_longer_than_a_stack() {
     assert_eq!(analysis.retained(0), 8_000_000);
     assert_eq!(analysis.dominator(999_999), Dominator::Object(999_998));
 }
+
+/// A list whose values are in an index as well, which the search meets after the list or before it. Each value is held by
+/// its node and by the index, so the holder of both dominates it, as many nodes away as there are before its own.
+#[test]
+fn of_a_list_with_an_index_of_its_values() {
+    const NODES: usize = if cfg!(debug_assertions) {
+        300_000
+    } else {
+        1_000_000
+    };
+    for index_is_first in [false, true] {
+        let mut heap = Heap::large(2 + 2 * NODES, 1);
+        let (node, value) = (|at: usize| 2 + at, |at: usize| 2 + NODES + at);
+        heap.objects.iter_mut().for_each(|object| {
+            object.bytes = 8;
+            object.edges.clear();
+        });
+        heap.objects[0].edges = match index_is_first {
+            true => vec![(1, 0), (node(0), 0)],
+            false => vec![(node(0), 0), (1, 0)],
+        };
+        heap.objects[1].edges = (0..NODES).map(|at| (value(at), 0)).collect();
+        for at in 0..NODES {
+            let next = (at + 1 < NODES).then(|| (node(at + 1), 0));
+            heap.objects[node(at)].edges = next.into_iter().chain([(value(at), 0)]).collect();
+        }
+        heap.roots = vec![(0, 0)];
+        let snapshot = heap.build();
+        let analysis = Analysis::of(&snapshot);
+        assert_eq!(analysis.retained(0), 8 * snapshot.len() as u64);
+        for at in [0, 1, NODES / 2, NODES - 1] {
+            let dominator = analysis.dominator(value(at) as u32);
+            assert_eq!(dominator, Dominator::Object(0), "value {at}");
+            assert_eq!(
+                analysis.retained(node(at) as u32),
+                8 * (NODES - at) as u64,
+                "node {at}"
+            );
+        }
+    }
+}

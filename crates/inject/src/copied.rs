@@ -2,7 +2,7 @@
 //! it stands.
 
 use crate::records::ReadRecords;
-use process::control_group::memory_left;
+use process::control_group::{room_of, tasks_left};
 use process::error::{Error, Result};
 use process::guest;
 use process::memory::GuestMemory;
@@ -11,12 +11,17 @@ use std::mem::offset_of;
 use std::sync::Arc;
 use std::time::Duration;
 use wire::Snapshot;
+use wire::snapshot::Prepared;
 
-/// See [`Asking::preparing`]; the second value applies if a memory limit leaves less room than the program uses.
+/// See [`Asking::preparing`]; the second where a memory limit leaves less room than the program has filled. A remote call that sleeps for longer
+/// than 2 s is given up.
 const PREPARING: Duration = Duration::from_millis(20);
-const PREPARING_WITHIN_LIMIT: Duration = Duration::from_secs(2);
+const PREPARING_WITHIN_LIMIT: Duration = Duration::from_secs(1);
 
-/// A copy of a guest, its child process. The values come from the guest and have not been checked.
+/// Processes that a control group must have left for a copy to be made: one for that, and some that the program may want meanwhile.
+const FEWEST: u64 = 4;
+
+/// A copy of a guest, its child. Nothing in it has been checked: it is the guest's word.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Copied {
     /// The child's id in the guest's PID namespace.
@@ -25,14 +30,54 @@ pub struct Copied {
     pub at: u64,
     /// How long the guest's VM stood still.
     pub pause: Duration,
+    /// A memory limit ends it before the guest, as the guest was told.
+    pub ends_first: bool,
 }
 
-/// Returns how many bytes the memory limit of a process leaves and how many it has in memory, if the first are fewer: then not every page
-/// of it could be copied.
-pub fn lacks_room(pid: i32) -> Option<(u64, u64)> {
-    let resident = Resident::of(pid).map_or(0, |resident| resident.memory);
-    let left = memory_left(pid).filter(|left| *left < resident)?;
-    Some((left, resident))
+/// Why a process that is copied might meet its memory limit.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Lack {
+    /// The limit leaves fewer bytes than may be needed.
+    Room {
+        /// Bytes that it leaves.
+        left: u64,
+        /// Bytes that are needed where the process writes to all of its memory: for the copies of its pages and, where lancet is
+        /// under the same limit, for the snapshot.
+        most: u64,
+        /// The kernel ends the process together with its copy.
+        ends_together: bool,
+    },
+    /// Whether it has a limit cannot be seen.
+    Hidden,
+}
+
+/// Whether there is too little room for a copy of a process when it has so many bytes in memory, which may be more than it has now: not every page of it
+/// could be copied. Where lancet is under the same limit, it takes about as much as the heap has, for a snapshot and its analysis
+/// (docs/heap-how.md).
+pub fn lack_of_room(pid: i32, resident: u64) -> Option<Lack> {
+    let mut room = room_of(pid);
+    let growth = resident.saturating_sub(self::resident(pid));
+    for left in [&mut room.left, &mut room.shared].into_iter().flatten() {
+        *left = left.saturating_sub(growth);
+    }
+    let limits = [
+        (room.left, resident),
+        (room.shared, resident.saturating_mul(2)),
+    ];
+    let mut lacking = limits.into_iter().filter_map(|(left, most)| {
+        let left = left.filter(|left| *left < most)?;
+        Some(Lack::Room {
+            left,
+            most,
+            ends_together: room.ends_together,
+        })
+    });
+    lacking.next().or(room.is_hidden.then_some(Lack::Hidden))
+}
+
+/// Bytes that a process has in memory; 0 if that cannot be read.
+pub fn resident(pid: i32) -> u64 {
+    Resident::of(pid).map_or(0, |resident| resident.memory)
 }
 
 /// A guest that can be asked for a copy of itself.
@@ -64,8 +109,17 @@ impl Asking {
                     .into(),
             });
         }
-        // Otherwise a word of an earlier snapshot would be taken for one of this snapshot.
+        if let Some(left @ ..FEWEST) = tasks_left(self.pid) {
+            return Err(Error::NoCopy {
+                pid: self.pid,
+                reason: format!(
+                    "its control group (pids.max) may have {left} more processes and threads, and the program could not make its own while its copy lives"
+                ),
+            });
+        }
+        // Words of an earlier snapshot would be taken for those of this.
         write(offset_of!(Snapshot, errno), 0)?;
+        write(offset_of!(Snapshot, prepared), Prepared::No as u64)?;
         let prepare = self.preparing().as_nanos() as u64;
         write(offset_of!(Snapshot, prepare), prepare)?;
         if let Err(error) = ask() {
@@ -78,14 +132,15 @@ impl Asking {
             id: word(offset_of!(Snapshot, child))?,
             at: self.at,
             pause: Duration::from_nanos(word(offset_of!(Snapshot, pause))?),
+            ends_first: word(offset_of!(Snapshot, prepared))? == Prepared::EndsFirst as u64,
         })
     }
 
-    /// Returns how long the program waits at most until its copy has asked to be killed first when memory runs out. The copy does that
-    /// before all else, but on a busy machine it may have to wait for a processor; and what the program writes until then counts against
-    /// its memory limit.
+    /// How long the program waits at most until its copy has asked to be ended before it and has closed its descriptors. The copy does that first of
+    /// all, but on a busy machine it may have to wait for a processor, and a file system may have it wait for a descriptor that it closes;
+    /// and what the program writes until then counts against its memory limit.
     fn preparing(&self) -> Duration {
-        match lacks_room(self.pid) {
+        match lack_of_room(self.pid, resident(self.pid)) {
             Some(_) => PREPARING_WITHIN_LIMIT,
             None => PREPARING,
         }

@@ -153,6 +153,19 @@ pub enum Error {
         most >> 20
     )]
     NoRoomForCopy { pid: i32, left: u64, most: u64 },
+    /// The same where the process would be ended with its copy.
+    #[error(
+        "no copy of process {pid} is made: its memory limit leaves {} MiB, of which {} MiB may be needed while its heap is read, and its control group is one that the \
+         kernel ends as a whole (memory.oom.group), the process with its copy",
+        left >> 20,
+        most >> 20
+    )]
+    EndsWithCopy { pid: i32, left: u64, most: u64 },
+    /// Its control group is that of another container.
+    #[error(
+        "no copy of process {pid} is made: its memory limit cannot be seen from here, because its control group is in another container or namespace"
+    )]
+    LimitHidden { pid: i32 },
     /// A hook could not be set without which no other may be.
     #[error("process {pid}: {function} cannot be hooked: {reason}")]
     Hook {
@@ -315,6 +328,8 @@ impl Error {
             | Error::Refused { pid, .. }
             | Error::NoCopy { pid, .. }
             | Error::NoRoomForCopy { pid, .. }
+            | Error::EndsWithCopy { pid, .. }
+            | Error::LimitHidden { pid }
             | Error::NotCompacted { pid, .. }
             | Error::NotAsked { pid, .. }
             | Error::Hook { pid, .. }

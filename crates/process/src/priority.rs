@@ -1,5 +1,4 @@
-//! Leaves processor time to others: lowers the priority of lancet's own threads that work for a while beside a guest, and of the copy of a
-//! guest.
+//! Processor time, and memory where it ends, that lancet leaves to others: its own threads that work for a while beside a guest, and the copy of a guest.
 //!
 //! A process with threads of lancet's and a copy beside it would get only one processor's share among many. So each of these gets a
 //! niceness a few steps lower in priority, and not the lowest: on a busy machine a thread of niceness 19 gets a hundredth of a processor,
@@ -57,6 +56,12 @@ pub fn lower_copy(pid: i32) {
         // A kernel without the feature has no such file.
         let _ = fs::write(format!("/proc/{pid}/autogroup"), STEPS.to_string());
     }
+}
+
+/// Has the kernel end this process before others where memory ends. It stays so, and programs that it starts would have it, too.
+pub fn end_before_others() {
+    // Everyone may raise it; where there is no `/proc` it stays as it was.
+    let _ = fs::write("/proc/self/oom_score_adj", "1000");
 }
 
 fn lower(id: i32) {

@@ -88,7 +88,7 @@ root: global $cache Hash 0x20000, retains 376.0 KiB
     let text = written(&snapshot, |out, answers| {
         let all = 0..snapshot.len() as u32;
         let orders = all.filter(|one| snapshot.text(snapshot.type_name(*one)) == b"Order");
-        let ways = answers.paths.merged(orders);
+        let ways = answers.paths.merged(orders, OPTIONS.top);
         path::class(out, answers, &ways, &table::FORMAT, &OPTIONS).expect("memory");
     });
     assert_eq!(
@@ -183,7 +183,7 @@ fn every_field_of_json_is_in_its_page() {
     let mut text = formatted(&snapshot, &json::FORMAT);
     text += &formatted(&with_allocated(), &json::FORMAT);
     text += &written(&snapshot, |out, answers| {
-        let ways = answers.paths.merged(0..snapshot.len() as u32);
+        let ways = answers.paths.merged(0..snapshot.len() as u32, OPTIONS.top);
         path::class(out, answers, &ways, &json::FORMAT, &OPTIONS).expect("memory");
         path::object(out, answers, 0, &json::FORMAT, &OPTIONS).expect("memory");
     });

@@ -284,6 +284,14 @@ impl Look<'_> {
                 }
             }
             self.fit(area, &mut parts);
+            // A page of shared memory that is in swap has no entry in a page table, so `pagemap` does not tell of it; `smaps` counts it
+            // (`shmem_swap_usage`, `fs/proc/task_mmu.c`).
+            let told: u64 = parts.values().map(|part| part.swap).sum();
+            if area.swap > told {
+                let (kind, of) = of_mapping(area, Place::Swap, other);
+                let row = self.rows.id(kind, of);
+                parts.entry(row).or_default().swap += area.swap - told;
+            }
             sum += area.rss;
             for (row, bytes) in parts {
                 self.rows.add(row, bytes);

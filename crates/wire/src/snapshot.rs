@@ -106,6 +106,18 @@ pub enum Opened {
     ToAsk = 3,
 }
 
+/// Values of [`Snapshot::prepared`].
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[repr(u32)]
+pub enum Prepared {
+    /// The program has waited for as long as it was to, and the child has not come so far.
+    No = 0,
+    /// A memory limit ends the child before the program.
+    EndsFirst = 1,
+    /// The child could not ask for that (there is no `/proc` where the program lives).
+    Refused = 2,
+}
+
 /// Mappings that the child makes read-only before it runs code of the program's: the VM's compaction, its allocator.
 pub const SHARED: usize = 64;
 
@@ -138,8 +150,11 @@ pub struct Snapshot {
     /// The stack pointer of the thread that makes a remote call for the request, as it was before; below it lies nothing of the
     /// program's. The command writes it.
     pub stack: AtomicU64,
-    /// Nanoseconds that the program waits at most until its copy is the one that a memory limit ends. The command writes it.
+    /// Nanoseconds that the program waits at most until its copy is the one that a memory limit ends, and has closed its descriptors. The command
+    /// writes it.
     pub prepare: AtomicU64,
+    /// A [`Prepared`]: what the program was told when it went on. The agent writes it.
+    pub prepared: AtomicU64,
     /// Address of the VM's first shape, and its distance to the second; 0 = it does not say. The child writes it.
     pub shapes: AtomicU64,
     /// Distance in bytes from the first shape to the second; 0 = the VM does not say.
@@ -176,6 +191,7 @@ impl Snapshot {
             pipe: AtomicU64::new(0),
             stack: AtomicU64::new(0),
             prepare: AtomicU64::new(0),
+            prepared: AtomicU64::new(Prepared::No as u64),
             shapes: AtomicU64::new(0),
             shape_size: AtomicU64::new(0),
             facts: [const { AtomicU64::new(0) }; FACTS],

@@ -256,16 +256,17 @@ pub mod child {
             let Some(left) = end.checked_sub(super::now()) else {
                 return;
             };
-            let time = [0, left];
+            // `struct timespec`: the kernel refuses nanoseconds of a second or more.
+            let time = [left / 1_000_000_000, left % 1_000_000_000];
             // SAFETY: the word and the `struct timespec` are live.
             unsafe { syscall(super::FUTEX, at, WAIT, 0, (&raw const time) as u64, 0, 0) };
         }
     }
 
-    /// Sets that word to 1 and wakes who waits for it.
-    pub fn set_word(word: &AtomicU32) {
+    /// Sets that word to another value than 0 and wakes who waits for it.
+    pub fn set_word(word: &AtomicU32, value: u32) {
         const WAKE: u64 = 1;
-        word.store(1, Ordering::Release);
+        word.store(value, Ordering::Release);
         let at = core::ptr::from_ref(word) as u64;
         // SAFETY: the word is live.
         unsafe { syscall(super::FUTEX, at, WAKE, 1, 0, 0, 0) };
@@ -337,15 +338,17 @@ pub mod child {
         }
     }
 
-    /// Writes a file that exists, if it may; `path` ends with a zero.
-    pub fn write_file(path: &[u8], bytes: &[u8]) {
+    /// Writes a file that exists; `path` ends with a zero. Returns whether all bytes were written.
+    pub fn write_file(path: &[u8], bytes: &[u8]) -> bool {
         const WRITE_ONLY: u64 = 1;
         // SAFETY: the path is live and ends with a zero.
         let opened = unsafe { syscall(OPEN, path.as_ptr() as u64, WRITE_ONLY, 0, 0, 0, 0) };
-        if let Some(descriptor) = address(opened) {
-            write(descriptor, bytes);
-            close(descriptor);
-        }
+        let Some(descriptor) = address(opened) else {
+            return false;
+        };
+        let written = write(descriptor, bytes);
+        close(descriptor);
+        written == Some(bytes.len())
     }
 
     /// Has the kernel send SIGALRM so many seconds from now, and not when it was to before.
@@ -364,12 +367,16 @@ pub mod child {
         unsafe { syscall(RT_SIGACTION, signal, (&raw const action) as u64, 0, 8, 0, 0) };
     }
 
-    /// Leaves no core file.
+    /// Leaves no core: neither a file nor one for a program that the machine has for that (`kernel.core_pattern` begins with `|`: systemd-coredump,
+    /// apport), which would be handed the whole memory. Such a program is given cores of any size, also where the limit is 0;
+    /// the limit 1 alone stops it (`do_coredump` in `fs/coredump.c`, core(5)), and is too small for a file. Where that is more than the process may ask for
+    /// its limit is 0, and a core has no memory in it.
     pub fn leave_no_core() {
         const CORE: u64 = 4;
-        let none = [0u64; 2];
-        // SAFETY: `none` is a live `struct rlimit`.
-        unsafe { syscall(SETRLIMIT, CORE, (&raw const none) as u64, 0, 0, 0, 0) };
+        let least = [1u64; 2];
+        // SAFETY: `least` is a live `struct rlimit`.
+        unsafe { syscall(SETRLIMIT, CORE, (&raw const least) as u64, 0, 0, 0, 0) };
+        write_file(b"/proc/self/coredump_filter\0", b"0");
     }
 
     /// Leaves the process group and the terminal, whose signals are the program's.

@@ -2,7 +2,7 @@
 //!
 //! It ends when it is killed, when the reading end of its pipe is closed (the command has died), when the alarm comes (nobody has opened
 //! the pipe, or a function of the VM or of an extension does not return), when its five minutes are over, or by a fault; always without anything of the program's:
-//! no handler, no `atexit`, no finalizer, no core file.
+//! no handler, no `atexit`, no finalizer, no core.
 
 use super::{Heap, allocator, compact, pipe, python, stream::Stream, walk};
 use crate::births::agent::AGENT;
@@ -10,7 +10,7 @@ use crate::guard;
 use crate::memory::sys::{self, child};
 use crate::shared::{BORROWED, SNAPSHOT};
 use core::sync::atomic::{AtomicU32, Ordering};
-use wire::snapshot::{Opened, Stage};
+use wire::snapshot::{Opened, Prepared, Stage};
 
 /// Nanoseconds between two looks whether the command has opened the pipe.
 const LOOK: u64 = 50_000;
@@ -20,9 +20,20 @@ const FATAL: [u64; 8] = [4, 5, 6, 7, 8, 11, 14, 31];
 /// The life of the child, from the clone to the end.
 #[inline(never)]
 pub fn live(prepared: &AtomicU32, heap: Heap) -> ! {
-    // First, so that a memory limit ends the child and not the guest, which waits for this.
-    child::write_file(b"/proc/self/oom_score_adj\0", b"1000");
-    child::set_word(prepared);
+    // The guest waits for this much: that a memory limit ends the child before it, and that whatever the guest closes from now on is closed for
+    // its peers, too (a socket, a lock of flock(2), a descriptor in an epoll set). Where the guest has no descriptor left the child has none
+    // either until it has closed its own.
+    let mut is_first = ends_first();
+    child::close_all();
+    if !is_first {
+        is_first = ends_first();
+    }
+    let word = if is_first {
+        Prepared::EndsFirst
+    } else {
+        Prepared::Refused
+    };
+    child::set_word(prepared, word as u32);
     let here = 0u64;
     // SAFETY: this function never returns, so nobody returns to what called it.
     unsafe { clear_stack((&raw const here).addr() as u64 + 8) };
@@ -31,10 +42,13 @@ pub fn live(prepared: &AtomicU32, heap: Heap) -> ! {
     child::end(1)
 }
 
+/// Asks the kernel to end this process before others where memory ends; whether it has taken that.
+fn ends_first() -> bool {
+    child::write_file(b"/proc/self/oom_score_adj\0", b"1000")
+}
+
 extern "C" fn main(heap: u64) -> u64 {
     let is_ruby = heap == Heap::Ruby as u64;
-    // Sockets that stayed open here would not be closed for their peers when the guest closes them.
-    child::close_all();
     child::leave_group();
     child::leave_no_core();
     let mut mask = 0;

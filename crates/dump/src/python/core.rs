@@ -13,9 +13,7 @@ use std::time::Instant;
 use vm::python::{Error, Facts, Python, Sort};
 use vm::{Fault, Memory};
 
-/// Limit of the elements of one object, whatever its own size says.
-const MOST: u64 = 1 << 28;
-/// With more named references than this, an object's members are not read in addition.
+/// Named references of one object beside which members are looked for once more.
 const FEW: usize = 64;
 /// An object takes 16 bytes at least.
 const SMALLEST: u64 = 16;
@@ -138,7 +136,7 @@ impl Walk<'_> {
             return python.each_untold(object, &kind, &mut note);
         }
         let shares_keys = kind.sort == Sort::Dict && python.is_split(object)?;
-        python.references(object, &kind, MOST, &mut |target, name| {
+        python.references(object, &kind, most as u64, &mut |target, name| {
             if !(shares_keys && name == vm::python::Reference::Key) {
                 note(target);
             }

@@ -9,8 +9,6 @@ use vm::python::{Kind, Reference, Sort};
 
 /// Bytes of a name.
 const LONGEST: usize = 256;
-/// Limit of the elements of a list or entries of a dict, whatever its own size says.
-const MOST: u64 = 1 << 28;
 
 /// The names of the references of one object.
 #[derive(Default)]
@@ -58,15 +56,16 @@ impl Maker<'_> {
     }
 
     fn read_names(&mut self, object: u64, kind: &Kind, members: &[(u64, TextId)]) {
-        let python = &self.python;
+        // Elements of a list or entries of a dict that are looked at, whatever an object says of its size.
+        let (python, most) = (&self.python, self.builder.budget().edges);
         self.names.known.fill(|note| {
             let mut note = |target, name| {
                 if target != 0 {
                     note(target, name);
                 }
             };
-            // An object that cannot be read gets no names.
-            let _ = python.references(object, kind, MOST, &mut |target, name| {
+            // What cannot be read has no names.
+            let _ = python.references(object, kind, most, &mut |target, name| {
                 note(target, Named::Reference(name));
             });
             for (offset, name) in members {

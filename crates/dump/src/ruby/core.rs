@@ -154,7 +154,8 @@ impl Walk<'_> {
         if of != Type::Imemo {
             note(slot.klass);
         }
-        each_named(&ruby, &self.maker.kinds, &object, &mut |target, _| {
+        let (kinds, most) = (&self.maker.kinds, self.maker.builder.budget().edges);
+        each_named(&ruby, kinds, &object, most, &mut |target, _| {
             note(target);
             named.insert(target);
         });

@@ -11,9 +11,7 @@ use vm::ruby::{Imemo, Reference, Ruby, Type};
 
 /// Limit of the bytes of a name.
 const LONGEST: usize = 256;
-/// Limit of the elements of a list or table, whatever its own size says.
-const MOST: u64 = 1 << 28;
-/// Limit of the named members of a Struct.
+/// Members of a Struct that have names here.
 const MEMBERS: usize = 256;
 /// How many superclasses are searched for the names of a Struct's members.
 const ANCESTORS: u32 = 16;
@@ -32,16 +30,17 @@ pub struct Names {
     known: ByTarget<Reference>,
 }
 
-/// Calls `note` with the named references of the object for which `kinds` was asked last. For an object that cannot be read it is not
-/// called.
+/// Calls `note` with the references of the object that `kinds` was asked for last, as far as they have names. What cannot be read has
+/// none; and of a list or table at most so many places are looked at, whatever the object says of its size.
 pub fn each_named<M: Memory>(
     ruby: &Ruby<M>,
     kinds: &Kinds,
     object: &Object,
+    most: u64,
     note: &mut dyn FnMut(u64, Reference),
 ) {
     if !kinds.has_stack() {
-        let most = (object.bytes.unwrap_or(0) / 8 + 64).min(MOST);
+        let most = (object.bytes.unwrap_or(0) / 8 + 64).min(most);
         let _ = ruby.references(object.address, most, note);
         return;
     }
@@ -77,10 +76,11 @@ impl Maker<'_> {
 
     fn read_names(&mut self, object: &Object, references: &[u64]) {
         let (ruby, kinds) = (&self.ruby, &self.kinds);
+        let most = self.builder.budget().edges;
         self.names.known.fill(|note| {
             // A String has one reference at most, to the string whose bytes it shares.
             if references.len() > 1 {
-                each_named(ruby, kinds, object, note);
+                each_named(ruby, kinds, object, most, note);
             }
         });
     }

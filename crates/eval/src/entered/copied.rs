@@ -10,13 +10,8 @@ use inject::copied::{Asking, Copied};
 use process::error::{Error, Result};
 use process::ptrace;
 use std::mem::offset_of;
-use std::time::Duration;
 use wire::control_page::enter::COPY;
-use wire::{ControlPage, Reply, Snapshot};
-
-/// Time limit for the process to prepare its copy, so that a memory limit ends the copy first. A remote call that sleeps for more than 2 s
-/// is given up.
-const PREPARING: Duration = Duration::from_secs(1);
+use wire::{ControlPage, Reply};
 
 impl Entered {
     /// Makes the process copy itself. Also returns the thread pointer of each thread at that moment.
@@ -29,13 +24,9 @@ impl Entered {
             at: self.resident.header.snapshot,
             memory: self.memory.clone(),
         };
-        let prepare = asking.at + offset_of!(Snapshot, prepare) as u64;
         let mut pointers = Vec::new();
         self.has_copy.set(true);
         let copied = asking.copy(|| {
-            let most = PREPARING.as_nanos() as u64;
-            let wanted = self.memory.word(prepare)?.min(most);
-            self.memory.write(prepare, &wanted.to_le_bytes())?;
             self.stopped(Threads::All, |stop, remote| {
                 let threads = stop.threads().filter_map(|tid| ptrace::registers(tid).ok());
                 pointers = threads.map(|registers| registers.fs_base).collect();

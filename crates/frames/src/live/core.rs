@@ -110,6 +110,14 @@ impl Core {
         if notes_read.threads.is_empty() {
             return Err(malformed("no thread is noted in it").into());
         }
+        // Headers that name the same bytes many times would make a small file a large memory.
+        segments.sort_by_key(|segment: &Segment| (segment.dumped > 0, segment.offset));
+        let is_shared = |pair: &[Segment]| {
+            pair[0].dumped > 0 && pair[0].offset.saturating_add(pair[0].dumped) > pair[1].offset
+        };
+        if segments.windows(2).any(is_shared) {
+            return Err(malformed("two of its segments are the same bytes of it").into());
+        }
         segments.sort_by_key(|segment: &Segment| segment.range.start);
         let mut core = Core {
             file,
@@ -189,10 +197,12 @@ impl Core {
 
     fn place_threads(&mut self) {
         for thread in &mut self.threads {
-            let segment = self
+            let sp = thread.context.sp;
+            let behind = self
                 .segments
-                .iter()
-                .find(|segment| segment.range.contains(&thread.context.sp));
+                .partition_point(|segment| segment.range.start <= sp);
+            let segment = behind.checked_sub(1).map(|at| &self.segments[at]);
+            let segment = segment.filter(|segment| segment.range.contains(&sp));
             thread.mapping = segment.map_or(0..0, |segment| segment.range.clone());
             thread.main = thread.tid == self.pid;
             if thread.mapping.is_empty() {

@@ -6,6 +6,7 @@
 
 use std::collections::HashMap;
 
+use super::PERIOD;
 use crate::dominators::NOBODY;
 use crate::names::{EdgeName, RootKind, RootName};
 use crate::snapshot::Snapshot;
@@ -30,11 +31,30 @@ pub struct Step {
 }
 
 /// Objects that are held the same way: by objects of the same types, by references of the same names. Indices and keys
-/// are not told apart, nor how often a step repeats itself (the elements of a linked list).
+/// are not told apart, nor how often a step, or up to eight in a row, repeat themselves (the nodes of a linked list).
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Merged {
-    /// The steps from the root on: what holds, and the type of what is held, for a class with its name.
+    /// The steps from the root on: what holds, and the type of what is held, for a class with its name. Of a very long way the first
+    /// [`END`] and the last [`END`].
     pub steps: Vec<(Via, TextId, Option<TextId>)>,
+    /// How many steps between these are left out.
+    pub left_out: usize,
+    /// How many objects are held so.
+    pub objects: u64,
+    /// Sum of the bytes that those objects take themselves.
+    pub bytes: u64,
+}
+
+/// Steps of a way that are told from each of its ends.
+pub const END: usize = 500;
+
+/// The ways in which objects are held.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Ways {
+    /// Those of most objects, these first.
+    pub told: Vec<Merged>,
+    /// How many others there are.
+    pub others: u64,
     /// How many objects are held so.
     pub objects: u64,
     /// Sum of the bytes that those objects take themselves.
@@ -131,9 +151,9 @@ impl<'a> Paths<'a> {
         Some((Via::Edge(name), Some(holder as u32)))
     }
 
-    /// The ways in which objects are held, those of most objects first.
+    /// The ways in which objects are held; at most so many are told. Takes some 100 bytes for each object on a path to one of them.
     #[must_use]
-    pub fn merged(&self, objects: impl Iterator<Item = u32>) -> Vec<Merged> {
+    pub fn merged(&self, objects: impl Iterator<Item = u32>, most: usize) -> Ways {
         let mut merging = Merging::default();
         for object in objects {
             let Some(way) = merging.way(self, object) else {
@@ -143,7 +163,7 @@ impl<'a> Paths<'a> {
             sum.0 += 1;
             sum.1 = sum.1.saturating_add(self.snapshot.bytes(object));
         }
-        merging.finish()
+        merging.finish(most)
     }
 }
 
@@ -191,11 +211,7 @@ impl Merging {
                 snapshot.type_name(object),
                 snapshot.label(object),
             );
-            let repeats = way.is_some_and(|way: u32| {
-                let (_, via, name, label) = self.ways[way as usize];
-                (via, name, label) == step
-            });
-            if !repeats {
+            let next = self.repeated(way, step).unwrap_or_else(|| {
                 let next = self.ways.len() as u32;
                 let key = (way, step.0, step.1, step.2);
                 let number = *self.numbers.entry(key).or_insert(next);
@@ -203,34 +219,72 @@ impl Merging {
                     self.ways.push(key);
                     self.sums.push((0, 0));
                 }
-                way = Some(number);
-            }
-            self.known.insert(object, way?);
+                number
+            });
+            way = Some(next);
+            self.known.insert(object, next);
         }
         way
     }
 
-    fn finish(self) -> Vec<Merged> {
-        let sums = self.sums.iter().enumerate();
-        let mut merged: Vec<(usize, &(u64, u64))> = sums.filter(|(_, sum)| sum.0 > 0).collect();
-        merged.sort_by_key(|(number, sum)| (std::cmp::Reverse(sum.0), *number));
-        let steps = |number: usize| {
-            let mut steps = Vec::new();
-            let mut at = Some(number as u32);
-            while let Some(way) = at {
-                let (before, via, name, label) = self.ways[way as usize];
-                steps.push((via, name, label));
-                at = before;
-            }
-            steps.reverse();
-            steps
+    /// The way without what would be there twice in a row if it went on by this step.
+    fn repeated(&self, way: Option<u32>, step: (Via, TextId, Option<TextId>)) -> Option<u32> {
+        let mut last = [None; 2 * PERIOD - 1];
+        let mut count = 0;
+        for (place, way) in last.iter_mut().zip(self.back(way)) {
+            *place = Some(way);
+            count += 1;
+        }
+        let step_at = |at: usize| match at {
+            0 => Some(step),
+            at => last[at - 1].map(|way| self.step(way)),
         };
-        let whole = merged.iter().map(|(number, sum)| Merged {
-            steps: steps(*number),
-            objects: sum.0,
-            bytes: sum.1,
+        let period = (1..=PERIOD).find(|period| {
+            2 * period <= count + 1 && (0..*period).all(|at| step_at(at) == step_at(at + period))
+        })?;
+        last[period - 1]
+    }
+
+    /// A way, the one that it goes on from, and so on.
+    fn back(&self, way: Option<u32>) -> impl Iterator<Item = u32> {
+        std::iter::successors(way, |way| self.ways[*way as usize].0)
+    }
+
+    /// The last step of a way.
+    fn step(&self, way: u32) -> (Via, TextId, Option<TextId>) {
+        let (_, via, name, label) = self.ways[way as usize];
+        (via, name, label)
+    }
+
+    fn finish(self, most: usize) -> Ways {
+        let mut merged: Vec<u32> = (0..self.ways.len() as u32).collect();
+        let sum = |number: &u32| self.sums[*number as usize];
+        merged.retain(|number| sum(number).0 > 0);
+        merged.sort_by_key(|number| (std::cmp::Reverse(sum(number).0), *number));
+        let told = merged.iter().take(most).map(|number| {
+            let mut ways: Vec<u32> = self.back(Some(*number)).collect();
+            ways.reverse();
+            let left_out = ways.len().saturating_sub(2 * END);
+            if left_out > 0 {
+                ways.drain(END..END + left_out);
+            }
+            let (objects, bytes) = sum(number);
+            Merged {
+                steps: ways.into_iter().map(|way| self.step(way)).collect(),
+                left_out,
+                objects,
+                bytes,
+            }
         });
-        whole.collect()
+        let told = told.collect();
+        let others = merged.get(most..).unwrap_or_default();
+        let sums = || others.iter().map(sum);
+        Ways {
+            told,
+            others: others.len() as u64,
+            objects: sums().map(|(objects, _)| objects).sum(),
+            bytes: sums().fold(0, |all, (_, bytes)| all.saturating_add(bytes)),
+        }
     }
 }
 

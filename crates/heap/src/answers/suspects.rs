@@ -5,14 +5,16 @@
 //! object that still retains most of what its dominators do, below which the bytes are spread over many. The other is a
 //! group: objects of one type, or made by one line, that are each small and dominated by nobody in particular.
 //!
-//! A chain of objects of one type (a linked list, nested tuples) has no such point: each of them retains nearly all that the one
-//! before it does. The first of them is the suspect.
+//! A chain (a linked list, nested tuples) has no such point: each of its objects retains nearly all that the one
+//! before it does. The first of them is the suspect. Its objects are of one type, or of several types in turn: a node, its
+//! dict, the next node.
 //!
 //! Classes, threads, compiled code and what else the VM keeps for itself are never suspects: everything hangs on them
 //! in every process. The search goes through them to what they hold.
 
 use std::collections::HashMap;
 
+use super::PERIOD;
 use super::duplicates::most;
 use crate::analysis::Analysis;
 use crate::names::Role;
@@ -60,8 +62,8 @@ pub struct Suspect {
 pub const PART: u64 = 10;
 /// How much of a holder's bytes one object must retain for the search to go on to it, in hundredths: Eclipse's default.
 const DROP: u64 = 70;
-/// So many objects of one type, each held by the one before it, are a chain.
-const CHAIN: u32 = 16;
+/// So many objects of one type, or groups of objects of the same types, each held by the one before it, are a chain.
+const CHAIN: usize = 16;
 
 /// The suspects that retain a tenth of the living bytes or more, those that retain most first.
 #[must_use]
@@ -118,17 +120,56 @@ fn is_of_vm(analysis: &Analysis, object: u32) -> bool {
     )
 }
 
+/// The dominators that lead to an object, and how their types repeat themselves.
+#[derive(Clone, Copy, Default)]
+struct Run {
+    /// How many there are, with the object itself.
+    length: usize,
+    /// The last of them, each at its number modulo [`PERIOD`].
+    last: [u32; PERIOD],
+    /// By period: how many of them in a row, up to the last one, are of the same type as the one that is a period before, and the first
+    /// of all that are compared.
+    repeats: [(usize, u32); PERIOD],
+}
+
+impl Run {
+    /// With one more object.
+    fn with(mut self, object: u32, is_alike: impl Fn(u32, u32) -> bool) -> Self {
+        for (at, (count, first)) in self.repeats.iter_mut().enumerate() {
+            let before = self.length.checked_sub(at + 1);
+            let before = before.map(|number| self.last[number % PERIOD]);
+            match before.filter(|before| is_alike(*before, object)) {
+                Some(before) if *count == 0 => (*count, *first) = (1, before),
+                Some(_) => *count += 1,
+                None => *count = 0,
+            }
+        }
+        self.last[self.length % PERIOD] = object;
+        self.length += 1;
+        self
+    }
+
+    /// The first objects of the chains that end here.
+    fn chains(&self) -> impl Iterator<Item = u32> {
+        let long = |(at, (count, _)): &(usize, &(usize, u32))| *count >= (CHAIN - 1) * (at + 1);
+        let repeats = self.repeats.iter().enumerate().filter(long);
+        repeats.map(|(_, (_, first))| *first)
+    }
+}
+
 impl Search<'_> {
     fn follow(&mut self) {
-        // Each with the first of the objects of its type that lead to it, and how many they are.
         let (analysis, least) = (self.analysis, self.least);
         let is_large = |object: &u32| analysis.retained(*object) >= least;
-        let mut open = vec![(None, None)];
+        // What has a name of its own, as the dict of a module, is a type of its own.
+        let snapshot = analysis.snapshot();
+        let kind = |object| (snapshot.type_name(object), snapshot.label(object));
+        let is_alike = |one, other| kind(one) == kind(other);
+        let mut open = vec![(None, Run::default())];
         while let Some((at, run)) = open.pop() {
-            let run = at.map(|object| self.run(object, run));
-            if let Some((first, CHAIN)) = run
-                && !is_of_vm(analysis, first)
-            {
+            let run = at.map_or(run, |object| run.with(object, is_alike));
+            let mut chains = run.chains();
+            if let Some(first) = chains.find(|first| !is_of_vm(analysis, *first)) {
                 if !self.points.contains(&first) {
                     self.points.push(first);
                 }
@@ -152,15 +193,6 @@ impl Search<'_> {
             } else {
                 self.points.extend(at);
             }
-        }
-    }
-
-    /// The first of the objects of one type that lead to this one, and how many they are with it; `before`: of its dominator.
-    fn run(&self, object: u32, before: Option<(u32, u32)>) -> (u32, u32) {
-        let name = |one| self.analysis.snapshot().type_name(one);
-        match before {
-            Some((first, length)) if name(first) == name(object) => (first, length + 1),
-            _ => (object, 1),
         }
     }
 

@@ -128,6 +128,8 @@ impl Reading {
             rss: take.number()?,
             command_line: take.text()?,
             host: take.text()?,
+            boot: take.text()?,
+            started: take.number()?,
             contents: take.byte()? != 0,
             notes: Vec::new(),
             memory: Memory::default(),

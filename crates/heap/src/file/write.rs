@@ -122,6 +122,8 @@ impl Snapshot {
         put(raw, about.rss);
         put_bytes(raw, cut(&about.command_line, LONGEST_TEXT));
         put_bytes(raw, cut(&about.host, LONGEST_TEXT));
+        put_bytes(raw, cut(&about.boot, LONGEST_TEXT));
+        put(raw, about.started);
         raw.push(u8::from(about.contents));
         put(raw, about.notes.len().min(most_notes) as u64);
         for note in about.notes.iter().take(most_notes) {

@@ -132,6 +132,8 @@ impl Heap {
             language: "some".into(),
             pid: 4242,
             command_line: "a b".into(),
+            boot: "a boot".into(),
+            started: 77,
             notes: vec!["One thread could not be read.".into()],
             memory: Memory {
                 findings: vec!["Half of it is free.".into()],

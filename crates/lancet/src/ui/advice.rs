@@ -48,6 +48,10 @@ pub fn next_step(error: &Error) -> Option<&'static str> {
         Error::NoRoomForCopy { .. } => {
             "raise the limit for that time, or take the risk that the kernel ends it (--despite-limit)"
         }
+        Error::EndsWithCopy { .. } => "raise the limit for that time",
+        Error::LimitHidden { .. } => {
+            "run lancet on the host or in that container, or take the risk (--despite-limit) where the limit is more than twice of what it has in memory"
+        }
         Error::NoHeap { .. } => "lancet heap --rss says what the memory of any process is used for",
         Error::Stopped(_) => "let it go on first (kill -CONT), then open it",
         // It was waited for, and several may want it one after the other.

@@ -4,7 +4,9 @@
 //! others can write to, such as `/tmp`. So a file of ours is always a new one, which only its owner can read; what somebody
 //! else has put at that name is not written to, not followed and not changed; and opening never waits.
 
+use std::collections::hash_map::RandomState;
 use std::fs::{self, File, Metadata, OpenOptions, Permissions};
+use std::hash::{BuildHasher, Hasher};
 use std::io::{self, ErrorKind};
 use std::os::fd::{AsRawFd, FromRawFd};
 use std::os::unix::fs::{FileTypeExt, MetadataExt, OpenOptionsExt, PermissionsExt};
@@ -120,19 +122,31 @@ fn create(path: &Path) -> io::Result<File> {
         .open(path)
 }
 
-/// The name of a file until it is put in the place of another.
-fn aside(path: &Path) -> PathBuf {
-    let mut name = path.file_name().unwrap_or_default().to_owned();
-    name.push(format!(".lancet-{}", std::process::id()));
-    path.with_file_name(name)
+/// Has `make` make a file beside another, under the name that it has until it is put in the place of that one. What has such a name already (left by a
+/// lancet that was killed, or put there by somebody who has guessed it) is left alone, and another name is tried.
+fn beside<T>(
+    path: &Path,
+    mut make: impl FnMut(&Path) -> io::Result<T>,
+) -> io::Result<(PathBuf, T)> {
+    let mut made = Err(ErrorKind::AlreadyExists.into());
+    for _ in 0..ATTEMPTS {
+        let random = RandomState::new().build_hasher().finish();
+        let mut name = path.file_name().unwrap_or_default().to_owned();
+        name.push(format!(".lancet-{random:016x}"));
+        let aside = path.with_file_name(name);
+        made = make(&aside).map(|made| (aside, made));
+        if !matches!(&made, Err(error) if error.kind() == ErrorKind::AlreadyExists) {
+            break;
+        }
+    }
+    made
 }
 
 /// Puts a new file in the place of one of ours: whoever has that one open, or another name for it, does not see what is
 /// written. Where no file can be made beside it, it is emptied.
 fn replace(path: &Path, there: &Metadata) -> io::Result<File> {
-    let aside = aside(path);
-    match create(&aside) {
-        Ok(file) => match fs::rename(&aside, path) {
+    match beside(path, create) {
+        Ok((aside, file)) => match fs::rename(&aside, path) {
             Ok(()) => Ok(file),
             Err(_) => {
                 fs::remove_file(&aside)?;

@@ -84,13 +84,14 @@ pub fn end() {
 
 /// Ends lancet by a signal, without a core; it returns if that is none that ends a process.
 pub fn end_by(signal: i32) {
-    let none = libc::rlimit {
-        rlim_cur: 0,
-        rlim_max: 0,
+    // Too small for a file. With 0 the kernel would still start what the machine has for cores (`kernel.core_pattern`); see core(5).
+    let least = libc::rlimit {
+        rlim_cur: 1,
+        rlim_max: 1,
     };
     // SAFETY: live records of ours; what there is to clean up was cleaned up by the caller.
     unsafe {
-        libc::setrlimit(libc::RLIMIT_CORE, &raw const none);
+        libc::setrlimit(libc::RLIMIT_CORE, &raw const least);
         libc::signal(signal, libc::SIG_DFL);
         let mut only: libc::sigset_t = std::mem::zeroed();
         libc::sigemptyset(&raw mut only);

@@ -4,6 +4,7 @@
 //! |---|---|
 //! | `allocator` | what jemalloc and tcmalloc have in use and free, held against what the program's own one says |
 //! | `compact` | what GC.compact would give back, held against what it does |
+//! | `copy` | the copy itself while it lives: limits, descriptors |
 //! | `core` | core files: the same holders, held against a snapshot of the living; what is wrong with one |
 //! | `holders` | whoever keeps most alive is the first suspect, with its path |
 //! | `killed` | `kill -9` of lancet at any instant |
@@ -24,6 +25,7 @@
 
 mod allocator;
 mod compact;
+mod copy;
 mod core;
 mod django;
 mod file;

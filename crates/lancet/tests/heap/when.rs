@@ -7,7 +7,7 @@ use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
 use serde_json::Value;
 
-use crate::support::{Guest, LIMIT, lancet, wait};
+use crate::support::{Group, Guest, LIMIT, lancet, run, wait};
 
 const GROWS: &str = "$stdout.sync = true; kept = []; puts 'ready'; \
                      while (line = $stdin.gets) do kept << 'x' * line.to_i; puts 'done' end; puts \"answer #{kept.size}\"";
@@ -62,6 +62,59 @@ fn resident(out: &str) -> u64 {
     let first = out.lines().next().expect("a line");
     let record: Value = serde_json::from_str(first).expect("JSON");
     record["rss"].as_u64().expect("a number")
+}
+
+/// What is refused is refused before anything is waited for.
+#[test]
+fn what_cannot_be_done_is_said_at_once() {
+    let guest = guest();
+    let asked = |pid: i32, more: &[&str]| {
+        let mut command = lancet();
+        command.args(["heap", "-p", &pid.to_string(), "--when", "rss>200G"]);
+        let output = run(command.args(more), LIMIT);
+        assert_eq!(output.code(), 1, "{output:?}");
+        assert!(!output.stderr.contains("waiting until"), "{output:?}");
+        output.stderr
+    };
+    let said = asked(guest.pid, &["--save", "/nowhere/at/all"]);
+    assert!(said.contains("cannot write to /nowhere/at/all"), "{said}");
+    let said = asked(guest.pid, &["--live"]);
+    assert!(said.contains("terminal"), "{said}");
+    let said = asked(guest.pid, &["--rss", "--format", "html"]);
+    assert!(said.contains("--rss is written as a table"), "{said}");
+    // What has no VM is no process to make a snapshot of.
+    let mut cat = Command::new("cat");
+    let mut cat = cat.stdin(Stdio::piped()).spawn().expect("cat");
+    let said = asked(cat.id() as i32, &[]);
+    assert!(said.contains("no Python, Perl or PHP"), "{said}");
+    cat.kill().expect("it runs");
+    cat.wait().expect("it is ours");
+    guest.ends_with("answer 0");
+}
+
+/// A limit that leaves enough now, and too little when there is so much in memory.
+#[test]
+fn a_limit_that_will_leave_too_little_is_said_at_once() {
+    let Some(group) = Group::make("heap-when") else {
+        return;
+    };
+    let mut ruby = Command::new("ruby");
+    ruby.args(["--disable-gems", "-e", GROWS]);
+    let guest = Guest::start("limited", group.inside(&ruby));
+    guest.expect("ready");
+    group.write("memory.limit_in_bytes", 400_u64 << 20);
+    let mut command = lancet();
+    command.args(["heap", "-p", &guest.pid.to_string(), "--when", "rss>300M"]);
+    let output = run(&mut command, LIMIT);
+    assert_eq!(output.code(), 1, "{output:?}");
+    assert!(
+        output
+            .stderr
+            .contains("300.0 MiB in memory: no copy of process")
+            && output.stderr.contains("--despite-limit"),
+        "{output:?}"
+    );
+    guest.ends_with("answer 0");
 }
 
 #[test]

@@ -3,8 +3,8 @@
 //! The layout is that of V8's `HeapSnapshotJSONSerializer` (`src/profiler/heap-snapshot-generator.cc`), read by DevTools'
 //! worker (`front_end/entrypoints/heap_snapshot_worker/HeapSnapshot.ts`): flat lists of numbers that `snapshot.meta` describes.
 //!
-//! - DevTools keeps all numbers in 32 bits, so addresses cannot be ids: an id is twice the object's number plus one, and the address
-//!   is in the name. An object of more than 4 GiB is shown with 4 GiB.
+//! - DevTools keeps all numbers in 32 bits, so addresses cannot be ids: an id is twice the object's number among the living plus one. Nor are they in
+//!   names, because all objects of one name are one row of DevTools. An object of more than 4 GiB is shown with 4 GiB.
 //! - Node 0 must be the root. Its edges are the roots, one for each object that some lead to: the worker counts such an object
 //!   once for each edge of the root and then refuses the file ("BFS failed"). Only what can be reached is written, because
 //!   viewers fail on nodes that nobody holds.

@@ -1,16 +1,18 @@
 //! One HTML page with everything in it: no network, light and dark, by keyboard too.
 //!
 //! The data is JSON within the page, in which `<` is escaped, and the page shows it as text only; its content security policy
-//! allows nothing from elsewhere. It holds the largest rows of each list and pages of the objects that retain most, so it stays
-//! below 10 MB however large the heap is. The same snapshot makes the same bytes.
+//! allows nothing from elsewhere. It holds the largest rows of each list and pages of the objects that retain most. However long the names of
+//! a heap are, paths and pages of objects take 8 MB at most: those that have no room are left out, and their number is said. The same snapshot
+//! makes the same bytes.
 
+use std::cell::Cell;
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::io::{self, Write};
 
 use heap::answers::Answers;
 use heap::answers::groups::Group;
 use heap::answers::tree::{Limits, Node, nodes};
-use heap::{Dominator, Edge};
+use heap::{Dominator, Edge, EdgeName};
 use serde::Serialize;
 
 use super::format::{Format, Options};
@@ -40,8 +42,14 @@ const LONGEST: usize = 200;
 /// Steps of a path.
 const STEPS: usize = 30;
 
+/// Bytes that paths and pages of objects may take.
+const ROOM: usize = 8 << 20;
+
 /// By what, type, address, retained bytes.
 type Held = (String, String, String, u64);
+
+/// A reference to an object: its name, and from whom it comes.
+type Back = (EdgeName, u32);
 
 #[derive(Serialize)]
 struct Page {
@@ -154,7 +162,11 @@ fn shown(text: &str) -> String {
 fn page(answers: &Answers, options: &Options) -> Page {
     let (analysis, snapshot) = (answers.analysis, answers.analysis.snapshot());
     let top = options.top.min(ROWS);
-    let show = Show { answers, options };
+    let show = Show {
+        answers,
+        options,
+        room: Cell::new(ROOM),
+    };
     let all = analysis.living().bytes;
     let limits = Limits {
         least: (all / 1000).max(1),
@@ -166,8 +178,14 @@ fn page(answers: &Answers, options: &Options) -> Page {
         })
     };
     let memory = &snapshot.about().memory;
-    let notes = words::losses(snapshot)
+    let (suspects, born) = (show.suspects(top), show.born(top));
+    let (objects, without) = show.objects();
+    let missing = (without > 0).then(|| {
+        format!("{without} objects that would have a page here have none, because names of this heap are so long that there is no room")
+    });
+    let notes = missing
         .into_iter()
+        .chain(words::losses(snapshot))
         .chain(snapshot.about().notes.iter().cloned());
     Page {
         who: shown(&table::who(answers)),
@@ -181,8 +199,8 @@ fn page(answers: &Answers, options: &Options) -> Page {
             .map(|row| (row.rss, row.pss, row.swap, shown(&row.text)))
             .collect(),
         allocated: allocated::page(snapshot.about(), top),
-        suspects: show.suspects(top),
-        born: show.born(top),
+        suspects,
+        born,
         tree: nodes(analysis, limits)
             .iter()
             .map(|node| show.branch(node))
@@ -198,7 +216,7 @@ fn page(answers: &Answers, options: &Options) -> Page {
         texts: show.texts(top),
         classes: show.classes(top),
         sparse: show.sparse(top),
-        objects: show.objects(),
+        objects,
     }
 }
 
@@ -229,9 +247,24 @@ fn rows<K>(groups: &[Group<K>], top: usize, name: impl Fn(&K) -> String) -> Rows
 struct Show<'a> {
     answers: &'a Answers<'a>,
     options: &'a Options,
+    /// Bytes that are left of [`ROOM`].
+    room: Cell<usize>,
 }
 
 impl Show<'_> {
+    /// Counts a text of a path or page against the room for these.
+    fn counted(&self, text: String) -> String {
+        // `<` and quotes are escaped.
+        let escaped = text.matches(['<', '"', '\\']).count() * 5;
+        let taken = text.len() + escaped;
+        self.room.set(self.room.get().saturating_sub(taken));
+        text
+    }
+
+    fn has_room(&self) -> bool {
+        self.room.get() > 0
+    }
+
     fn address(&self, object: u32) -> String {
         format!("{:#x}", self.answers.analysis.snapshot().address(object))
     }
@@ -242,16 +275,21 @@ impl Show<'_> {
 
     fn held(&self, by: &str, object: u32) -> Held {
         let retained = self.answers.analysis.retained(object);
+        // Beside the texts: punctuation, an address and a number.
+        self.room.set(self.room.get().saturating_sub(48));
         (
-            shown(by),
-            self.object(object),
+            self.counted(shown(by)),
+            self.counted(self.object(object)),
             self.address(object),
             retained,
         )
     }
 
-    /// The path to an object; of a long one the end.
+    /// The path to an object; of a long one the end, and nothing where there is no room left.
     fn path(&self, object: u32) -> Vec<Held> {
+        if !self.has_room() {
+            return Vec::new();
+        }
         let snapshot = self.answers.analysis.snapshot();
         let steps = self.answers.paths.to(object);
         let end = &steps[steps.len().saturating_sub(STEPS)..];
@@ -366,8 +404,38 @@ impl Show<'_> {
         }
     }
 
-    /// The objects that have pages: those that retain most, and those on the paths to suspects.
-    fn objects(&self) -> BTreeMap<String, Object> {
+    /// The objects that have pages, those that retain most and those on the paths to suspects; and how many of these found no room.
+    fn objects(&self) -> (BTreeMap<String, Object>, usize) {
+        let chosen = self.chosen();
+        let (analysis, snapshot) = (self.answers.analysis, self.answers.analysis.snapshot());
+        let mut back: HashMap<u32, (Vec<Back>, u64)> = HashMap::new();
+        for from in (0..snapshot.len() as u32).filter(|object| analysis.is_living(*object)) {
+            for edge in snapshot
+                .edges(from)
+                .filter(|edge| chosen.contains(&edge.target))
+            {
+                let (list, left) = back.entry(edge.target).or_default();
+                match list.len() < REFERENCES {
+                    true => list.push((edge.name, from)),
+                    false => *left += 1,
+                }
+            }
+        }
+        let mut order: Vec<u32> = chosen.into_iter().collect();
+        order.sort_by_key(|object| (std::cmp::Reverse(analysis.retained(*object)), *object));
+        let mut pages = BTreeMap::new();
+        for object in &order {
+            if !self.has_room() {
+                break;
+            }
+            let from = back.remove(object).unwrap_or_default();
+            pages.insert(self.address(*object), self.page(*object, from));
+        }
+        let without = order.len() - pages.len();
+        (pages, without)
+    }
+
+    fn chosen(&self) -> BTreeSet<u32> {
         let (analysis, snapshot) = (self.answers.analysis, self.answers.analysis.snapshot());
         let living = (0..snapshot.len() as u32).filter(|object| analysis.is_living(*object));
         let mut largest: Vec<u32> = living.collect();
@@ -386,27 +454,10 @@ impl Show<'_> {
             let steps = self.answers.paths.to(object);
             chosen.extend(steps.iter().rev().take(STEPS).map(|step| step.object));
         }
-        let mut back: HashMap<u32, (Vec<Held>, u64)> = HashMap::new();
-        for from in (0..snapshot.len() as u32).filter(|object| analysis.is_living(*object)) {
-            for edge in snapshot
-                .edges(from)
-                .filter(|edge| chosen.contains(&edge.target))
-            {
-                let (list, left) = back.entry(edge.target).or_default();
-                match list.len() < REFERENCES {
-                    true => list.push(self.held(&words::edge(snapshot, edge.name), from)),
-                    false => *left += 1,
-                }
-            }
-        }
-        let pages = chosen.iter().map(|object| {
-            let (k, km) = back.remove(object).unwrap_or_default();
-            (self.address(*object), self.page(*object, k, km))
-        });
-        pages.collect()
+        chosen
     }
 
-    fn page(&self, object: u32, k: Vec<Held>, km: u64) -> Object {
+    fn page(&self, object: u32, (from, km): (Vec<Back>, u64)) -> Object {
         let (analysis, snapshot) = (self.answers.analysis, self.answers.analysis.snapshot());
         let mut edges: Vec<Edge> = snapshot.edges(object).collect();
         let left = edges.len().saturating_sub(REFERENCES);
@@ -414,15 +465,15 @@ impl Show<'_> {
         let shown_edges = edges.iter().take(REFERENCES);
         let contents = snapshot.contents(object).filter(|_| self.options.contents);
         Object {
-            t: self.object(object),
+            t: self.counted(self.object(object)),
             b: snapshot.bytes(object),
             r: analysis.retained(object),
             s: snapshot
                 .site(object)
-                .map(|site| shown(&words::site(snapshot, site))),
-            c: contents.map(|id| shown(&words::text(snapshot, id))),
+                .map(|site| self.counted(shown(&words::site(snapshot, site)))),
+            c: contents.map(|id| self.counted(shown(&words::text(snapshot, id)))),
             d: match analysis.dominator(object) {
-                Dominator::Object(by) => Some((self.object(by), self.address(by))),
+                Dominator::Object(by) => Some((self.counted(self.object(by)), self.address(by))),
                 _ => None,
             },
             p: self.path(object),
@@ -430,7 +481,10 @@ impl Show<'_> {
                 .map(|edge| self.held(&words::edge(snapshot, edge.name), edge.target))
                 .collect(),
             fm: left as u64,
-            k,
+            k: from
+                .iter()
+                .map(|(name, from)| self.held(&words::edge(snapshot, *name), *from))
+                .collect(),
             km,
         }
     }

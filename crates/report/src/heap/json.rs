@@ -7,7 +7,7 @@ use heap::Snapshot;
 use heap::answers::Answers;
 use heap::answers::groups::Group;
 use heap::answers::holders::Holder;
-use heap::answers::paths::Merged;
+use heap::answers::paths::Ways;
 use heap::answers::suspects::Suspected;
 use serde::Serialize;
 
@@ -132,6 +132,7 @@ enum Record<'a> {
     Way {
         objects: u64,
         bytes: u64,
+        left_out: usize,
         steps: Vec<Step>,
     },
     Rest {
@@ -463,14 +464,9 @@ pub(super) fn path(
 }
 
 /// Writes the ways in which objects are held.
-pub(super) fn ways(
-    out: &mut dyn Write,
-    answers: &Answers,
-    ways: &[Merged],
-    options: &Options,
-) -> io::Result<()> {
+pub(super) fn ways(out: &mut dyn Write, answers: &Answers, ways: &Ways) -> io::Result<()> {
     let snapshot = answers.analysis.snapshot();
-    for way in ways.iter().take(options.top) {
+    for way in &ways.told {
         let steps = way.steps.iter().map(|(by, name, label)| Step {
             by: words::via(snapshot, *by),
             r#type: words::typed(snapshot, *name, *label),
@@ -480,21 +476,21 @@ pub(super) fn ways(
             &Record::Way {
                 objects: way.objects,
                 bytes: way.bytes,
+                left_out: way.left_out,
                 steps: steps.collect(),
             },
         )?;
     }
-    let left = ways.get(options.top..).unwrap_or_default();
-    if left.is_empty() {
+    if ways.others == 0 {
         return Ok(());
     }
     record(
         out,
         &Record::Rest {
             of: "way",
-            rows: left.len() as u64,
-            objects: Some(left.iter().map(|way| way.objects).sum()),
-            bytes: Some(left.iter().map(|way| way.bytes).sum()),
+            rows: ways.others,
+            objects: Some(ways.objects),
+            bytes: Some(ways.bytes),
         },
     )
 }

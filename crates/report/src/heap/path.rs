@@ -3,7 +3,7 @@
 use std::io::{self, Write};
 
 use heap::answers::Answers;
-use heap::answers::paths::{Merged, Via};
+use heap::answers::paths::{END, Via, Ways};
 use heap::{Dominator, EdgeName};
 
 use super::format::{Format, Options};
@@ -76,7 +76,7 @@ pub fn object(
     Ok(())
 }
 
-/// Writes the ways in which objects of a class are held, those of most objects first.
+/// Writes the ways in which objects of a class are held.
 ///
 /// # Errors
 ///
@@ -84,16 +84,16 @@ pub fn object(
 pub fn class(
     out: &mut dyn Write,
     answers: &Answers,
-    ways: &[Merged],
+    ways: &Ways,
     format: &Format,
     options: &Options,
 ) -> io::Result<()> {
     if format.is_json {
         json::head(out, answers)?;
-        return json::ways(out, answers, ways, options);
+        return json::ways(out, answers, ways);
     }
     let snapshot = answers.analysis.snapshot();
-    for way in ways.iter().take(options.top) {
+    for way in &ways.told {
         let objects = grouped(way.objects);
         let noun = plural(way.objects, "object", "objects");
         let head = format!("{objects} {noun}, {}, held so:", size(way.bytes));
@@ -109,18 +109,17 @@ pub fn class(
             format!("{by} {}", words::typed(snapshot, *name, *label))
         });
         let steps = module.into_iter().chain(steps).collect();
-        let line = format!("  {}", words::joined(steps));
+        let begins_before = way.steps.len() - rest.len() < END;
+        let missing = if begins_before { way.left_out } else { 0 };
+        let line = format!("  {}", words::joined(steps, missing));
         say(out, &line, Tone::Plain, &options.style)?;
     }
-    let left = ways.get(options.top..).unwrap_or_default();
-    if !left.is_empty() {
-        let objects: u64 = left.iter().map(|way| way.objects).sum();
-        let count = left.len() as u64;
-        let ways = plural(count, "way", "ways");
+    if ways.others > 0 {
         let text = format!(
-            "… {} objects in {} more {ways}",
-            grouped(objects),
-            grouped(count)
+            "… {} objects in {} more {}",
+            grouped(ways.objects),
+            grouped(ways.others),
+            plural(ways.others, "way", "ways")
         );
         say(out, &text, Tone::Dim, &options.style)?;
     }

@@ -168,7 +168,7 @@ pub fn path(snapshot: &Snapshot, steps: &[Step]) -> String {
         let held = via(snapshot, step.via);
         format!("{held} {}", object(snapshot, step.object))
     });
-    joined(module.into_iter().chain(shown).collect())
+    joined(module.into_iter().chain(shown).collect(), 0)
 }
 
 /// What the label of an object begins with that has the globals of a module.
@@ -196,13 +196,13 @@ pub fn from_module<'a, T>(
     }
 }
 
-/// Returns the steps of a path in one line; the middle of a long one is left out.
+/// Returns the steps of a path in one line; the middle of a long one is left out, of which so many are not there.
 #[must_use]
-pub fn joined(mut steps: Vec<String>) -> String {
+pub fn joined(mut steps: Vec<String>, missing: usize) -> String {
     if steps.len() > LONGEST_PATH {
         let left_out = steps.len() - LONGEST_PATH + 1;
         let from = LONGEST_PATH / 2;
-        let words = format!("… {left_out} more …");
+        let words = format!("… {} more …", left_out + missing);
         steps.splice(from..from + left_out, [words]);
     }
     steps.join(" → ")

@@ -178,6 +178,11 @@ impl HeapArgs {
         }
     }
 
+    /// Whether a copy of the process is made.
+    pub fn copies(&self) -> bool {
+        !self.rss || self.compact || self.ask_malloc
+    }
+
     /// Returns what is wanted of a core file.
     pub fn wanted_of_core(&self) -> dump::core::Options<'_> {
         dump::core::Options {

@@ -15,10 +15,20 @@ use crate::ui::advice::explain;
 use crate::ui::sink::Sink;
 use crate::ui::terminal::Stream;
 
+/// Refuses what cannot be written so, and what means nothing with `--rss`.
+pub fn check(args: &HeapArgs) -> anyhow::Result<()> {
+    require_table_or_json(args.format(), "--rss")?;
+    if args.despite_limit && !args.copies() {
+        bail!(
+            "--despite-limit is for a copy, and --rss alone makes none: give it with --compact or --ask-malloc, or leave it away"
+        );
+    }
+    Ok(())
+}
+
 /// Writes the ledger that a snapshot has kept, and returns the exit code.
 pub fn saved(args: &HeapArgs, snapshot: &Snapshot) -> anyhow::Result<u8> {
     let format = args.format();
-    require_table_or_json(format, "--rss")?;
     let about = snapshot.about();
     if about.memory.rows.is_empty() {
         bail!(
@@ -78,12 +88,6 @@ fn ask_malloc(args: &HeapArgs, pid: i32, ledger: &mut Ledger) -> anyhow::Result<
 /// Writes the ledger of a process and returns the exit code.
 pub fn run(args: &HeapArgs, pid: i32) -> anyhow::Result<u8> {
     let format = args.format();
-    require_table_or_json(format, "--rss")?;
-    if args.despite_limit && !args.compact && !args.ask_malloc {
-        bail!(
-            "--despite-limit is for a copy, and --rss alone makes none: give it with --compact or --ask-malloc, or leave it away"
-        );
-    }
     let mut ledger = rss::look(pid, Budget::default()).map_err(explain)?;
     if args.ask_malloc
         && let Err(error) = ask_malloc(args, pid, &mut ledger)

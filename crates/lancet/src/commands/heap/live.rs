@@ -14,6 +14,7 @@ use inject::Image;
 use process::priority::{beside, lower_this_thread};
 use rss::{Budget, Kind, Ledger};
 
+use super::when::When;
 use crate::agent::AGENT;
 use crate::ui::advice::explain;
 use crate::ui::file::WholeFile;
@@ -68,6 +69,17 @@ pub fn take(wanted: &Wanted) -> anyhow::Result<Snapshot> {
         None => {}
     }
     Ok(taken.snapshot)
+}
+
+/// Opens a process and leaves it again, before it is waited for: what forbids a snapshot of it (no VM, a version, rights, a filter, its memory limit) is said
+/// now and not hours later.
+pub fn check(pid: i32, options: Options, when: When) -> anyhow::Result<()> {
+    drop(Opened::open(pid, &Image::parse(AGENT)?, options).map_err(explain)?);
+    if let When::Above(bytes) = when {
+        let room = dump::find_room(pid, bytes, options.despite_limit).map_err(explain);
+        room.with_context(|| format!("when process {pid} {when}"))?;
+    }
+    Ok(())
 }
 
 /// Takes the snapshot, and meanwhile another thread looks what resident memory is used for. The copy is made when that thread has been told by the

@@ -65,7 +65,18 @@ pub fn run(args: HeapArgs) -> anyhow::Result<u8> {
         let (earlier, later) = (of_file(&args, earlier)?, of_file(&args, later)?);
         return compare(&args, &earlier, &later);
     }
+    // What is wrong is said before a process is opened or waited for.
+    if args.rss {
+        ledger::check(&args)?;
+    }
+    if args.live {
+        browse::require_terminal()?;
+    }
+    let to = args.save.as_deref().map(WholeFile::begin).transpose()?;
     if let (Some(when), Some(pid)) = (args.when, args.pid) {
+        if args.copies() {
+            live::check(pid, args.wanted(), when)?;
+        }
         when::wait(pid, when, args.wait_for)?;
     }
     if let (true, Some(pid)) = (args.rss, args.pid) {
@@ -74,8 +85,6 @@ pub fn run(args: HeapArgs) -> anyhow::Result<u8> {
     if args.live {
         return browsed(&args);
     }
-    // Before a process is opened for what could not be written.
-    let to = args.save.as_deref().map(WholeFile::begin).transpose()?;
     let snapshot = take(&source(&args)?)?;
     if args.rss {
         return ledger::saved(&args, &snapshot);
@@ -113,7 +122,6 @@ pub fn run(args: HeapArgs) -> anyhow::Result<u8> {
 
 /// Shows the snapshot on the screen, and returns the exit code.
 fn browsed(args: &HeapArgs) -> anyhow::Result<u8> {
-    browse::require_terminal()?;
     let source = source(args)?;
     let first = take(&source)?;
     let mut again = || take(&source);
@@ -151,11 +159,8 @@ fn compare(args: &HeapArgs, earlier: &Source, later: &Source) -> anyhow::Result<
     let answers = Answers::of(&now, owner);
     let found = Diff::of(&before, &now);
     let mut losses = Losses::default();
-    if earlier.about().pid != later.about().pid {
-        let (one, other) = (earlier.about().pid, later.about().pid);
-        let text = format!(
-            "the snapshots are of two processes, {one} and {other}: nothing in one is an object of the other"
-        );
+    if let Some(why) = earlier.about().why_not_before(later.about()) {
+        let text = format!("{why}; what is told as new or gone means nothing");
         losses.say(Loss::new(None, What::Heap, None, text));
     }
     let mut sink = Sink::open(args.output.as_deref(), Stream::Stdout)?;
@@ -207,8 +212,8 @@ fn class(
     let snapshot = answers.analysis.snapshot();
     let all = 0..snapshot.len() as u32;
     let is_of = |object: &u32| snapshot.text(snapshot.type_name(*object)) == name.as_bytes();
-    let ways = answers.paths.merged(all.filter(is_of));
-    if ways.is_empty() {
+    let ways = answers.paths.merged(all.filter(is_of), options.top);
+    if ways.told.is_empty() {
         bail!(
             "no living object is a `{name}`: take a type that lancet heap shows, as it is written there"
         );

@@ -14,7 +14,7 @@ use anyhow::Context;
 use nix::fcntl::{AT_FDCWD, AtFlags};
 use nix::unistd::linkat;
 
-use super::{PRIVATE, aside, cannot, create, own_descriptor, private_file, refuse_others};
+use super::{PRIVATE, beside, cannot, create, own_descriptor, private_file, refuse_others};
 use crate::ui::interrupt;
 
 /// See the module's text. Dropped without [`WholeFile::finish`], it leaves nothing.
@@ -50,21 +50,31 @@ impl WholeFile {
         }
     }
 
-    /// Gives the file its name, in the place of a file of ours that has it.
+    /// Gives the file its name, in the place of a file of ours that has it. Before that it is on the disk: some file systems (NFS, FUSE, quotas) say only
+    /// then that there is no room, and a machine that loses its power would otherwise have an empty file of that name.
     ///
     /// # Errors
     /// The kernel refused it.
     pub fn finish(mut self) -> io::Result<()> {
+        if self.file.metadata()?.is_file() {
+            match self.file.sync_all() {
+                // A file system without anything to wait for.
+                Err(error) if error.kind() == io::ErrorKind::InvalidInput => {}
+                synced => synced?,
+            }
+        }
         let Some(wanted) = self.wanted.take() else {
             return Ok(());
         };
         let temporary = match self.temporary.clone() {
             Some(temporary) => temporary,
             None => {
-                let temporary = aside(&wanted);
                 let number = format!("/proc/self/fd/{}", self.file.as_raw_fd());
-                let follow = AtFlags::AT_SYMLINK_FOLLOW;
-                linkat(AT_FDCWD, number.as_str(), AT_FDCWD, &temporary, follow)?;
+                let link = |name: &Path| {
+                    let follow = AtFlags::AT_SYMLINK_FOLLOW;
+                    Ok(linkat(AT_FDCWD, number.as_str(), AT_FDCWD, name, follow)?)
+                };
+                let (temporary, ()) = beside(&wanted, link)?;
                 self.temporary = Some(temporary.clone());
                 temporary
             }
@@ -123,8 +133,8 @@ fn begun_in(place: &Path) -> io::Result<WholeFile> {
     let (file, temporary) = match nameless {
         Ok(file) => (file, None),
         Err(_) => {
-            let temporary = aside(place);
-            (create(&temporary)?, Some(temporary))
+            let (temporary, file) = beside(place, create)?;
+            (file, Some(temporary))
         }
     };
     Ok(WholeFile {
@@ -175,15 +185,36 @@ mod tests {
         assert!(fs::symlink_metadata(&soft).unwrap().is_symlink());
     }
 
+    /// What a lancet of the same process id has left, in a container for instance, or somebody has put there.
+    #[test]
+    fn a_name_that_is_taken_is_not_waited_for() {
+        let folder = Folder::new("taken");
+        let mut tried = Vec::new();
+        let made = beside(&folder.join("file"), |name| {
+            tried.push(name.to_owned());
+            if tried.len() < 3 {
+                fs::write(name, "theirs")?;
+            }
+            create(name)
+        });
+        let (name, _) = made.unwrap();
+        assert_eq!((tried.len(), tried.last()), (3, Some(&name)));
+        for theirs in &tried[..2] {
+            assert_eq!(fs::read_to_string(theirs).unwrap(), "theirs");
+        }
+    }
+
     #[test]
     fn without_nameless_files_one_that_was_cut_is_removed() {
         let folder = Folder::new("named");
         let place = folder.join("file");
-        let temporary = aside(&place);
-        let named = || WholeFile {
-            file: create(&temporary).unwrap(),
-            wanted: Some(place.clone()),
-            temporary: Some(temporary.clone()),
+        let named = || {
+            let (temporary, file) = beside(&place, create).unwrap();
+            WholeFile {
+                file,
+                wanted: Some(place.clone()),
+                temporary: Some(temporary),
+            }
         };
         drop(named());
         assert_eq!(names(&folder), 0);
