@@ -93,6 +93,11 @@ fn what_one_thread_does() {
 }
 
 #[test]
+fn what_becomes_of_accounts() {
+    test("accounts");
+}
+
+#[test]
 fn what_middleware_traces() {
     test("rack");
 }
