@@ -23,9 +23,6 @@ use sparse::Sparse;
 use suspects::Suspect;
 use threads::Stack;
 
-/// Up to so many objects in a row may repeat themselves on a path or in a chain: a node and its dict, a promise and what it calls.
-const PERIOD: usize = 8;
-
 /// All answers about one snapshot. Each list has what weighs most first.
 #[derive(Debug)]
 pub struct Answers<'a> {

@@ -6,7 +6,6 @@
 
 use std::collections::HashMap;
 
-use super::PERIOD;
 use crate::dominators::NOBODY;
 use crate::names::{EdgeName, RootKind, RootName};
 use crate::snapshot::Snapshot;
@@ -44,6 +43,9 @@ pub struct Merged {
     /// Sum of the bytes that those objects take themselves.
     pub bytes: u64,
 }
+
+/// Up to so many objects in a row may repeat themselves on a path or in a chain: a node and its dict, a promise and what it calls.
+pub(super) const PERIOD: usize = 8;
 
 /// Steps of a way that are told from each of its ends.
 pub const END: usize = 500;

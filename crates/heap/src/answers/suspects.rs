@@ -14,8 +14,8 @@
 
 use std::collections::HashMap;
 
-use super::PERIOD;
 use super::duplicates::most;
+use super::paths::PERIOD;
 use crate::analysis::Analysis;
 use crate::names::Role;
 use crate::snapshot::Site;
