@@ -30,7 +30,7 @@ pub fn may_be(
     leads_into(memory, std::slice::from_ref(&routine), ours, stacks)
 }
 
-/// Like [`may_be`] for any code: whether a word in the process's private writable memory is an address within `code`.
+/// Like `may_be` for any code: whether a word in the process's private writable memory is an address within `code`.
 pub fn leads_into(
     memory: &GuestMemory,
     code: &[Range<u64>],
