@@ -44,7 +44,7 @@ fn a_process_that_is_not_there() {
     refused(
         open(pid),
         &format!(
-            "lancet: process {pid} has ended and only waits for its parent to collect it (zombie)"
+            "lancet: process {pid} has ended and only waits for its parent to collect it (zombie): nothing of it is left to look at; name its parent or another worker"
         ),
     );
     child.wait().expect("its end");

@@ -43,7 +43,7 @@ fn a_zombie() {
     refused(
         mem(pid),
         &format!(
-            "lancet: process {pid} has ended and only waits for its parent to collect it (zombie)"
+            "lancet: process {pid} has ended and only waits for its parent to collect it (zombie): nothing of it is left to look at; name its parent or another worker"
         ),
     );
     child.wait().expect("its end");
