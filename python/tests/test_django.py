@@ -22,7 +22,11 @@ DATABASE = os.environ["LANCET_DATABASE"]
 # Nothing takes longer unless something hangs.
 LIMIT = 120
 # Requests of which at least one is not interrupted.
-ALONE = 5
+ALONE = 30
+# How far apart two looks at the same stretch may be.
+NEAR = 0.01
+# The same of a query, around which Django works itself for some tenths of a millisecond.
+NEAR_WITH_DJANGO = 0.03
 
 
 class Server(unittest.TestCase):
@@ -135,10 +139,12 @@ class Server(unittest.TestCase):
             self.assertEqual(account["tracers"]["mysql"]["calls"], 9)
             more.append(account["time"] / seen["time"] - 1)
             asking.append(seen["asking"] / account["tracers"]["mysql"]["time"] - 1)
+            if min(more) <= NEAR and min(asking) <= NEAR_WITH_DJANGO:
+                break
         # The kernel may give the processor to others between two looks at the clock, and then the outer one is longer.
-        for apart in (more, asking):
+        for apart, most in ((more, NEAR), (asking, NEAR_WITH_DJANGO)):
             self.assertGreaterEqual(min(apart), 0)
-            self.assertLessEqual(min(apart), 0.01)
+            self.assertLessEqual(min(apart), most, (more, asking))
 
     def test_threads(self):
         self.serve("-k", "gthread", "--threads", "5")
