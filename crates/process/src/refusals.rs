@@ -195,11 +195,16 @@ mod tests {
     #[test]
     fn an_exec_is_another_program() {
         let mut child = std::process::Command::new("/bin/sh")
-            .args(["-c", "read line; exec sleep 60"])
+            .args(["-c", "echo begun; read line; exec sleep 60"])
             .stdin(std::process::Stdio::piped())
+            .stdout(std::process::Stdio::piped())
             .spawn()
             .unwrap();
         let pid = child.id() as i32;
+        // Its own exec is over only when it says something: until then its stack may not be what it will be.
+        let mut begun = [0; 6];
+        let mut says = child.stdout.take().unwrap();
+        std::io::Read::read_exact(&mut says, &mut begun).unwrap();
         let before = Program::of(pid).unwrap();
         assert_eq!(Program::of(pid).as_ref(), Some(&before));
         drop(child.stdin.take());

@@ -198,11 +198,10 @@ fn a_line_that_queries_in_a_loop_is_the_first_row() {
         first.contains("SELECT `name` FROM `customers`") && first.contains("n_plus_one.rb:11 in "),
         "{output:?}"
     );
-    // What is open as lancet comes or goes is no call that was left.
-    assert!(
-        !output.stdout.contains("left without a return"),
-        "{output:?}"
-    );
+    // A statement that was sent and whose result has not come as lancet goes is told as left. The program has one connection, so
+    // that is one at most.
+    let left = output.stdout.replace("(1 left without a return)", "");
+    assert!(!left.contains("left without a return"), "{output:?}");
     // Fifty of it for one of the other.
     let calls = |line: &str| -> u64 {
         let words: Vec<&str> = line.split_whitespace().collect();
