@@ -253,13 +253,19 @@ impl Tracing {
         let session = (heartbeat::unique() as u32).max(1);
         let threads = thread_ids(pid)?.len() as u64;
         options.ring_size = options.fitting(pid, threads)?;
+        let start = Start {
+            image,
+            options: &options,
+            session,
+            script,
+        };
         let mut timing = Timing::default();
         let Taken {
             resident,
             pool,
             no_lines,
             unread,
-        } = ground.take(residents, image, (&options, session), (script, &mut timing))?;
+        } = ground.take(residents, &start, &mut timing)?;
         let Ground {
             status,
             memory,
@@ -306,6 +312,16 @@ impl Tracing {
     }
 }
 
+/// What a session begins with.
+struct Start<'a> {
+    image: &'a Image,
+    options: &'a Options,
+    /// The number by which the agent tells the session from others.
+    session: u32,
+    /// The VM as its libraries tell it; `None` before they are loaded.
+    script: Option<&'a Script>,
+}
+
 /// A process whose agent is ready for a session.
 struct Taken {
     resident: Resident,
@@ -322,10 +338,15 @@ impl Ground {
     fn take(
         &self,
         mut residents: Residents,
-        image: &Image,
-        (options, session): (&Options, u32),
-        (script, timing): (Option<&Script>, &mut Timing),
+        start: &Start<'_>,
+        timing: &mut Timing,
     ) -> Result<Taken> {
+        let Start {
+            image,
+            options,
+            session,
+            script,
+        } = *start;
         let (pid, memory) = (self.status.pid, &self.memory);
         // Hooks run in every thread, each under its own seccomp filter.
         let filters = allowed::filters(pid)?;

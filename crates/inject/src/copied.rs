@@ -6,7 +6,7 @@ use process::control_group::{room_of, tasks_left};
 use process::error::{Error, Result};
 use process::guest;
 use process::memory::GuestMemory;
-use process::rss::Resident;
+use process::rss::resident_now;
 use std::mem::offset_of;
 use std::sync::Arc;
 use std::time::Duration;
@@ -77,7 +77,7 @@ pub fn lack_of_room(pid: i32, resident: u64) -> Option<Lack> {
 
 /// Bytes that a process has in memory; 0 if that cannot be read.
 pub fn resident(pid: i32) -> u64 {
-    Resident::of(pid).map_or(0, |resident| resident.memory)
+    resident_now(pid).unwrap_or(0)
 }
 
 /// A guest that can be asked for a copy of itself.

@@ -17,7 +17,7 @@ const SYS_PTRACE: u64 = 1 << 19;
 pub(crate) fn reason_for(pid: i32, owner: u32) -> Denial {
     // SAFETY: getuid has no preconditions and cannot fail.
     let us = unsafe { libc::getuid() };
-    let own = StatusFile::of(std::process::id() as i32).unwrap_or_default();
+    let own = StatusFile::own().unwrap_or_default();
     if filter_forbids(&own) {
         return Denial::OwnFilter;
     }

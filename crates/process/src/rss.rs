@@ -49,7 +49,7 @@ impl Resident {
 }
 
 /// Returns the bytes that a process has in memory, shared ones included; `None` if it is gone. The second number of
-/// `/proc/PID/statm` (proc_pid_statm(5)), which takes some 20 µs to read, a fifth of what `status` takes.
+/// `/proc/PID/statm` (proc_pid_statm(5)): of the files that tell it, the one with the least text, for what asks again and again.
 pub fn resident_now(pid: i32) -> Option<u64> {
     let statm = proc_file::of_process(pid, "statm").ok()?;
     let pages: u64 = statm.split_ascii_whitespace().nth(1)?.parse().ok()?;

@@ -17,6 +17,14 @@ impl StatusFile {
         proc_file::of_process(id, "status").map(StatusFile)
     }
 
+    /// Reads that of this process. By its id it might be another one's: `/proc` may be mounted from another PID namespace.
+    ///
+    /// # Errors
+    /// The file cannot be read, as where `/proc` is not mounted.
+    pub fn own() -> io::Result<Self> {
+        proc_file::text("/proc/self/status").map(StatusFile)
+    }
+
     /// Reads that of a thread of a process.
     ///
     /// # Errors

@@ -255,7 +255,7 @@ impl Books {
         }
     }
 
-    /// Unmaps all memory.
+    /// Unmaps the entries and every index of them: their numbers mean nothing afterwards.
     pub fn free(&mut self, ledger: &mut Ledger) {
         self.entries.free();
         self.owners.free();

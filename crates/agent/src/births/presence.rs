@@ -29,7 +29,7 @@ impl Agent {
         }
     }
 
-    /// Unmaps all memory.
+    /// Ends the accounts and unmaps all that the ledger leads to, as a session ends.
     pub fn forget(&mut self, ledger: &mut Ledger) {
         accounts::free(ledger);
         self.own = Own::NONE;

@@ -200,7 +200,7 @@ impl Slots {
         u64::from(pages_per_root(self.page_shift)) * 8
     }
 
-    /// Unmaps all memory.
+    /// Unmaps the tables of slots, with what they say of each object.
     pub fn free(&mut self) {
         for root in 0..self.roots.len() {
             // SAFETY: `root` is less than the length; the word is copied.

@@ -81,7 +81,7 @@ impl Summary {
         }
     }
 
-    /// Unmaps all memory.
+    /// Unmaps the rows of the summary, their names and texts, and the indices of these.
     pub fn free(&mut self) {
         self.lines.free();
         self.names.free();

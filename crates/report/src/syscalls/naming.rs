@@ -3,6 +3,7 @@
 use calls::descriptors::names::{Asking, Made, More, Names};
 use calls::event::End;
 use process::pid_namespace::{Kind, Translator};
+use process::proc_file;
 use std::cell::RefCell;
 use std::collections::HashMap;
 use std::rc::Rc;
@@ -162,7 +163,7 @@ impl Naming {
         });
         let comm = is_named.then(|| match self.at_once {
             // Who is gone has no name.
-            true => comm_now(ours?),
+            true => proc_file::name(ours?),
             false => self.comm_of(ours.unwrap_or(number)),
         });
         Known {
@@ -176,7 +177,7 @@ impl Naming {
         if thread <= 0 {
             return None;
         }
-        let text = self.live.then(|| comm_now(thread)).flatten();
+        let text = self.live.then(|| proc_file::name(thread)).flatten();
         let mut comms = self.comms.borrow_mut();
         match text {
             Some(text) => {
@@ -232,11 +233,6 @@ impl Naming {
             names.leave(made(process, call), back, result);
         }
     }
-}
-
-/// What a thread is called that is there.
-fn comm_now(thread: i32) -> Option<String> {
-    process::proc_file::name(thread)
 }
 
 fn made<'a>(process: i32, call: &Call<'a>) -> Made<'a> {
