@@ -65,7 +65,6 @@ mod system_calls;
 mod tables;
 pub mod thread;
 mod ticket;
-mod values;
 mod wait;
 mod x87;
 

@@ -13,6 +13,7 @@
 use crate::births::agent::{AGENT, Agent};
 use crate::births::presence::stranger;
 use crate::births::vmcalls::{Vm, collector};
+use crate::memory::follow::kept;
 use crate::memory::sys;
 use crate::shared::{CONTROL_PAGE, LEDGER};
 use core::sync::atomic::Ordering;
@@ -117,7 +118,7 @@ unsafe extern "C" fn on_event(_data: u64, arg: u64) {
             &mut *(&raw mut AGENT),
             &mut *(&raw mut LEDGER),
             &mut *(&raw mut CLOCK),
-            *(arg as *const u32),
+            *kept::<u32>(arg),
         )
     };
     let step = match clock.since {

@@ -2,6 +2,8 @@
 //! memory functions.
 
 mod builtins;
+pub mod copied;
 pub mod direct;
+pub mod follow;
 pub mod store;
 pub mod sys;

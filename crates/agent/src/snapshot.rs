@@ -38,6 +38,7 @@ mod stream;
 mod walk;
 
 use crate::births::agent::AGENT;
+use crate::memory::follow::ours;
 use crate::memory::sys;
 use crate::shared::SNAPSHOT;
 use core::sync::atomic::{AtomicU32, Ordering};
@@ -84,7 +85,7 @@ pub fn take(heap: Heap) -> Reply {
         return Reply::NoMemory;
     };
     // SAFETY: a fresh page of zeros, which is unmapped below, after the last use.
-    let prepared = unsafe { &*(page as *const AtomicU32) };
+    let prepared = unsafe { &*ours::<AtomicU32>(page) };
     let started = sys::now();
     // Of the program's handlers none may run in the child.
     let blocked = sys::SignalsBlocked::all();

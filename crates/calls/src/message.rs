@@ -70,8 +70,12 @@ pub enum Message {
     FramesParked { pid: i32 },
     /// A guest runs another program.
     Executed { pid: i32 },
-    /// A guest has ended.
-    Ended { pid: i32 },
+    /// A guest has ended. `signal`: the signal that ended it, if it is known; `hook`: that was a fault, while a thread of it was in a hook.
+    Ended {
+        pid: i32,
+        signal: Option<i32>,
+        hook: bool,
+    },
     /// Functions were hooked for the first time. `system_calls`: at how many places, and how many there are.
     Hooked {
         pid: i32,
@@ -216,6 +220,8 @@ pub enum Lost {
     Counts(i32),
     /// The events of a process during some time.
     Gap(i32),
+    /// What followed a fault of lancet's own code in a process.
+    Agent(i32),
     /// Calls of functions that can never be hooked.
     Hooks,
     /// The rest of a recording.
@@ -256,6 +262,9 @@ impl Message {
             | M::Failed { pid, .. } => Lost::Process(Some(*pid)),
             M::CountsLost { pid, .. } => Lost::Counts(*pid),
             M::RecordsLost { pid, .. } => Lost::Records(*pid),
+            M::Ended {
+                pid, hook: true, ..
+            } => Lost::Agent(*pid),
             M::Silent { pid, .. } => Lost::Gap(*pid),
             M::NotExact { pid, .. } => Lost::Gap(*pid),
             M::NeverHooked { .. } | M::TooHot { .. } => Lost::Hooks,

@@ -5,8 +5,10 @@ use crate::notices::{Notice, whole};
 use crate::tracing::Tracing;
 use inject::seccomp;
 use process::ptrace::Instruction;
+use std::mem::offset_of;
 use std::sync::atomic::Ordering;
 use vm::Memory;
+use wire::calls::Calls;
 use wire::notices::{FREE, locked, notice};
 
 /// `BPF_MAXINSNS` (include/uapi/linux/bpf_common.h).
@@ -39,10 +41,19 @@ impl Tracing {
             ));
         };
         let calls = [&seccomp::OF_HOOKS[..], &seccomp::OF_POOL[..]].concat();
-        let forbidden = seccomp::forbids(&program, &calls)?;
+        let Some(forbidden) = seccomp::forbids(&program, &calls) else {
+            return self.does_without_copies(&program);
+        };
         Some(format!(
             "its thread {thread} sets a seccomp filter that does not allow {forbidden}, which hooks call"
         ))
+    }
+
+    /// Has hooks copy nothing from now on if the filter does not allow it. Returns why hooks may not go on if they cannot be told.
+    fn does_without_copies(&self, program: &[Instruction]) -> Option<String> {
+        seccomp::forbids(program, &seccomp::OF_COPIES)?;
+        let told = self.target.set_calls_field(offset_of!(Calls, copies), 0);
+        told.err().map(|error| error.to_string())
     }
 
     /// Lets threads go on that wait before such a call, now that no hook of ours is in their way.

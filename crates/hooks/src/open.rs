@@ -30,6 +30,7 @@ use process::gadgets;
 use process::guest::{self, Status, pid_namespace};
 use process::maps::Maps;
 use process::memory::GuestMemory;
+use process::pidfd::PidFd;
 use process::stop::{Stop, Ties, thread_ids};
 use std::cell::Cell;
 use std::mem::offset_of;
@@ -162,6 +163,7 @@ impl Tracing {
         let tracing = Tracing {
             _heartbeat: start_heartbeat(&memory, &resident),
             target: Target {
+                held: PidFd::open(status.pid).ok(),
                 status,
                 memory,
                 gadgets: self.target.gadgets,
@@ -289,6 +291,7 @@ impl Tracing {
         Ok(Tracing {
             _heartbeat: heartbeat,
             target: Target {
+                held: PidFd::open(status.pid).ok(),
                 status,
                 memory,
                 gadgets,
@@ -365,10 +368,16 @@ impl Ground {
                 pool::close_left(memory, remote)?;
             }
             claim(&resident, memory, options, session)?;
-            let allows = |tid: &i32| seccomp::check(pid, *tid, &seccomp::OF_POOL).is_ok();
+            let all_allow = |calls: &[seccomp::Call]| {
+                let allows = |tid: &i32| seccomp::check(pid, *tid, calls).is_ok();
+                under_filter.iter().all(allows)
+            };
+            let copies = u64::from(all_allow(&seccomp::OF_COPIES));
+            let at = resident.header.calls + offset_of!(Calls, copies) as u64;
+            memory.write(at, &copies.to_le_bytes())?;
             let wish = pool::Wish {
                 ring_size: options.ring_size,
-                may: options.ring_size != 0 && under_filter.iter().all(allows),
+                may: options.ring_size != 0 && all_allow(&seccomp::OF_POOL),
                 followed: options.follow,
             };
             let agent = resident.base..resident.base + resident.header.size;

@@ -224,6 +224,7 @@ impl Rings {
         }
         self.lost_before.without_ring = self.without_ring;
         self.lost_before.panics = self.panics()?;
+        self.lost_before.uncopied = self.uncopied()?;
         Ok(())
     }
 
@@ -319,6 +320,15 @@ impl Rings {
     /// Returns how many rings were lost with the process, with their unread records.
     pub fn gone(&self) -> usize {
         self.known.iter().filter(|ring| ring.went).count()
+    }
+
+    /// Whether a thread has begun a record that it has not ended: it stands in a hook.
+    pub fn any_unfinished(&self) -> bool {
+        (0..self.known.len()).any(|at| {
+            let ring = &self.known[at];
+            let reserved = || self.written(at).map_or(0, |(reserved, _)| reserved);
+            ring.there && reserved() > ring.taken
+        })
     }
 
     /// Returns how many words of a ring were ever reserved, and how many records it has lost.

@@ -7,10 +7,12 @@ use inject::heartbeat;
 use inject::records::Record;
 use inject::remote_call::{Gadgets, RemoteThread};
 use inject::resident::Resident;
+use process::ending;
 use process::error::{Error, Result};
 use process::functions::Functions;
 use process::guest::Status;
 use process::memory::GuestMemory;
+use process::pidfd::PidFd;
 use process::stop::{Stop, Ties};
 use std::cell::Cell;
 use std::mem::offset_of;
@@ -24,6 +26,8 @@ use wire::calls::Calls;
 #[derive(Debug)]
 pub(crate) struct Target {
     pub status: Status,
+    /// The process itself, whatever gets its id later: how it ended is asked of this. `None`: it could not be held.
+    pub held: Option<PidFd>,
     pub memory: Arc<GuestMemory>,
     /// Instructions in the process that remote calls use.
     pub gadgets: Gadgets,
@@ -128,6 +132,11 @@ impl Target {
     /// Whether the process still runs, and its id does not belong to another one by now.
     pub fn is_alive(&self) -> bool {
         self.status.is_current()
+    }
+
+    /// Returns the signal that has ended the process, if it has and the kernel tells.
+    pub fn ended_by(&self) -> Option<i32> {
+        ending::signal_of(self.held.as_ref()?, self.pid())
     }
 
     /// Whether the memory that the agent was mapped in still exists: an exec takes it away.

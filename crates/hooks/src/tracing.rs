@@ -177,6 +177,11 @@ impl Tracing {
         self.target.agent()
     }
 
+    /// Returns the signal that has ended the process, if it has and the kernel tells.
+    pub fn ended_by(&self) -> Option<i32> {
+        self.target.ended_by()
+    }
+
     /// The memory of the process.
     pub fn memory(&self) -> &Arc<GuestMemory> {
         &self.target.memory

@@ -60,9 +60,9 @@ const CALLS: [Call; 9] = [
     call("clock_gettime", libc::SYS_clock_gettime, [1, 0, 0, 0, 0, 0]),
 ];
 
-/// The further calls of hooks: they wait for room, ask whether a page can be read, block signals, ask for their thread's id, whether it
+/// The further calls of hooks: they wait for room, ask whether a page can be read and what a word holds, block signals, ask for their thread's id, whether it
 /// may read the time-stamp counter, and whether the process that a child waits for exists yet.
-pub const OF_HOOKS: [Call; 7] = [
+pub const OF_HOOKS: [Call; 8] = [
     call("nanosleep", libc::SYS_nanosleep, [0; 6]),
     call(
         "rt_sigprocmask",
@@ -82,13 +82,17 @@ pub const OF_HOOKS: [Call; 7] = [
     ),
     call("getpid", libc::SYS_getpid, [0; 6]),
     call("kill", libc::SYS_kill, [0; 6]),
+    call("futex", libc::SYS_futex, [0, 4 | 128, 0, 0, 0, 0]),
 ];
+
+/// The further call of a hook that copies what arguments lead to. Where it is not allowed, hooks do without.
+pub const OF_COPIES: [Call; 1] = [call("process_vm_readv", libc::SYS_process_vm_readv, [0; 6])];
 
 /// The further call of a birth while a thread waits to be found by its id ([`wire::accounts`]).
 pub const OF_ACCOUNTS: [Call; 1] = [call("gettid", libc::SYS_gettid, [0; 6])];
 
 /// The further calls for the pool of rings: a file that is mapped shared, and asking whether a thread lives.
-pub const OF_POOL: [Call; 10] = [
+pub const OF_POOL: [Call; 9] = [
     call("memfd_create", libc::SYS_memfd_create, [0; 6]),
     call(
         "mmap",
@@ -118,7 +122,6 @@ pub const OF_POOL: [Call; 10] = [
     ),
     call("munmap", libc::SYS_munmap, [0; 6]),
     call("close", libc::SYS_close, [3, 0, 0, 0, 0, 0]),
-    call("futex", libc::SYS_futex, [0, 4 | 128, 0, 0, 0, 0]),
 ];
 
 /// The further calls of a snapshot in the guest itself: copying the process, and waiting for the copy. The copy is under the same filters

@@ -5,6 +5,8 @@
 
 #[path = "house/circles.rs"]
 mod circles;
+#[path = "house/dereferences.rs"]
+mod dereferences;
 #[path = "house/doors.rs"]
 mod doors;
 #[path = "house/naming.rs"]

@@ -43,6 +43,7 @@ pub mod clock;
 pub mod control_group;
 mod denial;
 pub mod elf;
+pub mod ending;
 pub mod error;
 pub mod fault;
 pub mod functions;

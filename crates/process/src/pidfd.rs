@@ -46,6 +46,22 @@ impl PidFd {
         }
     }
 
+    /// Returns the wait status with which the process ended; `None` if its parent has not waited for it yet, or the kernel does not
+    /// tell (before Linux 6.15).
+    pub fn exit_status(&self) -> Option<i32> {
+        /// `PIDFD_INFO_EXIT`.
+        const EXIT: u64 = 1 << 3;
+        /// Words of `struct pidfd_info` in its first version; the last half word is `exit_code`.
+        const WORDS: usize = 8;
+        /// `_IOWR(0xff, 11, struct pidfd_info)`.
+        const GET_INFO: libc::c_ulong = 0xc000_ff0b | (WORDS as libc::c_ulong * 8) << 16;
+        let mut info = [0u64; WORDS];
+        info[0] = EXIT;
+        // SAFETY: `info` is a live buffer of the size that the request names, and the kernel writes no more.
+        let asked = unsafe { libc::ioctl(self.0.as_raw_fd(), GET_INFO, info.as_mut_ptr()) };
+        (asked == 0 && info[0] & EXIT != 0).then_some((info[WORDS - 1] >> 32) as u32 as i32)
+    }
+
     /// Waits at most `within` for the end of the process, and returns whether it has ended. Its parent may not have waited for it yet.
     pub fn has_ended(&self, within: Duration) -> bool {
         use nix::poll::{PollFd, PollFlags, PollTimeout, poll};

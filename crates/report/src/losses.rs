@@ -26,6 +26,8 @@ pub enum What {
     Threads,
     /// Calls that found no room in a table of `-c`, or whose table went with its process.
     Counts,
+    /// What arguments and results of calls lead to: texts, structs.
+    Values,
     /// Script lines of calls.
     Lines,
     /// What happened while lancet stood still.
@@ -75,12 +77,13 @@ pub struct Loss {
 
 impl What {
     /// Every kind, in the order of docs/losses.md.
-    pub const ALL: [Self; 21] = [
+    pub const ALL: [Self; 22] = [
         Self::Process,
         Self::Leaving,
         Self::Records,
         Self::Threads,
         Self::Counts,
+        Self::Values,
         Self::Lines,
         Self::Gap,
         Self::Hooks,

@@ -103,8 +103,14 @@ pub struct Calls {
     /// looked for.
     pub passed_over: u64,
     /// Not 0: the VM's notes of its frames may be wrong for a moment, because stacks are copied away under it
-    /// (greenlet). No pointer is followed then that was not proven readable.
+    /// (greenlet). No pointer is followed then: what it leads to is copied by the kernel.
     pub wary: AtomicU64,
+    /// 1 = the seccomp filters of all threads allow `process_vm_readv`, by which hooks copy what arguments lead to; 0 = nothing
+    /// is copied.
+    pub copies: AtomicU64,
+    /// Pieces of memory that could not be copied because of that, or because the kernel refused the call, ever. Written by the
+    /// agent.
+    pub uncopied: AtomicU64,
     /// Process id in its own namespace: tells a child of vfork, which runs in the same memory.
     pub pid: u64,
     /// 1 = children of fork and vfork are followed.

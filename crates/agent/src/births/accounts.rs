@@ -2,6 +2,7 @@
 
 use super::agent::Agent;
 use crate::calls::thread::thread_pointer;
+use crate::memory::follow::ours;
 use crate::memory::sys;
 use wire::accounts::{ACCOUNTS, PLACES, ROWS};
 use wire::{Account, AccountRow, Ledger};
@@ -104,7 +105,7 @@ pub unsafe fn counted(account: &Account) -> &[AccountRow] {
         // SAFETY: `begin` has mapped room for [`ROWS`] rows at `rows`, and the first `used` of them are written. The caller
         // changes none.
         rows => unsafe {
-            core::slice::from_raw_parts(rows as *const AccountRow, account.used as usize)
+            core::slice::from_raw_parts(ours::<AccountRow>(rows), account.used as usize)
         },
     }
 }
@@ -169,16 +170,16 @@ pub fn begin(account: &mut Account, wanted: u64) {
 /// Empties the table. The places of few rows are cleared one by one, because the whole table is as large as the processor's
 /// first-level cache.
 fn clear_places(account: &Account) {
-    let places = account.places as *mut u16;
+    let places = ours::<u16>(account.places);
     if account.used as usize > PLACES / 32 {
         // SAFETY: `begin` has mapped [`PLACES_BYTES`] bytes for the table.
-        unsafe { (account.places as *mut u8).write_bytes(0, PLACES_BYTES as usize) };
+        unsafe { ours::<u8>(account.places).write_bytes(0, PLACES_BYTES as usize) };
         return;
     }
     // The last row comes first, because the probe sequence of a row passes places that were taken before it.
     for number in (0..account.used as usize).rev() {
         // SAFETY: `number` is less than `used`, and the first `used` rows are written.
-        let row = unsafe { *(account.rows as *const AccountRow).add(number) };
+        let row = unsafe { *ours::<AccountRow>(account.rows).add(number) };
         let (place, _) = look_up(account, row.site);
         // SAFETY: `look_up` returns indices below [`PLACES`], which the mapping of the table has.
         unsafe { places.add(place).write(0) };
@@ -200,10 +201,10 @@ fn add(account: &mut Account, site: u32, births: u32) -> Option<()> {
         // SAFETY: `used` is less than [`ROWS`] and `place` less than [`PLACES`]; `begin` has mapped that many rows and places.
         // The VM's lock admits one writer.
         unsafe {
-            (account.rows as *mut AccountRow)
+            ours::<AccountRow>(account.rows)
                 .add(used)
                 .write(AccountRow { site, born: births });
-            (account.places as *mut u16)
+            ours::<u16>(account.places)
                 .add(place)
                 .write(used as u16 + 1);
         }
@@ -212,7 +213,7 @@ fn add(account: &mut Account, site: u32, births: u32) -> Option<()> {
     }
     // SAFETY: the table holds the index plus one of rows in use only, so the row is written; `account` is borrowed mutably, so
     // no other reference to it is alive.
-    let row = unsafe { &mut *(account.rows as *mut AccountRow).add(usize::from(number) - 1) };
+    let row = unsafe { &mut *ours::<AccountRow>(account.rows).add(usize::from(number) - 1) };
     row.born = row.born.saturating_add(births);
     Some(())
 }
@@ -226,7 +227,7 @@ fn row(account: &mut Account, site: u32) -> Option<&mut AccountRow> {
     let number = usize::from(number).checked_sub(1)?;
     // SAFETY: the table holds the index plus one of rows in use only, so the row is written; the result borrows `account`
     // mutably, so no other reference to the row is alive.
-    Some(unsafe { &mut *(account.rows as *mut AccountRow).add(number) })
+    Some(unsafe { &mut *ours::<AccountRow>(account.rows).add(number) })
 }
 
 /// Returns a site's place in the table and its content: the index of the site's row plus one, or 0.
@@ -237,12 +238,12 @@ fn look_up(account: &Account, site: u32) -> (usize, u16) {
     loop {
         // SAFETY: `place` is less than [`PLACES`], which the mapping of the table has. At most half of the places are taken,
         // so the search ends.
-        let number = unsafe { *(account.places as *const u16).add(place) };
+        let number = unsafe { *ours::<u16>(account.places).add(place) };
         if number == 0 {
             return (place, 0);
         }
         // SAFETY: the table holds the index plus one of rows in use only, so the row is written.
-        let row = unsafe { *(account.rows as *const AccountRow).add(usize::from(number) - 1) };
+        let row = unsafe { *ours::<AccountRow>(account.rows).add(usize::from(number) - 1) };
         if row.site == site {
             return (place, number);
         }

@@ -4,6 +4,7 @@ use super::agent::{Agent, NEWBORNS, Newborn};
 use super::books::{Booked, CUT_HERE, DEEPEST, Desk, Key, OUTWARD};
 use super::names::{Imemo, Type, class_key, trace_arg};
 use crate::guard;
+use crate::memory::follow::{kept, ours};
 use crate::memory::store::mix;
 use wire::accounts::OPEN;
 use wire::{Farewell, Ledger};
@@ -14,14 +15,14 @@ impl Agent {
     pub fn birth(&mut self, ledger: &mut Ledger, arg: u64) -> Option<()> {
         // SAFETY: the VM hands a valid record to its hooks, and in it a new object with its header set.
         let (ec, cfp, object, flags, class) = unsafe {
-            let word = |offset: u64| *((arg + offset) as *const u64);
+            let word = |offset: u64| *kept::<u64>(arg + offset);
             let object = word(trace_arg::DATA);
             (
                 word(trace_arg::EC),
                 word(trace_arg::CFP),
                 object,
-                *(object as *const u64),
-                *((object + 8) as *const u64),
+                *kept::<u64>(object),
+                *kept::<u64>(object + 8),
             )
         };
         if is_owner(flags) {
@@ -33,18 +34,18 @@ impl Agent {
         if oldest.object != 0 {
             // SAFETY: the start of every collection empties the ring (`on_event`), so none has begun since that object was
             // born, and its slot is still mapped.
-            let unchanged = unsafe { *((oldest.object + 8) as *const u64) } == oldest.class;
+            let unchanged = unsafe { *kept::<u64>(oldest.object + 8) } == oldest.class;
             if !unchanged || oldest.look_again {
                 self.settle(ledger, 1);
             }
         }
         let last = &mut self.newborns[at.wrapping_sub(1) & (NEWBORNS - 1)];
         // SAFETY: the start of every collection empties the ring, so the slot of an object in it is still mapped.
-        if last.object != 0 && unsafe { *((last.object + 8) as *const u64) } == 0 {
+        if last.object != 0 && unsafe { *kept::<u64>(last.object + 8) } == 0 {
             // This excludes an object that was freed by a collection which had begun before its birth: an empty slot's
             // class word is the address of the next empty slot, and 0 in the last.
             // SAFETY: the start of every collection empties the ring, so the slot is still mapped.
-            last.hidden = Type::of(unsafe { *(last.object as *const u64) }) != Type::None;
+            last.hidden = Type::of(unsafe { *kept::<u64>(last.object) }) != Type::None;
         }
         let mut key = Key {
             code: 0,
@@ -190,7 +191,7 @@ struct Reborn<'a> {
 
 extern "C" fn drop_reborn(argument: u64) -> u64 {
     // SAFETY: `owner_born` passes the address of its own `Reborn`, which lives until this returns.
-    let reborn = unsafe { &mut *(argument as *mut Reborn) };
+    let reborn = unsafe { &mut *ours::<Reborn>(argument) };
     reborn.agent.books.reborn(reborn.ledger, reborn.object);
     0
 }
@@ -206,7 +207,7 @@ struct NewKey<'a> {
 
 extern "C" fn add_new_key(argument: u64) -> u64 {
     // SAFETY: `new_site` passes the address of its own `NewKey`, which lives until this returns.
-    let new = unsafe { &mut *(argument as *mut NewKey) };
+    let new = unsafe { &mut *ours::<NewKey>(argument) };
     let agent = &mut *new.agent;
     if agent
         .names

@@ -8,6 +8,7 @@ use super::agent::{AGENT, Agent, NEWBORNS};
 use super::books::site_at;
 use super::names::Type;
 use crate::guard;
+use crate::memory::follow::{kept, ours};
 use crate::memory::store::List;
 use crate::memory::sys;
 use crate::shared::{CONTROL_PAGE, LEDGER};
@@ -150,7 +151,7 @@ unsafe extern "C" fn on_page(start: u64, end: u64, stride: u64, _: u64) -> i32 {
 
 extern "C" fn walk_page(argument: u64) -> u64 {
     // SAFETY: `on_page` passes the address of its own tuple, which lives until this returns.
-    let (start, end, stride) = unsafe { *(argument as *const (u64, u64, u64)) };
+    let (start, end, stride) = unsafe { *ours::<(u64, u64, u64)>(argument) };
     // SAFETY: the VM's lock is held, and `take` uses none of its references during the walk.
     let (agent, ledger, tally) = unsafe {
         (
@@ -178,7 +179,7 @@ fn visit(
     stride: u64,
 ) -> Option<()> {
     // SAFETY: the VM has named this slot, and every slot begins with these two words.
-    let (flags, class) = unsafe { (*(object as *const u64), *((object + 8) as *const u64)) };
+    let (flags, class) = unsafe { (*kept::<u64>(object), *kept::<u64>(object + 8)) };
     let of = Type::of(flags);
     if matches!(of, Type::None | Type::Moved) || object == agent.mover {
         ledger.empty_bytes += stride;

@@ -21,6 +21,7 @@ use super::summary::NOWHERE;
 use super::vmcalls::Vm;
 use crate::calls::thread::thread_pointer;
 use crate::guard;
+use crate::memory::follow::kept;
 use crate::shared::{CONTROL_PAGE, LEDGER};
 use core::sync::atomic::{Ordering, fence};
 use wire::{AccountRow, Ledger, State};
@@ -284,7 +285,7 @@ fn gather(agent: &mut Agent, ledger: &mut Ledger, rows: u64) -> Option<()> {
     let count = text.len.checked_sub(HEAD)? / ROW;
     // SAFETY: the reader has found `text.len` bytes of a String at this address, callers ask only for offsets within them, and the String
     // cannot change before the VM is called again.
-    let word = |at: u64| unsafe { ((text.address + at) as *const u64).read_unaligned() };
+    let word = |at: u64| unsafe { kept::<u64>(text.address + at).read_unaligned() };
     if word(0) != agent.config.session {
         return None;
     }

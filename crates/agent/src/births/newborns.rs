@@ -9,6 +9,7 @@ use super::accounts;
 use super::agent::{Agent, NEWBORNS, NOBODY};
 use super::names::{Type, class_key};
 use crate::guard;
+use crate::memory::follow::{kept, ours};
 use wire::Ledger;
 use wire::slots::site_of;
 
@@ -27,7 +28,7 @@ extern "C" fn settle_newborns(argument: u64) -> u64 {
         ledger,
         count,
         account,
-    } = unsafe { &mut *(argument as *mut Settling) };
+    } = unsafe { &mut *ours::<Settling>(argument) };
     for step in 0..*count {
         let at = (agent.oldest + step) % NEWBORNS;
         let newborn = agent.newborns[at];
@@ -39,8 +40,8 @@ extern "C" fn settle_newborns(argument: u64) -> u64 {
         // header can be read.
         let (flags, class) = unsafe {
             (
-                *(newborn.object as *const u64),
-                *((newborn.object + 8) as *const u64),
+                *kept::<u64>(newborn.object),
+                *kept::<u64>(newborn.object + 8),
             )
         };
         let here = Type::of(flags) != Type::None

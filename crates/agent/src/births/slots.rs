@@ -5,6 +5,7 @@
 //! A birth overwrites its slot's number, and no number is ever cleared. For a slot without a living object the number means nothing, and
 //! only living objects are looked up.
 
+use crate::memory::follow::ours;
 use crate::memory::store::List;
 use crate::memory::sys;
 use wire::SlotPath;
@@ -67,7 +68,7 @@ impl Slots {
             return Table::NONE;
         }
         // SAFETY: `path.root` was compared with the length just now; the word is copied.
-        let tables = unsafe { *self.roots.get(path.root) } as *const u64;
+        let tables = ours::<u64>(unsafe { *self.roots.get(path.root) });
         if tables.is_null() {
             return Table::NONE;
         }
@@ -84,7 +85,7 @@ impl Slots {
             // SAFETY: `index` is computed from a grain of the page and the table's step, so it is less than `Table::numbers`, the numbers
             // that `take` has mapped.
             Some(index) if table != Table::NONE => unsafe {
-                *(table.address() as *const u32).add(index as usize)
+                *ours::<u32>(table.address()).add(index as usize)
             },
             _ => 0,
         }
@@ -98,7 +99,7 @@ impl Slots {
         match table.index(path.grain) {
             Some(index) if table != Table::NONE => {
                 // SAFETY: `index` is less than `Table::numbers`, the numbers that `take` has mapped; `self` is borrowed mutably.
-                unsafe { *(table.address() as *mut u32).add(index as usize) = id };
+                unsafe { *ours::<u32>(table.address()).add(index as usize) = id };
                 Some(())
             }
             _ => self.set_in_new_table(path, id),
@@ -118,13 +119,13 @@ impl Slots {
         let step = path.grain.trailing_zeros().min(most);
         let place = self.place(path)?;
         let new = Table::new(self.take(step)?, step);
-        let numbers = new.address() as *mut u32;
+        let numbers = ours::<u32>(new.address());
         if old != Table::NONE {
             for index in 0..Table::numbers(old.step(), self.page_shift) {
                 // SAFETY: `index` is less than the old table's numbers; the new table has a place for each grain of the old one, because
                 // its step is smaller.
                 unsafe {
-                    let number = *(old.address() as *const u32).add(index as usize);
+                    let number = *ours::<u32>(old.address()).add(index as usize);
                     *numbers.add((index << (old.step() - step)) as usize) = number;
                 }
             }
@@ -152,7 +153,7 @@ impl Slots {
         if *root == 0 {
             *root = sys::map(self.root_bytes())?;
         }
-        Some((*root as *mut u64).wrapping_add(path.page as usize))
+        Some(ours::<u64>(*root).wrapping_add(path.page as usize))
     }
 
     /// Returns zeroed room for a table of this step.
@@ -160,14 +161,14 @@ impl Slots {
         let bytes = self.table_bytes(step);
         let unused = self.unused.get_mut(step as usize)?;
         if *unused != 0 {
-            let table = *unused as *mut u8;
+            let table = *unused;
             // SAFETY: a free table is memory of ours that no page uses, has the size of this step, and begins with the address of the next
             // one.
             unsafe {
-                *unused = *(table as *const u64);
-                table.write_bytes(0, bytes as usize);
+                *unused = *ours::<u64>(table);
+                ours::<u8>(table).write_bytes(0, bytes as usize);
             }
-            return Some(table as u64);
+            return Some(table);
         }
         if self.chunk_left < bytes {
             let chunk = sys::map(CHUNK)?;
@@ -187,7 +188,7 @@ impl Slots {
     fn give_up(&mut self, table: Table) {
         if let Some(unused) = self.unused.get_mut(table.step() as usize) {
             // SAFETY: no page has this table any more, it is memory of ours, and every table is larger than a word.
-            unsafe { *(table.address() as *mut u64) = *unused };
+            unsafe { *ours::<u64>(table.address()) = *unused };
             *unused = table.address();
         }
     }

@@ -5,6 +5,7 @@ use super::moves::{MOVER, MOVER_DATA};
 use super::presence::stranger;
 use super::vmcalls::NEWOBJ;
 use super::{census, door};
+use crate::memory::follow::kept;
 use crate::shared::{CONTROL_PAGE, LEDGER};
 use core::sync::atomic::Ordering;
 use wire::{ControlPage, Ledger, Reply, State};
@@ -63,7 +64,7 @@ pub unsafe extern "C" fn on_event(_data: u64, arg: u64) {
     // while the hook is set (`door`), it keeps no reference to the statics.
     let (agent, ledger) = unsafe { (&mut *(&raw mut AGENT), &mut *(&raw mut LEDGER)) };
     // SAFETY: the VM passes the address of a live `rb_trace_arg_t`, whose first word is the event.
-    if unsafe { *(arg as *const u32) } != NEWOBJ {
+    if unsafe { *kept::<u32>(arg) } != NEWOBJ {
         agent.settle(ledger, NEWBORNS);
     } else if agent.busy {
         ledger.unbooked += 1;

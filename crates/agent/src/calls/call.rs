@@ -9,6 +9,7 @@ use super::{
     children, counts, events, loader, locks, notices, own, pulse, ring, scripted, selection,
     session, ticket,
 };
+use crate::memory::follow::ours;
 use crate::memory::sys;
 use crate::shared::CONTROL_PAGE;
 use core::sync::atomic::{AtomicU64, Ordering};
@@ -161,7 +162,7 @@ pub unsafe extern "C" fn leave(frame: *mut Frame, results: *mut Results, vectors
         _ => scripted::number(hook, frame).unwrap_or(hook.number),
     };
     // SAFETY: `enter` has put the address of this thread's ring there, and rings are never unmapped.
-    let ring = unsafe { &*(ring as *const Ring) };
+    let ring = unsafe { &*ours::<Ring>(ring) };
     let Some((ring, lines, here)) = of_this_thread(ring, lines) else {
         return;
     };
@@ -202,7 +203,7 @@ fn count_return(open: &AtomicU64, hook: &Hook, frame: &Frame, became: Became) {
     let (ring, _) = ticket::ring_and_lines(ticket);
     let row = ticket[1] >> ROW_AT;
     // SAFETY: `enter` has put the address of the ring there, and rings are never unmapped.
-    let ring = unsafe { &*(ring as *const Ring) };
+    let ring = unsafe { &*ours::<Ring>(ring) };
     if ring.session.load(Ordering::Relaxed) != session
         // In a fork's child that is not followed, the control page was wiped, and the table may be its parent's.
         || session::number() != session && CONTROL_PAGE.heartbeat.load(Ordering::Relaxed) == 0

@@ -8,10 +8,12 @@
 use super::hooked::{Hooked, Outcome};
 use super::places;
 use super::record::Record;
-use super::values::Proven;
+use crate::memory::copied::Copied;
+use crate::memory::follow::ours;
 use capture::{Guest, Limits, Registers, Returned, What, describe, run};
 use routine::{Frame, Results};
 use vm::{Cut, Memory};
+use wire::calls::Ring;
 
 /// Depth to which nested containers are described.
 const DEPTH: u8 = 2;
@@ -46,8 +48,19 @@ pub fn returned(results: &Results) -> Returned {
     }
 }
 
-/// Runs a program (address and number of its words) and puts what it copies into `record` from word `from` on.
-/// Returns the word at which that ends.
+/// Where what is captured goes.
+#[derive(Clone, Copy)]
+pub struct Into<'a> {
+    /// The running thread's ring.
+    pub ring: &'a Ring,
+    /// The record, which is reserved there and not ended yet.
+    pub record: &'a Record,
+    /// The word of the record from which on it is free.
+    pub from: u64,
+}
+
+/// Runs a program (address and number of its words) and puts what it copies into a record. Returns the word at which
+/// that ends.
 ///
 /// # Safety
 /// The words are mapped: the command has written them before it told the hook of them.
@@ -55,19 +68,18 @@ pub unsafe fn copy(
     [at, count]: [u64; 2],
     call: Hooked,
     outcome: Option<Outcome>,
-    record: &Record,
-    from: u64,
+    into: Into,
 ) -> u64 {
     // SAFETY: the caller guarantees that `count` words of a program are mapped at `at`; the command changes none
     // while hooks may run them.
-    let words = unsafe { core::slice::from_raw_parts(at as *const u64, count as usize) };
+    let words = unsafe { core::slice::from_raw_parts(ours::<u64>(at), count as usize) };
     let returned = outcome.map(|outcome| returned(outcome.results));
     let mut copier = Copier {
-        proven: Proven::new(),
+        memory: Copied::above(call.stack, Some(into.ring)),
         registers: registers(&call),
         outer: [call.frame.rbp, call.frame.return_address],
-        record,
-        next: from,
+        record: into.record,
+        next: into.from,
         kept: outcome.map_or(0, |outcome| outcome.kept),
     };
     let registers = copier.registers;
@@ -81,9 +93,9 @@ pub unsafe fn copy(
     copier.next
 }
 
-/// Copies memory that is proven readable into a record.
+/// Copies what the call leads to into a record.
 struct Copier<'a> {
-    proven: Proven,
+    memory: Copied,
     registers: Registers,
     /// The two words below a call's stack arguments: the caller's frame pointer, and the return address.
     outer: [u64; 2],
@@ -101,9 +113,9 @@ impl Guest for Copier<'_> {
             let [frame, caller] = self.outer.map(u64::to_le_bytes);
             outer[..8].copy_from_slice(&frame);
             outer[8..].copy_from_slice(&caller);
-            return self.proven.read(self.registers.stack, rest).is_ok();
+            return self.memory.read(self.registers.stack, rest).is_ok();
         }
-        self.proven.read(at, into).is_ok()
+        self.memory.read(at, into).is_ok()
     }
 
     fn output(&mut self, at: u64, bytes: &[u8]) -> bool {
@@ -116,7 +128,7 @@ impl Guest for Copier<'_> {
         // SAFETY: the bytes were compared with the rest of the record above, which this thread has reserved and
         // not ended yet.
         unsafe {
-            (self.record.address(self.next + 2) as *mut u8)
+            ours::<u8>(self.record.address(self.next + 2))
                 .copy_from_nonoverlapping(bytes.as_ptr(), bytes.len());
         }
         self.next += 2 + words;
@@ -132,7 +144,7 @@ impl Guest for Copier<'_> {
         }
         let at = self.record.address(self.next + 2);
         // SAFETY: `room` is what is left of the record's body, which this thread has reserved and not ended yet.
-        let bytes = unsafe { core::slice::from_raw_parts_mut(at as *mut u8, room) };
+        let bytes = unsafe { core::slice::from_raw_parts_mut(ours::<u8>(at), room) };
         let (head, bytes) = bytes.split_at_mut(describe::HEAD);
         let limits = vm::Limits {
             text: text.into(),
@@ -144,7 +156,7 @@ impl Guest for Copier<'_> {
         let call = script.call(self.registers.gp, self.kept);
         let mut cut = Cut::new(bytes);
         if script
-            .describe_word((what.0, word), &call, &limits, &self.proven, &mut cut)
+            .describe_word((what.0, word), &call, &limits, &self.memory, &mut cut)
             .is_err()
         {
             return 0;

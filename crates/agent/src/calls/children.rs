@@ -5,6 +5,7 @@ use super::session::{self, calls};
 use super::thread::thread;
 use super::wait::Wait;
 use super::{notices, pool, ring, room};
+use crate::memory::follow::ours;
 use crate::memory::sys;
 use crate::shared::CONTROL_PAGE;
 use core::sync::atomic::Ordering;
@@ -77,7 +78,7 @@ fn leave_pool(session: u32) -> bool {
             continue;
         }
         // SAFETY: rings are never unmapped.
-        let ring = unsafe { &*(known as *const Ring) };
+        let ring = unsafe { &*ours::<Ring>(known) };
         if ring.thread.load(Ordering::Relaxed) == thread {
             mine = Some((known, ring.last_place.load(Ordering::Relaxed)))
         } else {

@@ -6,6 +6,7 @@
 
 use super::pool;
 use super::record::exchange;
+use crate::memory::follow::ours;
 use crate::memory::sys;
 use capture::outcome::{Bytes, Outcome};
 use core::arch::asm;
@@ -97,7 +98,7 @@ pub fn add_at_once(ring: &Ring, hook: u32, place: u32, became: Became) -> bool {
         // SAFETY: `row` is less than [`COUNTS`], the rows of the table, which is this thread's and never unmapped;
         // the word is aligned.
         let known = unsafe {
-            let count = (table as *mut Count).add(row);
+            let count = ours::<Count>(table).add(row);
             AtomicU64::from_ptr(&raw mut (*count).key).load(Ordering::Relaxed)
         };
         if known == key {
@@ -140,7 +141,7 @@ pub fn row(ring: &Ring, hook: u32, place: u32) -> Option<u64> {
     for step in 0..COUNTS {
         let at = (first + step) % COUNTS;
         // SAFETY: `at` is less than [`COUNTS`], the rows of the table, which is this thread's and never unmapped.
-        let count = unsafe { (table as *mut Count).add(at) };
+        let count = unsafe { ours::<Count>(table).add(at) };
         // SAFETY: the key is the first word of that row and so aligned. It is changed by this thread and its signal
         // handlers only, as an atomic.
         let row = unsafe { AtomicU64::from_ptr(&raw mut (*count).key) };
@@ -166,7 +167,7 @@ pub fn row(ring: &Ring, hook: u32, place: u32) -> Option<u64> {
 fn at(ring: &Ring, row: u64) -> Option<*mut Count> {
     let table = ring.counts.load(Ordering::Relaxed);
     // The table is never unmapped, and a row is below `COUNTS`.
-    (table != 0).then(|| (table as *mut Count).wrapping_add(row as usize % COUNTS))
+    (table != 0).then(|| ours::<Count>(table).wrapping_add(row as usize % COUNTS))
 }
 
 /// Counts the beginning of a call in a row of this thread's table.

@@ -4,6 +4,7 @@ use super::hooked::{self, Hooked, Outcome};
 use super::record::{Record, Room};
 use super::session::calls;
 use super::{captures, x87};
+use captures::Into;
 use core::sync::atomic::Ordering;
 use wire::calls::record::{self, Shape};
 use wire::calls::{Ring, kind, want};
@@ -45,7 +46,18 @@ pub fn call(ring: &Ring, call: Hooked, which: Which, ticks: u64) -> bool {
     }
     if program[1] != 0 {
         // SAFETY: the hook names a program that the command has written before, and does not change while hooks may run it.
-        let end = unsafe { captures::copy(program, call, None, &record, next) };
+        let end = unsafe {
+            captures::copy(
+                program,
+                call,
+                None,
+                Into {
+                    ring,
+                    record: &record,
+                    from: next,
+                },
+            )
+        };
         record.shorten(ring, end);
     }
     if behind == 0 {
@@ -168,7 +180,18 @@ pub fn returned(ring: &Ring, call: Hooked, outcome: Outcome, number: u64, [began
     }
     if program[1] != 0 {
         // SAFETY: the hook names a program that the command has written before, and does not change while hooks may run it.
-        let end = unsafe { captures::copy(program, call, Some(outcome), &record, next) };
+        let end = unsafe {
+            captures::copy(
+                program,
+                call,
+                Some(outcome),
+                Into {
+                    ring,
+                    record: &record,
+                    from: next,
+                },
+            )
+        };
         record.shorten(ring, end);
     }
     record.end(shape.return_bits());

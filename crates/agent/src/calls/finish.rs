@@ -44,7 +44,7 @@ pub fn finish(ended: Ended) {
             } else {
                 0
             };
-            selection::at_return(call, outcome, took, bits)
+            selection::at_return(call, outcome, (took, bits), ring)
         };
         if took < call.hook.least_ticks || !meets() {
             return;

@@ -2,7 +2,7 @@
 //! thread. It names no language.
 
 use super::ring::thread_pointer;
-use super::values::Proven;
+use crate::memory::copied::Copied;
 use crate::memory::direct::Direct;
 use core::fmt::Write;
 use vm::reader::{Call, NoText, OwnThread, ScriptPoint};
@@ -104,29 +104,28 @@ impl Script {
         }
     }
 
-    /// Returns where the script of this thread is. `wary`: see [`Calls::wary`].
+    /// Returns where the script of this thread is. `wary`: the memory to read where [`Calls::wary`] says that the VM's notes of
+    /// its frames may be wrong.
     #[inline]
-    pub fn place(&self, wary: bool) -> Option<Place> {
+    pub fn place(&self, wary: Option<&Copied>) -> Option<Place> {
         let reader = self.reader.as_ref()?;
-        let at = if wary {
-            reader.nearest_wary(&Proven::new(), self.thread())?
-        } else {
-            reader.nearest(self.thread())?
+        let at = match wary {
+            Some(memory) => reader.nearest_wary(memory, self.thread())?,
+            None => reader.nearest(self.thread())?,
         };
         Some(unnumbered(at))
     }
 
     /// Calls `each` with the places of the frames outside of the nearest, from the inside outward, and with what
-    /// [`describe`](Script::describe) needs to know of them, until it returns false.
-    pub fn outward(&self, wary: bool, mut each: impl FnMut(Place, u64) -> bool) {
+    /// [`describe`](Script::describe) needs to know of them, until it returns false. `wary` as for [`place`](Script::place).
+    pub fn outward(&self, wary: Option<&Copied>, mut each: impl FnMut(Place, u64) -> bool) {
         let Some(reader) = &self.reader else {
             return;
         };
         let each = |at, function| each(unnumbered(at), function);
-        if wary {
-            reader.outward_wary(&Proven::new(), self.thread(), each);
-        } else {
-            reader.outward(self.thread(), each);
+        match wary {
+            Some(memory) => reader.outward_wary(memory, self.thread(), each),
+            None => reader.outward(self.thread(), each),
         }
     }
 
@@ -138,10 +137,10 @@ impl Script {
 
     /// Reads the text of a place; what cannot be read is empty. `function` is that of the frame, as
     /// [`outward`](Script::outward) passed it; `None` = the nearest frame. This is done once for each line, so it can
-    /// afford to prove that what it reads is readable.
+    /// afford to have the kernel copy what it reads.
     pub fn describe(&self, place: Place, function: Option<u64>, words: &mut Words) {
-        let memory = Proven::new();
-        let Some(reader) = self.proven(&memory) else {
+        let memory = Copied::new();
+        let Some(reader) = self.over(&memory) else {
             return;
         };
         let at = ScriptPoint {
@@ -156,8 +155,8 @@ impl Script {
         ];
     }
 
-    /// Returns a reader over memory that is proven readable before it is read, for what an argument leads to.
-    pub fn proven<'p>(&self, memory: &'p Proven) -> Option<Reader<'p, Proven>> {
+    /// Returns a reader over memory that is copied before it is looked at, for what an argument leads to.
+    pub fn over<'p>(&self, memory: &'p Copied) -> Option<Reader<'p, Copied>> {
         Some(self.reader.as_ref()?.over(memory))
     }
 
@@ -176,10 +175,10 @@ impl Script {
         (number, value): (u8, u64),
         call: &Call,
         limits: &Limits,
-        memory: &Proven,
+        memory: &Copied,
         out: &mut Cut<'_>,
     ) -> Result<(), NoText> {
-        let reader = self.proven(memory).ok_or(NoText)?;
+        let reader = self.over(memory).ok_or(NoText)?;
         reader.write_word(number, value, call, limits, out)
     }
 

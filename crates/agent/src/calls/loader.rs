@@ -5,6 +5,7 @@
 use super::pulse;
 use super::session::calls;
 use super::wait::Wait;
+use crate::memory::follow::kept;
 use crate::shared::CONTROL_PAGE;
 use core::sync::atomic::Ordering;
 
@@ -17,7 +18,7 @@ pub fn changed() {
     if calls().r_debug != 0 {
         // SAFETY: `r_debug` is the address of the loader's own record, which is never unmapped; the word is aligned
         // and of 32 bits.
-        let state = unsafe { ((calls().r_debug + STATE) as *const u32).read_volatile() };
+        let state = unsafe { kept::<u32>(calls().r_debug + STATE).read_volatile() };
         if state != 0 {
             return;
         }

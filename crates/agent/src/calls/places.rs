@@ -12,6 +12,8 @@
 use super::languages::{Script, Words};
 use super::record::Record;
 use super::session;
+use crate::memory::copied::Copied;
+use crate::memory::follow::ours;
 use crate::memory::store::mix;
 use core::sync::atomic::Ordering;
 use vm::Cut;
@@ -54,7 +56,8 @@ pub fn script() -> &'static Script {
 struct Asker<'a> {
     ring: &'a Ring,
     calls: &'a Calls,
-    wary: bool,
+    /// The memory to read where the VM's notes of its frames may be wrong ([`Calls::wary`]).
+    wary: Option<&'a Copied>,
 }
 
 /// Returns the lines of what runs on this thread ([`lines`]; 0 = none), and the tests of lines that the reported line passes.
@@ -71,11 +74,29 @@ fn here(ring: &Ring) -> (u32, u32) {
         return (0, 0);
     }
     let calls = session::calls();
-    let asker = Asker {
+    if calls.wary.load(Ordering::Relaxed) != 0 {
+        return here_wary(ring, calls);
+    }
+    look(Asker {
         ring,
         calls,
-        wary: calls.wary.load(Ordering::Relaxed) != 0,
-    };
+        wary: None,
+    })
+}
+
+#[cold]
+#[inline(never)]
+fn here_wary(ring: &Ring, calls: &Calls) -> (u32, u32) {
+    let memory = Copied::from_here(ring);
+    look(Asker {
+        ring,
+        calls,
+        wary: Some(&memory),
+    })
+}
+
+#[inline]
+fn look(asker: Asker) -> (u32, u32) {
     let Some(place) = script().place(asker.wary) else {
         return (0, 0);
     };
@@ -95,7 +116,7 @@ impl Asker<'_> {
     /// Returns the entry of a place in the ring's table; `None` = there is no room for it. `code`: see [`Script::describe`].
     #[inline]
     fn known(&self, place: Place, code: Option<u64>) -> Option<*mut Place> {
-        let table = self.ring.places as *mut Place;
+        let table = ours::<Place>(self.ring.places);
         let first = mix(place.code ^ place.witness, place.point) as usize;
         for step in 0..PLACES {
             // SAFETY: the index is less than [`PLACES`], the entries of the ring's table, which is never unmapped.
@@ -182,7 +203,7 @@ impl Asker<'_> {
         let mut words = Words::default();
         script().describe(place, code, &mut words);
         // With frames that may be wrong for a moment, a line without a path is no line.
-        (!self.wary || !words.path().is_empty()).then_some(words)
+        (self.wary.is_none() || !words.path().is_empty()).then_some(words)
     }
 
     /// Records the line of an entry if the reader does not know it yet, and returns its number; 0 = there was no room.
@@ -211,7 +232,7 @@ impl Asker<'_> {
             // SAFETY: the record was reserved with `body` words, which are the line's head and the two texts written here.
             unsafe {
                 record.part(0, line);
-                let at = record.address(2) as *mut u8;
+                let at = ours::<u8>(record.address(2));
                 at.copy_from_nonoverlapping(path.as_ptr(), path.len());
                 at.add(path_words as usize * 8)
                     .copy_from_nonoverlapping(name.as_ptr(), name.len());
@@ -248,6 +269,6 @@ fn line_bits(calls: &Calls, text: &[u8]) -> u32 {
         return 0;
     }
     // SAFETY: the command writes the words before it writes their address and number, and changes none of them in a session.
-    let tests = unsafe { core::slice::from_raw_parts(at as *const u64, count as usize) };
+    let tests = unsafe { core::slice::from_raw_parts(ours::<u64>(at), count as usize) };
     capture::condition::line_bits(tests, text)
 }

@@ -5,8 +5,9 @@ use super::counts::Became;
 use super::events::Which;
 use super::hooked::{Hooked, NO_VECTORS, as_call, wanted};
 use super::record::Record;
-use super::values::Proven;
 use super::{counts, events, ring, selection, system_calls};
+use crate::memory::copied::Copied;
+use crate::memory::follow::ours;
 use crate::memory::sys;
 use routine::frame::ProbeFrame;
 use vm::Memory;
@@ -111,7 +112,7 @@ fn arguments(hook: &Hook, frame: &ProbeFrame) -> [u64; operand::MOST] {
     for (index, value) in values.iter_mut().enumerate().take(count as usize / 2) {
         // SAFETY: the command has written `count` words at `at` before it told the hook of them, and `index` is less
         // than half of that.
-        let words = unsafe { *(at as *const [u64; 2]).add(index) };
+        let words = unsafe { *ours::<[u64; 2]>(at).add(index) };
         *value = argument(words, frame);
     }
     values
@@ -130,12 +131,13 @@ fn argument([how, number]: [u64; 2], frame: &ProbeFrame) -> u64 {
         _ => {
             let index = register(part(16)).wrapping_mul(part(24));
             let at = register(part(8)).wrapping_add(index).wrapping_add(number);
+            const RSP: usize = 4;
             let mut bytes = [0; 8];
             let size = (part(32) as usize).clamp(1, 8);
             // Memory that cannot be read counts as 0.
             let _ = bytes
                 .get_mut(..size)
-                .map(|into| Proven::new().read(at, into));
+                .map(|into| Copied::above(frame.registers[RSP], None).read(at, into));
             u64::from_le_bytes(bytes)
         }
     };

@@ -10,6 +10,7 @@ use super::events::{self, Which};
 use super::hooked::{self, wanted};
 use super::record::Record;
 use super::{places, pulse, ring, session, thread, ticket};
+use crate::memory::follow::ours;
 use crate::memory::sys;
 use core::sync::atomic::Ordering;
 use routine::frame::flags::ENTRY_ONLY;
@@ -93,7 +94,7 @@ pub unsafe extern "C" fn quick_leave(frame: *mut Frame, results: *const Results)
         return ASK;
     };
     // SAFETY: `quick_enter` has put the address of this thread's ring there, and rings are never unmapped.
-    let ring = unsafe { &*(ring as *const Ring) };
+    let ring = unsafe { &*ours::<Ring>(ring) };
     let wanted = wanted(hook);
     if wanted & !PLAIN != 0
         || wanted & want::RETURN == 0

@@ -8,6 +8,7 @@
 
 use super::pulse;
 use super::session::{self, calls};
+use crate::memory::follow::ours;
 use crate::memory::sys;
 use core::arch::asm;
 use core::sync::atomic::{AtomicU64, Ordering, compiler_fence};
@@ -80,7 +81,7 @@ impl Record {
     pub unsafe fn part<T: Copy>(&self, index: u64, value: T) {
         // SAFETY: the caller guarantees that `T` fits into the reserved body from word `index` on; the place is aligned
         // to a word.
-        unsafe { ((self.at + 8 + index * 8) as *mut T).write(value) };
+        unsafe { ours::<T>(self.at + 8 + index * 8).write(value) };
     }
 
     /// Address of word `index` of the body.
@@ -156,7 +157,7 @@ impl Room {
         let at = address(ring, position);
         // SAFETY: `address` returns an aligned word within the ring, which is never unmapped; it is used as an atomic
         // only.
-        let first = unsafe { &*(at as *const AtomicU64) };
+        let first = unsafe { &*ours::<AtomicU64>(at) };
         let room = first.load(Ordering::Relaxed);
         let end = position + (room & 0xffff);
         if written.reserved.load(Ordering::Relaxed) != end {
@@ -232,7 +233,7 @@ fn makes_room(ring: &Ring, words: u64) -> bool {
 fn store(at: u64, word: u64) {
     // SAFETY: callers pass an aligned address within what they have reserved in the ring. The reader is another process,
     // which reads the word as an atomic; x86-64 keeps the order of stores.
-    unsafe { (*(at as *const AtomicU64)).store(word, Ordering::Release) };
+    unsafe { (*ours::<AtomicU64>(at)).store(word, Ordering::Release) };
 }
 
 /// Compares and exchanges atomically with respect to interrupts of this thread only.
@@ -295,7 +296,7 @@ fn readable(ring: &Ring) -> u64 {
     let reserved = ring.written.reserved.load(Ordering::Relaxed);
     let room = ring.written.room.load(Ordering::Relaxed);
     // SAFETY: `address` returns an aligned word within the ring, which is never unmapped; it is used as an atomic only.
-    let first = unsafe { &*(address(ring, room) as *const AtomicU64) };
+    let first = unsafe { &*ours::<AtomicU64>(address(ring, room)) };
     let first = first.load(Ordering::Relaxed);
     if wire::calls::open(first, room) == Some((reserved.wrapping_sub(room), kind::ROOM)) {
         room

@@ -5,6 +5,7 @@ use super::session::{self, calls};
 pub use super::thread::thread_pointer;
 use super::thread::{has_block, thread};
 use super::{locks, pool, room, tables};
+use crate::memory::follow::{kept, ours};
 use crate::memory::sys;
 use core::sync::atomic::{AtomicU64, Ordering};
 use routine::room::{NO_ROOM, place};
@@ -20,7 +21,7 @@ pub fn mine() -> Option<&'static Ring> {
     let thread = thread();
     let known = calls().rings.get(place(thread))?.load(Ordering::Acquire);
     // SAFETY: rings are never unmapped.
-    let ring = (known > MOVED).then(|| unsafe { &*(known as *const Ring) });
+    let ring = (known > MOVED).then(|| unsafe { &*ours::<Ring>(known) });
     mine_from(ring.filter(|ring| ring.thread.load(Ordering::Relaxed) == thread))
 }
 
@@ -54,7 +55,7 @@ fn find(thread: u64, first: usize) -> Option<&'static Ring> {
             MOVED => {}
             at => {
                 // SAFETY: rings are never unmapped.
-                let ring = unsafe { &*(at as *const Ring) };
+                let ring = unsafe { &*ours::<Ring>(at) };
                 if is_of(ring, thread) {
                     return Some(ring);
                 }
@@ -98,7 +99,7 @@ fn id_in_block(ring: &Ring, thread: u64) -> Option<u32> {
     // SAFETY: when the thread was introduced, the kernel confirmed that this word can be read (`has_block`), and a thread keeps its block.
     // If another thread has the address of one that has ended, the same C library made it: a runtime that puts a storage without a block
     // exactly there would first have to unmap the rest.
-    Some(unsafe { *(thread.wrapping_add(calls().tid_offset) as *const u32) })
+    Some(unsafe { *kept::<u32>(thread.wrapping_add(calls().tid_offset)) })
 }
 
 /// Whether a ring that names the running thread certainly belongs to it and was introduced in this session. False if the kernel would have
@@ -181,7 +182,7 @@ fn search() -> Option<&'static Ring> {
     };
     calls().made.fetch_add(1, Ordering::Release);
     // SAFETY: rings are never unmapped.
-    fresh(unsafe { &*(ring as *const Ring) }, thread)
+    fresh(unsafe { &*ours::<Ring>(ring) }, thread)
 }
 
 /// Waits until the records of a session have been read, in those rings that lie in the process's own memory.
@@ -197,7 +198,7 @@ pub fn drain_private(session: u32) {
         .map(|entry| entry.load(Ordering::Acquire));
     for at in known.filter(|at| *at > MOVED && !pool::holds(*at)) {
         // SAFETY: rings are never unmapped.
-        let ring = unsafe { &*(at as *const Ring) };
+        let ring = unsafe { &*ours::<Ring>(at) };
         if ring.session.load(Ordering::Relaxed) == session {
             record::drain(ring, calls().most_wait);
         }
@@ -225,7 +226,7 @@ fn reclaim(thread: u64) -> Option<u64> {
             continue;
         }
         // SAFETY: rings are never unmapped.
-        let ring = unsafe { &*(known as *const Ring) };
+        let ring = unsafe { &*ours::<Ring>(known) };
         let tid = ring.tid.load(Ordering::Acquire);
         if matches!(tid, TAKEN | UNKNOWN) || ring.has_block.load(Ordering::Relaxed) == 0 {
             continue;
@@ -281,7 +282,7 @@ const TABLE: u64 = (PLACES * size_of::<Place>()) as u64;
 pub unsafe fn write(at: u64, session: u32, thread: u64, last_place: u32) {
     // SAFETY: the caller guarantees room for a ring at `at` that no other thread uses; it is page-aligned, as rings are.
     unsafe {
-        (at as *mut Ring).write(Ring {
+        ours::<Ring>(at).write(Ring {
             thread: AtomicU64::new(thread),
             low: AtomicU64::new(NO_ROOM[0]),
             span: AtomicU64::new(NO_ROOM[1]),

@@ -8,9 +8,11 @@
 //! The first thread's stack was made by the kernel, and the command writes where it is.
 
 use super::session::calls;
+use crate::memory::copied::Copied;
 use crate::memory::sys;
 use core::sync::atomic::{AtomicU64, Ordering};
 use routine::room::{NO_ROOM, ROOM, WORK_STACKS, head_of};
+use vm::Memory;
 use wire::PAGE;
 
 /// Bytes of a thread's block that are searched: glibc's has the words at 1,680.
@@ -35,19 +37,11 @@ pub fn of(thread: u64, has_block: bool) -> [u64; 2] {
 
 /// Returns the range that the C library made for the thread's stack: its begin, and its bytes.
 fn made(thread: u64) -> Option<[u64; 2]> {
-    let page = PAGE as u64;
-    let end = thread + SEARCHED;
-    let crosses = thread / page != (end - 1) / page;
-    let end = if crosses && !sys::is_readable(end - 1) {
-        end & !(page - 1)
-    } else {
-        end
-    };
-    let words = (thread..end.saturating_sub(8)).step_by(8);
+    let memory = Copied::new();
+    let words = (thread..thread + SEARCHED).step_by(8);
+    // The block may end before: what cannot be read is not searched.
     words
-        // SAFETY: the words lie within the page of the thread's block, or in the next page, which the kernel has just confirmed to
-        // be readable.
-        .map(|at| unsafe { *(at as *const [u64; 2]) })
+        .map_while(|at| Some([memory.u64(at).ok()?, memory.u64(at + 8).ok()?]))
         .find(|[low, size]| {
             let above = low.wrapping_add(*size).wrapping_sub(thread);
             SIZES.contains(size) && *low < thread && 0 < above && above <= BLOCK

@@ -2,6 +2,7 @@
 //! Perl's DBI do).
 
 use super::places::script;
+use crate::memory::follow::ours;
 use routine::Frame;
 use wire::calls::{Hook, Name};
 
@@ -24,7 +25,7 @@ pub fn number(hook: &Hook, frame: &Frame) -> Option<u64> {
     ]);
     // SAFETY: the command has written `count` entries at `at` before it told the hook of them, and changes none in a
     // session.
-    let names = unsafe { core::slice::from_raw_parts(at as *const Name, count as usize) };
+    let names = unsafe { core::slice::from_raw_parts(ours::<Name>(at), count as usize) };
     let name = names.iter().find(|name| name.identity == identity)?;
     Some(name.number)
 }

@@ -4,8 +4,9 @@
 use super::captures::{registers, returned};
 use super::hooked::{Hooked, Outcome};
 use super::scalars::Scalars;
-use super::values::Proven;
 use super::{places, ring};
+use crate::memory::copied::Copied;
+use crate::memory::follow::ours;
 use capture::condition::{Facts, holds_of};
 use routine::Frame;
 use vm::Memory;
@@ -20,7 +21,7 @@ pub fn is_called_from_wanted(hook: &Hook, frame: &Frame) -> bool {
 /// Whether an address lies in one of the ranges at `table`.
 #[inline]
 fn is_within(table: u64, address: u64) -> bool {
-    let table = table as *const u64;
+    let table = ours::<u64>(table);
     // SAFETY: the command has written the table before it told the hook of it: the number of ranges, then begin and
     // end of each. It does not change in a session.
     unsafe {
@@ -35,7 +36,15 @@ fn is_within(table: u64, address: u64) -> bool {
 pub fn at_call(call: Hooked, found: Option<&'static Ring>) -> Option<(&'static Ring, u32)> {
     // SAFETY: the hook names a condition that the command has written before, as words that do not change in a
     // session.
-    let meets = |bits| unsafe { meets(call.hook.asks_call, call, None, 0, bits) };
+    let meets = |lines| unsafe {
+        let asked = Asked {
+            outcome: None,
+            elapsed: 0,
+            lines,
+            ring: found,
+        };
+        meets(call.hook.asks_call, call, asked)
+    };
     if call.wants(want::ASKS) && !meets(0) {
         return None;
     }
@@ -49,47 +58,59 @@ pub fn at_call(call: Hooked, found: Option<&'static Ring>) -> Option<(&'static R
 }
 
 /// Whether a call that was held back until its return is wanted; it took `took` cycles, and its line passes the tests
-/// `bits`.
+/// `lines`. `ring` is the running thread's.
 #[inline]
-pub fn at_return(call: Hooked, outcome: Outcome, took: u64, bits: u32) -> bool {
+pub fn at_return(call: Hooked, outcome: Outcome, (took, lines): (u64, u32), ring: &Ring) -> bool {
+    let asked = Asked {
+        outcome: Some(outcome),
+        elapsed: took,
+        lines,
+        ring: Some(ring),
+    };
     // SAFETY: the hook names a condition that the command has written before, as words that do not change in a
     // session.
-    unsafe { meets(call.hook.asks_return, call, Some(outcome), took, bits) }
+    unsafe { meets(call.hook.asks_return, call, asked) }
+}
+
+/// What a condition is asked of, beside the call itself.
+struct Asked<'a> {
+    /// What the function returned, if it has.
+    outcome: Option<Outcome<'a>>,
+    /// How many cycles the call took.
+    elapsed: u64,
+    /// The tests that its line passes, a bit each.
+    lines: u32,
+    /// The running thread's ring, if it is known.
+    ring: Option<&'a Ring>,
 }
 
 /// # Safety
 /// `count` words of a condition are mapped at `at` and do not change meanwhile.
 #[inline]
-unsafe fn meets(
-    [at, count]: [u64; 2],
-    call: Hooked,
-    outcome: Option<Outcome>,
-    elapsed: u64,
-    lines: u32,
-) -> bool {
+unsafe fn meets([at, count]: [u64; 2], call: Hooked, asked: Asked) -> bool {
     if count == 0 {
         return true;
     }
     // SAFETY: the caller guarantees that `count` words of a condition are mapped at `at`; they do not change
     // meanwhile.
-    let words = unsafe { core::slice::from_raw_parts(at as *const u64, count as usize) };
-    let proven = Proven::new();
-    let read = |at, into: &mut [u8]| match proven.read(at, into) {
+    let words = unsafe { core::slice::from_raw_parts(ours::<u64>(at), count as usize) };
+    let memory = Copied::above(call.stack, asked.ring);
+    let read = |at, into: &mut [u8]| match memory.read(at, into) {
         Ok(()) => into.len(),
         Err(_) => 0,
     };
     let registers = registers(&call);
-    let returned = outcome.map(|outcome| returned(outcome.results));
+    let returned = asked.outcome.map(|outcome| returned(outcome.results));
     let facts = Facts {
         registers: &registers,
         returned: returned.as_ref(),
-        elapsed,
-        lines,
+        elapsed: asked.elapsed,
+        lines: asked.lines,
     };
     let mut values = Scalars {
-        proven: &proven,
+        memory: &memory,
         registers: registers.gp,
-        kept: outcome.map_or(0, |outcome| outcome.kept),
+        kept: asked.outcome.map_or(0, |outcome| outcome.kept),
     };
     holds_of(words, facts, read, &mut values)
 }

@@ -35,6 +35,8 @@ pub static mut CALLS: Calls = Calls {
     line_policy: 0,
     passed_over: 0,
     wary: AtomicU64::new(0),
+    copies: AtomicU64::new(0),
+    uncopied: AtomicU64::new(0),
     pid: 0,
     follow: 0,
     patience: 0,

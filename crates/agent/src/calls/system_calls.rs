@@ -18,8 +18,9 @@ pub use quick::quick_probe;
 use super::events::Which;
 use super::finish::{self, Ended};
 use super::hooked::{Hooked, NO_VECTORS, Outcome, as_call, wanted};
-use super::values::Proven;
 use super::{counts, events, locks, notices, pulse, ring, selection, session, ticket};
+use crate::memory::copied::Copied;
+use crate::memory::follow::{ours, own_stack};
 use crate::memory::sys;
 use core::sync::atomic::Ordering;
 use routine::frame::{ProbeFrame, Results};
@@ -86,7 +87,7 @@ unsafe fn note(
     let frame = unsafe { &*made_frame };
     let stack = frame.registers[RSP];
     let session = session::number();
-    let lends = lends(number, arguments[0]);
+    let lends = lends(number, arguments[0], || Copied::above(stack, known));
     let (hook, wanted) = of(place, number).map_or((place, 0), |hook| (hook, wanted(hook)));
     if hook.place == SYSTEM_CALLS {
         // A call without a hook of its own has its number as its first argument in the record.
@@ -183,7 +184,7 @@ pub fn ends(place: &Hook, frame: &ProbeFrame) {
     }
     let now = sys::ticks();
     // SAFETY: `note` has put the address of a hook there, and hooks are never freed.
-    let hook = unsafe { &*(open.hook as *const Hook) };
+    let hook = unsafe { &*ours::<Hook>(open.hook) };
     if open.began == ticket::UNTOLD {
         if wanted(hook) & want::RETURN != 0 {
             events::lose_return(ring);
@@ -238,7 +239,7 @@ pub fn ends(place: &Hook, frame: &ProbeFrame) {
     });
     if open.injected != 0 {
         // SAFETY: `note` has put the address of an injection there, and the command never frees injections.
-        inject::ends(unsafe { &*(open.injected as *const Injection) });
+        inject::ends(unsafe { &*ours::<Injection>(open.injected) });
     }
 }
 
@@ -255,9 +256,9 @@ fn of(place: &Hook, number: u64) -> Option<&'static Hook> {
     let at = |number: u64| {
         // SAFETY: the command has written a table with more than `number` words at `table` before it told the hook of
         // it.
-        let hook = unsafe { *(table as *const u64).add(number as usize) };
+        let hook = unsafe { *ours::<u64>(table).add(number as usize) };
         // SAFETY: the table holds addresses of hooks, which are never freed.
-        (hook != 0).then(|| unsafe { &*(hook as *const Hook) })
+        (hook != 0).then(|| unsafe { &*ours::<Hook>(hook) })
     };
     let own = if number < SYSTEM_CALLS {
         at(number)
@@ -294,7 +295,7 @@ fn made(place: &Hook, frame: &ProbeFrame) -> (u64, [u64; 6]) {
     }
     let [a, b, c, d] = [RDX, RCX, R8, R9].map(|index| registers[index]);
     // SAFETY: the place calls a function with eight arguments, so the caller has put the last two at the stack pointer.
-    let [e, f] = unsafe { *(registers[RSP] as *const [u64; 2]) };
+    let [e, f] = unsafe { *own_stack::<[u64; 2]>(registers[RSP]) };
     (registers[RSI], [a, b, c, d, e, f])
 }
 
@@ -331,14 +332,14 @@ fn slot(ring: &Ring, at: u64) -> *mut OpenSystemCall {
 }
 
 /// Whether the child of this call runs as this thread until it runs another program or ends.
-fn lends(number: u64, argument: u64) -> bool {
+fn lends(number: u64, argument: u64, memory: impl FnOnce() -> Copied) -> bool {
     let flags = match number {
         VFORK => WAITS,
         CLONE => argument,
         // `flags`, the first word of `struct clone_args`.
         CLONE3 => {
             let mut flags = [0; 8];
-            let _ = Proven::new().read(argument, &mut flags);
+            let _ = memory().read(argument, &mut flags);
             u64::from_le_bytes(flags)
         }
         _ => 0,

@@ -1,5 +1,6 @@
 //! Empties a ring's tables of lines and of counts when a session begins.
 
+use crate::memory::follow::ours;
 use core::sync::atomic::{AtomicU64, Ordering};
 use wire::calls::{Count, PLACES, Place, Ring};
 
@@ -13,7 +14,7 @@ pub fn forget_lines(ring: &Ring) {
         // SAFETY: `at` is less than [`PLACES`], the entries of the ring's table, which is never unmapped. Pages without an entry are only
         // read, so they take no memory.
         unsafe {
-            let place = (ring.places as *mut Place).add(at);
+            let place = ours::<Place>(ring.places).add(at);
             if (*place).code != 0 {
                 place.write(Place::default());
             }
@@ -24,7 +25,7 @@ pub fn forget_lines(ring: &Ring) {
 
 /// Empties a ring's table of counts: only the rows that are marked as taken.
 pub fn forget_counts(ring: &Ring) {
-    let table = ring.counts.load(Ordering::Relaxed) as *mut Count;
+    let table = ours::<Count>(ring.counts.load(Ordering::Relaxed));
     for (word, marks) in ring.rows.iter().enumerate() {
         let mut rows = marks.load(Ordering::Relaxed);
         while rows != 0 {

@@ -57,18 +57,12 @@ pub fn thread_pointer() -> u64 {
 ///
 /// A first word that points to itself does not suffice: every thread-local storage begins so by the ABI ("ELF Handling For Thread-Local
 /// Storage", 3.4.6), also that of a runtime that makes its threads by a bare `clone` and gives them some bytes at the end of a mapping. So
-/// the kernel is asked whether each word can be read, and the id's word must hold the id.
+/// the kernel compares each word without our reading it, and the id's word must hold the id.
 #[cold]
 pub fn has_block(thread: u64, tid: u32) -> bool {
     let calls = calls();
-    let is_there = |offset: u64| sys::is_readable(thread.wrapping_add(offset));
-    // SAFETY: the kernel has just confirmed that the word can be read, and it belongs to this thread, which does not unmap it meanwhile.
-    let points_to_itself = || is_there(0) && unsafe { *(thread as *const u64) } == thread;
-    let has_id = || {
-        let id = thread.wrapping_add(calls.tid_offset) as *const u32;
-        // SAFETY: the kernel has just confirmed that the word can be read, and it belongs to this thread, which does not unmap it
-        // meanwhile.
-        calls.tid_offset == 0 || is_there(calls.tid_offset) && unsafe { *id } == tid
-    };
-    thread & NO_POINTER == 0 && points_to_itself() && has_id()
+    let [low, high] = [thread as u32, (thread >> 32) as u32];
+    let points_to_itself = || sys::holds(thread, low) && sys::holds(thread.wrapping_add(4), high);
+    let id = thread.wrapping_add(calls.tid_offset);
+    thread & NO_POINTER == 0 && points_to_itself() && (calls.tid_offset == 0 || sys::holds(id, tid))
 }

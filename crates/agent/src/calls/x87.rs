@@ -1,5 +1,6 @@
 //! Results of type `long double`, copied from the x87 stack.
 
+use crate::memory::follow::ours;
 /// The value for an x87 register that holds nothing: the NaN that the processor makes of one.
 const EMPTY: [u64; 2] = [0xc000_0000_0000_0000, 0xffff];
 
@@ -16,7 +17,7 @@ pub unsafe fn copy(at: u64, words: u64) {
     // across calls.
     unsafe {
         for at in (at..at + words * 8).step_by(16) {
-            (at as *mut [u64; 2]).write_unaligned(EMPTY);
+            ours::<[u64; 2]>(at).write_unaligned(EMPTY);
         }
         core::arch::asm!(
             "fxam",

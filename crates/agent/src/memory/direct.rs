@@ -1,6 +1,7 @@
 //! Reads the guest's memory by plain loads, for addresses that the VM guarantees at this moment. Other addresses
-//! are read through `calls::values::Proven`.
+//! are read through [`Copied`](super::copied::Copied).
 
+use crate::memory::follow::kept;
 use vm::{Fault, Memory};
 
 /// The guest's memory from inside.
@@ -14,7 +15,7 @@ impl Memory for Direct {
         }
         // SAFETY: callers pass only addresses that the VM uses at this moment, and `vm` reads only within the
         // structures at them. `into` is a live buffer elsewhere.
-        unsafe { core::ptr::copy_nonoverlapping(at as *const u8, into.as_mut_ptr(), into.len()) };
+        unsafe { core::ptr::copy_nonoverlapping(kept::<u8>(at), into.as_mut_ptr(), into.len()) };
         Ok(())
     }
 
@@ -25,7 +26,7 @@ impl Memory for Direct {
         }
         // SAFETY: callers pass only addresses that the VM uses at this moment, and `vm` reads only within the
         // structures at them.
-        Ok(unsafe { (at as *const u32).read_unaligned() })
+        Ok(unsafe { kept::<u32>(at).read_unaligned() })
     }
 
     #[inline]
@@ -35,7 +36,7 @@ impl Memory for Direct {
         }
         // SAFETY: callers pass only addresses that the VM uses at this moment, and `vm` reads only within the
         // structures at them.
-        Ok(unsafe { (at as *const u64).read_unaligned() })
+        Ok(unsafe { kept::<u64>(at).read_unaligned() })
     }
 }
 

@@ -3,6 +3,7 @@
 //! All of it comes from `mmap` and is unmapped when the agent leaves; the guest's allocator is never used. Every function that needs
 //! memory returns an `Option`: a birth that cannot be booked is counted as lost, and nothing waits.
 
+use crate::memory::follow::ours;
 use crate::memory::sys;
 use core::marker::PhantomData;
 use core::{ptr, slice};
@@ -56,7 +57,7 @@ impl<T: Copy> List<T> {
     /// `index` is less than [`len`](Self::len), and no other reference to the element is alive.
     #[inline]
     pub unsafe fn get(&self, index: u32) -> *mut T {
-        (self.at as *mut T).wrapping_add(index as usize)
+        ours::<T>(self.at).wrapping_add(index as usize)
     }
 
     /// Appends an element and returns its index.
@@ -91,7 +92,7 @@ impl<T: Copy> List<T> {
         match self.at {
             0 => &[],
             // SAFETY: `length` elements are mapped and either written or zero, which is valid; the slice borrows the list.
-            at => unsafe { slice::from_raw_parts(at as *const T, self.length as usize) },
+            at => unsafe { slice::from_raw_parts(ours::<T>(at), self.length as usize) },
         }
     }
 
@@ -100,7 +101,7 @@ impl<T: Copy> List<T> {
         match self.at {
             0 => &mut [],
             // SAFETY: `length` elements are mapped and either written or zero, which is valid; the slice borrows the list mutably.
-            at => unsafe { slice::from_raw_parts_mut(at as *mut T, self.length as usize) },
+            at => unsafe { slice::from_raw_parts_mut(ours::<T>(at), self.length as usize) },
         }
     }
 
@@ -288,7 +289,7 @@ fn piece_bytes<T>(segments: &Segments) -> u64 {
 /// Returns the address of record `index`. Callers pass an index that was reserved, so its piece is mapped.
 pub fn record<T>(segments: &Segments, index: u64) -> *mut T {
     let piece = segments.pieces[(index / segments.piece) as usize % wire::ledger::PIECES];
-    (piece as *mut T).wrapping_add((index % segments.piece) as usize)
+    ours::<T>(piece).wrapping_add((index % segments.piece) as usize)
 }
 
 /// Reserves `count` adjacent records within one piece and returns the index of the first. They are zero, and count as used as soon as

@@ -20,6 +20,7 @@ const FUTEX: u64 = 202;
 const MREMAP: u64 = 25;
 const MADVISE: u64 = 28;
 const CLOCK_GETTIME: u64 = 228;
+const PROCESS_VM_READV: u64 = 310;
 
 const PROT_READ_WRITE: u64 = 3;
 const MAP_PRIVATE_ANONYMOUS: u64 = 0x22;
@@ -166,14 +167,34 @@ pub fn holds(at: u64, value: u32) -> bool {
     unsafe { syscall(FUTEX, at, CMP_REQUEUE_PRIVATE, 0, 0, at, value.into()) == 0 }
 }
 
+/// The error of the kernel for an address that cannot be read (include/uapi/asm-generic/errno-base.h).
+pub const EFAULT: u64 = 14;
+
+/// Copies memory of this process, whose id is `pid`, to a buffer of ours, and returns how many bytes were copied: fewer than asked for
+/// if the rest cannot be read. The kernel looks the process up by its id, and its memory needs no permission
+/// (`process_vm_rw_core` in `mm/process_vm_access.c`, `mm_access` in `kernel/fork.c`).
+///
+/// # Safety
+/// `into` has room for `length` bytes.
+pub unsafe fn copy(pid: u32, at: u64, into: *mut u8, length: usize) -> Result<usize, u64> {
+    // `struct iovec`: address, length.
+    let (from, into) = ([at, length as u64], [into.addr() as u64, length as u64]);
+    let (from, into) = ((&raw const from) as u64, (&raw const into) as u64);
+    // SAFETY: both are live; the caller guarantees the room.
+    let copied = unsafe { syscall(PROCESS_VM_READV, pid.into(), into, 1, from, 1, 0) };
+    address(copied)
+        .map(|bytes| bytes as usize)
+        .ok_or(copied.wrapping_neg())
+}
+
 /// Whether a page can be read: the kernel copies the mask from there before it looks at `how`
-/// (`rt_sigprocmask` in `kernel/signal.c`), and answers EFAULT or EINVAL. Nothing is changed.
+/// (`rt_sigprocmask` in `kernel/signal.c`), and answers EFAULT or EINVAL. Nothing is changed. The answer may be wrong by the time it
+/// is here, so it is no reason to follow the address.
 pub fn is_readable(at: u64) -> bool {
-    const EFAULT: u64 = 0u64.wrapping_sub(14);
     // The mask's eight bytes are to lie in the page of `at`.
     let at = at & !7;
     // SAFETY: `how` does not exist, so the mask stays as it is.
-    unsafe { syscall(RT_SIGPROCMASK, NO_HOW, at, 0, 8, 0, 0) != EFAULT }
+    unsafe { syscall(RT_SIGPROCMASK, NO_HOW, at, 0, 8, 0, 0) != EFAULT.wrapping_neg() }
 }
 
 pub mod confine;

@@ -7,6 +7,7 @@
 use super::{Heap, allocator, compact, pipe, python, stream::Stream, walk};
 use crate::births::agent::AGENT;
 use crate::guard;
+use crate::memory::follow::ours;
 use crate::memory::sys::{self, child};
 use crate::shared::{BORROWED, SNAPSHOT};
 use core::sync::atomic::{AtomicU32, Ordering};
@@ -120,7 +121,7 @@ unsafe fn clear_stack(start: u64) {
     let mut at = start;
     while at + 8 <= end {
         // SAFETY: it is this thread's stack, below the program's own frames; the rest is the caller's promise.
-        unsafe { (at as *mut u64).write_volatile(0) };
+        unsafe { ours::<u64>(at).write_volatile(0) };
         at += 8;
     }
 }

@@ -1,6 +1,7 @@
 //! Which objects were met, and those whose references are still to be told. In the child, which may use no allocator: both are mappings
 //! of their own, which take memory where they are touched only.
 
+use crate::memory::follow::ours;
 use crate::memory::sys;
 
 /// Bits of an address within a leaf, and of all addresses that a process has (x86-64 with four levels of page tables).
@@ -21,7 +22,7 @@ impl Seen {
     pub fn new() -> Option<Self> {
         let at = sys::map(LEAVES * 8)?;
         // SAFETY: a fresh mapping of this size, which nobody else knows and nobody gives back.
-        let leaves = unsafe { core::slice::from_raw_parts_mut(at as *mut u64, LEAVES as usize) };
+        let leaves = unsafe { core::slice::from_raw_parts_mut(ours::<u64>(at), LEAVES as usize) };
         Some(Seen { leaves })
     }
 
@@ -36,7 +37,7 @@ impl Seen {
         }
         let bit = (address & ((1 << LEAF_BITS) - 1)) >> 3;
         // SAFETY: a leaf has a bit for each eight bytes of its addresses, and nobody else uses it.
-        let byte = unsafe { &mut *((*leaf + (bit >> 3)) as *mut u8) };
+        let byte = unsafe { &mut *ours::<u8>(*leaf + (bit >> 3)) };
         let mask = 1 << (bit & 7);
         let is_new = *byte & mask == 0;
         *byte |= mask;
@@ -72,7 +73,7 @@ impl Open {
             (self.at, self.bytes) = (longer, self.bytes * 2);
         }
         // SAFETY: within the mapping, which is a multiple of eight bytes long.
-        unsafe { ((self.at + self.used) as *mut u64).write(address) };
+        unsafe { ours::<u64>(self.at + self.used).write(address) };
         self.used += 8;
         true
     }
@@ -81,6 +82,6 @@ impl Open {
     pub fn pop(&mut self) -> Option<u64> {
         self.used = self.used.checked_sub(8)?;
         // SAFETY: it was written by `push`.
-        Some(unsafe { ((self.at + self.used) as *const u64).read() })
+        Some(unsafe { ours::<u64>(self.at + self.used).read() })
     }
 }

@@ -1,6 +1,7 @@
 //! The bytes that the child writes: [`wire::snapshot`].
 
 use super::pipe;
+use crate::memory::follow::ours;
 use crate::memory::sys;
 
 /// Bytes of the buffer, and how many of them a single number may still take when it is not yet sent.
@@ -21,7 +22,7 @@ impl Stream {
     pub fn new(write: u64) -> Option<Self> {
         let at = sys::map(ROOM as u64)?;
         // SAFETY: a fresh mapping of this size, which nobody else knows and nobody gives back.
-        let buffer = unsafe { core::slice::from_raw_parts_mut(at as *mut u8, ROOM) };
+        let buffer = unsafe { core::slice::from_raw_parts_mut(ours::<u8>(at), ROOM) };
         Some(Stream {
             write,
             buffer,

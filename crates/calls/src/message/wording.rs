@@ -85,7 +85,23 @@ impl fmt::Display for Message {
                 "process {pid}: calls are still to return through our frames (a blocked call, a parked fiber); the unwinder's hook stays for them"
             ),
             M::Executed { pid } => write!(out, "process {pid} runs another program now (exec)"),
-            M::Ended { pid } => write!(out, "process {pid} ended"),
+            M::Ended {
+                pid, signal: None, ..
+            } => write!(out, "process {pid} ended"),
+            M::Ended {
+                pid,
+                signal: Some(signal),
+                hook,
+            } => {
+                let name = crate::signals::signal_name(*signal);
+                write!(out, "process {pid} was ended by {name}")?;
+                if *hook {
+                    out.write_str(
+                        ", and a thread of it was in a hook of lancet's then: unless the program does that by itself, please report this",
+                    )?;
+                }
+                Ok(())
+            }
             M::Hooked { .. } | M::LibraryHooked { .. } | M::DefinedHooked { .. } => {
                 self.hooked(out)
             }

@@ -160,13 +160,22 @@ pub struct Losses {
     pub lines: u64,
     /// Hooks that have panicked: a fault of the agent. Nothing is recorded from the first on, until the next session.
     pub panics: u64,
+    /// Pieces of memory that arguments lead to and that could not be copied, because a seccomp filter or the kernel does not
+    /// allow `process_vm_readv`.
+    pub uncopied: u64,
 }
 
 impl Losses {
     /// The sum of all losses.
     pub fn sum(&self) -> u64 {
-        [self.without_ring, self.uncounted, self.lines, self.panics]
-            .into_iter()
-            .fold(self.records, u64::saturating_add)
+        [
+            self.without_ring,
+            self.uncounted,
+            self.lines,
+            self.panics,
+            self.uncopied,
+        ]
+        .into_iter()
+        .fold(self.records, u64::saturating_add)
     }
 }

@@ -142,6 +142,12 @@ impl Rings {
             .word(self.calls + offset_of!(Calls, panics) as u64)
     }
 
+    /// Returns how many pieces of memory could not be copied ([`Calls::uncopied`]).
+    pub(super) fn uncopied(&self) -> Result<u64> {
+        self.backing
+            .word(self.calls + offset_of!(Calls, uncopied) as u64)
+    }
+
     /// Returns what was lost in this session so far.
     pub fn losses(&self) -> Result<Losses> {
         let mut losses = Losses {
@@ -149,6 +155,7 @@ impl Rings {
                 .without_ring
                 .wrapping_sub(self.lost_before.without_ring),
             panics: self.panics()?.wrapping_sub(self.lost_before.panics),
+            uncopied: self.uncopied()?.wrapping_sub(self.lost_before.uncopied),
             lines: self.lines_lost,
             uncounted: self.rows_lost,
             ..Losses::default()

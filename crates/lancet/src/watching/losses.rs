@@ -15,6 +15,7 @@ pub fn of_message(message: &Message) -> Option<Loss> {
         Lost::Records(pid) => (What::Records, Some(pid)),
         Lost::Counts(pid) => (What::Counts, Some(pid)),
         Lost::Gap(pid) => (What::Gap, Some(pid)),
+        Lost::Agent(pid) => (What::Agent, Some(pid)),
         Lost::Hooks => (What::Hooks, None),
         Lost::Recording => (What::Recording, None),
     };
@@ -91,6 +92,11 @@ pub fn say_rings(losses: &mut Losses, of: &[(i32, calls::Losses)], use_of: Use) 
                 What::Counts,
                 lost.uncounted,
                 "calls were not counted, because a thread made them in more rows (function and line) than its table holds: name fewer functions",
+            ),
+            (
+                What::Values,
+                lost.uncopied,
+                "pieces of memory that arguments lead to were not read, because a seccomp filter of the process, or its kernel, does not allow process_vm_readv: texts and structs are shown as addresses, and conditions on them do not hold",
             ),
         ] {
             if count != 0 {
@@ -184,6 +190,7 @@ mod tests {
             uncounted: 3,
             lines: 4,
             panics: 5,
+            uncopied: 7,
         };
         let mut losses = Losses::default();
         let of = [(7, lost), (8, calls::Losses::default())];
@@ -199,6 +206,7 @@ mod tests {
             (What::Records, 1),
             (What::Threads, 2),
             (What::Counts, 3),
+            (What::Values, 7),
             (What::Lines, 4),
             (What::Agent, 5),
             (What::Output, 6),
@@ -234,6 +242,13 @@ mod tests {
         };
         let loss = of_message(&gap).expect("a loss");
         assert_eq!((loss.what, loss.pid), (What::Gap, Some(7)));
-        assert_eq!(of_message(&Message::Ended { pid: 7 }), None);
+        assert_eq!(
+            of_message(&Message::Ended {
+                pid: 7,
+                signal: Some(9),
+                hook: false,
+            }),
+            None
+        );
     }
 }

@@ -53,12 +53,17 @@ mod tests {
     #[test]
     fn the_same_of_others_is_counted() {
         let repeated = Repeated::default();
+        let ended = || Message::Ended {
+            pid: 1,
+            signal: None,
+            hook: false,
+        };
         assert!(repeated.is_new(&unseen(1, "returns")));
         assert!(!repeated.is_new(&unseen(2, "returns")));
         assert!(repeated.is_new(&unseen(2, "rings")));
         assert!(!repeated.is_new(&unseen(3, "returns")));
-        assert!(repeated.is_new(&Message::Ended { pid: 1 }));
-        assert!(repeated.is_new(&Message::Ended { pid: 1 }));
+        assert!(repeated.is_new(&ended()));
+        assert!(repeated.is_new(&ended()));
         assert_eq!(repeated.take(), ["2 times more: not seen: returns"]);
         assert!(repeated.take().is_empty());
     }

@@ -1,9 +1,12 @@
 //! A guest that ends takes nothing along: what it called before is read, and what it counted, whatever way it ends.
 
+use std::os::unix::process::ExitStatusExt;
 use std::process::Command;
 
+use nix::sys::signal::Signal;
+
 use crate::machine::program;
-use crate::support::{Guest, TempDir, rubies};
+use crate::support::{Guest, TempDir, fixtures, rubies, skip};
 use crate::watch::{calls, counted, hooked};
 
 const ROUNDS: u64 = 3000;
@@ -103,5 +106,41 @@ fn a_script_that_exits_is_read_to_its_end() {
             let told = output.stdout.matches("write(1, \"line ").count();
             assert_eq!(told, 500, "{ruby} {way}: {}", output.stderr);
         }
+    }
+}
+
+/// A program that a signal ends is said to have ended by it; and if that is a fault while one of its threads is in a hook, that is said, too.
+#[test]
+fn a_program_that_a_signal_ends() {
+    let Some(program) = program("vanishing.c") else {
+        return;
+    };
+    let conf = fixtures().join("c/vanishing.conf").display().to_string();
+    for (mode, by, code) in [
+        ("", Signal::SIGSEGV, 0),
+        ("held", Signal::SIGTERM, 0),
+        ("held", Signal::SIGSEGV, 4),
+    ] {
+        let mut guest = Guest::start(mode, Command::new(&program).arg(mode));
+        if guest.line().as_deref() != Some("ready") {
+            skip("calls ends", "userfaultfd is not allowed");
+            continue;
+        }
+        let watch = hooked(calls(guest.pid, &["-x", "van_text", "-F", &conf]));
+        if mode == "held" {
+            guest.tell("go");
+            guest.expect("held");
+        }
+        let pid = guest.pid;
+        guest.signal(by);
+        let (_, status) = guest.end();
+        assert_eq!(status.signal(), Some(by as i32));
+        let output = watch.end();
+        let what = format!("{mode} {by}: {}", output.stderr);
+        assert_eq!(output.code(), code, "{what}");
+        let says = format!("lancet: process {pid} was ended by {by}");
+        assert_eq!(output.stderr.matches(&says).count(), 1, "{what}");
+        let hook = "a thread of it was in a hook of lancet's then";
+        assert_eq!(output.stderr.contains(hook), code == 4, "{what}");
     }
 }

@@ -295,7 +295,7 @@ fn one_of_several_guests_ends_and_the_others_go_on() {
     watch.until(&format!("lancet: process {}: ", third.pid));
     let killed = third.pid;
     third.signal(Signal::SIGKILL);
-    watch.until(&format!("lancet: process {killed} ended"));
+    watch.until(&format!("lancet: process {killed} was ended by SIGKILL"));
     first.tell("");
     assert_eq!(first.end().1.code(), Some(7));
     second.tell("");

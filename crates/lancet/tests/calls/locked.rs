@@ -5,7 +5,7 @@ use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
 
 use crate::machine::{program, start};
-use crate::support::{Guest, LIMIT, Snapshot, Watch, lancet, run, soak};
+use crate::support::{Guest, LIMIT, Snapshot, TempDir, Watch, lancet, run, soak};
 use crate::watch::{calls, hooked, left};
 
 const WAYS: [&[&str]; 4] = [
@@ -107,6 +107,40 @@ fn what_does_no_harm() {
         let output = left(watch, mode);
         let says = ["seccomp", "forbids"].map(|word| output.stderr.contains(word));
         assert_eq!(says, [false; 2], "{mode} {way:?}: {}", output.stderr);
+        guest.ends_with_nothing(mode);
+    }
+}
+
+/// Where a filter forbids nothing but the system call that copies what arguments lead to, hooks do without it, whether the filter was there
+/// before or is set meanwhile: texts are addresses, and the loss says how many.
+#[test]
+fn a_filter_that_forbids_copies_alone() {
+    for mode in ["copies", "uncopied"] {
+        let folder = TempDir::new("copies");
+        let out = folder.join("out").display().to_string();
+        let way = ["calls", "-x", "strtol", "--max-wait", "30s", "-o", &out];
+        let Some((before, mut guest, watch)) = opened(mode, &way) else {
+            return;
+        };
+        guest.tell("go");
+        guest.expect("answer 22000");
+        let output = watch.interrupt();
+        assert_eq!(output.code(), 4, "{mode}: {}", output.stderr);
+        let loss =
+            " pieces of memory that arguments lead to were not read, because a seccomp filter";
+        assert_eq!(
+            output.stderr.matches(loss).count(),
+            1,
+            "{mode}: {}",
+            output.stderr
+        );
+        let shown = std::fs::read_to_string(&out).expect("what was shown");
+        let [texts, addresses] =
+            ["strtol(\"1\"", "strtol(0x"].map(|call| shown.matches(call).count());
+        // Those before the filter was set have their texts.
+        let expected = if mode == "copies" { 1000 } else { 0 };
+        assert_eq!([texts, texts + addresses], [expected, 22000], "{mode}");
+        before.text_holds(guest.pid, mode);
         guest.ends_with_nothing(mode);
     }
 }

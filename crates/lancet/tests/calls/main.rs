@@ -32,6 +32,7 @@
 //! | `compared` | `--where` on values of the script's language |
 //! | `refused` | what cannot be opened, and what ends in the middle: one line, guest as it was |
 //! | `bound` | names that are bound while we watch, and two names of one function |
+//! | `vanishing` | memory that another thread takes away while a hook reads it |
 //! | `linked` | every way to link and load what is called |
 //! | `recorded` | files: what was seen is seen again |
 //! | `probes` | static probes in mid-function |
@@ -129,5 +130,6 @@ mod traced;
 mod unwinders;
 mod unwound;
 mod values;
+mod vanishing;
 mod watch;
 mod who;

@@ -15,7 +15,7 @@ use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
 
 use super::program::wait;
-use super::{Interpreter, LIMIT, fixtures, join, standing, until};
+use super::{Interpreter, LIMIT, Patience, fixtures, join, standing, until};
 
 /// A program that a test has started, with its standard streams. It is killed when this value is dropped, so that a test that fails leaves no
 /// process behind.
@@ -143,7 +143,7 @@ impl Guest {
 
     /// Its next line; `None` after the last.
     pub fn line(&self) -> Option<String> {
-        match self.lines.recv_timeout(LIMIT) {
+        match Patience::of(LIMIT).next(&self.lines) {
             Ok(line) => Some(line),
             Err(RecvTimeoutError::Disconnected) => None,
             Err(RecvTimeoutError::Timeout) => panic!(

@@ -28,6 +28,13 @@ impl Ticks {
         }
     }
 
+    /// The part of the time since then that the hypervisor gave to somebody else.
+    pub fn stolen_since(self) -> f64 {
+        let now = Ticks::now();
+        let (ran, stolen) = (now.ran - self.ran, now.stolen - self.stolen);
+        stolen / (ran + stolen).max(1.0)
+    }
+
     /// How many times as long everything has taken since then: by what the hypervisor took, and by what else wanted to run.
     pub fn slowness(self) -> f64 {
         let now = Ticks::now();

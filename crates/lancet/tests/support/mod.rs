@@ -9,6 +9,7 @@ mod interpreters;
 mod load;
 mod machine;
 mod others;
+mod patience;
 mod program;
 mod redmine;
 mod rows;
@@ -21,7 +22,7 @@ mod turn;
 
 use std::io::Write;
 use std::path::PathBuf;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 pub use agent::{Door, Spoilt, unreserved};
 pub use database::{Database, database};
@@ -31,6 +32,7 @@ pub use interpreters::{Interpreter, all, chosen, rubies};
 pub use load::{Load, ask, get};
 pub use machine::Ticks;
 pub use others::{Killed, as_nobody, assembled_for_32_bits, copy_for_all, program_of_32_bits};
+pub use patience::Patience;
 pub use program::{Output, await_handler, children, refused, refused_to_itself, run, wait};
 pub use redmine::Redmine;
 pub use rows::{Report, born, live, losses};
@@ -41,7 +43,7 @@ use standing::standing;
 pub use tool::{Opened, Watch, failing, is_release, lancet, mem, tool};
 pub use turn::{alone, join};
 
-/// No wait of these tests is longer, unless it says so. Generous: the machine may be busy.
+/// No wait of these tests is longer, unless it says so; on a busy machine it is ([`Patience`]).
 pub const LIMIT: Duration = Duration::from_secs(60);
 
 /// Says something even if the test succeeds: libtest captures only what goes through its macros.
@@ -96,12 +98,12 @@ pub fn fixtures() -> PathBuf {
 
 /// Looks until `found` says something, for at most `limit`. For conditions that nobody announces.
 pub fn until<T>(limit: Duration, what: &str, mut found: impl FnMut() -> Option<T>) -> T {
-    let deadline = Instant::now() + limit;
+    let mut patience = Patience::of(limit);
     loop {
         if let Some(value) = found() {
             return value;
         }
-        assert!(Instant::now() < deadline, "waited {limit:?} for {what}");
+        assert!(!patience.is_over(), "waited {limit:?} for {what}");
         std::thread::sleep(Duration::from_millis(2));
     }
 }

@@ -4,9 +4,9 @@ use std::io::Read;
 use std::process::{Child, Command, ExitStatus, Stdio};
 use std::sync::mpsc::{Receiver, channel};
 use std::thread;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
-use super::{LIMIT, join, lancet, say, standing};
+use super::{LIMIT, Patience, join, lancet, say, standing};
 
 /// How a program ended and what it wrote.
 #[derive(Debug)]
@@ -38,7 +38,7 @@ pub fn run(command: &mut Command, limit: Duration) -> Output {
     let stderr = collect(child.stderr.take());
     let status = wait(&mut child, limit);
     // A child of the program may hold the pipes a little longer.
-    let text = |from: Receiver<String>| from.recv_timeout(limit).unwrap_or_default();
+    let text = |from: Receiver<String>| Patience::of(limit).next(&from).unwrap_or_default();
     let (stdout, stderr) = (text(stdout), text(stderr));
     let Some(status) = status else {
         panic!("{command:?} did not end within {limit:?}\nstdout: {stdout}\nstderr: {stderr}");
@@ -52,12 +52,12 @@ pub fn run(command: &mut Command, limit: Duration) -> Output {
 
 /// Waits for the end of a program; `None` if it had to be killed. Says then where its threads were.
 pub fn wait(child: &mut Child, limit: Duration) -> Option<ExitStatus> {
-    let deadline = Instant::now() + limit;
+    let mut patience = Patience::of(limit);
     loop {
         if let Some(status) = child.try_wait().expect("a child can be waited for") {
             return Some(status);
         }
-        if Instant::now() > deadline {
+        if patience.is_over() {
             say(standing(child.id() as i32));
             let _ = child.kill();
             let _ = child.wait();
@@ -69,7 +69,7 @@ pub fn wait(child: &mut Child, limit: Duration) -> Option<ExitStatus> {
 
 /// Waits until a process catches a signal, so that it may be sent: its status says when the handler is there.
 pub fn await_handler(pid: i32, signal: i32) {
-    let deadline = Instant::now() + LIMIT;
+    let mut patience = Patience::of(LIMIT);
     let caught = || {
         let status = std::fs::read_to_string(format!("/proc/{pid}/status")).expect("it lives");
         let line = status.lines().find_map(|line| line.strip_prefix("SigCgt:"));
@@ -77,7 +77,7 @@ pub fn await_handler(pid: i32, signal: i32) {
         set >> (signal - 1) & 1 == 1
     };
     while !caught() {
-        assert!(Instant::now() < deadline, "it does not catch {signal}");
+        assert!(!patience.is_over(), "it does not catch {signal}");
         thread::sleep(Duration::from_millis(5));
     }
 }

@@ -5,13 +5,13 @@ use std::path::PathBuf;
 use std::process::{Child, Command, Stdio};
 use std::sync::mpsc::{Receiver, RecvTimeoutError, channel};
 use std::thread::{self, JoinHandle};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
 
 use super::program::{Output, wait};
-use super::{LIMIT, Report, join, standing};
+use super::{LIMIT, Patience, Report, join, standing};
 
 /// The lancet to test: that of `LANCET_BIN`, or this build's.
 pub fn tool() -> PathBuf {
@@ -133,10 +133,9 @@ impl Watch {
 
     /// Waits until it says a line that begins so; that line.
     pub fn until(&mut self, beginning: &str) -> String {
-        let deadline = Instant::now() + LIMIT;
+        let mut patience = Patience::of(LIMIT);
         loop {
-            let left = deadline.saturating_duration_since(Instant::now());
-            match self.complaints.recv_timeout(left) {
+            match patience.next(&self.complaints) {
                 Ok(line) => {
                     self.said.push_str(&line);
                     self.said.push('\n');

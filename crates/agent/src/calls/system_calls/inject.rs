@@ -9,6 +9,7 @@
 
 use super::super::{places, pulse};
 use super::{RAX, RCX, RSP};
+use crate::memory::follow::{ours, own_stack};
 use crate::memory::store::mix;
 use crate::memory::sys;
 use core::sync::atomic::{AtomicU64, Ordering};
@@ -57,7 +58,7 @@ pub fn of(hook: &Hook, ring: &Ring, session: u32) -> Option<Injection> {
         return None;
     }
     // SAFETY: the command has written the injection before it told the hook of it, and never frees it.
-    let injection = unsafe { (at as *const Injection).read() };
+    let injection = unsafe { ours::<Injection>(at).read() };
     if injection.lines != 0 && u64::from(places::current(ring).1) & injection.lines == 0 {
         return None;
     }
@@ -130,7 +131,7 @@ pub unsafe fn begins(injection: &Injection, place: &Hook, frame: *mut ProbeFrame
         let stack = (*registers)[RSP];
         (*registers)[RAX] = injection.result;
         (*registers)[RCX] = place.instruction + length;
-        let back = (stack - RED_ZONE - PUSHED) as *mut u64;
+        let back = own_stack::<u64>(stack - RED_ZONE - PUSHED);
         back.write(trampoline_elsewhere as *const () as u64);
     }
 }
@@ -146,7 +147,7 @@ pub fn mark(injected: u64) -> u64 {
         return 0;
     }
     // SAFETY: `note` has put the address of an injection there, and the command never frees injections.
-    let injection = unsafe { &*(injected as *const Injection) };
+    let injection = unsafe { &*ours::<Injection>(injected) };
     let replaced = if injection.replaces == 0 { 0 } else { REPLACED };
     let delayed = if injection.before | injection.behind == 0 {
         0

@@ -10,6 +10,7 @@ use super::super::record::Record;
 use super::super::session::{self, calls};
 use super::super::{counts, places, pulse, ring, thread, ticket};
 use super::{R8, R9, R10, RAX, RDI, RDX, RSI, RSP, counted_as, failed, lent, of, slot};
+use crate::memory::follow::ours;
 use crate::memory::sys;
 use core::sync::atomic::Ordering;
 use routine::Room;
@@ -131,7 +132,7 @@ fn quick_ends(place: &Hook, registers: &[u64; 16], ring: Option<&Ring>, session:
         return DONE;
     }
     // SAFETY: `open` or `push` has put the address of a hook there, and hooks are never freed.
-    let hook = unsafe { &*(hook as *const Hook) };
+    let hook = unsafe { &*ours::<Hook>(hook) };
     let wanted = wanted(hook);
     let rax = registers[RAX];
     if wanted & want::COUNT != 0 {

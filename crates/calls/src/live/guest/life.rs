@@ -299,14 +299,31 @@ impl Guest {
             }
             (_, None, false) => {
                 // Otherwise it was reported already why it can no longer be read.
-                if !self.quiet && !self.life.unheard {
-                    let pid = self.pid();
-                    self.messages.say(Message::Ended { pid });
+                if !self.life.unheard {
+                    self.say_ended();
                 }
                 End::Unknown
             }
         };
         self.end(end, tell);
+    }
+
+    /// Says that it has ended, by which signal, and whether that may have been our fault.
+    fn say_ended(&mut self) {
+        const FAULTS: [i32; 5] = [
+            libc::SIGSEGV,
+            libc::SIGBUS,
+            libc::SIGILL,
+            libc::SIGFPE,
+            libc::SIGSYS,
+        ];
+        let pid = self.pid();
+        let signal = self.tracing.ended_by();
+        let is_fault = signal.is_some_and(|signal| FAULTS.contains(&signal));
+        let hook = is_fault && self.tracing.rings().any_unfinished();
+        if !self.quiet || hook {
+            self.messages.say(Message::Ended { pid, signal, hook });
+        }
     }
 
     fn end(&mut self, end: End, tell: &mut dyn FnMut(Event)) {

@@ -1,0 +1,34 @@
+//! Makes pointers of numbers. No other module of the agent does, so whoever follows an address says here which kind of
+//! memory it is, and thereby why the access cannot fault.
+//!
+//! That an address could be read a moment ago is no reason: another thread unmaps, protects or truncates what was
+//! there between the question and the access, and the guest dies of SIGSEGV or SIGBUS in our code. Threads that are
+//! detached and end soon, whose C library unmaps their stacks, are enough.
+//!
+//! | kind | what lies there | why it cannot fault |
+//! |---|---|---|
+//! | [`ours`] | mappings that the agent or the command made for the agent: rings, tables, books, programs, hooks | nobody else knows of them; the agent unmaps none while a hook may run, and the command only while all threads stand still outside of hooks |
+//! | [`own_stack`] | the stack that this thread runs on, from its live frames upward | the thread needs it itself in order to return, and would die of its loss without us |
+//! | [`kept`] | objects and tables that the VM, the loader or the C library keeps for what this thread does now: the frames that it runs, the object whose birth it reports, a record that is never freed | they are read within a call from the VM, on this thread, with the lock that the VM's own code holds to read them |
+//! | [`Copied`](super::copied::Copied) | everything else: what an argument, a result, a field or a list points to | it is not followed: the kernel copies it, and answers EFAULT |
+//!
+//! The test `house::dereferences` holds that no other module makes a pointer of a number. Functions of the guest that
+//! are called by their address are not read; the modules that call them are listed in the same test.
+
+/// A pointer to memory that the agent or the command has mapped for the agent.
+#[inline(always)]
+pub const fn ours<T>(at: u64) -> *mut T {
+    at as *mut T
+}
+
+/// A pointer to the stack that the running thread stands on, at or above its live frames.
+#[inline(always)]
+pub const fn own_stack<T>(at: u64) -> *mut T {
+    at as *mut T
+}
+
+/// A pointer to what the VM, the loader or the C library keeps alive for what this thread does at this moment.
+#[inline(always)]
+pub const fn kept<T>(at: u64) -> *const T {
+    at as *const T
+}

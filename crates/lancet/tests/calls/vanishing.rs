@@ -1,0 +1,108 @@
+//! Memory that arguments lead to, and that another thread takes away at the moment at which a hook looks at it: the program lives, and
+//! computes what it computes alone. See `fixtures/c/vanishing.c`.
+
+use crate::machine::{program, start};
+use crate::support::{Guest, Snapshot, Watch, fixtures, soak};
+use crate::watch::{calls, hooked};
+
+/// What one round of one thread adds to the answer.
+const ROUND: u64 = 36;
+const THREADS: u64 = 4;
+/// Functions and system calls of a round.
+const CALLS: u64 = 8 + 13;
+
+/// Every way in which hooks read memory: texts, structs and lists at the call and at the return, conditions, results that are held back,
+/// arguments of system calls, everything at once.
+const WAYS: [&[&str]; 6] = [
+    &["calls", "-x", "van_*"],
+    &["calls", "-S", "-w", "8", "-x", "van_*"],
+    &["calls", "-f", "-S", "-x", "van_*", "--json"],
+    &["calls", "-x", "van_*", "--where", "arg1 ~ \"b.*d\""],
+    &["syscalls", "-v", "-s", "4000"],
+    &[
+        "calls",
+        "-c",
+        "-x",
+        "van_text",
+        "--where",
+        "arg1 == \"abc\"",
+    ],
+];
+
+fn watched(guest: &Guest, way: &[&str]) -> Watch {
+    let conf = fixtures().join("c/vanishing.conf").display().to_string();
+    let mut arguments: Vec<&str> = match way {
+        ["calls", rest @ ..] => [rest, &["-F", &conf]].concat(),
+        _ => way.to_vec(),
+    };
+    // What is lost for want of room is no matter here.
+    arguments.extend(["--max-wait", "0", "-o", "/dev/null"]);
+    hooked(calls(guest.pid, &arguments))
+}
+
+#[test]
+fn memory_that_another_thread_takes_away() {
+    let Some(program) = program("vanishing.c") else {
+        return;
+    };
+    // That many calls together.
+    let rounds =
+        if soak() { 10_000_000 } else { 1_000_000 } / (THREADS * CALLS * WAYS.len() as u64);
+    for way in WAYS {
+        let mut guest = start(&program, "");
+        let before = Snapshot::take(guest.pid);
+        let watch = watched(&guest, way);
+        let answer = guest.answer_to(&format!("go {rounds}"));
+        assert_eq!(
+            answer,
+            format!("answer {}", rounds * THREADS * ROUND),
+            "{way:?}"
+        );
+        let output = watch.interrupt();
+        assert!(
+            [0, 4].contains(&output.code()),
+            "{way:?}: {}",
+            output.stderr
+        );
+        assert!(
+            !output.stderr.contains("ended"),
+            "{way:?}: {}",
+            output.stderr
+        );
+        before.text_holds(guest.pid, &format!("{way:?}"));
+        guest.ends_with_nothing(&format!("{way:?}"));
+    }
+}
+
+/// The stack of a detached thread is unmapped while its maker's hook reads what `clone3` has written there.
+#[test]
+fn threads_that_are_detached_and_end_at_once() {
+    let Some(program) = program("vanishing.c") else {
+        return;
+    };
+    let ways: [&[&str]; 4] = [
+        &["syscalls"],
+        &["syscalls", "-f", "-e", "trace=clone3,clone,munmap"],
+        &["calls", "-S"],
+        &["calls", "-S", "-f", "-x", "pthread_create", "-w", "8"],
+    ];
+    for _ in 0..if soak() { 200 } else { 3 } {
+        for way in ways {
+            let mut guest = start(&program, "detached");
+            let watch = watched(&guest, way);
+            assert_eq!(guest.answer_to("go 2000"), "answer 2000", "{way:?}");
+            let output = watch.interrupt();
+            assert!(
+                [0, 4].contains(&output.code()),
+                "{way:?}: {}",
+                output.stderr
+            );
+            assert!(
+                !output.stderr.contains("ended"),
+                "{way:?}: {}",
+                output.stderr
+            );
+            guest.ends_with_nothing(&format!("{way:?}"));
+        }
+    }
+}

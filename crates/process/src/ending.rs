@@ -1,0 +1,49 @@
+//! How a process ended that is not a child of ours, so that no wait tells us.
+//!
+//! Once its parent has waited for it the kernel answers by a descriptor of the process that was opened before
+//! (`PIDFD_GET_INFO` with `PIDFD_INFO_EXIT`, include/uapi/linux/pidfd.h, Linux 6.15); until then its status stands in
+//! `/proc/PID/stat` (`exit_code`, the last field, proc_pid_stat(5)).
+
+use crate::pidfd::PidFd;
+use crate::proc_file;
+
+/// Returns the signal that ended a process; `None` if it exited by itself, has not ended, or the kernel does not tell.
+pub fn signal_of(process: &PidFd, pid: i32) -> Option<i32> {
+    let status = process.exit_status().or_else(|| of_unwaited(pid))?;
+    match status & 0x7f {
+        0 => None,
+        signal => Some(signal),
+    }
+}
+
+/// Returns the wait status of a process that has ended and was not waited for yet.
+fn of_unwaited(pid: i32) -> Option<i32> {
+    let stat = proc_file::of_process(pid, "stat").ok()?;
+    let (_, tail) = stat.rsplit_once(") ")?;
+    let mut fields = tail.split_ascii_whitespace();
+    let state = fields.next()?;
+    (state == "Z").then_some(())?;
+    fields.next_back()?.parse().ok()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::process::Command;
+    use std::time::Duration;
+
+    #[test]
+    fn a_signal_is_told_from_an_exit_before_and_after_the_wait() {
+        for (script, expected) in [("kill -SEGV $$", Some(libc::SIGSEGV)), ("exit 11", None)] {
+            let mut child = Command::new("sh").args(["-c", script]).spawn().expect("sh");
+            let pid = child.id() as i32;
+            let process = PidFd::open(pid).expect("it is there");
+            assert!(process.has_ended(Duration::from_secs(60)));
+            assert_eq!(signal_of(&process, pid), expected, "{script}");
+            child.wait().expect("it has ended");
+            let told = signal_of(&process, pid);
+            // Kernels before 6.15 do not tell.
+            assert!(told.is_none() || told == expected, "{script}: {told:?}");
+        }
+    }
+}
