@@ -40,6 +40,7 @@ extern "C" fn note_pipes() {
 
 fn main() -> ExitCode {
     failure::note_panics();
+    ui::interrupt::outlive_file_size_limit();
     let done = failure::catch(|| {
         let command = match cli::Cli::try_parse() {
             Ok(cli) => cli.command,

@@ -15,7 +15,6 @@ use nix::fcntl::{AT_FDCWD, AtFlags};
 use nix::unistd::linkat;
 
 use super::{PRIVATE, beside, cannot, create, own_descriptor, private_file, refuse_others};
-use crate::ui::interrupt;
 
 /// See the module's text. Dropped without [`WholeFile::finish`], it leaves nothing.
 #[derive(Debug)]
@@ -34,8 +33,6 @@ impl WholeFile {
     /// # Errors
     /// As for [`private_file`].
     pub fn begin(path: &Path) -> anyhow::Result<Self> {
-        // A file that grows beyond `ulimit -f` is an error like a full disk, and not our end.
-        interrupt::outlive_file_size_limit();
         let begun = match place_of(path)? {
             Some(place) => begun_in(&place).ok(),
             None => None,
