@@ -5,6 +5,8 @@ use std::path::{Path, PathBuf};
 
 use anyhow::Context;
 
+use crate::ui::sink::print;
+
 /// Options of `lancet man`.
 #[derive(Debug, clap::Args)]
 pub struct ManArgs {
@@ -21,9 +23,9 @@ pub fn run(args: ManArgs, lancet: clap::Command) -> anyhow::Result<u8> {
         write_all(&lancet, &folder)?;
         return Ok(0);
     }
-    let mut out = std::io::stdout().lock();
-    page(lancet, args.command.as_deref(), &mut out)?;
-    out.flush()?;
+    let mut text = Vec::new();
+    page(lancet, args.command.as_deref(), &mut text)?;
+    print(&text)?;
     Ok(0)
 }
 

@@ -90,3 +90,96 @@ fn a_started_program_keeps_what_it_does_with_the_signal() {
         );
     }
 }
+
+/// Of each command an answer on standard output.
+const ANSWERS: [&str; 20] = [
+    "--version",
+    "--help",
+    "help calls",
+    "calls --help",
+    "calls -D help",
+    "man",
+    "man calls",
+    "completions bash",
+    "tune",
+    "stack -p PID",
+    "stack --for 50ms -p PID",
+    "stack /bin/true",
+    "heap --rss -p PID",
+    "heap -p PID",
+    "mem --for 50ms -p RUBY",
+    "calls -c -x *@libc* --for 50ms -p PID",
+    "calls --now -p PID",
+    "syscalls --for 50ms -p PID",
+    "syscalls -c --for 50ms -p PID",
+    "patch --list -p PID",
+];
+
+/// Closed, full, and read by nobody any more, which alone is no failure (`lancet … | head`).
+#[test]
+fn standard_output_that_takes_nothing() {
+    let nowhere = Path::new("/nowhere");
+    let guest = busy();
+    let before = Snapshot::take(guest.pid);
+    let mut ruby = Command::new("ruby");
+    ruby.args([
+        "-e",
+        "$stdout.sync = true; puts :ready; loop { +'text'; sleep 0.001 }",
+    ]);
+    let ruby = Guest::start("ruby", ruby);
+    ruby.expect("ready");
+    for line in ANSWERS {
+        let (pid, words) = match line.contains("RUBY") {
+            true => (ruby.pid, line.replace("RUBY", "PID")),
+            false => (guest.pid, line.to_owned()),
+        };
+        let command = of(&words, pid, nowhere);
+        let output = run(&mut from_shell("exec \"$@\" >&-", &command), LIMIT);
+        let why = "cannot write to standard output: it is closed";
+        cannot(&output, line, why);
+        let output = run(&mut from_shell("exec \"$@\" >/dev/full", &command), LIMIT);
+        let why = "cannot write to standard output: No space left on device";
+        cannot(&output, line, why);
+        // The reader ends before the writer begins.
+        let broken = "exec 3> >(exit 0); wait $!; exec \"$@\" >&3";
+        let output = run(&mut from_shell(broken, &command), LIMIT);
+        assert_eq!(output.code(), 0, "{line}: {output:?}");
+    }
+    before.text_holds(guest.pid, "standard output");
+}
+
+/// What is opened does not become a stream that was closed: no message gets into a file of results, and a program that is started has
+/// its streams closed as it would have without us.
+#[test]
+fn streams_that_are_closed_stay_closed() {
+    let folder = TempDir::new("closed");
+    let guest = busy();
+    for closed in ["2>&-", ">&- 2>&-", "<&- >&- 2>&-"] {
+        let file = folder.join("file");
+        let line = "syscalls -e trace=getppid -o FILE --for 300ms -p PID";
+        let script = format!("exec \"$@\" {closed}");
+        let command = of(line, guest.pid, &file);
+        let output = run(&mut from_shell(&script, &command), LIMIT);
+        assert_eq!(output.code(), 0, "{closed}: {output:?}");
+        let text = std::fs::read_to_string(&file).expect("the file");
+        let others = text.lines().find(|line| !line.contains("getppid("));
+        assert_eq!(others, None, "{closed}");
+    }
+    for (closed, number) in [("<&-", 0), (">&-", 1), ("2>&-", 2)] {
+        let ask = format!("test -e /proc/self/fd/{number} && exit 7; exit 8");
+        let mut command = lancet();
+        command.args([
+            "syscalls",
+            "-c",
+            "-o",
+            "/dev/null",
+            "--",
+            "bash",
+            "-c",
+            &ask,
+        ]);
+        let script = format!("exec \"$@\" {closed}");
+        let output = run(&mut from_shell(&script, &command), LIMIT);
+        assert_eq!(output.code(), 8, "{closed}: {output:?}");
+    }
+}
