@@ -5,6 +5,7 @@ use std::path::{Path, PathBuf};
 
 use anyhow::Context;
 
+use crate::ui::file::public_file;
 use crate::ui::sink::print;
 
 /// Options of `lancet man`.
@@ -38,8 +39,9 @@ fn write_all(lancet: &clap::Command, folder: &Path) -> anyhow::Result<()> {
         let path = folder.join(file);
         let mut text = Vec::new();
         page(lancet.clone(), name, &mut text)?;
-        std::fs::write(&path, text)
-            .with_context(|| format!("the page {} cannot be written", path.display()))?;
+        public_file(&path)?
+            .write_all(&text)
+            .with_context(|| format!("cannot write to {}", path.display()))?;
     }
     Ok(())
 }
