@@ -178,6 +178,7 @@ pub fn is_readable(at: u64) -> bool {
 
 pub mod alarm;
 pub mod confine;
+pub mod shared;
 
 /// System calls of the child that a snapshot is written by.
 pub mod child {
