@@ -61,6 +61,7 @@ mod scalars;
 mod scripted;
 mod selection;
 pub mod session;
+pub mod share;
 mod system_calls;
 mod tables;
 pub mod thread;

@@ -8,10 +8,11 @@
 use crate::births::agent::AGENT;
 use crate::births::census;
 use crate::births::vmcalls::Vm;
+use crate::calls::share;
 use crate::shared::{BORROWED, CONFIG, CONTROL_PAGE, LEDGER};
 use crate::{collections, guard, scripts, snapshot};
 use core::sync::atomic::Ordering;
-use wire::control_page::enter::{COPY, LOCK, REAP, REGISTER, WAKE};
+use wire::control_page::enter::{COPY, LOCK, REAP, REGISTER, SHARE, WAKE};
 use wire::{Purpose, Reply, Request, State};
 
 /// A signal number that Linux never sends (SIGSTKFLT), for which no program sets a trap.
@@ -42,9 +43,12 @@ extern "C" fn enter(what: u64) -> u64 {
             waker(UNUSED_SIGNAL);
         }
     }
-    // Both may be done anywhere, because they are system calls and need no lock of the program or its VM.
+    // All of these may be done anywhere, because they are system calls and need no lock of the program or its VM.
     if what & REAP != 0 {
         snapshot::reap();
+    }
+    if what & SHARE != 0 {
+        share::share();
     }
     if what & COPY != 0 {
         let reply = snapshot::take(snapshot::Heap::Untold);

@@ -5,6 +5,7 @@
 //! neither written to nor killed. The pipe is opened through `/proc/PID/fd/N`, first as a path only (`O_PATH`), which has no effect on
 //! whatever file the guest has put there; what is no pipe is not opened.
 
+use crate::silence;
 use births::session::Copied;
 use inject::records::ReadRecords;
 use process::error::{Error, Result};
@@ -27,6 +28,8 @@ use wire::snapshot::{Opened, SHARED, Stage};
 
 /// Time limit until the copy has opened its pipe, for which it makes a dozen system calls.
 const READY: Duration = Duration::from_secs(10);
+/// A copy ends by itself after five minutes, whatever it waits for; it is not waited for until then.
+const LATEST: Duration = Duration::from_secs(280);
 /// Time between two looks at whether the copy has opened its pipe.
 const LOOK: Duration = Duration::from_micros(100);
 /// Time limit for a killed process to end: the kernel releases its memory first.
@@ -43,6 +46,8 @@ pub struct Copy {
     /// The reading end of its pipe; reading does not block.
     pub pipe: File,
     at: u64,
+    starved: fn(i32),
+    born: Instant,
 }
 
 impl Copy {
@@ -89,6 +94,8 @@ impl Copy {
                     memory,
                     pipe,
                     at: copied.at,
+                    starved: |_| {},
+                    born: Instant::now(),
                 })
             }
             // The memory of an ended process cannot be read.
@@ -207,6 +214,22 @@ impl Copy {
         self.memory
             .record::<u64>(self.at + offset_of!(Snapshot, at) as u64)
             .ok()
+    }
+
+    /// Has this be called, with the id of the guest, while the copy is waited for because it gets no processor.
+    pub fn when_starved(&mut self, call: fn(i32)) {
+        self.starved = call;
+    }
+
+    /// Whether it has had its time: until then, and as much longer as it has waited for a processor.
+    pub fn is_late(&self, until: Instant) -> bool {
+        let now = Instant::now();
+        now > until && now > (until + silence::starved(self.pid)).min(self.born + LATEST)
+    }
+
+    /// It gets no processor.
+    pub fn say_starved(&self) {
+        (self.starved)(self.parent);
     }
 
     /// Kills the copy. The guest reaps it afterwards.

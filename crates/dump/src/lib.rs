@@ -23,6 +23,7 @@
 //! | `frozen` | its memory, in blocks that are read once |
 //! | `by_target` | names of references, joined to them |
 //! | `pipe` | that they are read until a deadline |
+//! | `silence` | whether a copy that writes nothing hangs, or gets no processor |
 //! | `guest` | the process that is copied, of any language |
 //! | `compaction` | in the place of a snapshot: what `GC.compact` would give back |
 //! | `allocator` | in the place of a snapshot: what another allocator than glibc's says of itself |
@@ -58,6 +59,7 @@ mod php;
 mod pipe;
 mod python;
 mod ruby;
+mod silence;
 mod stream;
 mod texts;
 
@@ -82,8 +84,11 @@ pub struct Options {
     pub births: bool,
     /// The copy is made although the memory limit of the process may not bear it.
     pub despite_limit: bool,
-    /// The copy is ended after this time, whatever has not been read.
+    /// The copy is ended after this time, whatever has not been read. The time for which it waits for a processor does not count, up to
+    /// what a copy lives at most.
     pub patience: Duration,
+    /// Called now and then, with the id of the process, while the copy is waited for because it gets no processor.
+    pub starved: fn(i32),
 }
 
 impl Default for Options {
@@ -93,6 +98,7 @@ impl Default for Options {
             births: false,
             despite_limit: false,
             patience: Duration::from_secs(120),
+            starved: |_| {},
         }
     }
 }
@@ -191,7 +197,8 @@ impl Opened {
         let resident = Resident::of(pid).map_err(|error| Error::of_proc(pid, "status", error))?;
         let copied = self.guest.copy()?;
         let born = Instant::now();
-        let copy = copy::Copy::open(pid, copied)?;
+        let mut copy = copy::Copy::open(pid, copied)?;
+        copy.when_starved(self.options.starved);
         copy.begin(wire::snapshot::Opened::ToRead)?;
         let builder = Builder::within(
             self.about(resident),

@@ -42,7 +42,7 @@ pub fn read(copy: &Copy, facts: Facts, builder: Builder, until: Instant) -> Resu
     let mut stream = Reader::new(Pipe::new(copy, until), most);
     let written = loop {
         // Names of references are looked up in tables whose size comes from the process.
-        if Instant::now() > until {
+        if copy.is_late(until) {
             return Err(lost(pid, "it took too long"));
         }
         match stream.next().map_err(|bad| lost(pid, &bad.to_string()))? {

@@ -1,15 +1,8 @@
 //! The pool: memory for rings that we share with a process, so that their records can still be read when the process has ended for whatever
 //! reason. Layout: `wire::calls::Pool`.
 //!
-//! ```text
-//!   a thread that makes remote calls         us
-//!   memfd_create ──────────────────────────► duplicate its descriptor N, check that it is such a file,
-//!                                            size it, seal its size
-//!                                            write the headers of rings that are in use
-//!   mmap: slots in use, in their place;
-//!         the rest without protection
-//!   close
-//! ```
+//! A thread of the process makes the file, maps it and closes it in one call of the agent (`share`); at the end of memfd_create it stands
+//! still, and we take a duplicate of its descriptor.
 //!
 //! The process decides which file its descriptor N is: another process that shares its table (`CLONE_FILES`) may replace it, and a filter
 //! (`SECCOMP_RET_USER_NOTIF`) may answer any number. So the descriptor is duplicated (`pidfd_getfd`, Linux 5.6) and never opened by its
@@ -25,6 +18,7 @@
 //! we have left, so its pages are then given back to the kernel ([`Pool`]'s `drop`), and only addresses remain.
 
 mod memfd;
+mod share;
 mod there;
 
 use inject::records::Record;
@@ -43,11 +37,9 @@ use std::os::fd::AsRawFd;
 use std::os::unix::fs::FileExt;
 use std::ptr::NonNull;
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
-use there::There;
-use wire::calls::{self, Calls, Ring};
+use there::{SLOTS, There, pool};
+use wire::calls::{self, Ring};
 
-/// The number of rings that a pool has room for.
-const SLOTS: u64 = 256;
 /// Where the address space is limited (RLIMIT_AS), the largest part of it that a pool takes: 1 in [`PART`].
 const PART: u64 = 16;
 
@@ -71,11 +63,6 @@ unsafe impl Send for Pool {}
 // SAFETY: through `&Pool` the mapping is reached by atomic loads and stores only (`atomic`, `half`, `read_words`, `set_word`). `drop` has
 // `&mut self`, so no other thread uses the mapping when it is unmapped.
 unsafe impl Sync for Pool {}
-
-/// The address of what the agent has noted of the pool.
-fn pool(resident: &Resident) -> u64 {
-    resident.header.calls + offset_of!(Calls, pool) as u64
-}
 
 fn set(memory: &GuestMemory, resident: &Resident, offset: usize, value: u64) -> Result<()> {
     memory.write(pool(resident) + offset as u64, &value.to_le_bytes())
@@ -120,20 +107,8 @@ pub fn open(
     if there.slots == 0 || there.slot != slot {
         return Ok(None);
     }
-    let name = pool(resident) + offset_of!(calls::Pool, name) as u64;
-    let flags = u64::from(libc::MFD_CLOEXEC | libc::MFD_ALLOW_SEALING);
-    let shared = remote
-        .syscall(
-            "memfd_create",
-            libc::SYS_memfd_create,
-            [name, flags, 0, 0, 0, 0],
-        )
-        .and_then(|file| {
-            let shared = map(memory, remote, (file, wish.followed), &mut there);
-            let close = [file, 0, 0, 0, 0, 0];
-            remote.syscall("close", libc::SYS_close, close)?;
-            shared
-        });
+    let shared = share::map(memory, resident, remote, &mut there)
+        .and_then(|pool| advised(pool, remote, there.in_use(), wish.followed));
     let pool = match shared {
         Ok(pool) => pool,
         // The kernel has no memfd_create, the process has no room, or we may not take its file.
@@ -173,40 +148,15 @@ fn slots(pid: i32, slot: u64) -> u64 {
     }
 }
 
-/// Maps a file that the process has open into its memory and into ours. `there` gets fewer slots if other memory of the process lies where
-/// the rest would be.
-fn map(
-    memory: &GuestMemory,
-    remote: &mut RemoteThread,
-    (file, followed): (u64, bool),
-    there: &mut There,
-) -> Result<Pool> {
-    let mut pool = Pool::open(memory.pid(), file, *there)?;
-    let (used, all) = (there.in_use(), there.bytes());
-    if there.at == 0 {
-        pool.at = map_shared(remote, all, (file, 0), libc::PROT_NONE, None)?;
-    } else {
-        for (offset, ring) in there.rings(memory)? {
-            pool.write_file(offset, &ring)?;
-        }
-        // One system call replaces the memory: if lancet dies around it, no thread misses memory that it uses.
-        if used != 0 {
-            let read_write = libc::PROT_READ | libc::PROT_WRITE;
-            let place = Some((there.at, libc::MAP_FIXED));
-            map_shared(remote, used, (file, 0), read_write, place)?;
-        }
-        if used != all && !map_rest(memory.pid(), remote, file, *there)? {
-            there.slots = there.used;
-            pool.bytes = used;
-        }
-    }
+/// Keeps what the process has mapped out of its core files, and what no thread has taken out of children that are not followed.
+fn advised(pool: Pool, remote: &mut RemoteThread, used: u64, followed: bool) -> Result<Pool> {
     if pool.bytes == 0 {
         return Err(Error::system(
             "the memory for rings",
             io::Error::from_raw_os_error(libc::EEXIST),
         ));
     }
-    // The pool is left out of core files, because writing one would allocate pages that were never used.
+    // Writing a core file would allocate pages that were never used.
     let advice = libc::MADV_DONTDUMP as u64;
     let part = [pool.at, pool.bytes, advice, 0, 0, 0];
     remote.syscall("madvise(MADV_DONTDUMP)", libc::SYS_madvise, part)?;
@@ -216,31 +166,6 @@ fn map(
         remote.syscall("madvise(MADV_DONTFORK)", libc::SYS_madvise, part)?;
     }
     Ok(pool)
-}
-
-/// Maps the slots that no thread has taken, behind those in use. Returns false if other memory lies there.
-fn map_rest(pid: i32, remote: &mut RemoteThread, file: u64, there: There) -> Result<bool> {
-    let (used, all) = (there.in_use(), there.bytes());
-    let place = there.at + used;
-    let how = if is_shared_pool(pid, place..there.at + all)? {
-        libc::MAP_FIXED
-    } else {
-        libc::MAP_FIXED_NOREPLACE
-    };
-    let mapped = map_shared(
-        remote,
-        all - used,
-        (file, used),
-        libc::PROT_NONE,
-        Some((place, how)),
-    );
-    match mapped {
-        Ok(at) if at == place => Ok(true),
-        // A kernel before 4.17 takes the address for a hint.
-        Ok(at) => remote.unmap(at, all - used).map(|()| false),
-        Err(Error::Remote { .. }) => Ok(false),
-        Err(error) => Err(error),
-    }
 }
 
 /// Whether a range is the pool of a session, shared still, as a killed session leaves it.
@@ -254,19 +179,6 @@ fn is_shared_pool(pid: i32, range: Range<u64>) -> Result<bool> {
         end = mapping.end;
     }
     Ok(named && end >= range.end)
-}
-
-fn map_shared(
-    remote: &mut RemoteThread,
-    bytes: u64,
-    (file, offset): (u64, u64),
-    protection: i32,
-    place: Option<(u64, i32)>,
-) -> Result<u64> {
-    let (at, fixed) = place.unwrap_or_default();
-    let flags = (libc::MAP_SHARED | libc::MAP_NORESERVE | fixed) as u64;
-    let arguments = [at, bytes, protection as u64, flags, file, offset];
-    remote.syscall("mmap", libc::SYS_mmap, arguments)
 }
 
 /// Replaces the used part of the pool of a process that stands still by private memory with the same headers of rings, and unmaps the rest.

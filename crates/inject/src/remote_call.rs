@@ -162,6 +162,24 @@ impl<'a> RemoteThread<'a> {
         self.run(address, 0, [argument, 0, 0, 0, 0, 0]).map(drop)
     }
 
+    /// Calls the function at `address` in the guest, and `prepare` when that has returned from its first system call, with the result of it.
+    /// The thread stands still meanwhile; if lancet dies there, the function goes on without it.
+    pub fn call_prepared(
+        &mut self,
+        address: u64,
+        argument: u64,
+        prepare: impl FnOnce(u64),
+    ) -> Result<()> {
+        let mut prepare = Some(prepare);
+        let arguments = [argument, 0, 0, 0, 0, 0];
+        self.run_and_tell((address, 0), arguments, &mut |result| {
+            if let Some(prepare) = prepare.take() {
+                prepare(result);
+            }
+        })
+        .map(drop)
+    }
+
     /// Id of its process in the PID namespace of lancet.
     pub fn pid(&self) -> i32 {
         self.pid
@@ -201,6 +219,16 @@ impl<'a> RemoteThread<'a> {
     /// Makes the thread run from `address` until it would enter `rt_sigreturn`, and parks it there. Returns the result of the first system
     /// call that it made.
     fn run(&mut self, address: u64, rax: u64, arguments: [u64; 6]) -> Result<u64> {
+        self.run_and_tell((address, rax), arguments, &mut |_| {})
+    }
+
+    /// The same; `tell` is called with that result, while the thread stands at the end of the call.
+    fn run_and_tell(
+        &mut self,
+        (address, rax): (u64, u64),
+        arguments: [u64; 6],
+        tell: &mut dyn FnMut(u64),
+    ) -> Result<u64> {
         self.depart(address, rax, arguments)?;
         // The mask is set after the registers: if lancet dies in between, the return frame restores the mask. In the other order the thread
         // would keep ours.
@@ -209,7 +237,7 @@ impl<'a> RemoteThread<'a> {
         let mut result = 0;
         let mut syscalls = 0;
         let mut signal = 0;
-        let deadline = Instant::now() + CALL_PATIENCE;
+        let mut deadline = Instant::now() + CALL_PATIENCE;
         loop {
             ptrace::resume_to_syscall(self.tid, signal).map_err(|errno| self.explain(errno))?;
             signal = 0;
@@ -225,6 +253,8 @@ impl<'a> RemoteThread<'a> {
                     syscalls += 1;
                     if syscalls == 2 {
                         result = now.rax;
+                        tell(result);
+                        deadline = Instant::now() + CALL_PATIENCE;
                     }
                 }
                 event => signal = self.unexpected(event)?,

@@ -21,6 +21,8 @@ use std::process::ExitCode;
 
 use clap::error::ErrorKind;
 use clap::{CommandFactory, Parser};
+use ui::sink::print;
+use ui::terminal::Stream;
 
 /// Runs before Rust's own beginning, which ignores SIGPIPE.
 #[used]
@@ -40,10 +42,11 @@ extern "C" fn note_pipes() {
 
 fn main() -> ExitCode {
     failure::note_panics();
+    ui::interrupt::outlive_file_size_limit();
     let done = failure::catch(|| {
         let command = match cli::Cli::try_parse() {
             Ok(cli) => cli.command,
-            Err(error) => return Ok(wrong_usage(&error)),
+            Err(error) => return wrong_usage(&error),
         };
         if command.stops_guests() {
             inject::heartbeat::watch_counter();
@@ -76,21 +79,30 @@ fn main() -> ExitCode {
 
 /// Says what was wrong with the command line, and in place of the usage what was probably meant, where that is known.
 /// Help and version are answers that come this way too; the version is lancet's, behind whichever command it is asked.
-fn wrong_usage(error: &clap::Error) -> u8 {
+fn wrong_usage(error: &clap::Error) -> anyhow::Result<u8> {
     let words = words();
     if let [_, option] = words.as_slice()
         && matches!(option.as_str(), "-V" | "--version")
     {
         let version = cli::Cli::command().render_version();
-        // Where it cannot be written there is nobody to be told.
-        let _ = std::io::stdout().write_all(version.as_bytes());
-        return 0;
+        print(version.as_bytes())?;
+        return Ok(0);
     }
     let is_answer = matches!(
         error.kind(),
         ErrorKind::DisplayHelp | ErrorKind::DisplayVersion
     );
-    match cli::guess::meant(&words).filter(|_| !is_answer) {
+    if is_answer {
+        let text = error.render();
+        let styled = Stream::Stdout.is_terminal() && ui::terminal::color();
+        let text = match styled {
+            true => text.ansi().to_string(),
+            false => text.to_string(),
+        };
+        print(text.as_bytes())?;
+        return Ok(0);
+    }
+    match cli::guess::meant(&words) {
         Some(meant) => {
             let text = error.to_string();
             let first = text.lines().next().unwrap_or_default();
@@ -99,9 +111,7 @@ fn wrong_usage(error: &clap::Error) -> u8 {
             tell!("{meant}");
         }
         // The whole help, where no command was named.
-        None if is_answer
-            || error.kind() == ErrorKind::DisplayHelpOnMissingArgumentOrSubcommand =>
-        {
+        None if error.kind() == ErrorKind::DisplayHelpOnMissingArgumentOrSubcommand => {
             drop(error.print());
         }
         None => {
@@ -116,7 +126,7 @@ fn wrong_usage(error: &clap::Error) -> u8 {
             }
         }
     }
-    error.exit_code() as u8
+    Ok(error.exit_code() as u8)
 }
 
 /// The command line behind the name of the program.

@@ -13,6 +13,7 @@ use crate::stop::thread_state;
 use nix::sys::uio::{RemoteIoVec, process_vm_readv};
 use nix::unistd::Pid;
 use std::io::IoSliceMut;
+use std::time::Duration;
 
 /// The value of rbp for a thread that was not stopped, and of an fs base that was not found.
 pub const UNKNOWN: u64 = 0;
@@ -76,6 +77,26 @@ impl Asleep {
         InCall::of(self.pid, self.tid).as_ref() == Some(&self.call)
             && ran(self.pid, self.tid).as_ref() == Some(&self.ran)
     }
+}
+
+/// What a thread has done since it was made, as far as its scheduler knows.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Ran {
+    /// How long it has run.
+    pub ran: Duration,
+    /// How long it has waited for a processor; the wait in which it is now is added when it ends.
+    pub waited: Duration,
+}
+
+/// Returns how long a thread has run, and has waited for a processor; `None` if it is gone, or where the kernel was built without that.
+pub fn run_time(pid: i32, tid: i32) -> Option<Ran> {
+    let line = ran(pid, tid)?;
+    let mut times = line.split_ascii_whitespace();
+    let mut time = || Some(Duration::from_nanos(times.next()?.parse().ok()?));
+    Some(Ran {
+        ran: time()?,
+        waited: time()?,
+    })
 }
 
 /// Reads `schedstat` of a thread (Documentation/scheduler/sched-stats.rst); `None` where the kernel was built without

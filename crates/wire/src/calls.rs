@@ -38,6 +38,7 @@ mod injection;
 mod place;
 mod pool;
 pub mod record;
+pub mod share;
 pub mod special;
 mod system_call;
 pub mod ticket;

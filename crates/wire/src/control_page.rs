@@ -105,6 +105,8 @@ pub mod enter {
     pub const REAP: u64 = 16;
     /// Make a copy of the process where this thread stands, for a command that reads the copy's memory; takes no lock.
     pub const COPY: u64 = 32;
+    /// Make the file of the pool, map what [`Share`](crate::calls::share::Share) says, and close it; takes no lock.
+    pub const SHARE: u64 = 64;
 }
 
 /// Values of [`ControlPage::reply`]: how the last request ended.

@@ -2,6 +2,7 @@
 
 use crate::shared::CONTROL_PAGE;
 use core::sync::atomic::{AtomicU64, Ordering};
+use wire::calls::share::Share;
 use wire::calls::{AREAS, Area, Calls, Pool, RINGS};
 
 /// What hooks read; the command writes it before it sets `ControlPage::calls`.
@@ -21,6 +22,7 @@ pub static mut CALLS: Calls = Calls {
         used: AtomicU64::new(0),
         asks: 0,
         name: wire::calls::POOL_NAME,
+        share: Share::nothing(),
     },
     apart: AtomicU64::new(0),
     ring_size: 0,

@@ -197,7 +197,9 @@ pub fn is_readable(at: u64) -> bool {
     unsafe { syscall(RT_SIGPROCMASK, NO_HOW, at, 0, 8, 0, 0) != EFAULT.wrapping_neg() }
 }
 
+pub mod alarm;
 pub mod confine;
+pub mod shared;
 
 /// System calls of the child that a snapshot is written by.
 pub mod child {
@@ -334,15 +336,15 @@ pub mod child {
         Some([read, write])
     }
 
-    /// Waits until there is room in a pipe (`room`) or for something to happen to it, at most a second; whether its reading end
+    /// Waits until there is room in a pipe (`room`) or for something to happen to it, at most so many milliseconds; whether its reading end
     /// is still open.
-    pub fn has_reader(write: u64, room: bool) -> bool {
+    pub fn has_reader(write: u64, room: bool, wait: u64) -> bool {
         const OUT: u64 = 4;
         const ERROR: u16 = 8;
         // `struct pollfd`: descriptor, events, revents.
         let mut wanted = write | if room { OUT << 32 } else { 0 };
         // SAFETY: `wanted` is a live `struct pollfd`.
-        unsafe { syscall(POLL, (&raw mut wanted) as u64, 1, 1000, 0, 0, 0) };
+        unsafe { syscall(POLL, (&raw mut wanted) as u64, 1, wait, 0, 0, 0) };
         (wanted >> 48) as u16 & ERROR == 0
     }
 

@@ -1,7 +1,7 @@
 //! How the child of a snapshot lives and ends.
 //!
-//! It ends when it is killed, when the reading end of its pipe is closed (the command has died), when the alarm comes (nobody has opened
-//! the pipe, or a function of the VM or of an extension does not return), when its five minutes are over, or by a fault; always without anything of the program's:
+//! It ends when it is killed, when the reading end of its pipe is closed (the command has died), when an alarm comes and nobody has
+//! the reading end open (a function of the VM or of an extension does not return, and the command that would kill it has died), when its five minutes are over, or by a fault; always without anything of the program's:
 //! no handler, no `atexit`, no finalizer, no core.
 
 use super::{Heap, allocator, compact, pipe, python, stream::Stream, walk};
@@ -78,6 +78,7 @@ extern "C" fn main(heap: u64) -> u64 {
         sys::pause(LOOK);
     }
     child::close(read);
+    pipe::is_open(write);
     SNAPSHOT
         .stage
         .store(Stage::Walking as u32, Ordering::Relaxed);
@@ -128,7 +129,7 @@ unsafe fn clear_stack(start: u64) {
 
 /// Waits for the command, which reads our memory, to kill us.
 fn wait_for_the_end(write: u64) -> ! {
-    while child::has_reader(write, false) {
+    while child::has_reader(write, false, 1000) {
         pipe::go_on();
     }
     child::end(0)

@@ -15,6 +15,7 @@ use wire::snapshot::Stage;
 
 /// Seconds that it may take. The command is less patient.
 const ALARM: u64 = 60;
+const SIGALRM: u64 = 14;
 /// `PROT_READ` (`asm-generic/mman-common.h`).
 const READ: u64 = 1;
 
@@ -50,6 +51,7 @@ const ALLOWED: [u32; 26] = [
 
 /// Confines this process for ever; whether the kernel has done all of it. `write` is the writing end of its pipe.
 pub fn confine(write: u64) -> bool {
+    child::default_action(SIGALRM);
     child::alarm(ALARM);
     confine::end_without_reader(write);
     let shared = SNAPSHOT.shared_count.load(Ordering::Acquire);

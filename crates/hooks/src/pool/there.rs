@@ -1,12 +1,19 @@
 //! The agent's record of the pool, as it is in the memory of the process.
 
-use super::{SLOTS, pool};
 use crate::limits::{MOST_RING, USER_END};
 use inject::resident::Resident;
 use process::error::Result;
 use process::memory::GuestMemory;
 use std::mem::offset_of;
-use wire::calls::{self, Ring};
+use wire::calls::{self, Calls, Ring};
+
+/// The number of rings that a pool has room for.
+pub const SLOTS: u64 = 256;
+
+/// The address of what the agent has noted of the pool.
+pub fn pool(resident: &Resident) -> u64 {
+    resident.header.calls + offset_of!(Calls, pool) as u64
+}
 
 /// The agent's record of the pool. The process can write anything there, so the values are checked by
 /// [`There::checked`] before anything is computed from them.

@@ -4,9 +4,9 @@
 //! What clap makes completes a process as if it were a file. For bash and zsh that is replaced by the processes there are: by
 //! their number, or by their name (`-p rub` and the tabulator key).
 
-use std::io::Write;
-
 use clap_complete::Shell;
+
+use crate::ui::sink::print;
 
 /// Options of `lancet completions`.
 #[derive(Debug, clap::Args)]
@@ -62,7 +62,7 @@ pub fn run(args: CompletionsArgs, mut lancet: clap::Command) -> anyhow::Result<u
         Shell::Zsh => in_zsh(&script),
         _ => script,
     };
-    std::io::stdout().lock().write_all(script.as_bytes())?;
+    print(script.as_bytes())?;
     Ok(0)
 }
 

@@ -5,6 +5,9 @@ use std::path::{Path, PathBuf};
 
 use anyhow::Context;
 
+use crate::ui::file::public_file;
+use crate::ui::sink::print;
+
 /// Options of `lancet man`.
 #[derive(Debug, clap::Args)]
 pub struct ManArgs {
@@ -21,9 +24,9 @@ pub fn run(args: ManArgs, lancet: clap::Command) -> anyhow::Result<u8> {
         write_all(&lancet, &folder)?;
         return Ok(0);
     }
-    let mut out = std::io::stdout().lock();
-    page(lancet, args.command.as_deref(), &mut out)?;
-    out.flush()?;
+    let mut text = Vec::new();
+    page(lancet, args.command.as_deref(), &mut text)?;
+    print(&text)?;
     Ok(0)
 }
 
@@ -36,8 +39,9 @@ fn write_all(lancet: &clap::Command, folder: &Path) -> anyhow::Result<()> {
         let path = folder.join(file);
         let mut text = Vec::new();
         page(lancet.clone(), name, &mut text)?;
-        std::fs::write(&path, text)
-            .with_context(|| format!("the page {} cannot be written", path.display()))?;
+        public_file(&path)?
+            .write_all(&text)
+            .with_context(|| format!("cannot write to {}", path.display()))?;
     }
     Ok(())
 }

@@ -1,26 +1,30 @@
-//! Opens the files that `-o` and `--record` name.
+//! Opens the files that `-o`, `--record` and `--save` name.
 //!
 //! Reports may hold what others on this machine may know nothing of, and lancet is often root in a folder that
 //! others can write to, such as `/tmp`. So a file of ours is always a new one, which only its owner can read; what somebody
-//! else has put at that name is not written to, not followed and not changed; and opening never waits.
+//! else has put at that name, or at that of a folder on the way to it, is not written to, not followed and not changed
+//! (`place`); and opening never waits.
 
 use std::collections::hash_map::RandomState;
-use std::fs::{self, File, Metadata, OpenOptions, Permissions};
+use std::ffi::{OsStr, OsString};
+use std::fs::{File, Metadata, Permissions};
 use std::hash::{BuildHasher, Hasher};
 use std::io::{self, ErrorKind};
 use std::os::fd::{AsRawFd, FromRawFd};
-use std::os::unix::fs::{FileTypeExt, MetadataExt, OpenOptionsExt, PermissionsExt};
-use std::path::{Path, PathBuf};
+use std::os::unix::fs::{FileTypeExt, MetadataExt, PermissionsExt};
+use std::path::Path;
 
 pub use again::Appended;
 use anyhow::Context;
+use place::Place;
 pub use whole::WholeFile;
 
 mod again;
+mod place;
 mod whole;
 
 /// The mode of new files.
-const PRIVATE: u32 = 0o600;
+const PRIVATE: libc::mode_t = 0o600;
 
 /// Opens a file for writing from its beginning on. A regular file is replaced by a new one that only the user can read;
 /// pipes and devices are left as they are.
@@ -31,36 +35,41 @@ pub fn private_file(path: &Path) -> anyhow::Result<File> {
     if let Some(number) = own_descriptor(path) {
         return duplicate(number).with_context(|| cannot(path));
     }
-    let mut place = path.to_owned();
     for _ in 0..ATTEMPTS {
-        match fs::symlink_metadata(&place) {
-            Err(error) if error.kind() == ErrorKind::NotFound => match create(&place) {
+        let place = Place::of(path)?;
+        match &place.there {
+            None => match place.create(&place.name) {
                 // Somebody has made one since.
                 Err(error) if error.kind() == ErrorKind::AlreadyExists => {}
                 created => return created.with_context(|| cannot(path)),
             },
-            Err(error) => return Err(error).with_context(|| cannot(path)),
-            Ok(there) if there.is_symlink() => {
-                refuse_others(path, &there, "a link that belongs")?;
-                place = fs::canonicalize(&place).with_context(|| cannot(path))?;
-            }
-            Ok(there) if there.is_file() => {
-                if !is_ours(&there) {
-                    refuse_others(path, &there, "a file that belongs")?;
+            Some(there) if there.is_file() => {
+                if !is_ours(there) {
+                    refuse_others(path, there, "a file that belongs")?;
                     anyhow::bail!(
                         "{}: it belongs to root: name a new file or one of yours",
                         cannot(path)
                     );
                 }
-                return replace(&place, &there).with_context(|| cannot(path));
+                return replace(&place, there).with_context(|| cannot(path));
             }
-            Ok(there) => return open_special(path, &place, &there),
+            Some(there) => return open_special(path, &place, there),
         }
     }
     anyhow::bail!(
         "{}: its name leads to another file each time it is looked at: name another",
         cannot(path)
     )
+}
+
+/// Makes a file that all may read, as [`private_file`] makes one.
+pub fn public_file(path: &Path) -> anyhow::Result<File> {
+    let file = private_file(path)?;
+    let all = Permissions::from_mode(0o644);
+    if file.metadata()?.is_file() {
+        file.set_permissions(all).with_context(|| cannot(path))?;
+    }
+    Ok(file)
 }
 
 /// How often a name that changes while we look at it is looked at again.
@@ -112,29 +121,18 @@ fn duplicate(number: i32) -> io::Result<File> {
     }
 }
 
-/// Makes a new file; fails if there is anything at that name.
-fn create(path: &Path) -> io::Result<File> {
-    OpenOptions::new()
-        .write(true)
-        .create_new(true)
-        .custom_flags(libc::O_NOFOLLOW)
-        .mode(PRIVATE)
-        .open(path)
-}
-
 /// Has `make` make a file beside another, under the name that it has until it is put in the place of that one. What has such a name already (left by a
 /// lancet that was killed, or put there by somebody who has guessed it) is left alone, and another name is tried.
 fn beside<T>(
-    path: &Path,
-    mut make: impl FnMut(&Path) -> io::Result<T>,
-) -> io::Result<(PathBuf, T)> {
+    place: &Place,
+    mut make: impl FnMut(&OsStr) -> io::Result<T>,
+) -> io::Result<(OsString, T)> {
     let mut made = Err(ErrorKind::AlreadyExists.into());
     for _ in 0..ATTEMPTS {
         let random = RandomState::new().build_hasher().finish();
-        let mut name = path.file_name().unwrap_or_default().to_owned();
+        let mut name = place.name.clone();
         name.push(format!(".lancet-{random:016x}"));
-        let aside = path.with_file_name(name);
-        made = make(&aside).map(|made| (aside, made));
+        made = make(&name).map(|made| (name, made));
         if !matches!(&made, Err(error) if error.kind() == ErrorKind::AlreadyExists) {
             break;
         }
@@ -144,25 +142,22 @@ fn beside<T>(
 
 /// Puts a new file in the place of one of ours: whoever has that one open, or another name for it, does not see what is
 /// written. Where no file can be made beside it, it is emptied.
-fn replace(path: &Path, there: &Metadata) -> io::Result<File> {
-    match beside(path, create) {
-        Ok((aside, file)) => match fs::rename(&aside, path) {
+fn replace(place: &Place, there: &Metadata) -> io::Result<File> {
+    match beside(place, |name| place.create(name)) {
+        Ok((aside, file)) => match place.take(&aside) {
             Ok(()) => Ok(file),
             Err(_) => {
-                fs::remove_file(&aside)?;
-                empty(path, there)
+                place.remove(&aside)?;
+                empty(place, there)
             }
         },
-        Err(_) => empty(path, there),
+        Err(_) => empty(place, there),
     }
 }
 
 /// Empties a file of ours that is the only name of its content, as it was looked at before.
-fn empty(path: &Path, there: &Metadata) -> io::Result<File> {
-    let file = OpenOptions::new()
-        .write(true)
-        .custom_flags(libc::O_NOFOLLOW | libc::O_NONBLOCK | libc::O_NOCTTY)
-        .open(path)?;
+fn empty(place: &Place, there: &Metadata) -> io::Result<File> {
+    let file = place.open(libc::O_WRONLY | libc::O_NONBLOCK | libc::O_NOCTTY)?;
     if !is_still(&file.metadata()?, (there.dev(), there.ino())) {
         return Err(io::Error::other("it has other names: name a new file"));
     }
@@ -177,16 +172,13 @@ fn is_still(now: &Metadata, there: (u64, u64)) -> bool {
 }
 
 /// Opens a pipe or a device, which stays as it is.
-fn open_special(path: &Path, place: &Path, there: &Metadata) -> anyhow::Result<File> {
+fn open_special(path: &Path, place: &Place, there: &Metadata) -> anyhow::Result<File> {
     let kind = there.file_type();
     if kind.is_fifo() {
         // What is written goes to whoever reads it. A terminal belongs to the user who has become root.
         refuse_others(path, there, "a pipe that belongs")?;
     }
-    let opened = OpenOptions::new()
-        .write(true)
-        .custom_flags(libc::O_NOFOLLOW | libc::O_NONBLOCK | libc::O_NOCTTY)
-        .open(place);
+    let opened = place.open(libc::O_WRONLY | libc::O_NONBLOCK | libc::O_NOCTTY);
     let file = match opened {
         Err(error) if kind.is_fifo() && error.raw_os_error() == Some(libc::ENXIO) => {
             anyhow::bail!(
@@ -214,8 +206,10 @@ fn open_special(path: &Path, place: &Path, there: &Metadata) -> anyhow::Result<F
 #[cfg(test)]
 mod tests {
     use super::*;
+    use std::fs::{self, OpenOptions};
     use std::io::Write;
-    use std::os::unix::fs::symlink;
+    use std::os::unix::fs::{OpenOptionsExt, symlink};
+    use std::path::PathBuf;
     use std::time::{Duration, Instant};
 
     pub struct Folder(PathBuf);
@@ -226,6 +220,10 @@ mod tests {
                 std::env::temp_dir().join(format!("lancet-file-{name}-{}", std::process::id()));
             fs::create_dir_all(&path).unwrap();
             Folder(path)
+        }
+
+        pub fn path(&self) -> &Path {
+            &self.0
         }
 
         pub fn join(&self, name: &str) -> PathBuf {
@@ -289,6 +287,96 @@ mod tests {
         assert_eq!(fs::read_to_string(folder.join("mine")).unwrap(), "mine");
         nix::unistd::mkfifo(&folder.join("fifo"), nix::sys::stat::Mode::S_IRWXU).unwrap();
         assert!(refusal(&theirs("fifo")).contains("a pipe that belongs to user 65534"));
+    }
+
+    /// As a folder of everybody's, of root's and of somebody else's.
+    #[test]
+    fn a_link_of_others_in_place_of_a_folder_is_not_followed() {
+        // SAFETY: takes nothing and cannot fail.
+        if unsafe { libc::geteuid() } != 0 {
+            return;
+        }
+        let folder = Folder::new("folders");
+        let (inner, real) = (folder.join("inner"), folder.join("real"));
+        fs::create_dir(&inner).unwrap();
+        fs::create_dir(&real).unwrap();
+        fs::write(real.join("file"), "before").unwrap();
+        let link = inner.join("link");
+        symlink(&real, &link).unwrap();
+        let give = |path: &Path, user: u32, mode: u32| {
+            std::os::unix::fs::lchown(path, Some(user), Some(user)).unwrap();
+            if !path.is_symlink() {
+                fs::set_permissions(path, Permissions::from_mode(mode)).unwrap();
+            }
+        };
+        give(&link, 65534, 0);
+        let ways = [
+            "link/file",
+            "link/new",
+            "../inner/link/../real/file",
+            "link/./file",
+        ];
+        for (user, mode) in [(0, 0o1777), (0, 0o777), (0, 0o775), (65534, 0o755)] {
+            give(&inner, user, mode);
+            for way in ways {
+                let path = inner.join(way);
+                let refused = [
+                    refusal(&path),
+                    format!("{:#}", WholeFile::begin(&path).expect_err("it is refused")),
+                    format!("{:#}", Appended::new(&path).err().expect("it is refused")),
+                ];
+                let why = "/link is a link that belongs to user 65534, in a folder that others can write to: name the folder";
+                for refused in refused {
+                    assert!(refused.contains(why), "{user} {mode:o} {way}: {refused}");
+                }
+            }
+        }
+        // By another link, which is one of ours.
+        symlink("inner/link", folder.join("ours")).unwrap();
+        assert!(refusal(&folder.join("ours/file")).contains("inner/link is a link"));
+        assert_eq!(fs::read_to_string(real.join("file")).unwrap(), "before");
+        assert_eq!(fs::read_dir(&real).unwrap().count(), 1);
+        // Nobody else can have put it there; or it is ours.
+        give(&inner, 0, 0o755);
+        write!(private_file(&link.join("file")).unwrap(), "one").unwrap();
+        give(&inner, 0, 0o1777);
+        give(&link, 0, 0);
+        write!(private_file(&link.join("new")).unwrap(), "two").unwrap();
+        let read = |name: &str| fs::read_to_string(real.join(name)).unwrap();
+        assert_eq!([read("file"), read("new")], ["one", "two"]);
+    }
+
+    #[test]
+    fn ways_lead_where_the_kernel_would_go() {
+        let folder = Folder::new("ways");
+        let at = |name: &str| folder.join(name);
+        fs::create_dir_all(at("a/b")).unwrap();
+        symlink("a/b", at("relative")).unwrap();
+        symlink(at("a"), at("absolute")).unwrap();
+        symlink("../../new", at("a/b/dangling")).unwrap();
+        symlink("loop", at("loop")).unwrap();
+        let pid = std::process::id();
+        let below_proc = format!("/proc/{pid}/root{}", at("proc").display());
+        for (way, place) in [
+            (at("relative/../one"), "a/one"),
+            (at("absolute/./b//two"), "a/b/two"),
+            (at("relative/dangling"), "new"),
+            (below_proc.into(), "proc"),
+        ] {
+            write!(private_file(&way).unwrap(), "{place}").unwrap();
+            assert_eq!(fs::read_to_string(at(place)).unwrap(), place);
+        }
+        for (way, why) in [
+            (at("loop"), "Too many levels of symbolic links"),
+            (at("none/file"), "No such file or directory"),
+            (at("new/file"), "Not a directory"),
+            (at("a"), "Is a directory"),
+            (at("a/.."), "Is a directory"),
+            (PathBuf::new(), "No such file or directory"),
+        ] {
+            let refused = refusal(&way);
+            assert!(refused.contains(why), "{}: {refused}", way.display());
+        }
     }
 
     #[test]

@@ -31,12 +31,18 @@ pub fn catch() {
 
 extern "C" fn ignore(_: libc::c_int) {}
 
-/// Has a write beyond the largest size of a file (`RLIMIT_FSIZE`) fail with EFBIG, and not end lancet. A handler and not SIG_IGN, which a
-/// program that we start would inherit.
+/// Has a write beyond the largest size of a file (`RLIMIT_FSIZE`, `ulimit -f`) fail with EFBIG, and not end lancet by SIGXFSZ: whatever is
+/// written is then refused as on a full disk, and guests are left. A handler and not SIG_IGN, because a program that we start has the
+/// default in place of a handler, but would inherit SIG_IGN. Where we were started with SIG_IGN it stays, for us and for that program.
 pub fn outlive_file_size_limit() {
-    // SAFETY: a live record; the handler does nothing.
+    // SAFETY: live records; the handler does nothing.
     unsafe {
         let mut action: libc::sigaction = std::mem::zeroed();
+        libc::sigaction(libc::SIGXFSZ, std::ptr::null(), &raw mut action);
+        if action.sa_sigaction == libc::SIG_IGN {
+            return;
+        }
+        action = std::mem::zeroed();
         action.sa_sigaction = ignore as *const () as usize;
         action.sa_flags = libc::SA_RESTART;
         libc::sigaction(libc::SIGXFSZ, &raw const action, std::ptr::null_mut());

@@ -2,10 +2,10 @@
 
 use std::fs::File;
 use std::io::{self, BufWriter, Write};
-use std::os::fd::AsFd;
 use std::path::Path;
 use std::time::Duration;
 
+use anyhow::Context;
 use report::Style;
 
 use super::file::private_file;
@@ -13,9 +13,6 @@ use super::patient::Patient;
 use super::piped;
 use super::queued::{Kind, Written, queued};
 use super::terminal::Stream;
-
-const STDOUT: &str = "standard output";
-const STDERR: &str = "standard error";
 
 /// An open destination, and how a table may look there. Flush it after each report: a reader
 /// waits for whole ones.
@@ -39,15 +36,7 @@ impl Sink {
                 Some(command) => (piped::to(command)?, path.display().to_string()),
                 None => (private_file(path)?, path.display().to_string()),
             },
-            // Not by the standard library's own streams: their lock is held while a write waits.
-            (None, Stream::Stdout) => {
-                let to = File::from(io::stdout().as_fd().try_clone_to_owned()?);
-                (to, STDOUT.to_owned())
-            }
-            (None, Stream::Stderr) => {
-                let to = File::from(io::stderr().as_fd().try_clone_to_owned()?);
-                (to, STDERR.to_owned())
-            }
+            (None, stream) => (opened(stream)?, stream.name().to_owned()),
         };
         let explain = move |error: &io::Error| format!("cannot write to {name}: {error}");
         let (queue, written) = queued(Patient::new(to), Kind::Lines, most_wait, explain);
@@ -65,14 +54,27 @@ impl Sink {
                 style: Style::default(),
             }),
             None => Ok(Self {
-                out: match otherwise {
-                    Stream::Stdout => Named::new(Patient::new(io::stdout()), STDOUT.to_owned()),
-                    Stream::Stderr => Named::new(Patient::new(io::stderr()), STDERR.to_owned()),
-                },
+                out: Named::new(
+                    Patient::new(opened(otherwise)?),
+                    otherwise.name().to_owned(),
+                ),
                 style: otherwise.style(),
             }),
         }
     }
+}
+
+/// Writes a whole answer to standard output.
+pub fn print(answer: &[u8]) -> anyhow::Result<()> {
+    let mut sink = Sink::open(None, Stream::Stdout)?;
+    sink.out.write_all(answer)?;
+    Ok(sink.out.flush()?)
+}
+
+fn opened(stream: Stream) -> anyhow::Result<File> {
+    stream
+        .open()
+        .with_context(|| format!("cannot write to {}", stream.name()))
 }
 
 /// A destination whose errors say which it is.

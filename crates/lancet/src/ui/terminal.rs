@@ -3,7 +3,9 @@
 use std::env;
 use std::ffi::OsString;
 use std::fmt;
+use std::fs::File;
 use std::io::{self, IsTerminal, Write};
+use std::os::fd::AsFd;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
@@ -57,6 +59,30 @@ pub enum Stream {
 }
 
 impl Stream {
+    /// What a message calls it.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Stdout => "standard output",
+            Self::Stderr => "standard error",
+        }
+    }
+
+    /// A file of its own for what is written there. The standard library's streams take it for success when the stream is closed, and
+    /// hold a lock while a write waits.
+    ///
+    /// # Errors
+    /// The stream is closed, or is open for reading only.
+    pub fn open(self) -> io::Result<File> {
+        let file = match self {
+            Self::Stdout => io::stdout().as_fd().try_clone_to_owned(),
+            Self::Stderr => io::stderr().as_fd().try_clone_to_owned(),
+        }?;
+        if !super::closed::is_writable(&file) {
+            return Err(io::Error::other("it is closed, or open for reading only"));
+        }
+        Ok(file.into())
+    }
+
     /// Returns whether it is a terminal.
     pub fn is_terminal(self) -> bool {
         match self {

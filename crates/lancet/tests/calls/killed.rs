@@ -5,7 +5,7 @@ use std::process::Command;
 use std::time::{Duration, Instant};
 
 use crate::support::{
-    Guest, LIMIT, Random, Snapshot, TempDir, Watch, mem, rubies, run, say, soak, tool,
+    Guest, LIMIT, Random, Snapshot, TempDir, Watch, mem, rubies, run, say, soak, tool, until,
 };
 use crate::watch::{calls, hooked, left, text_holds};
 
@@ -122,6 +122,54 @@ fn another_build_is_known() {
     let output = run(&mut calls(guest.pid, &asked), LIMIT);
     assert_eq!(output.code(), 0, "{}", output.stderr);
     text_holds(&before, guest.pid, "another build", &output);
+    guest.tell("line");
+    guest.expect("line");
+    guest.ends_with_nothing("it goes on");
+}
+
+/// The descriptors of a process that are files in memory.
+fn files_in_memory(pid: i32) -> usize {
+    let folder = std::fs::read_dir(format!("/proc/{pid}/fd")).expect("it lives");
+    let links = folder.filter_map(|entry| std::fs::read_link(entry.ok()?.path()).ok());
+    links
+        .filter(|link| link.to_string_lossy().starts_with("/memfd:"))
+        .count()
+}
+
+/// Killed where the guest has the file of the rings open, or at a random instant: it closes the file by itself.
+#[test]
+fn a_killed_lancet_leaves_no_descriptor() {
+    let count = if soak() { 200 } else { 40 };
+    let mut random = Random::new("descriptors left");
+    let mut guest = Guest::start("cat", Command::new("cat"));
+    guest.tell("ready");
+    guest.expect("ready");
+    let mut seen = 0;
+    for round in 0..count {
+        let command = match round % 2 {
+            0 => calls(guest.pid, &["syscalls", "-o", "/dev/null"]),
+            _ => calls(guest.pid, &["-x", "write", "-o", "/dev/null"]),
+        };
+        let watch = Watch::start(command);
+        // Three of four are killed as soon as the file is there, if it is seen.
+        let waits = match round % 4 {
+            0 => Duration::from_micros(random.below(350_000)),
+            _ => Duration::from_secs(2),
+        };
+        let began = Instant::now();
+        while began.elapsed() < waits {
+            if round % 4 != 0 && files_in_memory(guest.pid) != 0 {
+                seen += 1;
+                break;
+            }
+        }
+        watch.kill();
+        until(LIMIT, "no file in memory", || {
+            (files_in_memory(guest.pid) == 0).then_some(())
+        });
+        assert!(!matches!(guest.state(), None | Some('Z' | 't' | 'T')));
+    }
+    say(format_args!("{count} kills, {seen} with the file open"));
     guest.tell("line");
     guest.expect("line");
     guest.ends_with_nothing("it goes on");

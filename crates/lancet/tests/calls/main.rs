@@ -40,6 +40,7 @@
 //! | `killed` | `kill -9` of lancet at random instants |
 //! | `hostile` | guests that mean harm, a full standard error, files of others: nothing outside changes |
 //! | `scribbled` | guests that write over control page, rings, hooks, their own heap and files while root looks: nothing outside changes |
+//! | `outputs` | results that cannot be written: a limit for the size of files, streams that are closed or full; files below others' links |
 //! | `panics` | a panic of the agent inside a hook ends the session, not the guest |
 //! | `drivers` | the four examples of 2009: Ruby, Python, Perl and PHP ask a real MariaDB |
 //! | `unwound` | calls that an exception or a jump leaves are counted, and shown as left |
@@ -104,6 +105,7 @@ mod names;
 mod nasty;
 mod now;
 mod opcache;
+mod outputs;
 mod panics;
 mod presets;
 mod probes;

@@ -1,5 +1,6 @@
 //! Memory for rings that guest and command share.
 
+use super::share::Share;
 use super::{COUNTS, Count, PLACES, Place};
 use core::sync::atomic::AtomicU64;
 
@@ -27,6 +28,8 @@ pub struct Pool {
     pub asks: u64,
     /// Name of the mapping in `/proc/PID/maps`, NUL-terminated.
     pub name: [u8; 8],
+    /// What the thread that makes the pool is to map.
+    pub share: Share,
 }
 
 /// Value of [`Pool::name`]: two zeros end it, because it fills eight bytes.

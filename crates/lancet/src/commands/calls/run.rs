@@ -3,14 +3,14 @@
 use super::CallsArgs;
 use crate::exit::Usage;
 
+use crate::ui::sink::print;
 use crate::watching::{self, Asked, now};
 use calls::debug::{self, Debug};
-use std::io::Write;
 
 /// Runs the command; the answer is the exit code.
 pub fn run(args: CallsArgs) -> anyhow::Result<u8> {
     if args.debug == Some(Debug::Help) {
-        std::io::stdout().write_all(debug::HELP.as_bytes())?;
+        print(debug::HELP.as_bytes())?;
         return Ok(0);
     }
     if args.now {

@@ -10,6 +10,7 @@
 //! there any more. The guest drops answers of other numbers than the one it waits for:
 //! they are to a request that an exception has interrupted, or say by number 0 that an answer takes its time.
 
+use std::fs::File;
 use std::io::{self, Write};
 use std::os::fd::AsFd;
 use std::time::Duration;
@@ -19,6 +20,7 @@ use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
 use serde::{Deserialize, Serialize};
 
 use crate::ui::advice::explain;
+use crate::ui::terminal::Stream;
 
 /// Rises when a request or an answer changes its meaning or is taken away.
 pub const PROTOCOL: u32 = 3;
@@ -135,7 +137,7 @@ impl Refusal {
 /// The two pipes to the guest: requests come from standard input, and answers go to standard output.
 pub struct Channel {
     input: io::Stdin,
-    output: io::BufWriter<io::Stdout>,
+    output: io::BufWriter<File>,
     /// What was read and is no line yet.
     pending: Vec<u8>,
 }
@@ -152,12 +154,15 @@ pub enum Heard {
 
 impl Channel {
     /// Takes standard input and output, which are pipes to the guest.
-    pub fn new() -> Self {
-        Channel {
+    ///
+    /// # Errors
+    /// Standard output is closed.
+    pub fn new() -> io::Result<Self> {
+        Ok(Channel {
             input: io::stdin(),
-            output: io::BufWriter::new(io::stdout()),
+            output: io::BufWriter::new(Stream::Stdout.open()?),
             pending: Vec::new(),
-        }
+        })
     }
 
     /// Writes the first line, which says which lancet and which protocol this is.

@@ -44,7 +44,7 @@ fn detach() -> anyhow::Result<u8> {
 
 fn serve(args: CompanionArgs) -> io::Result<()> {
     let status = Status::read(args.pid).map_err(io::Error::other)?;
-    let mut channel = Channel::new();
+    let mut channel = Channel::new()?;
     let hidden = args.hide.map(|folder| format!("{}/", folder.display()));
     let mut blocks = Blocks::new(args.pid, hidden.clone());
     let mut watches = Watches::new(args.pid, hidden);

@@ -174,6 +174,7 @@ impl HeapArgs {
             contents: self.contents,
             births: self.births.is_some(),
             despite_limit: self.despite_limit,
+            starved: super::live::say_starved,
             ..dump::Options::default()
         }
     }

@@ -19,6 +19,7 @@ use crate::agent::AGENT;
 use crate::ui::advice::explain;
 use crate::ui::file::WholeFile;
 use crate::ui::interrupt;
+use crate::ui::terminal::Stream;
 
 /// The time between two looks at a process whose births are counted.
 const LOOK: Duration = Duration::from_millis(20);
@@ -126,6 +127,16 @@ fn malloc_in_use(ledger: &Ledger) -> u64 {
     let rows = ledger.rows.iter();
     let used = rows.filter(|row| matches!(row.kind, Kind::MallocUsed | Kind::MallocMapped));
     used.map(|row| row.bytes.rss).sum()
+}
+
+/// Says on a terminal, once, why it takes so long.
+pub fn say_starved(pid: i32) {
+    static ONCE: std::sync::Once = std::sync::Once::new();
+    if Stream::Stderr.is_terminal() {
+        ONCE.call_once(|| {
+            tell!("the copy of process {pid} gets no processor, because this machine is busy: it is waited for");
+        });
+    }
 }
 
 fn say_cost(pid: i32, taken: &Taken) {

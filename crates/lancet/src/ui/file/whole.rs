@@ -4,18 +4,13 @@
 //! So it is written without a name (`O_TMPFILE`, open(2)), or where the file system has no such files under a name beside the wanted one, and gets
 //! its name at the end. Until then whatever was there stays as it was.
 
-use std::fs::{self, File, Metadata, OpenOptions};
+use std::ffi::OsString;
+use std::fs::File;
 use std::io;
-use std::os::fd::AsRawFd;
-use std::os::unix::fs::OpenOptionsExt;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
-use anyhow::Context;
-use nix::fcntl::{AT_FDCWD, AtFlags};
-use nix::unistd::linkat;
-
-use super::{PRIVATE, beside, cannot, create, own_descriptor, private_file, refuse_others};
-use crate::ui::interrupt;
+use super::place::Place;
+use super::{beside, own_descriptor, private_file};
 
 /// See the module's text. Dropped without [`WholeFile::finish`], it leaves nothing.
 #[derive(Debug)]
@@ -23,9 +18,9 @@ pub struct WholeFile {
     /// What is written to.
     pub file: File,
     /// Where it is to be; `None` = it is there already: a pipe, a device, what is open, or a folder in which no file can be made.
-    wanted: Option<PathBuf>,
+    wanted: Option<Place>,
     /// Its name until then, if it has one.
-    temporary: Option<PathBuf>,
+    temporary: Option<OsString>,
 }
 
 impl WholeFile {
@@ -34,10 +29,8 @@ impl WholeFile {
     /// # Errors
     /// As for [`private_file`].
     pub fn begin(path: &Path) -> anyhow::Result<Self> {
-        // A file that grows beyond `ulimit -f` is an error like a full disk, and not our end.
-        interrupt::outlive_file_size_limit();
         let begun = match place_of(path)? {
-            Some(place) => begun_in(&place).ok(),
+            Some(place) => begun_in(place).ok(),
             None => None,
         };
         match begun {
@@ -63,23 +56,18 @@ impl WholeFile {
                 synced => synced?,
             }
         }
-        let Some(wanted) = self.wanted.take() else {
+        let Some(wanted) = &self.wanted else {
             return Ok(());
         };
         let temporary = match self.temporary.clone() {
             Some(temporary) => temporary,
             None => {
-                let number = format!("/proc/self/fd/{}", self.file.as_raw_fd());
-                let link = |name: &Path| {
-                    let follow = AtFlags::AT_SYMLINK_FOLLOW;
-                    Ok(linkat(AT_FDCWD, number.as_str(), AT_FDCWD, name, follow)?)
-                };
-                let (temporary, ()) = beside(&wanted, link)?;
+                let (temporary, ()) = beside(wanted, |name| wanted.link(&self.file, name))?;
                 self.temporary = Some(temporary.clone());
                 temporary
             }
         };
-        fs::rename(&temporary, &wanted)?;
+        wanted.take(&temporary)?;
         self.temporary = None;
         Ok(())
     }
@@ -87,59 +75,38 @@ impl WholeFile {
 
 impl Drop for WholeFile {
     fn drop(&mut self) {
-        if let Some(temporary) = self.temporary.take() {
+        if let (Some(place), Some(temporary)) = (&self.wanted, self.temporary.take()) {
             // Nobody is left to tell.
-            let _ = fs::remove_file(temporary);
+            let _ = place.remove(&temporary);
         }
     }
 }
 
 /// Where a new file gets the name; `None` = what is there is to be opened as it is, or is refused when it is opened.
-fn place_of(path: &Path) -> anyhow::Result<Option<PathBuf>> {
+fn place_of(path: &Path) -> anyhow::Result<Option<Place>> {
     if own_descriptor(path).is_some() {
         return Ok(None);
     }
-    let there = |place: &Path| -> anyhow::Result<Option<Metadata>> {
-        match fs::symlink_metadata(place) {
-            Ok(there) => Ok(Some(there)),
-            Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
-            Err(error) => Err(error).with_context(|| cannot(path)),
-        }
+    let place = Place::of(path)?;
+    let is_free = match &place.there {
+        None => true,
+        Some(there) => there.is_file() && super::is_ours(there),
     };
-    let mut place = path.to_owned();
-    let mut found = there(&place)?;
-    if let Some(link) = found.as_ref().filter(|found| found.is_symlink()) {
-        refuse_others(path, link, "a link that belongs")?;
-        place = fs::canonicalize(&place).with_context(|| cannot(path))?;
-        found = there(&place)?;
-    }
-    Ok(match found {
-        None => Some(place),
-        Some(found) if found.is_file() && super::is_ours(&found) => Some(place),
-        Some(_) => None,
-    })
+    Ok(is_free.then_some(place))
 }
 
 /// Makes a file without a name in the folder of `place`, or one that is called otherwise.
-fn begun_in(place: &Path) -> io::Result<WholeFile> {
-    let folder = place
-        .parent()
-        .filter(|folder| !folder.as_os_str().is_empty());
-    let nameless = OpenOptions::new()
-        .write(true)
-        .custom_flags(libc::O_TMPFILE)
-        .mode(PRIVATE)
-        .open(folder.unwrap_or(Path::new(".")));
-    let (file, temporary) = match nameless {
+fn begun_in(place: Place) -> io::Result<WholeFile> {
+    let (file, temporary) = match place.nameless() {
         Ok(file) => (file, None),
         Err(_) => {
-            let (temporary, file) = beside(place, create)?;
+            let (temporary, file) = beside(&place, |name| place.create(name))?;
             (file, Some(temporary))
         }
     };
     Ok(WholeFile {
         file,
-        wanted: Some(place.to_owned()),
+        wanted: Some(place),
         temporary,
     })
 }
@@ -148,6 +115,7 @@ fn begun_in(place: &Path) -> io::Result<WholeFile> {
 mod tests {
     use super::super::tests::Folder;
     use super::*;
+    use std::fs;
     use std::io::Write;
     use std::os::unix::fs::{PermissionsExt, symlink};
 
@@ -190,16 +158,18 @@ mod tests {
     fn a_name_that_is_taken_is_not_waited_for() {
         let folder = Folder::new("taken");
         let mut tried = Vec::new();
-        let made = beside(&folder.join("file"), |name| {
+        let place = Place::of(&folder.join("file")).unwrap();
+        let made = beside(&place, |name| {
             tried.push(name.to_owned());
             if tried.len() < 3 {
-                fs::write(name, "theirs")?;
+                fs::write(folder.path().join(name), "theirs")?;
             }
-            create(name)
+            place.create(name)
         });
         let (name, _) = made.unwrap();
         assert_eq!((tried.len(), tried.last()), (3, Some(&name)));
         for theirs in &tried[..2] {
+            let theirs = folder.path().join(theirs);
             assert_eq!(fs::read_to_string(theirs).unwrap(), "theirs");
         }
     }
@@ -209,10 +179,11 @@ mod tests {
         let folder = Folder::new("named");
         let place = folder.join("file");
         let named = || {
-            let (temporary, file) = beside(&place, create).unwrap();
+            let wanted = Place::of(&place).unwrap();
+            let (temporary, file) = beside(&wanted, |name| wanted.create(name)).unwrap();
             WholeFile {
                 file,
-                wanted: Some(place.clone()),
+                wanted: Some(wanted),
                 temporary: Some(temporary),
             }
         };
