@@ -17,8 +17,8 @@
 //! | `epoll_pwait2`, `semtimedop` | `timespec` at r10 | the rest below the red zone, r10 leading there |
 //! | `io_getevents` | `timespec` at r8 | the same, r8 |
 //! | `rt_sigtimedwait` | `timespec` at rdx | the same, rdx |
-//! | `semop`, `epoll_wait(-1)`, … | none | the same arguments |
-//! | `recv…`, `send…`, `read`, `write`, `accept`, `connect` | of the socket | the same arguments: the whole timeout |
+//! | every other call (`semop`, `epoll_wait(-1)`, …) | none | the same arguments |
+//! | of a socket: `recv…`, `send…`, `read`, `write`, `accept`, `connect`, `sendfile`, `splice` | of the socket | the same arguments: the whole timeout |
 //! | `recvmmsg` | looked at only between messages | the same arguments |
 //! | `select`, `pselect6`, `ppoll` | EINTR only if the kernel cannot write the rest | the same arguments |
 //! | `io_uring_enter` | in a structure | the same arguments |
@@ -64,42 +64,28 @@ enum Timeout {
     Timespec(usize),
 }
 
-/// The calls that are made again after EINTR, which for all of them but `connect` means that nothing has been done; `connect` on a
-/// connection that it has begun waits for that one (`__inet_stream_connect`, net/ipv4/af_inet.c). `close` is not among them: it has
-/// closed the descriptor.
-const CALLS: [(i64, Timeout); 23] = [
+/// The calls that have a timeout in their arguments.
+const TIMED: [(i64, Timeout); 6] = [
     (libc::SYS_epoll_wait, Timeout::Milliseconds(3)),
     (libc::SYS_epoll_pwait, Timeout::Milliseconds(3)),
     (libc::SYS_epoll_pwait2, Timeout::Timespec(3)),
-    (libc::SYS_semop, Timeout::Unchanged),
     (libc::SYS_semtimedop, Timeout::Timespec(3)),
     (libc::SYS_io_getevents, Timeout::Timespec(4)),
     (libc::SYS_rt_sigtimedwait, Timeout::Timespec(2)),
-    (libc::SYS_recvfrom, Timeout::Unchanged),
-    (libc::SYS_recvmsg, Timeout::Unchanged),
-    (libc::SYS_recvmmsg, Timeout::Unchanged),
-    (libc::SYS_sendto, Timeout::Unchanged),
-    (libc::SYS_sendmsg, Timeout::Unchanged),
-    (libc::SYS_sendmmsg, Timeout::Unchanged),
-    (libc::SYS_read, Timeout::Unchanged),
-    (libc::SYS_readv, Timeout::Unchanged),
-    (libc::SYS_write, Timeout::Unchanged),
-    (libc::SYS_writev, Timeout::Unchanged),
-    (libc::SYS_accept, Timeout::Unchanged),
-    (libc::SYS_accept4, Timeout::Unchanged),
-    (libc::SYS_connect, Timeout::Unchanged),
-    (libc::SYS_select, Timeout::Unchanged),
-    (libc::SYS_pselect6, Timeout::Unchanged),
-    (libc::SYS_ppoll, Timeout::Unchanged),
 ];
-const IO_URING_ENTER: i64 = 426;
 
+/// Returns where a call has its timeout that is made again after EINTR; `None` = it is not made again, or this is the number of no call.
+///
+/// EINTR means that nothing has been done, whichever call answers it: one that has moved a byte answers how many. `connect` on a connection
+/// that it has begun waits for that one (`__inet_stream_connect`, net/ipv4/af_inet.c). Not so `close`, which has closed the descriptor, and
+/// `restart_syscall`, which is no call of the program's.
 fn timeout_of(number: i64) -> Option<Timeout> {
-    if number == IO_URING_ENTER {
-        return Some(Timeout::Unchanged);
+    let found = TIMED.iter().find(|(of, _)| *of == number);
+    match (found, number) {
+        (Some((_, timeout)), _) => Some(*timeout),
+        (None, libc::SYS_close | libc::SYS_restart_syscall | ..0) => None,
+        (None, _) => Some(Timeout::Unchanged),
     }
-    let found = CALLS.iter().find(|(of, _)| *of == number);
-    found.map(|(_, timeout)| *timeout)
 }
 
 /// Returns where a call has its timeout that the kernel continues by `restart_syscall`. A timeout that is a point in time needs no change.
@@ -419,6 +405,10 @@ mod tests {
     #[test]
     fn closing_is_never_done_twice() {
         assert_eq!(timeout_of(libc::SYS_close), None);
+        assert_eq!(timeout_of(libc::SYS_restart_syscall), None);
+        // Not in a system call.
+        assert_eq!(timeout_of(-1), None);
+        assert_eq!(timeout_of(libc::SYS_sendfile), Some(Timeout::Unchanged));
         assert_eq!(
             timeout_of(libc::SYS_epoll_wait),
             Some(Timeout::Milliseconds(3))

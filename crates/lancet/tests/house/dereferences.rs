@@ -21,7 +21,7 @@ const CALL: [&str; 6] = [
 ];
 
 /// Files with instructions of their own, none of which reads an address that a guest has given.
-const ASSEMBLE: [&str; 7] = [
+const ASSEMBLE: [&str; 8] = [
     "agent/src/calls/counts.rs",
     "agent/src/calls/record.rs",
     "agent/src/calls/thread.rs",
@@ -29,6 +29,7 @@ const ASSEMBLE: [&str; 7] = [
     "agent/src/guard.rs",
     "agent/src/memory/builtins.rs",
     "agent/src/memory/sys.rs",
+    "agent/src/memory/sys/alarm.rs",
 ];
 
 /// Ways to make a pointer of a number, in code without white space.

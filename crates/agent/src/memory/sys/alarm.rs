@@ -11,8 +11,8 @@ const FLAGS: u64 = 0x0400_0000 | 0x1000_0000;
 /// Has the alarm call `handler`, which makes system calls and nothing else, because it may come at any instruction.
 pub fn calls(handler: extern "C" fn(i32)) {
     // `struct sigaction` of the kernel: handler, flags, restorer, mask.
-    let (handler, back) = (handler as *const (), restore as *const ());
-    let action = [handler.addr() as u64, FLAGS, back.addr() as u64, 0];
+    let (handler, back) = (handler as *const () as u64, restore as *const () as u64);
+    let action = [handler, FLAGS, back, 0];
     let at = (&raw const action) as u64;
     // SAFETY: `action` is live, and both functions are code of the agent's image, which stays mapped.
     unsafe { syscall(RT_SIGACTION, SIGALRM, at, 0, 8, 0, 0) };
