@@ -22,9 +22,11 @@ fn look(guest: &Guest) -> Copy {
     let mut tool = command.spawn().expect("lancet starts");
     let copy = until(LIMIT, "a copy that has its pipe", || {
         let pid = *running(guest.pid).first()?;
+        // It makes its pipe when it has set its limits.
+        has_its_pipe(pid)?.then_some(())?;
         let read = |name: &str| fs::read_to_string(format!("/proc/{pid}/{name}")).ok();
         let (limits, score) = (read("limits")?, read("oom_score_adj")?);
-        has_its_pipe(pid)?.then_some(Copy { limits, score })
+        Some(Copy { limits, score })
     });
     assert!(tool.wait().expect("our child").success());
     copy
