@@ -42,6 +42,9 @@ pub(crate) struct Patcher {
     pub texts: Texts,
 }
 
+/// Hooks that are planned between two looks at whether there is memory left.
+const LOOKED_AT: usize = 64;
+
 impl Patcher {
     pub fn new(areas: Areas, line_tests: Vec<u64>) -> Self {
         Patcher {
@@ -117,7 +120,10 @@ impl Patcher {
         let (mut refused, mut steps) = (Vec::new(), Vec::new());
         let mut texts = std::mem::take(&mut self.texts);
         let layers = Layers::of(&target.memory);
-        for wanted in wanted {
+        for (number, wanted) in wanted.into_iter().enumerate() {
+            if number % LOOKED_AT == 0 {
+                process::limits::check_room()?;
+            }
             match self.step(target, &wanted, &mut texts, &layers) {
                 Ok(step) => steps.push(step),
                 Err(reason) => refused.push(Refused {
@@ -129,6 +135,7 @@ impl Patcher {
         self.texts = texts;
         if !steps.is_empty() {
             let built = self.build(target, &steps)?;
+            process::limits::check_room()?;
             let written = target.stopped(|stop, remote| {
                 let mut edit = Edit {
                     target,

@@ -42,6 +42,8 @@ use wire::calls::{self, Ring};
 
 /// Where the address space is limited (RLIMIT_AS), the largest part of it that a pool takes: 1 in [`PART`].
 const PART: u64 = 16;
+/// The same where that of lancet is.
+const OUR_PART: u64 = 4;
 
 /// The shared memory; see the module's documentation.
 #[derive(Debug)]
@@ -130,7 +132,7 @@ pub fn open(
     Ok(Some(pool))
 }
 
-/// Returns how many slots a process has room for.
+/// Returns how many slots a process, and we, have room for.
 fn slots(pid: i32, slot: u64) -> u64 {
     let status = StatusFile::of(pid).unwrap_or_default();
     if status.bytes("VmLck").unwrap_or(0) != 0 {
@@ -139,13 +141,15 @@ fn slots(pid: i32, slot: u64) -> u64 {
     }
     let limits = proc_file::of_process(pid, "limits").unwrap_or_default();
     let limit = process::limits::soft(&limits, "Max address space");
-    match limit.and_then(|limit| limit.parse::<u64>().ok()) {
+    let ours = process::limits::left_to_map().map_or(SLOTS, |left| left / OUR_PART / slot);
+    let theirs = match limit.and_then(|limit| limit.parse::<u64>().ok()) {
         Some(limit) => {
             let taken = status.bytes("VmSize").unwrap_or(0);
-            (limit.saturating_sub(taken) / PART / slot).min(SLOTS)
+            limit.saturating_sub(taken) / PART / slot
         }
         None => SLOTS,
-    }
+    };
+    theirs.min(ours).min(SLOTS)
 }
 
 /// Keeps what the process has mapped out of its core files, and what no thread has taken out of children that are not followed.

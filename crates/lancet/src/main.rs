@@ -13,6 +13,7 @@ mod exit;
 mod failure;
 mod looks;
 mod losses;
+mod reserve;
 mod ui;
 mod watching;
 
@@ -49,6 +50,7 @@ fn main() -> ExitCode {
             Err(error) => return wrong_usage(&error),
         };
         if command.stops_guests() {
+            reserve::begin()?;
             inject::heartbeat::watch_counter();
             process::own_proc::ensure()?;
             command.prepare()?;
@@ -56,7 +58,12 @@ fn main() -> ExitCode {
         }
         command.run()
     });
-    if let Some(first) = failure::first() {
+    let first = failure::first();
+    if reserve::is_used() || first.as_deref().is_some_and(reserve::explains) {
+        tell!("{}", reserve::line());
+        return ExitCode::from(exit::FAILED);
+    }
+    if let Some(first) = first {
         tell!("this is a fault of lancet's, please report it: {first}");
         return ExitCode::from(exit::FAILED);
     }

@@ -15,6 +15,7 @@
 //! Where a group of version 2, or one above it, has 1 in `memory.oom.group` (a kubelet sets it for each container), the kernel ends all its processes when
 //! it ends one for want of memory, whatever `oom_score_adj` each of them has.
 
+use crate::limits::left_to_map;
 use crate::proc_file;
 use std::path::{Path, PathBuf};
 
@@ -126,11 +127,16 @@ fn room(mounts: &str, groups: &str, own: &str) -> Room {
     room
 }
 
-/// Returns how many bytes a process may still use: the lesser of what the machine can give without swapping (`MemAvailable` in
-/// `/proc/meminfo`, which in a container is the host's) and what its control groups leave it. 0 if neither is known.
+/// Returns how many bytes a process may still use: the least of what the machine can give without swapping (`MemAvailable` in
+/// `/proc/meminfo`, which in a container is the host's), what its control groups leave it, and, of this process, a third of what its limits
+/// leave of its address space, because a table that grows is there twice for a moment. 0 if none is known.
 pub fn memory_for(pid: i32) -> u64 {
     let text = proc_file::text("/proc/meminfo").unwrap_or_default();
-    least(&text, memory_left(pid))
+    let memory = least(&text, memory_left(pid));
+    match left_to_map() {
+        Some(left) if pid == std::process::id() as i32 => memory.min(left / 3),
+        _ => memory,
+    }
 }
 
 fn least(meminfo: &str, of_groups: Option<u64>) -> u64 {

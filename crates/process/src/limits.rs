@@ -1,6 +1,9 @@
 //! Reads what a process may use of a resource: `/proc/PID/limits`.
 
+use crate::error::{Error, Result};
 use crate::proc_file;
+use crate::status_file::StatusFile;
+use std::io;
 
 /// Returns the soft limit with this name, out of the text of a `limits` file: a number, or `unlimited`. Each line is `NAME  SOFT  HARD  UNIT`, as
 /// `Max stack size  8388608  unlimited  bytes` (fs/proc/base.c, `proc_pid_limits`). `None` if there is no such line.
@@ -13,6 +16,44 @@ pub fn soft<'t>(text: &'t str, name: &str) -> Option<&'t str> {
 /// file cannot be read, or is not understood.
 pub fn stack(pid: i32) -> Option<u64> {
     stack_in(&proc_file::of_process(pid, "limits").ok()?)
+}
+
+/// Returns how many bytes this process may still map: of all addresses (RLIMIT_AS), and of such memory of its own as it can write
+/// (RLIMIT_DATA). `None` = neither is limited.
+pub fn left_to_map() -> Option<u64> {
+    let status = || StatusFile::of(std::process::id() as i32).unwrap_or_default();
+    let limits = [(libc::RLIMIT_AS, "VmSize"), (libc::RLIMIT_DATA, "VmData")];
+    let left = limits.into_iter().filter_map(|(resource, taken)| {
+        let mut limit = libc::rlimit {
+            rlim_cur: 0,
+            rlim_max: 0,
+        };
+        // SAFETY: the kernel fills a live record of this frame.
+        let done = unsafe { libc::getrlimit(resource, &raw mut limit) };
+        let is_limit = done == 0 && limit.rlim_cur != libc::RLIM_INFINITY;
+        is_limit.then(|| {
+            let taken = status().bytes(taken).unwrap_or(0);
+            limit.rlim_cur.saturating_sub(taken)
+        })
+    });
+    left.min()
+}
+
+/// The bytes that must be left before hooks are set: planning them takes the most memory, and to take them out again takes some, too.
+const ROOM: u64 = 24 << 20;
+
+/// Makes sure that there is memory left to take hooks out again.
+///
+/// # Errors
+/// This process may map hardly anything any more.
+pub fn check_room() -> Result<()> {
+    match left_to_map() {
+        Some(left) if left < ROOM => Err(Error::system(
+            "what lancet may map is limited (ulimit -v, -d), and too little is left to take hooks out again: raise the limit",
+            io::Error::from_raw_os_error(libc::ENOMEM),
+        )),
+        _ => Ok(()),
+    }
 }
 
 fn stack_in(text: &str) -> Option<u64> {

@@ -1,6 +1,6 @@
 //! Notes the signals that ask lancet to end, so that it leaves its guests cleanly and prints what it knows.
 
-use crate::failure;
+use crate::{failure, reserve};
 use std::sync::atomic::{AtomicI32, Ordering};
 
 /// The signal that came last; 0 = none.
@@ -70,9 +70,9 @@ pub fn end_with(parent: i32) -> std::io::Result<()> {
     Ok(())
 }
 
-/// Returns whether lancet is to end: such a signal has come, or one of its threads has panicked.
+/// Returns whether lancet is to end: such a signal has come, one of its threads has panicked, or its memory has come to its end.
 pub fn asked() -> bool {
-    ASKED.load(Ordering::Relaxed) != 0 || failure::has_begun()
+    ASKED.load(Ordering::Relaxed) != 0 || failure::has_begun() || reserve::is_used()
 }
 
 /// Forgets a Ctrl-C that was obeyed: it has ended a part of the work, and the rest is done.

@@ -34,6 +34,7 @@
 //! | `bound` | names that are bound while we watch, and two names of one function |
 //! | `vanishing` | memory that another thread takes away while a hook reads it |
 //! | `linked` | every way to link and load what is called |
+//! | `little_memory` | a limit of address space of lancet's own: one line, and no hook stays |
 //! | `recorded` | files: what was seen is seen again |
 //! | `probes` | static probes in mid-function |
 //! | `json` | `--json` and docs/calls-json.md |
@@ -98,6 +99,7 @@ mod lasting;
 mod late;
 mod lines;
 mod linked;
+mod little_memory;
 mod locked;
 mod ltrace;
 mod machine;

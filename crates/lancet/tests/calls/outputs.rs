@@ -1,11 +1,13 @@
 //! What is written where it cannot be written: one line and exit code 1 of every command, and the guest as it was.
 
+use std::fs::Permissions;
+use std::os::unix::fs::{PermissionsExt, lchown, symlink};
 use std::path::Path;
 use std::process::Command;
 
 use nix::sys::signal::Signal;
 
-use crate::support::{Guest, LIMIT, Output, Snapshot, TempDir, lancet, run};
+use crate::support::{Guest, LIMIT, Output, Snapshot, TempDir, is_root, lancet, run, skip};
 
 /// A Perl that makes some system calls and `getppid` again and again, and says first that it does.
 fn busy() -> Guest {
@@ -188,4 +190,45 @@ fn streams_that_are_closed_stay_closed() {
         let output = run(&mut from_shell(&script, &command), LIMIT);
         assert_eq!(output.code(), 8, "{closed}: {output:?}");
     }
+}
+
+/// Root in a folder of everybody's: nothing is made where somebody else's link leads.
+#[test]
+fn a_link_of_others_in_place_of_a_folder_is_refused() {
+    if !is_root() {
+        return skip("links of others", "only root can make them");
+    }
+    let folder = TempDir::new("links");
+    let (shared, real) = (folder.join("shared"), folder.join("real"));
+    for path in [&shared, &real] {
+        std::fs::create_dir(path).expect("a folder");
+    }
+    std::fs::set_permissions(&shared, Permissions::from_mode(0o1777)).expect("its mode");
+    let link = shared.join("link");
+    symlink(&real, &link).expect("a link");
+    lchown(&link, Some(65534), Some(65534)).expect("its owner");
+    let guest = busy();
+    let before = Snapshot::take(guest.pid);
+    for line in [
+        "calls -x getppid -o FILE --for 50s -p PID",
+        "calls -x getppid --record FILE --for 50s -p PID",
+        "calls --now -o FILE -p PID",
+        "syscalls -o FILE --for 50s -p PID",
+        "syscalls -ff -o FILE --for 50s -p PID",
+        "stack -o FILE -p PID",
+        "heap --rss -o FILE -p PID",
+        "heap --save FILE -p PID",
+        "man --into FILE",
+    ] {
+        let file = match line {
+            "man --into FILE" => link.clone(),
+            _ => link.join("file"),
+        };
+        let output = run(&mut of(line, guest.pid, &file), LIMIT);
+        let why = "shared/link is a link that belongs to user 65534, in a folder that others can write to";
+        cannot(&output, line, why);
+        before.text_holds(guest.pid, line);
+    }
+    let made = std::fs::read_dir(&real).expect("a folder").count();
+    assert_eq!(made, 0);
 }

@@ -1,0 +1,84 @@
+//! A limit of lancet's own address space: one line and exit code 1, before it opens a process or while it works, and no hook is left.
+
+use std::process::Command;
+
+use crate::support::{Guest, LIMIT, Snapshot, lancet, run, say};
+use crate::watch::text_holds;
+
+/// A Ruby that has a heap of some size, and calls many functions.
+fn large() -> Guest {
+    let mut ruby = Command::new("ruby");
+    let script = "all = Array.new(600_000) { |n| [n.to_s] }; $stdout.sync = true; puts :ready; loop { [3, 1].sort }";
+    let guest = Guest::start("large", ruby.args(["-e", script]));
+    guest.expect("ready");
+    guest
+}
+
+/// `lancet` with so many MiB of address space (`-v`), or of memory that it can write (`-d`).
+fn limited(words: &[&str], pid: i32, (which, limit): (&str, u64)) -> Command {
+    let mut shell = Command::new("bash");
+    let script = format!("ulimit {which} {}; exec \"$@\"", limit << 10);
+    shell
+        .args(["-c", &script, "bash"])
+        .arg(lancet().get_program());
+    shell.args(words).args(["-p", &pid.to_string()]);
+    shell
+}
+
+const COMMANDS: [&[&str]; 7] = [
+    &["stack"],
+    &["mem", "--for", "100ms"],
+    &["heap", "--rss"],
+    &["heap"],
+    &["syscalls", "-o", "/dev/null", "--for", "100ms"],
+    &["calls", "-x", "*", "-o", "/dev/null", "--for", "100ms"],
+    &[
+        "calls",
+        "-c",
+        "-x",
+        "*",
+        "-o",
+        "/dev/null",
+        "--for",
+        "100ms",
+    ],
+];
+
+#[test]
+fn too_little_is_refused_before_a_process_is_opened() {
+    let guest = large();
+    let before = Snapshot::take(guest.pid);
+    for (number, words) in COMMANDS.into_iter().enumerate() {
+        let limit = [("-v", 100), ("-d", 60)][number % 2];
+        let output = run(&mut limited(words, guest.pid, limit), LIMIT);
+        assert_eq!(output.code(), 1, "{words:?}: {output:?}");
+        let line = "lancet: the address space of lancet is limited (ulimit -v, -d): ";
+        let lines = output.stderr.lines().count();
+        assert!(output.stderr.starts_with(line) && lines == 1, "{output:?}");
+    }
+    before.holds(guest.pid, "refused");
+}
+
+/// Whatever it is doing when memory ends.
+#[test]
+fn what_ends_while_it_works_leaves_the_process() {
+    let guest = large();
+    let before = Snapshot::take(guest.pid);
+    let mut ended = 0;
+    for words in COMMANDS {
+        for limit in (130..=330).step_by(40) {
+            let output = run(&mut limited(words, guest.pid, ("-v", limit)), LIMIT);
+            let code = output.code();
+            assert!([0, 1, 4].contains(&code), "{limit}, {words:?}: {output:?}");
+            if code == 1 {
+                ended += 1;
+                let last = output.stderr.lines().last().unwrap_or_default();
+                let why = "(ulimit -v, -d)";
+                assert!(last.contains(why), "{limit}, {words:?}: {output:?}");
+            }
+            let what = format!("{words:?}, {limit}: {}", output.stderr);
+            text_holds(&before, guest.pid, &what, &output);
+        }
+    }
+    say(format_args!("memory came to its end {ended} times"));
+}
