@@ -8,6 +8,7 @@
 //! | `closed` | processes that are not opened |
 //! | `refused` | what is refused, and that nothing has changed then |
 //! | `cycles` | again and again on busy threads; killed at any instant |
+//! | `doors` | functions of a VM that are called at a stop: their locks held, or taken by others; signals meanwhile |
 //! | `scripts` | functions of the script itself |
 //! | `served` | the same, and functions in C of interpreters, in servers under load |
 //! | `settings` | remedies that change settings, and `trim` |
@@ -20,6 +21,7 @@ mod asked;
 mod changes;
 mod closed;
 mod cycles;
+mod doors;
 mod machine;
 mod programs;
 mod refused;
