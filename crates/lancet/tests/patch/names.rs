@@ -2,7 +2,7 @@
 //! the program's own objects answer.
 
 use crate::programs::{done, tried};
-use crate::support::{Guest, TempDir, chosen};
+use crate::support::{Guest, TempDir, chosen, rubies};
 
 /// A module with a function, one that imports it, and the program.
 const LIBRARY: &str = "rate = 1
@@ -94,5 +94,63 @@ fn a_file_of_python_has_the_functions_own_globals() {
         );
         says("110 110 11");
         assert!(guest.ends_well(), "{python}");
+    }
+}
+
+/// Whatever lancet might ask of a class is here a method of the program's own, which says so.
+const OVERRIDDEN: &str = r#"
+def eval(*) ; hurt(:eval); end
+def lambda(*) ; hurt(:lambda); end
+def raise(*) ; hurt(:raise); end
+def hurt(name); puts "called #{name}"; $stdout.flush; :hurt; end
+class Sms
+  %i[send __send__ public_send instance_method instance_methods public_instance_methods protected_instance_methods
+     private_instance_methods define_method remove_method alias_method public private protected singleton_class ancestors inspect to_s
+     name frozen? equal? == eql? hash const_get const_defined? autoload? class public_method_defined? private_method_defined?
+     method_defined? instance_of? is_a? kind_of? respond_to? nil? dup].each do |name|
+    define_singleton_method(name) { |*| hurt(name) }
+  end
+  def total; 1; end
+end
+puts "ready"
+$stdout.flush
+while STDIN.gets
+  puts "total #{Sms.new.total}"
+  $stdout.flush
+end
+"#;
+
+#[test]
+fn no_method_of_the_programs_own_is_called_in_ruby() {
+    for ruby in rubies("overridden") {
+        let folder = TempDir::new(&format!("overridden-{}", ruby.version));
+        let [main, fix, none] = ["sms.rb", "fix.rb", "none.rb"].map(|name| folder.join(name));
+        std::fs::write(&main, OVERRIDDEN).expect("a file");
+        std::fs::write(&fix, "def total; helper; end\ndef helper; 2; end\n").expect("a file");
+        std::fs::write(&none, "def other; 3; end\n").expect("a file");
+        let mut guest = Guest::ready(ruby.command().args(["-W0"]).arg(&main));
+        let pid = guest.pid;
+        let request = format!("ruby:Sms#total={}", fix.display());
+        assert_eq!(guest.answer_to("total"), "total 1", "{ruby}");
+        done(pid, &["--dry-run", &request]);
+        done(pid, &[&request]);
+        assert_eq!(guest.answer_to("total"), "total 2", "{ruby}");
+        done(pid, &[&request]);
+        let output = tried(pid, &["--undo", "s1"]);
+        assert!(output.stderr.contains("by patch s2"), "{ruby}: {output:?}");
+        for (target, file, why) in [
+            ("Sms#total", &none, "does not define it"),
+            ("Sms#nothing", &fix, "it has no method nothing"),
+            ("Sms::X#total", &fix, "there is no constant Sms::X"),
+        ] {
+            let output = tried(pid, &[&format!("ruby:{target}={}", file.display())]);
+            assert!(output.stderr.contains(why), "{ruby}: {output:?}");
+        }
+        done(pid, &["--list"]);
+        done(pid, &["--undo"]);
+        assert_eq!(guest.answer_to("total"), "total 1", "{ruby}");
+        let (lines, status) = guest.end();
+        assert_eq!(lines, [""; 0], "{ruby}");
+        assert!(status.success(), "{ruby}: {status}");
     }
 }
