@@ -13,6 +13,9 @@ use wire::control_page::enter::{HOLDS, LOCK, REGISTER, WAKE};
 pub struct Open {
     bits: u64,
     waits: bool,
+    /// Whether handlers of signals would run within the call: those of some VMs do, those of others only note the signal, and such a
+    /// VM may itself send signals to a thread that waits for its lock.
+    puts_off: bool,
 }
 
 impl Open {
@@ -29,6 +32,7 @@ impl Open {
         Ok(is_open.then(|| Open {
             bits: bit(door),
             waits: needs == Needs::Waits,
+            puts_off: door == Door::TakeLock,
         }))
     }
 
@@ -43,6 +47,7 @@ impl Open {
         Open {
             bits: self.bits | other.bits,
             waits: self.waits || other.waits,
+            puts_off: self.puts_off || other.puts_off,
         }
     }
 }
@@ -81,6 +86,7 @@ impl RemoteThread<'_> {
         deadline: Instant,
         work: impl Fn() -> Work,
     ) -> Result<bool> {
+        self.puts_off = open.puts_off;
         self.call_freely((entry, open.bits), deadline, work)
     }
 }

@@ -83,6 +83,8 @@ pub struct RemoteThread<'a> {
     away: bool,
     /// Whether its call has not returned and is no longer waited for: only its return frame brings it back.
     left_away: bool,
+    /// Whether signals with handlers are put off while it is in [`call_freely`](Self::call_freely).
+    pub(crate) puts_off: bool,
 }
 
 impl<'a> RemoteThread<'a> {
@@ -141,6 +143,7 @@ impl<'a> RemoteThread<'a> {
             held: Vec::new(),
             away: false,
             left_away: false,
+            puts_off: false,
         })
     }
 
