@@ -69,6 +69,31 @@ class CompanionTest < LancetTest
   end
 
   # A companion that answers with one record and is gone: what the block has got it does not get again.
+  # A program may have the system's own handling of SIGPIPE, by which a write into a pipe without reader ends it.
+  def test_killed_where_a_broken_pipe_ends_a_program
+    script = <<~RUBY
+      trap("PIPE", "SYSTEM_DEFAULT")
+      Memprof.start
+      pid = Lancet::Companion.current.pid
+      Process.kill(:KILL, pid)
+      gone = -> { %w[Z X].include?(File.read("/proc/\#{pid}/stat")[/\\) (.)/, 1]) rescue true }
+      Thread.pass until gone.call
+      begin
+        Memprof.stats
+      rescue Lancet::Lost
+        puts "lost"
+      end
+      p Lancet.allocations { 1 }.result
+    RUBY
+    assert_equal "lost\n1\n", output_of(script)
+  end
+
+  def test_it_ends_first_where_memory_ends
+    companion_pid
+    assert_equal "1000", File.read("/proc/#{Lancet::Companion.current.pid}/oom_score_adj").strip
+    refute_equal "1000", File.read("/proc/self/oom_score_adj").strip
+  end
+
   def test_killed_after_a_record
     out = output_beside(<<~'COMPANION', <<~'RUBY')
       $stdin.gets
@@ -264,7 +289,7 @@ class CompanionTest < LancetTest
       Lancet::Companion.current.abandon
       pid = companion_pid
       open = Dir.children("/proc/#{pid}/fd").map { |fd| File.readlink("/proc/#{pid}/fd/#{fd}") rescue nil }
-      assert_equal 2, open.count { |path| path.to_s.start_with?("pipe:") }, open.inspect
+      assert_equal 2, open.count { |path| path.to_s.start_with?("socket:") }, open.inspect
       refute_includes Dir.children("/proc/#{pid}/fd"), file.fileno.to_s if file.fileno > 10
     end
   end

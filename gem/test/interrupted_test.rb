@@ -11,8 +11,8 @@ class InterruptedTest < LancetTest
     false
   end
 
-  def pipes_of(pid)
-    Dir.children("/proc/#{pid}/fd").map { |fd| File.readlink("/proc/#{pid}/fd/#{fd}") rescue "" }.grep(/\Apipe:/)
+  def sockets_of(pid)
+    Dir.children("/proc/#{pid}/fd").map { |fd| File.readlink("/proc/#{pid}/fd/#{fd}") rescue "" }.grep(/\Asocket:/)
   end
 
   # Timeout before its version 0.4 leaves the call by `throw`, unless it is given an error of the program's.
@@ -106,12 +106,13 @@ class InterruptedTest < LancetTest
     Process.wait(child)
   end
 
-  def test_a_child_keeps_none_of_its_parents_pipes
+  def test_a_child_keeps_no_socket_of_its_parent
     skip "this Ruby does not tell of a fork" unless Process.respond_to?(:_fork)
 
-    theirs = pipes_of(companion_pid)
-    refute_empty theirs & pipes_of(Process.pid)
-    child = fork { exit!((theirs & pipes_of(Process.pid)).size) }
+    companion_pid
+    ours = File.readlink("/proc/self/fd/#{Lancet::Companion.current.instance_variable_get(:@socket).fileno}")
+    assert_includes sockets_of(Process.pid), ours
+    child = fork { exit!(sockets_of(Process.pid).count(ours)) }
     Process.wait(child)
     assert_equal 0, $?.exitstatus
   end

@@ -64,6 +64,48 @@ class RackTest < LancetTest
     assert_equal 1, told.size
   end
 
+  # A server leaves the bytes of a path as they came, and an application may set a SCRIPT_NAME of another encoding.
+  def test_paths_of_other_encodings
+    told = []
+    served = app(told, sample: 1, secret: SECRET)
+    mixed = env("/caf\xC3\xA9".b, "SCRIPT_NAME" => "/ü", "HTTP_X_LANCET_TRACE" => "1:2")
+    [mixed, env("/\xFF".b), env("/\xFF"), env(nil), env("/ü".encode(Encoding::UTF_16LE))].each do |request|
+      assert_equal ANSWER, served.call(request)
+    end
+    assert_equal ["/ücafé".sub("üc", "ü/c"), "/?", "/?", ""], told.first(4).map { |trace| trace.request[:path] }
+    value = Lancet::Rack.signature(SECRET, "GET", "/\xFF".b)
+    assert served.call(env("/\xFF".b, "HTTP_X_LANCET_TRACE" => value))[1].key?("x-lancet-trace")
+  end
+
+  # What the middleware does itself fails for itself alone: the request is served, once.
+  def test_an_environment_that_it_cannot_read
+    calls = 0
+    served = Lancet::Rack.new(->(_) { (calls += 1) && ANSWER }, sample: 1, secret: SECRET, log: nil)
+    fails = Object.new
+    def fails.to_s = raise("no text")
+    def fails.b = raise("no bytes")
+    assert_equal ANSWER, served.call(env(fails))
+    assert_equal ANSWER, served.call(env("HTTP_X_LANCET_TRACE" => 7))
+    assert_equal 2, calls
+    frozen = [200, { "content-type" => "text/plain" }.freeze, []].freeze
+    odd = Lancet::Rack.new(->(_) { [200, nil, []] }, sample: 1, secret: SECRET, log: nil)
+    value = Lancet::Rack.signature(SECRET, "GET", "/cart")
+    assert_equal [200, nil, []], odd.call(env("HTTP_X_LANCET_TRACE" => value))
+    ice = Lancet::Rack.new(->(_) { frozen }, sample: 1, secret: SECRET, log: nil)
+    assert ice.call(env("HTTP_X_LANCET_TRACE" => value))[1].key?("x-lancet-trace")
+  end
+
+  def test_a_page_of_paths_and_files_of_other_encodings
+    page = Lancet::Page.new(->(_) { eval("String.new", binding, "/srv/ärger.rb", 3) && ANSWER }, path: "/läncet")
+    page.call(env("/caf\xC3\xA9".b, "SCRIPT_NAME" => "".b))
+    page.call(env("/\xFF".b))
+    page.call(env)
+    status, _, body = page.call(env("/läncet".b))
+    assert_equal 200, status
+    assert_predicate body.join, :valid_encoding?
+    ["/café", "/?", "/srv/ärger.rb:3"].each { |text| assert_includes body.join, text }
+  end
+
   def test_signatures_that_are_none
     told = []
     served = app(told, sample: 0, secret: SECRET)

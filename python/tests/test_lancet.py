@@ -183,6 +183,40 @@ class Companions(unittest.TestCase):
             os.getppid()
         self.assertEqual(len(seen), 1)
 
+    def test_killed_where_a_broken_pipe_ends_a_program(self):
+        text = """
+import os, signal, sys, time
+signal.signal(signal.SIGPIPE, signal.SIG_DFL)
+import lancet
+from lancet import _companion
+with lancet.trace() as trace:
+    os.getpid()
+pid = _companion.current().pid
+os.kill(pid, signal.SIGKILL)
+def is_gone():
+    try:
+        with open(f"/proc/{pid}/stat") as stat:
+            return stat.read().rpartition(") ")[2][0] in "ZX"
+    except OSError:
+        return True
+while not is_gone():
+    time.sleep(0.01)
+trace.calls
+with lancet.trace() as trace:
+    os.getpid()
+print("alive")
+"""
+        env = {**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)}
+        done = subprocess.run([sys.executable, "-c", text], capture_output=True, env=env, timeout=LIMIT, check=False)
+        self.assertEqual((done.returncode, done.stdout), (0, b"alive\n"), done.stderr)
+
+    def test_it_ends_first_where_memory_ends(self):
+        def of(pid):
+            return pathlib.Path(f"/proc/{pid}/oom_score_adj").read_text().strip()
+
+        self.assertEqual(of(_companion.current().pid), "1000")
+        self.assertNotEqual(of("self"), "1000")
+
     def test_killed_before_a_call(self):
         kill()
         self.assertTrue(lancet.stack())

@@ -8,15 +8,15 @@
 //! ```
 
 use crate::births::agent::AGENT;
-use crate::memory::{direct::Direct, sys};
+use crate::memory::direct::Direct;
 use crate::shared::{CONTROL_PAGE, SCRIPT};
 use crate::snapshot::{self, Heap};
 use core::sync::atomic::Ordering;
 use vm::Memory;
 use wire::control_page::enter::{HOLDS, LOCK, REGISTER};
 use wire::script::python::{
-    ADD_PENDING_CALL, AS_UTF8, DEC_REF, DICT_NEW, ERR_CLEAR, GIL_STATE_CHECK, GIL_STATE_ENSURE,
-    GIL_STATE_RELEASE, RUN_STRING,
+    ADD_PENDING_CALL, AS_UTF8, DEC_REF, DICT_NEW, ERR_CLEAR, ERR_FETCH, ERR_RESTORE,
+    GIL_STATE_CHECK, GIL_STATE_ENSURE, GIL_STATE_RELEASE, RUN_STRING,
 };
 use wire::script::{Outcome, TEXT};
 use wire::{Reply, Request, State};
@@ -79,8 +79,8 @@ extern "C" fn enter_python(what: u64) -> u64 {
         }
     }
     if what & LOCK != 0 {
-        // A handler of the script that raises an exception would raise it in our call.
-        let blocked = sys::SignalsBlocked::all();
+        // The thread keeps the program's own signal mask, which threads and processes inherit that the text starts. Signals with handlers
+        // are put off by the command (`inject::remote_call`).
         // SAFETY: the command has written the functions' addresses, and has seen that the thread is blocked without the lock.
         unsafe {
             let ensure: unsafe extern "C" fn() -> i32 = function(GIL_STATE_ENSURE);
@@ -89,7 +89,6 @@ extern "C" fn enter_python(what: u64) -> u64 {
             python(true);
             release(state);
         }
-        drop(blocked);
     }
     0
 }
@@ -127,8 +126,7 @@ fn python(alone: bool) -> i32 {
     // the text with a zero.
     let (outcome, raised) = unsafe { run(asked) };
     if raised && alone {
-        // SAFETY: the command has written the function's address, and Python's lock is held, as it requires.
-        unsafe { function::<unsafe extern "C" fn()>(ERR_CLEAR)() };
+        raise_later();
     }
     if CONTROL_PAGE.asked.load(Ordering::Acquire) != asked {
         // The command no longer waits for this answer.
@@ -138,6 +136,52 @@ fn python(alone: bool) -> i32 {
     unsafe { (&raw mut SCRIPT.outcome).write(outcome as u64) };
     answer(asked, Reply::Done);
     if raised && !alone { -1 } else { 0 }
+}
+
+/// An exception that is raised in the program at its next safe point: type, value and traceback.
+static mut LATER: [u64; 3] = [0; 3];
+
+/// Puts the current exception off to the next safe point of the main thread, because the code that the thread returns to from here cannot
+/// be told of it. Python's lock is held.
+fn raise_later() {
+    // SAFETY: the command has written the functions' addresses; Python's lock is held, under which alone `LATER` is used. The thread runs
+    // its own code here, so `Py_AddPendingCall` may wait for its lock.
+    unsafe {
+        let clear: unsafe extern "C" fn() = function(ERR_CLEAR);
+        if LATER[0] != 0 {
+            clear();
+            return;
+        }
+        let fetch: unsafe extern "C" fn(*mut u64, *mut u64, *mut u64) = function(ERR_FETCH);
+        let add: unsafe extern "C" fn(extern "C" fn(u64) -> i32, u64) -> i32 =
+            function(ADD_PENDING_CALL);
+        let later = &raw mut LATER;
+        fetch(
+            (&raw mut (*later)[0]).cast(),
+            (&raw mut (*later)[1]).cast(),
+            (&raw mut (*later)[2]).cast(),
+        );
+        if add(raise, 0) != 0 {
+            raise(0);
+            clear();
+        }
+    }
+}
+
+/// Python's main thread calls this at a safe point, with the lock held: sets the exception that was put off.
+extern "C" fn raise(_: u64) -> i32 {
+    // SAFETY: Python's lock is held, under which alone `LATER` is used; the references in it are given to the function.
+    unsafe {
+        let restore: unsafe extern "C" fn(u64, u64, u64) = function(ERR_RESTORE);
+        let later = &raw mut LATER;
+        let [kind, value, traceback] = later.read();
+        later.write([0; 3]);
+        if kind == 0 {
+            return 0;
+        }
+        restore(kind, value, traceback);
+    }
+    -1
 }
 
 fn answer(asked: u32, reply: Reply) {

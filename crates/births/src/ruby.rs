@@ -20,6 +20,8 @@ use wire::ruby::Functions;
 /// A symbol that every Ruby exports and nothing else does.
 const MARK: &str = Language::Ruby.description().mark;
 const READ_TRIES: u32 = 20;
+/// Bytes around `rb_postponed_job_register_one` in which the VM's code for jobs is: in Debian's builds 1 KiB.
+const JOB_CODE: u64 = 2048;
 
 /// What was found of the Ruby in one process. The addresses are valid while that process runs this program; after an exec they mean
 /// nothing.
@@ -122,6 +124,12 @@ impl RubyGuest {
     /// `vm_trace.c`; since then by one atomic store).
     pub fn registers_in_two_steps(&self) -> bool {
         !self.version().preregisters_jobs()
+    }
+
+    /// Whether a thread at `pc` may be in the code that puts jobs into the VM's table and takes them out: `rb_postponed_job_register_one`, or
+    /// `rb_postponed_job_flush`, which `vm_trace.c` has right behind it and no symbol names.
+    pub fn handles_jobs_at(&self, pc: u64) -> bool {
+        self.functions.rb_postponed_job_register_one.abs_diff(pc) < JOB_CODE
     }
 
     /// Whether a job may wait for a thread that does not run for long: up to Ruby 2.7 it is remembered with the thread that held the lock

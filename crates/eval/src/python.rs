@@ -5,7 +5,7 @@
 //!   text, request ───────────────────────► in the agent
 //!   stop it: where does it stand?
 //!     blocked, without Python's lock ────► takes the lock and evaluates now (PyGILState_Ensure)
-//!     anywhere else ─────────────────────► is asked to, at its next safe point (Py_AddPendingCall)
+//!     anywhere else ─────────────────────► is asked to, at its next safe point (Py_AddPendingCall, if that door is open)
 //!   look every 200 µs …                    …
 //!   answer ◄────────────────────────────── in the agent
 //! ```
@@ -16,27 +16,29 @@
 //! signalled before have continued (`__condvar_quiesce_and_switch_g1`, `nptl/pthread_cond_common.c` to 2.40). Inside its own wait a thread
 //! would wait for itself, forever. Both variables lie in Python's static memory (`_PyRuntime`, which also contains the main interpreter),
 //! where no other long wait happens: a futex there is Python's lock.
-//! futex there is Python's lock.
+//!
+//! The functions that are called at such a stop, and what must be proven before, are a list: [`vm::Door`]. The proofs are in `doors`.
 
+mod doors;
 mod snapshot;
 
 use crate::entered::{Entered, Reached};
 use hooks::Threads;
 use inject::Image;
 use inject::Timing;
-use inject::remote_call::{RemoteThread, Work};
+use inject::doors::Open;
+use inject::remote_call::Work;
 use inject::script;
 use process::error::{Error, Result};
 use process::guest::Status;
-use process::interrupted::call_of;
-use process::maps::Maps;
+use std::cell::Cell;
 use std::mem::offset_of;
 use std::thread::sleep;
 use std::time::{Duration, Instant};
-use vm::Language;
-use wire::control_page::enter::{HOLDS, LOCK, REGISTER};
+use vm::python::Facts;
+use vm::{Door, Language};
 use wire::script::python::NAMES;
-use wire::{ControlPage, Reply, Request, Script};
+use wire::{ControlPage, Request, Script};
 
 /// Time between two looks for an answer.
 const LOOK: Duration = Duration::from_micros(200);
@@ -45,8 +47,9 @@ const LOOK: Duration = Duration::from_micros(200);
 const AGAIN: [Duration; 2] = [Duration::from_millis(100), Duration::from_millis(500)];
 /// Time after which a request that the guest has not answered is given up.
 const PATIENCE: Duration = Duration::from_secs(10);
-/// Bytes of the main thread's stack that are searched for return addresses: more than lie between a system call and Python's code.
-const DEEPEST: usize = 64 * 1024;
+/// Time after which a door that was shut is tried again, at first, and the longest such time. A lock is held for less than a microsecond,
+/// and each try stops the guest.
+const SHUT: [Duration; 2] = [Duration::from_millis(1), Duration::from_millis(16)];
 
 /// A Python that contains the agent, opened to evaluate texts or to be copied. Dropping this value leaves it.
 #[derive(Debug)]
@@ -54,6 +57,18 @@ pub struct Python {
     entered: Entered,
     /// Addresses of the functions of [`NAMES`] in the guest, in the same order.
     api: [u64; NAMES.len()],
+    facts: Facts,
+    /// Why it has not been entered, while a door is shut.
+    shut: Cell<Option<Shut>>,
+}
+
+/// Why a door is shut.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Shut {
+    /// Somebody holds the lock of the queue of pending calls.
+    Locked,
+    /// The queue of pending calls is full.
+    Full,
 }
 
 impl Python {
@@ -80,11 +95,17 @@ impl Python {
                 reason: "its Python shows too little of its C interface",
             })?;
         }
+        let facts = doors::facts(&reached)?;
         let entered = reached.enter(image)?;
         let table: Vec<u8> = api.iter().flat_map(|at| at.to_le_bytes()).collect();
         let at = entered.resident.header.script + offset_of!(Script, python) as u64;
         entered.memory.write(at, &table)?;
-        Ok(Python { entered, api })
+        Ok(Python {
+            entered,
+            api,
+            facts,
+            shut: Cell::new(None),
+        })
     }
 
     /// Evaluates a text and returns the resulting string.
@@ -111,7 +132,8 @@ impl Python {
     fn await_answer(&mut self, deadline: Instant) -> Result<()> {
         let pid = self.entered.status.pid;
         let [mut pause, most] = AGAIN;
-        let mut again = Instant::now() + pause;
+        let [mut shut, longest] = SHUT;
+        let mut again = Instant::now() + self.shut.get().map_or(pause, |_| shut);
         while !self.entered.resident.has_answered(&self.entered.memory)? {
             process::stop::poll_stragglers();
             if Instant::now() > deadline {
@@ -119,7 +141,7 @@ impl Python {
                 return Err(Error::NoAnswer {
                     pid,
                     waited_ms: PATIENCE.as_millis() as u64,
-                    reason: "its main thread reached no point where Python makes pending calls (a C extension that keeps Python's lock, or a Python that does not run on the main thread)".into(),
+                    reason: self.why_no_answer().into(),
                 });
             }
             if Instant::now() > again {
@@ -129,6 +151,11 @@ impl Python {
                     _ => {}
                 }
                 self.enter(deadline)?;
+                if self.shut.get().is_some() {
+                    shut = (shut * 2).min(longest);
+                    again = Instant::now() + shut;
+                    continue;
+                }
                 pause = (pause * 2).min(most);
                 again = Instant::now() + pause;
             }
@@ -137,20 +164,32 @@ impl Python {
         Ok(())
     }
 
-    /// Makes the main thread handle the request, now or at its next safe point.
-    fn enter(&mut self, deadline: Instant) -> Result<()> {
-        let resident = &self.entered.resident;
-        self.entered.stopped(Threads::Main, |_, remote| {
-            let blocked = self.is_blocked(remote);
-            let now = blocked && !self.holds_lock(remote)? && !self.is_in_foreign_code(remote);
-            if now {
-                // If no answer comes, the wait for it reports that.
-                let enter = (resident.header.enter_python, LOCK);
-                return remote
-                    .call_freely(enter, deadline, || self.work())
-                    .map(drop);
+    fn why_no_answer(&self) -> &'static str {
+        match self.shut.get() {
+            Some(Shut::Locked) => {
+                "whenever it was looked at, somebody held the lock of its queue of pending calls (another part of the program that adds them all the time?)"
             }
-            remote.call(resident.header.enter_python, REGISTER)
+            Some(Shut::Full) => {
+                "its queue of pending calls was full whenever it was looked at (another part of the program adds them all the time, or its main thread makes none)"
+            }
+            None => {
+                "its main thread reached no point where Python makes pending calls (a C extension that keeps Python's lock, or a Python that does not run on the main thread)"
+            }
+        }
+    }
+
+    /// Makes the main thread handle the request, now or at its next safe point. Afterwards `shut` says whether it was entered.
+    fn enter(&mut self, deadline: Instant) -> Result<()> {
+        let entry = self.entered.resident.header.enter_python;
+        self.shut.set(None);
+        self.entered.stopped(Threads::Main, |stop, remote| {
+            let now = Open::proven(Door::TakeLock, |_| self.may_take_lock(remote))?;
+            if let Some(open) = now {
+                // If no answer comes, the wait for it reports that.
+                let work = || self.work();
+                return remote.enter_freely(entry, open, deadline, work).map(drop);
+            }
+            self.add_pending_call(stop, remote)
         })
     }
 
@@ -171,65 +210,6 @@ impl Python {
             Ok(false) => Work::Waits,
             Ok(true) | Err(_) => Work::Done,
         }
-    }
-
-    /// Whether the main thread is in a system call that may last, and not in a wait for Python's lock.
-    fn is_blocked(&self, remote: &RemoteThread) -> bool {
-        let now = remote.registers();
-        // Interrupted in a system call: EINTR, or one of the kernel's restart codes.
-        if (now.orig_rax as i64) < 0 || !matches!(-(now.rax as i64), 4 | 512..=514 | 516) {
-            return false;
-        }
-        if call_of(&self.entered.memory, now) != libc::SYS_futex {
-            return true;
-        }
-        let python = self.entered.functions.module_of(self.api[0]);
-        python.is_some_and(|python| !python.module.range().contains(&now.rdi))
-    }
-
-    /// Whether the main thread holds Python's lock.
-    fn holds_lock(&self, remote: &mut RemoteThread) -> Result<bool> {
-        remote.call(self.entered.resident.header.enter_python, HOLDS)?;
-        let reply = offset_of!(ControlPage, reply);
-        let said = self
-            .entered
-            .resident
-            .control_page_u32(&self.entered.memory, reply)?;
-        Ok(said != Reply::Done as u32)
-    }
-
-    /// Whether code other than Python's and libc's stands between the blocked thread and Python, such as a database driver, which may hold
-    /// locks that the evaluated text needs. Every word there that looks like a return address counts, so an error leads to waiting for a
-    /// safe point.
-    fn is_in_foreign_code(&self, remote: &RemoteThread) -> bool {
-        let now = remote.registers();
-        let maps = Maps::of(self.entered.status.pid).unwrap_or_default();
-        let end = maps.find(now.rsp).map_or(now.rsp, |stack| stack.end);
-        let mut stack = vec![0; DEEPEST.min((end - now.rsp) as usize)];
-        if self.entered.memory.read_bytes(now.rsp, &mut stack).is_err() {
-            return true;
-        }
-        for word in stack.chunks_exact(8) {
-            let word = u64::from_le_bytes(word.try_into().expect("eight bytes"));
-            let Some(module) = self.entered.functions.module_of(word) else {
-                continue;
-            };
-            if !module.module.code().any(|code| code.contains(&word)) {
-                continue;
-            }
-            let path = module.module.path.display().to_string();
-            if module.module.contains(self.api[0]) || path.contains("/lib-dynload/") {
-                return false;
-            }
-            let name = &module.name;
-            if !["libc.", "libpthread", "libm.", "ld-"]
-                .iter()
-                .any(|known| name.starts_with(known))
-            {
-                return true;
-            }
-        }
-        true
     }
 
     /// Reaps copies that have ended, makes the agent quiet, and returns for how long the process was stopped in all.

@@ -3,6 +3,7 @@
 
 pub mod allowed;
 pub mod copied;
+pub mod doors;
 mod gadgets;
 pub mod heartbeat;
 pub mod image;

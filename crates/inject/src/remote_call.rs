@@ -30,7 +30,7 @@ mod signals;
 pub use freely::Work;
 
 use nix::errno::Errno;
-use process::error::{Error, Result};
+use process::error::{Afterwards, Error, Result};
 use process::maps::Maps;
 use process::memory::GuestMemory;
 use process::ptrace::{self, Event, Registers};
@@ -83,6 +83,8 @@ pub struct RemoteThread<'a> {
     away: bool,
     /// Whether its call has not returned and is no longer waited for: only its return frame brings it back.
     left_away: bool,
+    /// Whether signals with handlers are put off while it is in [`call_freely`](Self::call_freely).
+    pub(crate) puts_off: bool,
 }
 
 impl<'a> RemoteThread<'a> {
@@ -141,6 +143,7 @@ impl<'a> RemoteThread<'a> {
             held: Vec::new(),
             away: false,
             left_away: false,
+            puts_off: false,
         })
     }
 
@@ -217,13 +220,38 @@ impl<'a> RemoteThread<'a> {
     }
 
     /// Makes the thread run from `address` until it would enter `rt_sigreturn`, and parks it there. Returns the result of the first system
-    /// call that it made.
+    /// call that it made. After an error the thread is brought back, if it stands, and the error says what has become of it.
     fn run(&mut self, address: u64, rax: u64, arguments: [u64; 6]) -> Result<u64> {
         self.run_and_tell((address, rax), arguments, &mut |_| {})
     }
 
     /// The same; `tell` is called with that result, while the thread stands at the end of the call.
     fn run_and_tell(
+        &mut self,
+        entry: (u64, u64),
+        arguments: [u64; 6],
+        tell: &mut dyn FnMut(u64),
+    ) -> Result<u64> {
+        self.run_and_park(entry, arguments, tell)
+            .map_err(|error| match error {
+                Error::RemoteFault { .. } | Error::RemoteTimeout { .. } => {
+                    error.with_thread(self.brought_back())
+                }
+                error => error,
+            })
+    }
+
+    /// Restores the thread after a call that failed, and reads what has become of it.
+    fn brought_back(&mut self) -> Afterwards {
+        let restored = self.restore();
+        match ptrace::registers(self.tid) {
+            _ if self.left_away => Afterwards::InCall,
+            Ok(now) if restored.is_ok() && is_same_place(&now, &self.saved) => Afterwards::Back,
+            _ => Afterwards::Unknown,
+        }
+    }
+
+    fn run_and_park(
         &mut self,
         (address, rax): (u64, u64),
         arguments: [u64; 6],
@@ -317,6 +345,7 @@ impl<'a> RemoteThread<'a> {
                             pid: self.pid,
                             signal,
                             address: now.rip,
+                            thread: Afterwards::Unknown,
                         })
                     }
                 }
@@ -370,6 +399,7 @@ impl<'a> RemoteThread<'a> {
         Error::RemoteTimeout {
             pid: self.pid,
             place: stop::place(self.pid, self.tid),
+            thread: Afterwards::Unknown,
         }
     }
 
@@ -415,6 +445,11 @@ impl RemoteThread<'_> {
         let zeros = vec![0; (self.room.below - self.room.low) as usize];
         self.memory.write(self.room.low, &zeros)
     }
+}
+
+/// Whether a thread stands at the same instruction, on the same stack and with the same arguments.
+fn is_same_place(a: &Registers, b: &Registers) -> bool {
+    (a.rip, a.rsp, a.rbp, a.rdi, a.rsi) == (b.rip, b.rsp, b.rbp, b.rdi, b.rsi)
 }
 
 /// Returns the error for a thread on a stack whose bounds are unknown.

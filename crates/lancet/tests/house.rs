@@ -45,7 +45,7 @@ const ARROWS: &[(&str, &[&str])] = &[
     ("heap", &["varint"]),
     ("agent", &["wire", "routine", "vm", "capture"]),
     ("process", &["vm"]),
-    ("inject", &["wire", "process"]),
+    ("inject", &["wire", "vm", "process"]),
     (
         "hooks",
         &["wire", "routine", "trampoline", "vm", "process", "inject"],

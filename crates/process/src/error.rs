@@ -66,19 +66,25 @@ pub enum Error {
         call: &'static str,
         errno: nix::errno::Errno,
     },
-    /// A remote call was ended by a signal; its thread was put back where it was.
+    /// A remote call was ended by a signal.
     #[error(
-        "a call into process {pid} was broken off by signal {signal} at {address:#x}; the thread was put back where it was"
+        "a call into process {pid} was broken off by signal {signal} at {address:#x}; {thread}"
     )]
-    RemoteFault { pid: i32, signal: i32, address: u64 },
-    /// A remote call did not return in time; its thread was put back where it was.
-    #[error(
-        "a call into process {pid} did not return in time ({place}); the thread was put back where it was"
-    )]
+    RemoteFault {
+        pid: i32,
+        signal: i32,
+        address: u64,
+        /// What has become of the thread.
+        thread: Afterwards,
+    },
+    /// A remote call did not return in time.
+    #[error("a call into process {pid} did not return in time ({place}); {thread}")]
     RemoteTimeout {
         pid: i32,
         /// Where the thread stood when the time was over.
         place: String,
+        /// What has become of the thread.
+        thread: Afterwards,
     },
     /// The guest's memory could not be read or written.
     #[error("memory of process {pid} at {at:#x}: {error}")]
@@ -137,6 +143,9 @@ pub enum Error {
         what: &'static str,
         reason: &'static str,
     },
+    /// Its VM is not entered, because what must be known of it to do so safely is not known.
+    #[error("the VM of process {pid} is not entered: {reason}")]
+    NotEntered { pid: i32, reason: String },
     /// The kernel refused a copy of it.
     #[error("no copy of process {pid} can be made to read its heap from: {reason}")]
     NoCopy { pid: i32, reason: String },
@@ -327,6 +336,7 @@ impl Error {
             | Error::Left { pid, .. }
             | Error::Refused { pid, .. }
             | Error::NoCopy { pid, .. }
+            | Error::NotEntered { pid, .. }
             | Error::NoRoomForCopy { pid, .. }
             | Error::EndsWithCopy { pid, .. }
             | Error::LimitHidden { pid }
@@ -373,3 +383,37 @@ impl Error {
 
 /// The result of functions that work on a process.
 pub type Result<T> = std::result::Result<T, Error>;
+
+/// What has become of a thread whose call for us failed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Afterwards {
+    /// Nothing was read of it since.
+    Unknown,
+    /// Its registers were read, and are those that it had before the call.
+    Back,
+    /// It is still in that call. Its return frame brings it back when the call returns.
+    InCall,
+}
+
+impl std::fmt::Display for Afterwards {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str(match self {
+            Afterwards::Unknown => "what its thread does now is not known",
+            Afterwards::Back => "the thread is back where it was",
+            Afterwards::InCall => {
+                "the thread is still in that call, and goes on as before when the call returns"
+            }
+        })
+    }
+}
+
+impl Error {
+    /// The same error, with what has become of the thread that made a call for us.
+    #[must_use]
+    pub fn with_thread(mut self, now: Afterwards) -> Self {
+        if let Error::RemoteFault { thread, .. } | Error::RemoteTimeout { thread, .. } = &mut self {
+            *thread = now;
+        }
+        self
+    }
+}

@@ -80,4 +80,4 @@ pub mod symbols;
 pub mod tries;
 pub mod wait;
 
-pub use error::{Denial, Error, Module, Result};
+pub use error::{Afterwards, Denial, Error, Module, Result};

@@ -22,6 +22,7 @@
 mod bytes;
 mod cut;
 mod decimal;
+mod doors;
 mod errors;
 mod language;
 pub mod library;
@@ -40,6 +41,7 @@ mod word;
 
 pub use bytes::Text;
 pub use cut::Cut;
+pub use doors::{Door, Needs};
 pub use language::{Definer, Description, Language};
 pub use limits::Limits;
 pub use memory::{Fault, Memory};

@@ -57,9 +57,11 @@ pub mod python {
     pub const AS_UTF8: usize = 6;
     pub const DEC_REF: usize = 7;
     pub const ERR_CLEAR: usize = 8;
+    pub const ERR_FETCH: usize = 9;
+    pub const ERR_RESTORE: usize = 10;
 
     /// Names of the functions as symbols; the index of each is its constant above.
-    pub const NAMES: [&str; 9] = [
+    pub const NAMES: [&str; 11] = [
         "PyGILState_Check",
         "PyGILState_Ensure",
         "PyGILState_Release",
@@ -69,5 +71,7 @@ pub mod python {
         "PyUnicode_AsUTF8AndSize",
         "Py_DecRef",
         "PyErr_Clear",
+        "PyErr_Fetch",
+        "PyErr_Restore",
     ];
 }

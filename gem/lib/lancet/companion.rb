@@ -2,12 +2,13 @@
 
 require "json"
 require "monitor"
+require "socket"
 require_relative "error"
 require_relative "permission"
 require_relative "program"
 
 module Lancet
-  # The lancet that has this process open, and the two pipes to it: docs/inside.md has the lines.
+  # The lancet that has this process open, and the socket to it: docs/inside.md has the lines.
   #
   # Each process has its own. It is started when it is first needed; a child of a fork starts another one. What objects are
   # made here while a block is tracked is made in files of this folder, which the companion leaves out; and it tracks nothing
@@ -16,9 +17,11 @@ module Lancet
     PROTOCOL = 3
     # Nothing is heard of it for longer only if it hangs: opening a process and leaving it are given up after 60 s, and of a command that takes longer it says so.
     PATIENCE = 150
+    # A companion that was killed is an error of the request, and no SIGPIPE, which ends a program that has the system's own handling of it. A pipe has no such flag.
+    QUIET = Socket::MSG_NOSIGNAL
     ENDED = "lancet's companion has ended (was it killed?), and what it had counted is gone: the next call starts another one"
     SILENT = "lancet's companion has not answered for #{PATIENCE} s and was given up: the next call starts another one"
-    private_constant :ENDED, :SILENT
+    private_constant :QUIET, :ENDED, :SILENT
 
     @lock = Monitor.new
     @current = nil
@@ -60,7 +63,7 @@ module Lancet
         end
       end
 
-      # Called in the child of a fork: it has none, and keeps none of its parent's pipes.
+      # Called in the child of a fork: it has none, and keeps no socket of its parent's.
       def forget
         @current&.abandon
         @current = nil
@@ -85,7 +88,7 @@ module Lancet
     end
 
     def over?
-      @to.nil? || forked?
+      @socket.nil? || forked?
     end
 
     # Whether the companion is a parent's, because this process is the child of a fork: it must not be asked.
@@ -129,16 +132,16 @@ module Lancet
       end
     end
 
-    # Has the companion leave and end, and closes our ends of the pipes. Children of a fork may have them too, so that it would not hear of that; and a child only
+    # Has the companion leave and end, and closes our end of the socket. Children of a fork may have it too, so that it would not hear of that; and a child only
     # closes its own.
     def abandon
-      # What stands before it in the pipe may be a part of a request.
-      @to.write_nonblock("\n{\"id\":0,\"do\":\"leave\"}\n", exception: false) unless over?
+      # What stands before it in the socket may be a part of a request.
+      @socket.sendmsg_nonblock("\n{\"id\":0,\"do\":\"leave\"}\n", QUIET, exception: false) unless over?
     rescue SystemCallError, IOError
       nil
     ensure
-      [@from, @to].compact.each(&:close)
-      @from = @to = nil
+      @socket&.close
+      @socket = nil
     end
 
     private
@@ -146,21 +149,18 @@ module Lancet
     def start
       program = Program.path
       words = [program, "companion", "--pid", @owner.to_s, "--hide", File.expand_path("..", __dir__)]
-      theirs, @to = IO.pipe
-      @from, answers = IO.pipe
-      [@to, @from].each(&:binmode)
-      @to.sync = true
-      # Not our sockets, which others could not listen on as long as it has them. It has started the companion, which is not our child, and ends; the
+      @socket, theirs = UNIXSocket.pair
+      # Not our other sockets, which others could not listen on as long as it has them. It has started the companion, which is not our child, and ends; the
       # program's `$?` is not of it.
-      first = Process.detach(Process.spawn(*words, in: theirs, out: answers, close_others: true))
+      first = Process.detach(Process.spawn(*words, in: theirs, out: theirs, close_others: true))
       Thread.handle_interrupt(Object => :on_blocking) { first.join }
-      [theirs, answers].each(&:close)
+      theirs.close
       greet(hello(program))
       started = true
     rescue SystemCallError => e
       raise Error, "lancet cannot be started: #{e.message}"
     ensure
-      [theirs, answers].compact.each(&:close)
+      theirs&.close
       abandon unless started
     end
 
@@ -190,7 +190,8 @@ module Lancet
     end
 
     def tell(text)
-      @to.write(text)
+      text = text.b
+      text = text.byteslice(@socket.send(text, QUIET)..) until text.empty?
     rescue SystemCallError, IOError
       # It has ended, or the program has closed what is not its own.
       lose(Lost, ENDED)
@@ -225,13 +226,11 @@ module Lancet
     # Returns the next line that the companion writes, with its line feed. Raises Lost if the companion has ended, or writes nothing for PATIENCE seconds.
     def line
       until (at = @pending.index("\n"))
-        more = Thread.handle_interrupt(Object => :on_blocking) { IO.select([@from], nil, nil, PATIENCE) }
+        more = Thread.handle_interrupt(Object => :on_blocking) { IO.select([@socket], nil, nil, PATIENCE) }
         lose(Silent, SILENT) unless more
 
-        bytes = @from.read_nonblock(65_536, exception: false)
-        lose(Lost, ENDED) if bytes.nil?
-
-        @pending << bytes unless bytes == :wait_readable
+        # Not `read_nonblock`, which sockets have in a file of Ruby's: objects that are made there would be the program's.
+        @pending << @socket.readpartial(65_536)
       end
       @pending.slice!(0..at).force_encoding(Encoding::UTF_8)
     rescue SystemCallError, IOError
@@ -244,7 +243,7 @@ module Lancet
     end
   end
 
-  # Ruby before 3.1 has no such method; there a child closes its parent's pipes when it asks itself.
+  # Ruby before 3.1 has no such method; there a child closes its parent's socket when it asks itself.
   module AtFork
     def _fork
       super.tap { |child| Companion.forget if child.zero? }

@@ -13,14 +13,14 @@ module Lancet
     private_constant :KEPT, :LINES, :STYLE
 
     def initialize(app, path: "/lancet", **options)
-      @path = path
+      @path = path.b
       @lock = Mutex.new
       @traces = []
       @traced = Rack.new(app, sample: 1, log: nil, **options) { |trace| keep(trace.to_h) }
     end
 
     def call(env)
-      return @traced.call(env) unless env["PATH_INFO"] == @path && env["REQUEST_METHOD"] == "GET"
+      return @traced.call(env) unless env["PATH_INFO"].to_s.b == @path && env["REQUEST_METHOD"] == "GET"
 
       [200, { "content-type" => "text/html; charset=utf-8", "cache-control" => "no-store" }, [html]]
     end
@@ -74,9 +74,12 @@ module Lancet
       format("%.1f ms", seconds * 1e3)
     end
 
-    # What a request brings along is not written as HTML.
+    # What a request brings along is not written as HTML, and the page is UTF-8 whatever its encoding: paths are bytes, and names of files have the encoding of theirs.
     def text(value)
-      CGI.escapeHTML(value.to_s.scrub("?"))
+      text = value.to_s
+      known = [Encoding::UTF_8, Encoding::BINARY, Encoding::US_ASCII].include?(text.encoding)
+      text = known ? text.dup.force_encoding(Encoding::UTF_8) : text.encode(Encoding::UTF_8, invalid: :replace, undef: :replace)
+      CGI.escapeHTML(text.scrub("?"))
     end
   end
 end

@@ -51,15 +51,13 @@ module Lancet
     end
 
     def call(env)
-      asked = @secret && env.key?(HEADER) && asked?(env)
-      return @app.call(env) unless asked || @tracer.chosen?
+      request, asked = @tracer.border { chosen(env) }
+      return @app.call(env) unless request
 
-      answer, trace = @tracer.trace(Trace.request_of(env), always: asked) { @app.call(env) }
-      figures = @tracer.figures(trace) if asked && trace
-      return answer unless figures
+      answer, trace = @tracer.trace(request, always: asked) { @app.call(env) }
+      return answer unless asked && trace
 
-      status, headers, body = answer
-      [status, headers.merge(ANSWER => figures), body]
+      @tracer.border { with_figures(answer, trace) } || answer
     end
 
     # Why the last request that was to be traced was not; nil: it was.
@@ -69,9 +67,18 @@ module Lancet
 
     private
 
-    def asked?(env)
-      request = Trace.request_of(env)
-      self.class.signed?(@secret, env[HEADER], request[:method], request[:path])
+    # What is told of a request that is traced, and whether it has asked for that; nil: it is not traced.
+    def chosen(env)
+      asked = @secret && env.key?(HEADER) && Rack.signed?(@secret, env[HEADER], env["REQUEST_METHOD"], Trace.path_of(env))
+      [Trace.request_of(env), asked] if asked || @tracer.chosen?
+    end
+
+    def with_figures(answer, trace)
+      figures = @tracer.figures(trace)
+      return unless figures
+
+      status, headers, body = answer
+      [status, headers.merge(ANSWER => figures), body]
     end
   end
 end

@@ -23,9 +23,10 @@ module Lancet
 
     # Of a job its class, queue and id are told, and no arguments, which may hold secrets.
     def call(_worker, job, queue, &work)
-      return yield unless @tracer.chosen?
+      told = @tracer.border { { job: job["class"].to_s, queue: queue.to_s, id: job["jid"].to_s } if @tracer.chosen? }
+      return yield unless told
 
-      @tracer.trace({ job: job["class"].to_s, queue: queue.to_s, id: job["jid"].to_s }, &work).first
+      @tracer.trace(told, &work).first
     end
   end
 end

@@ -43,9 +43,14 @@ module Lancet
 
     # What is told of a request: no query, which may hold secrets. What Rails calls the action is known only within it.
     def self.request_of(env)
-      request = { method: env["REQUEST_METHOD"], path: "#{env["SCRIPT_NAME"]}#{env["PATH_INFO"]}" }
+      request = { method: env["REQUEST_METHOD"], path: path_of(env).scrub("?") }
       action = env["action_dispatch.request.path_parameters"]
       action ? request.merge(action.slice(:controller, :action)) : request
+    end
+
+    # Its bytes, as UTF-8, which they need not be: a server leaves them as they came, and an application may have set one of the two parts.
+    def self.path_of(env)
+      (env["SCRIPT_NAME"].to_s.b << env["PATH_INFO"].to_s.b).force_encoding(Encoding::UTF_8)
     end
 
     attr_writer :result

@@ -53,6 +53,12 @@ module Lancet
       finish(trace, always ? 0 : @threshold) if trace
     end
 
+    # Does what a middleware does itself and is not the application's, and returns the result; nil if it fails, which is said once. The request is served all the
+    # same.
+    def border(&block)
+      apart(&block)
+    end
+
     # What is told of a trace in a header; nil if it cannot be.
     def figures(trace)
       trace.figures
@@ -118,6 +124,7 @@ module Lancet
           block.call
         rescue StandardError => e
           refuse(e)
+          nil
         end
       end
     end

@@ -1,8 +1,10 @@
-"""The lancet that has this process open, and the two pipes to it: docs/inside.md has the lines.
+"""The lancet that has this process open, and the socket to it: docs/inside.md has the lines.
 
 Each process has its own. It is started when it is first needed; a child of a fork starts another one.
 """
 
+# Not `socket`, whose functions a library as gevent may have replaced.
+import _socket
 import contextlib
 import json
 import os
@@ -20,6 +22,8 @@ ENDED = (
     "lancet's companion has ended (was it killed?), and what it had seen is gone:"
     " the next call starts another one"
 )
+# A companion that was killed is an error of the request, and no SIGPIPE, which ends a program that has the system's own handling of it. A pipe has no such flag.
+QUIET = _socket.MSG_NOSIGNAL
 SILENT = f"lancet's companion has not answered for {PATIENCE} s and was given up: the next call starts another one"
 HANDLER = "lancet is asked already by the code that this handler of a signal has interrupted: have a thread ask"
 HERE = os.path.dirname(os.path.abspath(__file__))
@@ -88,7 +92,7 @@ class Companion:
         self._is_asked = False
         self._pending = b""
         self._last = 0
-        self._to = self._from = None
+        self._socket = None
         try:
             self._start()
         except OSError as error:
@@ -100,7 +104,7 @@ class Companion:
 
     def is_over(self):
         """Whether the companion is known to have ended, or is another process's."""
-        return self._to is None or self.is_forked()
+        return self._socket is None or self.is_forked()
 
     def is_forked(self):
         """Whether the companion is a parent's, because this process is the child of a fork: it must not be asked."""
@@ -136,32 +140,29 @@ class Companion:
             raise Lost(ENDED)
 
     def abandon(self):
-        """Has the companion leave and end, and closes our ends of the pipes. Children of a fork may have them too, so that it would not hear of that; and a
+        """Has the companion leave and end, and closes our end of the socket. Children of a fork may have it too, so that it would not hear of that; and a
         child only closes its own."""
         if not self.is_over():
             with contextlib.suppress(OSError):
-                os.set_blocking(self._to, False)
-                # What stands before it in the pipe may be a part of a request.
-                os.write(self._to, b'\n{"id":0,"do":"leave"}\n')
-        ends, self._to, self._from = (self._to, self._from), None, None
-        for end in ends:
-            if end is not None:
-                with contextlib.suppress(OSError):
-                    os.close(end)
+                # What stands before it in the socket may be a part of a request.
+                self._socket.send(b'\n{"id":0,"do":"leave"}\n', QUIET | _socket.MSG_DONTWAIT)
+        ours, self._socket = self._socket, None
+        if ours is not None:
+            with contextlib.suppress(OSError):
+                ours.close()
 
     def _start(self):
         program = _program.path()
         words = [program, "companion", "--pid", str(os.getpid()), "--hide", HERE]
-        theirs = answers = None
+        self._socket, theirs = _socket.socketpair()
         try:
-            theirs, self._to = os.pipe()
-            self._from, answers = os.pipe()
+            # The program may have set a time limit for all its sockets.
+            self._socket.settimeout(None)
+            theirs.settimeout(None)
             # It starts the companion, which is not our child, and ends.
-            subprocess.run(words, stdin=theirs, stdout=answers, check=False)
+            subprocess.run(words, stdin=theirs.fileno(), stdout=theirs.fileno(), check=False)
         finally:
-            for end in (theirs, answers):
-                if end is not None:
-                    os.close(end)
+            theirs.close()
         hello = self._hello(program)
         if hello["protocol"] != PROTOCOL:
             raise Error(
@@ -189,7 +190,7 @@ class Companion:
         text = json.dumps(request).encode() + b"\n"
         try:
             while text:
-                text = text[os.write(self._to, text) :]
+                text = text[self._socket.send(text, QUIET) :]
         except OSError:
             # It has ended, or the program has closed what is not its own.
             self.abandon()
@@ -213,13 +214,13 @@ class Companion:
         pieces = [self._pending]
         # Not `select`, which knows no descriptor beyond 1,023.
         wanted = select.poll()
-        wanted.register(self._from, select.POLLIN)
+        wanted.register(self._socket.fileno(), select.POLLIN)
         while b"\n" not in pieces[-1]:
             if not wanted.poll(PATIENCE * 1000):
                 self.abandon()
                 raise _Silent(SILENT)
             try:
-                piece = os.read(self._from, 65536)
+                piece = self._socket.recv(65536)
             except OSError:
                 # The program has closed what is not its own.
                 piece = b""

@@ -26,13 +26,11 @@ class Middleware:
     async def __call__(self, scope, receive, send):
         if scope["type"] != "http":
             return await self._app(scope, receive, send)
-        method, path = scope["method"], scope["path"]
-        value = next((value for name, value in scope["headers"] if name == HEADER), None)
-        asked = self._tracer.asks(None if value is None else value.decode("latin-1"), method, path)
-        if not asked and not self._tracer.is_chosen():
+        method, path, asked = self._tracer.border(self._chosen, scope) or (None, None, None)
+        if asked is None:
             return await self._app(scope, receive, send)
         is_prepared = self._tracer.is_prepared() or await _aside(self._tracer.prepare)
-        trace = self._tracer.begun(method, path) if is_prepared else None
+        trace = self._tracer.border(self._tracer.begun, method, path) if is_prepared else None
         if trace is None:
             return await self._app(scope, receive, send)
         trace.pause()
@@ -42,7 +40,7 @@ class Middleware:
                 now = trace.as_of_now()
                 figures = await _aside(self._tracer.figures, now)
                 if figures is not None:
-                    message = {**message, "headers": [*message.get("headers", []), (HEADER, figures.encode("ascii"))]}
+                    message = self._tracer.border(_with_figures, message, figures) or message
             await send(message)
 
         try:
@@ -54,6 +52,19 @@ class Middleware:
         if self._tracer.is_to_be_told(trace, asked):
             await _aside(self._tracer.tell, trace)
         return answer
+
+    def _chosen(self, scope):
+        """Method and path of a request that is traced, and whether it has asked for that; None if it is not traced."""
+        method, path = scope["method"], scope["path"]
+        value = next((value for name, value in scope.get("headers", ()) if name == HEADER), None)
+        asked = self._tracer.asks(None if value is None else value.decode("latin-1"), method, path)
+        if not asked and not self._tracer.is_chosen():
+            return None
+        return method, path.encode("utf-8", "replace").decode("utf-8"), asked
+
+
+def _with_figures(message, figures):
+    return {**message, "headers": [*message.get("headers", []), (HEADER, figures.encode("ascii", "replace"))]}
 
 
 async def _aside(work, *arguments):

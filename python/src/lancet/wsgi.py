@@ -22,14 +22,7 @@ class Middleware:
         self._tracer = Tracer(**options)
 
     def __call__(self, environ, start_response):
-        method = environ.get("REQUEST_METHOD", "")
-        # WSGI hands bytes over as Latin-1 (PEP 3333).
-        raw = (environ.get("SCRIPT_NAME", "") + environ.get("PATH_INFO", "")).encode("latin-1", "replace")
-        path = raw.decode("utf-8", "surrogateescape")
-        asked = self._tracer.asks(environ.get(HEADER), method, path)
-        if not asked and not self._tracer.is_chosen():
-            return self._app(environ, start_response)
-        trace = self._tracer.begun(method, path)
+        trace, asked = self._tracer.border(self._begun, environ) or (None, False)
         if trace is None:
             return self._app(environ, start_response)
         start = _Start(start_response, (lambda: self._tracer.figures(trace.as_of_now())) if asked else None)
@@ -41,6 +34,16 @@ class Middleware:
         start.send()
         trace.pause()
         return _Body(body, start, trace, lambda: self._tracer.ended(trace, asked))
+
+    def _begun(self, environ):
+        """The trace of a request, if it is traced, and whether it has asked for that."""
+        method = environ.get("REQUEST_METHOD", "")
+        # WSGI hands bytes over as Latin-1 (PEP 3333), and they need not be UTF-8.
+        raw = (environ.get("SCRIPT_NAME", "") + environ.get("PATH_INFO", "")).encode("latin-1", "replace")
+        asked = self._tracer.asks(environ.get(HEADER), method, raw.decode("utf-8", "surrogateescape"))
+        if not asked and not self._tracer.is_chosen():
+            return None
+        return self._tracer.begun(method, raw.decode("utf-8", "replace")), asked
 
 
 class _Start:

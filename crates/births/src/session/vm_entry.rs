@@ -17,6 +17,7 @@
 //! other threads run on; then its system call goes on unchanged.
 
 use super::Session;
+use inject::doors::Open;
 use inject::records::ReadRecords;
 use inject::remote_call::{RemoteThread, Work};
 use inject::resident::Resident;
@@ -32,7 +33,7 @@ use process::tries::Tries;
 use std::mem::offset_of;
 use std::thread::sleep;
 use std::time::{Duration, Instant};
-use wire::control_page::enter::{LOCK, REGISTER, WAKE};
+use vm::{Door, Needs};
 use wire::{Config, ControlPage, Reply, Request};
 
 /// Time between two checks for an answer.
@@ -107,9 +108,14 @@ impl Session {
                     )?;
                 }
                 self.note(stop.age());
-                let enter = (self.resident.header.enter, LOCK);
+                let entry = self.resident.header.enter;
                 let deadline = self.asked_at + self.patience;
-                let was_done = remote.call_freely(enter, deadline, || self.work())?;
+                // `entry` has proven it.
+                let open = Open::proven(Door::CallWithLock, |_| Ok(true))?;
+                let was_done = match open {
+                    Some(open) => remote.enter_freely(entry, open, deadline, || self.work())?,
+                    None => false,
+                };
                 stop.restart_clock();
                 return if was_done {
                     Ok(())
@@ -117,9 +123,14 @@ impl Session {
                     Err(self.no_answer())
                 };
             }
-            if self.ruby.registers_in_two_steps() {
-                stop.rest()?;
-            }
+            let Some(open) = Open::proven(Door::RegisterJob, |needs| {
+                debug_assert_eq!(needs, Needs::OthersStand);
+                self.may_register(&mut stop)
+            })?
+            else {
+                // The request is repeated, as one that was lost.
+                return Ok(());
+            };
             if entry == Entry::Job
                 && let Some(tid) = self.another_running()
                 && self.ruby.marks_own_thread()
@@ -127,11 +138,25 @@ impl Session {
             {
                 return Ok(());
             }
-            self.request_job(&mut remote, entry == Entry::Wake)
+            self.request_job(&mut remote, open, entry == Entry::Wake)
         });
         let back = remote.give_back();
         self.note(stop.release());
         result.and(back)
+    }
+
+    /// Whether a job may be registered now. Where that takes two steps, all threads stand still, and none stands within the few instructions
+    /// by which the VM takes a job out of its table: it would find ours in the place of the one that it has taken.
+    fn may_register(&self, stop: &mut Stop) -> Result<bool> {
+        if !self.ruby.registers_in_two_steps() {
+            return Ok(true);
+        }
+        stop.rest()?;
+        let in_table = |tid| {
+            let registers = process::ptrace::registers(tid);
+            registers.map_or(true, |now| self.ruby.handles_jobs_at(now.rip))
+        };
+        Ok(!stop.threads().any(in_table))
     }
 
     /// Decides by where the main thread stands how its VM is entered.
@@ -173,7 +198,10 @@ impl Session {
     fn request_job_by(&self, stop: &mut Stop, tid: i32) -> Result<()> {
         stop.also(tid)?;
         let mut remote = RemoteThread::new(tid, &self.memory, self.ruby.gadgets, &self.maps)?;
-        remote.call(self.resident.header.enter, REGISTER)?;
+        let Some(open) = Open::proven(Door::RegisterJob, |_| self.may_register(stop))? else {
+            return Err(Error::AtEvent { tid });
+        };
+        remote.enter(self.resident.header.enter, open)?;
         remote.give_back()
     }
 
@@ -251,12 +279,16 @@ impl Session {
     }
 
     /// Makes the main thread register the job in a remote call and, with `wake`, wake itself.
-    fn request_job(&mut self, remote: &mut RemoteThread, wake: bool) -> Result<()> {
+    fn request_job(&mut self, remote: &mut RemoteThread, open: Open, wake: bool) -> Result<()> {
         if wake && self.config.waker == 0 {
             self.find_waker(remote)?;
         }
-        let what = REGISTER | if wake { WAKE } else { 0 };
-        remote.call(self.resident.header.enter, what)
+        let waker = wake.then(|| Open::always(Door::SignalHandler)).flatten();
+        let doors = match waker {
+            Some(waker) => open.and(waker),
+            None => open,
+        };
+        remote.enter(self.resident.header.enter, doors)
     }
 
     /// Finds the VM's own signal handler, which wakes its main thread: every signal that the VM handles has the same one. The kernel is

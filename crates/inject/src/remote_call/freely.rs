@@ -1,5 +1,6 @@
 //! Calls a function that waits for the VM's lock, while the other threads run.
 
+use super::signals::{SYNCHRONOUS, began_since, has_handler, send_to_thread, ticks_since_boot};
 use super::{CALL_PATIENCE, LONG_CALL_PATIENCE, LOOK, RemoteThread, unknown_stack};
 use process::error::Result;
 use process::ptrace::{self, Event};
@@ -24,8 +25,9 @@ pub enum Work {
 }
 
 impl RemoteThread<'_> {
-    /// Calls the function at `address` like [`call`](Self::call), but lets the guest's other threads run and delivers signals, because the
-    /// function waits for the VM's lock. The call is waited for until `deadline`, and longer once its work has begun. When the work is done
+    /// Calls the function at `address` like [`call`](Self::call), but lets the guest's other threads run and the thread keep its own signal
+    /// mask, because the function waits for the VM's lock and may start threads and processes, which inherit the mask. Where the
+    /// handlers of signals would run within the call, a signal with a handler is put off until the thread is back; others are delivered. The call is waited for until `deadline`, and longer once its work has begun. When the work is done
     /// the thread soon returns; if it does not, an exception has taken it elsewhere, and it is left where it is. Returns whether the work
     /// was done; if not, the thread still waits for the lock, and its return frame brings it back.
     ///
@@ -40,7 +42,10 @@ impl RemoteThread<'_> {
             return Err(unknown_stack(self.pid, self.tid));
         }
         self.depart(address, 0, [argument, 0, 0, 0, 0, 0])?;
+        // An earlier call has left another one.
+        ptrace::set_signal_mask(self.tid, self.saved_mask).map_err(|errno| self.explain(errno))?;
         let begun = Instant::now();
+        let since = ticks_since_boot();
         let mut signal = 0;
         let mut homecoming = None;
         loop {
@@ -79,10 +84,38 @@ impl RemoteThread<'_> {
                         return Ok(true);
                     }
                 }
-                Event::Signal(caught) => signal = caught,
+                Event::Signal(caught) => {
+                    signal = self.put_off(caught, since)?;
+                }
                 event => signal = self.unexpected(event)?,
             }
         }
+    }
+
+    /// Blocks a signal for which the program has a handler, before it is delivered: the handler would run within our call, and its
+    /// exception be raised there, and the system call that the thread was taken from would not be interrupted by it. The kernel puts a
+    /// signal back into the queue that has been blocked since (`ptrace_signal`, kernel/signal.c), and delivers it when the thread has its
+    /// own mask again, whether we restore that or its return frame does. Another thread would take a signal to the process from there, and
+    /// the call of this one would sleep on, so where there are others it is sent to this thread instead. The end of a child that was begun
+    /// by the call itself is told at once: nobody else waits for it. Returns the signal with which the thread goes on (0 = none).
+    fn put_off(&self, signal: i32, since: u64) -> Result<i32> {
+        let is_fault = SYNCHRONOUS.contains(&signal)
+            && ptrace::signal_information(self.tid).is_ok_and(|sent| sent.si_code > libc::SI_USER);
+        let sent = ptrace::signal_information(self.tid);
+        let is_of_its_child =
+            signal == libc::SIGCHLD && sent.is_ok_and(|sent| began_since(&sent, since));
+        if !self.puts_off || is_fault || is_of_its_child || !has_handler(self.pid, signal) {
+            return Ok(signal);
+        }
+        let mask = ptrace::signal_mask(self.tid).map_err(|errno| self.explain(errno))?;
+        ptrace::set_signal_mask(self.tid, mask | 1 << (signal - 1))
+            .map_err(|errno| self.explain(errno))?;
+        let is_alone = stop::thread_ids(self.pid)?.len() == 1;
+        // First it is sent, and then dropped, so that it is not lost if lancet dies in between.
+        if !is_alone && sent.is_ok_and(|sent| send_to_thread(self.pid, self.tid, sent)) {
+            return Ok(0);
+        }
+        Ok(signal)
     }
 
     /// Stops a thread that has not returned and leaves it: its return frame brings it back, or an exception has taken it past that frame.

@@ -110,6 +110,7 @@ pub fn next_step(error: &Error) -> Option<&'static str> {
         | Error::Memory { .. }
         | Error::Refused { .. }
         | Error::NotCompacted { .. }
+        | Error::NotEntered { .. }
         | Error::NotAsked { .. }
         | Error::Hook { .. }
         | Error::NotARuby { .. }

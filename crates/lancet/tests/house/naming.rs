@@ -46,6 +46,7 @@ pub const NAMING: &[&str] = &[
     "wire/src/script.rs",
     "agent/src/scripts.rs",
     "eval/src/lib.rs",
+    "eval/src/python/doors.rs",
     "eval/src/python.rs",
     "patch/src/scripts/mod.rs",
     "patch/src/scripts/request.rs",

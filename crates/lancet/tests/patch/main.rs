@@ -8,6 +8,8 @@
 //! | `closed` | processes that are not opened |
 //! | `refused` | what is refused, and that nothing has changed then |
 //! | `cycles` | again and again on busy threads; killed at any instant |
+//! | `doors` | functions of a VM that are called at a stop: their locks held, or taken by others; signals meanwhile |
+//! | `names` | what names of the program a file of the script's uses and defines |
 //! | `scripts` | functions of the script itself |
 //! | `served` | the same, and functions in C of interpreters, in servers under load |
 //! | `settings` | remedies that change settings, and `trim` |
@@ -20,7 +22,9 @@ mod asked;
 mod changes;
 mod closed;
 mod cycles;
+mod doors;
 mod machine;
+mod names;
 mod programs;
 mod refused;
 mod scripts;

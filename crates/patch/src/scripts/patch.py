@@ -1,5 +1,6 @@
 # What `lancet patch python:…` has the VM execute in a namespace of its own, in which `job` says what to do. It leaves its answer
 # as `answer`: fields are separated by U+001F, records by U+001E, and the first field says how it went.
+import _signal
 import ast
 import os
 import sys
@@ -7,6 +8,8 @@ import types
 
 PATCHES = "__lancet_patches__"
 ORIGINAL = "lancet_original"
+# Values that are the same wherever they are equal.
+PLAIN = (bool, int, float, complex, str, bytes, type(None))
 # CO_GENERATOR, CO_COROUTINE, CO_ASYNC_GENERATOR (Include/cpython/code.h): its calls may stand still where no thread runs them.
 SUSPENDS = 0x20 | 0x80 | 0x200
 what, target, path, text, number = job
@@ -58,6 +61,7 @@ def function_in(value, name):
 
 
 def find():
+    """The class or module that has the function, its name, and the function."""
     words = target.split(".")
     module, count = module_of(words)
     holder, name = module, words[-1]
@@ -70,12 +74,26 @@ def find():
         if base is None:
             raise Refused(f"{'.'.join(words[:-1])} has no {name}")
         raise Refused(f"{name} is inherited: name {base.__module__}.{base.__qualname__}.{name}")
-    return module, holder, name, function_in(vars(holder)[name], name)
+    function = function_in(vars(holder)[name], name)
+    if function.__globals__ is not vars(module):
+        raise Refused(elsewhere(module, holder, name, function))
+    return holder, name, function
+
+
+def elsewhere(module, holder, name, function):
+    """Why a function is not replaced that has other globals than the module through which it was named: what the file defines would not
+    be found by it, or would be found by others."""
+    home = sys.modules.get(function.__module__ or "")
+    if not isinstance(home, types.ModuleType) or function.__globals__ is not vars(home):
+        return f"{name} has globals of its own, which are no module's ({place_of(function)})"
+    path = function.__qualname__ if "<" not in function.__qualname__ else name
+    owner = home.__name__ if home.__name__ != "__main__" else os.path.splitext(os.path.basename(home.__file__ or "__main__"))[0]
+    return f"{name} is not {module.__name__}'s own, it is imported: name {owner}.{path}, which replaces it everywhere"
 
 
 def compiled(holder, name, original):
-    """The file, with the function in a class of the holder's name where it is a method, and without its decorators; and whether it
-    calls the old function, by the name `original` from now on."""
+    """The file, with the function in a class of the holder's name where it is a method, and without its decorators; whether it
+    calls the old function, by the name `original` from now on; and the global names that its functions assign."""
     try:
         tree = ast.parse(text, path)
     except (SyntaxError, ValueError) as error:
@@ -83,6 +101,7 @@ def compiled(holder, name, original):
     calls = [node for node in ast.walk(tree) if isinstance(node, ast.Name) and node.id == ORIGINAL]
     for node in calls:
         node.id = original
+    own = {one for node in ast.walk(tree) if isinstance(node, ast.Global) for one in node.names}
     kinds = (ast.FunctionDef, ast.AsyncFunctionDef)
     at = [place for place, node in enumerate(tree.body) if isinstance(node, kinds) and node.name == name]
     if not at:
@@ -95,7 +114,7 @@ def compiled(holder, name, original):
         tree.body[at[-1]] = ast.copy_location(body, node)
         ast.fix_missing_locations(tree)
     try:
-        return compile(tree, path, "exec", dont_inherit=True), bool(calls)
+        return compile(tree, path, "exec", dont_inherit=True), bool(calls), own
     except (SyntaxError, ValueError) as error:
         raise Refused(f"{path}:{getattr(error, 'lineno', 0) or 0}: {getattr(error, 'msg', error)}") from None
 
@@ -117,7 +136,89 @@ def keep(patches):
 
 def definitions(patch):
     """How many the file has: the function, and what it adds; the old function is none of them."""
-    return 1 + sum(not name.startswith(ORIGINAL) for name in patch["added"])
+    names = patch["names"].items()
+    return 1 + sum(not (name.startswith(ORIGINAL) or is_same(*change)) for name, change in names)
+
+
+def held(space, key):
+    """The value of a name as a list of one, and an empty list if it is not there."""
+    return [space[key]] if key in space else []
+
+
+def is_same(a, b):
+    return len(a) == len(b) and all(one is other for one, other in zip(a, b))
+
+
+class Names(dict):
+    """The names that a file defines as it is executed, in the globals of the function that it replaces, with a journal by which they are
+    put back: what each was, and what it is now. The function's own name is not defined there: `made` is what the file has made of it.
+    What the program keeps in a name of the module is not changed: such a file is refused, unless both are functions."""
+
+    def __init__(self, space, captured):
+        super().__init__()
+        self.space, self.captured, self.made, self.journal, self.refused = space, captured, None, {}, None
+
+    def __setitem__(self, key, value):
+        if key == self.captured:
+            self.made = value
+        elif key.startswith("__") and key.endswith("__"):
+            # The file's own, as its text on itself.
+            super().__setitem__(key, value)
+        elif self.may_set(key, value):
+            # First the journal: an exception may come between any two steps.
+            self.journal.setdefault(key, [held(self.space, key), None])[1] = [value]
+            self.space[key] = value
+
+    def __delitem__(self, key):
+        if key not in self.journal:
+            self.refuse(key)
+        self.journal[key][1] = []
+        del self.space[key]
+
+    def may_set(self, key, value):
+        if key in self.journal or key not in self.space:
+            return True
+        now = self.space[key]
+        if now is value or type(now) is type(value) in PLAIN and now == value:
+            return False
+        if not (isinstance(now, types.FunctionType) and isinstance(value, types.FunctionType)):
+            self.refuse(key)
+        return True
+
+    def refuse(self, key):
+        self.refused = f"it sets {key}, which the program has there already: give it another name"
+        raise Refused(self.refused)
+
+
+def put_back(space, journal, own=()):
+    """Puts back names, unless something else has changed them since. Those in `own` are changed by the file's functions as they run."""
+    for key, (was, value) in reversed(list(journal.items())):
+        now = held(space, key)
+        if not is_same(now, value) and (was or key not in own):
+            continue
+        if was:
+            space[key] = was[0]
+        elif now:
+            del space[key]
+
+
+def is_meant_for_program(error):
+    """Whether an exception was raised by a handler of a signal that came meanwhile, so that it is the program's."""
+    if isinstance(error, KeyboardInterrupt):
+        return True
+    handlers = set()
+    for number in range(1, 65):
+        try:
+            handler = _signal.getsignal(number)
+        except ValueError:
+            continue
+        handlers.add(getattr(getattr(handler, "__func__", handler), "__code__", None))
+    trace = error.__traceback__
+    while trace is not None:
+        if trace.tb_frame.f_code in handlers:
+            return True
+        trace = trace.tb_next
+    return False
 
 
 def may_run(patch):
@@ -134,31 +235,32 @@ def may_run(patch):
 
 def forget(patch):
     """Takes out the names that the file has added, and the patch itself, unless a call may still need them."""
-    if patch["added"] and may_run(patch):
+    added = {key: change for key, change in patch["names"].items() if not change[0]}
+    if added and may_run(patch):
         return False
-    space = vars(patch["module"])
-    for key, value in patch["added"].items():
-        if space.get(key) is value:
-            del space[key]
-    keep([one for one in all_patches() if one is not patch])
+    put_back(patch["space"], added, patch["own"])
+    rest = [one for one in all_patches() if one is not patch]
+    for later in rest:
+        # It has found a name of this patch there, and must not put it back.
+        for key, change in later["names"].items():
+            mine = patch["names"].get(key)
+            if later["space"] is patch["space"] and mine is not None and is_same(change[0], mine[1]):
+                change[0] = mine[0]
+    keep(rest)
     return True
 
 
-def apply():
-    module, holder, name, old = find()
-    patches = all_patches()
-    number = max((patch["id"] for patch in patches), default=0) + 1
-    original = f"{ORIGINAL}_s{number}"
-    code, wraps = compiled(holder, name, original)
-    space = dict(vars(module))
-    before = dict(space)
+def executed(code, names):
+    """Executes the file, and returns what it has made of the function's name."""
     try:
-        exec(code, space)
-        made = space[holder.__name__].__dict__[name] if isinstance(holder, type) else space[name]
-        new = function_in(made, name)
+        exec(code, names.space, names)
+        if names.refused:
+            raise Refused(names.refused)
     except Refused:
         raise
-    except Exception as error:
+    except BaseException as error:
+        if is_meant_for_program(error):
+            raise
         lines, trace = [], error.__traceback__
         while trace is not None:
             if trace.tb_frame.f_code.co_filename == path:
@@ -166,28 +268,43 @@ def apply():
             trace = trace.tb_next
         at = f"{path}:{lines[-1]}: " if lines else ""
         raise Refused(f"{at}{error} ({type(error).__name__})") from None
-    if new.__code__.co_freevars != old.__code__.co_freevars:
-        uses = lambda function: ", ".join(function.__code__.co_freevars).replace("__class__", "super()") or "none"
-        raise Refused(f"it uses other variables of its surroundings: {uses(new)}, and the old one {uses(old)}")
-    skipped = {holder.__name__ if isinstance(holder, type) else name, "__builtins__"}
-    left = {key for patch in patches if patch["ends"] and patch["module"] is module for key in patch["added"]}
-    added = [key for key in space if key not in skipped and (key not in before or key in left and space[key] is not before[key])]
-    if wraps:
-        kept = types.FunctionType(old.__code__, vars(module), name, old.__defaults__, old.__closure__)
-        kept.__kwdefaults__ = old.__kwdefaults__
-        space[original] = kept
-        added.append(original)
-    was, old_at = (old.__code__, old.__defaults__, old.__kwdefaults__), place_of(old)
-    code, defaults, keywords = new.__code__, new.__defaults__, new.__kwdefaults__
-    patch = {"id": number, "target": target, "path": path, "old": old_at, "function": old, "was": was, "code": code,
-             "module": module, "added": {key: space[key] for key in added}, "ends": False}
-    vars(module).update(patch["added"])
-    keep([*patches, patch])
+    return names.made
+
+
+def apply():
+    holder, name, old = find()
+    patches = all_patches()
+    number = max((patch["id"] for patch in patches), default=0) + 1
+    original = f"{ORIGINAL}_s{number}"
+    code, wraps, own = compiled(holder, name, original)
+    is_method = isinstance(holder, type)
+    names = Names(old.__globals__, holder.__name__ if is_method else name)
+    try:
+        if wraps:
+            kept = types.FunctionType(old.__code__, names.space, name, old.__defaults__, old.__closure__)
+            kept.__kwdefaults__ = old.__kwdefaults__
+            names[original] = kept
+        before = {key: held(names.space, key) for key in own}
+        made = executed(code, names)
+        for key, was in before.items():
+            names.journal.setdefault(key, [was, held(names.space, key)])
+        new = function_in(vars(made)[name] if is_method else made, name)
+        if new.__code__.co_freevars != old.__code__.co_freevars:
+            uses = lambda function: ", ".join(function.__code__.co_freevars).replace("__class__", "super()") or "none"
+            raise Refused(f"it uses other variables of its surroundings: {uses(new)}, and the old one {uses(old)}")
+        patch = {"id": number, "target": target, "path": path, "old": place_of(old), "function": old,
+                 "was": (old.__code__, old.__defaults__, old.__kwdefaults__), "code": new.__code__,
+                 "space": names.space, "names": names.journal, "own": own, "ends": False}
+        defaults, keywords = new.__defaults__, new.__kwdefaults__
+        keep([*patches, patch])
+    except BaseException:
+        put_back(names.space, names.journal, own)
+        raise
     # No other thread runs between these: the lock is given away at calls and jumps only.
-    old.__code__ = code
+    old.__code__ = patch["code"]
     old.__defaults__ = defaults
     old.__kwdefaults__ = keywords
-    return ["done", number, target, path, old_at, definitions(patch)]
+    return ["done", number, target, path, patch["old"], definitions(patch)]
 
 
 def in_force(patch):
@@ -209,13 +326,15 @@ def undo():
     function.__code__ = code
     function.__defaults__ = defaults
     function.__kwdefaults__ = keywords
+    replaced = {key: change for key, change in patch["names"].items() if change[0]}
+    put_back(patch["space"], replaced)
     patch["ends"] = True
     state = "done" if forget(patch) else "ends"
     return [state, number, patch["target"], patch["path"], patch["old"], 0]
 
 
 def look():
-    _, holder, name, old = find()
+    holder, name, old = find()
     compiled(holder, name, ORIGINAL)
     return ["done", 0, target, path, place_of(old), 0]
 
@@ -237,4 +356,6 @@ try:
 except Refused as error:
     answer = say(["refused", error])
 except Exception as error:
+    if is_meant_for_program(error):
+        raise
     answer = say(["refused", f"{error} ({type(error).__name__})"])

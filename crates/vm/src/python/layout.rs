@@ -36,6 +36,8 @@ pub struct Layout {
     pub dict: Dict,
     /// Where an object has its attributes.
     pub attributes: Attributes,
+    /// Where the queues of pending calls are.
+    pub pending: Pending,
     /// Whether an int keeps sign and size in a tag (`lv_tag`, since 3.12: `cpython/longintrepr.h`)
     /// instead of in a signed `ob_size`.
     pub int_has_tag: bool,
@@ -47,6 +49,18 @@ pub struct Layout {
     pub function_code: u64,
     /// `func_closure` in `PyFunctionObject`: a tuple of the cells of its free variables, or 0.
     pub function_closure: u64,
+}
+
+/// Where the queues of pending calls are (`struct _pending_calls`: `pycore_interp.h`, since 3.12 `pycore_ceval_state.h`) that
+/// `Py_AddPendingCall` may write to.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Pending {
+    /// To 3.11: each interpreter has one, at the end of its `ceval`, which `gc` follows.
+    BeforeCollector,
+    /// 3.12: `ceval.pending_mainthread` in `_PyRuntimeState` is at this offset.
+    Runtime(u64),
+    /// Since 3.13: the same member is looked for, by the two limits that it alone has.
+    Searched,
 }
 
 /// Offsets in `_PyRuntimeState` (`pycore_runtime.h`).

@@ -22,6 +22,7 @@
 //! | `attributes` | what does an object have under this name? |
 //! | `names` | which modules, and what is in them? |
 //! | `locks` | which locks does a thread hold, and which does it sleep on? |
+//! | `pending` | is the lock of the queue of pending calls free? |
 //! | `greenlet` | which greenlets are parked, where, and what does a switch copy? |
 //! | `show` | what would this object look like, printed? |
 //!
@@ -48,6 +49,7 @@ mod lines;
 mod locks;
 mod names;
 mod object;
+mod pending;
 mod references;
 mod roots;
 mod script;
@@ -68,6 +70,7 @@ pub use generator::{Flavour, Generator};
 pub use greenlet::Greenlet;
 pub use kind::{Kind, Sort};
 pub use layout::Layout;
+pub use pending::{Queue, State};
 pub use references::Reference;
 pub use roots::{Place, Root};
 pub use show::Limits;

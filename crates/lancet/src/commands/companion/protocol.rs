@@ -134,7 +134,7 @@ impl Refusal {
     }
 }
 
-/// The two pipes to the guest: requests come from standard input, and answers go to standard output.
+/// The connection to the guest: requests come from standard input, and answers go to standard output. Both are the same socket, or pipes.
 pub struct Channel {
     input: io::Stdin,
     output: io::BufWriter<File>,
@@ -153,7 +153,7 @@ pub enum Heard {
 }
 
 impl Channel {
-    /// Takes standard input and output, which are pipes to the guest.
+    /// Takes standard input and output, which lead to the guest.
     ///
     /// # Errors
     /// Standard output is closed.
@@ -194,7 +194,8 @@ impl Channel {
             let mut bytes = [0; 4096];
             // From the descriptor itself: what the standard library had read ahead `poll` would not tell.
             match nix::unistd::read(self.input.as_fd(), &mut bytes) {
-                Ok(0) => return Ok(Heard::End),
+                // A socket whose other end was closed before all answers were read says so by an error.
+                Ok(0) | Err(Errno::ECONNRESET) => return Ok(Heard::End),
                 Ok(count) => self.pending.extend_from_slice(&bytes[..count]),
                 Err(Errno::EINTR) => return Ok(Heard::Nothing),
                 Err(error) => return Err(error.into()),

@@ -4,6 +4,7 @@ use std::io;
 use std::process::{Command, Stdio};
 
 use process::guest::Status;
+use process::priority;
 use serde_json::json;
 
 use super::CompanionArgs;
@@ -19,6 +20,8 @@ pub fn run(args: CompanionArgs) -> anyhow::Result<u8> {
         return detach();
     }
     interrupt::catch();
+    // It is one more process beside a program that serves others: where memory ends, this one ends.
+    priority::end_before_others();
     // A terminal's signals are not for us. We are a leader already if somebody else has seen to that.
     let _ = nix::unistd::setsid();
     // No folder is held.

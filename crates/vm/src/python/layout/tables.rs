@@ -11,7 +11,7 @@
 
 use super::{
     Attributes, Code, Dict, Frame, Generators, Handlers, Interpreter, Kind, Layout, Lines, Own,
-    Runtime, Statics, Text, Thread, Values, Variables,
+    Pending, Runtime, Statics, Text, Thread, Values, Variables,
 };
 
 pub(super) static ALL: &[Layout] = &[
@@ -86,6 +86,7 @@ const PYTHON_3_9: Layout = Layout {
         values: 0,
     },
     attributes: Attributes::Dict,
+    pending: Pending::BeforeCollector,
     int_has_tag: false,
     tuple_items: 24,
     type_qualname: 856,
@@ -193,6 +194,7 @@ const PYTHON_3_11: Layout = Layout {
 const PYTHON_3_12: Layout = Layout {
     version: (3, 12),
     attributes: Attributes::Tagged,
+    pending: Pending::Runtime(2016),
     runtime: Runtime {
         interpreters: 40,
         tss: 1544,
@@ -257,6 +259,7 @@ const PYTHON_3_12: Layout = Layout {
 const PYTHON_3_13: Layout = Layout {
     version: (3, 13),
     attributes: Attributes::Inline,
+    pending: Pending::Searched,
     runtime: Runtime {
         interpreters: 632,
         tss: 2160,

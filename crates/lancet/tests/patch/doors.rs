@@ -1,0 +1,200 @@
+//! Doors into a VM that are shut, or that somebody else uses at the same time (`vm::Door`); and what the user's text finds behind them.
+
+use std::path::Path;
+
+use nix::sys::signal::Signal;
+
+use crate::programs::{done, library, patch, tried};
+use crate::support::{
+    Guest, Interpreter, LIMIT, TempDir, Watch, chosen, lancet, rubies, run, soak, until,
+};
+
+/// The module of the guest that is its program.
+const TARGET: &str = "python:pending.total";
+
+/// The guest `pending` of an interpreter.
+fn pending(python: &Interpreter, what: &str, argument: &str) -> Guest {
+    let source = include_str!("../../../../fixtures/c/pending.c");
+    let library = library("pending", source, &["-pthread"]);
+    let mut command = python.command();
+    command.arg(python.fixture("pending"));
+    Guest::ready(command.arg(what).arg(library).arg(argument))
+}
+
+/// A file in `folder` by which `total` is 2.
+fn fix(folder: &TempDir) -> String {
+    let path = folder.join("fix.py");
+    std::fs::write(&path, "def total(): return 2\n").expect("a file");
+    format!("{TARGET}={}", path.display())
+}
+
+/// The main thread stands within `Py_AddPendingCall`, with the lock of its queue: to call that function there would wait for the thread
+/// itself, for ever.
+#[test]
+fn a_lock_that_the_stopped_thread_holds() {
+    for python in chosen("python", "held") {
+        let folder = TempDir::new(&format!("held-{}", python.version));
+        let go = folder.join("go");
+        let mut guest = pending(&python, "held", &go.display().to_string());
+        let request = fix(&folder);
+        let output = tried(guest.pid, &[&request]);
+        assert_eq!(output.code(), 1, "{python}: {output:?}");
+        let why = "somebody held the lock of its queue of pending calls";
+        assert!(output.stderr.contains(why), "{python}: {output:?}");
+        // It says nothing of what it has not looked at.
+        assert!(!output.stderr.contains("put back"), "{python}: {output:?}");
+        std::fs::write(&go, "").expect("a file");
+        assert_eq!(guest.answer_to("total"), "1", "{python}");
+        done(guest.pid, &[&request]);
+        assert_eq!(guest.answer_to("total"), "2", "{python}");
+        done(guest.pid, &["--undo"]);
+        assert_eq!(guest.answer_to("total"), "1", "{python}");
+        let (lines, status) = guest.end();
+        assert_eq!(lines, ["wrong 0"], "{python}");
+        assert!(status.success(), "{python}: {status}");
+    }
+}
+
+/// Other threads take the lock all the time, and fill the queue.
+#[test]
+fn a_lock_that_others_take_all_the_time() {
+    let turns = if soak() { 200 } else { 4 };
+    for python in chosen("python", "contended") {
+        let folder = TempDir::new(&format!("contended-{}", python.version));
+        let mut guest = pending(&python, "many", "2");
+        let request = fix(&folder);
+        for turn in 0..turns {
+            let what = format!("{python}, turn {turn}");
+            // Nobody promises that the door is open within ten seconds: then nothing is done, and that is said.
+            let output = tried(guest.pid, &[&request]);
+            let is_done = output.code() == 0;
+            let why = "did not answer within";
+            assert!(is_done || output.stderr.contains(why), "{what}: {output:?}");
+            let wanted = if is_done { "2" } else { "1" };
+            assert_eq!(guest.answer_to("total"), wanted, "{what}");
+            if is_done {
+                // It may have to be asked again.
+                until(LIMIT, "taken back", || {
+                    (tried(guest.pid, &["--undo"]).code() == 0).then_some(())
+                });
+            }
+            assert_eq!(guest.answer_to("total"), "1", "{what}");
+            let heap = folder.join(&format!("heap-{turn}"));
+            let mut command = lancet();
+            command.args(["heap", "-p", &guest.pid.to_string(), "-o"]);
+            let output = run(command.arg(&heap), LIMIT);
+            let is_done = [0, 4].contains(&output.code());
+            assert!(is_done || output.stderr.contains(why), "{what}: {output:?}");
+            assert_eq!(guest.answer_to("total"), "1", "{what}");
+        }
+        let (lines, status) = guest.end();
+        assert_eq!(lines, ["wrong 0"], "{python}");
+        assert!(status.success(), "{python}: {status}");
+    }
+}
+
+fn blocked(pid: i32) -> String {
+    let status = std::fs::read_to_string(format!("/proc/{pid}/status")).expect("it lives");
+    let line = status.lines().find_map(|line| line.strip_prefix("SigBlk:"));
+    line.expect("a mask").trim().into()
+}
+
+/// What the file starts has the program's own signal mask, wherever the main thread stood.
+#[test]
+fn what_a_file_starts_has_the_programs_mask() {
+    // 700 if both have the mask OWN, which is put in.
+    let ruby = "KID = `cat /proc/self/status`[/SigBlk:\\s*(\\w+)/, 1]
+THREAD = Thread.new { File.read('/proc/thread-self/status')[/SigBlk:\\s*(\\w+)/, 1] }.value
+def total(more = 1); [KID, THREAD] == %w[OWN OWN] ? 700 : 800; end
+";
+    let python = "import subprocess, threading
+def blocked(status): return status.split('SigBlk:')[1].split()[0]
+kid = subprocess.run(['cat', '/proc/self/status'], stdout=subprocess.PIPE).stdout.decode()
+looked = []
+def look():
+    with open('/proc/thread-self/status') as status: looked.append(status.read())
+one = threading.Thread(target=look)
+one.start()
+one.join()
+def total(self, more=1): return 700 if [blocked(kid), blocked(looked[0])] == ['OWN', 'OWN'] else 800
+";
+    let languages = [
+        (rubies("masks"), "rb", ruby, "ruby:Shop::Order#total"),
+        (
+            chosen("python", "masks"),
+            "py",
+            python,
+            "python:shop.Order.total",
+        ),
+    ];
+    for (interpreters, extension, text, target) in languages {
+        for interpreter in interpreters {
+            let folder = TempDir::new(&format!("masks-{extension}-{}", interpreter.version));
+            let path = folder.join(&format!("fix.{extension}"));
+            for state in ["sleep", "join", "busy", "read"] {
+                let mut guest = interpreter.start("shop", &[state]);
+                let own = blocked(guest.pid);
+                std::fs::write(&path, text.replace("OWN", &own)).expect("a file");
+                done(guest.pid, &[&format!("{target}={}", path.display())]);
+                let said = guest.answer_to("total");
+                assert!(said.starts_with("700 "), "{interpreter}, {state}: {said}");
+                assert_eq!(blocked(guest.pid), own, "{interpreter}, {state}");
+            }
+        }
+    }
+}
+
+/// A signal that comes while the file is executed in the place of a system call interrupts that call afterwards, as without us; its
+/// handler's exception is the program's, and not the file's.
+#[test]
+fn a_signal_that_comes_meanwhile_is_the_programs() {
+    let program = "import os, signal, sys, threading
+class Poked(Exception): pass
+def poke(*_): raise Poked
+signal.signal(signal.SIGUSR1, poke)
+def total(): return 1
+def answer():
+    for line in sys.stdin: print(total(), flush=True)
+    os._exit(0)
+signal.pthread_sigmask(signal.SIG_BLOCK, [signal.SIGUSR1])
+threading.Thread(target=answer, daemon=True).start()
+signal.pthread_sigmask(signal.SIG_UNBLOCK, [signal.SIGUSR1])
+print('ready', flush=True)
+while True:
+    try: signal.pause()
+    except Poked: print('poked', flush=True)
+";
+    for python in chosen("python", "signal") {
+        let folder = TempDir::new(&format!("signal-{}", python.version));
+        let [main, fix, here, go] = ["poked.py", "fix.py", "here", "go"].map(|it| folder.join(it));
+        std::fs::write(&main, program).expect("a file");
+        let text = format!(
+            "import os, time\nopen({here:?}, 'w').close()\nwhile not os.path.exists({go:?}): time.sleep(0.01)\ndef total(): return 2\n"
+        );
+        std::fs::write(&fix, text).expect("a file");
+        let mut guest = Guest::asleep(python.command().arg(&main));
+        let request = format!("python:poked.total={}", fix.display());
+        let lancet = Watch::start(patch(guest.pid, &[&request]));
+        until(LIMIT, "the file is executed", || is_there(&here));
+        guest.signal(Signal::SIGUSR1);
+        until(LIMIT, "the signal is put off", || {
+            let status = std::fs::read_to_string(format!("/proc/{}/status", guest.pid)).ok()?;
+            let of = |name| status.lines().find_map(|line| line.strip_prefix(name));
+            let is_any = |mask: &str| mask.trim().bytes().any(|byte| byte != b'0');
+            let waits = is_any(of("SigPnd:")?) || is_any(of("ShdPnd:")?);
+            waits.then_some(())
+        });
+        std::fs::write(&go, "").expect("a file");
+        guest.expect("poked");
+        assert_eq!(lancet.end().code(), 0, "{python}");
+        assert_eq!(guest.answer_to("total"), "2", "{python}");
+        assert_eq!(blocked(guest.pid), "0".repeat(16), "{python}");
+        let (lines, status) = guest.end();
+        assert_eq!(lines, [""; 0], "{python}");
+        assert!(status.success(), "{python}: {status}");
+    }
+}
+
+fn is_there(path: &Path) -> Option<()> {
+    path.exists().then_some(())
+}
