@@ -45,6 +45,8 @@ fn main() -> ExitCode {
             Ok(cli) => cli.command,
             Err(error) => return Ok(wrong_usage(&error)),
         };
+        process::descriptors::raise_limit();
+        process::descriptors::keep_reserve();
         if command.stops_guests() {
             inject::heartbeat::watch_counter();
             process::own_proc::ensure()?;
