@@ -7,7 +7,7 @@
 //! pages that the process itself may not write (`proc_mem_foll_force`, fs/proc/base.c), so such a write is made in a stop;
 //! or with `=never`: then nobody does ([`Error::WriteProtected`]).
 //!
-//! Where that file may not be opened, but the process be traced, other calls take its place: see [`by_calls`].
+//! Where that file may not be opened, but the process be traced, other calls take its place: see `by_calls`.
 
 mod by_calls;
 
