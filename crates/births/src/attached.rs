@@ -103,6 +103,9 @@ impl Observer<Session> for Heard {
             Ok(Some(why)) if session.is_alive() => {
                 self.notices.push(Notice::Lost(Error::Left { pid, why }))
             }
+            Err(error) if session.is_alive() && !error.is_end() => {
+                self.notices.push(Notice::Lost(error))
+            }
             _ => self.notices.push(Notice::Ended(pid)),
         }
     }

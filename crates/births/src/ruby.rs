@@ -211,8 +211,11 @@ fn symbols_of_vm(pid: i32, memory: &GuestMemory, maps: &Maps) -> Result<VmSymbol
         modules(&files, maps, memory).map_err(|error| Error::Elf { pid, error })?;
     candidates.sort_by_key(|module| (!module.name().contains("ruby"), !module.main));
     for module in candidates {
-        let Ok(symbols) = Symbols::open(&files, &module, memory) else {
-            continue;
+        let symbols = match Symbols::open(&files, &module, memory) {
+            Ok(symbols) => symbols,
+            // Otherwise it would be said that it runs no Ruby.
+            Err(error) if error.is_shortage() => return Err(Error::Elf { pid, error }),
+            Err(_) => continue,
         };
         if symbols.exported(MARK).is_some() || (module.main && symbols.symbol(MARK).is_some()) {
             return Ok(VmSymbols { module, symbols });

@@ -432,9 +432,9 @@ impl Session {
         Ok(found.map(because))
     }
 
-    /// Whether the guest still runs.
+    /// Whether the guest still runs; true also where that cannot be found out.
     pub fn is_alive(&self) -> bool {
-        self.status.is_current()
+        !self.status.is_gone()
     }
 
     /// The guest's process id.

@@ -48,10 +48,14 @@ pub struct Held {
     pub limit: Option<u64>,
 }
 
-/// The numbers of the descriptors that a process has, as the kernel lists them; `None` if it is gone.
-pub(crate) fn numbers(pid: i32) -> Option<BTreeSet<u32>> {
-    let descriptors = process::proc_file::descriptors(pid).ok()?;
-    Some(descriptors.map(|one| one.number).collect())
+/// The numbers of the descriptors that a process has, as the kernel lists them.
+///
+/// # Errors
+/// It is gone, or its descriptors may not be listed: the right to trace it does not suffice (`proc_fd_permission`, fs/proc/fd.c).
+pub(crate) fn numbers(pid: i32) -> process::Result<BTreeSet<u32>> {
+    let descriptors = process::proc_file::descriptors(pid)
+        .map_err(|error| process::Error::of_proc(pid, "fd", error))?;
+    Ok(descriptors.map(|one| one.number).collect())
 }
 
 /// A descriptor that was opened while we watched.

@@ -8,12 +8,14 @@
 use crate::silence;
 use births::session::Copied;
 use inject::records::ReadRecords;
+use nix::fcntl::{FcntlArg, OFlag, fcntl};
 use process::error::{Error, Result};
 use process::guest::{self, Status};
 use process::memory::GuestMemory;
 use process::pid_namespace::ids_of_thread;
 use process::pidfd::PidFd;
 use process::priority;
+use process::ptrace;
 use process::status_file::StatusFile;
 use std::fs::{self, File, OpenOptions};
 use std::io;
@@ -57,33 +59,40 @@ impl Copy {
     /// The copy has ended, or is not what the guest says.
     pub fn open(parent: i32, copied: Copied) -> Result<Self> {
         let gone = || lost(parent, "it ended at once");
+        let because = |error: &dyn std::fmt::Display| lost(parent, &error.to_string());
         let pid = find(parent, copied.id).ok_or_else(gone)?;
-        let process = PidFd::open(pid).map_err(|_| gone())?;
+        let process = PidFd::open(pid).map_err(|error| match error.raw_os_error() {
+            Some(libc::ESRCH) => gone(),
+            _ => because(&error),
+        })?;
         // Read again: now the descriptor refers to this process, whose id cannot be reused.
-        if Status::read(pid).map_err(|_| gone())?.parent != parent {
-            return Err(gone());
+        match Status::read(pid) {
+            Ok(status) if status.parent == parent => {}
+            Err(error) if !error.is_end() => return Err(because(&error)),
+            Ok(_) | Err(_) => return Err(gone()),
         }
-        if Rights::of(pid) != Rights::of(parent) {
+        let rights = |of| Rights::of(of).map_err(|error| because(&error));
+        if rights(pid)? != rights(parent)? {
             return Err(lost(parent, "its child of that id is no copy of it"));
         }
         let memory = match GuestMemory::open(pid) {
             Ok(memory) => memory,
             Err(error) => {
-                kill(&process)?;
+                kill(&process, pid)?;
                 return Err(error);
             }
         };
         if !copied.ends_first
             && let Err(error) = fs::write(format!("/proc/{pid}/oom_score_adj"), "1000")
         {
-            kill(&process)?;
+            kill(&process, pid)?;
             process.has_ended(ENDING);
             return Err(lost(
                 parent,
                 &format!("a memory limit could have ended the program before it: {error}"),
             ));
         }
-        match open_pipe(parent, pid, &memory, copied.at) {
+        match open_pipe(parent, (pid, &process), &memory, copied.at) {
             Ok(pipe) => {
                 // Lowered now: the copy waits for lancet, and the guest no longer waits for the copy.
                 priority::lower_copy(pid);
@@ -101,7 +110,7 @@ impl Copy {
             // The memory of an ended process cannot be read.
             Err(_) if process.has_ended(Duration::ZERO) => Err(lost(parent, ENDED)),
             Err(error) => {
-                kill(&process)?;
+                kill(&process, pid)?;
                 process.has_ended(ENDING);
                 Err(error)
             }
@@ -241,7 +250,7 @@ impl Copy {
     }
 
     fn kill(&self) -> Result<()> {
-        kill(&self.process)?;
+        kill(&self.process, self.pid)?;
         if self.process.has_ended(ENDING) {
             return Ok(());
         }
@@ -259,14 +268,23 @@ impl Copy {
 impl Drop for Copy {
     fn drop(&mut self) {
         // The error cannot be returned; the copy ends by itself when its pipe is closed.
-        let _ = self.process.kill();
+        let _ = kill(&self.process, self.pid);
         self.process.has_ended(ENDING);
     }
 }
 
-fn kill(process: &PidFd) -> Result<()> {
-    let failed = |error| Error::system("pidfd_send_signal", error);
-    process.kill().map_err(failed)
+fn kill(process: &PidFd, pid: i32) -> Result<()> {
+    let killed = match process.kill() {
+        // It takes CAP_KILL to send a signal to the process of another user, which who may trace it need not have.
+        Err(error) if error.raw_os_error() == Some(libc::EPERM) => {
+            if process.has_ended(Duration::ZERO) {
+                return Ok(());
+            }
+            ptrace::kill(pid)
+        }
+        killed => killed,
+    };
+    killed.map_err(|error| Error::system("killing the copy", error))
 }
 
 /// The cause if a copy has ended: only its parent could read the exit status.
@@ -284,22 +302,22 @@ pub fn lost(parent: i32, reason: &str) -> Error {
 /// The program of a process, and its rights.
 #[derive(PartialEq, Eq)]
 struct Rights {
-    /// Device and inode of the program; `None` = it cannot be read.
-    program: Option<(u64, u64)>,
+    /// Device and inode of the program.
+    program: (u64, u64),
     /// The fields of `/proc/PID/status` that tell its users, groups and capabilities.
     told: [Option<String>; 5],
 }
 
 impl Rights {
-    fn of(pid: i32) -> Self {
-        let status = StatusFile::of(pid).unwrap_or_default();
+    fn of(pid: i32) -> io::Result<Self> {
+        let status = StatusFile::of(pid)?;
         let told = ["Uid", "Gid", "Groups", "CapPrm", "CapEff"];
         let told = told.map(|name| status.field(name).map(str::to_owned));
-        let program = fs::metadata(format!("/proc/{pid}/exe")).ok();
-        Rights {
-            program: program.map(|file| (file.dev(), file.ino())),
+        let program = fs::metadata(format!("/proc/{pid}/exe"))?;
+        Ok(Rights {
+            program: (program.dev(), program.ino()),
             told,
-        }
+        })
     }
 }
 
@@ -313,12 +331,21 @@ fn find(parent: i32, id: u64) -> Option<i32> {
 }
 
 /// Waits until the pipe is there, and opens it.
-fn open_pipe(parent: i32, pid: i32, memory: &GuestMemory, at: u64) -> Result<File> {
+fn open_pipe(
+    parent: i32,
+    (pid, process): (i32, &PidFd),
+    memory: &GuestMemory,
+    at: u64,
+) -> Result<File> {
     let field = |field: usize| at + field as u64;
     let until = Instant::now() + READY;
     while memory.half(field(offset_of!(Snapshot, stage)))? == Stage::None as u32 {
         process::stop::poll_stragglers();
-        if !matches!(Status::read(pid), Ok(status) if status.state != 'Z') {
+        let has_ended = match Status::read(pid) {
+            Ok(status) => status.has_ended(),
+            Err(error) => error.is_end(),
+        };
+        if has_ended {
             return Err(lost(
                 parent,
                 "it ended before it wrote anything (a seccomp filter, or no memory)",
@@ -330,9 +357,36 @@ fn open_pipe(parent: i32, pid: i32, memory: &GuestMemory, at: u64) -> Result<Fil
         sleep(LOOK);
     }
     let number = memory.word(field(offset_of!(Snapshot, pipe)))?;
-    let pipe = open_only_a_pipe(&format!("/proc/{pid}/fd/{number}"))
-        .map_err(|error| lost(parent, &format!("its pipe: {error}")))?;
+    let opened = match open_only_a_pipe(&format!("/proc/{pid}/fd/{number}")) {
+        // Only its user may open the descriptors of a process there, or who may open the files of others; to duplicate them takes the
+        // right to trace it.
+        Err(error) if error.kind() == io::ErrorKind::PermissionDenied => {
+            duplicate_only_a_pipe(process, number)
+        }
+        opened => opened,
+    };
+    opened.map_err(|error| lost(parent, &format!("its pipe: {error}")))
+}
+
+/// Duplicates a descriptor that must be of a pipe, and has reading from it not wait. The copy itself does not read from the pipe, and the
+/// parent could set the same of each descriptor that it has.
+fn duplicate_only_a_pipe(process: &PidFd, number: u64) -> io::Result<File> {
+    let number = i32::try_from(number).map_err(|_| io::ErrorKind::InvalidData)?;
+    let pipe = process.duplicate(number)?;
+    require_pipe(&pipe)?;
+    fcntl(&pipe, FcntlArg::F_SETFL(OFlag::O_NONBLOCK))?;
     Ok(pipe)
+}
+
+fn require_pipe(found: &File) -> io::Result<()> {
+    if found.metadata()?.file_type().is_fifo() {
+        Ok(())
+    } else {
+        Err(io::Error::new(
+            io::ErrorKind::InvalidData,
+            "what the guest calls a pipe is none",
+        ))
+    }
 }
 
 fn open_only_a_pipe(path: &str) -> io::Result<File> {
@@ -340,12 +394,7 @@ fn open_only_a_pipe(path: &str) -> io::Result<File> {
         .read(true)
         .custom_flags(libc::O_PATH | libc::O_CLOEXEC)
         .open(path)?;
-    if !found.metadata()?.file_type().is_fifo() {
-        return Err(io::Error::new(
-            io::ErrorKind::InvalidData,
-            "what the guest calls a pipe is none",
-        ));
-    }
+    require_pipe(&found)?;
     OpenOptions::new()
         .read(true)
         .custom_flags(libc::O_NONBLOCK | libc::O_CLOEXEC)

@@ -212,7 +212,7 @@ fn quiet(resident: &Resident, memory: &GuestMemory) -> Result<()> {
 
 impl Drop for Entered {
     fn drop(&mut self) {
-        if self.open.get() && self.status.is_current() {
+        if self.open.get() && !self.status.is_gone() {
             // The error cannot be returned.
             let _ = self.leave();
         }

@@ -239,7 +239,7 @@ impl Areas {
             holds,
         };
         // The list is written at once, so that the next attach uses the area if this lancet is killed.
-        self.write(&GuestMemory::open(pid)?)?;
+        self.write(&GuestMemory::open_briefly(pid)?)?;
         self.all[free].used = size;
         Ok(mapped)
     }

@@ -29,6 +29,7 @@ use crate::areas::Areas;
 use crate::limits::MOST_HOOKS;
 use crate::table::patches;
 use inject::resident::Resident;
+use process::error::Result;
 use process::maps::Maps;
 use process::memory::GuestMemory;
 use std::cell::OnceCell;
@@ -146,28 +147,43 @@ impl<'m> Layers<'m> {
         }
     }
 
+    /// Reads them now.
+    ///
+    /// # Errors
+    /// The mappings of the process cannot be read. Without this call it would then seem to have no hooks of others, and their jumps would
+    /// be taken for code of the process's own.
+    pub fn ready(&self) -> Result<()> {
+        if self.read.get().is_none() {
+            let maps = Maps::of(self.memory.pid())?;
+            self.read.get_or_init(|| self.read_in(&maps));
+        }
+        Ok(())
+    }
+
     fn read(&self) -> &Read {
         self.read.get_or_init(|| {
-            let Ok(maps) = Maps::of(self.memory.pid()) else {
-                return Read::default();
-            };
-            let all = Resident::all(self.memory, &maps);
-            let agents: Vec<Resident> = all
-                .filter(|agent| agent.header.whole != 0 && agent.header.version == wire::VERSION)
-                .collect();
-            let mut read = Read {
-                patches: BTreeMap::new(),
-                agents: Vec::new(),
-            };
-            // With one agent, no two commands can meet.
-            if agents.len() > 1 {
-                let mut room = MOST_HOOKS;
-                for agent in &agents {
-                    read.note(self.memory, agent, &mut room);
-                }
-            }
-            Read { agents, ..read }
+            let maps = Maps::of(self.memory.pid());
+            maps.map_or_else(|_| Read::default(), |maps| self.read_in(&maps))
         })
+    }
+
+    fn read_in(&self, maps: &Maps) -> Read {
+        let all = Resident::all(self.memory, maps);
+        let agents: Vec<Resident> = all
+            .filter(|agent| agent.header.whole != 0 && agent.header.version == wire::VERSION)
+            .collect();
+        let mut read = Read {
+            patches: BTreeMap::new(),
+            agents: Vec::new(),
+        };
+        // With one agent, no two commands can meet.
+        if agents.len() > 1 {
+            let mut room = MOST_HOOKS;
+            for agent in &agents {
+                read.note(self.memory, agent, &mut room);
+            }
+        }
+        Read { agents, ..read }
     }
 
     /// All agents in the process.

@@ -110,7 +110,7 @@ impl Tracing {
     /// Whether a process has a copy of this one's memory, with a control page that was wiped as in the child of a fork.
     /// A child between vfork and exec has no copy; it shares the memory.
     pub fn is_copied_in(&self, pid: i32) -> Result<bool> {
-        let memory = GuestMemory::open(pid)?;
+        let memory = GuestMemory::open_briefly(pid)?;
         let header: wire::Header = memory.record(self.target.resident.base)?;
         let wiped = |offset| Ok(self.target.resident.control_page_u32(&memory, offset)? == 0);
         Ok(header == self.target.resident.header
@@ -121,7 +121,7 @@ impl Tracing {
     /// Whether a child of this process has rings of its own, as it must before it is adopted. An error means that the
     /// child is gone.
     pub fn is_apart(&self, pid: i32) -> Result<bool> {
-        let memory = GuestMemory::open(pid)?;
+        let memory = GuestMemory::open_briefly(pid)?;
         let at = self.target.resident.header.calls + offset_of!(Calls, apart) as u64;
         Ok(memory.word(at)? == u64::from(own_id(pid, pid)))
     }
@@ -130,7 +130,7 @@ impl Tracing {
     pub fn adopt(&self, pid: i32) -> Result<Self> {
         let adopted = self.adopt_waiting(pid);
         if adopted.is_err()
-            && let Ok(memory) = GuestMemory::open(pid)
+            && let Ok(memory) = GuestMemory::open_briefly(pid)
             && let Ok(header) = memory.record::<wire::Header>(self.target.resident.base)
             && header == self.target.resident.header
         {

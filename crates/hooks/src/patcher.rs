@@ -73,6 +73,7 @@ impl Patcher {
     /// ours may be on a stack.
     pub fn find_earlier(&mut self, target: &Target) -> Result<()> {
         let layers = Layers::of(&target.memory);
+        layers.ready()?;
         for (at, hook) in self.areas.hooks(&target.memory)? {
             let asked = hook.set != 0 && is_asked(&target.resident, hook.routine);
             self.table.insert_earlier(Known {
@@ -120,6 +121,7 @@ impl Patcher {
         let (mut refused, mut steps) = (Vec::new(), Vec::new());
         let mut texts = std::mem::take(&mut self.texts);
         let layers = Layers::of(&target.memory);
+        layers.ready()?;
         for (number, wanted) in wanted.into_iter().enumerate() {
             if number % LOOKED_AT == 0 {
                 process::limits::check_room()?;
@@ -137,12 +139,14 @@ impl Patcher {
             let built = self.build(target, &steps)?;
             process::limits::check_room()?;
             let written = target.stopped(|stop, remote| {
+                let layers = Layers::of(&target.memory);
+                layers.ready()?;
                 let mut edit = Edit {
                     target,
                     stop,
                     remote,
                     writes: Writes::default(),
-                    layers: Layers::of(&target.memory),
+                    layers,
                 };
                 self.write(&mut edit, (&steps, &built), &mut refused)
             });
@@ -168,6 +172,7 @@ impl Patcher {
         };
         let hooks: Vec<(u64, Hook)> = hooks.map(|(at, hook)| (at, uncounted(hook))).collect();
         let layers = Layers::of(memory);
+        layers.ready()?;
         left::put_back(edit.stop, edit.remote, memory, &layers, &hooks)?;
         for (_, hook) in &hooks {
             self.table.mark(hook.place, false);
@@ -195,6 +200,7 @@ impl Patcher {
         let mut open = Vec::new();
         let stacks = target.stopped(|stop, remote| {
             let layers = Layers::of(&target.memory);
+            layers.ready()?;
             left::put_back(stop, remote, &target.memory, &layers, &hooks)?;
             for place in places {
                 self.table.mark(*place, false);

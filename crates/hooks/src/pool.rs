@@ -134,12 +134,15 @@ pub fn open(
 
 /// Returns how many slots a process, and we, have room for.
 fn slots(pid: i32, slot: u64) -> u64 {
-    let status = StatusFile::of(pid).unwrap_or_default();
+    // Without this knowledge there is no pool, so that the process's limits are kept.
+    let (Ok(status), Ok(limits)) = (StatusFile::of(pid), proc_file::of_process(pid, "limits"))
+    else {
+        return 0;
+    };
     if status.bytes("VmLck").unwrap_or(0) != 0 {
         // All that it maps is locked (mlockall), or counts as if it were.
         return 0;
     }
-    let limits = proc_file::of_process(pid, "limits").unwrap_or_default();
     let limit = process::limits::soft(&limits, "Max address space");
     let ours = process::limits::left_to_map().map_or(SLOTS, |left| left / OUR_PART / slot);
     let theirs = match limit.and_then(|limit| limit.parse::<u64>().ok()) {

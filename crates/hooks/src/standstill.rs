@@ -51,7 +51,7 @@ impl Standstill<'_> {
         loop {
             match self.once(timing, &mut work) {
                 Err(error) if tries.again(&error) => {}
-                Err(_) if !self.status.is_current() => return Err(Error::Gone(pid)),
+                Err(_) if self.status.is_gone() => return Err(Error::Gone(pid)),
                 done => return done,
             }
         }
@@ -68,9 +68,7 @@ impl Standstill<'_> {
             Threads::All => (Stop::all(pid, self.ties)?, &seccomp::OF_HOOKS[..]),
             Threads::Main => (Stop::main(pid, self.ties)?, &[][..]),
         };
-        if !self.status.is_current() {
-            return Err(Error::Gone(pid));
-        }
+        self.status.check_current()?;
         if self.status.seccomp != 0 {
             seccomp::check(pid, pid, calls)?;
         }
@@ -86,21 +84,20 @@ impl Standstill<'_> {
     }
 }
 
-/// Bytes to be written. Adjacent ones are joined, because each write is a system call and all threads wait meanwhile.
+/// Bytes to be written. Those of one page, or adjacent ones, are joined, because each write is a system call and all threads wait
+/// meanwhile.
 #[derive(Default)]
 pub(crate) struct Writes(Vec<(u64, Vec<u8>)>);
 
 impl Writes {
     /// Adds bytes for address `at`.
     pub fn add(&mut self, at: u64, bytes: Vec<u8>) {
-        match self.0.last_mut() {
-            Some((start, before)) if *start + before.len() as u64 == at => before.extend(bytes),
-            _ => self.0.push((at, bytes)),
-        }
+        self.0.push((at, bytes));
     }
 
     /// Writes all bytes of one page by one system call, together with the bytes between them, which do not change because all
-    /// threads stand still. A kill cannot cut a write within a page.
+    /// threads stand still. A kill cannot cut a write within a page. Where the process's memory can only be written in pieces of eight
+    /// bytes, what was added at once is written for itself: a patch has no more, so a kill cannot cut one.
     pub fn write_by_page(mut self, memory: &GuestMemory) -> Result<()> {
         self.0.sort_by_key(|(at, _)| *at);
         let page = |(at, _): &(u64, Vec<u8>)| at / wire::PAGE as u64;
@@ -108,8 +105,10 @@ impl Writes {
             let (Some((from, _)), Some((last, end))) = (together.first(), together.last()) else {
                 continue;
             };
-            if let [(at, bytes)] = together {
-                memory.write(*at, bytes)?;
+            if together.len() == 1 || !memory.writes_whole_pages() {
+                for (at, bytes) in together {
+                    memory.write(*at, bytes)?;
+                }
                 continue;
             }
             let mut all = vec![0; (last + end.len() as u64 - from) as usize];
@@ -126,12 +125,14 @@ impl Writes {
     /// Writes all of them, by ascending address.
     pub fn write(mut self, memory: &GuestMemory) -> Result<()> {
         self.0.sort_by_key(|(at, _)| *at);
-        let mut joined = Writes::default();
+        let mut joined: Vec<(u64, Vec<u8>)> = Vec::new();
         for (at, bytes) in self.0 {
-            joined.add(at, bytes);
+            match joined.last_mut() {
+                Some((start, before)) if *start + before.len() as u64 == at => before.extend(bytes),
+                _ => joined.push((at, bytes)),
+            }
         }
         joined
-            .0
             .iter()
             .try_for_each(|(at, bytes)| memory.write(*at, bytes))
     }

@@ -129,9 +129,9 @@ impl Target {
         self.status.pid
     }
 
-    /// Whether the process still runs, and its id does not belong to another one by now.
+    /// Whether the process still runs, and its id does not belong to another one by now; true also where that cannot be found out.
     pub fn is_alive(&self) -> bool {
-        self.status.is_current()
+        !self.status.is_gone()
     }
 
     /// Returns the signal that has ended the process, if it has and the kernel tells.
@@ -139,9 +139,10 @@ impl Target {
         ending::signal_of(self.held.as_ref()?, self.pid())
     }
 
-    /// Whether the memory that the agent was mapped in still exists: an exec takes it away.
+    /// Whether the memory that the agent was mapped in still exists: an exec takes it away. True also where that cannot be found out.
     pub fn has_agent(&self) -> bool {
-        self.memory.word(self.resident.base).is_ok()
+        let read = self.memory.word(self.resident.base);
+        !read.is_err_and(|error| error.is_end() || error.is_missing_memory())
     }
 
     /// Where the agent is mapped.

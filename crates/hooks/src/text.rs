@@ -219,9 +219,10 @@ fn over(address: u64, layer: &Layer, copied: u32, memory: &GuestMemory) -> Resul
 /// Reads what a process allows, once while code is kept. A relocated call becomes a push and a jump, which a shadow stack does
 /// not record: the return would be a fault.
 fn allowed(pid: i32) -> Options {
-    let tids = thread_ids(pid).unwrap_or_default();
+    // Of a process whose threads cannot be listed, one may have a shadow stack.
+    let of_any = |tids: Vec<i32>| shadow_stack::of_any(pid, &tids);
     Options {
-        shadow_stack: shadow_stack::of_any(pid, &tids),
+        shadow_stack: thread_ids(pid).map_or(true, of_any),
     }
 }
 
@@ -332,7 +333,9 @@ impl Text {
         }
         // The records are read after the code: a command that hooks meanwhile writes its records before the code, and keeps
         // them.
-        Layers::of(memory).take_out_of(start, &mut code);
+        let layers = Layers::of(memory);
+        layers.ready().map_err(|error| error.to_string())?;
+        layers.take_out_of(start, &mut code);
         let known: Vec<(u64, u64)> = place
             .symbols
             .every()

@@ -14,6 +14,7 @@ use inject::heartbeat::{self, Heartbeat};
 use process::error::{Error, Result};
 use process::functions::{Function, Functions};
 use process::memory::GuestMemory;
+use process::proc_file;
 use std::collections::{HashMap, HashSet};
 use std::mem::offset_of;
 use std::ops::Range;
@@ -156,15 +157,16 @@ impl Tracing {
         self.target.pid()
     }
 
-    /// Whether the process still runs.
+    /// Whether the process still runs; true also where that cannot be found out.
     pub fn is_alive(&self) -> bool {
         self.target.is_alive()
     }
 
     /// Whether the process runs another program by now. One that is ending does not count.
     pub fn is_replaced(&self) -> bool {
-        let program = format!("/proc/{}/exe", self.pid());
-        !self.target.has_agent() && self.is_alive() && std::fs::read_link(program).is_ok()
+        let program = std::fs::read_link(format!("/proc/{}/exe", self.pid()));
+        let is_ending = program.is_err_and(|error| proc_file::is_gone(&error));
+        !is_ending && !self.target.has_agent() && self.is_alive()
     }
 
     /// How often and how long the process stood still.

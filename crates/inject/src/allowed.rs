@@ -23,7 +23,9 @@ const DISPATCHES: &str = "system calls of one of its threads go to a handler of 
 /// longer than the stop.
 pub fn filters(pid: i32) -> Result<HashMap<i32, bool>> {
     let threads = thread_ids(pid)?.into_iter();
-    Ok(threads.map(|tid| (tid, has_filter(pid, tid))).collect())
+    threads
+        .map(|tid| Ok((tid, has_filter(pid, tid)?)))
+        .collect()
 }
 
 /// Checks stopped threads of a process for all that is needed: a seccomp filter must allow `more` beside what every agent calls. For
@@ -40,8 +42,11 @@ pub fn check_stopped(
             let reason = DISPATCHES;
             return Err(Error::NotAGuest { pid, reason });
         }
-        let now = || has_filter(pid, tid);
-        if known.get(&tid).copied().unwrap_or_else(now) {
+        let filter = match known.get(&tid) {
+            Some(filter) => *filter,
+            None => has_filter(pid, tid)?,
+        };
+        if filter {
             seccomp::check(pid, tid, more)?;
             filtered.push(tid);
         }

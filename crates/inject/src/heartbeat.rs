@@ -79,11 +79,13 @@ impl Drop for Heartbeat {
 }
 
 impl Beating {
-    /// Changes the word once. Returns false if it can no longer be written, because the guest is gone.
+    /// Changes the word once. Returns false if it is no more: the guest has ended or runs another program, or its memory there is gone.
+    /// After any other error the word is written again at the next beat, because an agent without a heartbeat leaves.
     fn beat(&self) -> bool {
         // An agent remembers the heartbeat of the last command, so a word that counted from 0 again might have the old
         // value and seem to stand still.
-        self.memory.write(self.at, &unique().to_le_bytes()).is_ok()
+        let written = self.memory.write(self.at, &unique().to_le_bytes());
+        !written.is_err_and(|error| error.is_end() || error.is_missing_memory())
     }
 }
 

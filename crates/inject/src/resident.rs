@@ -155,8 +155,11 @@ impl Resident {
             let claim = one.claim_of(memory)?;
             if claim.namespace == pid_namespace(std::process::id() as i32) {
                 let owner = claim.pid as i32;
-                let lives = Status::read(owner)
-                    .is_ok_and(|status| status.start == claim.start && status.state != 'Z');
+                let lives = match Status::read(owner) {
+                    Ok(status) => status.start == claim.start && !status.has_ended(),
+                    Err(error) if error.is_end() => false,
+                    Err(error) => return Err(error),
+                };
                 owners[at] = lives.then(|| format!("process {owner}"));
             } else {
                 // The id means nothing in our namespace, so its heartbeat is observed instead.

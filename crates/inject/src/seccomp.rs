@@ -191,9 +191,13 @@ const MOST_FILTERS: usize = (1 << 15) / (1 + 4) + 1;
 /// Returns the threads of a process that have a seccomp filter, or are in strict mode. Filters belong to a thread: one that it has set
 /// for itself also applies to the threads that it starts, and to no other.
 pub fn filtered_threads(pid: i32) -> Result<Vec<i32>> {
-    let mut threads = thread_ids(pid)?;
-    threads.retain(|tid| has_filter(pid, *tid));
-    Ok(threads)
+    let mut filtered = Vec::new();
+    for tid in thread_ids(pid)? {
+        if has_filter(pid, tid)? {
+            filtered.push(tid);
+        }
+    }
+    Ok(filtered)
 }
 
 /// Stops each thread with a filter but the main one, one after the other, and checks it.
@@ -213,7 +217,7 @@ fn check_each(pid: i32, threads: &[i32], more: &[Call]) -> Result<()> {
         match Stop::as_it_is(pid, tid, false) {
             Ok(_stop) => check(pid, tid, more)?,
             // The thread has ended.
-            Err(_) if seccomp_mode(pid, tid).is_none() => {}
+            Err(_) if matches!(seccomp_mode(pid, tid), Ok(None)) => {}
             Err(error) => return Err(error),
         }
     }
@@ -228,7 +232,7 @@ pub fn check(pid: i32, tid: i32, more: &[Call]) -> Result<()> {
         format!("the filter of its thread {tid}")
     };
     let refuse = |reason: String| Err(Error::Seccomp { pid, reason });
-    if seccomp_mode(pid, tid) == Some(1) {
+    if seccomp_mode(pid, tid)? == Some(1) {
         return refuse(format!(
             "in strict mode the kernel would kill its thread {tid} at the first call of ours"
         ));

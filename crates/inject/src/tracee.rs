@@ -409,6 +409,7 @@ unsafe fn child(
         };
         libc::signal(libc::SIGPIPE, given);
         libc::sigprocmask(libc::SIG_SETMASK, mask, std::ptr::null_mut());
+        process::descriptors::restore_limit();
         if user.is_none_or(User::become_it) {
             libc::execvp(words[0], words.as_ptr());
         }

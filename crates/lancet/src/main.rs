@@ -49,6 +49,8 @@ fn main() -> ExitCode {
             Ok(cli) => cli.command,
             Err(error) => return wrong_usage(&error),
         };
+        process::descriptors::raise_limit();
+        process::descriptors::keep_reserve();
         if command.stops_guests() {
             reserve::begin()?;
             inject::heartbeat::watch_counter();

@@ -77,9 +77,9 @@ impl Guest {
         process::rss::resident_now(self.pid())
     }
 
-    /// Whether it still runs.
+    /// Whether it still runs; true also where that cannot be found out.
     pub fn is_alive(&self) -> bool {
-        self.status.is_current()
+        !self.status.is_gone()
     }
 
     /// Calls `work` while all threads of the process are stopped, and returns for how long. `work` may be called again.

@@ -5,7 +5,7 @@
 //! the owner of the process, its capabilities and whether it may be dumped, Yama, the capabilities of root and user namespaces, and at last
 //! the security modules with a policy.
 
-use crate::error::{Denial, Module};
+use crate::error::{Denial, Module, Tried};
 use crate::proc_file;
 use crate::status_file::StatusFile;
 use std::fs;
@@ -13,46 +13,44 @@ use std::os::unix::fs::MetadataExt;
 
 const SYS_PTRACE: u64 = 1 << 19;
 
-/// Returns why we may not trace process `pid`, whose real user is `owner`.
-pub(crate) fn reason_for(pid: i32, owner: u32) -> Denial {
+/// Returns why we may not trace process `pid`, whose real user is `owner`; `tried` is what the kernel has refused.
+pub(crate) fn reason_for(pid: i32, owner: u32, tried: Tried) -> Denial {
     // SAFETY: getuid has no preconditions and cannot fail.
     let us = unsafe { libc::getuid() };
     let own = StatusFile::own().unwrap_or_default();
     if filter_forbids(&own) {
         return Denial::OwnFilter;
     }
-    if us != 0 && us != owner {
+    let capable = own
+        .bits("CapEff")
+        .is_none_or(|effective| effective & SYS_PTRACE != 0);
+    if us != 0 && us != owner && !capable {
         return Denial::OtherUser { owner, us };
     }
     let scope = proc_file::text("/proc/sys/kernel/yama/ptrace_scope").unwrap_or_default();
-    match (scope.trim(), us) {
-        ("1", 1..) => Denial::PtraceScope(1),
-        ("2", 1..) => Denial::PtraceScope(2),
+    match (scope.trim(), us == 0 || capable) {
+        ("1", false) => Denial::PtraceScope(1),
+        ("2", false) => Denial::PtraceScope(2),
         ("3", _) => Denial::PtraceScope(3),
-        (_, 0) => reason_for_root(pid, &own),
-        _ => reason_for_its_user(pid, &own),
+        (_, true) if !capable => Denial::NoCapability,
+        (_, true) => reason_although_capable(pid, tried),
+        (_, false) => reason_for_its_user(pid, &own, tried),
     }
 }
 
-/// What stands in root's way: CAP_SYS_PTRACE in the user namespace of the process, then the security modules.
-fn reason_for_root(pid: i32, own: &StatusFile) -> Denial {
-    if own
-        .bits("CapEff")
-        .is_some_and(|effective| effective & SYS_PTRACE == 0)
-    {
-        return Denial::NoCapability;
-    }
+/// What stands in the way of somebody with CAP_SYS_PTRACE: the user namespace of the process, then the security modules.
+fn reason_although_capable(pid: i32, tried: Tried) -> Denial {
     // Reading this link of a process needs the right that we lack; then the owner of its files is used instead, which says less.
     let namespace = |of: &str| fs::read_link(format!("/proc/{of}/ns/user"));
     match (namespace("self"), namespace(&pid.to_string())) {
-        (Ok(own), Ok(its)) if own == its => Denial::SecurityModule(module(pid)),
-        (Ok(_), Err(_)) if in_first_namespace() => Denial::SecurityModule(module(pid)),
+        (Ok(own), Ok(its)) if own == its => Denial::SecurityModule(module(pid), tried),
+        (Ok(_), Err(_)) if in_first_namespace() => Denial::SecurityModule(module(pid), tried),
         _ => Denial::OtherNamespace,
     }
 }
 
 /// What stands in the way of the user that the process belongs to, where Yama does not.
-fn reason_for_its_user(pid: i32, own: &StatusFile) -> Denial {
+fn reason_for_its_user(pid: i32, own: &StatusFile, tried: Tried) -> Denial {
     let its = StatusFile::of(pid).unwrap_or_default();
     if its.bits("CapPrm").unwrap_or(0) & !own.bits("CapEff").unwrap_or(0) != 0 {
         return Denial::MoreCapabilities;
@@ -62,7 +60,7 @@ fn reason_for_its_user(pid: i32, own: &StatusFile) -> Denial {
     match module(pid) {
         Module::Unknown => Denial::NotDumpable,
         _ if owner.is_ok_and(|owner| owner == 0) => Denial::NotDumpable,
-        module => Denial::SecurityModule(module),
+        module => Denial::SecurityModule(module, tried),
     }
 }
 

@@ -77,6 +77,13 @@ pub enum Error {
     },
 }
 
+impl Error {
+    /// Whether the file could not be opened because lancet had no descriptor left.
+    pub fn is_shortage(&self) -> bool {
+        matches!(self, Error::File { source, .. } if crate::descriptors::is_shortage(source))
+    }
+}
+
 /// Bytes that can be read at any offset: a file, or a piece of memory.
 pub trait Bytes {
     /// Returns how many bytes there are.

@@ -1,5 +1,7 @@
 //! What can go wrong with a process that is opened. One enum for all crates that work on a process.
 
+use crate::descriptors::is_shortage;
+use crate::proc_file;
 use std::{fmt, io};
 
 /// Why a guest could not be opened, stopped or used. Each names the process and the reason; what to
@@ -231,6 +233,24 @@ pub enum Module {
     Unknown,
 }
 
+/// What the kernel has refused us.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Tried {
+    /// To read the memory of the process, by its file and by a call.
+    Memory,
+    /// To become the tracer of one of its threads.
+    Seize,
+}
+
+impl fmt::Display for Tried {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Tried::Memory => "opening /proc/PID/mem and process_vm_readv were both",
+            Tried::Seize => "PTRACE_SEIZE was",
+        })
+    }
+}
+
 /// What stands in the way of tracing a process; ptrace(2), "Ptrace access mode checking". As text it follows "the
 /// kernel does not allow us to trace process 42".
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -246,10 +266,10 @@ pub enum Denial {
     PtraceScope(u8),
     /// We are root and lack CAP_SYS_PTRACE.
     NoCapability,
-    /// We are root, but of another user namespace than the process (user_namespaces(7)).
+    /// We have CAP_SYS_PTRACE, but in another user namespace than the process's (user_namespaces(7)).
     OtherNamespace,
-    /// Nothing else forbids it, so a security module with a policy does.
-    SecurityModule(Module),
+    /// Nothing else that can be examined forbids it, so a security module with a policy does.
+    SecurityModule(Module, Tried),
     /// A seccomp filter that lancet itself runs under.
     OwnFilter,
     /// It is ours and has capabilities that we lack.
@@ -277,19 +297,22 @@ impl fmt::Display for Denial {
             }
             Denial::NoCapability => "we are root without CAP_SYS_PTRACE (a container?)",
             Denial::OtherNamespace => {
-                "we are root of another user namespace than it lives in, without rights there"
+                "it lives in another user namespace than we, and our rights do not hold there"
             }
-            Denial::SecurityModule(Module::AppArmorOfOurs) => {
+            Denial::SecurityModule(Module::AppArmorOfOurs, _) => {
                 "AppArmor forbids it: lancet runs under a profile (/proc/self/attr/current)"
             }
-            Denial::SecurityModule(Module::AppArmorOfIts) => {
+            Denial::SecurityModule(Module::AppArmorOfIts, _) => {
                 "AppArmor forbids it: the process runs under a profile (its attr/current in /proc)"
             }
-            Denial::SecurityModule(Module::SeLinux) => {
+            Denial::SecurityModule(Module::SeLinux, _) => {
                 "nothing else does, and SELinux is enforcing, so its policy forbids it"
             }
-            Denial::SecurityModule(Module::Unknown) => {
-                "we are root with CAP_SYS_PTRACE, so a security module forbids it (/sys/kernel/security/lsm lists them)"
+            Denial::SecurityModule(Module::Unknown, tried) => {
+                return write!(
+                    f,
+                    ": we have CAP_SYS_PTRACE, and yet {tried} refused, so a security module forbids it (/sys/kernel/security/lsm lists them)"
+                );
             }
             Denial::OwnFilter => {
                 "lancet itself runs under a seccomp filter that forbids ptrace (a container's default profile?)"
@@ -366,9 +389,47 @@ impl Error {
 
     /// The error for a file of `/proc/PID` that could not be read.
     pub fn of_proc(pid: i32, file: &str, error: io::Error) -> Self {
-        match error.raw_os_error() {
-            Some(libc::ENOENT | libc::ESRCH) => Error::Gone(pid),
-            _ => Error::system(format!("/proc/{pid}/{file}"), error),
+        if proc_file::is_gone(&error) {
+            Error::Gone(pid)
+        } else {
+            Error::system(format!("/proc/{pid}/{file}"), error)
+        }
+    }
+
+    /// The error for memory that could not be read or written.
+    pub(crate) fn of_memory(pid: i32, at: u64, error: io::Error) -> Self {
+        // The memory of an address space whose last user has ended reads as an empty file.
+        match error.kind() {
+            io::ErrorKind::UnexpectedEof | io::ErrorKind::WriteZero => Error::Gone(pid),
+            _ if error.raw_os_error() == Some(libc::ESRCH) => Error::Gone(pid),
+            _ => Error::Memory { pid, at, error },
+        }
+    }
+
+    /// Whether it says that the process is no more, which an error of reading it alone never does.
+    pub fn is_end(&self) -> bool {
+        matches!(
+            self,
+            Error::NoSuchProcess(_) | Error::Gone(_) | Error::Zombie(_)
+        )
+    }
+
+    /// Whether it says that nothing is mapped at an address: EIO of `/proc/PID/mem`, EFAULT of process_vm_readv(2).
+    pub fn is_missing_memory(&self) -> bool {
+        match self {
+            Error::Memory { error, .. } => {
+                matches!(error.raw_os_error(), Some(libc::EIO | libc::EFAULT))
+            }
+            _ => false,
+        }
+    }
+
+    /// Whether lancet had no descriptor left.
+    pub fn is_shortage(&self) -> bool {
+        match self {
+            Error::System { error, .. } | Error::Start { error, .. } => is_shortage(error),
+            Error::Elf { error, .. } => error.is_shortage(),
+            _ => false,
         }
     }
 

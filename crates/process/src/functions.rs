@@ -100,16 +100,27 @@ impl Functions {
             };
             if let Some(at) = known.iter().position(same) {
                 self.places.push(known.swap_remove(at));
-            } else if let Ok(symbols) = Symbols::open(&files, &module, memory) {
-                let name = match symbols.soname() {
-                    Some(name) if !module.main => name.as_ref().into(),
-                    _ => module.name().into(),
-                };
-                self.places.push(Arc::new(ModuleSymbols {
-                    name,
-                    module,
-                    symbols,
-                }));
+                continue;
+            }
+            match Symbols::open(&files, &module, memory) {
+                Ok(symbols) => {
+                    let name = match symbols.soname() {
+                        Some(name) if !module.main => name.as_ref().into(),
+                        _ => module.name().into(),
+                    };
+                    self.places.push(Arc::new(ModuleSymbols {
+                        name,
+                        module,
+                        symbols,
+                    }));
+                }
+                Err(error) if error.is_shortage() => {
+                    // What was known stays known.
+                    self.places.extend(known);
+                    self.places.sort_by_key(|place| place.module.bias);
+                    return Err(Error::Elf { pid, error });
+                }
+                Err(_) => {}
             }
         }
         if self.kernel.is_none() {
@@ -177,7 +188,7 @@ impl Functions {
     /// Returns what IFUNCs have picked, by their own address.
     fn picked(&self) -> &HashMap<u64, u64> {
         self.picked
-            .get_or_init(|| match GuestMemory::open(self.pid) {
+            .get_or_init(|| match GuestMemory::open_briefly(self.pid) {
                 Ok(memory) => {
                     let mut picked = picked(&self.places, self.kernel.as_deref(), &memory);
                     picked.extend(&self.said);

@@ -4,7 +4,7 @@
 //! stopped.
 
 use crate::denial::reason_for;
-use crate::error::{Error, Result};
+use crate::error::{Error, Result, Tried};
 use crate::maps::Maps;
 use crate::memory::GuestMemory;
 use crate::proc_file;
@@ -52,13 +52,27 @@ pub const SHADOW_STACK: &str =
 pub const DISPATCHES: &str = "system calls of its main thread go to a handler of its own (Syscall User Dispatch), as those that lancet has it make would";
 
 /// Returns the seccomp mode of a thread: 0 = none, 1 = strict, 2 = filter; `None` if the thread is gone.
-pub fn seccomp_mode(pid: i32, tid: i32) -> Option<u32> {
-    StatusFile::of_thread(pid, tid).ok()?.number("Seccomp")
+///
+/// # Errors
+/// It cannot be read, and so the thread may have a filter.
+pub fn seccomp_mode(pid: i32, tid: i32) -> Result<Option<u32>> {
+    match StatusFile::of_thread(pid, tid) {
+        // A kernel without seccomp has no such field.
+        Ok(status) => Ok(Some(status.number("Seccomp").unwrap_or(0))),
+        Err(error) if proc_file::is_gone(&error) => Ok(None),
+        Err(error) => Err(Error::system(
+            format!("/proc/{pid}/task/{tid}/status"),
+            error,
+        )),
+    }
 }
 
 /// Whether a thread is under seccomp; false if it is gone.
-pub fn has_filter(pid: i32, tid: i32) -> bool {
-    seccomp_mode(pid, tid).is_some_and(|mode| mode != 0)
+///
+/// # Errors
+/// As for [`seccomp_mode`].
+pub fn has_filter(pid: i32, tid: i32) -> Result<bool> {
+    Ok(seccomp_mode(pid, tid)?.is_some_and(|mode| mode != 0))
 }
 
 impl Status {
@@ -160,10 +174,27 @@ impl Status {
         Ok(())
     }
 
-    /// Returns whether the process id still names the same process.
-    pub fn is_current(&self) -> bool {
-        Status::read(self.pid)
-            .is_ok_and(|now| now.start == self.start && !matches!(now.state, 'Z' | 'X'))
+    /// Checks that the process id still names the same process, and that it runs.
+    ///
+    /// # Errors
+    /// [`Error::Gone`] if it has ended, or its id names another process; another error if that cannot be found out.
+    pub fn check_current(&self) -> Result<()> {
+        match Status::read(self.pid) {
+            Ok(now) if now.start == self.start && !now.has_ended() => Ok(()),
+            Ok(_) | Err(Error::NoSuchProcess(_)) => Err(Error::Gone(self.pid)),
+            Err(error) => Err(error),
+        }
+    }
+
+    /// Whether the process has ended, or its id names another one by now. A process about which that cannot be found out is not gone: what
+    /// is in it is taken out when it can be, and nothing is said of its end.
+    pub fn is_gone(&self) -> bool {
+        matches!(self.check_current(), Err(Error::Gone(_)))
+    }
+
+    /// Whether its main thread was a zombie when this was read, or was being removed.
+    pub fn has_ended(&self) -> bool {
+        matches!(self.state, 'Z' | 'X')
     }
 }
 
@@ -204,10 +235,7 @@ pub fn reach_ours(pid: i32) -> Result<(Status, Arc<GuestMemory>, Maps)> {
 
 fn reach_memory(status: Status) -> Result<(Status, Arc<GuestMemory>, Maps)> {
     let pid = status.pid;
-    let memory = GuestMemory::open(pid).map_err(|error| match error {
-        Error::NotAllowed { .. } => why_not_allowed(pid),
-        error => error,
-    })?;
+    let memory = GuestMemory::open(pid)?;
     crate::elf::require_x86_64(pid).map_err(|error| Error::Elf { pid, error })?;
     let maps = Maps::of(pid)?;
     Ok((status, Arc::new(memory), maps))
@@ -333,32 +361,34 @@ pub(crate) fn traced(pid: i32, tracer: i32) -> Error {
     }
 }
 
-/// Returns the error for a "permission denied", with its reason: another user, Yama, a container.
-pub fn why_not_allowed(pid: i32) -> Error {
+/// Returns the error for a "permission denied", with its reason: another user, Yama, a container. `tried` is what was refused.
+pub(crate) fn why_not_allowed(pid: i32, tried: Tried) -> Error {
     let reason = match Status::read(pid) {
         Err(error) => return error,
         Ok(status) if status.tracer != 0 => {
             return status.check().expect_err("a traced process is refused");
         }
-        Ok(status) => reason_for(pid, status.user),
+        Ok(status) => reason_for(pid, status.user, tried),
     };
     Error::NotAllowed { pid, reason }
 }
 
 fn read_proc(pid: i32, file: &str) -> Result<String> {
-    proc_file::of_process(pid, file).map_err(|error| match error.raw_os_error() {
-        Some(libc::ENOENT | libc::ESRCH) => Error::NoSuchProcess(pid),
-        _ => Error::system(format!("/proc/{pid}/{file}"), error),
+    proc_file::of_process(pid, file).map_err(|error| {
+        if proc_file::is_gone(&error) {
+            Error::NoSuchProcess(pid)
+        } else {
+            Error::system(format!("/proc/{pid}/{file}"), error)
+        }
     })
 }
 
 /// Returns the error for a thread of `pid` that ptrace does not find: the process has ended, or only this thread has, and another try
 /// may find the others.
 pub(crate) fn missing_thread(pid: i32) -> Error {
-    let alive = Status::read(pid).is_ok_and(|status| !matches!(status.state, 'Z' | 'X'));
-    if alive {
-        Error::Stirred(pid)
-    } else {
-        Error::Gone(pid)
+    match Status::read(pid) {
+        Ok(status) if !status.has_ended() => Error::Stirred(pid),
+        Ok(_) | Err(Error::NoSuchProcess(_)) => Error::Gone(pid),
+        Err(error) => error,
     }
 }

@@ -39,11 +39,12 @@ mod slept;
 pub use in_call::{InCall, call_of};
 pub(crate) use slept::slept;
 
-use crate::guest::{has_filter, seccomp_mode};
+use crate::guest::has_filter;
+use crate::memory::GuestMemory;
 use crate::ptrace::{self, Registers};
+use crate::stop::thread_state;
 use slept::Sched;
-use std::fs;
-use std::os::unix::fs::FileExt;
+use std::io;
 use std::time::{Duration, Instant};
 
 /// `ERESTARTNOHAND`: the call is made again unless a signal handler runs.
@@ -136,19 +137,15 @@ pub fn repeat_call(pid: i32, tid: i32) {
     let Ok(mut registers) = ptrace::registers(tid) else {
         return;
     };
-    let arguments = arguments_of(&registers);
+    let arguments = InCall::of_registers(&registers).arguments;
     if registers.rax as i64 == RESTART_BY_ITS_OWN_CALL
         && kept_timeout_of(registers.orig_rax as i64, &arguments).is_some()
-        && has_filter(pid, tid)
+        // If that cannot be read, the thread may have a filter.
+        && has_filter(pid, tid).unwrap_or(true)
     {
         registers.rax = RESTART_UNLESS_HANDLED as u64;
         let _ = ptrace::set_registers(tid, &registers);
     }
-}
-
-fn arguments_of(registers: &Registers) -> [u64; 6] {
-    let r = registers;
-    [r.rdi, r.rsi, r.rdx, r.r10, r.r8, r.r9]
 }
 
 /// What happens to the call of a thread that waits with a timeout when the thread is stopped.
@@ -160,6 +157,20 @@ enum Fate {
     Instead(Timeout),
     /// The kernel continues it.
     Kept,
+    /// That is found out in the stop, because the call may not be read before. The thread has slept since then.
+    Unread(Instant),
+}
+
+impl Fate {
+    /// Returns what happens to a call; `None` if a stop does not interrupt it.
+    fn of(pid: i32, tid: i32, call: &InCall) -> Option<Self> {
+        Some(match kept_timeout_of(call.number, &call.arguments) {
+            None => Fate::Again(timeout_of(call.number)?),
+            // If that cannot be read, the thread may have a filter.
+            Some(timeout) if has_filter(pid, tid).unwrap_or(true) => Fate::Instead(timeout),
+            Some(_) => Fate::Kept,
+        })
+    }
 }
 
 /// A thread that waits, with a timeout, in a call that a stop interrupts.
@@ -180,12 +191,13 @@ pub(crate) struct Waiting {
 impl Waiting {
     /// Looks at a thread before it is stopped, because the stop destroys the data that show how long it has slept.
     pub fn of(pid: i32, tid: i32) -> Option<Self> {
-        let call = InCall::of(pid, tid)?;
-        let fate = match kept_timeout_of(call.number, &call.arguments) {
-            None => Fate::Again(timeout_of(call.number)?),
-            Some(timeout) if seccomp_mode(pid, tid)? != 0 => Fate::Instead(timeout),
-            Some(_) => Fate::Kept,
+        let call = match InCall::read(pid, tid) {
+            Err(error) if error.kind() == io::ErrorKind::PermissionDenied => {
+                return Self::unread(pid, tid);
+            }
+            read => read.ok()??,
         };
+        let fate = Fate::of(pid, tid, &call)?;
         let mut waiting = Waiting {
             pid,
             tid,
@@ -212,6 +224,36 @@ impl Waiting {
         (InCall::of(pid, tid)? == call).then_some(waiting)
     }
 
+    /// Notes how long a thread has slept whose call may not be read.
+    fn unread(pid: i32, tid: i32) -> Option<Self> {
+        matches!(thread_state(pid, tid), Some('S' | 'D')).then_some(())?;
+        let (slept, switches) = slept(pid, tid)?;
+        let since = Instant::now().checked_sub(slept)?;
+        Some(Waiting {
+            pid,
+            tid,
+            call: InCall {
+                number: -1,
+                arguments: [0; 6],
+                sp: 0,
+                pc: 0,
+            },
+            fate: Fate::Unread(since),
+            deadline: since,
+            switches,
+            same: false,
+        })
+    }
+
+    /// Finds out, now that it stands, in which call it has slept since then; `None` if that call needs nothing.
+    fn learn(&mut self, since: Instant) -> Option<()> {
+        let registers = ptrace::registers(self.tid).ok()?;
+        self.call = InCall::of_registers(&registers);
+        self.fate = Fate::of(self.pid, self.tid, &self.call)?;
+        self.deadline = since + self.whole_timeout()?;
+        Some(())
+    }
+
     /// Returns the whole timeout of its call; `None` = it has none, or is made again with the same one.
     fn whole_timeout(&self) -> Option<Duration> {
         let (Fate::Again(timeout) | Fate::Instead(timeout)) = self.fate else {
@@ -225,10 +267,10 @@ impl Waiting {
             }
             Timeout::Timespec(at) => {
                 let mut bytes = [0; 16];
-                let memory = fs::File::open(format!("/proc/{}/mem", self.pid)).ok()?;
                 let place = self.call.arguments[at];
                 (place != 0).then_some(())?;
-                memory.read_exact_at(&mut bytes, place).ok()?;
+                let memory = GuestMemory::open_briefly(self.pid).ok()?;
+                memory.read_bytes(place, &mut bytes).ok()?;
                 let (seconds, nanoseconds) = bytes.split_at(8);
                 let seconds = u64::from_le_bytes(seconds.try_into().ok()?);
                 let nanoseconds = u64::from_le_bytes(nanoseconds.try_into().ok()?);
@@ -246,6 +288,12 @@ impl Waiting {
         }
         let now = Sched::read(&format!("/proc/{}/task/{}/sched", self.pid, self.tid));
         self.same = now.is_some_and(|now| now.switches == self.switches + 1);
+        if let Fate::Unread(since) = self.fate
+            && (!self.same || self.learn(since).is_none())
+        {
+            self.fate = Fate::Kept;
+            return repeat_call(self.pid, self.tid);
+        }
         if matches!(self.fate, Fate::Instead(_)) {
             repeat_call(self.pid, self.tid);
         }
@@ -275,13 +323,10 @@ impl Waiting {
                 let mut time = [0; 16];
                 time[..8].copy_from_slice(&left.as_secs().to_le_bytes());
                 time[8..].copy_from_slice(&u64::from(left.subsec_nanos()).to_le_bytes());
-                let memory = fs::File::options()
-                    .write(true)
-                    .open(format!("/proc/{}/mem", self.pid));
                 // If this cannot be written, the call gets its whole timeout again.
-                if memory.is_err()
-                    || memory.is_ok_and(|memory| memory.write_all_at(&time, place).is_err())
-                {
+                let written = GuestMemory::open_briefly(self.pid)
+                    .and_then(|memory| memory.write(place, &time));
+                if written.is_err() {
                     return;
                 }
                 (at, place)
@@ -298,7 +343,7 @@ impl Waiting {
 
     fn is_call_of(&self, now: &Registers) -> bool {
         now.orig_rax as i64 == self.call.number
-            && arguments_of(now) == self.call.arguments
+            && InCall::of_registers(now).arguments == self.call.arguments
             && (now.rsp, now.rip) == (self.call.sp, self.call.pc)
     }
 }

@@ -33,6 +33,7 @@
 //! | `smaps` | What does the kernel count of each mapping? |
 //! | `control_group` | How much memory do the limits of its control groups leave it? |
 //! | `limits` | What do its own limits (`/proc/PID/limits`) say of a resource? |
+//! | `descriptors` | How many descriptors has lancet itself, and how are files read when none is left? |
 //! | `clock` | Time-stamp counter to time of day |
 //! | `denial` | Who refuses us a process? |
 //! | `error` | What can go wrong, for all crates that work on a process |
@@ -42,6 +43,7 @@ pub mod asleep;
 pub mod clock;
 pub mod control_group;
 mod denial;
+pub mod descriptors;
 pub mod elf;
 pub mod ending;
 pub mod error;
@@ -80,4 +82,4 @@ pub mod symbols;
 pub mod tries;
 pub mod wait;
 
-pub use error::{Afterwards, Denial, Error, Module, Result};
+pub use error::{Afterwards, Denial, Error, Module, Result, Tried};

@@ -15,6 +15,7 @@
 //! so that a line is missing or comes twice; for a stopped guest the result is consistent.
 
 use crate::error::{Error, Result};
+use crate::proc_file;
 use std::ffi::OsString;
 use std::io;
 use std::ops::Range;
@@ -116,7 +117,7 @@ pub struct Maps {
 impl Maps {
     /// Reads the mappings of a process from `/proc/PID/maps`.
     pub fn read(pid: i32) -> io::Result<Maps> {
-        Ok(Maps::parse(&std::fs::read(format!("/proc/{pid}/maps"))?))
+        Ok(Maps::parse(&proc_file::bytes(format!("/proc/{pid}/maps"))?))
     }
 
     /// Like [`Maps::read`], but with an error that distinguishes a guest that is gone from other failures.

@@ -6,9 +6,16 @@
 //! guest. A kernel from 6.12 on may have been started with `proc_mem.force_override=ptrace`: then only a tracer writes
 //! pages that the process itself may not write (`proc_mem_foll_force`, fs/proc/base.c), so such a write is made in a stop;
 //! or with `=never`: then nobody does ([`Error::WriteProtected`]).
+//!
+//! Where that file may not be opened, but the process be traced, other calls take its place: see `by_calls`.
 
-use crate::error::{Error, Result};
+mod by_calls;
+
+use crate::descriptors::with_reserve;
+use crate::error::{Error, Result, Tried};
 use crate::guest::why_not_allowed;
+use crate::proc_file;
+use by_calls::ByCalls;
 use std::fs::{File, OpenOptions};
 use std::io;
 use std::os::unix::fs::FileExt;
@@ -17,29 +24,57 @@ use std::os::unix::fs::FileExt;
 #[derive(Debug)]
 pub struct GuestMemory {
     pid: i32,
-    file: File,
+    access: Access,
+}
+
+#[derive(Debug)]
+enum Access {
+    /// `/proc/PID/mem`, open for reading and writing.
+    File(File),
+    /// Calls that name the process.
+    Calls(ByCalls),
 }
 
 impl GuestMemory {
     /// Opens the memory of process `pid`; the kernel checks here whether we may trace it.
     pub fn open(pid: i32) -> Result<Self> {
-        let file = OpenOptions::new()
-            .read(true)
-            .write(true)
-            .open(format!("/proc/{pid}/mem"))
-            .map_err(|error| match error.kind() {
-                io::ErrorKind::NotFound => Error::NoSuchProcess(pid),
-                io::ErrorKind::PermissionDenied => why_not_allowed(pid),
-                _ => Error::system(format!("/proc/{pid}/mem"), error),
-            })?;
-        Ok(GuestMemory { pid, file })
+        Self::open_by(pid, || open_file(pid), || ByCalls::open(pid))
+    }
+
+    /// Like [`GuestMemory::open`], for a moment: where no descriptor is left, one of the reserve is used.
+    pub fn open_briefly(pid: i32) -> Result<Self> {
+        let file = || with_reserve(|| open_file(pid));
+        Self::open_by(pid, file, || by_calls::briefly(pid))
+    }
+
+    fn open_by(
+        pid: i32,
+        file: impl FnOnce() -> io::Result<File>,
+        calls: impl FnOnce() -> io::Result<ByCalls>,
+    ) -> Result<Self> {
+        let opened = match file() {
+            Ok(file) => Ok(Access::File(file)),
+            Err(error) if error.kind() == io::ErrorKind::PermissionDenied => {
+                calls().map(Access::Calls)
+            }
+            Err(error) => Err(error),
+        };
+        let access = opened.map_err(|error| match error.kind() {
+            io::ErrorKind::PermissionDenied => why_not_allowed(pid, Tried::Memory),
+            _ if proc_file::is_gone(&error) => Error::NoSuchProcess(pid),
+            _ => Error::system(format!("/proc/{pid}/mem"), error),
+        })?;
+        Ok(GuestMemory { pid, access })
     }
 
     /// Uses a file as the memory of our own process: its offsets are the addresses. For fuzz targets, which read images of what a process
     /// may have written.
     pub fn image(file: File) -> Self {
         let pid = std::process::id() as i32;
-        GuestMemory { pid, file }
+        GuestMemory {
+            pid,
+            access: Access::File(file),
+        }
     }
 
     /// Returns the process whose memory it is.
@@ -50,15 +85,25 @@ impl GuestMemory {
     /// Fills `into` with the bytes from address `at` on. All of them must be readable: if one page is not, this is an
     /// error, and what `into` holds is not specified.
     pub fn read_bytes(&self, at: u64, into: &mut [u8]) -> Result<()> {
-        self.file
-            .read_exact_at(into, at)
-            .map_err(|error| self.error(at, error))
+        self.read_all(at, into)
+            .map_err(|error| Error::of_memory(self.pid, at, error))
     }
 
     /// Reads from address `at` on as far as memory is readable, at most as much as `into` holds, and returns the number of bytes. It is one
     /// system call: the kernel copies page by page and stops at the first page that it cannot read (`mem_rw` in fs/proc/base.c).
     pub fn read_up_to(&self, at: u64, into: &mut [u8]) -> usize {
-        self.file.read_at(into, at).unwrap_or(0)
+        let read = match &self.access {
+            Access::File(file) => file.read_at(into, at),
+            Access::Calls(calls) => calls.read_at(into, at),
+        };
+        read.unwrap_or(0)
+    }
+
+    fn read_all(&self, at: u64, into: &mut [u8]) -> io::Result<()> {
+        match &self.access {
+            Access::File(file) => file.read_exact_at(into, at),
+            Access::Calls(calls) => calls.read_exact_at(into, at),
+        }
     }
 
     /// Fills `into` with the 64-bit words from address `at` on.
@@ -79,14 +124,24 @@ impl GuestMemory {
         if stricter::refuses(self.pid, at, bytes.len() as u64) {
             return Err(Error::WriteProtected(self.pid));
         }
-        self.file.write_all_at(bytes, at).map_err(|error| {
+        let file = match &self.access {
+            Access::File(file) => file,
+            Access::Calls(calls) => return calls.write(bytes, at),
+        };
+        file.write_all_at(bytes, at).map_err(|error| {
             // The kernel returns the same error for pages that do not exist.
             if error.raw_os_error() == Some(libc::EIO) && self.read_bytes(at, &mut [0]).is_ok() {
                 Error::WriteProtected(self.pid)
             } else {
-                self.error(at, error)
+                Error::of_memory(self.pid, at, error)
             }
         })
+    }
+
+    /// Whether one write changes all of its bytes of one page, or none of them, whatever the protection of the page is and however lancet
+    /// ends. Otherwise that holds for eight bytes.
+    pub fn writes_whole_pages(&self) -> bool {
+        matches!(self.access, Access::File(_))
     }
 
     /// Reads the 64-bit word at address `at`.
@@ -102,26 +157,19 @@ impl GuestMemory {
         self.read_bytes(at, &mut bytes)?;
         Ok(u32::from_le_bytes(bytes))
     }
+}
 
-    fn error(&self, at: u64, error: io::Error) -> Error {
-        // The memory of an address space whose last user has ended reads as an empty file.
-        match error.kind() {
-            io::ErrorKind::UnexpectedEof | io::ErrorKind::WriteZero => Error::Gone(self.pid),
-            _ if error.raw_os_error() == Some(libc::ESRCH) => Error::Gone(self.pid),
-            _ => Error::Memory {
-                pid: self.pid,
-                at,
-                error,
-            },
-        }
-    }
+/// Opens the file for reading and writing.
+fn open_file(pid: i32) -> io::Result<File> {
+    OpenOptions::new()
+        .read(true)
+        .write(true)
+        .open(format!("/proc/{pid}/mem"))
 }
 
 impl vm::Memory for GuestMemory {
     fn read(&self, at: u64, into: &mut [u8]) -> std::result::Result<(), vm::Fault> {
-        self.file
-            .read_exact_at(into, at)
-            .map_err(|_| vm::Fault { at })
+        self.read_all(at, into).map_err(|_| vm::Fault { at })
     }
 }
 

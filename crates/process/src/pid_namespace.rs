@@ -5,6 +5,7 @@
 //! leads outwards from there until it answers EPERM beyond our own. What a process calls 12 is the process that has this id in
 //! the innermost namespace of the first.
 
+use crate::descriptors::open_briefly;
 use crate::proc_file;
 use crate::status_file::StatusFile;
 use std::collections::HashMap;
@@ -78,7 +79,7 @@ fn innermost(process: &str) -> Option<u64> {
 /// Returns the id here of a process, if it has the wanted id in the wanted namespace.
 fn ours(process: i32, (from, kind, number): (u64, Kind, i32)) -> Option<i32> {
     let ids = ids(process, kind)?;
-    let mut namespace = File::open(format!("/proc/{process}/ns/pid")).ok()?;
+    let mut namespace = open_briefly(format!("/proc/{process}/ns/pid")).ok()?;
     let mut ours = None;
     let mut fits = false;
     for id in ids.iter().rev().take(DEEPEST) {

@@ -6,7 +6,8 @@
 //! asked. So these files are read as bytes, here and nowhere else (a test of the house holds that), and what is not UTF-8 becomes
 //! U+FFFD.
 
-use std::fs::{self, File};
+use crate::descriptors::{open_briefly, refill, with_reserve};
+use std::fs;
 use std::io::{self, Read};
 use std::path::{Path, PathBuf};
 
@@ -15,7 +16,24 @@ use std::path::{Path, PathBuf};
 /// # Errors
 /// The file is not there, as where the process has ended, or may not be read.
 pub fn text(path: impl AsRef<Path>) -> io::Result<String> {
-    fs::read(path).map(as_text)
+    bytes(path).map(as_text)
+}
+
+/// Returns the bytes of a file of `/proc`.
+///
+/// # Errors
+/// As for [`text`].
+pub fn bytes(path: impl AsRef<Path>) -> io::Result<Vec<u8>> {
+    let mut bytes = Vec::new();
+    let read = open_briefly(path)?.read_to_end(&mut bytes);
+    refill();
+    read.map(|_| bytes)
+}
+
+/// Whether reading a file of `/proc/PID` has failed because that process, or that thread, is no more. Any other error says nothing about
+/// it: it lives, or cannot be looked at.
+pub fn is_gone(error: &io::Error) -> bool {
+    matches!(error.raw_os_error(), Some(libc::ENOENT | libc::ESRCH))
 }
 
 /// Returns the text of a file of `/proc`, or as much of it as `most` bytes hold.
@@ -24,8 +42,9 @@ pub fn text(path: impl AsRef<Path>) -> io::Result<String> {
 /// As for [`text`].
 pub fn text_up_to(path: impl AsRef<Path>, most: u64) -> io::Result<String> {
     let mut bytes = Vec::new();
-    File::open(path)?.take(most).read_to_end(&mut bytes)?;
-    Ok(as_text(bytes))
+    let read = open_briefly(path)?.take(most).read_to_end(&mut bytes);
+    refill();
+    read.map(|_| as_text(bytes))
 }
 
 fn as_text(bytes: Vec<u8>) -> String {
@@ -57,7 +76,12 @@ pub fn name(id: i32) -> Option<String> {
 
 /// Returns the ids in a folder of `/proc`: of processes in `/proc` itself, of threads in `/proc/PID/task`. None if it cannot be read.
 pub fn numbers(folder: impl AsRef<Path>) -> impl Iterator<Item = i32> {
-    fs::read_dir(folder).into_iter().flat_map(numbers_in)
+    folder_of(folder).into_iter().flat_map(numbers_in)
+}
+
+/// Opens a folder of `/proc` that is read at once.
+pub(crate) fn folder_of(folder: impl AsRef<Path>) -> io::Result<fs::ReadDir> {
+    with_reserve(|| fs::read_dir(&folder))
 }
 
 /// Returns the entries of an open folder that are numbers.
@@ -90,7 +114,7 @@ impl Descriptor {
 /// # Errors
 /// The process has ended, or they may not be seen: that takes what ptrace takes (`PTRACE_MODE_READ`).
 pub fn descriptors(pid: i32) -> io::Result<impl Iterator<Item = Descriptor>> {
-    let entries = fs::read_dir(format!("/proc/{pid}/fd"))?.flatten();
+    let entries = folder_of(format!("/proc/{pid}/fd"))?.flatten();
     Ok(entries.filter_map(|entry| {
         Some(Descriptor {
             number: entry.file_name().to_str()?.parse().ok()?,

@@ -3,8 +3,12 @@
 //! Signals are raw numbers and not an enum, because a guest may be sent real-time signals, and whatever was caught must
 //! be handed on unchanged. All requests about a thread must come from the OS thread that seized it.
 
+mod request;
 mod system_call;
 
+pub use request::event_message;
+pub(crate) use request::poke;
+use request::request;
 pub use system_call::{AtSystemCall, Side, system_call};
 
 use nix::errno::Errno;
@@ -21,17 +25,6 @@ const NT_X86_XSTATE: usize = 0x202;
 /// More bytes than the state of any processor has (AMX: 11 KB).
 const XSTATE_ROOM: usize = 16 * 1024;
 
-fn request(request: libc::c_uint, tid: i32, address: usize, data: usize) -> Result<i64, Errno> {
-    // SAFETY: every request here passes either integers or addresses of live buffers with the length that the request needs; the kernel
-    // checks that the thread is our tracee.
-    let value = unsafe { libc::ptrace(request, tid, address, data) };
-    if value == -1 {
-        Err(Errno::last())
-    } else {
-        Ok(value)
-    }
-}
-
 /// Makes us the tracer of thread `tid` without stopping it.
 pub fn seize(tid: i32, options: i32) -> Result<(), Errno> {
     request(libc::PTRACE_SEIZE, tid, 0, options as usize).map(drop)
@@ -40,6 +33,19 @@ pub fn seize(tid: i32, options: i32) -> Result<(), Errno> {
 /// Sets what a stopped thread of ours is to report, in the place of what was asked when it was seized.
 pub fn set_options(tid: i32, options: i32) -> Result<(), Errno> {
     request(libc::PTRACE_SETOPTIONS, tid, 0, options as usize).map(drop)
+}
+
+/// Ends a process by SIGKILL as its tracer, for which the right to trace it suffices: the kernel kills what a thread of ours has seized
+/// with `PTRACE_O_EXITKILL` when that thread ends (`exit_ptrace`, kernel/ptrace.c).
+///
+/// # Errors
+/// It cannot be seized.
+pub fn kill(pid: i32) -> io::Result<()> {
+    let seized = std::thread::spawn(move || seize(pid, libc::PTRACE_O_EXITKILL)).join();
+    match seized {
+        Ok(seized) => Ok(seized?),
+        Err(_) => Err(io::ErrorKind::Other.into()),
+    }
 }
 
 /// Asks a running thread to stop.
@@ -65,18 +71,6 @@ pub fn listen(tid: i32) -> Result<(), Errno> {
 /// Ends tracing of a stopped thread.
 pub fn detach(tid: i32, signal: i32) -> Result<(), Errno> {
     request(libc::PTRACE_DETACH, tid, 0, signal as usize).map(drop)
-}
-
-/// Returns the message of the event that the thread is stopped at (a child's id, an exit status).
-pub fn event_message(tid: i32) -> Result<u64, Errno> {
-    let mut message: libc::c_ulong = 0;
-    request(
-        libc::PTRACE_GETEVENTMSG,
-        tid,
-        0,
-        (&raw mut message) as usize,
-    )?;
-    Ok(message)
 }
 
 /// Reads the general registers of a stopped thread.

@@ -1,9 +1,9 @@
 //! Determines how much of a stack's mapping has been used, and what lies below it.
 
-use std::fs::File;
 use std::ops::Range;
 use std::os::unix::fs::FileExt;
 
+use crate::descriptors::open_briefly;
 use crate::maps::{Mapping, Maps, PAGE};
 
 /// Limit of the bytes of one mapping that count as a stack, because the kernel may have merged it with the mapping
@@ -38,7 +38,7 @@ impl Room {
             guard,
             high_water: 0,
         };
-        let Ok(pagemap) = File::open(format!("/proc/{pid}/pagemap")) else {
+        let Ok(pagemap) = open_briefly(format!("/proc/{pid}/pagemap")) else {
             return room;
         };
         let pages = room.mapped / PAGE;

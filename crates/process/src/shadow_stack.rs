@@ -7,7 +7,6 @@
 
 use crate::proc_file;
 use crate::status_file::StatusFile;
-use std::fs;
 use std::sync::OnceLock;
 
 /// Whether the kernel and the processors of this machine have shadow stacks for programs. If not, nothing else is read.
@@ -16,20 +15,27 @@ fn on_this_machine() -> bool {
     *HAS.get_or_init(|| proc_file::text("/proc/cpuinfo").is_ok_and(|text| in_cpuinfo(&text)))
 }
 
-/// Whether a thread has a shadow stack now.
+/// Whether a thread has a shadow stack now; true also where that cannot be read.
 pub fn of_thread(pid: i32, tid: i32) -> bool {
-    on_this_machine() && StatusFile::of_thread(pid, tid).is_ok_and(|status| in_status(&status))
+    on_this_machine()
+        && match StatusFile::of_thread(pid, tid) {
+            Ok(status) => in_status(&status),
+            Err(error) => !proc_file::is_gone(&error),
+        }
 }
 
-/// Whether one of these threads has a shadow stack now.
+/// Whether one of these threads has a shadow stack now; see [`of_thread`].
 pub fn of_any(pid: i32, tids: &[i32]) -> bool {
     on_this_machine() && tids.iter().any(|tid| of_thread(pid, *tid))
 }
 
-/// Whether the C library will turn it on in a program that stands at its exec.
+/// Whether the C library will turn it on in a program that stands at its exec; true also where its variables cannot be read.
 pub fn will_come(pid: i32) -> bool {
-    let read = || fs::read(format!("/proc/{pid}/environ"));
-    on_this_machine() && read().is_ok_and(|environment| is_asked_for(&environment))
+    on_this_machine()
+        && match proc_file::bytes(format!("/proc/{pid}/environ")) {
+            Ok(environment) => is_asked_for(&environment),
+            Err(error) => !proc_file::is_gone(&error),
+        }
 }
 
 /// `user_shstk` among the flags of a processor.

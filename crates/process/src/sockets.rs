@@ -5,10 +5,10 @@
 mod pairs;
 
 use std::collections::HashMap;
-use std::fs::File;
 use std::io::{BufRead, BufReader, Read};
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 
+use crate::descriptors::open_briefly;
 use pairs::Pairs;
 
 /// Limit of the bytes of each table that are read: a machine may have hundreds of thousands of sockets.
@@ -231,7 +231,7 @@ fn read(pid: i32) -> HashMap<u64, Socket> {
     ];
     let mut known = HashMap::new();
     for (table, protocol, parse) in TABLES {
-        let Ok(file) = File::open(format!("/proc/{pid}/net/{table}")) else {
+        let Ok(file) = open_briefly(format!("/proc/{pid}/net/{table}")) else {
             continue;
         };
         let lines = BufReader::new(file.take(MOST)).lines().skip(1);

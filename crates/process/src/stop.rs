@@ -11,17 +11,19 @@
 //! If lancet dies, the kernel detaches every thread and lets it run.
 
 mod late;
+mod state;
 
 pub use late::{let_go, poll_stragglers};
+pub use state::{is_running, place, thread_ids, thread_is_gone, thread_state};
 
-use crate::error::{Error, Result};
+use crate::error::{Error, Result, Tried};
 use crate::guest::missing_thread;
 use crate::interrupted::{self, Waiting};
 use crate::job_control::UnderWay;
-use crate::proc_file;
 use crate::ptrace;
 use late::{Waited, wait_until_interrupted, was_straggler};
 use nix::errno::Errno;
+use state::{thread_is_dead, wait_channel};
 use std::cell::RefCell;
 use std::collections::{HashMap, HashSet};
 use std::fs;
@@ -88,7 +90,7 @@ impl Stop {
 
     /// The same for a guest that may stand already (SIGSTOP) and then goes on standing afterwards: enough to look at it.
     pub fn as_it_is(pid: i32, tid: i32, kept: bool) -> Result<Self> {
-        let mut stop = Self::none(pid, &HashSet::new());
+        let mut stop = Self::none(pid, &HashSet::new())?;
         if !stop.seize(tid, kept)? {
             return Err(missing_thread(pid));
         }
@@ -102,7 +104,7 @@ impl Stop {
 
     /// Stops all threads of `pid` but those in `left`, which stay asleep.
     pub fn all_but(pid: i32, left: &HashSet<i32>) -> Result<Self> {
-        let mut stop = Self::none(pid, left);
+        let mut stop = Self::none(pid, left)?;
         if !left.contains(&pid) {
             if !stop.seize(pid, false)? {
                 return Err(missing_thread(pid));
@@ -140,7 +142,7 @@ impl Stop {
     /// disk that does not answer, the parent of a vfork) come first, while the others run: they may not stop for long, and no
     /// other thread must stand still for them.
     pub fn all(pid: i32, ties: Ties) -> Result<Self> {
-        let mut stop = Self::none(pid, &HashSet::new());
+        let mut stop = Self::none(pid, &HashSet::new())?;
         if ties == Ties::Standing {
             stop = Self::main(pid, ties)?;
         }
@@ -166,15 +168,15 @@ impl Stop {
         Ok(stop)
     }
 
-    fn none(pid: i32, left: &HashSet<i32>) -> Self {
+    fn none(pid: i32, left: &HashSet<i32>) -> Result<Self> {
         poll_stragglers();
-        Stop {
+        Ok(Stop {
             pid,
             threads: Vec::new(),
-            waiting: waiting(pid, left),
+            waiting: waiting(pid, left)?,
             since: Instant::now(),
             _under_way: UnderWay::begin(),
-        }
+        })
     }
 
     fn has(&self, tid: i32) -> bool {
@@ -260,7 +262,7 @@ impl Stop {
             }
             std::thread::sleep(BETWEEN);
         }
-        Err(crate::guest::why_not_allowed(self.pid))
+        Err(crate::guest::why_not_allowed(self.pid, Tried::Seize))
     }
 
     /// Waits until every thread stands still. Threads that end meanwhile are dropped from the list.
@@ -428,12 +430,12 @@ pub fn handed_on(tid: i32) -> Vec<i32> {
 }
 
 /// Returns the threads of a process that sleep with a timeout in a call that a stop would interrupt, except those in `left`.
-fn waiting(pid: i32, left: &HashSet<i32>) -> HashMap<i32, Waiting> {
-    let threads = thread_ids(pid).unwrap_or_default();
+fn waiting(pid: i32, left: &HashSet<i32>) -> Result<HashMap<i32, Waiting>> {
+    let threads = thread_ids(pid)?;
     let stopped = threads.into_iter().filter(|tid| !left.contains(tid));
-    stopped
+    Ok(stopped
         .filter_map(|tid| Some((tid, Waiting::of(pid, tid)?)))
-        .collect()
+        .collect())
 }
 
 /// Whether a thread that stands still is in a group stop. It may have entered it since it was first seen standing, because a
@@ -454,43 +456,7 @@ fn thread_count(pid: i32) -> Option<usize> {
     usize::try_from(links.checked_sub(2)?).ok()
 }
 
-/// Returns the ids in `/proc/PID/task`.
-pub fn thread_ids(pid: i32) -> Result<Vec<i32>> {
-    let entries = fs::read_dir(format!("/proc/{pid}/task"));
-    let entries = entries.map_err(|error| Error::of_proc(pid, "task", error))?;
-    Ok(proc_file::numbers_in(entries).collect())
-}
-
-fn thread_is_dead(pid: i32, tid: i32) -> bool {
-    matches!(thread_state(pid, tid), None | Some('Z' | 'X'))
-}
-
 /// Returns the process that traces a thread; 0 = none.
 fn tracer_of(tid: i32) -> i32 {
     crate::guest::Status::read(tid).map_or(0, |status| status.tracer)
-}
-
-/// Whether a thread is on a processor or waits for one.
-pub fn is_running(pid: i32, tid: i32) -> bool {
-    thread_state(pid, tid) == Some('R')
-}
-
-/// Returns the letter of a thread's state; `None` = it is gone.
-pub fn thread_state(pid: i32, tid: i32) -> Option<char> {
-    let stat = proc_file::of_thread(pid, tid, "stat").ok()?;
-    stat.rsplit(") ").next()?.chars().next()
-}
-
-/// Describes where a thread is, for a message: its state and what it waits for in the kernel.
-pub fn place(pid: i32, tid: i32) -> String {
-    let state =
-        thread_state(pid, tid).map_or_else(|| "gone".into(), |state| format!("state {state}"));
-    state + &wait_channel(pid, tid)
-}
-
-fn wait_channel(pid: i32, tid: i32) -> String {
-    match proc_file::of_thread(pid, tid, "wchan") {
-        Ok(place) if !place.is_empty() && place != "0" => format!(" ({place})"),
-        _ => String::new(),
-    }
 }

@@ -96,6 +96,8 @@ impl Symbols {
         match files.open_module(module, memory) {
             Ok((file, path)) => Symbols::from_file(files, module, memory, file, path)
                 .or_else(|_| Symbols::from_memory(files, module, memory)),
+            // The memory holds the names of exported functions only, so it would seem that there are no others.
+            Err(error) if error.is_shortage() => Err(error),
             Err(_) => Symbols::from_memory(files, module, memory),
         }
     }

@@ -178,6 +178,11 @@ pub struct Waits<'a> {
     sockets: Sockets,
 }
 
+/// Returns how long a thread has slept; `None` if the kernel does not say.
+pub fn slept_for(pid: i32, tid: i32) -> Option<Duration> {
+    slept(pid, tid).map(|(time, _)| time)
+}
+
 impl<'a> Waits<'a> {
     /// For process `pid`; `memory` is read for the lists that are arguments of calls.
     pub fn of(pid: i32, memory: &'a dyn Memory) -> Waits<'a> {
@@ -188,14 +193,13 @@ impl<'a> Waits<'a> {
         }
     }
 
-    /// Returns what a thread that sleeps in a system call waits for.
-    pub fn wait(&mut self, tid: i32, call: &InCall) -> Wait {
+    /// Returns what a thread waits for that sleeps in a system call, and has [slept for so long](slept_for).
+    pub fn wait(&mut self, tid: i32, call: &InCall, asleep: Option<Duration>) -> Wait {
         let call = call.made(self.memory);
         let known = CALLS.iter().find(|(number, ..)| *number == call.number);
         let on = known.map_or(On::Nothing, |known| known.2);
         let (descriptors, unread) = self.descriptors(on, &call);
         let told: Vec<u64> = descriptors.iter().take(TOLD).copied().collect();
-        let asleep = slept(self.pid, tid).map(|(time, _)| time);
         Wait {
             call: known.map(|known| known.1),
             number: call.number,
@@ -338,7 +342,8 @@ mod tests {
     impl Memory for Own {
         fn read(&self, at: u64, into: &mut [u8]) -> Result<(), vm::Fault> {
             use std::os::unix::fs::FileExt;
-            let memory = fs::File::open("/proc/self/mem").map_err(|_| vm::Fault { at })?;
+            let memory =
+                crate::descriptors::open_briefly("/proc/self/mem").map_err(|_| vm::Fault { at })?;
             memory.read_exact_at(into, at).map_err(|_| vm::Fault { at })
         }
     }
@@ -356,7 +361,7 @@ mod tests {
         let deadline = Instant::now() + Duration::from_secs(20);
         loop {
             if let Some(asleep) = Asleep::of(pid, tid) {
-                let wait = Waits::of(pid, &Own).wait(tid, asleep.call());
+                let wait = Waits::of(pid, &Own).wait(tid, asleep.call(), slept_for(pid, tid));
                 if wait.call == Some(call) && wait.asleep >= Some(Duration::from_millis(20)) {
                     return wait;
                 }

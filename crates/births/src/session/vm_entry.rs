@@ -91,9 +91,7 @@ impl Session {
     ) -> Result<()> {
         let pid = self.status.pid;
         let mut stop = self.stop_main()?;
-        if !self.status.is_current() {
-            return Err(Error::Gone(pid));
-        }
+        self.status.check_current()?;
         let memory = self.memory.clone();
         self.check_program()?;
         let mut remote = RemoteThread::new(pid, &memory, self.ruby.gadgets, &self.maps)?;
@@ -243,7 +241,7 @@ impl Session {
     /// Checks that the process has not run another program by exec: the process is the same, but its memory is another.
     fn check_program(&self) -> Result<()> {
         let pid = self.status.pid;
-        let now = GuestMemory::open(pid)?;
+        let now = GuestMemory::open_briefly(pid)?;
         let same = match self.resident.base {
             0 => {
                 let mut bytes = [0; 3];

@@ -172,8 +172,10 @@ impl Bpf {
     fn has_ended(&self) -> bool {
         match &self.held {
             Some(held) => held.has_ended(Duration::ZERO),
-            None => !process::guest::Status::read(self.pid)
-                .is_ok_and(|status| !matches!(status.state, 'Z' | 'X')),
+            None => match process::guest::Status::read(self.pid) {
+                Ok(status) => status.has_ended(),
+                Err(error) => error.is_end(),
+            },
         }
     }
 

@@ -104,6 +104,10 @@ impl Guest {
         let began = Instant::now();
         let tracing = Tracing::open(pid, image, options(args))?;
         let mut guest = Guest::new(tracing, args);
+        if guest.held.is_some() {
+            // Without the list nothing could be said of what stays open.
+            held::numbers(pid)?;
+        }
         let found = guest.say_unknown();
         let wanted = guest.wanted(signatures);
         let asked = wanted.iter().map(|one| one.names.len().max(1)).sum();

@@ -330,7 +330,7 @@ impl Stepped {
                 self.replaced(message(), turn);
                 Look::Something
             }
-            libc::PTRACE_EVENT_EXIT if stop::thread_state(self.pid, tid).is_none() => {
+            libc::PTRACE_EVENT_EXIT if stop::thread_is_gone(self.pid, tid) => {
                 if tid == self.pid {
                     self.over(End::Unknown, turn)
                 } else {
@@ -347,7 +347,7 @@ impl Stepped {
         made: i32,
         turn: &mut Turn<'_, P>,
     ) {
-        if stop::thread_state(self.pid, made).is_some() {
+        if !stop::thread_is_gone(self.pid, made) {
             turn.tell(self.of_thread(made, EventKind::Thread(OfThread::Began)));
             return self.add(made);
         }
@@ -379,7 +379,8 @@ impl Stepped {
             counts.returned(&begun, &told, clock::now(), 0);
         }
         self.threads.insert(self.pid, thread);
-        if let Ok(memory) = GuestMemory::open(self.pid) {
+        // What stays open replaces what was open, so the reserve is soon full again.
+        if let Ok(memory) = GuestMemory::open_briefly(self.pid) {
             self.memory = memory.into();
         }
         if former != self.pid {

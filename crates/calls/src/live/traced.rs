@@ -158,8 +158,10 @@ pub fn note_exec(pid: i32, args: &Options, signatures: &Signatures, noted: &Firs
     let Some(begun) = begun.filter(|begun| begun.number == EXECVE) else {
         return;
     };
-    let (Some(prototype), Ok(memory)) = (signatures.of(SYSTEM, "execve"), GuestMemory::open(pid))
-    else {
+    let (Some(prototype), Ok(memory)) = (
+        signatures.of(SYSTEM, "execve"),
+        GuestMemory::open_briefly(pid),
+    ) else {
         return;
     };
     let detail = Detail {

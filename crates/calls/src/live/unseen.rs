@@ -6,6 +6,7 @@
 
 use process::maps::Maps;
 use process::proc_file;
+use std::io;
 use std::ops::Range;
 
 /// Describes what is not seen of a process whose hooks run in the code `own`, if `refused` places were refused.
@@ -17,18 +18,17 @@ pub fn of(pid: i32, own: &[Range<u64>], refused: usize) -> Vec<String> {
         "N places that cannot be hooked",
     ));
     unseen.extend(of_kernel(pid));
-    unseen.extend(counted(
+    unseen.extend(known(
+        "code that was made at run time",
         made_at_run_time(pid, own),
-        "code that was made at run time (1 mapping)",
-        "code that was made at run time (N mappings)",
+        ["1 mapping", "N mappings"],
     ));
     unseen
 }
 
 /// Describes what can be seen of no process, however it is watched.
 pub fn of_kernel(pid: i32) -> Option<String> {
-    let rings = counted(rings(pid), "1 ring", "N rings")?;
-    Some(format!("{KERNEL} ({rings})"))
+    known(KERNEL, rings(pid), ["1 ring", "N rings"])
 }
 
 /// Whether this can be seen of no process.
@@ -59,20 +59,29 @@ fn counted(count: usize, one: &str, many: &str) -> Option<String> {
     }
 }
 
+/// Describes what there are so many of; also where their number cannot be read, because then there may be some.
+fn known(what: &str, count: io::Result<usize>, [one, many]: [&str; 2]) -> Option<String> {
+    match count {
+        Ok(count) => counted(count, one, many).map(|count| format!("{what} ({count})")),
+        Err(error) if proc_file::is_gone(&error) => None,
+        Err(error) => Some(format!(
+            "{what} (whether there is any cannot be read: {error})"
+        )),
+    }
+}
+
 /// Returns how many of its descriptors are rings of io_uring.
-fn rings(pid: i32) -> usize {
-    let descriptors = proc_file::descriptors(pid).into_iter().flatten();
-    descriptors
+fn rings(pid: i32) -> io::Result<usize> {
+    let descriptors = proc_file::descriptors(pid)?;
+    let rings = descriptors
         .filter_map(|one| one.target())
-        .filter(|target| target.as_os_str() == "anon_inode:[io_uring]")
-        .count()
+        .filter(|target| target.as_os_str() == "anon_inode:[io_uring]");
+    Ok(rings.count())
 }
 
 /// Returns how many mappings hold code and belong to no file, without those of lancet and the kernel.
-fn made_at_run_time(pid: i32, own: &[Range<u64>]) -> usize {
-    let Ok(maps) = Maps::read(pid) else {
-        return 0;
-    };
+fn made_at_run_time(pid: i32, own: &[Range<u64>]) -> io::Result<usize> {
+    let maps = Maps::read(pid)?;
     let of_nobody = maps.iter().filter(|mapping| {
         let is_own = own.iter().any(|range| range.contains(&mapping.start));
         let is_kernels = ["[vdso]", "[vsyscall]", "[uprobes]"]
@@ -80,5 +89,5 @@ fn made_at_run_time(pid: i32, own: &[Range<u64>]) -> usize {
             .any(|name| mapping.is_named(name));
         mapping.permissions.execute && mapping.inode == 0 && !is_own && !is_kernels
     });
-    of_nobody.count()
+    Ok(of_nobody.count())
 }

@@ -186,7 +186,9 @@ impl Python {
     /// safe point.
     fn is_in_foreign_code(&self, remote: &RemoteThread) -> bool {
         let now = remote.registers();
-        let maps = Maps::of(self.entered.status.pid).unwrap_or_default();
+        let Ok(maps) = Maps::of(self.entered.status.pid) else {
+            return true;
+        };
         let end = maps.find(now.rsp).map_or(now.rsp, |stack| stack.end);
         let mut stack = vec![0; DEEPEST.min((end - now.rsp) as usize)];
         if self.entered.memory.read_bytes(now.rsp, &mut stack).is_err() {

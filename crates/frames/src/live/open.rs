@@ -75,7 +75,7 @@ impl Live {
     pub fn open(pid: i32) -> Result<Live> {
         let memory = GuestMemory::open(pid)?;
         process::elf::require_x86_64(pid).map_err(|error| process::Error::Elf { pid, error })?;
-        let maps = Maps::read(pid).map_err(|_| process::Error::Gone(pid))?;
+        let maps = Maps::of(pid)?;
         let modules = Modules::of_guest(pid, &maps, &memory)?;
         let vms = scripts::find(&modules, &memory);
         Ok(Live {

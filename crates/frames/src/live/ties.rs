@@ -6,12 +6,14 @@
 //! the C library stores the owner of the lock (`owners`).
 
 use std::collections::{HashMap, HashSet};
+use std::io::ErrorKind;
 
 use process::asleep::Asleep;
 use process::interrupted::InCall;
+use process::ptrace;
 use process::snapshot::Thread;
-use process::stop::{thread_ids, thread_state};
-use process::wait::{Wait, Waits};
+use process::stop::{Stop, thread_ids, thread_state};
+use process::wait::{Wait, Waits, slept_for};
 use vm::Memory;
 
 use super::loaded::Loaded;
@@ -63,6 +65,19 @@ impl Sleeper {
     }
 }
 
+/// Returns the call that a thread sleeps in. The file that shows it belongs to the user of the process; who may trace the process and not
+/// read that file stops the thread for a moment.
+fn call_of(pid: i32, tid: i32) -> Option<InCall> {
+    match InCall::read(pid, tid) {
+        Err(error) if error.kind() == ErrorKind::PermissionDenied => {
+            let _stop = Stop::as_it_is(pid, tid, false).ok()?;
+            let call = InCall::of_registers(&ptrace::registers(tid).ok()?);
+            (call.number >= 0).then_some(call)
+        }
+        read => read.ok()?,
+    }
+}
+
 /// The threads that did not run before the process was stopped.
 #[derive(Debug, Default)]
 pub(super) struct Sleepers {
@@ -82,12 +97,14 @@ impl Sleepers {
             if !matches!(letter, Some('S' | 'D')) {
                 continue;
             }
+            // How long it has slept is asked first, because to learn its call may take a stop.
+            let slept = slept_for(pid, tid);
             let asleep = Asleep::of(pid, tid);
             let call = asleep.as_ref().map(|asleep| *asleep.call());
-            let Some(call) = call.or_else(|| InCall::of(pid, tid)) else {
+            let Some(call) = call.or_else(|| call_of(pid, tid)) else {
                 continue;
             };
-            let wait = waits.wait(tid, &call);
+            let wait = waits.wait(tid, &call, slept);
             let sleeper = Sleeper { call, wait, asleep };
             found.by_tid.insert(tid, sleeper);
         }
@@ -107,12 +124,13 @@ impl Sleepers {
             if !matches!(thread_state(pid, thread.tid), Some('S' | 'D')) {
                 continue;
             }
-            let Some(call) = InCall::of(pid, thread.tid) else {
+            let slept = slept_for(pid, thread.tid);
+            let Some(call) = call_of(pid, thread.tid) else {
                 continue;
             };
             let wait = waits
                 .get_or_insert_with(|| Waits::of(pid, memory))
-                .wait(thread.tid, &call);
+                .wait(thread.tid, &call, slept);
             let asleep = None;
             let sleeper = Sleeper { call, wait, asleep };
             self.by_tid.insert(thread.tid, sleeper);

@@ -72,7 +72,7 @@ impl Seized {
         // An error means that the thread is gone.
         let _ = stop::let_go(self.tid);
         // It may be in the next program already, which is reported under the process's own id.
-        if stop::thread_state(self.pid, self.tid).is_none() {
+        if stop::thread_is_gone(self.pid, self.tid) {
             let _ = stop::let_go(self.pid);
         }
     }

@@ -1,6 +1,7 @@
 //! Says what a user can do about an error of a process. Every command asks here.
 
 use process::{Denial, Error, Module};
+use std::io::ErrorKind;
 
 /// Returns the error as one line: what, why, and what to do if something can be done.
 pub fn explain(error: Error) -> anyhow::Error {
@@ -43,6 +44,17 @@ fn memory_elsewhere(pid: i32) -> String {
 
 /// What to do about it, if that is known: behind the error, after a colon.
 pub fn next_step(error: &Error) -> Option<&'static str> {
+    if error.is_shortage() {
+        return Some("lancet may have no more files open: raise its limit (ulimit -Hn)");
+    }
+    if let Error::System { what, error } = error
+        && what.starts_with("/proc/")
+        && error.kind() == ErrorKind::PermissionDenied
+    {
+        return Some(
+            "only the user of the process may read that file, and who has CAP_DAC_READ_SEARCH beside CAP_SYS_PTRACE",
+        );
+    }
     Some(match error {
         Error::NoSuchProcess(_) => "look it up again, for instance with pgrep -a ruby",
         Error::NoRoomForCopy { .. } => {
@@ -68,13 +80,13 @@ pub fn next_step(error: &Error) -> Option<&'static str> {
             Denial::OtherNamespace => {
                 "run lancet on the host, or in that namespace (nsenter -U -t PID)"
             }
-            Denial::SecurityModule(Module::AppArmorOfOurs | Module::AppArmorOfIts) => {
+            Denial::SecurityModule(Module::AppArmorOfOurs | Module::AppArmorOfIts, _) => {
                 "give the profile a rule `ptrace (trace, tracedby)`, or run lancet on the host; dmesg has the refusal"
             }
-            Denial::SecurityModule(Module::SeLinux) => {
+            Denial::SecurityModule(Module::SeLinux, _) => {
                 "ausearch -m avc has the refusal; setsebool deny_ptrace off, or allow sys_ptrace to the domain of lancet"
             }
-            Denial::SecurityModule(Module::Unknown) => {
+            Denial::SecurityModule(Module::Unknown, _) => {
                 "look for its refusal (dmesg, ausearch -m avc), and let lancet trace"
             }
             Denial::OwnFilter => {

@@ -1,5 +1,6 @@
 //! Lines that a command reads: `-o '|gzip >out.gz'`, as strace has it.
 
+use process::descriptors::with_first_limit;
 use std::ffi::OsStr;
 use std::fs::File;
 use std::os::fd::OwnedFd;
@@ -24,11 +25,9 @@ pub fn command(name: &Path) -> Option<&OsStr> {
 /// # Errors
 /// There is no shell, or no process can be made.
 pub fn to(command: &OsStr) -> std::io::Result<File> {
-    let mut reader = Command::new("/bin/sh")
-        .arg("-c")
-        .arg(command)
-        .stdin(Stdio::piped())
-        .spawn()?;
+    let mut shell = Command::new("/bin/sh");
+    shell.arg("-c").arg(command).stdin(Stdio::piped());
+    let mut reader = with_first_limit(&mut shell).spawn()?;
     let Some(input) = reader.stdin.take() else {
         return Err(std::io::ErrorKind::BrokenPipe.into());
     };

@@ -31,6 +31,8 @@
 //! | `asked` | `--where` and `--min-time`: what is asked for is told |
 //! | `compared` | `--where` on values of the script's language |
 //! | `refused` | what cannot be opened, and what ends in the middle: one line, guest as it was |
+//! | `few_files` | few descriptors for lancet (`ulimit -n`): said, nobody called gone, no jump stays |
+//! | `capability` | `CAP_SYS_PTRACE` and no other capability: processes of others are seen and put back |
 //! | `bound` | names that are bound while we watch, and two names of one function |
 //! | `vanishing` | memory that another thread takes away while a hook reads it |
 //! | `linked` | every way to link and load what is called |
@@ -74,6 +76,7 @@ mod asked;
 mod bound;
 mod bpf;
 mod budget;
+mod capability;
 mod collections;
 mod compared;
 mod coroutines;
@@ -87,6 +90,7 @@ mod everything;
 mod exact;
 mod failed;
 mod family;
+mod few_files;
 mod given_back;
 mod goroutines;
 mod hangs;

@@ -101,7 +101,13 @@ fn read(guest: &Guest, setting: &Setting) -> Option<[u64; 2]> {
 
 fn write(guest: &Guest, _: &Setting, [soft, hard]: [u64; 2]) -> Result<()> {
     let descriptors = process::proc_file::descriptors(guest.pid());
-    let open = descriptors.map_or(0, |open| open.count() as u64);
+    let open = descriptors.map_err(|error| {
+        refused(
+            NAME,
+            format!("how many files it has open cannot be read: {error}"),
+        )
+    })?;
+    let open = open.count() as u64;
     if open >= soft {
         return Err(refused(
             NAME,

@@ -5,7 +5,6 @@
 //! x86-64 (x86-64 psABI, "ILP32 Programming Model").
 
 use std::fmt;
-use std::fs::File;
 use std::io;
 use std::os::unix::fs::FileExt;
 use std::path::PathBuf;
@@ -13,6 +12,7 @@ use std::path::PathBuf;
 use object::elf;
 
 use super::Error;
+use crate::descriptors::open_briefly;
 
 /// The machine an ELF file is made for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -49,7 +49,7 @@ impl fmt::Display for Architecture {
 /// Returns the machine that the program of process `pid` is made for, from the header of `/proc/PID/exe`.
 pub fn architecture(pid: i32) -> Result<Architecture, Error> {
     let path = PathBuf::from(format!("/proc/{pid}/exe"));
-    let header = File::open(&path).and_then(|file| {
+    let header = open_briefly(&path).and_then(|file| {
         let mut header = [0; 20];
         file.read_exact_at(&mut header, 0).map(|()| header)
     });

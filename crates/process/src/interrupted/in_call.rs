@@ -3,6 +3,7 @@
 use crate::memory::GuestMemory;
 use crate::proc_file;
 use crate::ptrace::Registers;
+use std::io;
 use vm::Memory;
 
 /// Returns the number of the system call that a stopped thread is in. For a call with -ERESTART_RESTARTBLOCK that was stopped
@@ -52,7 +53,26 @@ pub struct InCall {
 impl InCall {
     /// Reads the file; `None` if the thread runs, or if we may not read it.
     pub fn of(pid: i32, tid: i32) -> Option<Self> {
-        Self::parse(&proc_file::of_thread(pid, tid, "syscall").ok()?)
+        Self::read(pid, tid).ok()?
+    }
+
+    /// Reads the file; `None` if the thread runs.
+    ///
+    /// # Errors
+    /// The thread is gone, or the file may not be read: it belongs to the user of the process, whoever may trace that.
+    pub fn read(pid: i32, tid: i32) -> io::Result<Option<Self>> {
+        proc_file::of_thread(pid, tid, "syscall").map(|line| Self::parse(&line))
+    }
+
+    /// Returns what the file would show of a thread with these registers, which stands still for us in a system call.
+    pub fn of_registers(registers: &Registers) -> Self {
+        let r = registers;
+        InCall {
+            number: r.orig_rax as i64,
+            arguments: [r.rdi, r.rsi, r.rdx, r.r10, r.r8, r.r9],
+            sp: r.rsp,
+            pc: r.rip,
+        }
     }
 
     /// Returns it with the number of the call that the thread has made, if a stop has interrupted that call and the kernel has

@@ -17,11 +17,11 @@ use std::os::fd::{AsFd, AsRawFd};
 use std::os::unix::fs::{MetadataExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 
-use nix::errno::Errno;
 use nix::fcntl::{OFlag, OpenHow, ResolveFlag, openat2};
 use nix::sys::stat::{Mode, major, minor};
 
 use super::Module;
+use crate::descriptors::with_reserve;
 use crate::elf::{Error, Headers};
 use crate::maps::{Device, Mapping};
 
@@ -88,11 +88,14 @@ impl GuestFiles {
             .flags(OFlag::O_PATH | OFlag::O_CLOEXEC)
             .mode(Mode::empty())
             .resolve(ResolveFlag::RESOLVE_IN_ROOT);
-        match openat2(root.as_fd(), path, how) {
+        let place = with_reserve(|| openat2(root.as_fd(), path, how).map_err(io::Error::from));
+        match place {
             Ok(place) => open_place(&File::from(place)),
             // Before Linux 5.6, or forbidden by an older container's seccomp filter.
-            Err(Errno::ENOSYS | Errno::EPERM) => open_regular(&self.path_for_us(path)),
-            Err(error) => Err(error.into()),
+            Err(error) if matches!(error.raw_os_error(), Some(libc::ENOSYS | libc::EPERM)) => {
+                open_regular(&self.path_for_us(path))
+            }
+            Err(error) => Err(error),
         }
     }
 
@@ -166,12 +169,13 @@ const LARGEST: u64 = 16 << 30;
 /// Nothing is there, it is not a regular file, or it is larger than any program.
 pub fn open_regular(path: &Path) -> io::Result<File> {
     let flags = OFlag::O_PATH;
-    open_place(
-        &OpenOptions::new()
+    let place = with_reserve(|| {
+        OpenOptions::new()
             .read(true)
             .custom_flags(flags.bits())
-            .open(path)?,
-    )
+            .open(path)
+    });
+    open_place(&place?)
 }
 
 /// Opens what an `O_PATH` descriptor stands for, if it is a regular file.
@@ -185,6 +189,7 @@ fn open_place(place: &File) -> io::Result<File> {
         return refused("too large for a program or a library");
     }
     let flags = OFlag::O_NONBLOCK | OFlag::O_NOCTTY;
+    // Without the reserve, because many callers keep it open.
     OpenOptions::new()
         .read(true)
         .custom_flags(flags.bits())

@@ -3,7 +3,7 @@
 //! A thread that does not stand still cannot be let go. It is added to the stragglers: an interrupt is pending for it,
 //! so it stops before it runs any of its program's code, and [`poll_stragglers`] then lets it go.
 
-use super::thread_is_dead;
+use super::state::thread_is_dead;
 use crate::interrupted::repeat_call;
 use crate::ptrace::{self, Event};
 use nix::errno::Errno;

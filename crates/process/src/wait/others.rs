@@ -17,7 +17,7 @@ use super::locks::{self, Kind, Locks};
 use crate::guest::{Status, children};
 use crate::pid_namespace::ids_of_thread;
 use crate::sockets::{Peer, Sockets};
-use crate::stop::thread_state;
+use crate::stop::{thread_is_gone, thread_state};
 
 /// Number of descriptors between two checks of the time.
 const BETWEEN: usize = 256;
@@ -229,7 +229,7 @@ impl Search {
         others.in_turn = owners.in_turn;
         others.description = owners.pids.contains(&-1);
         let is_there = |owner: &&i32| {
-            let lives = **owner > 0 && thread_state(**owner, **owner).is_some();
+            let lives = **owner > 0 && !thread_is_gone(**owner, **owner);
             // For a lock of the whole file it is the process that took it, which may have ended, so that its id belongs to another one.
             lives && (kind != Kind::Whole || has_lock(**owner, &link, kind))
         };

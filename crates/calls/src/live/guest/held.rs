@@ -19,10 +19,10 @@ pub(super) fn before(pid: i32) -> Held {
     }
 }
 
-/// Returns what it has when it is left, with a description of each; `None` if it is gone.
+/// Returns what it has when it is left, with a description of each; `None` if it is gone, or if they cannot be listed any more.
 pub(super) fn after(pid: i32, memory: &dyn Memory) -> Option<BTreeMap<u32, String>> {
     let mut waits = Waits::of(pid, memory);
-    let numbers = numbers(pid)?.into_iter().enumerate();
+    let numbers = numbers(pid).ok()?.into_iter().enumerate();
     let named = numbers.map(|(at, fd)| {
         let what = if at < NAMED {
             waits.descriptor(fd.into())

@@ -52,7 +52,7 @@ fn serve(args: CompanionArgs) -> io::Result<()> {
     let mut blocks = Blocks::new(args.pid, hidden.clone());
     let mut watches = Watches::new(args.pid, hidden);
     channel.greet()?;
-    while !interrupt::asked() && status.is_current() {
+    while !interrupt::asked() && !status.is_gone() {
         match channel.hear(blocks.patience())? {
             Heard::Request(Ok(request)) if matches!(request.what, What::Leave) => break,
             Heard::Request(Ok(request)) => {

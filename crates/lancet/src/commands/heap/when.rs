@@ -153,9 +153,10 @@ impl Watch {
 /// # Errors
 /// The process ends first, the time is over, or Ctrl-C.
 pub fn wait(pid: i32, when: When, limit: Option<Duration>) -> anyhow::Result<()> {
-    let Ok(end) = PidFd::open(pid) else {
-        return Err(explain(Error::NoSuchProcess(pid)));
-    };
+    let end = PidFd::open(pid).map_err(|error| match error.raw_os_error() {
+        Some(libc::ESRCH) => explain(Error::NoSuchProcess(pid)),
+        _ => explain(Error::system(format!("pidfd_open({pid})"), error)),
+    })?;
     interrupt::catch();
     let began = Instant::now();
     let mut watch = Watch {

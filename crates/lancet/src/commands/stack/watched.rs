@@ -7,6 +7,7 @@ use std::time::{Duration, Instant};
 
 use anyhow::Context;
 use frames::live::open::{Live, Look, Wanted};
+use process::descriptors::with_first_limit;
 use process::guest;
 use process::ptrace::Event;
 use process::refusals::{Program, Refusals};
@@ -67,7 +68,7 @@ impl Watched {
     /// Starts a program. Its standard streams are ours.
     pub fn start(program: &[OsString], children: bool) -> anyhow::Result<Self> {
         let (name, arguments) = program.split_first().context("no program is named")?;
-        let started = Command::new(name).args(arguments).spawn();
+        let started = with_first_limit(Command::new(name).args(arguments)).spawn();
         let child = started.with_context(|| format!("starting {}", name.to_string_lossy()))?;
         let pid = child.id() as i32;
         let mut watched = match attach(pid) {

@@ -290,13 +290,14 @@ fn no_timers(guest: &Guest) -> Result<()> {
         return Err(refused(NAME, reason));
     }
     // /proc/PID/timers: `notify: signal/pid.1234` (fs/proc/base.c, show_timer). The file is missing in a kernel without CONFIG_CHECKPOINT_RESTORE.
-    if proc_file::of_process(guest.pid(), "timers")
-        .is_ok_and(|timers| timers.contains("notify: signal"))
-    {
-        return Err(refused(
-            NAME,
-            "it has a POSIX timer that sends signals: its handler may switch contexts",
-        ));
-    }
-    Ok(())
+    let reason = match proc_file::of_process(guest.pid(), "timers") {
+        Ok(timers) if timers.contains("notify: signal") => {
+            "it has a POSIX timer that sends signals: its handler may switch contexts".to_owned()
+        }
+        Err(error) if !proc_file::is_gone(&error) => {
+            format!("whether it has POSIX timers cannot be read: {error}")
+        }
+        Ok(_) | Err(_) => return Ok(()),
+    };
+    Err(refused(NAME, reason))
 }

@@ -1,0 +1,63 @@
+//! Which threads a process has, and the state of each, by the files of `/proc`.
+//!
+//! A thread is gone only where the kernel says that there is none. A file that cannot be read says nothing of the thread.
+
+use crate::error::{Error, Result};
+use crate::proc_file;
+use std::io;
+
+/// Returns the ids in `/proc/PID/task`.
+pub fn thread_ids(pid: i32) -> Result<Vec<i32>> {
+    let entries = proc_file::folder_of(format!("/proc/{pid}/task"));
+    let entries = entries.map_err(|error| Error::of_proc(pid, "task", error))?;
+    Ok(proc_file::numbers_in(entries).collect())
+}
+
+/// Whether a thread has ended; false where that cannot be found out.
+pub(super) fn thread_is_dead(pid: i32, tid: i32) -> bool {
+    match state_of_thread(pid, tid) {
+        Ok(state) => matches!(state, Some('Z' | 'X')),
+        Err(error) => proc_file::is_gone(&error),
+    }
+}
+
+/// Whether a thread is on a processor or waits for one.
+pub fn is_running(pid: i32, tid: i32) -> bool {
+    thread_state(pid, tid) == Some('R')
+}
+
+/// Returns the letter of a thread's state; `None` = it is gone ([`thread_is_gone`]), or cannot be read.
+pub fn thread_state(pid: i32, tid: i32) -> Option<char> {
+    state_of_thread(pid, tid).ok()?
+}
+
+/// Whether there is no such thread of this process any more. A zombie is still there, and so is a thread that cannot be read.
+pub fn thread_is_gone(pid: i32, tid: i32) -> bool {
+    state_of_thread(pid, tid).is_err_and(|error| proc_file::is_gone(&error))
+}
+
+fn state_of_thread(pid: i32, tid: i32) -> io::Result<Option<char>> {
+    let stat = proc_file::of_thread(pid, tid, "stat")?;
+    Ok(stat
+        .rsplit(") ")
+        .next()
+        .and_then(|rest| rest.chars().next()))
+}
+
+/// Describes where a thread is, for a message: its state and what it waits for in the kernel.
+pub fn place(pid: i32, tid: i32) -> String {
+    let state = match state_of_thread(pid, tid) {
+        Ok(Some(state)) => format!("state {state}"),
+        Err(error) if proc_file::is_gone(&error) => "gone".into(),
+        Ok(None) | Err(_) => "state unknown".into(),
+    };
+    state + &wait_channel(pid, tid)
+}
+
+/// Returns ` (FUNCTION)` of the kernel in which a thread waits; empty where that is not shown.
+pub(super) fn wait_channel(pid: i32, tid: i32) -> String {
+    match proc_file::of_thread(pid, tid, "wchan") {
+        Ok(place) if !place.is_empty() && place != "0" => format!(" ({place})"),
+        _ => String::new(),
+    }
+}
