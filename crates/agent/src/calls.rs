@@ -17,7 +17,7 @@
 //!               ├─ counts     (entry only) or             ·   selection  still wanted?  ▼             ▼      ▼
 //!               └─ events     an ENTRY record             ·   counts, or events         events      events finish
 //!                                                             a RETURN record
-//!   events, counts ─► captures ─► values, scalars ─► languages      what is copied of arguments and results
+//!   events, counts ─► captures ─► scalars ─► languages              what is copied of arguments and results
 //!                 └─► record ─► ring's memory, read by the command
 //! ```
 //!
@@ -31,7 +31,7 @@
 //! | `hooked`, `ticket` | a call; what its return must know |
 //! | `selection`, `scripted`, `places` | whether a call is wanted; which function of the VM, which line of the script |
 //! | `events`, `x87`, `captures`, `counts`, `finish` | the event's record, or the figures in its place |
-//! | `values`, `scalars`, `languages` | words of the VM as text |
+//! | `scalars`, `languages` | words of the VM as text |
 //! | `session`, `thread`, `ring`, `record`, `tables`, `pool` | what the command wrote; a thread's ring and its memory |
 //! | `room` | the bounds of a thread's own stack, for the routine |
 //!

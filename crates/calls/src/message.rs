@@ -220,7 +220,7 @@ pub enum Lost {
     Counts(i32),
     /// The events of a process during some time.
     Gap(i32),
-    /// What followed a fault of lancet's own code in a process.
+    /// What followed in a process that a fault ended while a thread of it was in a hook.
     Agent(i32),
     /// Calls of functions that can never be hooked.
     Hooks,

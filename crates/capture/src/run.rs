@@ -76,7 +76,7 @@ pub const CALLERS: u64 = 16;
 
 /// The lowest valid address: `vm.mmap_min_addr` keeps the pages below it free.
 const FIRST_ADDRESS: u64 = 4096;
-/// No chunk crosses a page of this size, so that `read` can prove one page readable and copy from it.
+/// No chunk crosses a page of this size, so that what is readable up to a page is not lost for the sake of the next.
 const PAGE: u64 = 4096;
 
 #[derive(Clone, Copy, Default)]

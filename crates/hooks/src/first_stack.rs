@@ -10,6 +10,8 @@ use routine::room::{NO_ROOM, ROOM};
 
 /// The default limit in bytes.
 const USUAL: u64 = 8 << 20;
+/// The bytes below the stack's end that the kernel keeps free of mappings at least, whatever the limit (`MIN_GAP`, mm/util.c).
+const LEAST_GAP: u64 = 128 << 20;
 /// The gap, in bytes.
 const GAP: u64 = 256 * 4096;
 
@@ -27,7 +29,7 @@ fn within(maps: &Maps, limit: u64) -> [u64; 2] {
     };
     let below = maps.iter().take_while(|mapping| mapping.end <= stack.start);
     let free = below.last().map_or(0, |mapping| mapping.end + GAP);
-    let reach = stack.end.saturating_sub(limit);
+    let reach = stack.end.saturating_sub(limit.min(LEAST_GAP));
     // A limit that was lowered does not take away pages that exist.
     let low = free.max(reach).min(stack.start) + ROOM;
     match stack.end.checked_sub(low) {
@@ -56,8 +58,8 @@ mod tests {
             within(&maps, 8 << 20),
             [end - (8 << 20) + ROOM, (8 << 20) - ROOM]
         );
-        let free = 0x7f00_0000_1000 + (1 << 20) + ROOM;
-        assert_eq!(within(&maps, u64::MAX), [free, end - free]);
+        let least = end - (128 << 20) + ROOM;
+        assert_eq!(within(&maps, u64::MAX), [least, end - least]);
         assert_eq!(within(&maps, 0), [0x7ffe_0000_0000 + ROOM, 0x21000 - ROOM]);
         assert_eq!(within(&Maps::parse(b""), USUAL), NO_ROOM);
     }

@@ -7,9 +7,13 @@ use inject::seccomp;
 use process::ptrace::Instruction;
 use std::mem::offset_of;
 use std::sync::atomic::Ordering;
+use std::time::{Duration, Instant};
 use vm::Memory;
 use wire::calls::Calls;
 use wire::notices::{FREE, locked, notice};
+
+/// How long a hook may take to copy memory, which may have to come from a disk.
+const COPIES_END: Duration = Duration::from_millis(500);
 
 /// `BPF_MAXINSNS` (include/uapi/linux/bpf_common.h).
 const MOST: usize = 4096;
@@ -49,11 +53,33 @@ impl Tracing {
         ))
     }
 
-    /// Has hooks copy nothing from now on if the filter does not allow it. Returns why hooks may not go on if they cannot be told.
+    /// Has hooks copy nothing from now on if the filter does not allow it, and waits until no thread is at it: a filter that is set for all
+    /// threads would end it there. Returns why hooks may not go on if that cannot be had.
     fn does_without_copies(&self, program: &[Instruction]) -> Option<String> {
-        seccomp::forbids(program, &seccomp::OF_COPIES)?;
-        let told = self.target.set_calls_field(offset_of!(Calls, copies), 0);
-        told.err().map(|error| error.to_string())
+        let forbidden = seccomp::forbids(program, &seccomp::OF_COPIES)?;
+        let target = &self.target;
+        let no_more = || -> process::error::Result<bool> {
+            target.set_calls_field(offset_of!(Calls, copies), 0)?;
+            let began = Instant::now();
+            while target
+                .memory
+                .word(target.calls_field(offset_of!(Calls, copying)))?
+                != 0
+            {
+                if began.elapsed() > COPIES_END {
+                    return Ok(false);
+                }
+                std::thread::sleep(Duration::from_micros(100));
+            }
+            Ok(true)
+        };
+        match no_more() {
+            Ok(true) => None,
+            Ok(false) => Some(format!(
+                "one of its threads sets a seccomp filter that does not allow {forbidden}, which hooks are calling"
+            )),
+            Err(error) => Some(error.to_string()),
+        }
     }
 
     /// Lets threads go on that wait before such a call, now that no hook of ours is in their way.

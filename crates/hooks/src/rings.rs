@@ -322,13 +322,28 @@ impl Rings {
         self.known.iter().filter(|ring| ring.went).count()
     }
 
-    /// Whether a thread has begun a record that it has not ended: it stands in a hook.
+    /// Whether a thread writes a record at this moment: it stands in a hook. (A call that has not returned is a whole record, with room
+    /// for its return behind it.)
     pub fn any_unfinished(&self) -> bool {
-        (0..self.known.len()).any(|at| {
-            let ring = &self.known[at];
-            let reserved = || self.written(at).map_or(0, |(reserved, _)| reserved);
-            ring.there && reserved() > ring.taken
-        })
+        (0..self.known.len())
+            .any(|at| self.known[at].there && self.is_unfinished(at).unwrap_or(false))
+    }
+
+    fn is_unfinished(&self, at: usize) -> Result<bool> {
+        let ring = &self.known[at];
+        let (reserved, _) = self.written(at)?;
+        let mut position = ring.taken;
+        while position < reserved {
+            let word = self
+                .backing
+                .word(ring.records + position % ring.words * 8)?;
+            match calls::open(word, position) {
+                Some((_, kind::BEGUN)) => return Ok(true),
+                Some((length @ 1.., _)) => position += length,
+                _ => break,
+            }
+        }
+        Ok(false)
     }
 
     /// Returns how many words of a ring were ever reserved, and how many records it has lost.

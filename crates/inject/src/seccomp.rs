@@ -91,7 +91,7 @@ pub const OF_COPIES: [Call; 1] = [call("process_vm_readv", libc::SYS_process_vm_
 /// The further call of a birth while a thread waits to be found by its id ([`wire::accounts`]).
 pub const OF_ACCOUNTS: [Call; 1] = [call("gettid", libc::SYS_gettid, [0; 6])];
 
-/// The further calls for the pool of rings: a file that is mapped shared, and asking whether a thread lives.
+/// The further calls for the pool of rings: a file that is mapped shared.
 pub const OF_POOL: [Call; 9] = [
     call("memfd_create", libc::SYS_memfd_create, [0; 6]),
     call(

@@ -6,9 +6,12 @@
 
 use crate::pidfd::PidFd;
 use crate::proc_file;
+use std::time::Duration;
 
 /// Returns the signal that ended a process; `None` if it exited by itself, has not ended, or the kernel does not tell.
 pub fn signal_of(process: &PidFd, pid: i32) -> Option<i32> {
+    // Until its parent has waited for it, nobody else has its id.
+    process.has_ended(Duration::ZERO).then_some(())?;
     let status = process.exit_status().or_else(|| of_unwaited(pid))?;
     match status & 0x7f {
         0 => None,
@@ -30,7 +33,6 @@ fn of_unwaited(pid: i32) -> Option<i32> {
 mod tests {
     use super::*;
     use std::process::Command;
-    use std::time::Duration;
 
     #[test]
     fn a_signal_is_told_from_an_exit_before_and_after_the_wait() {

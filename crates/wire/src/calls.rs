@@ -109,6 +109,8 @@ pub struct Calls {
     /// 1 = the seccomp filters of all threads allow `process_vm_readv`, by which hooks copy what arguments lead to; 0 = nothing
     /// is copied.
     pub copies: AtomicU64,
+    /// Threads that ask [`Calls::copies`] or make that call at this moment.
+    pub copying: AtomicU64,
     /// Pieces of memory that could not be copied because of that, or because the kernel refused the call, ever. Written by the
     /// agent.
     pub uncopied: AtomicU64,

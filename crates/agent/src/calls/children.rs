@@ -49,6 +49,8 @@ fn until_followed(session: u32) {
         .apart
         .store(sys::process_id().into(), Ordering::Release);
     room::only_ours();
+    // The parent's other threads, which may have been copying, are not here.
+    calls().copying.store(0, Ordering::Relaxed);
     let mut wait = Wait::new(calls().child_patience);
     while CONTROL_PAGE.calls.load(Ordering::Acquire) == 0 {
         // The command has refused to follow it.

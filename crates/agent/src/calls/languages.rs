@@ -155,7 +155,7 @@ impl Script {
         ];
     }
 
-    /// Returns a reader over memory that is copied before it is looked at, for what an argument leads to.
+    /// Returns a reader of what an argument leads to.
     pub fn over<'p>(&self, memory: &'p Copied) -> Option<Reader<'p, Copied>> {
         Some(self.reader.as_ref()?.over(memory))
     }

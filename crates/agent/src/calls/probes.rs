@@ -13,6 +13,9 @@ use routine::frame::ProbeFrame;
 use vm::Memory;
 use wire::calls::{Hook, Ring, kind, operand, record, want};
 
+/// The processor's number of the register.
+const RSP: usize = 4;
+
 /// Handles a thread that passes a probe.
 ///
 /// # Safety
@@ -65,7 +68,6 @@ pub unsafe extern "C" fn probe(frame: *mut ProbeFrame) {
 fn after_vfork(hook: &Hook, frame: &ProbeFrame) {
     /// Results of the kernel from this one on are errors.
     const ERRORS: u64 = -4095i64 as u64;
-    const RSP: usize = 4;
     let Some(ring) = ring::mine() else {
         return;
     };
@@ -109,16 +111,17 @@ fn back(ring: &Ring, hook: &Hook, stack: u64, result: u64) {
 fn arguments(hook: &Hook, frame: &ProbeFrame) -> [u64; operand::MOST] {
     let [at, count] = hook.at_return;
     let mut values = [0; operand::MOST];
+    let memory = Copied::above(frame.registers[RSP], ring::known());
     for (index, value) in values.iter_mut().enumerate().take(count as usize / 2) {
         // SAFETY: the command has written `count` words at `at` before it told the hook of them, and `index` is less
         // than half of that.
         let words = unsafe { *ours::<[u64; 2]>(at).add(index) };
-        *value = argument(words, frame);
+        *value = argument(words, frame, &memory);
     }
     values
 }
 
-fn argument([how, number]: [u64; 2], frame: &ProbeFrame) -> u64 {
+fn argument([how, number]: [u64; 2], frame: &ProbeFrame, memory: &Copied) -> u64 {
     let part = |at: u32| how >> at & 0xff;
     let register = |number: u64| match number {
         operand::NONE => 0,
@@ -131,13 +134,10 @@ fn argument([how, number]: [u64; 2], frame: &ProbeFrame) -> u64 {
         _ => {
             let index = register(part(16)).wrapping_mul(part(24));
             let at = register(part(8)).wrapping_add(index).wrapping_add(number);
-            const RSP: usize = 4;
             let mut bytes = [0; 8];
             let size = (part(32) as usize).clamp(1, 8);
             // Memory that cannot be read counts as 0.
-            let _ = bytes
-                .get_mut(..size)
-                .map(|into| Copied::above(frame.registers[RSP], None).read(at, into));
+            let _ = bytes.get_mut(..size).map(|into| memory.read(at, into));
             u64::from_le_bytes(bytes)
         }
     };

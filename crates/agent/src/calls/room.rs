@@ -8,7 +8,8 @@
 //! The first thread's stack was made by the kernel, and the command writes where it is.
 
 use super::session::calls;
-use crate::memory::copied::Copied;
+use crate::memory::copied::{Copied, may_copy};
+use crate::memory::follow::kept;
 use crate::memory::sys;
 use core::sync::atomic::{AtomicU64, Ordering};
 use routine::room::{NO_ROOM, ROOM, WORK_STACKS, head_of};
@@ -37,11 +38,21 @@ pub fn of(thread: u64, has_block: bool) -> [u64; 2] {
 
 /// Returns the range that the C library made for the thread's stack: its begin, and its bytes.
 fn made(thread: u64) -> Option<[u64; 2]> {
+    let page = PAGE as u64;
+    let end = (thread & !(page - 1)) + page;
     let memory = Copied::new();
-    let words = (thread..thread + SEARCHED).step_by(8);
-    // The block may end before: what cannot be read is not searched.
-    words
-        .map_while(|at| Some([memory.u64(at).ok()?, memory.u64(at + 8).ok()?]))
+    let word = |at: u64| {
+        if at < end {
+            // SAFETY: the word lies in the page of the thread pointer, where the running thread has its block: callers have found out that
+            // it has one, and it keeps that.
+            return Some(unsafe { *kept::<u64>(at) });
+        }
+        may_copy().then(|| memory.u64(at).ok())?
+    };
+    // The block may be shorter; the search ends where memory cannot be read.
+    (thread..thread + SEARCHED)
+        .step_by(8)
+        .map_while(|at| Some([word(at)?, word(at + 8)?]))
         .find(|[low, size]| {
             let above = low.wrapping_add(*size).wrapping_sub(thread);
             SIZES.contains(size) && *low < thread && 0 < above && above <= BLOCK

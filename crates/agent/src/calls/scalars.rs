@@ -1,5 +1,5 @@
 //! Values of the guest's VM for conditions. They are looked up when the hook asks, in memory that
-//! is copied before it is looked at.
+//! is read by `memory::copied`.
 
 use super::places::script;
 use crate::memory::copied::Copied;

@@ -4,7 +4,7 @@
 use super::captures::{registers, returned};
 use super::hooked::{Hooked, Outcome};
 use super::scalars::Scalars;
-use super::{places, ring};
+use super::{places, ring, session};
 use crate::memory::copied::Copied;
 use crate::memory::follow::ours;
 use capture::condition::{Facts, holds_of};
@@ -41,7 +41,8 @@ pub fn at_call(call: Hooked, found: Option<&'static Ring>) -> Option<(&'static R
             outcome: None,
             elapsed: 0,
             lines,
-            ring: found,
+            // Another thread may have the address of one that has ended by now, and another stack.
+            ring: found.filter(|ring| ring::speaks(ring, session::number())),
         };
         meets(call.hook.asks_call, call, asked)
     };

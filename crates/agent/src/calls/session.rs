@@ -38,6 +38,7 @@ pub static mut CALLS: Calls = Calls {
     passed_over: 0,
     wary: AtomicU64::new(0),
     copies: AtomicU64::new(0),
+    copying: AtomicU64::new(0),
     uncopied: AtomicU64::new(0),
     pid: 0,
     follow: 0,

@@ -339,8 +339,11 @@ fn lends(number: u64, argument: u64, memory: impl FnOnce() -> Copied) -> bool {
         // `flags`, the first word of `struct clone_args`.
         CLONE3 => {
             let mut flags = [0; 8];
-            let _ = memory().read(argument, &mut flags);
-            u64::from_le_bytes(flags)
+            match memory().read(argument, &mut flags) {
+                Ok(()) => u64::from_le_bytes(flags),
+                // If it is a thread that is made, the lending ends when the call returns.
+                Err(_) => WAITS,
+            }
         }
         _ => 0,
     };

@@ -1,6 +1,7 @@
 //! Results of type `long double`, copied from the x87 stack.
 
 use crate::memory::follow::ours;
+
 /// The value for an x87 register that holds nothing: the NaN that the processor makes of one.
 const EMPTY: [u64; 2] = [0xc000_0000_0000_0000, 0xffff];
 

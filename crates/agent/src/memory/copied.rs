@@ -1,8 +1,9 @@
 //! Reads the guest's memory where an argument, a result or a field of one leads: any number, which may point to nothing,
 //! or to memory that another thread gives back at this moment.
 //!
-//! It is therefore not followed but copied by the kernel (`process_vm_readv` of the process itself, `mm/process_vm_access.c`),
-//! which answers EFAULT where there is nothing to read, whatever other threads do meanwhile. Only the thread's own stack,
+//! It is therefore not followed but copied by the kernel (`process_vm_readv` of the running thread, `mm/process_vm_access.c`),
+//! which answers EFAULT where there is nothing to read, whatever other threads do meanwhile. The process is named by the
+//! running thread and not by its first one, which has no memory any more when it has ended before the others. Only the thread's own stack,
 //! from the frame of the call upward, is read by plain loads: the thread itself needs it in order to return.
 //!
 //! A copy costs a system call of about a microsecond, however few its bytes are. So a short piece is copied together with
@@ -31,8 +32,8 @@ const _: () = assert!(PAGE.is_multiple_of(LINE));
 pub struct Copied {
     /// The part of the running thread's stack that is read by plain loads: begin and end.
     own: [u64; 2],
-    /// The process's id, asked for once; 0 = not asked yet.
-    pid: Cell<u32>,
+    /// The kernel's id of the running thread, asked for once; 0 = not asked yet.
+    tid: Cell<u32>,
     /// Addresses of the lines that were copied.
     known: [Cell<u64>; LINES],
     lines: UnsafeCell<[MaybeUninit<[u8; LINE]>; LINES]>,
@@ -45,7 +46,7 @@ impl Copied {
     pub const fn new() -> Self {
         Copied {
             own: [0; 2],
-            pid: Cell::new(0),
+            tid: Cell::new(0),
             known: [const { Cell::new(NONE) }; LINES],
             lines: UnsafeCell::new([const { MaybeUninit::uninit() }; LINES]),
             next: Cell::new(0),
@@ -87,15 +88,17 @@ impl Copied {
 
     /// Has the kernel copy a piece of any length; whether it copied all of it.
     fn copy(&self, at: u64, into: *mut u8, length: usize) -> bool {
-        if calls().copies.load(Ordering::Relaxed) == 0 {
-            refused();
-            return false;
+        if self.tid.get() == 0 {
+            self.tid.set(sys::thread_id());
         }
-        if self.pid.get() == 0 {
-            self.pid.set(sys::process_id());
-        }
-        // SAFETY: callers pass a buffer of that length.
-        let copied = unsafe { sys::copy(self.pid.get(), at, into, length) };
+        // Who takes the right away waits until nobody copies any more, so it is asked for after this is counted.
+        calls().copying.fetch_add(1, Ordering::SeqCst);
+        let copied = match may_copy() {
+            // SAFETY: callers pass a buffer of that length.
+            true => unsafe { sys::copy(self.tid.get(), at, into, length) },
+            false => Err(0),
+        };
+        calls().copying.fetch_sub(1, Ordering::SeqCst);
         match copied {
             Ok(bytes) => bytes == length,
             Err(sys::EFAULT) => false,
@@ -123,6 +126,12 @@ impl Copied {
         self.next.set(index + 1);
         Some(index)
     }
+}
+
+/// Whether the filters of all threads allow the system call.
+#[inline]
+pub fn may_copy() -> bool {
+    calls().copies.load(Ordering::SeqCst) != 0
 }
 
 /// Counts a piece that could not be copied although it may be there.

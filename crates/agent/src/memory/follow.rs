@@ -7,9 +7,9 @@
 //!
 //! | kind | what lies there | why it cannot fault |
 //! |---|---|---|
-//! | [`ours`] | mappings that the agent or the command made for the agent: rings, tables, books, programs, hooks | nobody else knows of them; the agent unmaps none while a hook may run, and the command only while all threads stand still outside of hooks |
+//! | [`ours`] | mappings that the agent or the command made for the agent: rings, tables, books, programs, hooks | nobody else knows of them; the agent gives none back but under the lock of its books, or in a child of fork, which has one thread; the command only while all threads stand still outside of hooks |
 //! | [`own_stack`] | the stack that this thread runs on, from its live frames upward | the thread needs it itself in order to return, and would die of its loss without us |
-//! | [`kept`] | objects and tables that the VM, the loader or the C library keeps for what this thread does now: the frames that it runs, the object whose birth it reports, a record that is never freed | they are read within a call from the VM, on this thread, with the lock that the VM's own code holds to read them |
+//! | [`kept`] | what the VM, the loader or the C library keeps for what this thread does now: the frames that it runs, the object whose birth it reports, its own block, the loader's record | the frames and the block are this thread's own, and it needs them itself; births come with the VM's lock; the loader's record is never unmapped |
 //! | [`Copied`](super::copied::Copied) | everything else: what an argument, a result, a field or a list points to | it is not followed: the kernel copies it, and answers EFAULT |
 //!
 //! The test `house::dereferences` holds that no other module makes a pointer of a number. Functions of the guest that

@@ -159,8 +159,8 @@ pub fn thread_id() -> u32 {
 }
 
 /// Whether there is a 32-bit word of that value at an aligned address, which need not be mapped: the kernel looks
-/// (`FUTEX_CMP_REQUEUE` of no waiters, `kernel/futex/requeue.c`). A call that every sandbox lets through, because
-/// locks need it.
+/// (`FUTEX_CMP_REQUEUE` of no waiters, `kernel/futex/requeue.c`). A call that most sandboxes let through, because
+/// locks need it; the command asks before it opens a process.
 pub fn holds(at: u64, value: u32) -> bool {
     const CMP_REQUEUE_PRIVATE: u64 = 4 | 128;
     // SAFETY: nobody is woken or moved.
@@ -170,18 +170,18 @@ pub fn holds(at: u64, value: u32) -> bool {
 /// The error of the kernel for an address that cannot be read (include/uapi/asm-generic/errno-base.h).
 pub const EFAULT: u64 = 14;
 
-/// Copies memory of this process, whose id is `pid`, to a buffer of ours, and returns how many bytes were copied: fewer than asked for
-/// if the rest cannot be read. The kernel looks the process up by its id, and its memory needs no permission
-/// (`process_vm_rw_core` in `mm/process_vm_access.c`, `mm_access` in `kernel/fork.c`).
+/// Copies memory of this process, of which `tid` is the running thread, to a buffer of ours, and returns how many bytes were copied: fewer
+/// than asked for if the rest cannot be read. The kernel takes the memory of the thread that has this id, and a process's own memory
+/// needs no permission (`process_vm_rw_core` in `mm/process_vm_access.c`, `mm_access` in `kernel/fork.c`).
 ///
 /// # Safety
 /// `into` has room for `length` bytes.
-pub unsafe fn copy(pid: u32, at: u64, into: *mut u8, length: usize) -> Result<usize, u64> {
+pub unsafe fn copy(tid: u32, at: u64, into: *mut u8, length: usize) -> Result<usize, u64> {
     // `struct iovec`: address, length.
     let (from, into) = ([at, length as u64], [into.addr() as u64, length as u64]);
     let (from, into) = ((&raw const from) as u64, (&raw const into) as u64);
     // SAFETY: both are live; the caller guarantees the room.
-    let copied = unsafe { syscall(PROCESS_VM_READV, pid.into(), into, 1, from, 1, 0) };
+    let copied = unsafe { syscall(PROCESS_VM_READV, tid.into(), into, 1, from, 1, 0) };
     address(copied)
         .map(|bytes| bytes as usize)
         .ok_or(copied.wrapping_neg())

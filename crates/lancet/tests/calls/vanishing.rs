@@ -2,8 +2,8 @@
 //! computes what it computes alone. See `fixtures/c/vanishing.c`.
 
 use crate::machine::{program, start};
-use crate::support::{Guest, Snapshot, Watch, fixtures, soak};
-use crate::watch::{calls, hooked};
+use crate::support::{Guest, Snapshot, TempDir, Watch, fixtures, soak};
+use crate::watch::{calls, hooked, left};
 
 /// What one round of one thread adds to the answer.
 const ROUND: u64 = 36;
@@ -65,12 +65,46 @@ fn memory_that_another_thread_takes_away() {
             output.stderr
         );
         assert!(
+            !output.stderr.contains(" were not read, "),
+            "{way:?}: {}",
+            output.stderr
+        );
+        assert!(
             !output.stderr.contains("ended"),
             "{way:?}: {}",
             output.stderr
         );
         before.text_holds(guest.pid, &format!("{way:?}"));
         guest.ends_with_nothing(&format!("{way:?}"));
+    }
+}
+
+/// What is there is read, also where the process's first thread has ended before the others: the kernel has no memory of that one.
+#[test]
+fn a_text_that_stays_is_shown() {
+    const TEXTS: usize = 100;
+    let Some(program) = program("vanishing.c") else {
+        return;
+    };
+    let folder = TempDir::new("vanishing");
+    for mode in ["", "headless"] {
+        let mut guest = start(&program, mode);
+        let out = folder.join("out").display().to_string();
+        let conf = fixtures().join("c/vanishing.conf").display().to_string();
+        let way = ["-x", "van_text", "-F", &conf, "-o", &out, "--where"];
+        for (condition, shown) in [("arg1 ~ \"that\"", TEXTS), ("arg1 ~ \"this\"", 0)] {
+            let watch = hooked(calls(guest.pid, &[&way[..], &[condition]].concat()));
+            assert_eq!(guest.answer_to("text 100"), "answer 100", "{mode}");
+            let output = left(watch, mode);
+            let lines = std::fs::read_to_string(&out).expect("what was shown");
+            let texts = lines.matches("van_text(\"a text that stays\", 0)").count();
+            assert_eq!(
+                texts, shown,
+                "{mode} {condition}: {lines} {}",
+                output.stderr
+            );
+        }
+        guest.ends_with_nothing(mode);
     }
 }
 
@@ -94,6 +128,11 @@ fn threads_that_are_detached_and_end_at_once() {
             let output = watch.interrupt();
             assert!(
                 [0, 4].contains(&output.code()),
+                "{way:?}: {}",
+                output.stderr
+            );
+            assert!(
+                !output.stderr.contains(" were not read, "),
                 "{way:?}: {}",
                 output.stderr
             );
