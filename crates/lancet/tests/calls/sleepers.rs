@@ -52,6 +52,17 @@ fn stack_interrupts_no_sleeper() {
     drop(undisturbed(guest));
 }
 
+/// By ptrace each thread is stopped when lancet comes and when it goes.
+#[test]
+fn syscalls_by_ptrace_interrupts_no_sleeper() {
+    let Some(guest) = sleepers("50") else { return };
+    for _ in 0..20 {
+        let way = ["syscalls", "--by", "ptrace", "-o", "/dev/null"];
+        left(hooked(calls(guest.pid, &way)), "sleepers");
+    }
+    drop(undisturbed(guest));
+}
+
 /// A thread that is looked at every 10 ms must come to the end of its time all the same, in calls of which the timeout cannot
 /// be shortened too.
 #[test]

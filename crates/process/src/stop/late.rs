@@ -94,30 +94,39 @@ pub fn let_go(tid: i32) -> std::result::Result<(), Errno> {
     if let Err(errno) = ptrace::interrupt(tid) {
         return gone_is_fine(Err(errno));
     }
-    gone_is_fine(
-        match ptrace::wait(tid, Instant::now() + ptrace::LONGEST_WAIT)? {
-            Event::Nothing => {
-                is_late(tid);
-                Ok(())
+    let until = Instant::now() + ptrace::LONGEST_WAIT;
+    let mut event = ptrace::wait(tid, until)?;
+    // A thread that is followed from call to call stops at the end of its call first, with EINTR as the result, and that stop has cancelled
+    // the interrupt. Only at an interrupt's own stop can the call be made again.
+    while event == Event::Syscall {
+        let goes_on = ptrace::interrupt(tid).and_then(|()| ptrace::resume(tid, 0));
+        if let Err(errno) = goes_on {
+            return gone_is_fine(Err(errno));
+        }
+        event = ptrace::wait(tid, until)?;
+    }
+    gone_is_fine(match event {
+        Event::Nothing => {
+            is_late(tid);
+            Ok(())
+        }
+        Event::Exited(_) | Event::Killed(_) => Ok(()),
+        // A signal that the program ignores would not have interrupted its call without us.
+        Event::Signal(signal) => {
+            repeat_call(tid, tid);
+            ptrace::detach(tid, signal)
+        }
+        Event::Special(
+            libc::PTRACE_EVENT_FORK | libc::PTRACE_EVENT_VFORK | libc::PTRACE_EVENT_CLONE,
+        ) => {
+            if let Ok(child) = ptrace::event_message(tid) {
+                let_go(child as i32)?;
             }
-            Event::Exited(_) | Event::Killed(_) => Ok(()),
-            // A signal that the program ignores would not have interrupted its call without us.
-            Event::Signal(signal) => {
-                repeat_call(tid, tid);
-                ptrace::detach(tid, signal)
-            }
-            Event::Special(
-                libc::PTRACE_EVENT_FORK | libc::PTRACE_EVENT_VFORK | libc::PTRACE_EVENT_CLONE,
-            ) => {
-                if let Ok(child) = ptrace::event_message(tid) {
-                    let_go(child as i32)?;
-                }
-                ptrace::detach(tid, 0)
-            }
-            Event::Special(_) | Event::Interrupted(_) | Event::Syscall => {
-                repeat_call(tid, tid);
-                ptrace::detach(tid, 0)
-            }
-        },
-    )
+            ptrace::detach(tid, 0)
+        }
+        Event::Special(_) | Event::Interrupted(_) | Event::Syscall => {
+            repeat_call(tid, tid);
+            ptrace::detach(tid, 0)
+        }
+    })
 }
