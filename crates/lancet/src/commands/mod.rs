@@ -45,12 +45,10 @@ impl Command {
     /// Whether processes may stand still for it.
     pub fn stops_guests(&self) -> bool {
         match self {
-            Self::Mem(_)
-            | Self::Calls(_)
-            | Self::Syscalls(_)
-            | Self::Stack(_)
-            | Self::Heap(_)
-            | Self::Patch(_) => true,
+            Self::Mem(_) | Self::Stack(_) | Self::Heap(_) | Self::Patch(_) => true,
+            // A recording is only read.
+            Self::Calls(args) => args.common.recording().is_none(),
+            Self::Syscalls(args) => args.common.recording().is_none(),
             Self::Companion(args) => args.detached,
             _ => false,
         }
