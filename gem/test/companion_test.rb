@@ -289,7 +289,8 @@ class CompanionTest < LancetTest
       Lancet::Companion.current.abandon
       pid = companion_pid
       open = Dir.children("/proc/#{pid}/fd").map { |fd| File.readlink("/proc/#{pid}/fd/#{fd}") rescue nil }
-      assert_equal 2, open.count { |path| path.to_s.start_with?("socket:") }, open.inspect
+      # One socket, which it reads and writes by several descriptors.
+      assert_equal 1, open.grep(/\Asocket:/).uniq.size, open.inspect
       refute_includes Dir.children("/proc/#{pid}/fd"), file.fileno.to_s if file.fileno > 10
     end
   end
