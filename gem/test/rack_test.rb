@@ -82,8 +82,8 @@ class RackTest < LancetTest
     calls = 0
     served = Lancet::Rack.new(->(_) { (calls += 1) && ANSWER }, sample: 1, secret: SECRET, log: nil)
     fails = Object.new
-    def fails.to_s = raise("no text")
-    def fails.b = raise("no bytes")
+    fails.define_singleton_method(:to_s) { raise "no text" }
+    fails.define_singleton_method(:b) { raise "no bytes" }
     assert_equal ANSWER, served.call(env(fails))
     assert_equal ANSWER, served.call(env("HTTP_X_LANCET_TRACE" => 7))
     assert_equal 2, calls
