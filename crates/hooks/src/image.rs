@@ -29,7 +29,7 @@ pub fn read(memory: &Arc<GuestMemory>, resident: &Resident, change: impl FnMut()
 
 fn hooks(memory: &GuestMemory, resident: &Resident) -> Result<()> {
     let mut table = HookTable::default();
-    let layers = Layers::of(memory);
+    let layers = Layers::of(memory)?;
     for (at, hook) in Areas::read(memory, resident.header.calls)?.hooks(memory)? {
         let set = stands_whole(memory, &layers, &hook);
         table.insert_earlier(Known {

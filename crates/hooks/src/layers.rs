@@ -32,7 +32,6 @@ use inject::resident::Resident;
 use process::error::Result;
 use process::maps::Maps;
 use process::memory::GuestMemory;
-use std::cell::OnceCell;
 use std::collections::BTreeMap;
 use std::ops::Range;
 use wire::calls::Patched;
@@ -131,69 +130,35 @@ struct Read {
     patches: BTreeMap<u64, Vec<Layer>>,
 }
 
-/// The hooks of all agents in one process, by the patches that they share. They are read when they are first asked for, and not again.
+/// The hooks of all agents in one process, by the patches that they share. They are read once, when this is made.
 #[derive(Debug)]
 pub(crate) struct Layers<'m> {
     memory: &'m GuestMemory,
-    read: OnceCell<Read>,
+    read: Read,
 }
 
 impl<'m> Layers<'m> {
-    /// The layers of a process, which are read when they are first asked for.
-    pub fn of(memory: &'m GuestMemory) -> Self {
-        Layers {
-            memory,
-            read: OnceCell::new(),
-        }
-    }
-
-    /// Reads them now.
+    /// Reads the layers of a process.
     ///
     /// # Errors
-    /// The mappings of the process cannot be read. Without this call it would then seem to have no hooks of others, and their jumps would
-    /// be taken for code of the process's own.
-    pub fn ready(&self) -> Result<()> {
-        if self.read.get().is_none() {
-            let maps = Maps::of(self.memory.pid())?;
-            self.read.get_or_init(|| self.read_in(&maps));
-        }
-        Ok(())
-    }
-
-    fn read(&self) -> &Read {
-        self.read.get_or_init(|| {
-            let maps = Maps::of(self.memory.pid());
-            maps.map_or_else(|_| Read::default(), |maps| self.read_in(&maps))
+    /// The mappings of the process cannot be read. It must not seem to have no hooks of others then, because their jumps would be taken
+    /// for code of the process's own.
+    pub fn of(memory: &'m GuestMemory) -> Result<Self> {
+        let maps = Maps::of(memory.pid())?;
+        Ok(Layers {
+            memory,
+            read: Read::of(memory, &maps),
         })
-    }
-
-    fn read_in(&self, maps: &Maps) -> Read {
-        let all = Resident::all(self.memory, maps);
-        let agents: Vec<Resident> = all
-            .filter(|agent| agent.header.whole != 0 && agent.header.version == wire::VERSION)
-            .collect();
-        let mut read = Read {
-            patches: BTreeMap::new(),
-            agents: Vec::new(),
-        };
-        // With one agent, no two commands can meet.
-        if agents.len() > 1 {
-            let mut room = MOST_HOOKS;
-            for agent in &agents {
-                read.note(self.memory, agent, &mut room);
-            }
-        }
-        Read { agents, ..read }
     }
 
     /// All agents in the process.
     pub fn agents(&self) -> impl Iterator<Item = &Resident> {
-        self.read().agents.iter()
+        self.read.agents.iter()
     }
 
     /// The patch that has written these bytes at this address.
     fn owner(&self, at: u64, bytes: &[u8]) -> Option<&Layer> {
-        let here = self.read().patches.get(&at)?;
+        let here = self.read.patches.get(&at)?;
         here.iter().find(|layer| bytes.starts_with(layer.is()))
     }
 
@@ -238,7 +203,7 @@ impl<'m> Layers<'m> {
     /// so that no padding is used twice.
     pub fn take_out_of(&self, start: u64, code: &mut [u8]) {
         let end = start + code.len() as u64;
-        for (at, layers) in self.read().patches.range(start..end) {
+        for (at, layers) in self.read.patches.range(start..end) {
             let entries = layers.iter().filter(|layer| layer.is_entry());
             if let Some(longest) = entries.map(Layer::length).max() {
                 let from = (at - start) as usize;
@@ -251,7 +216,7 @@ impl<'m> Layers<'m> {
     /// The patch of another agent than `own` over which a hook of the function at this address would be written.
     pub fn over(&self, own: u64, places: [u64; 2]) -> Option<&Layer> {
         places.into_iter().find_map(|at| {
-            if !self.read().patches.contains_key(&at) {
+            if !self.read.patches.contains_key(&at) {
                 return None;
             }
             let mut now = [0; 8];
@@ -264,7 +229,7 @@ impl<'m> Layers<'m> {
     /// A hook of another agent than `own` that is in the code, and has changed or moved bytes of this range.
     pub fn in_the_way(&self, own: u64, range: &Range<u64>) -> Option<&Layer> {
         let near = range.start.saturating_sub(LONGEST)..range.end;
-        let mut layers = self.read().patches.range(near).flat_map(|(_, here)| here);
+        let mut layers = self.read.patches.range(near).flat_map(|(_, here)| here);
         layers.find(|layer| {
             let theirs = layer.range();
             let mut now = [0; 8];
@@ -289,6 +254,25 @@ impl<'m> Layers<'m> {
 }
 
 impl Read {
+    fn of(memory: &GuestMemory, maps: &Maps) -> Self {
+        let all = Resident::all(memory, maps);
+        let agents: Vec<Resident> = all
+            .filter(|agent| agent.header.whole != 0 && agent.header.version == wire::VERSION)
+            .collect();
+        let mut read = Read {
+            patches: BTreeMap::new(),
+            agents: Vec::new(),
+        };
+        // With one agent, no two commands can meet.
+        if agents.len() > 1 {
+            let mut room = MOST_HOOKS;
+            for agent in &agents {
+                read.note(memory, agent, &mut room);
+            }
+        }
+        Read { agents, ..read }
+    }
+
     /// Notes the patches of an agent, for at most `room` hooks. A record that cannot be read, or that no command can have written, is
     /// ignored.
     fn note(&mut self, memory: &GuestMemory, agent: &Resident, room: &mut usize) {

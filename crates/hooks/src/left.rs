@@ -57,8 +57,7 @@ fn lift(status: &Status, memory: &GuestMemory, gadgets: Gadgets, unused: &Unused
                 return Ok(None);
             }
             resident.write_control_page(memory, offset_of!(ControlPage, calls), 0u32)?;
-            let layers = Layers::of(memory);
-            layers.ready()?;
+            let layers = Layers::of(memory)?;
             put_back(stop, remote, memory, &layers, hooks)?;
             let mut silent = Writes::default();
             for (at, _) in hooks {

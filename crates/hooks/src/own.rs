@@ -254,11 +254,10 @@ impl Tracing {
         // If a library was loaded again at the same address, all of its code is new: one look at each library suffices.
         let mut modules = HashMap::new();
         let mut gone = Vec::new();
-        let layers = Layers::of(&self.target.memory);
-        if layers.ready().is_err() {
+        let Ok(layers) = Layers::of(&self.target.memory) else {
             // Which hooks are covered by those of others is not known now; the next look at the libraries tells.
             return;
-        }
+        };
         let table = &mut self.patcher.table;
         for known in table.set_ones().filter(|known| known.hook.patched != 0) {
             // A probe around a system call may lie in a stub of ours; it belongs to the code that holds the instruction.

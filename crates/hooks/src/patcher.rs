@@ -72,8 +72,7 @@ impl Patcher {
     /// Notes the hooks of earlier attaches. They have been lifted ([`left::lift_left`]), except for the one on the unwinder where frames of
     /// ours may be on a stack.
     pub fn find_earlier(&mut self, target: &Target) -> Result<()> {
-        let layers = Layers::of(&target.memory);
-        layers.ready()?;
+        let layers = Layers::of(&target.memory)?;
         for (at, hook) in self.areas.hooks(&target.memory)? {
             let asked = hook.set != 0 && is_asked(&target.resident, hook.routine);
             self.table.insert_earlier(Known {
@@ -120,8 +119,7 @@ impl Patcher {
     fn try_set(&mut self, target: &Target, wanted: Vec<Wanted>) -> Result<Vec<Refused>> {
         let (mut refused, mut steps) = (Vec::new(), Vec::new());
         let mut texts = std::mem::take(&mut self.texts);
-        let layers = Layers::of(&target.memory);
-        layers.ready()?;
+        let layers = Layers::of(&target.memory)?;
         for (number, wanted) in wanted.into_iter().enumerate() {
             if number % LOOKED_AT == 0 {
                 process::limits::check_room()?;
@@ -139,8 +137,7 @@ impl Patcher {
             let built = self.build(target, &steps)?;
             process::limits::check_room()?;
             let written = target.stopped(|stop, remote| {
-                let layers = Layers::of(&target.memory);
-                layers.ready()?;
+                let layers = Layers::of(&target.memory)?;
                 let mut edit = Edit {
                     target,
                     stop,
@@ -171,8 +168,7 @@ impl Patcher {
             ..hook
         };
         let hooks: Vec<(u64, Hook)> = hooks.map(|(at, hook)| (at, uncounted(hook))).collect();
-        let layers = Layers::of(memory);
-        layers.ready()?;
+        let layers = Layers::of(memory)?;
         left::put_back(edit.stop, edit.remote, memory, &layers, &hooks)?;
         for (_, hook) in &hooks {
             self.table.mark(hook.place, false);
@@ -199,8 +195,7 @@ impl Patcher {
         let hooks: Vec<(u64, Hook)> = known.map(|known| (known.at, known.hook)).collect();
         let mut open = Vec::new();
         let stacks = target.stopped(|stop, remote| {
-            let layers = Layers::of(&target.memory);
-            layers.ready()?;
+            let layers = Layers::of(&target.memory)?;
             left::put_back(stop, remote, &target.memory, &layers, &hooks)?;
             for place in places {
                 self.table.mark(*place, false);

@@ -194,8 +194,7 @@ impl ScriptStart {
         let set = patcher.table.set_ones();
         let hooks: Vec<(u64, Hook)> = set.map(|known| (known.at, known.hook)).collect();
         let handed = target.stopped(|stop, remote| {
-            let layers = Layers::of(&target.memory);
-            layers.ready()?;
+            let layers = Layers::of(&target.memory)?;
             left::put_back(stop, remote, &target.memory, &layers, &hooks)?;
             patcher.table.silence_standing(&target.memory)?;
             pool::withdraw(&target.memory, &target.resident, remote)?;

@@ -333,8 +333,7 @@ impl Text {
         }
         // The records are read after the code: a command that hooks meanwhile writes its records before the code, and keeps
         // them.
-        let layers = Layers::of(memory);
-        layers.ready().map_err(|error| error.to_string())?;
+        let layers = Layers::of(memory).map_err(|error| error.to_string())?;
         layers.take_out_of(start, &mut code);
         let known: Vec<(u64, u64)> = place
             .symbols

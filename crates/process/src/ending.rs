@@ -2,10 +2,10 @@
 //!
 //! Once its parent has waited for it the kernel answers by a descriptor of the process that was opened before
 //! (`PIDFD_GET_INFO` with `PIDFD_INFO_EXIT`, include/uapi/linux/pidfd.h, Linux 6.15); until then its status stands in
-//! `/proc/PID/stat` (`exit_code`, the last field, proc_pid_stat(5)).
+//! `/proc/PID/stat` (`exit_code`, proc_pid_stat(5)).
 
+use crate::guest::Status;
 use crate::pidfd::PidFd;
-use crate::proc_file;
 use std::time::Duration;
 
 /// Returns the signal that ended a process; `None` if it exited by itself, has not ended, or the kernel does not tell.
@@ -21,12 +21,8 @@ pub fn signal_of(process: &PidFd, pid: i32) -> Option<i32> {
 
 /// Returns the wait status of a process that has ended and was not waited for yet.
 fn of_unwaited(pid: i32) -> Option<i32> {
-    let stat = proc_file::of_process(pid, "stat").ok()?;
-    let (_, tail) = stat.rsplit_once(") ")?;
-    let mut fields = tail.split_ascii_whitespace();
-    let state = fields.next()?;
-    (state == "Z").then_some(())?;
-    fields.next_back()?.parse().ok()
+    let status = Status::read(pid).ok()?;
+    status.has_ended().then_some(status.exit_status)
 }
 
 #[cfg(test)]

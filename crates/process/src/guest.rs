@@ -33,6 +33,8 @@ pub struct Status {
     pub start: u64,
     /// The address at which its stack begins, which an exec changes; 0 if we may not read it.
     pub stack: u64,
+    /// How it ended, as wait(2) would tell its parent (field 52 of `/proc/PID/stat`); 0 while it runs, and if we may not read it.
+    pub exit_status: i32,
     /// Id of the process that traces it; 0 = none.
     pub tracer: i32,
     /// Id of its real user.
@@ -103,6 +105,10 @@ impl Status {
                 .ok_or_else(damaged)?,
             stack: fields
                 .get(25)
+                .and_then(|field| field.parse().ok())
+                .unwrap_or(0),
+            exit_status: fields
+                .get(49)
                 .and_then(|field| field.parse().ok())
                 .unwrap_or(0),
             tracer: number("TracerPid") as i32,

@@ -50,7 +50,7 @@ pub fn returned(results: &Results) -> Returned {
 
 /// Where what is captured goes.
 #[derive(Clone, Copy)]
-pub struct Into<'a> {
+pub struct Destination<'a> {
     /// The running thread's ring.
     pub ring: &'a Ring,
     /// The record, which is reserved there and not ended yet.
@@ -68,7 +68,7 @@ pub unsafe fn copy(
     [at, count]: [u64; 2],
     call: Hooked,
     outcome: Option<Outcome>,
-    into: Into,
+    into: Destination,
 ) -> u64 {
     // SAFETY: the caller guarantees that `count` words of a program are mapped at `at`; the command changes none
     // while hooks may run them.

@@ -4,7 +4,7 @@ use super::hooked::{self, Hooked, Outcome};
 use super::record::{Record, Room};
 use super::session::calls;
 use super::{captures, x87};
-use captures::Into;
+use captures::Destination;
 use core::sync::atomic::Ordering;
 use wire::calls::record::{self, Shape};
 use wire::calls::{Ring, kind, want};
@@ -51,7 +51,7 @@ pub fn call(ring: &Ring, call: Hooked, which: Which, ticks: u64) -> bool {
                 program,
                 call,
                 None,
-                Into {
+                Destination {
                     ring,
                     record: &record,
                     from: next,
@@ -185,7 +185,7 @@ pub fn returned(ring: &Ring, call: Hooked, outcome: Outcome, number: u64, [began
                 program,
                 call,
                 Some(outcome),
-                Into {
+                Destination {
                     ring,
                     record: &record,
                     from: next,

@@ -68,16 +68,22 @@ fn answering(command: &Command) -> Guest {
     Guest::ready(&mut as_nobody(command))
 }
 
-#[test]
-fn functions_and_system_calls_of_others_are_seen() {
-    if !is_possible("calls: CAP_SYS_PTRACE alone") {
-        return;
-    }
+/// A cat of another user, which is one already.
+fn cat() -> Guest {
     let mut shell = Command::new("sh");
     shell.args(["-c", "echo ready; exec cat"]);
     let mut guest = answering(&shell);
     guest.tell("cat");
     guest.expect("cat");
+    guest
+}
+
+#[test]
+fn functions_and_system_calls_of_others_are_seen() {
+    if !is_possible("calls: CAP_SYS_PTRACE alone") {
+        return;
+    }
+    let mut guest = cat();
     let before = Snapshot::take(guest.pid);
     for (words, seen) in [
         (
@@ -109,11 +115,7 @@ fn a_kill_while_code_is_written_in_pieces_hurts_nobody() {
     if !is_possible("calls: killed with CAP_SYS_PTRACE alone") {
         return;
     }
-    let mut shell = Command::new("sh");
-    shell.args(["-c", "echo ready; exec cat"]);
-    let mut guest = answering(&shell);
-    guest.tell("cat");
-    guest.expect("cat");
+    let mut guest = cat();
     let before = Snapshot::take(guest.pid);
     let words = ["calls", "--budget", "100", "-c", "-x", "*@libc.so.6"];
     let mut random = crate::support::Random::new("capability killed");
