@@ -134,6 +134,13 @@ impl Target {
         !self.status.is_gone()
     }
 
+    /// Whether the kernel has still to end the process: its memory goes first, which takes long if it is large, and how it ended is told
+    /// afterwards. False where that cannot be found out.
+    pub fn is_ending(&self) -> bool {
+        let held = self.held.as_ref();
+        held.is_some_and(|held| !held.has_ended(Duration::ZERO))
+    }
+
     /// Returns the signal that has ended the process, if it has and the kernel tells.
     pub fn ended_by(&self) -> Option<i32> {
         ending::signal_of(self.held.as_ref()?, self.pid())

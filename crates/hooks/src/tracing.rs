@@ -179,6 +179,11 @@ impl Tracing {
         self.target.agent()
     }
 
+    /// Whether the kernel has still to end the process whose memory is gone; false where that cannot be found out.
+    pub fn is_ending(&self) -> bool {
+        self.target.is_ending()
+    }
+
     /// Returns the signal that has ended the process, if it has and the kernel tells.
     pub fn ended_by(&self) -> Option<i32> {
         self.target.ended_by()

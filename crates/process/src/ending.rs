@@ -12,7 +12,9 @@ use std::time::Duration;
 pub fn signal_of(process: &PidFd, pid: i32) -> Option<i32> {
     // Until its parent has waited for it, nobody else has its id.
     process.has_ended(Duration::ZERO).then_some(())?;
-    let status = process.exit_status().or_else(|| of_unwaited(pid))?;
+    let waited = || process.exit_status();
+    // Its parent may wait for it between the two.
+    let status = waited().or_else(|| of_unwaited(pid)).or_else(waited)?;
     match status & 0x7f {
         0 => None,
         signal => Some(signal),

@@ -117,14 +117,23 @@ fn a_program_that_a_signal_ends() {
     };
     let conf = fixtures().join("c/vanishing.conf").display().to_string();
     let texts = ["-x", "van_text", "-F", &conf];
-    for (mode, way, by, code) in [
-        ("", &texts[..], Signal::SIGSEGV, 0),
-        // Its first thread is in a call that is recorded, and in no hook.
-        ("", &["syscalls", "-o", "/dev/null"], Signal::SIGSEGV, 0),
-        ("held", &texts, Signal::SIGTERM, 0),
-        ("held", &texts, Signal::SIGSEGV, 4),
+    let reads = ["syscalls", "-e", "trace=read", "-o", "/dev/null"];
+    // A process whose core is written ends later than its memory.
+    let folder = TempDir::new("core");
+    for (mode, way, by, code, core) in [
+        ("", &texts[..], Signal::SIGSEGV, 0, "0"),
+        ("", &texts, Signal::SIGSEGV, 0, "$(ulimit -H -c)"),
+        // Its first thread waits in a call that is recorded, and is in no hook; other threads make other calls.
+        ("", &reads, Signal::SIGSEGV, 0, "0"),
+        ("held", &texts, Signal::SIGTERM, 0, "0"),
+        ("held", &texts, Signal::SIGSEGV, 4, "0"),
+        ("held", &texts, Signal::SIGSEGV, 4, "$(ulimit -H -c)"),
     ] {
-        let mut guest = Guest::start(mode, Command::new(&program).arg(mode));
+        let mut command = Command::new("sh");
+        let limited = format!("ulimit -S -c {core}; exec \"$0\" \"$1\"");
+        command.args(["-c", &limited]).arg(&program).arg(mode);
+        command.current_dir(folder.join(""));
+        let mut guest = Guest::start(mode, command);
         if guest.line().as_deref() != Some("ready") {
             skip("calls ends", "userfaultfd is not allowed");
             continue;
@@ -133,6 +142,8 @@ fn a_program_that_a_signal_ends() {
         if mode == "held" {
             guest.tell("go");
             guest.expect("held");
+        } else {
+            guest.settle_in_read();
         }
         let pid = guest.pid;
         guest.signal(by);

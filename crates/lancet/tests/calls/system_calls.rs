@@ -80,10 +80,7 @@ fn counts_many(each: u64, arguments: &[&str]) {
     };
     let mut guest = start(&path, "many");
     // Its first read is made before we come.
-    let reads = || std::fs::read_to_string(format!("/proc/{}/syscall", guest.pid)).ok();
-    until(LIMIT, "it to read", || {
-        reads()?.starts_with("0 0x0 ").then_some(())
-    });
+    guest.settle_in_read();
     let watch = hooked(calls(guest.pid, arguments));
     guest.tell(&each.to_string());
     guest.find("answer ");

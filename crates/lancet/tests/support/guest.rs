@@ -236,6 +236,14 @@ impl Guest {
         });
     }
 
+    /// Waits until its first thread waits for a line of its standard input.
+    pub fn settle_in_read(&self) {
+        let call = || std::fs::read_to_string(format!("/proc/{}/syscall", self.pid)).ok();
+        until(LIMIT, "it to read", || {
+            call()?.starts_with("0 0x0 ").then_some(())
+        });
+    }
+
     /// Bytes of memory in use.
     pub fn resident(&self) -> u64 {
         let status = std::fs::read_to_string(format!("/proc/{}/status", self.pid))

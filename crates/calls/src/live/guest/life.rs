@@ -26,6 +26,8 @@ use std::time::{Duration, Instant, SystemTime};
 /// Limit of the time for the notices of one process, before others have their turn and the end of the session is checked. The
 /// process can post notices without end.
 const ATTENTION: Duration = Duration::from_millis(50);
+/// How long we wait for the kernel to end a process whose memory is gone, before its end is reported without the cause.
+const LONGEST_END: Duration = Duration::from_secs(30);
 
 /// What all guests of one run have in common.
 pub struct Shared<'a> {
@@ -58,6 +60,8 @@ pub(super) struct Life {
     keep: bool,
     /// Whether its process still runs, but its control page or rings can no longer be read.
     unheard: bool,
+    /// Since when its memory is gone while the kernel has still to end it.
+    ending: Option<Instant>,
     /// Children that its notices have reported.
     met: HashSet<i32>,
     /// Children that cannot be opened yet, and since when they are known.
@@ -277,6 +281,19 @@ impl Guest {
         if let (Ok(rows), Ok(losses)) = (self.count(), self.tracing.rings().losses()) {
             (self.life.counts, self.life.losses) = (Some(rows), Some(losses));
         }
+    }
+
+    /// Whether its memory is gone but how it ends is not known yet. The kernel tells that when all is taken away: a large process, or
+    /// one whose core is written, takes a while.
+    fn is_ending(&mut self) -> bool {
+        if !self.gone || self.tracee.is_some() || self.life.end.is_some() {
+            return false;
+        }
+        let known = self.life.leaves || self.life.unheard || self.life.says.is_some();
+        if known || !self.tracing.is_ending() || self.tracing.is_replaced() {
+            return false;
+        }
+        self.life.ending.get_or_insert_with(Instant::now).elapsed() < LONGEST_END
     }
 
     /// Handles that its memory is gone.

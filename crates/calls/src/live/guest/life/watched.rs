@@ -83,7 +83,7 @@ impl Guest {
         turn: &mut Turn<'_, P>,
     ) -> bool {
         let mut any = self.poll_children(shared.args, turn);
-        if self.life.end.is_some() {
+        if self.life.end.is_some() || self.is_ending() {
             return any;
         }
         self.tell_handed_on(turn);
@@ -106,7 +106,7 @@ impl Guest {
         }
         any |= self.read(&mut |event| turn.tell(event));
         self.keep_budget();
-        if self.gone && self.tracee.is_none() {
+        if self.gone && self.tracee.is_none() && !self.is_ending() {
             self.is_gone(&mut |event| turn.tell(event));
         }
         any
@@ -124,6 +124,10 @@ impl Guest {
 
     /// Takes the hooks out. Records made before can still be read.
     pub fn leave(&mut self) -> Result<()> {
+        if self.is_ending() {
+            self.say_ended();
+            return Ok(());
+        }
         self.end_silence();
         self.say_inexact();
         self.note_leaving();
