@@ -7,6 +7,7 @@
 use process::error::Result;
 use process::maps::Maps;
 use process::memory::GuestMemory;
+use process::pagemap::{self, Pagemap};
 use routine::Frame;
 use std::collections::HashMap;
 use std::mem::offset_of;
@@ -31,13 +32,15 @@ pub(crate) fn close(
         return Ok(open);
     }
     let maps = Maps::of(memory.pid())?;
+    let pagemap = Pagemap::open(memory.pid()).ok();
     for pointer in stacks {
-        let Some(stack) = maps.iter().find(|mapping| mapping.contains(*pointer)) else {
-            continue;
-        };
+        let stack = pagemap::stack_around(pagemap.as_ref(), &maps, *pointer);
         let start = pointer & !7;
-        let mut words = vec![0; ((stack.end - start).min(MOST) / 8) as usize];
-        memory.read_words(start, &mut words)?;
+        let mut bytes = vec![0; stack.end.saturating_sub(start).min(MOST) as usize];
+        // What lies behind a guard that the kernel does not tell of, or was unmapped meanwhile, is no part of this stack.
+        let read = memory.read_up_to(start, &mut bytes);
+        let words = bytes[..read].as_chunks::<8>().0.iter();
+        let words: Vec<u64> = words.map(|word| u64::from_le_bytes(*word)).collect();
         for (at, frame) in words.windows(TO_DESCRIPTOR + 1).enumerate() {
             if hooks.get(&frame[TO_DESCRIPTOR]) != Some(&frame[TO_ORIGINAL]) {
                 continue;

@@ -202,10 +202,11 @@ impl Patcher {
             }
             let stacks = left::stack_pointers(stop, remote, &target.memory, &layers);
             if leaving {
-                let found = open_calls::close(&target.memory, target.session, &counting, &stacks)?;
-                open.extend(found);
+                let found = open_calls::close(&target.memory, target.session, &counting, &stacks);
+                // What cannot be found out must not keep the rings from being given back.
                 self.table.silence_standing(&target.memory)?;
                 pool::withdraw(&target.memory, &target.resident, remote)?;
+                open.extend(found?);
             }
             Ok(stacks)
         })?;

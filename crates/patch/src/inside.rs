@@ -83,11 +83,13 @@ fn each_word(memory: &GuestMemory, maps: &Maps, stack: u64, mut each: impl FnMut
     let mut at = stack & !7;
     while at < end {
         let length = PIECE.min(end - at) as usize;
-        if memory.read_bytes(at, &mut bytes[..length]).is_err() {
-            return;
-        }
-        for word in bytes[..length].as_chunks::<8>().0 {
+        let read = memory.read_up_to(at, &mut bytes[..length]);
+        for word in bytes[..read].as_chunks::<8>().0 {
             each(u64::from_le_bytes(*word));
+        }
+        // The stack ends at a guard, or there is nothing more to read.
+        if read < length {
+            return;
         }
         at += length as u64;
     }

@@ -28,6 +28,7 @@
 //! | `priority` | How is processor time left to the guest while we work beside it? |
 //! | `samples` | Where do its threads spend their time? |
 //! | `snapshot` | Registers and stacks of all threads, at one instant |
+//! | `pagemap` | Is a page in memory, in swap, or a guard? Where does a stack end? |
 //! | `room` | How much of a stack's mapping was ever used, and is there a guard below? |
 //! | `rss` | What is its resident memory used for? |
 //! | `smaps` | What does the kernel count of each mapping? |
@@ -62,6 +63,7 @@ pub mod maps;
 pub mod memory;
 pub mod modules;
 pub mod own_proc;
+pub mod pagemap;
 pub mod pages;
 pub mod pid_namespace;
 pub mod pidfd;

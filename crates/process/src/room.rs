@@ -1,14 +1,12 @@
 //! Determines how much of a stack's mapping has been used, and what lies below it.
 
 use std::ops::Range;
-use std::os::unix::fs::FileExt;
 
-use crate::descriptors::open_briefly;
-use crate::maps::{Mapping, Maps, PAGE};
+use crate::maps::{Maps, PAGE};
+use crate::pagemap::{LARGEST_STACK, Page, Pagemap};
 
-/// Limit of the bytes of one mapping that count as a stack, because the kernel may have merged it with the mapping
-/// above.
-pub(crate) const LARGEST_STACK: u64 = 64 << 20;
+/// Limit of the bytes of guards that are counted below a stack.
+const LARGEST_GUARD: u64 = 1 << 20;
 
 /// The room that a stack has: its mapping, the part that was ever used, and the guard below.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -23,38 +21,59 @@ pub struct Room {
 }
 
 impl Room {
-    /// Looks at the mapping of a stack, page by page through `/proc/PID/pagemap` (kernel
-    /// `Documentation/admin-guide/mm/pagemap.rst`): bit 63 says present, bit 62 swapped out.
-    pub fn of(pid: i32, maps: &Maps, mapping: &Range<u64>) -> Room {
-        let below = mapping
-            .start
-            .checked_sub(1)
-            .and_then(|below| maps.find(below));
-        let guard = below
-            .filter(|below| !below.permissions.read && !below.permissions.write)
-            .map_or(0, Mapping::size);
+    /// Looks at a stack ([`stack_around`](crate::pagemap::stack_around)), page by page.
+    pub fn of(pid: i32, maps: &Maps, stack: &Range<u64>) -> Room {
         let mut room = Room {
-            mapped: mapping.end.saturating_sub(mapping.start),
-            guard,
+            mapped: stack.end.saturating_sub(stack.start),
+            guard: 0,
             high_water: 0,
         };
-        let Ok(pagemap) = open_briefly(format!("/proc/{pid}/pagemap")) else {
-            return room;
+        let pagemap = Pagemap::open(pid);
+        let pages = |range: Range<u64>| match &pagemap {
+            Ok(pagemap) => pagemap.pages(&range),
+            Err(_) => Vec::new(),
         };
-        let pages = room.mapped / PAGE;
-        let mut entries =
-            vec![0; usize::try_from(pages.min(LARGEST_STACK / PAGE) * 8).unwrap_or(0)];
-        let first = mapping.end / PAGE - entries.len() as u64 / 8;
-        if pagemap.read_exact_at(&mut entries, first * 8).is_ok() {
-            let touched = |entry: &[u8; 8]| u64::from_le_bytes(*entry) >> 62 != 0;
-            let untouched = entries
-                .as_chunks::<8>()
-                .0
-                .iter()
-                .take_while(|entry| !touched(entry))
-                .count();
-            room.high_water = mapping.end - (first + untouched as u64) * PAGE;
+        let below = stack.start.checked_sub(1);
+        room.guard = match below.and_then(|below| maps.find(below)) {
+            Some(below) if !below.permissions.read && !below.permissions.write => below.size(),
+            Some(below) => {
+                let low = below.start.max(stack.start.saturating_sub(LARGEST_GUARD));
+                let below = pages(low..stack.start);
+                let guards = below.iter().rev().take_while(|page| **page == Page::Guard);
+                guards.count() as u64 * PAGE
+            }
+            None => 0,
+        };
+        let first = stack.end - room.mapped.min(LARGEST_STACK);
+        let pages = pages(first..stack.end);
+        if pages.len() as u64 * PAGE == stack.end - first {
+            let untouched = pages.iter().take_while(|page| **page == Page::Nowhere);
+            room.high_water = (pages.len() - untouched.count()) as u64 * PAGE;
         }
         room
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::pagemap::stack_around;
+    use crate::pagemap::tests::with_guards;
+
+    #[test]
+    fn a_stack_has_what_lies_above_its_guard() {
+        let Some(start) = with_guards(40, &[0, 9, 10, 30]) else {
+            return;
+        };
+        let pid = std::process::id() as i32;
+        let maps = Maps::read(pid).expect("ours");
+        let pagemap = Pagemap::open(pid).expect("ours");
+        let room = |page: u64| {
+            let stack = stack_around(Some(&pagemap), &maps, start + page * PAGE);
+            let room = Room::of(pid, &maps, &stack);
+            [room.mapped, room.guard, room.high_water].map(|bytes| bytes / PAGE)
+        };
+        assert_eq!(room(5), [8, 1, 8]);
+        assert_eq!(room(29), [19, 2, 19]);
     }
 }

@@ -33,8 +33,9 @@ use crate::asleep::{Asleep, UNKNOWN};
 use crate::error::{Error, Result};
 use crate::interrupted;
 use crate::maps::Maps;
+use crate::pagemap::{self, LARGEST_STACK, Pagemap};
 use crate::ptrace;
-use crate::room::{LARGEST_STACK, Room};
+use crate::room::Room;
 use crate::stop::{PATIENCE, Stop, thread_ids, thread_state};
 
 /// The bytes below rsp that a function may use without moving it.
@@ -71,7 +72,7 @@ pub struct Thread {
     pub main: bool,
     /// Its registers when it was copied.
     pub context: UnwindContext,
-    /// The mapping that its stack lies in; empty if rsp was in none.
+    /// The part between guards of the mapping that its stack lies in; empty if rsp was in none.
     pub mapping: Range<u64>,
 }
 
@@ -235,6 +236,7 @@ impl Snapshot {
         };
         let mut threads = Vec::with_capacity(64);
         let used = warm(pid, maps, likely, &mut copies);
+        let pagemap = Pagemap::open(pid).ok();
         let left = asleep.iter().map(Asleep::tid).collect();
         let stop = Stop::all_but(pid, &left)?;
         crate::fault::point("looking");
@@ -243,13 +245,14 @@ impl Snapshot {
         let mut all: Vec<(i32, Option<&Asleep>)> = stopped.chain(sleeping).collect();
         all.sort_by_key(|(tid, _)| *tid != pid);
         let mut later = None;
-        let mut mapping_of = |sp| match maps.find(sp) {
-            Some(mapping) => mapping.start..mapping.end,
+        let pagemap = pagemap.as_ref();
+        let mut mapping_of = |sp| match pagemap::stack_above(pagemap, maps, sp) {
             // The mapping was made or has grown since the maps were read.
-            None => later
-                .get_or_insert_with(|| Maps::read(pid).unwrap_or_default())
-                .find(sp)
-                .map_or(0..0, |mapping| mapping.start..mapping.end),
+            none if none.is_empty() => {
+                let later = later.get_or_insert_with(|| Maps::read(pid).unwrap_or_default());
+                pagemap::stack_above(pagemap, later, sp)
+            }
+            found => found,
         };
         for (tid, sleeping) in all {
             // The kernel shows no registers of a thread before it has left its processor. Until then its stack is copied.
@@ -291,6 +294,8 @@ impl Snapshot {
         }
         for thread in &mut threads {
             thread.name = name_of(pid, thread.tid);
+            let stack = std::mem::take(&mut thread.mapping);
+            thread.mapping = pagemap::above_guard(pagemap, thread.context.sp, stack);
         }
         threads.sort_by_key(|thread| (thread.tid != pid, thread.tid));
         Ok(Ok(Snapshot {

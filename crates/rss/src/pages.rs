@@ -1,14 +1,9 @@
-//! Which pages are in memory (`/proc/PID/pagemap`).
-//!
-//! A word a page (`fs/proc/task_mmu.c`, `pte_to_pagemap_entry`; Documentation/admin-guide/mm/pagemap.rst): bit 63 says that it is
-//! in memory, bit 62 that it is in swap, bit 61 that it is the page of a file or shared, and not one of the process's own. The page
-//! numbers that only root sees are not used.
+//! Which pages are in memory, as runs of pages that are at the same kind of place.
 
-use std::fs::File;
 use std::io;
-use std::os::unix::fs::FileExt;
 
 use process::maps::PAGE;
+use process::pagemap::{Page, Pagemap};
 use process::smaps::Area;
 
 /// Words that are read at once: those of 128 MiB.
@@ -43,7 +38,7 @@ pub struct Run {
 /// # Errors
 /// Those of the file.
 pub fn runs(pid: i32, areas: &[Area]) -> io::Result<(Vec<Run>, Vec<u64>)> {
-    let pagemap = File::open(format!("/proc/{pid}/pagemap"))?;
+    let pagemap = Pagemap::open(pid)?;
     let (mut runs, mut left_out) = (Vec::new(), Vec::new());
     let mut left = MOST;
     for area in areas {
@@ -65,40 +60,39 @@ pub fn runs(pid: i32, areas: &[Area]) -> io::Result<(Vec<Run>, Vec<u64>)> {
 }
 
 /// Appends the runs of one mapping.
-fn of(pagemap: &File, area: &Area, runs: &mut Vec<Run>) -> io::Result<()> {
+fn of(pagemap: &Pagemap, area: &Area, runs: &mut Vec<Run>) -> io::Result<()> {
     let first = runs.len();
-    let (mut at, end) = (area.mapping.start / PAGE, area.mapping.end / PAGE);
-    let mut words = vec![0; (AT_ONCE.min(end - at) * 8) as usize];
+    let (mut at, end) = (area.mapping.start, area.mapping.end);
+    let mut words = vec![[0; 8]; AT_ONCE.min((end - at) / PAGE) as usize];
     while at < end {
-        let wanted = (AT_ONCE.min(end - at) * 8) as usize;
-        let found = pagemap.read_at(&mut words[..wanted], at * 8)?;
+        let wanted = AT_ONCE.min((end - at) / PAGE) as usize;
+        let found = pagemap.read(at, &mut words[..wanted])?;
         if found == 0 {
             break;
         }
-        for word in words[..found].as_chunks::<8>().0 {
-            if let Some(place) = place(u64::from_le_bytes(*word)) {
-                let start = at * PAGE;
+        for word in &words[..found] {
+            if let Some(place) = place(Page::of(u64::from_le_bytes(*word))) {
                 match runs[first..].last_mut() {
-                    Some(last) if last.end == start && last.place == place => last.end += PAGE,
+                    Some(last) if last.end == at && last.place == place => last.end += PAGE,
                     _ => runs.push(Run {
-                        start,
-                        end: start + PAGE,
+                        start: at,
+                        end: at + PAGE,
                         place,
                     }),
                 }
             }
-            at += 1;
+            at += PAGE;
         }
     }
     Ok(())
 }
 
-fn place(word: u64) -> Option<Place> {
-    match (word >> 63, word >> 62 & 1, word >> 61 & 1) {
-        (1, _, 0) => Some(Place::Own),
-        (1, _, _) => Some(Place::File),
-        (_, 1, _) => Some(Place::Swap),
-        _ => None,
+fn place(page: Page) -> Option<Place> {
+    match page {
+        Page::Own => Some(Place::Own),
+        Page::File => Some(Place::File),
+        Page::Swap => Some(Place::Swap),
+        Page::Nowhere | Page::Guard => None,
     }
 }
 

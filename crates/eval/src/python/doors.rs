@@ -15,6 +15,7 @@ use process::error::{Error, Result};
 use process::interrupted::call_of;
 use process::maps::Maps;
 use process::memory::GuestMemory;
+use process::pagemap::{self, Pagemap};
 use process::stop::Stop;
 use std::mem::offset_of;
 use std::thread::sleep;
@@ -189,8 +190,9 @@ impl Python {
         let Ok(maps) = Maps::of(self.entered.status.pid) else {
             return true;
         };
-        let end = maps.find(now.rsp).map_or(now.rsp, |stack| stack.end);
-        let mut stack = vec![0; DEEPEST.min((end - now.rsp) as usize)];
+        let pagemap = Pagemap::open(self.entered.status.pid).ok();
+        let end = pagemap::stack_around(pagemap.as_ref(), &maps, now.rsp).end;
+        let mut stack = vec![0; DEEPEST.min(end.saturating_sub(now.rsp) as usize)];
         if self.entered.memory.read_bytes(now.rsp, &mut stack).is_err() {
             return true;
         }

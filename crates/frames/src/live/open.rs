@@ -9,6 +9,7 @@ use process::asleep::Asleep;
 use process::launchers::Launchers;
 use process::maps::Maps;
 use process::memory::GuestMemory;
+use process::pagemap::{Pagemap, stack_around};
 use process::room::Room;
 use process::snapshot::{Copies, Overlay, Snapshot, Thread, UnwindContext};
 use process::wait::others;
@@ -196,7 +197,8 @@ impl Live {
             };
             circles::settle(self.pid, &now, owners, &mut stacks);
         }
-        let mapping = |at: u64| around(&self.maps, at);
+        let pagemap = Pagemap::open(self.pid).ok();
+        let mapping = |at: u64| stack_around(pagemap.as_ref(), &self.maps, at);
         for one in coroutines {
             let stack = stack::read_parked(&process, &mut self.unwinder, one, &mapping, &objects);
             if let Some(stack) = stack {
@@ -264,6 +266,7 @@ impl Live {
             self.stopped_at.get(&thread.tid()) == Some(&sleeps_at)
         };
         let Live { vms, memory, .. } = self;
+        let pagemap = Pagemap::open(self.pid).ok();
         Snapshot::take(
             self.pid,
             &self.maps,
@@ -279,7 +282,7 @@ impl Live {
                     .flat_map(|vm| vm.wanted(&overlay, thread, copied))
                     .collect();
                 if thread.main {
-                    let end = |at: u64| around(&self.maps, at).end;
+                    let end = |at: u64| stack_around(pagemap.as_ref(), &self.maps, at).end;
                     wanted.extend(scripts::wanted_of_parked(vms, &overlay, coroutines, &end));
                 }
                 wanted
@@ -356,10 +359,4 @@ impl Memory for Recorder<'_> {
         self.ranges.borrow_mut().push(at..end);
         Ok(())
     }
-}
-
-/// Returns the mapping that holds an address; empty if there is none.
-fn around(maps: &Maps, at: u64) -> Range<u64> {
-    maps.find(at)
-        .map_or(0..0, |mapping| mapping.start..mapping.end)
 }

@@ -20,6 +20,7 @@
 use super::return_frame::{UCONTEXT_SIZE, is_ucontext};
 use process::maps::{Mapping, Maps, PAGE};
 use process::memory::GuestMemory;
+use process::pagemap::{self, Pagemap};
 use process::ptrace::Registers;
 
 /// Number of return frames that may lie side by side at the end of `[stack]`, because as many lancets have been killed.
@@ -78,20 +79,24 @@ pub(super) fn find(
 ) -> Option<Room> {
     let main = tid == memory.pid();
     let here = maps.find(registers.rsp)?;
-    let own = |low: u64| Room {
+    // Guards within the mapping are bounds, too.
+    let pagemap = Pagemap::open(memory.pid()).ok();
+    let stack = pagemap::stack_around(pagemap.as_ref(), maps, registers.rsp);
+    let own = Room {
         below: registers.rsp.saturating_sub(RED_ZONE),
-        low,
+        low: stack.start,
         own: true,
     };
-    let with_block = here.contains(registers.fs_base) && registers.fs_base > registers.rsp;
+    let with_block = stack.contains(&registers.fs_base) && registers.fs_base > registers.rsp;
     if main && here.is_named("[stack]") || !main && with_block {
-        return Some(own(here.start));
+        return Some(own);
     }
+    let has_guard = stack.start > here.start || is_guarded(maps, here);
     let stack = || maps.iter().find(|one| one.is_named("[stack]"));
     if main && let Some(room) = unused_end(memory, stack()?, state) {
         return Some(room);
     }
-    is_guarded(maps, here).then(|| own(here.start))
+    has_guard.then_some(own)
 }
 
 /// Makes the kernel extend `[stack]` down to `lowest`, and returns the room that there is then. `None` if the room is in no stack that

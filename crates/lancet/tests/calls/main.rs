@@ -10,6 +10,7 @@
 //! | `machine` | C and C++: exceptions, longjmp, contexts, signals, threads, fork, every way to pass an argument |
 //! | `values` | arguments and results of every kind are shown as the program passed and got them |
 //! | `exact` | every call is counted, every call is told, with its arguments and result |
+//! | `guarded` | stacks of threads in one mapping, with guards that split none |
 //! | `everything` | all of a program at once: 60,000 functions, functions that look for themselves, Go refused |
 //! | `programs` | everything of real programs at once, while they work |
 //! | `coverage` | nearly every function of the interpreters and their libraries can be hooked |
@@ -93,6 +94,7 @@ mod family;
 mod few_files;
 mod given_back;
 mod goroutines;
+mod guarded;
 mod hangs;
 mod held;
 mod hostile;
