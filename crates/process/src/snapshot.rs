@@ -21,7 +21,7 @@
 //! written into the guest.
 
 use crate::proc_file;
-use std::collections::{BTreeMap, HashSet};
+use std::collections::{BTreeMap, HashMap, HashSet};
 use std::ops::Range;
 use std::slice;
 use std::time::Duration;
@@ -34,6 +34,7 @@ use crate::error::{Error, Result};
 use crate::interrupted;
 use crate::maps::Maps;
 use crate::pagemap::{self, LARGEST_STACK, Pagemap};
+use crate::pid_namespace::ids_of_thread;
 use crate::ptrace;
 use crate::room::Room;
 use crate::stop::{PATIENCE, Stop, thread_ids, thread_state};
@@ -66,6 +67,8 @@ pub struct UnwindContext {
 pub struct Thread {
     /// Its id in the PID namespace of lancet.
     pub tid: i32,
+    /// The id by which it knows itself, which is that of its own PID namespace.
+    pub own_id: i32,
     /// Its name, from `/proc/PID/task/TID/comm`.
     pub name: String,
     /// Whether it is the first thread of the process, whose stack the kernel made.
@@ -237,6 +240,7 @@ impl Snapshot {
         let mut threads = Vec::with_capacity(64);
         let used = warm(pid, maps, likely, &mut copies);
         let pagemap = Pagemap::open(pid).ok();
+        let own_ids = own_ids(pid);
         let left = asleep.iter().map(Asleep::tid).collect();
         let stop = Stop::all_but(pid, &left)?;
         crate::fault::point("looking");
@@ -268,6 +272,7 @@ impl Snapshot {
             };
             let thread = Thread {
                 tid,
+                own_id: *own_ids.get(&tid).unwrap_or(&tid),
                 name: String::new(),
                 main: tid == pid,
                 context,
@@ -347,6 +352,17 @@ fn context_of(pid: i32, tid: i32) -> Result<Option<UnwindContext>> {
         Err(nix::errno::Errno::ESRCH) => Ok(None),
         Err(errno) => Err(ptrace::explain(pid, "reading a thread's registers", errno)),
     }
+}
+
+/// Returns the ids by which the threads of a process know themselves, if those are others than ours. A thread that begins later is not among
+/// them.
+fn own_ids(pid: i32) -> HashMap<i32, i32> {
+    let own = |tid: i32| ids_of_thread(pid, tid)?.last().copied();
+    if own(pid).is_none_or(|own| own == pid) {
+        return HashMap::new();
+    }
+    let threads = thread_ids(pid).unwrap_or_default().into_iter();
+    threads.filter_map(|tid| Some((tid, own(tid)?))).collect()
 }
 
 /// Copies what will probably be copied in the stop, while the process runs, and drops the copy; see the module's documentation. Returns the

@@ -234,11 +234,12 @@ impl Core {
     pub fn look(&mut self, modules: &Modules, fibers: bool) -> (Look, Vec<String>) {
         let mut copies = self.stacks();
         let vms = scripts::find(modules, &*self);
-        let (coroutines, all) = if fibers {
+        let (mut coroutines, all) = if fibers {
             scripts::coroutines(&vms, &*self)
         } else {
             (Vec::new(), true)
         };
+        coroutines.extend(scripts::threads_apart(&vms, &*self));
         // References to objects in frames are counted in copies.
         let end = |at: u64| self.around(at).end;
         for range in scripts::wanted_of_parked(&vms, &*self, &coroutines, &end) {

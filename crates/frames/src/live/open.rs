@@ -111,11 +111,12 @@ impl Live {
     pub fn look(&mut self, wanted: Wanted) -> Result<Look> {
         let deadline = Instant::now() + PATIENCE;
         self.find_vm_again();
-        let (coroutines, all) = if wanted.fibers {
+        let (mut coroutines, all) = if wanted.fibers {
             scripts::coroutines(&self.vms, &self.memory)
         } else {
             (Vec::new(), true)
         };
+        coroutines.extend(scripts::threads_apart(&self.vms, &self.memory));
         if wanted.fibers {
             // New code may have been loaded.
             self.refresh();
@@ -295,6 +296,7 @@ impl Live {
     fn likely(&self) -> Vec<Range<u64>> {
         let main = Thread {
             tid: self.pid,
+            own_id: self.pid,
             name: String::new(),
             main: true,
             context: UnwindContext::default(),

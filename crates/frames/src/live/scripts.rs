@@ -63,6 +63,19 @@ pub(super) fn coroutines(
     (found, all)
 }
 
+/// Returns the threads of the VMs that no kernel thread may run, each with its VM's index.
+pub(super) fn threads_apart(
+    vms: &[Box<dyn Scripts>],
+    memory: &dyn Memory,
+) -> Vec<(usize, Coroutine)> {
+    let mut apart = Vec::new();
+    for (number, vm) in vms.iter().enumerate() {
+        let threads = vm.threads_apart(memory).into_iter();
+        apart.extend(threads.map(|one| (number, one)));
+    }
+    apart
+}
+
 /// Returns what must be copied of parked coroutines while the process stands: their native stacks, and the memory that
 /// leads to their frames. `end` returns the end of the mapping that a stack lies in.
 pub(super) fn wanted_of_parked(

@@ -167,6 +167,7 @@ pub fn read_parked(
     let parked = vm.parked(process.memory, one)?;
     let thread = Thread {
         tid: 0,
+        own_id: 0,
         name: String::new(),
         main: false,
         context: parked.context.unwrap_or_default(),

@@ -281,6 +281,7 @@ mod tests {
     fn a_frame_of_which_nothing_is_known_is_no_place() {
         let thread = Thread {
             tid: 1,
+            own_id: 1,
             name: String::new(),
             main: true,
             context: Default::default(),

@@ -11,6 +11,7 @@ mod jit;
 mod languages;
 mod output;
 mod rivals;
+mod shared;
 mod started;
 #[allow(dead_code, unused_imports, reason = "each test target uses its part")]
 #[path = "../support/mod.rs"]

@@ -30,6 +30,9 @@ pub struct Layout {
     pub ec_thread: u64,
     /// `ec` in `rb_thread_t`: `vm_core.h`.
     pub thread_ec: u64,
+    /// `nt` in `rb_thread_t`: the kernel thread that runs it now (`vm_core.h`, `native_thread_assign` in `thread_pthread.c`), from 3.3 on,
+    /// where several threads may share one; `None` where each has its own.
+    pub thread_native: Option<u64>,
     /// `vm` in `rb_thread_t`: `vm_core.h`.
     pub thread_vm: u64,
     /// `blocking_region_buffer` in `rb_thread_t`: `vm_core.h`.

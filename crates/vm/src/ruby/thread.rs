@@ -13,6 +13,12 @@ pub(super) const DATA: u64 = 32;
 /// `self` in `rb_thread_t`: the Thread object.
 const THREAD_SELF: u64 = 16;
 
+/// `tid` in `struct rb_native_thread` (`thread_pthread.h`), behind `serial`, `vm` and `thread_id`.
+const NATIVE_ID: u64 = 24;
+
+/// More threads than any process has.
+const MOST_THREADS: usize = 1 << 16;
+
 /// `ractor.cnt` in `rb_vm_t`, an `unsigned int`.
 const RACTOR_COUNT: u64 = 24;
 
@@ -89,6 +95,32 @@ impl<M: Memory> Ruby<'_, M> {
         }
         let ec = word(thread.wrapping_add(self.layout.thread_ec))?;
         (word(ec.wrapping_add(self.layout.ec_thread))? == thread).then_some(ec)
+    }
+
+    /// Returns the id by which the kernel thread knows itself that runs this `rb_thread_t`; `Some(0)` if none does now, `None` if each thread
+    /// has its own, and the VM does not say which.
+    pub fn kernel_thread(&self, thread: u64) -> Option<i32> {
+        let at = thread.wrapping_add(self.layout.thread_native?);
+        let id = |native: u64| self.memory.u32(native.wrapping_add(NATIVE_ID)).ok();
+        match self.memory.u64(at).ok()? {
+            0 => Some(0),
+            native => id(native).map(u32::cast_signed),
+        }
+    }
+
+    /// Calls `each` with the `rb_thread_t` of every thread of the Ractor that this one belongs to (`lt_node`, their first field, leads from
+    /// one to the next and through the Ractor's list).
+    pub fn threads_beside(&self, vm: u64, thread: u64, each: &mut dyn FnMut(u64)) {
+        let mut at = thread;
+        for _ in 0..MOST_THREADS {
+            if self.ec_if_thread(vm, at).is_some() {
+                each(at);
+            }
+            match self.memory.u64(at) {
+                Ok(next) if next != thread => at = next,
+                _ => return,
+            }
+        }
     }
 
     /// Returns the execution context of a Thread object's running fiber, or `None` if the object is no Thread.

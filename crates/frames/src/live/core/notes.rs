@@ -83,8 +83,10 @@ impl Notes {
 }
 
 fn thread(status: &[u8]) -> Option<Thread> {
+    let id = word32(status, THREAD)?.cast_signed();
     Some(Thread {
-        tid: word32(status, THREAD)?.cast_signed(),
+        tid: id,
+        own_id: id,
         name: String::new(),
         main: false,
         context: UnwindContext {

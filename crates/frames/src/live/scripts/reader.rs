@@ -211,6 +211,12 @@ pub trait Scripts {
         (Vec::new(), true)
     }
 
+    /// Returns the threads of the VM that no kernel thread may run at this moment, where several share one. They are few and quickly found,
+    /// and are asked for at each look.
+    fn threads_apart(&self, _memory: &dyn Memory) -> Vec<Coroutine> {
+        Vec::new()
+    }
+
     /// Returns where a coroutine is parked; `None` if it is not. It reads everything that [`coroutine`](Scripts::coroutine)
     /// needs later.
     fn parked(&self, _memory: &dyn Memory, _one: &Coroutine) -> Option<Parked> {

@@ -1,6 +1,6 @@
 //! Reads script frames of Ruby.
 
-use std::cell::Cell;
+use std::cell::{Cell, RefCell};
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::ops::Range;
 
@@ -34,12 +34,17 @@ const SCAN: ScanCost = ScanCost {
     object: 9.5,
 };
 
+/// What a thread is called that no kernel thread runs.
+const THREAD: &str = "Thread";
+
 struct Vm {
     facts: Facts,
     vm: u64,
     runner: Vec<Range<u64>>,
     /// `None` until a fiber has been found.
     context: Cell<Option<Context>>,
+    /// The VM's thread that each kernel thread ran when that was asked last, by the kernel thread's own id.
+    runs: RefCell<HashMap<i32, u64>>,
 }
 
 /// Returns the reader if the process runs Ruby.
@@ -58,6 +63,7 @@ pub(super) fn find(modules: &Modules, memory: &dyn Memory) -> Option<Box<dyn Scr
         vm,
         runner,
         context: Cell::default(),
+        runs: RefCell::default(),
     }))
 }
 
@@ -68,10 +74,20 @@ impl Vm {
         if thread.main {
             return ruby.main_ec(self.vm).ok();
         }
+        // The VM knows which kernel thread runs which of its threads, from 3.3 on. A kernel thread of its own (the timer's) has the record of
+        // the thread that made it on its stack, too.
+        let runs = |id: u64| {
+            let own = ruby.kernel_thread(id);
+            own.is_none_or(|own| own == thread.own_id)
+        };
+        let known = self.runs.borrow().get(&thread.own_id).copied();
+        if let Some(id) = known.filter(|id| runs(*id)) {
+            return ruby.ec_if_thread(self.vm, id);
+        }
         let words = outer_words(thread, copied);
         let contexts: BTreeSet<u64> = words
             .into_iter()
-            .filter_map(|word| ruby.ec_if_thread(self.vm, word))
+            .filter_map(|word| ruby.ec_if_thread(self.vm, word).filter(|_| runs(word)))
             .collect();
         // The record of the thread that made this one may be there too. The inner frames show whose context it is,
         // because the functions of the VM pass it on.
@@ -175,8 +191,42 @@ impl Scripts for Vm {
         (found.into_values().map(coroutine).collect(), whole.is_ok())
     }
 
+    fn threads_apart(&self, memory: &dyn Memory) -> Vec<Coroutine> {
+        let mut apart = Vec::new();
+        let Ok(ruby) = Ruby::new(&memory, self.facts) else {
+            return apart;
+        };
+        let Ok(main) = ruby.main_thread(self.vm) else {
+            return apart;
+        };
+        let mut runs = self.runs.borrow_mut();
+        runs.clear();
+        ruby.threads_beside(self.vm, main, &mut |object| {
+            let own = ruby.kernel_thread(object);
+            runs.extend(own.map(|own| (own, object)));
+            if own == Some(0)
+                && let Ok(detail) = ruby.running_ec(object)
+            {
+                apart.push(Coroutine {
+                    kind: THREAD,
+                    object,
+                    detail,
+                });
+            }
+        });
+        apart
+    }
+
     fn parked(&self, memory: &dyn Memory, one: &Coroutine) -> Option<Parked> {
         let ruby = Ruby::new(&memory, self.facts).ok()?;
+        if one.kind == THREAD {
+            let apart = ruby.kernel_thread(one.object) == Some(0);
+            ruby.ec_if_thread(self.vm, one.object)
+                .filter(|context| apart && *context == one.detail)?;
+            let cfp = ruby.current_cfp(one.detail).ok()?;
+            ruby.frames(one.detail, cfp).ok()?.for_each(drop);
+            return Some(Parked::default());
+        }
         let fiber = ruby.fiber(self.vm, one.object, one.detail)?;
         let parked = ruby.parked(&fiber, self.context.get()?).ok()??;
         let cfp = ruby.current_cfp(fiber.ec).ok()?;

@@ -32,6 +32,7 @@ const RUBY_2_7: Layout = Layout {
     frame_size: 56,
     ec_thread: 56,
     thread_ec: 32,
+    thread_native: None,
     thread_vm: 24,
     vm_main_thread: 192,
     iseq: Iseq {
@@ -174,6 +175,7 @@ const RUBY_3_2: Layout = Layout {
 const RUBY_3_3: Layout = Layout {
     version: (3, 3),
     thread_region: 248,
+    thread_native: Some(40),
     thread_name: 432,
     thread_joins: 360,
     lock: Some(Lock {
