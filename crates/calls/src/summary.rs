@@ -388,6 +388,12 @@ pub fn sorted(rows: &HashMap<Key, Row>, order: Order) -> Vec<(&Key, &Row)> {
 }
 
 impl Row {
+    /// Whether the time of any call is known. It is not where none has returned, and of functions whose returns are not hooked because their
+    /// callers' stacks are switched (`swapcontext`). A call that is timed takes at least a tick.
+    pub fn is_timed(&self) -> bool {
+        self.longest != 0
+    }
+
     /// Returns the mean time of the calls that have returned.
     pub fn mean(&self) -> u64 {
         self.total / self.returned().max(1)

@@ -16,12 +16,12 @@ enum Record<'a> {
         failed: u64,
         bytes: u64,
         rows: u64,
-        total_ns: u64,
-        mean_ns: u64,
-        p50_ns: u64,
-        p95_ns: u64,
-        p99_ns: u64,
-        max_ns: u64,
+        total_ns: Option<u64>,
+        mean_ns: Option<u64>,
+        p50_ns: Option<u64>,
+        p95_ns: Option<u64>,
+        p99_ns: Option<u64>,
+        max_ns: Option<u64>,
         buckets: Vec<[u64; 3]>,
     },
     Total {
@@ -42,7 +42,8 @@ pub(super) fn print(out: &mut dyn Write, counted: &Counted<'_>) -> io::Result<()
     let nanos = |ticks: u64| (ticks as f64 * unit).round() as u64;
     for ((function, line), row) in rows {
         let filled = row.buckets.iter().enumerate();
-        let filled = filled.filter(|(_, count)| **count != 0);
+        let filled = filled.filter(|(_, count)| **count != 0 && row.is_timed());
+        let time = |ticks: u64| row.is_timed().then(|| nanos(ticks));
         let record = Record::Row {
             function,
             line: (!line.is_empty()).then_some(line),
@@ -51,12 +52,12 @@ pub(super) fn print(out: &mut dyn Write, counted: &Counted<'_>) -> io::Result<()
             failed: row.failed,
             bytes: row.bytes,
             rows: row.rows,
-            total_ns: nanos(row.total),
-            mean_ns: nanos(row.mean()),
-            p50_ns: nanos(row.quantile(50)),
-            p95_ns: nanos(row.quantile(95)),
-            p99_ns: nanos(row.quantile(99)),
-            max_ns: nanos(row.longest),
+            total_ns: time(row.total),
+            mean_ns: time(row.mean()),
+            p50_ns: time(row.quantile(50)),
+            p95_ns: time(row.quantile(95)),
+            p99_ns: time(row.quantile(99)),
+            max_ns: time(row.longest),
             buckets: filled
                 .map(|(bucket, count)| {
                     let [start, end] = bucket_bounds(bucket).map(nanos);

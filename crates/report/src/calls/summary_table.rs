@@ -10,6 +10,9 @@ use std::io::{self, Write};
 const HEAD: &str = "   seconds     mean      p50      p95      p99      max      calls";
 const RULE: &str = "------ ---------- -------- -------- -------- -------- -------- ----------";
 
+/// What stands for a time that is not known, which is not 0.
+const NO_TIME: &str = "-";
+
 /// Columns behind the others, each shown where some row has a figure in it and as wide as its head: head, figure, text.
 type More = (&'static str, fn(&Row) -> u64, fn(&Row) -> String);
 
@@ -56,21 +59,15 @@ pub(super) fn print(out: &mut dyn Write, counted: &Counted<'_>) -> io::Result<()
     let first = if by_wall { "% wall" } else { "% time" };
     writeln!(out, "{first} {HEAD}{heads} function")?;
     writeln!(out, "{rule}")?;
-    let time = |ticks: u64| duration(ticks as f64 * unit);
     for ((function, line), row) in rows {
         let share = match by_wall {
             true => of_wall(row.total),
             false => row.total as f64 * 100.0 / all.max(1) as f64,
         };
+        let [share, seconds, mean, median, most, nearly_all, longest] = times(row, share, unit);
         write!(
             out,
-            "{share:6.2} {:10.6} {:>8} {:>8} {:>8} {:>8} {:>8} {:>10}",
-            row.total as f64 * unit / 1e9,
-            time(row.mean()),
-            time(row.quantile(50)),
-            time(row.quantile(95)),
-            time(row.quantile(99)),
-            time(row.longest),
+            "{share:>6} {seconds:>10} {mean:>8} {median:>8} {most:>8} {nearly_all:>8} {longest:>8} {:>10}",
             row.calls,
         )?;
         for (head, figure, text) in &more {
@@ -99,6 +96,23 @@ pub(super) fn print(out: &mut dyn Write, counted: &Counted<'_>) -> io::Result<()
         " ".repeat(widths.iter().map(|width| width + 1).sum()),
         left(all_left)
     )
+}
+
+/// The columns of a row before its calls.
+fn times(row: &Row, share: f64, unit: f64) -> [String; 7] {
+    if !row.is_timed() {
+        return std::array::from_fn(|_| NO_TIME.into());
+    }
+    let time = |ticks: u64| duration(ticks as f64 * unit);
+    [
+        format!("{share:.2}"),
+        format!("{:.6}", row.total as f64 * unit / 1e9),
+        time(row.mean()),
+        time(row.quantile(50)),
+        time(row.quantile(95)),
+        time(row.quantile(99)),
+        time(row.longest),
+    ]
 }
 
 /// The note on calls that have no time.
@@ -135,6 +149,21 @@ impl std::fmt::Display for Digits {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_time_that_is_not_known_is_not_0() {
+        let row = |longest: u64| Row {
+            calls: 3,
+            total: 2 * longest,
+            longest,
+            ..Row::default()
+        };
+        assert!(times(&row(0), 0.0, 1.0).iter().all(|text| text == NO_TIME));
+        assert_eq!(
+            times(&row(50), 12.0, 1.0)[..3],
+            ["12.00", "0.000000", "33 ns"]
+        );
+    }
 
     #[test]
     fn durations_have_three_digits() {
