@@ -4,6 +4,7 @@ use crate::limits::{MOST_HOOKS, USER_END};
 use inject::records::{ReadRecords, Record, implausible};
 use inject::remote_call::RemoteThread;
 use process::error::{Error, Result};
+use process::limits;
 use process::maps::Maps;
 use process::memory::GuestMemory;
 use std::collections::BTreeMap;
@@ -249,10 +250,10 @@ impl Areas {
         let pid = remote.pid();
         let none = || Error::NothingToBorrow {
             pid,
-            reason: format!(
-                "no free addresses within 2 GiB of its code at {:#x}",
-                code.start
-            ),
+            reason: limits::forbids_mapping(pid, bytes).unwrap_or_else(|| {
+                let at = code.start;
+                format!("no free addresses within 2 GiB of its code at {at:#x}")
+            }),
         };
         let mut crowded = self.crowded.iter();
         if crowded.any(|at| at.abs_diff(code.start) < SAME) {

@@ -3,6 +3,7 @@
 use crate::error::{Error, Result};
 use crate::planned::Planned;
 use inject::remote_call::RemoteThread;
+use process::limits;
 use trampoline::{Stub, Until};
 
 const PAGE: u64 = wire::PAGE as u64;
@@ -10,8 +11,12 @@ const PAGE: u64 = wire::PAGE as u64;
 /// Maps a page of code in reach of a function.
 pub(crate) fn map_near(remote: &mut RemoteThread, one: &Planned) -> Result<u64> {
     let code = one.function.address..one.function.address + one.code.len() as u64;
-    hooks::map_near(remote, code, PAGE)?
-        .ok_or_else(|| refused(one, "no free addresses within 2 GiB of it".into()))
+    let pid = remote.pid();
+    hooks::map_near(remote, code, PAGE)?.ok_or_else(|| {
+        let limit = limits::forbids_mapping(pid, PAGE);
+        let why = limit.unwrap_or_else(|| "no free addresses within 2 GiB of it".into());
+        refused(one, why)
+    })
 }
 
 /// The code of an island at this address.

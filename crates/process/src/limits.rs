@@ -39,6 +39,18 @@ pub fn left_to_map() -> Option<u64> {
     left.min()
 }
 
+/// Returns why a process cannot map `bytes` more, if a limit of its own is the reason (RLIMIT_AS), in words.
+pub fn forbids_mapping(pid: i32, bytes: u64) -> Option<String> {
+    let limits = proc_file::of_process(pid, "limits").ok()?;
+    let limit: u64 = soft(&limits, "Max address space")?.parse().ok()?;
+    let taken = StatusFile::of(pid).ok()?.bytes("VmSize")?;
+    let left = limit.saturating_sub(taken);
+    (left < bytes).then(|| {
+        let [left, limit] = [left, limit].map(|bytes| bytes >> 10);
+        format!("its limit of address space (RLIMIT_AS, {limit} KiB) leaves {left} KiB")
+    })
+}
+
 /// The bytes that must be left before hooks are set: planning them takes the most memory, and to take them out again takes some, too.
 const ROOM: u64 = 24 << 20;
 
@@ -65,7 +77,26 @@ fn stack_in(text: &str) -> Option<u64> {
 
 #[cfg(test)]
 mod tests {
-    use super::stack_in;
+    use super::{forbids_mapping, stack_in};
+    use std::io::{BufRead, BufReader};
+    use std::process::{Command, Stdio};
+
+    #[test]
+    fn a_limit_is_the_reason_where_less_is_left() {
+        let mut command = Command::new("sh");
+        command.args(["-c", "ulimit -v 100000; echo ready; read line"]);
+        command.stdin(Stdio::piped()).stdout(Stdio::piped());
+        let mut shell = command.spawn().expect("sh");
+        let mut line = String::new();
+        let out = shell.stdout.take().expect("a pipe");
+        BufReader::new(out).read_line(&mut line).expect("a line");
+        let pid = shell.id() as i32;
+        assert_eq!(forbids_mapping(pid, 1 << 20), None);
+        let why = forbids_mapping(pid, 100 << 20).expect("more than the limit");
+        assert!(why.contains("(RLIMIT_AS, 100000 KiB)"), "{why}");
+        drop(shell.stdin.take());
+        shell.wait().expect("it has ended");
+    }
 
     #[test]
     fn the_limit_of_a_stack_is_the_soft_one() {

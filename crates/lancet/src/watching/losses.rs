@@ -2,10 +2,14 @@
 
 use calls::consumer::Forgotten;
 use calls::{Lost, Message};
+use process::limits::forbids_mapping;
 use report::figures::grouped;
 use report::losses::{Loss, What};
 
 use crate::losses::Losses;
+
+/// Room that a process with less of can lack for the rings and tables of its threads.
+const LEAST_TABLE: u64 = 64 << 20;
 
 /// The loss that a message is about, if it is about one. The message itself has been printed.
 pub fn of_message(message: &Message) -> Option<Loss> {
@@ -91,7 +95,7 @@ pub fn say_rings(losses: &mut Losses, of: &[(i32, calls::Losses)], use_of: Use) 
             (
                 What::Counts,
                 lost.uncounted,
-                "calls were not counted, because a thread made them in more rows (function and line) than its table holds: name fewer functions",
+                "calls were not counted, because a thread made them in more rows (function and line) than its table holds, or there was no memory for the table: name fewer functions",
             ),
             (
                 What::Values,
@@ -101,7 +105,12 @@ pub fn say_rings(losses: &mut Losses, of: &[(i32, calls::Losses)], use_of: Use) 
         ] {
             if count != 0 {
                 let count_in_words = grouped(count);
-                let text = format!("{beginning}{count_in_words} {words}");
+                let is_memory = matches!(what, What::Threads | What::Counts);
+                let limit = is_memory
+                    .then(|| forbids_mapping(*pid, LEAST_TABLE))
+                    .flatten();
+                let why = limit.map_or(String::new(), |limit| format!("; {limit}"));
+                let text = format!("{beginning}{count_in_words} {words}{why}");
                 losses.say(loss(*pid, what, count, text));
             }
         }
