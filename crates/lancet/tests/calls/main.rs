@@ -47,6 +47,7 @@
 //! | `panics` | a panic of the agent inside a hook ends the session, not the guest |
 //! | `drivers` | the four examples of 2009: Ruby, Python, Perl and PHP ask a real MariaDB |
 //! | `unwound` | calls that an exception or a jump leaves are counted, and shown as left |
+//! | `stays` | the hook on the unwinder: what keeps it, what is said, who takes it out |
 //! | `unwinders` | libraries that bring their own unwinder throw through hooked functions |
 //! | `stalled` | lancet that is stopped, readers that stop: the guest goes on, and what is missing is said |
 //! | `through` | whose line is told, where libraries stand between it and the call |
@@ -129,6 +130,7 @@ mod sleepers;
 mod small;
 mod stalled;
 mod started;
+mod stays;
 mod strace;
 mod strangers;
 mod system_calls;
