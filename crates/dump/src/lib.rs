@@ -45,6 +45,7 @@
 mod ahead;
 mod allocator;
 mod by_target;
+mod child;
 mod compaction;
 mod confined;
 mod copy;

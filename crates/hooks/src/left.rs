@@ -19,6 +19,8 @@ use process::stop::{Stop, Ties};
 use routine::{Frame, room};
 use std::mem::offset_of;
 use wire::calls::Hook;
+use wire::control_page::enter::REAP;
+use wire::snapshot::{OLDER, Snapshot};
 use wire::{ControlPage, State};
 
 /// Lifts the hooks that earlier sessions have left in a process, for a command that puts no agent into it. A process without
@@ -48,9 +50,35 @@ pub fn lift_left(
     residents: &Residents,
 ) -> Result<()> {
     for unused in residents.unused() {
+        reap(status, memory, gadgets, unused);
         lift(status, memory, gadgets, unused)?;
     }
     Ok(())
+}
+
+/// Has the process wait for the copies of it that have ended and whose command was killed: nobody else does, and until then the kernel
+/// keeps them as zombies. What fails is tried again by the next attach.
+fn reap(status: &Status, memory: &GuestMemory, gadgets: Gadgets, unused: &Unused) {
+    let header = &unused.resident.header;
+    let word = |offset: usize| memory.word(header.snapshot.wrapping_add(offset as u64));
+    let older = offset_of!(Snapshot, older)..offset_of!(Snapshot, older) + OLDER * 8;
+    let mut copies = std::iter::once(offset_of!(Snapshot, child)).chain(older.step_by(8));
+    if !copies.any(|offset| word(offset).is_ok_and(|child| child != 0)) {
+        return;
+    }
+    let standstill = Standstill {
+        status,
+        memory,
+        gadgets,
+        ties: Ties::None,
+        threads: Threads::Main,
+    };
+    let _ = standstill.run(&mut Timing::default(), |_, remote| {
+        if unused.is_unused_still(memory) {
+            remote.call(header.enter, REAP)?;
+        }
+        Ok(())
+    });
 }
 
 fn lift(status: &Status, memory: &GuestMemory, gadgets: Gadgets, unused: &Unused) -> Result<()> {
