@@ -6,6 +6,7 @@ use std::time::{Duration, Instant};
 
 use anyhow::Context;
 use patch::{Applied, Error, Guest, Limits, Plan, Prepared, SettingsPlan, State, Which};
+use process::programs;
 use report::patch::{Answers, Language};
 
 use super::args::{Replaced, TakenBack};
@@ -62,7 +63,7 @@ pub fn run(mut args: PatchArgs) -> anyhow::Result<u8> {
     let mut code = 0;
     for pid in &pids {
         code = worse(code, mended(*pid));
-        let done = run.process(*pid);
+        let done = programs::at_present(*pid, || run.process(*pid));
         code = worse(code, run.told(*pid, done)?);
     }
     let left = run.stay()?;
