@@ -4,7 +4,7 @@
 //! A return into such a frame needs only the agent's memory, which stays mapped. An exception that passes through one also needs the
 //! hook on the unwinder. So that hook stays while there may be such frames; the next attach that finds none takes it out.
 //!
-//! What a frame is: a word that is the address behind one of the routine's call instructions, and above it a [`Frame`](routine::Frame),
+//! What a frame is: a word that is the address behind one of the routine's call instructions, and above it a [`Frame`],
 //! which names a hook of this agent. Other words that happen to lie within the routine's addresses are no frames: memory that the
 //! program had unmapped before lancet came may be where the agent is now, and pointers into it may stay in the program's memory for good.
 
@@ -199,7 +199,7 @@ impl Frames {
 }
 
 /// Whether a word in the process's private writable memory is an address within `code`. `true` also where there is more than
-/// [`MOST`] to search. Not searched are the ranges in `ours`, and the part of a thread's stack below its stack pointer in `stacks`.
+/// 4 GiB to search. Not searched are the ranges in `ours`, and the part of a thread's stack below its stack pointer in `stacks`.
 pub fn leads_into(
     memory: &GuestMemory,
     code: &[Range<u64>],
