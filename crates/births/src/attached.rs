@@ -106,6 +106,7 @@ impl Observer<Session> for Heard {
             Err(error) if session.is_alive() && !error.is_end() => {
                 self.notices.push(Notice::Lost(error))
             }
+            _ if session.is_alive() => self.notices.push(Notice::Lost(Error::Replaced(pid))),
             _ => self.notices.push(Notice::Ended(pid)),
         }
     }

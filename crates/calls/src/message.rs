@@ -66,8 +66,8 @@ pub enum Message {
     Failed { pid: i32, error: process::Error },
     /// A guest is left, because a thread of it is about to forbid what hooks do.
     Locked { pid: i32, why: String },
-    /// Frames of ours are still on stacks of a guest that was left.
-    FramesParked { pid: i32 },
+    /// The hook on the unwinder stays in a guest that was left, for this reason.
+    HookStays { pid: i32, why: String },
     /// A guest runs another program.
     Executed { pid: i32 },
     /// A guest has ended. `signal`: the signal that ended it, if it is known; `hook`: that was a fault, while a thread of it was in a hook.
@@ -252,6 +252,7 @@ impl Message {
         Some(match self {
             M::NotOpened(error) => Lost::Process(error.of_process().and_then(process::Error::pid)),
             M::NotLeft(error) => Lost::Leaving(error.pid()),
+            M::HookStays { pid, .. } => Lost::Leaving(Some(*pid)),
             M::ClonedChild { pid, .. }
             | M::NotFollowed { pid, .. }
             | M::ChildNotFollowed { pid, .. }
@@ -269,8 +270,7 @@ impl Message {
             M::NotExact { pid, .. } => Lost::Gap(*pid),
             M::NeverHooked { .. } | M::TooHot { .. } => Lost::Hooks,
             M::RecordingEnds { .. } => Lost::Recording,
-            M::FramesParked { .. }
-            | M::Unordered { .. }
+            M::Unordered { .. }
             | M::Executed { .. }
             | M::Ended { .. }
             | M::Hooked { .. }

@@ -2,7 +2,7 @@
 
 use prototypes::Condition;
 use std::time::Duration;
-use wire::calls::{DELAYED, INJECTED, Injection, POKED, REPLACED};
+use wire::calls::{DELAYED, INJECTED, Injection, POKED, REPLACED, SIGNALLED};
 
 /// Calls that hooks cannot inject into, because they do not return, or return in another process, on another stack or to
 /// another place. A tracer can.
@@ -57,6 +57,8 @@ pub struct Tampered {
     pub delayed: bool,
     /// Whether memory that an argument points to was overwritten.
     pub poked: bool,
+    /// Whether a signal was sent to its thread when it began.
+    pub signalled: bool,
 }
 
 impl Tampered {
@@ -64,11 +66,12 @@ impl Tampered {
     #[must_use]
     pub fn of(second: u64) -> Self {
         let bits = second ^ INJECTED;
-        let is_said = bits <= REPLACED | DELAYED | POKED;
+        let is_said = bits <= REPLACED | DELAYED | POKED | SIGNALLED;
         Tampered {
             injected: is_said && bits & REPLACED != 0,
             delayed: is_said && bits & DELAYED != 0,
             poked: is_said && bits & POKED != 0,
+            signalled: is_said && bits & SIGNALLED != 0,
         }
     }
 
@@ -77,7 +80,7 @@ impl Tampered {
     pub fn mark(self) -> u64 {
         let bit = |is: bool, bit| if is { bit } else { 0 };
         let bits = bit(self.injected, REPLACED) | bit(self.delayed, DELAYED);
-        match bits | bit(self.poked, POKED) {
+        match bits | bit(self.poked, POKED) | bit(self.signalled, SIGNALLED) {
             0 => 0,
             bits => INJECTED | bits,
         }
@@ -174,11 +177,12 @@ mod tests {
     #[test]
     fn what_is_no_mark_says_nothing() {
         assert_eq!(Tampered::of(0), Tampered::default());
-        assert_eq!(Tampered::of(INJECTED + 8), Tampered::default());
+        assert_eq!(Tampered::of(INJECTED + 16), Tampered::default());
         let all = Tampered {
             injected: true,
             delayed: true,
             poked: true,
+            signalled: true,
         };
         assert_eq!(Tampered::of(all.mark()), all);
         assert_eq!(Tampered::default().mark(), 0);

@@ -2,7 +2,7 @@
 //! never applied. Both are easily mistyped, and an empty result would look like a finding.
 
 use crate::consumer::{Consumer, End, Forgotten};
-use crate::event::{Call, Event, EventKind};
+use crate::event::{Call, End as Ended, Event, EventKind};
 use crate::options::Options;
 use crate::stacks::{Kept, Stacks};
 use crate::tamper::{Inject, Tampered};
@@ -112,8 +112,19 @@ impl Consumer for Unmet<'_> {
                         .for_each(|(_, one)| one.is_met = true);
                 }
             }
-            EventKind::Ended(_) => {
-                self.stacks.drain(Some(event.at.process));
+            EventKind::Ended(end) => {
+                // A call whose thread the injected signal has ended does not return.
+                let ended_by = match end {
+                    Ended::Killed(signal) => Some(*signal),
+                    _ => None,
+                };
+                for Candidates(bits) in self.stacks.drain(Some(event.at.process)) {
+                    let all = self.injections.iter_mut().enumerate();
+                    all.filter(|(number, one)| {
+                        bits >> number & 1 != 0 && ended_by.is_some() && one.what.signal == ended_by
+                    })
+                    .for_each(|(_, one)| one.is_met = true);
+                }
             }
             _ => {}
         }

@@ -2,9 +2,10 @@
 //!
 //! The guest reports the copy's process id. It is believed only if the kernel says that this process is a child of the guest, runs the same
 //! program, and has the same users, groups and capabilities: a process that has since executed another program, with other rights, must be
-//! neither written to nor killed. The pipe is opened through `/proc/PID/fd/N`, first as a path only (`O_PATH`), which has no effect on
+//! neither written to nor killed. What it is, is read again before each effect on it (`child`). The pipe is opened through `/proc/PID/fd/N`, first as a path only (`O_PATH`), which has no effect on
 //! whatever file the guest has put there; what is no pipe is not opened.
 
+use crate::child::Child;
 use crate::silence;
 use births::session::Copied;
 use inject::records::ReadRecords;
@@ -15,13 +16,11 @@ use process::memory::GuestMemory;
 use process::pid_namespace::ids_of_thread;
 use process::pidfd::PidFd;
 use process::priority;
-use process::ptrace;
-use process::status_file::StatusFile;
-use std::fs::{self, File, OpenOptions};
+use std::fs::{File, OpenOptions};
 use std::io;
 use std::mem::offset_of;
 use std::os::fd::AsRawFd;
-use std::os::unix::fs::{FileTypeExt, MetadataExt, OpenOptionsExt};
+use std::os::unix::fs::{FileTypeExt, OpenOptionsExt};
 use std::thread::sleep;
 use std::time::{Duration, Instant};
 use wire::Snapshot;
@@ -41,8 +40,7 @@ const ENDING: Duration = Duration::from_secs(10);
 #[derive(Debug)]
 pub struct Copy {
     parent: i32,
-    pid: i32,
-    process: PidFd,
+    child: Child,
     /// Memory of the copy. Only its agent changes anything there, and only the agent's own data.
     pub memory: GuestMemory,
     /// The reading end of its pipe; reading does not block.
@@ -58,48 +56,35 @@ impl Copy {
     /// # Errors
     /// The copy has ended, or is not what the guest says.
     pub fn open(parent: i32, copied: Copied) -> Result<Self> {
-        let gone = || lost(parent, "it ended at once");
-        let because = |error: &dyn std::fmt::Display| lost(parent, &error.to_string());
-        let pid = find(parent, copied.id).ok_or_else(gone)?;
-        let process = PidFd::open(pid).map_err(|error| match error.raw_os_error() {
-            Some(libc::ESRCH) => gone(),
-            _ => because(&error),
-        })?;
-        // Read again: now the descriptor refers to this process, whose id cannot be reused.
-        match Status::read(pid) {
-            Ok(status) if status.parent == parent => {}
-            Err(error) if !error.is_end() => return Err(because(&error)),
-            Ok(_) | Err(_) => return Err(gone()),
-        }
-        let rights = |of| Rights::of(of).map_err(|error| because(&error));
-        if rights(pid)? != rights(parent)? {
-            return Err(lost(parent, "its child of that id is no copy of it"));
-        }
+        let pid = find(parent, copied.id).ok_or_else(|| lost(parent, "it ended at once"))?;
+        let child = Child::open(parent, pid)?;
         let memory = match GuestMemory::open(pid) {
             Ok(memory) => memory,
             Err(error) => {
-                kill(&process, pid)?;
+                child.kill()?;
                 return Err(error);
             }
         };
         if !copied.ends_first
-            && let Err(error) = fs::write(format!("/proc/{pid}/oom_score_adj"), "1000")
+            && let Err(error) = child.ends_first()
         {
-            kill(&process, pid)?;
-            process.has_ended(ENDING);
+            child.kill()?;
+            child.process.has_ended(ENDING);
             return Err(lost(
                 parent,
                 &format!("a memory limit could have ended the program before it: {error}"),
             ));
         }
-        match open_pipe(parent, (pid, &process), &memory, copied.at) {
+        match open_pipe(parent, (pid, &child.process), &memory, copied.at) {
             Ok(pipe) => {
-                // Lowered now: the copy waits for lancet, and the guest no longer waits for the copy.
-                priority::lower_copy(pid);
+                // Lowered now: the copy waits for lancet, and the guest no longer waits for the copy. One that is no copy any more
+                // keeps its priority.
+                if child.check().is_ok() {
+                    priority::lower_copy(pid);
+                }
                 Ok(Copy {
                     parent,
-                    pid,
-                    process,
+                    child,
                     memory,
                     pipe,
                     at: copied.at,
@@ -108,10 +93,10 @@ impl Copy {
                 })
             }
             // The memory of an ended process cannot be read.
-            Err(_) if process.has_ended(Duration::ZERO) => Err(lost(parent, ENDED)),
+            Err(_) if child.process.has_ended(Duration::ZERO) => Err(lost(parent, ENDED)),
             Err(error) => {
-                kill(&process, pid)?;
-                process.has_ended(ENDING);
+                child.kill()?;
+                child.process.has_ended(ENDING);
                 Err(error)
             }
         }
@@ -176,7 +161,7 @@ impl Copy {
 
     /// Process id of the copy. It cannot be reused before the guest has reaped the copy.
     pub fn pid(&self) -> i32 {
-        self.pid
+        self.child.pid
     }
 
     /// How far the copy is: the number of a [`Stage`].
@@ -202,7 +187,7 @@ impl Copy {
 
     /// Whether it has ended.
     pub fn has_ended(&self) -> bool {
-        self.process.has_ended(Duration::ZERO)
+        self.child.process.has_ended(Duration::ZERO)
     }
 
     /// Process id of the guest.
@@ -233,7 +218,7 @@ impl Copy {
     /// Whether it has had its time: until then, and as much longer as it has waited for a processor.
     pub fn is_late(&self, until: Instant) -> bool {
         let now = Instant::now();
-        now > until && now > (until + silence::starved(self.pid)).min(self.born + LATEST)
+        now > until && now > (until + silence::starved(self.child.pid)).min(self.born + LATEST)
     }
 
     /// It gets no processor.
@@ -250,15 +235,15 @@ impl Copy {
     }
 
     fn kill(&self) -> Result<()> {
-        kill(&self.process, self.pid)?;
-        if self.process.has_ended(ENDING) {
+        self.child.kill()?;
+        if self.child.process.has_ended(ENDING) {
             return Ok(());
         }
         let error = io::Error::from(io::ErrorKind::TimedOut);
         Err(Error::system(
             format!(
                 "process {}, a copy of {}, does not end",
-                self.pid, self.parent
+                self.child.pid, self.parent
             ),
             error,
         ))
@@ -268,23 +253,10 @@ impl Copy {
 impl Drop for Copy {
     fn drop(&mut self) {
         // The error cannot be returned; the copy ends by itself when its pipe is closed.
-        let _ = kill(&self.process, self.pid);
-        self.process.has_ended(ENDING);
-    }
-}
-
-fn kill(process: &PidFd, pid: i32) -> Result<()> {
-    let killed = match process.kill() {
-        // It takes CAP_KILL to send a signal to the process of another user, which who may trace it need not have.
-        Err(error) if error.raw_os_error() == Some(libc::EPERM) => {
-            if process.has_ended(Duration::ZERO) {
-                return Ok(());
-            }
-            ptrace::kill(pid)
+        if self.child.kill().is_ok() {
+            self.child.process.has_ended(ENDING);
         }
-        killed => killed,
-    };
-    killed.map_err(|error| Error::system("killing the copy", error))
+    }
 }
 
 /// The cause if a copy has ended: only its parent could read the exit status.
@@ -296,28 +268,6 @@ pub fn lost(parent: i32, reason: &str) -> Error {
     Error::NoCopy {
         pid: parent,
         reason: format!("its heap could not be read from a copy of it: {reason}"),
-    }
-}
-
-/// The program of a process, and its rights.
-#[derive(PartialEq, Eq)]
-struct Rights {
-    /// Device and inode of the program.
-    program: (u64, u64),
-    /// The fields of `/proc/PID/status` that tell its users, groups and capabilities.
-    told: [Option<String>; 5],
-}
-
-impl Rights {
-    fn of(pid: i32) -> io::Result<Self> {
-        let status = StatusFile::of(pid)?;
-        let told = ["Uid", "Gid", "Groups", "CapPrm", "CapEff"];
-        let told = told.map(|name| status.field(name).map(str::to_owned));
-        let program = fs::metadata(format!("/proc/{pid}/exe"))?;
-        Ok(Rights {
-            program: (program.dev(), program.ino()),
-            told,
-        })
     }
 }
 

@@ -45,6 +45,7 @@
 mod ahead;
 mod allocator;
 mod by_target;
+mod child;
 mod compaction;
 mod confined;
 mod copy;
@@ -72,6 +73,7 @@ use inject::Image;
 use process::error::{Error, Result};
 use process::guest::Status;
 use process::priority;
+use process::programs;
 use process::rss::Resident;
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
@@ -159,7 +161,7 @@ impl Opened {
         priority::end_before_others();
         find_room(pid, resident(pid), options.despite_limit)?;
         Ok(Opened {
-            guest: Guest::open(pid, image, options.births)?,
+            guest: programs::at_present(pid, || Guest::open(pid, image, options.births))?,
             since: options.births.then(SystemTime::now),
             options,
         })

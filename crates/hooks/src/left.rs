@@ -2,22 +2,44 @@
 
 use crate::areas::Areas;
 use crate::layers::Layers;
-use crate::parked;
+use crate::parked::{self, Standing};
 use crate::pool;
 use crate::standstill::{Pages, Standstill, Threads, Writes};
 use crate::table::{bytes_at, patches};
 use crate::threads;
 use crate::wanted::{Timing, is_asked};
+use inject::image::Image;
 use inject::remote_call::{Gadgets, RemoteThread};
+use inject::resident::Resident;
 use inject::residents::{Residents, Unused};
-use process::error::Result;
-use process::guest::Status;
+use process::error::{Error, Result};
+use process::guest::{self, Status};
 use process::memory::GuestMemory;
 use process::stop::{Stop, Ties};
 use routine::{Frame, room};
 use std::mem::offset_of;
 use wire::calls::Hook;
+use wire::control_page::enter::REAP;
+use wire::snapshot::{OLDER, Snapshot};
 use wire::{ControlPage, State};
+
+/// Lifts the hooks that earlier sessions have left in a process, for a command that puts no agent into it. A process without
+/// an agent is only read. Of one that cannot be opened the command itself says why.
+pub fn mend(pid: i32, image: &Image) -> Result<()> {
+    let Ok((status, memory, maps)) = guest::reach(pid) else {
+        return Ok(());
+    };
+    if Resident::all(&memory, &maps).next().is_none() {
+        return Ok(());
+    }
+    let residents = match Residents::read(&memory, &maps, image) {
+        // Only that version knows its hooks.
+        Err(Error::Occupied { .. }) => return Ok(()),
+        read => read?,
+    };
+    let gadgets = Gadgets::find(pid, &memory, &maps)?;
+    lift_left(&status, &memory, gadgets, &residents)
+}
 
 /// Lifts the hooks that killed sessions have left in a process, whichever agent they used, and takes out the memory
 /// that they shared for rings. The hook on the unwinder stays while frames of the agent may be on some stack.
@@ -28,14 +50,41 @@ pub fn lift_left(
     residents: &Residents,
 ) -> Result<()> {
     for unused in residents.unused() {
+        reap(status, memory, gadgets, unused);
         lift(status, memory, gadgets, unused)?;
     }
     Ok(())
 }
 
+/// Has the process wait for the copies of it that have ended and whose command was killed: nobody else does, and until then the kernel
+/// keeps them as zombies. What fails is tried again by the next attach.
+fn reap(status: &Status, memory: &GuestMemory, gadgets: Gadgets, unused: &Unused) {
+    let header = &unused.resident.header;
+    let word = |offset: usize| memory.word(header.snapshot.wrapping_add(offset as u64));
+    let older = offset_of!(Snapshot, older)..offset_of!(Snapshot, older) + OLDER * 8;
+    let mut copies = std::iter::once(offset_of!(Snapshot, child)).chain(older.step_by(8));
+    if !copies.any(|offset| word(offset).is_ok_and(|child| child != 0)) {
+        return;
+    }
+    let standstill = Standstill {
+        status,
+        memory,
+        gadgets,
+        ties: Ties::None,
+        threads: Threads::Main,
+    };
+    let _ = standstill.run(&mut Timing::default(), |_, remote| {
+        if unused.is_unused_still(memory) {
+            remote.call(header.enter, REAP)?;
+        }
+        Ok(())
+    });
+}
+
 fn lift(status: &Status, memory: &GuestMemory, gadgets: Gadgets, unused: &Unused) -> Result<()> {
     let resident = &unused.resident;
-    let left = Areas::read(memory, resident.header.calls)?.hooks(memory)?;
+    let areas = Areas::read(memory, resident.header.calls)?;
+    let left = areas.hooks(memory)?;
     let left = left.into_iter().filter(|(_, hook)| hook.set != 0);
     let unwinder = |hook: &Hook| is_asked(resident, hook.routine);
     let (last, first): (Vec<_>, Vec<_>) = left.partition(|(_, hook)| unwinder(hook));
@@ -51,6 +100,7 @@ fn lift(status: &Status, memory: &GuestMemory, gadgets: Gadgets, unused: &Unused
         ties: Ties::None,
         threads: Threads::All,
     };
+    let stubs = areas.stubs();
     let lift = |hooks: &[(u64, Hook)]| {
         standstill.run(&mut Timing::default(), |stop, remote| {
             if !unused.is_unused_still(memory) {
@@ -67,15 +117,22 @@ fn lift(status: &Status, memory: &GuestMemory, gadgets: Gadgets, unused: &Unused
             silent.write_by_page(memory)?;
             pool::close_left(memory, remote)?;
             pool::withdraw(memory, resident, remote)?;
-            Ok(Some(stack_pointers(stop, remote, memory, &layers)))
+            Standing::read(stop, remote, memory, (resident, &stubs)).map(Some)
         })
     };
-    let Some(stacks) = lift(&first)? else {
+    let Some(standing) = lift(&first)? else {
         return Ok(());
     };
     let agent = resident.base..resident.base + resident.header.size;
     let ours = [agent, pool::range(memory, resident)?];
-    if !last.is_empty() && !parked::may_be(memory, resident, &ours, &stacks) {
+    let again = || {
+        standstill.run(&mut Timing::default(), |stop, remote| {
+            Standing::read(stop, remote, memory, (resident, &stubs))
+        })
+    };
+    if !last.is_empty()
+        && parked::wait_for_frames(memory, resident, &ours, standing, again)?.is_none()
+    {
         lift(&last)?;
     }
     // The next command of our build that takes this agent sets its own value.

@@ -78,9 +78,9 @@ mod vforks;
 mod wanted;
 
 pub use areas::map_near;
-pub use left::lift_left;
+pub use left::{lift_left, mend};
 pub use notices::{Notice, Says};
-pub use parked::leads_into;
+pub use parked::{Stays, leads_into};
 pub use replaced::plan_replacement;
 pub use script_start::{Progress, ScriptStart};
 pub use standstill::{Standstill, Threads};

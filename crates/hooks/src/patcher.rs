@@ -4,6 +4,7 @@ use crate::areas::Areas;
 use crate::layers::Layers;
 use crate::left;
 use crate::open_calls;
+use crate::parked::Standing;
 use crate::pool;
 use crate::set::Edit;
 use crate::standstill::Writes;
@@ -19,8 +20,8 @@ use wire::calls::{Hook, want};
 /// What was seen in the stop in which hooks were lifted.
 #[derive(Debug)]
 pub(crate) struct Lifted {
-    /// Each thread's stack pointer.
-    pub stacks: Vec<u64>,
+    /// Where the threads were.
+    pub standing: Standing,
     /// Ring and row of each counted call that was open.
     pub open: Vec<(u64, u64)>,
 }
@@ -194,22 +195,25 @@ impl Patcher {
         let known = places.iter().filter_map(|place| self.table.get(*place));
         let hooks: Vec<(u64, Hook)> = known.map(|known| (known.at, known.hook)).collect();
         let mut open = Vec::new();
-        let stacks = target.stopped(|stop, remote| {
+        let stubs = self.areas.stubs();
+        let standing = target.stopped(|stop, remote| {
             let layers = Layers::of(&target.memory)?;
             left::put_back(stop, remote, &target.memory, &layers, &hooks)?;
             for place in places {
                 self.table.mark(*place, false);
             }
-            let stacks = left::stack_pointers(stop, remote, &target.memory, &layers);
+            let standing =
+                Standing::read(stop, remote, &target.memory, (&target.resident, &stubs))?;
             if leaving {
-                let found = open_calls::close(&target.memory, target.session, &counting, &stacks);
+                let stacks = &standing.stacks;
+                let found = open_calls::close(&target.memory, target.session, &counting, stacks);
                 // What cannot be found out must not keep the rings from being given back.
                 self.table.silence_standing(&target.memory)?;
                 pool::withdraw(&target.memory, &target.resident, remote)?;
                 open.extend(found?);
             }
-            Ok(stacks)
+            Ok(standing)
         })?;
-        Ok(Lifted { stacks, open })
+        Ok(Lifted { standing, open })
     }
 }

@@ -3,7 +3,7 @@
 //! It combines the four parts and itself only ends a session. Its other methods are in files by subject: `open` (how tracing
 //! begins), `own` and `notices` (events beside calls), `named`, `system_calls` and `picks` (what is hooked).
 
-use crate::parked;
+use crate::parked::{self, Standing, Stays};
 use crate::patcher::Patcher;
 use crate::rings::Rings;
 use crate::scripts::ScriptReaders;
@@ -210,9 +210,9 @@ impl Tracing {
         Ok(Some(when))
     }
 
-    /// Takes all hooks out. The rings can still be read afterwards. Returns whether all hooks are out: the one on the unwinder
-    /// stays while frames of ours may be on some stack (`parked`).
-    pub fn leave(&mut self) -> Result<bool> {
+    /// Takes all hooks out. The rings can still be read afterwards. Returns why the hook on the unwinder stays, if it does: while
+    /// frames of ours are on some stack (`parked`).
+    pub fn leave(&mut self) -> Result<Option<Stays>> {
         let left = self.leave_hooks();
         // If leaving is tried again, the waiting threads go on waiting.
         if !matches!(left, Err(Error::AtEvent { .. })) {
@@ -221,7 +221,7 @@ impl Tracing {
         left
     }
 
-    fn leave_hooks(&mut self) -> Result<bool> {
+    fn leave_hooks(&mut self) -> Result<Option<Stays>> {
         self.open = false;
         let target = &self.target;
         target.close_gate()?;
@@ -238,33 +238,61 @@ impl Tracing {
             hooks.into_iter().map(|(place, _)| place).collect()
         };
         let (first, last) = (places(first), places(last));
-        let mut lifted = self.patcher.lift(target, &first, true);
-        let parked = match &lifted {
-            Ok(lifted) => {
-                self.rings.note_open(&lifted.open);
-                self.has_parked_frames(&lifted.stacks)
+        let lifted = self.patcher.lift(target, &first, true);
+        let left = lifted.and_then(|lifted| {
+            self.rings.note_open(&lifted.open);
+            if last.is_empty() {
+                return Ok(None);
             }
-            Err(_) => true,
-        };
-        if lifted.is_ok() && !last.is_empty() && !parked {
-            lifted = self.patcher.lift(target, &last, false);
-        }
+            let stays = self.wait_for_frames(lifted.standing)?;
+            if stays.is_none() {
+                self.patcher.lift(&self.target, &last, false)?;
+            }
+            Ok(stays)
+        });
         // The main thread stands at an event; its tracer sets it going from there and has us try again.
-        if let Err(event @ Error::AtEvent { .. }) = lifted {
+        if let Err(event @ Error::AtEvent { .. }) = left {
             return Err(event);
         }
         // If the stop failed, the records are silenced without it. The agent is given back in any case: the gate is closed, so
         // hooks that are left report nothing, and the next attach silences and lifts them.
+        let target = &self.target;
         let silenced = self.patcher.table.silence_all(&target.memory);
         target.set_on_control_page(offset_of!(ControlPage, state), 0u32)?;
-        lifted?;
-        silenced.map(|()| !parked || last.is_empty())
+        let stays = left?;
+        silenced.map(|()| stays)
     }
 
-    fn has_parked_frames(&self, stacks: &[u64]) -> bool {
+    /// Says in words why a hook stays.
+    pub fn why(&self, stays: Stays) -> String {
+        match stays {
+            Stays::Frame { at, place } => {
+                let function = self
+                    .patcher
+                    .table
+                    .get(place)
+                    .and_then(|known| known.function.as_ref());
+                let name =
+                    function.map_or_else(|| format!("{place:#x}"), |one| one.name.to_string());
+                format!("a call of {name} may still return through a frame of ours ({at:#x})")
+            }
+            Stays::Inside => "a thread was in a hook each time it was stopped".into(),
+            Stays::NotSearched => {
+                "not all of its memory could be searched for frames of ours".into()
+            }
+        }
+    }
+
+    fn wait_for_frames(&self, standing: Standing) -> Result<Option<Stays>> {
         let mut ours = self.rings.ranges();
         ours.push(self.agent());
-        parked::may_be(&self.target.memory, &self.target.resident, &ours, stacks)
+        let target = &self.target;
+        let stubs = self.patcher.areas.stubs();
+        parked::wait_for_frames(&target.memory, &target.resident, &ours, standing, || {
+            target.stopped(|stop, remote| {
+                Standing::read(stop, remote, &target.memory, (&target.resident, &stubs))
+            })
+        })
     }
 }
 

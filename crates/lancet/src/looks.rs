@@ -5,6 +5,7 @@ use std::io::{self, Write};
 use frames::live::circles::deadlocks;
 use frames::live::open::{Live, Look, Wanted};
 use process::guest::{self, Status};
+use process::programs;
 use report::losses::{Loss, What};
 use report::stack::Subject;
 
@@ -77,9 +78,11 @@ impl Written {
 }
 
 fn open(pid: i32, wanted: Wanted) -> anyhow::Result<(Live, Look)> {
-    let mut live = attach(pid)?;
-    let look = live.look(wanted).map_err(plain)?;
-    Ok((live, look))
+    programs::at_present(pid, || {
+        let mut live = attach(pid)?;
+        let look = live.look(wanted).map_err(plain)?;
+        Ok((live, look))
+    })
 }
 
 /// Opens a process as far as that is possible without stopping it.

@@ -198,6 +198,11 @@ impl Status {
         matches!(self.check_current(), Err(Error::Gone(_)))
     }
 
+    /// Whether it has threads besides its first one now.
+    pub fn has_other_threads(&self) -> bool {
+        threads_live_on(self.pid)
+    }
+
     /// Whether its main thread was a zombie when this was read, or was being removed.
     pub fn has_ended(&self) -> bool {
         matches!(self.state, 'Z' | 'X')

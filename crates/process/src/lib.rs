@@ -69,6 +69,7 @@ pub mod pid_namespace;
 pub mod pidfd;
 pub mod priority;
 pub mod proc_file;
+pub mod programs;
 pub mod ptrace;
 pub mod refusals;
 pub mod room;

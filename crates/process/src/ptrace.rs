@@ -20,6 +20,8 @@ use std::time::{Duration, Instant};
 /// General registers, as `PTRACE_GETREGSET(NT_PRSTATUS)` gives them.
 pub type Registers = libc::user_regs_struct;
 
+/// How long a process that is to be ended is waited for to stop.
+const STOPS: Duration = Duration::from_secs(10);
 const NT_PRSTATUS: usize = 1;
 const NT_X86_XSTATE: usize = 0x202;
 /// More bytes than the state of any processor has (AMX: 11 KB).
@@ -35,17 +37,27 @@ pub fn set_options(tid: i32, options: i32) -> Result<(), Errno> {
     request(libc::PTRACE_SETOPTIONS, tid, 0, options as usize).map(drop)
 }
 
-/// Ends a process by SIGKILL as its tracer, for which the right to trace it suffices: the kernel kills what a thread of ours has seized
-/// with `PTRACE_O_EXITKILL` when that thread ends (`exit_ptrace`, kernel/ptrace.c).
+/// Ends a process by SIGKILL as its tracer, for which the right to trace it suffices: the kernel kills what a thread has seized with
+/// `PTRACE_O_EXITKILL` when that thread ends (`exit_ptrace`, kernel/ptrace.c). So the calling thread, which must end now, is one that was
+/// begun for this. `is_it` is asked while the process stands still, when it cannot become another one; if it says no, it goes on.
 ///
 /// # Errors
-/// It cannot be seized.
-pub fn kill(pid: i32) -> io::Result<()> {
-    let seized = std::thread::spawn(move || seize(pid, libc::PTRACE_O_EXITKILL)).join();
-    match seized {
-        Ok(seized) => Ok(seized?),
-        Err(_) => Err(io::ErrorKind::Other.into()),
+/// It cannot be seized, does not stop, or `is_it` says no.
+pub fn kill(pid: i32, is_it: impl FnOnce() -> bool) -> io::Result<()> {
+    seize(pid, 0)?;
+    interrupt(pid)?;
+    let until = Instant::now() + STOPS;
+    // SAFETY: the call takes integers and, for the status, a null pointer.
+    while unsafe { libc::waitpid(pid, std::ptr::null_mut(), libc::__WALL | libc::WNOHANG) } == 0 {
+        if Instant::now() > until {
+            return Err(io::ErrorKind::TimedOut.into());
+        }
+        std::thread::sleep(Duration::from_millis(1));
     }
+    if is_it() {
+        return Ok(set_options(pid, libc::PTRACE_O_EXITKILL)?);
+    }
+    Err(io::ErrorKind::PermissionDenied.into())
 }
 
 /// Asks a running thread to stop.

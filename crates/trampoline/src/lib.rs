@@ -23,6 +23,7 @@
 //! | `probe`, `usdt` | probes in mid-function; static ones |
 //! | `system_call` | where a function makes system calls |
 //! | `vfork` | where its two returns pass |
+//! | `returns` | where calls in a piece of code return to |
 //! | `code_references` | functions without a symbol, by the memory they work on |
 
 #![no_std]
@@ -38,6 +39,7 @@ mod plan;
 pub mod probe;
 mod refusal;
 mod relocate;
+mod returns;
 mod stub;
 pub mod system_call;
 mod targets;
@@ -51,5 +53,6 @@ pub use inline::{Inline, Recorded};
 pub use pads::Pads;
 pub use plan::{Function, Kind, Options, Patch, Plan, plan};
 pub use refusal::Refusal;
+pub use returns::{Return, returns};
 pub use stub::{Destination, Stub, Until};
 pub use targets::{Branch, Read, Targets};

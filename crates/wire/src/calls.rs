@@ -46,7 +46,7 @@ pub mod ticket;
 use core::cell::UnsafeCell;
 use core::sync::atomic::{AtomicU32, AtomicU64};
 pub use hook::{Hook, Name, OF_BYTES, Patched, fingerprint, inline, operand, want};
-pub use injection::{DELAYED, INJECTED, Injection, POKED, REPLACED};
+pub use injection::{DELAYED, INJECTED, Injection, POKED, REPLACED, SIGNALLED};
 pub use place::{
     LONGEST_NAME, MOST_LINES, NO_APPLICATION, NO_APPLICATION_TEXT, NewPlace, OF_LIBRARY, PLACES,
     Place, event_line, library_line, line_policy, lines,

@@ -80,9 +80,10 @@ impl fmt::Display for Message {
                 out,
                 "process {pid}: {why}, and the kernel would end it there: lancet leaves it, and it goes on alone; lancet syscalls --no-modify watches such programs"
             ),
-            M::FramesParked { pid } => write!(
+            M::HookStays { pid, why } => write!(
                 out,
-                "process {pid}: calls are still to return through our frames (a blocked call, a parked fiber); the unwinder's hook stays for them"
+                "process {pid}: the unwinder's hook stays ({}): {why}; the next lancet that opens the process takes it out if it can",
+                routine::unwind::FIND_FDE
             ),
             M::Executed { pid } => write!(out, "process {pid} runs another program now (exec)"),
             M::Ended {

@@ -4,6 +4,7 @@ use super::strangers::Strangers;
 use super::{Execs, Observer, Over, Stage, Started, Turn, Watched, leave_past_events};
 use crate::tracee::{Happening, Tracee, User};
 use process::error::Error;
+use process::programs;
 use std::ffi::OsString;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
@@ -37,12 +38,12 @@ impl<G: Watched> Default for Processes<G> {
 }
 
 impl<G: Watched> Processes<G> {
-    /// Opens a running process.
+    /// Opens a running process; again, if it begins another program meanwhile.
     ///
     /// # Errors
     /// Those of [`Watched::open`]; nothing is changed then.
     pub fn open(&mut self, pid: i32, shared: &G::Shared<'_>) -> std::result::Result<(), G::Error> {
-        let watched = G::open(pid, shared)?;
+        let watched = programs::at_present(pid, || G::open(pid, shared))?;
         self.members.push((pid, Stage::Open(watched)));
         Ok(())
     }

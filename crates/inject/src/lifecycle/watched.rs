@@ -21,7 +21,7 @@ pub trait Watched: Sized {
     type Event;
 
     /// Why a running process cannot be opened.
-    type Error;
+    type Error: From<Error>;
 
     /// Returns a function that is called at each system call of a program on its way to its exec, if the command wants
     /// that ([`Tracee::launch`]).

@@ -23,6 +23,7 @@ use calls::{
 };
 use inject::Image;
 use inject::lifecycle::{INTERRUPTED, Interruption, await_end};
+use report::losses::{Loss, What};
 use report::text::printable;
 use std::cell::RefCell;
 use std::io::Write;
@@ -75,12 +76,55 @@ pub fn run(args: &dyn Asked) -> anyhow::Result<u8> {
     if args.common().companion.is_some() {
         tell!("{READY}");
     }
-    let watched = failure::catch(|| watch(args, starts, &mut *source, &mut *consumer));
+    let told = failure::catch(|| watch(args, starts, &mut *source, &mut *consumer));
     source.leave();
-    let interrupted = watched?;
-    for pid in attached.iter().filter(|_| interrupted) {
-        tell!("Process {pid} detached");
+    let told = told.and_then(|interrupted| {
+        for pid in attached.iter().filter(|_| interrupted) {
+            tell!("Process {pid} detached");
+        }
+        let files = (recorded, written);
+        end(
+            args,
+            (&options, &heard),
+            &mut *source,
+            &mut *consumer,
+            files,
+        )?;
+        Ok(interrupted)
+    });
+    let interrupted = match told {
+        // The program goes on alone, and its code is what counts.
+        Err(error) if starts && is_of_output(&error) => {
+            heard.losses.borrow_mut().say(unwritten(&error));
+            interrupt::asked()
+        }
+        told => told?,
+    };
+    if interrupted && !attached.is_empty() && !starts {
+        interrupt::end();
     }
+    let code = match (starts, interrupted) {
+        (false, _) => 0,
+        (true, true) => source.code().map_or(INTERRUPTED, |code| code as u8),
+        (true, false) => await_end(interrupt::asked, || source.code()),
+    };
+    if let Some(signal) = source.killed_by().filter(|_| args.ends_as_program()) {
+        interrupt::end_by(signal);
+    }
+    // With --ltrace whatever the program ended with.
+    let losses = heard.losses.borrow();
+    Ok(losses.exit_code(if options.ltrace { 0 } else { code }))
+}
+
+/// Tells what only the end can tell, when all processes are over or left.
+fn end(
+    args: &dyn Asked,
+    (options, heard): (&Options, &Heard),
+    source: &mut dyn Source,
+    consumer: &mut dyn Consumer,
+    (recorded, written): (Option<Written>, Option<Written>),
+) -> anyhow::Result<()> {
+    let is_replay = args.recording().is_some();
     if !is_replay {
         // What was reported while we left.
         while source.read(&mut *consumer).map_err(explain)? == Flow::More {}
@@ -96,22 +140,21 @@ pub fn run(args: &dyn Asked) -> anyhow::Result<u8> {
         true => losses::Use::Counted,
         false => losses::Use::Shown,
     };
-    finish(&mut *source, &mut *consumer, &heard, use_of)?;
-    finish_files(args, recorded, written, &mut heard.losses.borrow_mut())?;
-    if interrupted && !attached.is_empty() && !starts {
-        interrupt::end();
-    }
-    let code = match (starts, interrupted) {
-        (false, _) => 0,
-        (true, true) => source.code().map_or(INTERRUPTED, |code| code as u8),
-        (true, false) => await_end(interrupt::asked, || source.code()),
-    };
-    if let Some(signal) = source.killed_by().filter(|_| args.ends_as_program()) {
-        interrupt::end_by(signal);
-    }
-    // With --ltrace whatever the program ended with.
-    let losses = heard.losses.borrow();
-    Ok(losses.exit_code(if options.ltrace { 0 } else { code }))
+    finish(source, consumer, heard, use_of)?;
+    finish_files(args, recorded, written, &mut heard.losses.borrow_mut())
+}
+
+/// Whether the output or the recording could not be written, but for a pipe that nobody reads any more, which is no failure.
+fn is_of_output(error: &anyhow::Error) -> bool {
+    let mut causes = error.chain().filter_map(|cause| cause.downcast_ref());
+    causes.any(|error: &std::io::Error| error.kind() != std::io::ErrorKind::BrokenPipe)
+}
+
+/// What is lost where the output of a program that was started cannot be written.
+fn unwritten(error: &anyhow::Error) -> Loss {
+    let text =
+        format!("{error:#}: what the program does from there on is not told; it runs to its end");
+    Loss::new(None, What::Output, None, text)
 }
 
 /// Refuses what cannot be asked together, and to record into the recording that is read, before anything is done.

@@ -54,6 +54,48 @@ fn what_came_from_no_line_is_said() {
     assert_eq!(words(&["--inject", "chdir:EIO:when=2"]), "");
 }
 
+/// A signal is an injection too, also where it ends the program in the call.
+#[test]
+fn what_a_signal_was_sent_to_was_injected_into() {
+    let words = |caught: &str, when: &str| {
+        let mut command = syscalls(&[]);
+        command.args(["-e", "trace=getppid", "-o", "/dev/null", "--inject"]);
+        command.arg(format!("getppid:signal=USR1{when}"));
+        command.args(["--", "perl", "-e"]);
+        command.arg(format!("{caught}; getppid for 1 .. 3"));
+        said(&run(&mut command, LIMIT)).join("\n")
+    };
+    let nothing = "nothing was injected";
+    for when in ["", ":when=2"] {
+        for caught in ["$SIG{USR1} = sub {}", "$SIG{USR1} = 'DEFAULT'"] {
+            let said = words(caught, when);
+            assert!(!said.contains(nothing), "{caught} {when}: {said}");
+        }
+    }
+    let said = words("$SIG{USR1} = sub {}", ":when=4");
+    assert!(said.contains(nothing), "{said}");
+}
+
+/// Who made a call and what it is handed is found out behind the injection, which would reach calls that are not shown.
+#[test]
+fn an_injection_without_the_bounds_of_its_filter_is_refused() {
+    for (flag, of) in [("-P", "/etc/hostname"), ("--in", "main")] {
+        for strace in [&[][..], &["--strace"]] {
+            let mut command = syscalls(&[flag, of]);
+            command.args(strace).args(["-e", "trace=openat"]);
+            command.args(["-e", "inject=openat:error=ENOSPC", "cat", "/etc/hosts"]);
+            let output = run(&mut command, LIMIT);
+            assert_eq!(output.code(), 2, "{flag} {strace:?}: {output:?}");
+            assert_eq!(output.stdout, "", "{flag} {strace:?}: nothing was run");
+            let why = format!("{flag} leaves calls out that would be injected into all the same");
+            assert!(
+                output.stderr.contains(&why),
+                "{flag} {strace:?}: {output:?}"
+            );
+        }
+    }
+}
+
 /// Of a process in which another lancet has hooked every place the second one says so in one line, and counts all the same.
 #[test]
 fn a_second_one_says_in_one_line_why_it_does_not_hook() {

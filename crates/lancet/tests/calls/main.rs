@@ -48,6 +48,8 @@
 //! | `panics` | a panic of the agent inside a hook ends the session, not the guest |
 //! | `drivers` | the four examples of 2009: Ruby, Python, Perl and PHP ask a real MariaDB |
 //! | `unwound` | calls that an exception or a jump leaves are counted, and shown as left |
+//! | `stays` | the hook on the unwinder: what keeps it, what is said, who takes it out |
+//! | `execs` | processes that run another program while they are opened |
 //! | `unwinders` | libraries that bring their own unwinder throw through hooked functions |
 //! | `stalled` | lancet that is stopped, readers that stop: the guest goes on, and what is missing is said |
 //! | `through` | whose line is told, where libraries stand between it and the call |
@@ -89,6 +91,7 @@ mod elsewhere;
 mod ends;
 mod everything;
 mod exact;
+mod execs;
 mod failed;
 mod family;
 mod few_files;
@@ -131,6 +134,7 @@ mod sleepers;
 mod small;
 mod stalled;
 mod started;
+mod stays;
 mod strace;
 mod strangers;
 mod system_calls;

@@ -232,3 +232,30 @@ fn a_link_of_others_in_place_of_a_folder_is_refused() {
     let made = std::fs::read_dir(&real).expect("a folder").count();
     assert_eq!(made, 0);
 }
+
+/// What is told of a program that was started is lost; the program runs to its end, and its code is what counts.
+#[test]
+fn a_full_disk_does_not_end_what_was_started() {
+    let folder = TempDir::new("full-started");
+    for line in [
+        "syscalls -o /dev/full",
+        "syscalls --strace -o /dev/full",
+        "syscalls -c -o /dev/full",
+        "syscalls --by ptrace -o /dev/full",
+        "calls -x malloc -o /dev/full",
+        "calls -c -x malloc -o /dev/full",
+    ] {
+        let ran = folder.join(&line.replace(['/', ' '], "-"));
+        let mut command = of(line, 0, Path::new(""));
+        // A shell that has something to say until its last moment.
+        let script =
+            "for n in 1 2 3 4 5 6 7 8; do test -e /$n; done; sleep 0.3; echo done >\"$0\"; exit 7";
+        command.args(["--", "sh", "-c", script]).arg(&ran);
+        let output = run(&mut command, LIMIT);
+        assert_eq!(output.code(), 7, "{line}: {output:?}");
+        let said = std::fs::read_to_string(&ran).unwrap_or_default();
+        assert_eq!(said, "done\n", "{line}: it ran to its end");
+        let full = "cannot write to /dev/full: No space left on device";
+        assert!(output.stderr.contains(full), "{line}: {output:?}");
+    }
+}

@@ -9,7 +9,7 @@ use process::guest::Status;
 use super::taken::taken;
 use super::unseen::{children, waited};
 use crate::support::{
-    Guest, Interpreter, Random, TempDir, chosen, lancet, rubies, say, soak, until,
+    Guest, Interpreter, LIMIT, Random, TempDir, chosen, lancet, rubies, run, say, soak, until,
 };
 
 /// A copy may live so long without the lancet that wanted it, and a little longer on a busy machine.
@@ -92,6 +92,12 @@ fn killed(interpreter: &Interpreter, script: &str) {
     until(ALONE, "every copy to end", || {
         running(guest.pid).is_empty().then_some(())
     });
+    // The next command of any kind has the program wait for the copies that nobody else waits for.
+    let mut stack = lancet();
+    stack.args(["stack", "-p", &guest.pid.to_string()]);
+    assert_eq!(run(&mut stack, LIMIT).code(), 0, "{interpreter}");
+    let zombies = children(guest.pid);
+    assert_eq!(zombies, "", "{interpreter}: a command was run since");
     taken(guest.pid, &folder.join("last"));
     assert_eq!(
         children(guest.pid),

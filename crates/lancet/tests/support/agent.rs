@@ -10,6 +10,7 @@ use wire::{ControlPage, Header};
 /// Where the control page of a guest's agent is.
 pub struct Door {
     memory: File,
+    base: u64,
     /// Its address.
     pub control_page: u64,
 }
@@ -40,6 +41,7 @@ impl Door {
                     let control_page = u64::from_le_bytes(control_page);
                     return Some(Door {
                         memory,
+                        base: at,
                         control_page,
                     });
                 }
@@ -47,6 +49,18 @@ impl Door {
             }
         }
         None
+    }
+
+    /// Begin and end of the code that its stubs jump to.
+    pub fn routine(&self) -> [u64; 2] {
+        [0, 8].map(|word| {
+            let mut bytes = [0; 8];
+            let at = self.base + offset_of!(Header, routines) as u64 + word;
+            self.memory
+                .read_exact_at(&mut bytes, at)
+                .expect("its header");
+            u64::from_le_bytes(bytes)
+        })
     }
 
     fn half(&self, offset: usize) -> u32 {

@@ -1,7 +1,7 @@
 //! What is injected into system calls: their results, or time.
 
 /// In the second result of a return that a hook with [`want::INJECT`](super::want::INJECT) recorded: [`Injection`] has decided
-/// about the call. The three lowest bits say what was done: [`REPLACED`], [`DELAYED`], [`POKED`].
+/// about the call. The four lowest bits say what was done: [`REPLACED`], [`DELAYED`], [`POKED`], [`SIGNALLED`].
 pub const INJECTED: u64 = 0x6c61_6e63_6574_0000;
 /// The kernel was not asked: the result is the injection's.
 pub const REPLACED: u64 = 1;
@@ -9,6 +9,8 @@ pub const REPLACED: u64 = 1;
 pub const DELAYED: u64 = 2;
 /// Memory that an argument points to was written over. A tracer alone does that.
 pub const POKED: u64 = 4;
+/// A signal was sent to the thread when the call began. A tracer alone does that.
+pub const SIGNALLED: u64 = 8;
 
 /// What is to be done with the calls of a hook; its address and number of words are in
 /// [`Hook::names`](super::Hook::names). Written by the command before the hook is told of it.

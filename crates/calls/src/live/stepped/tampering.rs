@@ -116,6 +116,7 @@ impl Tampering {
                 done.poked = all.poke(injected, 0, pid, &arguments, memory);
                 let delays = injected.inject.delays;
                 done.delayed = delays != [Duration::ZERO; 2];
+                done.signalled = injected.inject.signal.is_some();
                 self.open = Some(Open {
                     number,
                     arguments,

@@ -12,6 +12,7 @@ use dump::{Opened, Options, Taken};
 use heap::{Memory, MemoryRow, Snapshot};
 use inject::Image;
 use process::priority::{beside, lower_this_thread};
+use process::programs;
 use rss::{Budget, Kind, Ledger};
 
 use super::when::When;
@@ -37,8 +38,16 @@ pub struct Wanted {
     pub memory: bool,
 }
 
-/// Makes a snapshot of a process.
+/// Makes a snapshot of a process; of one that begins another program meanwhile, of that one.
 pub fn take(wanted: &Wanted) -> anyhow::Result<Snapshot> {
+    match wanted.births {
+        None => programs::at_present(wanted.pid, || take_once(wanted)),
+        // What was noted is of the program that is gone.
+        Some(_) => take_once(wanted),
+    }
+}
+
+fn take_once(wanted: &Wanted) -> anyhow::Result<Snapshot> {
     let Wanted { pid, births, .. } = *wanted;
     let image = Image::parse(AGENT)?;
     let mut opened = Opened::open(pid, &image, wanted.options).map_err(explain)?;

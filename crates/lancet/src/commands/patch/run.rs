@@ -6,6 +6,7 @@ use std::time::{Duration, Instant};
 
 use anyhow::Context;
 use patch::{Applied, Error, Guest, Limits, Plan, Prepared, SettingsPlan, State, Which};
+use process::programs;
 use report::patch::{Answers, Language};
 
 use super::args::{Replaced, TakenBack};
@@ -13,7 +14,9 @@ use super::explained::explained;
 use super::new::new;
 use super::plan_file::{self, PlanFile};
 use super::{PatchArgs, script};
+use crate::agent;
 use crate::exit::LOST;
+use crate::ui::advice::explain;
 use crate::ui::interrupt;
 use crate::ui::sink::Sink;
 use crate::ui::terminal::Stream;
@@ -59,11 +62,23 @@ pub fn run(mut args: PatchArgs) -> anyhow::Result<u8> {
     let pids = run.args.pids.clone();
     let mut code = 0;
     for pid in &pids {
-        let done = run.process(*pid);
+        code = worse(code, mended(*pid));
+        let done = programs::at_present(*pid, || run.process(*pid));
         code = worse(code, run.told(*pid, done)?);
     }
     let left = run.stay()?;
     Ok(worse(code, left))
+}
+
+/// Takes out what an earlier lancet has left in a process. If it must stay, that is said.
+fn mended(pid: i32) -> u8 {
+    match agent::mend(pid) {
+        Ok(()) => 0,
+        Err(error) => {
+            tell!("leaving: {:#}", explain(error));
+            LOST
+        }
+    }
 }
 
 /// Of two exit codes the one that says more: that something could not be done, then that something was lost.

@@ -17,6 +17,7 @@ use report::stack::gc::{self, Collections};
 use report::stack::{Subject, dump, listing};
 
 use super::{StackArgs, measure, sample};
+use crate::agent;
 use crate::exit::EXCEEDED;
 use crate::looks::{self, Written};
 use crate::losses::Losses;
@@ -43,6 +44,11 @@ pub fn run(args: &StackArgs) -> anyhow::Result<u8> {
         others: false,
     };
     let pids = guest::family(&args.pids, args.children);
+    for pid in &pids {
+        if let Err(error) = agent::mend(*pid) {
+            losses.leaving(error);
+        }
+    }
     let mut written = Written::default();
     let looked = looks::each(&pids, wanted, &mut losses, |subject, losses| {
         let timed = args

@@ -13,6 +13,18 @@ impl SyscallsArgs {
                 "@FILE:LINE is for hooks, and what else is injected is for ptrace: ask for one of them".into(),
             );
         }
+        let bound = match (self.shown.paths.is_empty(), self.common.within.is_empty()) {
+            (false, _) => Some("-P"),
+            (_, false) => Some("--in"),
+            _ => None,
+        };
+        // What a call is handed and who made it is found out when it is shown, behind the injection.
+        if let (Some(flag), Some(inject)) = (bound, self.injections().next()) {
+            let name = inject.names.first().map_or("the call", |name| name);
+            return Some(format!(
+                "{flag} leaves calls out that would be injected into all the same: inject by line (--inject {name}:…@FILE:LINE), or leave {flag} away"
+            ));
+        }
         // strace says nothing of it.
         let trace = self.trace().filter(|_| !self.strace)?;
         let is_hidden = |inject: &&Inject| !inject.names.iter().any(|name| trace.has(name));

@@ -131,9 +131,10 @@ impl Guest {
         self.end_silence();
         self.say_inexact();
         self.note_leaving();
-        if !leave_past_events(self.tracee.as_mut(), || self.tracing.leave())? {
+        if let Some(stays) = leave_past_events(self.tracee.as_mut(), || self.tracing.leave())? {
             let pid = self.pid();
-            self.messages.say(Message::FramesParked { pid });
+            let why = self.tracing.why(stays);
+            self.messages.say(Message::HookStays { pid, why });
         }
         Ok(())
     }
