@@ -6,7 +6,6 @@ use std::process::Command;
 use crate::machine::{computes_the_same, program, start};
 use crate::support::{
     Guest, LIMIT, Output, Random, Snapshot, TempDir, Watch, installed, lancet, run, skip, soak,
-    until,
 };
 use crate::watch::{calls, calls_of, hooked, left, left_with_losses, text_holds};
 
