@@ -43,7 +43,7 @@ impl Own {
     }
 
     /// The records from a position on, as the reader takes them: position, kind, and the words behind the first. Ends before one that is
-    /// still being written, and frees their room.
+    /// still being written and before a room that may still be filled, and frees what was taken.
     pub fn take(&self) -> Vec<(u64, u64, Vec<u64>)> {
         let ring = self.ring();
         let mut found = Vec::new();
@@ -52,7 +52,8 @@ impl Own {
             let Some((words, kind)) = wire::calls::open(self.word(position), position) else {
                 break;
             };
-            if kind == kind::BEGUN || kind == kind::ROOM {
+            let is_last = position + words >= ring.written.reserved.load(Ordering::Relaxed);
+            if kind == kind::BEGUN || kind == kind::ROOM && is_last {
                 break;
             }
             let body = (position + 1..position + words).map(|at| self.word(at));
