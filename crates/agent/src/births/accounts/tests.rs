@@ -105,6 +105,22 @@ fn an_account_begins_anew() {
     }
 }
 
+/// Sites that want the same place of the table leave nothing behind there when the account begins anew.
+#[test]
+fn sites_of_one_place_are_cleared() {
+    let mut account = Counting::new();
+    let sites = [5, 5 + PLACES as u32, 5 + 2 * PLACES as u32];
+    for site in sites {
+        add(&mut account.0, site, 1).expect("room");
+    }
+    begin(&mut account.0, 2);
+    for (number, site) in (1..).zip(sites) {
+        add(&mut account.0, site, 1).expect("room");
+        assert_eq!(account.rows().len(), number, "{site}");
+    }
+    assert!(account.rows().values().all(|born| *born == 1));
+}
+
 /// A birth that turns out to be of another kind moves from one row to the other.
 #[test]
 fn a_birth_moves_to_another_row() {

@@ -186,6 +186,23 @@ fn gone_classes_are_one_row() {
     );
 }
 
+/// All rows of a class that is gone become rows of the gone, at each of its lines.
+#[test]
+fn every_row_of_a_gone_class_is_joined() {
+    let mut office = Office::new();
+    let class = 0x7f00_0000_a000;
+    for line in [3, 4, 5] {
+        office.born(A, line, class);
+        office.born(A, line, class);
+    }
+    office.books.reborn(&mut office.ledger, class);
+    let gone = String::from_utf8_lossy(DROPPED_CLASSES).into_owned();
+    assert_eq!(office.rows().len(), 3);
+    for line in [3, 4, 5] {
+        assert_eq!(office.row("/a.rb", line, &gone), 2, "{line}");
+    }
+}
+
 /// A site that was freed is not used again before the next census, which may still read it.
 #[test]
 fn a_freed_site_waits_for_a_census() {
