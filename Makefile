@@ -3,6 +3,7 @@
 #
 #   make demo     a real server with a leak, opened while it serves, until lancet has named the line
 #   make test     format, lints, all tests with this machine's Ruby, documentation
+#   make quick    format, lints, the tests without real processes and one live test a command: while you write
 #   make matrix   the tests on real VMs again with Ruby 2.7, 3.3 and 3.4, Python 3.9, 3.13 and 3.14, Perl 5.32 and 5.40,
 #                 PHP 7.4 and 8.4; the readers of VMs also with Debian 12's own in a root
 #   make soak     the long forms: 1,000 attaches, 1,000 kills, 10,000 patches, ltrace's and strace's own test suites; every reader fuzzed for FUZZ seconds (60)
@@ -41,7 +42,7 @@ ifneq ($(ROOT),)
 AS_ROOT := CARGO_TARGET_X86_64_UNKNOWN_LINUX_GNU_RUNNER="sudo -E"
 endif
 
-.PHONY: all demo test matrix soak bench roots build install deb deps deps-test deps-demo deps-matrix deps-soak deps-bench
+.PHONY: all demo test quick matrix soak bench roots build install deb deps deps-test deps-demo deps-matrix deps-soak deps-bench
 
 all: build
 
@@ -103,24 +104,30 @@ test: deps-test
 # Side by side: the program is optimised as a whole, which takes one processor for minutes.
 	.ci/package build $(LANCET) & program=$$!; cargo test --workspace --no-run --quiet || { wait $$program; exit 1; }; wait $$program
 	.ci/package deb $(LANCET)
-	LANCET_BIN=$(LANCET) .ci/tests --workspace --no-fail-fast
+	.ci/tests_test.py
+	LANCET_BIN=$(LANCET) .ci/tests --workspace
+
+quick: deps-test
+	cargo fmt --all --check
+	cargo clippy --workspace --all-targets -- -D warnings
+	.ci/package quick $(TARGET)/tests/lancet
+	LANCET_BIN=$(TARGET)/tests/lancet .ci/tests --quick --workspace
 
 roots: deps-matrix
 	$(ROOT) env LANCET_ROOTS=$(LANCET_ROOTS) fixtures/roots/make $(RUBIES:%=ruby-%) $(PYTHONS:%=python-%) \
 	  $(PERLS:%=perl-%) $(PHPS:%=php-%)
 
+# One run, so that nobody waits for the longest test of each set.
 matrix: roots
 	.ci/package build $(LANCET)
-	$(AS_ROOT) LANCET_BIN=$(LANCET) LANCET_RUBIES="$(OTHER_RUBIES)" .ci/tests -p lancet --test mem
-	$(AS_ROOT) LANCET_BIN=$(LANCET) LANCET_RUBIES="$(OTHER_RUBIES)" LANCET_SCRIPTS="$(SCRIPTS)" .ci/tests -p lancet --test heap
-	$(AS_ROOT) LANCET_BIN=$(LANCET) LANCET_RUBIES="$(OTHER_RUBIES)" LANCET_SCRIPTS="$(SCRIPTS)" \
-		.ci/tests -p lancet --test calls -- $(OF_VERSIONS)
-	$(AS_ROOT) LANCET_BIN=$(LANCET) LANCET_RUBIES="$(OTHER_RUBIES)" LANCET_SCRIPTS="$(filter python-%,$(SCRIPTS))" \
-		.ci/tests -p lancet --test inside
-	$(AS_ROOT) .ci/tests -p lancet-vm --test live
-	$(AS_ROOT) LANCET_BIN=$(LANCET) .ci/tests -p lancet --test stack
-	$(AS_ROOT) LANCET_BIN=$(LANCET) LANCET_RUBIES="$(OTHER_RUBIES)" LANCET_SCRIPTS="$(SCRIPTS)" \
-		.ci/tests -p lancet --test patch -- scripts::
+	$(AS_ROOT) LANCET_BIN=$(LANCET) .ci/tests \
+	  LANCET_RUBIES="$(OTHER_RUBIES)" -p lancet --test mem + \
+	  LANCET_RUBIES="$(OTHER_RUBIES)" LANCET_SCRIPTS="$(SCRIPTS)" -p lancet --test heap + \
+	  LANCET_RUBIES="$(OTHER_RUBIES)" LANCET_SCRIPTS="$(SCRIPTS)" -p lancet --test calls -- $(OF_VERSIONS) + \
+	  LANCET_RUBIES="$(OTHER_RUBIES)" LANCET_SCRIPTS="$(filter python-%,$(SCRIPTS))" -p lancet --test inside + \
+	  -p lancet-vm --test live + \
+	  -p lancet --test stack + \
+	  LANCET_RUBIES="$(OTHER_RUBIES)" LANCET_SCRIPTS="$(SCRIPTS)" -p lancet --test patch -- scripts::
 
 # Miri, ThreadSanitizer and cargo-fuzz want a nightly toolchain and the source of the standard library.
 deps-soak: deps-test

@@ -55,7 +55,7 @@ mod probes;
 mod pulse;
 mod quick;
 mod record;
-mod ring;
+pub mod ring;
 mod room;
 mod scalars;
 mod scripted;

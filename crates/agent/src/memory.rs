@@ -1,6 +1,13 @@
 //! What a program without libc must provide itself: system calls, tables, and
 //! memory functions.
 
+#[cfg_attr(
+    panic = "unwind",
+    allow(
+        dead_code,
+        reason = "called by compiled code of the program alone; tests call some"
+    )
+)]
 mod builtins;
 pub mod copied;
 pub mod direct;

@@ -22,7 +22,10 @@ pub static SNAPSHOT: Snapshot = Snapshot::new();
 
 /// The counts of births, which the command reads.
 #[unsafe(no_mangle)]
-pub static mut LEDGER: Ledger = Ledger {
+pub static mut LEDGER: Ledger = EMPTY;
+
+/// A ledger in which nothing is counted.
+pub const EMPTY: Ledger = Ledger {
     sites: Segments::new(ledger::SITES),
     frames: Segments::new(ledger::FRAMES),
     kinds: Segments::new(ledger::KINDS),

@@ -250,3 +250,6 @@ fn look_up(account: &Account, site: u32) -> (usize, u16) {
         place = (place + 1) % PLACES;
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -22,7 +22,7 @@ mod places;
 mod records;
 mod rows;
 
-use crate::births::names::Names;
+use crate::births::names::{Names, Texts};
 use crate::memory::store::{self, Index, List, mix};
 use owners::{Link, Owner};
 pub use records::{frame_at, kind_at, site_at, text_at};
@@ -122,11 +122,11 @@ pub struct Booked {
 }
 
 /// What entering a birth needs besides the books.
-pub struct Desk<'a> {
+pub struct Desk<'a, T = Names> {
     /// The ledger, which the command reads.
     pub ledger: &'a mut Ledger,
     /// The reader that turns structures of the VM into text.
-    pub names: &'a mut Names,
+    pub names: &'a mut T,
 }
 
 impl Books {
@@ -196,7 +196,7 @@ impl Books {
     /// Books a birth with a new key. `frames` are the code that the entry rests on, innermost first.
     pub fn count_new(
         &mut self,
-        desk: &mut Desk,
+        desk: &mut Desk<impl Texts>,
         key: Key,
         frames: &[(u64, u64)],
         paths: bool,
@@ -308,3 +308,6 @@ impl Books {
             + store::mapped::<u8>(&ledger.text)
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -37,6 +37,18 @@ pub enum Class<'a> {
     },
 }
 
+/// What the books ask the VM about an address, as text and numbers. [`Names`] reads it; the books' tests make it up.
+pub trait Texts {
+    /// The line of `pc` in `code`; 0 if the VM has none.
+    fn line(&self, code: u64, pc: u64) -> u32;
+    /// Returns the path of a piece of code, as the VM's own tools show it.
+    fn path(&mut self, code: u64) -> &[u8];
+    /// Returns the name of the method that a piece of code belongs to.
+    fn method(&mut self, code: u64) -> &[u8];
+    /// Returns the name of the class, or the text for the number of a type without class.
+    fn class(&mut self, class: u64) -> Class<'_>;
+}
+
 /// The reader of this process's Ruby, with the one buffer that every text is read into.
 pub struct Names {
     ruby: Option<Ruby<'static, Direct>>,
@@ -106,26 +118,6 @@ impl Names {
         self.ruby.as_ref()?.ruby_frame(ec, cfp).ok()?
     }
 
-    /// The line of `pc` in `code`; 0 if the VM has none.
-    pub fn line(&self, code: u64, pc: u64) -> u32 {
-        self.ruby
-            .as_ref()
-            .and_then(|ruby| ruby.line(code, pc).ok())
-            .unwrap_or(0)
-    }
-
-    /// Returns the path of a piece of code, as the VM's own tools show it.
-    pub fn path(&mut self, code: u64) -> &[u8] {
-        let text = self.ruby.as_ref().and_then(|ruby| ruby.path(code).ok());
-        self.copy(text)
-    }
-
-    /// Returns the name of the method that a piece of code belongs to.
-    pub fn method(&mut self, code: u64) -> &[u8] {
-        let text = self.ruby.as_ref().and_then(|ruby| ruby.label(code).ok());
-        self.copy(text)
-    }
-
     fn copy(&mut self, text: Option<vm::ruby::Text>) -> &[u8] {
         self.buffer.length = match (&self.ruby, text) {
             (Some(ruby), Some(text)) => ruby
@@ -135,9 +127,27 @@ impl Names {
         };
         self.buffer.text()
     }
+}
 
-    /// Returns the name of the class, or the text for the number of a type without class.
-    pub fn class(&mut self, class: u64) -> Class<'_> {
+impl Texts for Names {
+    fn line(&self, code: u64, pc: u64) -> u32 {
+        self.ruby
+            .as_ref()
+            .and_then(|ruby| ruby.line(code, pc).ok())
+            .unwrap_or(0)
+    }
+
+    fn path(&mut self, code: u64) -> &[u8] {
+        let text = self.ruby.as_ref().and_then(|ruby| ruby.path(code).ok());
+        self.copy(text)
+    }
+
+    fn method(&mut self, code: u64) -> &[u8] {
+        let text = self.ruby.as_ref().and_then(|ruby| ruby.label(code).ok());
+        self.copy(text)
+    }
+
+    fn class(&mut self, class: u64) -> Class<'_> {
         self.buffer.length = 0;
         if class < FIRST_ADDRESS {
             let name = type_name(class);
@@ -228,3 +238,6 @@ pub fn class_key(flags: u64, class: u64) -> u64 {
 pub fn internal_module_key(flags: u64) -> u64 {
     INTERNAL_MODULE | flags & 0x1f
 }
+
+#[cfg(test)]
+mod tests;

@@ -226,3 +226,6 @@ impl Slots {
         self.roots.mapped() + self.chunks.mapped() + u64::from(self.chunks.len()) * CHUNK
     }
 }
+
+#[cfg(test)]
+mod tests;

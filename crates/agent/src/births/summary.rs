@@ -294,3 +294,6 @@ impl Stamped {
         fresh
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -170,3 +170,6 @@ impl Guest for Copier<'_> {
         whole as u32
     }
 }
+
+#[cfg(test)]
+mod tests;

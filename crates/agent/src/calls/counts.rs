@@ -261,3 +261,6 @@ fn make(ring: &Ring) -> Option<u64> {
     ring.counts.store(table, Ordering::Release);
     Some(table)
 }
+
+#[cfg(test)]
+mod tests;

@@ -196,3 +196,6 @@ pub fn returned(ring: &Ring, call: Hooked, outcome: Outcome, number: u64, [began
     }
     record.end(shape.return_bits());
 }
+
+#[cfg(test)]
+mod tests;

@@ -78,3 +78,6 @@ fn program(number: u64, [first, second, third]: [u64; 3]) -> Option<u64> {
         _ => None,
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -272,3 +272,6 @@ fn line_bits(calls: &Calls, text: &[u8]) -> u32 {
     let tests = unsafe { core::slice::from_raw_parts(ours::<u64>(at), count as usize) };
     capture::condition::line_bits(tests, text)
 }
+
+#[cfg(test)]
+mod tests;

@@ -314,3 +314,6 @@ fn pause_until(done: impl Fn() -> bool, session: u32, most: u64) {
         waited = sys::ticks().wrapping_sub(began);
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -305,3 +305,6 @@ pub unsafe fn write(at: u64, session: u32, thread: u64, last_place: u32) {
         });
     }
 }
+
+#[cfg(test)]
+pub mod fixture;

@@ -95,3 +95,6 @@ pub fn only_ours() {
         }
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -115,3 +115,6 @@ unsafe fn meets([at, count]: [u64; 2], call: Hooked, asked: Asked) -> bool {
     };
     holds_of(words, facts, read, &mut values)
 }
+
+#[cfg(test)]
+mod tests;

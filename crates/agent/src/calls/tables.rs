@@ -51,3 +51,6 @@ pub fn forget_counts(ring: &Ring) {
     }
     ring.uncounted.store(0, Ordering::Relaxed);
 }
+
+#[cfg(test)]
+mod tests;

@@ -58,7 +58,7 @@ pub fn quick(session: u32, ring: &Ring, ticks: u64) -> [u64; 3] {
 #[inline(always)]
 pub fn quick_ring([_, second, _]: [u64; 3]) -> Option<u64> {
     // The address of a ring is aligned, and the ticket of a counted call has a row in the upper bits.
-    (second & QUICK != 0).then_some(second - QUICK)
+    (second & QUICK != 0).then_some(second & !QUICK)
 }
 
 /// The ticket of a call from this line that began at `ticks` and is counted in a row of the ring's table.
@@ -97,3 +97,6 @@ pub fn ring_and_lines([first, second, _]: [u64; 3]) -> (u64, u32) {
     let lines = wire::calls::lines(event, (second >> LIBRARY_AT) as u32);
     (second & ((1 << LIBRARY_AT) - 1) & !QUICK, lines)
 }
+
+#[cfg(test)]
+mod tests;

@@ -55,3 +55,6 @@ impl Wait {
         true
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -9,7 +9,7 @@ use core::arch::asm;
 ///
 /// # Safety
 /// Both areas have `count` bytes and do not overlap.
-#[unsafe(no_mangle)]
+#[cfg_attr(panic = "abort", unsafe(no_mangle))]
 pub unsafe extern "C" fn memcpy(to: *mut u8, from: *const u8, count: usize) -> *mut u8 {
     // SAFETY: the caller gives two areas of `count` bytes, and each size is at most that.
     unsafe {
@@ -61,7 +61,7 @@ unsafe fn many(to: *mut u8, from: *const u8, count: usize) {
 ///
 /// # Safety
 /// Both areas have `count` bytes; they may overlap.
-#[unsafe(no_mangle)]
+#[cfg_attr(panic = "abort", unsafe(no_mangle))]
 pub unsafe extern "C" fn memmove(to: *mut u8, from: *const u8, count: usize) -> *mut u8 {
     if (to as usize).wrapping_sub(from as usize) >= count {
         // SAFETY: the end of `from` is not overwritten before it is read.
@@ -81,7 +81,7 @@ pub unsafe extern "C" fn memmove(to: *mut u8, from: *const u8, count: usize) -> 
 ///
 /// # Safety
 /// The area has `count` bytes, which may be written.
-#[unsafe(no_mangle)]
+#[cfg_attr(panic = "abort", unsafe(no_mangle))]
 pub unsafe extern "C" fn memset(to: *mut u8, byte: i32, count: usize) -> *mut u8 {
     // SAFETY: the caller gives an area of `count` bytes.
     unsafe {
@@ -95,7 +95,7 @@ pub unsafe extern "C" fn memset(to: *mut u8, byte: i32, count: usize) -> *mut u8
 ///
 /// # Safety
 /// Both areas have `count` bytes.
-#[unsafe(no_mangle)]
+#[cfg_attr(panic = "abort", unsafe(no_mangle))]
 pub unsafe extern "C" fn memcmp(a: *const u8, b: *const u8, count: usize) -> i32 {
     let mut at = 0;
     while at + 8 <= count {
@@ -128,8 +128,11 @@ pub unsafe extern "C" fn memcmp(a: *const u8, b: *const u8, count: usize) -> i32
 ///
 /// # Safety
 /// Both areas have `count` bytes.
-#[unsafe(no_mangle)]
+#[cfg_attr(panic = "abort", unsafe(no_mangle))]
 pub unsafe extern "C" fn bcmp(a: *const u8, b: *const u8, count: usize) -> i32 {
     // SAFETY: the caller guarantees two areas of `count` bytes, as `memcmp` requires.
     unsafe { memcmp(a, b, count) }
 }
+
+#[cfg(test)]
+mod tests;

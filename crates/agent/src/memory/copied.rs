@@ -172,3 +172,6 @@ impl Memory for Copied {
         Ok(())
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -340,3 +340,6 @@ pub fn mapped<T>(segments: &Segments) -> u64 {
     let pieces = segments.pieces.iter().filter(|piece| **piece != 0).count();
     pieces as u64 * piece_bytes::<T>(segments)
 }
+
+#[cfg(test)]
+mod tests;

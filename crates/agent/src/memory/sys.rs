@@ -457,3 +457,6 @@ impl Drop for SignalsBlocked {
         unsafe { syscall(RT_SIGPROCMASK, SETMASK, mask, 0, 8, 0, 0) };
     }
 }
+
+#[cfg(test)]
+mod tests;

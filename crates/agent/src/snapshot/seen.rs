@@ -85,3 +85,6 @@ impl Open {
         Some(unsafe { ours::<u64>(self.at + self.used).read() })
     }
 }
+
+#[cfg(test)]
+mod tests;

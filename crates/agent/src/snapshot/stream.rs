@@ -58,3 +58,6 @@ impl Stream {
         self.used = 0;
     }
 }
+
+#[cfg(test)]
+mod tests;

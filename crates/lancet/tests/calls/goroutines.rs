@@ -80,7 +80,7 @@ fn goroutines_are_opened_and_left_again_and_again() {
     guest.expect("ready");
     let before = Snapshot::take(guest.pid);
     let mut random = Random::new("goroutines");
-    for round in 0..if soak() { 1000 } else { 100 } {
+    for round in 0..if soak() { 1000 } else { 40 } {
         let mut command = lancet();
         command.args(["syscalls", "-p", &guest.pid.to_string()]);
         command.args([&["-c"][..], &["-f", "-o", "/dev/null"]][round % 2]);

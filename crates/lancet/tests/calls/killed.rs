@@ -139,7 +139,7 @@ fn files_in_memory(pid: i32) -> usize {
 /// Killed where the guest has the file of the rings open, or at a random instant: it closes the file by itself.
 #[test]
 fn a_killed_lancet_leaves_no_descriptor() {
-    let count = if soak() { 200 } else { 40 };
+    let count = if soak() { 200 } else { 25 };
     let mut random = Random::new("descriptors left");
     let mut guest = Guest::start("cat", Command::new("cat"));
     guest.tell("ready");

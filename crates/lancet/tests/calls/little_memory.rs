@@ -2,7 +2,7 @@
 
 use std::process::Command;
 
-use crate::support::{Guest, LIMIT, Snapshot, lancet, run, say};
+use crate::support::{Guest, LIMIT, Snapshot, lancet, run, say, soak};
 use crate::watch::text_holds;
 
 /// A Ruby that has a heap of some size, and calls many functions.
@@ -66,7 +66,7 @@ fn what_ends_while_it_works_leaves_the_process() {
     let before = Snapshot::take(guest.pid);
     let mut ended = 0;
     for words in COMMANDS {
-        for limit in (130..=330).step_by(40) {
+        for limit in (130..=330).step_by(if soak() { 40 } else { 80 }) {
             let output = run(&mut limited(words, guest.pid, ("-v", limit)), LIMIT);
             let code = output.code();
             assert!([0, 1, 4].contains(&code), "{limit}, {words:?}: {output:?}");

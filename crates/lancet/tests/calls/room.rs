@@ -35,6 +35,8 @@ fn rings_leave_a_guest_the_room_it_has() {
             "malloc",
             "-x",
             "Perl_sv_setsv_flags",
+            "--max-wait",
+            "30s",
             "-o",
             "/dev/null",
         ],

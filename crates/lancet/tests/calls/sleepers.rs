@@ -31,7 +31,7 @@ fn undisturbed(mut guest: Guest) -> Vec<String> {
 fn calls_interrupts_no_sleeper() {
     let Some(guest) = sleepers("50") else { return };
     for _ in 0..20 {
-        let command = calls(guest.pid, &["-c", "-x", "malloc"]);
+        let command = calls(guest.pid, &["-c", "-x", "malloc", "-o", "/dev/null"]);
         left(hooked(command), "sleepers");
     }
     drop(undisturbed(guest));

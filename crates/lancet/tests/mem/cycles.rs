@@ -77,7 +77,7 @@ fn under_load(ruby: &Interpreter, count: u32) {
 #[test]
 fn hundreds_of_attaches_under_malloc_load_leave_nothing_behind() {
     for ruby in rubies("cycles") {
-        under_load(&ruby, if soak() { 1000 } else { 300 });
+        under_load(&ruby, if soak() { 1000 } else { 150 });
     }
 }
 
@@ -91,7 +91,7 @@ fn attaches_to_a_guest_at_rest_do_not_add_up() {
         let untouched = Snapshot::take(guest.pid);
         cycle(guest.pid, 1);
         let (first, resident) = (Layout::of(guest.pid), guest.resident());
-        for number in 2..=if soak() { 1000 } else { 100 } {
+        for number in 2..=if soak() { 1000 } else { 50 } {
             cycle(guest.pid, number);
         }
         let grown = guest.resident().saturating_sub(resident);

@@ -157,7 +157,7 @@ fn kill_at_random(ruby: &Interpreter, count: u32) {
 #[test]
 fn a_kill_at_any_instant_leaves_the_guest_computing() {
     for ruby in rubies("killed") {
-        kill_at_random(&ruby, if soak() { 1000 } else { 200 });
+        kill_at_random(&ruby, if soak() { 1000 } else { 60 });
     }
 }
 

@@ -78,7 +78,7 @@ fn anonymous_classes_that_come_and_go_are_not_mistaken() {
 #[test]
 fn the_agents_memory_stays_bounded_over_many_evals() {
     for ruby in rubies("evals") {
-        let count = if soak() { "1000000" } else { "200000" };
+        let count = if soak() { "1000000" } else { "100000" };
         let (unwatched, _) = growth(&ruby, count, false);
         let (watched, evals) = growth(&ruby, count, true);
         assert!(

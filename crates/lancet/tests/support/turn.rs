@@ -8,6 +8,9 @@
 //!
 //! Whoever holds a lock that other tests wait for must have joined before it took the lock: a test that waits to be alone
 //! keeps later ones from joining.
+//!
+//! `.ci/tests` runs each test in a process of its own, where none of this waits for anything. It keeps the turns itself, by the list of tests
+//! that run alone in `.ci/tests.json`, and sets `LANCET_ALONE` to 1 for these and to 0 for all others.
 
 use std::cell::RefCell;
 use std::sync::{RwLock, RwLockReadGuard, RwLockWriteGuard};
@@ -70,6 +73,12 @@ pub fn join() {
 
 /// Runs the test of this thread alone from here on. Must be called on the test's own thread.
 pub fn alone() {
+    let told = std::env::var("LANCET_ALONE");
+    assert_ne!(
+        told.as_deref(),
+        Ok("0"),
+        "a test that runs alone stands in .ci/tests.json under \"alone\""
+    );
     let thread = std::thread::current();
     let test = thread.name().expect("libtest names the threads of tests");
     TURN.with_borrow_mut(|turn| {

@@ -3,13 +3,14 @@
 
 use super::records::{stack_words, text_bytes};
 use super::{Books, CUT_HERE, DEEPEST, Desk};
+use crate::births::names::Texts;
 use crate::memory::store::{self, mix};
 use wire::{Frame, Ledger};
 
 impl Books {
     pub(super) fn place(
         &mut self,
-        desk: &mut Desk,
+        desk: &mut Desk<impl Texts>,
         frames: &[(u64, u64)],
         paths: bool,
     ) -> Option<u32> {
@@ -26,7 +27,7 @@ impl Books {
         self.stack(desk.ledger, count)
     }
 
-    fn frame(&mut self, desk: &mut Desk, code: u64, pc: u64) -> Option<u32> {
+    fn frame(&mut self, desk: &mut Desk<impl Texts>, code: u64, pc: u64) -> Option<u32> {
         let (line, path, method);
         if (code, pc) == CUT_HERE {
             line = 0;

@@ -2,7 +2,7 @@
 
 use super::records::{kind_at, kind_hash, same_kind, set_kind, set_site, site_at};
 use super::{Books, Desk};
-use crate::births::names;
+use crate::births::names::{self, Texts};
 use crate::memory::store::{self, mix};
 use wire::ledger::{ANONYMOUS, INTERNAL};
 use wire::{Kind, Ledger, Site};
@@ -10,7 +10,7 @@ use wire::{Kind, Ledger, Site};
 impl Books {
     /// Returns the kind of objects with this class (or number of a type without class).
     #[inline]
-    pub fn kind_of(&mut self, desk: &mut Desk, class: u64) -> Option<u32> {
+    pub fn kind_of(&mut self, desk: &mut Desk<impl Texts>, class: u64) -> Option<u32> {
         match self.owner(class) {
             // SAFETY: `owner` returns numbers of `owners` only; the word is copied.
             Some(owner) => Some(unsafe { (*self.owners.get(owner)).kind }),
@@ -19,7 +19,7 @@ impl Books {
     }
 
     #[cold]
-    fn new_kind(&mut self, desk: &mut Desk, class: u64) -> Option<u32> {
+    fn new_kind(&mut self, desk: &mut Desk<impl Texts>, class: u64) -> Option<u32> {
         let kind = match desk.names.class(class) {
             names::Class::Named { name, internal } => {
                 let name = self.text(desk.ledger, name)?;
@@ -58,7 +58,7 @@ impl Books {
     }
 
     /// Looks up the name of a class that had none when its kind was made.
-    pub fn rename(&mut self, desk: &mut Desk, class: u64) -> Option<()> {
+    pub fn rename(&mut self, desk: &mut Desk<impl Texts>, class: u64) -> Option<()> {
         let Some(owner) = self.owner(class) else {
             return Some(());
         };
