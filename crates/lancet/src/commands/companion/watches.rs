@@ -12,6 +12,7 @@ use std::time::{Duration, Instant};
 
 use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
+use process::control_group;
 use process::pidfd::PidFd;
 use serde_json::{Value, json};
 
@@ -27,6 +28,8 @@ const LEAVES_SOON: Duration = Duration::from_secs(5);
 const SIGN_OF_LIFE: Duration = Duration::from_secs(30);
 /// The most bytes of records that are kept of one watch; what comes later is counted.
 const MOST_KEPT: usize = 512 << 20;
+/// After so many bytes of records it is asked again how much memory is left.
+const ASKED_AFTER: usize = 4 << 20;
 
 /// How often what is to be done meanwhile is done while a command is waited for.
 const LOOK: Duration = Duration::from_millis(50);
@@ -360,14 +363,28 @@ impl Ended {
 
 impl Kept {
     fn read(from: ChildStdout) -> Self {
+        let own = std::process::id() as i32;
+        Self::read_within(BufReader::new(from), || control_group::memory_for(own))
+    }
+
+    /// Keeps at most a quarter of the memory that is `left` at each time: the program, whose control groups have this process, too, is to
+    /// get the rest.
+    fn read_within(mut from: impl BufRead, left: impl Fn() -> u64) -> Self {
         let mut kept = Kept::default();
-        let mut from = BufReader::new(from);
+        let mut room = 0;
         loop {
             let mut line = Vec::new();
             match from.read_until(b'\n', &mut line) {
                 Ok(0) | Err(_) => return kept,
-                Ok(length) if kept.bytes + length > MOST_KEPT => kept.lost += 1,
                 Ok(length) => {
+                    if kept.lost == 0 && kept.bytes + length > room {
+                        let more = usize::try_from(left() / 4).unwrap_or(usize::MAX);
+                        room = MOST_KEPT.min(kept.bytes + more.min(ASKED_AFTER.max(length)));
+                    }
+                    if kept.bytes + length > room {
+                        kept.lost += 1;
+                        continue;
+                    }
                     kept.bytes += length;
                     kept.lines.push(line);
                 }
@@ -421,4 +438,28 @@ fn lines(said: ChildStderr) -> impl Iterator<Item = String> {
         let line = String::from_utf8_lossy(&line);
         line.strip_prefix("lancet: ").unwrap_or(&line).to_owned()
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::cell::Cell;
+
+    #[test]
+    fn records_take_no_more_than_a_part_of_the_memory_that_is_left() {
+        let record = [b"x".repeat(999), b"\n".to_vec()].concat();
+        let all = record.repeat(20_000);
+        let plenty = Kept::read_within(&all[..], || 1 << 40);
+        assert_eq!((plenty.lines.len(), plenty.lost), (20_000, 0));
+        // As much as it takes is less left for others.
+        let left = Cell::new(20 << 20);
+        let little = Kept::read_within(&all[..], || {
+            left.set(left.get() / 2);
+            left.get() * 2
+        });
+        assert_eq!(little.lines.len() + little.lost as usize, 20_000);
+        assert!(little.bytes <= 10 << 20, "{}", little.bytes);
+        assert!(little.bytes >= 4 << 20, "{}", little.bytes);
+        assert_eq!(Kept::read_within(&all[..], || 0).lost, 20_000);
+    }
 }
