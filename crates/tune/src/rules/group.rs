@@ -1,19 +1,23 @@
 //! What the control group of a process takes from it: processor time, memory, threads; and what is short on the whole
 //! machine.
 //!
-//! A limit of any group around the process counts, so the path in `/proc/PID/cgroup` is followed up to the root
-//! (cgroup v2, Documentation/admin-guide/cgroup-v2.rst). In a container the groups outside of it are not seen.
+//! A limit of any group around the process counts ([`groups`](crate::groups)), and the versions of control groups have other files for
+//! the same:
+//!
+//! | what | version 2 | version 1 |
+//! |---|---|---|
+//! | quota of processor time | `cpu.max` | `cpu.cfs_quota_us` (-1: none), `cpu.cfs_period_us` |
+//! | what it took | `cpu.stat`: `throttled_usec` | `cpu.stat`: `throttled_time`, in nanoseconds |
+//! | limit of memory | `memory.max`, `memory.high` | `memory.limit_in_bytes` (over 2^62: none) |
+//! | how often it was met | `memory.events` | `memory.failcnt`, `oom_kill` in `memory.oom_control` |
+//!
+//! Where the groups are not to be seen nothing is known of their limits, and that is said.
 
 use super::rule::{NOTHING, Risk, Rule};
-use crate::guest::Guest;
+use crate::groups::{self, Group, Version};
 use crate::machine::Machine;
 use crate::tree::{Cannot, Tree};
 use crate::verdict::{Outcome, several};
-
-/// Where control groups of version 2 are mounted.
-const MOUNT: &str = "/sys/fs/cgroup";
-/// Groups within groups that are followed.
-const DEEPEST: usize = 32;
 
 /// The worst of what several groups or files say, the first of those that are as bad, with all that was read.
 #[derive(Default)]
@@ -43,32 +47,6 @@ impl Worst {
     }
 }
 
-/// Returns the folders of the groups of a process, its own first; without the root, which has no limits.
-fn groups(tree: &Tree, guest: &Guest) -> Result<Vec<String>, Cannot> {
-    let file = guest.file("cgroup");
-    let text = tree.read(&file)?;
-    let path = text
-        .lines()
-        .find_map(|line| line.strip_prefix("0::"))
-        .ok_or_else(|| Cannot::Failed {
-            what: file.clone(),
-            why: "the process is in no group of version 2".into(),
-        })?;
-    // A path that goes up leads out of the container whose root is seen here.
-    if path.split('/').any(|name| name == "..") {
-        return Err(Cannot::odd(&file, path));
-    }
-    let mut found = Vec::new();
-    let mut path = path.trim_end_matches('/');
-    while !path.is_empty() && found.len() < DEEPEST {
-        found.push(format!("{MOUNT}{path}"));
-        path = path.rsplit_once('/').map_or("", |(outer, _)| outer);
-    }
-    // Within a container the group's own files are at the mount's root.
-    found.push(MOUNT.to_owned());
-    Ok(found)
-}
-
 /// Returns the number behind a key in a file of lines `key number`.
 fn value(text: &str, key: &str) -> Option<u64> {
     text.lines()
@@ -82,7 +60,7 @@ pub(super) const CPU: Rule = Rule {
     id: "T38",
     title: "processor quota",
     of_2009: false,
-    reads: "with -p cpu.max and cpu.stat (nr_periods, nr_throttled, throttled_usec) of its control groups; task",
+    reads: "with -p cpu.max (version 1: cpu.cfs_quota_us) and cpu.stat (nr_periods, nr_throttled, throttled_usec) of its control groups; task",
     why: "With a quota of 2 CPUs in each 100 ms, eight threads that run at once use it up in 25 ms and stand still for the \
           other 75, whatever the load of the machine. Latency then has steps of the period. Fewer workers and threads than \
           the quota has CPUs, or a larger quota, end it; the garbage collector's and the JIT's threads count too.",
@@ -105,20 +83,22 @@ fn cpu(machine: &Machine) -> Result<Outcome, Cannot> {
     let guest = machine.one_process()?;
     let tree = &machine.tree;
     let mut worst = Worst::default();
-    for group in groups(tree, guest)? {
-        let Ok(limit) = tree.word(&format!("{group}/cpu.max")) else {
+    for group in groups::of(tree, guest, "cpu")? {
+        let Some(Quota {
+            file,
+            text,
+            cpus,
+            in_a_second,
+        }) = quota(tree, &group)
+        else {
             continue;
         };
-        let mut words = limit.split_whitespace().map(str::parse::<u64>);
-        let (Some(Ok(quota)), Some(Ok(period @ 1..))) = (words.next(), words.next()) else {
-            continue;
-        };
-        let cpus = quota as f64 / period as f64;
+        let group = group.folder;
         let stat = tree.read(&format!("{group}/cpu.stat")).unwrap_or_default();
         let number = |key: &str| value(&stat, key).unwrap_or(0);
         let (periods, throttled) = (number("nr_periods"), number("nr_throttled"));
-        let seconds = number("throttled_usec") as f64 / 1e6;
-        worst.saw(format!("{group}/cpu.max"), limit.clone());
+        let seconds = number(in_a_second.0) as f64 / in_a_second.1;
+        worst.saw(file, text);
         let counts =
             format!("nr_throttled {throttled} of {periods} periods, {seconds:.1} s in all");
         worst.saw(format!("{group}/cpu.stat"), counts);
@@ -138,11 +118,49 @@ fn cpu(machine: &Machine) -> Result<Outcome, Cannot> {
     Ok(worst.or(Outcome::good("no quota")))
 }
 
+/// A quota of processor time.
+struct Quota {
+    file: String,
+    text: String,
+    cpus: f64,
+    /// The key of the time for which the quota has stopped somebody, and how much of it is a second.
+    in_a_second: (&'static str, f64),
+}
+
+/// Returns the quota of a group; `None` = it has none.
+fn quota(tree: &Tree, group: &Group) -> Option<Quota> {
+    let folder = &group.folder;
+    let (file, text, in_a_second) = match group.version {
+        Version::Second => {
+            let file = format!("{folder}/cpu.max");
+            let text = tree.word(&file).ok()?;
+            (file, text, ("throttled_usec", 1e6))
+        }
+        Version::First => {
+            let file = format!("{folder}/cpu.cfs_quota_us");
+            let period = tree.word(&format!("{folder}/cpu.cfs_period_us")).ok()?;
+            let text = format!("{} {period}", tree.word(&file).ok()?);
+            (file, text, ("throttled_time", 1e9))
+        }
+    };
+    let mut words = text.split_whitespace().map(str::parse::<u64>);
+    let (Some(Ok(quota)), Some(Ok(period @ 1..))) = (words.next(), words.next()) else {
+        return None;
+    };
+    Some(Quota {
+        cpus: quota as f64 / period as f64,
+        file,
+        text,
+        in_a_second,
+    })
+}
+
 pub(super) const MEMORY: Rule = Rule {
     id: "T39",
     title: "memory limit",
     of_2009: false,
-    reads: "with -p memory.max, memory.high, memory.current, memory.events (high, max, oom_kill) of its control groups",
+    reads: "with -p memory.max, memory.high, memory.current, memory.events (high, max, oom_kill) of its control groups (version 1: \
+            memory.limit_in_bytes, memory.usage_in_bytes, memory.failcnt, memory.oom_control)",
     why: "Above memory.high each allocation is made to wait while the kernel takes pages away: the process gets slower \
           and slower, and no log says so. At memory.max pages of files are thrown out first, then somebody is killed. \
           The events are counted since the group was made.",
@@ -164,17 +182,19 @@ fn memory(machine: &Machine) -> Result<Outcome, Cannot> {
     let guest = machine.one_process()?;
     let tree = &machine.tree;
     let mut worst = Worst::default();
-    for group in groups(tree, guest)? {
-        let number = |name: &str| tree.number::<u64>(&format!("{group}/{name}")).ok();
-        let Ok(events) = tree.read(&format!("{group}/memory.events")) else {
+    for group in groups::of(tree, guest, "memory")? {
+        let Some(Charge {
+            most,
+            high,
+            now,
+            events,
+            files,
+        }) = charge(tree, &group)
+        else {
             continue;
         };
-        let (most, high) = (number("memory.max"), number("memory.high"));
-        if most.is_none() && high.is_none() {
-            continue;
-        }
+        let group = group.folder;
         let count = |key: &str| value(&events, key).unwrap_or(0);
-        let now = number("memory.current").unwrap_or(0);
         let mib = |bytes: Option<u64>| match bytes {
             Some(bytes) => format!("{} MiB", bytes >> 20),
             None => "no limit".to_owned(),
@@ -208,12 +228,57 @@ fn memory(machine: &Machine) -> Result<Outcome, Cannot> {
         } else {
             Outcome::good(format!("{} MiB of {}", now >> 20, mib(most.or(high))))
         };
-        worst.saw(format!("{group}/memory.max"), mib(most));
-        worst.saw(format!("{group}/memory.high"), mib(high));
-        worst.saw(format!("{group}/memory.events"), events);
+        let [limit, above, met] = files;
+        worst.saw(format!("{group}/{limit}"), mib(most));
+        if !above.is_empty() {
+            worst.saw(format!("{group}/{above}"), mib(high));
+        }
+        worst.saw(format!("{group}/{met}"), events);
         worst.take(outcome);
     }
     Ok(worst.or(Outcome::good("no limit")))
+}
+
+/// The memory of a group.
+struct Charge {
+    most: Option<u64>,
+    high: Option<u64>,
+    now: u64,
+    /// Lines as of `memory.events`.
+    events: String,
+    /// The names of the files of the limit, of the limit above which it is slowed down, and of the events.
+    files: [&'static str; 3],
+}
+
+/// Returns what limits the memory of a group, and how often that was met; `None` = nothing does.
+fn charge(tree: &Tree, group: &Group) -> Option<Charge> {
+    /// A limit of version 1 that is none is the largest number of pages.
+    const NO_LIMIT: u64 = 1 << 62;
+    let file = |name: &str| format!("{}/{name}", group.folder);
+    let number = |name: &str| tree.number::<u64>(&file(name)).ok();
+    let (files, most, high, now, events) = match group.version {
+        Version::Second => {
+            let (most, high) = (number("memory.max"), number("memory.high"));
+            let events = tree.read(&file("memory.events")).ok()?;
+            let files = ["memory.max", "memory.high", "memory.events"];
+            (files, most, high, number("memory.current"), events)
+        }
+        Version::First => {
+            let most = number("memory.limit_in_bytes").filter(|most| *most < NO_LIMIT);
+            let met = number("memory.failcnt").unwrap_or(0);
+            let oom = tree.read(&file("memory.oom_control")).unwrap_or_default();
+            let events = format!("max {met}\n{oom}");
+            let files = ["memory.limit_in_bytes", "", "memory.failcnt"];
+            (files, most, None, number("memory.usage_in_bytes"), events)
+        }
+    };
+    (most.is_some() || high.is_some()).then(|| Charge {
+        most,
+        high,
+        now: now.unwrap_or(0),
+        events,
+        files,
+    })
 }
 
 pub(super) const TASKS: Rule = Rule {
@@ -262,11 +327,12 @@ fn tasks(machine: &Machine) -> Result<Outcome, Cannot> {
         let path = "/proc/sys/vm/max_map_count".to_owned();
         let most = tree.number(&path)?;
         limits.push((path, mappings, most));
-        // Processes of a machine without version 2 have no such limit there.
-        for group in groups(tree, guest).unwrap_or_default() {
-            let number = |name: &str| tree.number::<u64>(&format!("{group}/{name}"));
+        // What the groups allow is one limit of several: the others are judged without it.
+        for group in groups::of(tree, guest, "pids").unwrap_or_default() {
+            let file = |name: &str| format!("{}/{name}", group.folder);
+            let number = |name: &str| tree.number::<u64>(&file(name));
             if let (Ok(now), Ok(most)) = (number("pids.current"), number("pids.max")) {
-                limits.push((format!("{group}/pids.max"), now, most));
+                limits.push((file("pids.max"), now, most));
             }
         }
     }
@@ -315,17 +381,22 @@ const BOUNDS: [(&str, f64, f64); 3] = [
     ("cpu", 40.0, 80.0),
 ];
 
+/// Pressure is accounted for in groups of version 2 only: no controller of version 1 has this name.
+const NONE_OF_FIRST: &str = "pressure";
+
 fn pressure(machine: &Machine) -> Result<Outcome, Cannot> {
     let tree = &machine.tree;
-    let group = machine
-        .guest
-        .as_ref()
-        .and_then(|guest| groups(tree, guest).ok()?.into_iter().next());
+    let group = machine.guest.as_ref().and_then(|guest| {
+        groups::of(tree, guest, NONE_OF_FIRST)
+            .ok()?
+            .into_iter()
+            .next()
+    });
     let mut worst = Worst::default();
     for (what, much, too_much) in BOUNDS {
         let own = group
             .as_ref()
-            .map(|group| format!("{group}/{what}.pressure"));
+            .map(|group| format!("{}/{what}.pressure", group.folder));
         let files = own.into_iter().chain([format!("/proc/pressure/{what}")]);
         for file in files {
             let Ok(text) = tree.read(&file) else { continue };
