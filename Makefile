@@ -53,6 +53,8 @@ deps:
 deps-test: deps
 	@.ci/apt ruby perl php-cli php-mysql binutils xz-utils strace g++ gdb pkg-config iproute2 ethtool puma ruby-eventmachine \
 		libpython3.11 libperl5.36 libmariadb3 libssl3 php8.2-cli libjemalloc2 libtcmalloc-minimal4
+# Programs with another C library, or linked statically and stripped; an emulator.
+	@.ci/apt musl-tools busybox-static bash-static qemu-user
 # A database and each language's driver for it; coroutines.
 	@.ci/apt mariadb-server-core mariadb-client-core ruby-mysql2 ruby-sequel ruby-sinatra ruby-railties ruby-actionpack python3-mysqldb libdbd-mysql-perl \
 		python3-greenlet python3-gevent python3-pymysql python3-django ruby-sqlite3 gunicorn php8.2-fpm \

@@ -40,6 +40,24 @@ pub enum Error {
         /// Why most of them cannot be hooked.
         reason: String,
     },
+    /// Too few of the places where it makes system calls can be hooked.
+    #[error(
+        "process {pid}: {refused} of the {places} places where {whose} system calls cannot be hooked, because {reason}"
+    )]
+    FewPlacesHooked {
+        /// Id of the process.
+        pid: i32,
+        /// Number of the places that cannot be hooked.
+        refused: usize,
+        /// Number of all places.
+        places: usize,
+        /// Whose places they are, with the verb.
+        whose: &'static str,
+        /// Why most of them cannot be hooked.
+        reason: String,
+        /// Whether it makes system calls of 32 bits there, which BPF programs do not tell from others.
+        of_32_bits: bool,
+    },
     /// Some of what was requested would not be seen, and all of it is required.
     #[error("process {pid} is not watched, because not all of it would be seen: {}", unseen.join("; "))]
     NotExact {

@@ -119,6 +119,10 @@ pub enum Message {
         like: Vec<String>,
         comes: bool,
     },
+    /// Too few of the places where a process makes system calls are hooked, and what is asked for needs hooks, or has begun with them.
+    FewPlaces { pid: i32, error: Error },
+    /// What hooks do not see of a process's system calls and was not there when that was reported first.
+    CameUnseen { pid: i32, unseen: Vec<String> },
     /// What hooks do not see of a process's system calls.
     Unseen { pid: i32, unseen: Vec<String> },
     /// System calls of a process are seen by tracing it; why it is not hooked: `None` = hooks were not wanted. `refused`: why BPF does
@@ -224,6 +228,8 @@ pub enum Lost {
     Agent(i32),
     /// Calls of functions that can never be hooked.
     Hooks,
+    /// System calls of a process that hooks do not see.
+    Unseen(i32),
     /// The rest of a recording.
     Recording,
 }
@@ -268,6 +274,7 @@ impl Message {
             } => Lost::Agent(*pid),
             M::Silent { pid, .. } => Lost::Gap(*pid),
             M::NotExact { pid, .. } => Lost::Gap(*pid),
+            M::FewPlaces { pid, .. } | M::CameUnseen { pid, .. } => Lost::Unseen(*pid),
             M::NeverHooked { .. } | M::TooHot { .. } => Lost::Hooks,
             M::RecordingEnds { .. } => Lost::Recording,
             M::Unordered { .. }

@@ -129,6 +129,11 @@ impl Options {
         self.from_exec && !decides
     }
 
+    /// Whether a process that cannot be hooked may be watched in another way.
+    pub fn may_fall_back(&self) -> bool {
+        !self.exact && self.is_for_tracer()
+    }
+
     /// Whether a tracer must make the injections; `from_start` = into a process that stands at its exec.
     pub fn injects_by_tracer(&self, from_start: bool) -> bool {
         let mut all = self.inject.iter();

@@ -16,6 +16,7 @@ use crate::tracing::Tracing;
 use crate::wanted::{OTHERS, PROBE, Refused, Role, Wanted};
 use process::error::Result;
 use process::functions::{Function, ModuleSymbols};
+use std::cell::RefCell;
 use std::collections::HashSet;
 use trampoline::system_call::Site;
 use wire::calls::{CALLED, NO_NUMBER, special};
@@ -36,8 +37,10 @@ pub(crate) struct SystemCalls {
     wanted: bool,
     /// Modules that were searched, by load bias and inode.
     looked: HashSet<(u64, u64)>,
-    /// Addresses of the `syscall` instructions that were found in them.
+    /// Addresses of the `syscall` instructions that were found in them and may make calls that are wanted.
     seen: HashSet<u64>,
+    /// Addresses of the others that were found there: they make calls that are not wanted.
+    others: HashSet<u64>,
 }
 
 impl SystemCalls {
@@ -74,6 +77,21 @@ impl Tracing {
             self.patcher.table.system_call_instructions(),
             self.system_calls.seen.len(),
         ]
+    }
+
+    /// Returns how many places there are at which system calls are made, wanted or not: in the program itself, in contrast to its
+    /// libraries, and in all.
+    pub fn places(&self) -> [usize; 2] {
+        let known = &self.system_calls;
+        let all = || known.seen.iter().chain(&known.others);
+        let of_program = all().filter(|at| self.is_of_program(**at));
+        [of_program.count(), all().count()]
+    }
+
+    /// Whether an address is in the code of the program itself.
+    pub fn is_of_program(&self, at: u64) -> bool {
+        let module = self.target.functions.module_of(at);
+        module.is_some_and(|place| place.module.main)
     }
 
     /// Sets probes in modules that were loaded since the last call. Returns the places that were refused.
@@ -122,22 +140,29 @@ impl Tracing {
     fn search(&mut self) -> Vec<Around> {
         let target = &self.target;
         let known = &mut self.system_calls;
-        known
-            .seen
-            .retain(|at| target.functions.module_of(*at).is_some());
+        for places in [&mut known.seen, &mut known.others] {
+            places.retain(|at| target.functions.module_of(*at).is_some());
+        }
         let table = &self.patcher.by_number;
+        let others = RefCell::new(std::mem::take(&mut known.others));
         let asked = |site: &Site| {
-            site.number.is_none_or(|number| {
+            let is_asked = site.number.is_none_or(|number| {
                 let own = table.get(number as usize).is_none_or(|hook| *hook != 0);
                 own || is_always_seen(number.into())
-            })
+            });
+            if !is_asked {
+                others.borrow_mut().insert(site.at);
+            }
+            is_asked
         };
-        self.patcher.texts.system_calls(
+        let found = self.patcher.texts.system_calls(
             &target.functions,
             |place| !known.looked.contains(&identity(place)),
             asked,
             (&target.memory, &self.patcher.table),
-        )
+        );
+        known.others = others.into_inner();
+        found
     }
 
     /// Takes back the other probe of each instruction at which one could not be set, because a single probe is useless. Returns

@@ -2,7 +2,9 @@
 //! module is decoded once, however many of its functions are hooked.
 
 mod around;
+mod extents;
 mod go;
+mod ways;
 
 pub use around::Around;
 pub use go::refuse_program;
@@ -12,6 +14,7 @@ use crate::layers::{Layer, Layers};
 use crate::table::{HookTable, LANDING, patches};
 use crate::target::Target;
 use crate::wanted::{Reason, Role, Wanted};
+use extents::Extents;
 use process::functions::{Function, Functions, ModuleSymbols};
 use process::memory::GuestMemory;
 use process::shadow_stack;
@@ -67,6 +70,7 @@ struct Text {
     starts: Vec<u64>,
     /// These, and those that only unwinding rules name, among them parts of functions.
     begins: Vec<u64>,
+    extents: Extents,
     targets: Targets,
     pads: Pads,
     stacks: Stacks,
@@ -346,14 +350,16 @@ impl Text {
         starts.extend(picks.filter(|at| (start..end).contains(at)));
         starts.sort_unstable();
         starts.dedup();
-        let ends: Vec<u64> = known
-            .iter()
-            .filter(|(_, size)| *size != 0)
-            .map(|(address, size)| address.saturating_add(*size))
+        let sized = known.iter().filter(|(_, size)| *size != 0);
+        let sized: Vec<(u64, u64)> = sized
+            .map(|(address, size)| (*address, address.saturating_add(*size)))
             .collect();
+        let ends: Vec<u64> = sized.iter().map(|(_, end)| *end).collect();
+        let extents = Extents::of(place, memory, sized);
         let read = |at: u64, into: &mut [u8]| memory.read(at, into).is_ok();
         // Unwinding rules tell of functions without a symbol.
         let mut begins = place.module.functions(memory);
+        begins.extend(extents.begins());
         begins.retain(|at| (start..end).contains(at));
         begins.extend(&starts);
         begins.sort_unstable();
@@ -365,6 +371,7 @@ impl Text {
             code,
             starts,
             begins,
+            extents,
             targets,
             pads,
             stacks: Stacks::default(),

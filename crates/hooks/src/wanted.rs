@@ -210,6 +210,8 @@ pub enum Reason {
     InTheWay,
     /// Its code was changed since the hook was planned: by another command, or by the process itself.
     Changed,
+    /// It enters the kernel by this instruction, which makes a system call of 32 bits.
+    Of32Bits(&'static str),
     /// It cannot be hooked as it is.
     Never(String),
 }
@@ -217,7 +219,12 @@ pub enum Reason {
 impl Reason {
     /// Whether it may be gone a moment later.
     pub fn may_pass(&self) -> bool {
-        !matches!(self, Reason::Never(_))
+        !matches!(self, Reason::Never(_) | Reason::Of32Bits(_))
+    }
+
+    /// Whether it makes system calls of 32 bits.
+    pub fn is_of_32_bits(&self) -> bool {
+        matches!(self, Reason::Of32Bits(_))
     }
 }
 
@@ -226,6 +233,12 @@ impl fmt::Display for Reason {
         f.write_str(match self {
             Reason::InTheWay => "a thread is about to go on in its first instructions",
             Reason::Changed => "its code changed while we looked at it",
+            Reason::Of32Bits(instruction) => {
+                return write!(
+                    f,
+                    "it enters the kernel by {instruction}, the way of 32-bit code"
+                );
+            }
             Reason::Never(why) => why,
         })
     }

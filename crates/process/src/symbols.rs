@@ -156,6 +156,16 @@ impl Symbols {
         })
     }
 
+    /// Returns the addresses in the guest of a section of the module's file that is mapped.
+    pub fn mapped_section(&self, name: &str) -> Option<std::ops::Range<u64>> {
+        let file = self.file.as_ref()?;
+        let sections = self.headers.sections(file);
+        let section = self.headers.find_section(file, &sections, name)?;
+        let start = section.address.wrapping_add(self.bias);
+        let end = start.checked_add(section.size)?;
+        (section.address != 0).then_some(start..end)
+    }
+
     /// The separate debug file, if there is one that belongs to the module.
     pub fn debug_file(&self) -> Option<File> {
         self.separate()

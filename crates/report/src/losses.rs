@@ -34,6 +34,8 @@ pub enum What {
     Gap,
     /// Calls of functions that can never be hooked.
     Hooks,
+    /// System calls that were made where no hook sees them.
+    Unseen,
     /// Calls behind a fault of lancet's own code in the process.
     Agent,
     /// Lines of output that nobody has read in time.
@@ -77,7 +79,7 @@ pub struct Loss {
 
 impl What {
     /// Every kind, in the order of docs/losses.md.
-    pub const ALL: [Self; 22] = [
+    pub const ALL: [Self; 23] = [
         Self::Process,
         Self::Leaving,
         Self::Records,
@@ -87,6 +89,7 @@ impl What {
         Self::Lines,
         Self::Gap,
         Self::Hooks,
+        Self::Unseen,
         Self::Agent,
         Self::Output,
         Self::Recording,

@@ -24,6 +24,7 @@
 //! | `system_call` | where a function makes system calls |
 //! | `vfork` | where its two returns pass |
 //! | `returns` | where calls in a piece of code return to |
+//! | `flow` | functions that neither symbols nor unwinding rules describe, by what code leads to |
 //! | `code_references` | functions without a symbol, by the memory they work on |
 
 #![no_std]
@@ -32,6 +33,7 @@ extern crate alloc;
 
 mod arguments;
 pub mod code_references;
+mod flow;
 pub mod hook_policy;
 mod inline;
 mod pads;
@@ -49,6 +51,7 @@ pub mod vfork;
 pub use routine::{Descriptor, Frame, ProbeFrame, Results, Rooms, Vectors};
 
 pub use arguments::{Stack, Stacks};
+pub use flow::Flow;
 pub use inline::{Inline, Recorded};
 pub use pads::Pads;
 pub use plan::{Function, Kind, Options, Patch, Plan, plan};

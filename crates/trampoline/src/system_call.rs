@@ -122,7 +122,7 @@ pub fn sites(code: &[u8], at: u64) -> Vec<Site> {
 /// Whether straight-line code meets bytes that are no instruction before it branches. Tables of numbers within the text (OpenSSL's
 /// for elliptic curves) hold the bytes of a `syscall` by chance. They cannot be code, because a thread that ran them would be
 /// killed, and a patch would corrupt the table.
-fn runs_into_data(code: &[u8]) -> bool {
+pub fn runs_into_data(code: &[u8]) -> bool {
     let mut decoder = Decoder::new(64, code, DecoderOptions::NONE);
     while decoder.can_decode() {
         let instruction = decoder.decode();
@@ -135,6 +135,26 @@ fn runs_into_data(code: &[u8]) -> bool {
         }
     }
     false
+}
+
+/// Whether an instruction begins at address `wanted` of a function whose code begins at `at`.
+pub fn begins(code: &[u8], at: u64, wanted: u64) -> bool {
+    let mut decoder = Decoder::with_ip(64, code, at, DecoderOptions::NONE);
+    while decoder.can_decode() && decoder.ip() < wanted {
+        let _ = decoder.decode();
+    }
+    decoder.ip() == wanted
+}
+
+/// Whether execution comes from the first to behind the last instruction of this code without a call, a return or a jump that is always
+/// taken. Where that is the code from a function's beginning to its system call, whoever calls the function makes that system call.
+pub fn leads_straight(code: &[u8], at: u64) -> bool {
+    let mut instructions = Decoder::with_ip(64, code, at, DecoderOptions::NONE).into_iter();
+    instructions.all(|instruction| {
+        let flow = instruction.flow_control();
+        !instruction.is_invalid()
+            && matches!(flow, FlowControl::Next | FlowControl::ConditionalBranch)
+    })
 }
 
 fn uses_stack(instruction: &Instruction) -> bool {

@@ -13,8 +13,6 @@
 //! before an indirect jump counts as a table, and its entries count as targets as long as they name instructions of the text and no
 //! other table begins. If no table is found, nothing is proven about the jump ([`Targets::blind`]). Indirect calls can only lead to
 //! function entries, and returns only to return addresses.
-//! no other table begins. A table that is not found this way is not proven about. Of indirect calls
-//! only function entries can be targets, of returns only return addresses.
 
 use alloc::vec::Vec;
 
@@ -38,6 +36,8 @@ pub struct Branch {
 #[derive(Clone, Debug, Default)]
 pub struct Targets {
     sorted: Vec<Branch>,
+    /// Jumps by tables: source and target.
+    by_table: Vec<(u64, u64)>,
     /// Addresses in the text that code takes, sorted.
     taken: Vec<u64>,
     /// Ranges of the text that code reads or writes as data: address and length, sorted.
@@ -78,13 +78,17 @@ impl Targets {
             taken: core::mem::take(&mut sweep.taken),
             data: core::mem::take(&mut sweep.data),
             sorted: Vec::new(),
+            by_table: Vec::new(),
         };
         targets.taken.sort_unstable();
         targets.taken.dedup();
         targets.data.sort_unstable();
         targets.data.dedup();
         if let Some(read) = read {
+            let direct = sweep.found.len();
             targets.tables = sweep.read_tables(read);
+            let by_table = sweep.found[direct..].iter();
+            targets.by_table = by_table.map(|one| (one.source, one.target)).collect();
         }
         sweep.found.sort_unstable();
         sweep.found.dedup();
@@ -111,6 +115,13 @@ impl Targets {
         let near = self.data[from..].iter();
         near.take_while(|(at, _)| *at < range.end)
             .any(|(at, length)| at + length > range.start)
+    }
+
+    /// Where indirect jumps lead by their tables: addresses of the jump and of its target, sorted.
+    pub fn by_indirect_jumps(&self) -> Vec<(u64, u64)> {
+        let mut found: Vec<(u64, u64)> = self.by_table.clone();
+        found.sort_unstable();
+        found
     }
 
     /// The branches with targets in `range`, sorted by target.

@@ -25,6 +25,7 @@ use super::known::Known;
 use super::names::Names;
 use super::pace::{self, Pace};
 use super::traced::Traced;
+use super::unseen;
 use crate::descriptors::Held;
 use crate::event::{At, Call, End, Event, EventKind, Opened, Return};
 use crate::options::Options;
@@ -91,6 +92,8 @@ pub struct Guest {
     exact: Option<bool>,
     /// What is not seen of it although all must be.
     inexact: Option<Vec<String>>,
+    /// What hooks do not see of it and is counted, as it was when that was reported last.
+    countable: unseen::Countable,
 }
 
 impl Guest {
@@ -122,7 +125,15 @@ impl Guest {
             guest.tracing.expect_definitions()?;
         }
         let mut refused = guest.tracing.set(wanted)?;
-        refused.extend(guest.set_system_calls(signatures)?);
+        let places = guest.set_system_calls(signatures)?;
+        let few = guest.lacks_places(&places);
+        if args.may_fall_back()
+            && let Some(few) = few
+        {
+            guest.tracing.leave()?;
+            return Err(few);
+        }
+        refused.extend(places);
         if guest.held.is_some() {
             // What it opens from now on is seen.
             guest.held = Some(held::before(pid));
@@ -139,6 +150,7 @@ impl Guest {
                 return Err(Error::not_exact(pid, unseen));
             }
             guest.announce(asked, &refused, began.elapsed());
+            guest.say_lacking(few);
         }
         Ok(guest)
     }
@@ -189,6 +201,7 @@ impl Guest {
             says_unseen: args.from_exec,
             exact: args.exact.then_some(args.follow),
             inexact: None,
+            countable: unseen::Countable::default(),
         }
     }
 
@@ -255,6 +268,7 @@ impl Guest {
         if first {
             let asked = self.say_unknown() + self.names.found();
             self.announce(asked, &refused, began.elapsed());
+            self.say_lacking(self.lacks_places(&refused));
             return Ok(());
         }
         let pid = self.tracing.pid();

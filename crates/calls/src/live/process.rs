@@ -248,7 +248,9 @@ fn say_by_bpf(pid: i32, why: Option<Error>, args: &Options) {
 fn may_be_traced(error: &Error) -> bool {
     use process::Error as E;
     match error {
-        Error::NothingHooked(_) | Error::NoPlaceHooked { .. } => true,
+        Error::NothingHooked(_) | Error::NoPlaceHooked { .. } | Error::FewPlacesHooked { .. } => {
+            true
+        }
         Error::Process(error) => matches!(
             error,
             E::Elf { .. }
@@ -269,8 +271,22 @@ fn may_be_traced(error: &Error) -> bool {
 
 /// Whether a process that could not be hooked is watched by tracing instead.
 fn falls_back(shared: &Shared<'_>, error: &Error) -> bool {
-    let args = shared.args;
-    !args.exact && args.is_for_tracer() && may_be_traced(error)
+    shared.args.may_fall_back() && may_be_traced(error)
+}
+
+/// Which ways are left to a process that cannot be hooked for this reason: only its tracer can inject, and knows calls of 32 bits.
+fn without_hooks(args: &Options, why: &Error) -> By {
+    let of_32_bits = matches!(
+        why,
+        Error::FewPlacesHooked {
+            of_32_bits: true,
+            ..
+        }
+    );
+    match args.inject.is_empty() && !of_32_bits {
+        true => By::Nothing,
+        false => By::Ptrace,
+    }
 }
 
 impl Watched for Process {
@@ -299,7 +315,9 @@ impl Watched for Process {
             By::Hooks => match process::programs::at_present(pid, || {
                 Guest::open(pid, args, &shared.image, shared.signatures)
             }) {
-                Err(error) if falls_back(shared, &error) => (By::Nothing, Some(error)),
+                Err(error) if falls_back(shared, &error) => {
+                    (without_hooks(args, &error), Some(error))
+                }
                 guest => return guest.map(Process::from),
             },
             by => (by, None),
@@ -327,7 +345,7 @@ impl Watched for Process {
                         };
                         return Err((tracee, error));
                     }
-                    (tracee, (By::Nothing, Some(error)))
+                    (tracee, (without_hooks(args, &error), Some(error)))
                 }
             },
             by => (tracee, (by, None)),

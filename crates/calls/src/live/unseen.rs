@@ -4,13 +4,16 @@
 //! among its descriptors, and code that belongs to no file, which may make system calls of its own (that of a just-in-time
 //! compiler).
 
-use process::maps::Maps;
+use hooks::Tracing;
+use process::maps::{Mapping, Maps};
+use process::memory::GuestMemory;
 use process::proc_file;
 use std::io;
-use std::ops::Range;
+use vm::Memory;
 
-/// Describes what is not seen of a process whose hooks run in the code `own`, if `refused` places were refused.
-pub fn of(pid: i32, own: &[Range<u64>], refused: usize) -> Vec<String> {
+/// Describes what is not seen of a process, if `refused` places were refused.
+pub fn of(tracing: &Tracing, refused: usize) -> Vec<String> {
+    let pid = tracing.pid();
     let mut unseen = vec![RETURNS.to_owned(), CHILDREN.to_owned()];
     unseen.extend(counted(
         refused,
@@ -18,17 +21,51 @@ pub fn of(pid: i32, own: &[Range<u64>], refused: usize) -> Vec<String> {
         "N places that cannot be hooked",
     ));
     unseen.extend(of_kernel(pid));
-    unseen.extend(known(
-        "code that was made at run time",
-        made_at_run_time(pid, own),
-        ["1 mapping", "N mappings"],
-    ));
+    let nobodys = nobodys_code(tracing);
+    let count = |of_file: bool| match &nobodys {
+        Ok(all) => Ok(all.iter().filter(|one| one.is_file() == of_file).count()),
+        Err(error) => Err(io::Error::new(error.kind(), error.to_string())),
+    };
+    unseen.extend(known(MADE, count(false), MAPPINGS));
+    if let Ok(of_files @ 1..) = count(true) {
+        unseen.extend(known(OF_FILES, Ok(of_files), MAPPINGS));
+    }
     unseen
+}
+
+/// What may come up while a process is watched, as far as it can be counted.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Countable {
+    rings: usize,
+    mappings: usize,
+}
+
+impl Countable {
+    /// Counts what there is now; 0 where that cannot be read. Code counts only if it holds the bytes of an instruction that enters the
+    /// kernel: most code that is made at run time leaves that to the C library.
+    pub fn of(tracing: &Tracing) -> Self {
+        let code = nobodys_code(tracing).unwrap_or_default();
+        let enters = |one: &&Mapping| may_enter_kernel(tracing.memory(), one);
+        Countable {
+            rings: rings(tracing.pid()).unwrap_or(0),
+            mappings: code.iter().filter(enters).count(),
+        }
+    }
+
+    /// Describes what has come since then.
+    pub fn more_than(&self, before: &Self) -> Vec<String> {
+        let came = |what, now: usize, before: usize, words| {
+            known(what, Ok(now.saturating_sub(before)), words)
+        };
+        let rings = came(KERNEL, self.rings, before.rings, RINGS);
+        let code = came(MADE, self.mappings, before.mappings, MAPPINGS);
+        rings.into_iter().chain(code).collect()
+    }
 }
 
 /// Describes what can be seen of no process, however it is watched.
 pub fn of_kernel(pid: i32) -> Option<String> {
-    known(KERNEL, rings(pid), ["1 ring", "N rings"])
+    known(KERNEL, rings(pid), RINGS)
 }
 
 /// Whether this can be seen of no process.
@@ -50,6 +87,10 @@ const RETURNS: &str = "returns from signal handlers (rt_sigreturn)";
 const CHILDREN: &str = "children of fork until it returns in them, and of vfork and posix_spawn until they run another program";
 
 const KERNEL: &str = "what the kernel does for io_uring";
+const MADE: &str = "code that was made at run time";
+const OF_FILES: &str = "code of files that cannot be read as programs or libraries";
+const RINGS: [&str; 2] = ["1 ring", "N rings"];
+const MAPPINGS: [&str; 2] = ["1 mapping", "N mappings"];
 
 fn counted(count: usize, one: &str, many: &str) -> Option<String> {
     match count {
@@ -79,15 +120,45 @@ fn rings(pid: i32) -> io::Result<usize> {
     Ok(rings.count())
 }
 
-/// Returns how many mappings hold code and belong to no file, without those of lancet and the kernel.
-fn made_at_run_time(pid: i32, own: &[Range<u64>]) -> io::Result<usize> {
-    let maps = Maps::read(pid)?;
+/// Returns the mappings that hold code of no module, without those of lancet and the kernel.
+fn nobodys_code(tracing: &Tracing) -> io::Result<Vec<Mapping>> {
+    let maps = Maps::read(tracing.pid())?;
+    let own = tracing.own_code();
     let of_nobody = maps.iter().filter(|mapping| {
         let is_own = own.iter().any(|range| range.contains(&mapping.start));
         let is_kernels = ["[vdso]", "[vsyscall]", "[uprobes]"]
             .iter()
             .any(|name| mapping.is_named(name));
-        mapping.permissions.execute && mapping.inode == 0 && !is_own && !is_kernels
+        let is_modules = || tracing.functions().module_of(mapping.start).is_some();
+        mapping.permissions.execute && !is_own && !is_kernels && !is_modules()
     });
-    Ok(of_nobody.count())
+    Ok(of_nobody.cloned().collect())
+}
+
+/// Whether the bytes of an instruction that enters the kernel occur in a mapping (`syscall`, `int $0x80`, `sysenter`). Of very large ones
+/// only the beginning is read.
+fn may_enter_kernel(memory: &GuestMemory, mapping: &Mapping) -> bool {
+    const WAYS: [[u8; 2]; 3] = [[0x0f, 0x05], [0xcd, 0x80], [0x0f, 0x34]];
+    const MOST: u64 = 64 << 20;
+    const PIECE: u64 = 1 << 20;
+    let end = mapping.end.min(mapping.start.saturating_add(MOST));
+    let mut piece = vec![0; PIECE as usize + 1];
+    (mapping.start..end).step_by(PIECE as usize).any(|at| {
+        let length = (end - at).min(piece.len() as u64) as usize;
+        let read = memory.read(at, &mut piece[..length]).is_ok();
+        let mut pairs = piece[..length].windows(2);
+        read && pairs.any(|pair| WAYS.iter().any(|way| way == pair))
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_came_is_what_there_was_not_before() {
+        let [few, more] = [(1, 2), (1, 5)].map(|(rings, mappings)| Countable { rings, mappings });
+        assert_eq!(more.more_than(&few), [format!("{MADE} (3 mappings)")]);
+        assert!(few.more_than(&more).is_empty());
+    }
 }

@@ -164,6 +164,14 @@ impl fmt::Display for Message {
             M::Unseen { pid, unseen } => {
                 write!(out, "process {pid}: not seen: {}", unseen.join("; "))
             }
+            M::FewPlaces { error, .. } => {
+                write!(out, "{error}: what is asked for there is not seen")
+            }
+            M::CameUnseen { pid, unseen } => write!(
+                out,
+                "process {pid}: not seen, because it came after the process was hooked: {}",
+                unseen.join("; ")
+            ),
             M::NotExact { pid, unseen } => write!(
                 out,
                 "process {pid}: --require exact does not hold any more, not seen: {}",

@@ -1,21 +1,19 @@
 //! Finds the `syscall` instructions of modules and plans the probes around each.
 
+use super::ways::{self, LENGTH, Way};
 use super::{Text, Texts, go};
 use crate::table::{HookTable, Known, patches};
 use crate::wanted::Reason;
-use memchr::memmem;
 use process::functions::{Functions, ModuleSymbols};
 use process::gadgets;
 use process::memory::GuestMemory;
 use std::ops::Range;
 use std::sync::Arc;
-use trampoline::Function;
 use trampoline::probe::{self, ProbePlan, Spot};
-use trampoline::system_call::{self, Kept, Site, Unfit};
+use trampoline::system_call::{self, Kept, Site, Unfit, leads_straight};
+use trampoline::{Branch, Function};
 use vm::Memory;
 use wire::calls::want;
-
-const SYSCALL: &[u8] = &[0x0f, 0x05];
 
 /// A `syscall` instruction and the plans of the probes around it.
 pub struct Around {
@@ -32,9 +30,18 @@ pub struct Around {
 impl Around {
     /// All that are in code that was not decoded.
     fn unread(place: &ModuleSymbols, at: u64, reason: Reason) -> Self {
+        let name = format!("every system call of {}", place.name);
+        Around {
+            name,
+            ..Around::unhooked(place, at, reason)
+        }
+    }
+
+    /// One that no hook can be set around.
+    fn unhooked(place: &ModuleSymbols, at: u64, reason: Reason) -> Self {
         let site = Site {
             at,
-            next: at,
+            next: at + LENGTH,
             called: false,
             number: None,
             set_at: at,
@@ -44,7 +51,7 @@ impl Around {
         };
         Around {
             site,
-            name: format!("every system call of {}", place.name),
+            name: place_name(place, at),
             module: place.name.clone(),
             plans: Err(reason),
         }
@@ -100,7 +107,7 @@ impl Texts {
         (hooks, changed): (&HookTable, &Changed),
     ) -> Vec<Around> {
         // Most modules have none, and are not decoded.
-        if !holds_system_call(memory, &range) {
+        if !ways::are_in(place, memory, &range) {
             return Vec::new();
         }
         let decoded = &mut self.decoded;
@@ -114,7 +121,10 @@ impl Texts {
             true => callers.any(|place| go::is_go(place, memory)),
             false => go::is_go(place, memory),
         };
-        let mut found: Vec<Around> = Vec::new();
+        let unhooked = text.without_hook(place, memory).into_iter();
+        let mut found: Vec<Around> = unhooked
+            .map(|(at, why)| Around::unhooked(place, at, why))
+            .collect();
         // The end of the bytes that the probes of the previous instruction use.
         let mut taken = range.start;
         for function in text.functions_with_calls(place, memory) {
@@ -163,18 +173,6 @@ fn place_name(place: &ModuleSymbols, at: u64) -> String {
     }
 }
 
-/// Whether the bytes of a `syscall` instruction occur in the range. It is read piece by piece, because the process decides how
-/// long it is.
-fn holds_system_call(memory: &GuestMemory, range: &Range<u64>) -> bool {
-    const PIECE: u64 = 1 << 20;
-    let mut piece = vec![0; PIECE as usize + SYSCALL.len() - 1];
-    (range.start..range.end).step_by(PIECE as usize).any(|at| {
-        let length = (range.end - at).min(piece.len() as u64) as usize;
-        let piece = &mut piece[..length];
-        memory.read_bytes(at, piece).is_ok() && memmem::find(piece, SYSCALL).is_some()
-    })
-}
-
 impl Text {
     /// Whether a jump makes the number of the system call uncertain: one to between the instruction that sets it and the call,
     /// or one from outside into the code in which another register keeps it.
@@ -192,11 +190,14 @@ impl Text {
     }
 
     /// Returns the functions that contain the bytes of a `syscall` instruction, by ascending address.
-    fn functions_with_calls(&self, place: &ModuleSymbols, memory: &GuestMemory) -> Vec<Range<u64>> {
+    fn functions_with_calls(
+        &mut self,
+        place: &ModuleSymbols,
+        memory: &GuestMemory,
+    ) -> Vec<Range<u64>> {
         let mut found = Vec::new();
         let mut done = self.at;
-        for offset in memmem::find_iter(&self.code, SYSCALL) {
-            let candidate = self.at + offset as u64;
+        for candidate in Way::Syscall.occurrences(&self.code, self.at) {
             // In `__restore_rt`, the return from signal handlers, unwinding rules begin a byte before the code (glibc), so that
             // it cannot be decoded from there. It is not hooked.
             if candidate < done || self.is_signal_return(candidate) {
@@ -228,41 +229,25 @@ impl Text {
         sites.map(as_entered).collect()
     }
 
-    fn is_signal_return(&self, candidate: u64) -> bool {
-        let end = (candidate - self.at) as usize + SYSCALL.len();
+    pub(super) fn is_signal_return(&self, candidate: u64) -> bool {
+        let end = (candidate - self.at) as usize + LENGTH as usize;
         self.code[..end].ends_with(gadgets::RESTORE_RT)
     }
 
-    fn slice(&self, range: &Range<u64>) -> &[u8] {
+    pub(super) fn slice(&self, range: &Range<u64>) -> &[u8] {
         &self.code[(range.start - self.at) as usize..(range.end - self.at) as usize]
     }
 
-    /// Returns the range of the function that contains an address: by its unwinding rules, or else from one known beginning of a
-    /// function to the next.
-    fn function_around(
-        &self,
-        place: &ModuleSymbols,
-        memory: &GuestMemory,
-        address: u64,
-    ) -> Option<Range<u64>> {
-        let end = self.at + self.code.len() as u64;
-        let next = self.starts.partition_point(|start| *start <= address);
-        let start = next.checked_sub(1).map(|at| self.starts[at]);
-        let known = place.module.function_at(address, memory);
-        match known.filter(|range| range.start >= self.at && range.end <= end) {
-            // One entry of the rules may cover several functions.
-            Some(range) => Some(start.map_or(range.start, |at| at.max(range.start))..range.end),
-            None => Some(start?..self.starts.get(next).copied().unwrap_or(end)),
-        }
-    }
-
-    /// Returns the calls of a function that makes one system call and must not be changed itself; if there are none, the
-    /// instruction itself.
+    /// Returns the calls of a function that makes one system call and must not be changed itself; the instruction itself, if that is not
+    /// all that the function does, if it has no calls, or if it can be entered in another way than by these.
     fn callers(&self, function: &Range<u64>, site: Site) -> Vec<Site> {
         const CALL: u64 = 5;
+        if !leads_straight(self.slice(&(function.start..site.at)), function.start) {
+            return vec![site];
+        }
         let branches = self.targets.within(function.start..function.start + 1);
         let calls = branches.iter().filter(|branch| branch.call);
-        let found: Vec<Site> = calls
+        let mut found: Vec<Site> = calls
             .map(|call| Site {
                 at: call.source,
                 next: call.source + CALL,
@@ -271,7 +256,11 @@ impl Text {
                 ..site
             })
             .collect();
-        if found.is_empty() { vec![site] } else { found }
+        let from_elsewhere = |branch: &Branch| !branch.call && !function.contains(&branch.source);
+        if found.is_empty() || branches.iter().any(from_elsewhere) {
+            found.push(site);
+        }
+        found
     }
 
     /// Plans the probes around a system call, each with a bit of [`want`]. `taken` is the end of the bytes that must not be

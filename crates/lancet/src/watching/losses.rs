@@ -21,6 +21,7 @@ pub fn of_message(message: &Message) -> Option<Loss> {
         Lost::Gap(pid) => (What::Gap, Some(pid)),
         Lost::Agent(pid) => (What::Agent, Some(pid)),
         Lost::Hooks => (What::Hooks, None),
+        Lost::Unseen(pid) => (What::Unseen, Some(pid)),
         Lost::Recording => (What::Recording, None),
     };
     Some(Loss::new(pid, what, None, message.to_string()))

@@ -212,8 +212,10 @@ fn open<'a>(
     }
     match Family::open(options, signatures, Image::parse(AGENT)?) {
         Err(
-            error
-            @ (Error::NothingHooked(_) | Error::NoPlaceHooked { .. } | Error::NothingMeets(_)),
+            error @ (Error::NothingHooked(_)
+            | Error::NoPlaceHooked { .. }
+            | Error::FewPlacesHooked { .. }
+            | Error::NothingMeets(_)),
         ) => {
             tell!("{error}");
             Ok(None)

@@ -16,6 +16,7 @@
 //! | `coverage` | nearly every function of the interpreters and their libraries can be hooked |
 //! | `ltrace` | `--ltrace`: lines as ltrace prints them, `-e`, `-l`, `-x`, `-C`, `-w` |
 //! | `ends` | a guest that ends takes nothing along |
+//! | `every_place` | `lancet syscalls` on programs linked in every way: strace's counts, or a loss |
 //! | `system_calls` | `-S`: exact, and in every way that a probe around one could get wrong |
 //! | `strace` | `lancet syscalls`: the lines are strace's, of calls of every family and of real programs |
 //! | `answers` | `syscalls` where its answer is short: nothing came of what was asked for, something is in the way, a program asks |
@@ -89,6 +90,7 @@ mod descriptors;
 mod drivers;
 mod elsewhere;
 mod ends;
+mod every_place;
 mod everything;
 mod exact;
 mod execs;

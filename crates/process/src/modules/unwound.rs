@@ -1,5 +1,9 @@
-//! Finds where a function without a symbol begins and ends: by its entry in the table of `.eh_frame_hdr`, which every
-//! library has, stripped or not, because exceptions and backtraces need it.
+//! Finds where a function without a symbol begins and ends: by its unwinding rules, which nearly every program and library has,
+//! stripped or not, because exceptions and backtraces need them.
+//!
+//! The rules themselves are in `.eh_frame`. Mostly there is a table of them, `.eh_frame_hdr`, which is found by the program header and
+//! searched without reading the rules. A static program may be linked without that table; then the section header of its file says
+//! where the rules are, and they are read one by one ([`Module::listed_rules`]).
 //!
 //! ```text
 //!   .eh_frame_hdr   version 1, three encodings, pointer (4), count (4), then sorted pairs of signed 32-bit distances
@@ -8,6 +12,7 @@
 //! ```
 
 use super::Module;
+use gimli::{BaseAddresses, CieOrFde, EhFrame, LittleEndian, UnwindSection};
 use object::elf;
 use std::ops::Range;
 use vm::Memory;
@@ -21,7 +26,49 @@ const FDE_START: u64 = 8;
 /// Limit of the functions of one library; those of browsers have a million.
 const MOST: u32 = 1 << 22;
 
+/// Limit of the bytes of rules that are read one by one: twice those of the largest known programs.
+const MOST_RULES: u64 = 64 << 20;
+
 impl Module {
+    /// Returns the ranges of all functions that the rules at these addresses describe, sorted; the process has to have them mapped
+    /// there. Rules that are damaged end the list.
+    pub fn listed_rules(&self, at: Range<u64>, memory: &impl Memory) -> Vec<Range<u64>> {
+        let size = at.end.saturating_sub(at.start);
+        let mut bytes = vec![0; size.min(MOST_RULES) as usize];
+        if size > MOST_RULES || memory.read(at.start, &mut bytes).is_err() {
+            return Vec::new();
+        }
+        let rules = EhFrame::new(&bytes, LittleEndian);
+        let bases = BaseAddresses::default().set_eh_frame(at.start);
+        let mut entries = rules.entries(&bases);
+        let mut found = Vec::new();
+        while let Ok(Some(entry)) = entries.next() {
+            let CieOrFde::Fde(partial) = entry else {
+                continue;
+            };
+            // One of an unknown form says nothing of the others.
+            let Ok(rule) = partial.parse(EhFrame::cie_from_offset) else {
+                continue;
+            };
+            let (start, length) = (rule.initial_address(), rule.len());
+            let end = start.checked_add(length).filter(|end| *end > start);
+            found.extend(end.filter(|_| self.contains(start)).map(|end| start..end));
+        }
+        found.sort_unstable_by_key(|range| (range.start, range.end));
+        found
+    }
+
+    /// Whether it has a table of its unwinding rules that [`Module::function_at`] can search.
+    pub fn has_table_of_rules(&self, memory: &impl Memory) -> bool {
+        let mut segments = self.headers.segments.iter();
+        let header = segments.find(|segment| segment.kind == elf::PT_GNU_EH_FRAME);
+        let mut begin = [0; 4];
+        header.is_some_and(|header| {
+            let at = header.address.wrapping_add(self.bias);
+            memory.read(at, &mut begin).is_ok() && begin == HEADER
+        })
+    }
+
     /// Returns where functions begin, sorted as the table is.
     pub fn functions(&self, memory: &impl Memory) -> Vec<u64> {
         let mut segments = self.headers.segments.iter();

@@ -10,7 +10,7 @@ use std::time::Duration;
 
 impl Guest {
     /// Reports what was hooked at first, and what could not be.
-    pub(super) fn announce(&self, asked: usize, refused: &[Refused], took: Duration) {
+    pub(super) fn announce(&mut self, asked: usize, refused: &[Refused], took: Duration) {
         let tracing = &self.tracing;
         self.messages.say(Message::Hooked {
             pid: tracing.pid(),
@@ -22,8 +22,9 @@ impl Guest {
         });
         self.say_refused(refused);
         if self.says_unseen {
-            let (pid, own) = (tracing.pid(), tracing.own_code());
-            let unseen = unseen::of(pid, &own, refused.len());
+            let pid = tracing.pid();
+            let unseen = unseen::of(tracing, refused.len());
+            self.countable = unseen::Countable::of(tracing);
             self.messages.say(Message::Unseen { pid, unseen });
         }
         self.say_awaited();
@@ -42,7 +43,7 @@ impl Guest {
     /// Returns what is not seen of what was requested; `None` = not all must be seen.
     fn unseen(&self, refused: usize) -> Option<Vec<String>> {
         let children = self.exact?;
-        let unseen = unseen::of(self.pid(), &self.tracing.own_code(), refused);
+        let unseen = unseen::of(&self.tracing, refused);
         let returns = self.selection.has_system_call("rt_sigreturn");
         Some(unseen::asked(unseen, returns, children))
     }
@@ -52,8 +53,61 @@ impl Guest {
         self.inexact.as_deref()
     }
 
-    /// Reports, when it is left or ends, what has become unseen since it was opened, if all must be seen.
-    pub(super) fn say_inexact(&self) {
+    /// Returns why too few of its places of system calls are hooked, if these were refused: more than a few of all, or more than a few of
+    /// those in the program itself, which makes its calls there.
+    pub(super) fn lacks_places(&self, refused: &[Refused]) -> Option<Error> {
+        /// One place in this many may be lacking.
+        const ONE_IN: usize = 8;
+        /// So many may always be lacking: a small program has few places.
+        const ALWAYS: usize = 4;
+        if !self.says_unseen {
+            return None;
+        }
+        let is_of_program = |one: &&Refused| self.tracing.is_of_program(one.function.address);
+        let of_program: Vec<&Refused> = refused.iter().filter(is_of_program).collect();
+        let [programs, all] = self.tracing.places();
+        let (of_whose, places, whose) = if of_program.len() * ONE_IN > programs {
+            (of_program, programs, "the program itself makes")
+        } else if refused.len() > ALWAYS && refused.len() * ONE_IN > all {
+            (refused.iter().collect(), all, "it makes")
+        } else {
+            return None;
+        };
+        Some(Error::FewPlacesHooked {
+            pid: self.pid(),
+            refused: of_whose.len(),
+            places,
+            whose,
+            reason: commonest(of_whose.iter().copied()).0,
+            of_32_bits: refused.iter().any(|one| one.reason.is_of_32_bits()),
+        })
+    }
+
+    /// Reports, as a loss, that too few of its places are hooked.
+    pub(super) fn say_lacking(&self, few: Option<Error>) {
+        if let Some(error) = few.filter(|_| self.exact.is_none()) {
+            let pid = self.pid();
+            self.messages.say(Message::FewPlaces { pid, error });
+        }
+    }
+
+    /// Reports, as a loss, what has come that hooks do not see since that was reported last.
+    pub(super) fn say_what_came(&mut self) {
+        if !self.says_unseen || self.exact.is_some() {
+            return;
+        }
+        let pid = self.pid();
+        let now = unseen::Countable::of(&self.tracing);
+        let unseen = now.more_than(&self.countable);
+        if !unseen.is_empty() {
+            self.messages.say(Message::CameUnseen { pid, unseen });
+        }
+        self.countable = now;
+    }
+
+    /// Reports, when it is left or ends, what has become unseen since it was opened.
+    pub(super) fn say_inexact(&mut self) {
+        self.say_what_came();
         let pid = self.pid();
         if let Some(unseen) = self.unseen(0)
             && !unseen.is_empty()
