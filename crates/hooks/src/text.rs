@@ -15,6 +15,7 @@ use crate::table::{HookTable, LANDING, patches};
 use crate::target::Target;
 use crate::wanted::{Reason, Role, Wanted};
 use extents::Extents;
+use process::error::Error;
 use process::functions::{Function, Functions, ModuleSymbols};
 use process::memory::GuestMemory;
 use process::shadow_stack;
@@ -195,13 +196,21 @@ fn place_of<'f>(
     Ok((place, range.ok_or("it does not lie in code")?))
 }
 
+/// Why code could not be read, in words. Its memory is also gone where the process lives and runs another program.
+fn unread(error: &Error) -> String {
+    if error.is_end() {
+        return "its memory is not there any more".into();
+    }
+    error.to_string()
+}
+
 /// The plan of a hook over another command's, whose stub copies `copied` bytes of stack arguments, if it is ours that
 /// would be alone. Nothing but the five bytes of its jump is changed, which has shown that they may be.
 fn over(address: u64, layer: &Layer, copied: u32, memory: &GuestMemory) -> Result<Change, Reason> {
     let mut code = vec![0; (layer.patch.at - address) as usize + 5];
     memory
         .read_bytes(address, &mut code)
-        .map_err(|error| error.to_string())?;
+        .map_err(|error| unread(&error))?;
     // The other command may have left since, so that other instructions are here.
     if !layer.stands_at(address, &code) {
         return Err(Reason::Changed);
@@ -319,7 +328,7 @@ impl Text {
         let mut code = vec![0; (end - start) as usize];
         memory
             .read_bytes(start, &mut code)
-            .map_err(|error| error.to_string())?;
+            .map_err(|error| unread(&error))?;
         // Functions are decoded as they were without hooks, because their first instructions may be jumped to. Our jumps in
         // padding are left in place, so that this padding is not used twice.
         for known in hooks.set_ones() {
@@ -337,7 +346,7 @@ impl Text {
         }
         // The records are read after the code: a command that hooks meanwhile writes its records before the code, and keeps
         // them.
-        let layers = Layers::of(memory).map_err(|error| error.to_string())?;
+        let layers = Layers::of(memory).map_err(|error| unread(&error))?;
         layers.take_out_of(start, &mut code);
         let known: Vec<(u64, u64)> = place
             .symbols
