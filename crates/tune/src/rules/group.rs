@@ -1,7 +1,7 @@
 //! What the control group of a process takes from it: processor time, memory, threads; and what is short on the whole
 //! machine.
 //!
-//! A limit of any group around the process counts ([`groups`](crate::groups)), and the versions of control groups have other files for
+//! A limit of any group around the process counts ([`groups`]), and the versions of control groups have other files for
 //! the same:
 //!
 //! | what | version 2 | version 1 |
