@@ -364,11 +364,12 @@ impl Text {
             .map(|(address, size)| (*address, address.saturating_add(*size)))
             .collect();
         let ends: Vec<u64> = sized.iter().map(|(_, end)| *end).collect();
-        let extents = Extents::of(place, memory, sized);
+        let mut extents = Extents::of(place, memory, sized);
         let read = |at: u64, into: &mut [u8]| memory.read(at, into).is_ok();
         // Unwinding rules tell of functions without a symbol.
         let mut begins = place.module.functions(memory);
         begins.extend(extents.begins());
+        extents.described = !begins.is_empty() && begins.len() >= extents.sized.len();
         begins.retain(|at| (start..end).contains(at));
         begins.extend(&starts);
         begins.sort_unstable();

@@ -212,6 +212,8 @@ pub enum Reason {
     Changed,
     /// It enters the kernel by this instruction, which makes a system call of 32 bits.
     Of32Bits(&'static str),
+    /// Nothing proves that it is in a function, or an instruction at all.
+    NotProven,
     /// It cannot be hooked as it is.
     Never(String),
 }
@@ -219,7 +221,7 @@ pub enum Reason {
 impl Reason {
     /// Whether it may be gone a moment later.
     pub fn may_pass(&self) -> bool {
-        !matches!(self, Reason::Never(_) | Reason::Of32Bits(_))
+        matches!(self, Reason::InTheWay | Reason::Changed)
     }
 
     /// Whether it makes system calls of 32 bits.
@@ -238,6 +240,9 @@ impl fmt::Display for Reason {
                     f,
                     "it enters the kernel by {instruction}, the way of 32-bit code"
                 );
+            }
+            Reason::NotProven => {
+                "it belongs to no function that unwinding rules, symbols or control flow prove"
             }
             Reason::Never(why) => why,
         })

@@ -21,15 +21,8 @@ pub fn of(tracing: &Tracing, refused: usize) -> Vec<String> {
         "N places that cannot be hooked",
     ));
     unseen.extend(of_kernel(pid));
-    let nobodys = nobodys_code(tracing);
-    let count = |of_file: bool| match &nobodys {
-        Ok(all) => Ok(all.iter().filter(|one| one.is_file() == of_file).count()),
-        Err(error) => Err(io::Error::new(error.kind(), error.to_string())),
-    };
-    unseen.extend(known(MADE, count(false), MAPPINGS));
-    if let Ok(of_files @ 1..) = count(true) {
-        unseen.extend(known(OF_FILES, Ok(of_files), MAPPINGS));
-    }
+    let made = made_at_run_time(tracing).map(|code| code.len());
+    unseen.extend(known(MADE, made, MAPPINGS));
     unseen
 }
 
@@ -44,7 +37,7 @@ impl Countable {
     /// Counts what there is now; 0 where that cannot be read. Code counts only if it holds the bytes of an instruction that enters the
     /// kernel: most code that is made at run time leaves that to the C library.
     pub fn of(tracing: &Tracing) -> Self {
-        let code = nobodys_code(tracing).unwrap_or_default();
+        let code = made_at_run_time(tracing).unwrap_or_default();
         let enters = |one: &&Mapping| may_enter_kernel(tracing.memory(), one);
         Countable {
             rings: rings(tracing.pid()).unwrap_or(0),
@@ -88,7 +81,6 @@ const CHILDREN: &str = "children of fork until it returns in them, and of vfork 
 
 const KERNEL: &str = "what the kernel does for io_uring";
 const MADE: &str = "code that was made at run time";
-const OF_FILES: &str = "code of files that cannot be read as programs or libraries";
 const RINGS: [&str; 2] = ["1 ring", "N rings"];
 const MAPPINGS: [&str; 2] = ["1 mapping", "N mappings"];
 
@@ -120,8 +112,8 @@ fn rings(pid: i32) -> io::Result<usize> {
     Ok(rings.count())
 }
 
-/// Returns the mappings that hold code of no module, without those of lancet and the kernel.
-fn nobodys_code(tracing: &Tracing) -> io::Result<Vec<Mapping>> {
+/// Returns the mappings that hold code and belong to no file, without those of lancet and the kernel.
+fn made_at_run_time(tracing: &Tracing) -> io::Result<Vec<Mapping>> {
     let maps = Maps::read(tracing.pid())?;
     let own = tracing.own_code();
     let of_nobody = maps.iter().filter(|mapping| {
@@ -129,8 +121,7 @@ fn nobodys_code(tracing: &Tracing) -> io::Result<Vec<Mapping>> {
         let is_kernels = ["[vdso]", "[vsyscall]", "[uprobes]"]
             .iter()
             .any(|name| mapping.is_named(name));
-        let is_modules = || tracing.functions().module_of(mapping.start).is_some();
-        mapping.permissions.execute && !is_own && !is_kernels && !is_modules()
+        mapping.permissions.execute && mapping.inode == 0 && !is_own && !is_kernels
     });
     Ok(of_nobody.cloned().collect())
 }

@@ -30,6 +30,9 @@ pub(super) struct Extents {
     pub sized: Vec<(u64, u64)>,
     /// Functions by unwinding rules, sorted, where the module has no table of the rules that can be searched.
     pub listed: Vec<Range<u64>>,
+    /// Whether unwinding rules describe the module's functions, and not only a few of them: what is in none of them and reached by no
+    /// control flow is data then.
+    pub described: bool,
     /// What control flow reaches, once it was followed.
     flow: Option<Flow>,
 }
@@ -46,6 +49,7 @@ impl Extents {
         Extents {
             sized,
             listed,
+            described: false,
             flow: None,
         }
     }

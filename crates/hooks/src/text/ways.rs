@@ -15,10 +15,6 @@ use vm::Memory;
 /// Bytes of each of these instructions.
 pub(super) const LENGTH: u64 = 2;
 
-/// Why a place is not hooked that nothing is known of.
-const NOT_PROVEN: &str =
-    "it belongs to no function that unwinding rules, symbols or control flow prove";
-
 /// A way into the kernel.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Way {
@@ -40,7 +36,7 @@ impl Way {
     /// Why a place that enters the kernel so is not hooked.
     fn why_not(self) -> Reason {
         match self {
-            Way::Syscall => NOT_PROVEN.into(),
+            Way::Syscall => Reason::NotProven,
             Way::Interrupt => Reason::Of32Bits("int $0x80"),
             Way::Sysenter => Reason::Of32Bits("sysenter"),
         }
@@ -106,7 +102,8 @@ impl Text {
                             found.push((at, way.why_not()));
                         }
                     }
-                    None => found.push((at, NOT_PROVEN.into())),
+                    None if self.extents.described => {}
+                    None => found.push((at, Reason::NotProven)),
                 }
             }
         }

@@ -4,7 +4,7 @@ use super::super::unseen;
 use super::Guest;
 use crate::message::MOST_NAMED;
 use crate::{Error, Message};
-use hooks::Refused;
+use hooks::{Reason, Refused};
 use std::collections::BTreeMap;
 use std::time::Duration;
 
@@ -60,10 +60,15 @@ impl Guest {
         const ONE_IN: usize = 8;
         /// So many may always be lacking: a small program has few places.
         const ALWAYS: usize = 4;
-        if !self.says_unseen {
+        // Where nothing is hooked there is a better reason than this.
+        if !self.says_unseen || self.tracing.system_calls()[0] == 0 {
             return None;
         }
-        let is_of_program = |one: &&Refused| self.tracing.is_of_program(one.function.address);
+        // One place that may be none is no reason to do without hooks.
+        let is_of_program = |one: &&Refused| {
+            let is_proven = one.reason != Reason::NotProven;
+            is_proven && self.tracing.is_of_program(one.function.address)
+        };
         let of_program: Vec<&Refused> = refused.iter().filter(is_of_program).collect();
         let [programs, all] = self.tracing.places();
         let (of_whose, places, whose) = if of_program.len() * ONE_IN > programs {
