@@ -3,6 +3,7 @@
 //! It combines the four parts and itself only ends a session. Its other methods are in files by subject: `open` (how tracing
 //! begins), `own` and `notices` (events beside calls), `named`, `system_calls` and `picks` (what is hooked).
 
+use crate::areas::Areas;
 use crate::parked::{self, Standing, Stays};
 use crate::patcher::Patcher;
 use crate::rings::Rings;
@@ -11,8 +12,10 @@ use crate::system_calls::SystemCalls;
 use crate::target::Target;
 use crate::wanted::{Refused, Timing, Wanted, is_asked};
 use inject::heartbeat::{self, Heartbeat};
+use inject::resident::Resident;
 use process::error::{Error, Result};
 use process::functions::{Function, Functions};
+use process::maps::Maps;
 use process::memory::GuestMemory;
 use process::proc_file;
 use std::collections::{HashMap, HashSet};
@@ -100,6 +103,21 @@ impl Tracing {
     pub fn own_code(&self) -> Vec<Range<u64>> {
         let mut code = self.patcher.areas.stubs();
         code.push(self.agent());
+        code
+    }
+
+    /// The code that runs in the process for any lancet: the agents that are there, and their stubs. The process can write what names an
+    /// agent itself.
+    pub fn code_of_lancets(&self, maps: &Maps) -> Vec<Range<u64>> {
+        let mut code = self.own_code();
+        let memory = self.memory();
+        for agent in Resident::all(memory, maps) {
+            code.push(agent.base..agent.base.saturating_add(agent.header.size));
+            let is_known = agent.header.whole != 0 && agent.header.version == wire::VERSION;
+            if is_known && let Ok(areas) = Areas::read(memory, agent.header.calls) {
+                code.extend(areas.stubs());
+            }
+        }
         code
     }
 

@@ -115,7 +115,7 @@ fn rings(pid: i32) -> io::Result<usize> {
 /// Returns the mappings that hold code and belong to no file, without those of lancet and the kernel.
 fn made_at_run_time(tracing: &Tracing) -> io::Result<Vec<Mapping>> {
     let maps = Maps::read(tracing.pid())?;
-    let own = tracing.own_code();
+    let own = tracing.code_of_lancets(&maps);
     let of_nobody = maps.iter().filter(|mapping| {
         let is_own = own.iter().any(|range| range.contains(&mapping.start));
         let is_kernels = ["[vdso]", "[vsyscall]", "[uprobes]"]
