@@ -5,7 +5,7 @@ use std::process::Command;
 use crate::support::{
     Guest, LIMIT, TempDir, assert_shown, chosen, database, fixtures, installed, lancet, run, skip,
 };
-use crate::watch::{calls, hooked, left};
+use crate::watch::{calls, ended_well, hooked, left};
 
 const ROUNDS: usize = 20;
 
@@ -104,8 +104,8 @@ fn sql_of_a_php_with_mysqli() {
         }
         let mut guest = php.start("query", &[&socket]);
         // It asks once a second.
-        let output = hooked(calls(guest.pid, &["-c", "--preset", "sql", "--for", "5s"])).end();
-        assert_eq!(output.code(), 0, "{php}: {}", output.stderr);
+        let watch = hooked(calls(guest.pid, &["-c", "--preset", "sql", "--for", "5s"]));
+        let output = ended_well(watch.end(), &php.to_string());
         let rows = rows(&output.stdout);
         let asked = sum(
             &rows,

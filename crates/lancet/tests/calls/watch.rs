@@ -36,7 +36,11 @@ const STAYS: &str = "the unwinder's hook stays";
 /// Ctrl-C, and a good end: nothing is lost, but for a hook on the unwinder where a frame of ours is found in memory. [`text_holds`] then
 /// looks whether that is all that has changed.
 pub fn left(watch: Watch, what: &str) -> Output {
-    let output = watch.interrupt();
+    ended_well(watch.interrupt(), what)
+}
+
+/// A good end of a command that ended by itself; see [`left`].
+pub fn ended_well(output: Output, what: &str) -> Output {
     let expected = if output.stderr.contains(STAYS) { 4 } else { 0 };
     assert_eq!(output.code(), expected, "{what}: {}", output.stderr);
     output
