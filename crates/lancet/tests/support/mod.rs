@@ -129,10 +129,17 @@ impl TempDir {
         use std::os::unix::fs::PermissionsExt;
         use std::sync::atomic::{AtomicU64, Ordering};
         static MADE: AtomicU64 = AtomicU64::new(0);
-        let number = MADE.fetch_add(1, Ordering::Relaxed);
-        let name = format!("lancet-test-{name}-{}-{number}", std::process::id());
-        let path = std::env::temp_dir().join(name);
-        std::fs::create_dir(&path).expect("a folder for the test");
+        let path = loop {
+            let number = MADE.fetch_add(1, Ordering::Relaxed);
+            let name = format!("lancet-test-{name}-{}-{number}", std::process::id());
+            let path = std::env::temp_dir().join(name);
+            match std::fs::create_dir(&path) {
+                Ok(()) => break path,
+                // A process that had our id was ended before it could remove its own.
+                Err(error) if error.kind() == std::io::ErrorKind::AlreadyExists => {}
+                Err(error) => panic!("a folder for the test: {error}"),
+            }
+        };
         std::fs::set_permissions(&path, std::fs::Permissions::from_mode(0o755))
             .expect("its permissions");
         TempDir(path)
