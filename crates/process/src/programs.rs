@@ -10,8 +10,9 @@ use crate::tries::PAUSE;
 use std::thread::sleep;
 use std::time::{Duration, Instant};
 
-/// How often a process is opened that begins another program each time.
-const MOST: u32 = 50;
+/// How often, at least, a process is opened that begins another program each time, and for how long.
+const LEAST: u32 = 5;
+const LONGEST: Duration = Duration::from_secs(2);
 /// How long a process is waited for whose first thread has given way to the one that begins the program.
 const BETWEEN: Duration = Duration::from_secs(2);
 
@@ -23,7 +24,9 @@ pub fn at_present<T, E: From<Error>>(
     pid: i32,
     mut open: impl FnMut() -> Result<T, E>,
 ) -> Result<T, E> {
-    for _ in 0..MOST {
+    let (since, mut tries) = (Instant::now(), 0);
+    while tries < LEAST || since.elapsed() < LONGEST {
+        tries += 1;
         let program = Program::of(pid);
         match open() {
             Err(error) if !program.is_some_and(|one| one.was_replaced()) => return Err(error),
