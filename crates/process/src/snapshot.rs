@@ -31,6 +31,7 @@ use nix::unistd::Pid;
 
 use crate::asleep::{Asleep, UNKNOWN};
 use crate::error::{Error, Result};
+use crate::guest::missing_thread;
 use crate::interrupted;
 use crate::maps::Maps;
 use crate::pagemap::{self, LARGEST_STACK, Pagemap};
@@ -211,7 +212,7 @@ impl Snapshot {
             })?;
             match Self::take_once(pid, maps, likely, &asleep, more) {
                 Ok(Ok(snapshot)) => return Ok(snapshot),
-                Ok(Err(_)) if tries > TRIES => return Err(Error::Gone(pid)),
+                Ok(Err(_)) if tries > TRIES => return Err(missing_thread(pid)),
                 Ok(Err(tids)) => woke.extend(tids),
                 // The next try does not stop this thread.
                 Err(Error::WouldNotStop { tid, .. }) if is_held(pid, tid) && held.insert(tid) => {
@@ -295,7 +296,7 @@ impl Snapshot {
             return Ok(Err(woke));
         }
         if threads.is_empty() {
-            return Err(Error::Gone(pid));
+            return Err(missing_thread(pid));
         }
         for thread in &mut threads {
             thread.name = name_of(pid, thread.tid);
