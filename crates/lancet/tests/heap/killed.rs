@@ -92,12 +92,13 @@ fn killed(interpreter: &Interpreter, script: &str) {
     until(ALONE, "every copy to end", || {
         running(guest.pid).is_empty().then_some(())
     });
-    // The next command of any kind has the program wait for the copies that nobody else waits for.
-    let mut stack = lancet();
-    stack.args(["stack", "-p", &guest.pid.to_string()]);
-    assert_eq!(run(&mut stack, LIMIT).code(), 0, "{interpreter}");
-    let zombies = children(guest.pid);
-    assert_eq!(zombies, "", "{interpreter}: a command was run since");
+    // The next command of any kind has the program wait for the copies that nobody else waits for, once it knows that their lancet is gone.
+    until(ALONE, "the copies to be waited for", || {
+        let mut stack = lancet();
+        stack.args(["stack", "-p", &guest.pid.to_string()]);
+        assert_eq!(run(&mut stack, LIMIT).code(), 0, "{interpreter}");
+        children(guest.pid).is_empty().then_some(())
+    });
     taken(guest.pid, &folder.join("last"));
     assert_eq!(
         children(guest.pid),
