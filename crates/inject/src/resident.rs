@@ -27,6 +27,13 @@ pub(crate) struct Claim {
     namespace: u64,
 }
 
+impl Claim {
+    /// Whether the command uses the agent, or was killed while it did.
+    pub fn is_open(&self) -> bool {
+        self.state == State::Open as u32
+    }
+}
+
 /// Where the agent is in one guest.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Resident {

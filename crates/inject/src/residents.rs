@@ -87,25 +87,24 @@ impl Residents {
             };
             residents.push(Resident { header, ..found });
         }
+        // Claims are read first: one that another command makes meanwhile is then either seen as an owner's, or differs from what is
+        // compared in the stop.
+        let claim = |one: &Resident| match one.header.whole {
+            0 => Ok(None),
+            _ => one.claim_of(memory).map(Some),
+        };
+        let claims: Vec<Option<Claim>> = residents.iter().map(claim).collect::<Result<_>>()?;
         let owned = Resident::owners(&residents, memory)?;
         let owners = owned.iter().flatten().count();
-        let mut unused = Vec::new();
-        for (resident, owner) in residents.into_iter().zip(owned) {
-            if owner.is_some() {
-                continue;
-            }
-            let whole = resident.header.whole != 0;
-            unused.push(Unused {
-                resident,
-                mine: image.is_mine(&resident.header),
-                deserted: whole && resident.state(memory)? == State::Open,
-                claim: if whole {
-                    Some(resident.claim_of(memory)?)
-                } else {
-                    None
-                },
-            });
-        }
+        let all = residents.into_iter().zip(claims).zip(owned);
+        let unowned = all.filter(|(_, owner)| owner.is_none());
+        let unused = unowned.map(|((resident, claim), _)| Unused {
+            resident,
+            mine: image.is_mine(&resident.header),
+            deserted: claim.is_some_and(|claim| claim.is_open()),
+            claim,
+        });
+        let unused = unused.collect();
         if owners >= MOST_COMMANDS {
             return occupied(format!(", by {owners} of them"));
         }
