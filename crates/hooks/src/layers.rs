@@ -256,9 +256,7 @@ impl<'m> Layers<'m> {
 impl Read {
     fn of(memory: &GuestMemory, maps: &Maps) -> Self {
         let all = Resident::all(memory, maps);
-        let agents: Vec<Resident> = all
-            .filter(|agent| agent.header.whole != 0 && agent.header.version == wire::VERSION)
-            .collect();
+        let agents: Vec<Resident> = all.filter(Resident::is_readable).collect();
         let mut read = Read {
             patches: BTreeMap::new(),
             agents: Vec::new(),

@@ -85,5 +85,6 @@ pub use replaced::plan_replacement;
 pub use script_start::{Progress, ScriptStart};
 pub use standstill::{Standstill, Threads};
 pub use state::Script;
+pub use text::may_enter_kernel;
 pub use tracing::{Arrives, Tracing};
 pub use wanted::{CALL_THROUGH, OTHERS, Options, PROBE, Reason, Refused, Role, Timing, Wanted};

@@ -8,6 +8,7 @@ mod ways;
 
 pub use around::Around;
 pub use go::refuse_program;
+pub use ways::may_enter_kernel;
 
 use crate::change::Change;
 use crate::layers::{Layer, Layers};

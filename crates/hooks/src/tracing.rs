@@ -113,8 +113,9 @@ impl Tracing {
         let memory = self.memory();
         for agent in Resident::all(memory, maps) {
             code.push(agent.base..agent.base.saturating_add(agent.header.size));
-            let is_known = agent.header.whole != 0 && agent.header.version == wire::VERSION;
-            if is_known && let Ok(areas) = Areas::read(memory, agent.header.calls) {
+            if agent.is_readable()
+                && let Ok(areas) = Areas::read(memory, agent.header.calls)
+            {
                 code.extend(areas.stubs());
             }
         }

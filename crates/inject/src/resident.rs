@@ -142,6 +142,11 @@ impl Resident {
         Ok(Resident { base, header })
     }
 
+    /// Whether it is whole and has the layout of this build, so that all of it can be read.
+    pub fn is_readable(&self) -> bool {
+        self.header.whole != 0 && self.header.version == wire::VERSION
+    }
+
     /// Returns the living command that uses the agent; see [`Resident::owners`].
     pub fn owner(&self, memory: &GuestMemory) -> Result<Option<String>> {
         Ok(Self::owners(std::slice::from_ref(self), memory)?.remove(0))

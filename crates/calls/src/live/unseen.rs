@@ -129,16 +129,14 @@ fn made_at_run_time(tracing: &Tracing) -> io::Result<Vec<Mapping>> {
 /// Whether the bytes of an instruction that enters the kernel occur in a mapping (`syscall`, `int $0x80`, `sysenter`). Of very large ones
 /// only the beginning is read.
 fn may_enter_kernel(memory: &GuestMemory, mapping: &Mapping) -> bool {
-    const WAYS: [[u8; 2]; 3] = [[0x0f, 0x05], [0xcd, 0x80], [0x0f, 0x34]];
     const MOST: u64 = 64 << 20;
     const PIECE: u64 = 1 << 20;
     let end = mapping.end.min(mapping.start.saturating_add(MOST));
     let mut piece = vec![0; PIECE as usize + 1];
     (mapping.start..end).step_by(PIECE as usize).any(|at| {
         let length = (end - at).min(piece.len() as u64) as usize;
-        let read = memory.read(at, &mut piece[..length]).is_ok();
-        let mut pairs = piece[..length].windows(2);
-        read && pairs.any(|pair| WAYS.iter().any(|way| way == pair))
+        let piece = &mut piece[..length];
+        memory.read(at, piece).is_ok() && hooks::may_enter_kernel(piece)
     })
 }
 

@@ -50,6 +50,12 @@ impl Way {
     }
 }
 
+/// Whether bytes of an instruction that enters the kernel occur in code.
+pub fn may_enter_kernel(code: &[u8]) -> bool {
+    let mut ways = Way::ALL.iter();
+    ways.any(|(_, bytes)| memmem::find(code, bytes).is_some())
+}
+
 /// Whether the code in a range has to be decoded: bytes of a `syscall` occur in it, or those of another way that are not proven to be
 /// part of something else. It is read piece by piece, because the process decides how long it is.
 pub(super) fn are_in(place: &ModuleSymbols, memory: &GuestMemory, range: &Range<u64>) -> bool {

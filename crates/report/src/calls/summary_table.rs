@@ -10,6 +10,8 @@ use std::io::{self, Write};
 const HEAD: &str = "   seconds     mean      p50      p95      p99      max      calls";
 const RULE: &str = "------ ---------- -------- -------- -------- -------- -------- ----------";
 
+/// How wide the columns before the calls are.
+const WIDTHS: [usize; 7] = [6, 10, 8, 8, 8, 8, 8];
 /// What stands for a time that is not known, which is not 0.
 const NO_TIME: &str = "-";
 
@@ -64,12 +66,10 @@ pub(super) fn print(out: &mut dyn Write, counted: &Counted<'_>) -> io::Result<()
             true => of_wall(row.total),
             false => row.total as f64 * 100.0 / all.max(1) as f64,
         };
-        let [share, seconds, mean, median, most, nearly_all, longest] = times(row, share, unit);
-        write!(
-            out,
-            "{share:>6} {seconds:>10} {mean:>8} {median:>8} {most:>8} {nearly_all:>8} {longest:>8} {:>10}",
-            row.calls,
-        )?;
+        for (text, width) in times(row, share, unit).iter().zip(WIDTHS) {
+            write!(out, "{text:>width$} ")?;
+        }
+        write!(out, "{:>10}", row.calls)?;
         for (head, figure, text) in &more {
             let text = if figure(row) == 0 {
                 String::new()

@@ -26,11 +26,8 @@ fn captured(program: &[Op], arguments: [u64; 6], words: u64) -> Vec<u64> {
     let hook = Hook::default();
     let frame = as_call(&hook, arguments, 0x1111, 0x2222);
     let call = Hooked {
-        hook: &hook,
-        wanted: 0,
-        frame: &frame,
-        vectors: NO_VECTORS,
         stack: (low & !4095) + 8,
+        ..Hooked::new(&hook, 0, &frame, NO_VECTORS)
     };
     let program: Vec<u64> = program.iter().map(|op| op.encode()).collect();
     let mut record = Record::begin(ring, kind::FORK, words + 1, 0).expect("room");

@@ -60,11 +60,8 @@ fn asked(steps: &[Step], arguments: [u64; 6], back: Option<u64>, elapsed: u64, l
     let hook = Hook::default();
     let frame = as_call(&hook, arguments, 0, 0);
     let call = Hooked {
-        hook: &hook,
-        wanted: 0,
-        frame: &frame,
-        vectors: NO_VECTORS,
         stack: 0x7000,
+        ..Hooked::new(&hook, 0, &frame, NO_VECTORS)
     };
     let results = back.map(|rax| Results {
         xmm: [[0; 2]; 16],
@@ -150,11 +147,8 @@ fn words_that_are_no_step_are_never_met() {
     let hook = Hook::default();
     let frame = as_call(&hook, [0; 6], 0, 0);
     let call = Hooked {
-        hook: &hook,
-        wanted: 0,
-        frame: &frame,
-        vectors: NO_VECTORS,
         stack: 0x7000,
+        ..Hooked::new(&hook, 0, &frame, NO_VECTORS)
     };
     for word in [0u64, 63, 99, u64::MAX] {
         let asked = Asked {
