@@ -445,6 +445,7 @@ fn claim(resident: &Resident, memory: &GuestMemory, options: &Options, session: 
         (offset_of!(Calls, follow), u64::from(options.follow)),
         (offset_of!(Calls, wary), 0),
         (offset_of!(Calls, late), 0),
+        (offset_of!(Calls, forking), 0),
         (offset_of!(Calls, silenced), 0),
         (offset_of!(Calls, refused), 0),
         (offset_of!(Calls, room), options.room),

@@ -22,10 +22,10 @@ use trampoline::system_call::Site;
 use wire::calls::{CALLED, NO_NUMBER, special};
 
 /// Whether the probes of a call are set even if the user does not want it: a child that shares its parent's memory uses the ring
-/// of its parent's thread meanwhile, and a thread that forbids what hooks do must report so before
-/// ([`Says::Locks`](crate::Says::Locks)).
-fn is_always_seen(number: u64) -> bool {
-    special::may_lend(number) || special::may_lock(number)
+/// of its parent's thread meanwhile, a thread that forbids what hooks do must report so before
+/// ([`Says::Locks`](crate::Says::Locks)), and a child that is followed waits behind the call.
+fn is_always_seen(number: u64, follow: bool) -> bool {
+    special::may_lend(number) || special::may_lock(number) || follow && special::makes_child(number)
 }
 
 /// What is known of the system calls of a process.
@@ -145,10 +145,11 @@ impl Tracing {
         }
         let table = &self.patcher.by_number;
         let others = RefCell::new(std::mem::take(&mut known.others));
+        let follow = self.follow;
         let asked = |site: &Site| {
             let is_asked = site.number.is_none_or(|number| {
                 let own = table.get(number as usize).is_none_or(|hook| *hook != 0);
-                own || is_always_seen(number.into())
+                own || is_always_seen(number.into(), follow)
             });
             if !is_asked {
                 others.borrow_mut().insert(site.at);

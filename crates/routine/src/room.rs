@@ -84,6 +84,8 @@ pub struct Rooms {
     pub stack: [AtomicU64; 2],
     /// Not 0: the processor tells the thread pointer (`rdfsbase`). Else it is read from where it points to.
     pub tells_pointer: AtomicU64,
+    /// Not 0: this process makes a child that has a copy of its memory, or is that child.
+    pub forking: AtomicU64,
 }
 
 impl Rooms {
@@ -95,6 +97,7 @@ impl Rooms {
             unseen: AtomicU64::new(0),
             stack: [AtomicU64::new(0), AtomicU64::new(u64::MAX)],
             tells_pointer: AtomicU64::new(0),
+            forking: AtomicU64::new(0),
         }
     }
 }

@@ -52,7 +52,7 @@ pub use place::{
     Place, event_line, library_line, line_policy, lines,
 };
 pub use pool::{POOL_NAME, Pool, slot};
-pub use system_call::{CALLED, NO_NUMBER, OPEN, OpenSystemCall, SYSTEM_CALLS};
+pub use system_call::{CALLED, COPIED, NO_NUMBER, OPEN, OpenSystemCall, SYSTEM_CALLS};
 
 /// The configuration of the hooks of this process, and the addresses of their data. There is one, a static of the agent.
 #[derive(Debug)]
@@ -71,6 +71,9 @@ pub struct Calls {
     pub stack: [u64; 2],
     /// 1 = the thread pointer is read with `rdfsbase`, which also says when there is none (0).
     pub tells_pointer: u64,
+    /// While system calls are being made whose child gets a copy of this memory, and children are followed: the number of such calls
+    /// in the lower half, their session in the upper. In the child, where the gate is wiped, this tells that it is followed.
+    pub forking: AtomicU64,
     /// Index in the table from which rings of dead threads are looked for next.
     pub sweep: AtomicU64,
     /// Memory for rings that is shared with the command.
@@ -224,8 +227,12 @@ pub struct Ring {
     pub system_calls: UnsafeCell<[OpenSystemCall; OPEN]>,
     /// How many are open; some of them may never return.
     pub depth: AtomicU64,
-    /// Not 0: a child of vfork runs as this thread, which waits for it.
+    /// Not 0: a system call that makes a child is open; the address of its instruction. A child of vfork runs as this thread, which
+    /// waits for it, unless [`COPIED`] is set too.
     pub lent: AtomicU64,
+    /// The child that a probe behind a system call has reported, which a hook around the function that made the call does not
+    /// report again.
+    pub child: AtomicU64,
     /// Hooks wait for room again only when the reader has taken this many words, because an earlier wait was in vain.
     pub waits_from: AtomicU64,
     /// Which rows of the table of counts were taken in this session, a bit each from the lowest on. Of a table of 6 MiB a thread mostly

@@ -1,10 +1,14 @@
 //! Children of fork: what the parent records of them, and how a child waits until the command follows it.
+//!
+//! A child comes here from the function `fork`, or from a probe behind the system call that has made it: then it is followed from
+//! that call on, whatever made it (`clone(2)`, a bare `fork(2)`). Its gate is wiped, and what its parent's ring held may have
+//! changed meanwhile, so that it is recognised by [`Calls::forking`](wire::calls::Calls::forking), of which it has a copy of its own.
 
 use super::record::Record;
 use super::session::{self, calls};
 use super::thread::thread;
 use super::wait::Wait;
-use super::{notices, pool, ring, room};
+use super::{locks, notices, pool, ring, room};
 use crate::memory::follow::ours;
 use crate::memory::sys;
 use crate::shared::CONTROL_PAGE;
@@ -18,20 +22,80 @@ pub fn at_return(wanted: u64, session: u32, result: u64) {
         return;
     }
     if result == 0 {
-        if session != 0 {
+        if is_followed() {
+            // The C library has noted the thread's id since then.
+            ring::introduce_again();
+        } else if session != 0 {
             until_followed(session);
         }
     } else if session::number() == session {
-        record_fork(result);
-        notices::forks(result);
+        let ring = ring::mine();
+        if ring.is_none_or(|ring| ring.child.load(Ordering::Relaxed) != result) {
+            report(ring, result);
+        }
     }
 }
 
-/// Records that the child has a copy of the calls that are open in this ring.
-fn record_fork(child: u64) {
-    let Some(ring) = ring::mine() else {
+/// Notes that this thread is about to make a child that has a copy of the memory.
+pub fn expect(ring: &Ring) {
+    ring.child.store(0, Ordering::Relaxed);
+    change_forking(|count| count + 1);
+}
+
+/// Handles the return of that system call in the parent. `child`: its process id, if one was made.
+pub fn made(ring: &Ring, child: Option<u64>) {
+    change_forking(|count| count.saturating_sub(1));
+    if let Some(child) = child {
+        report(Some(ring), child);
+        ring.child.store(child, Ordering::Relaxed);
+    }
+}
+
+/// Changes how many such calls are open in this session.
+fn change_forking(to: impl Fn(u64) -> u64) {
+    let order = Ordering::Relaxed;
+    let session = u64::from(session::number()) << 32;
+    let _ = calls().forking.fetch_update(order, order, |now| {
+        let count = if now & !COUNT == session {
+            now & COUNT
+        } else {
+            0
+        };
+        Some(session | to(count))
+    });
+}
+
+/// The bits of [`Calls::forking`](wire::calls::Calls::forking) that count.
+const COUNT: u64 = 0xffff_ffff;
+
+/// Handles a thread that passes a probe with the gate closed. In a child that has come out of a system call, and that the command follows,
+/// it returns when it is followed.
+#[cold]
+pub fn at_probe() {
+    let forking = calls().forking.load(Ordering::Relaxed);
+    let is_late = calls().late.load(Ordering::Relaxed) != 0;
+    if forking & COUNT == 0 || calls().follow == 0 || is_late || locks::are_there() {
         return;
-    };
+    }
+    if u64::from(sys::process_id()) != calls().pid && !is_followed() {
+        until_followed((forking >> 32) as u32);
+    }
+}
+
+/// Whether this process is a child that has stopped sharing its parent's rings.
+fn is_followed() -> bool {
+    calls().apart.load(Ordering::Relaxed) == u64::from(sys::process_id())
+}
+
+/// Records that the child has a copy of the calls that are open in the ring, and posts that it is there.
+fn report(ring: Option<&Ring>, child: u64) {
+    if let Some(ring) = ring {
+        record_fork(ring, child);
+    }
+    notices::forks(child);
+}
+
+fn record_fork(ring: &Ring, child: u64) {
     if let Some(record) = Record::begin(ring, kind::FORK, 3, 0) {
         record.word(0, child);
         record.word(1, sys::ticks());
@@ -49,8 +113,9 @@ fn until_followed(session: u32) {
         .apart
         .store(sys::process_id().into(), Ordering::Release);
     room::only_ours();
-    // The parent's other threads, which may have been copying, are not here.
+    // The parent's other threads, which may have been copying or forking, are not here.
     calls().copying.store(0, Ordering::Relaxed);
+    calls().forking.store(0, Ordering::Relaxed);
     let mut wait = Wait::new(calls().child_patience);
     while CONTROL_PAGE.calls.load(Ordering::Acquire) == 0 {
         // The command has refused to follow it.

@@ -5,7 +5,7 @@ use super::counts::Became;
 use super::events::Which;
 use super::hooked::{Hooked, NO_VECTORS, as_call, wanted};
 use super::record::Record;
-use super::{counts, events, ring, selection, system_calls};
+use super::{children, counts, events, ring, selection, session, system_calls};
 use crate::memory::copied::Copied;
 use crate::memory::follow::ours;
 use crate::memory::sys;
@@ -28,6 +28,10 @@ pub unsafe extern "C" fn probe(frame: *mut ProbeFrame) {
         let frame = &*made;
         (made, frame, &*frame.descriptor.cast::<Hook>())
     };
+    if session::number() == 0 {
+        // The gate has been closed meanwhile, or was wiped.
+        return children::at_probe();
+    }
     let wanted = wanted(hook);
     if wanted & want::BACK != 0 {
         return after_vfork(hook, frame);

@@ -81,6 +81,14 @@ fn fresh(ring: &'static Ring, thread: u64) -> Option<&'static Ring> {
     (known || introduce(ring, thread, session)).then_some(ring)
 }
 
+/// Has the running thread introduced again, because what its C library says of it has changed.
+pub fn introduce_again() {
+    if let Some(ring) = known() {
+        ring.tid.store(UNKNOWN, Ordering::Relaxed);
+        fresh(ring, ring.thread.load(Ordering::Relaxed));
+    }
+}
+
 /// Returns the kernel's id of the running thread, whose ring was introduced in this session.
 fn thread_id(ring: &Ring, thread: u64) -> u32 {
     match id_in_block(ring, thread) {
@@ -300,6 +308,7 @@ pub unsafe fn write(at: u64, session: u32, thread: u64, last_place: u32) {
             system_calls: [OpenSystemCall::NONE; OPEN].into(),
             depth: AtomicU64::new(0),
             lent: AtomicU64::new(0),
+            child: AtomicU64::new(0),
             waits_from: AtomicU64::new(0),
             rows: [const { AtomicU64::new(0) }; COUNTS / 64],
         });

@@ -13,6 +13,7 @@ pub static mut CALLS: Calls = Calls {
     without_ring: AtomicU64::new(0),
     stack: [u64::MAX, 0],
     tells_pointer: 0,
+    forking: AtomicU64::new(0),
     sweep: AtomicU64::new(0),
     pool: Pool {
         at: 0,

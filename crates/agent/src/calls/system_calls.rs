@@ -5,8 +5,8 @@
 //! first is kept in the ring, in a ring buffer: between the two a signal handler may make system calls of its own, and
 //! leave by longjmp.
 //!
-//! A call is identified by its instruction and the stack pointer. Children pass the second probe too: that of `fork`
-//! with the gate closed; that of `clone` on a stack and with a ring of its own, in which no call is open; that of
+//! A call is identified by its instruction and the stack pointer. Children pass the second probe too: one that has a copy of
+//! the memory, with the gate wiped (`children`); a thread made by `clone` on a stack and with a ring of its own, in which no call is open; that of
 //! `vfork` with the same stack and ring as its parent and with result 0, until it runs another program or ends. For that
 //! time the ring is *lent* to the child, and what the child does is not recorded.
 
@@ -18,18 +18,24 @@ pub use quick::quick_probe;
 use super::events::Which;
 use super::finish::{self, Ended};
 use super::hooked::{Hooked, NO_VECTORS, Outcome, as_call, wanted};
-use super::{counts, events, locks, notices, pulse, ring, selection, session, ticket};
+use super::session::calls;
+use super::{children, counts, events, locks, notices, pulse, ring, selection, session, ticket};
 use crate::memory::copied::Copied;
 use crate::memory::follow::{ours, own_stack};
 use crate::memory::sys;
 use core::sync::atomic::Ordering;
 use routine::frame::{ProbeFrame, Results};
 use vm::Memory;
-use wire::calls::special::{self, CLONE, CLONE3, EXECVE, EXECVEAT, EXIT_GROUP, VFORK};
-use wire::calls::{CALLED, Hook, Injection, OPEN, OpenSystemCall, Ring, SYSTEM_CALLS, want};
+use wire::calls::special::{self, CLONE, CLONE3, EXECVE, EXECVEAT, EXIT_GROUP, FORK, VFORK};
+use wire::calls::{
+    CALLED, COPIED, Hook, Injection, OPEN, OpenSystemCall, Ring, SYSTEM_CALLS, want,
+};
 
-/// `CLONE_VFORK` (include/uapi/linux/sched.h): the parent waits until the child has ended or run another program.
+// include/uapi/linux/sched.h
+/// `CLONE_VFORK`: the parent waits until the child has ended or run another program.
 const WAITS: u64 = 0x4000;
+/// `CLONE_VM`: the child runs in its parent's memory.
+const SHARES: u64 = 0x100;
 
 // The processor's numbers of registers.
 const RAX: usize = 0;
@@ -52,7 +58,7 @@ pub unsafe fn begins(place: &Hook, made_frame: *mut ProbeFrame) {
     let (number, arguments) = made(place, unsafe { &*made_frame });
     let session = session::number();
     let known = ring::known();
-    let is_lent = known.is_some_and(|ring| lent(ring, session) != 0);
+    let is_lent = known.is_some_and(|ring| is_lent(ring, session));
     if !is_lent {
         // SAFETY: the caller guarantees that `made_frame` is the routine's live frame; no reference to it is alive here.
         unsafe { note(place, made_frame, (number, arguments), known) };
@@ -87,7 +93,7 @@ unsafe fn note(
     let frame = unsafe { &*made_frame };
     let stack = frame.registers[RSP];
     let session = session::number();
-    let lends = lends(number, arguments[0], || Copied::above(stack, known));
+    let child = child(number, arguments[0], || Copied::above(stack, known));
     let (hook, wanted) = of(place, number).map_or((place, 0), |hook| (hook, wanted(hook)));
     if hook.place == SYSTEM_CALLS {
         // A call without a hook of its own has its number as its first argument in the record.
@@ -114,11 +120,15 @@ unsafe fn note(
         ..OpenSystemCall::NONE
     };
     let Some((ring, lines)) = selected else {
-        let ring = if lends { ring::mine() } else { known };
+        let ring = if child == Child::None {
+            known
+        } else {
+            ring::mine()
+        };
         // A call that was left open at the same place must not be taken for this one.
         if let Some(ring) = ring {
             push(ring, open);
-            lend(ring, place, lends);
+            expect(ring, place, child);
         }
         return;
     };
@@ -150,7 +160,7 @@ unsafe fn note(
     };
     open.injected = injection.map_or(0, |_| hook.names[0]);
     push(ring, open);
-    lend(ring, place, lends);
+    expect(ring, place, child);
     if let Some(injection) = injection {
         // SAFETY: the caller guarantees that `made_frame` is the routine's live frame; for an injected result
         // `can_replace` was checked above.
@@ -158,7 +168,7 @@ unsafe fn note(
     }
 }
 
-/// Records or counts the return of a system call, in the caller or in the child of a fork.
+/// Handles the return of a system call in its caller, or in a child in the same memory.
 pub fn ends(place: &Hook, frame: &ProbeFrame) {
     let result = frame.registers[RAX];
     if result == 0 && special::makes_child(place.fixed) {
@@ -167,14 +177,23 @@ pub fn ends(place: &Hook, frame: &ProbeFrame) {
     let Some(ring) = ring::known() else {
         return;
     };
-    let session = session::number();
-    let lent = lent(ring, session);
-    if lent != 0 {
-        if lent != place.instruction || result == 0 {
-            return;
-        }
+    let opened = opened(ring, session::number());
+    if opened & !COPIED == place.instruction && result != 0 {
         ring.lent.store(0, Ordering::Relaxed);
+    } else if opened != 0 && opened & COPIED == 0 {
+        // The child that has borrowed the ring makes this call.
+        return;
     }
+    returns(place, frame, ring);
+    if opened == place.instruction | COPIED && result != 0 {
+        children::made(ring, (!failed(result)).then_some(result));
+    }
+}
+
+/// Records or counts the return of a system call.
+fn returns(place: &Hook, frame: &ProbeFrame, ring: &'static Ring) {
+    let result = frame.registers[RAX];
+    let session = session::number();
     let failed = failed(result);
     let Some(open) = take(ring, place.instruction, frame.registers[RSP]) else {
         return;
@@ -331,10 +350,22 @@ fn slot(ring: &Ring, at: u64) -> *mut OpenSystemCall {
     first.wrapping_add(at as usize % OPEN)
 }
 
-/// Whether the child of this call runs as this thread until it runs another program or ends.
-fn lends(number: u64, argument: u64, memory: impl FnOnce() -> Copied) -> bool {
+/// What becomes of the ring when a system call makes a child.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Child {
+    /// None is made, or a thread, or a process that is not followed.
+    None,
+    /// The child runs as this thread until it runs another program or ends.
+    Borrows,
+    /// It has a copy of the memory, and is followed.
+    Copies,
+}
+
+/// Returns what kind of child this system call makes.
+fn child(number: u64, argument: u64, memory: impl FnOnce() -> Copied) -> Child {
     let flags = match number {
-        VFORK => WAITS,
+        FORK => 0,
+        VFORK => WAITS | SHARES,
         CLONE => argument,
         // `flags`, the first word of `struct clone_args`.
         CLONE3 => {
@@ -345,15 +376,21 @@ fn lends(number: u64, argument: u64, memory: impl FnOnce() -> Copied) -> bool {
                 Err(_) => WAITS,
             }
         }
-        _ => 0,
+        _ => return Child::None,
     };
-    flags & WAITS != 0
+    if flags & WAITS != 0 {
+        Child::Borrows
+    } else if flags & SHARES == 0 && calls().follow != 0 {
+        Child::Copies
+    } else {
+        Child::None
+    }
 }
 
-/// Returns the system call whose child runs as this ring's thread; 0 = there is none. One of an earlier session does not
+/// Returns the system call that makes a child, as in [`Ring::lent`]; 0 = none is open. One of an earlier session does not
 /// count.
 #[inline(always)]
-fn lent(ring: &Ring, session: u32) -> u64 {
+fn opened(ring: &Ring, session: u32) -> u64 {
     if ring.session.load(Ordering::Relaxed) == session {
         ring.lent.load(Ordering::Relaxed)
     } else {
@@ -361,8 +398,22 @@ fn lent(ring: &Ring, session: u32) -> u64 {
     }
 }
 
-fn lend(ring: &Ring, place: &Hook, lends: bool) {
-    if lends {
-        ring.lent.store(place.instruction, Ordering::Relaxed);
-    }
+/// Whether a child runs as this ring's thread.
+#[inline(always)]
+fn is_lent(ring: &Ring, session: u32) -> bool {
+    let opened = opened(ring, session);
+    opened != 0 && opened & COPIED == 0
+}
+
+/// Notes that a system call is about to make a child of this kind.
+fn expect(ring: &Ring, place: &Hook, child: Child) {
+    let mark = match child {
+        Child::None => return,
+        Child::Borrows => 0,
+        Child::Copies => {
+            children::expect(ring);
+            COPIED
+        }
+    };
+    ring.lent.store(place.instruction | mark, Ordering::Relaxed);
 }

@@ -77,7 +77,7 @@ pub fn asked(unseen: Vec<String>, returns: bool, children: bool) -> Vec<String> 
 }
 
 const RETURNS: &str = "returns from signal handlers (rt_sigreturn)";
-const CHILDREN: &str = "children of fork until it returns in them, and of vfork and posix_spawn until they run another program";
+const CHILDREN: &str = "children of vfork and posix_spawn until they run another program";
 
 const KERNEL: &str = "what the kernel does for io_uring";
 const MADE: &str = "code that was made at run time";

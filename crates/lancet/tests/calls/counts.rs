@@ -30,8 +30,7 @@ fn table(mut tracer: Command, out: &Path, words: &[String]) -> (Counts, String) 
     (rows.collect(), output.stderr)
 }
 
-/// What children ask for before they run another program, and children of fork before `fork` returns in them; beside it what
-/// handlers return by. Out of strace's lines.
+/// What children of vfork ask for before they run another program, and what handlers return by. Out of strace's lines.
 fn unseen(out: &Path, words: &[String]) -> Counts {
     let mut strace = Command::new("strace");
     strace.args(["-f", "-o"]).arg(out).arg("--").args(words);
@@ -56,27 +55,21 @@ fn unseen(out: &Path, words: &[String]) -> Counts {
         }
         if pid != first {
             let next = |made: &mut Vec<Made>| match made.is_empty() {
-                true => Made::Thread,
+                true => Made::Apart,
                 false => made.remove(0),
             };
             let child = children.entry(pid).or_insert_with(|| next(&mut made));
-            if *child == Made::Lent || *child == Made::Fork && name == "set_robust_list" {
+            if *child == Made::Lent {
                 *counts.entry(name.into()).or_default() += 1;
             }
-            // A fork's first call is that of `fork` itself; who runs another program is seen from there on.
-            let ends = *child == Made::Fork || name.starts_with("execve") && !rest.contains("= -1");
-            if ends {
-                *child = Made::Thread;
+            // Who runs another program is seen from there on.
+            if name.starts_with("execve") && !rest.contains("= -1") {
+                *child = Made::Apart;
             }
         }
         if ["clone", "clone3", "fork", "vfork"].contains(&name) {
-            made.push(if rest.contains("CLONE_THREAD") {
-                Made::Thread
-            } else if name == "vfork" || rest.contains("CLONE_VFORK") {
-                Made::Lent
-            } else {
-                Made::Fork
-            });
+            let lent = name == "vfork" || rest.contains("CLONE_VFORK");
+            made.push(if lent { Made::Lent } else { Made::Apart });
         }
     }
     counts
@@ -85,10 +78,8 @@ fn unseen(out: &Path, words: &[String]) -> Counts {
 /// How a thread of strace's lines was made, and so what is not seen of it.
 #[derive(Clone, Copy, PartialEq)]
 enum Made {
-    /// All is seen.
-    Thread,
-    /// Its first call is not.
-    Fork,
+    /// As a thread, or as a process with memory of its own: all is seen.
+    Apart,
     /// It is not seen until it runs another program, in memory that its parent lends it.
     Lent,
 }
@@ -207,7 +198,10 @@ fn counts_are_those_of_strace() {
         }
         truth.retain(|_, count| *count != 0);
         assert_same(&words, "hooks", &hooked, &truth);
-        for text in ["rt_sigreturn", "children of fork until it returns in them"] {
+        for text in [
+            "rt_sigreturn",
+            "children of vfork and posix_spawn until they run",
+        ] {
             assert!(said.contains(text), "{words:?}: {said}");
         }
     }

@@ -33,7 +33,8 @@ macro_rules! __probe {
             "endbr64",
             "pushfq",
             "cmp dword ptr [rip + {gate} + {offset}], 0",
-            "je .Lprobe_done",
+            "je .Lprobe_closed",
+            ".Lprobe_open:",
             // The ABI wants it clear at a call; the function may have set it.
             "cld",
             "push rbp",
@@ -93,6 +94,13 @@ macro_rules! __probe {
             ".Lprobe_done:",
             "popfq",
             "ret",
+            // A child that comes out of a system call with its gate wiped, and with 0 as that call's result, waits to be followed.
+            ".Lprobe_closed:",
+            "cmp qword ptr [rip + {rooms} + {forking}], 0",
+            "je .Lprobe_done",
+            "test rax, rax",
+            "jz .Lprobe_open",
+            "jmp .Lprobe_done",
             // Returned to in the stub's place: the thread goes on where `probe` has put into rcx, which a system call changes
             // too, as it does r11.
             ".balign 16",
@@ -139,6 +147,7 @@ macro_rules! __probe {
             stack_span = const ::core::mem::offset_of!($crate::Rooms, stack) + 8,
             tells_pointer = const ::core::mem::offset_of!($crate::Rooms, tells_pointer),
             unseen = const ::core::mem::offset_of!($crate::Rooms, unseen),
+            forking = const ::core::mem::offset_of!($crate::Rooms, forking),
             works = const $crate::room::WORK_STACKS,
             work_size = const $crate::room::WORK_STACK,
             heads = const $crate::room::HEADS,

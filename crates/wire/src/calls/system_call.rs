@@ -14,6 +14,9 @@ pub const CALLED: u64 = u64::MAX - 1;
 /// have it as their [`Hook::place`], because no code belongs to them.
 pub const SYSTEM_CALLS: u64 = 512;
 
+/// In [`Ring::lent`]: the child of the system call gets a copy of the process's memory, so the ring is not lent to it.
+pub const COPIED: u64 = 1 << 63;
+
 /// System calls of one thread that can be open at the same time: [`Ring::system_calls`].
 pub const OPEN: usize = 16;
 

@@ -9,7 +9,7 @@ use super::super::quick::PLAIN;
 use super::super::record::Record;
 use super::super::session::{self, calls};
 use super::super::{counts, places, pulse, ring, thread, ticket};
-use super::{R8, R9, R10, RAX, RDI, RDX, RSI, RSP, counted_as, failed, lent, of, slot};
+use super::{R8, R9, R10, RAX, RDI, RDX, RSI, RSP, counted_as, failed, of, opened, slot};
 use crate::memory::follow::ours;
 use crate::memory::sys;
 use core::sync::atomic::Ordering;
@@ -34,6 +34,9 @@ pub unsafe extern "C" fn quick_probe(frame: *const ProbeFrame, room: *const Room
         (registers, place, room.cast::<Ring>().as_ref())
     };
     let session = session::number();
+    if session == 0 {
+        return ASK;
+    }
     match wanted(place) {
         want::SYSTEM_CALL => quick_begins(place, registers, ring, session),
         want::SYSTEM_RETURN => quick_ends(place, registers, ring, session),
@@ -51,7 +54,7 @@ fn quick_begins(place: &Hook, registers: &[u64; 16], ring: Option<&Ring>, sessio
     let Some(ring) = ring else {
         return if wanted == 0 { if_without_ring() } else { ASK };
     };
-    if lent(ring, session) != 0 {
+    if opened(ring, session) != 0 {
         return ASK;
     }
     if wanted == 0 {
@@ -105,7 +108,7 @@ fn quick_ends(place: &Hook, registers: &[u64; 16], ring: Option<&Ring>, session:
     let Some(ring) = ring else {
         return if_without_ring();
     };
-    if makes_child(place.fixed) || lent(ring, session) != 0 {
+    if makes_child(place.fixed) || opened(ring, session) != 0 {
         return ASK;
     }
     let depth = ring.depth.load(Ordering::Relaxed);
