@@ -112,13 +112,4 @@ class OriginalTest < LancetTest
     RUBY
     assert_match(/\Atrue [36]\z/, out)
   end
-
-  private
-
-  def without_collections
-    GC.disable
-    yield
-  ensure
-    GC.enable
-  end
 end

@@ -48,6 +48,14 @@ class LancetTest < Minitest::Test
     end
   end
 
+  # Runs the block while no collection may take what it leaves.
+  def without_collections
+    GC.disable
+    yield
+  ensure
+    GC.enable
+  end
+
   # What a block writes into a file.
   def written
     Tempfile.create("lancet") do |file|

@@ -305,9 +305,27 @@ pub fn has_children_elsewhere(pid: i32) -> bool {
         };
         match link("pid_for_children") {
             Ok(its) => own != its,
-            // It is a namespace that no process is in yet.
-            Err(error) => is_told && error.kind() == io::ErrorKind::NotFound && link("pid").is_ok(),
+            // It is a namespace that no process is in yet, unless the thread is about to end and has let go of its namespaces.
+            Err(error) => {
+                is_told && error.kind() == io::ErrorKind::NotFound && !is_exiting(pid, tid)
+            }
         }
+    })
+}
+
+/// Returns whether a thread has begun to end, or has ended.
+fn is_exiting(pid: i32, tid: i32) -> bool {
+    /// `PF_EXITING` (include/linux/sched.h).
+    const EXITING: u64 = 4;
+    let stat = proc_file::of_thread(pid, tid, "stat");
+    stat.map_or(true, |stat| {
+        // `flags` is field 9 (proc(5)), the 7th behind the name.
+        let fields = stat.rsplit(") ").next().unwrap_or_default();
+        let flags = fields
+            .split(' ')
+            .nth(6)
+            .and_then(|word| word.parse::<u64>().ok());
+        flags.is_none_or(|flags| flags & EXITING != 0)
     })
 }
 
@@ -401,5 +419,30 @@ pub(crate) fn missing_thread(pid: i32) -> Error {
         Ok(status) if !status.has_ended() => Error::Stirred(pid),
         Ok(_) | Err(Error::NoSuchProcess(_)) => Error::Gone(pid),
         Err(error) => error,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::sync::atomic::{AtomicBool, Ordering};
+
+    /// A thread that ends has let go of its namespaces before it is gone.
+    #[test]
+    fn threads_that_end_make_no_children_elsewhere() {
+        let is_over = AtomicBool::new(false);
+        std::thread::scope(|scope| {
+            for _ in 0..3 {
+                scope.spawn(|| {
+                    while !is_over.load(Ordering::Relaxed) {
+                        std::thread::spawn(|| ()).join().expect("it ends");
+                    }
+                });
+            }
+            let own = std::process::id() as i32;
+            let looks = (0..20_000).filter(|_| has_children_elsewhere(own)).count();
+            is_over.store(true, Ordering::Relaxed);
+            assert_eq!(looks, 0);
+        });
     }
 }

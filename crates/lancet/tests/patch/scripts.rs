@@ -7,7 +7,8 @@ use std::time::{Duration, Instant};
 
 use crate::programs::{done, patch, tried};
 use crate::support::{
-    Guest, Interpreter, LIMIT, Random, TempDir, Watch, chosen, rubies, say, skip, soak, until,
+    Guest, Interpreter, LIMIT, Random, TempDir, Watch, chosen, lancet, rubies, run, say, skip,
+    soak, until,
 };
 
 /// Where the main thread of a guest stands.
@@ -151,6 +152,37 @@ fn a_main_thread_that_gives_its_lock_away() {
             assert_eq!(guest.answer_to("seen"), "21", "{what} {turn}");
         }
         assert!(guest.ends_well(), "{what}");
+    }
+}
+
+/// Children that are made meanwhile have a copy of the program as it stands at that moment, its locks and a thread in a door included; and
+/// interpreters beside the first one share its locks, or have their own.
+#[test]
+fn children_and_interpreters_that_are_made_meanwhile() {
+    for shop in Shop::all("meanwhile") {
+        for beside in ["forks", "interpreters"] {
+            let what = format!("{}, {beside}", shop.interpreter);
+            if shop.is_ruby() && beside == "interpreters" {
+                continue;
+            }
+            let mut guest = shop.interpreter.start("shop", &["busy", beside]);
+            for turn in 0..if soak() { 1000 } else { 5 } {
+                done(guest.pid, &[&shop.total()]);
+                assert_eq!(guest.answer_to("seen"), "521", "{what} {turn}");
+                let mut heap = lancet();
+                // Several interpreters are refused where each may have a lock of its own.
+                let heap = run(heap.args(["heap", "-p", &guest.pid.to_string()]), LIMIT);
+                let is_refused = heap.stderr.contains("it runs several interpreters");
+                assert!(heap.code() == 0 || is_refused, "{what} {turn}: {heap:?}");
+                done(guest.pid, &["--undo"]);
+                assert_eq!(guest.answer_to("seen"), "21", "{what} {turn}");
+            }
+            let answer = guest.answer_to("wrong");
+            let (made, wrong) = answer.split_once(' ').expect("two numbers");
+            assert_ne!(made, "0", "{what}");
+            assert_eq!(wrong, "0", "{what}: {made} were made");
+            assert!(guest.ends_well(), "{what}");
+        }
     }
 }
 
