@@ -16,6 +16,7 @@ import tempfile
 import threading
 import time
 import unittest
+import unittest.mock
 
 import lancet
 import lancet.asgi
@@ -23,6 +24,22 @@ import lancet.wsgi
 from lancet import _companion, _counters, _trace
 
 SECRET = "a secret of the application"
+# What a middleware asks of a trace, and what may come out of each.
+STEPS = ("begin", "pause", "resume", "as_of_now", "end", "figures")
+FAULTS = (lancet.Lost, lancet.Error, OSError, ValueError, KeyError, TypeError)
+
+
+def broken_traces():
+    """Each step of a trace in turn fails in each way, while the caller does something."""
+    for step in STEPS:
+        for fault in FAULTS:
+
+            def fails(*_, fault=fault):
+                raise fault("made to fail")
+
+            old = _trace.Trace.__dict__[step]
+            with unittest.mock.patch.object(_trace.Trace, step, property(fails) if isinstance(old, property) else fails):
+                yield f"{step}: {fault.__name__}"
 
 
 def pipe_with(test):
@@ -382,6 +399,24 @@ while attempts() == before:
         self.assertEqual(len(self.told), 1)
 
 
+    def test_whatever_fails_of_a_trace_the_request_is_served(self):
+        asks = {"HTTP_X_LANCET_TRACE": lancet.wsgi.signature(SECRET, "GET", "/cart")}
+        for what in broken_traces():
+            for app, body in ((self.app, b"served"), (self.streams, b"part" * 3)):
+                for more in ({}, asks):
+                    with self.subTest(what, app=app, asked=bool(more)):
+                        status, _, parts = self.get(self.middleware(app, sample=1, calls=False, secret=SECRET), **more)
+                        self.assertEqual((status, parts), ("200 OK", body))
+
+    def test_whatever_a_server_hands_over_is_served(self):
+        odd = [{"REQUEST_METHOD": None}, {"REQUEST_METHOD": 5}, {"SCRIPT_NAME": 7}, {"SCRIPT_NAME": "/caf\xc3\xa9"}]
+        odd += [{"HTTP_X_LANCET_TRACE": value} for value in ("\u20ac:\xff", b"1", 7)]
+        for more in odd:
+            self.assertEqual(self.get(self.middleware(sample=1, calls=False, secret=SECRET), **more)[2], b"served", more)
+        for path in (None, b"x", "/\udc80\u20ac", "/caf\xc3\xa9", "/\xff"):
+            self.assertEqual(self.get(self.middleware(sample=1, calls=False, secret=SECRET), path)[2], b"served", path)
+
+
 class Asgi(unittest.TestCase):
     """Middleware of ASGI."""
 
@@ -409,6 +444,30 @@ class Asgi(unittest.TestCase):
     def middleware(self, app=None, **options):
         options = {"log": None, "told": self.told.append, **options}
         return lancet.asgi.Middleware(app or self.app, **options)
+
+    def test_whatever_fails_of_a_trace_the_request_is_served(self):
+        asks = [(b"x-lancet-trace", lancet.asgi.signature(SECRET, "GET", "/1").encode())]
+        for what in broken_traces():
+            for headers in ((), asks):
+                with self.subTest(what, asked=bool(headers)):
+                    traced = self.middleware(sample=1, calls=False, secret=SECRET)
+                    sent = asyncio.run(self.get(traced, "/1", headers))
+                    self.assertEqual(sent[-1]["body"], b"served")
+
+    def test_whatever_a_server_hands_over_is_served(self):
+        async def app(scope, receive, send):
+            await send({"type": "http.response.body", "body": b"served"})
+
+        odd = [{}, {"method": "GET"}, {"method": None, "path": "/"}, {"method": "GET", "path": b"/x"}, {"method": "GET", "path": "/\udc80"}]
+        odd += [{"method": "GET", "path": "/", "headers": headers} for headers in (None, [(b"x-lancet-trace",)], [(b"x-lancet-trace", "text")])]
+        for scope in odd:
+            sent = []
+
+            async def send(message, sent=sent):
+                sent.append(message)
+
+            asyncio.run(self.middleware(app, sample=1, calls=False, secret=SECRET)({"type": "http", **scope}, None, send))
+            self.assertEqual([message["body"] for message in sent], [b"served"], scope)
 
     def test_requests_at_once(self):
         async def all_at_once():

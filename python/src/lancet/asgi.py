@@ -33,18 +33,18 @@ class Middleware:
         trace = self._tracer.border(self._tracer.begun, method, path) if is_prepared else None
         if trace is None:
             return await self._app(scope, receive, send)
-        trace.pause()
+        self._tracer.border(trace.pause)
 
         async def sends(message):
             if asked and message["type"] == "http.response.start":
-                now = trace.as_of_now()
-                figures = await _aside(self._tracer.figures, now)
+                now = self._tracer.border(trace.as_of_now)
+                figures = None if now is None else await _aside(self._tracer.figures, now)
                 if figures is not None:
                     message = self._tracer.border(_with_figures, message, figures) or message
             await send(message)
 
         try:
-            answer = await _Steps(self._app(scope, receive, sends), trace)
+            answer = await _Steps(self._app(scope, receive, sends), (self._tracer, trace))
         except BaseException:
             # Nothing is waited for that may not be: the coroutine may be closed.
             self._tracer.ended(trace, asked)
@@ -70,29 +70,31 @@ def _with_figures(message, figures):
 async def _aside(work, *arguments):
     """Has a thread of the event loop's do what may wait for the companion, so that other requests go on; where the loop is none of asyncio's, does it here."""
     try:
-        loop = asyncio.get_running_loop()
+        done = asyncio.get_running_loop().run_in_executor(None, work, *arguments)
     except RuntimeError:
+        # There is no such loop, or its threads are ended, or no thread can be made.
         return work(*arguments)
-    return await loop.run_in_executor(None, work, *arguments)
+    return await done
 
 
 class _Steps:
     """A coroutine whose steps are of a trace."""
 
-    def __init__(self, coroutine, trace):
-        self._coroutine, self._trace = coroutine, trace
+    def __init__(self, coroutine, traced):
+        self._coroutine = coroutine
+        self._tracer, self._trace = traced
 
     def __await__(self):
         steps = self._coroutine.__await__()
         step, value = steps.send, None
         while True:
-            self._trace.resume()
+            self._tracer.border(self._trace.resume)
             try:
                 awaited = step(value)
             except StopIteration as done:
                 return done.value
             finally:
-                self._trace.pause()
+                self._tracer.border(self._trace.pause)
             try:
                 step, value = steps.send, (yield awaited)
             except GeneratorExit:

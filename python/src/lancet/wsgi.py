@@ -25,15 +25,19 @@ class Middleware:
         trace, asked = self._tracer.border(self._begun, environ) or (None, False)
         if trace is None:
             return self._app(environ, start_response)
-        start = _Start(start_response, (lambda: self._tracer.figures(trace.as_of_now())) if asked else None)
+        figures = (lambda: self._tracer.border(self._figures, trace)) if asked else None
+        start = _Start(start_response, figures)
         try:
             body = self._app(environ, start)
         except BaseException:
             self._tracer.ended(trace, asked)
             raise
         start.send()
-        trace.pause()
-        return _Body(body, start, trace, lambda: self._tracer.ended(trace, asked))
+        self._tracer.border(trace.pause)
+        return _Body(body, start, (self._tracer, trace), lambda: self._tracer.ended(trace, asked))
+
+    def _figures(self, trace):
+        return self._tracer.figures(trace.as_of_now())
 
     def _begun(self, environ):
         """The trace of a request, if it is traced, and whether it has asked for that."""
@@ -80,8 +84,9 @@ class _Start:
 class _Body:
     """The body: what is done to make its parts is of the trace, and what the server does between them is not."""
 
-    def __init__(self, body, start, trace, ended):
-        self._body, self._start, self._trace, self._ended = body, start, trace, ended
+    def __init__(self, body, start, traced, ended):
+        self._body, self._start, self._ended = body, start, ended
+        self._tracer, self._trace = traced
         self._parts = None
 
     def __len__(self):
@@ -96,7 +101,7 @@ class _Body:
         return self
 
     def __next__(self):
-        self._trace.resume()
+        self._tracer.border(self._trace.resume)
         try:
             if self._parts is None:
                 self._parts = iter(self._body)
@@ -105,13 +110,13 @@ class _Body:
             finally:
                 self._start.send()
         finally:
-            self._trace.pause()
+            self._tracer.border(self._trace.pause)
 
     def close(self):
         """The server has had enough."""
         try:
             if hasattr(self._body, "close"):
-                self._trace.resume()
+                self._tracer.border(self._trace.resume)
                 self._body.close()
         finally:
             self._ended()
