@@ -12,6 +12,7 @@
 //! | `pace` | how much of each ring is read at once |
 //! | `traced` | system calls that a tracer sees: of a program before it can be hooked |
 //! | `stepped` | and of a process in which nothing is changed |
+//! | `led` | and of a process that is hooked later |
 //! | `bpf` | the same, seen by BPF programs at the kernel's tracepoints |
 //! | `unadopted` | children that no hook has reported, which are found by looking |
 //! | `unseen` | what hooks do not see of a process's system calls |
@@ -21,6 +22,7 @@ mod callers;
 mod family;
 mod guest;
 mod known;
+mod led;
 mod mapped;
 mod names;
 mod pace;

@@ -132,6 +132,8 @@ pub enum Message {
         why: Option<Error>,
         refused: Option<Arc<tracepoint::Refused>>,
     },
+    /// Programs are seen by ptrace for so many of their calls, and hooked then.
+    Led { calls: u32 },
     /// System calls of a process are seen by BPF programs; `counts`: they are counted there.
     ByBpf {
         pid: i32,
@@ -290,6 +292,7 @@ impl Message {
             | M::NoDriver { .. }
             | M::NoFunction { .. }
             | M::Unseen { .. }
+            | M::Led { .. }
             | M::ByTracing { .. }
             | M::ByBpf { .. }
             | M::Detached { .. }

@@ -51,6 +51,8 @@ pub struct Options {
     pub from_exec: bool,
     /// How system calls are seen.
     pub by: By,
+    /// Whether programs that processes run while they are followed may be seen by ptrace at first, and hooked later.
+    pub may_lead: bool,
     /// Whether a process that its tracer sees is left as soon as it runs another program.
     pub leave_at_exec: bool,
     /// Whether a process is refused if some of what is requested would not be seen of it.
@@ -132,6 +134,12 @@ impl Options {
     /// Whether a process that cannot be hooked may be watched in another way.
     pub fn may_fall_back(&self) -> bool {
         !self.exact && self.is_for_tracer()
+    }
+
+    /// Whether a program is seen by ptrace at first and hooked later, where nothing is asked that only hooks tell.
+    pub fn leads(&self) -> bool {
+        let plain = self.inject.is_empty() && self.frames == 0 && self.presets.is_empty();
+        self.may_lead && self.follow && self.may_fall_back() && plain && !self.record
     }
 
     /// Whether a tracer must make the injections; `from_start` = into a process that stands at its exec.

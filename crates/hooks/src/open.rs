@@ -54,10 +54,26 @@ struct Ground {
 impl Tracing {
     /// Opens a process that runs. Nothing is hooked yet.
     pub fn open(pid: i32, image: &Image, options: Options) -> Result<Self> {
-        let (status, memory, maps) = guest::reach(pid)?;
+        Self::open_tied(pid, Ties::None, image, options)
+    }
+
+    /// Opens a process whose only thread we trace, and which stands still for us at no system call. It stands there until
+    /// [`tie`](Self::tie) says how it is held otherwise.
+    pub fn open_standing(pid: i32, image: &Image, options: Options) -> Result<Self> {
+        Self::open_tied(pid, Ties::Standing, image, options)
+    }
+
+    fn open_tied(pid: i32, ties: Ties, image: &Image, options: Options) -> Result<Self> {
+        let (status, memory, maps) = match ties {
+            Ties::Standing => guest::reach_ours(pid)?,
+            Ties::None | Ties::Kept => guest::reach(pid)?,
+        };
         let gadgets = Gadgets::find(pid, &memory, &maps)?;
         let residents = Residents::read(&memory, &maps, image)?;
-        crate::left::lift_left(&status, &memory, gadgets, &residents)?;
+        // No other lancet opens a process while we trace it.
+        if ties == Ties::None {
+            crate::left::lift_left(&status, &memory, gadgets, &residents)?;
+        }
         let functions = Functions::read(pid, &memory, &maps)?;
         if options.system_calls_alone {
             refuse_program(&functions, &memory)?;
@@ -68,7 +84,7 @@ impl Tracing {
             memory,
             gadgets,
             functions,
-            ties: Ties::None,
+            ties,
         };
         let mut tracing = Self::begin(ground, residents, image, options, Some(&script))?;
         tracing.patcher.find_earlier(&tracing.target)?;

@@ -5,8 +5,10 @@
 //! dies, the kernel lets the program go on.
 
 mod behind;
+mod child_signal;
 
 pub use behind::{Behind, go_behind};
+pub use child_signal::{Waits, hold_child_signal, wait_for_any};
 
 use behind::Waiting;
 use process::error::{Error, Result};
@@ -176,6 +178,29 @@ impl Tracee {
             at: Some(Happening::Exec),
             ..Self::child(pid)
         }
+    }
+
+    /// The tracee of a process whose only thread stands still for us; `kept` = lancet has started it.
+    ///
+    /// # Errors
+    /// It was killed.
+    pub fn taken_over(pid: i32, kept: bool) -> Result<Self> {
+        let exit = if kept { libc::PTRACE_O_TRACEEXIT } else { 0 };
+        let set = ptrace::set_options(pid, OPTIONS & !libc::PTRACE_O_TRACEEXIT | exit);
+        set.map_err(|errno| ptrace::explain(pid, "tracing", errno))?;
+        Ok(Tracee {
+            stands: true,
+            ..Self::child(pid)
+        })
+    }
+
+    /// The same of a process that stands at its exec.
+    ///
+    /// # Errors
+    /// It was killed.
+    pub fn again_at_exec(pid: i32, kept: bool) -> Result<Self> {
+        Self::taken_over(pid, kept)?;
+        Ok(Self::at_exec(pid))
     }
 
     /// Makes it stand at each signal for its main thread from now on.
@@ -417,39 +442,6 @@ unsafe fn child(
         libc::write(fail, (&raw const errno).cast(), size_of::<i32>());
         libc::_exit(127)
     }
-}
-
-fn child_signal() -> libc::sigset_t {
-    // SAFETY: the set is zeroed and initialised by `sigemptyset` before it is used; the calls get its address only.
-    unsafe {
-        let mut set = std::mem::zeroed();
-        libc::sigemptyset(&raw mut set);
-        libc::sigaddset(&raw mut set, libc::SIGCHLD);
-        set
-    }
-}
-
-/// Blocks the signal by which the kernel reports stops, so that it can be waited for. Returns the previous mask. It must be
-/// called before other threads are made, which must not receive the signal either.
-fn hold_child_signal() -> libc::sigset_t {
-    let set = child_signal();
-    // SAFETY: both sets are live values of this frame.
-    unsafe {
-        let mut before = std::mem::zeroed();
-        libc::pthread_sigmask(libc::SIG_BLOCK, &raw const set, &raw mut before);
-        before
-    }
-}
-
-/// Waits at most `most` until something happens to any tracee. A signal to lancet ends the wait too.
-pub fn wait_for_any(most: Duration) {
-    let set = child_signal();
-    let time = libc::timespec {
-        tv_sec: most.as_secs() as i64,
-        tv_nsec: i64::from(most.subsec_nanos()),
-    };
-    // SAFETY: set and time are live values of this frame; a null pointer is allowed where no details are wanted.
-    unsafe { libc::sigtimedwait(&raw const set, std::ptr::null_mut(), &raw const time) };
 }
 
 fn pipe() -> Result<(OwnedFd, OwnedFd)> {

@@ -14,6 +14,7 @@
 //! | `modules`, `linkmap` | Which ELF files are loaded, where, and what does the loader's own list say? |
 //! | `symbols`, `linkage` | Names and addresses in one module; the name by which a call went through the PLT |
 //! | `functions`, `indirect` | Functions of all modules by name; what IFUNCs (`STT_GNU_IFUNC`) resolved to |
+//! | `interpreters` | Does a program that has just begun run scripts? |
 //! | `gadgets` | Where are instructions that a remote call can use? |
 //! | `ptrace`, `stop` | Registers of a thread; stopping all threads |
 //! | `tries` | How often and how long is something tried again that may pass? |
@@ -53,6 +54,7 @@ pub mod functions;
 pub mod gadgets;
 pub mod guest;
 pub mod indirect;
+pub mod interpreters;
 pub mod interrupted;
 pub mod job_control;
 pub mod launchers;

@@ -32,6 +32,15 @@ pub fn seize(tid: i32, options: i32) -> Result<(), Errno> {
     request(libc::PTRACE_SEIZE, tid, 0, options as usize).map(drop)
 }
 
+/// Whether two processes use one memory, as a process and its child do between vfork(2) and exec; true if the kernel does not tell
+/// (kcmp(2), Linux 3.5 with CONFIG_KCMP).
+pub fn share_memory(one: i32, other: i32) -> bool {
+    const KCMP_VM: libc::c_long = 1;
+    // SAFETY: kcmp(2) takes integers alone.
+    let compared = unsafe { libc::syscall(libc::SYS_kcmp, one, other, KCMP_VM, 0, 0) };
+    compared <= 0
+}
+
 /// Sets what a stopped thread of ours is to report, in the place of what was asked when it was seized.
 pub fn set_options(tid: i32, options: i32) -> Result<(), Errno> {
     request(libc::PTRACE_SETOPTIONS, tid, 0, options as usize).map(drop)
@@ -326,7 +335,16 @@ pub fn poll(tid: i32) -> Result<(i32, Event), Errno> {
 /// Returns a child or a thread of ours with an event that was not taken yet: it has ended, or stands as our tracee. The event stays
 /// pending.
 pub fn unheard() -> Option<i32> {
-    let what = libc::WEXITED | libc::WNOHANG | libc::WNOWAIT | libc::__WALL;
+    first_unheard(libc::WNOHANG)
+}
+
+/// The same, and waits until there is one, or a signal comes.
+pub fn next_unheard() -> Option<i32> {
+    first_unheard(0)
+}
+
+fn first_unheard(how: i32) -> Option<i32> {
+    let what = libc::WEXITED | libc::WNOWAIT | libc::__WALL | how;
     // SAFETY: the structure consists of integers, for which zero is valid, and zero is what the kernel leaves there if there is no event.
     let told = unsafe {
         let mut told: libc::siginfo_t = std::mem::zeroed();

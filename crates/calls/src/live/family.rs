@@ -1,7 +1,7 @@
 //! All processes that are traced: those that were opened, a program that was started, their children and what they run next.
 
 use super::bpf::seen::Programs;
-use super::guest::{Guest, Shared};
+use super::guest::{Guest, Leads, Shared};
 use super::process::Process;
 use super::traced::FirstExec;
 use super::unadopted::Unadopted;
@@ -126,6 +126,7 @@ impl<'a> Family<'a> {
                 image,
                 exec: FirstExec::default(),
                 programs: Programs::default(),
+                leads: Leads::default(),
             },
             processes: Processes::default(),
             unadopted: Unadopted::default(),

@@ -7,6 +7,7 @@ mod early;
 mod held;
 mod life;
 mod line_policy;
+mod opening;
 mod peers;
 mod picks;
 mod plan;
@@ -18,7 +19,7 @@ mod tracing_options;
 mod vforks;
 
 pub use early::table;
-pub use life::{Shared, now_of, opened};
+pub use life::{Leads, Shared, now_of, opened};
 
 use super::callers::Callers;
 use super::known::Known;
@@ -32,11 +33,10 @@ use crate::options::Options;
 use crate::preset::Preset;
 use crate::select::Selection;
 use crate::signatures::Signatures;
-use crate::{Error, Message, Messages};
+use crate::{Message, Messages};
 use budget::Budget;
 use hooks::rings::{RingEvent, RingEventKind};
 use hooks::{Arrives, Refused, Tracing, Wanted};
-use inject::Image;
 use inject::tracee::Tracee;
 use peers::Peers;
 use plan::Plan;
@@ -97,64 +97,6 @@ pub struct Guest {
 }
 
 impl Guest {
-    /// Opens and hooks a process, and reports by messages how that went.
-    pub fn open(
-        pid: i32,
-        args: &Options,
-        image: &Image,
-        signatures: &Signatures,
-    ) -> Result<Self, Error> {
-        let began = Instant::now();
-        let tracing = Tracing::open(pid, image, options(args))?;
-        let mut guest = Guest::new(tracing, args);
-        if guest.held.is_some() {
-            // Without the list nothing could be said of what stays open.
-            held::numbers(pid)?;
-        }
-        let found = guest.say_unknown();
-        let wanted = guest.wanted(signatures);
-        let asked = wanted.iter().map(|one| one.names.len().max(1)).sum();
-        let awaits = guest.names.are_awaited() || guest.names.found() != 0;
-        if asked == 0 && found != 0 && args.condition.is_some() && !awaits && !guest.quiet {
-            return Err(Error::NothingMeets(pid));
-        }
-        if asked == 0 && guest.names.were_refused() && !guest.names.are_awaited() {
-            return Err(Error::NothingHooked(pid));
-        }
-        if guest.names.are_awaited() {
-            guest.tracing.expect_definitions()?;
-        }
-        let mut refused = guest.tracing.set(wanted)?;
-        let places = guest.set_system_calls(signatures)?;
-        let few = guest.lacks_places(&places);
-        if args.may_fall_back()
-            && let Some(few) = few
-        {
-            guest.tracing.leave()?;
-            return Err(few);
-        }
-        refused.extend(places);
-        if guest.held.is_some() {
-            // What it opens from now on is seen.
-            guest.held = Some(held::before(pid));
-        }
-        if !guest.quiet {
-            if guest.sees_nothing_ever() {
-                let why = guest.why_nothing(&refused);
-                guest.tracing.leave()?;
-                return Err(why);
-            }
-            guest.require_exact(refused.len());
-            if let Some(unseen) = guest.inexact.take() {
-                guest.tracing.leave()?;
-                return Err(Error::not_exact(pid, unseen));
-            }
-            guest.announce(asked, &refused, began.elapsed());
-            guest.say_lacking(few);
-        }
-        Ok(guest)
-    }
-
     /// Whether nothing is hooked, and nothing that comes later can change that.
     fn sees_nothing_ever(&self) -> bool {
         let hooked = self.tracing.hooked() != 0 || self.tracing.system_calls()[0] != 0;

@@ -335,6 +335,11 @@ impl Watched for Process {
             By::Hooks if args.injects_by_tracer(true) => {
                 (tracee, (By::Ptrace, Some(Error::Tampers)))
             }
+            By::Hooks
+                if args.leads() && !shared.leads.interpreters.borrow_mut().runs(tracee.pid()) =>
+            {
+                return Process::begins_led(tracee, keep, shared);
+            }
             By::Hooks => match Guest::begin(tracee, keep, args, &shared.image, shared.signatures) {
                 Ok(guest) => return Ok(Stage::Open(guest.into())),
                 Err((tracee, error)) => {
@@ -395,7 +400,11 @@ impl Watched for Process {
     fn poll(&mut self, shared: &Shared<'_>, turn: &mut Turn<'_, Self>) -> bool {
         match self {
             Process::Hooked(guest) => guest.poll(shared, turn),
-            Process::Stepped(stepped) => stepped.poll(turn),
+            Process::Stepped(stepped) => {
+                let any = stepped.poll(turn);
+                self.changes_over(shared, turn);
+                any
+            }
             Process::Bpf(bpf) => bpf.poll(turn),
         }
     }

@@ -8,6 +8,7 @@
 //! process is left, for the code that waits for the exit code of a started program.
 
 mod counts;
+mod led;
 mod left;
 mod tampering;
 mod told;
@@ -20,7 +21,9 @@ use crate::event::{At, End, Event, EventKind, OfThread};
 use crate::source::Count;
 use counts::Counts;
 use inject::lifecycle::{Stage, Turn, Watched};
-use inject::tracee::Tracee;
+use inject::tracee::{Tracee, Waits};
+use led::Led;
+pub use led::{CALLS, Stands};
 use process::clock::{self, Clock};
 use process::memory::GuestMemory;
 use process::ptrace;
@@ -41,8 +44,8 @@ const CHILDREN: i32 = libc::PTRACE_O_TRACEFORK | libc::PTRACE_O_TRACEVFORK;
 
 /// Limit of the time for the threads of one process, before others have their turn.
 const ATTENTION: Duration = Duration::from_millis(20);
-/// How often the threads are polled in vain before we sleep: one that was set going is soon at its next stop.
-const EAGER: u32 = 50;
+/// How often its next event is waited for in vain before others have their turn: a thread that was set going is soon at its next stop.
+const IN_VAIN: u32 = 2;
 
 /// A process all of whose threads we trace, until it has ended or is left. A thread that stops stands still until it is set going here, so
 /// [`Stepped::poll`] must be called all the time.
@@ -66,6 +69,8 @@ pub struct Stepped {
     end: Option<End>,
     /// Its main thread, once it is left.
     left: Option<Tracee>,
+    /// Set if it is to be hooked later.
+    led: Option<Led>,
 }
 
 struct Thread {
@@ -81,8 +86,8 @@ enum Look {
     Something,
     /// It is no longer a thread of the process.
     Gone,
-    /// It has made this thread or process.
-    Made(i32),
+    /// It has made this thread or process; whether it waits until that has a program of its own (vfork).
+    Made(i32, bool),
 }
 
 impl Thread {
@@ -151,11 +156,12 @@ impl Stepped {
             leaves_at_exec: args.leave_at_exec.then(|| args.messages.clone()),
             end: None,
             left: None,
+            led: None,
         }
     }
 
     /// Opens a child that the kernel has put under our tracing when one of our threads made it.
-    fn child(&self, pid: i32) -> Result<Self, process::Error> {
+    fn child(&self, pid: i32, led: Option<Led>) -> Result<Self, process::Error> {
         let mut child = Stepped {
             pid,
             threads: BTreeMap::new(),
@@ -170,6 +176,7 @@ impl Stepped {
             leaves_at_exec: self.leaves_at_exec.clone(),
             end: None,
             left: None,
+            led,
         };
         child.add(pid);
         Ok(child)
@@ -201,24 +208,30 @@ impl Stepped {
         counts.map_or_else(Vec::new, |counts| counts.all(period))
     }
 
-    /// Polls its threads until none of them has an event. Returns whether there was one.
+    /// Polls its threads until none of them has an event, or another process has one. Returns whether there was one.
     pub fn poll<P: Watched<Event = Event> + From<Stepped>>(
         &mut self,
         turn: &mut Turn<'_, P>,
     ) -> bool {
-        let (since, mut any, mut in_vain) = (Instant::now(), false, 0);
+        let (since, mut in_vain, mut waits) = (Instant::now(), 0, Waits::default());
         self.introduce(turn);
-        while self.end.is_none() && since.elapsed() < ATTENTION {
-            if self.look(turn) {
-                (any, in_vain) = (true, 0);
-            } else if any && in_vain < EAGER {
-                in_vain += 1;
-                std::thread::yield_now();
-            } else {
-                break;
+        let any = self.look(turn);
+        while any && self.runs() && in_vain < IN_VAIN && since.elapsed() < ATTENTION {
+            match waits.for_event() {
+                None => in_vain += 1,
+                Some(tid) if self.threads.contains_key(&tid) => {
+                    self.look_once(tid, turn);
+                    in_vain = 0;
+                }
+                Some(_) => break,
             }
         }
         any
+    }
+
+    /// Whether its threads are to be polled.
+    fn runs(&self) -> bool {
+        self.end.is_none() && self.stands().is_none()
     }
 
     /// Polls each thread once.
@@ -226,16 +239,26 @@ impl Stepped {
         let mut any = false;
         let ids: Vec<i32> = self.threads.keys().copied().collect();
         for tid in ids {
-            let look = self.look_at(tid, turn);
-            any |= !matches!(look, Look::Nothing);
-            match look {
-                Look::Nothing | Look::Something => {}
-                Look::Gone => self.gone(tid),
-                Look::Made(made) => self.made(made, turn),
-            }
-            if self.end.is_some() {
+            any |= self.look_once(tid, turn);
+            if !self.runs() {
                 return true;
             }
+        }
+        any
+    }
+
+    /// Polls a thread once. Returns whether it had an event.
+    fn look_once<P: Watched<Event = Event> + From<Stepped>>(
+        &mut self,
+        tid: i32,
+        turn: &mut Turn<'_, P>,
+    ) -> bool {
+        let look = self.look_at(tid, turn);
+        let any = !matches!(look, Look::Nothing);
+        match look {
+            Look::Nothing | Look::Something => {}
+            Look::Gone => self.gone(tid),
+            Look::Made(made, waits) => self.made((made, waits), turn),
         }
         any
     }
@@ -270,6 +293,7 @@ impl Stepped {
                 turn.tell(self.of_thread(tid, EventKind::Signal(signal_of(tid, signal))));
                 ptrace::resume_to_syscall(tid, signal)
             }
+            E::Interrupted(libc::SIGTRAP) if self.stands_for_hooks(tid) => return look,
             E::Interrupted(libc::SIGTRAP) => ptrace::resume_to_syscall(tid, 0),
             // It is in a group stop: it stays stopped, and its end is still reported.
             E::Interrupted(signal) => {
@@ -278,7 +302,7 @@ impl Stepped {
             }
             E::Special(special) => {
                 look = self.special(tid, special, turn);
-                if matches!(look, Look::Gone) || self.end.is_some() {
+                if matches!(look, Look::Gone) || self.end.is_some() || self.stands().is_some() {
                     return look;
                 }
                 ptrace::resume_to_syscall(tid, 0)
@@ -324,7 +348,7 @@ impl Stepped {
         let message = || ptrace::event_message(tid).map_or(0, |message| message as i32);
         match event {
             libc::PTRACE_EVENT_CLONE | libc::PTRACE_EVENT_FORK | libc::PTRACE_EVENT_VFORK => {
-                Look::Made(message())
+                Look::Made(message(), event == libc::PTRACE_EVENT_VFORK)
             }
             libc::PTRACE_EVENT_EXEC => {
                 self.replaced(message(), turn);
@@ -344,7 +368,7 @@ impl Stepped {
     /// Handles a new thread or process that one of its threads has made, which is traced too.
     fn made<P: Watched<Event = Event> + From<Stepped>>(
         &mut self,
-        made: i32,
+        (made, waits): (i32, bool),
         turn: &mut Turn<'_, P>,
     ) {
         if !stop::thread_is_gone(self.pid, made) {
@@ -352,7 +376,11 @@ impl Stepped {
             return self.add(made);
         }
         let follows = self.options & CHILDREN != 0;
-        match self.child(made) {
+        let led = self
+            .led
+            .as_mut()
+            .map(|led| led.child(self.pid, (made, waits)));
+        match self.child(made, led) {
             Ok(child) if follows => {
                 turn.child(made, Stage::Open(child.into()));
             }
@@ -389,6 +417,11 @@ impl Stepped {
         }
         turn.tell(now_of(self.pid, EventKind::Ended(End::Replaced)));
         self.introduced = false;
+        if let Some(led) = &mut self.led
+            && led.begins(self.pid)
+        {
+            return;
+        }
         self.introduce(turn);
     }
 

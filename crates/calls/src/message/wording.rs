@@ -190,6 +190,11 @@ impl fmt::Display for Message {
                     ),
                 }
             }
+            M::Led { calls } => write!(
+                out,
+                "programs that are followed are seen by ptrace for their first {calls} calls, at about 5 µs each, and hooked then, because hooking costs as much as these; not told until then: native functions. Those that run {} are hooked from their start; --by hooks has all hooked",
+                vm::Language::any()
+            ),
             M::ByBpf { pid, why, counts } => {
                 unchanged(out, *pid, why.as_ref())?;
                 let lacks = match counts {

@@ -186,6 +186,7 @@ impl Common {
             condition: self.places(),
             within: self.within.clone(),
             from_exec: false,
+            may_lead: false,
             by: By::Hooks,
             leave_at_exec: false,
             exact: false,

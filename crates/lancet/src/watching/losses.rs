@@ -45,6 +45,7 @@ pub fn says_hooked(message: &Message) -> bool {
         } => *hooked + *places != 0,
         Message::LibraryHooked { .. }
         | Message::DefinedHooked { .. }
+        | Message::Led { .. }
         | Message::ByTracing { .. }
         | Message::ByBpf { .. } => true,
         _ => false,

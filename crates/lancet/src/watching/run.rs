@@ -23,6 +23,7 @@ use calls::{
 };
 use inject::Image;
 use inject::lifecycle::{INTERRUPTED, Interruption, await_end};
+use inject::tracee::hold_child_signal;
 use report::losses::{Loss, What};
 use report::text::printable;
 use std::cell::RefCell;
@@ -44,6 +45,8 @@ const LOOK_AT_LOSSES: Duration = Duration::from_millis(10);
 pub fn run(args: &dyn Asked) -> anyhow::Result<u8> {
     check(args)?;
     interrupt::catch();
+    // Before there is a thread that writes what is shown.
+    hold_child_signal();
     if let Some(companion) = args.common().companion {
         interrupt::end_with(companion)?;
     }

@@ -109,6 +109,7 @@ mod json;
 mod killed;
 mod lasting;
 mod late;
+mod led;
 mod lines;
 mod linked;
 mod little_memory;

@@ -145,6 +145,7 @@ pub struct Dynamic {
     index: Index,
     versions: Vec<u8>,
     soname: Option<u32>,
+    needed: Vec<u32>,
     slots: Vec<Slot>,
 }
 
@@ -197,6 +198,7 @@ impl Dynamic {
             index,
             versions,
             soname: pointers.soname,
+            needed: needed(&section),
             slots,
         }))
     }
@@ -211,6 +213,11 @@ impl Dynamic {
         self.table
             .string(self.soname?)
             .filter(|name| !name.is_empty())
+    }
+
+    /// The names of the libraries that the loader loads for it (`DT_NEEDED`).
+    pub fn needed(&self) -> impl Iterator<Item = &[u8]> {
+        self.needed.iter().filter_map(|at| self.table.string(*at))
     }
 
     /// Names of the functions that the object calls through slots of its own, defined elsewhere or not.
@@ -315,6 +322,20 @@ fn pointers(section: &[u8]) -> Pointers {
         }
     }
     pointers
+}
+
+/// Returns where the names of the libraries that are needed begin in the table of strings.
+fn needed(section: &[u8]) -> Vec<u32> {
+    let (mut needed, mut rest) = (Vec::new(), section);
+    while let Ok((entry, after)) = pod::from_bytes::<elf::Dyn64<LE>>(rest) {
+        rest = after;
+        match entry.d_tag.get(LE) {
+            elf::DT_NULL => break,
+            elf::DT_NEEDED => needed.extend(u32::try_from(entry.d_val.get(LE))),
+            _ => {}
+        }
+    }
+    needed
 }
 
 /// Reads a `DT_GNU_HASH` table. Also returns how many symbols there are, which nothing else in memory says.

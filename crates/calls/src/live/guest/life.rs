@@ -19,8 +19,11 @@ use inject::Image;
 use inject::lifecycle::{Execs, Turn, Watched};
 use inject::tracee::Tracee;
 use process::Error;
+use process::interpreters::Interpreters;
 use process::stop::Ties;
+use std::cell::{Cell, RefCell};
 use std::collections::HashSet;
+use std::rc::Rc;
 use std::time::{Duration, Instant, SystemTime};
 
 /// Limit of the time for the notices of one process, before others have their turn and the end of the session is checked. The
@@ -41,6 +44,17 @@ pub struct Shared<'a> {
     pub exec: FirstExec,
     /// BPF programs, if they are used.
     pub programs: Programs,
+    /// What is known of processes that are seen by ptrace before they are hooked.
+    pub leads: Leads,
+}
+
+/// What is known of processes that are seen by ptrace before they are hooked.
+#[derive(Default)]
+pub struct Leads {
+    /// The programs that run scripts.
+    pub interpreters: Rc<RefCell<Interpreters>>,
+    /// Whether it was said that there are such processes.
+    pub told: Cell<bool>,
 }
 
 /// The state of a guest's life.
@@ -57,7 +71,7 @@ pub(super) struct Life {
     counts: Option<Vec<Count>>,
     losses: Option<Losses>,
     /// Whether lancet goes on tracing it to its end.
-    keep: bool,
+    pub(super) keep: bool,
     /// Whether its process still runs, but its control page or rings can no longer be read.
     unheard: bool,
     /// Since when its memory is gone while the kernel has still to end it.

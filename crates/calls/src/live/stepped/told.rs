@@ -58,7 +58,12 @@ impl Stepped {
         let onward = thread
             .tampering
             .stands(ids, &stop, &injections, &memory, is_told);
-        match thread.traced.stands(&stop, now, |_| false) {
+        let stands = thread.traced.stands(&stop, now, |_| false);
+        self.note_stop(tid, &stop);
+        let Some(thread) = self.threads.get_mut(&tid) else {
+            return onward;
+        };
+        match stands {
             None => {}
             Some(AtCall::Call(..)) if self.counts.is_some() => {}
             Some(AtCall::Call(begun, told)) => {

@@ -377,6 +377,7 @@ impl Asked for SyscallsArgs {
             presets: self.presets(),
             system_calls: !self.leaks,
             from_exec: !self.leaks,
+            may_lead: self.way.by.is_none() && !self.way.hooks,
             // By BPF nothing stands still at an exec; that a tracer is asked for is seen to in `flaw`.
             by: match self.started.detach_on {
                 Some(_) => By::Ptrace,

@@ -1,0 +1,141 @@
+//! A process that is seen by ptrace at first and hooked later.
+//!
+//! To plan the hooks of a process takes as long as some thousands of stops, and most programs of a shell or a compiler end before they
+//! have made so many calls. So one that is met at its exec while children are followed is stepped first. It is hooked
+//! ([`Stands::ForHooks`]) when what its stops have cost is what hooking costs: in all it never costs more than twice what the better of
+//! the two ways would have cost, and until then no more than under strace.
+//!
+//! Where it changes over it has one thread, which stands behind a call that has been reported and before the next one: no call is lost, and
+//! none is told twice. A program that runs scripts is hooked from its exec on ([`Stands::AtExec`]), for the lines of its calls.
+
+use super::Stepped;
+use process::interpreters::Interpreters;
+use process::ptrace::{self, AtSystemCall, Side};
+use std::cell::RefCell;
+use std::rc::Rc;
+
+/// After so many calls of a process its stops have cost as much as its hooks will: some 10 µs each, and some 100 ms.
+pub const CALLS: u32 = 10_000;
+
+/// Results of a call that the kernel makes again when the thread goes on (ERESTARTSYS to ERESTART_RESTARTBLOCK, include/linux/errno.h).
+const MADE_AGAIN: std::ops::RangeInclusive<i64> = -516..=-512;
+
+/// For what the only thread of a process stands still, until it is set going by whoever asks.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Stands {
+    /// It is to be hooked where it stands.
+    ForHooks,
+    /// It is at the first instruction of a program that is to be hooked from there on.
+    AtExec,
+}
+
+/// What is known of a process that is to be hooked later.
+pub struct Led {
+    /// The calls that its program has made.
+    calls: u32,
+    /// Whether lancet has started it.
+    kept: bool,
+    /// Whether no other process uses its memory, as far as is known. Children between vfork and exec are waited for by their parents.
+    alone: bool,
+    /// Whether it was tried in vain.
+    refused: bool,
+    /// Whether its thread was interrupted to be hooked.
+    interrupted: bool,
+    stands: Option<Stands>,
+    interpreters: Rc<RefCell<Interpreters>>,
+}
+
+impl Led {
+    /// For a process that stands at its exec.
+    pub fn new(kept: bool, interpreters: Rc<RefCell<Interpreters>>) -> Self {
+        Led {
+            calls: 0,
+            kept,
+            alone: true,
+            refused: false,
+            interrupted: false,
+            stands: None,
+            interpreters,
+        }
+    }
+
+    /// For a child that the process `parent` has just made; whether it `waits` for that.
+    pub(super) fn child(&mut self, parent: i32, (child, waits): (i32, bool)) -> Self {
+        let shares = ptrace::share_memory(parent, child);
+        // One that waits makes no call before its child has memory of its own, or has ended.
+        self.alone &= !shares || waits;
+        Led {
+            alone: !shares,
+            ..Led::new(false, self.interpreters.clone())
+        }
+    }
+
+    /// Handles that another program begins, at whose first instruction the process stands. Returns whether it is to be hooked there.
+    pub(super) fn begins(&mut self, pid: i32) -> bool {
+        *self = Led::new(self.kept, self.interpreters.clone());
+        let runs_scripts = self.interpreters.borrow_mut().runs(pid);
+        self.stands = runs_scripts.then_some(Stands::AtExec);
+        runs_scripts
+    }
+}
+
+impl Stepped {
+    /// Has it hooked later, because nothing speaks against hooks; whether lancet has started it.
+    pub fn is_led(&mut self, kept: bool, interpreters: Rc<RefCell<Interpreters>>) {
+        self.led = Some(Led::new(kept, interpreters));
+    }
+
+    /// Returns for what it stands still.
+    pub fn stands(&self) -> Option<Stands> {
+        self.led.as_ref()?.stands
+    }
+
+    /// Whether lancet has started it.
+    pub fn is_kept(&self) -> bool {
+        self.led.as_ref().is_some_and(|led| led.kept)
+    }
+
+    /// Notes a stop of a thread at a system call, and interrupts the thread if the process is to be hooked behind it.
+    pub(super) fn note_stop(&mut self, tid: i32, stop: &AtSystemCall) {
+        let (threads, Some(led)) = (self.threads.len(), &mut self.led) else {
+            return;
+        };
+        let Side::Ends { result } = stop.side else {
+            return;
+        };
+        led.calls = led.calls.saturating_add(1);
+        let is_due = led.calls >= CALLS && led.alone && !led.refused;
+        if is_due && threads == 1 && !MADE_AGAIN.contains(&(result as i64)) {
+            // It stops again before it runs any of its own code. An error means that it was killed.
+            led.interrupted = ptrace::interrupt(tid).is_ok();
+        }
+    }
+
+    /// Whether a thread that stands at an interrupt was brought there to be hooked, and is where it can be.
+    pub(super) fn stands_for_hooks(&mut self, tid: i32) -> bool {
+        let one = self.threads.len() == 1;
+        let (Some(led), Some(thread)) = (&mut self.led, self.threads.get(&tid)) else {
+            return false;
+        };
+        let was = std::mem::take(&mut led.interrupted);
+        let stands = was && one && !thread.traced.is_inside();
+        led.stands = stands.then_some(Stands::ForHooks);
+        stands
+    }
+
+    /// Sets its thread going, which is seen by ptrace for as long as its program runs.
+    pub fn goes_on(&mut self) {
+        if let Some(led) = &mut self.led {
+            (led.stands, led.refused) = (None, true);
+        }
+        // Whoever tried to take it may have asked the kernel for other events.
+        let _ = ptrace::set_options(self.pid, self.options);
+        // An error means that it was killed; its end is reported next.
+        let _ = ptrace::resume_to_syscall(self.pid, 0);
+    }
+
+    /// Forgets its threads, because others have it from now on.
+    pub fn is_handed_over(&mut self) {
+        self.threads.clear();
+    }
+}
