@@ -3,7 +3,7 @@
 //! To plan the hooks of a process takes as long as some thousands of stops, and most programs of a shell or a compiler end before they
 //! have made so many calls. So one that is met at its exec while children are followed is stepped first. It is hooked
 //! ([`Stands::ForHooks`]) when what its stops have cost is what hooking costs: in all it never costs more than twice what the better of
-//! the two ways would have cost, and until then no more than under strace.
+//! the two ways would have cost.
 //!
 //! Where it changes over it has one thread, which stands behind a call that has been reported and before the next one: no call is lost, and
 //! none is told twice. A program that runs scripts is hooked from its exec on ([`Stands::AtExec`]), for the lines of its calls.
