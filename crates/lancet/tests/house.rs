@@ -325,6 +325,27 @@ fn files_are_short_and_say_first_what_they_are() {
 /// Crates that print: the formats, the binary, and `switch`, which stands alone.
 const PRINTS: [&str; 3] = ["report", "lancet", "switch"];
 
+/// A core file of a guest, or a recording, that `git add` has taken along: it stays in every clone for ever.
+#[test]
+fn nothing_large_is_in_the_repository() {
+    const MOST: u64 = 512 << 10;
+    let mut git = std::process::Command::new("git");
+    let listed = git
+        .args(["ls-files", "-z"])
+        .current_dir(workspace())
+        .output();
+    let listed = listed.map(|listed| listed.stdout).unwrap_or_default();
+    // A copy without the repository has nothing to list.
+    let names = listed.split(|byte| *byte == 0).map(String::from_utf8_lossy);
+    let size = |name: &str| std::fs::metadata(workspace().join(name)).map_or(0, |file| file.len());
+    let large = names.filter(|name| !name.is_empty() && size(name) > MOST);
+    refuse(
+        large
+            .map(|name| format!("{name} has {} bytes", size(&name)))
+            .collect(),
+    );
+}
+
 #[test]
 fn only_what_formats_and_what_is_run_prints() {
     let may = |path: &Path| {
