@@ -36,6 +36,7 @@
 //! | `named`, `system_calls`, `probes` | functions by a script's names, system calls, static probes |
 
 mod areas;
+mod batches;
 mod built;
 mod change;
 mod first_stack;
@@ -78,6 +79,7 @@ mod vforks;
 mod wanted;
 
 pub use areas::map_near;
+pub use batches::{Cost, MAX_STOP};
 pub use left::{lift_left, mend};
 pub use notices::{Notice, Says};
 pub use parked::{Stays, leads_into};

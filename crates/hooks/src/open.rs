@@ -32,7 +32,7 @@ use process::maps::Maps;
 use process::memory::GuestMemory;
 use process::pidfd::PidFd;
 use process::stop::{Stop, Ties, thread_ids};
-use std::cell::Cell;
+use std::cell::{Cell, RefCell};
 use std::mem::offset_of;
 use std::sync::Arc;
 use std::time::Duration;
@@ -172,6 +172,8 @@ impl Tracing {
                 session: self.target.session,
                 ties: Ties::None,
                 timing: Cell::default(),
+                max_stop: self.target.max_stop,
+                agents: RefCell::default(),
             },
             patcher: self.patcher.of_child(),
             rings,
@@ -300,6 +302,8 @@ impl Tracing {
                 session,
                 ties,
                 timing: Cell::new(timing),
+                max_stop: Some(options.max_stop),
+                agents: RefCell::default(),
             },
             patcher: Patcher::new(areas, options.line_tests),
             rings,

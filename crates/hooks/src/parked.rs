@@ -68,11 +68,10 @@ impl Standing {
     pub fn read(
         stop: &Stop,
         remote: &RemoteThread,
-        memory: &GuestMemory,
+        layers: &Layers,
         agent: (&Resident, &[Range<u64>]),
     ) -> Result<Self> {
-        let (resident, stubs) = agent;
-        let layers = Layers::of(memory)?;
+        let ((resident, stubs), memory) = (agent, layers.memory());
         let others = stop.threads().filter(|tid| *tid != remote.pid());
         let others = others.filter_map(|tid| Some(process::ptrace::registers(tid).ok()?.rip));
         let image = resident.base..resident.base.saturating_add(resident.header.size);
@@ -82,7 +81,7 @@ impl Standing {
         let inside = others.chain([remote.registers().rip]).any(runs_ours)
             || works.iter().any(|user| *user != 0);
         Ok(Standing {
-            stacks: left::stack_pointers(stop, remote, memory, &layers),
+            stacks: left::stack_pointers(stop, remote, layers),
             inside,
         })
     }

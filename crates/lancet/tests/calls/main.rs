@@ -77,6 +77,7 @@ mod answers;
 mod application;
 mod as_strace;
 mod asked;
+mod batches;
 mod bound;
 mod bpf;
 mod budget;
