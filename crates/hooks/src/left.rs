@@ -235,12 +235,9 @@ pub(crate) fn put_back_some(
     Ok(())
 }
 
-/// Returns the stack pointer of each thread on its own stack. For a thread that runs on a work stack of an agent, that
+/// Returns the stack pointer of each thread on its own stack, of the one that it has. For a thread that runs on a work stack of an agent, that
 /// is where its hook was called.
-pub(crate) fn stack_pointers(stop: &Stop, remote: &RemoteThread, layers: &Layers) -> Vec<u64> {
-    let mine = remote.registers().rsp;
-    let others = stop.threads().filter(|tid| *tid != remote.pid());
-    let others = others.filter_map(|tid| Some(process::ptrace::registers(tid).ok()?.rsp));
+pub(crate) fn stack_pointers(pointers: impl Iterator<Item = u64>, layers: &Layers) -> Vec<u64> {
     let own = |pointer: u64| {
         let mut agents = layers.agents();
         agents.find_map(|agent| {
@@ -250,7 +247,6 @@ pub(crate) fn stack_pointers(stop: &Stop, remote: &RemoteThread, layers: &Layers
             frame.filter(|frame| *frame != 0)
         })
     };
-    let pointers = others.chain([mine]);
     pointers
         .map(|pointer| own(pointer).map_or(pointer, below))
         .collect()

@@ -13,6 +13,7 @@ use crate::target::Target;
 use crate::text::Texts;
 use crate::wanted::{Reason, Refused, Wanted, is_asked};
 use process::error::Result;
+use process::maps::Maps;
 use process::tries::{PAUSE, TRIES};
 use std::collections::HashMap;
 use wire::calls::{Hook, want};
@@ -195,6 +196,7 @@ impl Patcher {
         let bound = target.bound().unwrap_or(Bound::NONE);
         let mut open = Vec::new();
         let stubs = self.areas.stubs();
+        let maps = Maps::of(target.pid())?;
         let mut done = 0;
         let standing = loop {
             let lifted = target.stopped(|stop, remote| {
@@ -211,8 +213,12 @@ impl Patcher {
                 let standing = Standing::read(stop, remote, &layers, (&target.resident, &stubs))?;
                 if leaving {
                     let stacks = &standing.stacks;
-                    let found =
-                        open_calls::close(&target.memory, target.session, &counting, stacks);
+                    let found = open_calls::close(
+                        &target.memory,
+                        target.session,
+                        &counting,
+                        (stacks, &maps),
+                    );
                     // What cannot be found out must not keep the rings from being given back.
                     if !silent {
                         self.table.silence_by_page(&target.memory)?;

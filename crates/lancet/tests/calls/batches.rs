@@ -4,7 +4,8 @@
 use std::process::Command;
 
 use crate::everything::{MANY, many};
-use crate::support::{Guest, LIMIT, Snapshot, Watch, run, say};
+use crate::machine::built;
+use crate::support::{Guest, LIMIT, Snapshot, TempDir, Watch, installed, run, say, skip};
 use crate::watch::{HOOKED, calls, left_with_losses, text_holds};
 
 /// How often it stood still until its functions were hooked, for how long at most and in all, in milliseconds.
@@ -138,4 +139,78 @@ fn a_kill_between_two_stops_leaves_a_guest_that_computes_and_can_be_opened() {
     }
     say(format_args!("{between} of 10 kills came between two stops"));
     assert!(between > 0, "every attach was done before it was killed");
+}
+
+/// What happened in a stop of all threads, as `strace` tells it of lancet.
+#[derive(Debug, Default)]
+struct InStop {
+    /// Threads that were let go at its end.
+    threads: usize,
+    /// Threads that were seized after the first one was interrupted.
+    seized: usize,
+    /// How often the mappings were read.
+    maps: usize,
+}
+
+/// The stops in the output of `strace -f -e trace=ptrace,openat`: from an interrupt to the last detach before the next one.
+fn stops(text: &str) -> Vec<InStop> {
+    let mut stops: Vec<InStop> = Vec::new();
+    let (mut seized, mut maps) = (0, 0);
+    for line in text.lines() {
+        if line.contains("PTRACE_INTERRUPT, ") {
+            if stops.last().is_none_or(|stop| stop.threads != 0) {
+                stops.push(InStop::default());
+                (seized, maps) = (0, 0);
+            }
+        } else if line.contains("PTRACE_SEIZE, ") {
+            seized += 1;
+        } else if line.contains("/maps\"") {
+            maps += 1;
+        } else if line.contains("PTRACE_DETACH, ")
+            && let Some(stop) = stops.last_mut()
+        {
+            stop.threads += 1;
+            // What came since the last detach was within the stop.
+            stop.seized += std::mem::take(&mut seized);
+            stop.maps += std::mem::take(&mut maps);
+        }
+    }
+    stops
+}
+
+/// The work for each thread and each mapping is done before they stand still: threads are seized, and mappings read, before the first
+/// interrupt.
+#[test]
+fn nothing_that_grows_with_threads_and_mappings_waits_for_the_stop() {
+    const THREADS: usize = 100;
+    if !installed("strace") {
+        skip("calls batches", "strace is not installed");
+        return;
+    }
+    let Some(program) = built("crowd.c", &["-pthread"]) else {
+        return;
+    };
+    let mut command = Command::new(program);
+    command.arg(THREADS.to_string());
+    let mut guest = Guest::start("crowd", command);
+    guest.expect("ready");
+    let folder = TempDir::new("stops");
+    let told = folder.join("strace");
+    let watched = calls(guest.pid, &["-c", "-x", "work", "-o", "/dev/null"]);
+    let mut command = Command::new("strace");
+    command.args(["-f", "-e", "trace=ptrace,openat", "-o"]);
+    command.arg(&told).arg(watched.get_program());
+    command.args(watched.get_args()).args(["--for", "1s"]);
+    let output = run(&mut command, LIMIT);
+    assert_eq!(output.code(), 0, "{}", output.stderr);
+    let stops = stops(&std::fs::read_to_string(&told).expect("strace has written"));
+    let of_all: Vec<&InStop> = stops.iter().filter(|stop| stop.threads > THREADS).collect();
+    assert!(of_all.len() >= 3, "{stops:?}");
+    for (number, stop) in of_all.iter().enumerate() {
+        // The last one reads the mappings once, to be sure of the memory that it gives back.
+        let maps = usize::from(number + 1 == of_all.len());
+        assert_eq!((stop.seized, stop.maps), (0, maps), "{stops:?}");
+    }
+    guest.tell("5");
+    assert_eq!(guest.find("answer "), "16");
 }
