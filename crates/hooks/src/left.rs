@@ -1,7 +1,7 @@
 //! Taking hooks out of the code: ours when we leave, and those that a session has left that was killed.
 
 use crate::areas::Areas;
-use crate::batches::{Bound, Deadline, MAX_STOP};
+use crate::bound::{Bound, Deadline, MAX_STOP};
 use crate::layers::Layers;
 use crate::parked::{self, Standing};
 use crate::pool;

@@ -30,7 +30,7 @@
 //! | `wanted`, `policy` | what is asked of a hook; what may be asked of which function |
 //! | `text`, `change` | code decoded, and what is changed in it |
 //! | `areas`, `standstill`, `threads`, `parked` | memory for stubs; one stop; threads and frames that are in the way |
-//! | `batches` | many hooks in several short stops |
+//! | `batches`, `bound` | many hooks in several short stops |
 //! | `open` | how a tracing begins: a process that runs, one at its exec, the child of a traced one |
 //! | `own`, `notices`, `picks`, `vforks`, `locks` | hooks for ourselves, and what they tell: loads, ends, execs, forks, IFUNCs, rights given up |
 //! | `replaced` | the plan of a jump that has no hook behind it: crate `patch` |
@@ -38,6 +38,7 @@
 
 mod areas;
 mod batches;
+mod bound;
 mod built;
 mod change;
 mod first_stack;
@@ -80,7 +81,7 @@ mod vforks;
 mod wanted;
 
 pub use areas::map_near;
-pub use batches::{Cost, MAX_STOP};
+pub use bound::{Cost, MAX_STOP};
 pub use left::{lift_left, mend};
 pub use notices::{Notice, Says};
 pub use parked::{Stays, leads_into};

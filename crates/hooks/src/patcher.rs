@@ -1,7 +1,7 @@
 //! Sets and lifts hooks: plans them while the process runs, and writes them in one stop, or in several ([`crate::batches`]).
 
 use crate::areas::Areas;
-use crate::batches::Bound;
+use crate::bound::Bound;
 use crate::layers::Layers;
 use crate::left;
 use crate::open_calls;

@@ -15,7 +15,7 @@
 //! gone, and a hook falls through when the gate is closed (`agent::calls::notices`, `agent::calls::loader`). The
 //! function that runs the script gets no frame of ours, because it returns only when the program ends.
 
-use crate::batches::MAX_STOP;
+use crate::bound::MAX_STOP;
 use crate::{Arrives, Options, Says, Tracing, Wanted};
 use crate::{left, pool};
 use inject::image::Image;

@@ -2,7 +2,7 @@
 //! stands still ([`Patcher::write`]), in an order that leaves the process intact if lancet is killed at any instant: first stubs and
 //! records, which no code leads to yet; then the list of areas, by which the next attach finds them; last the patches.
 
-use crate::batches::Deadline;
+use crate::bound::Deadline;
 use crate::change::Change;
 use crate::inline;
 use crate::layers::Layers;

@@ -1,7 +1,7 @@
 //! The process whose functions are hooked: who it is, its memory, the agent in it, its functions, and how it is
 //! stopped.
 
-use crate::batches::Bound;
+use crate::bound::Bound;
 use crate::layers::Layers;
 use crate::standstill::{Standstill, Threads};
 use crate::wanted::Timing;

@@ -4,7 +4,7 @@
 //! begins), `own` and `notices` (events beside calls), `named`, `system_calls` and `picks` (what is hooked).
 
 use crate::areas::Areas;
-use crate::batches::Cost;
+use crate::bound::Cost;
 use crate::parked::{self, Standing, Stays};
 use crate::patcher::Patcher;
 use crate::rings::Rings;
