@@ -76,6 +76,15 @@ pub enum Message {
         signal: Option<i32>,
         hook: bool,
     },
+    /// Functions are hooked in several stops: how many are asked for, how many stops that is expected to take, how long each is planned to
+    /// be, and all of them.
+    Hooking {
+        pid: i32,
+        asked: usize,
+        stops: usize,
+        each: Duration,
+        all: Duration,
+    },
     /// Functions were hooked for the first time. `system_calls`: at how many places, and how many there are.
     Hooked {
         pid: i32,
@@ -84,6 +93,8 @@ pub enum Message {
         system_calls: [usize; 2],
         took: Duration,
         stopped: Duration,
+        /// How often it stood still, and for how long in all; `None` = what was hooked fits into one stop.
+        stops: Option<(u32, Duration)>,
     },
     /// A library brought requested functions.
     LibraryHooked { pid: i32, more: usize },
@@ -282,6 +293,7 @@ impl Message {
             M::Unordered { .. }
             | M::Executed { .. }
             | M::Ended { .. }
+            | M::Hooking { .. }
             | M::Hooked { .. }
             | M::LibraryHooked { .. }
             | M::DefinedHooked { .. }

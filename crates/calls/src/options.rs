@@ -80,6 +80,8 @@ pub struct Options {
     pub budget: u32,
     /// How long a guest's thread waits for room in its ring before it drops a record; zero = it never waits.
     pub most_wait: Duration,
+    /// How long a guest may stand still at once while hooks are set and lifted; many functions take several stops.
+    pub max_stop: Duration,
     /// Whether only numbers and times of calls are wanted, not each call.
     pub count: bool,
     /// Whether neither times nor bytes of counted calls are wanted.

@@ -66,6 +66,8 @@ pub struct Areas {
     before: Vec<Area>,
     /// The list as it was when all records and stubs of the batch had their room.
     placed: Vec<Area>,
+    /// The mappings of the process as they were before the stop of the batch; reading them may take longer than that stop may be.
+    pub maps: Maps,
     /// Addresses of code for which no island could be mapped in this batch.
     crowded: Vec<u64>,
 }
@@ -81,6 +83,7 @@ impl Areas {
             hooks: 0,
             before: Vec::new(),
             placed: Vec::new(),
+            maps: Maps::default(),
             crowded: Vec::new(),
         })
     }
@@ -259,7 +262,13 @@ impl Areas {
         if crowded.any(|at| at.abs_diff(code.start) < SAME) {
             return Err(none());
         }
-        match map_near(remote, code.clone(), bytes)? {
+        // What has been mapped since these were read is not mapped over.
+        let near = map_in_gap(remote, &self.maps, code.clone(), bytes)?;
+        let near = match near {
+            None => map_near(remote, code.clone(), bytes)?,
+            near => near,
+        };
+        match near {
             Some(at) => Ok(at),
             None => {
                 self.crowded.push(code.start);
@@ -280,7 +289,15 @@ impl Areas {
 /// # Errors
 /// The process cannot be read, or the remote call was not made.
 pub fn map_near(remote: &mut RemoteThread, code: Range<u64>, bytes: u64) -> Result<Option<u64>> {
-    let maps = Maps::of(remote.pid())?;
+    map_in_gap(remote, &Maps::of(remote.pid())?, code, bytes)
+}
+
+fn map_in_gap(
+    remote: &mut RemoteThread,
+    maps: &Maps,
+    code: Range<u64>,
+    bytes: u64,
+) -> Result<Option<u64>> {
     for gap in maps.gaps(code.clone(), bytes) {
         // The end of the gap that is nearer to the code, because what lies at the other end may grow into the gap.
         let at = if gap.start >= code.end {

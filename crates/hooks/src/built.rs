@@ -14,6 +14,7 @@ use crate::target::Target;
 use crate::wanted::{Reason, Wanted};
 use inject::remote_call::RemoteThread;
 use process::error::{Error, Result};
+use process::maps::Maps;
 use std::ops::Range;
 use trampoline::Destination;
 use wire::calls::{Hook, area};
@@ -30,15 +31,7 @@ impl Patcher {
         self.begin(steps);
         let rooms = match self.rooms_there(steps) {
             Some(rooms) => rooms,
-            None => target.main_stopped(|remote| {
-                self.begin(steps);
-                let rooms = self.rooms(remote, steps);
-                if rooms.is_err() {
-                    let made = self.areas.take_back();
-                    self.areas.unmap(&made, remote, &target.memory);
-                }
-                rooms
-            })?,
+            None => self.rooms_mapped(target, steps)?,
         };
         self.areas.are_placed();
         let steps = steps.iter().zip(rooms);
@@ -51,6 +44,22 @@ impl Patcher {
                 (_, Err(reason)) => MadeOf::Refused(reason),
             })
             .collect())
+    }
+
+    /// Finds room for all new hooks; the main thread maps what is missing.
+    fn rooms_mapped(&mut self, target: &Target, steps: &[Step]) -> Result<Vec<Room>> {
+        self.areas.maps = Maps::of(target.pid())?;
+        let rooms = target.main_stopped(|remote| {
+            self.begin(steps);
+            let rooms = self.rooms(remote, steps);
+            if rooms.is_err() {
+                let made = self.areas.take_back();
+                self.areas.unmap(&made, remote, &target.memory);
+            }
+            rooms
+        });
+        self.areas.maps = Maps::default();
+        rooms
     }
 
     /// Gives back the room of hooks that were built and are not written.

@@ -28,9 +28,9 @@
 use crate::areas::Areas;
 use crate::limits::MOST_HOOKS;
 use crate::table::patches;
+use inject::agents::Agents;
 use inject::resident::Resident;
 use process::error::Result;
-use process::maps::Maps;
 use process::memory::GuestMemory;
 use std::collections::BTreeMap;
 use std::ops::Range;
@@ -144,11 +144,20 @@ impl<'m> Layers<'m> {
     /// The mappings of the process cannot be read. It must not seem to have no hooks of others then, because their jumps would be taken
     /// for code of the process's own.
     pub fn of(memory: &'m GuestMemory) -> Result<Self> {
-        let maps = Maps::of(memory.pid())?;
-        Ok(Layers {
+        Ok(Self::with(memory, Agents::find(memory)?.read(memory)?))
+    }
+
+    /// Reads the layers of a process with these agents.
+    pub fn with(memory: &'m GuestMemory, agents: Vec<Resident>) -> Self {
+        Layers {
             memory,
-            read: Read::of(memory, &maps),
-        })
+            read: Read::of(memory, agents),
+        }
+    }
+
+    /// The memory of the process.
+    pub fn memory(&self) -> &'m GuestMemory {
+        self.memory
     }
 
     /// All agents in the process.
@@ -254,9 +263,8 @@ impl<'m> Layers<'m> {
 }
 
 impl Read {
-    fn of(memory: &GuestMemory, maps: &Maps) -> Self {
-        let all = Resident::all(memory, maps);
-        let agents: Vec<Resident> = all.filter(Resident::is_readable).collect();
+    fn of(memory: &GuestMemory, mut agents: Vec<Resident>) -> Self {
+        agents.retain(Resident::is_readable);
         let mut read = Read {
             patches: BTreeMap::new(),
             agents: Vec::new(),

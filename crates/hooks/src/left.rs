@@ -1,6 +1,7 @@
 //! Taking hooks out of the code: ours when we leave, and those that a session has left that was killed.
 
 use crate::areas::Areas;
+use crate::bound::{Bound, Deadline, MAX_STOP};
 use crate::layers::Layers;
 use crate::parked::{self, Standing};
 use crate::pool;
@@ -8,6 +9,7 @@ use crate::standstill::{Pages, Standstill, Threads, Writes};
 use crate::table::{bytes_at, patches};
 use crate::threads;
 use crate::wanted::{Timing, is_asked};
+use inject::agents::Agents;
 use inject::image::Image;
 use inject::remote_call::{Gadgets, RemoteThread};
 use inject::resident::Resident;
@@ -15,7 +17,7 @@ use inject::residents::{Residents, Unused};
 use process::error::{Error, Result};
 use process::guest::{self, Status};
 use process::memory::GuestMemory;
-use process::stop::{Stop, Ties};
+use process::stop::{Stop, Ties, thread_ids};
 use routine::{Frame, room};
 use std::mem::offset_of;
 use wire::calls::Hook;
@@ -101,24 +103,39 @@ fn lift(status: &Status, memory: &GuestMemory, gadgets: Gadgets, unused: &Unused
         threads: Threads::All,
     };
     let stubs = areas.stubs();
-    let lift = |hooks: &[(u64, Hook)]| {
-        standstill.run(&mut Timing::default(), |stop, remote| {
-            if !unused.is_unused_still(memory) {
-                return Ok(None);
+    let agents = Agents::find(memory)?;
+    let bound = Bound::of(MAX_STOP, thread_ids(status.pid)?.len());
+    let lift = |hooks: &[(u64, Hook)]| -> Result<Option<Standing>> {
+        let mut done = 0;
+        loop {
+            let mut over = false;
+            let lifted = standstill.run(&mut Timing::default(), |stop, remote| {
+                if !unused.is_unused_still(memory) {
+                    return Ok(None);
+                }
+                resident.write_control_page(memory, offset_of!(ControlPage, calls), 0u32)?;
+                let (before, deadline) = (done, bound.deadline(stop));
+                let layers = Layers::with(memory, agents.read(memory)?);
+                put_back_some(stop, remote, (&layers, deadline), hooks, &mut done)?;
+                let mut silent = Writes::default();
+                for (at, _) in &hooks[before..done] {
+                    let want = at + offset_of!(Hook, want) as u64;
+                    silent.add(want, 0u64.to_le_bytes().to_vec());
+                }
+                silent.write_by_page(memory)?;
+                over = done < hooks.len() || done != before && deadline.is_over(stop);
+                if over {
+                    return Ok(None);
+                }
+                pool::close_left(memory, remote)?;
+                pool::withdraw(memory, resident, remote)?;
+                Standing::read(stop, remote, &layers, (resident, &stubs)).map(Some)
+            })?;
+            if !over {
+                return Ok(lifted);
             }
-            resident.write_control_page(memory, offset_of!(ControlPage, calls), 0u32)?;
-            let layers = Layers::of(memory)?;
-            put_back(stop, remote, memory, &layers, hooks)?;
-            let mut silent = Writes::default();
-            for (at, _) in hooks {
-                let want = at + offset_of!(Hook, want) as u64;
-                silent.add(want, 0u64.to_le_bytes().to_vec());
-            }
-            silent.write_by_page(memory)?;
-            pool::close_left(memory, remote)?;
-            pool::withdraw(memory, resident, remote)?;
-            Standing::read(stop, remote, memory, (resident, &stubs)).map(Some)
-        })
+            bound.pause();
+        }
     };
     let Some(standing) = lift(&first)? else {
         return Ok(());
@@ -127,7 +144,8 @@ fn lift(status: &Status, memory: &GuestMemory, gadgets: Gadgets, unused: &Unused
     let ours = [agent, pool::range(memory, resident)?];
     let again = || {
         standstill.run(&mut Timing::default(), |stop, remote| {
-            Standing::read(stop, remote, memory, (resident, &stubs))
+            let layers = Layers::with(memory, agents.read(memory)?);
+            Standing::read(stop, remote, &layers, (resident, &stubs))
         })
     };
     if !last.is_empty()
@@ -157,10 +175,10 @@ fn lift(status: &Status, memory: &GuestMemory, gadgets: Gadgets, unused: &Unused
 pub(crate) fn put_back(
     stop: &Stop,
     remote: &mut RemoteThread,
-    memory: &GuestMemory,
     layers: &Layers,
     hooks: &[(u64, Hook)],
 ) -> Result<()> {
+    let memory = layers.memory();
     let padded = hooks.iter().map(|(_, hook)| hook);
     let padded = padded.filter(|hook| patches(hook).len() > 1);
     let pads: Vec<(u64, u64)> = padded.map(|hook| (hook.patches[0].at, hook.stub)).collect();
@@ -195,26 +213,40 @@ pub(crate) fn put_back(
     notes.write_by_page(memory)
 }
 
-/// Returns the stack pointer of each thread on its own stack. For a thread that runs on a work stack of an agent, that
-/// is where its hook was called.
-pub(crate) fn stack_pointers(
+/// Hooks that are put back between two looks at how long the stop is.
+const AT_ONCE: usize = 256;
+
+/// Puts back hooks from the one with the number `done` on, which then is the number of the next one, until the stop is near its bound.
+/// Some are put back in any case.
+pub(crate) fn put_back_some(
     stop: &Stop,
-    remote: &RemoteThread,
-    memory: &GuestMemory,
-    layers: &Layers,
-) -> Vec<u64> {
-    let mine = remote.registers().rsp;
-    let others = stop.threads().filter(|tid| *tid != remote.pid());
-    let others = others.filter_map(|tid| Some(process::ptrace::registers(tid).ok()?.rsp));
+    remote: &mut RemoteThread,
+    (layers, deadline): (&Layers, Deadline),
+    hooks: &[(u64, Hook)],
+    done: &mut usize,
+) -> Result<()> {
+    for some in hooks[*done..].chunks(AT_ONCE) {
+        put_back(stop, remote, layers, some)?;
+        *done += some.len();
+        if deadline.is_over(stop) {
+            break;
+        }
+    }
+    Ok(())
+}
+
+/// Returns the stack pointer of each thread on its own stack, of the one that it has. For a thread that runs on a work stack of an agent, that
+/// is where its hook was called.
+pub(crate) fn stack_pointers(pointers: impl Iterator<Item = u64>, layers: &Layers) -> Vec<u64> {
     let own = |pointer: u64| {
         let mut agents = layers.agents();
         agents.find_map(|agent| {
             let works = agent.header.works;
             let head = works.wrapping_add(room::head_of(pointer.wrapping_sub(works))?);
-            memory.word(head).ok().filter(|frame| *frame != 0)
+            let frame = layers.memory().word(head).ok();
+            frame.filter(|frame| *frame != 0)
         })
     };
-    let pointers = others.chain([mine]);
     pointers
         .map(|pointer| own(pointer).map_or(pointer, below))
         .collect()

@@ -1,4 +1,4 @@
-//! Hooks in a guest: set in one stop for all of them, read through rings, lifted in one stop.
+//! Hooks in a guest: set in one stop, or many of them in several, read through rings, and lifted in the same way.
 //!
 //! ```text
 //!   us                                   guest
@@ -30,12 +30,15 @@
 //! | `wanted`, `policy` | what is asked of a hook; what may be asked of which function |
 //! | `text`, `change` | code decoded, and what is changed in it |
 //! | `areas`, `standstill`, `threads`, `parked` | memory for stubs; one stop; threads and frames that are in the way |
+//! | `batches`, `bound` | many hooks in several short stops |
 //! | `open` | how a tracing begins: a process that runs, one at its exec, the child of a traced one |
 //! | `own`, `notices`, `picks`, `vforks`, `locks` | hooks for ourselves, and what they tell: loads, ends, execs, forks, IFUNCs, rights given up |
 //! | `replaced` | the plan of a jump that has no hook behind it: crate `patch` |
 //! | `named`, `system_calls`, `probes` | functions by a script's names, system calls, static probes |
 
 mod areas;
+mod batches;
+mod bound;
 mod built;
 mod change;
 mod first_stack;
@@ -78,6 +81,7 @@ mod vforks;
 mod wanted;
 
 pub use areas::map_near;
+pub use bound::{Cost, MAX_STOP};
 pub use left::{lift_left, mend};
 pub use notices::{Notice, Says};
 pub use parked::{Stays, leads_into};

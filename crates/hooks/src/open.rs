@@ -32,7 +32,7 @@ use process::maps::Maps;
 use process::memory::GuestMemory;
 use process::pidfd::PidFd;
 use process::stop::{Stop, Ties, thread_ids};
-use std::cell::Cell;
+use std::cell::{Cell, RefCell};
 use std::mem::offset_of;
 use std::sync::Arc;
 use std::time::Duration;
@@ -188,6 +188,8 @@ impl Tracing {
                 session: self.target.session,
                 ties: Ties::None,
                 timing: Cell::default(),
+                max_stop: self.target.max_stop,
+                agents: RefCell::default(),
             },
             patcher: self.patcher.of_child(),
             rings,
@@ -316,6 +318,8 @@ impl Tracing {
                 session,
                 ties,
                 timing: Cell::new(timing),
+                max_stop: Some(options.max_stop),
+                agents: RefCell::default(),
             },
             patcher: Patcher::new(areas, options.line_tests),
             rings,
@@ -369,6 +373,7 @@ impl Ground {
         let (pid, memory) = (self.status.pid, &self.memory);
         // Hooks run in every thread, each under its own seccomp filter.
         let filters = allowed::filters(pid)?;
+        let stack = first_stack::bounds(pid)?;
         let standstill = Standstill {
             status: &self.status,
             memory,
@@ -383,7 +388,7 @@ impl Ground {
             if deserted {
                 pool::close_left(memory, remote)?;
             }
-            claim(&resident, memory, options, session)?;
+            claim(&resident, memory, options, (session, stack))?;
             let all_allow = |calls: &[seccomp::Call]| {
                 let allows = |tid: &i32| seccomp::check(pid, *tid, calls).is_ok();
                 under_filter.iter().all(allows)
@@ -422,7 +427,12 @@ fn start_heartbeat(memory: &Arc<GuestMemory>, resident: &Resident) -> Heartbeat 
 }
 
 /// Prepares the agent for a session, with all that its hooks must know from the beginning.
-fn claim(resident: &Resident, memory: &GuestMemory, options: &Options, session: u32) -> Result<()> {
+fn claim(
+    resident: &Resident,
+    memory: &GuestMemory,
+    options: &Options,
+    (session, [stack_low, stack_span]): (u32, [u64; 2]),
+) -> Result<()> {
     let pid = memory.pid();
     let us = std::process::id();
     // The agent asks the kernel whether we live; a seccomp filter might treat that system call as an attack.
@@ -435,7 +445,6 @@ fn claim(resident: &Resident, memory: &GuestMemory, options: &Options, session: 
         },
     )?;
     let [most_wait, patience] = options.waits().map(heartbeat::ticks);
-    let [stack_low, stack_span] = first_stack::bounds(pid)?;
     // Hooks need it before the threads have been looked through.
     let tells_pointer = u64::from(state::tells_pointer());
     for (offset, value) in [

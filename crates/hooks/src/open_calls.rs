@@ -20,21 +20,27 @@ const TO_ORIGINAL: usize = (offset_of!(Frame, original) - offset_of!(Frame, tick
 const TO_DESCRIPTOR: usize = (offset_of!(Frame, descriptor) - offset_of!(Frame, ticket)) / 8;
 
 /// Returns ring and row of each open call, and takes [`COUNTED`] from its frame. `hooks`: address of each counting hook,
-/// and of its function's moved code; `stacks`: the stack pointer of each thread.
+/// and of its function's moved code; `stacks`: the stack pointer of each thread; `before`: the mappings as they were before the stop.
 pub(crate) fn close(
     memory: &GuestMemory,
     session: u32,
     hooks: &HashMap<u64, u64>,
-    stacks: &[u64],
+    (stacks, before): (&[u64], &Maps),
 ) -> Result<Vec<(u64, u64)>> {
     let mut open = Vec::new();
     if hooks.is_empty() {
         return Ok(open);
     }
-    let maps = Maps::of(memory.pid())?;
+    // A stack that has come since is in none of those mappings.
+    let is_known = |stack: &u64| before.find(*stack).is_some_and(|one| one.permissions.write);
+    let now = match stacks.iter().all(is_known) {
+        true => None,
+        false => Some(Maps::of(memory.pid())?),
+    };
+    let maps = now.as_ref().unwrap_or(before);
     let pagemap = Pagemap::open(memory.pid()).ok();
     for pointer in stacks {
-        let stack = pagemap::stack_around(pagemap.as_ref(), &maps, *pointer);
+        let stack = pagemap::stack_above(pagemap.as_ref(), maps, *pointer);
         let start = pointer & !7;
         let mut bytes = vec![0; stack.end.saturating_sub(start).min(MOST) as usize];
         // What lies behind a guard that the kernel does not tell of, or was unmapped meanwhile, is no part of this stack.

@@ -233,6 +233,8 @@ impl Tracing {
             self.arrives = Arrives::Now;
             self.look_again()?;
         }
+        // The program waits for all of its hooks before it begins.
+        let max_stop = self.target.max_stop.take_if(|_| first);
         let done = self.set_own().and_then(|()| {
             let wanted = wanted(self);
             let mut refused = self.add_here(wanted)?;
@@ -240,6 +242,7 @@ impl Tracing {
             refused.extend(self.follow_system_calls()?);
             Ok(refused)
         });
+        self.target.max_stop = self.target.max_stop.or(max_stop);
         self.patcher.forget_code();
         if first {
             self.target.set_patience(self.patience)?;

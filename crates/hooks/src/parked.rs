@@ -16,6 +16,7 @@ use inject::resident::Resident;
 use process::error::Result;
 use process::maps::Maps;
 use process::memory::GuestMemory;
+use process::ptrace::Registers;
 use process::stop::Stop;
 use process::tries::{PAUSE, TRIES};
 use routine::Frame;
@@ -68,21 +69,21 @@ impl Standing {
     pub fn read(
         stop: &Stop,
         remote: &RemoteThread,
-        memory: &GuestMemory,
+        layers: &Layers,
         agent: (&Resident, &[Range<u64>]),
     ) -> Result<Self> {
-        let (resident, stubs) = agent;
-        let layers = Layers::of(memory)?;
+        let ((resident, stubs), memory) = (agent, layers.memory());
         let others = stop.threads().filter(|tid| *tid != remote.pid());
-        let others = others.filter_map(|tid| Some(process::ptrace::registers(tid).ok()?.rip));
+        let others = others.filter_map(|tid| process::ptrace::registers(tid).ok());
+        let all: Vec<Registers> = others.chain([*remote.registers()]).collect();
         let image = resident.base..resident.base.saturating_add(resident.header.size);
         let runs_ours = |at: u64| image.contains(&at) || stubs.iter().any(|one| one.contains(&at));
         let mut works = vec![0; WORK_STACKS];
         memory.read_words(resident.header.works, &mut works)?;
-        let inside = others.chain([remote.registers().rip]).any(runs_ours)
-            || works.iter().any(|user| *user != 0);
+        let inside =
+            all.iter().any(|thread| runs_ours(thread.rip)) || works.iter().any(|user| *user != 0);
         Ok(Standing {
-            stacks: left::stack_pointers(stop, remote, memory, &layers),
+            stacks: left::stack_pointers(all.iter().map(|thread| thread.rsp), layers),
             inside,
         })
     }

@@ -1,18 +1,19 @@
-//! Sets and lifts hooks: plans them while the process runs, and writes all of them in one stop.
+//! Sets and lifts hooks: plans them while the process runs, and writes them in one stop, or in several ([`crate::batches`]).
 
 use crate::areas::Areas;
+use crate::bound::Bound;
 use crate::layers::Layers;
 use crate::left;
 use crate::open_calls;
 use crate::parked::Standing;
 use crate::pool;
 use crate::set::Edit;
-use crate::standstill::Writes;
 use crate::table::{HookTable, Known, stands_whole};
 use crate::target::Target;
 use crate::text::Texts;
 use crate::wanted::{Reason, Refused, Wanted, is_asked};
 use process::error::Result;
+use process::maps::Maps;
 use process::tries::{PAUSE, TRIES};
 use std::collections::HashMap;
 use wire::calls::{Hook, want};
@@ -41,6 +42,12 @@ pub(crate) struct Patcher {
     pub by_number: Vec<u64>,
     /// Code that was decoded, for as long as hooks are being set.
     pub texts: Texts,
+    /// Whether new hooks are silent for now ([`crate::batches`]).
+    pub silent: bool,
+    /// Whether the stubs of new hooks were written before the stop.
+    pub stubs_are_there: bool,
+    /// The places of hooks that are silent for now, with what is wanted of each.
+    pub silenced: Vec<(u64, u64)>,
 }
 
 /// Hooks that are planned between two looks at whether there is memory left.
@@ -55,6 +62,9 @@ impl Patcher {
             line_tests,
             by_number: Vec::new(),
             texts: Texts::default(),
+            silent: false,
+            stubs_are_there: false,
+            silenced: Vec::new(),
         }
     }
 
@@ -67,6 +77,9 @@ impl Patcher {
             line_tests: Vec::new(),
             by_number: self.by_number.clone(),
             texts: Texts::default(),
+            silent: false,
+            stubs_are_there: false,
+            silenced: Vec::new(),
         }
     }
 
@@ -86,7 +99,7 @@ impl Patcher {
         Ok(())
     }
 
-    /// Hooks functions in one stop. Returns those that cannot be hooked, with the reason. A function that a thread is executing, or whose
+    /// Hooks functions. Returns those that cannot be hooked, with the reason. A function that a thread is executing, or whose
     /// code has just changed, is tried again a moment later. Decoded code is kept for the next call: see [`Patcher::forget_code`].
     pub fn set(&mut self, target: &Target, wanted: Vec<Wanted>) -> Result<Vec<Refused>> {
         let wanted = self.with_pickers(wanted);
@@ -135,23 +148,7 @@ impl Patcher {
         }
         self.texts = texts;
         if !steps.is_empty() {
-            let built = self.build(target, &steps)?;
-            process::limits::check_room()?;
-            let written = target.stopped(|stop, remote| {
-                let layers = Layers::of(&target.memory)?;
-                let mut edit = Edit {
-                    target,
-                    stop,
-                    remote,
-                    writes: Writes::default(),
-                    layers,
-                };
-                self.write(&mut edit, (&steps, &built), &mut refused)
-            });
-            if written.is_err() {
-                self.abandon(target);
-            }
-            written?;
+            self.set_steps(target, steps, &mut refused)?;
         }
         Ok(refused)
     }
@@ -169,8 +166,7 @@ impl Patcher {
             ..hook
         };
         let hooks: Vec<(u64, Hook)> = hooks.map(|(at, hook)| (at, uncounted(hook))).collect();
-        let layers = Layers::of(memory)?;
-        left::put_back(edit.stop, edit.remote, memory, &layers, &hooks)?;
+        left::put_back(edit.stop, edit.remote, &edit.layers, &hooks)?;
         for (_, hook) in &hooks {
             self.table.mark(hook.place, false);
             self.table.set_want(memory, hook.place, 0)?;
@@ -183,7 +179,7 @@ impl Patcher {
         self.texts = Texts::default();
     }
 
-    /// Puts back the bytes at these places. With `leaving`, the shared rings in the process are replaced by private memory.
+    /// Puts back the bytes at these places, in as many stops as that takes. With `leaving`, the shared rings in the process are replaced by private memory.
     pub fn lift(&mut self, target: &Target, places: &[u64], leaving: bool) -> Result<Lifted> {
         let counting = self
             .table
@@ -193,27 +189,51 @@ impl Patcher {
             .map(|known| (known.at, known.hook.original))
             .collect();
         let known = places.iter().filter_map(|place| self.table.get(*place));
-        let hooks: Vec<(u64, Hook)> = known.map(|known| (known.at, known.hook)).collect();
+        let mut hooks: Vec<(u64, Hook)> = known.map(|known| (known.at, known.hook)).collect();
+        hooks.sort_by_key(|(_, hook)| hook.place);
+        // The gate is closed. In the last stop it would take longer than all the rest, if there are many.
+        let silent = leaving && self.table.silence_by_page(&target.memory).is_ok();
+        let bound = target.bound().unwrap_or(Bound::NONE);
         let mut open = Vec::new();
         let stubs = self.areas.stubs();
-        let standing = target.stopped(|stop, remote| {
-            let layers = Layers::of(&target.memory)?;
-            left::put_back(stop, remote, &target.memory, &layers, &hooks)?;
-            for place in places {
-                self.table.mark(*place, false);
+        let maps = Maps::of(target.pid())?;
+        let mut done = 0;
+        let standing = loop {
+            let lifted = target.stopped(|stop, remote| {
+                let (before, deadline) = (done, bound.deadline(stop));
+                let layers = target.layers()?;
+                left::put_back_some(stop, remote, (&layers, deadline), &hooks, &mut done)?;
+                for (_, hook) in &hooks[before..done] {
+                    self.table.mark(hook.place, false);
+                }
+                // A stop that has lifted many leaves the rest to the next one.
+                if done < hooks.len() || done != before && deadline.is_over(stop) {
+                    return Ok(None);
+                }
+                let standing = Standing::read(stop, remote, &layers, (&target.resident, &stubs))?;
+                if leaving {
+                    let stacks = &standing.stacks;
+                    let found = open_calls::close(
+                        &target.memory,
+                        target.session,
+                        &counting,
+                        (stacks, &maps),
+                    );
+                    // What cannot be found out must not keep the rings from being given back.
+                    if !silent {
+                        self.table.silence_by_page(&target.memory)?;
+                    }
+                    pool::withdraw(&target.memory, &target.resident, remote)?;
+                    open.extend(found?);
+                }
+                Ok(Some(standing))
+            })?;
+            match lifted {
+                Some(standing) => break standing,
+                None => bound.pause(),
             }
-            let standing =
-                Standing::read(stop, remote, &target.memory, (&target.resident, &stubs))?;
-            if leaving {
-                let stacks = &standing.stacks;
-                let found = open_calls::close(&target.memory, target.session, &counting, stacks);
-                // What cannot be found out must not keep the rings from being given back.
-                self.table.silence_standing(&target.memory)?;
-                pool::withdraw(&target.memory, &target.resident, remote)?;
-                open.extend(found?);
-            }
-            Ok(standing)
-        })?;
+            process::fault::point("between batches");
+        };
         Ok(Lifted { standing, open })
     }
 }

@@ -15,7 +15,7 @@
 //! gone, and a hook falls through when the gate is closed (`agent::calls::notices`, `agent::calls::loader`). The
 //! function that runs the script gets no frame of ours, because it returns only when the program ends.
 
-use crate::layers::Layers;
+use crate::bound::MAX_STOP;
 use crate::{Arrives, Options, Says, Tracing, Wanted};
 use crate::{left, pool};
 use inject::image::Image;
@@ -69,6 +69,7 @@ impl ScriptStart {
             passed_over: 0,
             follow: false,
             system_calls_alone: false,
+            max_stop: MAX_STOP,
         };
         let mut start = ScriptStart {
             tracing: Tracing::at_exec(tracee, image, options)?,
@@ -194,9 +195,8 @@ impl ScriptStart {
         let set = patcher.table.set_ones();
         let hooks: Vec<(u64, Hook)> = set.map(|known| (known.at, known.hook)).collect();
         let handed = target.stopped(|stop, remote| {
-            let layers = Layers::of(&target.memory)?;
-            left::put_back(stop, remote, &target.memory, &layers, &hooks)?;
-            patcher.table.silence_standing(&target.memory)?;
+            left::put_back(stop, remote, &target.layers()?, &hooks)?;
+            patcher.table.silence_by_page(&target.memory)?;
             pool::withdraw(&target.memory, &target.resident, remote)?;
             take(target.resident)
         });

@@ -2,6 +2,7 @@
 //! stands still ([`Patcher::write`]), in an order that leaves the process intact if lancet is killed at any instant: first stubs and
 //! records, which no code leads to yet; then the list of areas, by which the next attach finds them; last the patches.
 
+use crate::bound::Deadline;
 use crate::change::Change;
 use crate::inline;
 use crate::layers::Layers;
@@ -21,6 +22,7 @@ use process::error::Result;
 use process::memory::GuestMemory;
 use process::stop::Stop;
 use routine::frame::flags;
+use std::collections::HashSet;
 use std::mem::offset_of;
 use trampoline::hook_policy::{Treatment, treatment};
 use wire::calls::{self, Hook, Patched, area, want};
@@ -59,7 +61,19 @@ pub(crate) enum MadeOf {
 struct Prepared {
     known: Known,
     moves: Vec<(u64, u64)>,
+    /// What is wanted of it, also while it is silent ([`Patcher::silent`]).
+    want: u64,
 }
+
+impl Prepared {
+    fn of(known: Known, moves: Vec<(u64, u64)>) -> Self {
+        let want = known.hook.want;
+        Prepared { known, moves, want }
+    }
+}
+
+/// Hooks whose patches are written between two looks at how long the stop is.
+const AT_ONCE: usize = 64;
 
 /// A stop in which hooks are written.
 pub(crate) struct Edit<'a, 'g> {
@@ -70,6 +84,25 @@ pub(crate) struct Edit<'a, 'g> {
     pub writes: Writes,
     /// The hooks of all commands, as they are in this stop.
     pub layers: Layers<'a>,
+    /// When the work must end, if patches may be left for the next stop.
+    pub deadline: Option<Deadline>,
+}
+
+impl Step {
+    /// The address of the patch that is written last, by which the table knows the hook.
+    pub fn place(&self) -> u64 {
+        match self {
+            Step::Again(place, ..) => *place,
+            Step::Bare(wanted) => wanted.function.address,
+            Step::New(_, plan, _) => plan.at(),
+        }
+    }
+
+    /// What kind of place it hooks.
+    pub fn role(&self) -> Role {
+        let (Step::Again(_, wanted, _) | Step::Bare(wanted) | Step::New(wanted, ..)) = self;
+        wanted.role
+    }
 }
 
 impl Patcher {
@@ -135,17 +168,17 @@ impl Patcher {
         }
     }
 
-    /// Writes all hooks; `built` is the result for each step. If this fails before the first patch is written, it can be repeated, because
-    /// no code leads to what was written.
+    /// Writes hooks, each with the result of building it, and returns the places of those whose patches are left for the next stop. If
+    /// this fails before the first patch is written, it can be repeated, because no code leads to what was written.
     pub(crate) fn write(
         &mut self,
         edit: &mut Edit,
-        (steps, built): (&[Step], &[MadeOf]),
+        batch: &[(Step, MadeOf)],
         refused: &mut Vec<Refused>,
-    ) -> Result<()> {
+    ) -> Result<HashSet<u64>> {
         let memory = &edit.target.memory;
         let mut before = Vec::new();
-        let written = self.write_stubs(edit, (steps, built), refused, &mut before);
+        let written = self.write_stubs(edit, batch, refused, &mut before);
         let mut prepared = match written {
             Ok(prepared) => prepared,
             Err(error) => {
@@ -165,18 +198,40 @@ impl Patcher {
         }
         // From here on threads may run what was made.
         self.areas.keep();
-        if let Err(error) = write_patches(memory, &prepared) {
-            self.take_back(
-                edit,
-                prepared.iter().map(|made| (made.known.at, made.known.hook)),
-            )?;
-            return Err(error);
+        let mut written = 0;
+        for some in prepared.chunks(AT_ONCE) {
+            if written != 0
+                && edit
+                    .deadline
+                    .is_some_and(|deadline| deadline.is_over(edit.stop))
+            {
+                break;
+            }
+            if let Err(error) = write_patches(memory, some) {
+                self.take_back(
+                    edit,
+                    prepared.iter().map(|made| (made.known.at, made.known.hook)),
+                )?;
+                return Err(error);
+            }
+            written += some.len();
         }
         process::fault::point("setting");
+        let unwritten = prepared.split_off(written);
+        for made in &unwritten {
+            self.table.mark(made.known.hook.place, false);
+        }
         for made in &prepared {
             count_us(memory, &made.known.hook, 1);
         }
-        Ok(())
+        if self.silent {
+            self.silenced.extend(
+                prepared
+                    .iter()
+                    .map(|made| (made.known.hook.place, made.want)),
+            );
+        }
+        Ok(unwritten.iter().map(|made| made.known.hook.place).collect())
     }
 
     /// Writes records and stubs, which no code leads to yet, and moves threads out of the way. `before` receives what the table had at
@@ -184,14 +239,14 @@ impl Patcher {
     fn write_stubs(
         &mut self,
         edit: &mut Edit,
-        (steps, built): (&[Step], &[MadeOf]),
+        batch: &[(Step, MadeOf)],
         refused: &mut Vec<Refused>,
         before: &mut Vec<(u64, Option<Known>)>,
     ) -> Result<Vec<Prepared>> {
         let memory = &edit.target.memory;
         let (code, own) = (Pages::of(memory), edit.target.resident.base);
         let mut prepared = Vec::new();
-        for (step, built) in steps.iter().zip(built) {
+        for (step, built) in batch {
             let (wanted, made) = match step {
                 Step::Again(place, wanted, moves) => {
                     let mut known = self.table.get(*place).cloned().expect("it was found there");
@@ -204,7 +259,7 @@ impl Patcher {
                     known.hook.set = 1;
                     let moves = moves.clone();
                     let free = known.set || is_as_planned(&code, own, &edit.layers, &known.hook);
-                    let made = free.then_some(Prepared { known, moves });
+                    let made = free.then(|| Prepared::of(known, moves));
                     (wanted, made.ok_or(Reason::Changed))
                 }
                 Step::Bare(wanted) => (wanted, Ok(self.bare(edit, wanted)?)),
@@ -225,6 +280,10 @@ impl Patcher {
                             self.by_number = by_number;
                         }
                         _ => self.name(edit, wanted, &mut made.known)?,
+                    }
+                    made.want = made.known.hook.want;
+                    if self.silent && !made.known.set {
+                        made.known.hook.want &= want::OWN;
                     }
                     prepared.push(made);
                 }
@@ -313,9 +372,11 @@ impl Patcher {
         if !is_as_planned(code, edit.target.resident.base, &edit.layers, &known.hook) {
             return Ok(Err(Reason::Changed));
         }
-        edit.writes.add(known.hook.stub, built.bytes.clone());
+        if !self.stubs_are_there {
+            edit.writes.add(known.hook.stub, built.bytes.clone());
+        }
         let moves = built.moves.clone();
-        Ok(Ok(Prepared { known, moves }))
+        Ok(Ok(Prepared::of(known, moves)))
     }
 
     fn room_for_record(&mut self, edit: &mut Edit) -> Result<u64> {
@@ -339,10 +400,7 @@ impl Patcher {
             set: false,
             function: Some(wanted.function.clone()),
         };
-        Ok(Prepared {
-            known,
-            moves: Vec::new(),
-        })
+        Ok(Prepared::of(known, Vec::new()))
     }
 
     /// Adds a hook's programs and list of callers to what is written, each once, and sets its guard.

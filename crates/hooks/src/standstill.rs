@@ -95,8 +95,8 @@ impl Writes {
         self.0.push((at, bytes));
     }
 
-    /// Writes all bytes of one page by one system call, together with the bytes between them, which do not change because all
-    /// threads stand still. A kill cannot cut a write within a page. Where the process's memory can only be written in pieces of eight
+    /// Writes all bytes of one page by one system call, together with the bytes between them, which must not change meanwhile: all threads
+    /// stand still, or the page is one that nobody but us writes. A kill cannot cut a write within a page. Where the process's memory can only be written in pieces of eight
     /// bytes, what was added at once is written for itself: a patch has no more, so a kill cannot cut one.
     pub fn write_by_page(mut self, memory: &GuestMemory) -> Result<()> {
         self.0.sort_by_key(|(at, _)| *at);

@@ -129,8 +129,8 @@ impl HookTable {
         self.unwant(memory, u64::MAX)
     }
 
-    /// Silences every hook of a process that stands still, in few writes.
-    pub fn silence_standing(&mut self, memory: &GuestMemory) -> Result<()> {
+    /// Silences every hook in few writes. The process may run: nobody but us writes to records.
+    pub fn silence_by_page(&mut self, memory: &GuestMemory) -> Result<()> {
         let mut writes = Writes::default();
         let wanted = self.all().filter(|known| known.hook.want != 0);
         for known in wanted {
@@ -143,6 +143,20 @@ impl HookTable {
             (known.hook.want, known.hook.inline) = (0, 0);
         }
         Ok(())
+    }
+
+    /// Gives silent hooks what is wanted of them: the places of the hooks, each with the word. The process may run: nobody but us writes
+    /// to records.
+    pub fn want_again(&mut self, memory: &GuestMemory, wants: &[(u64, u64)]) -> Result<()> {
+        let mut writes = Writes::default();
+        for (place, wanted) in wants {
+            if let Some(known) = self.by_place.get_mut(place) {
+                known.hook.want = *wanted;
+                let want = known.at + offset_of!(Hook, want) as u64;
+                writes.add(want, wanted.to_le_bytes().to_vec());
+            }
+        }
+        writes.write_by_page(memory)
     }
 
     /// Returns what the hook at `place` does for ourselves, whatever the user wants of it: bits of [`want::OWN`].

@@ -1,8 +1,11 @@
 //! The process whose functions are hooked: who it is, its memory, the agent in it, its functions, and how it is
 //! stopped.
 
+use crate::bound::Bound;
+use crate::layers::Layers;
 use crate::standstill::{Standstill, Threads};
 use crate::wanted::Timing;
+use inject::agents::Agents;
 use inject::heartbeat;
 use inject::records::Record;
 use inject::remote_call::{Gadgets, RemoteThread};
@@ -13,8 +16,8 @@ use process::functions::Functions;
 use process::guest::Status;
 use process::memory::GuestMemory;
 use process::pidfd::PidFd;
-use process::stop::{Stop, Ties};
-use std::cell::Cell;
+use process::stop::{Stop, Ties, thread_ids};
+use std::cell::{Cell, RefCell};
 use std::mem::offset_of;
 use std::ops::Range;
 use std::sync::Arc;
@@ -40,6 +43,10 @@ pub(crate) struct Target {
     pub ties: Ties,
     /// How often and how long it was stopped. A cell, because a stop changes nothing else here.
     pub timing: Cell<Timing>,
+    /// The longest stop ([`Options::max_stop`](crate::Options::max_stop)); `None` = its program has not begun, so no stop is too long.
+    pub max_stop: Option<Duration>,
+    /// The agents in it, as they were found before the last stop.
+    pub agents: RefCell<Option<Agents>>,
 }
 
 impl Target {
@@ -65,6 +72,9 @@ impl Target {
         threads: Threads,
         work: impl FnMut(&mut Stop, &mut RemoteThread) -> Result<T>,
     ) -> Result<T> {
+        if threads == Threads::All {
+            self.find_agents()?;
+        }
         let standstill = Standstill {
             status: &self.status,
             memory: &self.memory,
@@ -76,6 +86,32 @@ impl Target {
         let done = standstill.run(&mut timing, work);
         self.timing.set(timing);
         done
+    }
+
+    /// How long it may stand still at once; `None` = as long as it takes.
+    pub fn bound(&self) -> Option<Bound> {
+        // A process whose threads cannot be counted is gone, as the stop will say.
+        let threads = || thread_ids(self.pid()).map_or(0, |all| all.len());
+        Some(Bound::of(self.max_stop?, threads()))
+    }
+
+    /// The hooks of all commands in it; asked in a stop.
+    pub fn layers(&self) -> Result<Layers<'_>> {
+        let agents = self.agents.borrow();
+        let agents = agents.as_ref().ok_or(Error::Gone(self.pid()))?;
+        Ok(Layers::with(&self.memory, agents.read(&self.memory)?))
+    }
+
+    /// Finds the agents in it, if one may have come since they were found last.
+    fn find_agents(&self) -> Result<()> {
+        let mut agents = self.agents.borrow_mut();
+        if !agents
+            .as_ref()
+            .is_some_and(|agents| agents.are_all(self.pid()))
+        {
+            *agents = Some(Agents::find(&self.memory)?);
+        }
+        Ok(())
     }
 
     /// Does `writes`, and repeats them in a stop if the kernel lets only a tracer write there: what the process itself

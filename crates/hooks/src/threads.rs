@@ -38,6 +38,9 @@ pub fn move_out(
         (pc > changes[index].at && pc < changes[index].at + changes[index].length).then_some(index)
     };
     let mut moves = Vec::new();
+    let all = changes.first().map_or(0, |first| first.at)
+        ..changes.last().map_or(0, |last| last.at + last.length);
+    let mut stack = vec![0; DEPTH];
     for tid in tids {
         let registers = own_registers(remote, *tid)?;
         if let Some(index) = inside(registers.rip) {
@@ -51,7 +54,7 @@ pub fn move_out(
                 None => return Ok(Some(index)),
             }
         }
-        if let Some(index) = returns_into(memory, registers.rsp, inside) {
+        if let Some(index) = returns_into(memory, (registers.rsp, &mut stack), &all, inside) {
             return Ok(Some(index));
         }
     }
@@ -64,6 +67,9 @@ pub fn move_out(
 /// Moves threads that stand at one of `jumps` (address, target) to its target. These are jumps in the padding between
 /// functions that are about to be taken out; the padding bytes that were there before are not meant to be executed.
 pub fn take_jumps(remote: &mut RemoteThread, tids: &[i32], jumps: &[(u64, u64)]) -> Result<()> {
+    if jumps.is_empty() {
+        return Ok(());
+    }
     for tid in tids {
         let at = own_registers(remote, *tid)?.rip;
         if let Some((_, to)) = jumps.iter().find(|(jump, _)| *jump == at) {
@@ -110,17 +116,24 @@ fn explain(remote: &RemoteThread, errno: Errno) -> Error {
 
 /// Returns the change that a word on the stack points into: an instruction pointer that the kernel may have saved there for
 /// a signal handler. A word that is left over from an earlier frame looks the same; then the hook is tried again later.
+/// All threads wait for this, so a stack without a word in `all`, where all changes are, takes one comparison a word. `stack`: where the
+/// stack pointer is, and room for what lies above it.
 fn returns_into(
     memory: &GuestMemory,
-    stack: u64,
+    (pointer, stack): (u64, &mut [u8]),
+    all: &Range<u64>,
     inside: impl Fn(u64) -> Option<usize>,
 ) -> Option<usize> {
-    let mut bytes = vec![0; DEPTH];
     // The mapping of the stack may end earlier: an alternate stack may hold only a handler's frame, at its very end.
-    let length = memory.read_up_to(stack, &mut bytes);
-    bytes[..length]
-        .chunks_exact(8)
-        .find_map(|word| inside(u64::from_le_bytes(word.try_into().ok()?)))
+    let length = memory.read_up_to_guard(pointer, stack);
+    let words = stack[..length].as_chunks::<8>().0;
+    let length = all.end.saturating_sub(all.start);
+    let is_near = |word: &[u8; 8]| u64::from_le_bytes(*word).wrapping_sub(all.start) < length;
+    if !words.iter().fold(false, |any, word| any | is_near(word)) {
+        return None;
+    }
+    let mut words = words.iter();
+    words.find_map(|word| inside(u64::from_le_bytes(*word)))
 }
 
 #[cfg(test)]

@@ -4,6 +4,7 @@
 //! begins), `own` and `notices` (events beside calls), `named`, `system_calls` and `picks` (what is hooked).
 
 use crate::areas::Areas;
+use crate::bound::Cost;
 use crate::parked::{self, Standing, Stays};
 use crate::patcher::Patcher;
 use crate::rings::Rings;
@@ -63,15 +64,22 @@ pub struct Tracing {
 }
 
 impl Tracing {
-    /// Hooks functions in one stop. Returns those that cannot be hooked, with the reason. A function that a thread is executing
-    /// is tried again a moment later.
+    /// What it is expected to take to hook so many functions, of which some may be refused.
+    pub fn cost_of(&self, hooks: usize) -> Cost {
+        self.target
+            .bound()
+            .map_or(Cost::default(), |bound| Cost::of(hooks, bound))
+    }
+
+    /// Hooks functions, many of them in several stops. Returns those that cannot be hooked, with the reason. A function that a thread is
+    /// executing is tried again a moment later.
     pub fn set(&mut self, wanted: Vec<Wanted>) -> Result<Vec<Refused>> {
         let refused = self.patcher.set(&self.target, wanted);
         self.patcher.forget_code();
         refused
     }
 
-    /// Takes out the hooks with these numbers, in one stop, and returns them with their functions. A hook that is also needed
+    /// Takes out the hooks with these numbers, and returns them with their functions. A hook that is also needed
     /// for ourselves, or that several functions of a script's language share, stays, and so do system calls. Calls that are open
     /// return through their hooks and are reported.
     ///
@@ -309,7 +317,7 @@ impl Tracing {
         let stubs = self.patcher.areas.stubs();
         parked::wait_for_frames(&target.memory, &target.resident, &ours, standing, || {
             target.stopped(|stop, remote| {
-                Standing::read(stop, remote, &target.memory, (&target.resident, &stubs))
+                Standing::read(stop, remote, &target.layers()?, (&target.resident, &stubs))
             })
         })
     }

@@ -33,6 +33,8 @@ pub struct Options {
     /// Whether only system calls are wanted. A program that Go has compiled is then refused, because none of its system
     /// calls can be hooked.
     pub system_calls_alone: bool,
+    /// How long the process may stand still at once while hooks are set and lifted; many take several stops.
+    pub max_stop: Duration,
 }
 
 /// The least time that a process waits at its end until its rings have been read, and a child until it is adopted.

@@ -1,6 +1,7 @@
 //! Brings the agent into a guest and uses it there: remote calls on one of the guest's threads, the agent's image,
 //! and the lifecycle of the processes that a command watches.
 
+pub mod agents;
 pub mod allowed;
 pub mod copied;
 pub mod doors;

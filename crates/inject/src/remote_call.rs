@@ -33,7 +33,7 @@ use nix::errno::Errno;
 use process::error::{Afterwards, Error, Result};
 use process::maps::Maps;
 use process::memory::GuestMemory;
-use process::ptrace::{self, Event, Registers};
+use process::ptrace::{self, Event, Looks, Registers};
 use process::stop::{self, thread_state};
 use refused::why_no_remote_calls;
 use return_frame::{signal_xsave, ucontext};
@@ -378,6 +378,7 @@ impl<'a> RemoteThread<'a> {
     }
 
     fn wait(&self, deadline: Instant) -> Result<Event> {
+        let looks = Looks::begin();
         loop {
             match ptrace::poll(self.tid)
                 .map_err(|errno| self.explain(errno))?
@@ -388,7 +389,7 @@ impl<'a> RemoteThread<'a> {
                 }
                 Event::Nothing => {
                     stop::poll_stragglers();
-                    std::thread::yield_now();
+                    looks.pause();
                 }
                 event => return Ok(event),
             }

@@ -81,11 +81,14 @@ impl Resident {
             // The kernel may have merged the mapping with a read-only neighbour below.
             .flat_map(|mapping| (mapping.start..mapping.end).step_by(wire::PAGE))
             .take(wire::HEADER_PAGES)
-            .filter_map(|base| {
-                let header: Header = memory.record(base).ok()?;
-                (header.magic == wire::MAGIC).then_some(Resident { base, header })
-            })
+            .filter_map(|base| Self::at(memory, base))
             .take(MOST_AGENTS)
+    }
+
+    /// Returns the agent at this address, if one is there by its header.
+    pub(crate) fn at(memory: &GuestMemory, base: u64) -> Option<Self> {
+        let header: Header = memory.record(base).ok()?;
+        (header.magic == wire::MAGIC).then_some(Resident { base, header })
     }
 
     /// Maps the agent, or writes it again if lancet died while it wrote it.

@@ -122,7 +122,7 @@ fn is_rest_known([clock, flags, ..]: &[u64; 6]) -> bool {
 /// otherwise see an EINTR that we have caused; see the module's documentation.
 pub(crate) fn restart_call(tid: i32) {
     // A thread whose registers cannot be read is being killed, or is a 32-bit one, which lancet does not open.
-    let Ok(mut registers) = ptrace::registers(tid) else {
+    let Ok(mut registers) = ptrace::registers_kept(tid) else {
         return;
     };
     if registers.rax as i64 == -i64::from(libc::EINTR)
@@ -138,7 +138,7 @@ pub(crate) fn restart_call(tid: i32) {
 /// The same if the kernel would continue the call by `restart_syscall` and the thread has a seccomp filter. For a thread that was not seen
 /// in this call before the stop, so that its timeout has hardly begun.
 pub fn repeat_call(pid: i32, tid: i32) {
-    let Ok(mut registers) = ptrace::registers(tid) else {
+    let Ok(mut registers) = ptrace::registers_kept(tid) else {
         return;
     };
     let arguments = InCall::of_registers(&registers).arguments;

@@ -16,8 +16,10 @@ use crate::error::{Error, Result, Tried};
 use crate::guest::why_not_allowed;
 use crate::proc_file;
 use by_calls::ByCalls;
+use nix::sys::uio::{RemoteIoVec, process_vm_readv};
+use nix::unistd::Pid;
 use std::fs::{File, OpenOptions};
-use std::io;
+use std::io::{self, IoSliceMut};
 use std::os::unix::fs::FileExt;
 
 /// The open memory of one process; see the module's documentation.
@@ -97,6 +99,23 @@ impl GuestMemory {
             Access::Calls(calls) => calls.read_at(into, at),
         };
         read.unwrap_or(0)
+    }
+
+    /// Like [`GuestMemory::read_up_to`], but it ends where the process itself could not read, as at the guard behind a stack. `/proc/PID/mem`
+    /// reads guards too, and what lies behind them: of a thread with a small stack, 64 KiB of other threads' stacks. It is for a process that
+    /// stands still for us, because the system call takes a process by its id.
+    pub fn read_up_to_guard(&self, at: u64, into: &mut [u8]) -> usize {
+        let from = [RemoteIoVec {
+            base: at as usize,
+            len: into.len(),
+        }];
+        let read = process_vm_readv(Pid::from_raw(self.pid), &mut [IoSliceMut::new(into)], &from);
+        match read {
+            Ok(read) => read,
+            // The stack pointer leads to nothing.
+            Err(nix::errno::Errno::EFAULT) => 0,
+            Err(_) => self.read_up_to(at, into),
+        }
     }
 
     /// Whether the memory is left by all who used it: its process has ended or runs another program. Where the memory is not read through its

@@ -129,7 +129,7 @@ pub fn stack_around(pagemap: Option<&Pagemap>, maps: &Maps, address: u64) -> Ran
 
 /// The same from the mapping's beginning, with what other stacks lie below it: the unused part of a stack, which is larger than the used
 /// one, is not looked at.
-pub(crate) fn stack_above(pagemap: Option<&Pagemap>, maps: &Maps, address: u64) -> Range<u64> {
+pub fn stack_above(pagemap: Option<&Pagemap>, maps: &Maps, address: u64) -> Range<u64> {
     let Some(mapping) = maps.find(address) else {
         return 0..0;
     };

@@ -12,7 +12,7 @@ use request::request;
 pub use system_call::{AtSystemCall, Side, system_call};
 
 use nix::errno::Errno;
-use std::cell::RefCell;
+use std::cell::{Cell, RefCell};
 use std::collections::VecDeque;
 use std::io;
 use std::time::{Duration, Instant};
@@ -76,21 +76,25 @@ pub fn interrupt(tid: i32) -> Result<(), Errno> {
 
 /// Lets a stopped thread go on, with `signal` delivered (0 = none).
 pub fn resume(tid: i32, signal: i32) -> Result<(), Errno> {
+    KEPT.set(None);
     request(libc::PTRACE_CONT, tid, 0, signal as usize).map(drop)
 }
 
 /// Lets a stopped thread go on to the next start or end of a system call.
 pub fn resume_to_syscall(tid: i32, signal: i32) -> Result<(), Errno> {
+    KEPT.set(None);
     request(libc::PTRACE_SYSCALL, tid, 0, signal as usize).map(drop)
 }
 
 /// Keeps a thread in a group stop there, while its events are still reported to us.
 pub fn listen(tid: i32) -> Result<(), Errno> {
+    KEPT.set(None);
     request(libc::PTRACE_LISTEN, tid, 0, 0).map(drop)
 }
 
 /// Ends tracing of a stopped thread.
 pub fn detach(tid: i32, signal: i32) -> Result<(), Errno> {
+    KEPT.set(None);
     request(libc::PTRACE_DETACH, tid, 0, signal as usize).map(drop)
 }
 
@@ -115,8 +119,22 @@ pub fn registers(tid: i32) -> Result<Registers, Errno> {
     Ok(registers)
 }
 
+/// Like [`registers`]; they are not read again while the thread stands as it did, which takes some microseconds less. In a process with
+/// many threads all wait for that.
+pub(crate) fn registers_kept(tid: i32) -> Result<Registers, Errno> {
+    if let Some((of, kept)) = KEPT.get()
+        && of == tid
+    {
+        return Ok(kept);
+    }
+    let read = registers(tid)?;
+    KEPT.set(Some((tid, read)));
+    Ok(read)
+}
+
 /// Sets all general registers of a stopped thread at once.
 pub fn set_registers(tid: i32, registers: &Registers) -> Result<(), Errno> {
+    KEPT.set(None);
     let mut vector = libc::iovec {
         iov_base: (&raw const *registers).cast_mut().cast(),
         iov_len: size_of::<Registers>(),
@@ -296,6 +314,7 @@ pub enum Event {
 /// A `PTRACE_EVENT_*` that was [`put_back`] is reported again, unless something newer has happened: only SIGKILL takes a thread from such
 /// an event without us.
 pub fn poll(tid: i32) -> Result<(i32, Event), Errno> {
+    KEPT.set(None);
     let mut status = 0;
     // SAFETY: `status` is a live integer of this frame, to which the call writes.
     let found = unsafe { libc::waitpid(tid, &raw mut status, libc::__WALL | libc::WNOHANG) };
@@ -369,25 +388,45 @@ pub fn is_unheard(tid: i32) -> bool {
 /// may take longer; then the caller gives up and reports it.
 pub const LONGEST_WAIT: Duration = Duration::from_secs(2);
 
-/// Number of checks of a thread without sleeping in between, because most stop within tens of microseconds.
-const EAGER_LOOKS: u32 = 400;
+/// How long a thread is checked without sleeping in between, because most stop within microseconds.
+const EAGER: Duration = Duration::from_micros(30);
 /// Time between two checks after that.
 const LOOK: Duration = Duration::from_micros(50);
 
+/// The pauses between two looks at a thread that is to stop. The processor is never given up without a sleep (`sched_yield`): on a busy
+/// machine another program would have it for milliseconds, while whoever sleeps is woken at once.
+#[derive(Debug)]
+pub struct Looks {
+    since: Instant,
+}
+
+impl Looks {
+    /// Before the first look.
+    pub fn begin() -> Self {
+        Looks {
+            since: Instant::now(),
+        }
+    }
+
+    /// Pauses until the next look.
+    pub fn pause(&self) {
+        if self.since.elapsed() < EAGER {
+            std::hint::spin_loop();
+        } else {
+            std::thread::sleep(LOOK);
+        }
+    }
+}
+
 /// Waits for the next event of a thread, at most until `deadline`: then [`Event::Nothing`].
 pub fn wait(tid: i32, deadline: Instant) -> Result<Event, Errno> {
-    let mut looks = 0;
+    let looks = Looks::begin();
     loop {
         let (_, event) = poll(tid)?;
         if event != Event::Nothing || Instant::now() > deadline {
             return Ok(event);
         }
-        looks += 1;
-        if looks < EAGER_LOOKS {
-            std::thread::yield_now();
-        } else {
-            std::thread::sleep(LOOK);
-        }
+        looks.pause();
     }
 }
 
@@ -396,6 +435,9 @@ pub fn wait(tid: i32, deadline: Instant) -> Result<Event, Errno> {
 const MOST_ENDS: usize = 1 << 12;
 
 thread_local! {
+    /// Registers of a thread that has not run and whose registers were not set since they were read.
+    static KEPT: Cell<Option<(i32, Registers)>> = const { Cell::new(None) };
+
     /// How threads of ours have ended, whichever call waited for them, because the kernel reports an end once. The last entry is the
     /// latest.
     static ENDS: RefCell<VecDeque<(i32, Event)>> = const { RefCell::new(VecDeque::new()) };

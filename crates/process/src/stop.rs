@@ -2,7 +2,8 @@
 //!
 //! Usually one thread is enough, the one that makes remote calls. If all must stand still, each is seized and interrupted, and
 //! the thread list is read again until it holds nothing new, because a thread that was not stopped yet may have started
-//! another. Threads are seized first and waited for afterwards, so that the times to stop them do not add up.
+//! another. Threads are seized first, which stops none of them, then interrupted and waited for, so that the times to stop them do not
+//! add up. A thread that gets a signal between its seizing and its interrupt stands from then on.
 //!
 //! While a stop lasts a signal may be pending for a thread. It is delivered at once: with an interrupt pending, the kernel
 //! sets up the handler's frame and stops the thread again before the handler's first instruction, so lancet need not remember
@@ -23,11 +24,9 @@ use crate::job_control::UnderWay;
 use crate::ptrace;
 use late::{Waited, wait_until_interrupted, was_straggler};
 use nix::errno::Errno;
-use state::{thread_is_dead, wait_channel};
+use state::{thread_count, thread_is_dead, wait_channel};
 use std::cell::RefCell;
 use std::collections::{HashMap, HashSet};
-use std::fs;
-use std::os::unix::fs::MetadataExt;
 use std::time::{Duration, Instant};
 
 /// The budget of a stop: how long a thread that does not stop is waited for while the others stand still. After that the stop
@@ -63,6 +62,8 @@ struct Thread {
     kept: bool,
     /// Whether it stood still before this stop, and is left standing afterwards.
     stays: bool,
+    /// Whether it was asked to stop; until then it is seized and runs.
+    interrupted: bool,
 }
 
 /// How we trace the main thread of a process while no stop is under way.
@@ -131,6 +132,7 @@ impl Stop {
                 grouped: false,
                 kept: true,
                 stays: true,
+                interrupted: true,
             }],
             waiting: HashMap::new(),
             since: Instant::now(),
@@ -152,11 +154,14 @@ impl Stop {
             }
         }
         stop.wait_for_all(Instant::now() + PATIENCE)?;
+        // Seizing stops no thread, so it is done before any of them stands still for it.
+        stop.seize_others(&HashSet::new(), ties == Ties::Kept)?;
         stop.restart_clock();
-        if !stop.has(pid) {
-            if !stop.seize(pid, ties == Ties::Kept)? {
-                return Err(missing_thread(pid));
-            }
+        let Some(main) = stop.threads.iter_mut().find(|thread| thread.tid == pid) else {
+            return Err(missing_thread(pid));
+        };
+        if !main.stopped {
+            main.interrupt(pid)?;
             stop.wait_for_all(Instant::now() + PATIENCE)?;
         }
         match stop.threads.iter().find(|thread| thread.tid == pid) {
@@ -201,24 +206,52 @@ impl Stop {
     }
 
     fn rest_but(&mut self, left: &HashSet<i32>) -> Result<()> {
+        self.interrupt_seized()?;
+        self.wait_for_all(Instant::now() + PATIENCE)?;
         let deadline = Instant::now() + PATIENCE;
         while thread_count(self.pid) != Some(self.threads.len() + left.len()) {
-            let mut found = false;
-            for tid in thread_ids(self.pid)? {
-                if !left.contains(&tid) && !self.has(tid) {
-                    found |= self.seize(tid, false)?;
-                }
-            }
-            if !found {
+            if !self.seize_others(left, false)? {
                 break;
             }
+            self.interrupt_seized()?;
             self.wait_for_all(deadline)?;
         }
         Ok(())
     }
 
+    /// Seizes all threads but those that are seized and those in `left`; `kept`: the main thread is traced by us. Returns whether there
+    /// was one.
+    fn seize_others(&mut self, left: &HashSet<i32>, kept: bool) -> Result<bool> {
+        let known: HashSet<i32> = self.threads().collect();
+        let mut found = false;
+        for tid in thread_ids(self.pid)? {
+            if !left.contains(&tid) && !known.contains(&tid) {
+                found |= self.take(tid, kept && tid == self.pid)?;
+            }
+        }
+        Ok(found)
+    }
+
+    /// Interrupts all threads that are seized and run.
+    fn interrupt_seized(&mut self) -> Result<()> {
+        let pid = self.pid;
+        let mut running = self.threads.iter_mut().filter(|thread| !thread.interrupted);
+        running.try_for_each(|thread| thread.interrupt(pid))
+    }
+
     /// Seizes and interrupts a thread. Returns false if it has ended.
     fn seize(&mut self, tid: i32, kept: bool) -> Result<bool> {
+        if !self.take(tid, kept)? {
+            return Ok(false);
+        }
+        let pid = self.pid;
+        let taken = self.threads.last_mut();
+        taken.map_or(Ok(()), |thread| thread.interrupt(pid))?;
+        Ok(true)
+    }
+
+    /// Seizes a thread, which goes on. Returns false if it has ended.
+    fn take(&mut self, tid: i32, kept: bool) -> Result<bool> {
         if !kept && !was_straggler(tid) {
             match ptrace::seize(tid, OPTIONS) {
                 Ok(()) => {}
@@ -242,11 +275,9 @@ impl Stop {
             grouped: false,
             kept,
             stays: false,
+            interrupted: false,
         });
-        match ptrace::interrupt(tid) {
-            Ok(()) | Err(Errno::ESRCH) => Ok(true),
-            Err(errno) => Err(ptrace::explain(self.pid, "interrupting a thread", errno)),
-        }
+        Ok(true)
     }
 
     /// Finds out why a thread may not be seized: another process traces it, or we may not. Another lancet's stop may end
@@ -269,7 +300,7 @@ impl Stop {
     fn wait_for_all(&mut self, deadline: Instant) -> Result<()> {
         for at in 0..self.threads.len() {
             let tid = self.threads[at].tid;
-            if self.threads[at].stopped {
+            if self.threads[at].stopped || !self.threads[at].interrupted {
                 continue;
             }
             let mut handed_on = Vec::new();
@@ -303,7 +334,8 @@ impl Stop {
                 }
             }
         }
-        self.threads.retain(|thread| thread.stopped);
+        self.threads
+            .retain(|thread| thread.stopped || !thread.interrupted);
         Ok(())
     }
 
@@ -376,6 +408,15 @@ impl Drop for Stop {
 }
 
 impl Thread {
+    /// Asks it to stop. That it has ended is found by those who wait for it.
+    fn interrupt(&mut self, pid: i32) -> Result<()> {
+        self.interrupted = true;
+        match ptrace::interrupt(self.tid) {
+            Ok(()) | Err(Errno::ESRCH) => Ok(()),
+            Err(errno) => Err(ptrace::explain(pid, "interrupting a thread", errno)),
+        }
+    }
+
     /// Sets the thread going, or adds it to the stragglers: a thread that does not stand still cannot be let go, and one that
     /// stops later must not stand for ever.
     fn let_go(self) {
@@ -446,14 +487,6 @@ fn in_group_stop(tid: i32) -> bool {
     stands.is_ok_and(|stands| {
         stands.si_code >> 8 == libc::PTRACE_EVENT_STOP && stands.si_code & 0xff != libc::SIGTRAP
     })
-}
-
-/// Returns how many threads there are, dying ones included: two less than the links of `/proc/PID/task` (`proc_task_getattr`,
-/// fs/proc/base.c). If all threads that we hold are alive and there are no more, none is left that could start another one.
-/// This takes one system call where reading the list takes five.
-fn thread_count(pid: i32) -> Option<usize> {
-    let links = fs::metadata(format!("/proc/{pid}/task")).ok()?.nlink();
-    usize::try_from(links.checked_sub(2)?).ok()
 }
 
 /// Returns the process that traces a thread; 0 = none.

@@ -36,6 +36,11 @@ fn unchanged(out: &mut fmt::Formatter<'_>, pid: i32, why: Option<&Error>) -> fmt
     }
 }
 
+/// A duration in milliseconds.
+fn in_ms(duration: &std::time::Duration) -> f64 {
+    duration.as_secs_f64() * 1e3
+}
+
 impl fmt::Display for Message {
     fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
         use Message as M;
@@ -103,6 +108,18 @@ impl fmt::Display for Message {
                 }
                 Ok(())
             }
+            M::Hooking {
+                pid,
+                asked,
+                stops,
+                each,
+                all,
+            } => write!(
+                out,
+                "{asked} functions of process {pid} are to be hooked, in some {stops} stops of {:.1} ms each, {:.0} ms in all; it runs in between (--max-stop)",
+                in_ms(each),
+                in_ms(all)
+            ),
             M::Hooked { .. } | M::LibraryHooked { .. } | M::DefinedHooked { .. } => {
                 self.hooked(out)
             }
@@ -314,10 +331,17 @@ impl Message {
                 system_calls: [places, all],
                 took,
                 stopped,
+                stops,
             } => {
                 write!(out, "process {pid}: ")?;
-                let (took, stopped) = (took.as_secs_f64() * 1e3, stopped.as_secs_f64() * 1e3);
-                let stood = format_args!("it stood still for {stopped:.1} ms");
+                let [took, stopped] = [took, stopped].map(in_ms);
+                let stood = match stops {
+                    None => format!("it stood still for {stopped:.1} ms"),
+                    Some((stops, all)) => format!(
+                        "it stood still {stops} times, for {stopped:.1} ms at most and {:.1} ms in all",
+                        in_ms(all)
+                    ),
+                };
                 match (*asked, *all) {
                     (0, 0) => return write!(out, "{NOTHING_FITS}; {stood}"),
                     (0, _) => {}
@@ -350,6 +374,10 @@ mod tests {
     use std::time::Duration;
 
     fn hooked(asked: usize, system_calls: [usize; 2]) -> String {
+        in_stops(asked, system_calls, None)
+    }
+
+    fn in_stops(asked: usize, system_calls: [usize; 2], stops: Option<(u32, Duration)>) -> String {
         let message = Message::Hooked {
             pid: 7,
             hooked: asked,
@@ -357,6 +385,7 @@ mod tests {
             system_calls,
             took: Duration::from_micros(1250),
             stopped: Duration::from_micros(340),
+            stops,
         };
         message.to_string()
     }
@@ -375,6 +404,10 @@ mod tests {
         assert_eq!(
             hooked(2, [3, 4]),
             format!("process 7: 2 of 2 functions and system calls at 3 of 4 places {end}")
+        );
+        assert_eq!(
+            in_stops(2, [0, 0], Some((9, Duration::from_millis(2)))),
+            "process 7: 2 of 2 functions hooked in 1.2 ms; it stood still 9 times, for 0.3 ms at most and 2.0 ms in all"
         );
     }
 

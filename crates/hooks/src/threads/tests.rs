@@ -1,6 +1,6 @@
 //! Against a thread in a restartable sequence: `fixtures/c/restartable.c`.
 
-use super::{Changed, move_out, returns_into};
+use super::{Changed, DEPTH, move_out, returns_into};
 use crate::parked::tests::pages_but;
 use inject::remote_call::{Gadgets, RemoteThread, in_restartable_sequence};
 use process::guest;
@@ -93,9 +93,12 @@ fn all_that_is_left_of_a_stack_is_searched() {
     unsafe { ((at as usize + 15 * PAGE - 8) as *mut u64).write(0x1234_5678) };
     let memory = process::memory::GuestMemory::open(std::process::id() as i32).expect("ours");
     for from in [0, 0x1f8, 14 * PAGE as u64 + 16] {
-        let found = returns_into(&memory, at + from, |word| {
-            (word == 0x1234_5678).then_some(7)
-        });
+        let found = returns_into(
+            &memory,
+            (at + from, &mut [0; DEPTH]),
+            &(0..u64::MAX),
+            |word| (word == 0x1234_5678).then_some(7),
+        );
         assert_eq!(found, Some(7), "from {from:#x}");
     }
 }

@@ -76,6 +76,11 @@ pub struct Common {
     #[arg(long, value_name = "DURATION", value_parser = wait, help_heading = TIME)]
     pub max_wait: Option<Duration>,
 
+    /// Longest time that the process stands still at once while functions are hooked and let go; many are hooked in several
+    /// stops, between which it runs. Each thread beyond 500 adds 20 µs
+    #[arg(long, value_name = "DURATION", value_parser = parse, default_value = "10ms", help_heading = TIME)]
+    pub max_stop: Duration,
+
     /// Of a recording: only what happened from then on: so long after its beginning (90s, 2m), or a time of day
     /// (14:10, 14:10:54.5)
     #[arg(long, value_name = "TIME", value_parser = moment, help_heading = TIME)]
@@ -197,6 +202,7 @@ impl Common {
             skip: self.skip.clone(),
             budget: 100,
             most_wait: most_wait(self.max_wait, self.record.is_some()),
+            max_stop: self.max_stop,
             count: false,
             bare: false,
             results: false,

@@ -7,7 +7,7 @@ use crate::support::{Guest, LIMIT, Random, Snapshot, Watch, fixtures, installed,
 use crate::watch::{calls, hooked, left, left_with_losses, text_holds};
 
 /// Functions of the fixture `many`.
-const MANY: u64 = 60_000;
+pub const MANY: u64 = 60_000;
 
 fn out(name: &str) -> PathBuf {
     PathBuf::from(env!("CARGO_TARGET_TMPDIR")).join(format!("{name}-{}", std::process::id()))
@@ -28,7 +28,7 @@ fn compiled(name: &str, arguments: &[&str]) -> PathBuf {
     out
 }
 
-fn many() -> PathBuf {
+pub fn many() -> PathBuf {
     let table = format!("-Wa,--defsym,MANY={MANY}");
     compiled(
         "many",

@@ -78,6 +78,7 @@ mod application;
 mod as_strace;
 mod asked;
 mod bare_children;
+mod batches;
 mod bound;
 mod bpf;
 mod budget;

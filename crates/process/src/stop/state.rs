@@ -4,7 +4,9 @@
 
 use crate::error::{Error, Result};
 use crate::proc_file;
+use std::fs;
 use std::io;
+use std::os::unix::fs::MetadataExt;
 
 /// Returns the ids in `/proc/PID/task`.
 pub fn thread_ids(pid: i32) -> Result<Vec<i32>> {
@@ -60,4 +62,12 @@ pub(super) fn wait_channel(pid: i32, tid: i32) -> String {
         Ok(place) if !place.is_empty() && place != "0" => format!(" ({place})"),
         _ => String::new(),
     }
+}
+
+/// Returns how many threads there are, dying ones included: two less than the links of `/proc/PID/task` (`proc_task_getattr`,
+/// fs/proc/base.c). If all threads that we hold are alive and there are no more, none is left that could start another one.
+/// This takes one system call where reading the list takes five.
+pub(super) fn thread_count(pid: i32) -> Option<usize> {
+    let links = fs::metadata(format!("/proc/{pid}/task")).ok()?.nlink();
+    usize::try_from(links.checked_sub(2)?).ok()
 }

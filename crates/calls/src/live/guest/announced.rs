@@ -9,16 +9,34 @@ use std::collections::BTreeMap;
 use std::time::Duration;
 
 impl Guest {
+    /// Reports before hooks are set what they are expected to take, if that is more than one stop.
+    pub(super) fn say_cost(&self, asked: usize, hooks: usize) {
+        let cost = self.tracing.cost_of(hooks);
+        if cost.stops > 1 && !self.quiet {
+            self.messages.say(Message::Hooking {
+                pid: self.pid(),
+                asked,
+                stops: cost.stops,
+                each: cost.each,
+                all: cost.all,
+            });
+        }
+    }
+
     /// Reports what was hooked at first, and what could not be.
     pub(super) fn announce(&mut self, asked: usize, refused: &[Refused], took: Duration) {
         let tracing = &self.tracing;
+        let timing = tracing.timing();
+        let several = tracing.cost_of(asked).stops > 1;
+        let stops = several.then_some((timing.stops, timing.stopped));
         self.messages.say(Message::Hooked {
             pid: tracing.pid(),
             hooked: tracing.hooked(),
             asked,
             system_calls: tracing.system_calls(),
             took,
-            stopped: tracing.timing().longest_stop,
+            stopped: timing.longest_stop,
+            stops,
         });
         self.say_refused(refused);
         if self.says_unseen {

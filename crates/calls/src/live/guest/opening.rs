@@ -49,6 +49,7 @@ impl Guest {
         if guest.names.are_awaited() {
             guest.tracing.expect_definitions()?;
         }
+        guest.say_cost(asked, wanted.len());
         let mut refused = guest.tracing.set(wanted)?;
         let places = guest.set_system_calls(signatures)?;
         let few = guest.lacks_places(&places);

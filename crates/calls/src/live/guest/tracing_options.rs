@@ -30,5 +30,6 @@ pub fn options(args: &Options) -> hooks::Options {
         line_policy: policy,
         passed_over,
         system_calls_alone: args.from_exec,
+        max_stop: args.max_stop,
     }
 }

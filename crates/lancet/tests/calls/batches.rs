@@ -1,0 +1,216 @@
+//! Many functions are hooked and let go in several short stops, between which the process runs, and a kill between two of them leaves
+//! nothing that hurts.
+
+use std::process::Command;
+
+use crate::everything::{MANY, many};
+use crate::machine::built;
+use crate::support::{Guest, LIMIT, Snapshot, TempDir, Watch, installed, run, say, skip};
+use crate::watch::{HOOKED, calls, left_with_losses, text_holds};
+
+/// How often it stood still until its functions were hooked, for how long at most and in all, in milliseconds.
+struct Stood {
+    times: u32,
+    most: f64,
+    all: f64,
+}
+
+impl Stood {
+    fn read(line: &str) -> Self {
+        let figure = |before: &str, after: &str| -> f64 {
+            let from = line.split_once(before).map(|(_, rest)| rest);
+            let figure = from.and_then(|rest| rest.split_once(after));
+            let figure = figure.and_then(|(figure, _)| figure.parse().ok());
+            figure.unwrap_or_else(|| panic!("no {before:?} in {line:?}"))
+        };
+        Stood {
+            times: figure("it stood still ", " times") as u32,
+            most: figure("times, for ", " ms at most"),
+            all: figure("at most and ", " ms in all"),
+        }
+    }
+}
+
+fn start() -> (Guest, String) {
+    let mut guest = Guest::start("many", Command::new(many()));
+    guest.expect("ready");
+    guest.tell("1");
+    let truth = guest.find("answer ");
+    (guest, truth)
+}
+
+#[test]
+fn many_functions_are_hooked_in_several_stops_and_that_is_said_before() {
+    let (mut guest, truth) = start();
+    let before = Snapshot::take(guest.pid);
+    let stood = ["10ms", "1m"].map(|most| {
+        let what = ["-c", "-x", "f*@MAIN", "--max-stop", most, "-o", "/dev/null"];
+        let mut watch = Watch::start(calls(guest.pid, &what));
+        if most == "10ms" {
+            let cost = watch.until(&format!("lancet: {MANY} functions of process "));
+            assert!(cost.contains(" stops of 5.0 ms each, "), "{cost}");
+        }
+        let stood = Stood::read(&watch.until(HOOKED));
+        guest.tell("1");
+        assert_eq!(guest.find("answer "), truth);
+        let output = left_with_losses(watch, most);
+        text_holds(&before, guest.pid, most, &output);
+        stood
+    });
+    for Stood { times, most, all } in &stood {
+        say(format_args!(
+            "{times} stops, {most} ms at most, {all} ms in all"
+        ));
+    }
+    let [short, long] = stood;
+    assert!(short.times > 20, "{} stops", short.times);
+    assert!(short.times > long.times, "{} {}", short.times, long.times);
+    assert!(short.most * 3.0 < short.all, "{} {}", short.most, short.all);
+}
+
+/// The code of the program, as it is in its memory.
+struct Text {
+    pid: i32,
+    at: u64,
+    bytes: Vec<u8>,
+}
+
+impl Text {
+    fn take(pid: i32) -> Self {
+        let program = std::fs::read_link(format!("/proc/{pid}/exe")).expect("it lives");
+        let maps = std::fs::read_to_string(format!("/proc/{pid}/maps")).expect("it lives");
+        let program = program.to_string_lossy();
+        let line = maps
+            .lines()
+            .find(|line| line.contains(" r-xp ") && line.ends_with(&*program));
+        let range = line.and_then(|line| line.split(' ').next()).expect("code");
+        let (from, to) = range.split_once('-').expect("a range");
+        let number = |hex| u64::from_str_radix(hex, 16).expect("an address");
+        let (at, end) = (number(from), number(to));
+        let mut text = Text {
+            pid,
+            at,
+            bytes: vec![0; (end - at) as usize],
+        };
+        text.bytes = text.now();
+        text
+    }
+
+    fn now(&self) -> Vec<u8> {
+        use std::os::unix::fs::FileExt;
+        let memory = std::fs::File::open(format!("/proc/{}/mem", self.pid)).expect("it lives");
+        let mut bytes = vec![0; self.bytes.len()];
+        memory
+            .read_exact_at(&mut bytes, self.at)
+            .expect("its code can be read");
+        bytes
+    }
+
+    /// How many stretches of 16 bytes are not what they were: about one for each function.
+    fn changed(&self) -> u64 {
+        let now = self.now();
+        let pieces = now.chunks(16).zip(self.bytes.chunks(16));
+        pieces.filter(|(now, before)| now != before).count() as u64
+    }
+}
+
+#[test]
+fn a_kill_between_two_stops_leaves_a_guest_that_computes_and_can_be_opened() {
+    let (mut guest, truth) = start();
+    let (before, text) = (Snapshot::take(guest.pid), Text::take(guest.pid));
+    let mut between = 0;
+    for _ in 0..10 {
+        let what = ["-c", "-x", "f*@MAIN", "-o", "/dev/null"];
+        let mut watch = Watch::start(calls(guest.pid, &what));
+        watch.until("lancet: ");
+        crate::support::until(LIMIT, "the first hooks", || {
+            (text.changed() != 0).then_some(())
+        });
+        watch.kill();
+        let changed = text.changed();
+        between += u32::from(changed < MANY - MANY / 10);
+        guest.tell("1");
+        assert_eq!(guest.find("answer "), truth, "{changed} changed");
+        let few = ["-c", "-x", "f7@MAIN", "--for", "10ms", "-o", "/dev/null"];
+        let output = run(&mut calls(guest.pid, &few), LIMIT);
+        assert_eq!(output.code(), 0, "{}", output.stderr);
+        text_holds(&before, guest.pid, "killed between two stops", &output);
+        assert_eq!(text.changed(), 0);
+    }
+    say(format_args!("{between} of 10 kills came between two stops"));
+    assert!(between > 0, "every attach was done before it was killed");
+}
+
+/// What happened in a stop of all threads, as `strace` tells it of lancet.
+#[derive(Debug, Default)]
+struct InStop {
+    /// Threads that were let go at its end.
+    threads: usize,
+    /// Threads that were seized after the first one was interrupted.
+    seized: usize,
+    /// How often the mappings were read.
+    maps: usize,
+}
+
+/// The stops in the output of `strace -f -e trace=ptrace,openat`: from an interrupt to the last detach before the next one.
+fn stops(text: &str) -> Vec<InStop> {
+    let mut stops: Vec<InStop> = Vec::new();
+    let (mut seized, mut maps) = (0, 0);
+    for line in text.lines() {
+        if line.contains("PTRACE_INTERRUPT, ") {
+            if stops.last().is_none_or(|stop| stop.threads != 0) {
+                stops.push(InStop::default());
+                (seized, maps) = (0, 0);
+            }
+        } else if line.contains("PTRACE_SEIZE, ") {
+            seized += 1;
+        } else if line.contains("/maps\"") {
+            maps += 1;
+        } else if line.contains("PTRACE_DETACH, ")
+            && let Some(stop) = stops.last_mut()
+        {
+            stop.threads += 1;
+            // What came since the last detach was within the stop.
+            stop.seized += std::mem::take(&mut seized);
+            stop.maps += std::mem::take(&mut maps);
+        }
+    }
+    stops
+}
+
+/// The work for each thread and each mapping is done before they stand still: threads are seized, and mappings read, before the first
+/// interrupt.
+#[test]
+fn nothing_that_grows_with_threads_and_mappings_waits_for_the_stop() {
+    const THREADS: usize = 100;
+    if !installed("strace") {
+        skip("calls batches", "strace is not installed");
+        return;
+    }
+    let Some(program) = built("crowd.c", &["-pthread"]) else {
+        return;
+    };
+    let mut command = Command::new(program);
+    command.arg(THREADS.to_string());
+    let mut guest = Guest::start("crowd", command);
+    guest.expect("ready");
+    let folder = TempDir::new("stops");
+    let told = folder.join("strace");
+    let watched = calls(guest.pid, &["-c", "-x", "work", "-o", "/dev/null"]);
+    let mut command = Command::new("strace");
+    command.args(["-f", "-e", "trace=ptrace,openat", "-o"]);
+    command.arg(&told).arg(watched.get_program());
+    command.args(watched.get_args()).args(["--for", "1s"]);
+    let output = run(&mut command, LIMIT);
+    assert_eq!(output.code(), 0, "{}", output.stderr);
+    let stops = stops(&std::fs::read_to_string(&told).expect("strace has written"));
+    let of_all: Vec<&InStop> = stops.iter().filter(|stop| stop.threads > THREADS).collect();
+    assert!(of_all.len() >= 3, "{stops:?}");
+    for (number, stop) in of_all.iter().enumerate() {
+        // The last one reads the mappings once, to be sure of the memory that it gives back.
+        let maps = usize::from(number + 1 == of_all.len());
+        assert_eq!((stop.seized, stop.maps), (0, maps), "{stops:?}");
+    }
+    guest.tell("5");
+    assert_eq!(guest.find("answer "), "16");
+}
