@@ -176,17 +176,18 @@ impl Vm {
         (state == 0).then_some(bytes)
     }
 
-    /// Whether the program has switched the collector off. The VM tells it only when it is switched: it is switched off, and on again if
-    /// it was on. Nothing of the program runs in between, because the caller holds the lock.
+    /// Whether the program has switched the collector off. The VM tells it only when it is switched: it is switched on, and off again if
+    /// it was off. Nothing of the program runs in between, because the caller holds the lock. (The other way round the VM would first finish
+    /// a step of a collector that is on.)
     ///
     /// # Safety
     /// The VM's lock is held, at a safe point.
     pub unsafe fn is_collector_off(&self) -> bool {
         // SAFETY: the caller holds the VM's lock at a safe point, which is all that both functions require.
         unsafe {
-            let was_off = self.switch_off() != QFALSE;
-            if !was_off {
-                self.switch_on();
+            let was_off = self.switch_on() != QFALSE;
+            if was_off {
+                self.switch_off();
             }
             was_off
         }
