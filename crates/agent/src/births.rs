@@ -20,6 +20,7 @@ mod birth;
 mod books;
 pub mod census;
 mod door;
+pub mod large;
 mod moves;
 pub mod names;
 mod newborns;

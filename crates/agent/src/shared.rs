@@ -2,6 +2,7 @@
 
 use core::sync::atomic::AtomicBool;
 use wire::accounts::{ACCOUNTS, Account};
+use wire::ledger::{LARGE, Large};
 use wire::{Config, ControlPage, Ledger, Script, Segments, Snapshot, ledger};
 
 /// The control page, which a fork wipes.
@@ -57,6 +58,9 @@ pub const EMPTY: Ledger = Ledger {
     accounts_given: 0,
     may_rest: 0,
     rests: 0,
+    large: [Large::NONE; LARGE],
+    large_count: 0,
+    collector_off: 0,
 };
 
 /// Whether the thread that does a job is in a remote call: then the part of its stack below the place where it was stopped is

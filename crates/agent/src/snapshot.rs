@@ -43,6 +43,7 @@ use crate::memory::sys;
 use crate::shared::SNAPSHOT;
 use core::sync::atomic::{AtomicU32, Ordering};
 use wire::Reply;
+use wire::snapshot::Collector;
 
 /// Whose heap is walked.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -87,6 +88,17 @@ pub fn take(heap: Heap) -> Reply {
     // SAFETY: a fresh page of zeros, which is unmapped below, after the last use.
     let prepared = unsafe { &*ours::<AtomicU32>(page) };
     let started = sys::now();
+    let collector = match heap {
+        // SAFETY: the VM's lock is held at a safe point where a Ruby's heap is copied, as the function requires.
+        Heap::Ruby => match unsafe { (*(&raw const AGENT)).vm.is_collector_off() } {
+            true => Collector::Off,
+            false => Collector::On,
+        },
+        Heap::Python | Heap::Untold => Collector::Unknown,
+    };
+    SNAPSHOT
+        .collector
+        .store(collector as u64, Ordering::Relaxed);
     // Of the program's handlers none may run in the child.
     let blocked = sys::SignalsBlocked::all();
     // SAFETY: the child takes no lock: see the module's text.

@@ -25,11 +25,11 @@ mod owner;
 mod report;
 mod view;
 
-pub use census::{Census, Frame, Loss, Lost, Memory, SiteCount, TypeCount};
+pub use census::{Census, Frame, Loss, Lost, Memory, Resident, SiteCount, TypeCount};
 pub use counts::{Alive, Counts, Delta};
 pub use growth::{Error, Growth, GrowthRest, GrowthRow};
 pub use key::Key;
-pub use leak::{LEAST_INTERVALS, LEAST_SECONDS, Leak, Trend, Verdict, leaks};
+pub use leak::{Growing, LEAST_INTERVALS, LEAST_SECONDS, Leak, Trend, Verdict, leaks};
 pub use merge::{MERGED_PID, merge};
 pub use owner::owner;
 pub use report::{Report, Rest, Row};

@@ -1,6 +1,6 @@
 //! Running processes that `mem` has opened: they are watched, counted and left here. [`inject::lifecycle`] owns them.
 
-use crate::analysis::Census;
+use crate::analysis::{Census, Loss, Lost};
 use crate::census::{Frames, Source, census_of};
 use crate::earlier::Earlier;
 use crate::intervals::Intervals;
@@ -28,7 +28,7 @@ pub enum Notice {
         /// How long it stood still, and how often.
         timing: Timing,
     },
-    /// A process has ended; what it held is not known.
+    /// A process has ended; what it held at its end is not known.
     Ended(i32),
     /// A process could not be opened or counted, or can no longer be read.
     Lost(Error),
@@ -50,6 +50,8 @@ pub struct Attached {
     frames: Frames,
     intervals: Intervals,
     earlier: Earlier,
+    /// What each process held at the last look, if that was not the user's: where it ends before the next one, nothing else is known.
+    aside: BTreeMap<i32, Census>,
     opened_at: Instant,
     pauses: Pauses,
     heard: Heard,
@@ -64,14 +66,32 @@ struct Watch {
 }
 
 /// How long looks have held a guest.
-#[derive(Default)]
 struct Pauses {
     last_look: Option<Instant>,
     /// How many looks there were.
     looks: u32,
+    /// After what time of watching the next look is taken that is not at the end of an interval; `None` = none is, because the user
+    /// asks for looks all the time.
+    early: Option<Duration>,
     /// The longest pause of a process at the last look, and the sum of these over all looks.
     last: Duration,
     all: Duration,
+}
+
+/// When the first look is taken that nobody has asked for. The next ones are after twice the time each, and at the end of each
+/// interval: what a job held that ends before it is looked at is known as of the last of them.
+const FIRST_LOOK: Duration = Duration::from_secs(1);
+
+impl Default for Pauses {
+    fn default() -> Self {
+        Pauses {
+            last_look: None,
+            looks: 0,
+            early: Some(FIRST_LOOK),
+            last: Duration::ZERO,
+            all: Duration::ZERO,
+        }
+    }
 }
 
 #[derive(Default)]
@@ -138,6 +158,7 @@ impl Attached {
             frames: Frames::default(),
             intervals: Intervals::new(options.interval),
             earlier: Earlier::default(),
+            aside: BTreeMap::new(),
             opened_at: Instant::now(),
             pauses: Pauses::default(),
             heard: Heard::default(),
@@ -197,7 +218,7 @@ impl Attached {
     pub fn poll(&mut self, counting: bool) {
         self.processes.poll(&self.shared, &mut self.heard);
         let now = Instant::now();
-        if !counting && self.intervals.is_due(now) && self.may_look(now) {
+        if !counting && self.may_look(now) {
             self.look_aside();
         }
         if self.intervals.pass(now) {
@@ -245,12 +266,25 @@ impl Attached {
         self.heard.notices.extend(given_up.map(Notice::Lost));
     }
 
-    /// Whether a look must be taken at the end of this interval: there was none in it, and it costs no more than [`Options::budget`].
-    fn may_look(&self, now: Instant) -> bool {
-        let since = self.intervals.began();
-        self.shared.options.looks
-            && self.pauses.last_look.is_none_or(|last| last < since)
-            && self.next_look() <= now
+    /// Whether a look must be taken: at the end of this interval if there was none in the later half of it, or after one, two, four
+    /// seconds and so on if there was none shortly before. It must cost no more than [`Options::budget`].
+    fn may_look(&mut self, now: Instant) -> bool {
+        if !self.shared.options.looks || self.next_look() > now {
+            return false;
+        }
+        let unseen_for = |time: Duration| {
+            let last = self.pauses.last_look;
+            last.is_none_or(|last| now.saturating_duration_since(last) >= time)
+        };
+        let interval = now.saturating_duration_since(self.intervals.began());
+        let watched = now.saturating_duration_since(self.opened_at);
+        let due = self.intervals.is_due(now) && unseen_for(interval / 2);
+        let reached = |early: &Duration| watched >= *early;
+        let early = self.pauses.early.as_ref().is_some_and(reached) && unseen_for(watched / 4);
+        while let Some(passed) = self.pauses.early.filter(reached) {
+            self.pauses.early = Some(passed * 2);
+        }
+        due || early
     }
 
     /// Returns the time from which on another look, if it takes as long as the last one, holds the guests for no more than
@@ -275,7 +309,9 @@ impl Attached {
     /// look is taken again.
     fn look_aside(&mut self) {
         let said = self.heard.notices.len();
-        self.count(true);
+        let found = self.count(true);
+        self.aside
+            .extend(found.into_iter().map(|census| (census.pid, census)));
         for notice in self.heard.notices.split_off(said) {
             if let Notice::Lost(error) = &notice
                 && !is_end(error)
@@ -292,7 +328,17 @@ impl Attached {
     pub fn census(&mut self, collect: bool) -> Vec<Census> {
         let unopened = self.refused.untold().into_iter().map(Notice::Lost);
         self.heard.notices.extend(unopened);
-        self.count(collect)
+        let mut found = self.count(collect);
+        self.pauses.early = None;
+        let aside = std::mem::take(&mut self.aside);
+        let ended = aside
+            .into_values()
+            .filter(|census| !self.processes.contains(census.pid));
+        let ended = ended.filter(|census| found.iter().all(|other| other.pid != census.pid));
+        let ended: Vec<Census> = ended.map(before_its_end).collect();
+        found.extend(ended);
+        found.sort_by_key(|census| census.pid);
+        found
     }
 
     fn count(&mut self, collect: bool) -> Vec<Census> {
@@ -396,6 +442,19 @@ impl Attached {
     pub fn leave(mut self) -> Vec<Error> {
         self.processes.leave(&mut self.heard)
     }
+}
+
+/// Says in the census of the last look that the process has ended since.
+fn before_its_end(mut census: Census) -> Census {
+    census.losses.push(Loss {
+        what: Lost::Heap,
+        count: None,
+        text: format!(
+            "the process has ended since: this is what it held {:.1} s after it was opened",
+            census.seconds
+        ),
+    });
+    census
 }
 
 /// Returns the watch of a process, or one that begins now if the process is unknown.

@@ -94,7 +94,7 @@ impl Frames {
     }
 }
 
-/// Translates a tally into a census. Its figures of earlier looks (`looks`, `paused`, `gone`, `died_late`) are
+/// Translates a tally into a census. Its figures of earlier looks (`looks`, `paused`, `gone`, `died_late`, `grown`, `resident`) are
 /// left empty.
 pub fn census_of(source: Source, tally: &Tally, frames: &mut Frames) -> Census {
     let joined = Joined::of(source.intervals);
@@ -108,6 +108,8 @@ pub fn census_of(source: Source, tally: &Tally, frames: &mut Frames) -> Census {
         alive: joined.alive(&site.counts.alive),
         died_late: 0,
         allocated: site.allocated,
+        grown: 0,
+        growing: 0,
     });
     let before = tally
         .before
@@ -117,6 +119,8 @@ pub fn census_of(source: Source, tally: &Tally, frames: &mut Frames) -> Census {
             internal: *internal,
             live: counts.live,
             bytes: counts.bytes,
+            grown: 0,
+            growing: 0,
         });
     Census {
         pid: source.pid,
@@ -135,6 +139,8 @@ pub fn census_of(source: Source, tally: &Tally, frames: &mut Frames) -> Census {
             empty: tally.empty,
             agent: tally.mapped,
         }),
+        resident: None,
+        collector_off: tally.collector_off,
         intervals: joined.lengths.clone(),
         gc_pause: tally.gc,
         walk_pause: tally.walk,

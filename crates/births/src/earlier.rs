@@ -5,22 +5,31 @@
 //!   cache replaces what it holds. Both look like a leak for a while, but lose objects late, which a leak does not.
 //! - **Deaths of old objects**: objects from before lancet came, by type. While a full cache replaces objects from
 //!   before, none of its objects that were born since dies.
+//! - **Objects that grow**: a String or an Array that is appended to for ever is one object, whose number tells nothing. The
+//!   large ones are followed one by one ([`crate::ledger::Holder`]).
+//! - **Resident memory that the objects do not explain**: what a C library has allocated is no object.
 
 use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use wire::ledger::INTERVALS;
 
-use crate::analysis::{Census, TypeCount};
+use crate::analysis::{Census, Resident, TypeCount};
 use crate::intervals::OfGuest;
-use crate::ledger::Tally;
+use crate::ledger::{Holder, Tally};
+use crate::steady::Series;
 
 /// Number of living objects of each type at one look.
 type Living = HashMap<Arc<str>, u64>;
 
 /// Limit of the looks that are kept of each guest; with more, every second one is dropped.
 const MOST: usize = 16;
+/// The least growth of the resident memory that is told, and the least part of it (as in one 20th) that it must be.
+const LEAST_RESIDENT: u64 = 4 << 20;
+const LEAST_PART: u64 = 20;
+/// The part of its growth by which the resident memory may fall between two looks: the C library gives some back now and then.
+const MAY_FALL: u64 = 8;
 
 /// Results of earlier looks at each guest, by process id. Every census must pass through [`Earlier::join`], which compares it with the one
 /// before.
@@ -36,6 +45,11 @@ struct Guest {
     old: HashMap<u32, [u32; INTERVALS]>,
     /// How many objects of each site have died late, by the number of the site.
     late: HashMap<u32, u64>,
+    /// What each large object of the last look held at the looks until then, by its identity.
+    large: HashMap<(u64, u32), Series>,
+    /// The resident memory without lancet's own, and the objects of the first look and their bytes.
+    resident: Series,
+    objects: Option<u64>,
 }
 
 impl Earlier {
@@ -52,6 +66,10 @@ impl Earlier {
         for (site, of) in census.sites.iter_mut().zip(&tally.sites) {
             site.died_late = guest.late.get(&of.number).copied().unwrap_or(0);
         }
+        let watched = Duration::from_secs_f64(census.intervals.iter().sum::<f64>().max(0.0));
+        guest.note_large(&tally.large, now);
+        guest.tell_growing(census, tally, watched);
+        census.resident = guest.note_resident(census, watched, now);
         guest.looks.push((now, living(&census.before)));
         if guest.looks.len() > MOST {
             let mut number = 0;
@@ -100,6 +118,60 @@ impl Guest {
         }
         self.old = next;
         self.intervals = intervals.clone();
+    }
+
+    /// Notes what the large objects hold. One that is no longer among them is forgotten.
+    fn note_large(&mut self, large: &[Holder], now: Instant) {
+        let mut before = std::mem::take(&mut self.large);
+        for holder in large {
+            let mut series = before.remove(&holder.identity).unwrap_or_default();
+            series.note(now, holder.used);
+            self.large.insert(holder.identity, series);
+        }
+    }
+
+    /// Adds to the rows of a census by how much their large objects have grown.
+    fn tell_growing(&self, census: &mut Census, tally: &Tally, watched: Duration) {
+        let mut sites: HashMap<u32, (u64, u64)> = HashMap::new();
+        let mut kinds: HashMap<(&str, bool), (u64, u64)> = HashMap::new();
+        for holder in &tally.large {
+            let series = self.large.get(&holder.identity);
+            let Some(grown) = series.and_then(|series| series.grown(watched, 0)) else {
+                continue;
+            };
+            let (bytes, objects) = match holder.site {
+                0 => kinds.entry((&holder.kind, holder.internal)).or_default(),
+                site => sites.entry(site).or_default(),
+            };
+            *bytes = bytes.saturating_add(grown);
+            *objects += 1;
+        }
+        for (site, of) in census.sites.iter_mut().zip(&tally.sites) {
+            (site.grown, site.growing) = sites.get(&of.number).copied().unwrap_or_default();
+        }
+        for before in &mut census.before {
+            let found = kinds.get(&(&*before.kind, before.internal));
+            (before.grown, before.growing) = found.copied().unwrap_or_default();
+        }
+    }
+
+    /// Notes the resident memory, and returns its growth if the objects explain less than half of it.
+    fn note_resident(
+        &mut self,
+        census: &Census,
+        watched: Duration,
+        now: Instant,
+    ) -> Option<Resident> {
+        let memory = census.memory?;
+        let sites = census.sites.iter().map(|site| site.bytes);
+        let before = census.before.iter().map(|before| before.bytes);
+        let bytes = sites.chain(before).fold(memory.empty, u64::saturating_add);
+        let resident = memory.rss.total.saturating_sub(memory.agent);
+        self.resident.note(now, resident);
+        let objects = bytes.saturating_sub(*self.objects.get_or_insert(bytes));
+        let grown = self.resident.grown(watched, MAY_FALL)?;
+        let much = grown >= LEAST_RESIDENT.max(resident / LEAST_PART);
+        (much && objects < grown / 2).then_some(Resident { grown, objects })
     }
 
     fn count(&mut self, number: u32, then: &[u32; INTERVALS], now: &[u32; INTERVALS]) {

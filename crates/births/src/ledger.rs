@@ -3,8 +3,11 @@
 //! Texts, frames and call paths are written once and never change, so they are kept here between two readings; sites and
 //! kinds are read anew.
 
+mod large;
 #[cfg(test)]
 mod tests;
+
+pub use large::Holder;
 
 use inject::records::{ReadRecords, Record, implausible};
 use process::error::{Error, Result};
@@ -102,6 +105,10 @@ pub struct Tally {
     pub cut: u64,
     /// Whether the walk was given up before the end of the heap, so that counts are too low.
     pub unfinished: bool,
+    /// Whether no collection came before the count because the program has switched the collector off.
+    pub collector_off: bool,
+    /// The largest objects, in no order; none of a count from outside.
+    pub large: Vec<Holder>,
 }
 
 /// Reads one agent's books.
@@ -112,6 +119,8 @@ pub struct Reader {
     frames: Vec<Arc<Line>>,
     stacks: HashMap<u32, Vec<Arc<Line>>>,
     anonymous: HashMap<u64, Arc<str>>,
+    /// The name of each kind at the last census, by its number, and whether it is the VM's own.
+    kinds: Vec<(Arc<str>, bool)>,
     paths: bool,
     /// Bytes of texts and call paths that are kept.
     kept: usize,
@@ -251,6 +260,7 @@ impl Reader {
             frames: Vec::new(),
             stacks: HashMap::new(),
             anonymous: HashMap::new(),
+            kinds: Vec::new(),
             paths,
             kept: 0,
         }
@@ -288,9 +298,12 @@ impl Reader {
             empty: field(offset_of!(Ledger, empty_bytes))?,
             objects: field(offset_of!(Ledger, slots))?,
             moved: field(offset_of!(Ledger, moved))?,
+            collector_off: field(offset_of!(Ledger, collector_off))? != 0,
             ..Tally::default()
         };
-        self.with_rows(memory, tally, &site_counts, &kind_counts)
+        let mut tally = self.with_rows(memory, tally, &site_counts, &kind_counts)?;
+        tally.large = self.large(memory)?;
+        Ok(tally)
     }
 
     /// Adds to `tally` a row for each site and each kind that has counts. The two slices are indexed by the agent's numbers
@@ -314,6 +327,8 @@ impl Reader {
             .iter()
             .map(|kind| self.kind_name(memory, kind, &known))
             .collect::<Result<Vec<_>>>()?;
+        let internal = kinds.iter().map(|kind| kind.flags & INTERNAL != 0);
+        self.kinds = names.iter().cloned().zip(internal).collect();
         self.read_new_frames(memory)?;
         let mut rows = Rows::default();
         for (number, (site, counts)) in (0..).zip(sites.iter().zip(site_counts)) {

@@ -16,6 +16,7 @@ pub mod postmortem;
 pub mod program;
 mod ruby;
 pub mod session;
+mod steady;
 pub mod tracked;
 
 pub use ruby::RubyGuest;

@@ -73,6 +73,8 @@ impl RubyGuest {
             rb_obj_memsize_of: function("rb_obj_memsize_of"),
             rb_gc_start: function("rb_gc_start"),
             rb_gc_count: function("rb_gc_count"),
+            rb_gc_enable: function("rb_gc_enable"),
+            rb_gc_disable: function("rb_gc_disable"),
             rb_data_typed_object_wrap: function("rb_data_typed_object_wrap"),
             rb_gc_register_address: function("rb_gc_register_address"),
             rb_gc_unregister_address: function("rb_gc_unregister_address"),

@@ -52,6 +52,8 @@ fn site() -> impl Strategy<Value = SiteCount> {
             alive: spread(live, cuts),
             died_late: dead / 100,
             allocated: 0,
+            grown: 0,
+            growing: 0,
         })
 }
 
@@ -84,6 +86,8 @@ fn census(pid: i32, seconds: f64) -> impl Strategy<Value = Census> {
                 internal: KINDS[kind] == "IMEMO",
                 live,
                 bytes,
+                grown: 0,
+                growing: 0,
             })
             .collect(),
         gc_pause: None,
@@ -94,6 +98,8 @@ fn census(pid: i32, seconds: f64) -> impl Strategy<Value = Census> {
         gone: Default::default(),
         intervals: vec![5.0; 4],
         memory: None,
+        resident: None,
+        collector_off: false,
         garbage_included: false,
     })
 }
@@ -289,6 +295,8 @@ fn two_guests_have_no_growth() {
         gone: Default::default(),
         intervals: Vec::new(),
         memory: None,
+        resident: None,
+        collector_off: false,
         garbage_included: false,
     };
     let view = View::default();
@@ -323,6 +331,8 @@ fn a_merge_names_its_guests() {
         gone: Default::default(),
         intervals: Vec::new(),
         memory: None,
+        resident: None,
+        collector_off: false,
         garbage_included: false,
     };
     let two = Census {
@@ -340,6 +350,8 @@ fn a_merge_names_its_guests() {
         gone: Default::default(),
         intervals: Vec::new(),
         memory: None,
+        resident: None,
+        collector_off: false,
         garbage_included: true,
         ..one.clone()
     };

@@ -25,7 +25,7 @@ use std::thread::sleep;
 use std::time::{Duration, Instant};
 use wire::Snapshot;
 use wire::snapshot::allocator::{Asked, QUESTIONS};
-use wire::snapshot::{Opened, SHARED, Stage};
+use wire::snapshot::{Collector, Opened, SHARED, Stage};
 
 /// Time limit until the copy has opened its pipe, for which it makes a dozen system calls.
 const READY: Duration = Duration::from_secs(10);
@@ -201,6 +201,17 @@ impl Copy {
         let list = word(offset_of!(Snapshot, shapes)).ok()?;
         let size = word(offset_of!(Snapshot, shape_size)).ok()?;
         (list != 0).then_some((list, size))
+    }
+
+    /// Whether the VM's collector is switched on, if the agent has asked it.
+    pub fn collector(&self) -> heap::Collector {
+        let at = self.at + offset_of!(Snapshot, collector) as u64;
+        let on = match self.memory.word(at) {
+            Ok(word) if word == Collector::On as u64 => Some(true),
+            Ok(word) if word == Collector::Off as u64 => Some(false),
+            _ => None,
+        };
+        heap::Collector::of(on)
     }
 
     /// The object about which the copy is asking the VM, if the copy still runs.

@@ -15,8 +15,8 @@ mod walk;
 use crate::found::Found;
 use crate::frozen::Frozen;
 use blocks::Blocks;
-use heap::Builder;
-use vm::php::{Facts, Php};
+use heap::{Builder, Collector};
+use vm::php::{Facts, Php, collector};
 use walk::Walk;
 
 /// Adds all that variables, frames and the store of objects lead to, with the roots, to `builder`.
@@ -25,6 +25,9 @@ use walk::Walk;
 /// Its memory comes from another allocator, or it took too long.
 pub fn read(found: &Found, facts: Facts, builder: Builder) -> Result<Builder, String> {
     let frozen = Frozen::new(found.memory);
+    let mut builder = builder;
+    let on = (found.symbol)(collector::IS_ENABLED).and_then(|at| collector::is_on(&frozen, at));
+    builder.about_mut().collector = Collector::of(on);
     let php = Php::new(&frozen, facts).map_err(|error| error.to_string())?;
     let unreadable = |error: vm::php::Error| error.to_string();
     let stack = php.frame_stack().map_err(unreadable)?;

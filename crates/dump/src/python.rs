@@ -11,7 +11,7 @@ use crate::held::{Held, Why};
 use crate::pipe::Pipe;
 use crate::stream::{Reader, Said};
 use foldhash::HashMap;
-use heap::{Builder, Flags, RootKind, RootName, TextId};
+use heap::{Builder, Collector, Flags, RootKind, RootName, TextId};
 use kinds::Kinds;
 use names::Names;
 use namespaces::{Namespace, Namespaces};
@@ -37,6 +37,9 @@ pub fn read(copy: &Copy, facts: Facts, builder: Builder, until: Instant) -> Resu
     let resident = Resident::of(pid).map_err(|error| Error::of_proc(pid, "status", error))?;
     let bytes = resident.memory.saturating_add(resident.swap);
     let python = Python::new(&frozen, facts).map_err(unreadable)?;
+    let collecting = python.is_collector_on().ok().flatten();
+    let mut builder = builder;
+    builder.about_mut().collector = Collector::of(collecting);
     let most = builder.budget().edges;
     let mut maker = Maker::new(python, builder, bytes, until).map_err(unreadable)?;
     let mut stream = Reader::new(Pipe::new(copy, until), most);

@@ -79,6 +79,8 @@ fn make<'a>(
     };
     let ruby = Ruby::new(&frozen, facts).map_err(|error| unreadable(error.to_string()))?;
     let globals = globals::names(&ruby, &copy.memory, &guest.data);
+    let mut builder = builder;
+    builder.about_mut().collector = copy.collector();
     let mut maker = Maker::new(builder, ruby, globals, births);
     while let Some(batch) = read.next() {
         let batch = batch.map_err(|error| lost(pid, &error.to_string()))?;

@@ -22,6 +22,8 @@ pub struct About {
     /// Start of the process in clock ticks since that; 0 = unknown. Processes of one id follow each other, and in each container there is a first
     /// one.
     pub started: u64,
+    /// Whether the VM's collector frees garbage.
+    pub collector: Collector,
     /// Contents of objects are in it, because the user asked for them (`--contents`). Otherwise [`Object::contents`] is
     /// dropped by the builder, whatever it is given.
     ///
@@ -33,6 +35,41 @@ pub struct About {
     pub memory: Memory,
     /// What the VM has allocated beside slots, the largest first, garbage too; empty where it does not say so.
     pub allocated: Vec<Allocated>,
+}
+
+/// Whether the program has switched its collector off.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[repr(u8)]
+pub enum Collector {
+    /// It is not known, or the VM has none.
+    #[default]
+    Unknown = 0,
+    /// It is on.
+    On = 1,
+    /// The program has switched it off, so it frees nothing.
+    Off = 2,
+}
+
+impl Collector {
+    /// Whether the program has switched it off; `None` = not known.
+    #[must_use]
+    pub fn is_off(self) -> Option<bool> {
+        match self {
+            Collector::Unknown => None,
+            Collector::On => Some(false),
+            Collector::Off => Some(true),
+        }
+    }
+
+    /// What an answer of the VM's means; `None` = it was not asked, or has not answered.
+    #[must_use]
+    pub fn of(on: Option<bool>) -> Self {
+        match on {
+            None => Collector::Unknown,
+            Some(true) => Collector::On,
+            Some(false) => Collector::Off,
+        }
+    }
 }
 
 impl About {

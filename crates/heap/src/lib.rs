@@ -35,7 +35,7 @@ mod sizes;
 mod snapshot;
 mod text;
 
-pub use about::{About, Allocated, Budget, Losses, Memory, MemoryRow};
+pub use about::{About, Allocated, Budget, Collector, Losses, Memory, MemoryRow};
 pub use analysis::{Analysis, Dominator, Total};
 pub use build::{Builder, Object};
 pub use file::{Error, VERSION};

@@ -50,6 +50,7 @@ records!(
     wire::Kind,
     wire::Counts,
     wire::Collection,
+    wire::Large,
     wire::Entry,
     wire::Segments,
     wire::calls::Area,

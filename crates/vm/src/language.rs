@@ -26,6 +26,8 @@ pub struct Description {
     /// Symbols of the function that collects garbage, the likeliest first. Most are static: a stripped library has
     /// none.
     pub collectors: &'static [&'static str],
+    /// What a program calls to switch the collector off; empty where there is none.
+    pub switches_off: &'static str,
     /// Where its libraries lie: see [`library`](crate::library).
     pub libraries: &'static [&'static str],
 }

@@ -128,6 +128,42 @@ pub struct Ledger {
     /// 1 = the hook is out for that reason. The agent writes it before it reads `may_rest` once more, and the command reads it after
     /// it has written `may_rest`, so one of the two sees the other.
     pub rests: u64,
+    /// The [`Large`] objects that the last census has seen, the largest [`LARGE`] of them in no order.
+    pub large: [Large; LARGE],
+    /// How many of `large` are in use.
+    pub large_count: u64,
+    /// 1 = the collector did not run because the program has switched it off (`GC.disable`).
+    pub collector_off: u64,
+}
+
+/// How many large objects are told one by one.
+pub const LARGE: usize = 512;
+/// From so many bytes on, as `ObjectSpace.memsize_of` counts them, an object is large.
+pub const LARGE_BYTES: u64 = 16 << 10;
+
+/// One large object, so that it can be seen whether it grows from one census to the next.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[repr(C)]
+pub struct Large {
+    /// Address of its slot.
+    pub object: u64,
+    /// The number of its slot (see [`crate::slots`]); 0 = it was born before we came.
+    pub number: u32,
+    /// Number of its [`Kind`].
+    pub kind: u32,
+    /// Bytes of what it holds, without the room that it has for more: of a String its text, of an Array its elements, of a
+    /// Hash its entries. The room is doubled now and then, and what is held grows with each call.
+    pub used: u64,
+}
+
+impl Large {
+    /// No object.
+    pub const NONE: Large = Large {
+        object: 0,
+        number: 0,
+        kind: 0,
+        used: 0,
+    };
 }
 
 /// Intervals into which the time of watching is divided at most: a census counts the living of each apart.

@@ -50,7 +50,7 @@ pub use accounts::{Account, AccountRow};
 pub use control_page::{
     Config, ControlPage, Farewell, Header, Purpose, ROUTINES, Reply, Request, State,
 };
-pub use ledger::{Collection, Counts, Entry, Frame, Kind, Ledger, Segments, Site, Stack};
+pub use ledger::{Collection, Counts, Entry, Frame, Kind, Large, Ledger, Segments, Site, Stack};
 pub use script::Script;
 pub use slots::SlotPath;
 pub use snapshot::Snapshot;

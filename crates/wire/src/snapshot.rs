@@ -118,6 +118,18 @@ pub enum Prepared {
     Refused = 2,
 }
 
+/// Values of [`Snapshot::collector`].
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[repr(u64)]
+pub enum Collector {
+    /// Nobody has asked.
+    Unknown = 0,
+    /// It frees garbage.
+    On = 1,
+    /// The program has switched it off.
+    Off = 2,
+}
+
 /// Mappings that the child makes read-only before it runs code of the program's: the VM's compaction, its allocator.
 pub const SHARED: usize = 64;
 
@@ -155,6 +167,8 @@ pub struct Snapshot {
     pub prepare: AtomicU64,
     /// A [`Prepared`]: what the program was told when it went on. The agent writes it.
     pub prepared: AtomicU64,
+    /// Whether the VM's collector is switched on: a [`Collector`]. The agent writes it for a Ruby.
+    pub collector: AtomicU64,
     /// Address of the VM's first shape, and its distance to the second; 0 = it does not say. The child writes it.
     pub shapes: AtomicU64,
     /// Distance in bytes from the first shape to the second; 0 = the VM does not say.
@@ -192,6 +206,7 @@ impl Snapshot {
             stack: AtomicU64::new(0),
             prepare: AtomicU64::new(0),
             prepared: AtomicU64::new(Prepared::No as u64),
+            collector: AtomicU64::new(Collector::Unknown as u64),
             shapes: AtomicU64::new(0),
             shape_size: AtomicU64::new(0),
             facts: [const { AtomicU64::new(0) }; FACTS],

@@ -6,6 +6,7 @@
 
 use super::agent::{AGENT, Agent, NEWBORNS};
 use super::books::site_at;
+use super::large;
 use super::names::Type;
 use crate::guard;
 use crate::memory::follow::{kept, ours};
@@ -13,6 +14,7 @@ use crate::memory::store::List;
 use crate::memory::sys;
 use crate::shared::{CONTROL_PAGE, LEDGER};
 use core::sync::atomic::Ordering;
+use wire::ledger::{LARGE_BYTES, Large};
 use wire::slots::{epoch_of, site_of, with_site};
 use wire::{Counts, Ledger, Reply, State};
 
@@ -64,6 +66,8 @@ pub fn take(argument: u64) -> Reply {
         }
         pause = sys::now() - started;
     }
+    // SAFETY: this runs as a job, at a safe point and with the VM's lock, as the function requires.
+    let off = !collected && unsafe { vm.is_collector_off() };
 
     let started = sys::now();
     // SAFETY: the VM's lock is held, and no Ruby code runs from here to the end, so no other reference
@@ -71,6 +75,7 @@ pub fn take(argument: u64) -> Reply {
     let (agent, ledger) = unsafe { (&mut *(&raw mut AGENT), &mut *(&raw mut LEDGER)) };
     free(ledger);
     (ledger.slots, ledger.unsized_objects, ledger.empty_bytes) = (0, 0, 0);
+    ledger.large_count = 0;
     agent.books.reuse_freed(ledger);
     agent.settle(ledger, NEWBORNS);
     agent.busy = true;
@@ -90,6 +95,7 @@ pub fn take(argument: u64) -> Reply {
     }
     ledger.gc_nanos = if collected { pause } else { 0 };
     ledger.garbage = u64::from(!collected);
+    ledger.collector_off = u64::from(off);
     ledger.walk_nanos = sys::now() - started;
     ledger.mapped = agent.books.mapped(ledger)
         + agent.slots.mapped()
@@ -213,14 +219,27 @@ fn visit(
     ledger.slots += 1;
     let number = agent.slots.get(object);
     let mut site = site_of(number);
+    if site != 0 && site_at(&ledger.sites, site).kind != kind {
+        // The object was born hidden and has been shown since, or was given another class.
+        site = agent.books.rebook(ledger, site, kind)?;
+        agent.slots.set(object, with_site(number, site))?;
+    }
+    if bytes >= LARGE_BYTES {
+        let this = Large {
+            object,
+            number: if site == 0 {
+                0
+            } else {
+                with_site(number, site)
+            },
+            kind,
+            used: 0,
+        };
+        large::note(ledger, &agent.names, of, bytes, this);
+    }
     let counts = if site == 0 {
         row(&mut tally.kinds, kind)?
     } else {
-        if site_at(&ledger.sites, site).kind != kind {
-            // The object was born hidden and has been shown since, or was given another class.
-            site = agent.books.rebook(ledger, site, kind)?;
-            agent.slots.set(object, with_site(number, site))?;
-        }
         row(&mut tally.sites, site)?
     };
     let interval = ledger.intervals.get(epoch_of(number) as usize);

@@ -21,6 +21,11 @@ pub const DROPPED_CLASSES: &[u8] = b"#<Class> (gone)";
 /// Longest text in bytes that is kept; a longer one is cut.
 const LONGEST: usize = 1024;
 
+/// Bytes of an entry of a Hash's `st_table` (`struct st_table_entry`, `st.c`): hash, key, record.
+const ENTRY: u64 = 24;
+/// Bytes of an element of an Array.
+const ELEMENT: u64 = 8;
+
 /// A class as a report calls it.
 pub enum Class<'a> {
     /// Its name, or the text for a type without class.
@@ -104,6 +109,19 @@ impl Names {
     #[inline]
     pub fn reader(&self) -> Option<&Ruby<'static, Direct>> {
         self.ruby.as_ref()
+    }
+
+    /// Returns the bytes of what a String, an Array or a Hash holds, without the room that it has for more; `None` for other objects, and
+    /// for what cannot be read.
+    pub fn used(&self, of: Type, object: u64) -> Option<u64> {
+        let ruby = self.reader()?;
+        let of_elements = |each: u64| Some(ruby.length(object).ok()?.saturating_mul(each));
+        match of {
+            Type::String => ruby.text(object).ok().map(|text| text.len),
+            Type::Array => of_elements(ELEMENT),
+            Type::Hash => of_elements(ENTRY),
+            _ => None,
+        }
     }
 
     /// The Ruby frames of a running execution context, innermost first.

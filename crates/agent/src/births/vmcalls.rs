@@ -22,6 +22,9 @@ pub mod collector {
 /// `RUBY_EVENT_HOOK_FLAG_SAFE | RUBY_EVENT_HOOK_FLAG_RAW_ARG` of `debug.h`: the hook is given the address of the `rb_trace_arg_t`.
 const SAFE_RAW: u32 = 0x01 | 0x04;
 
+/// `Qfalse` of every version (`enum ruby_special_consts`, special_consts.h).
+const QFALSE: u64 = 0;
+
 /// `rb_event_hook_func_t` with a raw argument.
 pub type Hook = unsafe extern "C" fn(data: u64, trace_arg: u64);
 /// `rb_postponed_job_func_t` (`debug.h`), and the function of `rb_set_end_proc`, which is given a VALUE.
@@ -116,6 +119,10 @@ calls! {
     fn rb_gc_start as collect() -> u64;
     /// Returns how many collections have begun since the program started, minor ones included; the result is no VALUE.
     fn rb_gc_count as collections() -> u64;
+    /// Switches the collector on; returns `Qtrue` if it was off.
+    fn rb_gc_enable as switch_on() -> u64;
+    /// Switches the collector off, after it has finished a step that is under way; returns `Qtrue` if it was off.
+    fn rb_gc_disable as switch_off() -> u64;
     /// A new object of a C type; class 0 hides it.
     fn rb_data_typed_object_wrap as wrap(class: u64, data: u64, of: *const DataType) -> u64;
     /// Keeps the object at `place` alive and in place.
@@ -167,6 +174,23 @@ impl Vm {
             bytes
         };
         (state == 0).then_some(bytes)
+    }
+
+    /// Whether the program has switched the collector off. The VM tells it only when it is switched: it is switched on, and off again if
+    /// it was off. Nothing of the program runs in between, because the caller holds the lock. (The other way round the VM would first finish
+    /// a step of a collector that is on.)
+    ///
+    /// # Safety
+    /// The VM's lock is held, at a safe point.
+    pub unsafe fn is_collector_off(&self) -> bool {
+        // SAFETY: the caller holds the VM's lock at a safe point, which is all that both functions require.
+        unsafe {
+            let was_off = self.switch_on() != QFALSE;
+            if was_off {
+                self.switch_off();
+            }
+            was_off
+        }
     }
 
     /// Makes the VM call `hook` at every birth and before every collection.

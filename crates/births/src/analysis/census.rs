@@ -45,6 +45,10 @@ pub struct SiteCount {
     /// Estimate of the memory that all objects made here used: the mean of a few that were measured soon after their birth,
     /// times their number. What an object got later is not included.
     pub allocated: u64,
+    /// By how many bytes what its large objects hold has grown steadily, look by look; 0 where none did.
+    pub grown: u64,
+    /// How many objects that are.
+    pub growing: u64,
 }
 
 /// The living objects of one type that existed before lancet came; the place where they were made is unknown.
@@ -58,6 +62,19 @@ pub struct TypeCount {
     pub live: u64,
     /// Bytes that they use, as `ObjectSpace.memsize_of` counts them.
     pub bytes: u64,
+    /// As [`SiteCount::grown`].
+    pub grown: u64,
+    /// As [`SiteCount::growing`].
+    pub growing: u64,
+}
+
+/// Growth of the resident memory that the objects do not explain.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Resident {
+    /// By how many bytes the resident memory has grown steadily since the first look, without what lancet has mapped.
+    pub grown: u64,
+    /// By how many bytes all objects and empty slots of the heap have grown meanwhile; 0 if they shrank.
+    pub objects: u64,
 }
 
 /// The memory of a guest, as its kernel and its VM count it, in bytes.
@@ -111,6 +128,10 @@ pub struct Census {
     /// What the process's memory is used for; `None` if that is not known, or if several guests were merged, which share some
     /// memory.
     pub memory: Option<Memory>,
+    /// Growth of the resident memory that the objects do not explain; `None` if there is none, or it is not known.
+    pub resident: Option<Resident>,
+    /// The program has switched the collector off, so no garbage is ever freed.
+    pub collector_off: bool,
     /// Objects that nothing refers to any more may be counted as living.
     pub garbage_included: bool,
 }

@@ -50,6 +50,10 @@ pub struct Counts {
     pub died_late: u64,
     /// Estimate of the bytes that objects made while we watched used soon after their birth.
     pub allocated: u64,
+    /// By how many bytes what its large objects hold has grown steadily, look by look.
+    pub grown: u64,
+    /// How many objects that are.
+    pub growing: u64,
 }
 
 /// How much [`Counts`] changed between two looks.
@@ -75,6 +79,8 @@ impl From<&SiteCount> for Counts {
             alive: site.alive,
             died_late: site.died_late,
             allocated: site.allocated,
+            grown: site.grown,
+            growing: site.growing,
         }
     }
 }
@@ -89,6 +95,8 @@ impl From<&TypeCount> for Counts {
             alive: Alive::default(),
             died_late: 0,
             allocated: 0,
+            grown: before.grown,
+            growing: before.growing,
         }
     }
 }
@@ -102,6 +110,8 @@ impl AddAssign for Counts {
         self.alive += other.alive;
         self.died_late = self.died_late.saturating_add(other.died_late);
         self.allocated = self.allocated.saturating_add(other.allocated);
+        self.grown = self.grown.saturating_add(other.grown);
+        self.growing = self.growing.saturating_add(other.growing);
     }
 }
 

@@ -95,8 +95,7 @@ impl Growth {
         }
         let (old_groups, old_hidden) = group(older, view);
         let (new_groups, new_hidden) = group(newer, view);
-        let places = new_groups.iter().filter(|((_, before), _)| !before);
-        let verdict = Verdict::of(newer, places.map(|((key, _), counts)| (key, counts)));
+        let verdict = Verdict::of(newer, new_groups.iter());
         let intervals = newer.intervals.len();
         let largest = changed(old_groups.clone(), new_groups.clone())
             .iter()

@@ -8,6 +8,9 @@
 //!   objects that live for five seconds         0    0   12   60
 //! ```
 //!
+//! And those of which single objects hold more and more, however many there are: a String that is appended to for ever
+//! (`earlier`, [`Counts::grown`]).
+//!
 //! One census gives these figures exactly, because each object carries the interval of its birth. They are better than the
 //! difference of two looks: what a request in flight holds at a look is only in the last interval, and a cache has nothing
 //! in the later ones, however much it held before.
@@ -25,6 +28,8 @@ pub const LEAST_INTERVALS: usize = 4;
 pub const LEAST_SECONDS: f64 = 10.0;
 /// The least number of objects of a leak: fewer may be a program's first steps.
 const LEAST_OBJECTS: u64 = 20;
+/// The least growth in bytes of a row's large objects.
+const LEAST_GROWN: u64 = 64 << 10;
 /// At most one in this many of a leak's older objects may have died, because the line may make other objects too.
 const MAY_DIE: u64 = 10;
 /// A leak is steady: of the earlier and the later half of the intervals, neither keeps more than this many times what the
@@ -36,8 +41,21 @@ const STEADY: u64 = 4;
 pub struct Leak {
     /// The place, type or gem that leaks.
     pub key: Key,
+    /// Whether its objects are from before lancet came.
+    pub before: bool,
+    /// Whether there are more and more objects, or objects hold more and more.
+    pub growing: Growing,
     /// The figures of the row.
     pub counts: Counts,
+}
+
+/// How a row leaks.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Growing {
+    /// More and more objects.
+    InNumber,
+    /// Single objects that hold more and more ([`Counts::grown`], [`Counts::growing`]).
+    InSize,
 }
 
 /// The answer to the question which rows leak.
@@ -53,13 +71,16 @@ pub enum Verdict {
         /// Number of those rows.
         replaced: usize,
     },
-    /// These rows leak, the steadiest first.
+    /// The program has switched the collector off: nothing is freed.
+    CollectorOff,
+    /// These rows leak, those with most memory first.
     Leaks(Vec<Leak>),
 }
 
-/// Whether the verdict names this row.
-pub fn leaks(verdict: Option<&Verdict>, key: &Key) -> bool {
-    matches!(verdict, Some(Verdict::Leaks(leaks)) if leaks.iter().any(|leak| leak.key == *key))
+/// Whether the verdict names this row; `before`: a row of objects from before lancet came.
+pub fn leaks(verdict: Option<&Verdict>, key: &Key, before: bool) -> bool {
+    let is_it = |leak: &Leak| leak.before == before && leak.key == *key;
+    matches!(verdict, Some(Verdict::Leaks(leaks)) if leaks.iter().any(is_it))
 }
 
 /// How the living objects of a row spread over the intervals, which distinguishes a leak from noise.
@@ -67,10 +88,14 @@ pub fn leaks(verdict: Option<&Verdict>, key: &Key) -> bool {
 pub struct Trend {
     /// Whether the row leaks: its living objects spread over the intervals as those of a leak do.
     pub leaks: bool,
+    /// The bytes that it leaks; 0 if it does not.
+    pub bytes: u64,
     /// The smallest number of living objects that the births of any interval have left.
     pub least: u64,
     /// Living objects that were born before the last interval began.
     pub kept: u64,
+    /// Whether there are more and more objects.
+    more: bool,
 }
 
 impl Trend {
@@ -78,8 +103,17 @@ impl Trend {
     pub fn of(counts: &Counts, intervals: usize) -> Self {
         let alive = &counts.alive.0;
         let all = alive.get(..intervals).unwrap_or(alive);
+        let grown = if counts.grown >= LEAST_GROWN {
+            counts.grown
+        } else {
+            0
+        };
         let Some((last, earlier)) = all.split_last() else {
-            return Trend::default();
+            return Trend {
+                leaks: grown != 0,
+                bytes: grown,
+                ..Trend::default()
+            };
         };
         let sum = |some: &[u64]| some.iter().fold(0u64, |sum, one| sum.saturating_add(*one));
         let least = earlier.iter().fold(*last, |least, one| least.min(*one));
@@ -88,27 +122,43 @@ impl Trend {
         let half = earlier.len().div_ceil(2);
         let (old, young) = (sum(&earlier[..half]), sum(&earlier[earlier.len() - half..]));
         let steady = old.min(young).saturating_mul(STEADY) >= old.max(young);
+        let more = all.len() >= LEAST_INTERVALS
+            && least > 0
+            && kept.saturating_add(*last) >= LEAST_OBJECTS
+            && steady
+            && counts.died_late.saturating_mul(MAY_DIE) <= kept;
         Trend {
-            leaks: all.len() >= LEAST_INTERVALS
-                && least > 0
-                && kept.saturating_add(*last) >= LEAST_OBJECTS
-                && steady
-                && counts.died_late.saturating_mul(MAY_DIE) <= kept,
+            leaks: more || grown != 0,
+            bytes: if more { counts.bytes } else { grown },
             least,
             kept,
+            more,
+        }
+    }
+
+    /// How it leaks, if it does.
+    fn growing(&self) -> Growing {
+        if self.more {
+            Growing::InNumber
+        } else {
+            Growing::InSize
         }
     }
 }
 
 impl Verdict {
-    /// Decides about the rows of a census; `None` if births were not told apart by intervals.
+    /// Decides about the rows of a census, each with whether its objects are from before lancet came; `None` if births were not
+    /// told apart by intervals.
     pub(crate) fn of<'a>(
         census: &Census,
-        rows: impl Iterator<Item = (&'a Key, &'a Counts)>,
+        rows: impl Iterator<Item = (&'a (Key, bool), &'a Counts)>,
     ) -> Option<Self> {
         let intervals = census.intervals.len();
         if intervals == 0 {
             return None;
+        }
+        if census.collector_off {
+            return Some(Self::CollectorOff);
         }
         if census.garbage_included {
             return Some(Self::Garbage);
@@ -116,26 +166,33 @@ impl Verdict {
         if intervals < LEAST_INTERVALS || census.intervals.iter().sum::<f64>() < LEAST_SECONDS {
             return Some(Self::TooEarly);
         }
-        let trend = |counts: &Counts| Trend::of(counts, intervals);
-        let leaks = rows.filter(|(_, counts)| trend(counts).leaks);
         let of_types = Replaced::of(census);
-        let (replaced, leaks): (Vec<_>, Vec<_>) =
-            leaks.partition(|(key, counts)| of_types.explains(key, counts));
-        let mut leaks: Vec<Leak> = leaks
-            .into_iter()
-            .map(|(key, counts)| Leak {
-                key: key.clone(),
-                counts: *counts,
-            })
-            .collect();
-        leaks.sort_by_cached_key(|leak| {
-            let rank = std::cmp::Reverse((trend(&leak.counts), leak.counts.bytes));
-            (rank, leak.key.to_string())
-        });
-        Some(if leaks.is_empty() {
-            Self::None {
-                replaced: replaced.len(),
+        let mut replaced = 0;
+        let mut leaks = Vec::new();
+        for ((key, before), counts) in rows {
+            let trend = Trend::of(counts, intervals);
+            if !trend.leaks {
+                continue;
             }
+            let growing = trend.growing();
+            if growing == Growing::InNumber && of_types.explains(key, counts) {
+                replaced += 1;
+                continue;
+            }
+            let leak = Leak {
+                key: key.clone(),
+                before: *before,
+                growing,
+                counts: *counts,
+            };
+            leaks.push((trend, leak));
+        }
+        leaks.sort_by_cached_key(|(trend, leak)| {
+            (std::cmp::Reverse(*trend), leak.before, leak.key.to_string())
+        });
+        let leaks: Vec<Leak> = leaks.into_iter().map(|(_, leak)| leak).collect();
+        Some(if leaks.is_empty() {
+            Self::None { replaced }
         } else {
             Self::Leaks(leaks)
         })
@@ -227,6 +284,38 @@ mod tests {
     fn what_dies_late_is_no_leak() {
         assert!(row(&[35, 35, 35, 35], 3).leaks);
         assert!(!row(&[35, 35, 35, 35], 30).leaks);
+    }
+
+    /// One String that gets longer is one object; its row leaks although it holds one only.
+    #[test]
+    fn a_row_whose_objects_hold_more_and_more_leaks() {
+        let of = |grown| {
+            let counts = Counts {
+                live: 1,
+                growing: 1,
+                grown,
+                ..Counts::default()
+            };
+            let trend = Trend::of(&counts, 4);
+            (trend.leaks, trend.growing())
+        };
+        assert_eq!(of(1 << 20), (true, Growing::InSize));
+        assert!(!of(1 << 10).0);
+    }
+
+    /// Fifty threads of 50 MiB come before ten thousand small Strings.
+    #[test]
+    fn the_leak_with_most_memory_comes_first() {
+        let of = |bytes, alive: [u64; 4]| {
+            let mut counts = Counts {
+                bytes,
+                ..Counts::default()
+            };
+            counts.alive.0[..4].copy_from_slice(&alive);
+            Trend::of(&counts, 4)
+        };
+        let (threads, texts) = (of(50 << 20, [12, 13, 12, 13]), of(400 << 10, [2500; 4]));
+        assert!(threads.leaks && texts.leaks && threads > texts);
     }
 
     #[test]

@@ -5,7 +5,7 @@ use std::collections::HashMap;
 use std::sync::Arc;
 use std::time::Duration;
 
-use crate::analysis::census::{Census, Frame, Loss, SiteCount, TypeCount};
+use crate::analysis::census::{Census, Frame, Loss, Resident, SiteCount, TypeCount};
 
 /// The `pid` of a merged census; no process has it.
 pub const MERGED_PID: i32 = 0;
@@ -61,7 +61,18 @@ pub fn merge(censuses: &[Census]) -> Option<Census> {
             [one] => one.memory,
             _ => None,
         },
+        resident: merged_resident(censuses),
+        collector_off: censuses.iter().any(|c| c.collector_off),
         garbage_included: censuses.iter().any(|c| c.garbage_included),
+    })
+}
+
+/// Adds up the growth that objects do not explain.
+fn merged_resident(censuses: &[Census]) -> Option<Resident> {
+    let all = censuses.iter().filter_map(|census| census.resident);
+    all.reduce(|sum, one| Resident {
+        grown: sum.grown.saturating_add(one.grown),
+        objects: sum.objects.saturating_add(one.objects),
     })
 }
 
@@ -112,6 +123,8 @@ fn merged_sites(censuses: &[Census]) -> Vec<SiteCount> {
                 sum.alive += site.alive.later_by(later);
                 sum.died_late = sum.died_late.saturating_add(site.died_late);
                 sum.allocated = sum.allocated.saturating_add(site.allocated);
+                sum.grown = sum.grown.saturating_add(site.grown);
+                sum.growing = sum.growing.saturating_add(site.growing);
             }
             None => {
                 places.insert((&site.frames, &site.kind, site.internal), merged.len());
@@ -134,6 +147,8 @@ fn merged_before(censuses: &[Census]) -> Vec<TypeCount> {
                 let sum = &mut merged[at];
                 sum.live = sum.live.saturating_add(before.live);
                 sum.bytes = sum.bytes.saturating_add(before.bytes);
+                sum.grown = sum.grown.saturating_add(before.grown);
+                sum.growing = sum.growing.saturating_add(before.growing);
             }
             None => {
                 places.insert((&before.kind, before.internal), merged.len());

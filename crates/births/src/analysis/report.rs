@@ -57,8 +57,7 @@ impl Report {
     /// Makes the rows and totals that a view shows of a census.
     pub fn new(census: &Census, view: &View) -> Self {
         let (groups, hidden) = group(census, view);
-        let places = groups.iter().filter(|((_, before), _)| !before);
-        let verdict = Verdict::of(census, places.map(|((key, _), counts)| (key, counts)));
+        let verdict = Verdict::of(census, groups.iter());
         let lines = groups.iter().filter(|((_, before), _)| !before);
         let largest = lines.map(|(_, counts)| counts.live).max().unwrap_or(0);
         let groups = folded(groups, view, verdict.as_ref());
@@ -72,10 +71,11 @@ impl Report {
             .collect();
         let intervals = census.intervals.len();
         // Places come first, because they are what the user wants to see, and an old process holds more objects from before
-        // than a short look can see born.
+        // than a short look can see born. A type of which old objects grow comes among those that leak.
         rows.sort_by_cached_key(|row| {
-            let rank = Reverse(rank(&row.counts, view.order, intervals));
-            (row.before, rank, row.key.to_string())
+            let rank = rank(&row.counts, view.order, intervals);
+            let behind = row.before && !rank.0.leaks;
+            (behind, Reverse(rank), row.before, row.key.to_string())
         });
         let total = rows.iter().map(|row| row.counts).sum();
         let old = rows.iter().filter(|row| row.before);
@@ -156,12 +156,14 @@ pub(crate) fn folded(
     };
     let mut folded: HashMap<Identity, Counts> = HashMap::new();
     for ((key, before), counts) in groups {
-        let sum = if before {
+        let sum = if leaks(verdict, &key, before) {
+            None
+        } else if before {
             Some(Key::Type {
                 kind: ALL_TYPES.into(),
             })
         } else {
-            key.folded(app).filter(|_| !leaks(verdict, &key))
+            key.folded(app)
         };
         *folded.entry((sum.unwrap_or(key), before)).or_default() += counts;
     }

@@ -8,7 +8,7 @@ use std::path::Path;
 use super::block::{Block, Input};
 use super::number::{at_distance, optional};
 use super::{Error, LONGEST_TEXT, LastTargets, Section, cost};
-use crate::about::{About, Allocated, Losses, Memory, MemoryRow};
+use crate::about::{About, Allocated, Collector, Losses, Memory, MemoryRow};
 use crate::column::Column;
 use crate::names::{EdgeName, Flags, Role, RootKind, RootName};
 use crate::snapshot::{Kind, Root, Site, Snapshot};
@@ -130,6 +130,12 @@ impl Reading {
             host: take.text()?,
             boot: take.text()?,
             started: take.number()?,
+            collector: match take.byte()? {
+                0 => Collector::Unknown,
+                1 => Collector::On,
+                2 => Collector::Off,
+                _ => return Err(Wrong),
+            },
             contents: take.byte()? != 0,
             notes: Vec::new(),
             memory: Memory::default(),

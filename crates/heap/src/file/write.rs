@@ -124,6 +124,7 @@ impl Snapshot {
         put_bytes(raw, cut(&about.host, LONGEST_TEXT));
         put_bytes(raw, cut(&about.boot, LONGEST_TEXT));
         put(raw, about.started);
+        raw.push(about.collector as u8);
         raw.push(u8::from(about.contents));
         put(raw, about.notes.len().min(most_notes) as u64);
         for note in about.notes.iter().take(most_notes) {

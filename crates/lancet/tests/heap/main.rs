@@ -3,6 +3,7 @@
 //! | file | what |
 //! |---|---|
 //! | `allocator` | what jemalloc and tcmalloc have in use and free, held against what the program's own one says |
+//! | `collector` | a collector that is switched off is said first, and memory that is no object's |
 //! | `compact` | what GC.compact would give back, held against what it does |
 //! | `copy` | the copy itself while it lives: limits, descriptors |
 //! | `core` | core files: the same holders, held against a snapshot of the living; what is wrong with one |
@@ -24,6 +25,7 @@
 //! | `truth` | the same objects and references as `ObjectSpace.dump_all` writes |
 
 mod allocator;
+mod collector;
 mod compact;
 mod copy;
 mod core;

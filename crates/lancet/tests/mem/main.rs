@@ -15,6 +15,7 @@
 //! | `sizes` | objects whose own size function raises |
 //! | `budget` | looks hold a big heap for no more than `--budget` |
 //! | `leaks` | the line that leaks is named and stands first; where none leaks, none is named |
+//! | `grows` | what grows without more and more objects; a job that ends before its time is over |
 //! | `started` | `lancet mem -- PROGRAM` |
 //! | `ractors` | the first Ractor of a program that is watched: what was counted until then is reported |
 //! | `refused` | what cannot be opened: one line, exit code 1, guest untouched |
@@ -39,6 +40,7 @@ mod budget;
 mod cycles;
 mod elsewhere;
 mod family;
+mod grows;
 mod killed;
 mod leaks;
 mod nasty;

@@ -183,8 +183,9 @@ fn page(answers: &Answers, options: &Options) -> Page {
     let missing = (without > 0).then(|| {
         format!("{without} objects that would have a page here have none, because names of this heap are so long that there is no room")
     });
-    let notes = missing
+    let notes = words::first(answers)
         .into_iter()
+        .chain(missing)
         .chain(words::losses(snapshot))
         .chain(snapshot.about().notes.iter().cloned());
     Page {

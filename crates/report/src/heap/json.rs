@@ -47,6 +47,7 @@ enum Record<'a> {
         garbage_objects: u64,
         garbage_bytes: u64,
         garbage_cycles: u64,
+        collector_off: Option<bool>,
         references: u64,
         roots: u64,
         contents: bool,
@@ -241,12 +242,15 @@ pub(super) fn head(out: &mut dyn Write, answers: &Answers) -> io::Result<()> {
         garbage_objects: analysis.garbage().objects,
         garbage_bytes: analysis.garbage().bytes,
         garbage_cycles: answers.garbage.cycles,
+        collector_off: about.collector.is_off(),
         references: snapshot.edge_count() as u64,
         roots: snapshot.roots().len() as u64,
         contents: about.contents,
     };
     record(out, &first)?;
-    for text in words::losses(snapshot).iter().chain(&about.notes) {
+    let missing = words::losses(snapshot);
+    let said = words::first(answers).into_iter().chain(missing);
+    for text in said.collect::<Vec<_>>().iter().chain(&about.notes) {
         record(out, &Record::Note { text })?;
     }
     Ok(())

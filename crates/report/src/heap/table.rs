@@ -92,6 +92,9 @@ pub(super) fn head(out: &mut dyn Write, answers: &Answers, options: &Options) ->
     let style = &options.style;
     let snapshot = answers.analysis.snapshot();
     say(out, &who(answers), Tone::Head, style)?;
+    for text in words::first(answers) {
+        say(out, &text, Tone::Worst, style)?;
+    }
     say(out, &sums(answers), Tone::Plain, style)?;
     let notes = snapshot.about().notes.iter().cloned();
     for text in words::losses(snapshot).into_iter().chain(notes) {

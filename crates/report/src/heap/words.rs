@@ -10,7 +10,7 @@ use heap::answers::diff::Diff;
 use heap::answers::holders::{Born, Holder};
 use heap::answers::paths::{Step, Via};
 use heap::answers::suspects::{Mass, Suspect, Suspected};
-use heap::{EdgeName, Role, RootKind, RootName, Site, Snapshot, TextId};
+use heap::{Collector, EdgeName, Role, RootKind, RootName, Site, Snapshot, TextId};
 use vm::Language;
 
 use crate::Style;
@@ -115,12 +115,54 @@ fn root(snapshot: &Snapshot, name: RootName) -> String {
 /// What becomes of garbage.
 #[must_use]
 pub fn end_of_garbage(snapshot: &Snapshot) -> &'static str {
+    if snapshot.about().collector == Collector::Off {
+        return "which nothing frees while the collector is switched off";
+    }
     match Language::of_prefix(&snapshot.about().language) {
         // It counts references, and those of a cycle never come to nothing.
         Some(language) if language.description().collectors.is_empty() => "which nothing frees",
         _ => "which the next collection frees",
     }
 }
+
+/// What must be known before any other line is read, a sentence each: that the collector is switched off, and that most of the memory
+/// is no object's.
+#[must_use]
+pub fn first(answers: &Answers) -> Vec<String> {
+    let about = answers.analysis.snapshot().about();
+    let garbage = answers.analysis.garbage();
+    let mut said = Vec::new();
+    if about.collector == Collector::Off {
+        let call = Language::of_prefix(&about.language)
+            .map_or("", |language| language.description().switches_off);
+        let objects = grouped(garbage.objects);
+        said.push(format!(
+            "the program has switched its collector off ({call}): nothing frees {objects} {} of garbage, {}",
+            plural(garbage.objects, "object", "objects"),
+            size(garbage.bytes)
+        ));
+    }
+    let objects = answers
+        .analysis
+        .living()
+        .bytes
+        .saturating_add(garbage.bytes);
+    let rest = about.rss.saturating_sub(objects);
+    if rest >= MUCH && objects < about.rss / LITTLE {
+        let percent = objects as f64 * 100.0 / about.rss as f64;
+        said.push(format!(
+            "all objects together are {percent:.1} % of the {} that are resident: lancet heap --rss says what the other {} are",
+            size(about.rss),
+            size(rest)
+        ));
+    }
+    said
+}
+
+/// Resident memory beside the objects that is told before anything else: so much, and where objects are less than one part in so many.
+/// A small program's libraries are less.
+const MUCH: u64 = 48 << 20;
+const LITTLE: u64 = 4;
 
 /// A reference in words.
 #[must_use]

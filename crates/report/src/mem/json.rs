@@ -5,7 +5,9 @@ use std::collections::BTreeMap;
 use std::io;
 use std::sync::Arc;
 
-use births::analysis::{Census, Counts, Delta, Frame, Growth, Key, MERGED_PID, Report, Verdict};
+use births::analysis::{
+    Census, Counts, Delta, Frame, Growing, Growth, Key, MERGED_PID, Report, Verdict,
+};
 use serde::Serialize;
 
 use super::format::Format;
@@ -160,13 +162,20 @@ enum Record<'a> {
         pid: Option<i32>,
         verdict: &'static str,
         text: String,
+        collector_off: bool,
+        #[serde(skip_serializing_if = "Option::is_none")]
+        resident_grown: Option<u64>,
     },
     Leak {
         pid: Option<i32>,
         #[serde(flatten)]
         key: Subject<'a>,
+        before: bool,
+        grows: &'static str,
         #[serde(flatten)]
         counts: Figures,
+        grown: u64,
+        growing: u64,
         #[serde(skip_serializing_if = "none")]
         alive: &'a [u64],
     },
@@ -421,9 +430,11 @@ fn judged(out: &mut dyn io::Write, census: &Census, verdict: Option<&Verdict>) -
                 Verdict::Leaks(_) => "leak",
                 Verdict::None { .. } => "none",
                 Verdict::TooEarly => "too_early",
-                Verdict::Garbage => "garbage",
+                Verdict::Garbage | Verdict::CollectorOff => "garbage",
             },
             text: sentences(verdict, census).0.join("; "),
+            collector_off: census.collector_off,
+            resident_grown: census.resident.map(|resident| resident.grown),
         },
     )?;
     let Verdict::Leaks(leaks) = verdict else {
@@ -435,6 +446,13 @@ fn judged(out: &mut dyn io::Write, census: &Census, verdict: Option<&Verdict>) -
             &Record::Leak {
                 pid,
                 key: Subject::from(&leak.key),
+                before: leak.before,
+                grows: match leak.growing {
+                    Growing::InNumber => "number",
+                    Growing::InSize => "size",
+                },
+                grown: leak.counts.grown,
+                growing: leak.counts.growing,
                 counts: leak.counts.into(),
                 alive: alive(&leak.counts, census),
             },

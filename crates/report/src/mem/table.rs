@@ -52,13 +52,12 @@ pub fn write(
     let names = age.heading(names.to_vec());
     let mut lines = vec![Line::words(names, title(report.by), Tone::Head)];
     lines.extend(report.rows.iter().map(|row| {
-        let (cells, tone) = if row.before {
-            (age.unknown(before_cells(&row.counts)), Tone::Dim)
+        let cells = if row.before {
+            age.unknown(before_cells(&row.counts))
         } else {
-            let leaking = leaks(report.verdict.as_ref(), &row.key);
-            let tone = if leaking { Tone::Worst } else { Tone::Plain };
-            (age.cells(cells(&row.counts), &row.counts), tone)
+            age.cells(cells(&row.counts), &row.counts)
         };
+        let tone = tone(report.verdict.as_ref(), &row.key, row.before);
         Line::row(
             cells,
             label(row, &census.root),
@@ -118,15 +117,13 @@ pub fn write_growth(
     let mut lines = vec![Line::words(names, title(growth.by), Tone::Head)];
     lines.extend(growth.rows.iter().map(|row| {
         let now = grouped(row.now.live);
-        let (cells, tone) = if row.before {
-            let cells = delta_cells(&row.delta, false, now);
-            (age.unknown(cells), Tone::Dim)
+        let cells = delta_cells(&row.delta, !row.before, now);
+        let cells = if row.before {
+            age.unknown(cells)
         } else {
-            let leaking = leaks(growth.verdict.as_ref(), &row.key);
-            let tone = if leaking { Tone::Worst } else { Tone::Plain };
-            let cells = delta_cells(&row.delta, true, now);
-            (age.cells(cells, &row.now), tone)
+            age.cells(cells, &row.now)
         };
+        let tone = tone(growth.verdict.as_ref(), &row.key, row.before);
         let name = label_of_key(&row.key, row.before, &newer.root);
         Line::row(cells, name, tone, callers(&row.key, &newer.root))
     }));
@@ -174,6 +171,15 @@ pub fn subject(census: &Census) -> String {
 fn head(out: &mut dyn io::Write, text: &str, style: &Style) -> io::Result<()> {
     written(out, text, Tone::Head, style)?;
     writeln!(out)
+}
+
+/// How a row stands out.
+fn tone(verdict: Option<&Verdict>, key: &Key, before: bool) -> Tone {
+    match leaks(verdict, key, before) {
+        true => Tone::Worst,
+        false if before => Tone::Dim,
+        false => Tone::Plain,
+    }
 }
 
 /// Writes which rows leak.

@@ -1,9 +1,11 @@
 //! The verdict on leaks as sentences, for the head of a report.
 
-use births::analysis::{Census, LEAST_INTERVALS, LEAST_SECONDS, Leak, Verdict};
+use births::analysis::{
+    Census, Growing, LEAST_INTERVALS, LEAST_SECONDS, Leak, MERGED_PID, Resident, Verdict,
+};
 
 use super::label::label_of_key;
-use crate::figures::{grouped, plural, span};
+use crate::figures::{grouped, plural, size, span};
 
 /// So many leaks are named; the others stand among the first rows.
 const NAMED: usize = 3;
@@ -32,9 +34,18 @@ pub fn sentences(verdict: &Verdict, census: &Census) -> (Vec<String>, bool) {
                     grouped(more)
                 ));
             }
+            said.extend(census.resident.map(|grown| unexplained(grown, census)));
             return (said, true);
         }
-        Verdict::None { replaced: 0 } => format!("no leak: nothing grew in {all}"),
+        Verdict::CollectorOff => {
+            return (vec![COLLECTOR_OFF.into()], true);
+        }
+        Verdict::None { .. } if let Some(grown) = census.resident => {
+            return (vec![unexplained(grown, census)], true);
+        }
+        Verdict::None { replaced: 0 } => {
+            format!("no leak: neither objects nor what they hold grew in {all}")
+        }
         Verdict::None { replaced } => {
             let rows = *replaced as u64;
             format!(
@@ -52,6 +63,27 @@ pub fn sentences(verdict: &Verdict, census: &Census) -> (Vec<String>, bool) {
     (vec![text], false)
 }
 
+/// What is said first where it is so, because no figure of the report means anything else.
+const COLLECTOR_OFF: &str = "garbage collection is switched off in this process (GC.disable): nothing is freed, and it grows by all that it makes";
+
+/// Says that the resident memory has grown by more than the objects have.
+fn unexplained(Resident { grown, objects }: Resident, census: &Census) -> String {
+    let objects = match objects {
+        0 => "the objects did not grow".to_owned(),
+        objects => format!("all objects together grew by {}", size(objects)),
+    };
+    let (grown, of) = (size(grown), of(census));
+    format!("{objects}, resident memory grew by {grown}: lancet heap --rss{of} says where it is")
+}
+
+/// Names the process to another command; nothing where several were merged.
+fn of(census: &Census) -> String {
+    match census.pid {
+        MERGED_PID => String::new(),
+        pid => format!(" -p {pid}"),
+    }
+}
+
 /// What is missing: time, or looks, which come late on a machine or in a process that has other things to do.
 fn too_early(intervals: &[f64]) -> String {
     let (looks, watched) = (intervals.len(), intervals.iter().sum::<f64>());
@@ -66,12 +98,23 @@ fn too_early(intervals: &[f64]) -> String {
 fn sentence(leak: &Leak, all: &str, census: &Census) -> String {
     let count = census.intervals.len();
     let counts = &leak.counts;
-    let name = label_of_key(&leak.key, false, &census.root);
-    let live = grouped(counts.live);
+    let name = label_of_key(&leak.key, leak.before, &census.root);
+    if leak.growing == Growing::InSize {
+        let growing = grouped(counts.growing);
+        let (objects, hold) = match counts.growing {
+            1 => ("object", "holds"),
+            _ => ("objects", "hold"),
+        };
+        let (grown, of) = (size(counts.grown), of(census));
+        return format!(
+            "leak: {name}: {growing} {objects} {hold} more at each look, +{grown}; lancet heap{of} says what keeps it"
+        );
+    }
+    let (bytes, live) = (size(counts.bytes), grouped(counts.live));
     let died = match counts.dead {
         0 => "nothing of it died".into(),
         _ => format!("{live} of {} born still live", grouped(counts.born)),
     };
     let each = grouped(counts.live / (count.max(1) as u64));
-    format!("leak: {name} grew in {all}, +{live} (+{each} each), {died}")
+    format!("leak: {name} grew in {all}, +{live} (+{each} each), +{bytes}, {died}")
 }

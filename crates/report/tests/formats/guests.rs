@@ -25,6 +25,8 @@ fn site(frames: &[Arc<Frame>], kind: &str, born: u64, live: u64, bytes: u64) -> 
         alive: Default::default(),
         died_late: 0,
         allocated: born * 64,
+        grown: 0,
+        growing: 0,
     }
 }
 
@@ -34,6 +36,8 @@ fn before(kind: &str, live: u64, bytes: u64) -> TypeCount {
         internal: kind.starts_with("IMEMO"),
         live,
         bytes,
+        grown: 0,
+        growing: 0,
     }
 }
 
@@ -78,6 +82,8 @@ pub fn shop() -> Census {
         gone: Default::default(),
         intervals: Vec::new(),
         memory: None,
+        resident: None,
+        collector_off: false,
         garbage_included: false,
     }
 }
@@ -146,6 +152,8 @@ pub fn shop_with_stacks() -> Census {
         gone: Default::default(),
         intervals: Vec::new(),
         memory: None,
+        resident: None,
+        collector_off: false,
         garbage_included: true,
         ..shop()
     }

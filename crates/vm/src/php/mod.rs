@@ -15,6 +15,7 @@
 //! | `value` | what does a zval say? |
 //! | `call` | what is a function of C given? |
 //! | `heap` | which strings, arrays and objects are there, and what do they refer to? |
+//! | `collector` | is the collector of cycles switched on? |
 //! | `allocator` | which blocks of memory are in use, and how large is one? |
 //!
 //! The line that runs now, in a hook on the guest's own thread: [`Php::here`] (five loads, and three for each
@@ -22,6 +23,7 @@
 
 pub mod allocator;
 mod call;
+pub mod collector;
 mod error;
 mod facts;
 mod fiber;

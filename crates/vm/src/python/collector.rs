@@ -15,6 +15,10 @@ use crate::Memory;
 /// of all that is around it: so it is looked at which of the two holds lists.
 const GENERATIONS: [u64; 2] = [24, 20];
 const GENERATION: u64 = 24;
+/// `enabled`, behind `trash_delete_later` and `trash_delete_nesting` (3.9).
+const ENABLED: u64 = 12;
+/// The instruction `ret`.
+const RETURN: u8 = 0xc3;
 /// `permanent_generation`: what `gc.freeze` has put aside; to 3.13, and in 3.14.
 const PERMANENT: [u64; 2] = [104, 96];
 /// `collecting`, behind `permanent_generation` (24 bytes) and `generation_stats` (three of 24 bytes).
@@ -102,6 +106,34 @@ impl<M: Memory> Python<'_, M> {
         Ok(self.memory.u64(object.wrapping_sub(GC_HEAD))? != 0)
     }
 
+    /// Returns whether the program has switched the collector on; `None` if that is not known. Reference counts free what is in no cycle all
+    /// the same.
+    pub fn is_collector_on(&self) -> Result<Option<bool>, Error> {
+        let Some(at) = self.facts.enabled() else {
+            return Ok(None);
+        };
+        let enabled = self.memory.u32(self.main_interpreter()?.wrapping_add(at))?;
+        Ok(match enabled {
+            0 => Some(false),
+            1 => Some(true),
+            _ => None,
+        })
+    }
+
+    /// Finds [`Facts::enabled`](super::Facts::enabled): the VM's own function at `is_enabled` loads it (`return gcstate->enabled`), and it must lie
+    /// between the beginning of the collector's state and its lists. To 3.9, which does not export that function, it is where the headers say.
+    pub(super) fn find_enabled(&self, is_enabled: Option<u64>) -> u64 {
+        let gc = self.layout.interpreter.gc;
+        let Some(at) = is_enabled else {
+            return gc + ENABLED;
+        };
+        let mut code = [0; 64];
+        match self.memory.read(at, &mut code) {
+            Ok(()) => loaded(&code, gc..gc + GENERATIONS[0]).unwrap_or(0),
+            Err(_) => 0,
+        }
+    }
+
     /// Returns the collector's lists: the first object of each leads back to its head.
     fn generations(&self, interpreter: u64) -> Result<[u64; 4], Error> {
         let gc = interpreter.wrapping_add(self.layout.interpreter.gc);
@@ -134,6 +166,21 @@ impl<M: Memory> Python<'_, M> {
     }
 }
 
+/// Returns the displacement of the last instruction of a short function that loads 32 bits into `%eax` from a register and a 32-bit
+/// displacement (`8b /r`, with a register other than `%rsp`, which would need one byte more) and lies within `range`.
+fn loaded(code: &[u8], range: core::ops::Range<u64>) -> Option<u64> {
+    let end = code.iter().position(|byte| *byte == RETURN)?;
+    let loads = code[..end].windows(6).filter_map(|bytes| match bytes {
+        [0x8b, modrm, a, b, c, d] if modrm & 0xf8 == 0x80 && modrm & 7 != 4 => {
+            Some(u64::from(u32::from_le_bytes([*a, *b, *c, *d])))
+        }
+        _ => None,
+    });
+    loads
+        .rev()
+        .find(|at| range.contains(at) && at.is_multiple_of(4))
+}
+
 /// Where the collector's lists begin: three generations, and what is put aside.
 fn heads(gc: u64, [generations, permanent]: [u64; 2]) -> [u64; 4] {
     let young = gc.wrapping_add(generations);
@@ -143,4 +190,26 @@ fn heads(gc: u64, [generations, permanent]: [u64; 2]) -> [u64; 4] {
         young.wrapping_add(2 * GENERATION),
         gc.wrapping_add(permanent),
     ]
+}
+
+#[cfg(test)]
+mod tests {
+    use super::loaded;
+
+    /// `PyGC_IsEnabled` of Debian's 3.11, and one that asks for the thread state by a call.
+    #[test]
+    fn the_word_is_found_in_the_function_that_loads_it() {
+        let static_build = [
+            0x48, 0x8b, 0x05, 0xb5, 0x04, 0x57, 0x00, 0x48, 0x8b, 0x40, 0x10, 0x8b, 0x80, 0x94,
+            0x02, 0x00, 0x00, 0xc3,
+        ];
+        assert_eq!(loaded(&static_build, 648..672), Some(0x294));
+        assert_eq!(loaded(&static_build, 700..724), None);
+        let shared = [
+            0x50, 0xe8, 0x00, 0x00, 0x00, 0x00, 0x48, 0x8b, 0x40, 0x10, 0x8b, 0x80, 0x94, 0x02,
+            0x00, 0x00, 0x5a, 0xc3,
+        ];
+        assert_eq!(loaded(&shared, 648..672), Some(0x294));
+        assert_eq!(loaded(&[0x90; 64], 0..24), None);
+    }
 }

@@ -48,6 +48,7 @@ pub struct Facts {
     specific: u64,
     statics: u64,
     lists: u64,
+    enabled: u64,
     none: u64,
     yes: u64,
     no: u64,
@@ -72,9 +73,12 @@ pub(super) struct Types {
     pub made_class: u64,
 }
 
+/// The VM's function that says whether the collector is switched on; exported since 3.10.
+const IS_ENABLED: &str = "PyGC_IsEnabled";
+
 impl Facts {
     /// Number of words that the facts take.
-    pub const WORDS: usize = 20;
+    pub const WORDS: usize = 21;
 
     /// Finds the facts. `symbol` returns the address in the guest of a symbol that the program or its libpython exports.
     pub fn find(
@@ -96,6 +100,7 @@ impl Facts {
             specific: 0,
             statics: 0,
             lists: 0,
+            enabled: 0,
             none: need("_Py_NoneStruct")?,
             yes: need("_Py_TrueStruct")?,
             no: need("_Py_FalseStruct")?,
@@ -131,6 +136,7 @@ impl Facts {
         facts.specific = python.find_specific()?;
         facts.statics = python.find_statics()?;
         facts.lists = python.find_lists()?;
+        facts.enabled = python.find_enabled(symbol(IS_ENABLED));
         Ok(facts)
     }
 
@@ -143,6 +149,7 @@ impl Facts {
             self.specific,
             self.statics,
             self.lists,
+            self.enabled,
             self.none,
             self.yes,
             self.no,
@@ -169,6 +176,7 @@ impl Facts {
             specific,
             statics,
             lists,
+            enabled,
             none,
             yes,
             no,
@@ -194,6 +202,7 @@ impl Facts {
             specific,
             statics,
             lists,
+            enabled,
             none,
             yes,
             no,
@@ -248,6 +257,14 @@ impl Facts {
         match self.lists {
             0 => None,
             both => Some([both & 0xffff_ffff, both >> 32]),
+        }
+    }
+
+    /// Returns the offset in an interpreter of the word that says whether its collector is switched on; `None` if that was not found.
+    pub(super) const fn enabled(&self) -> Option<u64> {
+        match self.enabled {
+            0 => None,
+            found => Some(found),
         }
     }
 

@@ -77,7 +77,7 @@ impl Guests {
                     ));
                 }
                 Notice::Ended(pid) => {
-                    let text = format!("process {pid} ended; what it held is not known");
+                    let text = format!("process {pid} ended; what it held at its end is not known");
                     let loss = Loss::new(Some(pid), What::Process, None, text);
                     self.losses.say(loss);
                 }

@@ -5,7 +5,7 @@ use ratatui::layout::{Constraint, Layout, Rect};
 use ratatui::style::{Color, Modifier, Style};
 use ratatui::text::{Line, Span};
 use ratatui::widgets::{Cell, Paragraph, Row, Table};
-use report::heap::{losses, table};
+use report::heap::{losses, table, words};
 use report::text::printable;
 
 use super::page::{Item, Sort};
@@ -39,7 +39,11 @@ pub fn draw(frame: &mut Frame<'_>, state: &mut State) {
     let area = frame.area();
     let width = usize::from(area.width);
     let answers = state.view.answers;
-    let sums = wrapped(&printable(&table::sums(answers)), width);
+    let first = words::first(answers).into_iter();
+    let sums = first.chain([table::sums(answers)]);
+    let sums: Vec<Line<'_>> = sums
+        .flat_map(|text: String| wrapped(&printable(&text), width))
+        .collect();
     let said = state.page().head.iter();
     let said: Vec<Line<'_>> = said
         .flat_map(|text| wrapped(&printable(text), width))

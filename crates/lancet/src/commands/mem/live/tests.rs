@@ -26,6 +26,8 @@ fn site(path: &str, line: u32, kind: &str, born: u64, live: u64, bytes: u64) -> 
         alive: Default::default(),
         died_late: 0,
         allocated: 0,
+        grown: 0,
+        growing: 0,
     }
 }
 
@@ -62,6 +64,8 @@ fn guest(pid: i32, second: u64) -> Census {
             internal: false,
             live: 21_500,
             bytes: 1_204_224,
+            grown: 0,
+            growing: 0,
         }],
         gc_pause: Some(Duration::from_micros(15_520)),
         walk_pause: Duration::from_micros(1_130),
@@ -71,6 +75,8 @@ fn guest(pid: i32, second: u64) -> Census {
         gone: Default::default(),
         intervals: Vec::new(),
         memory: None,
+        resident: None,
+        collector_off: false,
         garbage_included: false,
     }
 }

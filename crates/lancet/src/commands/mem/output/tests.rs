@@ -71,6 +71,8 @@ fn guest(pid: i32, second: u64) -> Census {
             alive: Default::default(),
             died_late: 0,
             allocated: 0,
+            grown: 0,
+            growing: 0,
         }],
         before: Vec::new(),
         gc_pause: None,
@@ -81,6 +83,8 @@ fn guest(pid: i32, second: u64) -> Census {
         gone: Default::default(),
         intervals: Vec::new(),
         memory: None,
+        resident: None,
+        collector_off: false,
         garbage_included: true,
     }
 }

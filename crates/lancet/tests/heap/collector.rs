@@ -1,0 +1,71 @@
+//! A collector that the program has switched off: that is the first line, in each language that has one, and nobody reads of garbage
+//! that the next collection frees. And resident memory that is no object's.
+
+use serde_json::Value;
+
+use super::holders::asked;
+use crate::support::{Guest, Interpreter, LIMIT, chosen, lancet, rubies, run};
+
+/// What the program has called, which the first line names.
+fn held(interpreter: &Interpreter, script: &str, call: &str) {
+    for state in ["off", "on"] {
+        let guest = Guest::script(interpreter, script, &[state]);
+        guest.expect("ready");
+        let said = asked(guest.pid).stdout;
+        let first = said.lines().nth(1).unwrap_or_default();
+        let wanted = format!("the program has switched its collector off ({call}): ");
+        let is_off = state == "off";
+        assert_eq!(
+            first.starts_with(&wanted),
+            is_off,
+            "{interpreter}, {state}: {said}"
+        );
+        assert!(
+            !is_off || !said.contains("the next collection frees"),
+            "{interpreter}: {said}"
+        );
+
+        let mut command = lancet();
+        command.args(["heap", "--json", "-p", &guest.pid.to_string()]);
+        let output = run(&mut command, LIMIT);
+        let records = output.stdout.lines();
+        let mut records = records.map(|line| serde_json::from_str::<Value>(line).expect("JSON"));
+        let snapshot = records.find(|record| record["record"] == "snapshot");
+        let snapshot = snapshot.expect("a record of the snapshot");
+        assert_eq!(
+            snapshot["collector_off"], is_off,
+            "{interpreter}, {state}: {snapshot}"
+        );
+        assert!(guest.ends_well());
+    }
+}
+
+#[test]
+fn a_collector_that_is_switched_off_is_said_first() {
+    for ruby in rubies("the collector is off") {
+        held(&ruby, "heap/collector.rb", "GC.disable");
+    }
+    for python in chosen("python", "the collector is off") {
+        held(&python, "heap/collector.py", "gc.disable");
+    }
+    for php in chosen("php", "the collector is off") {
+        held(&php, "heap/collector.php", "gc_disable");
+    }
+}
+
+/// The guest has 100 MiB that no object of it knows of: a private mapping that is written to.
+#[test]
+fn objects_that_explain_little_of_the_memory_say_so_first() {
+    for python in chosen("python", "memory of no object") {
+        let guest = Guest::script(&python, "heap/beside.py", &[]);
+        guest.expect("ready");
+        let said = asked(guest.pid).stdout;
+        let first = said.lines().nth(1).unwrap_or_default();
+        assert!(
+            first.starts_with("all objects together are "),
+            "{python}: {said}"
+        );
+        assert!(first.contains("lancet heap --rss says"), "{python}: {said}");
+        assert!(guest.ends_well());
+    }
+}

@@ -1,0 +1,161 @@
+//! What grows without more and more objects: single objects that hold more and more, memory that is no object's, a process
+//! whose collector is switched off. And a job that ends before its time is over.
+//!
+//! The guest is `fixtures/ruby/leak/grows.rb`.
+
+use std::thread;
+use std::time::Duration;
+
+use serde_json::Value;
+
+use crate::support::{Guest, Interpreter, Output, Snapshot, lancet, mem, rubies, run};
+
+/// How long each is watched: enough for a verdict.
+const WATCH: &str = "12s";
+
+fn guest(ruby: &Interpreter, kind: &str) -> Guest {
+    let guest = Guest::script(ruby, "leak/grows.rb", &[kind]);
+    guest.expect("ready");
+    guest
+}
+
+/// What lancet writes of a guest of this kind.
+fn watched(ruby: &Interpreter, kind: &str, watch: &str) -> Vec<Value> {
+    let guest = guest(ruby, kind);
+    let before = Snapshot::take(guest.pid);
+    let mut command = mem(guest.pid);
+    command.args(["--for", watch]);
+    let output = run(&mut command, Duration::from_secs(120));
+    assert_eq!(output.code(), 0, "{ruby}, {kind}: {}", output.stderr);
+    before.holds(guest.pid, "after the watch");
+    records(&output)
+}
+
+fn records(output: &Output) -> Vec<Value> {
+    let lines = output.stdout.lines();
+    lines
+        .map(|line| serde_json::from_str(line).expect("JSON"))
+        .collect()
+}
+
+fn of<'a>(records: &'a [Value], kind: &str) -> Vec<&'a Value> {
+    records
+        .iter()
+        .filter(|record| record["record"] == kind)
+        .collect()
+}
+
+/// Asserts that the first leak is one of these types, whose objects hold more and more.
+fn holds_more(ruby: &Interpreter, kind: &str, watch: &str, types: &[&str], before: bool) {
+    let records = watched(ruby, kind, watch);
+    let leaks = of(&records, "leak");
+    assert_eq!(leaks.len(), types.len(), "{ruby}, {kind}: {records:#?}");
+    for leak in leaks {
+        let of = leak["type"].as_str().expect("a type");
+        assert!(types.contains(&of), "{ruby}, {kind}: {leak}");
+        assert_eq!(leak["before"], before, "{ruby}, {kind}: {leak}");
+        assert_eq!(leak["grows"], "size", "{ruby}, {kind}: {leak}");
+        assert!(
+            leak["grown"].as_u64() > Some(64 << 10),
+            "{ruby}, {kind}: {leak}"
+        );
+        let line = leak["line"].as_u64().is_some_and(|line| line != 0);
+        assert_eq!(line, !before, "{ruby}, {kind}: {leak}");
+    }
+    let verdict = of(&records, "verdict")[0];
+    assert_eq!(verdict["verdict"], "leak", "{ruby}, {kind}: {verdict}");
+    let text = verdict["text"].as_str().expect("a text");
+    assert!(
+        text.contains("more at each look, +"),
+        "{ruby}, {kind}: {text}"
+    );
+}
+
+#[test]
+fn an_object_that_holds_more_and_more_is_a_leak() {
+    for ruby in rubies("one object grows") {
+        thread::scope(|scope| {
+            let ruby = &ruby;
+            for (kind, of) in [
+                ("text", "String"),
+                ("elements", "Array"),
+                ("pairs", "Hash"),
+                ("many", "String"),
+            ] {
+                scope.spawn(move || holds_more(ruby, kind, WATCH, &[of], true));
+            }
+            scope.spawn(move || holds_more(ruby, "late", "20s", &["String", "Array"], false));
+        });
+    }
+}
+
+#[test]
+fn what_is_emptied_or_stays_as_it_is_is_none() {
+    for ruby in rubies("nothing grows") {
+        let records = watched(&ruby, "clean", WATCH);
+        let verdict = of(&records, "verdict")[0];
+        assert_eq!(verdict["verdict"], "none", "{ruby}: {records:#?}");
+        assert_eq!(verdict["resident_grown"], Value::Null, "{ruby}: {verdict}");
+    }
+}
+
+#[test]
+fn memory_that_no_object_holds_is_said_beside_the_verdict() {
+    for ruby in rubies("native memory grows") {
+        let records = watched(&ruby, "native", WATCH);
+        let verdict = of(&records, "verdict")[0];
+        let grown = verdict["resident_grown"].as_u64();
+        assert!(grown > Some(4 << 20), "{ruby}: {verdict}");
+        let text = verdict["text"].as_str().expect("a text");
+        assert!(text.contains("resident memory grew by "), "{ruby}: {text}");
+        assert!(text.contains("lancet heap --rss -p "), "{ruby}: {text}");
+        assert!(!text.contains("no leak"), "{ruby}: {text}");
+    }
+}
+
+/// It is the fault, so it is the first line, and nobody reads of garbage that the next collection frees.
+#[test]
+fn a_collector_that_is_switched_off_is_the_verdict() {
+    for ruby in rubies("the collector is off") {
+        let guest = guest(&ruby, "off");
+        for options in [&["--for", "3s"][..], &["--for", "1s", "--no-gc"]] {
+            let mut command = lancet();
+            command
+                .args(["mem", "-p", &guest.pid.to_string()])
+                .args(options);
+            let output = run(&mut command, Duration::from_secs(60));
+            assert_eq!(output.code(), 0, "{ruby}: {}", output.stderr);
+            let line = output.stdout.lines().nth(2).unwrap_or_default();
+            assert!(
+                line.contains("switched off in this process (GC.disable)"),
+                "{ruby}: {line}"
+            );
+        }
+        // It is still off: what the agent asked has changed nothing.
+        let records = watched(&ruby, "off", "1s");
+        assert_eq!(of(&records, "verdict")[0]["collector_off"], true, "{ruby}");
+    }
+}
+
+#[test]
+fn a_job_that_ends_before_its_time_is_reported_as_it_was_last_seen() {
+    for ruby in rubies("a job ends") {
+        let guest = guest(&ruby, "job");
+        let mut command = mem(guest.pid);
+        command.args(["--for", "100s"]);
+        let output = run(&mut command, Duration::from_secs(90));
+        assert_eq!(output.code(), 4, "{ruby}: {}", output.stderr);
+        let records = records(&output);
+        let rows = of(&records, "row");
+        let kept = rows
+            .iter()
+            .find(|row| row["type"] == "String" && row["live"].as_u64() > Some(50));
+        assert!(kept.is_some(), "{ruby}: {records:#?}");
+        let losses = of(&records, "loss");
+        let said = losses.iter().any(|loss| {
+            let text = loss["loss"].as_str().unwrap_or_default();
+            text.starts_with("the process has ended since")
+        });
+        assert!(said, "{ruby}: {losses:?}");
+    }
+}
