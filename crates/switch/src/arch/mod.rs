@@ -7,6 +7,8 @@ compile_error!("lancet-switch supports x86-64 with the System V calling conventi
 
 mod x86_64;
 
+#[cfg(not(feature = "std"))]
+pub use x86_64::trap;
 pub use x86_64::{ALIGN, leave, prepare, shadow_stack, switch};
 
 use crate::annotate::Notes;

@@ -193,3 +193,10 @@ pub fn shadow_stack() -> bool {
     }
     pointer != 0
 }
+
+/// Ends the process by an instruction that the processor refuses: SIGILL.
+#[cfg(not(feature = "std"))]
+pub fn trap() -> ! {
+    // SAFETY: does not go on.
+    unsafe { asm!("ud2", options(noreturn)) }
+}
