@@ -163,6 +163,33 @@ fn the_high_water_mark_is_known_at_any_time() {
 }
 
 #[test]
+fn the_remaining_stack_is_that_of_the_stack_that_runs() {
+    type Outer<'s> = &'s Suspender<(), ()>;
+    let mut outer = Builder::new()
+        .stack_size(1 << 20)
+        .spawn::<(), (), [usize; 3], _>(|outer: Outer<'_>, ()| {
+            let ask = |_: &Suspender<(), ()>, ()| outer.remaining_stack();
+            let inner = Coroutine::scope(ask, |mut inner| inner.resume(()));
+            let mut memory = vec![0u128; 8192];
+            // SAFETY: the memory outlives the scope and is used for nothing else.
+            let stack = unsafe { RawStack::new(memory.as_mut_ptr().cast(), 8192 * 16) };
+            let stack = stack.expect("a stack");
+            let unknown = Builder::new().scope_on(stack, ask, |mut inner| inner.resume(()));
+            let (State::Finished(inner), Ok(State::Finished(unknown))) = (inner, unknown) else {
+                panic!("neither suspends itself")
+            };
+            [outer.remaining_stack(), inner, unknown]
+        })
+        .expect("a coroutine");
+    let State::Finished([own, inner, unknown]) = outer.resume(()) else {
+        panic!("never suspends itself")
+    };
+    assert!((900 << 10..1 << 20).contains(&own), "{own}");
+    assert!((200 << 10..256 << 10).contains(&inner), "{inner}");
+    assert_eq!(unknown, 0);
+}
+
+#[test]
 fn a_stack_of_ones_own_comes_back() {
     let mut memory = vec![0u128; 8192];
     // SAFETY: the memory outlives the coroutine and is used for nothing else.

@@ -9,7 +9,7 @@ mod x86_64;
 
 #[cfg(not(feature = "std"))]
 pub use x86_64::trap;
-pub use x86_64::{ALIGN, leave, prepare, shadow_stack, switch};
+pub use x86_64::{ALIGN, leave, prepare, shadow_stack, stack_pointer, switch};
 
 use crate::annotate::Notes;
 use crate::value::Word;
