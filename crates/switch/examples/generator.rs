@@ -4,6 +4,8 @@
 //! cargo run -p lancet-switch --example generator
 //! ```
 
+use std::rc::Rc;
+
 use lancet_switch::{Coroutine, State, Suspender};
 
 enum Tree {
@@ -20,16 +22,16 @@ fn walk(tree: &Tree, out: &Suspender<(), u32>) {
     }
 }
 
-/// The iterator around it.
-struct InOrder<'t>(Coroutine<'t, (), u32, ()>);
+/// The iterator around it. It keeps the tree, which a coroutine may not borrow: an iterator can be forgotten.
+struct InOrder(Coroutine<(), u32, ()>);
 
-impl<'t> InOrder<'t> {
-    fn new(tree: &'t Tree) -> Self {
-        InOrder(Coroutine::new(|out, ()| walk(tree, out)))
+impl InOrder {
+    fn new(tree: Rc<Tree>) -> Self {
+        InOrder(Coroutine::new(move |out, ()| walk(&tree, out)))
     }
 }
 
-impl Iterator for InOrder<'_> {
+impl Iterator for InOrder {
     type Item = u32;
 
     fn next(&mut self) -> Option<u32> {
@@ -53,10 +55,28 @@ fn balanced(low: u32, high: u32) -> Tree {
     Tree::Node(Box::new(left), middle, Box::new(balanced(middle + 1, high)))
 }
 
+/// Adds up a tree that is only borrowed: the coroutine is ended with its scope.
+fn sum(tree: &Tree) -> u32 {
+    Coroutine::scope(
+        |out: &Suspender<(), u32>, ()| walk(tree, out),
+        |mut values| {
+            let mut sum = 0;
+            while let State::Suspended(value) = values.resume(()) {
+                sum += value;
+            }
+            sum
+        },
+    )
+}
+
 fn main() {
-    let tree = balanced(1, 100);
-    let odd: Vec<_> = InOrder::new(&tree).filter(|n| n % 2 == 1).take(5).collect();
+    let tree = Rc::new(balanced(1, 100));
+    let odd: Vec<_> = InOrder::new(tree.clone())
+        .filter(|n| n % 2 == 1)
+        .take(5)
+        .collect();
     println!("{odd:?}");
     assert_eq!(odd, [1, 3, 5, 7, 9]);
-    assert!(InOrder::new(&tree).eq(1..=100));
+    assert!(InOrder::new(tree.clone()).eq(1..=100));
+    assert_eq!(sum(&tree), 5050);
 }

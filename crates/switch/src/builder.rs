@@ -81,26 +81,53 @@ impl<'a> Builder<'a> {
 
     /// Makes the coroutine on a stack from the pool.
     #[cfg(feature = "pool")]
-    pub fn spawn<'f, I, Y, R, F>(self, body: F) -> Result<Coroutine<'f, I, Y, R>, Error>
+    pub fn spawn<I, Y, R, F>(self, body: F) -> Result<Coroutine<I, Y, R>, Error>
     where
-        F: FnOnce(&Suspender<I, Y>, I) -> R + 'f,
+        F: FnOnce(&Suspender<I, Y>, I) -> R + 'static,
+        I: 'static,
+        Y: 'static,
+        R: 'static,
     {
+        self.spawn_on(self.pool_stack()?, body)
+    }
+
+    /// Takes a stack of the size that was set from the pool that was set.
+    #[cfg(feature = "pool")]
+    #[inline]
+    pub(crate) fn pool_stack(&self) -> Result<PoolStack, Error> {
         let pool = self.pool.unwrap_or_else(|| Pool::global());
-        let stack = match self.stack_size {
-            Some(bytes) => pool.stack_of(bytes)?,
-            None => pool.stack()?,
-        };
-        self.spawn_on(stack, body)
+        match self.stack_size {
+            Some(bytes) => pool.stack_of(bytes),
+            None => pool.stack(),
+        }
     }
 
     /// Makes the coroutine on a stack that the caller provides.
-    pub fn spawn_on<'f, I, Y, R, F, S>(
+    pub fn spawn_on<I, Y, R, F, S>(self, stack: S, body: F) -> Result<Coroutine<I, Y, R, S>, Error>
+    where
+        F: FnOnce(&Suspender<I, Y>, I) -> R + 'static,
+        I: 'static,
+        Y: 'static,
+        R: 'static,
+        S: Stack + 'static,
+    {
+        // SAFETY: every type is 'static, so nothing that the coroutine's frames can hold ever ends.
+        unsafe { self.make_on(stack, body) }
+    }
+
+    /// Makes a coroutine of a body that may borrow.
+    ///
+    /// # Safety
+    ///
+    /// The coroutine must have ended before a lifetime in one of the types ends. That it is dropped is not enough: where
+    /// it cannot be ended, dropping it leaves its frames as they are.
+    pub(crate) unsafe fn make_on<I, Y, R, F, S>(
         self,
         stack: S,
         body: F,
-    ) -> Result<Coroutine<'f, I, Y, R, S>, Error>
+    ) -> Result<Coroutine<I, Y, R, S>, Error>
     where
-        F: FnOnce(&Suspender<I, Y>, I) -> R + 'f,
+        F: FnOnce(&Suspender<I, Y>, I) -> R,
         S: Stack,
     {
         let range = stack.range();

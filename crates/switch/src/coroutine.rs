@@ -31,6 +31,9 @@ pub struct Finished<I>(pub I);
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct StillSuspended;
 
+/// Cancellations after which a coroutine that goes on is taken for one that cannot be ended.
+pub(crate) const ATTEMPTS: usize = 8;
+
 /// The result of the last switch.
 enum End<R> {
     Returned(R),
@@ -41,19 +44,20 @@ enum End<R> {
 /// A body with a stack of its own, which runs when it is resumed and stands still when it suspends.
 ///
 /// `I` goes in with every resume (the first one as an argument of the body), `Y` comes out with
-/// every suspend, `R` at the end. `'f` is what the body may borrow. See the [crate] for what is
-/// guaranteed and what is not.
-pub struct Coroutine<'f, I, Y, R, S: Stack = DefaultStack> {
+/// every suspend, `R` at the end. Nothing on its stack may be borrowed from outside of it, because it can be forgotten
+/// while it is suspended: a body that borrows runs in a [`Coroutine::scope`]. See the [crate] for what is guaranteed and
+/// what is not.
+pub struct Coroutine<I, Y, R, S: Stack = DefaultStack> {
     base: *mut Base,
     stack: ManuallyDrop<S>,
     done: bool,
     fp: bool,
     // Invariant in all three, neither Send nor Sync: the frames on the stack may hold anything.
-    types: PhantomData<(*mut (I, Y, R), &'f ())>,
+    types: PhantomData<*mut (I, Y, R)>,
 }
 
 #[cfg(feature = "pool")]
-impl<'f, I, Y, R> Coroutine<'f, I, Y, R> {
+impl<I: 'static, Y: 'static, R: 'static> Coroutine<I, Y, R> {
     /// Makes a coroutine on a stack of the default pool. Nothing of `body` runs before the first resume.
     ///
     /// # Panics
@@ -61,7 +65,7 @@ impl<'f, I, Y, R> Coroutine<'f, I, Y, R> {
     /// When there is no stack to be had; [`Builder::spawn`] returns the error instead.
     pub fn new<F>(body: F) -> Self
     where
-        F: FnOnce(&Suspender<I, Y>, I) -> R + 'f,
+        F: FnOnce(&Suspender<I, Y>, I) -> R + 'static,
     {
         match Builder::new().spawn(body) {
             Ok(coroutine) => coroutine,
@@ -70,15 +74,17 @@ impl<'f, I, Y, R> Coroutine<'f, I, Y, R> {
     }
 }
 
-impl<'f, I, Y, R, S: Stack> Coroutine<'f, I, Y, R, S> {
+impl<I: 'static, Y: 'static, R: 'static, S: Stack + 'static> Coroutine<I, Y, R, S> {
     /// Makes a coroutine on a stack that the caller provides.
     pub fn with_stack<F>(stack: S, body: F) -> Result<Self, Error>
     where
-        F: FnOnce(&Suspender<I, Y>, I) -> R + 'f,
+        F: FnOnce(&Suspender<I, Y>, I) -> R + 'static,
     {
         Builder::new().spawn_on(stack, body)
     }
+}
 
+impl<I, Y, R, S: Stack> Coroutine<I, Y, R, S> {
     /// Called by the builder, once `base` is prepared.
     pub(crate) fn from_parts(base: *mut Base, stack: S, fp: bool) -> Self {
         Coroutine {
@@ -178,7 +184,7 @@ impl<'f, I, Y, R, S: Stack> Coroutine<'f, I, Y, R, S> {
     }
 
     /// Cancels, and returns a panic of the body.
-    fn end(&mut self) -> Result<Option<unwind::Payload>, StillSuspended> {
+    pub(crate) fn end(&mut self) -> Result<Option<unwind::Payload>, StillSuspended> {
         if self.done {
             return Ok(None);
         }
@@ -272,13 +278,13 @@ fn resumed_when_done() -> ! {
     panic!("resumed a coroutine that has ended")
 }
 
-impl<I, Y, R, S: Stack> Drop for Coroutine<'_, I, Y, R, S> {
+impl<I, Y, R, S: Stack> Drop for Coroutine<I, Y, R, S> {
     /// Cancels a suspended coroutine. If that fails, its frames and its stack are kept for good: other code may rely on
     /// values that are pinned there. A panic out of one of its destructors goes on here, unless this thread is
     /// unwinding already: then it is dropped.
     fn drop(&mut self) {
         // The number is bounded: a body may catch each cancellation and suspend itself again for ever.
-        let ended = (0..8).find_map(|_| self.end().ok());
+        let ended = (0..ATTEMPTS).find_map(|_| self.end().ok());
         // SAFETY: the stack is taken once, here; it is given back only if no frame is left on it.
         unsafe {
             if self.done {

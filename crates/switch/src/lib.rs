@@ -21,6 +21,7 @@
 //! | part | feature | what |
 //! |---|---|---|
 //! | [`Coroutine`], [`Builder`], [`RawStack`] | none (`no_std`) | the switch |
+//! | [`Coroutine::scope`], [`Scoped`] | none | bodies that borrow |
 //! | | `std` | panics carried, cancellation by unwinding |
 //! | [`pool`] | `pool` | stacks from slabs of mappings, guards, statistics, high-water marks |
 //! | [`report`] | `report` | who overflowed its stack, where, and what to do |
@@ -45,6 +46,8 @@
 //!   `cancel` says so; and so it does for one that suspends in a destructor, which cannot be unwound
 //!   again from there, only resumed. A coroutine that cannot be ended when it is dropped (after eight attempts) keeps
 //!   its stack and all that is on it for good: [`pool::Stats::abandoned`] counts these.
+//! - **Borrowing**: the body of a [`Coroutine`] owns what it uses (`'static`); one that borrows runs in a
+//!   [`Coroutine::scope`], which ends it, or the process: see [below](#what-a-body-may-borrow).
 //! - **Nesting**: a coroutine may resume others, which may suspend any coroutine they are called from;
 //!   the chain in between stands still as a whole, and a cancellation unwinds all of it.
 //! - **Threads**: a `Coroutine` is not `Send`: resuming it from another thread does not compile. (In C
@@ -67,12 +70,123 @@
 //!   [`Coroutine::new`] turns it into a panic. (A pool itself, and what the scheduler keeps of a task,
 //!   come from the global allocator, which aborts when it has no memory.)
 //!
+//! # What a body may borrow
+//!
+//! A frame may lend a variable to somebody who uses it until the frame ends: [`std::thread::scope`] lends it to other
+//! threads. So no frame may vanish, and nothing that a frame refers to may end before it, also where the frame never runs
+//! again. A suspended coroutine that is forgotten ([`core::mem::forget`], a circle of [`Rc`](std::rc::Rc)s) or that
+//! cannot be ended when it is dropped has such frames, for good. They can reach:
+//!
+//! - **their own stack and block**. The memory stays: whoever forgets the coroutine forgets its [`Stack`], and a stack
+//!   is free only when it is dropped. A [`pool`] keeps its mappings while such a stack is out, also when no handle to the
+//!   pool is left. What an implementation promises for this is in the contract of [`Stack`].
+//! - **what the body owns, what came in with a resume, and what was to go out**: the closure and values of `I`, `Y`, `R`
+//!   and `S`. So all of these must be `'static`: what they refer to never ends.
+//! - **what these frames borrow from each other**, which is on the same stack, or on that of a coroutine which belongs to
+//!   one of them: a scope in a forgotten coroutine is in a frame that stays.
+//!
+//! Nothing else: a type with a lifetime that ends cannot come in. This program read freed memory when bodies could borrow:
+//!
+//! ```compile_fail,E0373
+//! use std::{thread, time::Duration};
+//!
+//! fn victim() {
+//!     let x = vec![0x41u8; 200];
+//!     let mut coroutine = lancet_switch::Coroutine::<(), (), ()>::new(|suspender, ()| {
+//!         thread::scope(|threads| {
+//!             threads.spawn(|| {
+//!                 thread::sleep(Duration::from_millis(100));
+//!                 println!("{:?}", &x[0..8]);
+//!             });
+//!             suspender.suspend(());
+//!         });
+//!     });
+//!     coroutine.resume(());
+//!     std::mem::forget(coroutine);
+//! }
+//! ```
+//!
+//! And so did this one, which forgets nothing but catches each cancellation:
+//!
+//! ```compile_fail,E0373
+//! use std::panic::{AssertUnwindSafe, catch_unwind};
+//! use std::{thread, time::Duration};
+//!
+//! fn victim() {
+//!     let x = vec![0x41u8; 200];
+//!     let mut coroutine = lancet_switch::Coroutine::<(), (), ()>::new(|suspender, ()| {
+//!         thread::scope(|threads| {
+//!             threads.spawn(|| {
+//!                 thread::sleep(Duration::from_millis(100));
+//!                 println!("{:?}", &x[0..8]);
+//!             });
+//!             loop {
+//!                 let _ = catch_unwind(AssertUnwindSafe(|| suspender.suspend(())));
+//!             }
+//!         });
+//!     });
+//!     coroutine.resume(());
+//! }
+//! ```
+//!
+//! Nor can a reference come in by another way, with the closure or with a resume:
+//!
+//! ```compile_fail,E0597
+//! let x = vec![0x41u8; 200];
+//! let borrowed = &x;
+//! lancet_switch::Coroutine::<(), (), usize>::new(move |_, ()| borrowed.len());
+//! ```
+//!
+//! ```compile_fail,E0597
+//! let mut coroutine = lancet_switch::Coroutine::<&[u8], (), ()>::new(|_, _| ());
+//! let x = vec![0x41u8; 200];
+//! coroutine.resume(&x);
+//! ```
+//!
+//! A **scope** ([`Coroutine::scope`], [`Builder::scope`], [`Builder::scope_on`]) takes any body. The coroutine is in the
+//! scope's own frame, whose only ways out, a return and an unwinding, end it first, or end the process where it cannot be
+//! ended. Lifetimes in the types of a call are longer than the call, so that nothing which the coroutine can reach ends
+//! before it. The frame itself can vanish only as part of a stack that is forgotten, and then all that it refers to is
+//! kept as said above. What a caller gets is [`Scoped`], which lends the coroutine and never gives out a
+//! `&mut Coroutine`: with two of these [`core::mem::swap`] would put a coroutine into the scope of another, which
+//! outlives what the first one borrows. The handle is good for any lifetime that the scope chooses (`for<'s>`), so it
+//! cannot leave `run`,
+//!
+//! ```compile_fail,E0521
+//! let mut kept = None;
+//! lancet_switch::Coroutine::<(), (), ()>::scope(|_, ()| (), |handle| kept = Some(handle));
+//! ```
+//!
+//! nor change places with the handle of another scope,
+//!
+//! ```compile_fail,E0521
+//! use lancet_switch::Coroutine;
+//!
+//! fn swap<F: FnOnce(&lancet_switch::Suspender<(), ()>, ())>(one: F, two: F) {
+//!     Coroutine::scope(one, |mut one| {
+//!         Coroutine::scope(two, |mut two| std::mem::swap(&mut one, &mut two));
+//!     });
+//! }
+//! ```
+//!
+//! and what it lends cannot be named:
+//!
+//! ```compile_fail,E0616
+//! lancet_switch::Coroutine::<(), (), ()>::scope(|_, ()| (), |handle| drop(handle.coroutine));
+//! ```
+//!
+//! One thing no type can forbid: **thread-local storage**. [`LocalKey::with`](std::thread::LocalKey::with), and crates
+//! that lend a reference for the time of a call in the same manner, know no suspend: what such a reference refers to can be
+//! destroyed, by the end of the thread or by a call that returns, while a coroutine is suspended in the closure that got
+//! the reference. Do not suspend there.
+//!
 //! # Without an unwinder
 //!
 //! With `panic = "abort"`, or without `std`, nothing can be unwound. A panic in a body ends the
 //! process. `cancel` works on a coroutine that was never resumed and refuses every other; dropping a
 //! suspended one abandons its stack. That is a leak, not a fault: somebody may have pinned an
-//! object on that stack and rely on its destructor, so the memory is never used again.
+//! object on that stack and rely on its destructor, so the memory is never used again. A scope whose coroutine is
+//! suspended at its end aborts: resume it until it has ended.
 //! The C interface unwinds with libgcc's own means and does not depend on how this crate is compiled.
 //!
 //! # Undefined
@@ -88,7 +202,9 @@
 //!   (`std::thread::panicking`, `std::uncaught_exceptions`), and C++ handlers of different fibers must
 //!   then end in the reverse order they began. To cancel a coroutine that suspended in a destructor while
 //!   a *panic* of its own unwound it aborts.
-//! - A [`RawStack`] whose memory is not as its constructor demands.
+//! - A [`RawStack`] whose memory is not as its constructor demands, or another [`Stack`] that breaks its contract.
+//! - Suspending in the closure of [`LocalKey::with`](std::thread::LocalKey::with), if the reference is used after the value
+//!   was destroyed: see [above](#what-a-body-may-borrow).
 //! - `fork` in a signal handler that interrupted this crate in the middle of making or giving back a
 //!   stack, or another fork: it returns, but pools may stay locked in the child. (Any other fork is fine
 //!   for pools, whatever other threads do. Only the overflow report must not be installed or uninstalled
@@ -118,6 +234,7 @@ pub mod pool;
 pub mod report;
 #[cfg(feature = "scheduler")]
 pub mod scheduler;
+mod scope;
 mod stack;
 mod suspender;
 mod tag;
@@ -127,5 +244,6 @@ mod value;
 pub use builder::{Builder, DefaultStack};
 pub use coroutine::{Coroutine, Finished, State, StillSuspended};
 pub use error::Error;
+pub use scope::Scoped;
 pub use stack::{RawStack, Stack};
 pub use suspender::Suspender;

@@ -8,15 +8,24 @@ use crate::error::Error;
 ///
 /// # Safety
 ///
-/// The range must be readable and writable, used by nobody else, and stay at its address from the
-/// moment the stack is handed over until it is dropped. A guard below it is the implementer's
-/// business: without one an overflow corrupts what lies there.
+/// The range must be the same at each call, be readable and writable, used by nobody else, and stay at its address,
+/// wherever the value itself is moved, from the moment the stack is handed over until the value is dropped.
+///
+/// **Dropped** means that `drop` was called. A coroutine that is forgotten while it is suspended forgets its stack, and
+/// one that cannot be ended abandons it. Its frames stay, other threads may read and write what is in them, and nobody
+/// says when they are done: so the memory of a stack that is not dropped stays for good, or as long as the lifetimes in the
+/// implementing type last (only a [scope](crate::Builder::scope_on) takes a type with a lifetime that ends). An allocator
+/// that frees many stacks at once must therefore count one that never comes back as in use: [`PoolStack`] holds its pool.
+///
+/// A guard below the range is the implementer's business: without one an overflow corrupts what lies there.
+///
+/// [`PoolStack`]: crate::DefaultStack
 pub unsafe trait Stack {
     /// Returns the range from the lowest usable address to one past the highest.
     fn range(&self) -> Range<usize>;
 
-    /// Called instead of `drop` when frames that could not be unwound are left on the stack: it
-    /// must never be used again. Forgetting it, the default, is always right.
+    /// Called instead of `drop` when frames that could not be unwound are left on the stack: its memory must neither be
+    /// used nor freed after that. Forgetting the stack, the default, is always right.
     fn abandon(self)
     where
         Self: Sized,
@@ -37,8 +46,10 @@ impl RawStack {
     ///
     /// # Safety
     ///
-    /// The memory must meet the contract of [`Stack`] until the coroutine on it is dropped, and for good if that
-    /// coroutine is forgotten or abandoned.
+    /// The memory must meet the contract of [`Stack`] until this value is dropped, and for good if it never is: a coroutine
+    /// that is forgotten or abandoned does not drop it. Memory that ends before the program does is thus for those who
+    /// can say that the coroutine will have ended before: one that returns, or one in a
+    /// [scope](crate::Builder::scope_on), whose call does not end before it.
     pub unsafe fn new(limit: *mut u8, len: usize) -> Result<Self, Error> {
         let limit = limit.expose_provenance();
         let top = limit

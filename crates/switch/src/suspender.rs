@@ -94,11 +94,22 @@ impl<I, Y> Suspender<I, Y> {
         crate::pool::high_water_mark(range)
     }
 
-    /// Returns the bytes of stack between the caller and the lowest usable address.
+    /// Returns the bytes of stack between the caller and the lowest usable address of the stack that the caller runs on.
+    ///
+    /// That stack need not be the one of this coroutine: in a coroutine that the body resumes it is another. If that one is
+    /// from no pool (or from one with so many that the overflow report does not know them all), its bounds are not known
+    /// here, and the answer is 0.
     pub fn remaining_stack(&self) -> usize {
-        let here = 0u8;
+        let here = arch::stack_pointer();
         // SAFETY: the body runs, so its base is alive.
-        let limit = unsafe { (*self.base).limit };
-        (&raw const here as usize).saturating_sub(limit)
+        let own = unsafe { (*self.base).limit..(*self.base).top };
+        if own.contains(&here) {
+            return here - own.start;
+        }
+        #[cfg(feature = "pool")]
+        if let Some(stack) = crate::pool::find(here) {
+            return here.saturating_sub(stack.limit);
+        }
+        0
     }
 }

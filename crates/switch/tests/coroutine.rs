@@ -9,12 +9,13 @@ mod harness;
 
 use harness::Bell;
 use lancet_switch::pool::{Config, Pool};
-use lancet_switch::{Builder, Coroutine, Error, Finished, RawStack, State};
+use lancet_switch::{Builder, Coroutine, Error, Finished, RawStack, State, Suspender};
 
 #[test]
 fn body_runs_only_when_resumed() {
-    let ran = Cell::new(false);
-    let mut coroutine = Coroutine::<(), (), ()>::new(|_, ()| ran.set(true));
+    let ran = Rc::new(Cell::new(false));
+    let inside = ran.clone();
+    let mut coroutine = Coroutine::<(), (), ()>::new(move |_, ()| inside.set(true));
     assert!(!ran.get() && !coroutine.has_started());
     assert_eq!(coroutine.resume(()), State::Finished(()));
     assert!(ran.get() && coroutine.is_finished());
@@ -62,31 +63,15 @@ fn large_and_owned_values_are_moved_once() {
 }
 
 #[test]
-fn a_body_may_borrow_and_change_its_surroundings() {
-    let mut seen = Vec::new();
-    {
-        let mut collect = Coroutine::new(|suspender, mut input: &'static str| {
-            loop {
-                seen.push(input);
-                input = suspender.suspend(());
-            }
-            #[allow(unreachable_code)]
-            ()
-        });
-        collect.resume("a");
-        collect.resume("b");
-    }
-    assert_eq!(seen, ["a", "b"]);
-}
-
-#[test]
 fn an_inner_coroutine_may_suspend_an_outer_one() {
     let mut outer = Coroutine::<u32, u32, u32>::new(|outer, first| {
-        let mut inner = Coroutine::<u32, (), u32>::new(|_, base| base + outer.suspend(base));
-        let State::Finished(sum) = inner.resume(first) else {
-            panic!("the inner one never suspends itself")
-        };
-        sum * 10
+        let suspend_outer = |_: &Suspender<_, ()>, base| base + outer.suspend(base);
+        Coroutine::scope(suspend_outer, |mut inner| {
+            let State::Finished(sum) = inner.resume(first) else {
+                panic!("the inner one never suspends itself")
+            };
+            sum * 10
+        })
     });
     assert_eq!(outer.resume(1), State::Suspended(1));
     assert_eq!(outer.resume(2), State::Finished(30));
@@ -175,6 +160,33 @@ fn the_high_water_mark_is_known_at_any_time() {
     };
     assert!(after >= before + 296_000, "{before} then {after}");
     assert_eq!(coroutine.high_water_mark(), after);
+}
+
+#[test]
+fn the_remaining_stack_is_that_of_the_stack_that_runs() {
+    type Outer<'s> = &'s Suspender<(), ()>;
+    let mut outer = Builder::new()
+        .stack_size(1 << 20)
+        .spawn::<(), (), [usize; 3], _>(|outer: Outer<'_>, ()| {
+            let ask = |_: &Suspender<(), ()>, ()| outer.remaining_stack();
+            let inner = Coroutine::scope(ask, |mut inner| inner.resume(()));
+            let mut memory = vec![0u128; 8192];
+            // SAFETY: the memory outlives the scope and is used for nothing else.
+            let stack = unsafe { RawStack::new(memory.as_mut_ptr().cast(), 8192 * 16) };
+            let stack = stack.expect("a stack");
+            let unknown = Builder::new().scope_on(stack, ask, |mut inner| inner.resume(()));
+            let (State::Finished(inner), Ok(State::Finished(unknown))) = (inner, unknown) else {
+                panic!("neither suspends itself")
+            };
+            [outer.remaining_stack(), inner, unknown]
+        })
+        .expect("a coroutine");
+    let State::Finished([own, inner, unknown]) = outer.resume(()) else {
+        panic!("never suspends itself")
+    };
+    assert!((900 << 10..1 << 20).contains(&own), "{own}");
+    assert!((200 << 10..256 << 10).contains(&inner), "{inner}");
+    assert_eq!(unknown, 0);
 }
 
 #[test]
@@ -305,7 +317,7 @@ fn threads_have_their_own_coroutines() {
 
 #[test]
 fn a_resume_from_within_itself_is_stopped_by_the_borrow() {
-    type Cell_ = Rc<RefCell<Option<Coroutine<'static, (), (), bool>>>>;
+    type Cell_ = Rc<RefCell<Option<Coroutine<(), (), bool>>>>;
     let cell: Cell_ = Rc::default();
     let inside = cell.clone();
     *cell.borrow_mut() = Some(Coroutine::new(move |_, ()| {

@@ -8,7 +8,7 @@ use std::rc::Rc;
 
 use harness::Bell;
 use lancet_switch::pool::{Config, Pool};
-use lancet_switch::{Builder, Coroutine, Finished, State, StillSuspended};
+use lancet_switch::{Builder, Coroutine, Finished, State, StillSuspended, Suspender};
 
 fn message(payload: &(dyn std::any::Any + Send)) -> &str {
     payload.downcast_ref::<&str>().copied().unwrap_or("?")
@@ -95,8 +95,9 @@ fn one_that_cannot_be_ended_keeps_its_stack() {
 #[test]
 fn a_panic_goes_on_in_the_resumer_after_the_destructors() {
     let bells = Rc::new(Cell::new(0));
-    let mut coroutine = Coroutine::<(), (), ()>::new(|suspender, ()| {
-        let _local = Bell(bells.clone());
+    let local = Bell(bells.clone());
+    let mut coroutine = Coroutine::<(), (), ()>::new(move |suspender, ()| {
+        let _local = local;
         suspender.suspend(());
         resume_unwind(Box::new("out of the body"));
     });
@@ -111,10 +112,11 @@ fn a_panic_goes_on_in_the_resumer_after_the_destructors() {
 #[test]
 fn a_panic_crosses_two_levels() {
     let bells = Rc::new(Cell::new(0));
-    let mut outer = Coroutine::<(), (), ()>::new(|_, ()| {
-        let _outer = Bell(bells.clone());
-        let mut inner = Coroutine::<(), (), ()>::new(|_, ()| {
-            let _inner = Bell(bells.clone());
+    let (outer_bell, inner_bell) = (Bell(bells.clone()), Bell(bells.clone()));
+    let mut outer = Coroutine::<(), (), ()>::new(move |_, ()| {
+        let _outer = outer_bell;
+        let mut inner = Coroutine::<(), (), ()>::new(move |_, ()| {
+            let _inner = inner_bell;
             resume_unwind(Box::new("from within"));
         });
         inner.resume(());
@@ -128,8 +130,9 @@ fn a_panic_crosses_two_levels() {
 fn dropping_while_the_thread_unwinds_is_fine() {
     let bells = Rc::new(Cell::new(0));
     let payload = catch_unwind(AssertUnwindSafe(|| {
-        let mut coroutine = Coroutine::<(), (), ()>::new(|suspender, ()| {
-            let _local = Bell(bells.clone());
+        let local = Bell(bells.clone());
+        let mut coroutine = Coroutine::<(), (), ()>::new(move |suspender, ()| {
+            let _local = local;
             suspender.suspend(());
         });
         coroutine.resume(());
@@ -175,14 +178,17 @@ fn a_closure_that_panics_when_dropped_unrun_gives_its_stack_back() {
 #[test]
 fn cancelling_a_chain_unwinds_every_stack_of_it() {
     let bells = Rc::new(Cell::new(0));
-    let mut outer = Coroutine::<(), (), ()>::new(|outer, ()| {
-        let _outer = Bell(bells.clone());
-        let mut inner = Coroutine::<(), (), ()>::new(|_, ()| {
-            let _inner = Bell(bells.clone());
+    let inside = bells.clone();
+    let mut outer = Coroutine::<(), (), ()>::new(move |outer, ()| {
+        let _outer = Bell(inside.clone());
+        let suspend_outer = |_: &Suspender<(), ()>, ()| {
+            let _inner = Bell(inside.clone());
             outer.suspend(());
-        });
-        inner.resume(());
-        unreachable!("the cancellation passes through");
+        };
+        Coroutine::scope(suspend_outer, |mut inner| {
+            inner.resume(());
+            unreachable!("the cancellation passes through");
+        })
     });
     outer.resume(());
     assert_eq!(outer.cancel(), Ok(()));
@@ -190,7 +196,7 @@ fn cancelling_a_chain_unwinds_every_stack_of_it() {
 }
 
 /// Suspends when it is dropped.
-struct Suspends<'s>(&'s lancet_switch::Suspender<(), u32>);
+struct Suspends<'s>(&'s Suspender<(), u32>);
 
 impl Drop for Suspends<'_> {
     fn drop(&mut self) {
@@ -201,8 +207,9 @@ impl Drop for Suspends<'_> {
 #[test]
 fn a_destructor_that_suspends_in_a_cancellation_stops_it_until_it_is_resumed() {
     let bells = Rc::new(Cell::new(0));
-    let mut coroutine = Coroutine::<(), u32, ()>::new(|suspender, ()| {
-        let _outer = Bell(bells.clone());
+    let outer = Bell(bells.clone());
+    let mut coroutine = Coroutine::<(), u32, ()>::new(move |suspender, ()| {
+        let _outer = outer;
         let _stops = Suspends(suspender);
         suspender.suspend(1);
     });

@@ -30,7 +30,7 @@ unsafe impl GlobalAlloc for Exhaustible {
 #[global_allocator]
 static ALLOCATOR: Exhaustible = Exhaustible;
 
-type Made = Result<Coroutine<'static, u32, u32, u32>, Error>;
+type Made = Result<Coroutine<u32, u32, u32>, Error>;
 
 fn make(pool: &Pool) -> Made {
     Builder::new()

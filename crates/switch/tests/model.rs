@@ -73,7 +73,7 @@ impl Model {
     }
 }
 
-type Made = Coroutine<'static, u32, u32, u32>;
+type Made = Coroutine<u32, u32, u32>;
 
 fn make(pool: &Pool, depth: u8, lives: u8, end: End, count: &Rc<Cell<usize>>) -> Made {
     let count = count.clone();

@@ -109,7 +109,7 @@ fn fault(kind: &str) {
         let mut fiber = Builder::new()
             .name("the culprit")
             .pool(&pool)
-            .spawn::<(), (), (), _>(|suspender, ()| {
+            .spawn::<(), (), (), _>(move |suspender, ()| {
                 if let Some(number) = kind.strip_prefix("plain-") {
                     let number = number
                         .rsplit('-')

@@ -7,7 +7,9 @@ compile_error!("lancet-switch supports x86-64 with the System V calling conventi
 
 mod x86_64;
 
-pub use x86_64::{ALIGN, leave, prepare, shadow_stack, switch};
+#[cfg(not(feature = "std"))]
+pub use x86_64::trap;
+pub use x86_64::{ALIGN, leave, prepare, shadow_stack, stack_pointer, switch};
 
 use crate::annotate::Notes;
 use crate::value::Word;

@@ -193,3 +193,21 @@ pub fn shadow_stack() -> bool {
     }
     pointer != 0
 }
+
+/// Returns the stack pointer. The address of a variable would not do: AddressSanitizer keeps variables elsewhere.
+#[inline(always)]
+pub fn stack_pointer() -> usize {
+    let pointer: usize;
+    // SAFETY: reads a register into another.
+    unsafe {
+        asm!("mov {}, rsp", out(reg) pointer, options(nomem, nostack, preserves_flags));
+    }
+    pointer
+}
+
+/// Ends the process by an instruction that the processor refuses: SIGILL.
+#[cfg(not(feature = "std"))]
+pub fn trap() -> ! {
+    // SAFETY: does not go on.
+    unsafe { asm!("ud2", options(noreturn)) }
+}

@@ -11,7 +11,7 @@ use crate::suspender::Suspender;
 /// A task. Whoever it waits for holds it, and so do its own frames while it stands still: a task
 /// that nobody wakes stays until its scheduler ends, and is cancelled then.
 pub struct Task {
-    coroutine: RefCell<Option<Coroutine<'static, (), (), ()>>>,
+    coroutine: RefCell<Option<Coroutine<(), (), ()>>>,
     /// The suspender of the running body; null before it runs.
     suspender: Cell<*const Suspender<(), ()>>,
     /// Whether it is in the ready queue.
@@ -28,7 +28,7 @@ impl Task {
     }
 
     /// Gives the task its body.
-    pub fn fill(&self, coroutine: Coroutine<'static, (), (), ()>) {
+    pub fn fill(&self, coroutine: Coroutine<(), (), ()>) {
         *self.coroutine.borrow_mut() = Some(coroutine);
     }
 
@@ -60,7 +60,7 @@ impl Task {
     }
 
     /// Takes the coroutine out, to cancel it by dropping.
-    pub fn take(&self) -> Option<Coroutine<'static, (), (), ()>> {
+    pub fn take(&self) -> Option<Coroutine<(), (), ()>> {
         self.coroutine.try_borrow_mut().ok()?.take()
     }
 }
