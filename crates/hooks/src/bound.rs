@@ -14,8 +14,9 @@ const EACH_THREAD: Duration = Duration::from_micros(20);
 pub(crate) const FIRST: usize = 512;
 /// What a hook takes of a stop, as measured with 75,000 hooks of node on a quiet machine.
 const EACH: Duration = Duration::from_micros(5);
-/// The least pause between two stops.
+/// The least pause between two stops, and the longest one: whoever allows stops of a minute wants no pauses of that length.
 const LEAST_PAUSE: Duration = Duration::from_millis(2);
+const MOST_PAUSE: Duration = Duration::from_millis(20);
 
 /// How long a process may stand still at once.
 #[derive(Clone, Copy, Debug)]
@@ -54,9 +55,9 @@ impl Bound {
         self.most / 2
     }
 
-    /// Lets the process run for as long as a stop of it may be.
+    /// Lets the process run for about as long as a stop of it is planned to be.
     pub(crate) fn pause(self) {
-        sleep(self.aim().max(LEAST_PAUSE));
+        sleep(self.aim().clamp(LEAST_PAUSE, MOST_PAUSE));
     }
 }
 
