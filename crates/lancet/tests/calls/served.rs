@@ -78,7 +78,10 @@ fn a_puma_under_load_is_opened_and_left_again_and_again() {
 
 /// From `N of M functions hooked`.
 fn hooked(stderr: &str) -> usize {
-    let count = stderr.split(" of ").next();
+    let line = stderr
+        .lines()
+        .find(|line| line.contains(" functions hooked "));
+    let count = line.and_then(|line| line.split(" of ").next());
     let count = count.and_then(|text| text.rsplit(' ').next()?.parse().ok());
     count.unwrap_or_else(|| panic!("not understood: {stderr}"))
 }
