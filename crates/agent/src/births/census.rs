@@ -53,9 +53,12 @@ pub fn take(argument: u64) -> Reply {
     // `walk` a raw pointer, so no reference lives across the collection below, where finalizers may run
     // Ruby code and with it the hook.
     let (vm, walk) = unsafe { ((*(&raw const AGENT)).vm, &raw mut TALLY) };
+    // SAFETY: this runs as a job, at a safe point and with the VM's lock, as the function requires.
+    let off = unsafe { vm.is_collector_off() };
     let mut pause = 0;
     let mut collected = false;
-    if argument & COLLECT != 0 {
+    // What the program has switched off is not run for us: since Ruby 3.4 `rb_gc` would collect all the same.
+    if argument & COLLECT != 0 && !off {
         let started = sys::now();
         // SAFETY: this runs as a job, at a safe point and with the VM's lock, as these functions
         // require.
@@ -66,8 +69,6 @@ pub fn take(argument: u64) -> Reply {
         }
         pause = sys::now() - started;
     }
-    // SAFETY: this runs as a job, at a safe point and with the VM's lock, as the function requires.
-    let off = !collected && unsafe { vm.is_collector_off() };
 
     let started = sys::now();
     // SAFETY: the VM's lock is held, and no Ruby code runs from here to the end, so no other reference

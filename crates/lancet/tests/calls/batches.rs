@@ -5,7 +5,7 @@ use std::process::Command;
 
 use crate::everything::{MANY, many};
 use crate::machine::built;
-use crate::support::{Guest, LIMIT, Snapshot, TempDir, Watch, installed, run, say, skip};
+use crate::support::{Guest, LIMIT, Snapshot, TempDir, Watch, installed, run, say, skip, soak};
 use crate::watch::{HOOKED, calls, left_with_losses, text_holds};
 
 /// How often it stood still until its functions were hooked, for how long at most and in all, in milliseconds.
@@ -118,8 +118,8 @@ impl Text {
 fn a_kill_between_two_stops_leaves_a_guest_that_computes_and_can_be_opened() {
     let (mut guest, truth) = start();
     let (before, text) = (Snapshot::take(guest.pid), Text::take(guest.pid));
-    let mut between = 0;
-    for _ in 0..10 {
+    let (mut between, kills) = (0, if soak() { 50 } else { 4 });
+    for _ in 0..kills {
         let what = ["-c", "-x", "f*@MAIN", "-o", "/dev/null"];
         let mut watch = Watch::start(calls(guest.pid, &what));
         watch.until("lancet: ");
@@ -137,7 +137,9 @@ fn a_kill_between_two_stops_leaves_a_guest_that_computes_and_can_be_opened() {
         text_holds(&before, guest.pid, "killed between two stops", &output);
         assert_eq!(text.changed(), 0);
     }
-    say(format_args!("{between} of 10 kills came between two stops"));
+    say(format_args!(
+        "{between} of {kills} kills came between two stops"
+    ));
     assert!(between > 0, "every attach was done before it was killed");
 }
 

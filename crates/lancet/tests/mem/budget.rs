@@ -46,9 +46,10 @@ fn looks_come_later_where_they_take_long() {
                 "{ruby}: {paused} s of at most {most}: {look}"
             );
         }
+        // Where one takes so long that the next would come after the end, it is the only one.
         let every_tenth = 80;
         assert!(
-            (2..every_tenth).contains(&looks.len()),
+            (1..every_tenth).contains(&looks.len()),
             "{ruby}: {} looks",
             looks.len()
         );
