@@ -389,7 +389,7 @@ pub fn is_unheard(tid: i32) -> bool {
 pub const LONGEST_WAIT: Duration = Duration::from_secs(2);
 
 /// How long a thread is checked without sleeping in between, because most stop within microseconds.
-const EAGER: Duration = Duration::from_micros(30);
+const EAGER: Duration = Duration::from_micros(150);
 /// Time between two checks after that.
 const LOOK: Duration = Duration::from_micros(50);
 
