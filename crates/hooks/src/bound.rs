@@ -1,6 +1,7 @@
 //! How long a process may stand still at once, and what setting hooks is expected to take of that.
 
 use process::stop::Stop;
+use std::ops::Range;
 use std::thread::sleep;
 use std::time::Duration;
 
@@ -73,6 +74,12 @@ impl Deadline {
     /// Whether no further piece of work is begun.
     pub fn is_over(self, stop: &Stop) -> bool {
         stop.age() > self.until
+    }
+
+    /// Whether the next stop goes on: the pieces `done` in this one are not the last of `all`, or they took so long that what comes behind
+    /// them is left to it. A stop that has done none does not wait for a shorter one.
+    pub fn leaves_rest(self, stop: &Stop, done: Range<usize>, all: usize) -> bool {
+        done.end < all || !done.is_empty() && self.is_over(stop)
     }
 
     /// How long the work has taken.

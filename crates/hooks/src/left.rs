@@ -123,7 +123,7 @@ fn lift(status: &Status, memory: &GuestMemory, gadgets: Gadgets, unused: &Unused
                     silent.add(want, 0u64.to_le_bytes().to_vec());
                 }
                 silent.write_by_page(memory)?;
-                over = done < hooks.len() || done != before && deadline.is_over(stop);
+                over = deadline.leaves_rest(stop, before..done, hooks.len());
                 if over {
                     return Ok(None);
                 }

@@ -207,7 +207,7 @@ impl Patcher {
                     self.table.mark(hook.place, false);
                 }
                 // A stop that has lifted many leaves the rest to the next one.
-                if done < hooks.len() || done != before && deadline.is_over(stop) {
+                if deadline.leaves_rest(stop, before..done, hooks.len()) {
                     return Ok(None);
                 }
                 let standing = Standing::read(stop, remote, &layers, (&target.resident, &stubs))?;

@@ -319,12 +319,7 @@ fn is_exiting(pid: i32, tid: i32) -> bool {
     const EXITING: u64 = 4;
     let stat = proc_file::of_thread(pid, tid, "stat");
     stat.map_or(true, |stat| {
-        // `flags` is field 9 (proc(5)), the 7th behind the name.
-        let fields = stat.rsplit(") ").next().unwrap_or_default();
-        let flags = fields
-            .split(' ')
-            .nth(6)
-            .and_then(|word| word.parse::<u64>().ok());
+        let flags = proc_file::stat_field(&stat, 9).and_then(|word| word.parse::<u64>().ok());
         flags.is_none_or(|flags| flags & EXITING != 0)
     })
 }

@@ -60,6 +60,12 @@ pub fn of_process(pid: i32, file: &str) -> io::Result<String> {
     text(format!("/proc/{pid}/{file}"))
 }
 
+/// Returns a field of the text of a `stat` file by its number in proc(5), from 3 on: those behind the name, in which anything may stand.
+pub fn stat_field(stat: &str, number: usize) -> Option<&str> {
+    let behind = stat.rsplit(") ").next()?;
+    behind.split(' ').nth(number.checked_sub(3)?)
+}
+
 /// Returns the text of `/proc/PID/task/TID/FILE`.
 ///
 /// # Errors

@@ -89,18 +89,12 @@ fn is_followed() -> bool {
 
 /// Records that the child has a copy of the calls that are open in the ring, and posts that it is there.
 fn report(ring: Option<&Ring>, child: u64) {
-    if let Some(ring) = ring {
-        record_fork(ring, child);
-    }
-    notices::forks(child);
-}
-
-fn record_fork(ring: &Ring, child: u64) {
-    if let Some(record) = Record::begin(ring, kind::FORK, 3, 0) {
+    if let Some(record) = ring.and_then(|ring| Record::begin(ring, kind::FORK, 3, 0)) {
         record.word(0, child);
         record.word(1, sys::ticks());
         record.end(0);
     }
+    notices::forks(child);
 }
 
 /// Runs in a child: waits until the command has opened it.

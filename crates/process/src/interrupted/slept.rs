@@ -8,8 +8,8 @@ use std::time::Duration;
 /// with another processor's; so this thread moves there for a moment. `None` if it cannot.
 pub(crate) fn slept(pid: i32, tid: i32) -> Option<(Duration, u64)> {
     let stat = proc_file::of_thread(pid, tid, "stat").ok()?;
-    // `processor` is field 39 (proc(5)), the 37th behind the name.
-    let processor: usize = stat.rsplit(") ").next()?.split(' ').nth(36)?.parse().ok()?;
+    // `processor`
+    let processor: usize = proc_file::stat_field(&stat, 39)?.parse().ok()?;
     let sleeper = Sched::read(&format!("/proc/{pid}/task/{tid}/sched"))?;
     // SAFETY: all zeros is a valid `cpu_set_t`; the sets are live values of this frame, and their size is passed with
     // them.

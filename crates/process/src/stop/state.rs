@@ -40,10 +40,7 @@ pub fn thread_is_gone(pid: i32, tid: i32) -> bool {
 
 fn state_of_thread(pid: i32, tid: i32) -> io::Result<Option<char>> {
     let stat = proc_file::of_thread(pid, tid, "stat")?;
-    Ok(stat
-        .rsplit(") ")
-        .next()
-        .and_then(|rest| rest.chars().next()))
+    Ok(proc_file::stat_field(&stat, 3).and_then(|state| state.chars().next()))
 }
 
 /// Describes where a thread is, for a message: its state and what it waits for in the kernel.
