@@ -132,7 +132,7 @@ class Queue(unittest.TestCase):
         code, said = self.run_tests()
         self.assertEqual((code, said.splitlines()[-1]), (101, "3 passed, 1 failed"))
         self.assertIn("\nFAILED box/one t_2\n", said)
-        self.assertEqual(len(re.findall(r"(?m)^\S+ +[\d.]+ s  box/one", said)), 2)
+        self.assertEqual(len(re.findall(r"(?m)^\S+ +[\d.]+ s +[\d.]+ s  box/one", said)), 2)
 
     def test_a_process_that_dies_has_failed(self):
         self.executable("one", "def t_a(): os.kill(os.getpid(), signal.SIGSEGV)\ndef t_b(): pass")
@@ -233,6 +233,49 @@ class Queue(unittest.TestCase):
         (self.folder / f"lancet-test-mine-{os.getpid()}-0").mkdir()
         self.run_tests()
         self.assertEqual([path.name for path in self.folder.glob("lancet-test-*")], [f"lancet-test-mine-{os.getpid()}-0"])
+
+
+class Compiler(unittest.TestCase):
+    """A made-up repository with .ci/compiler, and a compiler that counts how often it is run."""
+
+    def setUp(self):
+        self.folder = Path(tempfile.mkdtemp())
+        self.addCleanup(shutil.rmtree, self.folder)
+        for name in (".ci", "bin", "real", "kept", "out"):
+            (self.folder / name).mkdir()
+        shutil.copy(TESTS.parent / "compiler", self.folder / ".ci/compiler")
+        (self.folder / "bin/gcc").symlink_to(self.folder / ".ci/compiler")
+        real = shutil.which("gcc")
+        (self.folder / "real/gcc").write_text(f'#!/bin/sh\necho >>{self.folder}/runs\nexec {real} "$@"\n')
+        (self.folder / "real/gcc").chmod(0o755)
+        (self.folder / "value.h").write_text("#define VALUE 3\n")
+        (self.folder / "value.c").write_text('#include "value.h"\nint main(void) { return VALUE; }\n')
+
+    def compile(self, *more):
+        """The code of the compiler, and of the program that came out."""
+        out = self.folder / "out" / f"program-{time.monotonic_ns()}"
+        path = f"{self.folder}/bin:{self.folder}/real:{os.environ['PATH']}"
+        environment = {**os.environ, "PATH": path, "LANCET_COMPILED": str(self.folder / "kept")}
+        command = ["gcc", "-O1", "-o", str(out), str(self.folder / "value.c"), *more]
+        code = subprocess.run(command, env=environment, stderr=subprocess.DEVNULL, check=False).returncode
+        return code, subprocess.run([out], check=False).returncode if out.exists() else None
+
+    def runs(self):
+        return (self.folder / "runs").read_text().count("\n")
+
+    def test_a_program_is_compiled_once_and_again_when_anything_it_is_made_of_changes(self):
+        self.assertEqual([self.compile() for _ in range(3)], [(0, 3)] * 3)
+        self.assertEqual(self.runs(), 1)
+        self.assertEqual(self.compile("-DOTHER"), (0, 3))
+        self.assertEqual(self.runs(), 2)
+        (self.folder / "value.h").write_text("#define VALUE 4\n")
+        self.assertEqual([self.compile() for _ in range(2)], [(0, 4)] * 2)
+        self.assertEqual(self.runs(), 3)
+
+    def test_what_cannot_be_compiled_is_not_kept(self):
+        (self.folder / "value.c").write_text("no C\n")
+        self.assertEqual([self.compile() for _ in range(2)], [(1, None)] * 2)
+        self.assertEqual(self.runs(), 2)
 
 
 if __name__ == "__main__":
