@@ -14,7 +14,7 @@ mod walk;
 use crate::found::Found;
 use crate::frozen::Frozen;
 use crate::held::{Held, Why};
-use heap::{Builder, RootKind, RootName};
+use heap::{Builder, Collector, RootKind, RootName};
 use std::ops::Range;
 use vm::perl::heap::{Places, is_head};
 use vm::perl::{Error, Facts, Interpreter, Perl};
@@ -27,7 +27,8 @@ const HEAD: u64 = 24;
 ///
 /// # Errors
 /// The arenas cannot be read, or it took too long.
-pub fn read(found: &Found, facts: Facts, builder: Builder) -> Result<Builder, String> {
+pub fn read(found: &Found, facts: Facts, mut builder: Builder) -> Result<Builder, String> {
+    builder.about_mut().collector = Collector::None;
     let frozen = Frozen::new(found.memory);
     let unreadable = |error: Error| error.to_string();
     let perl = Perl::new(&frozen, facts).map_err(|error| error.to_string())?;

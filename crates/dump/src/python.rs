@@ -142,6 +142,14 @@ impl<'a> Maker<'a> {
         let beside = self.python.bytes_beside(object, class.beside)?;
         let count = self.python.reference_count(object)?;
         self.held.object(object, count);
+        let namespace = self
+            .namespaces
+            .of(object)
+            .filter(|_| kind.sort == Sort::Dict);
+        let id = match namespace {
+            Some(Namespace::Module(_) | Namespace::Class) => kinds::namespace(&mut self.builder),
+            Some(Namespace::Object) | None => class.id,
+        };
         let described = heap::Object {
             class: class.name,
             bytes: size.bytes.saturating_add(beside),
@@ -153,7 +161,7 @@ impl<'a> Maker<'a> {
                 finalizer: class.has_finalizer,
                 ..Flags::default()
             },
-            ..heap::Object::new(object, class.id)
+            ..heap::Object::new(object, id)
         };
         self.builder.object(described);
         self.references(object, &kind, &class.members, references);

@@ -41,13 +41,15 @@ pub struct About {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[repr(u8)]
 pub enum Collector {
-    /// It is not known, or the VM has none.
+    /// It is not known.
     #[default]
     Unknown = 0,
     /// It is on.
     On = 1,
     /// The program has switched it off, so it frees nothing.
     Off = 2,
+    /// The VM has none: what its counts of references do not free stays for good.
+    None = 3,
 }
 
 impl Collector {
@@ -55,10 +57,16 @@ impl Collector {
     #[must_use]
     pub fn is_off(self) -> Option<bool> {
         match self {
-            Collector::Unknown => None,
+            Collector::Unknown | Collector::None => None,
             Collector::On => Some(false),
             Collector::Off => Some(true),
         }
+    }
+
+    /// Whether nothing frees what is garbage, as far as is known.
+    #[must_use]
+    pub fn frees_nothing(self) -> bool {
+        matches!(self, Collector::Off | Collector::None)
     }
 
     /// What an answer of the VM's means; `None` = it was not asked, or has not answered.

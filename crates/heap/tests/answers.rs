@@ -5,9 +5,11 @@ mod shop;
 
 use heap::answers::garbage::{self, garbage};
 use heap::answers::paths::{Paths, Via};
-use heap::answers::suspects::{Suspected, suspects};
+use heap::answers::suspects::{Suspect, Suspected, suspects};
 use heap::answers::{duplicates, groups, sparse, threads};
-use heap::{About, Analysis, Builder, EdgeName, Flags, Object, Role, RootKind, RootName};
+use heap::{
+    About, Analysis, Builder, Collector, EdgeName, Flags, Object, Role, RootKind, RootName,
+};
 use shop::*;
 
 #[test]
@@ -15,7 +17,7 @@ fn each_planted_holder_is_a_suspect_with_what_it_holds() {
     let snapshot = planted();
     assert_eq!(snapshot.losses().dangling_roots, 1);
     let analysis = Analysis::of(&snapshot);
-    let found = suspects(&analysis);
+    let found = suspects(&analysis, &garbage(&analysis));
     let holders: Vec<_> = found
         .iter()
         .map(|suspect| {
@@ -182,7 +184,8 @@ fn objects_that_nobody_in_particular_holds_are_suspected_together() {
         builder.root(0x1000 + number * 40, RootName::new(RootKind::MachineStack));
     }
     let snapshot = builder.finish();
-    let found = suspects(&Analysis::of(&snapshot));
+    let analysis = Analysis::of(&snapshot);
+    let found = suspects(&analysis, &garbage(&analysis));
     let found: Vec<_> = found.iter().map(|one| (one.what, one.retained)).collect();
     let site = snapshot.site(0).expect("a site");
     assert_eq!(
@@ -222,7 +225,8 @@ fn the_first_of_a_long_chain_is_suspected() {
     }
     builder.root(0x1000, RootName::new(RootKind::Global));
     let snapshot = builder.finish();
-    let found = suspects(&Analysis::of(&snapshot));
+    let analysis = Analysis::of(&snapshot);
+    let found = suspects(&analysis, &garbage(&analysis));
     let found: Vec<_> = found.iter().map(|one| (one.what, one.retained)).collect();
     let first = snapshot.at(nodes).expect("an object");
     assert_eq!(found, [(Suspected::Object(first), 20 * LENGTH)]);
@@ -264,15 +268,130 @@ fn garbage_is_told_by_type_with_its_cycles() {
     let analysis = Analysis::of(&snapshot);
     let found = garbage(&analysis);
     assert_eq!(found.cycles, 2);
-    let of = |name, objects, bytes, in_cycles, finalizers| garbage::Type {
+    let of = |name, (objects, bytes), in_cycles, finalizers, example: u64| garbage::Type {
         name,
         objects,
         bytes,
         in_cycles,
         finalizers,
+        example: snapshot.at(example).expect("an object"),
     };
-    let all = [of(leaf, 2, 0xb0, 0, 0), of(node, 4, 0xa0, 4, 1)];
+    let all = [
+        of(leaf, (2, 0xb0), 0, 0, 0x50),
+        of(node, (4, 0xa0), 4, 1, 0x10),
+    ];
     assert_eq!(found.types, all);
+    // The shortest way from the first node back to it.
+    let around = found
+        .circle
+        .iter()
+        .map(|step| snapshot.address(step.object));
+    assert_eq!(around.collect::<Vec<_>>(), [0x20, 0x30, 0x10]);
+    let suspected = suspects(&analysis, &found);
+    let is_garbage = |one: &Suspect| one.what == Suspected::Garbage;
+    assert!(!suspected.iter().any(is_garbage), "a collector may free it");
+}
+
+/// Two objects that refer to each other by names, in a VM that frees no garbage; what lives is nine times as much and held by one.
+#[test]
+fn garbage_that_nothing_frees_is_a_suspect_with_its_circle() {
+    let snapshot = |collector, garbage| {
+        let mut builder = Builder::new(About {
+            collector,
+            ..About::default()
+        });
+        let kind = builder.kind(b"object", Role::Instance);
+        let names = ["Cart", "Order", "@order", "@cart"];
+        let [cart, order, to_order, to_cart] = names.map(|text| builder.text(text.as_bytes()));
+        for (at, class, bytes, edge) in [
+            (0x10, Some(cart), garbage, Some((0x20, to_order))),
+            (0x20, Some(order), 1, Some((0x10, to_cart))),
+            (0x30, None, 900, None),
+        ] {
+            builder.object(Object {
+                class,
+                bytes,
+                ..Object::new(at, kind)
+            });
+            if let Some((target, name)) = edge {
+                builder.edge(target, EdgeName::Member(Some(name)));
+            }
+        }
+        builder.root(0x30, RootName::new(RootKind::Global));
+        builder.finish()
+    };
+    for (collector, garbage_bytes, is_suspected) in [
+        (Collector::None, 99, true),
+        (Collector::Off, 99, true),
+        (Collector::On, 99, false),
+        (Collector::Unknown, 99, false),
+        (Collector::None, 97, false),
+    ] {
+        let snapshot = snapshot(collector, garbage_bytes);
+        let analysis = Analysis::of(&snapshot);
+        let found = garbage(&analysis);
+        let suspects = suspects(&analysis, &found);
+        let garbage = suspects.iter().find(|one| one.what == Suspected::Garbage);
+        assert_eq!(
+            garbage.is_some(),
+            is_suspected,
+            "{collector:?} {garbage_bytes}"
+        );
+        let Some(garbage) = garbage else {
+            continue;
+        };
+        let mass = garbage.mass.expect("a type");
+        assert_eq!((garbage.retained, mass.objects), (100, 1));
+        assert_eq!(snapshot.text(mass.name), b"Cart");
+        assert_eq!(snapshot.address(mass.example), 0x10);
+    }
+}
+
+/// Ten rows that nobody holds, and a hash that holds less than they do: the hash is named first, and of the rows the
+/// largest is shown. The module that the hash is in, and its table, are no suspects.
+#[test]
+fn a_single_holder_comes_before_a_group_and_the_largest_is_its_example() {
+    let mut builder = Builder::new(About::default());
+    let instance = builder.kind(b"OBJECT", Role::Instance);
+    let map = builder.kind(b"HASH", Role::Map);
+    let module = builder.kind(b"MODULE", Role::Module);
+    let row = builder.text(b"Row");
+    for number in 0..10 {
+        builder.object(Object {
+            bytes: if number == 7 { 10 } else { 8 },
+            class: Some(row),
+            ..Object::new(0x1000 + number * 16, instance)
+        });
+        builder.root(0x1000 + number * 16, RootName::new(RootKind::MachineStack));
+    }
+    for (at, kind, bytes, target) in [
+        (0x10, module, 1, Some(0x20)),
+        (0x20, module, 1, Some(0x30)),
+        (0x30, map, 60, None),
+    ] {
+        builder.object(Object {
+            bytes,
+            ..Object::new(at, kind)
+        });
+        if let Some(target) = target {
+            builder.edge(target, EdgeName::Internal);
+        }
+    }
+    builder.root(0x10, RootName::new(RootKind::Vm));
+    let snapshot = builder.finish();
+    let analysis = Analysis::of(&snapshot);
+    let found = suspects(&analysis, &garbage(&analysis));
+    let number = |at| snapshot.at(at).expect("an object");
+    let what: Vec<_> = found.iter().map(|one| (one.what, one.retained)).collect();
+    assert_eq!(
+        what,
+        [
+            (Suspected::Object(number(0x30)), 60),
+            (Suspected::Type(row), 82),
+        ]
+    );
+    let example = found[1].mass.map(|mass| mass.example);
+    assert_eq!(example, snapshot.at(0x1070));
 }
 
 /// A list of a million that ends where it begins: the search has no recursion.

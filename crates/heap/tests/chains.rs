@@ -1,5 +1,6 @@
 //! Long chains of objects: of one type, as a linked list, or of several types in turn, as a node, its dict, the next node.
 
+use heap::answers::garbage::garbage;
 use heap::answers::paths::{Paths, Via};
 use heap::answers::suspects::{Suspected, suspects};
 use heap::{Analysis, Builder, EdgeName, Object, Role, RootKind, RootName, Snapshot};
@@ -46,7 +47,8 @@ fn the_first_of_a_chain_is_suspected() {
     const LENGTH: u64 = 10_000;
     for period in 1..=8 {
         let snapshot = chain(LENGTH, period);
-        let found = suspects(&Analysis::of(&snapshot));
+        let analysis = Analysis::of(&snapshot);
+        let found = suspects(&analysis, &garbage(&analysis));
         let found: Vec<_> = found.iter().map(|one| (one.what, one.retained)).collect();
         let first = snapshot.at(NODES).expect("an object");
         let wanted = [(Suspected::Object(first), 20 * LENGTH)];

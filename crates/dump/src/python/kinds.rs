@@ -92,6 +92,11 @@ pub fn name<M: Memory>(builder: &mut Builder, python: &Python<M>, class: u64) ->
     Some(builder.text(&name.as_bytes()[..end]))
 }
 
+/// The kind of the dicts with the globals of a module or the attributes of a class: every module of a process hangs on them.
+pub fn namespace(builder: &mut Builder) -> KindId {
+    builder.kind(b"namespace", Role::Module)
+}
+
 fn role(kind: &Kind) -> Role {
     match kind.sort {
         Sort::Int => Role::Number,

@@ -3,9 +3,11 @@
 //! Where a VM counts references, garbage that a snapshot sees is what cycles of references keep: those in a cycle, and what
 //! hangs on these. Where it does not, garbage is whatever no collection has freed yet.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, VecDeque};
 
+use super::paths::{Step, Via};
 use crate::analysis::Analysis;
+use crate::names::EdgeName;
 use crate::snapshot::Snapshot;
 use crate::text::TextId;
 
@@ -22,6 +24,8 @@ pub struct Type {
     pub in_cycles: u64,
     /// For how many of them a finalizer runs.
     pub finalizers: u64,
+    /// One of them: the first in memory.
+    pub example: u32,
 }
 
 /// Everything that no root leads to.
@@ -31,6 +35,9 @@ pub struct Garbage {
     pub types: Vec<Type>,
     /// Number of cycles of references; those that have an object in common count as one.
     pub cycles: u64,
+    /// A cycle: it begins with an object of the type of most bytes that is in cycles, and its last step leads to that again. Empty if none was
+    /// found.
+    pub circle: Vec<Step>,
 }
 
 /// Looks at everything that no root leads to. Takes 18 bytes for each object of garbage, and 12 for each on the longest path while the search goes down it.
@@ -55,6 +62,7 @@ pub fn garbage(analysis: &Analysis) -> Garbage {
             bytes: 0,
             in_cycles: 0,
             finalizers: 0,
+            example: *object,
         });
         of.objects += 1;
         of.bytes = of.bytes.saturating_add(snapshot.bytes(*object));
@@ -63,11 +71,22 @@ pub fn garbage(analysis: &Analysis) -> Garbage {
     }
     let mut types: Vec<Type> = types.into_values().collect();
     types.sort_by_key(|of| (std::cmp::Reverse(of.bytes), of.name));
+    let circle = types.iter().find(|of| of.in_cycles > 0).and_then(|of| {
+        let mut members = objects.iter().zip(&search.in_cycle);
+        let is_of = |(object, in_cycle): &(&u32, &bool)| {
+            **in_cycle && snapshot.type_name(**object) == of.name
+        };
+        search.circle(*members.find(is_of)?.0)
+    });
     Garbage {
         types,
         cycles: search.cycles,
+        circle: circle.unwrap_or_default(),
     }
 }
+
+/// So many objects are looked at for the shortest way around.
+const MOST_AROUND: usize = 10_000;
 
 /// For so many objects of the snapshot at a time it is noted where those of them that are garbage begin.
 const STRIDE: usize = 256;
@@ -186,9 +205,48 @@ impl<'a> Search<'a> {
         }
     }
 
+    /// The shortest way from an object in a cycle back to it; `None` if it is very long.
+    fn circle(&self, first: u32) -> Option<Vec<Step>> {
+        // How each object was reached: from which one, and by which reference.
+        let mut reached: HashMap<u32, (u32, EdgeName)> = HashMap::new();
+        let mut open = VecDeque::from([first]);
+        while let Some(object) = open.pop_front() {
+            for edge in self.snapshot.edges(object) {
+                let in_cycle = self.place(edge.target).map(|at| self.in_cycle[at as usize]);
+                if in_cycle != Some(true) || reached.contains_key(&edge.target) {
+                    continue;
+                }
+                reached.insert(edge.target, (object, edge.name));
+                if edge.target == first {
+                    return Some(way_around(first, &reached));
+                }
+                open.push_back(edge.target);
+            }
+            if reached.len() > MOST_AROUND {
+                return None;
+            }
+        }
+        None
+    }
+
     fn refers_to_itself(&self, number: u32) -> bool {
         let object = self.objects[number as usize];
         let edges = self.snapshot.edge_range(object);
         self.snapshot.targets[edges].contains(&object)
     }
+}
+
+/// The steps from an object back to it.
+fn way_around(first: u32, reached: &HashMap<u32, (u32, EdgeName)>) -> Vec<Step> {
+    let mut steps = Vec::new();
+    let mut at = first;
+    while let Some((from, name)) = reached.get(&at).filter(|_| steps.is_empty() || at != first) {
+        steps.push(Step {
+            via: Via::Edge(*name),
+            object: at,
+        });
+        at = *from;
+    }
+    steps.reverse();
+    steps
 }

@@ -59,10 +59,11 @@ impl<'a> Answers<'a> {
     #[must_use]
     pub fn of(analysis: &'a Analysis<'a>, owner: impl Fn(&[u8]) -> String) -> Self {
         let has_sites = !analysis.snapshot().sites.is_empty();
+        let garbage = garbage::garbage(analysis);
         Self {
             analysis,
             paths: Paths::of(analysis.snapshot()),
-            suspects: suspects::suspects(analysis),
+            suspects: suspects::suspects(analysis, &garbage),
             born: holders::born(analysis),
             types: groups::by_type(analysis),
             kinds: groups::by_kind(analysis),
@@ -76,7 +77,7 @@ impl<'a> Answers<'a> {
             } else {
                 Vec::new()
             },
-            garbage: garbage::garbage(analysis),
+            garbage,
             texts: duplicates::texts(analysis),
             classes: duplicates::classes(analysis),
             sparse: sparse::sparse(analysis),

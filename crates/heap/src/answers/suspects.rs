@@ -9,12 +9,15 @@
 //! before it does. The first of them is the suspect. Its objects are of one type, or of several types in turn: a node, its
 //! dict, the next node.
 //!
-//! Classes, threads, compiled code and what else the VM keeps for itself are never suspects: everything hangs on them
-//! in every process. The search goes through them to what they hold.
+//! Classes, modules with the table of their names, threads, compiled code and what else the VM keeps for itself are never
+//! suspects: everything hangs on them in every process. The search goes through them to what they hold.
+//!
+//! Garbage that nothing frees is a suspect, too: a single object is the better answer than a group, so groups come last.
 
 use std::collections::HashMap;
 
 use super::duplicates::most;
+use super::garbage::Garbage;
 use super::paths::PERIOD;
 use crate::analysis::Analysis;
 use crate::names::Role;
@@ -30,6 +33,15 @@ pub enum Suspected {
     Type(TextId),
     /// Objects made by one line, of several types, that no single object holds.
     Site(Site),
+    /// What no root leads to, and nothing frees.
+    Garbage,
+}
+
+impl Suspected {
+    /// Whether it is a group of objects of which nothing is known but that they are alike.
+    fn is_group(self) -> bool {
+        matches!(self, Suspected::Type(_) | Suspected::Site(_))
+    }
 }
 
 /// Most of what a suspect holds: objects of one type that it dominates directly, or that are the group.
@@ -43,7 +55,7 @@ pub struct Mass {
     pub retained: u64,
     /// The line that made most of them, if lines are known, and how many of them.
     pub site: Option<(Site, u64)>,
-    /// One of them: the first in memory.
+    /// One of them: the one that retains most, and of several the first in memory.
     pub example: u32,
 }
 
@@ -65,9 +77,10 @@ const DROP: u64 = 70;
 /// So many objects of one type, or groups of objects of the same types, each held by the one before it, are a chain.
 const CHAIN: usize = 16;
 
-/// The suspects that retain a tenth of the living bytes or more, those that retain most first.
+/// The suspects that retain a tenth of the living bytes or more: single objects and garbage first, then groups, of each those that retain
+/// most first.
 #[must_use]
-pub fn suspects(analysis: &Analysis) -> Vec<Suspect> {
+pub fn suspects(analysis: &Analysis, garbage: &Garbage) -> Vec<Suspect> {
     let least = part(analysis.living().bytes, PART).max(1);
     let mut search = Search {
         analysis,
@@ -77,9 +90,33 @@ pub fn suspects(analysis: &Analysis) -> Vec<Suspect> {
     };
     search.follow();
     let mut found: Vec<Suspect> = search.points.iter().map(|at| search.object(*at)).collect();
+    found.extend(lost(analysis, garbage));
     found.extend(search.groups());
-    found.sort_by_key(|suspect| std::cmp::Reverse(suspect.retained));
+    found.sort_by_key(|suspect| (suspect.what.is_group(), std::cmp::Reverse(suspect.retained)));
     found
+}
+
+/// Garbage, if nothing frees it and it is a tenth of all or more.
+fn lost(analysis: &Analysis, garbage: &Garbage) -> Option<Suspect> {
+    let (living, dead) = (analysis.living().bytes, analysis.garbage().bytes);
+    let least = part(living.saturating_add(dead), PART).max(1);
+    let largest = garbage.types.first()?;
+    let snapshot = analysis.snapshot();
+    let frees_nothing = snapshot.about().collector.frees_nothing();
+    (frees_nothing && dead >= least).then(|| Suspect {
+        what: Suspected::Garbage,
+        retained: dead,
+        mass: Some(Mass {
+            name: largest.name,
+            objects: largest.objects,
+            retained: largest.bytes,
+            site: None,
+            example: garbage
+                .circle
+                .last()
+                .map_or(largest.example, |step| step.object),
+        }),
+    })
 }
 
 fn part(bytes: u64, hundredths: u64) -> u64 {
@@ -100,8 +137,8 @@ struct Search<'a> {
 struct Gathered {
     objects: u64,
     retained: u64,
-    /// The first of them.
-    example: u32,
+    /// The one that retains most, and how much that is.
+    example: (u32, u64),
     /// How many of them each line has made.
     sites: HashMap<Site, u64>,
 }
@@ -212,11 +249,11 @@ impl Search<'_> {
         let mut types: HashMap<TextId, Gathered> = HashMap::new();
         for object in objects {
             let gathered = types.entry(snapshot.type_name(object)).or_default();
-            if gathered.objects == 0 {
-                gathered.example = object;
+            let retained = self.analysis.retained(object);
+            if gathered.objects == 0 || retained > gathered.example.1 {
+                gathered.example = (object, retained);
             }
             gathered.objects += 1;
-            let retained = self.analysis.retained(object);
             gathered.retained = gathered.retained.saturating_add(retained);
             if let Some(site) = snapshot.site(object) {
                 *gathered.sites.entry(site).or_default() += 1;
@@ -227,7 +264,7 @@ impl Search<'_> {
             objects: gathered.objects,
             retained: gathered.retained,
             site: most(gathered.sites),
-            example: gathered.example,
+            example: gathered.example.0,
         });
         let mut masses: Vec<Mass> = masses.collect();
         masses.sort_by_key(|mass| (std::cmp::Reverse(mass.retained), mass.name));

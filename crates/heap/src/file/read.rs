@@ -134,6 +134,7 @@ impl Reading {
                 0 => Collector::Unknown,
                 1 => Collector::On,
                 2 => Collector::Off,
+                3 => Collector::None,
                 _ => return Err(Wrong),
             },
             contents: take.byte()? != 0,

@@ -3,7 +3,7 @@
 
 use serde_json::Value;
 
-use super::holders::asked;
+use super::holders::{asked, first_suspect};
 use crate::support::{Guest, Interpreter, LIMIT, chosen, lancet, rubies, run};
 
 /// What the program has called, which the first line names.
@@ -66,6 +66,60 @@ fn objects_that_explain_little_of_the_memory_say_so_first() {
             "{python}: {said}"
         );
         assert!(first.contains("lancet heap --rss says"), "{python}: {said}");
+        assert!(guest.ends_well());
+    }
+}
+
+/// Garbage that nothing frees is the first suspect, with a cycle that keeps it: of a Python whose collector is off, of a Perl always.
+#[test]
+fn garbage_that_nothing_frees_is_the_first_suspect() {
+    let first = |interpreter: &Interpreter, script: &str, parts: &[&str]| {
+        let guest = Guest::script(interpreter, script, &[]);
+        guest.expect("ready");
+        let suspect = first_suspect(&asked(guest.pid));
+        assert!(
+            suspect.starts_with("garbage takes "),
+            "{interpreter}: {suspect}"
+        );
+        for part in parts {
+            assert!(
+                suspect.contains(part),
+                "{interpreter}: no {part} in {suspect}"
+            );
+        }
+        assert!(guest.ends_well());
+    };
+    for python in chosen("python", "garbage that nothing frees") {
+        let parts = [
+            "which nothing frees while the collector is switched off: mostly ",
+            " kept by 20,000 cycles",
+            ", a cycle: ",
+            "cart",
+            "session",
+        ];
+        first(&python, "heap/circles.py", &parts);
+    }
+    for perl in chosen("perl", "garbage that nothing frees") {
+        let parts = [
+            "which nothing frees: mostly ",
+            " kept by 5,000 cycles",
+            ", a cycle: ",
+            "$walk",
+        ];
+        first(&perl, "heap/circles.pl", &parts);
+    }
+}
+
+/// A Python with many modules and no leak: their tables are nobody's suspects, and what to do is said.
+#[test]
+fn the_tables_of_modules_and_classes_are_no_suspects() {
+    for python in chosen("python", "many modules") {
+        let guest = Guest::script(&python, "heap/circles.py", &["modules"]);
+        guest.expect("ready");
+        let said = asked(guest.pid).stdout;
+        let none = said.lines().find(|line| line.starts_with("no suspect: "));
+        let none = none.unwrap_or_else(|| panic!("{python}: {said}"));
+        assert!(none.contains("lancet heap --diff EARLIER LATER"), "{none}");
         assert!(guest.ends_well());
     }
 }

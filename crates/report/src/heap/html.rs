@@ -11,6 +11,8 @@ use std::io::{self, Write};
 
 use heap::answers::Answers;
 use heap::answers::groups::Group;
+use heap::answers::paths::Step;
+use heap::answers::suspects::Suspected;
 use heap::answers::tree::{Limits, Node, nodes};
 use heap::{Dominator, Edge, EdgeName};
 use serde::Serialize;
@@ -291,8 +293,12 @@ impl Show<'_> {
         if !self.has_room() {
             return Vec::new();
         }
+        self.held_by(&self.answers.paths.to(object))
+    }
+
+    /// The last steps of a path, from one object to the next.
+    fn held_by(&self, steps: &[Step]) -> Vec<Held> {
         let snapshot = self.answers.analysis.snapshot();
-        let steps = self.answers.paths.to(object);
         let end = &steps[steps.len().saturating_sub(STEPS)..];
         let held = end
             .iter()
@@ -303,10 +309,13 @@ impl Show<'_> {
     fn suspects(&self, top: usize) -> Vec<Suspect> {
         let suspects = self.answers.suspects.iter().take(top);
         let shown = suspects.map(|suspect| {
-            let object = words::example(suspect);
+            let path = words::example(suspect).map(|object| match suspect.what {
+                Suspected::Garbage if self.has_room() => self.held_by(&self.answers.garbage.circle),
+                _ => self.path(object),
+            });
             Suspect {
                 text: shown(&words::suspect(self.answers, suspect)),
-                path: object.map(|object| self.path(object)).unwrap_or_default(),
+                path: path.unwrap_or_default(),
             }
         });
         shown.collect()

@@ -7,7 +7,7 @@ use heap::Snapshot;
 use heap::answers::Answers;
 use heap::answers::groups::Group;
 use heap::answers::holders::Holder;
-use heap::answers::paths::Ways;
+use heap::answers::paths::{self, Ways};
 use heap::answers::suspects::Suspected;
 use serde::Serialize;
 
@@ -256,9 +256,8 @@ pub(super) fn head(out: &mut dyn Write, answers: &Answers) -> io::Result<()> {
     Ok(())
 }
 
-fn steps(answers: &Answers, object: u32) -> Vec<Held> {
+fn told(answers: &Answers, steps: &[paths::Step]) -> Vec<Held> {
     let snapshot = answers.analysis.snapshot();
-    let steps = answers.paths.to(object);
     let held = steps.iter().map(|step| Held {
         by: words::via(snapshot, step.via),
         r#type: words::object(snapshot, step.object),
@@ -276,11 +275,12 @@ fn suspects(out: &mut dyn Write, answers: &Answers, options: &Options) -> io::Re
             Suspected::Object(object) => ("object", Some(object), snapshot.site(object)),
             Suspected::Type(_) => ("type", None, None),
             Suspected::Site(site) => ("site", None, Some(site)),
+            Suspected::Garbage => ("garbage", None, None),
         };
         let name = match suspect.what {
             Suspected::Object(object) => Some(words::object(snapshot, object)),
             Suspected::Type(name) => Some(words::text(snapshot, name)),
-            Suspected::Site(_) => None,
+            Suspected::Site(_) | Suspected::Garbage => None,
         };
         let holds = suspect.mass.map(|mass| Holds {
             r#type: words::text(snapshot, mass.name),
@@ -288,14 +288,17 @@ fn suspects(out: &mut dyn Write, answers: &Answers, options: &Options) -> io::Re
             retained: mass.retained,
             site: mass.site.map(|(site, _)| words::site(snapshot, site)),
         });
-        let path = object.or(example).map(|object| steps(answers, object));
+        let path = object.or(example).map(|object| match suspect.what {
+            Suspected::Garbage => told(answers, &answers.garbage.circle),
+            _ => told(answers, &answers.paths.to(object)),
+        });
         record(
             out,
             &Record::Suspect {
                 what,
                 text: words::suspect(answers, suspect),
                 retained: suspect.retained,
-                percent: words::percent(answers, suspect.retained),
+                percent: words::percent_of(answers, suspect),
                 address: object.map(|object| address(snapshot, object)),
                 r#type: name,
                 site: site.map(|site| words::site(snapshot, site)),
@@ -462,7 +465,7 @@ pub(super) fn path(
             retained: answers.analysis.retained(object),
             garbage: !answers.analysis.is_living(object),
             contents: contents(snapshot, object, options),
-            path: steps(answers, object),
+            path: told(answers, &answers.paths.to(object)),
         },
     )
 }

@@ -107,18 +107,12 @@ fn suspects(out: &mut dyn Write, answers: &Answers, options: &Options) -> io::Re
     let style = &options.style;
     writeln!(out)?;
     if answers.suspects.is_empty() {
-        let none = "no suspect: no object, type or line retains a tenth of what lives";
-        return say(out, none, Tone::Plain, style);
+        return say(out, &words::no_suspect(answers), Tone::Plain, style);
     }
-    let snapshot = answers.analysis.snapshot();
     for suspect in answers.suspects.iter().take(options.top) {
         say(out, &words::suspect(answers, suspect), Tone::Worst, style)?;
-        if let Some(object) = words::example(suspect) {
-            let steps = answers.paths.to(object);
-            let path = words::path(snapshot, &steps);
-            let address = snapshot.address(object);
-            let text = format!("  {address:#x}, path: {path}");
-            say(out, &text, Tone::Plain, style)?;
+        if let Some(held) = words::held(answers, suspect) {
+            say(out, &format!("  {held}"), Tone::Plain, style)?;
         }
     }
     more(out, answers.suspects.len(), options, "suspect", "suspects")

@@ -111,9 +111,9 @@ impl View<'_> {
         match item {
             Item::Suspect(number) => {
                 let suspect = &answers.suspects[number];
-                let example = words::example(suspect);
-                let path = example.map(|object| format!("; path: {}", path(object)));
-                words::suspect(answers, suspect) + &path.unwrap_or_default()
+                let held = words::held(answers, suspect);
+                let held = held.map(|held| format!("; {held}"));
+                words::suspect(answers, suspect) + &held.unwrap_or_default()
             }
             Item::Holder(number) => {
                 let holder = &self.holders()[number];

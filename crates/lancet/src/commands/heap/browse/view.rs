@@ -42,8 +42,7 @@ impl<'a> View<'a> {
             Sorted::Itself,
         );
         if suspects.items.is_empty() {
-            let none = "no suspect: no object, type or line retains a tenth of what lives";
-            suspects.head.push(none.into());
+            suspects.head.push(words::no_suspect(answers));
         }
         let mut tops = vec![suspects, self.types(&|_| true)];
         if !answers.sites.is_empty() {
@@ -190,6 +189,9 @@ impl<'a> View<'a> {
                 Suspected::Object(object) => Some(self.page_of(object)),
                 Suspected::Type(name) => Some(self.objects_of(name)),
                 Suspected::Site(site) => Some(self.made_at(Some(site))),
+                Suspected::Garbage => {
+                    words::example(&answers.suspects[number]).map(|object| self.page_of(object))
+                }
             },
             Item::Type(number) => Some(self.objects_of(answers.types[number].key)),
             Item::Line(number) => Some(self.made_at(answers.sites[number].key)),
