@@ -7,6 +7,7 @@ use object::elf;
 use object::read::elf::{ElfFile64, FileHeader, ProgramHeader, Rela};
 use object::{Endianness, Object, ObjectSymbol};
 use process::error::{Error, Result};
+use std::collections::HashMap;
 use std::ops::Range;
 
 /// Offset of the image in the agent's mapping: after the header page.
@@ -80,11 +81,13 @@ impl Image {
                     | bit(elf::PF_X, libc::PROT_EXEC),
             });
         }
+        let named = parsed.symbols();
+        let named = named.filter_map(|symbol| Some((symbol.name_bytes().ok()?, symbol.address())));
+        let addresses: HashMap<&[u8], u64> = named.collect();
         let symbol = |name: &'static str| {
-            parsed
-                .symbols()
-                .find(|symbol| symbol.name() == Ok(name))
-                .map(|symbol| OFFSET + symbol.address())
+            let found = addresses.get(name.as_bytes());
+            found
+                .map(|address| OFFSET + address)
                 .ok_or(Error::Image("a symbol is missing"))
         };
         Ok(Image {

@@ -3,6 +3,7 @@
 mod names;
 
 use crate::call::{Call, Part, Style};
+use crate::layout::{Row, Rows};
 use crate::writer::{Place, Writer};
 use crate::{forms, ioctl, layout, special};
 use prototypes::Kind;
@@ -28,10 +29,10 @@ pub fn write(style: &Style, call: &Call, part: Part, out: &mut Vec<u8>) {
         }
         return;
     }
-    let (early, late) = ranges(call);
-    let range = if part == Part::Entry { early } else { late };
-    for index in range {
-        if layout::row(call, index).is_some_and(|row| row.how.is_none()) {
+    let rows = layout::rows(call);
+    for index in range(call, rows, part) {
+        let row = rows.of(index);
+        if row.is_some_and(|row| row.how.is_none()) {
             continue;
         }
         if index > 0 {
@@ -39,7 +40,7 @@ pub fn write(style: &Style, call: &Call, part: Part, out: &mut Vec<u8>) {
         }
         w.late = part == Part::Exit;
         w.argument_name(index);
-        argument(w, index);
+        argument(w, row, index);
     }
     w.late = false;
 }
@@ -54,31 +55,34 @@ pub fn each(style: &Style, call: &Call, part: Part, mut each: impl FnMut(&[u8]))
         }
         return;
     }
-    let (early, late) = ranges(call);
-    let range = if part == Part::Entry { early } else { late };
-    for index in range {
-        if layout::row(call, index).is_some_and(|row| row.how.is_none()) {
+    let rows = layout::rows(call);
+    for index in range(call, rows, part) {
+        let row = rows.of(index);
+        if row.is_some_and(|row| row.how.is_none()) {
             continue;
         }
         text.clear();
         let w = &mut Writer::new(style, call, forms::by_name, &mut text);
         w.late = part == Part::Exit;
-        argument(w, index);
+        argument(w, row, index);
         each(&text);
     }
 }
 
-/// Which arguments are written at the call, and which at the return.
-fn ranges(call: &Call) -> (Range<usize>, Range<usize>) {
+/// Which arguments are written in a part.
+fn range(call: &Call, rows: Rows<'_>, part: Part) -> Range<usize> {
     let all = call.prototype.parameters.len().min(call.arguments.len());
     let shown = special::shown(call).unwrap_or(all).min(all);
     let ends = |index: &usize| {
-        let row = layout::row(call, *index);
+        let row = rows.of(*index);
         row.is_some_and(|row| matches!(row.how, Some(layout::How::Nothing)))
     };
     let shown = (0..shown).find(ends).unwrap_or(shown);
     let late = call.prototype.late_from.unwrap_or(all).min(shown);
-    (0..late, late..shown)
+    match part {
+        Part::Entry => 0..late,
+        Part::Exit => late..shown,
+    }
 }
 
 /// Appends all arguments as numbers.
@@ -98,12 +102,12 @@ fn raw(style: &Style, call: &Call, out: &mut Vec<u8>) {
 }
 
 /// Appends the argument with this index: as a row of `conf/` says, or a function of `special`, or else by its type.
-fn argument(w: &mut Writer, index: usize) {
+fn argument(w: &mut Writer, row: Option<&Row>, index: usize) {
     let word = w.call.arguments[index];
     let Some(parameter) = w.call.prototype.parameters.get(index) else {
         return hex(word, w.out);
     };
-    if let Some(how) = layout::row(w.call, index).and_then(|row| row.how.as_ref()) {
+    if let Some(how) = row.and_then(|row| row.how.as_ref()) {
         return ioctl::by_row(w, how, word);
     }
     if let Some(write) = special::argument(w.call, index) {

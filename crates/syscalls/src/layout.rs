@@ -25,10 +25,10 @@ mod zeros;
 
 pub use copies::programs;
 pub use custom::network;
-pub use known::{attributes, first_name, list, row, tables, ty};
+pub use known::{Rows, attributes, first_name, list, rows, tables, ty};
 pub use show::{beginning, behind, counted, ends, fields, listed, named, passed, value};
 use types::Tables;
-pub use types::{After, Attribute, Attributes, Diagnosis, How, List, Ty};
+pub use types::{After, Attribute, Attributes, Diagnosis, How, List, Row, Ty};
 
 /// The files, in the order in which they refer to each other.
 const FILES: [(&str, &str); 30] = [

@@ -54,6 +54,7 @@ pub use call::{
     Call, Constants, Hex, IdKind, Known, Name, Naming, Part, Processes, Protocols, Style, error,
 };
 pub use classes::CLASSES;
+pub use layout::prepare;
 pub use opened::{Opened, opening};
 pub use trace::{Trace, TraceError};
 

@@ -9,6 +9,7 @@ use crate::{forms, layout, special, words};
 use nix::errno::Errno;
 use prototypes::Kind;
 use prototypes::digits::{decimal, hex};
+use std::sync::OnceLock;
 
 /// Appends the result; `?` of a call that has not returned.
 pub fn write(style: &Style, call: &Call, out: &mut Vec<u8>) {
@@ -226,15 +227,25 @@ fn with_meaning(w: &mut Writer, result: u64, meaning: impl FnOnce(&mut Writer)) 
 
 /// `-1 ENOENT (No such file or directory)`
 fn failed(error: i32, out: &mut Vec<u8>) {
+    static TEXTS: [OnceLock<String>; ERRORS] = [const { OnceLock::new() }; ERRORS];
+    match usize::try_from(error).ok().and_then(|at| TEXTS.get(at)) {
+        Some(text) => out.extend_from_slice(text.get_or_init(|| text_of(error)).as_bytes()),
+        None => out.extend_from_slice(text_of(error).as_bytes()),
+    }
+}
+
+/// One more than the highest number of an error (include/uapi/asm-generic/errno.h).
+const ERRORS: usize = 134;
+
+fn text_of(error: i32) -> String {
     if let Some((_, name, text)) = AGAIN.iter().find(|(number, ..)| *number == error) {
-        return out.extend_from_slice(format!("? {name} ({text})").as_bytes());
+        return format!("? {name} ({text})");
     }
     // The C library's words, as strace has them.
     let text = std::io::Error::from_raw_os_error(error).to_string();
     let text = text.split(" (os error").next().unwrap_or_default();
-    let text = match Errno::from_raw(error) {
+    match Errno::from_raw(error) {
         Errno::UnknownErrno => format!("-1 (errno {error})"),
         known => format!("-1 {known:?} ({text})"),
-    };
-    out.extend_from_slice(text.as_bytes());
+    }
 }

@@ -23,7 +23,19 @@ pub fn escaped(bytes: &[u8], hex: Hex, out: &mut Vec<u8>) {
         }
         return;
     }
-    for (index, byte) in bytes.iter().enumerate() {
+    let is_itself = |byte: &u8| matches!(byte, b' '..=b'~') && !matches!(byte, b'"' | b'\\');
+    let mut index = 0;
+    while index < bytes.len() {
+        // Most of a text stands for itself.
+        let run = bytes[index..]
+            .iter()
+            .take_while(|byte| is_itself(byte))
+            .count();
+        out.extend_from_slice(&bytes[index..index + run]);
+        index += run;
+        let Some(byte) = bytes.get(index) else {
+            return;
+        };
         match byte {
             b'"' | b'\\' => out.extend_from_slice(&[b'\\', *byte]),
             b'\n' => out.extend_from_slice(b"\\n"),
@@ -31,7 +43,6 @@ pub fn escaped(bytes: &[u8], hex: Hex, out: &mut Vec<u8>) {
             b'\r' => out.extend_from_slice(b"\\r"),
             11 => out.extend_from_slice(b"\\v"),
             12 => out.extend_from_slice(b"\\f"),
-            b' '..=b'~' => out.push(*byte),
             byte if hex == Hex::Characters => {
                 out.extend_from_slice(format!("\\x{byte:02x}").as_bytes());
             }
@@ -47,6 +58,7 @@ pub fn escaped(bytes: &[u8], hex: Hex, out: &mut Vec<u8>) {
                 out.extend_from_slice(text.as_bytes());
             }
         }
+        index += 1;
     }
 }
 

@@ -2,6 +2,8 @@
 
 use crate::call::Constants;
 use prototypes::digits::hex;
+use std::fmt::{Arguments, Display, Formatter};
+use std::io::Write;
 
 /// Names with their numbers.
 type Names = [(Box<str>, i64)];
@@ -10,34 +12,51 @@ type Names = [(Box<str>, i64)];
 /// among.
 pub fn name(word: u64, size: u32, names: &Names, style: Constants, out: &mut Vec<u8>) {
     let found = find(word, size, names);
+    if let (Some(name), Constants::Names) = (found, style) {
+        return out.extend_from_slice(name.as_bytes());
+    }
     let word = word & u64::MAX >> (64 - 8 * size.clamp(1, 8));
     // Numbers of which some are below zero are shown as C's %d has them.
-    let number = match names.iter().any(|(_, number)| *number < 0) && size == 4 {
-        true => (word as i32).to_string(),
-        false => plain(word),
+    let number: &dyn Display = match names.iter().any(|(_, number)| *number < 0) && size == 4 {
+        true => &(word as i32),
+        false => &plain(word),
     };
     match found {
-        Some(name) => known(&number, name, style, out),
-        None => unknown(&number, names, style, out),
+        Some(name) => known(number, name, style, out),
+        None => unknown(number, names, style, out),
     }
 }
 
 /// Appends what a number is called.
-pub fn known(number: &str, name: &str, style: Constants, out: &mut Vec<u8>) {
-    let text = match style {
-        Constants::Names => name.to_owned(),
-        Constants::Numbers => number.to_owned(),
-        Constants::Both => format!("{number} /* {name} */"),
-    };
-    out.extend_from_slice(text.as_bytes());
+pub fn known(number: impl Display, name: &str, style: Constants, out: &mut Vec<u8>) {
+    match style {
+        Constants::Names => out.extend_from_slice(name.as_bytes()),
+        Constants::Numbers => append(out, format_args!("{number}")),
+        Constants::Both => append(out, format_args!("{number} /* {name} */")),
+    }
 }
 
-/// Writes a number as C's `%#x` does: in hexadecimal, and zero without a prefix.
-pub fn plain(word: u64) -> String {
-    match word {
-        0 => "0".into(),
-        word => format!("{word:#x}"),
+/// Appends a text without making it elsewhere first.
+fn append(out: &mut Vec<u8>, text: Arguments<'_>) {
+    out.write_fmt(text)
+        .expect("a vector takes all that is written");
+}
+
+/// A number as C's `%#x` writes it: in hexadecimal, and zero without a prefix.
+pub struct Plain(u64);
+
+impl Display for Plain {
+    fn fmt(&self, to: &mut Formatter<'_>) -> std::fmt::Result {
+        match self.0 {
+            0 => to.write_str("0"),
+            word => write!(to, "{word:#x}"),
+        }
     }
+}
+
+/// Writes a number as C's `%#x` does.
+pub fn plain(word: u64) -> Plain {
+    Plain(word)
 }
 
 /// Returns the name of a number of `size` bytes.
@@ -49,7 +68,12 @@ pub fn find(word: u64, size: u32, names: &Names) -> Option<&str> {
 
 /// Appends the names of the bits, in the order of the list, and what is left in hexadecimal.
 pub fn flags(word: u64, names: &Names, style: Constants, out: &mut Vec<u8>) {
-    let looked_for = looked_for(names).unwrap_or_default();
+    // What was looked for is of use only where no bit has a name, and takes a while to find.
+    let any = |(_, bits): &(Box<str>, i64)| *bits != 0 && word & *bits as u64 == *bits as u64;
+    let looked_for = match word != 0 && !names.iter().any(any) {
+        true => looked_for(names).unwrap_or_default(),
+        false => String::new(),
+    };
     flags_or(word, names, &looked_for, style, out);
 }
 
@@ -64,10 +88,17 @@ pub fn flags_or(word: u64, names: &Names, looked_for: &str, style: Constants, ou
     if style == Constants::Numbers {
         return hex(word, out);
     }
-    let mut text = Vec::new();
-    match bits(word, names, &mut text) {
-        false => nameless(&plain(word), looked_for, style, out),
-        true => known(&plain(word), &String::from_utf8_lossy(&text), style, out),
+    let before = out.len();
+    if style == Constants::Both {
+        append(out, format_args!("{} /* ", plain(word)));
+    }
+    match bits(word, names, out) {
+        true if style == Constants::Both => out.extend_from_slice(b" */"),
+        true => {}
+        false => {
+            out.truncate(before);
+            nameless(plain(word), looked_for, style, out);
+        }
     }
 }
 
@@ -95,16 +126,16 @@ pub fn bits(word: u64, names: &Names, out: &mut Vec<u8>) -> bool {
 }
 
 /// Appends a number without a name, and in a comment what it was looked for among: `0x63 /* SEEK_??? */`.
-fn unknown(number: &str, names: &Names, style: Constants, out: &mut Vec<u8>) {
+fn unknown(number: impl Display, names: &Names, style: Constants, out: &mut Vec<u8>) {
     let looked_for = looked_for(names).unwrap_or_default();
     nameless(number, &looked_for, style, out);
 }
 
 /// The same; `looked_for` is the text of the comment, without which there is none.
-pub fn nameless(number: &str, looked_for: &str, style: Constants, out: &mut Vec<u8>) {
-    out.extend_from_slice(number.as_bytes());
+pub fn nameless(number: impl Display, looked_for: &str, style: Constants, out: &mut Vec<u8>) {
+    append(out, format_args!("{number}"));
     if style != Constants::Numbers && !looked_for.is_empty() {
-        out.extend_from_slice(format!(" /* {looked_for} */").as_bytes());
+        append(out, format_args!(" /* {looked_for} */"));
     }
 }
 

@@ -24,7 +24,7 @@ use inject::lifecycle::{Stage, Turn, Watched};
 use inject::tracee::{Tracee, Waits};
 use led::Led;
 pub use led::{CALLS, Stands};
-use process::clock::{self, Clock};
+use process::clock::{self, Clock, Present};
 use process::memory::GuestMemory;
 use process::ptrace;
 use process::stop::{self, Stop, Ties};
@@ -56,7 +56,7 @@ pub struct Stepped {
     table: Rc<Table>,
     injections: Rc<Injections>,
     memory: Arc<GuestMemory>,
-    clock: Clock,
+    clock: Present,
     /// The counts of its calls, if they are not reported one by one.
     counts: Option<Counts>,
     options: i32,
@@ -148,7 +148,7 @@ impl Stepped {
             table: guest::table(args, shared.signatures).into(),
             injections: Injections::new(args, shared.signatures).into(),
             memory,
-            clock: Clock::start(),
+            clock: Clock::start().into(),
             counts: args.counts_in_guest().then(Counts::default),
             options: THREADS | if args.follow { CHILDREN } else { 0 },
             introduced: false,
@@ -168,7 +168,7 @@ impl Stepped {
             table: self.table.clone(),
             injections: self.injections.clone(),
             memory: GuestMemory::open(pid)?.into(),
-            clock: self.clock,
+            clock: self.clock.clone(),
             counts: self.counts.is_some().then(Counts::default),
             options: self.options,
             introduced: false,

@@ -197,6 +197,7 @@ fn copy(
     });
     let mut copier = Copier {
         memory,
+        near: Near::default(),
         stack: call.registers.stack,
         outer: [frame, call.instruction],
         captures: Captures::new(),
@@ -233,6 +234,7 @@ pub fn signal_of(tid: i32, number: i32) -> Signal {
 
 struct Copier<'m> {
     memory: &'m GuestMemory,
+    near: Near,
     stack: u64,
     /// The words by which the agent's hook identifies the caller: its frame pointer, and the return address.
     outer: [u64; 2],
@@ -247,14 +249,66 @@ impl Guest for Copier<'_> {
             let [frame, caller] = self.outer.map(u64::to_le_bytes);
             outer[..8].copy_from_slice(&frame);
             outer[8..].copy_from_slice(&caller);
-            return self.memory.read_bytes(self.stack, rest).is_ok();
+            return self.near.read(self.memory, self.stack, rest);
         }
-        self.memory.read_bytes(at, into).is_ok()
+        self.near.read(self.memory, at, into)
     }
 
     fn output(&mut self, at: u64, bytes: &[u8]) -> bool {
         self.captures.add(at, bytes);
         true
+    }
+}
+
+/// What was read last, with what lies behind it: a program copies an array word by word, and each word would be a system call.
+struct Near {
+    from: u64,
+    bytes: [u8; Near::SIZE],
+    length: usize,
+}
+
+impl Default for Near {
+    fn default() -> Self {
+        Near {
+            from: 0,
+            bytes: [0; Near::SIZE],
+            length: 0,
+        }
+    }
+}
+
+impl Near {
+    const SIZE: usize = 512;
+    /// The longest read for which more is read than was asked for.
+    const SHORT: usize = 16;
+    const PAGE: u64 = 4096;
+
+    fn read(&mut self, memory: &GuestMemory, at: u64, into: &mut [u8]) -> bool {
+        if into.len() > Near::SHORT {
+            return memory.read_bytes(at, into).is_ok();
+        }
+        if self.serves(at, into) {
+            return true;
+        }
+        // Within one page, all can be read or nothing.
+        let length = (Near::PAGE - at % Near::PAGE).min(Near::SIZE as u64) as usize;
+        self.length = 0;
+        if memory.read_bytes(at, &mut self.bytes[..length]).is_ok() {
+            (self.from, self.length) = (at, length);
+        }
+        self.serves(at, into) || memory.read_bytes(at, into).is_ok()
+    }
+
+    fn serves(&self, at: u64, into: &mut [u8]) -> bool {
+        let known = &self.bytes[..self.length];
+        let from = at
+            .checked_sub(self.from)
+            .and_then(|from| usize::try_from(from).ok());
+        let found = from.and_then(|from| known.get(from..)?.get(..into.len()));
+        found.is_some_and(|bytes| {
+            into.copy_from_slice(bytes);
+            true
+        })
     }
 }
 

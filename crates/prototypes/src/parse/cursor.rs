@@ -63,10 +63,13 @@ impl<'t> Cursor<'t> {
 
     /// Reads this word if it is next and ends there.
     pub(super) fn keyword(&mut self, word: &str) -> bool {
-        let found = self
-            .rest()
-            .strip_prefix(word)
-            .is_some_and(|rest| !rest.bytes().next().is_some_and(in_name));
+        let rest = self.rest();
+        // Nearly all words that are tried differ in their first byte.
+        let begins = rest.as_bytes().first() == word.as_bytes().first();
+        let found = begins
+            && rest
+                .strip_prefix(word)
+                .is_some_and(|rest| !rest.bytes().next().is_some_and(in_name));
         if found {
             self.at += word.len();
         }

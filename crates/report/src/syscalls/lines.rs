@@ -48,6 +48,9 @@ struct Unfinished {
 const RESTART: &str = "restart_syscall";
 const RESTART_BLOCK: i32 = 516;
 
+/// Bytes for which there is room in a part of a line before it grows: few are longer.
+const WIDTH: usize = 128;
+
 /// Bytes of a `syscall` instruction, and of `int $0x80`.
 const INSTRUCTION: u64 = 2;
 
@@ -155,7 +158,8 @@ impl<'a> Lines<'a> {
         arguments: &[u64; 6],
         captures: &Captures,
     ) -> Vec<u8> {
-        let mut head = Vec::from(plan.name.as_bytes());
+        let mut head = Vec::with_capacity(WIDTH);
+        head.extend_from_slice(plan.name.as_bytes());
         head.push(b'(');
         let begins = head.len();
         let made = Call {
@@ -199,7 +203,7 @@ impl<'a> Lines<'a> {
 
     /// What is written of a call when it returns: arguments, and the result.
     fn tail(&self, process: i32, open: &Open, called: &Call) -> (Vec<u8>, Vec<u8>) {
-        let (mut late, mut result) = (Vec::new(), Vec::new());
+        let (mut late, mut result) = (Vec::with_capacity(WIDTH), Vec::with_capacity(WIDTH));
         let style = &open.plan.style;
         self.naming.leave(process, called);
         self.naming.with(process, called, |call| {

@@ -20,7 +20,7 @@ pub fn limit(w: &mut Writer, of: &Type, at: Place) -> Written {
             1025.. if number % 1024 == 0 => {
                 let text = format!("{}*1024", number / 1024);
                 let constants = members.w.style.constants;
-                words::known(&number.to_string(), &text, constants, members.w.out);
+                words::known(number, &text, constants, members.w.out);
             }
             _ => decimal(number, members.w.out),
         }

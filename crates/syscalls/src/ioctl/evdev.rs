@@ -39,7 +39,7 @@ pub fn name(command: Command, bare: bool) -> Option<String> {
         let list = list(name);
         match list.find(number) {
             Some(name) => name.to_owned(),
-            None if bare => words::plain(number),
+            None if bare => words::plain(number).to_string(),
             None => format!("{} /* {} */", words::plain(number), list.unknown),
         }
     };

@@ -5,6 +5,7 @@ use super::types::{Attributes, List, Row, Tables, Ty};
 use crate::call::Call;
 use crate::words;
 use crate::writer::Writer;
+use std::fmt::Display;
 use std::sync::OnceLock;
 
 static TABLES: OnceLock<Tables> = OnceLock::new();
@@ -61,31 +62,48 @@ pub fn first_name(of: &Ty) -> Option<&'static str> {
         .map(|member| &*member.name)
 }
 
-/// The row of an argument of a system call.
-pub fn row(call: &Call, index: usize) -> Option<&'static Row> {
-    let rows = tables().calls.get(call.name)?;
-    let fits = |row: &&Row| {
-        row.index == index
-            && row.when.iter().all(|(of, shift, is)| {
-                let word = call.arguments.get(*of).map(|word| *word as u32);
-                word.is_some_and(|word| is.contains(&(word >> shift)))
-            })
-    };
-    rows.iter().find(fits)
+/// The rows of the arguments of one system call.
+#[derive(Clone, Copy)]
+pub struct Rows<'c> {
+    call: &'c Call<'c>,
+    rows: &'static [Row],
+}
+
+/// The rows of the arguments of a system call: one look for its name, however many arguments it has.
+pub fn rows<'c>(call: &'c Call<'c>) -> Rows<'c> {
+    let rows = tables().calls.get(call.name);
+    Rows {
+        call,
+        rows: rows.map_or(&[], |rows| rows),
+    }
+}
+
+impl Rows<'_> {
+    /// The row of one argument.
+    pub fn of(&self, index: usize) -> Option<&'static Row> {
+        let fits = |row: &&Row| {
+            row.index == index
+                && row.when.iter().all(|(of, shift, is)| {
+                    let word = self.call.arguments.get(*of).map(|word| *word as u32);
+                    word.is_some_and(|word| is.contains(&(word >> shift)))
+                })
+        };
+        self.rows.iter().find(fits)
+    }
 }
 
 impl List {
     /// Appends the name of a number, in hexadecimal where it has none.
     pub fn name(&self, w: &mut Writer, word: u64) {
-        self.number(w, word, &words::plain(word));
+        self.number(w, word, words::plain(word));
     }
 
     /// Appends the name of a number, in decimals where it has none.
     pub fn decimal(&self, w: &mut Writer, number: i64) {
-        self.number(w, number as u64, &number.to_string());
+        self.number(w, number as u64, number);
     }
 
-    fn number(&self, w: &mut Writer, word: u64, shown: &str) {
+    fn number(&self, w: &mut Writer, word: u64, shown: impl Display) {
         match self.find(word) {
             Some(name) => words::known(shown, name, w.style.constants, w.out),
             None => words::nameless(shown, &self.unknown, w.style.constants, w.out),

@@ -68,7 +68,7 @@ pub fn read(tables: &mut Tables, text: &str) -> Result<(), String> {
             .split('#')
             .next()
             .unwrap_or("")
-            .split_whitespace()
+            .split_ascii_whitespace()
             .collect();
         if words.is_empty() {
             continue;
@@ -229,7 +229,7 @@ fn message(tables: &mut Tables, kinds: &str, text: &str, attributes: &str) -> Re
     for kind in kinds.split(',') {
         let names = &tables.lists[list].names;
         let found = names.iter().find(|(known, _)| **known == *kind);
-        let (_, number) = found.ok_or(format!("{kind} is not in the list"))?;
+        let (_, number) = found.ok_or_else(|| format!("{kind} is not in the list"))?;
         let number = *number as u16;
         tables.messages.insert(number, (of.clone(), attributes));
     }
@@ -265,7 +265,7 @@ fn member(tables: &mut Tables, open: &mut Open, words: &[&str]) -> Result<(), St
                 }
                 let names = &tables.lists[of.list].names;
                 let found = names.iter().find(|(known, _)| **known == *name);
-                let (_, number) = found.ok_or(format!("{name} is not in the list"))?;
+                let (_, number) = found.ok_or_else(|| format!("{name} is not in the list"))?;
                 let number = *number as u64;
                 tables.attributes[*index].types.insert(number, what.clone());
             }
@@ -295,7 +295,7 @@ fn how(tables: &Tables, words: &[&str]) -> Result<How, String> {
             };
             let member = tables.structs[index]
                 .member(member)
-                .ok_or(format!("{member} is no member"))?;
+                .ok_or_else(|| format!("{member} is no member"))?;
             How::Changed(ty(tables, first)?, member.ty.clone(), member.offset)
         }
         _ => return Err(format!("{} is no argument", words.join(" "))),
@@ -306,10 +306,13 @@ fn more_names(tables: &mut Tables, index: usize, names: &[&str]) -> Result<(), S
     for word in names {
         let (name, number) = word
             .split_once('=')
-            .ok_or(format!("{word} has no number"))?;
+            .ok_or_else(|| format!("{word} has no number"))?;
         let number = self::number(number)?;
-        let name = name.replace('~', " ");
-        tables.lists[index].names.push((name.into(), number));
+        let name = match name.contains('~') {
+            true => name.replace('~', " ").into(),
+            false => name.into(),
+        };
+        tables.lists[index].names.push((name, number));
     }
     Ok(())
 }
@@ -321,7 +324,7 @@ fn number(text: &str) -> Result<i64, String> {
             .ok(),
         None => text.parse().ok(),
     };
-    parsed.ok_or(format!("{text} is no number"))
+    parsed.ok_or_else(|| format!("{text} is no number"))
 }
 
 fn struct_member(tables: &Tables, index: usize, words: &[&str]) -> Result<Member, String> {
@@ -386,7 +389,7 @@ fn struct_member(tables: &Tables, index: usize, words: &[&str]) -> Result<Member
             None => offset,
             Some(of) => {
                 let member = members.iter().find(|member| &*member.name == of);
-                member.ok_or(format!("{of} is no member"))?.offset
+                member.ok_or_else(|| format!("{of} is no member"))?.offset
             }
         };
         when.insert(0, When::Longer(room, from));
@@ -406,7 +409,7 @@ fn sized(text: &str) -> Result<(usize, u32), String> {
         let argument: usize = argument.parse().ok()?;
         Some((argument, least.parse().ok()?))
     });
-    parsed.ok_or(format!("{text} is no size"))
+    parsed.ok_or_else(|| format!("{text} is no size"))
 }
 
 /// What an argument is, and by which others: `2 arg1=15 in f_owner_ex`.
@@ -442,7 +445,7 @@ fn argument(tables: &Tables, text: &str) -> Result<(usize, u32, Vec<u32>), Strin
             };
             let names = names.split(',');
             names
-                .map(|name| number(name).ok_or(format!("{name} is not in the list")))
+                .map(|name| number(name).ok_or_else(|| format!("{name} is not in the list")))
                 .collect()
         }
         None => is.split(',').map(|is| Ok(number(is)? as u32)).collect(),
@@ -453,7 +456,7 @@ fn argument(tables: &Tables, text: &str) -> Result<(usize, u32, Vec<u32>), Strin
 fn condition(text: &str) -> Result<When, String> {
     let at = text
         .find([':', '!', '&', '^'])
-        .ok_or(format!("{text} is no condition"))?;
+        .ok_or_else(|| format!("{text} is no condition"))?;
     let (name, numbers) = (text[..at].into(), &text[at + 1..]);
     let numbers: Result<Vec<u64>, String> = numbers
         .split(',')

@@ -1,7 +1,7 @@
 //! What the files say: names, structs, commands, attributes.
 
 use crate::writer::{Unknown, Writer, Written};
-use std::collections::HashMap;
+use foldhash::HashMap;
 
 /// Writes what lies in memory at an address, or a number that was passed; the last argument is the list behind the form's name, as
 /// its place in [`Tables::lists`].

@@ -172,7 +172,7 @@ fn futex_operation(w: &mut Writer, word: u64) {
     let realtime = matches!(operation(word), WAIT | WAIT_BITSET | WAIT_REQUEUE_PI);
     let name = OPERATIONS.get(operation(word) as usize);
     let Some(name) = name.filter(|_| realtime || word & REALTIME == 0) else {
-        return words::nameless(&words::plain(word), "FUTEX_???", w.style.constants, w.out);
+        return words::nameless(words::plain(word), "FUTEX_???", w.style.constants, w.out);
     };
     let private = match (word & PRIVATE != 0, *name) {
         (false, _) => "",

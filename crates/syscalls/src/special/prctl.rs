@@ -274,7 +274,7 @@ fn name_of_mapping(w: &mut Writer, at: u64) -> Written {
 /// `PR_SVE_VL_INHERIT|0x40`: flags above 16 bits of length.
 fn vector(w: &mut Writer, flags: &str, word: u64) {
     match word & !0xffff {
-        0 => w.push(&words::plain(word)),
+        0 => w.push("0"),
         _ => w.known(word, &vector_text(flags, word)),
     }
 }

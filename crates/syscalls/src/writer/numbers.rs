@@ -29,12 +29,12 @@ impl Writer<'_> {
 
     /// Appends a number in hexadecimal by its name, as the style has it.
     pub fn known(&mut self, word: u64, name: &str) {
-        words::known(&words::plain(word), name, self.style.constants, self.out);
+        words::known(words::plain(word), name, self.style.constants, self.out);
     }
 
     /// Appends a number whose name stands for it, as `%d` has it where it is shown as a number.
     pub fn known_decimal(&mut self, number: i64, name: &str) {
-        words::known(&number.to_string(), name, self.style.constants, self.out);
+        words::known(number, name, self.style.constants, self.out);
     }
 
     /// Appends a limit that is none.

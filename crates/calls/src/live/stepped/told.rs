@@ -125,7 +125,7 @@ impl Stepped {
             ring: tid as u32,
             stack: 0,
             frame: begun.registers.stack,
-            time: self.clock.wall(ticks, self.clock.period()),
+            time: self.clock.wall(ticks),
         }
     }
 }

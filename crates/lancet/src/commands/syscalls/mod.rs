@@ -18,7 +18,7 @@ use crate::exit::Usage;
 use crate::ui::piped;
 use crate::watching::Asked as _;
 use crate::watching::{self, now};
-use ::inject::tracee::{User, go_behind};
+use ::inject::tracee::{User, go_behind, hold_child_signal};
 
 /// Makes the environment that PROGRAM is to have, and goes behind it if that is asked for (`-D`): before any process or thread of ours
 /// is made that would be left behind.
@@ -58,6 +58,16 @@ fn watch(args: &SyscallsArgs) -> anyhow::Result<u8> {
             args.common.output.as_deref(),
             args.shown.json,
         ),
-        false => watching::run(args),
+        false => {
+            read_tables();
+            watching::run(args)
+        }
     }
+}
+
+/// Begins to read what is known of arguments, beside all else that a start does: a program that was started would stand still for it.
+/// Whoever writes a call first waits until it was read, or reads it if no thread could be made.
+fn read_tables() {
+    hold_child_signal();
+    let _ = std::thread::Builder::new().spawn(::syscalls::prepare);
 }

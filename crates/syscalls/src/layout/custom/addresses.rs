@@ -115,7 +115,7 @@ pub fn l2cap(w: &mut Writer, at: u64, names: &str, ranges: &[(u64, u64, &str)]) 
     };
     match name {
         Some(name) => w.known(number, &name),
-        None => words::nameless(&words::plain(number), unknown, w.style.constants, w.out),
+        None => words::nameless(words::plain(number), unknown, w.style.constants, w.out),
     }
     w.push(")");
     Ok(())
@@ -225,6 +225,6 @@ fn call_sign(w: &mut Writer, at: u64) -> Written {
     let mut number = Vec::from(b"{ax25_call=");
     text::quoted(&bytes, Hex::Always, &mut number);
     number.push(b'}');
-    words::known(&String::from_utf8_lossy(&number), &shown, style, w.out);
+    words::known(String::from_utf8_lossy(&number), &shown, style, w.out);
     Ok(())
 }

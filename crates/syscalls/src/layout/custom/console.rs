@@ -87,10 +87,10 @@ pub fn value(w: &mut Writer, at: u64, _: Option<usize>) -> Written {
             let kinds = list("kd_key_types");
             let kind_name = kinds
                 .find(kind)
-                .map_or_else(|| crate::words::plain(kind), ToOwned::to_owned);
+                .map_or_else(|| crate::words::plain(kind).to_string(), ToOwned::to_owned);
             let number = match CHARACTERS.contains(&kind) {
                 true => super::characters::escaped_character(number as u8),
-                false => crate::words::plain(number),
+                false => crate::words::plain(number).to_string(),
             };
             format!("K({kind_name}, {number})")
         }

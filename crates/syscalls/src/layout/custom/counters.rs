@@ -250,7 +250,7 @@ fn breakpoint(w: &mut Writer, word: u64) {
     match types.find(word) {
         None if word <= INVALID => {
             let style = w.style.constants;
-            words::nameless(&words::plain(word), "HW_BREAKPOINT_INVALID", style, w.out);
+            words::nameless(words::plain(word), "HW_BREAKPOINT_INVALID", style, w.out);
         }
         _ => types.name(w, word),
     }

@@ -160,7 +160,7 @@ fn operation(w: &mut Writer, code: u16) {
     if rest != 0 {
         w.push("|");
         words::nameless(
-            &words::plain(rest.into()),
+            words::plain(rest.into()),
             "BPF_???",
             Constants::Names,
             w.out,

@@ -69,12 +69,9 @@ pub fn number(w: &mut Writer, at: u64, _: Option<usize>) -> Written {
     let ours = w.u32_at(Overlay::AT + 4)? == OURS;
     let mut calls = prototypes::system_calls().filter(|_| ours);
     match calls.find(|(of, _)| u64::from(*of) == number) {
-        Some((_, name)) => crate::words::known(
-            &number.to_string(),
-            &format!("__NR_{name}"),
-            w.style.constants,
-            w.out,
-        ),
+        Some((_, name)) => {
+            crate::words::known(number, &format!("__NR_{name}"), w.style.constants, w.out)
+        }
         None => decimal(number, w.out),
     }
     Ok(())

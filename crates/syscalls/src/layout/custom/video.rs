@@ -98,7 +98,7 @@ pub fn control_number(w: &mut Writer, id: u32, next: bool) {
             let inside = words::plain(id - number);
             w.known(id, &format!("{name}+{inside}"));
         }
-        None => words::nameless(&words::plain(id), "V4L2_CID_???", w.style.constants, w.out),
+        None => words::nameless(words::plain(id), "V4L2_CID_???", w.style.constants, w.out),
     }
 }
 

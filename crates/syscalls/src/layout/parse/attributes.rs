@@ -70,7 +70,9 @@ pub fn attribute(tables: &mut Tables, words: &[&str]) -> Result<Attribute, Strin
 pub fn families(tables: &mut Tables, name: &str, rows: &[&str]) -> Result<(), String> {
     let index = attributes(tables, name);
     for row in rows {
-        let (family, of) = row.split_once('=').ok_or(format!("{row} is no row"))?;
+        let (family, of) = row
+            .split_once('=')
+            .ok_or_else(|| format!("{row} is no row"))?;
         let family = match family {
             "*" => None,
             family => Some(self::family(tables, family)?),

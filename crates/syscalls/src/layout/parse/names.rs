@@ -10,5 +10,5 @@ pub fn find_list(tables: &Tables, name: &str) -> Result<usize, String> {
         .list_names
         .get(name)
         .copied()
-        .ok_or(format!("there is no list {name}"))
+        .ok_or_else(|| format!("there is no list {name}"))
 }

@@ -12,7 +12,9 @@ pub fn ty(tables: &Tables, text: &str) -> Result<Ty, String> {
         return Ok(Ty::Pointer(Box::new(ty(tables, of)?)));
     }
     if let Some(rest) = text.strip_suffix(']') {
-        let at = rest.rfind('[').ok_or(format!("{text} does not open"))?;
+        let at = rest
+            .rfind('[')
+            .ok_or_else(|| format!("{text} does not open"))?;
         let (of, length) = (&rest[..at], &rest[at + 1..]);
         let (places, used) = match length.split_once(':') {
             Some((places, used)) => (places, Some(used.into())),
@@ -72,7 +74,7 @@ pub fn ty(tables: &Tables, text: &str) -> Result<Ty, String> {
             None => (name, None),
         };
     let index = tables.struct_names.get(name).copied();
-    let index = index.ok_or(format!("{text} is no type"))?;
+    let index = index.ok_or_else(|| format!("{text} is no type"))?;
     if let Some(only) = &only {
         let of = &tables.structs[index];
         if let Some(name) = only
