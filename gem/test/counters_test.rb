@@ -84,7 +84,7 @@ class CountersTest < LancetTest
     counting = commands
     counters = Lancet::Counters.of(true)
     end_of_it = counters.mark
-    error = assert_raises(Lancet::Error) { counters.between(0, end_of_it) }
+    error = assert_raises(Lancet::Error) { counters.between([[0, end_of_it]]) }
     assert_match(/more calls were made since than are kept/, error.message)
     refute_kind_of Lancet::Lost, error
     assert_equal 1, calls { writer.syswrite("1") }[:write].calls

@@ -54,6 +54,8 @@ pub enum Message {
     ChildOpenedLate { pid: i32, parent: i32 },
     /// Counts in a guest's memory went with it.
     CountsLost { pid: i32, error: process::Error },
+    /// What was lost of a process could not be read when it was over.
+    LossesUnknown { pid: i32, error: process::Error },
     /// Records in a guest's memory were lost with it.
     RecordsLost { pid: i32, threads: usize },
     /// Lancet was silent for so long that the hooks of a guest closed the gate: times since 1970.
@@ -280,7 +282,7 @@ impl Message {
             | M::ExecNotFollowed { pid, .. }
             | M::Locked { pid, .. }
             | M::Failed { pid, .. } => Lost::Process(Some(*pid)),
-            M::CountsLost { pid, .. } => Lost::Counts(*pid),
+            M::CountsLost { pid, .. } | M::LossesUnknown { pid, .. } => Lost::Counts(*pid),
             M::RecordsLost { pid, .. } => Lost::Records(*pid),
             M::Ended {
                 pid, hook: true, ..

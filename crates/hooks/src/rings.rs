@@ -194,9 +194,8 @@ impl Rings {
         }
         rings.heads.clear();
         for ring in rings.known.iter().filter(|ring| ring.there) {
-            let field = ring.address + offset_of!(Ring, counts) as u64;
             // The counts so far are the parent's.
-            rings.backing.set_word(field, 0)?;
+            rings.leave_counts(ring.address)?;
         }
         Ok(rings)
     }

@@ -33,6 +33,7 @@
 //! interrupt at any instruction), and only then fills it. So a reader that sees a reservation behind the room also sees what the writer has
 //! decided: x86-64 makes the stores of a processor visible in program order.
 
+pub mod further;
 mod hook;
 mod injection;
 mod place;
@@ -45,6 +46,7 @@ pub mod ticket;
 
 use core::cell::UnsafeCell;
 use core::sync::atomic::{AtomicU32, AtomicU64};
+use further::Further;
 pub use hook::{Hook, Name, OF_BYTES, Patched, fingerprint, inline, operand, want};
 pub use injection::{DELAYED, INJECTED, Injection, POKED, REPLACED, SIGNALLED};
 pub use place::{
@@ -210,7 +212,7 @@ pub struct Ring {
     pub size: u64,
     /// Address of the table of [`Place`]s: the script lines that this thread has called from.
     pub places: u64,
-    /// Address of the table of [`Count`]s; 0 = none yet.
+    /// Address of the first table of [`Count`]s; 0 = none yet.
     pub counts: AtomicU64,
     /// What changes with each record.
     pub written: Written,
@@ -235,7 +237,9 @@ pub struct Ring {
     pub child: AtomicU64,
     /// Hooks wait for room again only when the reader has taken this many words, because an earlier wait was in vain.
     pub waits_from: AtomicU64,
-    /// Which rows of the table of counts were taken in this session, a bit each from the lowest on. Of a table of 6 MiB a thread mostly
+    /// Rows behind the first table.
+    pub further: Further,
+    /// Which rows of the first table of counts were taken in this session, a bit each from the lowest on. Of a table of 6 MiB a thread mostly
     /// uses a few rows, and those alone are read and emptied; so a bit is set before its row is taken.
     pub rows: [AtomicU64; COUNTS / 64],
 }
@@ -263,8 +267,8 @@ pub struct Written {
 #[repr(C, align(64))]
 pub struct Taken(pub AtomicU64);
 
-/// Entries of a ring's table of counts, a power of two: enough for all functions of an interpreter from some lines
-/// each. The pages of the table take memory only where something is counted.
+/// Entries of a table of counts, a power of two. A thread that needs more rows than its first table has room for gets further tables
+/// ([`further`]). The pages of a table take memory only where something is counted.
 pub const COUNTS: usize = 8192;
 
 /// Buckets of a histogram of durations: 4 for each power of two of cycles.

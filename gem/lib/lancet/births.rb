@@ -10,7 +10,8 @@ module Lancet
     GONE = "what was counted is gone: the agent has left"
     # What is made by code below it is not told.
     FOLDER = File.expand_path("../..", __FILE__) + "/"
-    private_constant :GONE
+    MOST_PARTS = 64
+    private_constant :GONE, :MOST_PARTS
 
     # Where objects are made: a line and a type.
     Place = Struct.new(:path, :line, :type)
@@ -116,8 +117,8 @@ module Lancet
     end
 
     # What `begin` answers: the number of the account that was open then, and what this thread had made in it until then; nil = nothing, because it was
-    # opened for this stretch.
-    Stretch = Struct.new(:number, :before)
+    # opened for this stretch; false while it is paused. With what was made in its earlier parts. (A fourth member would take memory of its own.)
+    Stretch = Struct.new(:number, :before, :parts)
     private_constant :Stretch
 
     # Counts from now on; what this answers must be handed to `end` or `drop`, whatever comes in between.
@@ -129,17 +130,38 @@ module Lancet
         want
       end
       @depth += 1
-      Stretch.new(@number, before)
+      Stretch.new(@number, before || nil)
     end
 
     # Ends a stretch; what was made in it.
     def end(stretch)
       raise Lost, GONE unless stretch.number == @number
 
-      found = @door.read(@number) or raise Lost, GONE
-      Made.new(@door, stretch.before ? less(found, stretch.before) : found)
+      last = until_now(stretch) unless stretch.before == false
+      raise Lost, GONE unless last || stretch.parts
+
+      Made.new(@door, stretch.parts ? together([*stretch.parts, *last]) : last)
     ensure
       drop(stretch)
+    end
+
+    # What this thread makes is of another fiber's, and not of this stretch, until `resume`.
+    def pause(stretch)
+      made = until_now(stretch) if stretch.number == @number
+      return unless made
+
+      (stretch.parts ||= []) << made
+      # Parts are added up now and then, so that they take no more memory than what they say.
+      stretch.parts = [together(stretch.parts)] if stretch.parts.size > MOST_PARTS
+    ensure
+      stretch.before = false
+    end
+
+    # Takes back `pause`.
+    def resume(stretch)
+      raise Lost, GONE unless stretch.number == @number
+
+      stretch.before = @door.read(@number) or raise Lost, GONE
     end
 
     # Ends a stretch of which nobody wants to know.
@@ -182,6 +204,27 @@ module Lancet
       Companion.begin("\"do\":\"account\",\"thread\":#{@tid}")
       @door = Births.door or raise Error, "lancet's agent could not define its methods: is the class Lancet::Births this gem's own?"
       raise Lost, GONE unless @door.begin(@number)
+    end
+
+    # What was made since a stretch has begun or went on, a String of the agent's.
+    def until_now(stretch)
+      found = @door.read(@number) or raise Lost, GONE
+      stretch.before ? less(found, stretch.before) : found
+    end
+
+    # The sum of several such Strings, of one session.
+    def together(parts)
+      session = nil
+      lost = 0
+      born = Hash.new(0)
+      parts.each do |part|
+        of, more, *rows = part.unpack("Q*")
+        raise Lost, GONE unless (session ||= of) == of
+
+        lost += more
+        rows.each { |row| born[row & 0xffff_ffff] += row >> 32 }
+      end
+      [session, lost, *born.map { |site, count| site | count << 32 }].pack("Q*")
     end
 
     # What this thread has made, a String of the agent's, without what it had made before.

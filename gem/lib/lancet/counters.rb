@@ -58,10 +58,10 @@ module Lancet
       Counters.mark
     end
 
-    # Sums by group of what lies between two marks; sentences about what may be missing in them.
-    def between(from, to)
+    # Sums by group of what lies between two marks, of each of these pairs together; sentences about what may be missing in them.
+    def between(stretches)
       sums = {}
-      ended = @companion.ask("\"do\":\"between\",\"watch\":#{@watch},\"stretches\":[[#{from},#{to}]]") do |record|
+      ended = @companion.ask("\"do\":\"between\",\"watch\":#{@watch},\"stretches\":#{JSON.generate(stretches)}") do |record|
         sums[record[:group].to_sym] = Sum.new(record[:calls], record[:time_ns] / 1e9, record[:bytes])
       end
       [sums, ended.fetch(:lost, [])]

@@ -2,19 +2,20 @@
 
 require_relative "births"
 require_relative "counters"
+require_relative "fibers"
 
 module Lancet
-  # The account of a stretch of one thread's time, a block or a request: what it has made, called and taken. What other threads
-  # do meanwhile is not in it, but for garbage collections, which stop every thread.
+  # The account of a stretch of one fiber's time, a block or a request: what it has made, called and taken. What other threads, and other fibers of its
+  # thread, do meanwhile is not in it, but for garbage collections, which stop every thread (see Fibers).
   class Trace
     # What the block has returned; nil if it has raised.
     attr_reader :result
 
-    # When it began, as a Time; seconds of wall clock and of this thread's processor time.
-    attr_reader :started, :seconds, :cpu
+    # Seconds of wall clock, and of this thread's processor time.
+    attr_reader :seconds, :cpu
 
-    # Collections of garbage; seconds that they took, nil before Ruby 3.1, which does not tell.
-    attr_reader :collections, :collecting
+    # Collections of garbage.
+    attr_reader :collections
 
     # Of what the block served: method and path.
     attr_reader :request
@@ -25,7 +26,12 @@ module Lancet
     # An exception of another thread, as a time limit of the program's, waits while an account is opened or closed: one that is left open would be counted in
     # for ever.
     LATER = { Object => :never }.freeze
-    private_constant :LATER
+    # Steps of one trace whose calls are counted: from where its fiber goes on to where another one comes.
+    MOST_STEPS = 4096
+    # Ruby tells from 3.1 on how long its collections take.
+    TELLS_COLLECTING = GC.respond_to?(:total_time)
+    ON_CPU = Process::CLOCK_THREAD_CPUTIME_ID
+    private_constant :MOST_STEPS, :TELLS_COLLECTING, :ON_CPU
 
     # Traces the block. With `objects: false` the objects that it makes are not counted; with `calls: true`, or a list of groups, what
     # it calls is (see Counters). What the block raises comes out of it, after `ended` has been called with the trace, and whatever that one raises.
@@ -55,6 +61,9 @@ module Lancet
 
     attr_writer :result
 
+    # For Fibers: the fiber that it is of, nil before its beginning and after its end; the trace around it.
+    attr_accessor :fiber, :below
+
     def initialize(request)
       @request = request
       @lost = []
@@ -67,18 +76,54 @@ module Lancet
         @births = Births.current if objects
         @stretch = @births&.begin
         @begun = true
-        @started = Time.now
+        @started = Process.clock_gettime(Process::CLOCK_REALTIME, :nanosecond)
         @collections = GC.count
-        @collecting = collecting_now
-        @cpu = clock(Process::CLOCK_THREAD_CPUTIME_ID)
-        @seconds = clock(Process::CLOCK_MONOTONIC)
+        @collecting = GC.total_time if TELLS_COLLECTING
+        @cpu = 0.0
+        @on_cpu = Process.clock_gettime(ON_CPU)
+        @seconds = Process.clock_gettime(Process::CLOCK_MONOTONIC)
         @from = @counters&.mark
+        Fibers.begin(self)
       end
+    end
+
+    # When it began, as a Time.
+    def started
+      @started && Time.at(0, @started, :nsec)
+    end
+
+    # Seconds that its collections took; nil before Ruby 3.1, which does not tell.
+    def collecting
+      @collecting && @collecting / 1e9
     end
 
     # Whether the trace has begun.
     def begun?
       !@begun.nil?
+    end
+
+    # What the thread does from now on is another fiber's, until `resume`.
+    def pause
+      lose("what fibers did that it resumed itself is not counted: this Ruby does not tell them from others") unless Fibers::TELLS
+      count_step
+      @births.pause(@stretch) if @stretch
+    rescue Error => e
+      lose(e.message)
+    end
+
+    # Takes back `pause`.
+    def resume
+      @on_cpu = Process.clock_gettime(ON_CPU)
+      @births.resume(@stretch) if @stretch
+      return unless @counters
+
+      if (@steps&.size || 0) < MOST_STEPS
+        @from = @counters.mark
+      else
+        lose("calls are not counted beyond the first #{MOST_STEPS} steps of its fiber")
+      end
+    rescue Error => e
+      lose(e.message)
     end
 
     # Ends, and tells `ended` if it took `least` seconds or more. What that one does is of no trace around this one.
@@ -105,6 +150,7 @@ module Lancet
 
     # Ends what was begun, of which nobody wants to know; once.
     def drop
+      close if @fiber
       stretch, @stretch = @stretch, nil
       @births.drop(stretch) if stretch
     end
@@ -129,7 +175,7 @@ module Lancet
     def calls
       return @calls if @calls || !@counters || @failed
 
-      @calls, missing = Births.quietly { @counters.between(@from, @to) }
+      @calls, missing = Births.quietly { @counters.between(@steps || []) }
       missing.each { |text| lose(text) }
       @calls
     rescue Error => e
@@ -195,19 +241,27 @@ module Lancet
     end
 
     def stop
-      @to = @counters&.mark
-      @seconds = clock(Process::CLOCK_MONOTONIC) - @seconds
-      @cpu = clock(Process::CLOCK_THREAD_CPUTIME_ID) - @cpu
+      close if @fiber
+      count_step if @on_cpu
+      @seconds = Process.clock_gettime(Process::CLOCK_MONOTONIC) - @seconds
       @collections = GC.count - @collections
-      @collecting &&= collecting_now - @collecting
+      @collecting = GC.total_time - @collecting if @collecting
     end
 
-    def clock(which)
-      Process.clock_gettime(which)
+    # From here on no switch to another fiber pauses or resumes it.
+    def close
+      Fibers.end(self)
+      @fiber = nil
     end
 
-    def collecting_now
-      GC.total_time / 1e9 if GC.respond_to?(:total_time)
+    # Adds what its fiber has done since it went on.
+    def count_step
+      if @from
+        (@steps ||= []) << [@from, @counters.mark]
+        @from = nil
+      end
+      @cpu += Process.clock_gettime(ON_CPU) - @on_cpu
+      @on_cpu = nil
     end
 
     def end_births

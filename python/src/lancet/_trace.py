@@ -1,5 +1,5 @@
-"""The account of a stretch of one thread's time, a block or a request: what it has called and taken. What other threads do meanwhile is not in it, but for
-garbage collections, which stop every thread."""
+"""The account of a stretch of one thread's time, a block or a request: what it has called and taken. What other threads, and other greenlets of its thread, do
+meanwhile is not in it, but for garbage collections, which stop every thread."""
 
 import copy
 import datetime
@@ -8,7 +8,7 @@ import json
 import os
 import time
 
-from . import _counters
+from . import _counters, _turns
 from ._error import Error
 
 # Steps of one trace that are counted: see `Trace.pause`.
@@ -56,6 +56,7 @@ class Trace:
         self._failed = False
         self._stretches = []
         self._mark = self._cpu = None
+        self._greenlets = self._tasks = None
 
     def begin(self):
         """Begins. Raises if it cannot be done."""
@@ -65,6 +66,13 @@ class Trace:
         self._before = _collections.watch()
         self._clock = time.monotonic()
         self.resume()
+        self._greenlets = _turns.greenlets()
+        if self._greenlets is not None:
+            self._greenlets.begin(self)
+
+    def is_on(self):
+        """Whether it counts now: it has begun, and is neither paused nor at its end."""
+        return self._cpu is not None
 
     def pause(self):
         """What the thread does from now on is not of the trace, until `resume`: of code that runs in steps, as a coroutine."""
@@ -84,10 +92,13 @@ class Trace:
         if len(self._stretches) < MOST_STEPS:
             self._mark = self._counters.mark()
         else:
-            self._lose(f"calls are not counted beyond the first {MOST_STEPS:,} steps")
+            self.lose(f"calls are not counted beyond the first {MOST_STEPS:,} steps")
 
     def end(self):
         """Ends; more than once does nothing."""
+        if self._greenlets is not None:
+            self._greenlets.end(self)
+            self._greenlets = None
         self.pause()
         if self.seconds is None:
             self._sum_up()
@@ -112,9 +123,15 @@ class Trace:
 
     def __enter__(self):
         self.begin()
+        # Code that runs in steps, as the middleware of ASGI has it, is paused between them; a block is not.
+        self._tasks = _turns.tasks()
         return self
 
     def __exit__(self, kind, value, traceback):
+        if self._tasks is not None:
+            others = self._tasks.end()
+            if others is not None:
+                self.lose(others)
         self.end()
 
     @property
@@ -126,13 +143,14 @@ class Trace:
             except Error as error:
                 # It is not asked again by each that wants to know: the answer may take seconds.
                 self._failed = True
-                self._lose(str(error))
+                self.lose(str(error))
                 return None
             for text in missing:
-                self._lose(text)
+                self.lose(text)
         return self._calls
 
-    def _lose(self, text):
+    def lose(self, text):
+        """Adds a sentence to `lost`, once."""
         if text not in self.lost:
             self.lost.append(text)
 

@@ -4,14 +4,19 @@
 //! A signal handler may run between any two instructions and count in the same table. So a row is taken, and each
 //! figure changed, by one instruction, which an interrupt cannot split.
 
+mod further;
+
 use super::pool;
 use super::record::exchange;
 use crate::memory::follow::ours;
 use crate::memory::sys;
 use capture::outcome::{Bytes, Outcome};
 use core::arch::asm;
+use core::ops::Range;
 use core::sync::atomic::{AtomicU64, Ordering};
+pub use further::forget;
 use routine::Frame;
+use wire::calls::further::{ALL_COUNTS, PROBES, TABLE_BYTES};
 use wire::calls::{
     BUCKETS, COUNTS, Count, Hook, NO_APPLICATION, Ring, event_line, first_row, library_line,
     row_key,
@@ -138,8 +143,29 @@ pub fn row(ring: &Ring, hook: u32, place: u32) -> Option<u64> {
     };
     let key = key(hook, place);
     let first = first_row(key);
-    for step in 0..COUNTS {
-        let at = (first + step) % COUNTS;
+    if let Some(row) = within(ring, table, key, first..first + PROBES) {
+        return Some(row);
+    }
+    further::row(ring, key).or_else(|| in_the_rest(ring, table, key))
+}
+
+/// Returns the row of a key behind those places of the first table in which rows are looked for, where no further table can be had.
+#[cold]
+#[inline(never)]
+fn in_the_rest(ring: &Ring, table: u64, key: u64) -> Option<u64> {
+    let first = first_row(key);
+    let row = within(ring, table, key, first + PROBES..first + COUNTS);
+    if row.is_none() {
+        lose(ring);
+    }
+    row
+}
+
+/// Looks for the row of a key in places of the first table, and takes the first free one of them if there is none.
+#[inline(always)]
+fn within(ring: &Ring, table: u64, key: u64, places: Range<usize>) -> Option<u64> {
+    for place in places {
+        let at = place % COUNTS;
         // SAFETY: `at` is less than [`COUNTS`], the rows of the table, which is this thread's and never unmapped.
         let count = unsafe { ours::<Count>(table).add(at) };
         // SAFETY: the key is the first word of that row and so aligned. It is changed by this thread and its signal
@@ -158,16 +184,19 @@ pub fn row(ring: &Ring, hook: u32, place: u32) -> Option<u64> {
             return Some(at as u64);
         }
     }
-    lose(ring);
     None
 }
 
-/// Returns the address of a row of a ring's table; `None` = the ring has no table (any more).
+/// Returns the address of a row of a ring's tables; `None` = the ring has no such table (any more).
 #[inline(always)]
 fn at(ring: &Ring, row: u64) -> Option<*mut Count> {
-    let table = ring.counts.load(Ordering::Relaxed);
-    // The table is never unmapped, and a row is below `COUNTS`.
-    (table != 0).then(|| ours::<Count>(table).wrapping_add(row as usize % COUNTS))
+    let row = row as usize % ALL_COUNTS;
+    let table = match row / COUNTS {
+        0 => ring.counts.load(Ordering::Relaxed),
+        number => further::table(ring, number - 1)?,
+    };
+    // A table is never unmapped, and a row within it is below `COUNTS`.
+    (table != 0).then(|| ours::<Count>(table).wrapping_add(row % COUNTS))
 }
 
 /// Counts the beginning of a call in a row of this thread's table.
@@ -256,7 +285,7 @@ fn make(ring: &Ring) -> Option<u64> {
         // The table is the last part of the slot.
         ring.records + ring.size
     } else {
-        sys::map((COUNTS * size_of::<Count>()) as u64)?
+        sys::map(TABLE_BYTES as u64)?
     };
     ring.counts.store(table, Ordering::Release);
     Some(table)

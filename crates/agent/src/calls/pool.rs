@@ -31,6 +31,20 @@ pub fn slot() -> Option<u64> {
     sys::give_to_children(at, pool.slot).then_some(at)
 }
 
+/// The same for a table that a ring needs besides its own slot, if fewer than half of all slots are in use: the others are for rings.
+pub fn slot_to_spare() -> Option<u64> {
+    let pool = &calls().pool;
+    let used = pool.used.load(Ordering::Relaxed);
+    (used < pool.slots.load(Ordering::Relaxed) / 2)
+        .then(slot)
+        .flatten()
+}
+
+/// Bytes of a slot.
+pub fn size() -> u64 {
+    calls().pool.slot
+}
+
 /// Whether the ring at this address lies in the pool.
 pub fn holds(ring: u64) -> bool {
     let pool = &calls().pool;

@@ -10,6 +10,7 @@ use crate::memory::sys;
 use core::sync::atomic::{AtomicU64, Ordering};
 use routine::room::{NO_ROOM, place};
 use wire::PAGE;
+use wire::calls::further::Further;
 use wire::calls::{
     COUNTS, MOVED, OPEN, OpenSystemCall, PLACES, Place, RINGS, Ring, TAKEN, Taken, UNKNOWN,
     Written, kind,
@@ -310,6 +311,7 @@ pub unsafe fn write(at: u64, session: u32, thread: u64, last_place: u32) {
             lent: AtomicU64::new(0),
             child: AtomicU64::new(0),
             waits_from: AtomicU64::new(0),
+            further: Further::default(),
             rows: [const { AtomicU64::new(0) }; COUNTS / 64],
         });
     }

@@ -1,5 +1,6 @@
 //! Empties a ring's tables of lines and of counts when a session begins.
 
+use super::counts;
 use crate::memory::follow::ours;
 use core::sync::atomic::{AtomicU64, Ordering};
 use wire::calls::{Count, PLACES, Place, Ring};
@@ -23,7 +24,7 @@ pub fn forget_lines(ring: &Ring) {
     ring.last_place.store(0, Ordering::Relaxed);
 }
 
-/// Empties a ring's table of counts: only the rows that are marked as taken.
+/// Empties a ring's tables of counts: of the first one only the rows that are marked as taken.
 pub fn forget_counts(ring: &Ring) {
     let table = ours::<Count>(ring.counts.load(Ordering::Relaxed));
     for (word, marks) in ring.rows.iter().enumerate() {
@@ -49,6 +50,7 @@ pub fn forget_counts(ring: &Ring) {
             }
         }
     }
+    counts::forget(ring);
     ring.uncounted.store(0, Ordering::Relaxed);
 }
 

@@ -226,8 +226,14 @@ impl Kept<'_> {
         if let Some(held) = guest.held() {
             self.keep_descriptors(guest.pid(), held);
         }
-        if let Ok(losses) = guest.losses() {
-            self.losses.push((guest.pid(), losses));
+        match guest.losses() {
+            Ok(losses) => self.losses.push((guest.pid(), losses)),
+            Err(error) => {
+                let pid = guest.pid();
+                self.args
+                    .messages
+                    .say(Message::LossesUnknown { pid, error });
+            }
         }
     }
 }

@@ -69,6 +69,10 @@ impl fmt::Display for Message {
             M::CountsLost { pid, error } => {
                 write!(out, "what process {pid} had counted is lost: {error}")
             }
+            M::LossesUnknown { pid, error } => write!(
+                out,
+                "how much was lost of process {pid} is not known: {error}"
+            ),
             M::RecordsLost { pid, threads } => write!(
                 out,
                 "process {pid}: what {threads} of its threads told last is lost with its memory"

@@ -8,6 +8,7 @@ use process::memory::GuestMemory;
 use std::mem::offset_of;
 use std::ptr::NonNull;
 use std::sync::Arc;
+use wire::calls::further::TABLES;
 use wire::calls::{self, COUNTS, Calls, Ring, row_key};
 
 const SESSION: u32 = 7;
@@ -68,6 +69,12 @@ impl Image {
         self.set(rings + word * 8, rows);
     }
 
+    /// Sets a word of what is behind the first table of the first ring.
+    fn further(&self, word: usize, value: u64) {
+        let calls = size_of::<Calls>().next_multiple_of(wire::PAGE);
+        self.set(calls + offset_of!(Ring, further) + word * 8, value);
+    }
+
     fn rings(&self) -> Rings {
         let memory = GuestMemory::open(std::process::id() as i32).expect("our own memory");
         Rings::open(Arc::new(memory), None, self.address(), SESSION).expect("an image")
@@ -121,6 +128,29 @@ fn rows_that_are_not_marked_are_not_read() {
     // It is marked and free.
     image.mark(0, 1, 0b11);
     assert_eq!(rings.counted().expect("it can be read").len(), 6);
+}
+
+/// Rows behind the first table are read as far as they are in use, of each table once, and no more than may be.
+#[test]
+fn rows_behind_the_first_table_are_read() {
+    let first = zeros(COUNTS * size_of::<calls::Count>());
+    let image = Image::new(&[first.as_ptr() as u64]);
+    let tables = [0, 1].map(|_| zeros(COUNTS * size_of::<calls::Count>()));
+    for (number, table) in tables.iter().enumerate() {
+        (0..COUNTS).for_each(|row| count(*table, row, (number * COUNTS + row) as u32, 2));
+        image.further(number, table.as_ptr() as u64);
+    }
+    image.further(TABLES + 1, COUNTS as u64 + 100);
+    let mut rings = image.rings();
+    let counted = rings.counted().expect("it can be read");
+    assert_eq!(counted.len(), COUNTS + 100);
+    assert_eq!(rings.losses().expect("losses").uncounted, 0);
+    // A process that names one table twice, an end far away, and no table.
+    image.further(1, tables[0].as_ptr() as u64);
+    image.further(TABLES + 1, u64::MAX);
+    assert_eq!(rings.counted().expect("it can be read").len(), COUNTS);
+    image.further(0, 0);
+    assert_eq!(rings.counted().expect("it can be read").len(), 0);
 }
 
 /// A guest marks every row of its table, which is more than may be read.

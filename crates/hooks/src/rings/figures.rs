@@ -7,7 +7,8 @@ use process::error::Result;
 use std::collections::{BTreeMap, HashSet};
 use std::mem::offset_of;
 use std::ops::Range;
-use wire::calls::{self, Calls, NO_APPLICATION, Ring};
+use wire::calls::further::{ALL_COUNTS, Further, REFUSED};
+use wire::calls::{self, COUNTS, Calls, NO_APPLICATION, Ring};
 
 /// Counts of all threads, summed by function and line: a process may claim to have thousands of tables.
 #[derive(Default)]
@@ -51,6 +52,14 @@ impl Rows {
     }
 }
 
+/// What may still be read of tables.
+struct Budget<'a> {
+    /// How many rows.
+    left: &'a mut usize,
+    /// The addresses of the tables that were read, each of which is read once.
+    tables: &'a mut HashSet<u64>,
+}
+
 /// Limit of unmarked rows between two marked ones that are read along with them, because another system call would cost more.
 const BETWEEN: usize = 4;
 
@@ -88,7 +97,13 @@ impl Rings {
             if table == 0 || session != self.session || !tables.insert(table) {
                 continue;
             }
-            for (row, count) in self.table(ring.address, table, &mut rows_left, &mut all)? {
+            let mut counts = self.table(ring.address, table, &mut rows_left, &mut all)?;
+            let mut further = Budget {
+                left: &mut rows_left,
+                tables: &mut tables,
+            };
+            counts.extend(self.further(ring.address, &mut further, &mut all)?);
+            for (row, count) in counts {
                 let open = self.open.get(&(ring.address, row as u64));
                 let over = [count.returned, count.moved, open.copied().unwrap_or(0)];
                 let over = over.into_iter().fold(0, u64::saturating_add);
@@ -106,7 +121,42 @@ impl Rings {
         Ok(all.rows.into_values().collect())
     }
 
-    /// Reads the rows in use of a ring's table of counts, as its header marks them, with their numbers. It reads at most `left` rows
+    /// Reads the rows behind a ring's first table of counts, with their numbers. Rows that went with the process are counted as at least
+    /// one lost call each, and so are those that are too many.
+    fn further(
+        &self,
+        ring: u64,
+        budget: &mut Budget,
+        all: &mut Rows,
+    ) -> Result<Vec<(usize, calls::Count)>> {
+        let field = ring + offset_of!(Ring, further) as u64;
+        let used = self
+            .backing
+            .word(field + offset_of!(Further, used) as u64)?;
+        let used = used.min((ALL_COUNTS - COUNTS) as u64) as usize;
+        let mut rows = Vec::new();
+        for (number, start) in (0..used).step_by(COUNTS).enumerate() {
+            let at = field + (offset_of!(Further, tables) + number * 8) as u64;
+            let table = self.backing.word(at)?;
+            if table <= REFUSED || !budget.tables.insert(table) {
+                break;
+            }
+            let taken = COUNTS.min(used - start);
+            let count = taken.min(*budget.left);
+            *budget.left -= count;
+            let counts: Vec<calls::Count> = match self.backing.records(table, count) {
+                Ok(counts) => counts,
+                Err(error) if error.is_end() => Vec::new(),
+                Err(error) => return Err(error),
+            };
+            all.lost = all.lost.saturating_add((taken - counts.len()) as u64);
+            let numbers = COUNTS + start..;
+            rows.extend(numbers.zip(counts).filter(|(_, count)| count.key != 0));
+        }
+        Ok(rows)
+    }
+
+    /// Reads the rows in use of a ring's first table of counts, as its header marks them, with their numbers. It reads at most `left` rows
     /// and subtracts them from `left`. Each further row is counted as at least one lost call.
     pub(super) fn table(
         &self,
@@ -116,7 +166,7 @@ impl Rings {
         all: &mut Rows,
     ) -> Result<Vec<(usize, calls::Count)>> {
         let field = ring + offset_of!(Ring, rows) as u64;
-        let marks: Vec<u64> = self.backing.records(field, calls::COUNTS / 64)?;
+        let marks: Vec<u64> = self.backing.records(field, COUNTS / 64)?;
         let mut used = Vec::new();
         for run in runs(&marks) {
             let count = run.len().min(*left);
@@ -127,6 +177,16 @@ impl Rings {
             used.extend(run.zip(counts).filter(|(_, count)| count.key != 0));
         }
         Ok(used)
+    }
+
+    /// Takes its tables of counts from a ring of a process that stands still.
+    pub(super) fn leave_counts(&self, ring: u64) -> Result<()> {
+        self.backing
+            .set_word(ring + offset_of!(Ring, counts) as u64, 0)?;
+        let further = ring + offset_of!(Ring, further) as u64;
+        (0..size_of::<Further>() as u64)
+            .step_by(8)
+            .try_for_each(|word| self.backing.set_word(further + word, 0))
     }
 
     /// Notes which calls are still open, by address of the ring and row of its table. They are not counted as left.
@@ -148,14 +208,19 @@ impl Rings {
             .word(self.calls + offset_of!(Calls, uncopied) as u64)
     }
 
-    /// Returns what was lost in this session so far.
+    /// Returns what was lost in this session so far. What the agent counts in its own memory went with a process that is gone; what it
+    /// counts in rings of the pool is there.
     pub fn losses(&self) -> Result<Losses> {
+        let known = |now: Result<u64>, before: u64| match now {
+            Err(error) if error.is_end() => Ok(0),
+            now => now.map(|now| now.wrapping_sub(before)),
+        };
         let mut losses = Losses {
             without_ring: self
                 .without_ring
                 .wrapping_sub(self.lost_before.without_ring),
-            panics: self.panics()?.wrapping_sub(self.lost_before.panics),
-            uncopied: self.uncopied()?.wrapping_sub(self.lost_before.uncopied),
+            panics: known(self.panics(), self.lost_before.panics)?,
+            uncopied: known(self.uncopied(), self.lost_before.uncopied)?,
             lines: self.lines_lost,
             uncounted: self.rows_lost,
             ..Losses::default()

@@ -97,7 +97,7 @@ pub fn say_rings(losses: &mut Losses, of: &[(i32, calls::Losses)], use_of: Use) 
             (
                 What::Counts,
                 lost.uncounted,
-                "calls were not counted, because a thread made them in more rows (function and line) than its table holds, or there was no memory for the table: name fewer functions",
+                "calls were not counted, because a thread made them in more rows (function and line) than its tables hold, or there was no memory for a table: name fewer functions",
             ),
             (
                 What::Values,

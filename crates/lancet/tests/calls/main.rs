@@ -117,6 +117,7 @@ mod little_memory;
 mod locked;
 mod ltrace;
 mod machine;
+mod many_rows;
 mod names;
 mod nasty;
 mod now;

@@ -74,6 +74,7 @@ fn what_threads_and_requests_do() {
     let packages = installed(&place);
     for python in chosen("python", "wheel trace") {
         succeeds(command(&python, &packages).arg("tests/test_trace.py"));
+        succeeds(command(&python, &packages).arg("tests/test_turns.py"));
         succeeds(command(&python, &packages).arg("tests/test_middleware.py"));
     }
 }

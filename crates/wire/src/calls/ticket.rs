@@ -6,12 +6,12 @@
 //!                 32..44  the line of its events
 //!                 44..64  the lower bits of `Calls::pid`: a fork's child has copies of its parent's frames
 //!   word 1   bits  0..48  address of the thread's ring
-//!                 48..64  the row of the ring's table of counts
+//!                 48..64  the row of the ring's tables of counts
 //!   word 2   bit  63      COUNTED
 //!            bits  0..63  time-stamp counter at the call
 //! ```
 
-use super::COUNTS;
+use super::further::ALL_COUNTS;
 
 /// In the third word: the call was counted when it began, and its return was not counted yet. The return is counted by
 /// the side that clears this bit: the thread at the return, or the command that finds the frame of a call that is
@@ -21,7 +21,7 @@ pub const COUNTED: u64 = 1 << 63;
 /// The bit at which the row begins in the second word.
 pub const ROW_AT: u32 = 48;
 
-const _: () = assert!(COUNTS <= 1 << (64 - ROW_AT));
+const _: () = assert!(ALL_COUNTS <= 1 << (64 - ROW_AT));
 
 /// Returns the session, the address of the ring and the row of a call that is open; `None` if the words are no such
 /// ticket.

@@ -3,6 +3,7 @@
 use super::*;
 use crate::memory::sys;
 use std::vec::Vec;
+use wire::calls::further::{INDEX_BYTES, REFUSED, TABLE_BYTES};
 
 /// A ring with room for records, unmapped at its end.
 pub struct Own {
@@ -68,10 +69,16 @@ impl Own {
 impl Drop for Own {
     fn drop(&mut self) {
         let counts = self.ring().counts.load(Ordering::Relaxed);
-        // SAFETY: both mappings are this ring's own.
+        let further = &self.ring().further.tables;
+        // SAFETY: all mappings are this ring's own; there is no pool, so an index lies before each further table.
         unsafe {
             if counts != 0 {
-                sys::unmap(counts, (COUNTS * size_of::<wire::calls::Count>()) as u64);
+                sys::unmap(counts, TABLE_BYTES as u64);
+            }
+            let further = further.iter().map(|table| table.load(Ordering::Relaxed));
+            for table in further.filter(|table| *table > REFUSED) {
+                let bytes = INDEX_BYTES + TABLE_BYTES;
+                sys::unmap(table - INDEX_BYTES as u64, bytes as u64);
             }
             sys::unmap(self.at, self.bytes);
         }

@@ -3,7 +3,8 @@
 use super::*;
 use crate::calls::ring::fixture::Own;
 use proptest::prelude::*;
-use wire::calls::{COUNTS, NO_APPLICATION, lines, ticket};
+use wire::calls::further::ALL_COUNTS;
+use wire::calls::{NO_APPLICATION, lines, ticket};
 
 /// A ticket of a session alone names no ring and no lines.
 #[test]
@@ -37,7 +38,7 @@ fn only_the_short_way_is_quick() {
 #[test]
 fn a_counted_call_is_read_outside() {
     let own = Own::new(1 << 12);
-    for row in [0, 1, COUNTS as u64 - 1] {
+    for row in [0, 1, ALL_COUNTS as u64 - 1] {
         let words = counted(9, 4, own.ring(), row, 1000);
         assert_eq!(ticket::open(words), Some((9, own.address(), row)));
         assert_eq!(words[2] & !COUNTED, 1000);
