@@ -41,6 +41,8 @@ pub(crate) struct SystemCalls {
     seen: HashSet<u64>,
     /// Addresses of the others that were found there: they make calls that are not wanted.
     others: HashSet<u64>,
+    /// Addresses of instructions that have no probes of their own, because the calls of their function have them.
+    through: HashSet<u64>,
 }
 
 impl SystemCalls {
@@ -74,9 +76,17 @@ impl Tracing {
     /// Returns how many `syscall` instructions are hooked, and how many were found.
     pub fn system_calls(&self) -> [usize; 2] {
         [
-            self.patcher.table.system_call_instructions(),
+            self.patcher.table.system_call_addresses().len(),
             self.system_calls.seen.len(),
         ]
+    }
+
+    /// Returns the addresses of the `syscall` instructions whose calls are recorded now. One of a function whose calls have the probes
+    /// counts if any of these calls has them.
+    pub fn hooked_instructions(&self) -> HashSet<u64> {
+        let mut all = self.patcher.table.system_call_addresses();
+        all.extend(&self.system_calls.through);
+        all
     }
 
     /// Returns how many places there are at which system calls are made, wanted or not: in the program itself, in contrast to its
@@ -108,8 +118,12 @@ impl Tracing {
         let (mut wanted, mut refused) = (Vec::new(), Vec::new());
         for around in self.search() {
             self.system_calls.seen.insert(around.site.at);
+            let through = around.site.called.then_some(around.site.instruction);
             match probes(around) {
-                Ok(probes) => wanted.extend(probes),
+                Ok(probes) => {
+                    self.system_calls.through.extend(through);
+                    wanted.extend(probes);
+                }
                 Err(place) => refused.push(place),
             }
         }
