@@ -73,8 +73,11 @@ impl Tracing {
         Ok(())
     }
 
-    /// Returns how many `syscall` instructions are hooked, and how many were found.
+    /// Returns how many `syscall` instructions are hooked, and how many were found, if the user wants any.
     pub fn system_calls(&self) -> [usize; 2] {
+        if !self.system_calls.wanted {
+            return [0; 2];
+        }
         [
             self.patcher.table.system_call_addresses().len(),
             self.system_calls.seen.len(),
@@ -105,8 +108,11 @@ impl Tracing {
     }
 
     /// Sets probes in modules that were loaded since the last call. Returns the places that were refused.
+    ///
+    /// Where no system call is wanted but children are followed, the calls that make children have probes all the same, and no refusal
+    /// is returned: a child that comes by a refused place is found by looking, and that is said then.
     pub(crate) fn follow_system_calls(&mut self) -> Result<Vec<Refused>> {
-        if !self.system_calls.wanted {
+        if !self.system_calls.wanted && !self.follow {
             return Ok(Vec::new());
         }
         self.list_records();
@@ -134,6 +140,9 @@ impl Tracing {
         // Noted only now: if the threads could not be stopped, the next call searches the same modules again.
         self.system_calls.looked.extend(modules);
         refused.extend(self.unset_halves(&wanted, failed)?);
+        if !self.system_calls.wanted {
+            refused.clear();
+        }
         Ok(refused)
     }
 
@@ -170,9 +179,15 @@ impl Tracing {
             }
             is_asked
         };
+        let wanted = known.wanted;
+        // Who asks for children alone need not decode glibc's loader and the vDSO, which make none.
+        let may_matter = |place: &ModuleSymbols| {
+            let is_kernels = target.functions.is_kernels(place.module.bias);
+            wanted || !(place.name.starts_with("ld-linux") || is_kernels)
+        };
         let found = self.patcher.texts.system_calls(
             &target.functions,
-            |place| !known.looked.contains(&identity(place)),
+            |place| !known.looked.contains(&identity(place)) && may_matter(place),
             asked,
             (&target.memory, &self.patcher.table),
         );
