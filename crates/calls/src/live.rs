@@ -14,9 +14,11 @@
 //! | `stepped` | and of a process in which nothing is changed |
 //! | `led` | and of a process that is hooked later |
 //! | `bpf` | the same, seen by BPF programs at the kernel's tracepoints |
+//! | `beside` | the kernel's own count of system calls, taken beside hooks |
 //! | `unadopted` | children that no hook has reported, which are found by looking |
 //! | `unseen` | what hooks do not see of a process's system calls |
 
+mod beside;
 mod bpf;
 mod callers;
 mod family;

@@ -136,6 +136,10 @@ pub enum Message {
     FewPlaces { pid: i32, error: Error },
     /// What hooks do not see of a process's system calls and was not there when that was reported first.
     CameUnseen { pid: i32, unseen: Vec<String> },
+    /// The kernel has counted system calls of a process where no hook is, and goes on with that.
+    CountedUnseen(Unhooked),
+    /// So many system calls of a process were not seen, because no hook is there.
+    NoHookThere(Unhooked),
     /// What hooks do not see of a process's system calls.
     Unseen { pid: i32, unseen: Vec<String> },
     /// System calls of a process are seen by tracing it; why it is not hooked: `None` = hooks were not wanted. `refused`: why BPF does
@@ -226,6 +230,23 @@ impl Message {
     }
 }
 
+/// System calls of one name that a process has made where no hook is, by the kernel's own count.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Unhooked {
+    /// The process.
+    pub pid: i32,
+    /// The name of the system call.
+    pub name: String,
+    /// Whether it was made in a way of 32-bit code, which BPF programs do not tell from others.
+    pub narrow: bool,
+    /// How many there were.
+    pub calls: u64,
+    /// Where they were made.
+    pub places: Vec<String>,
+    /// How long the kernel has counted, of how long the process was watched.
+    pub times: [Duration; 2],
+}
+
 /// What a message reports as lost or refused. The program that drives this library must not end as if all had been seen.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Lost {
@@ -267,6 +288,14 @@ impl Message {
         }
     }
 
+    /// Returns how much is lost, where that is known.
+    pub fn count(&self) -> Option<u64> {
+        match self {
+            Message::NoHookThere(unhooked) => Some(unhooked.calls),
+            _ => None,
+        }
+    }
+
     /// Returns what is lost or refused, if the message is about that.
     pub fn lost(&self) -> Option<Lost> {
         use Message as M;
@@ -289,7 +318,9 @@ impl Message {
             } => Lost::Agent(*pid),
             M::Silent { pid, .. } => Lost::Gap(*pid),
             M::NotExact { pid, .. } => Lost::Gap(*pid),
-            M::FewPlaces { pid, .. } | M::CameUnseen { pid, .. } => Lost::Unseen(*pid),
+            M::FewPlaces { pid, .. }
+            | M::CameUnseen { pid, .. }
+            | M::NoHookThere(Unhooked { pid, .. }) => Lost::Unseen(*pid),
             M::NeverHooked { .. } | M::TooHot { .. } => Lost::Hooks,
             M::RecordingEnds { .. } => Lost::Recording,
             M::Unordered { .. }
@@ -306,6 +337,7 @@ impl Message {
             | M::NoDriver { .. }
             | M::NoFunction { .. }
             | M::Unseen { .. }
+            | M::CountedUnseen(_)
             | M::Led { .. }
             | M::ByTracing { .. }
             | M::ByBpf { .. }

@@ -40,7 +40,7 @@ fn hooks(memory: &GuestMemory, resident: &Resident) -> Result<()> {
         });
     }
     let _ = table.is_around_a_system_call(0x1000, 5);
-    let _ = (table.new_number(), table.system_call_instructions());
+    let _ = (table.new_number(), table.system_call_addresses());
     Ok(())
 }
 

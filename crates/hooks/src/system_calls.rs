@@ -41,6 +41,8 @@ pub(crate) struct SystemCalls {
     seen: HashSet<u64>,
     /// Addresses of the others that were found there: they make calls that are not wanted.
     others: HashSet<u64>,
+    /// Addresses of instructions that have no probes of their own, because the calls of their function have them.
+    through: HashSet<u64>,
 }
 
 impl SystemCalls {
@@ -71,12 +73,23 @@ impl Tracing {
         Ok(())
     }
 
-    /// Returns how many `syscall` instructions are hooked, and how many were found.
+    /// Returns how many `syscall` instructions are hooked, and how many were found, if the user wants any.
     pub fn system_calls(&self) -> [usize; 2] {
+        if !self.system_calls.wanted {
+            return [0; 2];
+        }
         [
-            self.patcher.table.system_call_instructions(),
+            self.patcher.table.system_call_addresses().len(),
             self.system_calls.seen.len(),
         ]
+    }
+
+    /// Returns the addresses of the `syscall` instructions whose calls are recorded now. One of a function whose calls have the probes
+    /// counts if any of these calls has them.
+    pub fn hooked_instructions(&self) -> HashSet<u64> {
+        let mut all = self.patcher.table.system_call_addresses();
+        all.extend(&self.system_calls.through);
+        all
     }
 
     /// Returns how many places there are at which system calls are made, wanted or not: in the program itself, in contrast to its
@@ -95,8 +108,11 @@ impl Tracing {
     }
 
     /// Sets probes in modules that were loaded since the last call. Returns the places that were refused.
+    ///
+    /// Where no system call is wanted but children are followed, the calls that make children have probes all the same, and no refusal
+    /// is returned: a child that comes by a refused place is found by looking, and that is said then.
     pub(crate) fn follow_system_calls(&mut self) -> Result<Vec<Refused>> {
-        if !self.system_calls.wanted {
+        if !self.system_calls.wanted && !self.follow {
             return Ok(Vec::new());
         }
         self.list_records();
@@ -108,8 +124,12 @@ impl Tracing {
         let (mut wanted, mut refused) = (Vec::new(), Vec::new());
         for around in self.search() {
             self.system_calls.seen.insert(around.site.at);
+            let through = around.site.called.then_some(around.site.instruction);
             match probes(around) {
-                Ok(probes) => wanted.extend(probes),
+                Ok(probes) => {
+                    self.system_calls.through.extend(through);
+                    wanted.extend(probes);
+                }
                 Err(place) => refused.push(place),
             }
         }
@@ -120,6 +140,9 @@ impl Tracing {
         // Noted only now: if the threads could not be stopped, the next call searches the same modules again.
         self.system_calls.looked.extend(modules);
         refused.extend(self.unset_halves(&wanted, failed)?);
+        if !self.system_calls.wanted {
+            refused.clear();
+        }
         Ok(refused)
     }
 
@@ -156,9 +179,15 @@ impl Tracing {
             }
             is_asked
         };
+        let wanted = known.wanted;
+        // Who asks for children alone need not decode glibc's loader and the vDSO, which make none.
+        let may_matter = |place: &ModuleSymbols| {
+            let is_kernels = target.functions.is_kernels(place.module.bias);
+            wanted || !(place.name.starts_with("ld-linux") || is_kernels)
+        };
         let found = self.patcher.texts.system_calls(
             &target.functions,
-            |place| !known.looked.contains(&identity(place)),
+            |place| !known.looked.contains(&identity(place)) && may_matter(place),
             asked,
             (&target.memory, &self.patcher.table),
         );

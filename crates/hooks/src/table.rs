@@ -183,13 +183,12 @@ impl HookTable {
             .filter_map(|known| known.function.as_ref())
     }
 
-    /// Returns the number of `syscall` instructions with a probe of which something is wanted.
-    pub fn system_call_instructions(&self) -> usize {
-        let found = self
-            .set_ones()
+    /// Returns the addresses of the places of system calls with a probe of which something is wanted.
+    pub fn system_call_addresses(&self) -> HashSet<u64> {
+        self.set_ones()
             .filter(|known| known.hook.instruction != 0 && known.hook.want != 0)
-            .map(|known| known.hook.instruction);
-        found.collect::<HashSet<u64>>().len()
+            .map(|known| known.hook.instruction)
+            .collect()
     }
 
     /// Whether a hook around a system call has changed any of the `length` bytes from `at` on.

@@ -58,6 +58,7 @@ pub enum Helper {
     Nanoseconds = 5,
     CurrentIds = 14,
     CurrentTask = 35,
+    ReadUser = 112,
     ReadKernel = 113,
     ReadUserText = 114,
     CurrentIdsInNamespace = 120,
@@ -68,6 +69,8 @@ pub enum Helper {
 const LOAD: u8 = 0x61;
 const STORE: u8 = 0x63;
 const STORE_NUMBER: u8 = 0x62;
+/// An operation on memory that no other processor can interrupt; its number says which, 0 being an addition.
+const ATOMIC: u8 = 0xc3;
 const LOAD_64_BITS: u8 = 0x18;
 const ALU_64: u8 = 0x07;
 const MOVE: u8 = 0xb0;
@@ -151,6 +154,11 @@ impl Code {
     /// Stores a number into memory: `*(at + offset) = number`, extended by its sign.
     pub fn store_number(&mut self, size: Size, at: Reg, offset: i16, number: i32) {
         self.put(STORE_NUMBER | size as u8, at as u8, 0, offset, number);
+    }
+
+    /// Adds a register to a word of memory, whatever other processors do meanwhile: `*(at + offset) += from`.
+    pub fn add_to(&mut self, at: Reg, offset: i16, from: Reg) {
+        self.put(ATOMIC | Size::Double as u8, at as u8, from as u8, offset, 0);
     }
 
     /// `to = fp + offset`: the address of a place on the stack.

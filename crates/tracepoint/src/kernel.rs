@@ -45,6 +45,7 @@ const MAP_CREATE: libc::c_int = 0;
 const MAP_LOOKUP: libc::c_int = 1;
 const MAP_UPDATE: libc::c_int = 2;
 const MAP_DELETE: libc::c_int = 3;
+const MAP_NEXT_KEY: libc::c_int = 4;
 const PROG_LOAD: libc::c_int = 5;
 const INFO_BY_FD: libc::c_int = 15;
 const RAW_TRACEPOINT_OPEN: libc::c_int = 17;
@@ -264,6 +265,27 @@ impl Map {
         let mut asked = self.element(key);
         // SAFETY: the key is as long as the map's. An error means that it is not there.
         let _ = unsafe { bpf(MAP_DELETE, &mut asked) };
+    }
+
+    /// Returns all keys of a hash. Entries that come or go meanwhile may be missing, and more than the map has room for are never returned.
+    pub fn keys(&self) -> Vec<Vec<u8>> {
+        let mut keys: Vec<Vec<u8>> = Vec::new();
+        while keys.len() < self.entries as usize {
+            let mut next = vec![0; self.key];
+            let mut asked = Element {
+                map: self.descriptor() as u32,
+                // Without a key the kernel returns the first one.
+                key: keys.last().map_or(0, |last| last.as_ptr() as u64),
+                value: next.as_mut_ptr() as u64,
+                ..Element::default()
+            };
+            // SAFETY: both keys are as long as the map's, and the last one lives in `keys` through the call.
+            match unsafe { bpf(MAP_NEXT_KEY, &mut asked) } {
+                Ok(_) => keys.push(next),
+                Err(_) => break,
+            }
+        }
+        keys
     }
 
     fn element(&self, key: &[u8]) -> Element {

@@ -19,6 +19,8 @@
 //! | `kernel` | bpf(2): maps, programs, what stands in the way |
 //! | `ring` | the ring buffer that programs write and we read |
 //! | `watch` | [`Watch`]: all of it, for one command |
+//! | `processes` | the processes that a set of programs watches |
+//! | `places` | [`Places`]: calls counted by the place that made them, with a program of its own |
 //!
 //! Programs and maps live as long as their descriptors, so nothing stays when lancet ends, however it ends. A thread is known by
 //! the address of its task, which stays the same when a thread other than the first runs another program, and means the same in
@@ -30,10 +32,13 @@
 
 mod assembler;
 mod kernel;
+mod places;
+mod processes;
 mod programs;
 mod ring;
 mod watch;
 mod writer;
 
 pub use kernel::Refused;
+pub use places::{Called, Places};
 pub use watch::{Figures, Lost, OF_32_BITS, Record, Tells, Texts, Watch};

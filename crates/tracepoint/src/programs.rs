@@ -305,7 +305,7 @@ impl Writer<'_> {
         self.now();
         self.code.copy(R9, R0);
         let full = self.code.label();
-        self.put(&self.shared.watched, PROCESS, NOW);
+        self.put(&self.shared.watched.watched, PROCESS, NOW);
         self.code.jump_if(R0, When::NotEqual, 0, full);
         self.code.store_number(Double, Fp, NUMBER, IDLE);
         self.code.store_number(Double, Fp, BEGAN, 0);

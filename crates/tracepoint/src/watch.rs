@@ -1,26 +1,20 @@
 //! System calls of chosen processes, from the first program's loading to the last descriptor's end.
 
 use crate::kernel::{Attached, Kind, Map, Refused};
+use crate::processes::{self, Processes, now};
 use crate::programs;
 use crate::ring::Ring;
 use crate::writer::{self, LOST, LOST_RECORDS, NARROW, ROW, ROWS, Shared, THREAD};
-use std::fs;
-use std::os::unix::fs::MetadataExt;
 use std::time::{Duration, SystemTime};
 
 /// What is added to the numbers of calls of 32 bits (`int $0x80` and its like, in code of 32 bits).
 pub const OF_32_BITS: u64 = NARROW;
 
-/// Processes that can be watched at the same time: entries of the map `watched`.
-const PROCESSES: u32 = 16 << 10;
 /// Threads of which lancet can know at the same time which call they are in: entries of the map `threads`.
 const THREADS: u32 = 32 << 10;
 /// Bytes of records that wait for us: a power of two. Where calls are counted, children alone are told of.
 const TOLD: u32 = 8 << 20;
 const COUNTED: u32 = 256 << 10;
-
-/// The PID namespace of the machine: `PROC_PID_INIT_INO` (include/linux/proc_ns.h).
-const FIRST_NAMESPACE: u64 = 0xeffffffc;
 
 /// What the programs tell of calls.
 pub enum Tells<'w> {
@@ -124,9 +118,9 @@ impl Watch {
     pub fn begin(tells: &Tells<'_>, follow: bool) -> Result<Self, Refused> {
         let is_told = matches!(tells, Tells::Calls(_));
         let maps = Shared {
-            watched: Map::new(Kind::Hash, "lancet_watched", 8, 8, PROCESSES)?,
+            watched: Processes::new()?,
             threads: Map::new(Kind::Hash, "lancet_threads", 8, THREAD, THREADS)?,
-            born: Map::new(Kind::Hash, "lancet_born", 8, 8, PROCESSES)?,
+            born: Map::new(Kind::Hash, "lancet_born", 8, 8, processes::MOST)?,
             figures: Map::new(Kind::ArrayOfEachCpu, "lancet_figures", 4, ROW, LOST + 1)?,
             wanted: Map::new(Kind::Array, "lancet_wanted", 4, 8, LOST)?,
             ring: Map::new(
@@ -138,7 +132,6 @@ impl Watch {
             )?,
             tells: is_told,
             follow,
-            namespace: namespace("self").filter(|[_, inode]| *inode != FIRST_NAMESPACE),
         };
         if let Tells::Calls(wanted) = tells {
             for row in 0..LOST {
@@ -170,16 +163,12 @@ impl Watch {
     /// # Errors
     /// It is in a PID namespace in which it cannot be found, or there is no room.
     pub fn add(&self, pid: i32) -> Result<(), Refused> {
-        let is_elsewhere = |own| namespace(&pid.to_string()).is_some_and(|its| its != own);
-        if self.maps.namespace.is_some_and(is_elsewhere) {
-            return Err(Refused::Namespace(pid));
-        }
-        self.maps.watched.put(&key(pid), &now().to_ne_bytes())
+        self.maps.watched.add(pid)
     }
 
     /// Watches a process no more: it has ended, and another may have its id soon.
     pub fn remove(&self, pid: i32) {
-        self.maps.watched.remove(&key(pid));
+        self.maps.watched.remove(pid);
     }
 
     /// Hands on what has happened since the last call, and returns whether there was anything.
@@ -254,33 +243,12 @@ fn word_of(bytes: &[u8]) -> u64 {
     bytes.try_into().map_or(0, u64::from_ne_bytes)
 }
 
-fn key(pid: i32) -> [u8; 8] {
-    (pid as u64).to_ne_bytes()
-}
-
 /// The number whose calls are counted in a row.
 fn number_of(row: u32) -> u64 {
     match row.checked_sub(ROWS) {
         None => row.into(),
         Some(narrow) => OF_32_BITS | u64::from(narrow),
     }
-}
-
-/// The PID namespace of a process, by device and inode.
-fn namespace(process: &str) -> Option<[u64; 2]> {
-    let of = fs::metadata(format!("/proc/{process}/ns/pid")).ok()?;
-    Some([of.dev(), of.ino()])
-}
-
-/// The monotonic clock, which the kernel's `bpf_ktime_get_ns` reads too.
-fn now() -> u64 {
-    let mut time = libc::timespec {
-        tv_sec: 0,
-        tv_nsec: 0,
-    };
-    // SAFETY: a live record of ours, which the call fills.
-    unsafe { libc::clock_gettime(libc::CLOCK_MONOTONIC, &raw mut time) };
-    time.tv_sec as u64 * 1_000_000_000 + time.tv_nsec as u64
 }
 
 /// A text of a call's record.

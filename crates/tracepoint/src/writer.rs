@@ -2,13 +2,14 @@
 
 use crate::assembler::{Code, Helper, Label, Math, Reg, Size, When};
 use crate::kernel::Map;
+use crate::processes::Processes;
 use Reg::{Fp, R0, R1, R2, R3, R4, R6, R7, R8, R9};
 use Size::{Double, Word};
 
 /// The maps that programs share, and what is asked of them.
 pub struct Shared {
-    /// Processes by their ids in lancet's PID namespace; the value is the time since which each is watched.
-    pub watched: Map,
+    /// The processes that are watched.
+    pub watched: Processes,
     /// Threads by the address of their task: [`IDLE`] or number, and the beginning of that call, or, where calls are told, the ids with
     /// which it began.
     pub threads: Map,
@@ -25,8 +26,18 @@ pub struct Shared {
     pub tells: bool,
     /// Children of watched processes are watched too.
     pub follow: bool,
-    /// Our PID namespace by device and inode, if it is not the first.
-    pub namespace: Option<[u64; 2]>,
+}
+
+/// The maps of a set of programs.
+pub trait Maps {
+    /// The processes that these programs watch.
+    fn processes(&self) -> &Processes;
+}
+
+impl Maps for Shared {
+    fn processes(&self) -> &Processes {
+        &self.watched
+    }
 }
 
 /// Rows of 64 bits, then as many of 32; the last of each stands for all numbers that are greater.
@@ -127,17 +138,17 @@ pub const FORKS: [u64; 7] = [56, 57, 58, 435, NARROW | 2, NARROW | 120, NARROW |
 pub const CLONE3_32: u64 = NARROW | 435;
 
 /// A program while it is being written. In all of it R6 holds the address of the tracepoint's arguments.
-pub struct Writer<'s> {
+pub struct Writer<'s, M = Shared> {
     /// The instructions that were written so far.
     pub code: Code,
     /// The maps, and what is asked.
-    pub shared: &'s Shared,
+    pub shared: &'s M,
     /// The label at the end of the program, to which it goes when there is nothing more to do.
     pub out: Label,
 }
 
-impl<'s> Writer<'s> {
-    pub fn new(shared: &'s Shared) -> Self {
+impl<'s, M: Maps> Writer<'s, M> {
+    pub fn new(shared: &'s M) -> Self {
         let mut code = Code::default();
         let out = code.label();
         code.copy(R6, R1);
@@ -158,10 +169,19 @@ impl<'s> Writer<'s> {
     }
 
     pub fn put(&mut self, map: &Map, key: i16, value: i16) {
+        self.update(map, key, value, 0);
+    }
+
+    /// Puts a key and its value in, unless the key is there already (`BPF_NOEXIST`): R0 is 0 if it was not.
+    pub fn put_new(&mut self, map: &Map, key: i16, value: i16) {
+        self.update(map, key, value, 1);
+    }
+
+    fn update(&mut self, map: &Map, key: i16, value: i16, flags: i32) {
         self.code.map(R1, map.descriptor());
         self.code.stack(R2, key);
         self.code.stack(R3, value);
-        self.code.set(R4, 0);
+        self.code.set(R4, flags);
         self.code.call(Helper::MapUpdate);
     }
 
@@ -174,7 +194,7 @@ impl<'s> Writer<'s> {
     /// R7 = the ids of process and thread, and the process as a key on the stack.
     pub fn ids(&mut self) {
         let code = &mut self.code;
-        match self.shared.namespace {
+        match self.shared.processes().namespace {
             None => {
                 code.call(Helper::CurrentIds);
                 code.copy(R7, R0);
@@ -206,21 +226,8 @@ impl<'s> Writer<'s> {
     /// Goes to `not` if the process is not watched; else R0 is the address of when it began to be.
     pub fn watched(&mut self, not: Label) {
         self.ids();
-        self.look_up(&self.shared.watched, PROCESS);
+        self.look_up(&self.shared.processes().watched, PROCESS);
         self.code.jump_if(R0, When::Equal, 0, not);
-    }
-
-    /// Adds one to a figure of what is lost.
-    pub fn lose(&mut self, what: i16) {
-        let none = self.code.label();
-        self.code.store_number(Word, Fp, ROW_KEY, LOST as i32);
-        self.look_up(&self.shared.figures, ROW_KEY);
-        let code = &mut self.code;
-        code.jump_if(R0, When::Equal, 0, none);
-        code.load(Double, R1, R0, what);
-        code.math(Math::Add, R1, 1);
-        code.store(Double, R0, what, R1);
-        code.here(none);
     }
 
     /// The time, on the stack and in R0.
@@ -255,6 +262,21 @@ impl<'s> Writer<'s> {
             code.store(Double, Fp, ARGUMENTS[argument], R1);
         }
         code.here(wide);
+    }
+}
+
+impl Writer<'_> {
+    /// Adds one to a figure of what is lost.
+    pub fn lose(&mut self, what: i16) {
+        let none = self.code.label();
+        self.code.store_number(Word, Fp, ROW_KEY, LOST as i32);
+        self.look_up(&self.shared.figures, ROW_KEY);
+        let code = &mut self.code;
+        code.jump_if(R0, When::Equal, 0, none);
+        code.load(Double, R1, R0, what);
+        code.math(Math::Add, R1, 1);
+        code.store(Double, R0, what, R1);
+        code.here(none);
     }
 
     /// The row of number R8 as a key on the stack.

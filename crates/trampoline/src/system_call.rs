@@ -22,6 +22,8 @@ pub struct Site {
     pub at: u64,
     /// Address of the instruction behind it.
     pub next: u64,
+    /// Address of the `syscall` instruction itself, also where the place is a call of its function.
+    pub instruction: u64,
     /// The place calls a function that only makes a system call, with the number in rsi and the arguments in rdx, rcx, r8, r9 and on
     /// the stack: [`Unfit::Cancelled`].
     pub called: bool,
@@ -92,6 +94,7 @@ pub fn sites(code: &[u8], at: u64) -> Vec<Site> {
             found.push(Site {
                 at: instruction.ip(),
                 next: instruction.next_ip(),
+                instruction: instruction.ip(),
                 called: false,
                 number,
                 set_at: known.map_or(at, |known| known.set_at),

@@ -1,5 +1,6 @@
 //! All processes that are traced: those that were opened, a program that was started, their children and what they run next.
 
+use super::beside::Kernel;
 use super::bpf::seen::Programs;
 use super::guest::{Guest, Leads, Shared};
 use super::process::Process;
@@ -126,6 +127,7 @@ impl<'a> Family<'a> {
                 image,
                 exec: FirstExec::default(),
                 programs: Programs::default(),
+                kernel: Kernel::default(),
                 leads: Leads::default(),
             },
             processes: Processes::default(),

@@ -5,6 +5,7 @@ mod budget;
 mod descriptors;
 mod early;
 mod held;
+mod kernels;
 mod life;
 mod line_policy;
 mod opening;
@@ -21,6 +22,7 @@ mod vforks;
 pub use early::table;
 pub use life::{Leads, Shared, now_of, opened};
 
+use super::beside::Beside;
 use super::callers::Callers;
 use super::known::Known;
 use super::names::Names;
@@ -94,6 +96,8 @@ pub struct Guest {
     inexact: Option<Vec<String>>,
     /// What hooks do not see of it and is counted, as it was when that was reported last.
     countable: unseen::Countable,
+    /// What the kernel counts of its system calls, beside its hooks.
+    beside: Beside,
 }
 
 impl Guest {
@@ -144,6 +148,7 @@ impl Guest {
             exact: args.exact.then_some(args.follow),
             inexact: None,
             countable: unseen::Countable::default(),
+            beside: Beside::default(),
         }
     }
 
@@ -200,6 +205,7 @@ impl Guest {
             |tracing| plan.wanted(tracing, signatures, selection, names),
             by_number,
         )?;
+        self.note_hooked();
         if self.names.are_awaited() {
             self.tracing.expect_definitions()?;
         }

@@ -312,9 +312,7 @@ impl Watched for Process {
         let args = shared.args;
         let way = match args.by {
             By::Hooks if args.injects_by_tracer(false) => (By::Ptrace, Some(Error::Tampers)),
-            By::Hooks => match process::programs::at_present(pid, || {
-                Guest::open(pid, args, &shared.image, shared.signatures)
-            }) {
+            By::Hooks => match process::programs::at_present(pid, || Guest::open(pid, shared)) {
                 Err(error) if falls_back(shared, &error) => {
                     (without_hooks(args, &error), Some(error))
                 }

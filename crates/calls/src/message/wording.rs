@@ -1,6 +1,6 @@
 //! The text of each message.
 
-use super::{MOST_NAMED, Message};
+use super::{MOST_NAMED, Message, Unhooked};
 use crate::Error;
 use crate::event::time_of_day;
 use std::fmt;
@@ -19,6 +19,27 @@ impl fmt::Display for Few<'_> {
             0 => Ok(()),
             more => write!(out, " and {more} more"),
         }
+    }
+}
+
+impl fmt::Display for Unhooked {
+    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let [counted, watched] = self.times.map(|time| time.as_secs_f64());
+        write!(
+            out,
+            "{} {}, which the kernel counted in {counted:.1} s",
+            self.calls, self.name
+        )?;
+        // Less than all of the time, not only by what lies between two looks at a clock.
+        if counted < watched * 0.9 {
+            write!(out, " of {watched:.1} s, so there may be more")?;
+        }
+        let by = if self.narrow { "ptrace" } else { "bpf" };
+        write!(
+            out,
+            ", where no hook is ({}); --by {by} sees them",
+            Few(&self.places)
+        )
     }
 }
 
@@ -182,6 +203,18 @@ impl fmt::Display for Message {
                 out,
                 "process {pid} is connected to a database ({peer}), and none of the functions of the preset speaks to it: its driver is written in the script's language (PyMySQL, pg8000) or speaks the protocol itself (Go, Java); what it sends, and from which line: lancet syscalls -e trace=%network -s 400 -p {pid}"
             ),
+            M::CountedUnseen(unhooked) => write!(
+                out,
+                "process {}: not seen by hooks: {unhooked}; the kernel goes on counting them",
+                unhooked.pid
+            ),
+            M::NoHookThere(unhooked) => {
+                write!(
+                    out,
+                    "process {}: not seen by hooks: {unhooked}",
+                    unhooked.pid
+                )
+            }
             M::Unseen { pid, unseen } => {
                 write!(out, "process {pid}: not seen: {}", unseen.join("; "))
             }

@@ -42,6 +42,7 @@ impl Around {
         let site = Site {
             at,
             next: at + LENGTH,
+            instruction: at,
             called: false,
             number: None,
             set_at: at,

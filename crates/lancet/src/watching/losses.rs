@@ -24,7 +24,7 @@ pub fn of_message(message: &Message) -> Option<Loss> {
         Lost::Unseen(pid) => (What::Unseen, Some(pid)),
         Lost::Recording => (What::Recording, None),
     };
-    Some(Loss::new(pid, what, None, message.to_string()))
+    Some(Loss::new(pid, what, message.count(), message.to_string()))
 }
 
 /// Whether a message says of functions that they are not hooked, or not any more.

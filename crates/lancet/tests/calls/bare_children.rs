@@ -4,7 +4,7 @@ use std::path::PathBuf;
 use std::process::Command;
 
 use crate::support::{Guest, LIMIT, Snapshot, TempDir, fixtures, installed, lancet, run, skip};
-use crate::watch::hooked;
+use crate::watch::{hooked, left};
 
 /// What the children of the fixture ask for in all.
 const ASKED: &str = "4800";
@@ -98,8 +98,34 @@ fn a_started_program_and_one_whose_children_are_left_alone_end_well() {
     let watch = hooked(command);
     guest.tell("");
     guest.expect(&format!("answer {ASKED}"));
+    left(watch, "children that are left alone");
+    guest.tell("");
+    assert!(guest.ends_well());
+}
+
+/// Functions are counted in such children as well, though no system call is asked for.
+#[test]
+fn functions_are_counted_in_children_of_bare_system_calls() {
+    let folder = TempDir::new("bare-children-functions");
+    let Some(path) = built(&folder, "gcc", &["-O1", "-fno-inline"]) else {
+        return;
+    };
+    let mut guest = Guest::ready(&mut Command::new(&path));
+    let before = Snapshot::take(guest.pid);
+    let mut command = lancet();
+    command.args(["calls", "--budget", "100", "-f", "-c", "-x", "rounds@MAIN"]);
+    command.args(["--max-wait", "60s", "-p", &guest.pid.to_string()]);
+    let watch = hooked(command);
+    guest.tell("");
+    guest.expect(&format!("answer {ASKED}"));
     let output = watch.interrupt();
+    // Each of them asks 50 times.
+    let row = output.stdout.lines().find(|line| line.contains("rounds"));
+    let calls = row.map(|row| row.split_whitespace().any(|word| word == "96"));
+    assert_eq!(calls, Some(true), "{output:?}");
     assert_eq!(output.code(), 0, "{output:?}");
+    assert!(!output.stderr.contains("system calls at"), "{output:?}");
+    before.text_holds(guest.pid, "bare children, functions");
     guest.tell("");
     assert!(guest.ends_well());
 }

@@ -29,7 +29,7 @@ fn built(folder: &TempDir, name: &str, compiler: &str, options: &[&str]) -> Opti
 }
 
 /// The rows of a table: calls by name.
-fn rows(table: &str) -> BTreeMap<String, u64> {
+pub fn rows(table: &str) -> BTreeMap<String, u64> {
     let lines = table.lines().filter_map(|line| {
         let words: Vec<&str> = line.split_whitespace().collect();
         let (first, last) = (words.first()?, words.last()?);

@@ -7,7 +7,7 @@ use std::process::Command;
 
 use crate::machine::{program, start};
 use crate::support::{Guest, LIMIT, TempDir, installed, lancet, run, skip};
-use crate::watch::{hooked, left};
+use crate::watch::{ended_well, hooked, left};
 
 /// What a program says under these injections, and the lines that were written of it; `name` is that of a folder, one for
 /// each run.
@@ -315,8 +315,7 @@ fn each_thread_counts_for_itself() {
     let answer = |mut tracer: Command, options: &[&str]| {
         tracer.args(["-f", "-o", "/dev/null"]).args(options);
         let output = run(tracer.arg("--").arg(&path).arg("threads"), LIMIT);
-        assert_eq!(output.code(), 0, "{output:?}");
-        output.stdout
+        ended_well(output, "threads").stdout
     };
     let theirs = answer(
         Command::new("strace"),

@@ -17,6 +17,7 @@
 //! | `ltrace` | `--ltrace`: lines as ltrace prints them, `-e`, `-l`, `-x`, `-C`, `-w` |
 //! | `ends` | a guest that ends takes nothing along |
 //! | `every_place` | `lancet syscalls` on programs linked in every way: strace's counts, or a loss |
+//! | `numbered` | `lancet syscalls` beside the kernel's own count: what no hook sees is a loss with its number |
 //! | `system_calls` | `-S`: exact, and in every way that a probe around one could get wrong |
 //! | `strace` | `lancet syscalls`: the lines are strace's, of calls of every family and of real programs |
 //! | `answers` | `syscalls` where its answer is short: nothing came of what was asked for, something is in the way, a program asks |
@@ -121,6 +122,7 @@ mod many_rows;
 mod names;
 mod nasty;
 mod now;
+mod numbered;
 mod opcache;
 mod outputs;
 mod panics;

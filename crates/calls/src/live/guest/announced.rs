@@ -131,6 +131,7 @@ impl Guest {
     /// Reports, when it is left or ends, what has become unseen since it was opened.
     pub(super) fn say_inexact(&mut self) {
         self.say_what_came();
+        self.say_unhooked(false);
         let pid = self.pid();
         if let Some(unseen) = self.unseen(0)
             && !unseen.is_empty()

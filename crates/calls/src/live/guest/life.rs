@@ -8,6 +8,7 @@ use super::{Guest, options};
 use crate::Message;
 use crate::debug::{self, say};
 use crate::event::{At, End, Event, EventKind, Opened};
+use crate::live::beside::Kernel;
 use crate::live::bpf::seen::Programs;
 use crate::live::traced::FirstExec;
 use crate::options::Options;
@@ -44,6 +45,8 @@ pub struct Shared<'a> {
     pub exec: FirstExec,
     /// BPF programs, if they are used.
     pub programs: Programs,
+    /// The one that counts beside hooks, while it is used.
+    pub kernel: Kernel,
     /// What is known of processes that are seen by ptrace before they are hooked.
     pub leads: Leads,
 }
@@ -292,6 +295,7 @@ impl Guest {
     /// Reads all records and counts, because its memory will soon be gone.
     fn read_all(&mut self, tell: &mut dyn FnMut(Event)) {
         self.drain(tell);
+        self.note_own_calls();
         if let (Ok(rows), Ok(losses)) = (self.count(), self.tracing.rings().losses()) {
             (self.life.counts, self.life.losses) = (Some(rows), Some(losses));
         }
@@ -358,6 +362,7 @@ impl Guest {
     }
 
     fn end(&mut self, end: End, tell: &mut dyn FnMut(Event)) {
+        self.say_unhooked(end == End::Replaced && !self.life.leaves);
         self.gone = true;
         self.life.end = Some(end);
         tell(now_of(self.pid(), EventKind::Ended(end)));

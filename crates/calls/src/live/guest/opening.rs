@@ -2,36 +2,25 @@
 
 use super::{Guest, Shared, held, options};
 use crate::Error;
-use crate::options::Options;
-use crate::signatures::Signatures;
 use hooks::Tracing;
-use inject::Image;
 use inject::tracee::Tracee;
 use process::stop::Ties;
 use std::time::Instant;
 
 impl Guest {
     /// Opens and hooks a process, and reports by messages how that went.
-    pub fn open(
-        pid: i32,
-        args: &Options,
-        image: &Image,
-        signatures: &Signatures,
-    ) -> Result<Self, Error> {
+    pub fn open(pid: i32, shared: &Shared<'_>) -> Result<Self, Error> {
         let began = Instant::now();
-        let tracing = Tracing::open(pid, image, options(args))?;
-        Guest::hooked(tracing, args, signatures, began)
+        let tracing = Tracing::open(pid, &shared.image, options(shared.args))?;
+        Guest::hooked(tracing, shared, began)
     }
 
     /// Hooks a process that is open, and reports by messages how that went.
-    fn hooked(
-        tracing: Tracing,
-        args: &Options,
-        signatures: &Signatures,
-        began: Instant,
-    ) -> Result<Self, Error> {
+    fn hooked(tracing: Tracing, shared: &Shared<'_>, began: Instant) -> Result<Self, Error> {
+        let (args, signatures) = (shared.args, shared.signatures);
         let pid = tracing.pid();
         let mut guest = Guest::new(tracing, args);
+        guest.count_beside(&shared.kernel);
         if guest.held.is_some() {
             // Without the list nothing could be said of what stays open.
             held::numbers(pid)?;
@@ -52,6 +41,7 @@ impl Guest {
         guest.say_cost(asked, wanted.len());
         let mut refused = guest.tracing.set(wanted)?;
         let places = guest.set_system_calls(signatures)?;
+        guest.note_hooked();
         let few = guest.lacks_places(&places);
         if args.may_fall_back()
             && let Some(few) = few
@@ -89,7 +79,7 @@ impl Guest {
     pub fn taken_over(pid: i32, keep: bool, shared: &Shared<'_>) -> Result<Self, Error> {
         let (args, began) = (shared.args, Instant::now());
         let tracing = Tracing::open_standing(pid, &shared.image, options(args))?;
-        let mut guest = Guest::hooked(tracing, args, shared.signatures, began)?;
+        let mut guest = Guest::hooked(tracing, shared, began)?;
         // It was reported when its calls were first seen.
         guest.introduced = true;
         let mut tracee = Tracee::taken_over(pid, keep)?;

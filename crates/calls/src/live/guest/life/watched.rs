@@ -64,6 +64,7 @@ impl Guest {
         let is_led = self.tracing.arrives() == Arrives::AtThread;
         let arrives = is_led && happening == Happening::Syscall && !self.is_in_traced_call();
         if arrives && self.tracing.has_thread_pointer() {
+            self.count_beside(&shared.kernel);
             self.arrive(shared.signatures);
         } else if let Some(tracee) = &mut self.tracee {
             // An error means that the process is gone; its end is reported next.
@@ -93,11 +94,16 @@ impl Guest {
             // Records of a library's functions are read before the library is forgotten.
             self.drain(&mut |event| turn.tell(event));
             if self.is_traced() {
+                self.count_beside(&shared.kernel);
                 self.arrive(shared.signatures);
             } else if let Err(error) = self.follow(shared.signatures) {
                 self.report_error(error);
             }
         }
+        if !self.is_traced() {
+            self.count_child_beside(&shared.kernel);
+        }
+        self.look_beside(&shared.kernel);
         self.look_for_peers();
         if self.names.are_due()
             && let Err(error) = self.look_for_names(shared.signatures)
