@@ -242,7 +242,7 @@ impl Session {
         seccomp::check_other_threads(pid, calls)?;
         self.enter_vm(|session, remote| {
             if session.status.seccomp != 0 {
-                seccomp::check(pid, pid, calls)?;
+                seccomp::check(pid, remote.tid(), calls)?;
             }
             let (resident, _) = residents.take(remote, &memory, image, true)?;
             if !session.open {

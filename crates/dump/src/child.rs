@@ -8,6 +8,7 @@ use crate::copy::lost;
 use process::error::{Error, Result};
 use process::guest::Status;
 use process::pidfd::PidFd;
+use process::proc_file;
 use process::ptrace;
 use process::status_file::StatusFile;
 use std::fs::{self, File, OpenOptions};
@@ -42,7 +43,7 @@ impl Rights {
         let status = StatusFile::of(pid)?;
         let told = ["Uid", "Gid", "Groups", "CapPrm", "CapEff"];
         let told = told.map(|name| status.field(name).map(str::to_owned));
-        let program = fs::metadata(format!("/proc/{pid}/exe"))?;
+        let program = fs::metadata(proc_file::path(pid, "exe"))?;
         Ok(Rights {
             program: (program.dev(), program.ino()),
             told,

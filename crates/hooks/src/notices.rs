@@ -79,7 +79,7 @@ struct Identity {
 impl Identity {
     /// Of thread `tid`; `None` = there is none.
     fn of(tid: i32) -> Option<Self> {
-        let status = (tid > 0).then(|| StatusFile::of(tid))?;
+        let status = (tid > 0).then(|| StatusFile::of_first_thread(tid))?;
         Self::parse(&status.ok()?)
     }
 

@@ -34,7 +34,7 @@ pub struct Standstill<'a> {
 pub enum Threads {
     /// All, for work on code that any of them may run.
     All,
-    /// The main thread, which makes remote calls for us. Afterwards it runs no code of ours but what these calls request.
+    /// The one that makes remote calls for us: the main thread, or another if that has ended. Afterwards it runs no code of ours but what these calls request.
     Main,
 }
 
@@ -70,9 +70,9 @@ impl Standstill<'_> {
         };
         self.status.check_current()?;
         if self.status.seccomp != 0 {
-            seccomp::check(pid, pid, calls)?;
+            seccomp::check(pid, stop.first(), calls)?;
         }
-        let mut remote = RemoteThread::new(pid, self.memory, self.gadgets, &maps)?;
+        let mut remote = RemoteThread::new(stop.first(), self.memory, self.gadgets, &maps)?;
         let done = work(&mut stop, &mut remote);
         let back = remote.give_back();
         let stood = stop.release();

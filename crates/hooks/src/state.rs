@@ -93,7 +93,10 @@ pub fn find(
     tids: &[i32],
     script: &Script,
 ) -> Result<(Words, Option<String>)> {
-    let main = Block::read(pid, pid, memory)?;
+    // A main thread that has ended is not among them.
+    let ended = !tids.contains(&pid);
+    let first = tids.first().copied().filter(|_| ended).unwrap_or(pid);
+    let main = Block::read(pid, first, memory)?;
     if !tells_pointer() {
         for tid in tids {
             if !Block::is_of(pid, *tid, memory)? {
@@ -117,6 +120,12 @@ pub fn find(
     let mut no_lines = None;
     match found.state {
         State::Known => {}
+        State::MainThread | State::Pointer(_) if ended => {
+            let why = format!(
+                "its first thread has ended, by which lancet finds where threads of {language} keep their state"
+            );
+            return Ok((words, Some(why)));
+        }
         State::MainThread => words.state_offset = main.map_or(0, |main| main.pointer),
         // 0 is no pointer.
         State::Pointer(value) => match main

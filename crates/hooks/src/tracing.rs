@@ -191,7 +191,7 @@ impl Tracing {
 
     /// Whether the process runs another program by now. One that is ending does not count.
     pub fn is_replaced(&self) -> bool {
-        let program = std::fs::read_link(format!("/proc/{}/exe", self.pid()));
+        let program = std::fs::read_link(proc_file::path(self.pid(), "exe"));
         let is_ending = program.is_err_and(|error| proc_file::is_gone(&error));
         !is_ending && !self.target.has_agent() && self.is_alive()
     }

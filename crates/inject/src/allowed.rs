@@ -64,7 +64,8 @@ const TSC_SIGSEGV: u32 = 2;
 pub fn reads_counter(remote: &mut RemoteThread, memory: &GuestMemory) -> Result<bool> {
     const ASKS: [Call; 1] = [call("prctl", libc::SYS_prctl, [GET_TSC, 0, 0, 0, 0, 0])];
     let pid = remote.pid();
-    if seccomp::filtered_threads(pid)?.contains(&pid) && seccomp::check(pid, pid, &ASKS).is_err() {
+    let tid = remote.tid();
+    if seccomp::filtered_threads(pid)?.contains(&tid) && seccomp::check(pid, tid, &ASKS).is_err() {
         return Ok(true);
     }
     let answer = remote.scratch();

@@ -188,6 +188,11 @@ impl<'a> RemoteThread<'a> {
         self.pid
     }
 
+    /// Id of the thread in the PID namespace of lancet.
+    pub fn tid(&self) -> i32 {
+        self.tid
+    }
+
     /// Returns the registers that it had when it was stopped, and will have again when it is given back.
     pub fn registers(&self) -> &Registers {
         &self.saved

@@ -52,7 +52,7 @@ impl Asleep {
             tid,
             call: InCall::of(pid, tid)?,
             ran,
-            thread_area: thread_area(pid, tid).unwrap_or(UNKNOWN),
+            thread_area: thread_area(tid).unwrap_or(UNKNOWN),
         };
         asleep.sleeps_on().then_some(asleep)
     }
@@ -126,7 +126,7 @@ pub fn robust_list(tid: i32) -> Option<u64> {
 /// Finds the fs base of a thread of glibc. Its [list of robust mutexes](robust_list)
 /// begins in the same `struct pthread`; that begins with `tcbhead_t`, whose first and third word are its own address
 /// (sysdeps/x86_64/nptl/tls.h).
-fn thread_area(pid: i32, tid: i32) -> Option<u64> {
+fn thread_area(tid: i32) -> Option<u64> {
     let head = robust_list(tid)?;
     let mut bytes = [0; LARGEST_DESCRIPTOR];
     // The page before may not be mapped; then only the part in this page is read.
@@ -138,7 +138,7 @@ fn thread_area(pid: i32, tid: i32) -> Option<u64> {
             base: from as usize,
             len: size,
         }];
-        let read = process_vm_readv(Pid::from_raw(pid), &mut [IoSliceMut::new(bytes)], &remote);
+        let read = process_vm_readv(Pid::from_raw(tid), &mut [IoSliceMut::new(bytes)], &remote);
         (read == Ok(size)).then_some(())?;
         let word = |at: usize| Some(u64::from_le_bytes(bytes.get(at..at + 8)?.try_into().ok()?));
         (0..size).step_by(8).rev().find_map(|at| {

@@ -69,7 +69,7 @@ pub fn tasks_left(pid: i32) -> Option<u64> {
     let read = |path: &str| proc_file::text(path).unwrap_or_default();
     let (mounts, groups) = (
         read("/proc/self/mountinfo"),
-        read(&format!("/proc/{pid}/cgroup")),
+        read(&proc_file::path(pid, "cgroup").to_string_lossy()),
     );
     let chains = [FIRST, SECOND].into_iter().filter_map(|version| {
         let path = path_of(&groups, &version, TASKS)?;
@@ -89,7 +89,7 @@ pub fn tasks_left(pid: i32) -> Option<u64> {
 pub fn room_of(pid: i32) -> Room {
     let read = |path: &str| proc_file::text(path).unwrap_or_default();
     let (groups, own) = (
-        read(&format!("/proc/{pid}/cgroup")),
+        read(&proc_file::path(pid, "cgroup").to_string_lossy()),
         read("/proc/self/cgroup"),
     );
     room(&read("/proc/self/mountinfo"), &groups, &own)

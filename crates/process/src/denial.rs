@@ -41,8 +41,8 @@ pub(crate) fn reason_for(pid: i32, owner: u32, tried: Tried) -> Denial {
 /// What stands in the way of somebody with CAP_SYS_PTRACE: the user namespace of the process, then the security modules.
 fn reason_although_capable(pid: i32, tried: Tried) -> Denial {
     // Reading this link of a process needs the right that we lack; then the owner of its files is used instead, which says less.
-    let namespace = |of: &str| fs::read_link(format!("/proc/{of}/ns/user"));
-    match (namespace("self"), namespace(&pid.to_string())) {
+    let own = fs::read_link("/proc/self/ns/user");
+    match (own, fs::read_link(proc_file::path(pid, "ns/user"))) {
         (Ok(own), Ok(its)) if own == its => Denial::SecurityModule(module(pid), tried),
         (Ok(_), Err(_)) if in_first_namespace() => Denial::SecurityModule(module(pid), tried),
         _ => Denial::OtherNamespace,
@@ -56,7 +56,7 @@ fn reason_for_its_user(pid: i32, own: &StatusFile, tried: Tried) -> Denial {
         return Denial::MoreCapabilities;
     }
     // The files of a process that may not be dumped belong to root (proc(5)).
-    let owner = fs::metadata(format!("/proc/{pid}/environ")).map(|file| file.uid());
+    let owner = fs::metadata(proc_file::path(pid, "environ")).map(|file| file.uid());
     match module(pid) {
         Module::Unknown => Denial::NotDumpable,
         _ if owner.is_ok_and(|owner| owner == 0) => Denial::NotDumpable,

@@ -24,7 +24,9 @@ pub struct Status {
     pub pid: i32,
     /// Name of its main thread (`comm`), at most 15 bytes.
     pub name: String,
-    /// State of its main thread, the letter of field 3 of `/proc/PID/stat`: R, S, D, T, t, Z, X, I.
+    /// The thread by which the kernel shows it: its main thread, or, if that has ended while others run on, another.
+    pub thread: i32,
+    /// State of that thread, the letter of field 3 of `/proc/PID/stat`: R, S, D, T, t, Z, X, I.
     pub state: char,
     /// Id of its parent.
     pub parent: i32,
@@ -39,9 +41,9 @@ pub struct Status {
     pub tracer: i32,
     /// Id of its real user.
     pub user: u32,
-    /// Seccomp mode of its main thread: 0 = none, 1 = strict, 2 = filter.
+    /// Seccomp mode of that thread: 0 = none, 1 = strict, 2 = filter.
     pub seccomp: u32,
-    /// Whether its main thread has a shadow stack (CET, since Linux 6.6).
+    /// Whether that thread has a shadow stack (CET, since Linux 6.6).
     pub shadow_stack: bool,
 }
 
@@ -86,13 +88,24 @@ impl Status {
         let (head, tail) = stat.rsplit_once(") ").ok_or_else(damaged)?;
         let name = head.split_once('(').map_or("", |(_, name)| name).to_owned();
         let fields: Vec<&str> = tail.split_ascii_whitespace().collect();
-        let status = StatusFile::from_text(read_proc(pid, "status")?);
+        let another = living_beside(pid, tail);
+        let thread = another.as_ref().map_or(pid, |(tid, _)| *tid);
+        let status = match &another {
+            // It may have ended by now; what its process shows then is what is left.
+            Some((tid, _)) => StatusFile::of_thread(pid, *tid).unwrap_or_default(),
+            None => StatusFile::from_text(read_proc(pid, "status")?),
+        };
+        let of_thread = |number| {
+            let another = another.as_ref();
+            another.and_then(|(_, stat)| proc_file::stat_field(stat, number))
+        };
         let number = |name| status.number(name).unwrap_or(0u32);
         Ok(Status {
             pid,
             name,
-            state: fields
-                .first()
+            thread,
+            state: of_thread(3)
+                .or(fields.first().copied())
                 .and_then(|field| field.chars().next())
                 .ok_or_else(damaged)?,
             parent: fields
@@ -103,8 +116,8 @@ impl Status {
                 .get(19)
                 .and_then(|field| field.parse().ok())
                 .ok_or_else(damaged)?,
-            stack: fields
-                .get(25)
+            stack: of_thread(28)
+                .or(fields.get(25).copied())
                 .and_then(|field| field.parse().ok())
                 .unwrap_or(0),
             exit_status: fields
@@ -159,17 +172,11 @@ impl Status {
             });
         }
         match self.state {
-            'Z' if threads_live_on(pid) => {
-                return Err(Error::NotAGuest {
-                    pid,
-                    reason: "its first thread has ended while others run on, and the kernel shows the memory of a process by its first thread",
-                });
-            }
             'Z' => return Err(Error::Zombie(pid)),
             'X' => return Err(Error::Gone(pid)),
             _ => {}
         }
-        if fs::read_link(format!("/proc/{pid}/exe"))
+        if fs::read_link(proc_file::path(pid, "exe"))
             .is_err_and(|error| error.kind() == io::ErrorKind::NotFound)
         {
             return Err(Error::NotAGuest {
@@ -203,13 +210,20 @@ impl Status {
         threads_live_on(self.pid)
     }
 
-    /// Whether its main thread was a zombie when this was read, or was being removed.
+    /// Whether it had no living thread when this was read: it was a zombie, or was being removed.
     pub fn has_ended(&self) -> bool {
         matches!(self.state, 'Z' | 'X')
     }
 }
 
-/// Returns whether a process whose first thread is a zombie has others (`pthread_exit` in `main`).
+/// Returns a thread of a process that lives though its first one has ended (`pthread_exit` in `main`), with its `stat` file. `tail` is what
+/// that of the first thread holds from its state on.
+fn living_beside(pid: i32, tail: &str) -> Option<(i32, String)> {
+    let has_ended = tail.starts_with(['Z', 'X']);
+    has_ended.then(|| proc_file::living_thread(pid))?
+}
+
+/// Returns whether a process has threads besides its first one.
 fn threads_live_on(pid: i32) -> bool {
     proc_file::threads(pid).count() > 1
 }
@@ -288,7 +302,7 @@ pub fn command_line(pid: i32) -> String {
 
 /// Returns the directory that a process works in; `None` if it cannot be read.
 pub fn working_directory(pid: i32) -> Option<String> {
-    let link = fs::read_link(format!("/proc/{pid}/cwd")).ok()?;
+    let link = fs::read_link(proc_file::path(pid, "cwd")).ok()?;
     Some(link.to_string_lossy().into_owned())
 }
 
@@ -373,7 +387,7 @@ pub fn family(pids: &[i32], children: bool) -> Vec<i32> {
 
 /// Returns the inode of the PID namespace of a process: equal for two processes in the same namespace.
 pub fn pid_namespace(pid: i32) -> u64 {
-    fs::metadata(format!("/proc/{pid}/ns/pid")).map_or(0, |data| data.ino())
+    fs::metadata(proc_file::path(pid, "ns/pid")).map_or(0, |data| data.ino())
 }
 
 /// Returns the error for a process that another one traces.
@@ -398,7 +412,7 @@ pub(crate) fn why_not_allowed(pid: i32, tried: Tried) -> Error {
 }
 
 fn read_proc(pid: i32, file: &str) -> Result<String> {
-    proc_file::of_process(pid, file).map_err(|error| {
+    proc_file::of_first_thread(pid, file).map_err(|error| {
         if proc_file::is_gone(&error) {
             Error::NoSuchProcess(pid)
         } else {

@@ -8,6 +8,7 @@ use crate::descriptors::with_reserve;
 use crate::elf::dynamic::{Dynamic, FileImage};
 use crate::elf::table::Table;
 use crate::elf::{Bytes, Headers};
+use crate::proc_file;
 use std::collections::HashMap;
 use std::fs::File;
 use std::os::unix::fs::MetadataExt;
@@ -26,7 +27,7 @@ pub struct Interpreters(HashMap<Identity, bool>);
 impl Interpreters {
     /// Returns whether the program of a process runs scripts of a known language; false if its file cannot be read.
     pub fn runs(&mut self, pid: i32) -> bool {
-        let file = with_reserve(|| File::open(format!("/proc/{pid}/exe")));
+        let file = with_reserve(|| File::open(proc_file::path(pid, "exe")));
         let Ok((file, data)) = file.and_then(|file| file.metadata().map(|data| (file, data)))
         else {
             return false;

@@ -117,7 +117,9 @@ pub struct Maps {
 impl Maps {
     /// Reads the mappings of a process from `/proc/PID/maps`.
     pub fn read(pid: i32) -> io::Result<Maps> {
-        Ok(Maps::parse(&proc_file::bytes(format!("/proc/{pid}/maps"))?))
+        Ok(Maps::parse(&proc_file::bytes(proc_file::path(
+            pid, "maps",
+        ))?))
     }
 
     /// Like [`Maps::read`], but with an error that distinguishes a guest that is gone from other failures.

@@ -64,7 +64,7 @@ impl GuestMemory {
         let access = opened.map_err(|error| match error.kind() {
             io::ErrorKind::PermissionDenied => why_not_allowed(pid, Tried::Memory),
             _ if proc_file::is_gone(&error) => Error::NoSuchProcess(pid),
-            _ => Error::system(format!("/proc/{pid}/mem"), error),
+            _ => Error::system(proc_file::path(pid, "mem").display().to_string(), error),
         })?;
         Ok(GuestMemory { pid, access })
     }
@@ -109,7 +109,11 @@ impl GuestMemory {
             base: at as usize,
             len: into.len(),
         }];
-        let read = process_vm_readv(Pid::from_raw(self.pid), &mut [IoSliceMut::new(into)], &from);
+        let read = process_vm_readv(
+            Pid::from_raw(proc_file::shown_by(self.pid)),
+            &mut [IoSliceMut::new(into)],
+            &from,
+        );
         match read {
             Ok(read) => read,
             // The stack pointer leads to nothing.
@@ -191,7 +195,7 @@ fn open_file(pid: i32) -> io::Result<File> {
     OpenOptions::new()
         .read(true)
         .write(true)
-        .open(format!("/proc/{pid}/mem"))
+        .open(proc_file::path(pid, "mem"))
 }
 
 impl vm::Memory for GuestMemory {

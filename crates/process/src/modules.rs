@@ -293,7 +293,7 @@ fn mapped(maps: &Maps, headers: &Headers, bias: u64, most: usize) -> Vec<Mapping
 /// files, reads the same pairs where the kernel has put them on the stack of the program: behind the pointers to its arguments and to its
 /// variables, each list ending with a null pointer (`create_elf_tables`, fs/binfmt_elf.c).
 fn auxiliary(pid: i32, memory: &dyn vm::Memory, kind: u64) -> Result<Option<u64>, Error> {
-    let path = PathBuf::from(format!("/proc/{pid}/auxv"));
+    let path = proc_file::path(pid, "auxv");
     let bytes = match proc_file::bytes(&path) {
         Err(error) if error.kind() == io::ErrorKind::PermissionDenied => {
             return on_stack(pid, memory, kind).ok_or(Error::File {

@@ -9,6 +9,7 @@
 //! a guard in the page table is of the kind that swapped pages have, so bit 62 is set, too; kernels without bit 58 show it as a page in
 //! swap.
 
+use crate::proc_file;
 use std::io;
 use std::ops::Range;
 use std::os::unix::fs::FileExt;
@@ -64,7 +65,7 @@ impl Pagemap {
     /// # Errors
     /// Those of open(2).
     pub fn open(pid: i32) -> io::Result<Self> {
-        open_briefly(format!("/proc/{pid}/pagemap")).map(Pagemap)
+        open_briefly(proc_file::path(pid, "pagemap")).map(Pagemap)
     }
 
     /// Reads what the pages from the address `from` on are, as many as `words` has room for, and returns how many the kernel told: less at

@@ -12,6 +12,7 @@ use std::collections::HashMap;
 use std::fs::{self, File};
 use std::os::fd::{AsRawFd, FromRawFd};
 use std::os::unix::fs::MetadataExt;
+use std::path::Path;
 
 /// The kind of thing that an id names.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -48,10 +49,10 @@ impl Translator {
         if number <= 0 {
             return None;
         }
-        let from = innermost(&process.to_string())?;
+        let from = innermost(&proc_file::path(process, "ns/pid"))?;
         let own = match self.own {
             Some(own) => own,
-            None => *self.own.insert(innermost("self")?),
+            None => *self.own.insert(innermost(Path::new("/proc/self/ns/pid"))?),
         };
         if from == own {
             return Some(number);
@@ -69,17 +70,15 @@ impl Translator {
     }
 }
 
-/// Returns the innermost PID namespace of a process, by its inode number.
-fn innermost(process: &str) -> Option<u64> {
-    fs::metadata(format!("/proc/{process}/ns/pid"))
-        .ok()
-        .map(|of| of.ino())
+/// Returns the innermost PID namespace of a process, which this link leads to, by its inode number.
+fn innermost(namespace: &Path) -> Option<u64> {
+    fs::metadata(namespace).ok().map(|of| of.ino())
 }
 
 /// Returns the id here of a process, if it has the wanted id in the wanted namespace.
 fn ours(process: i32, (from, kind, number): (u64, Kind, i32)) -> Option<i32> {
     let ids = ids(process, kind)?;
-    let mut namespace = open_briefly(format!("/proc/{process}/ns/pid")).ok()?;
+    let mut namespace = open_briefly(proc_file::path(process, "ns/pid")).ok()?;
     let mut ours = None;
     let mut fits = false;
     for id in ids.iter().rev().take(DEEPEST) {
@@ -110,7 +109,7 @@ fn ids(process: i32, kind: Kind) -> Option<Vec<i32>> {
         Kind::Group => "NSpgid",
         Kind::Session => "NSsid",
     };
-    StatusFile::of(process).ok()?.numbers(name)
+    StatusFile::of_first_thread(process).ok()?.numbers(name)
 }
 
 /// Returns the ids of a thread in each namespace that it is in, from ours inwards, so that the last is the one it knows itself by. `None`

@@ -20,6 +20,23 @@ impl PidFd {
         Ok(PidFd(owned(made)?))
     }
 
+    /// Opens the process to [duplicate](Self::duplicate) its descriptors. Those of a process whose first thread has ended are had by
+    /// another of its threads only, which the kernel lets us name since Linux 6.9 (`PIDFD_THREAD`).
+    ///
+    /// # Errors
+    /// As for [`PidFd::open`]; `EINVAL` if only a newer kernel could do it.
+    pub fn of_descriptors(pid: i32) -> Result<Self> {
+        /// `PIDFD_THREAD` (include/uapi/linux/pidfd.h).
+        const THREAD: libc::c_int = libc::O_EXCL;
+        let tid = crate::proc_file::shown_by(pid);
+        if tid == pid {
+            return Self::open(pid);
+        }
+        // SAFETY: takes two integers; the result is a new descriptor or -1.
+        let made = unsafe { libc::syscall(libc::SYS_pidfd_open, tid, THREAD) };
+        Ok(PidFd(owned(made)?))
+    }
+
     /// Duplicates a descriptor of the process (pidfd_getfd(2), Linux 5.6). The duplicate refers to the same open file: one that the
     /// process has opened with `O_PATH`, or for reading only, allows us no more.
     ///

@@ -5,6 +5,11 @@
 //! UTF-8, and a thread that lives would be taken for one that has ended: it would not be stopped, or its seccomp filter not be
 //! asked. So these files are read as bytes, here and nowhere else (a test of the house holds that), and what is not UTF-8 becomes
 //! U+FFFD.
+//!
+//! `/proc/PID` is the folder of a process's first thread. When that has ended while others run on (`pthread_exit` in `main`), it is a
+//! zombie without memory and without descriptors (`exit_mm`, `exit_files`, kernel/exit.c): `maps` is empty, `exe` and `fd` lead
+//! nowhere. The folder of each living thread shows what they share. So every path of a process is made by [`path`], and a call that
+//! takes a process by the id of one of its threads gets [`shown_by`].
 
 use crate::descriptors::{open_briefly, refill, with_reserve};
 use std::fs;
@@ -52,12 +57,57 @@ fn as_text(bytes: Vec<u8>) -> String {
         .unwrap_or_else(|error| String::from_utf8_lossy(error.as_bytes()).into_owned())
 }
 
-/// Returns the text of `/proc/PID/FILE`.
+/// Returns the id by which the kernel shows the memory, the descriptors and the namespaces of a process: its own, or, if its first
+/// thread has ended while others run on, that of the first thread that lives. If none does, or it cannot be found out, its own.
+pub fn shown_by(pid: i32) -> i32 {
+    // This link needs the memory, and reading it is the cheapest question that does. A thread of the kernel has none either.
+    let has_none =
+        |folder: String| fs::read_link(folder + "/exe").is_err_and(|error| is_gone(&error));
+    if !has_none(format!("/proc/{pid}")) {
+        return pid;
+    }
+    let shows = |tid: &i32| !has_none(format!("/proc/{pid}/task/{tid}"));
+    threads(pid).find(shows).unwrap_or(pid)
+}
+
+/// Returns the first thread of a process that has not ended, and the text of its `stat`.
+pub(crate) fn living_thread(pid: i32) -> Option<(i32, String)> {
+    /// A thread may end, and have made another one, while the list is read.
+    const TRIES: usize = 3;
+    let living = |tid: i32| {
+        let stat = of_thread(pid, tid, "stat").ok()?;
+        let has_ended = matches!(stat_field(&stat, 3), None | Some("Z" | "X" | "x"));
+        (!has_ended).then_some((tid, stat))
+    };
+    (0..TRIES).find_map(|_| threads(pid).find_map(living))
+}
+
+/// Returns the path of a file of a process, or of a folder, that all its threads share: `/proc/PID/FILE`, or
+/// `/proc/PID/task/TID/FILE` of a living thread if the first one has ended.
+pub fn path(pid: i32, file: &str) -> PathBuf {
+    let path = match shown_by(pid) {
+        tid if tid == pid => format!("/proc/{pid}/{file}"),
+        // The folder of a thread within its process has no such folder, but its folder in /proc has.
+        tid if file.starts_with("map_files") => format!("/proc/{tid}/{file}"),
+        tid => format!("/proc/{pid}/task/{tid}/{file}"),
+    };
+    path.into()
+}
+
+/// Returns the text of a file that all threads of a process share ([`path`]).
 ///
 /// # Errors
 /// As for [`text`].
 pub fn of_process(pid: i32, file: &str) -> io::Result<String> {
-    text(format!("/proc/{pid}/{file}"))
+    text(path(pid, file))
+}
+
+/// Returns the text of a file that tells of the first thread of a process, or of the thread with this id, whether it has ended or not.
+///
+/// # Errors
+/// As for [`text`].
+pub fn of_first_thread(id: i32, file: &str) -> io::Result<String> {
+    text(format!("/proc/{id}/{file}"))
 }
 
 /// Returns a field of the text of a `stat` file by its number in proc(5), from 3 on: those behind the name, in which anything may stand.
@@ -76,7 +126,7 @@ pub fn of_thread(pid: i32, tid: i32, file: &str) -> io::Result<String> {
 
 /// Returns the name of a process's main thread, or of the thread with this id; `None` if it is gone.
 pub fn name(id: i32) -> Option<String> {
-    let name = of_process(id, "comm").ok()?;
+    let name = of_first_thread(id, "comm").ok()?;
     Some(name.strip_suffix('\n').unwrap_or(&name).to_owned())
 }
 
@@ -120,7 +170,7 @@ impl Descriptor {
 /// # Errors
 /// The process has ended, or they may not be seen: that takes what ptrace takes (`PTRACE_MODE_READ`).
 pub fn descriptors(pid: i32) -> io::Result<impl Iterator<Item = Descriptor>> {
-    let entries = folder_of(format!("/proc/{pid}/fd"))?.flatten();
+    let entries = folder_of(path(pid, "fd"))?.flatten();
     Ok(entries.filter_map(|entry| {
         Some(Descriptor {
             number: entry.file_name().to_str()?.parse().ok()?,

@@ -6,6 +6,7 @@
 //! has a lasting reason.
 
 use crate::guest::Status;
+use crate::proc_file;
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 use std::path::PathBuf;
@@ -35,7 +36,7 @@ impl Program {
     /// Returns the program that a process runs now; `None` if the process is gone.
     pub fn of(pid: i32) -> Option<Self> {
         let status = Status::read(pid).ok()?;
-        let file = fs::read_link(format!("/proc/{pid}/exe"));
+        let file = fs::read_link(proc_file::path(pid, "exe"));
         Some(Program {
             start: status.start,
             file: file.ok(),

@@ -32,7 +32,7 @@ pub fn of_any(pid: i32, tids: &[i32]) -> bool {
 /// Whether the C library will turn it on in a program that stands at its exec; true also where its variables cannot be read.
 pub fn will_come(pid: i32) -> bool {
     on_this_machine()
-        && match proc_file::bytes(format!("/proc/{pid}/environ")) {
+        && match proc_file::bytes(proc_file::path(pid, "environ")) {
             Ok(environment) => is_asked_for(&environment),
             Err(error) => !proc_file::is_gone(&error),
         }

@@ -34,7 +34,7 @@ pub struct Area {
 /// # Errors
 /// The file cannot be read (only who may trace the process may read it), or there are too many mappings.
 pub fn areas(pid: i32) -> io::Result<Vec<Area>> {
-    let file = open_briefly(format!("/proc/{pid}/smaps"))?;
+    let file = open_briefly(crate::proc_file::path(pid, "smaps"))?;
     parse(&mut BufReader::with_capacity(1 << 16, file), MOST)
 }
 
@@ -43,7 +43,7 @@ pub fn areas(pid: i32) -> io::Result<Vec<Area>> {
 /// # Errors
 /// The file cannot be read.
 pub fn rollup(pid: i32) -> io::Result<u64> {
-    let text = crate::proc_file::bytes(format!("/proc/{pid}/smaps_rollup"))?;
+    let text = crate::proc_file::bytes(crate::proc_file::path(pid, "smaps_rollup"))?;
     let mut lines = text.split(|byte| *byte == b'\n');
     Ok(lines.find_map(|line| bytes(line, "Rss:")).unwrap_or(0))
 }

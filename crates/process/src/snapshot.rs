@@ -242,6 +242,7 @@ impl Snapshot {
         let used = warm(pid, maps, likely, &mut copies);
         let pagemap = Pagemap::open(pid).ok();
         let own_ids = own_ids(pid);
+        let shown_by = proc_file::shown_by(pid);
         let left = asleep.iter().map(Asleep::tid).collect();
         let stop = Stop::all_but(pid, &left)?;
         crate::fault::point("looking");
@@ -262,7 +263,11 @@ impl Snapshot {
         for (tid, sleeping) in all {
             // The kernel shows no registers of a thread before it has left its processor. Until then its stack is copied.
             if tid == pid && used.end - used.start <= SMALL_STACK {
-                copy_all(pid, &[slice::from_ref(&used), likely].concat(), &mut copies);
+                copy_all(
+                    shown_by,
+                    &[slice::from_ref(&used), likely].concat(),
+                    &mut copies,
+                );
             }
             let context = match sleeping {
                 Some(thread) => Some(UnwindContext::of_sleeping(thread)),
@@ -284,9 +289,9 @@ impl Snapshot {
             if thread.main {
                 wanted.extend_from_slice(likely);
             }
-            copy_new(pid, wanted, &mut copies);
+            copy_new(shown_by, wanted, &mut copies);
             let wanted = more(&thread, &copies);
-            copy_new(pid, wanted, &mut copies);
+            copy_new(shown_by, wanted, &mut copies);
             threads.push(thread);
         }
         let woke = asleep.iter().filter(|thread| !thread.sleeps_on());
@@ -374,7 +379,8 @@ fn warm(pid: i32, maps: &Maps, likely: &[Range<u64>], copies: &mut Copies) -> Ra
         let used = Room::of(pid, maps, &(stack.start..stack.end)).high_water;
         stack.end - used.min(ROOM as u64)..stack.end
     });
-    copy_all(pid, &[slice::from_ref(&used), likely].concat(), copies);
+    let shown_by = proc_file::shown_by(pid);
+    copy_all(shown_by, &[slice::from_ref(&used), likely].concat(), copies);
     *copies = Copies {
         bytes: std::mem::take(&mut copies.bytes),
         ..Copies::default()
@@ -382,10 +388,10 @@ fn warm(pid: i32, maps: &Maps, likely: &[Range<u64>], copies: &mut Copies) -> Ra
     used
 }
 
-/// Copies those of `ranges` that have not been copied.
-fn copy_new(pid: i32, mut ranges: Vec<Range<u64>>, copies: &mut Copies) {
+/// Copies those of `ranges` that have not been copied. `shown_by` is the id of a living thread.
+fn copy_new(shown_by: i32, mut ranges: Vec<Range<u64>>, copies: &mut Copies) {
     ranges.retain(|range| copies.slice(range.clone()).is_none());
-    copy_all(pid, &ranges, copies);
+    copy_all(shown_by, &ranges, copies);
 }
 
 /// Shortens the list of ranges, and the last range in it, so that together they have at most `room` bytes.
@@ -399,7 +405,7 @@ fn within_room(ranges: &[Range<u64>], mut room: usize) -> Vec<Range<u64>> {
 }
 
 /// Copies several ranges by one system call, or one by one if not all of them can be read.
-fn copy_all(pid: i32, ranges: &[Range<u64>], copies: &mut Copies) {
+fn copy_all(shown_by: i32, ranges: &[Range<u64>], copies: &mut Copies) {
     let ranges = within_room(ranges, MOST_COPIED.saturating_sub(copies.used));
     let sizes = ranges
         .iter()
@@ -423,9 +429,9 @@ fn copy_all(pid: i32, ranges: &[Range<u64>], copies: &mut Copies) {
     let mut into = [std::io::IoSliceMut::new(
         &mut copies.bytes[start..start + size],
     )];
-    if process_vm_readv(Pid::from_raw(pid), &mut into, &from) != Ok(size) {
+    if process_vm_readv(Pid::from_raw(shown_by), &mut into, &from) != Ok(size) {
         for range in ranges {
-            copy(pid, range, copies);
+            copy(shown_by, range, copies);
         }
         return;
     }
@@ -436,7 +442,7 @@ fn copy_all(pid: i32, ranges: &[Range<u64>], copies: &mut Copies) {
 }
 
 /// Copies the readable part of `range`, from its start.
-fn copy(pid: i32, range: Range<u64>, copies: &mut Copies) {
+fn copy(shown_by: i32, range: Range<u64>, copies: &mut Copies) {
     let (Ok(base), Ok(size)) = (
         usize::try_from(range.start),
         usize::try_from(range.end.saturating_sub(range.start)),
@@ -454,7 +460,7 @@ fn copy(pid: i32, range: Range<u64>, copies: &mut Copies) {
         &mut copies.bytes[start..start + size],
     )];
     let from = [RemoteIoVec { base, len: size }];
-    let done = process_vm_readv(Pid::from_raw(pid), &mut into, &from).unwrap_or(0);
+    let done = process_vm_readv(Pid::from_raw(shown_by), &mut into, &from).unwrap_or(0);
     copies.used = start + done;
     if done > 0 {
         copies.note(range.start..range.start + done as u64, start);

@@ -4,6 +4,7 @@
 
 mod pairs;
 
+use crate::proc_file;
 use std::collections::HashMap;
 use std::io::{BufRead, BufReader, Read};
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
@@ -231,7 +232,7 @@ fn read(pid: i32) -> HashMap<u64, Socket> {
     ];
     let mut known = HashMap::new();
     for (table, protocol, parse) in TABLES {
-        let Ok(file) = open_briefly(format!("/proc/{pid}/net/{table}")) else {
+        let Ok(file) = open_briefly(proc_file::path(pid, &format!("net/{table}"))) else {
             continue;
         };
         let lines = BufReader::new(file.take(MOST)).lines().skip(1);

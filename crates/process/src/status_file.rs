@@ -9,12 +9,21 @@ use std::str::FromStr;
 pub struct StatusFile(String);
 
 impl StatusFile {
-    /// Reads that of a process, or of the thread with this id, whatever process that is of.
+    /// Reads that of a process: of its first thread, or of another if that has ended.
     ///
     /// # Errors
     /// The file cannot be read: there is none of that id.
-    pub fn of(id: i32) -> io::Result<Self> {
-        proc_file::of_process(id, "status").map(StatusFile)
+    pub fn of(pid: i32) -> io::Result<Self> {
+        proc_file::of_process(pid, "status").map(StatusFile)
+    }
+
+    /// Reads that of the first thread of a process, or of the thread with this id, whatever process that is of, and whether it has ended or
+    /// not.
+    ///
+    /// # Errors
+    /// As for [`StatusFile::of`].
+    pub fn of_first_thread(id: i32) -> io::Result<Self> {
+        proc_file::of_first_thread(id, "status").map(StatusFile)
     }
 
     /// Reads that of this process. By its id it might be another one's: `/proc` may be mounted from another PID namespace.

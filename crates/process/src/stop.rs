@@ -13,6 +13,7 @@
 
 mod late;
 mod state;
+mod thread;
 
 pub use late::{let_go, poll_stragglers};
 pub use state::{is_running, place, thread_ids, thread_is_gone, thread_state};
@@ -21,13 +22,16 @@ use crate::error::{Error, Result, Tried};
 use crate::guest::missing_thread;
 use crate::interrupted::{self, Waiting};
 use crate::job_control::UnderWay;
+use crate::proc_file::shown_by;
 use crate::ptrace;
+use crate::status_file::StatusFile;
 use late::{Waited, wait_until_interrupted, was_straggler};
 use nix::errno::Errno;
 use state::{thread_count, thread_is_dead, wait_channel};
 use std::cell::RefCell;
 use std::collections::{HashMap, HashSet};
 use std::time::{Duration, Instant};
+use thread::Thread;
 
 /// The budget of a stop: how long a thread that does not stop is waited for while the others stand still. After that the stop
 /// is given up and all threads go on.
@@ -50,20 +54,6 @@ pub struct Stop {
     waiting: HashMap<i32, Waiting>,
     /// While this lives, lancet itself is not stopped (`job_control`). It is dropped last, so that the threads go on first.
     _under_way: UnderWay,
-}
-
-#[derive(Debug)]
-struct Thread {
-    tid: i32,
-    stopped: bool,
-    /// Whether it is in a group stop, because of SIGSTOP or a similar signal.
-    grouped: bool,
-    /// Whether we traced it before this stop, and go on tracing it afterwards.
-    kept: bool,
-    /// Whether it stood still before this stop, and is left standing afterwards.
-    stays: bool,
-    /// Whether it was asked to stop; until then it is seized and runs.
-    interrupted: bool,
 }
 
 /// How we trace the main thread of a process while no stop is under way.
@@ -106,8 +96,9 @@ impl Stop {
     /// Stops all threads of `pid` but those in `left`, which stay asleep.
     pub fn all_but(pid: i32, left: &HashSet<i32>) -> Result<Self> {
         let mut stop = Self::none(pid, left)?;
-        if !left.contains(&pid) {
-            if !stop.seize(pid, false)? {
+        let first = shown_by(pid);
+        if !left.contains(&first) {
+            if !stop.seize(first, false)? {
                 return Err(missing_thread(pid));
             }
             stop.wait_for_all(Instant::now() + PATIENCE)?;
@@ -119,10 +110,11 @@ impl Stop {
         Ok(stop)
     }
 
-    /// Stops the main thread only, which we trace as `ties` says.
+    /// Stops only the main thread, which we trace as `ties` says, or in the place of one that has ended the first that lives.
     pub fn main(pid: i32, ties: Ties) -> Result<Self> {
         if ties != Ties::Standing {
-            return Self::one(pid, pid, ties == Ties::Kept);
+            let first = shown_by(pid);
+            return Self::one(pid, first, first == pid && ties == Ties::Kept);
         }
         Ok(Stop {
             pid,
@@ -138,6 +130,13 @@ impl Stop {
             since: Instant::now(),
             _under_way: UnderWay::begin(),
         })
+    }
+
+    /// Returns the thread among them that makes remote calls: the main thread, or, if that has ended, the first that lives.
+    pub fn first(&self) -> i32 {
+        let threads = || self.threads();
+        let main = threads().find(|tid| *tid == self.pid);
+        main.or_else(|| threads().next()).unwrap_or(self.pid)
     }
 
     /// Stops all threads of `pid`, whose main thread we trace as `ties` says. Threads in an uninterruptible wait (state D: a
@@ -157,14 +156,15 @@ impl Stop {
         // Seizing stops no thread, so it is done before any of them stands still for it.
         stop.seize_others(&HashSet::new(), ties == Ties::Kept)?;
         stop.restart_clock();
-        let Some(main) = stop.threads.iter_mut().find(|thread| thread.tid == pid) else {
+        let first = shown_by(pid);
+        let Some(main) = stop.threads.iter_mut().find(|one| one.tid == first) else {
             return Err(missing_thread(pid));
         };
         if !main.stopped {
             main.interrupt(pid)?;
             stop.wait_for_all(Instant::now() + PATIENCE)?;
         }
-        match stop.threads.iter().find(|thread| thread.tid == pid) {
+        match stop.threads.iter().find(|thread| thread.tid == first) {
             None => return Err(missing_thread(pid)),
             Some(main) if main.grouped => return Err(Error::Stopped(pid)),
             Some(_) => {}
@@ -252,6 +252,10 @@ impl Stop {
 
     /// Seizes a thread, which goes on. Returns false if it has ended.
     fn take(&mut self, tid: i32, kept: bool) -> Result<bool> {
+        if kept && shown_by(self.pid) != self.pid {
+            // It is the zombie leader of living threads, which seizing refuses.
+            return Ok(false);
+        }
         if !kept && !was_straggler(tid) {
             match ptrace::seize(tid, OPTIONS) {
                 Ok(()) => {}
@@ -407,56 +411,6 @@ impl Drop for Stop {
     }
 }
 
-impl Thread {
-    /// Asks it to stop. That it has ended is found by those who wait for it.
-    fn interrupt(&mut self, pid: i32) -> Result<()> {
-        self.interrupted = true;
-        match ptrace::interrupt(self.tid) {
-            Ok(()) | Err(Errno::ESRCH) => Ok(()),
-            Err(errno) => Err(ptrace::explain(pid, "interrupting a thread", errno)),
-        }
-    }
-
-    /// Sets the thread going, or adds it to the stragglers: a thread that does not stand still cannot be let go, and one that
-    /// stops later must not stand for ever.
-    fn let_go(self) {
-        if self.stays {
-            return;
-        }
-        // A group stop goes on: by itself after a detach, otherwise by `listen`.
-        let freed = |thread: &Thread| {
-            if !thread.kept {
-                ptrace::detach(thread.tid, 0)
-            } else if in_group_stop(thread.tid) {
-                ptrace::listen(thread.tid)
-            } else {
-                ptrace::resume(thread.tid, 0)
-            }
-        };
-        if self.stopped && freed(&self).is_ok() {
-            return;
-        }
-        // It has ended, or it runs.
-        if ptrace::interrupt(self.tid).is_err() {
-            return;
-        }
-        if !self.kept && thread_state(self.tid, self.tid) == Some('D') {
-            // It stops when its wait in the kernel is over, before it runs any of its program's code.
-            return late::is_late(self.tid);
-        }
-        match wait_until_interrupted(self.tid, Instant::now() + PATIENCE, &mut Vec::new()) {
-            Waited::Stopped(_) => {
-                interrupted::repeat_call(self.tid, self.tid);
-                let _ = freed(&self);
-            }
-            Waited::At(event) if self.kept => ptrace::put_back(self.tid, event),
-            Waited::Gone | Waited::At(_) => {}
-            Waited::Late if self.kept => {}
-            Waited::Late => late::is_late(self.tid),
-        }
-    }
-}
-
 thread_local! {
     /// Signals that came for a thread of a program we started while it was being stopped. They are not reported elsewhere.
     static HANDED_ON: RefCell<Vec<(i32, i32)>> = const { RefCell::new(Vec::new()) };
@@ -479,17 +433,8 @@ fn waiting(pid: i32, left: &HashSet<i32>) -> Result<HashMap<i32, Waiting>> {
         .collect())
 }
 
-/// Whether a thread that stands still is in a group stop. It may have entered it since it was first seen standing, because a
-/// remote call goes on through a group stop.
-fn in_group_stop(tid: i32) -> bool {
-    let stands = ptrace::signal_information(tid);
-    // The last stop's signal and event, in the form of wait(2) (`ptrace_do_notify`, kernel/signal.c).
-    stands.is_ok_and(|stands| {
-        stands.si_code >> 8 == libc::PTRACE_EVENT_STOP && stands.si_code & 0xff != libc::SIGTRAP
-    })
-}
-
 /// Returns the process that traces a thread; 0 = none.
 fn tracer_of(tid: i32) -> i32 {
-    crate::guest::Status::read(tid).map_or(0, |status| status.tracer)
+    let status = StatusFile::of_first_thread(tid).unwrap_or_default();
+    status.number("TracerPid").unwrap_or(0)
 }

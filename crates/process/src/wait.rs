@@ -16,7 +16,6 @@ mod timeout;
 
 use crate::proc_file;
 use std::fs;
-use std::path::PathBuf;
 use std::time::Duration;
 
 use vm::Memory;
@@ -265,7 +264,7 @@ impl<'a> Waits<'a> {
     /// Describes a descriptor: the peer of a socket, or the target of its link in `/proc/PID/fd`.
     pub fn descriptor(&mut self, fd: u64) -> String {
         let fd = fd as u32;
-        let link = PathBuf::from(format!("/proc/{}/fd/{fd}", self.pid));
+        let link = proc_file::path(self.pid, &format!("fd/{fd}"));
         let Ok(target) = fs::read_link(link) else {
             return format!("descriptor {fd}");
         };
@@ -316,7 +315,7 @@ impl<'a> Waits<'a> {
 
     /// Returns the descriptors that an epoll watches (`tfd:` in its `fdinfo`, Documentation/filesystems/proc.rst).
     fn watched(&self, epoll: u64) -> Vec<u64> {
-        let path = format!("/proc/{}/fdinfo/{}", self.pid, epoll as u32);
+        let path = proc_file::path(self.pid, &format!("fdinfo/{}", epoll as u32));
         let text = proc_file::text_up_to(path, MOST_OF_FDINFO).unwrap_or_default();
         let fds = text.lines().filter_map(|line| {
             let fd = line.strip_prefix("tfd:")?.split_whitespace().next()?;

@@ -6,6 +6,7 @@ use std::cell::OnceCell;
 use std::collections::BTreeSet;
 
 use crate::cpus::{Cpus, list};
+use crate::first_thread::folder;
 use crate::tree::{Cannot, Tree};
 
 /// Descriptors that are looked at one by one, at most; those beyond are only counted.
@@ -28,6 +29,8 @@ pub struct Guest {
     pub allowed: Cpus,
     /// The CPUs that its threads ran on last.
     pub last_cpus: Cpus,
+    /// The folder of /proc that shows what its threads share.
+    folder: String,
     status: String,
     descriptors: OnceCell<Result<Descriptors, Cannot>>,
     maps: OnceCell<Result<String, Cannot>>,
@@ -66,7 +69,8 @@ impl Guest {
     /// There is no such process, it is a zombie, or its files cannot be read.
     pub fn open(tree: &Tree, pid: i32) -> Result<Self, Cannot> {
         let base = format!("/proc/{pid}");
-        let status = tree.read(&format!("{base}/status")).map_err(|cannot| {
+        let folder = folder(tree, pid);
+        let status = tree.read(&format!("{folder}/status")).map_err(|cannot| {
             if cannot.is_missing() {
                 Cannot::Missing(format!("process {pid}"))
             } else {
@@ -89,6 +93,7 @@ impl Guest {
             threads,
             allowed: Cpus::new(),
             last_cpus,
+            folder,
             status,
             descriptors: OnceCell::new(),
             maps: OnceCell::new(),
@@ -106,9 +111,13 @@ impl Guest {
         }
     }
 
-    /// Returns the path of a file of its directory in /proc.
+    /// Returns the path of a file of its directory in /proc. If its first thread has ended, it is that of another thread.
     pub fn file(&self, name: &str) -> String {
-        format!("/proc/{}/{name}", self.pid)
+        let of_all = name == "task" || name.starts_with("task/");
+        match of_all {
+            true => format!("/proc/{}/{name}", self.pid),
+            false => format!("{}/{name}", self.folder),
+        }
     }
 
     /// Returns a line of its `status`.
@@ -255,7 +264,7 @@ impl Guest {
 
 /// Returns field `number` of a stat line, as proc(5) counts: the name in parentheses is the second and may hold any
 /// character.
-fn field(stat: &str, number: usize) -> Option<&str> {
+pub(crate) fn field(stat: &str, number: usize) -> Option<&str> {
     let (_, rest) = stat.rsplit_once(')')?;
     rest.split_whitespace().nth(number.checked_sub(3)?)
 }

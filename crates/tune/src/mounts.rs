@@ -6,20 +6,22 @@
 use std::fs;
 use std::os::unix::fs::MetadataExt;
 
+use crate::first_thread::folder;
 use crate::net::borrowed::TRACE;
 use crate::tree::{Cannot, Tree};
 
 /// Returns the tree of a process; `None` if it is the one that lancet sees.
 pub fn of(pid: i32) -> Result<Option<Tree>, Cannot> {
-    let root = format!("/proc/{pid}/root");
+    let folder = folder(&Tree::live(), pid);
+    let root = format!("{folder}/root");
     let failed = |error| Cannot::from_io(&root, &error).needing(TRACE);
     // A link that cannot be read belongs to another user's process: what that sees is not known then.
-    let namespace = |who: &str| fs::read_link(format!("/proc/{who}/ns/mnt")).map_err(failed);
+    let namespace = |of: &str| fs::read_link(format!("{of}/ns/mnt")).map_err(failed);
     let place = |path: &str| {
         let metadata = fs::metadata(path).map_err(failed)?;
         Ok((metadata.dev(), metadata.ino()))
     };
-    let same_mounts = namespace(&pid.to_string())? == namespace("self")?;
+    let same_mounts = namespace(&folder)? == namespace("/proc/self")?;
     if same_mounts && place(&format!("{root}/."))? == place("/")? {
         return Ok(None);
     }

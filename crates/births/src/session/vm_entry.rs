@@ -28,7 +28,7 @@ use process::guest::Status;
 use process::interrupted::call_of;
 use process::maps::Maps;
 use process::memory::GuestMemory;
-use process::stop::{Stop, is_running, thread_ids};
+use process::stop::{Stop, Ties, is_running, thread_ids};
 use process::tries::Tries;
 use std::mem::offset_of;
 use std::thread::sleep;
@@ -89,12 +89,11 @@ impl Session {
         &mut self,
         work: &mut impl FnMut(&mut Self, &mut RemoteThread) -> Result<()>,
     ) -> Result<()> {
-        let pid = self.status.pid;
         let mut stop = self.stop_main()?;
         self.status.check_current()?;
         let memory = self.memory.clone();
         self.check_program()?;
-        let mut remote = RemoteThread::new(pid, &memory, self.ruby.gadgets, &self.maps)?;
+        let mut remote = RemoteThread::new(stop.first(), &memory, self.ruby.gadgets, &self.maps)?;
         let result = work(self, &mut remote).and_then(|()| {
             let entry = self.entry(&remote);
             if entry == Entry::Region {
@@ -264,10 +263,10 @@ impl Session {
     fn stop_main(&mut self) -> Result<Stop> {
         let pid = self.status.pid;
         let Some(tracee) = &mut self.tracee else {
-            return Stop::one(pid, pid, false);
+            return Stop::main(pid, Ties::None);
         };
         poll(tracee)?;
-        Stop::one(pid, pid, true)
+        Stop::main(pid, Ties::Kept)
     }
 
     fn note(&mut self, stopped: Duration) {

@@ -4,14 +4,25 @@
 //! only if it is certain that none of them has changed what it holds or wants while that was read. There are two proofs of it. A thread
 //! that slept from before its stack was copied until its VM's data about it had been read has changed nothing
 //! ([`State::slept_on`](super::state::State)). A thread that had to be stopped to be read was woken by that, so for locks of the C library,
-//! whose owners are words in memory, the check is made once more afterwards: all threads of the circle are seen asleep in the same call on
-//! the same stack, the owners are read again, and all of the threads still sleep (`settle`).
+//! whose owners are words in memory, and for the lock of a VM, the check is made once more afterwards: all threads of the circle are seen
+//! asleep in the same call on the same stack, the owners are read again, and all of the threads still sleep (`settle`).
+
+use std::time::{Duration, Instant};
 
 use process::asleep::Asleep;
+use process::snapshot::Thread;
 
 use super::owners::Owners;
+use super::scripts::{Through, Turn};
 use super::stack::{Process, Stack};
-use super::ties::{Until, waits_for};
+use super::ties::{Until, through, waits_for};
+
+/// A thread that sleeps so long with the VM's lock keeps it: the turns of threads that run are shorter (5 ms in Python, 100 ms in Ruby).
+const LONG: Duration = Duration::from_millis(200);
+
+/// How long a thread is waited for that has woken up to ask for the VM's lock again, and the time between two looks at it.
+const AWAKE: Duration = Duration::from_millis(50);
+const BETWEEN: Duration = Duration::from_micros(200);
 
 /// For each thread, the other thread that it waits for, and until when.
 type Ties = Vec<Option<(Until, usize)>>;
@@ -28,20 +39,22 @@ pub fn deadlocks(stacks: &[Stack]) -> Vec<Vec<usize>> {
         let state = stacks[at].state.as_ref();
         state.is_some_and(|state| state.slept_on)
     };
-    let still = |at: usize| {
+    let was_still = |at: usize| {
         let state = stacks[at].state.as_ref();
-        slept_on(at) || state.is_some_and(|state| state.still)
+        state.is_some_and(|state| state.still)
     };
+    let still = |at: usize| slept_on(at) || was_still(at);
     // While its owner sleeps no thread gets the VM's lock, so a thread that waits for that lock stays where it is, even if it wakes up now
     // and then.
     let stays = |at: usize, sleeps: &dyn Fn(usize) -> bool| match ties[at] {
-        Some((Until::Turn, owner)) => still(owner),
+        Some((Until::Turn, owner)) => slept_on(owner) || was_still(at) && was_still(owner),
         _ => sleeps(at),
     };
     let next: Vec<Option<usize>> = (0..stacks.len())
         .map(|at| {
-            let (_, other) = ties[at].filter(|(until, _)| !ends(*until, &stacks[at]))?;
+            let (until, other) = ties[at].filter(|(until, _)| !ends(*until, &stacks[at]))?;
             let sleeps: &dyn Fn(usize) -> bool = match is_in_memory(&stacks[at]) {
+                _ if until == Until::Turn => &still,
                 true => &still,
                 false => &slept_on,
             };
@@ -83,15 +96,17 @@ pub(super) fn settle(pid: i32, process: &Process, owners: &Owners, stacks: &mut 
     let sleepers: Vec<(usize, Asleep)> = members
         .into_iter()
         .filter_map(|at| {
+            let polls = matches!(waits_for(stacks, at), Some((Until::Turn, _)));
             let thread = &stacks[at].thread;
-            let asleep = Asleep::in_kernel(pid, thread.tid)?;
-            let place = (asleep.call().sp, asleep.call().pc);
-            (place == (thread.context.sp, thread.context.ip)).then_some((at, asleep))
+            Some((at, where_it_was(pid, thread, polls)?))
         })
         .collect();
     let same: Vec<bool> = sleepers
         .iter()
         .map(|(at, asleep)| {
+            if let Some((Until::Turn, holder)) = waits_for(stacks, *at) {
+                return has_turn(process, stacks, (*at, asleep), holder);
+            }
             let state = stacks[*at].state.as_ref();
             let futex = state.and_then(|state| state.wait.as_ref()?.futex);
             let is_there = futex.filter(|futex| futex.word == asleep.call().arguments[0]);
@@ -101,9 +116,53 @@ pub(super) fn settle(pid: i32, process: &Process, owners: &Owners, stacks: &mut 
         .collect();
     for ((at, asleep), same) in sleepers.into_iter().zip(same) {
         if let Some(state) = stacks[at].state.as_mut() {
-            state.still = same && asleep.sleeps_on();
+            // A thread that waits for the VM's lock wakes up to ask for it, and does not get it.
+            let polls = state.vm.as_ref().is_some_and(|vm| vm.turn == Turn::Waits);
+            state.still = same && (polls || asleep.sleeps_on());
         }
     }
+}
+
+/// Returns a thread that sleeps where it was when its stack was copied. One that `polls` is given the time to sleep again.
+fn where_it_was(pid: i32, thread: &Thread, polls: bool) -> Option<Asleep> {
+    let since = Instant::now();
+    loop {
+        let asleep = Asleep::in_kernel(pid, thread.tid);
+        let is_there = |asleep: &Asleep| {
+            let place = (asleep.call().sp, asleep.call().pc);
+            place == (thread.context.sp, thread.context.ip)
+        };
+        match asleep.filter(is_there) {
+            None if polls && since.elapsed() < AWAKE => std::thread::sleep(BETWEEN),
+            found => return found,
+        }
+    }
+}
+
+/// Whether a thread that sleeps waits for the VM's lock, and this holder still has it, by what their VM says now.
+fn has_turn(
+    process: &Process,
+    stacks: &[Stack],
+    (waiting, asleep): (usize, &Asleep),
+    holder: usize,
+) -> bool {
+    let now = |at: usize, argument: u64| {
+        let stack = &stacks[at];
+        let through = Through {
+            argument,
+            ..through(process, stack)
+        };
+        let mut vms = process.vms.iter();
+        vms.find_map(|vm| vm.thread(process.memory, &stack.thread, process.copies, &through))
+    };
+    let Some(own) = now(waiting, asleep.call().arguments[0]) else {
+        return false;
+    };
+    own.turn == Turn::Waits
+        && now(holder, 0).is_some_and(|other| match own.turn_of {
+            Some(id) => other.id == id,
+            None => other.turn == Turn::Has,
+        })
 }
 
 /// Returns for each thread how many others wait for a lock that it holds, directly or through others. Threads in a circle are not counted
@@ -115,7 +174,18 @@ pub fn held_up(stacks: &[Stack]) -> Vec<usize> {
         .map(|(at, tie)| tie.filter(|(_, other)| *other != at))
         .collect();
     // A thread is not held up if it takes turns at the VM's lock, or if it waits for the end of a thread, as a main thread does.
-    let is_held = |at: usize| matches!(ties[at], Some((Until::Unlocked | Until::Released(_), _)));
+    let keeps = |owner: usize| {
+        let wait = stacks[owner]
+            .state
+            .as_ref()
+            .and_then(|state| state.wait.as_ref());
+        wait.and_then(|wait| wait.asleep) >= Some(LONG)
+    };
+    let is_held = |at: usize| match ties[at] {
+        Some((Until::Unlocked | Until::Released(_), _)) => true,
+        Some((Until::Turn, owner)) => keeps(owner),
+        _ => false,
+    };
     let mut waiting = vec![0usize; stacks.len()];
     for (_, other) in ties.iter().flatten() {
         waiting[*other] += 1;

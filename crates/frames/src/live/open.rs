@@ -20,7 +20,7 @@ use super::loaded::Modules;
 use super::owners::Owners;
 use super::scripts::{self, Coroutine, Objects, Scripts};
 use super::stack::{self, Process, Stack};
-use super::ties::Sleepers;
+use super::ties::{self, Sleepers};
 use super::unwind::Unwinder;
 use crate::Result;
 
@@ -190,7 +190,9 @@ impl Live {
             stacks.push(stack);
             rooms.push(Room::of(self.pid, &self.maps, &thread.mapping));
         }
-        if let Some((_, owners)) = &known {
+        if let Some((sleepers, owners)) = &known {
+            sleepers.note_who_slept_on(&mut stacks);
+            ties::tell_turns(&mut stacks);
             // This memory is read now, and may have changed since the stacks were copied.
             let now = Process {
                 memory: &self.memory,

@@ -202,7 +202,7 @@ impl Owners {
 fn elsewhere(id: u32) -> Option<Owner> {
     let tid = i32::try_from(id).ok()?;
     Some(Owner::Elsewhere {
-        pid: StatusFile::of(tid).ok()?.number("Tgid")?,
+        pid: StatusFile::of_first_thread(tid).ok()?.number("Tgid")?,
         tid,
         name: proc_file::name(tid)?,
     })

@@ -158,16 +158,48 @@ impl Sleepers {
                 .and_then(|sleeper| owners.held(process, stack, sleeper.wait.futex.as_ref()?)),
             through: through.function,
             vm,
-            slept_on: sleeper
-                .and_then(|sleeper| sleeper.asleep.as_ref())
-                .is_some_and(Asleep::sleeps_on),
+            slept_on: false,
             still: false,
+        }
+    }
+
+    /// Notes which threads have slept on until the data of all of them had been read: what one of them holds is told by the data of those
+    /// that wait for it, too.
+    pub(super) fn note_who_slept_on(&self, stacks: &mut [Stack]) {
+        for stack in stacks {
+            let sleeper = self.by_tid.get(&stack.thread.tid);
+            let sleeper = sleeper.filter(|sleeper| sleeper.is_at(&stack.thread));
+            let asleep = sleeper.and_then(|sleeper| sleeper.asleep.as_ref());
+            if let Some(state) = stack.state.as_mut() {
+                state.slept_on = asleep.is_some_and(Asleep::sleeps_on);
+            }
+        }
+    }
+}
+
+/// Tells who has the VM's lock, where only those who wait for it lead to that, and since when they wait. A thread that waits for it wakes up
+/// all the time to ask for it anew (each 5 ms in Python). It has run nothing of the language for as long as the one that has the lock has
+/// slept with it.
+pub(super) fn tell_turns(stacks: &mut [Stack]) {
+    for waiting in 0..stacks.len() {
+        let Some((Until::Turn, has)) = waits_for(stacks, waiting) else {
+            continue;
+        };
+        let sleeps = |stack: &Stack| stack.state.as_ref()?.wait.as_ref()?.asleep;
+        let longest = sleeps(&stacks[has]).max(sleeps(&stacks[waiting]));
+        let holder = stacks[has].state.as_mut();
+        if let Some(vm) = holder.and_then(|state| state.vm.as_mut()) {
+            vm.turn = Turn::Has;
+        }
+        let wait = stacks[waiting].state.as_mut();
+        if let Some(wait) = wait.and_then(|state| state.wait.as_mut()) {
+            wait.asleep = longest;
         }
     }
 }
 
 /// Returns the functions through which the thread of a stack sleeps.
-fn through(process: &Process, stack: &Stack) -> Through {
+pub(super) fn through(process: &Process, stack: &Stack) -> Through {
     let vm = |module: usize| {
         let mut runners = process.vms.iter().flat_map(|vm| vm.runner());
         runners.any(|code| process.modules.number(code.start) == Some(module))
@@ -229,7 +261,11 @@ fn by_its_vm(stacks: &[Stack], number: usize) -> Option<(Until, usize)> {
         return Some((Until::Unlocked, holder));
     }
     if own.turn == Turn::Waits {
-        return Some((Until::Turn, other(&|vm| vm.turn == Turn::Has)?));
+        let has_it = |vm: &VmThread| match own.turn_of {
+            Some(id) => vm.id == id,
+            None => vm.turn == Turn::Has,
+        };
+        return Some((Until::Turn, other(&has_it)?));
     }
     other(&|vm| vm.joined_by.contains(&own.id)).map(|at| (Until::Ended, at))
 }

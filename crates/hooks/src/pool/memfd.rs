@@ -23,7 +23,7 @@ const SEAL_EXEC: i32 = 0x20;
 pub fn of_process(pid: i32, number: u64, bytes: u64) -> Result<File> {
     let number =
         RawFd::try_from(number).map_err(|_| not_ours("the descriptor has no valid number"))?;
-    prepare(PidFd::open(pid)?.duplicate(number)?, bytes)
+    prepare(PidFd::of_descriptors(pid)?.duplicate(number)?, bytes)
 }
 
 /// Checks that a file is an empty, unsealed memfd, gives it its size and seals it.

@@ -65,7 +65,7 @@ fn children() -> Vec<i32> {
 
 /// Returns the process that a thread belongs to.
 fn group_of(tid: i32) -> Option<i32> {
-    StatusFile::of(tid).ok()?.number("Tgid")
+    StatusFile::of_first_thread(tid).ok()?.number("Tgid")
 }
 
 fn let_go(pid: i32) {

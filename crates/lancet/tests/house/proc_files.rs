@@ -16,6 +16,54 @@ const WRONG: [&str; 4] = [
     "read_dir(&format!(\"/proc/{",
 ];
 
+/// Where a path of a process may be made: of copies with one thread, of one thread of a process, and where `process` is not known.
+const MADE_HERE: [&str; 4] = [
+    "process/src/proc_file.rs",
+    "dump/src/copy.rs",
+    "inject/src/seccomp.rs",
+    "tracepoint/src/watch.rs",
+];
+
+/// What a first thread that has ended while others run on has no more, and the others show.
+const SHARED: [&str; 14] = [
+    "auxv",
+    "cwd",
+    "environ",
+    "exe",
+    "fd/",
+    "fd\"",
+    "fdinfo",
+    "map_files",
+    "maps",
+    "mem\"",
+    "ns/",
+    "pagemap",
+    "root",
+    "smaps",
+];
+
+#[test]
+fn of_what_threads_share_have_their_path_from_one_place() {
+    let mut wrong = Vec::new();
+    for (path, text) in sources() {
+        let name = path.display().to_string();
+        let is_test = !name.contains("/src/") || name.ends_with("tests.rs");
+        if is_test || MADE_HERE.contains(&name.as_str()) {
+            continue;
+        }
+        let code = text.split("#[cfg(test)]\nmod ").next().unwrap_or("");
+        let made = code.split("format!(\"/proc/{").skip(1);
+        let behind = made.filter_map(|rest| rest.split_once("}/"));
+        wrong.extend(
+            behind
+                .filter(|(_, file)| SHARED.iter().any(|shared| file.starts_with(shared)))
+                .map(|(_, file)| file.split('"').next().unwrap_or(""))
+                .map(|file| format!("{name}: {file}: use process::proc_file::path")),
+        );
+    }
+    refuse(wrong);
+}
+
 #[test]
 fn are_read_in_one_place() {
     let mut wrong = Vec::new();

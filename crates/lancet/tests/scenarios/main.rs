@@ -5,6 +5,8 @@
 #[path = "../support/mod.rs"]
 mod support;
 
+mod first_ended;
+
 use std::path::PathBuf;
 use std::process::Command;
 use std::time::Instant;

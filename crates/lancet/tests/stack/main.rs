@@ -16,4 +16,5 @@ mod started;
 #[allow(dead_code, unused_imports, reason = "each test target uses its part")]
 #[path = "../support/mod.rs"]
 mod support;
+mod vm_lock;
 mod waits;

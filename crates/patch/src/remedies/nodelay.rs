@@ -117,7 +117,10 @@ fn shown(ends: [Option<SocketAddr>; 2]) -> String {
 /// The socket of a setting, if it is still the same.
 fn same(guest: &Guest, setting: &Setting) -> Option<File> {
     let number = i32::try_from(setting.target).ok()?;
-    let socket = PidFd::open(guest.pid()).ok()?.duplicate(number).ok()?;
+    let socket = PidFd::of_descriptors(guest.pid())
+        .ok()?
+        .duplicate(number)
+        .ok()?;
     let inode = socket.metadata().ok()?.ino();
     (inode == setting.identity && is_tcp(&socket)).then_some(socket)
 }

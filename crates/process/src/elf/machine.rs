@@ -4,10 +4,10 @@
 //! 19, which lie at the same place in both classes. x32 is the class of 32 bits with the machine of
 //! x86-64 (x86-64 psABI, "ILP32 Programming Model").
 
+use crate::proc_file;
 use std::fmt;
 use std::io;
 use std::os::unix::fs::FileExt;
-use std::path::PathBuf;
 
 use object::elf;
 
@@ -48,7 +48,7 @@ impl fmt::Display for Architecture {
 
 /// Returns the machine that the program of process `pid` is made for, from the header of `/proc/PID/exe`.
 pub fn architecture(pid: i32) -> Result<Architecture, Error> {
-    let path = PathBuf::from(format!("/proc/{pid}/exe"));
+    let path = proc_file::path(pid, "exe");
     let header = open_briefly(&path).and_then(|file| {
         let mut header = [0; 20];
         file.read_exact_at(&mut header, 0).map(|()| header)
@@ -69,7 +69,7 @@ pub fn require_x86_64(pid: i32) -> Result<(), Error> {
     match architecture(pid)? {
         Architecture::X86_64 => Ok(()),
         found => {
-            let link = PathBuf::from(format!("/proc/{pid}/exe"));
+            let link = proc_file::path(pid, "exe");
             let file = std::fs::read_link(&link).unwrap_or(link);
             Err(Error::Architecture { file, found })
         }

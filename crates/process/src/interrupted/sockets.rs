@@ -7,6 +7,7 @@
 
 use super::slept::Sched;
 use crate::pidfd::PidFd;
+use crate::proc_file;
 use crate::status_file::StatusFile;
 use std::collections::HashMap;
 use std::fs::read_link;
@@ -94,10 +95,10 @@ fn timeout(tid: i32, call: &Call) -> Option<Duration> {
     let option = option_of(call.0)?;
     let number = call.1[0] as i32;
     // A thread may have descriptors of its own; those of the process are read.
-    let pid = StatusFile::of(tid).ok()?.number("Tgid")?;
-    let link = |of: i32| read_link(format!("/proc/{of}/fd/{number}")).ok();
+    let pid = StatusFile::of_first_thread(tid).ok()?.number("Tgid")?;
+    let link = |of: i32| read_link(proc_file::path(of, &format!("fd/{number}"))).ok();
     (link(tid)? == link(pid)?).then_some(())?;
-    let socket = PidFd::open(pid).ok()?.duplicate(number).ok()?;
+    let socket = PidFd::of_descriptors(pid).ok()?.duplicate(number).ok()?;
     let mut time = libc::timeval {
         tv_sec: 0,
         tv_usec: 0,

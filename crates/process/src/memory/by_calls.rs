@@ -45,11 +45,11 @@ impl ByCalls {
     /// # Errors
     /// The kernel refuses both ways of reading (EPERM, EACCES), or the process is gone.
     pub fn open(pid: i32) -> io::Result<Self> {
-        let mut mappings = File::open(format!("/proc/{pid}/maps"))?;
+        let mut mappings = File::open(proc_file::path(pid, "maps"))?;
         let mut text = Vec::new();
         mappings.read_to_end(&mut text)?;
         mappings.rewind()?;
-        let readable = File::open(format!("/proc/{pid}/mem")).ok();
+        let readable = File::open(proc_file::path(pid, "mem")).ok();
         let memory = ByCalls {
             pid,
             readable,
@@ -69,6 +69,11 @@ impl ByCalls {
         }
     }
 
+    /// The id by which the kernel finds its memory.
+    fn id(&self) -> Pid {
+        Pid::from_raw(proc_file::shown_by(self.pid))
+    }
+
     /// Checks that the process still is in the address space that was opened; the error is ESRCH if it is not.
     fn check_same(&self) -> io::Result<()> {
         match self.mappings.read_at(&mut [0], 0)? {
@@ -86,7 +91,7 @@ impl ByCalls {
             base: at as usize,
             len: into.len(),
         }];
-        let read = process_vm_readv(Pid::from_raw(self.pid), &mut [IoSliceMut::new(into)], &from);
+        let read = process_vm_readv(self.id(), &mut [IoSliceMut::new(into)], &from);
         // Before an error too: what could not be read may be the memory of another program.
         self.check_same()?;
         Ok(read?)
@@ -120,7 +125,7 @@ impl ByCalls {
                 base: at as usize + done,
                 len: rest.len(),
             }];
-            match process_vm_writev(Pid::from_raw(self.pid), &[IoSlice::new(rest)], &to) {
+            match process_vm_writev(self.id(), &[IoSlice::new(rest)], &to) {
                 Ok(0) => return Err(Error::Gone(self.pid)),
                 Ok(written) => done += written,
                 // The page is not there, or the process may not write it.

@@ -11,6 +11,7 @@
 //! overlayfs under older kernels, the maps show another device than `stat`; there the build ID in the
 //! guest's memory decides.
 
+use crate::proc_file;
 use std::fs::{File, OpenOptions};
 use std::io;
 use std::os::fd::{AsFd, AsRawFd};
@@ -47,7 +48,7 @@ pub struct GuestFiles {
 impl GuestFiles {
     /// The files of process `pid`. This always succeeds; what cannot be opened shows when it is needed.
     pub fn of(pid: i32) -> GuestFiles {
-        let link = PathBuf::from(format!("/proc/{pid}/root"));
+        let link = proc_file::path(pid, "root");
         let flags = OFlag::O_PATH | OFlag::O_DIRECTORY;
         GuestFiles {
             pid,
@@ -76,7 +77,7 @@ impl GuestFiles {
     /// Returns the path of ours that leads to `path` of the guest (but for absolute symbolic links in it).
     pub fn path_for_us(&self, path: &Path) -> PathBuf {
         let inside = path.strip_prefix("/").unwrap_or(path);
-        PathBuf::from(format!("/proc/{}/root", self.pid)).join(inside)
+        proc_file::path(self.pid, "root").join(inside)
     }
 
     /// Opens a regular file for reading at a path of the guest's, as the guest would resolve it. See [`open_regular`].
@@ -148,7 +149,7 @@ impl GuestFiles {
         let by_us = std::iter::once_with(|| (shown.to_owned(), open_regular(shown)));
         let by_mapping = mapping.into_iter().map(|mapping| {
             let (start, end) = (mapping.start, mapping.end);
-            let path = PathBuf::from(format!("/proc/{}/map_files/{start:x}-{end:x}", self.pid));
+            let path = proc_file::path(self.pid, &format!("map_files/{start:x}-{end:x}"));
             let file = open_regular(&path);
             (path, file)
         });

@@ -8,6 +8,7 @@
 //! attribute  len:u16 type:u16 payload, padded to 4
 //! ```
 
+use crate::proc_file;
 use std::fs;
 use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};
 
@@ -34,9 +35,8 @@ pub(super) struct Pairs {
 
 impl Pairs {
     pub(super) fn of(pid: i32) -> Pairs {
-        let namespace = |of: &str| fs::read_link(format!("/proc/{of}/ns/net")).ok();
-        let own = namespace("self");
-        let same = own.is_some() && own == namespace(&pid.to_string());
+        let own = fs::read_link("/proc/self/ns/net").ok();
+        let same = own.is_some() && own == fs::read_link(proc_file::path(pid, "ns/net")).ok();
         Pairs {
             netlink: same.then(open).flatten(),
         }

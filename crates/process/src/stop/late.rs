@@ -69,6 +69,8 @@ pub(super) fn wait_until_interrupted(
             // Any stop of another kind cancels a pending interrupt (`ptrace_stop`, kernel/signal.c).
             Ok(Event::Syscall) => ptrace::interrupt(tid).and_then(|()| ptrace::resume(tid, 0)),
             Ok(Event::Exited(_) | Event::Killed(_)) | Err(_) => return Waited::Gone,
+            // The end of a first thread is not told before the others have ended.
+            Ok(Event::Nothing) if thread_is_dead(tid, tid) => return Waited::Gone,
             Ok(Event::Nothing) => return Waited::Late,
         };
         // If that failed, the thread was woken up, by SIGKILL as far as is known; its end is reported next.

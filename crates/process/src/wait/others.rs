@@ -182,7 +182,7 @@ impl Search {
     /// Adds a question about a descriptor of a wait. What is known without a search is added to the wait at once.
     fn ask(&mut self, wait: &mut Wait, of: usize, (on, fd): (usize, u32)) -> Option<()> {
         let pid = self.pid;
-        let link = fs::read_link(format!("/proc/{pid}/fd/{fd}")).ok()?;
+        let link = fs::read_link(proc_file::path(pid, &format!("fd/{fd}"))).ok()?;
         let text = link.to_str()?.to_owned();
         let inode = |kind: &str| {
             let number = text.strip_prefix(kind)?.strip_suffix(']')?;
@@ -471,7 +471,7 @@ fn other(pid: i32) -> Other {
 
 /// Returns the kernel's file about a descriptor (Documentation/filesystems/proc.rst, `fdinfo`).
 fn info(pid: i32, fd: u32) -> Option<String> {
-    proc_file::text_up_to(format!("/proc/{pid}/fdinfo/{fd}"), MOST).ok()
+    proc_file::text_up_to(proc_file::path(pid, &format!("fdinfo/{fd}")), MOST).ok()
 }
 
 fn field<'a>(info: &'a str, label: &str) -> Option<&'a str> {

@@ -8,6 +8,7 @@ use std::io;
 use std::os::fd::{AsRawFd, OwnedFd};
 
 use crate::descriptor::owned;
+use crate::first_thread::holder_of_descriptors;
 use crate::tree::Cannot;
 
 /// What it takes to look into another process: its user's and no more rights, or this.
@@ -28,8 +29,7 @@ pub struct Borrowed {
 pub fn ask(pid: i32, descriptors: &[i32]) -> Result<Vec<Borrowed>, Cannot> {
     let what = format!("borrowing sockets of process {pid}");
     let denied = |error: io::Error| Cannot::from_io(&what, &error).needing(TRACE);
-    // SAFETY: no memory is handed over; the call makes the descriptor.
-    let process = unsafe { owned(libc::syscall(libc::SYS_pidfd_open, pid, 0)) }.map_err(denied)?;
+    let process = holder_of_descriptors(pid).map_err(denied)?;
     let mut all = Vec::new();
     for &descriptor in descriptors {
         // SAFETY: no memory is handed over; the call makes the descriptor.

@@ -10,6 +10,7 @@ use std::io;
 use std::os::fd::{AsRawFd, OwnedFd};
 
 use crate::descriptor::owned;
+use crate::first_thread::folder;
 use crate::tree::{Cannot, Tree};
 
 const FSCONFIG_CMD_CREATE: u32 = 6;
@@ -22,7 +23,7 @@ pub fn current() -> Option<String> {
 
 /// Returns the network namespace of another process.
 pub fn of(pid: i32) -> Result<String, Cannot> {
-    let path = format!("/proc/{pid}/ns/net");
+    let path = folder(&Tree::live(), pid) + "/ns/net";
     match fs::read_link(&path) {
         Ok(link) => Ok(link.to_string_lossy().into_owned()),
         Err(error) => Err(denied(&path, &error)),
@@ -36,7 +37,7 @@ fn denied(path: &str, error: &io::Error) -> Cannot {
 /// Takes this thread into the network namespace of another process. Everything that is opened afterwards
 /// speaks of that network.
 pub fn enter(pid: i32) -> Result<(), Cannot> {
-    let path = format!("/proc/{pid}/ns/net");
+    let path = folder(&Tree::live(), pid) + "/ns/net";
     let failed = |error: io::Error| denied(&format!("entering {path}"), &error);
     let namespace = File::open(&path).map_err(failed)?;
     // SAFETY: no memory is handed over.

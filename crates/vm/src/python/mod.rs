@@ -21,6 +21,7 @@
 //! | `generator` | which generators and coroutines are suspended, where, and for what do they wait? |
 //! | `attributes` | what does an object have under this name? |
 //! | `names` | which modules, and what is in them? |
+//! | `gil` | which thread has the lock of the VM? |
 //! | `locks` | which locks does a thread hold, and which does it sleep on? |
 //! | `pending` | is the lock of the queue of pending calls free? |
 //! | `greenlet` | which greenlets are parked, where, and what does a switch copy? |
@@ -42,6 +43,7 @@ mod facts;
 mod frames;
 mod function;
 mod generator;
+mod gil;
 mod greenlet;
 mod kind;
 mod layout;

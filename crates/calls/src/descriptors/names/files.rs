@@ -25,8 +25,8 @@ impl Place {
     /// For a process that runs now.
     pub fn of(process: i32) -> Self {
         let path = OFlag::O_PATH | OFlag::O_CLOEXEC | OFlag::O_DIRECTORY;
-        let link = format!("/proc/{process}/root");
-        let root = nix::fcntl::open(link.as_str(), path, nix::sys::stat::Mode::empty());
+        let link = proc_file::path(process, "root");
+        let root = nix::fcntl::open(&link, path, nix::sys::stat::Mode::empty());
         Place {
             root: root.ok().map(Rc::new),
             current: guest::working_directory(process),
@@ -113,7 +113,7 @@ fn joined(base: Option<&str>, path: &str, process: i32) -> Option<String> {
 
 /// Returns where a descriptor leads now.
 pub fn link_of(process: i32, number: i32) -> Option<String> {
-    let link = fs::read_link(format!("/proc/{process}/fd/{number}")).ok()?;
+    let link = fs::read_link(proc_file::path(process, &format!("fd/{number}"))).ok()?;
     Some(link.to_string_lossy().into_owned())
 }
 
@@ -128,7 +128,7 @@ pub fn found(process: i32, number: i32, link: String) -> Name {
     let more = match link.as_str() {
         "anon_inode:[pidfd]" => told_process(process, number).map(More::Process),
         path if path.starts_with("/dev/") => {
-            let file = fs::metadata(format!("/proc/{process}/fd/{number}"));
+            let file = fs::metadata(proc_file::path(process, &format!("fd/{number}")));
             file.ok().and_then(|of| device(&of)).map(More::Device)
         }
         _ => None,

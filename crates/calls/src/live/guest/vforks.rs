@@ -70,7 +70,7 @@ impl Vforks {
             return (at, None);
         }
         self.made.remove(&at.ring);
-        let runs = || std::fs::read_link(format!("/proc/{here}/exe")).is_ok();
+        let runs = || std::fs::read_link(process::proc_file::path(here, "exe")).is_ok();
         (at, (!self.follow || !runs()).then_some(Turn::Over(here)))
     }
 }

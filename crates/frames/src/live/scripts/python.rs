@@ -154,6 +154,10 @@ impl Scripts for Vm {
             } else {
                 Turn::Unknown
             },
+            turn_of: match waits_for_gil {
+                true => python.gil_holder(through.argument).ok().flatten(),
+                false => None,
+            },
             function: acquires.then(|| "acquire of a lock".to_owned()),
             ..VmThread::default()
         })

@@ -109,6 +109,8 @@ pub struct VmThread {
     pub name: Option<String>,
     /// Whether it has the VM's lock.
     pub turn: Turn,
+    /// The thread that has the VM's lock for which this one waits, by its `id`, where the VM says it.
+    pub turn_of: Option<u64>,
     /// The C function that it is in, as the language names it: `Thread::Queue#pop`.
     pub function: Option<String>,
     /// The mutex of the language that it waits for, which another thread holds.

@@ -164,6 +164,7 @@ impl Scripts for Vm {
                 Some(vm::ruby::Turn::Without) => Turn::Without,
                 None => Turn::Unknown,
             },
+            turn_of: None,
             function: function(&ruby, context),
             wants: ruby.wanted_mutex(id).ok().flatten(),
             may_want: None,

@@ -66,7 +66,7 @@ pub fn run(args: &StackArgs) -> anyhow::Result<u8> {
         if !subject.look.all {
             losses.say(some_missed(subject.pid));
         }
-        note_cut(losses, subject.pid, subject.look);
+        note_cut(losses, subject.pid, subject.look, args);
         Ok(())
     });
     // What was seen before something failed is told too.
@@ -115,7 +115,7 @@ pub fn cores(args: &StackArgs) -> anyhow::Result<u8> {
             );
             losses.say(Loss::new(Some(core.pid()), What::Files, None, text));
         }
-        note_cut(&mut losses, core.pid(), &look);
+        note_cut(&mut losses, core.pid(), &look, args);
     }
     verdict(&mut sink, args, larger, &losses)
 }
@@ -171,8 +171,8 @@ fn show(
         .count() as u64)
 }
 
-/// Notes stacks whose outer frames could not be found. Each listing says so where it ends.
-fn note_cut(losses: &mut Losses, pid: i32, look: &Look) {
+/// Notes stacks whose outer frames could not be found. A listing of native frames says so where it ends; otherwise it is a line of its own.
+fn note_cut(losses: &mut Losses, pid: i32, look: &Look, args: &StackArgs) {
     let cut = |stack: &&Stack| !stack.lines.is_empty() && stack.end != End::Whole;
     let count = look.stacks.iter().filter(cut).count() as u64;
     if count != 0 {
@@ -180,7 +180,16 @@ fn note_cut(losses: &mut Losses, pid: i32, look: &Look) {
             "process {pid}: the outer frames of {count} {} could not be found",
             plural(count, "stack", "stacks")
         );
-        losses.note(Loss::new(Some(pid), What::Frames, Some(count), text));
+        let is_listed = args.native || args.gc || args.json;
+        let text = match is_listed {
+            true => text,
+            false => text + ": --native shows where they end",
+        };
+        let loss = Loss::new(Some(pid), What::Frames, Some(count), text);
+        match is_listed {
+            true => losses.note(loss),
+            false => losses.say(loss),
+        }
     }
 }
 
