@@ -29,6 +29,7 @@ mod question;
 pub mod repeats;
 pub mod scripts;
 pub mod stack;
+mod standstill;
 pub mod state;
 pub mod ties;
 pub mod unwind;

@@ -6,6 +6,8 @@ use frames::live::circles::deadlocks;
 use frames::live::open::{Live, Look, Wanted};
 use process::guest::{self, Status};
 use process::programs;
+use process::tries::Tries;
+use report::figures::plural;
 use report::losses::{Loss, What};
 use report::stack::Subject;
 
@@ -20,7 +22,17 @@ pub fn each(
     losses: &mut Losses,
     mut show: impl FnMut(&Subject, &mut Losses) -> anyhow::Result<()>,
 ) -> anyhow::Result<()> {
-    for &pid in pids {
+    let mut ended: Vec<(i32, Vec<i32>)> = pids
+        .iter()
+        .map(|pid| (*pid, guest::ended_children(*pid)))
+        .collect();
+    let is_left_out = |pid: &i32| ended.iter().any(|(_, children)| children.contains(pid));
+    let there: Vec<i32> = pids
+        .iter()
+        .copied()
+        .filter(|pid| !is_left_out(pid))
+        .collect();
+    for pid in there {
         match open(pid, wanted) {
             Ok((live, look)) => {
                 let subject = Subject {
@@ -41,6 +53,20 @@ pub fn each(
             }
         }
     }
+    // A parent that waits for its children has done so meanwhile.
+    for (pid, children) in &mut ended {
+        let now = guest::ended_children(*pid);
+        children.retain(|child| now.contains(child));
+        let count = children.len() as u64;
+        if count != 0 {
+            tell!(
+                "{count} {} of process {pid} {} ended, and nobody has waited for {} (zombies)",
+                plural(count, "child", "children"),
+                plural(count, "has", "have"),
+                plural(count, "it", "them"),
+            );
+        }
+    }
     Ok(())
 }
 
@@ -55,9 +81,10 @@ pub struct Written {
 impl Written {
     /// Keeps what was written of a process.
     pub fn add(&mut self, subject: &Subject, text: Vec<u8>) {
-        match deadlocks(&subject.look.stacks).is_empty() {
-            true => self.well.push(text),
-            false => self.stuck.push(text),
+        let stands = subject.look.standstill || !deadlocks(&subject.look.stacks).is_empty();
+        match stands {
+            true => self.stuck.push(text),
+            false => self.well.push(text),
         }
     }
 
@@ -79,17 +106,35 @@ impl Written {
 
 fn open(pid: i32, wanted: Wanted) -> anyhow::Result<(Live, Look)> {
     programs::at_present(pid, || {
-        let mut live = attach(pid)?;
-        let look = live.look(wanted).map_err(plain)?;
-        Ok((live, look))
+        let (mut live, mut tries) = (attach(pid)?, Tries::begin());
+        loop {
+            match live.look(wanted) {
+                // Another lancet is there for a moment.
+                Err(frames::Error::Process(error)) if is_traced(&error) && tries.again(&error) => {}
+                look => return Ok((live, look.map_err(plain)?)),
+            }
+        }
     })
 }
 
-/// Opens a process as far as that is possible without stopping it.
+fn is_traced(error: &process::Error) -> bool {
+    matches!(error, process::Error::Traced { .. })
+}
+
+/// Whether a look has failed because another lancet traced the process, as it does for a moment: the next look may succeed.
+pub fn is_passing(error: &frames::Error) -> bool {
+    matches!(error, frames::Error::Process(error) if is_traced(error) && error.may_pass())
+}
+
+/// Opens a process as far as that is possible without stopping it. Another lancet that traces it for a moment is waited for.
 pub fn attach(pid: i32) -> anyhow::Result<Live> {
-    Status::read(pid)
-        .and_then(|status| status.check_to_look())
-        .map_err(explain)?;
+    let mut tries = Tries::begin();
+    loop {
+        match Status::read(pid).and_then(|status| status.check_to_look()) {
+            Err(error) if is_traced(&error) && tries.again(&error) => {}
+            checked => break checked.map_err(explain)?,
+        }
+    }
     Live::open(pid).map_err(plain)
 }
 

@@ -338,7 +338,7 @@ fn is_exiting(pid: i32, tid: i32) -> bool {
     })
 }
 
-/// Returns the ids of the living children of a process.
+/// Returns the ids of the children of a process, those included that have ended and were not waited for.
 pub fn children(pid: i32) -> Vec<i32> {
     let mut found: Vec<i32> = proc_file::threads(pid)
         .filter_map(|tid| proc_file::of_thread(pid, tid, "children").ok())
@@ -352,7 +352,13 @@ pub fn children(pid: i32) -> Vec<i32> {
     found
 }
 
-/// Returns every living process below `pid`, each with its parent; parents first.
+/// Returns the children of a process that have ended, and that nobody has waited for.
+pub fn ended_children(pid: i32) -> Vec<i32> {
+    let has_ended = |child: &i32| Status::read(*child).is_ok_and(|status| status.has_ended());
+    children(pid).into_iter().filter(has_ended).collect()
+}
+
+/// Returns every process below `pid`, each with its parent; parents first.
 pub fn descendants(pid: i32) -> Vec<(i32, i32)> {
     let mut found: Vec<(i32, i32)> = children(pid)
         .into_iter()

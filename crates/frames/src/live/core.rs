@@ -267,6 +267,7 @@ impl Core {
             ..Room::default()
         };
         let look = Look {
+            standstill: false,
             rooms: stacks
                 .iter()
                 .map(|stack| {

@@ -20,6 +20,7 @@ use super::loaded::Modules;
 use super::owners::Owners;
 use super::scripts::{self, Coroutine, Objects, Scripts};
 use super::stack::{self, Process, Stack};
+use super::standstill;
 use super::ties::{self, Sleepers};
 use super::unwind::Unwinder;
 use crate::Result;
@@ -52,6 +53,8 @@ pub struct Look {
     pub rooms: Vec<Room>,
     /// Whether all parked stacks were found.
     pub all: bool,
+    /// Whether no thread goes on, because each waits without a time limit for what only the process itself can give.
+    pub standstill: bool,
     /// How long the process stood still.
     pub stopped: Duration,
     /// How many bytes were copied.
@@ -147,7 +150,11 @@ impl Live {
             let mut waits: Vec<_> = waits.filter_map(|state| state.wait.as_mut()).collect();
             others::find(self.pid, &mut waits);
         }
+        let threads = stacks.iter().take_while(|stack| stack.parked.is_none());
+        let threads = threads.count();
+        let standstill = wanted.states && standstill::is(self.pid, &stacks[..threads]);
         Ok(Look {
+            standstill,
             stacks,
             rooms,
             all,
@@ -199,6 +206,7 @@ impl Live {
                 ..process
             };
             circles::settle(self.pid, &now, owners, &mut stacks);
+            ties::doubt_own(&mut stacks);
         }
         let pagemap = Pagemap::open(self.pid).ok();
         let mapping = |at: u64| stack_around(pagemap.as_ref(), &self.maps, at);

@@ -198,6 +198,25 @@ pub(super) fn tell_turns(stacks: &mut [Stack]) {
     }
 }
 
+/// Takes back that a thread has the lock of the C library itself that it waits for, where it may have run while that was read: it then had
+/// the lock at one moment, and waited for it at another.
+pub(super) fn doubt_own(stacks: &mut [Stack]) {
+    for stack in stacks {
+        let own = Owner::Thread(stack.thread.tid);
+        let Some(state) = stack.state.as_mut() else {
+            continue;
+        };
+        let slept = state.slept_on || state.still;
+        if let Some(held) = state
+            .held
+            .as_mut()
+            .filter(|held| held.owner == own && !slept)
+        {
+            held.owner = Owner::Unknown;
+        }
+    }
+}
+
 /// Returns the functions through which the thread of a stack sleeps.
 pub(super) fn through(process: &Process, stack: &Stack) -> Through {
     let vm = |module: usize| {

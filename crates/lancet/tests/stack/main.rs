@@ -13,6 +13,7 @@ mod output;
 mod rivals;
 mod shared;
 mod started;
+mod stuck;
 #[allow(dead_code, unused_imports, reason = "each test target uses its part")]
 #[path = "../support/mod.rs"]
 mod support;

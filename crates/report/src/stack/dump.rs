@@ -86,6 +86,7 @@ pub fn write(out: &mut dyn Write, subject: &Subject, layout: Layout) -> io::Resu
     }
     switches(out, subject)?;
     stuck(out, subject, layout.style)?;
+    event_loop(out, subject)?;
     // Of a process without a script, the native frames are all there is.
     let scripted = |stack: &Stack| stack.scripts().next().is_some();
     let layout = Layout {
@@ -184,7 +185,42 @@ pub(super) fn stuck(out: &mut dyn Write, subject: &Subject, style: Style) -> io:
             writeln!(out, "    … and {} more", grouped(more as u64))?;
         }
     }
-    Ok(())
+    standstill(out, subject, style)
+}
+
+/// Says that no thread of the process goes on, where that is so though nobody knows who waits for whom.
+fn standstill(out: &mut dyn Write, subject: &Subject, style: Style) -> io::Result<()> {
+    let stacks = &subject.look.stacks;
+    if !subject.look.standstill || !deadlocks(stacks).is_empty() {
+        return Ok(());
+    }
+    let count = stacks.iter().filter(|stack| stack.parked.is_none()).count();
+    let text = match count {
+        1 => "no thread goes on: the only one waits without a time limit for what another thread of this process would have to give; only a signal changes that".to_owned(),
+        count => format!(
+            "no thread goes on: all {} wait without a time limit for what one of them would have to give; only a signal changes that",
+            grouped(count as u64)
+        ),
+    };
+    writeln!(out, "\n{}", style.painted(&text, RED))
+}
+
+/// Says how what waits in an event loop of Python is shown.
+fn event_loop(out: &mut dyn Write, subject: &Subject) -> io::Result<()> {
+    let stacks = &subject.look.stacks;
+    let runs_tasks = |stack: &Stack| {
+        let mut scripts = stack.scripts();
+        scripts.any(|script| script.path.ends_with("/asyncio/base_events.py"))
+    };
+    let is_shown = stacks.iter().any(|stack| stack.parked.is_some());
+    if is_shown || subject.from_core || !stacks.iter().any(runs_tasks) {
+        return Ok(());
+    }
+    let pid = subject.pid;
+    writeln!(
+        out,
+        "\nan event loop runs tasks here, and those that wait are on no thread: lancet stack -p {pid} --fibers"
+    )
 }
 
 /// Returns the blocks, in the order of their first threads, and the threads without a row to show.

@@ -173,6 +173,12 @@ pub(super) fn circles(out: &mut dyn Write, subject: &Subject) -> io::Result<()> 
         let record = json!({ "record": "deadlock", "pid": subject.pid, "tids": tids });
         line(out, &record)?;
     }
+    if subject.look.standstill {
+        let threads = stacks.iter().filter(|stack| stack.parked.is_none());
+        let tids: Vec<i32> = threads.map(|stack| stack.thread.tid).collect();
+        let record = json!({ "record": "standstill", "pid": subject.pid, "tids": tids });
+        line(out, &record)?;
+    }
     Ok(())
 }
 

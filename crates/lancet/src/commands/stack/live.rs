@@ -41,7 +41,7 @@ pub fn run(args: &StackArgs) -> anyhow::Result<u8> {
         count: args.bytes || args.gc || args.json,
         fibers: wants_fibers(args),
         states: !args.gc,
-        others: false,
+        others: !args.gc,
     };
     let pids = guest::family(&args.pids, args.children);
     for pid in &pids {

@@ -14,12 +14,15 @@ use process::refusals::{Program, Refusals};
 use report::losses::{Loss, What};
 
 use crate::exit::FAILED;
-use crate::looks::{attach, plain};
+use crate::looks::{attach, is_passing, plain};
 use crate::losses::Losses;
 use crate::ui::interrupt;
 
 /// How often children are looked for.
 const NEW: Duration = Duration::from_millis(200);
+
+/// How long another lancet may be in the way of all looks. One that attaches may write thousands of hooks in one stop.
+const TRACED: Duration = Duration::from_secs(10);
 
 /// Looks in a row that may fail until a process is given up: one that runs another program has new memory, and its loader
 /// begins anew.
@@ -43,6 +46,8 @@ struct Process {
     pid: i32,
     live: Live,
     failures: u32,
+    /// Since when another lancet has traced it at each look.
+    traced_since: Option<Instant>,
 }
 
 impl Watched {
@@ -136,8 +141,11 @@ impl Watched {
                 return true;
             }
             match process.live.look(wanted) {
+                // It costs this look.
+                Err(error) if is_passing(&error) && process.is_traced_for_a_moment() => true,
                 Ok(look) => {
                     process.failures = 0;
+                    process.traced_since = None;
                     seen(process.pid, &process.live, look);
                     true
                 }
@@ -218,7 +226,14 @@ impl Process {
             pid,
             live,
             failures: 0,
+            traced_since: None,
         }
+    }
+
+    /// After a look that another lancet was in the way of: whether that may still pass.
+    fn is_traced_for_a_moment(&mut self) -> bool {
+        let since = self.traced_since.get_or_insert_with(Instant::now);
+        since.elapsed() < TRACED
     }
 
     /// After a failure: whether the process, which may have become another program, can be opened again. One that was not

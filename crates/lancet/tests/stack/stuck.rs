@@ -1,0 +1,255 @@
+//! Processes in which nobody goes on, and who else has what a thread waits for: `lancet stack` says of it what `calls --now` says.
+
+use std::process::Command;
+
+use super::output::stack;
+use crate::support::{Guest, LIMIT, Watch, installed, lancet, run, skip, until};
+
+fn python(code: &str) -> Option<Guest> {
+    if !installed("python3") {
+        skip("stuck", "there is no python3");
+        return None;
+    }
+    Some(Guest::ready(Command::new("python3").args(["-c", code])))
+}
+
+/// What is said of a process, and what is complained about.
+fn look(pid: i32, options: &[&str]) -> (String, String) {
+    let output = stack(&[options, &["-p", &pid.to_string()]].concat());
+    assert!(
+        [Some(0), Some(4)].contains(&output.status.code()),
+        "{output:?}"
+    );
+    let text = |bytes| String::from_utf8_lossy(bytes).into_owned();
+    (text(&output.stdout), text(&output.stderr))
+}
+
+/// Looks until `part` is said: threads come to where they wait a moment after they have said so.
+fn says(pid: i32, part: &str) -> String {
+    until(LIMIT, part, || {
+        Some(look(pid, &[]).0).filter(|said| said.contains(part))
+    })
+}
+
+/// Jobs of a pool that wait for jobs of the same pool.
+const POOL: &str = "
+from concurrent.futures import ThreadPoolExecutor
+pool = ThreadPoolExecutor(max_workers=2)
+def part(): return 1
+def whole():
+    both.wait()
+    return pool.submit(part).result(LIMIT)
+import threading
+both = threading.Barrier(2)
+print('ready', flush=True)
+jobs = [pool.submit(whole), pool.submit(whole)]
+jobs[0].result()
+";
+
+#[test]
+fn that_no_thread_goes_on_is_told_without_an_owner() {
+    let Some(guest) = python(&POOL.replace("LIMIT", "")) else {
+        return;
+    };
+    says(
+        guest.pid,
+        "\nno thread goes on: all 3 wait without a time limit",
+    );
+    let now = run(
+        lancet().args(["calls", "--now", "-p", &guest.pid.to_string()]),
+        LIMIT,
+    );
+    assert!(
+        now.stdout.contains("\nno thread goes on: all 3 "),
+        "{now:?}"
+    );
+    let (said, _) = look(guest.pid, &["--json"]);
+    let record = format!(
+        "{{\"pid\":{},\"record\":\"standstill\",\"tids\":[",
+        guest.pid
+    );
+    assert!(said.contains(&record), "{said}");
+}
+
+/// A lock that a thread of the parent had when it was copied.
+#[test]
+fn a_copied_lock_that_nobody_has_is_told() {
+    let code = "
+import os, threading
+lock = threading.Lock()
+lock.acquire()
+child = os.fork()
+if child == 0: lock.acquire()
+print('ready', flush=True)
+print('child', child, flush=True)
+os.waitpid(child, 0)
+";
+    let Some(guest) = python(code) else { return };
+    let line = guest.find("child ");
+    let child: i32 = line
+        .rsplit(' ')
+        .next()
+        .and_then(|id| id.parse().ok())
+        .expect("an id");
+    says(
+        child,
+        "\nno thread goes on: the only one waits without a time limit",
+    );
+    // The parent waits for another process.
+    let said = says(guest.pid, &format!("wait4: child {child} python3"));
+    assert!(!said.contains("no thread goes on"), "{said}");
+    let id = nix::unistd::Pid::from_raw(child);
+    nix::sys::signal::kill(id, nix::sys::signal::Signal::SIGKILL).expect("our guest's");
+}
+
+#[test]
+fn a_wait_for_the_end_of_a_thread_is_one_for_the_process_itself() {
+    let code = "
+import ctypes, threading
+c = ctypes.CDLL(None)
+def waits(): c.sem_wait(ctypes.create_string_buffer(64))
+thread = threading.Thread(target=waits)
+thread.start()
+print('ready', flush=True)
+c.pthread_join(ctypes.c_ulong(thread.ident), None)
+";
+    let Some(guest) = python(code) else { return };
+    says(
+        guest.pid,
+        "\nno thread goes on: all 2 wait without a time limit",
+    );
+}
+
+/// Waits that end by themselves: by a time limit, or by a thread that sleeps for a time.
+#[test]
+fn of_one_that_goes_on_nothing_is_said() {
+    let sleeper = "
+import threading, time
+def sleeps():
+    time.sleep(600)
+    lock.release()
+lock = threading.Lock()
+lock.acquire()
+threading.Thread(target=sleeps, daemon=True).start()
+print('ready', flush=True)
+lock.acquire()
+";
+    for code in [POOL.replace("LIMIT", "600"), sleeper.to_owned()] {
+        let Some(guest) = python(&code) else { return };
+        for _ in 0..3 {
+            let said = says(guest.pid, "in acquire of a lock");
+            assert!(!said.contains("no thread goes on"), "{said}");
+        }
+    }
+}
+
+#[test]
+fn who_else_has_what_it_waits_for_is_told() {
+    let pipe = "
+import os, subprocess
+ours, theirs = os.pipe()
+child = subprocess.Popen(['sleep', '600'], pass_fds=[theirs])
+os.close(theirs)
+print('ready', flush=True)
+os.read(ours, 1)
+";
+    let lock = "
+import fcntl, os, subprocess, tempfile
+file = tempfile.TemporaryFile()
+fcntl.flock(file, fcntl.LOCK_EX)
+child = subprocess.Popen(['sleep', '600'], pass_fds=[file.fileno()])
+again = open(f'/proc/self/fd/{file.fileno()}', 'rb')
+file.close()
+print('ready', flush=True)
+fcntl.flock(again, fcntl.LOCK_EX)
+";
+    for (code, part) in [(pipe, ", whose other end process "), (lock, " has locked")] {
+        let Some(guest) = python(code) else { return };
+        let said = says(guest.pid, part);
+        let children = crate::support::children(guest.pid);
+        let child = children.first().expect("a child").to_string();
+        assert!(said.contains(&format!("{child} sleep")), "{said}");
+        let id = nix::unistd::Pid::from_raw(children[0]);
+        nix::sys::signal::kill(id, nix::sys::signal::Signal::SIGKILL).expect("our guest's");
+    }
+}
+
+#[test]
+fn where_tasks_of_an_event_loop_are_shown_is_told() {
+    let code = "
+import asyncio
+async def main():
+    print('ready', flush=True)
+    await asyncio.get_running_loop().create_future()
+asyncio.run(main())
+";
+    let Some(guest) = python(code) else { return };
+    let said = says(
+        guest.pid,
+        &format!("lancet stack -p {} --fibers", guest.pid),
+    );
+    assert!(said.contains("an event loop runs tasks here"), "{said}");
+    let (said, _) = look(guest.pid, &["--fibers"]);
+    assert!(!said.contains("an event loop runs tasks here"), "{said}");
+}
+
+#[test]
+fn children_that_nobody_waits_for_are_one_line() {
+    let code = "
+import os, sys
+children = []
+for _ in range(20):
+    child = os.fork()
+    if child == 0: os._exit(0)
+    children.append(child)
+for child in children: os.waitid(os.P_PID, child, os.WEXITED | os.WNOWAIT)
+print('ready', flush=True)
+sys.stdin.read()
+";
+    let Some(guest) = python(code) else { return };
+    let line = format!(
+        "lancet: 20 children of process {} have ended, and nobody has waited for them (zombies)\n",
+        guest.pid
+    );
+    let (_, said) = look(guest.pid, &[]);
+    assert_eq!(said, line);
+    let mut now = lancet();
+    now.args(["calls", "--now", "--children", "-p", &guest.pid.to_string()]);
+    let output = run(&mut now, LIMIT);
+    assert_eq!((output.code(), output.stderr.as_str()), (0, line.as_str()));
+}
+
+/// Another lancet is in the way for a moment, again and again.
+#[test]
+fn looks_go_on_when_another_lancet_comes() {
+    let code = "
+import os, time
+print('ready', flush=True)
+while True:
+    os.getppid()
+    time.sleep(0.001)
+";
+    let Some(guest) = python(code) else { return };
+    let pid = guest.pid.to_string();
+    let mut looks = lancet();
+    looks.args(["stack", "--for", "4s", "-p", &pid]);
+    let looks = Watch::start(looks);
+    for _ in 0..3 {
+        let mut other = lancet();
+        other.args([
+            "syscalls",
+            "-c",
+            "--for",
+            "300ms",
+            "-o",
+            "/dev/null",
+            "-p",
+            &pid,
+        ]);
+        let output = run(&mut other, LIMIT);
+        assert!([0, 4].contains(&output.code()), "{output:?}");
+    }
+    let output = looks.end();
+    assert_eq!(output.code(), 0, "{output:?}");
+    assert!(output.stdout.contains(" looks in "), "{output:?}");
+}
