@@ -16,6 +16,7 @@
 
 use crate::error::{Error, Result};
 use crate::proc_file;
+use crate::threads::living_thread;
 use std::ffi::OsString;
 use std::io;
 use std::ops::Range;
@@ -122,7 +123,18 @@ impl Maps {
 
     /// Like [`Maps::read`], but with an error that distinguishes a guest that is gone from other failures.
     pub fn of(pid: i32) -> Result<Maps> {
-        Maps::read(pid).map_err(|error| Error::of_proc(pid, "maps", error))
+        let of_first = Maps::read(pid).map_err(|error| Error::of_proc(pid, "maps", error))?;
+        // The kernel shows none where the first thread has ended, alone or with the process.
+        let other = match of_first.mappings.is_empty() {
+            true => living_thread(pid)?.filter(|tid| *tid != pid),
+            false => None,
+        };
+        let Some(tid) = other else {
+            return Ok(of_first);
+        };
+        let text = proc_file::bytes(format!("/proc/{pid}/task/{tid}/maps"));
+        text.map(|text| Maps::parse(&text))
+            .map_err(|error| Error::of_proc(pid, "maps", error))
     }
 
     /// Parses the text of a maps file. Lines that are not in the kernel's form are skipped.

@@ -14,8 +14,9 @@
 mod late;
 mod state;
 
+pub use crate::threads::{living_thread, thread_ids};
 pub use late::{let_go, poll_stragglers};
-pub use state::{is_running, place, thread_ids, thread_is_gone, thread_state};
+pub use state::{is_running, place, thread_is_gone, thread_state};
 
 use crate::error::{Error, Result, Tried};
 use crate::guest::missing_thread;
@@ -438,7 +439,11 @@ impl Thread {
         }
         // It has ended, or it runs.
         if ptrace::interrupt(self.tid).is_err() {
-            return;
+            // Its end must be heard: until then an exec of another thread waits for it, and a parent for the process.
+            return match self.kept {
+                true => (),
+                false => late::hear_end(self.tid),
+            };
         }
         if !self.kept && thread_state(self.tid, self.tid) == Some('D') {
             // It stops when its wait in the kernel is over, before it runs any of its program's code.
