@@ -145,8 +145,9 @@ impl Python {
                 });
             }
             if Instant::now() > again {
-                match Status::read(pid)?.state {
-                    'Z' | 'X' => return Err(Error::Gone(pid)),
+                let status = Status::read(pid)?;
+                match status.state {
+                    'Z' | 'X' if status.has_ended() => return Err(Error::Gone(pid)),
                     'T' => return Err(Error::Stopped(pid)),
                     _ => {}
                 }

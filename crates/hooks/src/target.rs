@@ -13,7 +13,7 @@ use inject::resident::Resident;
 use process::ending;
 use process::error::{Error, Result};
 use process::functions::Functions;
-use process::guest::Status;
+use process::guest::{Status, missing_thread};
 use process::memory::GuestMemory;
 use process::pidfd::PidFd;
 use process::stop::{Stop, Ties, thread_ids};
@@ -98,7 +98,7 @@ impl Target {
     /// The hooks of all commands in it; asked in a stop.
     pub fn layers(&self) -> Result<Layers<'_>> {
         let agents = self.agents.borrow();
-        let agents = agents.as_ref().ok_or(Error::Gone(self.pid()))?;
+        let agents = agents.as_ref().ok_or_else(|| missing_thread(self.pid()))?;
         Ok(Layers::with(&self.memory, agents.read(&self.memory)?))
     }
 

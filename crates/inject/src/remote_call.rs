@@ -26,15 +26,17 @@ mod refused;
 mod return_frame;
 mod room;
 mod signals;
+mod waiting;
 
 pub use freely::Work;
 
 use nix::errno::Errno;
 use process::error::{Afterwards, Error, Result};
+use process::guest::ended_thread;
 use process::maps::Maps;
 use process::memory::GuestMemory;
-use process::ptrace::{self, Event, Looks, Registers};
-use process::stop::{self, thread_state};
+use process::ptrace::{self, Event, Registers};
+use process::stop;
 use refused::why_no_remote_calls;
 use return_frame::{signal_xsave, ucontext};
 use room::{Positions, Room};
@@ -52,11 +54,11 @@ pub struct Gadgets {
 
 /// How long a call may take if its thread sleeps, because it then waits for something that may never come.
 const CALL_PATIENCE: Duration = Duration::from_secs(2);
+
 /// The same for a call that has the VM's lock and may collect garbage.
 const LONG_CALL_PATIENCE: Duration = Duration::from_secs(30);
 /// Time between two checks of a thread whose call takes long.
 const LOOK: Duration = Duration::from_micros(50);
-
 /// `orig_rax` of a thread that is in no system call, so that the kernel restarts none.
 const NO_SYSCALL: u64 = u64::MAX;
 /// `munmap` of nothing at an address that is not aligned to a page: the kernel refuses it with EINVAL before it does anything.
@@ -361,7 +363,7 @@ impl<'a> RemoteThread<'a> {
             Event::Signal(signal) => Ok(signal),
             Event::Exited(_) | Event::Killed(_) => {
                 self.away = false;
-                Err(Error::Gone(self.pid))
+                Err(ended_thread(self.pid, self.tid))
             }
             Event::Special(
                 libc::PTRACE_EVENT_FORK | libc::PTRACE_EVENT_VFORK | libc::PTRACE_EVENT_CLONE,
@@ -380,41 +382,6 @@ impl<'a> RemoteThread<'a> {
             }
             Event::Interrupted(_) | Event::Syscall | Event::Nothing => Ok(0),
         }
-    }
-
-    fn wait(&self, deadline: Instant) -> Result<Event> {
-        let looks = Looks::begin();
-        loop {
-            match ptrace::poll(self.tid)
-                .map_err(|errno| self.explain(errno))?
-                .1
-            {
-                Event::Nothing if Instant::now() > deadline && !self.comes_on(deadline) => {
-                    return Err(self.timeout());
-                }
-                Event::Nothing => {
-                    stop::poll_stragglers();
-                    looks.pause();
-                }
-                event => return Ok(event),
-            }
-        }
-    }
-
-    fn timeout(&self) -> Error {
-        Error::RemoteTimeout {
-            pid: self.pid,
-            place: stop::place(self.pid, self.tid),
-            thread: Afterwards::Unknown,
-        }
-    }
-
-    /// Whether a late thread only waits for a processor or for the kernel, because on a busy machine any call may take seconds. A thread
-    /// that sleeps waits for another thread.
-    fn comes_on(&self, deadline: Instant) -> bool {
-        std::thread::sleep(LOOK);
-        Instant::now() < deadline + LONG_CALL_PATIENCE
-            && thread_state(self.pid, self.tid).is_some_and(|state| state != 'S')
     }
 
     /// Restores extended state, mask and registers. The registers come last: until then the thread's next instructions are those of
@@ -493,5 +460,7 @@ pub fn in_restartable_sequence(tid: i32, memory: &GuestMemory, pc: u64) -> bool 
     }
 }
 
+#[cfg(test)]
+mod ended;
 #[cfg(test)]
 mod tests;

@@ -30,6 +30,9 @@ pub enum Error {
     /// ptrace says that a thread is not stopped, or not traced by us, and yet the thread lives.
     #[error("a thread of process {0} could not be held: it lives, but did not stand still for us")]
     Stirred(i32),
+    /// A thread that made a call for us has ended in it, and others go on. The call may be the reason, so it is not made again by itself.
+    #[error("thread {tid} of process {pid} ended while lancet used it; the process goes on")]
+    ThreadEnded { pid: i32, tid: i32 },
     /// Another tracer is attached to it.
     #[error("process {pid} is already traced by process {tracer}{}", in_brackets(name.as_deref()))]
     Traced {
@@ -348,6 +351,7 @@ impl Error {
             | Error::NotAGuest { pid, .. }
             | Error::WouldNotStop { pid, .. }
             | Error::NothingToBorrow { pid, .. }
+            | Error::ThreadEnded { pid, .. }
             | Error::Remote { pid, .. }
             | Error::RemoteFault { pid, .. }
             | Error::RemoteTimeout { pid, .. }

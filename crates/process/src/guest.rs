@@ -10,7 +10,8 @@ use crate::memory::GuestMemory;
 use crate::proc_file;
 use crate::shadow_stack;
 use crate::status_file::StatusFile;
-use crate::tries::Tries;
+use crate::threads::living_thread;
+use crate::tries::{PAUSE, Tries};
 use std::fs;
 use std::io;
 use std::os::unix::fs::MetadataExt;
@@ -210,9 +211,14 @@ impl Status {
         threads_live_on(self.pid)
     }
 
-    /// Whether it had no living thread when this was read: it was a zombie, or was being removed.
+    /// Whether it has ended: no thread lived when this was read, and none goes on now. False where that cannot be found out.
     pub fn has_ended(&self) -> bool {
-        matches!(self.state, 'Z' | 'X')
+        matches!(self.state, 'Z' | 'X') && matches!(living_thread(self.pid), Ok(None))
+    }
+
+    /// Whether its first thread was a zombie when this was read, or was being removed.
+    pub fn first_has_ended(&self) -> bool {
+        self.thread != self.pid || matches!(self.state, 'Z' | 'X')
     }
 }
 
@@ -220,7 +226,9 @@ impl Status {
 /// that of the first thread holds from its state on.
 fn living_beside(pid: i32, tail: &str) -> Option<(i32, String)> {
     let has_ended = tail.starts_with(['Z', 'X']);
-    has_ended.then(|| proc_file::living_thread(pid))?
+    let tid = has_ended.then(|| living_thread(pid).ok())???;
+    let stat = proc_file::of_thread(pid, tid, "stat").ok()?;
+    Some((tid, stat))
 }
 
 /// Returns whether a process has threads besides its first one.
@@ -429,13 +437,29 @@ fn read_proc(pid: i32, file: &str) -> Result<String> {
 
 /// Returns the error for a thread of `pid` that ptrace does not find: the process has ended, or only this thread has, and another try
 /// may find the others.
-pub(crate) fn missing_thread(pid: i32) -> Error {
-    match Status::read(pid) {
-        Ok(status) if !status.has_ended() => Error::Stirred(pid),
-        Ok(_) | Err(Error::NoSuchProcess(_)) => Error::Gone(pid),
+pub fn missing_thread(pid: i32) -> Error {
+    match living_thread(pid) {
+        Ok(Some(_)) => Error::Stirred(pid),
+        Ok(None) => Error::Gone(pid),
         Err(error) => error,
     }
 }
+
+/// Returns the error for a thread of `pid` that ended while it did something for us: what ended with it is read from the process.
+pub fn ended_thread(pid: i32, tid: i32) -> Error {
+    // A thread that is being ended with its process is seen to go on until the kernel has told it so.
+    for _ in 0..LOOKS {
+        match living_thread(pid) {
+            Ok(Some(_)) => std::thread::sleep(PAUSE),
+            Ok(None) => return Error::Gone(pid),
+            Err(error) => return error,
+        }
+    }
+    Error::ThreadEnded { pid, tid }
+}
+
+/// How often [`ended_thread`] looks.
+const LOOKS: u32 = 5;
 
 #[cfg(test)]
 mod tests {

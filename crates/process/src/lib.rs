@@ -84,6 +84,7 @@ pub mod sockets;
 pub mod status_file;
 pub mod stop;
 pub mod symbols;
+mod threads;
 pub mod tries;
 pub mod wait;
 

@@ -70,18 +70,6 @@ pub fn shown_by(pid: i32) -> i32 {
     threads(pid).find(shows).unwrap_or(pid)
 }
 
-/// Returns the first thread of a process that has not ended, and the text of its `stat`.
-pub(crate) fn living_thread(pid: i32) -> Option<(i32, String)> {
-    /// A thread may end, and have made another one, while the list is read.
-    const TRIES: usize = 3;
-    let living = |tid: i32| {
-        let stat = of_thread(pid, tid, "stat").ok()?;
-        let has_ended = matches!(stat_field(&stat, 3), None | Some("Z" | "X" | "x"));
-        (!has_ended).then_some((tid, stat))
-    };
-    (0..TRIES).find_map(|_| threads(pid).find_map(living))
-}
-
 /// Returns the path of a file of a process, or of a folder, that all its threads share: `/proc/PID/FILE`, or
 /// `/proc/PID/task/TID/FILE` of a living thread if the first one has ended.
 pub fn path(pid: i32, file: &str) -> PathBuf {

@@ -57,14 +57,14 @@ impl Program {
     fn was_replaced(&self) -> bool {
         match &self.memory {
             Some(memory) if memory.is_left() => {}
-            None if self.status.has_ended() => {}
+            None if self.status.first_has_ended() => {}
             _ => return false,
         }
         let until = Instant::now() + BETWEEN;
         loop {
             match Status::read(self.status.pid) {
                 Ok(now) if now.start != self.status.start => return false,
-                Ok(now) if !now.has_ended() => return true,
+                Ok(now) if !now.first_has_ended() => return true,
                 Ok(now) if now.has_other_threads() && Instant::now() < until => sleep(PAUSE),
                 Ok(_) | Err(_) => return false,
             }

@@ -15,8 +15,9 @@ mod late;
 mod state;
 mod thread;
 
+pub use crate::threads::{living_thread, thread_ids};
 pub use late::{let_go, poll_stragglers};
-pub use state::{is_running, place, thread_ids, thread_is_gone, thread_state};
+pub use state::{is_running, place, thread_is_gone, thread_state};
 
 use crate::error::{Error, Result, Tried};
 use crate::guest::missing_thread;

@@ -259,6 +259,7 @@ fn may_be_traced(error: &Error) -> bool {
                 | E::WriteProtected(_)
                 | E::NotAGuest { .. }
                 | E::NothingToBorrow { .. }
+                | E::ThreadEnded { .. }
                 | E::Remote { .. }
                 | E::RemoteFault { .. }
                 | E::RemoteTimeout { .. }

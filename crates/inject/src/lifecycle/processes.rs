@@ -4,6 +4,7 @@ use super::strangers::Strangers;
 use super::{Execs, Observer, Over, Stage, Started, Turn, Watched, leave_past_events};
 use crate::tracee::{Happening, Tracee, User};
 use process::error::Error;
+use process::guest::missing_thread;
 use process::programs;
 use std::ffi::OsString;
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -58,7 +59,7 @@ impl<G: Watched> Processes<G> {
         adopt: impl FnOnce(&G) -> std::result::Result<G, E>,
     ) -> std::result::Result<(), E> {
         let Some(Stage::Open(watched)) = self.stage(parent) else {
-            return Err(Error::Gone(parent).into());
+            return Err(missing_thread(parent).into());
         };
         let adopted = adopt(watched)?;
         self.put(child, Stage::Open(adopted));

@@ -115,6 +115,7 @@ pub fn next_step(error: &Error) -> Option<&'static str> {
         }
         // Nothing can be done, or the reason in the message says it.
         Error::Gone(_)
+        | Error::ThreadEnded { .. }
         | Error::NotAGuest { .. }
         | Error::AtEvent { .. }
         | Error::Remote { .. }

@@ -80,6 +80,9 @@ impl Use {
     }
 }
 
+/// Why calls were not counted where a limit of the process leaves no room for a table of counts.
+const NO_TABLE: &str = "calls were not counted, because there was no memory for a table of counts";
+
 /// Says what the rings of each process have lost.
 pub fn say_rings(losses: &mut Losses, of: &[(i32, calls::Losses)], use_of: Use) {
     for (pid, lost) in of {
@@ -111,6 +114,11 @@ pub fn say_rings(losses: &mut Losses, of: &[(i32, calls::Losses)], use_of: Use) 
                 let limit = is_memory
                     .then(|| forbids_mapping(*pid, LEAST_TABLE))
                     .flatten();
+                let words = match (&limit, what) {
+                    // As long as no table can be made, fewer functions are of no help.
+                    (Some(_), What::Counts) => NO_TABLE,
+                    _ => words,
+                };
                 let why = limit.map_or(String::new(), |limit| format!("; {limit}"));
                 let text = format!("{beginning}{count_in_words} {words}{why}");
                 losses.say(loss(*pid, what, count, text));

@@ -2,8 +2,8 @@
 
 use std::process::Command;
 
-use crate::support::{Guest, LIMIT, Snapshot, lancet, run, say, soak};
-use crate::watch::text_holds;
+use crate::support::{Guest, LIMIT, Snapshot, installed, lancet, run, say, skip, soak};
+use crate::watch::{calls, text_holds};
 
 /// A Ruby that has a heap of some size, and calls many functions.
 fn large() -> Guest {
@@ -81,4 +81,44 @@ fn what_ends_while_it_works_leaves_the_process() {
         }
     }
     say(format_args!("memory came to its end {ended} times"));
+}
+
+/// A process whose own limit leaves little address space: whatever is missing, the limit is what is named, with no advice that does not
+/// help.
+#[test]
+fn a_limit_of_the_process_is_named() {
+    if !installed("prlimit") {
+        return skip("limit", "no prlimit");
+    }
+    let script = "$| = 1; print qq(ready\\n); my $n = <STDIN>; while (1) { getppid }";
+    let mut named = Vec::new();
+    for left in [8 << 10, 5 << 10, 3 << 10, 2 << 10] {
+        let mut command = Command::new("perl");
+        let mut guest = Guest::start("limit", command.args(["-e", script]));
+        guest.expect("ready");
+        let status = std::fs::read_to_string(format!("/proc/{}/status", guest.pid));
+        let status = status.expect("it lives");
+        let size = status.lines().find_map(|line| line.strip_prefix("VmSize:"));
+        let size: u64 = size
+            .and_then(|size| size.split_whitespace().next()?.parse().ok())
+            .expect("KiB");
+        let limit = format!("--as={}", (size + left) << 10);
+        let mut sets = Command::new("prlimit");
+        let pid = guest.pid.to_string();
+        assert_eq!(run(sets.args(["--pid", &pid, &limit]), LIMIT).code(), 0);
+        guest.tell("");
+        let what = ["-c", "-x", "getppid", "--for", "300ms"];
+        let output = run(&mut calls(guest.pid, &what), LIMIT);
+        let said = &output.stderr;
+        assert!([0, 1, 4].contains(&output.code()), "{left}: {output:?}");
+        if output.code() != 0 {
+            assert!(said.contains("(RLIMIT_AS, "), "{left}: {said}");
+            named.push(left);
+        }
+        for untrue in ["name fewer functions", "no free addresses within"] {
+            assert!(!said.contains(untrue), "{left}: {said}");
+        }
+    }
+    say(format_args!("named with {named:?} KiB left"));
+    assert!(named.len() > 1, "{named:?}");
 }

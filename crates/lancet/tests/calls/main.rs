@@ -100,6 +100,7 @@ mod execs;
 mod failed;
 mod family;
 mod few_files;
+mod first_thread;
 mod given_back;
 mod goroutines;
 mod guarded;

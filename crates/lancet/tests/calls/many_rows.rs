@@ -20,7 +20,7 @@ struct Rows {
 
 impl Rows {
     fn start() -> Option<Self> {
-        let path = built("rows.c", &["-rdynamic", "-O0"])?;
+        let path = built("rows.c", &["-rdynamic"])?;
         let guest = Guest::start("rows", Command::new(path));
         guest.expect("ready");
         let folder = TempDir::new("rows");

@@ -37,6 +37,43 @@ fn rows(text: &str) -> Vec<(u64, u64, String)> {
     rows
 }
 
+/// The return of `swapcontext` is not hooked, so it has no time: none is shown, and never 0.
+#[test]
+fn a_switch_has_no_time() {
+    let Some(path) = program("pingpong.c") else {
+        return;
+    };
+    let folder = TempDir::new("no-time");
+    let out = folder.join("out");
+    let counted = |form: &[&str]| {
+        let mut command = lancet();
+        command.args(["calls", "-c", "-x", "swapcontext", "--budget", "100", "-o"]);
+        command
+            .arg(&out)
+            .args(form)
+            .arg("--")
+            .arg(&path)
+            .arg("1000");
+        let output = run(&mut command, LIMIT * 2);
+        assert_eq!(output.code(), 0, "{}", output.stderr);
+        std::fs::read_to_string(&out).expect("a table")
+    };
+    let text = counted(&["--json"]);
+    let row: serde_json::Value = serde_json::from_str(text.lines().next().expect("a row"))
+        .unwrap_or_else(|error| panic!("{error}: {text}"));
+    assert_eq!(row["calls"], 1000, "{row}");
+    for time in [
+        "total_ns", "mean_ns", "p50_ns", "p95_ns", "p99_ns", "max_ns",
+    ] {
+        assert!(row[time].is_null(), "{time}: {row}");
+    }
+    let table = counted(&[]);
+    let row = table.lines().find(|line| line.contains("swapcontext"));
+    let words: Vec<&str> = row.expect("a row").split_whitespace().collect();
+    assert!(words.contains(&"-"), "{table}");
+    assert!(!table.contains(" 0 ns"), "{table}");
+}
+
 /// The story of 2009: a program makes a million system calls that no breakpoint on sigprocmask sees. Every one of them is
 /// counted, and the function that makes it is named, with its callers.
 #[test]

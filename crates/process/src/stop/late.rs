@@ -85,6 +85,14 @@ pub(super) fn is_late(tid: i32) {
     STRAGGLERS.with_borrow_mut(|all| all.push(tid));
 }
 
+/// Hears of the end of a thread that we have seized; if the kernel does not tell it yet, [`poll_stragglers`] does. That of a first thread is
+/// told when all others have ended.
+pub(super) fn hear_end(tid: i32) {
+    if let Waited::Late = wait_until_interrupted(tid, Instant::now(), &mut Vec::new()) {
+        is_late(tid);
+    }
+}
+
 /// Ends the tracing of thread `tid`, which runs or stands at an event that was not reported. A child that it has just
 /// made, which the kernel has put under our tracing, is let go too. A thread that does not stop within
 /// [`ptrace::LONGEST_WAIT`] is let go by [`poll_stragglers`] as soon as it does.

@@ -1,19 +1,11 @@
-//! Which threads a process has, and the state of each, by the files of `/proc`.
+//! The state of each thread of a process, by the files of `/proc`.
 //!
 //! A thread is gone only where the kernel says that there is none. A file that cannot be read says nothing of the thread.
 
-use crate::error::{Error, Result};
 use crate::proc_file;
 use std::fs;
 use std::io;
 use std::os::unix::fs::MetadataExt;
-
-/// Returns the ids in `/proc/PID/task`.
-pub fn thread_ids(pid: i32) -> Result<Vec<i32>> {
-    let entries = proc_file::folder_of(format!("/proc/{pid}/task"));
-    let entries = entries.map_err(|error| Error::of_proc(pid, "task", error))?;
-    Ok(proc_file::numbers_in(entries).collect())
-}
 
 /// Whether a thread has ended; false where that cannot be found out.
 pub(super) fn thread_is_dead(pid: i32, tid: i32) -> bool {

@@ -1,7 +1,7 @@
 //! One thread of a stop: asked to stand still, and set going again.
 
 use super::PATIENCE;
-use super::late::{Waited, is_late, wait_until_interrupted};
+use super::late::{Waited, hear_end, is_late, wait_until_interrupted};
 use super::state::thread_state;
 use crate::error::Result;
 use crate::interrupted;
@@ -57,7 +57,11 @@ impl Thread {
         }
         // It has ended, or it runs.
         if ptrace::interrupt(self.tid).is_err() {
-            return;
+            // Its end must be heard: until then an exec of another thread waits for it, and a parent for the process.
+            return match self.kept {
+                true => (),
+                false => hear_end(self.tid),
+            };
         }
         if !self.kept && thread_state(self.tid, self.tid) == Some('D') {
             // It stops when its wait in the kernel is over, before it runs any of its program's code.
