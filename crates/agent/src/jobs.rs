@@ -79,6 +79,8 @@ pub unsafe extern "C" fn job(_: u64) {
     let request = CONTROL_PAGE.request.load(Ordering::Relaxed);
     let reply = if request == Request::Watch as u32 {
         guarded(watch)
+    } else if request != Request::Leave as u32 && !knows_vm() {
+        Reply::Refused
     } else if request == Request::Census as u32 {
         census::take(CONTROL_PAGE.argument.load(Ordering::Relaxed))
     } else if request == Request::Leave as u32 {
@@ -97,6 +99,20 @@ pub unsafe extern "C" fn job(_: u64) {
     CONTROL_PAGE.reply.store(reply as u32, Ordering::Relaxed);
     CONTROL_PAGE.answered.store(asked, Ordering::Release);
     CONTROL_PAGE.at_work.store(0, Ordering::Relaxed);
+}
+
+/// Whether this session has handed over the VM ([`watch`]). Until then the agent has no addresses of the VM's functions, or those of a
+/// session before, so nothing may be done that calls one.
+fn knows_vm() -> bool {
+    // SAFETY: `job` calls this with the VM's lock held, under which alone `AGENT` is used, and the command writes `CONFIG` only while
+    // no thread runs here; both are copied.
+    let (known, session) = unsafe {
+        (
+            (*(&raw const AGENT)).config.session,
+            (*(&raw const CONFIG)).session,
+        )
+    };
+    session != 0 && known == session
 }
 
 /// Does `work`; a panic in it counts as a refusal.
@@ -176,4 +192,44 @@ extern "C" fn leave(_: u64) -> u64 {
         .state
         .store(State::Quiet as u32, Ordering::Relaxed);
     Reply::Done as u64
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// The command that opened a started program asks for a count before the program has come to a safe point at all: the addresses of the
+    /// VM's functions are not there, and to call one would end the program.
+    #[test]
+    fn what_needs_the_vm_is_refused_before_it_was_handed_over() {
+        // SAFETY: no other test of this crate uses these statics.
+        unsafe { (*(&raw mut CONFIG)).session = 7 };
+        CONTROL_PAGE
+            .state
+            .store(State::Open as u32, Ordering::Relaxed);
+        for (number, request) in [
+            Request::Census,
+            Request::Collect,
+            Request::Rise,
+            Request::Evaluate,
+            Request::Snapshot,
+        ]
+        .into_iter()
+        .enumerate()
+        {
+            let asked = number as u32 + 1;
+            CONTROL_PAGE
+                .request
+                .store(request as u32, Ordering::Relaxed);
+            CONTROL_PAGE.asked.store(asked, Ordering::Relaxed);
+            // SAFETY: nothing of a VM is called, as the test is to show.
+            unsafe { job(0) };
+            assert_eq!(CONTROL_PAGE.answered.load(Ordering::Relaxed), asked);
+            let reply = CONTROL_PAGE.reply.load(Ordering::Relaxed);
+            assert_eq!(reply, Reply::Refused as u32, "{request:?}");
+        }
+        CONTROL_PAGE
+            .state
+            .store(State::Quiet as u32, Ordering::Relaxed);
+    }
 }

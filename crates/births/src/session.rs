@@ -98,6 +98,8 @@ pub struct Session {
     has_accounts: bool,
     /// A request was not answered in time: the next entry into the VM uses the most reliable way.
     insisting: bool,
+    /// Whether it was asked to set its hook, and nobody has waited for that.
+    comes: bool,
     /// How long the next request is waited for: less after one that was not answered.
     patience: Duration,
     /// When the last request was made.
@@ -156,6 +158,7 @@ impl Session {
             collected: 0,
             has_accounts: false,
             insisting: false,
+            comes: false,
             patience: vm_entry::PATIENCE,
             asked_at: Instant::now(),
             open: false,
@@ -213,6 +216,7 @@ impl Session {
             collected: 0,
             has_accounts: false,
             insisting: false,
+            comes: false,
             patience: vm_entry::PATIENCE,
             asked_at: Instant::now(),
             open: true,
@@ -292,6 +296,7 @@ impl Session {
         match start.hand_over(|resident| session.take(resident)) {
             Ok(()) => {
                 session.tracee = Some(tracee);
+                session.comes = true;
                 Ok(session)
             }
             Err(error) => {
@@ -355,21 +360,6 @@ impl Session {
             self.go_quiet();
         }
         Ok(())
-    }
-
-    /// Counts the objects born before the first Ractor, and lets the program go on.
-    fn count_before_ractor(&mut self) -> Result<Tally> {
-        let counted = self.count_from_outside();
-        // It may have waited too long and given up the books meanwhile.
-        if self.awaits_last_count()? {
-            let state = offset_of!(ControlPage, state);
-            self.resident
-                .write_control_page(&self.memory, state, State::Quiet as u32)?;
-            return counted;
-        }
-        // Its agent has left, and another command may have claimed it since; then the state is that of the other command.
-        let (pid, why) = (self.status.pid, because(Farewell::Ractor));
-        Err(Error::Left { pid, why })
     }
 
     /// Counts the living objects, after a garbage collection if `collect` is set.

@@ -1,6 +1,11 @@
-//! How the last count of a guest was made.
+//! How the last count of a guest was made, and the one before a program's first Ractor.
 
+use super::{Session, because};
 use crate::analysis::{Loss, Lost};
+use crate::ledger::Tally;
+use process::error::{Error, Result};
+use std::mem::offset_of;
+use wire::{ControlPage, Farewell, State};
 
 /// How a guest's last tally came about.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -33,5 +38,22 @@ impl Last {
             count: None,
             text: text.into(),
         })
+    }
+}
+
+impl Session {
+    /// Counts the objects born before the first Ractor, and lets the program go on.
+    pub(super) fn count_before_ractor(&mut self) -> Result<Tally> {
+        let counted = self.count_from_outside();
+        // It may have waited too long and given up the books meanwhile.
+        if self.awaits_last_count()? {
+            let state = offset_of!(ControlPage, state);
+            self.resident
+                .write_control_page(&self.memory, state, State::Quiet as u32)?;
+            return counted;
+        }
+        // Its agent has left, and another command may have claimed it since; then the state is that of the other command.
+        let (pid, why) = (self.status.pid, because(Farewell::Ractor));
+        Err(Error::Left { pid, why })
     }
 }

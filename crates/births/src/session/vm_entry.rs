@@ -308,13 +308,18 @@ impl Session {
         Ok(())
     }
 
-    /// Makes the agent do something with the VM's lock.
+    /// Makes the agent do something with the VM's lock. A program that we have started sets its hook at its first line, for which nobody
+    /// waits; on a busy machine it may not have come there yet. Then that is waited for: another request in the place of the first would find an
+    /// agent that does not know the VM, and refuses. (To leave, it need not know it.)
     pub(super) fn ask(
         &mut self,
         request: Request,
         argument: u64,
         what: &'static str,
     ) -> Result<()> {
+        if std::mem::take(&mut self.comes) && request != Request::Leave && !self.answered()? {
+            self.await_answer("set its hook")?;
+        }
         self.request(request, argument)?;
         self.enter_vm(|_, _| Ok(()))?;
         self.await_answer(what)
