@@ -76,10 +76,12 @@ module Served
 
   # Of several requests at least one has taken the time that the program has measured, within 1 %, and at least one had as many collections.
   def assert_time(port, path, traces)
-    more = Array.new(5) do
+    more = []
+    # On a busy machine the thread may wait for a processor between the two measurements of each.
+    until more.size >= 5 && more.map(&:first).min <= 0.01 || more.size == 50
       answer_of(port, path)
       ours, theirs = [traces, "#{traces}.measured"].map { |file| told(file, 0).last }
-      [ours["time"] / theirs["time"] - 1, ours["tracers"]["gc"]["calls"] - theirs["collections"]]
+      more << [ours["time"] / theirs["time"] - 1, ours["tracers"]["gc"]["calls"] - theirs["collections"]]
     end
     assert_includes 0..0.01, more.map(&:first).min
     assert_equal 0, more.map(&:last).min

@@ -82,8 +82,7 @@ fn sixty_thousand_functions_are_hooked_at_once_and_again_in_the_same_memory() {
         ));
         guest.tell("2");
         assert_eq!(guest.find("answer "), truth, "round {round}");
-        // A table of counts has `wire::calls::COUNTS` rows for each thread; calls of more functions than that are lost, and
-        // lancet says so.
+        // So many rows have room in the guest's tables, but lancet shows fewer: the rest is one row, and that is said.
         let output = left_with_losses(watch, "many");
         // Without `frame_dummy`, which the compiler adds to each program: no pattern means it.
         let wanted = format!("{MANY} of {MANY} functions hooked");

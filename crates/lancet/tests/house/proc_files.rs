@@ -21,7 +21,7 @@ const MADE_HERE: [&str; 4] = [
     "process/src/proc_file.rs",
     "dump/src/copy.rs",
     "inject/src/seccomp.rs",
-    "tracepoint/src/watch.rs",
+    "tracepoint/src/processes.rs",
 ];
 
 /// What a first thread that has ended while others run on has no more, and the others show.

@@ -54,8 +54,10 @@ impl Snapshot {
     }
 
     fn look(pid: i32) -> Self {
-        let memory = File::open(format!("/proc/{pid}/mem")).expect("the guest's memory");
-        let maps = fs::read_to_string(format!("/proc/{pid}/maps")).expect("the guest's maps");
+        // Also of a guest whose first thread has ended.
+        let shared = |file| process::proc_file::path(pid, file);
+        let memory = File::open(shared("mem")).expect("the guest's memory");
+        let maps = fs::read_to_string(shared("maps")).expect("the guest's maps");
         let mut text = BTreeMap::new();
         let mut files = BTreeSet::new();
         for line in maps.lines() {
@@ -87,11 +89,11 @@ impl Snapshot {
             .iter()
             .filter_map(|tid| Some((*tid, dispositions(pid, *tid)?)))
             .collect();
-        let folder = format!("/proc/{pid}/fd");
-        let descriptors = names(&folder)
+        let folder = shared("fd");
+        let descriptors = names(&folder.to_string_lossy())
             .into_iter()
             .filter_map(|name| {
-                let target = fs::read_link(format!("{folder}/{name}")).ok()?;
+                let target = fs::read_link(folder.join(&name)).ok()?;
                 Some((name, target.to_string_lossy().into_owned()))
             })
             .collect();

@@ -11,14 +11,13 @@ use std::io::{self, Write};
 
 use heap::answers::Answers;
 use heap::answers::groups::Group;
-use heap::answers::paths::Step;
-use heap::answers::suspects::Suspected;
 use heap::answers::tree::{Limits, Node, nodes};
+use heap::answers::{paths::Step, suspects::Suspected};
 use heap::{Dominator, Edge, EdgeName};
 use serde::Serialize;
 
 use super::format::{Format, Options};
-use super::{allocated, table, words};
+use super::{allocated, suspects, table, words};
 use crate::json::line as record;
 use crate::text::{printable, shortened};
 
@@ -309,12 +308,12 @@ impl Show<'_> {
     fn suspects(&self, top: usize) -> Vec<Suspect> {
         let suspects = self.answers.suspects.iter().take(top);
         let shown = suspects.map(|suspect| {
-            let path = words::example(suspect).map(|object| match suspect.what {
+            let path = suspects::example(suspect).map(|object| match suspect.what {
                 Suspected::Garbage if self.has_room() => self.held_by(&self.answers.garbage.circle),
                 _ => self.path(object),
             });
             Suspect {
-                text: shown(&words::suspect(self.answers, suspect)),
+                text: shown(&suspects::suspect(self.answers, suspect)),
                 path: path.unwrap_or_default(),
             }
         });
@@ -455,7 +454,7 @@ impl Show<'_> {
             largest.truncate(OBJECTS);
         }
         let mut chosen: BTreeSet<u32> = largest.into_iter().collect();
-        let suspects = self.answers.suspects.iter().filter_map(words::example);
+        let suspects = self.answers.suspects.iter().filter_map(suspects::example);
         let born = self.answers.born.iter().flat_map(|born| &born.holders);
         let born = born
             .take(self.options.top.min(ROWS))

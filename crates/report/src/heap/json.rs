@@ -3,16 +3,15 @@
 
 use std::io::{self, Write};
 
-use heap::Snapshot;
-use heap::answers::Answers;
 use heap::answers::groups::Group;
 use heap::answers::holders::Holder;
 use heap::answers::paths::{self, Ways};
 use heap::answers::suspects::Suspected;
+use heap::{Snapshot, answers::Answers};
 use serde::Serialize;
 
 use super::format::{Format, Options};
-use super::{allocated, words};
+use super::{allocated, suspects, words};
 use crate::json::line as record;
 
 /// JSON for programs, one object a line.
@@ -258,29 +257,27 @@ pub(super) fn head(out: &mut dyn Write, answers: &Answers) -> io::Result<()> {
 
 fn told(answers: &Answers, steps: &[paths::Step]) -> Vec<Held> {
     let snapshot = answers.analysis.snapshot();
-    let held = steps.iter().map(|step| Held {
+    let held = |step: &paths::Step| Held {
         by: words::via(snapshot, step.via),
         r#type: words::object(snapshot, step.object),
         address: address(snapshot, step.object),
         retained: answers.analysis.retained(step.object),
-    });
-    held.collect()
+    };
+    steps.iter().map(held).collect()
 }
 
 fn suspects(out: &mut dyn Write, answers: &Answers, options: &Options) -> io::Result<()> {
     let snapshot = answers.analysis.snapshot();
     for suspect in answers.suspects.iter().take(options.top) {
-        let example = suspect.mass.map(|mass| mass.example);
-        let (what, object, site) = match suspect.what {
-            Suspected::Object(object) => ("object", Some(object), snapshot.site(object)),
-            Suspected::Type(_) => ("type", None, None),
-            Suspected::Site(site) => ("site", None, Some(site)),
+        let (what, object, name) = match suspect.what {
+            Suspected::Object(one) => ("object", Some(one), Some(words::object(snapshot, one))),
+            Suspected::Type(name) => ("type", None, Some(words::text(snapshot, name))),
+            Suspected::Site(_) => ("site", None, None),
             Suspected::Garbage => ("garbage", None, None),
         };
-        let name = match suspect.what {
-            Suspected::Object(object) => Some(words::object(snapshot, object)),
-            Suspected::Type(name) => Some(words::text(snapshot, name)),
-            Suspected::Site(_) | Suspected::Garbage => None,
+        let site = match suspect.what {
+            Suspected::Site(site) => Some(site),
+            _ => object.and_then(|object| snapshot.site(object)),
         };
         let holds = suspect.mass.map(|mass| Holds {
             r#type: words::text(snapshot, mass.name),
@@ -288,17 +285,17 @@ fn suspects(out: &mut dyn Write, answers: &Answers, options: &Options) -> io::Re
             retained: mass.retained,
             site: mass.site.map(|(site, _)| words::site(snapshot, site)),
         });
-        let path = object.or(example).map(|object| match suspect.what {
-            Suspected::Garbage => told(answers, &answers.garbage.circle),
-            _ => told(answers, &answers.paths.to(object)),
-        });
+        let path = match suspect.what {
+            Suspected::Garbage => Some(told(answers, &answers.garbage.circle)),
+            _ => suspects::example(suspect).map(|one| told(answers, &answers.paths.to(one))),
+        };
         record(
             out,
             &Record::Suspect {
                 what,
-                text: words::suspect(answers, suspect),
+                text: suspects::suspect(answers, suspect),
                 retained: suspect.retained,
-                percent: words::percent_of(answers, suspect),
+                percent: suspects::percent_of(answers, suspect),
                 address: object.map(|object| address(snapshot, object)),
                 r#type: name,
                 site: site.map(|site| words::site(snapshot, site)),

@@ -9,6 +9,7 @@ pub mod heapsnapshot;
 pub mod html;
 pub mod json;
 pub mod path;
+pub mod suspects;
 pub mod table;
 pub mod words;
 

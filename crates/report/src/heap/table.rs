@@ -9,6 +9,7 @@ use heap::answers::holders::Holder;
 
 use super::allocated;
 use super::format::{Format, Options};
+use super::suspects;
 use super::words::{self, line, say};
 use crate::columns::{Tone, aligned};
 use crate::figures::{grouped, plural, size};
@@ -107,11 +108,16 @@ fn suspects(out: &mut dyn Write, answers: &Answers, options: &Options) -> io::Re
     let style = &options.style;
     writeln!(out)?;
     if answers.suspects.is_empty() {
-        return say(out, &words::no_suspect(answers), Tone::Plain, style);
+        return say(out, &suspects::no_suspect(answers), Tone::Plain, style);
     }
     for suspect in answers.suspects.iter().take(options.top) {
-        say(out, &words::suspect(answers, suspect), Tone::Worst, style)?;
-        if let Some(held) = words::held(answers, suspect) {
+        say(
+            out,
+            &suspects::suspect(answers, suspect),
+            Tone::Worst,
+            style,
+        )?;
+        if let Some(held) = suspects::held(answers, suspect) {
             say(out, &format!("  {held}"), Tone::Plain, style)?;
         }
     }

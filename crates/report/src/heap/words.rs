@@ -9,8 +9,7 @@ use heap::answers::Answers;
 use heap::answers::diff::Diff;
 use heap::answers::holders::{Born, Holder};
 use heap::answers::paths::{Step, Via};
-use heap::answers::suspects::{Mass, PART, Suspect, Suspected};
-use heap::{Collector, EdgeName, Role, RootKind, RootName, Site, Snapshot, TextId};
+use heap::{Collector, EdgeName, RootKind, RootName, Site, Snapshot, TextId};
 use vm::Language;
 
 use crate::Style;
@@ -294,120 +293,10 @@ pub fn percent(answers: &Answers, bytes: u64) -> u64 {
     hundredths(bytes, answers.analysis.living().bytes)
 }
 
-/// A suspect as a sentence: `Hash @global $cache retains 412.0 MiB (61 %): 410,000 × Order, made at app/order.rb:31`.
-#[must_use]
-pub fn suspect(answers: &Answers, suspect: &Suspect) -> String {
-    let snapshot = answers.analysis.snapshot();
-    let amount = format!(
-        "{} ({} %)",
-        size(suspect.retained),
-        percent_of(answers, suspect)
-    );
-    match suspect.what {
-        Suspected::Object(number) => {
-            let name = placed(answers, number);
-            let own = snapshot.bytes(number);
-            match suspect.mass {
-                Some(mass) if mass.retained > own => {
-                    format!("{name} retains {amount}: {}", mass_of(snapshot, &mass))
-                }
-                _ => format!("{name} takes {amount} itself{}", made(snapshot, number)),
-            }
-        }
-        Suspected::Type(_) => {
-            let mass = suspect.mass.map(|mass| mass_of(snapshot, &mass));
-            let mass = mass.unwrap_or_default();
-            format!("{mass}: they retain {amount}, and no single object holds them")
-        }
-        Suspected::Site(line) => {
-            let mass = suspect.mass.map(|mass| {
-                let name = text(snapshot, mass.name);
-                format!(", for instance {} × {name}", grouped(mass.objects))
-            });
-            format!(
-                "what {} has made retains {amount}{}, and no single object holds it",
-                site(snapshot, line),
-                mass.unwrap_or_default()
-            )
-        }
-        Suspected::Garbage => {
-            let mass = suspect.mass.map(|mass| mass_of(snapshot, &mass));
-            let cycles = answers.garbage.cycles;
-            let cycles = match cycles {
-                0 => "in no cycle: counts of references that are too high".to_owned(),
-                _ => format!(
-                    "kept by {} {} of references",
-                    grouped(cycles),
-                    plural(cycles, "cycle", "cycles")
-                ),
-            };
-            let end = end_of_garbage(snapshot);
-            format!(
-                "garbage takes {amount}, {end}: mostly {}, {cycles}",
-                mass.unwrap_or_default()
-            )
-        }
-    }
-}
-
-/// How much of all living bytes a suspect retains, in hundredths; of garbage, how much of all bytes it is.
-#[must_use]
-pub fn percent_of(answers: &Answers, suspect: &Suspect) -> u64 {
-    let living = answers.analysis.living().bytes;
-    match suspect.what {
-        Suspected::Garbage => hundredths(suspect.retained, living.saturating_add(suspect.retained)),
-        _ => hundredths(suspect.retained, living),
-    }
-}
-
-fn hundredths(bytes: u64, all: u64) -> u64 {
+/// A part of all in hundredths, rounded.
+pub(super) fn hundredths(bytes: u64, all: u64) -> u64 {
     let all = u128::from(all.max(1));
     ((u128::from(bytes) * 100 + all / 2) / all) as u64
-}
-
-/// Where a suspect's example is, and the path to it; of garbage a circle of references that keeps it: `0x20000, path: global $cache Hash`.
-#[must_use]
-pub fn held(answers: &Answers, suspect: &Suspect) -> Option<String> {
-    let snapshot = answers.analysis.snapshot();
-    let number = example(suspect)?;
-    let address = snapshot.address(number);
-    if suspect.what == Suspected::Garbage {
-        let steps = &answers.garbage.circle;
-        let (Some(first), true) = (steps.last(), !steps.is_empty()) else {
-            return Some(format!("{address:#x}"));
-        };
-        let first = object(snapshot, first.object);
-        let around = path(snapshot, steps);
-        return Some(format!("{address:#x}, a cycle: {first} → {around}"));
-    }
-    let path = path(snapshot, &answers.paths.to(number));
-    Some(format!("{address:#x}, path: {path}"))
-}
-
-/// What is said where there is no suspect: what most is, if the VM keeps that for itself, and what to do.
-#[must_use]
-pub fn no_suspect(answers: &Answers) -> String {
-    let snapshot = answers.analysis.snapshot();
-    let most = answers
-        .types
-        .first()
-        .filter(|of| percent(answers, of.retained) >= PART);
-    let most = most.map_or(String::new(), |of| {
-        let (name, part) = (text(snapshot, of.key), percent(answers, of.retained));
-        format!(" ({name} retains {part} %, but each is small or the VM's own)")
-    });
-    format!(
-        "no suspect: no object, type or line of the program's retains a tenth of what lives{most}; what grows, a second snapshot shows: lancet heap --diff EARLIER LATER"
-    )
-}
-
-/// The object whose path is told with a suspect.
-#[must_use]
-pub fn example(suspect: &Suspect) -> Option<u32> {
-    match suspect.what {
-        Suspected::Object(object) => Some(object),
-        _ => suspect.mass.map(|mass| mass.example),
-    }
 }
 
 /// What was made while births were watched, as a sentence.
@@ -453,29 +342,6 @@ pub fn holder(answers: &Answers, holder: &Holder) -> String {
         Some(object) => format!("{} holds {what}", placed(answers, object)),
         None => format!("no single object holds {what}"),
     }
-}
-
-fn mass_of(snapshot: &Snapshot, mass: &Mass) -> String {
-    let made = mass.site.map(|(line, count)| {
-        let most = if count == mass.objects { "" } else { "most " };
-        format!(", {most}made at {}", site(snapshot, line))
-    });
-    let name = match snapshot.role(mass.example) {
-        Role::Internal => format!("{} of the VM's own", text(snapshot, mass.name)),
-        _ => text(snapshot, mass.name),
-    };
-    format!(
-        "{} × {name}{}",
-        grouped(mass.objects),
-        made.unwrap_or_default()
-    )
-}
-
-fn made(snapshot: &Snapshot, object: u32) -> String {
-    let made = snapshot.site(object);
-    made.map_or(String::new(), |line| {
-        format!(", made at {}", site(snapshot, line))
-    })
 }
 
 /// Sentences on what is not in the snapshot.

@@ -3,7 +3,7 @@
 use heap::answers::groups::Group;
 use heap::answers::paths::Via;
 use report::figures::{grouped, plural, size};
-use report::heap::words;
+use report::heap::{suspects, words};
 
 use super::page::{Item, Node, Page};
 use super::view::{View, totals};
@@ -31,7 +31,7 @@ impl View<'_> {
             Item::Heading(heading) => named(heading.into()),
             Item::Suspect(number) => {
                 let suspect = &answers.suspects[number];
-                let name = words::suspect(answers, suspect);
+                let name = suspects::suspect(answers, suspect);
                 figures([suspect.retained, 0, 0], name)
             }
             Item::Type(number) => group(&answers.types[number], |name| self.text(*name)),
@@ -111,9 +111,9 @@ impl View<'_> {
         match item {
             Item::Suspect(number) => {
                 let suspect = &answers.suspects[number];
-                let held = words::held(answers, suspect);
+                let held = suspects::held(answers, suspect);
                 let held = held.map(|held| format!("; {held}"));
-                words::suspect(answers, suspect) + &held.unwrap_or_default()
+                suspects::suspect(answers, suspect) + &held.unwrap_or_default()
             }
             Item::Holder(number) => {
                 let holder = &self.holders()[number];

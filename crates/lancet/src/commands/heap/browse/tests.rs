@@ -84,7 +84,7 @@ fn it_begins_with_the_suspects() {
 
 
     Hash @global $cache retains 376.0 KiB (46 %): 4,000 × Order, most made at
-    app/order.rb:31; path: global $cache Hash
+    app/order.rb:31; 0x20000, path: global $cache Hash
     q quit  Enter open  Esc back  Tab page  ←→ tree  s sort  / find
     t what it dominates  n new snapshot  m mark: what comes from here is new
     "#);

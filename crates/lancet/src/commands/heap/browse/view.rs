@@ -11,7 +11,7 @@ use heap::answers::suspects::Suspected;
 use heap::answers::tree::level;
 use heap::{Dominator, Site, TextId};
 use report::figures::{grouped, plural, size};
-use report::heap::words;
+use report::heap::{suspects, words};
 
 use super::page::{Item, Node, Page, Sort, Sorted};
 
@@ -42,7 +42,7 @@ impl<'a> View<'a> {
             Sorted::Itself,
         );
         if suspects.items.is_empty() {
-            suspects.head.push(words::no_suspect(answers));
+            suspects.head.push(suspects::no_suspect(answers));
         }
         let mut tops = vec![suspects, self.types(&|_| true)];
         if !answers.sites.is_empty() {
@@ -190,7 +190,7 @@ impl<'a> View<'a> {
                 Suspected::Type(name) => Some(self.objects_of(name)),
                 Suspected::Site(site) => Some(self.made_at(Some(site))),
                 Suspected::Garbage => {
-                    words::example(&answers.suspects[number]).map(|object| self.page_of(object))
+                    suspects::example(&answers.suspects[number]).map(|object| self.page_of(object))
                 }
             },
             Item::Type(number) => Some(self.objects_of(answers.types[number].key)),
