@@ -104,12 +104,11 @@ test: deps-test
 	cargo clippy --workspace --all-targets -- -D warnings
 	CARGO_TARGET_DIR=$(TARGET)/fuzz cargo check --quiet --manifest-path fuzz/Cargo.toml
 	RUSTDOCFLAGS="-D warnings" cargo doc --workspace --no-deps --document-private-items
-# Side by side: the program is optimised as a whole, which takes one processor for minutes, and only the tests of its own package run it.
-	.ci/package build $(LANCET) & program=$$!; \
-	  cargo test --workspace --no-run --quiet && .ci/tests --workspace --exclude lancet || { wait $$program; exit 1; }; wait $$program
+# Side by side: the program is optimised as a whole, which takes one processor for minutes.
+	.ci/package build $(LANCET) & program=$$!; cargo test --workspace --no-run --quiet || { wait $$program; exit 1; }; wait $$program
 	.ci/package deb $(LANCET)
 	.ci/tests_test.py
-	LANCET_BIN=$(LANCET) .ci/tests -p lancet
+	LANCET_BIN=$(LANCET) .ci/tests --workspace
 
 quick: deps-test
 	cargo fmt --all --check
