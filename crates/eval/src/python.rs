@@ -145,12 +145,7 @@ impl Python {
                 });
             }
             if Instant::now() > again {
-                let status = Status::read(pid)?;
-                match status.state {
-                    'Z' | 'X' if status.has_ended() => return Err(Error::Gone(pid)),
-                    'T' => return Err(Error::Stopped(pid)),
-                    _ => {}
-                }
+                Status::read(pid)?.check_goes_on()?;
                 self.enter(deadline)?;
                 if self.shut.get().is_some() {
                     shut = (shut * 2).min(longest);

@@ -54,11 +54,11 @@ pub struct Gadgets {
 
 /// How long a call may take if its thread sleeps, because it then waits for something that may never come.
 const CALL_PATIENCE: Duration = Duration::from_secs(2);
-
 /// The same for a call that has the VM's lock and may collect garbage.
 const LONG_CALL_PATIENCE: Duration = Duration::from_secs(30);
 /// Time between two checks of a thread whose call takes long.
 const LOOK: Duration = Duration::from_micros(50);
+
 /// `orig_rax` of a thread that is in no system call, so that the kernel restarts none.
 const NO_SYSCALL: u64 = u64::MAX;
 /// `munmap` of nothing at an address that is not aligned to a page: the kernel refuses it with EINVAL before it does anything.

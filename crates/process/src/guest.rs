@@ -10,7 +10,7 @@ use crate::memory::GuestMemory;
 use crate::proc_file;
 use crate::shadow_stack;
 use crate::status_file::StatusFile;
-use crate::threads::living_thread;
+use crate::threads::{exits, living_thread};
 use crate::tries::{PAUSE, Tries};
 use std::fs;
 use std::io;
@@ -188,6 +188,18 @@ impl Status {
         Ok(())
     }
 
+    /// Checks that something of it runs on: an answer is waited for that a thread must give.
+    ///
+    /// # Errors
+    /// [`Error::Gone`] if it has ended, [`Error::Stopped`] if a signal has stopped it.
+    pub fn check_goes_on(&self) -> Result<()> {
+        match self.state {
+            _ if self.has_ended() => Err(Error::Gone(self.pid)),
+            'T' => Err(Error::Stopped(self.pid)),
+            _ => Ok(()),
+        }
+    }
+
     /// Checks that the process id still names the same process, and that it runs.
     ///
     /// # Errors
@@ -337,13 +349,8 @@ pub fn has_children_elsewhere(pid: i32) -> bool {
 
 /// Returns whether a thread has begun to end, or has ended.
 fn is_exiting(pid: i32, tid: i32) -> bool {
-    /// `PF_EXITING` (include/linux/sched.h).
-    const EXITING: u64 = 4;
-    let stat = proc_file::of_thread(pid, tid, "stat");
-    stat.map_or(true, |stat| {
-        let flags = proc_file::stat_field(&stat, 9).and_then(|word| word.parse::<u64>().ok());
-        flags.is_none_or(|flags| flags & EXITING != 0)
-    })
+    let stat = proc_file::of_thread(pid, tid, "stat").ok();
+    stat.and_then(|stat| exits(&stat)).unwrap_or(true)
 }
 
 /// Returns the ids of the children of a process, those included that have ended and were not waited for.

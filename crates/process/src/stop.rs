@@ -15,7 +15,7 @@ mod late;
 mod state;
 mod thread;
 
-pub use crate::threads::{living_thread, thread_ids};
+pub use crate::threads::thread_ids;
 pub use late::{let_go, poll_stragglers};
 pub use state::{is_running, place, thread_is_gone, thread_state};
 

@@ -31,20 +31,24 @@ pub fn living_thread(pid: i32) -> Result<Option<i32>> {
     Ok(None)
 }
 
-/// Whether a thread has ended, or the kernel is ending it: it is in `do_exit`, or has SIGKILL, which nothing can put off, or the process's
-/// core is being written.
-fn is_ending(pid: i32, tid: i32) -> bool {
+/// Whether a thread is in `do_exit`, by the text of its `stat`; `None` = that does not say it.
+pub(crate) fn exits(stat: &str) -> Option<bool> {
     /// `PF_EXITING` (include/linux/sched.h), in the field `flags` of proc_pid_stat(5).
     const EXITING: u64 = 0x4;
     const FLAGS: usize = 9;
+    let flags: u64 = proc_file::stat_field(stat, FLAGS)?.parse().ok()?;
+    Some(flags & EXITING != 0)
+}
+
+/// Whether a thread has ended, or the kernel is ending it: it is in `do_exit`, or has SIGKILL, which nothing can put off, or the process's
+/// core is being written.
+fn is_ending(pid: i32, tid: i32) -> bool {
     let stat = match proc_file::of_thread(pid, tid, "stat") {
         Ok(stat) => stat,
         Err(error) => return proc_file::is_gone(&error),
     };
-    let flags = proc_file::stat_field(&stat, FLAGS).and_then(|flags| flags.parse::<u64>().ok());
-    if matches!(proc_file::stat_field(&stat, 3), Some("Z" | "X"))
-        || flags.unwrap_or(0) & EXITING != 0
-    {
+    let is_dead = matches!(proc_file::stat_field(&stat, 3), Some("Z" | "X"));
+    if is_dead || exits(&stat) == Some(true) {
         return true;
     }
     let status = match proc_file::of_thread(pid, tid, "status") {

@@ -394,12 +394,7 @@ impl Session {
                 return Err(self.no_answer());
             }
             if Instant::now() > again {
-                let status = Status::read(pid)?;
-                match status.state {
-                    'Z' | 'X' if status.has_ended() => return Err(Error::Gone(pid)),
-                    'T' => return Err(Error::Stopped(pid)),
-                    _ => {}
-                }
+                Status::read(pid)?.check_goes_on()?;
                 self.insisting = true;
                 let entered = self.enter_vm(|_, _| Ok(()));
                 self.insisting = false;

@@ -54,20 +54,24 @@ impl Two {
         let pid = self.pid();
         let (_, memory, maps) = reach_ours(pid).expect("it can be opened");
         let gadgets = Gadgets::find(pid, &memory, &maps).expect("it has a libc");
-        let mut tries = Tries::begin();
-        let stop = loop {
-            match Stop::one(pid, tid, false) {
-                // On a busy machine it may not come to a processor in time.
-                Err(error) if tries.again(&error) => {}
-                stopped => break stopped.expect("it stops"),
-            }
-        };
+        let stop = stopped(pid, tid);
         let maps = Maps::read(pid).expect("it lives");
         let mut remote = RemoteThread::new(tid, &memory, gadgets, &maps).expect("it has room");
         then(&mut self.to);
         let answer = remote.syscall("a call", call, [0; 6]);
         drop((remote, stop));
         answer.expect_err("it does not return")
+    }
+}
+
+/// Stops a thread, which on a busy machine may not come to a processor in time.
+pub(super) fn stopped(pid: i32, tid: i32) -> Stop {
+    let mut tries = Tries::begin();
+    loop {
+        match Stop::one(pid, tid, false) {
+            Err(error) if tries.again(&error) => {}
+            stopped => return stopped.expect("it stops"),
+        }
     }
 }
 

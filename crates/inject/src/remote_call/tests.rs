@@ -1,9 +1,10 @@
 //! Signals that come while a thread makes remote calls.
 
+use super::ended::stopped;
 use super::{Gadgets, RemoteThread};
 use process::guest::reach_ours;
 use process::maps::Maps;
-use process::stop::{Stop, thread_state};
+use process::stop::thread_state;
 use std::io::{BufRead, BufReader, Lines, Write};
 use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
 use std::time::{Duration, Instant};
@@ -62,7 +63,7 @@ impl Echo {
         let pid = self.pid();
         let (_, memory, maps) = reach_ours(pid).expect("it can be opened");
         let gadgets = Gadgets::find(pid, &memory, &maps).expect("it has a libc");
-        let stop = Stop::one(pid, pid, false).expect("it stops");
+        let stop = stopped(pid, pid);
         // Its stack may have grown on the way to where it stands.
         let maps = Maps::read(pid).expect("it lives");
         let mut remote = RemoteThread::new(pid, &memory, gadgets, &maps).expect("it has room");

@@ -6,7 +6,8 @@ use std::path::PathBuf;
 use std::process::Command;
 
 use crate::support::{
-    Guest, LIMIT, Output, Snapshot, TempDir, Watch, fixtures, installed, lancet, run, skip, until,
+    Guest, LIMIT, Output, Snapshot, TempDir, Watch, fixtures, installed, lancet, run, skip,
+    until_traced,
 };
 use crate::watch::{HOOKED, hooked};
 
@@ -55,11 +56,7 @@ fn by_strace(command: &mut Command, folder: &TempDir) -> BTreeMap<String, u64> {
     strace.args(["-f", "-c", "-U", "calls,name", "-e", CALLS, "-o"]);
     strace.arg(&out).args(["-p", &guest.pid.to_string()]);
     let watch = Watch::start(strace);
-    let status = format!("/proc/{}/status", guest.pid);
-    until(LIMIT, "strace traces it", || {
-        let status = std::fs::read_to_string(&status).ok()?;
-        (!status.contains("TracerPid:\t0\n")).then_some(())
-    });
+    until_traced(guest.pid);
     guest.tell("");
     guest.expect("answer 0");
     guest.settle('S');

@@ -9,7 +9,7 @@ use serde_json::Value;
 
 use crate::every_place::rows;
 use crate::support::{
-    Guest, LIMIT, Output, TempDir, Watch, fixtures, installed, lancet, run, skip, until,
+    Guest, LIMIT, Output, TempDir, Watch, fixtures, installed, lancet, run, skip, until_traced,
 };
 use crate::watch::hooked;
 
@@ -140,11 +140,7 @@ fn by_strace(path: &Path, form: &Form, folder: &TempDir) -> BTreeMap<String, u64
     strace.args(["-c", "-U", "calls,name", "-e", CALLS, "-o"]);
     strace.arg(&out).args(["-p", &guest.pid.to_string()]);
     let watch = Watch::start(strace);
-    let status = format!("/proc/{}/status", guest.pid);
-    until(LIMIT, "strace traces it", || {
-        let status = std::fs::read_to_string(&status).ok()?;
-        (!status.contains("TracerPid:\t0\n")).then_some(())
-    });
+    until_traced(guest.pid);
     works(&mut guest);
     watch.interrupt();
     guest.tell("");

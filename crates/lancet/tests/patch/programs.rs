@@ -5,7 +5,7 @@ use std::process::Command;
 use std::sync::{Mutex, OnceLock, PoisonError};
 
 use crate::support::{
-    Guest, Killed, LIMIT, Output, Snapshot, TempDir, fixtures, lancet, run, until,
+    Guest, Killed, LIMIT, Output, Snapshot, TempDir, fixtures, lancet, run, until_traced,
 };
 
 /// A new `total` that adds 1000 to what the old one gives, and one that gives 7.
@@ -101,10 +101,7 @@ pub fn traced_by_strace(pid: i32) -> Killed {
     let mut strace = Command::new("strace");
     strace.args(["-f", "-qq", "-o", "/dev/null", "-p", &pid.to_string()]);
     let tracer = Killed::start(&mut strace).expect("strace");
-    until(LIMIT, "strace traces it", || {
-        let status = std::fs::read_to_string(format!("/proc/{pid}/status")).ok()?;
-        (!status.contains("TracerPid:\t0\n")).then_some(())
-    });
+    until_traced(pid);
     tracer
 }
 

@@ -108,6 +108,14 @@ pub fn until<T>(limit: Duration, what: &str, mut found: impl FnMut() -> Option<T
     }
 }
 
+/// Waits until another tracer that was started, as strace, traces a process.
+pub fn until_traced(pid: i32) {
+    until(LIMIT, "another tracer traces it", || {
+        let status = std::fs::read_to_string(format!("/proc/{pid}/status")).ok()?;
+        (!status.contains("TracerPid:\t0\n")).then_some(())
+    });
+}
+
 /// Whether a program is in the PATH.
 pub fn installed(program: &str) -> bool {
     let path = std::env::var_os("PATH").unwrap_or_default();

@@ -81,7 +81,7 @@ pub fn held(answers: &Answers, suspect: &Suspect) -> Option<String> {
     let address = snapshot.address(number);
     if suspect.what == Suspected::Garbage {
         let steps = &answers.garbage.circle;
-        let (Some(first), true) = (steps.last(), !steps.is_empty()) else {
+        let Some(first) = steps.last() else {
             return Some(format!("{address:#x}"));
         };
         let first = object(snapshot, first.object);
