@@ -1,4 +1,5 @@
-//! Handles the command's requests to `mem`'s agent, and decides which thread of the guest does the work.
+//! Handles the command's requests to a Ruby, decides which thread of the guest does the work, and, for a Python too
+//! ([`scripts`]), that one thread at a time does it.
 //!
 //! ```text
 //!   thread in a remote call ──► enter ──► rb_postponed_job_register_one   anywhere, like a signal handler
@@ -65,17 +66,8 @@ extern "C" fn enter(what: u64) -> u64 {
 /// under a number that the answer repeats, and a second call finds the request answered.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn job(_: u64) {
-    if CONTROL_PAGE.state.load(Ordering::Acquire) != State::Open as u32 {
-        return;
-    }
-    let asked = CONTROL_PAGE.asked.load(Ordering::Acquire);
-    if asked == CONTROL_PAGE.answered.load(Ordering::Relaxed) {
-        return;
-    }
-    // A collection runs finalizers, in which another thread may call this function.
-    if CONTROL_PAGE.at_work.swap(1, Ordering::Relaxed) != 0 {
-        return;
-    }
+    // A collection runs finalizers, and evaluated code lets other threads run: this function may be called again meanwhile.
+    let Some(asked) = begin() else { return };
     let request = CONTROL_PAGE.request.load(Ordering::Relaxed);
     let reply = if request == Request::Watch as u32 {
         guarded(watch)
@@ -96,9 +88,41 @@ pub unsafe extern "C" fn job(_: u64) {
     } else {
         Reply::Refused
     };
-    CONTROL_PAGE.reply.store(reply as u32, Ordering::Relaxed);
-    CONTROL_PAGE.answered.store(asked, Ordering::Release);
-    CONTROL_PAGE.at_work.store(0, Ordering::Relaxed);
+    end(asked, reply);
+}
+
+/// Begins the work on the request that waits, and returns its number; `None` if there is none, or if a thread is at work already, for
+/// this command or for one that is gone. The caller holds the VM's lock.
+///
+/// A command that claims the agent answers what waits and then waits until nobody is at work, before it writes a request of its own. So
+/// the request is read after the thread has said that it is at work: what it reads then is not written meanwhile.
+pub fn begin() -> Option<u32> {
+    let at_work = &CONTROL_PAGE.at_work;
+    if CONTROL_PAGE.state.load(Ordering::Acquire) != State::Open as u32
+        || at_work
+            .compare_exchange(0, u32::MAX, Ordering::SeqCst, Ordering::Relaxed)
+            .is_err()
+    {
+        return None;
+    }
+    let asked = CONTROL_PAGE.asked.load(Ordering::SeqCst);
+    let waits = asked != CONTROL_PAGE.answered.load(Ordering::SeqCst);
+    at_work.store(if waits { asked } else { 0 }, Ordering::Release);
+    waits.then_some(asked)
+}
+
+/// Ends the work on a request without a reply: it is begun again when the command has a thread enter again.
+pub fn put_off() {
+    CONTROL_PAGE.at_work.store(0, Ordering::Release);
+}
+
+/// Ends the work on a request, with this reply, unless another command has claimed the agent meanwhile.
+pub fn end(asked: u32, reply: Reply) {
+    if CONTROL_PAGE.asked.load(Ordering::Acquire) == asked {
+        CONTROL_PAGE.reply.store(reply as u32, Ordering::Relaxed);
+        CONTROL_PAGE.answered.store(asked, Ordering::Release);
+    }
+    put_off();
 }
 
 /// Whether this session has handed over the VM ([`watch`]). Until then the agent has no addresses of the VM's functions, or those of a
@@ -197,12 +221,55 @@ extern "C" fn leave(_: u64) -> u64 {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use std::sync::Mutex;
+
+    /// The control page and the configuration are one for all tests.
+    static PAGE: Mutex<()> = Mutex::new(());
+
+    /// A command was killed while a thread carried out what it had asked for. The next one has claimed the agent: what it asks for waits
+    /// until the work is done, and the answer to the old request is no answer to the new one.
+    #[test]
+    fn one_request_at_a_time() {
+        let _one = PAGE.lock().unwrap_or_else(|poisoned| poisoned.into_inner());
+        let ask = |number: u32| {
+            CONTROL_PAGE.asked.store(number, Ordering::Relaxed);
+        };
+        let answered = || CONTROL_PAGE.answered.load(Ordering::Relaxed);
+        CONTROL_PAGE
+            .state
+            .store(State::Open as u32, Ordering::Relaxed);
+        CONTROL_PAGE.answered.store(40, Ordering::Relaxed);
+        ask(40);
+        assert_eq!(begin(), None, "nothing waits");
+        assert_eq!(CONTROL_PAGE.at_work.load(Ordering::Relaxed), 0);
+        ask(41);
+        assert_eq!(begin(), Some(41));
+        assert_eq!(CONTROL_PAGE.at_work.load(Ordering::Relaxed), 41);
+        assert_eq!(begin(), None, "a second call while the first one works");
+        // The claim of the next command, and its request.
+        CONTROL_PAGE.answered.store(41, Ordering::Relaxed);
+        ask(42);
+        assert_eq!(begin(), None, "in the middle of the work");
+        end(41, Reply::Done);
+        assert_eq!(answered(), 41, "the new request is not answered");
+        assert_eq!(begin(), Some(42));
+        put_off();
+        assert_eq!(begin(), Some(42), "what was put off is begun again");
+        end(42, Reply::Done);
+        assert_eq!(answered(), 42);
+        ask(43);
+        CONTROL_PAGE
+            .state
+            .store(State::Quiet as u32, Ordering::Relaxed);
+        assert_eq!(begin(), None, "the command has left");
+    }
 
     /// The command that opened a started program asks for a count before the program has come to a safe point at all: the addresses of the
     /// VM's functions are not there, and to call one would end the program.
     #[test]
     fn what_needs_the_vm_is_refused_before_it_was_handed_over() {
-        // SAFETY: no other test of this crate uses these statics.
+        let _one = PAGE.lock().unwrap_or_else(|poisoned| poisoned.into_inner());
+        // SAFETY: the lock is held, under which alone tests use these statics.
         unsafe { (*(&raw mut CONFIG)).session = 7 };
         CONTROL_PAGE
             .state

@@ -8,6 +8,7 @@
 //! ```
 
 use crate::births::agent::AGENT;
+use crate::jobs;
 use crate::memory::direct::Direct;
 use crate::shared::{CONTROL_PAGE, SCRIPT};
 use crate::snapshot::{self, Heap};
@@ -19,7 +20,7 @@ use wire::script::python::{
     GIL_STATE_CHECK, GIL_STATE_ENSURE, GIL_STATE_RELEASE, RUN_STRING,
 };
 use wire::script::{Outcome, TEXT};
-use wire::{Reply, Request, State};
+use wire::{Reply, Request};
 
 /// `Py_eval_input` (`Include/compile.h`): the text is one expression.
 const EXPRESSION: i32 = 258;
@@ -101,40 +102,31 @@ extern "C" fn pending(_: u64) -> i32 {
 /// Does what is requested of a Python, once for each request. Returns -1 if an exception was raised and is left for the program, which is
 /// the case unless `alone`.
 fn python(alone: bool) -> i32 {
-    let asked = CONTROL_PAGE.asked.load(Ordering::Acquire);
-    // The number of a request is written after its words: until then it is that of a request that was answered.
-    let request = CONTROL_PAGE.request.load(Ordering::Relaxed);
-    let is_snapshot = request == Request::Snapshot as u32;
-    if CONTROL_PAGE.state.load(Ordering::Acquire) != State::Open as u32
-        || !is_snapshot && request != Request::Evaluate as u32
-        || asked == CONTROL_PAGE.answered.load(Ordering::Relaxed)
-        // A finalizer is running. The command will make the thread enter again.
-        || is_snapshot && snapshot::is_collecting()
-    {
-        return 0;
-    }
     // Evaluated code releases the lock now and then. While the main thread waits for it, the command may make the thread enter again, or
-    // Python may make the call that was registered before.
-    if CONTROL_PAGE.evaluated.swap(asked, Ordering::Relaxed) == asked {
+    // Python may make a call that was registered before.
+    let Some(asked) = jobs::begin() else { return 0 };
+    let request = CONTROL_PAGE.request.load(Ordering::Relaxed);
+    if request == Request::Snapshot as u32 {
+        if snapshot::is_collecting() {
+            // A finalizer is running. The command will make the thread enter again.
+            jobs::put_off();
+        } else {
+            jobs::end(asked, snapshot::take(Heap::Python));
+        }
         return 0;
     }
-    if is_snapshot {
-        answer(asked, snapshot::take(Heap::Python));
+    if request != Request::Evaluate as u32 {
+        jobs::end(asked, Reply::Refused);
         return 0;
     }
-    // SAFETY: Python's lock is held, at a safe point; the swap above makes this the request's only evaluation, and the command has ended
-    // the text with a zero.
-    let (outcome, raised) = unsafe { run(asked) };
+    // SAFETY: Python's lock is held, at a safe point; no other thread is at work, and the command has ended the text with a zero.
+    let (outcome, raised) = unsafe { run() };
     if raised && alone {
         raise_later();
     }
-    if CONTROL_PAGE.asked.load(Ordering::Acquire) != asked {
-        // The command no longer waits for this answer.
-        return if raised && !alone { -1 } else { 0 };
-    }
     // SAFETY: Python's lock is held, under which alone the agent writes `SCRIPT`; the command reads the word only after `answered`.
     unsafe { (&raw mut SCRIPT.outcome).write(outcome as u64) };
-    answer(asked, Reply::Done);
+    jobs::end(asked, Reply::Done);
     if raised && !alone { -1 } else { 0 }
 }
 
@@ -184,17 +176,12 @@ extern "C" fn raise(_: u64) -> i32 {
     -1
 }
 
-fn answer(asked: u32, reply: Reply) {
-    CONTROL_PAGE.reply.store(reply as u32, Ordering::Relaxed);
-    CONTROL_PAGE.answered.store(asked, Ordering::Release);
-}
-
 /// Evaluates the text of a request in a namespace of its own. Returns the outcome, and whether an exception is set. The answer is copied
-/// to where the text was, unless another request has put a text there by then.
+/// to where the text was: no command writes another text there while a thread is at work.
 ///
 /// # Safety
 /// Python's lock is held, at a safe point.
-unsafe fn run(asked: u32) -> (Outcome, bool) {
+unsafe fn run() -> (Outcome, bool) {
     // SAFETY: the caller holds Python's lock, at a safe point. The command has written the functions' addresses, and the prototypes are
     // Python's.
     unsafe {
@@ -216,7 +203,6 @@ unsafe fn run(asked: u32) -> (Outcome, bool) {
         let at = utf8(value, &raw mut length);
         let outcome = match at {
             0 => Outcome::Unreadable,
-            _ if CONTROL_PAGE.asked.load(Ordering::Acquire) != asked => Outcome::Unreadable,
             at => copy(at, length as u64),
         };
         release(value);

@@ -38,7 +38,7 @@ use std::time::{Duration, Instant};
 use vm::python::Facts;
 use vm::{Door, Language};
 use wire::script::python::NAMES;
-use wire::{ControlPage, Request, Script};
+use wire::{Request, Script};
 
 /// Time between two looks for an answer.
 const LOOK: Duration = Duration::from_micros(200);
@@ -100,12 +100,36 @@ impl Python {
         let table: Vec<u8> = api.iter().flat_map(|at| at.to_le_bytes()).collect();
         let at = entered.resident.header.script + offset_of!(Script, python) as u64;
         entered.memory.write(at, &table)?;
-        Ok(Python {
+        let python = Python {
             entered,
             api,
             facts,
             shut: Cell::new(None),
-        })
+        };
+        python.await_rest()?;
+        Ok(python)
+    }
+
+    /// Waits until the guest has ended what a command that was killed had asked for: evaluated in the middle of it, a list of patches
+    /// would lack the one that is being made.
+    fn await_rest(&self) -> Result<()> {
+        let Entered {
+            resident, memory, ..
+        } = &self.entered;
+        let pid = self.entered.status.pid;
+        let deadline = Instant::now() + PATIENCE;
+        while resident.at_work(memory)? != 0 {
+            Status::read(pid)?.check_goes_on()?;
+            if Instant::now() > deadline {
+                return Err(Error::NoAnswer {
+                    pid,
+                    waited_ms: PATIENCE.as_millis() as u64,
+                    reason: "it still evaluates what an earlier lancet, which has been killed or has given up, had asked for (a file whose text waits for something?)".into(),
+                });
+            }
+            sleep(LOOK);
+        }
+        Ok(())
     }
 
     /// Evaluates a text and returns the resulting string.
@@ -194,15 +218,9 @@ impl Python {
         let Entered {
             resident, memory, ..
         } = &self.entered;
-        let half = |offset| resident.control_page_u32(memory, offset);
-        let numbers = (
-            half(offset_of!(ControlPage, asked)),
-            half(offset_of!(ControlPage, evaluated)),
-        );
+        let at_work = resident.at_work(memory);
         match resident.has_answered(memory) {
-            Ok(false) if matches!(numbers, (Ok(asked), Ok(evaluated)) if asked == evaluated) => {
-                Work::UnderWay
-            }
+            Ok(false) if matches!(at_work, Ok(1..)) => Work::UnderWay,
             Ok(false) => Work::Waits,
             Ok(true) | Err(_) => Work::Done,
         }

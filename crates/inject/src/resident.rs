@@ -249,7 +249,8 @@ impl Resident {
     pub fn request(&self, memory: &GuestMemory, request: Request, argument: u64) -> Result<()> {
         let asked = self
             .control_page_u32(memory, offset_of!(ControlPage, asked))?
-            .wrapping_add(1);
+            .wrapping_add(1)
+            .max(1);
         self.write_control_page(memory, offset_of!(ControlPage, request), request as u32)?;
         self.write_control_page(memory, offset_of!(ControlPage, argument), argument)?;
         self.write_control_page(memory, offset_of!(ControlPage, asked), asked)
@@ -261,9 +262,17 @@ impl Resident {
         Ok(half(offset_of!(ControlPage, answered))? == half(offset_of!(ControlPage, asked))?)
     }
 
-    /// Claims the agent for this command, with its configuration.
+    /// Number of the request that a thread of the guest carries out, 0 while none does. The command that asked may be gone.
+    pub fn at_work(&self, memory: &GuestMemory) -> Result<u32> {
+        self.control_page_u32(memory, offset_of!(ControlPage, at_work))
+    }
+
+    /// Claims the agent for this command, with its configuration. What an earlier command has asked for and nobody has begun is not done
+    /// any more: its words are about to be written anew.
     pub fn claim(&self, memory: &GuestMemory, config: &Config) -> Result<()> {
         let us = Status::read(std::process::id() as i32)?;
+        let asked = self.control_page_u32(memory, offset_of!(ControlPage, asked))?;
+        self.write_control_page(memory, offset_of!(ControlPage, answered), asked)?;
         memory.write(self.header.config, &config.to_bytes())?;
         self.write_control_page(memory, offset_of!(ControlPage, owner_pid), us.pid as u64)?;
         self.write_control_page(memory, offset_of!(ControlPage, owner_start), us.start)?;

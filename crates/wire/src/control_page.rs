@@ -136,7 +136,7 @@ pub enum Farewell {
 /// The control page. It is one page with `MADV_WIPEONFORK`, so that a forked child finds zeros.
 ///
 /// The command writes `heartbeat`, `owner_*`, the request (`asked`, `request`, `argument`) and `loads_seen`; the agent
-/// writes `forked`, `answered`, `reply`, `deserted`, `hooked`, `ended`, `loads`, `news`, `evaluated` and `at_work`. Both write three: `state`
+/// writes `forked`, `answered`, `reply`, `deserted`, `hooked`, `ended`, `loads`, `news` and `at_work`. Both write three: `state`
 /// and `calls`, which the command opens and either side closes, and the slots of `notices`, which the agent fills and
 /// the command frees. An attach also clears `deserted` and `ended`, and sets `hooked` in a forked child that counts on.
 #[derive(Debug)]
@@ -182,9 +182,8 @@ pub struct ControlPage {
     pub loads_seen: AtomicU32,
     /// Number of the last notice.
     pub news: AtomicU32,
-    /// Number of the last request whose text a Python has begun to evaluate.
-    pub evaluated: AtomicU32,
-    /// 1 while a thread does a job. It lies here so that a child forked meanwhile finds 0: no thread of the child does that job.
+    /// Number of the request that a thread carries out, 0 while none does. The request may be that of a command that is gone. It lies here
+    /// so that a child forked meanwhile finds 0: no thread of the child does that work.
     pub at_work: AtomicU32,
     /// What threads report and wait for an answer to.
     pub notices: [Notice; NOTICES],
@@ -212,7 +211,6 @@ impl ControlPage {
             loads: AtomicU32::new(0),
             loads_seen: AtomicU32::new(0),
             news: AtomicU32::new(0),
-            evaluated: AtomicU32::new(0),
             at_work: AtomicU32::new(0),
             notices: [const { Notice::new() }; NOTICES],
         }

@@ -338,10 +338,7 @@ impl Session {
     /// Returns how far the agent is with the request. If that cannot be read, the wait ends. An agent that was late before is not believed
     /// when it says that it is at work, because the word is the guest's and would prolong each wait.
     fn work(&self) -> Work {
-        let at_work = || {
-            self.resident
-                .control_page_u32(&self.memory, offset_of!(ControlPage, at_work))
-        };
+        let at_work = || self.resident.at_work(&self.memory);
         match self.answered() {
             Ok(false) if self.patience == PATIENCE && matches!(at_work(), Ok(1..)) => {
                 Work::UnderWay
@@ -355,7 +352,9 @@ impl Session {
     /// long.
     fn no_answer(&mut self) -> Error {
         let reason = match self.work() {
-            Work::UnderWay => "it is still at work there (a collection of very many objects?)",
+            Work::UnderWay => {
+                "it is still at work there (a collection of very many objects, or a file of `lancet patch` whose text waits for something?)"
+            }
             _ => {
                 "no thread of it reached a point where the VM runs jobs (a C extension that keeps the VM's lock?)"
             }

@@ -438,3 +438,54 @@ fn killed_at_any_instant() {
         }
     }
 }
+
+/// A file whose text still runs when lancet is killed: the next lancet waits for its end, at a safe point of the same thread, and does not
+/// read the list in the middle of the change.
+#[test]
+fn killed_while_the_file_runs() {
+    for shop in Shop::all("runs") {
+        for state in ["read", "busy"] {
+            let what = format!("{}, {state}", shop.interpreter);
+            let [begun, go] =
+                ["begun", "go"].map(|name| shop.folder.join(&format!("{name}-{state}")));
+            let (begins, goes) = (begun.display(), go.display());
+            let file = shop.file(
+                "waits",
+                &format!(
+                    "File.write('{begins}', '')\nsleep 0.01 until File.exist?('{goes}')\n\
+                     def total(more = 1)\n  @number * RATE + more + 500\nend\n"
+                ),
+                &format!(
+                    "import os, time\nopen('{begins}', 'w').close()\n\
+                     while not os.path.exists('{goes}'): time.sleep(0.01)\n\
+                     def total(self, more=1):\n    return self.__number * RATE + more + 500\n"
+                ),
+            );
+            let mut guest = shop.interpreter.start("shop", &[state]);
+            let request = shop.request("Order#total", "Order.total", &file);
+            let applies = Watch::start(patch(guest.pid, &[&request]));
+            until(LIMIT, "the file runs", || begun.exists().then_some(()));
+            applies.kill();
+            let list = Watch::start(patch(guest.pid, &["--list"]));
+            until(LIMIT, "it waits for an answer, or has ended", || {
+                has_waited(list.pid()).then_some(())
+            });
+            std::fs::write(&go, "").expect("a file");
+            let list = list.end();
+            assert!(list.stdout.contains("in force: "), "{what}: {list:?}");
+            assert!(guest.answer_to("total").starts_with("521 "), "{what}");
+            done(guest.pid, &["--undo"]);
+            assert!(guest.answer_to("total").starts_with("21 "), "{what}");
+            assert!(guest.ends_well(), "{what}");
+        }
+    }
+}
+
+/// Whether a lancet has looked for an answer some thousand times (each look ends with a wait of 200 µs), or has ended.
+fn has_waited(pid: i32) -> bool {
+    let status = std::fs::read_to_string(format!("/proc/{pid}/status")).unwrap_or_default();
+    let field = |name: &str| status.lines().find_map(|line| line.strip_prefix(name));
+    let waits = field("voluntary_ctxt_switches:").and_then(|text| text.trim().parse().ok());
+    field("State:").is_none_or(|state| state.contains('Z'))
+        || waits.is_none_or(|waits: u64| waits > 1_000)
+}
