@@ -20,10 +20,10 @@ SHELL := /bin/bash
 RUBIES := 2.7 3.1 3.3 3.4
 # What `make test` has run whole on the machine's own, Debian 12's, is not run again on the same version in a root.
 OTHER_RUBIES := $(filter-out 3.1,$(RUBIES))
-PYTHONS := 3.9 3.11 3.13 3.14
+PYTHONS := 3.9 3.11 3.13 3.14 3.15
 FUZZ := 60
-PERLS := 5.32 5.36 5.40
-PHPS := 7.4 8.2 8.4
+PERLS := 5.32 5.36 5.40 5.42 5.44
+PHPS := 7.4 8.2 8.4 8.5 8.6
 SCRIPTS := $(filter-out python-3.11 perl-5.36 php-8.2,$(PYTHONS:%=python-%) $(PERLS:%=perl-%) $(PHPS:%=php-%))
 # The tests of `calls` that other versions may fail: opcode caches, libraries loaded late, drivers, coroutines, raises, lines through libraries,
 # values in conditions.

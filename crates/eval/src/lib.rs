@@ -30,7 +30,7 @@ use vm::Language;
 pub enum Interpreter {
     /// A Ruby, 2.7 to 3.4.
     Ruby(Box<Session>),
-    /// A Python, 3.9 to 3.14.
+    /// A Python, 3.9 to 3.15.
     Python(Box<Python>),
 }
 

@@ -42,7 +42,7 @@ impl Script {
 }
 
 /// Functions of Python's C API that the agent calls, by their place in [`Script::python`]. Prototypes: `Include/pystate.h`,
-/// `ceval.h`, `pythonrun.h`, `dictobject.h`, `unicodeobject.h`, `object.h`, `pyerrors.h`, alike in CPython 3.9 to 3.14.
+/// `ceval.h`, `pythonrun.h`, `dictobject.h`, `unicodeobject.h`, `object.h`, `pyerrors.h`, alike in CPython 3.9 to 3.15.
 #[allow(
     missing_docs,
     reason = "each is the place of the function of that name"

@@ -13,8 +13,15 @@ fn lines_are_those_of_the_script() {
         };
         for jit in ways {
             let jit = format!("opcache.jit={jit}");
+            // It is part of PHP since 8.5.
+            let is_part = ["8.5", "8.6"].contains(&php.version.as_str());
+            let loaded = if is_part {
+                "opcache.enable=1"
+            } else {
+                "zend_extension=opcache.so"
+            };
             let options = [
-                "zend_extension=opcache.so",
+                loaded,
                 "opcache.enable_cli=1",
                 // Also of a file that was just written.
                 "opcache.file_update_protection=0",

@@ -31,21 +31,21 @@ impl Language {
 
 pub const PYTHON: Language = Language {
     name: "python",
-    versions: &["3.9", "3.11", "3.13", "3.14"],
+    versions: &["3.9", "3.11", "3.13", "3.14", "3.15"],
     options: &["-S", "-c"],
     script: include_str!("deep.py"),
     runner: "_PyEval_EvalFrameDefault",
 };
 pub const PERL: Language = Language {
     name: "perl",
-    versions: &["5.32", "5.36", "5.40"],
+    versions: &["5.32", "5.36", "5.40", "5.42", "5.44"],
     options: &["-e"],
     script: include_str!("deep.pl"),
     runner: "Perl_runops_standard",
 };
 pub const PHP: Language = Language {
     name: "php",
-    versions: &["7.4", "8.2", "8.4"],
+    versions: &["7.4", "8.2", "8.4", "8.5", "8.6"],
     options: &["-r"],
     script: include_str!("deep.php"),
     runner: "execute_ex",

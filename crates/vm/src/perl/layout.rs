@@ -11,6 +11,8 @@
 //! | 5.36 | 5.36.0 | Debian bookworm, libperl-dev |
 //! | 5.38 | 5.38.2 | Ubuntu noble, libperl5.38t64 |
 //! | 5.40 | 5.40.1 | Debian trixie, libperl-dev |
+//! | 5.42 | 5.42.3 | Debian sid, libperl-dev |
+//! | 5.44 | 5.44.0 | Debian experimental, libperl-dev |
 //!
 //! What the heap takes ([`heap`](super::heap)) was printed so of 5.32, 5.36 and 5.40 alone: 5.34 has that of 5.36, with which it shares all
 //! members before them, and 5.38 that of 5.40 but for `main_code`, which lies behind members that differ.
@@ -133,7 +135,24 @@ const PERL_5_40: Layout = Layout {
     ..PERL_5_38
 };
 
-static ALL: &[Layout] = &[PERL_5_32, PERL_5_34, PERL_5_36, PERL_5_38, PERL_5_40];
+const PERL_5_42: Layout = Layout {
+    version: 42,
+    op_nextstate: 0xca,
+    op_scope: 0xcf,
+    op_entereval: 0x160,
+    ..PERL_5_40
+};
+
+const PERL_5_44: Layout = Layout {
+    version: 44,
+    interpreter_size: 3776,
+    hash_aux: 120,
+    ..PERL_5_42
+};
+
+static ALL: &[Layout] = &[
+    PERL_5_32, PERL_5_34, PERL_5_36, PERL_5_38, PERL_5_40, PERL_5_42, PERL_5_44,
+];
 
 impl Layout {
     /// Returns the layout of a Perl, or why there is none.
@@ -176,7 +195,7 @@ mod tests {
                 Version::new(5, 30, 0),
                 Unsupported::Older as fn(Version) -> Unsupported,
             ),
-            (Version::new(5, 42, 0), Unsupported::Newer),
+            (Version::new(5, 46, 0), Unsupported::Newer),
             (Version::new(7, 0, 0), Unsupported::Newer),
             (Version::new(5, 37, 2), Unsupported::Development),
         ] {

@@ -8,7 +8,7 @@
 //!         huge_list, main_chunk, cached_chunks                                       bit 30 alone: pages in a row
 //! ```
 //!
-//! (`Zend/zend_alloc.c` and `zend_alloc_sizes.h` of PHP 7.3; what 7.4, 8.2 and 8.4 of Debian have was read in them.) Free slots of a size are
+//! (`Zend/zend_alloc.c` and `zend_alloc_sizes.h` of PHP 7.3; what 7.4, 8.2, 8.4, 8.5 and 8.6 of Debian have was read in them.) Free slots of a size are
 //! a list from `free_slot` on through their first words. What differs between versions is known by `main_chunk`, which leads back, and
 //! `free_map` and `map` are found by the first page, which is the chunk's own. What is larger than 2 MiB has mappings of its own, which
 //! `huge_list` lists: `ptr`, `size`, `next`.
@@ -22,15 +22,50 @@ pub const PAGE: u64 = 4096;
 /// Pages of a chunk.
 pub const PAGES: u64 = CHUNK / PAGE;
 
-/// Offsets of `heap_slot`, `next` and `free_pages` in a chunk.
+/// Offsets of `heap_slot` and `next` in a chunk.
 const HEAP: u64 = 64;
 const NEXT: u64 = 8;
-const FREE_PAGES: u64 = 24;
 /// `size` in the heap, which is what `memory_get_usage()` returns.
 const SIZE: u64 = 16;
-/// Offsets of `free_slot` and `main_chunk` in the heap: in 7.4 and 8.2; in 8.2.36, which has two words more between them; and in 8.4,
-/// which has them too, and `shadow_key` before `free_slot`. `huge_list` is right before `main_chunk`, `cached_chunks` right behind it.
-const FORMS: [(u64, u64); 3] = [(32, 312), (32, 328), (40, 336)];
+/// Where versions have what differs between them.
+struct Form {
+    /// Offset of `free_pages` in a chunk.
+    free_pages: u64,
+    /// Offset of `free_slot` in the heap.
+    free_slots: u64,
+    /// Offset of `main_chunk` in the heap. `huge_list` is right before it, `cached_chunks` right behind it.
+    main: u64,
+}
+
+/// 7.4 and 8.2; 8.2.36, which has two words more before `main_chunk`; 8.4, which has them too, and `shadow_key` before `free_slot`; 8.5, which
+/// has not the two words; and 8.6, whose chunks have a word more before `free_pages`.
+const FORMS: [Form; 5] = [
+    Form {
+        free_pages: 24,
+        free_slots: 32,
+        main: 312,
+    },
+    Form {
+        free_pages: 24,
+        free_slots: 32,
+        main: 328,
+    },
+    Form {
+        free_pages: 24,
+        free_slots: 40,
+        main: 336,
+    },
+    Form {
+        free_pages: 24,
+        free_slots: 40,
+        main: 320,
+    },
+    Form {
+        free_pages: 32,
+        free_slots: 40,
+        main: 320,
+    },
+];
 /// `map[0]`: one page in a row.
 const OWN_PAGE: u32 = 0x4000_0001;
 const SLOTS: u32 = 1 << 31;
@@ -101,6 +136,17 @@ pub enum Use {
     Unknown,
 }
 
+/// Returns the offset of `free_map` in the first chunk: it has a bit for each page that is not free, and `map` follows it, which says that the
+/// first page is the chunk's own.
+fn free_map(memory: &impl Memory, chunk: u64, form: &Form) -> Option<u64> {
+    let free = u64::from(memory.u32(chunk + form.free_pages).ok()?);
+    (HEAP + form.main..PAGE / 2).step_by(8).find(|at| {
+        let words = (0..8).map(|word| memory.u64(chunk + at + word * 8).unwrap_or(0));
+        let used: u32 = words.map(u64::count_ones).sum();
+        memory.u32(chunk + at + 64) == Ok(OWN_PAGE) && u64::from(used) + free == PAGES
+    })
+}
+
 impl Allocator {
     /// Reads where the parts are, if there is a chunk at an address that is a multiple of [`CHUNK`] and it is the first.
     pub fn at(memory: &impl Memory, chunk: u64) -> Option<Allocator> {
@@ -111,21 +157,15 @@ impl Allocator {
         if memory.u64(chunk) != Ok(heap) {
             return None;
         }
-        let mut forms = FORMS.iter();
-        let (slots, main) = forms.find(|(_, main)| memory.u64(heap + main) == Ok(chunk))?;
-        let free = u64::from(memory.u32(chunk + FREE_PAGES).ok()?);
-        let mut maps = (HEAP + main..PAGE / 2).step_by(8);
-        let free_map = maps.find(|at| {
-            let used =
-                (0..8).map(|word| memory.u64(chunk + at + word * 8).unwrap_or(0).count_ones());
-            memory.u32(chunk + at + 64) == Ok(OWN_PAGE)
-                && u64::from(used.sum::<u32>()) + free == PAGES
-        })?;
-        Some(Allocator {
-            main: chunk,
-            free_slots: heap + slots,
-            main_at: heap + main,
-            free_map,
+        FORMS.iter().find_map(|form| {
+            let is_main = memory.u64(heap + form.main) == Ok(chunk);
+            let free_map = is_main.then(|| free_map(memory, chunk, form))??;
+            Some(Allocator {
+                main: chunk,
+                free_slots: heap + form.free_slots,
+                main_at: heap + form.main,
+                free_map,
+            })
         })
     }
 

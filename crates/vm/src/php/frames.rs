@@ -22,11 +22,8 @@
 //! Offsets without a place in the layout are the same in all versions.
 
 use super::table::string;
-use super::{Error, Php, Text};
+use super::{CURRENT, Error, Php, Text};
 use crate::{Fault, Memory};
-
-/// Offset of `current_execute_data` in `zend_executor_globals`.
-const CURRENT: u64 = 488;
 
 /// `opline`, `func`, `This` (its value, its `u1`) and `prev_execute_data` in `zend_execute_data`.
 const OPLINE: u64 = 0;
@@ -136,7 +133,7 @@ impl<'m, M: Memory> Php<'m, M> {
     /// Returns the innermost `zend_execute_data`; 0 if nothing runs. One load.
     #[inline]
     pub fn current(&self) -> Result<u64, Fault> {
-        self.memory.u64(self.facts.executor().wrapping_add(CURRENT))
+        self.global(CURRENT)
     }
 
     /// Returns the nearest point in PHP code at or outside a `zend_execute_data`: four loads, and three for each frame

@@ -8,12 +8,8 @@ use core::fmt::Write;
 use core::ops::ControlFlow;
 
 use super::table::{Table, string};
-use super::{Error, Php, Text};
+use super::{CLASS_FUNCTIONS, CLASSES, Error, FUNCTIONS, Php, Text};
 use crate::{Fault, Memory};
-
-/// `function_table` and `class_table` in `zend_executor_globals`.
-pub(super) const FUNCTIONS: u64 = 432;
-pub(super) const CLASSES: u64 = 440;
 
 /// `type`, `function_name` and `scope` in `zend_function`.
 const TYPE: u64 = 0;
@@ -23,9 +19,8 @@ const SCOPE: u64 = 16;
 /// `ZEND_INTERNAL_FUNCTION`, the `type` of a function written in C.
 const INTERNAL: u8 = 1;
 
-/// `name` and `function_table` in `zend_class_entry`: `zend.h`.
+/// `name` in `zend_class_entry`: `zend.h`.
 const CLASS_NAME: u64 = 8;
-pub(super) const CLASS_FUNCTIONS: u64 = 64;
 
 /// Bytes of the longest name that is searched for.
 const LONGEST_NAME: usize = 512;
@@ -86,7 +81,7 @@ impl<M: Memory> Php<'_, M> {
     pub fn function(&self, name: &str) -> Result<Function, Error> {
         let (table, name) = match name.split_once("::") {
             Some((class, method)) => (self.class_functions(class)?, method),
-            None => (self.executor(FUNCTIONS)?, name),
+            None => (self.global(FUNCTIONS)?, name),
         };
         let name = Lower::new(name).ok_or(Error::NoFunction)?;
         match self.get(table, &name)? {
@@ -112,7 +107,7 @@ impl<M: Memory> Php<'_, M> {
     ) -> Result<(), Error> {
         let table = match class {
             Some(class) => self.class_functions(class)?,
-            None => self.executor(FUNCTIONS)?,
+            None => self.global(FUNCTIONS)?,
         };
         for entry in Table::new(self.memory, table)?.entries() {
             let (name, zval) = entry?;
@@ -127,7 +122,7 @@ impl<M: Memory> Php<'_, M> {
 
     /// Calls `each` with every class's name, in lower case.
     pub fn each_class(&self, each: &mut dyn FnMut(Text) -> ControlFlow<()>) -> Result<(), Error> {
-        for entry in Table::new(self.memory, self.executor(CLASSES)?)?.entries() {
+        for entry in Table::new(self.memory, self.global(CLASSES)?)?.entries() {
             if each(entry?.0).is_break() {
                 break;
             }
@@ -158,13 +153,13 @@ impl<M: Memory> Php<'_, M> {
     }
 
     fn class_functions(&self, class: &str) -> Result<u64, Error> {
-        Ok(self.class(class)?.wrapping_add(CLASS_FUNCTIONS))
+        Ok(self.of_class(self.class(class)?, CLASS_FUNCTIONS))
     }
 
     /// Returns the `zend_class_entry` of a name.
     pub(super) fn class(&self, name: &str) -> Result<u64, Error> {
         let name = Lower::new(name).ok_or(Error::NoClass)?;
-        match self.get(self.executor(CLASSES)?, &name)? {
+        match self.get(self.global(CLASSES)?, &name)? {
             Some(zval) => Ok(self.memory.u64(zval)?),
             None => Err(Error::NoClass),
         }

@@ -19,11 +19,8 @@ pub use objects::Owner;
 pub use roots::{Place, Root};
 pub use values::{Key, Reference, Sort, Thing};
 
-use super::{Error, Layout, Php};
+use super::{Error, Layout, Php, STACK};
 use crate::Memory;
-
-/// Offset of `vm_stack` in `zend_executor_globals`.
-const STACK: u64 = 472;
 
 /// A class of the VM's own whose objects hold values beside their properties.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -86,7 +83,7 @@ impl<M: Memory> Php<'_, M> {
 
     /// Returns the block of memory in which the newest frames lie.
     pub fn frame_stack(&self) -> Result<u64, Error> {
-        Ok(self.executor(STACK)?)
+        Ok(self.global(STACK)?)
     }
 
     fn heap_layout(&self) -> &'static super::layout::Heap {

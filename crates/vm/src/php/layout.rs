@@ -11,6 +11,8 @@
 //! | 8.2 | 8.2.32 | Debian bookworm, php8.2-dev |
 //! | 8.3 | 8.3.6 | Ubuntu noble, php8.3-dev |
 //! | 8.4 | 8.4.24 | Debian trixie, php8.4-dev |
+//! | 8.5 | 8.5.7 | Debian sid, php8.5-dev |
+//! | 8.6 | 8.6.0rc3 | Debian experimental, php8.6-dev |
 //!
 //! No table for 8.0: no distribution at hand carries its headers. It is refused by name. What is the same in
 //! all is a constant beside the code that uses it.
@@ -24,6 +26,11 @@ pub struct Layout {
     pub api: u32,
     /// `objects_store` in `zend_executor_globals`: `zend_globals.h`.
     pub objects: u64,
+    /// `function_table` in `zend_executor_globals`; [`Php::global`](super::Php) says what lies at the same distances behind it in all
+    /// versions: `zend_globals.h`.
+    pub tables: u64,
+    /// Where a class keeps what its objects and statics are made of.
+    pub class: Class,
     /// `opline_before_exception` in `zend_executor_globals`: `zend_globals.h`.
     pub before_exception: u64,
     /// `opcodes` in `zend_op_array`: `zend_compile.h`.
@@ -42,6 +49,15 @@ pub struct Layout {
     pub heap: Heap,
     /// Whether some functions of C are called without a frame (`ZEND_FRAMELESS_ICALL_0` to `_3`), since 8.4.
     pub frameless: bool,
+}
+
+/// Offsets in `zend_class_entry`: `zend.h`.
+#[derive(Clone, Copy, Debug)]
+pub struct Class {
+    /// Offset of `default_properties_count`; `default_static_members_count` is the next four bytes.
+    pub counts: u64,
+    /// Offset of `default_properties_table`, the first of the pointers; between them all versions have the same distances.
+    pub pointers: u64,
 }
 
 /// Offsets in `zend_fiber`: `zend_fibers.h`.
@@ -145,9 +161,26 @@ const HEAP_8_4: Heap = Heap {
     ..HEAP_8_2
 };
 
+const HEAP_8_5: Heap = Heap {
+    resources: 608,
+    active: 1088,
+    ..HEAP_8_4
+};
+
+const HEAP_8_6: Heap = Heap {
+    resources: 656,
+    active: 1128,
+    ..HEAP_8_5
+};
+
 const PHP_7_4: Layout = Layout {
     api: 20190902,
     objects: 840,
+    tables: 432,
+    class: Class {
+        counts: 32,
+        pointers: 40,
+    },
     before_exception: 880,
     opcodes: 64,
     filename: 136,
@@ -214,7 +247,30 @@ const PHP_8_4: Layout = Layout {
     ..PHP_8_3
 };
 
-static ALL: &[Layout] = &[PHP_7_4, PHP_8_1, PHP_8_2, PHP_8_3, PHP_8_4];
+const PHP_8_5: Layout = Layout {
+    api: 20250925,
+    objects: 880,
+    tables: 456,
+    before_exception: 976,
+    heap: HEAP_8_5,
+    ..PHP_8_4
+};
+
+const PHP_8_6: Layout = Layout {
+    api: 20260924,
+    objects: 928,
+    class: Class {
+        counts: 36,
+        pointers: 48,
+    },
+    before_exception: 1016,
+    heap: HEAP_8_6,
+    ..PHP_8_5
+};
+
+static ALL: &[Layout] = &[
+    PHP_7_4, PHP_8_1, PHP_8_2, PHP_8_3, PHP_8_4, PHP_8_5, PHP_8_6,
+];
 
 impl Layout {
     /// The layout of a PHP, or why there is none.

@@ -58,9 +58,32 @@ process_reader! {
     Php
 }
 
+/// `function_table`, `class_table`, `zend_constants`, `vm_stack` and `current_execute_data` in `zend_executor_globals`, from the first one
+/// ([`Layout::tables`]): the same in all versions.
+const FUNCTIONS: u64 = 0;
+const CLASSES: u64 = 8;
+const CONSTANTS: u64 = 16;
+const STACK: u64 = 40;
+const CURRENT: u64 = 56;
+
+/// `default_properties_table`, `static_members_table__ptr`, `function_table`, `properties_info` and `constants_table` in
+/// `zend_class_entry`, from the first one ([`layout::Class::pointers`]): the same in all versions.
+const CLASS_DEFAULTS: u64 = 0;
+const CLASS_STATICS: u64 = 16;
+const CLASS_FUNCTIONS: u64 = 24;
+const CLASS_INFOS: u64 = 80;
+const CLASS_CONSTANTS: u64 = 136;
+
 impl<M: Memory> Php<'_, M> {
-    /// Reads a pointer in `zend_executor_globals`.
-    fn executor(&self, member: u64) -> Result<u64, Fault> {
-        self.memory.u64(self.facts.executor().wrapping_add(member))
+    /// Reads one of the pointers that lie `behind` `function_table` in `zend_executor_globals`: [`FUNCTIONS`] and the others.
+    #[inline]
+    fn global(&self, behind: u64) -> Result<u64, Fault> {
+        let tables = self.facts.executor().wrapping_add(self.layout.tables);
+        self.memory.u64(tables.wrapping_add(behind))
+    }
+
+    /// Returns the address of a pointer of a class that lies `behind` `default_properties_table`: [`CLASS_STATICS`] and the others.
+    fn of_class(&self, class: u64, behind: u64) -> u64 {
+        class.wrapping_add(self.layout.class.pointers + behind)
     }
 }

@@ -18,6 +18,7 @@ const SERIES: &[(u32, &str)] = &[
     (20230831, "8.3"),
     (20240924, "8.4"),
     (20250925, "8.5"),
+    (20260924, "8.6"),
 ];
 
 impl fmt::Display for Version {
@@ -95,7 +96,7 @@ mod tests {
         let refused = Unsupported::Unknown(Version(20200930)).to_string();
         assert_eq!(
             refused,
-            "PHP 8.0 is not known here; known are 7.4 and 8.1 to 8.4"
+            "PHP 8.0 is not known here; known are 7.4 and 8.1 to 8.6"
         );
     }
 }

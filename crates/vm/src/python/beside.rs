@@ -1,6 +1,6 @@
 //! What objects of a few classes made in C have allocated beside themselves, as their `__sizeof__` says it, read and not called.
 //!
-//! | class | what is beside it | source, alike in CPython 3.9 to 3.14 |
+//! | class | what is beside it | source, alike in CPython 3.9 to 3.15 |
 //! |---|---|---|
 //! | `collections.deque` | blocks of 64 elements and two links | `deque_sizeof` (to 3.10 `deque___sizeof___impl`), `Modules/_collectionsmodule.c` |
 //! | `array.array` | `allocated` items | `array_array___sizeof___impl`, `Modules/arraymodule.c` |

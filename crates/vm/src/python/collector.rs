@@ -10,21 +10,12 @@ use super::object::{Builtin, HEAP_TYPE};
 use super::{Error, Python};
 use crate::Memory;
 
-/// `generations` in `struct _gc_runtime_state` (`pycore_gc.h`; 3.14: `pycore_interp_structs.h`): three lists,
-/// each begins with a `PyGC_Head`. In Debian's 3.13.5 `offsetof` says 20, in 3.13.0 24, though both say the same
-/// of all that is around it: so it is looked at which of the two holds lists.
-const GENERATIONS: [u64; 2] = [24, 20];
+/// `sizeof(struct gc_generation)`: `generations` is an array.
 const GENERATION: u64 = 24;
 /// `enabled`, behind `trash_delete_later` and `trash_delete_nesting` (3.9).
 const ENABLED: u64 = 12;
 /// The instruction `ret`.
 const RETURN: u8 = 0xc3;
-/// `permanent_generation`: what `gc.freeze` has put aside; to 3.13, and in 3.14.
-const PERMANENT: [u64; 2] = [104, 96];
-/// `collecting`, behind `permanent_generation` (24 bytes) and `generation_stats` (three of 24 bytes).
-const COLLECTING: u64 = 96;
-/// `garbage`, behind `collecting`: the list `gc.garbage`.
-const GARBAGE: u64 = COLLECTING + 8;
 /// `Py_TPFLAGS_HAVE_GC`, and `tp_is_gc` in `PyTypeObject` (`object.h`, `cpython/object.h`).
 pub(super) const HAVE_GC: u64 = 1 << 14;
 const IS_GC: u64 = 328;
@@ -69,7 +60,11 @@ impl<M: Memory> Python<'_, M> {
     pub fn is_collecting(&self) -> Result<bool, Error> {
         for interpreter in self.interpreters() {
             let [.., permanent] = self.generations(interpreter?)?;
-            if self.memory.u32(permanent.wrapping_add(COLLECTING))? != 0 {
+            if self
+                .memory
+                .u32(permanent.wrapping_add(self.layout.collector.collecting))?
+                != 0
+            {
                 return Ok(true);
             }
         }
@@ -79,7 +74,9 @@ impl<M: Memory> Python<'_, M> {
     /// Returns the list `gc.garbage` of an interpreter: what a collection could not free, or was told to keep (`gc.DEBUG_SAVEALL`).
     pub fn uncollectable(&self, interpreter: u64) -> Result<Option<u64>, Error> {
         let [.., permanent] = self.generations(interpreter)?;
-        let list = self.memory.u64(permanent.wrapping_add(GARBAGE))?;
+        let list = self
+            .memory
+            .u64(permanent.wrapping_add(self.layout.collector.garbage))?;
         if list == 0 {
             return Ok(None);
         }
@@ -129,7 +126,7 @@ impl<M: Memory> Python<'_, M> {
         };
         let mut code = [0; 64];
         match self.memory.read(at, &mut code) {
-            Ok(()) => loaded(&code, gc..gc + GENERATIONS[0]).unwrap_or(0),
+            Ok(()) => loaded(&code, gc..gc + self.layout.collector.generations[0]).unwrap_or(0),
             Err(_) => 0,
         }
     }
@@ -155,8 +152,9 @@ impl<M: Memory> Python<'_, M> {
                 .and_then(|first| self.memory.u64((first & !GC_FLAGS).wrapping_add(8)))
                 .is_ok_and(|previous| previous & !GC_FLAGS == head & !GC_FLAGS)
         };
-        for generations in GENERATIONS {
-            for permanent in PERMANENT {
+        let lists = self.layout.collector;
+        for generations in lists.generations.iter().copied() {
+            for permanent in lists.permanent.iter().copied() {
                 if heads(gc, [generations, permanent]).into_iter().all(is_list) {
                     return Ok(generations | permanent << 32);
                 }

@@ -8,36 +8,15 @@
 //! **Which version.** Since 3.11 `Py_Version` says it. 3.9 and 3.10 export only functions that would
 //! have to be called, but also a set of functions that tells minor versions apart: `Py_NewRef` came with
 //! 3.10 and `PyFrame_GetCode` with 3.9. `sys.hexversion`, read then through that layout, must agree.
-//!
-//! **One's own thread state.** `autoTSSkey` is a pthread key, and glibc keeps a thread's values of keys in
-//! `struct pthread`, to which `%fs:0` points: `specific` is an array of pointers to blocks of 32
-//! (`nptl/descr.h`, `pthread_getspecific.c`). Its offset in that structure is found by looking, in a
-//! thread whose thread state is known.
-//!
-//! ```text
-//!   fs:0 ─▶ struct pthread … specific: [ block 0 ][ block 1 ] …
-//!                                         └─▶ { seq, data }[32]      data = PyThreadState *
-//! ```
 
 use super::class::{MOST_STATICS, SUBCLASSES};
-use super::thread::TSS_KEY;
+use super::state::GETTER;
 use super::version::Unsupported;
 use super::{Error, Layout, Python, Version, layout};
 use crate::Memory;
 
-/// `struct pthread` has about 2,300 bytes; `specific` was at 1,296 in every glibc looked at (2.31 to
-/// 2.41).
-const PTHREAD: u64 = 2304;
-
-/// `PTHREAD_KEY_2NDLEVEL_SIZE` (`sysdeps/nptl/internaltypes.h`), and `sizeof(struct pthread_key_data)`.
-pub(super) const KEYS_PER_BLOCK: u64 = 32;
-pub(super) const KEY_DATA: u64 = 16;
-
 /// Bytes of the largest `PyInterpreterState`: 3.12's has 410 KB.
 const INTERPRETER: u64 = 1 << 19;
-
-/// Threads that are tried before a thread's own state must be searched for at each call.
-const MOST_TRIED: usize = 16;
 
 /// Facts about one Python process.
 #[repr(C)]
@@ -45,7 +24,7 @@ const MOST_TRIED: usize = 16;
 pub struct Facts {
     version: u64,
     runtime: u64,
-    specific: u64,
+    own: u64,
     statics: u64,
     lists: u64,
     enabled: u64,
@@ -97,7 +76,7 @@ impl Facts {
         let mut facts = Facts {
             version: version.packed(),
             runtime,
-            specific: 0,
+            own: 0,
             statics: 0,
             lists: 0,
             enabled: 0,
@@ -133,7 +112,7 @@ impl Facts {
             return Err(Error::garbled("sys.hexversion of this version", hex));
         }
         facts.version = stated.packed();
-        facts.specific = python.find_specific()?;
+        facts.own = python.find_own(symbol(GETTER))?;
         facts.statics = python.find_statics()?;
         facts.lists = python.find_lists()?;
         facts.enabled = python.find_enabled(symbol(IS_ENABLED));
@@ -146,7 +125,7 @@ impl Facts {
         [
             self.version,
             self.runtime,
-            self.specific,
+            self.own,
             self.statics,
             self.lists,
             self.enabled,
@@ -173,7 +152,7 @@ impl Facts {
         let [
             version,
             runtime,
-            specific,
+            own,
             statics,
             lists,
             enabled,
@@ -199,7 +178,7 @@ impl Facts {
         Facts {
             version,
             runtime,
-            specific,
+            own,
             statics,
             lists,
             enabled,
@@ -233,9 +212,9 @@ impl Facts {
         self.runtime
     }
 
-    /// Returns the offset at which glibc keeps the values of keys in a thread; 0 if that was not found.
-    pub const fn specific(&self) -> u64 {
-        self.specific
+    /// Returns the distance from a thread's `%fs` base to what leads to its own state; 0 if that was not found.
+    pub const fn own(&self) -> u64 {
+        self.own
     }
 
     /// Returns the offset at which an interpreter keeps what belongs to its static builtin types, since 3.12.
@@ -319,32 +298,6 @@ impl<M: Memory> Python<'_, M> {
                 let found = interpreter.wrapping_add(array).wrapping_add(other_at);
                 if self.memory.u64(found) == Ok(other) {
                     return Ok(array);
-                }
-            }
-        }
-        Ok(0)
-    }
-
-    /// Finds the offset of `specific` in `struct pthread`, by looking for a thread's state in it; 0 if it is not there,
-    /// as with another libc.
-    fn find_specific(&self) -> Result<u64, Error> {
-        let tss = self.facts.runtime.wrapping_add(self.layout.runtime.tss);
-        let key = u64::from(self.memory.u32(tss.wrapping_add(TSS_KEY))?);
-        let (block, index) = (key / KEYS_PER_BLOCK, key % KEYS_PER_BLOCK);
-        for thread in self.all_threads().take(MOST_TRIED) {
-            let thread = thread?;
-            for at in (0..PTHREAD).step_by(8) {
-                let begin = thread.id.wrapping_add(at);
-                let Ok(values) = self.memory.u64(begin.wrapping_add(block * 8)) else {
-                    break;
-                };
-                // The first block lies in the structure itself.
-                if block == 0 && values.wrapping_sub(thread.id) >= PTHREAD {
-                    continue;
-                }
-                let value = values.wrapping_add(index * KEY_DATA + 8);
-                if self.memory.u64(value) == Ok(thread.address) {
-                    return Ok(at);
                 }
             }
         }

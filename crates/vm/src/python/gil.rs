@@ -1,7 +1,7 @@
 //! Who has the lock of the VM (the GIL), found by a thread that waits for it.
 //!
 //! `take_gil` waits on a condition variable in the state of the GIL, for 5 ms at a time (`Include/internal/pycore_gil.h`, the same from 3.9
-//! to 3.14; where that state lies differs in each version, and is not needed here):
+//! to 3.15; where that state lies differs in each version, and is not needed here):
 //!
 //! ```text
 //!   struct _gil_runtime_state │ 0 interval │ 8 last_holder │ 16 locked │ 24 switch_number │ 32 cond                    │ 80 mutex

@@ -1,7 +1,7 @@
 //! What an object is by its class: how it lies in memory, where that matters to whoever walks the heap.
 //!
 //! A class made in Python inherits how its objects lie from a class made in C, the first one above it that is no heap type; that one's
-//! name says what the object is (`Objects/*.c`, alike in CPython 3.9 to 3.14).
+//! name says what the object is (`Objects/*.c`, alike in CPython 3.9 to 3.15).
 
 use super::class::{BASE, LONGEST_NAME, MOST_BASES};
 use super::object::{BASIC_SIZE, Builtin, HEAP_TYPE};

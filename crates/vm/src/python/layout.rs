@@ -36,6 +36,8 @@ pub struct Layout {
     pub dict: Dict,
     /// Where an object has its attributes.
     pub attributes: Attributes,
+    /// Where the lists of the collector are.
+    pub collector: Collector,
     /// Where the queues of pending calls are.
     pub pending: Pending,
     /// Whether an int keeps sign and size in a tag (`lv_tag`, since 3.12: `cpython/longintrepr.h`)
@@ -63,13 +65,27 @@ pub enum Pending {
     Searched,
 }
 
+/// Offsets in `struct _gc_runtime_state` (`pycore_gc.h`; since 3.14: `pycore_interp_structs.h`). Those of the lists differ between
+/// releases of one version, so each is looked at whether there is a list.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Collector {
+    /// Where `generations` may be: three lists; each begins with a `PyGC_Head`.
+    pub generations: &'static [u64],
+    /// Where `permanent_generation` may be: what `gc.freeze` has put aside.
+    pub permanent: &'static [u64],
+    /// `collecting`, from `permanent_generation` on.
+    pub collecting: u64,
+    /// `garbage`, from `permanent_generation` on: the list `gc.garbage`.
+    pub garbage: u64,
+}
+
 /// Offsets in `_PyRuntimeState` (`pycore_runtime.h`).
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Runtime {
     /// `interpreters.head`; `interpreters.main` follows it.
     pub interpreters: u64,
-    /// `gilstate.autoTSSkey`, since 3.12 `autoTSSkey`: a `Py_tss_t`.
-    pub tss: u64,
+    /// `gilstate.autoTSSkey`, since 3.12 `autoTSSkey`: a `Py_tss_t`. `None` since 3.15, which keeps a thread's state in a variable.
+    pub tss: Option<u64>,
 }
 
 /// Offsets in `PyInterpreterState` (`pycore_interp.h`; 3.14: `pycore_interp_structs.h`).

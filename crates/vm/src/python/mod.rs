@@ -8,7 +8,8 @@
 //! | `layout` | where do things lie in that version? |
 //! | `facts` | what must be known about this one process? |
 //! | `script` | how is it read by code that knows no language: [`reader`](crate::reader) |
-//! | `thread` | which threads are there, and which is this one? |
+//! | `thread` | which threads are there? |
+//! | `state` | which of them is this one? |
 //! | `frames` | which Python code is running, and in which C activations? |
 //! | `code`, `lines` | which file, line and function is that? |
 //! | `object`, `class` | what kind of object is this, what is its class called? |
@@ -57,6 +58,7 @@ mod roots;
 mod script;
 mod show;
 mod sizes;
+mod state;
 mod string;
 mod thread;
 mod variables;

@@ -57,7 +57,7 @@ impl<'a, M: Memory> ScriptReader<'a, M> for Python<'a, M> {
 
     fn find(memory: &'a M, symbol: &dyn Fn(&str) -> Option<u64>) -> Result<Found, Error> {
         let facts = Facts::find(memory, symbol)?;
-        let state = if facts.specific() == 0 {
+        let state = if facts.own() == 0 {
             State::Unknown("its threads keep no pointer to their Python state")
         } else {
             State::Known

@@ -1,19 +1,15 @@
 //! Threads: `_PyRuntimeState` → `PyInterpreterState` → `PyThreadState`.
 //!
 //! A thread state belongs to one OS thread and one interpreter. Which one is current is known by the
-//! GIL only while it is held; what a thread can say of itself at any time is the value of the pthread key
-//! `autoTSSkey`, which `PyGILState_Ensure` uses. It is set when the thread's first thread state is
+//! GIL only while it is held; what a thread can say of itself at any time is the state that
+//! `PyGILState_Ensure` uses ([`state`](super::state)). It is set when the thread's first thread state is
 //! made and cleared when that is freed, so it never dangles. Since 3.12 it follows the thread into
 //! another interpreter; before, a thread that enters one by `_xxsubinterpreters` still says its first, and
 //! the frames found are those outside of that call.
 
 use super::chain::Chain;
-use super::facts::{KEY_DATA, KEYS_PER_BLOCK};
 use super::{Error, Python, Text};
 use crate::{Fault, Memory};
-
-/// Offset of `_key` in `Py_tss_t`, a `pthread_key_t`.
-pub(super) const TSS_KEY: u64 = 4;
 
 /// Threads whose names are read.
 const MOST_THREADS: usize = 1 << 16;
@@ -151,38 +147,5 @@ impl<M: Memory> Python<'_, M> {
             }
         }
         Ok(found)
-    }
-
-    /// Returns the thread state of the OS thread whose `%fs` base is `id`, read from the thread's own data: four loads,
-    /// none of them from memory that may be gone. `None` if it has none (a thread that Python does not know, or no
-    /// longer), and where [`Facts::specific`](super::Facts::specific) is 0; then there is
-    /// [`find_thread`](Python::find_thread).
-    ///
-    /// A state need not be kept: to read it again is as cheap as to check it.
-    #[inline]
-    pub fn thread_state(&self, id: u64) -> Result<Option<u64>, Fault> {
-        if self.facts.specific() == 0 {
-            return Ok(None);
-        }
-        // The key is made anew in the child of a fork, so it is not among the facts.
-        let tss = self.facts.runtime().wrapping_add(self.layout.runtime.tss);
-        let key = u64::from(self.memory.u32(tss.wrapping_add(TSS_KEY))?);
-        let block = id
-            .wrapping_add(self.facts.specific())
-            .wrapping_add(key / KEYS_PER_BLOCK * 8);
-        let values = self.memory.u64(block)?;
-        if values == 0 {
-            return Ok(None);
-        }
-        let value = values.wrapping_add(key % KEYS_PER_BLOCK * KEY_DATA + 8);
-        let state = self.memory.u64(value)?;
-        Ok((state != 0 && self.is_thread(state, id)?).then_some(state))
-    }
-
-    /// Returns whether the `PyThreadState` at `state` is that of the OS thread whose `%fs` base is `id`; one load.
-    #[inline]
-    pub fn is_thread(&self, state: u64, id: u64) -> Result<bool, Fault> {
-        let at = state.wrapping_add(self.layout.thread.id);
-        Ok(self.memory.u64(at)? == id)
     }
 }

@@ -153,7 +153,7 @@ mod tests {
         assert_eq!(Layout::of(old).err(), Some(Unsupported::Older(old)));
         let old = Version::new(2, 7, 18);
         assert_eq!(Layout::of(old).err(), Some(Unsupported::Older(old)));
-        let new = Version::new(3, 15, 0);
+        let new = Version::new(3, 16, 0);
         assert_eq!(Layout::of(new).err(), Some(Unsupported::Newer(new)));
     }
 }

@@ -25,7 +25,7 @@ const MARK: &str = Language::Python.description().mark;
 const RUNNER: &str = "_PyEval_EvalFrameDefault";
 
 /// The functions in which a thread waits for the GIL, and for nothing else in Python: `take_gil` waits on a condition
-/// variable (`Python/ceval_gil.h`, since 3.12 `ceval_gil.c`; 3.9 to 3.14).
+/// variable (`Python/ceval_gil.h`, since 3.12 `ceval_gil.c`; 3.9 to 3.15).
 const GIL: &[&str] = &["pthread_cond_", "__pthread_cond_"];
 /// The functions in which a thread waits for a lock of `threading`: up to 3.12 the first (`Python/thread_pthread.h`), since
 /// 3.13 the second (`Python/parking_lot.c`). Both are exported.

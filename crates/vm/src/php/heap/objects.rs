@@ -6,7 +6,7 @@
 //! ```
 
 use super::super::fiber::CLASS;
-use super::super::{Error, Php, Text};
+use super::super::{CLASS_INFOS, Error, Php, Text};
 use super::values::{Reference, Sort, Thing, ZVAL};
 use super::{Key, Places};
 use crate::{Fault, Memory};
@@ -19,9 +19,7 @@ const OFFSET: u64 = 0;
 /// Bytes before a `zend_object`, at most.
 const MOST_BEFORE: u64 = 1 << 16;
 
-/// `default_properties_count` and `properties_info` in `zend_class_entry`; `offset` and `flags` in `zend_property_info`; `ZEND_ACC_STATIC`.
-const COUNT: u64 = 32;
-const INFOS: u64 = 120;
+/// `offset` and `flags` in `zend_property_info`; `ZEND_ACC_STATIC`.
 const INFO_OFFSET: u64 = 0;
 const INFO_FLAGS: u64 = 4;
 const STATIC: u32 = 0x10;
@@ -60,7 +58,7 @@ impl<M: Memory> Php<'_, M> {
         left: &mut u64,
         each: &mut dyn FnMut(Owner, u64, Text),
     ) -> Result<(), Error> {
-        self.each_value(class.wrapping_add(INFOS), MOST, &mut |zval, key| {
+        self.each_value(self.of_class(class, CLASS_INFOS), MOST, &mut |zval, key| {
             let less = left.checked_sub(1);
             *left = less.ok_or(Error::garbled("class", class))?;
             let info = self.memory.u64(zval)?;
@@ -116,7 +114,10 @@ impl<M: Memory> Php<'_, M> {
         each: &mut dyn FnMut(Thing, Reference),
     ) -> Result<(), Error> {
         let class = self.class_of(object)?;
-        let count = u64::from(self.memory.u32(class.wrapping_add(COUNT))?);
+        let count = u64::from(
+            self.memory
+                .u32(class.wrapping_add(self.layout.class.counts))?,
+        );
         if count > most.min(MOST) {
             return Err(Error::garbled("class", class));
         }

@@ -3,26 +3,21 @@
 use core::ops::ControlFlow;
 
 use super::super::fiber::{BUCKETS, FREE, STORE_TOP};
-use super::super::function::{CLASS_FUNCTIONS, CLASSES, FUNCTIONS};
-use super::super::{Error, Php, Text};
+use super::super::{
+    CLASS_CONSTANTS, CLASS_DEFAULTS, CLASS_FUNCTIONS, CLASS_STATICS, CLASSES, CONSTANTS, Error,
+    FUNCTIONS, Php, Text,
+};
 use super::Places;
 use super::objects::Owner;
 use super::values::{Key, Sort, Thing, ZVAL};
 use crate::Memory;
 
-/// `symbol_table` and `zend_constants` in `zend_executor_globals`.
+/// `symbol_table` in `zend_executor_globals`.
 const SYMBOLS: u64 = 304;
-const CONSTANTS: u64 = 448;
 
-/// `type`, `default_static_members_count`, `static_members_table__ptr`, `default_properties_count` and `_table`, and `constants_table` in
-/// `zend_class_entry`; `ZEND_USER_CLASS`.
+/// `type` in `zend_class_entry`; `ZEND_USER_CLASS`.
 const CLASS_TYPE: u64 = 0;
 const USER_CLASS: u8 = 2;
-const STATIC_COUNT: u64 = 36;
-const STATICS: u64 = 56;
-const DEFAULT_COUNT: u64 = 32;
-const DEFAULTS: u64 = 40;
-const CLASS_CONSTANTS: u64 = 176;
 
 /// Entries of one table, and frames, at most.
 const MOST: u64 = 1 << 20;
@@ -99,11 +94,11 @@ impl<M: Memory> Php<'_, M> {
         let mut note = |read: Result<(), Error>| unread += u64::from(read.is_err());
         note(self.values_of(executor.wrapping_add(SYMBOLS), &mut Place::Global, to));
         note(self.constants(to));
-        note(self.each_entry(self.executor(FUNCTIONS)?, &mut |function| {
+        note(self.each_entry(self.global(FUNCTIONS)?, &mut |function| {
             self.statics_of(places, function, to)
         }));
-        note(self.each_entry(self.executor(CLASSES)?, &mut |class| {
-            self.of_class(places, class, to)
+        note(self.each_entry(self.global(CLASSES)?, &mut |class| {
+            self.roots_of_class(places, class, to)
         }));
         note(self.frame_roots(self.current()?, to));
         let resources = executor.wrapping_add(layout.resources);
@@ -196,7 +191,7 @@ impl<M: Memory> Php<'_, M> {
     }
 
     fn constants(&self, to: &mut To) -> Result<(), Error> {
-        self.each_value(self.executor(CONSTANTS)?, MOST, &mut |zval, key| {
+        self.each_value(self.global(CONSTANTS)?, MOST, &mut |zval, key| {
             to.step(zval)?;
             let Key::Name(name) = key else {
                 return Ok(());
@@ -229,14 +224,18 @@ impl<M: Memory> Php<'_, M> {
         Ok(())
     }
 
-    fn of_class(&self, places: &Places, class: u64, to: &mut To) -> Result<(), Error> {
+    fn roots_of_class(&self, places: &Places, class: u64, to: &mut To) -> Result<(), Error> {
         to.step(class)?;
-        let functions = class.wrapping_add(CLASS_FUNCTIONS);
+        let functions = self.of_class(class, CLASS_FUNCTIONS);
         if self.memory.u8(class.wrapping_add(CLASS_TYPE))? != USER_CLASS {
             return Ok(());
         }
-        let statics = self.mapped(places, self.memory.u64(class.wrapping_add(STATICS))?)?;
-        let count = u64::from(self.memory.u32(class.wrapping_add(STATIC_COUNT))?);
+        let counts = self.layout.class.counts;
+        let statics = self.mapped(
+            places,
+            self.memory.u64(self.of_class(class, CLASS_STATICS))?,
+        )?;
+        let count = u64::from(self.memory.u32(class.wrapping_add(counts + 4))?);
         if statics != 0 {
             let mut left = to.left;
             let read = self.each_property(class, &mut left, &mut |owner, place, name| {
@@ -248,15 +247,15 @@ impl<M: Memory> Php<'_, M> {
             to.left = left;
             read?;
         }
-        let defaults = self.memory.u64(class.wrapping_add(DEFAULTS))?;
-        let count = u64::from(self.memory.u32(class.wrapping_add(DEFAULT_COUNT))?);
+        let defaults = self.memory.u64(self.of_class(class, CLASS_DEFAULTS))?;
+        let count = u64::from(self.memory.u32(class.wrapping_add(counts))?);
         for place in 0..if defaults == 0 { 0 } else { count.min(MOST) } {
             let zval = defaults.wrapping_add(place * ZVAL);
             to.step(zval)?;
             self.root(to, || Ok((zval, Place::Default(class))));
         }
         self.each_value(
-            class.wrapping_add(CLASS_CONSTANTS),
+            self.of_class(class, CLASS_CONSTANTS),
             MOST,
             &mut |zval, key| {
                 to.step(zval)?;

@@ -89,6 +89,23 @@ const WORDS_3_14: Words = Words {
     tuple_items: 57,
 };
 
+const WORDS_3_15: Words = Words {
+    thread_id: 30,
+    thread_native_id: 31,
+    previous: 40,
+    executable: 41,
+    instruction: 42,
+    owner: 44,
+    file: 48,
+    name: 49,
+    qualname: 50,
+    table: 51,
+    first_line: 52,
+    instructions: 56,
+    tuple_items: 69,
+    ..WORDS_3_14
+};
+
 /// The table for `version`, with what the process at `runtime` says put in its place.
 pub(in crate::python) fn read(
     memory: &impl Memory,
@@ -99,6 +116,7 @@ pub(in crate::python) fn read(
     let words = match layout.version {
         (3, 13) => &WORDS_3_13,
         (3, 14) => &WORDS_3_14,
+        (3, 15) => &WORDS_3_15,
         _ => return Ok(layout),
     };
     let word = |number: u64| memory.u64(runtime.wrapping_add(number * 8));

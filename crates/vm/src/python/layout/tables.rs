@@ -8,10 +8,11 @@
 //! | 3.12 | 3.12.1, built from source | |
 //! | 3.13 | 3.13.5, Debian trixie `libpython3.13-dev` | 3.13.0 |
 //! | 3.14 | 3.14.10, Debian sid `libpython3.14-dev` | |
+//! | 3.15 | 3.15.2, Debian sid `libpython3.15-dev` | |
 
 use super::{
-    Attributes, Code, Dict, Frame, Generators, Handlers, Interpreter, Kind, Layout, Lines, Own,
-    Pending, Runtime, Statics, Text, Thread, Values, Variables,
+    Attributes, Code, Collector, Dict, Frame, Generators, Handlers, Interpreter, Kind, Layout,
+    Lines, Own, Pending, Runtime, Statics, Text, Thread, Values, Variables,
 };
 
 pub(super) static ALL: &[Layout] = &[
@@ -21,13 +22,14 @@ pub(super) static ALL: &[Layout] = &[
     PYTHON_3_12,
     PYTHON_3_13,
     PYTHON_3_14,
+    PYTHON_3_15,
 ];
 
 const PYTHON_3_9: Layout = Layout {
     version: (3, 9),
     runtime: Runtime {
         interpreters: 32,
-        tss: 584,
+        tss: Some(584),
     },
     interpreter: Interpreter {
         next: 0,
@@ -86,6 +88,14 @@ const PYTHON_3_9: Layout = Layout {
         values: 0,
     },
     attributes: Attributes::Dict,
+    // In Debian's 3.13.5 `offsetof` says 20 of the first, in 3.13.0 24, though both say the same of all that is around it.
+    collector: Collector {
+        generations: &[24, 20],
+        permanent: &[104, 96],
+        // Behind the list (24 bytes) and `generation_stats` (three of 24 bytes).
+        collecting: 96,
+        garbage: 104,
+    },
     pending: Pending::BeforeCollector,
     int_has_tag: false,
     tuple_items: 24,
@@ -129,7 +139,7 @@ const PYTHON_3_11: Layout = Layout {
     attributes: Attributes::Beside,
     runtime: Runtime {
         interpreters: 40,
-        tss: 592,
+        tss: Some(592),
     },
     interpreter: Interpreter {
         next: 0,
@@ -197,7 +207,7 @@ const PYTHON_3_12: Layout = Layout {
     pending: Pending::Runtime(2016),
     runtime: Runtime {
         interpreters: 40,
-        tss: 1544,
+        tss: Some(1544),
     },
     interpreter: Interpreter {
         next: 0,
@@ -262,7 +272,7 @@ const PYTHON_3_13: Layout = Layout {
     pending: Pending::Searched,
     runtime: Runtime {
         interpreters: 632,
-        tss: 2160,
+        tss: Some(2160),
     },
     interpreter: Interpreter {
         next: 7264,
@@ -311,7 +321,7 @@ const PYTHON_3_14: Layout = Layout {
     version: (3, 14),
     runtime: Runtime {
         interpreters: 808,
-        tss: 2336,
+        tss: Some(2336),
     },
     interpreter: Interpreter {
         next: 7272,
@@ -346,4 +356,45 @@ const PYTHON_3_14: Layout = Layout {
     },
     tuple_items: 32,
     ..PYTHON_3_13
+};
+
+const PYTHON_3_15: Layout = Layout {
+    version: (3, 15),
+    runtime: Runtime {
+        interpreters: 936,
+        tss: None,
+    },
+    interpreter: Interpreter {
+        next: 7264,
+        threads: 7336,
+        modules: 7592,
+        gc: 7400,
+        system: 7576,
+        statics: Some(Statics {
+            extensions: Some(9760),
+            size: 48,
+            dict: 24,
+        }),
+    },
+    thread: Thread {
+        id: 176,
+        native_id: Some(184),
+        ..PYTHON_3_14.thread
+    },
+    generators: Generators::Inside {
+        values: Values::Pointer(64),
+        locals: 80,
+        suspended: 1,
+        delegating: Some(2),
+        resumes: [0; 2],
+    },
+    collector: Collector {
+        generations: &[8],
+        permanent: &[80],
+        // Behind the list and the pointer `generation_stats`.
+        collecting: 32,
+        garbage: 48,
+    },
+    type_qualname: 880,
+    ..PYTHON_3_14
 };

@@ -7,7 +7,7 @@ use vm::perl::{Facts, Interpreter, Perl};
 use crate::process::{self, ProcessMemory, Script, Symbols, hex};
 
 /// The versions there are roots for, oldest first.
-const VERSIONS: [&str; 3] = ["5.32", "5.36", "5.40"];
+const VERSIONS: [&str; 5] = ["5.32", "5.36", "5.40", "5.42", "5.44"];
 
 const PRELUDE: &str = include_str!("prelude.pl");
 

@@ -7,7 +7,7 @@ use vm::php::{Facts, Php};
 use crate::process::{self, ProcessMemory, Script, Symbols};
 
 /// The versions there are roots for, oldest first.
-const VERSIONS: [&str; 3] = ["7.4", "8.2", "8.4"];
+const VERSIONS: [&str; 5] = ["7.4", "8.2", "8.4", "8.5", "8.6"];
 
 /// Runs `test` on a guest of this machine's PHP, of every version there is a root for, and of the program in
 /// `$LANCET_PHP`, if that is set; says which versions were skipped.

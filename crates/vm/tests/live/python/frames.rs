@@ -231,14 +231,16 @@ deep(5)
             .collect();
         if guest.facts.version() >= Version::new(3, 11, 0) {
             assert_eq!(within.len(), entries.len(), "python {version}: {stack:#x?}");
-            // One activation, one native frame; and being of one function, they are of one size.
+            // One activation, one native frame; and being of one function, they are of one size, to 3.14: since 3.15 each instruction may be a
+            // function of its own (the interpreter of tail calls).
             assert!(
                 within.is_sorted_by(|one, other| one.0 < other.0),
                 "{version}"
             );
             let sizes: Vec<u64> = within.iter().map(|(low, high, _)| high - low).collect();
             assert!(
-                sizes.iter().all(|size| *size == sizes[0]),
+                guest.facts.version() >= Version::new(3, 15, 0)
+                    || sizes.iter().all(|size| *size == sizes[0]),
                 "{version}: {sizes:?}"
             );
         }

@@ -1,0 +1,213 @@
+//! A thread's own `PyThreadState`: how a thread finds it without a lock and without a walk over all threads.
+//!
+//! **To 3.14**: `autoTSSkey` is a pthread key, and glibc keeps a thread's values of keys in `struct pthread`, to which `%fs:0` points:
+//! `specific` is an array of pointers to blocks of 32 (`nptl/descr.h`, `pthread_getspecific.c`). Its offset in that structure is found by
+//! looking, in a thread whose thread state is known.
+//!
+//! ```text
+//!   fs:0 ─▶ struct pthread … specific: [ block 0 ][ block 1 ] …
+//!                                         └─▶ { seq, data }[32]      data = PyThreadState *
+//! ```
+//!
+//! **Since 3.15**: the thread-local variable `_Py_tss_gilstate` (`Python/pystate.c`). No symbol of it is exported, but
+//! `PyGILState_GetThisThreadState` does nothing else than return it, so its machine code says where it is ([`Access`]). In a thread of which
+//! the state is known the variable must have that value.
+
+use super::{Error, Python};
+use crate::{Fault, Memory};
+
+/// Offset of `_key` in `Py_tss_t`, a `pthread_key_t`.
+const TSS_KEY: u64 = 4;
+
+/// `struct pthread` has about 2,300 bytes; `specific` was at 1,296 in every glibc looked at (2.31 to 2.41).
+const PTHREAD: u64 = 2304;
+
+/// `PTHREAD_KEY_2NDLEVEL_SIZE` (`sysdeps/nptl/internaltypes.h`), and `sizeof(struct pthread_key_data)`.
+const KEYS_PER_BLOCK: u64 = 32;
+const KEY_DATA: u64 = 16;
+
+/// `dtv` in `tcbhead_t` (`sysdeps/x86_64/nptl/tls.h`), and `sizeof(dtv_t)`.
+const DTV: u64 = 8;
+const DTV_SIZE: u64 = 16;
+
+/// Threads that are looked at.
+const MOST_TRIED: usize = 16;
+
+/// Bytes of `PyGILState_GetThisThreadState` that are read; it has 12 to 32.
+const CODE: usize = 48;
+
+/// The VM's function that returns a thread's own state.
+pub(super) const GETTER: &str = "PyGILState_GetThisThreadState";
+
+/// How a function reads a thread-local variable that it returns.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Access {
+    /// `mov %fs:OFFSET,%rax`: in the program itself.
+    Direct(u64),
+    /// `mov GOT(%rip),%rax; mov %fs:(%rax),%rax`: the offset is the word at this distance from the function's beginning.
+    Global(i64),
+    /// `lea INDEX(%rip),%rdi; call __tls_get_addr; mov BEHIND(%rax),%rax`: number of the module and offset are at this distance from the
+    /// function's beginning.
+    Called { index: i64, behind: u64 },
+}
+
+impl Access {
+    /// Reads it out of the code of a function without branches.
+    fn of(code: &[u8]) -> Option<Access> {
+        let word = |at: usize| {
+            let bytes = code.get(at..at + 4)?;
+            Some(i64::from(i32::from_le_bytes(bytes.try_into().ok()?)))
+        };
+        let find = |bytes: &[u8]| code.windows(bytes.len()).position(|window| window == bytes);
+        if let Some(at) = find(&[0x64, 0x48, 0x8b, 0x04, 0x25]) {
+            return Some(Access::Direct(word(at + 5)?.cast_unsigned()));
+        }
+        if let Some(at) = find(&[0x48, 0x8b, 0x05])
+            && code[at + 7..].starts_with(&[0x64, 0x48, 0x8b, 0x00])
+        {
+            return Some(Access::Global(at as i64 + 7 + word(at + 3)?));
+        }
+        let at = find(&[0x48, 0x8d, 0x3d])?;
+        let rest = at + 7;
+        let index = rest as i64 + word(at + 3)?;
+        // The call ends the function's use of other registers: the next load from %rax is the variable's.
+        let load = code[rest..].windows(3).position(|bytes| {
+            bytes[..2] == [0x48, 0x8b] && matches!(bytes[2], 0x00 | 0x40 | 0x80)
+        })?;
+        let at = rest + load + 3;
+        let behind = match code[at - 1] {
+            0x00 => 0,
+            0x40 => u64::from(*code.get(at)?),
+            _ => word(at)?.cast_unsigned(),
+        };
+        Some(Access::Called { index, behind })
+    }
+}
+
+impl<M: Memory> Python<'_, M> {
+    /// Finds [`Facts::own`](super::Facts::own): where a thread has what leads to its state; 0 if it is not found, as with another libc.
+    pub(super) fn find_own(&self, getter: Option<u64>) -> Result<u64, Error> {
+        for thread in self.all_threads().take(MOST_TRIED) {
+            let thread = thread?;
+            let found = match self.layout.runtime.tss {
+                Some(tss) => self.find_specific(tss, thread.id, thread.address)?,
+                None => getter.and_then(|at| self.find_variable(at, thread.id, thread.address)),
+            };
+            if let Some(found) = found {
+                return Ok(found);
+            }
+        }
+        Ok(0)
+    }
+
+    /// The offset of `specific` in `struct pthread`: that with the thread's state under Python's key.
+    fn find_specific(&self, tss: u64, id: u64, state: u64) -> Result<Option<u64>, Error> {
+        let (block, index) = self.key(tss)?;
+        for at in (0..PTHREAD).step_by(8) {
+            let begin = id.wrapping_add(at);
+            let Ok(values) = self.memory.u64(begin.wrapping_add(block * 8)) else {
+                break;
+            };
+            // The first block lies in the structure itself.
+            if block == 0 && values.wrapping_sub(id) >= PTHREAD {
+                continue;
+            }
+            if self.memory.u64(values.wrapping_add(index * KEY_DATA + 8)) == Ok(state) {
+                return Ok(Some(at));
+            }
+        }
+        Ok(None)
+    }
+
+    /// The distance from `%fs:0` of the variable that the function at `getter` returns, if it has the thread's state.
+    fn find_variable(&self, getter: u64, id: u64, state: u64) -> Option<u64> {
+        let mut code = [0; CODE];
+        self.memory.read(getter, &mut code).ok()?;
+        let word = |at: u64| self.memory.u64(at).ok();
+        let at = match Access::of(&code)? {
+            Access::Direct(offset) => id.wrapping_add(offset),
+            Access::Global(place) => id.wrapping_add(word(getter.wrapping_add_signed(place))?),
+            Access::Called { index, behind } => {
+                let index = getter.wrapping_add_signed(index);
+                let module = word(index)?.checked_mul(DTV_SIZE)?;
+                let block = word(word(id.wrapping_add(DTV))?.wrapping_add(module))?;
+                block
+                    .wrapping_add(word(index.wrapping_add(8))?)
+                    .wrapping_add(behind)
+            }
+        };
+        (word(at)? == state).then_some(at.wrapping_sub(id))
+    }
+
+    /// The block and the index of Python's key. It is made anew in the child of a fork, so it is not among the facts.
+    #[inline]
+    fn key(&self, tss: u64) -> Result<(u64, u64), Fault> {
+        let tss = self.facts.runtime().wrapping_add(tss);
+        let key = u64::from(self.memory.u32(tss.wrapping_add(TSS_KEY))?);
+        Ok((key / KEYS_PER_BLOCK, key % KEYS_PER_BLOCK))
+    }
+
+    /// Returns the thread state of the OS thread whose `%fs` base is `id`, read from the thread's own data: two to five loads, none of them
+    /// from memory that may be gone. `None` if it has none (a thread that Python does not know, or no longer), and where
+    /// [`Facts::own`](super::Facts::own) is 0; then there is [`find_thread`](Python::find_thread).
+    ///
+    /// A state need not be kept: to read it again is as cheap as to check it.
+    #[inline]
+    pub fn thread_state(&self, id: u64) -> Result<Option<u64>, Fault> {
+        if self.facts.own() == 0 {
+            return Ok(None);
+        }
+        let own = id.wrapping_add(self.facts.own());
+        let state = match self.layout.runtime.tss {
+            None => self.memory.u64(own)?,
+            Some(tss) => {
+                let (block, index) = self.key(tss)?;
+                match self.memory.u64(own.wrapping_add(block * 8))? {
+                    0 => 0,
+                    values => self.memory.u64(values.wrapping_add(index * KEY_DATA + 8))?,
+                }
+            }
+        };
+        Ok((state != 0 && self.is_thread(state, id)?).then_some(state))
+    }
+
+    /// Returns whether the `PyThreadState` at `state` is that of the OS thread whose `%fs` base is `id`; one load.
+    #[inline]
+    pub fn is_thread(&self, state: u64, id: u64) -> Result<bool, Fault> {
+        let at = state.wrapping_add(self.layout.thread.id);
+        Ok(self.memory.u64(at)? == id)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::Access;
+
+    /// `PyGILState_GetThisThreadState` of Debian's 3.15.2: of the program, and of its libpython; and as gcc compiles it for a library whose
+    /// variables lie at fixed offsets, and for one whose variables do not lie together.
+    #[test]
+    fn the_variable_is_found_in_the_function_that_returns_it() {
+        let program = [
+            0xf3, 0x0f, 0x1e, 0xfa, 0x64, 0x48, 0x8b, 0x04, 0x25, 0xd8, 0xff, 0xff, 0xff, 0xc3,
+        ];
+        assert_eq!(Access::of(&program), Some(Access::Direct(-40i64 as u64)));
+        let library = [
+            0xf3, 0x0f, 0x1e, 0xfa, 0x55, 0x48, 0x89, 0xe5, 0x48, 0x8d, 0x3d, 0x61, 0xa6, 0x4a,
+            0x00, 0xe8, 0x5c, 0x9d, 0xcf, 0xff, 0x5d, 0x48, 0x8b, 0x80, 0x28, 0x00, 0x00, 0x00,
+            0xc3,
+        ];
+        let called = |index, behind| Some(Access::Called { index, behind });
+        assert_eq!(Access::of(&library), called(0x4aa661 + 15, 0x28));
+        let fixed = [
+            0x48, 0x8b, 0x05, 0x10, 0x00, 0x00, 0x00, 0x64, 0x48, 0x8b, 0x00, 0xc3,
+        ];
+        assert_eq!(Access::of(&fixed), Some(Access::Global(23)));
+        let general = [
+            0x66, 0x48, 0x8d, 0x3d, 0x20, 0x00, 0x00, 0x00, 0x66, 0x66, 0x48, 0xe8, 1, 2, 3, 4,
+            0x48, 0x8b, 0x00, 0xc3,
+        ];
+        assert_eq!(Access::of(&general), called(0x28, 0));
+        assert_eq!(Access::of(&[0x90; 48]), None);
+        assert_eq!(Access::of(&program[..10]), None, "cut off");
+    }
+}
