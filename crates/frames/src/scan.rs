@@ -65,7 +65,7 @@ pub struct Frame {
     pub unclear: bool,
     /// Other pieces that work in the same frame.
     pub parts: Vec<Range<u64>>,
-    /// Whether it is one of the functions that Go has for each size of a frame ([`is_dispatcher`]).
+    /// Whether it is one of the functions that Go has for each size of a frame (`is_dispatcher`).
     pub dispatcher: bool,
 }
 
