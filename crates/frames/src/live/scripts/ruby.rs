@@ -29,7 +29,8 @@ const INNER: u64 = 64 << 10;
 /// The cost of `gc_mark_maybe` (`gc.c`, Ruby 3.1.2): minor collections timed with a frame of 98,346 words, zeros (+135
 /// µs) and references (+950 µs to one object, +1,200 µs to many), on an AMD EPYC 9004 (Zen 4). Another processor
 /// differs as its memory does: an EPYC 9005 (Zen 5) takes two thirds of it. What is marked with each stack was timed with sleeping
-/// threads: 50 took 56 µs more than none, 200 took 201 µs more, of which the words of their stacks explain 21 and 82 µs.
+/// threads on a machine that others used: 50 took 56 µs more than none, 200 took 201 µs more, of which the words of their stacks
+/// explain 21 and 82 µs. It is fitted to these two.
 const SCAN: ScanCost = ScanCost {
     word: 1.4,
     object: 9.5,
