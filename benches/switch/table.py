@@ -31,7 +31,7 @@ MAKING = [
     ("fresh-stack", "a stack never used before: its part of a slab, and its guard", None),
     ("fresh-touch", "the first touch of that stack: a page of zeros from the kernel", None),
     ("create-fresh", "made on such a stack, resumed once and left suspended", None),
-    ("create-corosensei", "corosensei: made, run and ended", "create"),
+    ("create-corosensei", "corosensei: made, run and ended (a mapping and a guard for each)", "create"),
 ]
 
 

@@ -92,7 +92,12 @@ pub fn read(image: &Image) -> (Vec<Described>, usize) {
         section.set_address_size(8);
         entries(&section, &bases, &mut found, &mut damaged);
     }
-    if let Some((_, bytes)) = image.section(".debug_frame") {
+    let debug_frame = image.section(".debug_frame");
+    if debug_frame.is_none() && image.has_section(".debug_frame") {
+        // It cannot be read or unpacked: nothing is known of what it describes.
+        damaged += 1;
+    }
+    if let Some((_, bytes)) = debug_frame {
         let known: std::collections::HashSet<u64> =
             found.iter().map(|entry| entry.range.start).collect();
         let mut more = Vec::new();

@@ -7,7 +7,8 @@ use std::fs::File;
 use std::ops::Range;
 use std::path::{Path, PathBuf};
 
-use object::elf;
+use object::read::{CompressedData, CompressionFormat};
+use object::{LittleEndian as LE, elf, pod};
 use process::elf::{Error as ElfError, Headers, Section, read_table};
 use process::modules::open_regular;
 
@@ -77,6 +78,30 @@ fn code(pieces: &[Piece], sections: &[Section]) -> Vec<Range<u64>> {
         !range.is_empty()
     });
     code
+}
+
+/// The largest section that is unpacked. A small file can claim any size.
+const LARGEST: u64 = 1 << 30;
+
+/// Unpacks a compressed section: a header with the way of compression and the size (gABI, "Section Compression"), then zlib's or
+/// Zstandard's bytes.
+fn unpacked(bytes: &[u8]) -> Option<Vec<u8>> {
+    let (header, data) = pod::from_bytes::<elf::CompressionHeader64<LE>>(bytes).ok()?;
+    let format = match header.ch_type.get(LE) {
+        elf::ELFCOMPRESS_ZLIB => CompressionFormat::Zlib,
+        elf::ELFCOMPRESS_ZSTD => CompressionFormat::Zstandard,
+        _ => return None,
+    };
+    let uncompressed_size = header.ch_size.get(LE);
+    if uncompressed_size > LARGEST {
+        return None;
+    }
+    let packed = CompressedData {
+        format,
+        data,
+        uncompressed_size,
+    };
+    packed.decompress().ok().map(std::borrow::Cow::into_owned)
 }
 
 impl Image {
@@ -182,15 +207,24 @@ impl Image {
             })
     }
 
-    /// Returns the bytes and the address of a section.
+    /// Returns the bytes and the address of a section, unpacked where it is compressed: Go's linker and `-gz` do that. `None`
+    /// if there is no such section, or if it cannot be unpacked.
     pub fn section(&self, name: &str) -> Option<(u64, Vec<u8>)> {
         let section = self
             .headers
             .find_section(&self.file, &self.sections, name)?;
-        Some((
-            section.address,
-            read_table(&self.file, section.offset, section.size)?,
-        ))
+        let bytes = read_table(&self.file, section.offset, section.size)?;
+        let bytes = match section.compressed {
+            true => unpacked(&bytes)?,
+            false => bytes,
+        };
+        Some((section.address, bytes))
+    }
+
+    /// Returns whether there is a section of that name, be it readable or not.
+    pub fn has_section(&self, name: &str) -> bool {
+        let found = self.headers.find_section(&self.file, &self.sections, name);
+        found.is_some()
     }
 
     /// Returns where sections begin and end: between two of them in one segment there may be a few bytes without

@@ -27,6 +27,9 @@ pub struct Ranking {
     pub more: usize,
     /// The number of frames larger than [`Wanted::max`], among the rows or not.
     pub larger: u64,
+    /// How many functions of Go for each size of a frame there are, and the bytes of the largest. They are no rows: they are the same in
+    /// every program of Go.
+    pub dispatchers: Option<(usize, u64)>,
     /// The files that could not be read, and why.
     pub refused: Vec<(PathBuf, String)>,
 }
@@ -36,13 +39,18 @@ impl Ranking {
     pub fn new(scans: Vec<Scan>, refused: Vec<(PathBuf, String)>, wanted: Wanted) -> Ranking {
         let larger = |frame: &&Frame| wanted.max.is_some_and(|max| frame.bytes > max);
         let all = || scans.iter().flat_map(Scan::frames);
+        let sizes = all().filter(|frame| frame.dispatcher);
+        let sizes: Vec<u64> = sizes.map(|frame| frame.bytes).collect();
+        let dispatchers = sizes.iter().max().map(|largest| (sizes.len(), *largest));
+        let all = || all().filter(|frame| !frame.dispatcher);
         let larger = all().filter(larger).count() as u64;
         let is_wanted = |frame: &&Frame| !wanted.differing || differs(frame);
         let count = all().filter(is_wanted).count();
         let mut rows: Vec<(usize, Frame)> = Vec::new();
         for (number, scan) in scans.iter().enumerate() {
             // Each scan is sorted, so no more than its first frames can be among the rows.
-            let frames = scan.frames().iter().filter(is_wanted);
+            let frames = scan.frames().iter().filter(|frame| !frame.dispatcher);
+            let frames = frames.filter(is_wanted);
             let frames = frames.take(wanted.rows);
             rows.extend(frames.map(|frame| (number, frame.clone())));
         }
@@ -52,6 +60,7 @@ impl Ranking {
             more: count - rows.len(),
             scans,
             rows,
+            dispatchers,
             larger,
             refused,
         }

@@ -65,6 +65,8 @@ pub struct Frame {
     pub unclear: bool,
     /// Other pieces that work in the same frame.
     pub parts: Vec<Range<u64>>,
+    /// Whether it is one of the functions that Go has for each size of a frame (`is_dispatcher`).
+    pub dispatcher: bool,
 }
 
 /// All frames of a file.
@@ -99,6 +101,13 @@ impl Scan {
         let (described, damaged) = cfi::read(&image);
         let all = functions::all(&image, described, symbols.as_ref());
         let mut frames = frames(&image, all, decode);
+        for frame in &mut frames {
+            let name = symbols
+                .as_ref()
+                .and_then(|all| all.name_at(frame.range.start));
+            frame.dispatcher =
+                name.is_some_and(|(name, offset)| offset == 0 && is_dispatcher(&name));
+        }
         frames.sort_by_key(|frame| (std::cmp::Reverse(frame.bytes), frame.range.start));
         Scan {
             image,
@@ -168,6 +177,20 @@ impl Scan {
         });
         variables.largest(frame.range.start)
     }
+}
+
+/// Returns whether a symbol is that of a function that calls another with a frame of a given size: `runtime.call16` to
+/// `runtime.call1073741824`, of which `reflect` takes the one that fits the arguments (`runtime/asm_amd64.s`, `reflectcall`), and
+/// `debugCall32` to `debugCall65536`, which only a debugger calls. Every Go program has all of them, and none says anything about
+/// the program's own frames.
+fn is_dispatcher(symbol: &str) -> bool {
+    let name = symbol.strip_suffix(".abi0").unwrap_or(symbol);
+    let size = name
+        .strip_prefix("runtime.call")
+        .or_else(|| name.strip_prefix("runtime.debugCall"))
+        .or_else(|| name.strip_prefix("debugCall"));
+    let size = size.and_then(|digits| digits.parse::<u64>().ok());
+    size.is_some_and(|size| size >= 16 && size.is_power_of_two())
 }
 
 fn frames(image: &Image, all: Vec<Function>, decode: Decode) -> Vec<Frame> {
@@ -250,6 +273,7 @@ fn frame(image: &Image, function: &Function, decode: Decode) -> Frame {
         unclear: depth.is_some_and(|depth| depth.unclear)
             || depth.is_none() && described.is_none_or(wants_decoding),
         parts: Vec::new(),
+        dispatcher: false,
     }
 }
 
@@ -260,4 +284,29 @@ fn wants_decoding(described: &Described) -> bool {
 fn depth(image: &Image, function: &Function) -> Option<Depth> {
     let code = image.code_of(&function.range)?;
     decode::depth(code, &function.range, function.described.as_ref())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::is_dispatcher;
+
+    #[test]
+    fn functions_of_go_for_each_size() {
+        for name in [
+            "runtime.call16",
+            "runtime.call1073741824.abi0",
+            "debugCall32",
+        ] {
+            assert!(is_dispatcher(name), "{name}");
+        }
+        for name in [
+            "runtime.callers",
+            "runtime.call17",
+            "main.call16",
+            "runtime.call",
+            "debugCallV2",
+        ] {
+            assert!(!is_dispatcher(name), "{name}");
+        }
+    }
 }

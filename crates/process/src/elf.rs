@@ -168,6 +168,8 @@ pub struct Section {
     pub link: u32,
     /// Whether it holds code (`SHF_EXECINSTR`).
     pub executable: bool,
+    /// Whether its bytes are compressed (`SHF_COMPRESSED`), behind a header of their own.
+    pub compressed: bool,
 }
 
 /// What the headers of an ELF object say.
@@ -343,6 +345,7 @@ fn section(entry: &elf::SectionHeader64<LE>) -> Section {
         size: entry.sh_size.get(LE),
         link: entry.sh_link.get(LE),
         executable: entry.sh_flags.get(LE).contains(elf::SHF_EXECINSTR),
+        compressed: entry.sh_flags.get(LE).contains(elf::SHF_COMPRESSED),
     }
 }
 

@@ -59,11 +59,11 @@ fn compile(source: &str, flags: &[&str], shared: bool) -> PathBuf {
     let mut command = Command::new(compiler);
     command
         .args(["-Wall", "-Wextra", "-Werror", "-O2"])
+        .args(pkg_config(&["--cflags"]))
         .args(flags)
         .arg(source)
         .arg("-o")
-        .arg(&program)
-        .args(pkg_config(&["--cflags"]));
+        .arg(&program);
     if shared {
         command
             .args(pkg_config(&["--libs"]))
@@ -110,7 +110,13 @@ fn an_exception_that_nobody_catches_ends_the_process_with_a_line() {
 
 #[test]
 fn overflows_of_c_code_are_reported_with_the_function() {
-    let program = compile("overflow.c", &["-O0"], true);
+    // As code that was not compiled by this line, whose frames are not touched page by page.
+    let unprobed = [
+        "-O0",
+        "-fno-stack-clash-protection",
+        "-Wno-frame-larger-than",
+    ];
+    let program = compile("overflow.c", &unprobed, true);
     let rounds = if std::env::var_os("LANCET_SOAK").is_some() {
         100
     } else {
@@ -140,6 +146,28 @@ fn overflows_of_c_code_are_reported_with_the_function() {
             assert!(text.contains("\"deep one\""), "{kind} {thread}: {text}");
         }
     }
+}
+
+/// The line that pkg-config gives warns of a frame that is nearly as large as a guard, and has each page of a frame touched, so that
+/// one that would jump the guard is reported at the default size.
+#[test]
+fn the_build_line_warns_of_large_frames_and_has_them_touched() {
+    let source = Path::new(CRATE).join("tests/c/overflow.c");
+    let said = run(Command::new("gcc")
+        .args(["-O0", "-S", "-o", "/dev/null"])
+        .args(pkg_config(&["--cflags"]))
+        .arg(source));
+    let said = String::from_utf8_lossy(&said.stderr).into_owned();
+    assert!(said.contains("larger than 65536 bytes"), "{said}");
+    let program = compile("overflow.c", &["-O0", "-Wno-frame-larger-than"], true);
+    let output = Command::new(&program)
+        .args(["larger", "main"])
+        .output()
+        .expect("compiled");
+    let text = String::from_utf8_lossy(&output.stderr).into_owned();
+    assert!(text.contains("\"deep one\""), "{text}");
+    assert!(text.contains("one_larger_frame+"), "{text}");
+    assert!(!text.contains("past the guard"), "{text}");
 }
 
 /// Each command of the page is run as it stands there, with its C example as `prog.c`, and each program says what it should.

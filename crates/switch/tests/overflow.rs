@@ -65,7 +65,28 @@ extern "C" fn unprobed(bytes: usize) {
     )
 }
 
-fn body(kind: &str, _suspender: &Suspender<(), ()>) {
+/// Moves `rsp` down by more than the guard and the stack below it, and writes `offset` bytes below the frame's upper end.
+#[unsafe(naked)]
+extern "C" fn jumping(bytes: usize, offset: usize) {
+    std::arch::naked_asm!(
+        ".cfi_startproc",
+        "push rbp",
+        ".cfi_def_cfa_offset 16",
+        ".cfi_offset rbp, -16",
+        "mov rbp, rsp",
+        ".cfi_def_cfa_register rbp",
+        "sub rsp, rdi",
+        "mov rax, rbp",
+        "sub rax, rsi",
+        "mov qword ptr [rax], 1",
+        "leave",
+        ".cfi_def_cfa rsp, 8",
+        "ret",
+        ".cfi_endproc",
+    )
+}
+
+fn body(kind: &str, suspender: &Suspender<(), ()>) {
     let number: usize = kind
         .rsplit('-')
         .next()
@@ -77,6 +98,11 @@ fn body(kind: &str, _suspender: &Suspender<(), ()>) {
         "giant" => drop(giant()),
         "deep" => drop(recurse_then_giant((number % 200) as u32)),
         "unprobed" => unprobed(400_000),
+        // Into the guard of the stack below, whose 256 KiB the frame jumps, as the 786,816 bytes of EventMachine did.
+        "jumping" => jumping(
+            786_816,
+            suspender.remaining_stack() + 262_144 + 69_632 + 4096,
+        ),
         // SAFETY: a signal to ourselves.
         "sent" => drop(unsafe { libc::raise(libc::SIGSEGV) }),
         _ => unreachable!("no such fault"),
@@ -168,12 +194,13 @@ fn rounds() -> usize {
 }
 
 /// Kinds of overflow, and what the report must say of the frame at fault and of the largest.
-const KINDS: [(&str, &str, &str); 5] = [
+const KINDS: [(&str, &str, &str); 6] = [
     ("small", "overflow::recurse", "frame of"),
     ("large", "overflow::recurse", "overflow::recurse"),
     ("giant", "overflow::giant", "overflow::giant"),
     ("deep", "overflow::giant", "overflow::giant"),
     ("unprobed", "overflow::unprobed", "overflow::unprobed"),
+    ("jumping", "overflow::jumping", "overflow::jumping"),
 ];
 
 fn line<'t>(text: &'t str, word: &str) -> &'t str {
@@ -186,12 +213,12 @@ fn line<'t>(text: &'t str, word: &str) -> &'t str {
 fn every_overflow_is_reported_right() {
     for number in 0..rounds() {
         let (kind, at_fault, largest) = KINDS[number % KINDS.len()];
-        let thread = if number / 5 % 2 == 0 {
+        let thread = if number / 6 % 2 == 0 {
             "main"
         } else {
             "thread"
         };
-        let chained = if number / 10 % 2 == 0 { "" } else { "-chained" };
+        let chained = if number / 12 % 2 == 0 { "" } else { "-chained" };
         let kind = format!("{kind}-{thread}{chained}-{number}");
         let (output, text) = run(&kind);
         assert!(
@@ -213,6 +240,11 @@ fn every_overflow_is_reported_right() {
             "{kind}: {text}"
         );
         assert_eq!(text.matches("stack overflow").count(), 1, "{kind}: {text}");
+        assert_eq!(
+            line(&text, "jumped").contains("past the guard"),
+            kind.starts_with("jumping"),
+            "{kind}: {text}"
+        );
         if chained.is_empty() {
             assert_eq!(
                 output.status.signal(),

@@ -18,6 +18,7 @@ pub mod apply;
 pub mod cpus;
 mod descriptor;
 pub mod events;
+pub mod failures;
 mod first_thread;
 pub mod groups;
 pub mod guest;

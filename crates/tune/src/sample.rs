@@ -4,6 +4,7 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
+use crate::failures::Failures;
 use crate::interrupts::{self, Interrupts};
 use crate::net::ethtool::Ethtool;
 use crate::net::nic::Nic;
@@ -27,6 +28,8 @@ pub struct Counters {
     pub softnet: Result<Vec<Softnet>, Cannot>,
     /// `TcpExt` of `/proc/net/netstat`, by name.
     pub tcp: Result<BTreeMap<String, u64>, Cannot>,
+    /// Counters of datagrams, of neighbours and of kills for want of memory.
+    pub failures: Failures,
     /// The counters of each interrupt.
     pub interrupts: Interrupts,
     /// Counters of devices by device and name: `statistics/NAME`, and the driver's own.
@@ -62,7 +65,10 @@ impl Counters {
             softnet: tree
                 .read("/proc/net/softnet_stat")
                 .map(|text| softnet(&text)),
-            tcp: tree.read("/proc/net/netstat").map(|text| tcp(&text)),
+            tcp: tree
+                .read("/proc/net/netstat")
+                .map(|text| pairs(&text, "TcpExt:")),
+            failures: Failures::read(tree),
             interrupts: interrupts::read(tree).unwrap_or_default(),
             devices,
             ticks: tree
@@ -89,9 +95,9 @@ fn softnet(text: &str) -> Vec<Softnet> {
         .collect()
 }
 
-/// Parses pairs of lines, names and then numbers, each beginning with its group.
-fn tcp(text: &str) -> BTreeMap<String, u64> {
-    let mut lines = text.lines().filter(|line| line.starts_with("TcpExt:"));
+/// Parses the pair of lines of a group, names and then numbers, each beginning with its name and a colon.
+pub(crate) fn pairs(text: &str, group: &str) -> BTreeMap<String, u64> {
+    let mut lines = text.lines().filter(|line| line.starts_with(group));
     let (Some(names), Some(numbers)) = (lines.next(), lines.next()) else {
         return BTreeMap::new();
     };
@@ -193,7 +199,7 @@ mod tests {
         );
         assert_eq!(cpus[1], Softnet::default());
         let text = "TcpExt: A ListenOverflows\nTcpExt: 1 7\nIpExt: B\nIpExt: 2\n";
-        assert_eq!(tcp(text)["ListenOverflows"], 7);
+        assert_eq!(pairs(text, "TcpExt:")["ListenOverflows"], 7);
         assert_eq!(ticks("now at 4000 nsecs\njiffies: 17\n"), Some((17, 4000)));
     }
 
@@ -205,6 +211,7 @@ mod tests {
                 ..Softnet::default()
             }]),
             tcp: Ok(BTreeMap::new()),
+            failures: Failures::default(),
             interrupts: Interrupts::new(),
             devices: BTreeMap::new(),
             ticks: None,

@@ -7,6 +7,8 @@
 //! What is read is bounded and must be a regular file: a FIFO in the place of `/proc/stat`, or
 //! a link to `/dev/zero`, is an answer ("not a file"), not a hang.
 
+use std::cell::RefCell;
+use std::collections::BTreeSet;
 use std::ffi::CString;
 use std::fs::{self, File};
 use std::io::{self, Read, Write};
@@ -122,6 +124,8 @@ pub struct Tree {
     sys: Option<OwnedFd>,
     /// Why the network that the audit is about cannot be looked at.
     no_network: Option<Cannot>,
+    /// The settings in /proc/sys that were read so far.
+    read: RefCell<BTreeSet<String>>,
 }
 
 /// Returns whether each network namespace has its own of this. The counters of the CPUs are the machine's, though they
@@ -139,6 +143,7 @@ impl Tree {
             root: None,
             sys: None,
             no_network: None,
+            read: RefCell::default(),
         }
     }
 
@@ -249,6 +254,9 @@ impl Tree {
                 why: "is longer than 16 MiB".into(),
             });
         }
+        if path.starts_with("/proc/sys/") {
+            self.read.borrow_mut().insert(path.to_owned());
+        }
         Ok(bytes)
     }
 
@@ -279,6 +287,16 @@ impl Tree {
             .collect();
         names.sort_unstable();
         Ok(names)
+    }
+
+    /// Returns whether this file of /proc/sys was read.
+    pub fn has_read(&self, path: &str) -> bool {
+        self.read.borrow().contains(path)
+    }
+
+    /// Returns whether there is a directory at the path.
+    pub fn is_folder(&self, path: &str) -> bool {
+        self.open(path, libc::O_PATH | libc::O_DIRECTORY).is_ok()
     }
 
     /// Returns whether there is something at the path.

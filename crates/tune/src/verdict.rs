@@ -92,6 +92,9 @@ pub struct Outcome {
     pub changes: Vec<Change>,
     /// What must be done after the changes before they take effect.
     pub then: Option<&'static str>,
+    /// Something fails now or has just failed: a counter of failures rose, or nothing is left of what is handed out. It
+    /// is shown before what is only set.
+    pub fails: bool,
     /// It could not be told because something that is there could not be read.
     #[serde(skip)]
     pub unread: bool,
@@ -106,6 +109,7 @@ impl Outcome {
             evidence: Vec::new(),
             changes: Vec::new(),
             then: None,
+            fails: false,
             unread: false,
         }
     }
@@ -167,6 +171,12 @@ impl Outcome {
             setting,
             value: value.to_string(),
         });
+        self
+    }
+
+    /// Notes that something fails now.
+    pub fn failing(mut self) -> Self {
+        self.fails = true;
         self
     }
 

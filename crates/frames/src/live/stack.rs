@@ -48,6 +48,8 @@ pub struct Stack {
     pub language: Option<String>,
     /// What scanning the stack costs the collector of that language.
     pub scan_cost: Option<ScanCost>,
+    /// The address at which that scan ends, where it is known: what lies beyond is in use, but not scanned.
+    pub scan_end: Option<u64>,
     /// Its native frames, innermost first, each with the script frames that it runs.
     pub lines: Vec<Line>,
     /// How the walk ended.
@@ -91,12 +93,24 @@ impl Stack {
         (self.end == End::Whole && self.scan_cost.is_none() && beyond > BEYOND).then_some(last)
     }
 
-    /// Returns how many bytes a collector scans: all that are in use. `None` if no collector scans the stack.
+    /// Returns how many bytes a collector scans: those in use that lie within the bounds of its scan. `None` if no collector
+    /// scans the stack.
     pub fn scanned(&self) -> Option<u64> {
-        self.lines
-            .iter()
-            .any(|line| line.objects.is_some())
-            .then(|| self.used())
+        let counted = self.lines.iter().any(|line| line.objects.is_some());
+        let used = self.used();
+        let within = |end: u64| end.saturating_sub(self.thread.context.sp).min(used);
+        counted.then(|| self.scan_end.map_or(used, within))
+    }
+
+    /// Returns how many bytes of a frame a collector scans.
+    pub fn scanned_of(&self, line: &Line) -> u64 {
+        let frame = self.scanned_part(&line.native);
+        frame.end.saturating_sub(frame.start)
+    }
+
+    fn scanned_part(&self, native: &Native) -> Range<u64> {
+        let end = self.scan_end.unwrap_or(u64::MAX);
+        native.sp.min(end)..native.cfa.min(end)
     }
 
     /// Returns how many words of the scanned frames look like references to objects.
@@ -106,8 +120,8 @@ impl Stack {
 
     /// Returns how long each collection is predicted to take for this stack; `None` if no collector scans it.
     pub fn cost(&self) -> Option<Duration> {
-        self.scanned()?;
-        Some(self.scan_cost?.of(self.used(), self.references()))
+        let scanned = self.scanned()?;
+        Some(self.scan_cost?.of_stack(scanned, self.references()))
     }
 }
 
@@ -147,6 +161,8 @@ pub fn read(
     for (vm, objects) in process.vms.iter().zip(objects) {
         if let Some(scripts) = vm.frames(process.memory, thread, process.copies) {
             languages.push(vm.language());
+            let end = || vm.scan_end(process.memory, thread, process.copies);
+            stack.scan_end = stack.scan_end.or_else(end);
             stack.add(process, vm.as_ref(), scripts, objects.as_ref());
         }
     }
@@ -188,6 +204,10 @@ pub fn read_parked(
     stack.language = Some(vm.language());
     stack.copied = parked.copied.as_ref().map(Copied::size);
     stack.parked = Some(one.clone());
+    let Thread {
+        context, mapping, ..
+    } = &stack.thread;
+    stack.scan_end = vm.parked_scan_end(process.memory, one, mapping, context.sp);
     let scripts = vm.coroutine(process.memory, one);
     stack.add(process, vm.as_ref(), scripts, objects);
     Some(stack)
@@ -201,6 +221,7 @@ impl Stack {
             copied: None,
             language: None,
             scan_cost: None,
+            scan_end: None,
             lines: Vec::new(),
             end: End::Whole,
             unplaced: Vec::new(),
@@ -223,9 +244,16 @@ impl Stack {
         let Some(objects) = objects else {
             return;
         };
-        for line in &mut self.lines {
-            let frame = line.native.sp..line.native.cfa;
-            let bytes = process.copies.slice(frame);
+        let parts: Vec<Range<u64>> = self
+            .lines
+            .iter()
+            .map(|line| self.scanned_part(&line.native))
+            .collect();
+        for (line, part) in self.lines.iter_mut().zip(parts) {
+            if part.is_empty() {
+                continue;
+            }
+            let bytes = process.copies.slice(part);
             line.objects = Some(bytes.map_or(0, |bytes| objects.count(bytes)));
         }
     }

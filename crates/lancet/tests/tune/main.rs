@@ -9,6 +9,8 @@
 //! | `killed` | `kill -9` between any two system calls of an apply or an undo; `--undo` heals |
 //! | `changes` | journals, owners, pairs that move each other, on trees of files |
 //! | `growing` | counters that grow: queues that run over while it looks |
+//! | `failing` | counters of failures, each provoked and named first |
+//! | `load` | programs that make work while it looks |
 //! | `interrupts` | interrupts of this machine, spread and put back |
 //! | `guest` | `-p` on a threaded Ruby server |
 //! | `container` | `-p` on a process with files and a network of its own |
@@ -22,6 +24,7 @@
 mod changes;
 mod container;
 mod events;
+mod failing;
 mod fixtures;
 mod growing;
 mod guest;
@@ -29,6 +32,7 @@ mod harness;
 mod hostile;
 mod interrupts;
 mod killed;
+mod load;
 mod machine;
 mod network;
 #[allow(dead_code, unused_imports, reason = "each test target uses its part")]

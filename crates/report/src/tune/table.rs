@@ -1,4 +1,4 @@
-//! The audit for people: a table, the worst first, on a terminal last, where the eye is; or a line for each verdict that changed.
+//! The audit for people: a table, the worst first and of these what fails now, on a terminal last, where the eye is; or a line for each verdict that changed.
 
 use std::io::{self, Write};
 
@@ -48,10 +48,13 @@ pub fn write(
         verdicts.reverse();
     }
     for verdict in verdicts {
-        let group: Vec<&Finding> = findings
+        let mut group: Vec<&Finding> = findings
             .iter()
             .filter(|finding| finding.outcome.verdict == verdict)
             .collect();
+        // What fails now stands before what is only set; on a terminal nearest to the prompt.
+        let last = style.width.is_some();
+        group.sort_by_key(|finding| finding.outcome.fails == last);
         if group.is_empty() {
             continue;
         }

@@ -30,7 +30,7 @@ use std::vec::Vec;
 
 use class::Class;
 pub(crate) use once::Once;
-pub use registry::{Slot, find};
+pub use registry::{Slot, find, is_near_above};
 pub use settings::{Config, DEFAULT_GUARD_SIZE, DEFAULT_STACK_SIZE, MIN_STACK_SIZE};
 pub use stats::Stats;
 pub use sys::{Guard, PAGE, Reuse, high_water_mark};

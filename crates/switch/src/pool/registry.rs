@@ -112,6 +112,15 @@ pub fn find(address: usize) -> Option<Slot> {
         .find_map(|row| row.read()?.slot(address))
 }
 
+/// Returns whether a stack lies at or above `address`, at most `reach` bytes away. Takes no lock; async-signal-safe.
+pub fn is_near_above(address: usize, reach: usize) -> bool {
+    let slabs = TABLE[..USED.load(Ordering::Acquire)].iter();
+    slabs.filter_map(Row::read).any(|slab| {
+        let ends_above = slab.base.saturating_add(slab.len) > address;
+        ends_above && slab.base.saturating_sub(address) <= reach
+    })
+}
+
 impl Row {
     /// Returns the row as it was at one moment; `None` if it is empty or was changed meanwhile (then it did not hold a
     /// stack in use, because those are entered before and erased after).
@@ -163,6 +172,8 @@ mod tests {
         };
         let row = enter(mine).expect("a free row");
         assert!(find(mine.base + 5).is_some());
+        assert!(is_near_above(mine.base + 5, 0) && is_near_above(mine.base - 5, 5));
+        assert!(!is_near_above(mine.base - 5, 4) && !is_near_above(mine.base + mine.len, 9));
         erase(row);
         assert_eq!(find(mine.base + 5), None);
     }

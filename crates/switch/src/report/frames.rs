@@ -6,7 +6,7 @@
 
 use core::ffi::{c_int, c_void};
 
-use crate::pool::Slot;
+use crate::pool::{self, Slot};
 
 #[repr(C)]
 struct Context {
@@ -47,6 +47,52 @@ pub struct Frames {
     pub largest: Frame,
     /// Number of frames, from the fault to the end of the stack or of the walk.
     pub count: usize,
+}
+
+/// A search for the stack of the function at fault.
+struct Owner {
+    fault_ip: usize,
+    /// Where the frame at fault starts, once it was reached.
+    start: Option<usize>,
+    found: Option<(Slot, usize, usize)>,
+}
+
+/// Returns the stack on which the frame at fault ends, with the addresses between which that frame lies; `None` if it ends on none
+/// of ours, or cannot be unwound. The stack pointer does not tell: a frame that is larger than the guard, in code without stack
+/// probes, has moved it past the guard onto another stack or below all of them.
+pub fn owner(fault_ip: usize) -> Option<(Slot, usize, usize)> {
+    let mut owner = Owner {
+        fault_ip,
+        start: None,
+        found: None,
+    };
+    // SAFETY: the callback gets exactly this pointer back, while `owner` stands still.
+    unsafe { _Unwind_Backtrace(seek, (&raw mut owner).cast()) };
+    owner.found
+}
+
+extern "C" fn seek(context: *mut Context, argument: *mut c_void) -> c_int {
+    // SAFETY: `owner` passed a pointer to its Owner; the unwinder's context is valid in the callback.
+    let (owner, ip, cfa) = unsafe {
+        (
+            &mut *argument.cast::<Owner>(),
+            _Unwind_GetIP(context),
+            _Unwind_GetCFA(context),
+        )
+    };
+    match owner.start {
+        None if ip == owner.fault_ip => owner.start = Some(cfa),
+        None => {}
+        Some(start) => {
+            // The CFA is one past the frame: of the outermost one it is the stack's top.
+            let slot = pool::find(cfa.wrapping_sub(1));
+            owner.found = slot
+                .filter(|slot| cfa > slot.limit && cfa > start)
+                .map(|slot| (slot, start, cfa));
+            return STOP;
+        }
+    }
+    GO_ON
 }
 
 struct Walk {

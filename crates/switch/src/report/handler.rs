@@ -26,11 +26,16 @@ pub static PREVIOUS: Previous = Previous(UnsafeCell::new(MaybeUninit::uninit()))
 /// red zone, and a little for a push.
 const REACH: usize = 256;
 
+/// The largest frame that is looked for when it has left its stack: further down lie other threads' stacks.
+const FARTHEST: usize = 16 << 20;
+
 /// A fault that is an overflow of one of our stacks.
 struct Overflow {
     slot: Slot,
     address: usize,
     frames: Frames,
+    /// The frame at fault has jumped the guard: the lowest address that it reaches.
+    jumped: Option<usize>,
 }
 
 /// The handler of SIGSEGV: reports an overflow, and does what would have been done without it.
@@ -64,6 +69,36 @@ pub extern "C" fn on_fault(signal: c_int, info: *mut libc::siginfo_t, context: *
 /// pointer into some guard is no overflow. If `rsp` is already below the guard (one frame larger
 /// than the guard, without stack probes), unwinding must show that this frame starts on the stack.
 fn classify(address: usize, rip: usize, rsp: usize) -> Option<Overflow> {
+    in_guard(address, rip, rsp).or_else(|| jumped(address, rip, rsp))
+}
+
+/// The fault of a frame that is larger than the guard and the stack together: it may lie in the guard or on the stack of another
+/// fiber, or below all of them. The frame itself tells whose it is: it ends on the stack of the fiber that runs.
+fn jumped(address: usize, rip: usize, rsp: usize) -> Option<Overflow> {
+    // Most faults have nothing to do with a stack: they are not worth a walk.
+    let through_rsp = (rsp.saturating_sub(REACH)..rsp.saturating_add(FARTHEST)).contains(&address);
+    if !through_rsp || !pool::is_near_above(rsp, FARTHEST) {
+        return None;
+    }
+    let (slot, start, end) = frames::owner(rip)?;
+    let left = rsp < slot.limit && start < slot.limit;
+    let within = (start.saturating_sub(REACH)..end).contains(&address);
+    if !left || !within || address >= slot.limit {
+        return None;
+    }
+    // SAFETY: the slot is entered, so its slab is mapped, and its top is writable memory.
+    if unsafe { (*Mark::at(slot.top)).magic } != Mark::MAGIC {
+        return None;
+    }
+    Some(Overflow {
+        slot,
+        address,
+        frames: frames::walk(rip, slot),
+        jumped: Some(start.min(rsp)),
+    })
+}
+
+fn in_guard(address: usize, rip: usize, rsp: usize) -> Option<Overflow> {
     let slot = pool::find(address)?;
     if address >= slot.limit || rsp >= slot.limit + REACH {
         return None;
@@ -77,6 +112,7 @@ fn classify(address: usize, rip: usize, rsp: usize) -> Option<Overflow> {
         slot,
         address,
         frames,
+        jumped: None,
     })
 }
 
@@ -116,6 +152,13 @@ impl Overflow {
                 Grouped(largest.size),
                 Grouped(largest.depth),
                 Grouped(self.frames.count),
+            );
+        }
+        if let Some(lowest) = self.jumped {
+            let _ = writeln!(
+                text,
+                "  jumped    that frame reaches {} bytes below the stack, past the guard: what other fibers have there may be overwritten; compile with -fstack-clash-protection",
+                Grouped(limit - lowest),
             );
         }
         let enough = (size + self.frames.largest.size).next_power_of_two() >> 10;

@@ -6,7 +6,7 @@
 //! | [`ethtool`] | ioctl SIOCETHTOOL | offloads, coalescing, rings, channels, driver counters |
 //! | [`netlink`] | AF_NETLINK | the messages of the three below |
 //! | [`napi`] | generic netlink `netdev` | NAPI instances, their interrupts and queues |
-//! | [`sockets`] | sock_diag | listen queues, congestion control, TIME_WAIT |
+//! | [`sockets`] | sock_diag | listen queues, congestion control, local ports by destination |
 //! | [`borrowed`] | pidfd_getfd, getsockopt | the CPU and poller that serve a process's sockets; busy polling |
 //! | [`qdisc`] | rtnetlink | queueing disciplines |
 //! | [`namespace`] | setns, fsmount | the network of another process |

@@ -21,6 +21,13 @@ pub fn current() -> Option<String> {
     Some(link.to_string_lossy().into_owned())
 }
 
+/// Returns the number of this thread's network namespace, as the kernel's log names it.
+pub fn number() -> Option<u64> {
+    let name = current()?;
+    let number = name.strip_prefix("net:[")?.strip_suffix(']')?;
+    number.parse().ok()
+}
+
 /// Returns the network namespace of another process.
 pub fn of(pid: i32) -> Result<String, Cannot> {
     let path = folder(&Tree::live(), pid) + "/ns/net";

@@ -6,6 +6,7 @@
 
 use std::collections::HashMap;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
+use std::ops::RangeInclusive;
 
 use super::netlink::{Netlink, attributes, word};
 use crate::tree::Cannot;
@@ -16,6 +17,8 @@ const TCP: u8 = 6;
 /// States as bits: include/net/tcp_states.h.
 const LISTEN: u32 = 1 << 10;
 const TIME_WAIT: u32 = 1 << 6;
+/// All states: TCP_ESTABLISHED (1) to TCP_NEW_SYN_RECV (12).
+const EVERY: u32 = 0xfff << 1;
 /// The states of a whole socket: neither TIME_WAIT (6) nor a half-open one (3 and 12).
 const WHOLE: u32 = 0xfff & !TIME_WAIT & !(1 << 3);
 const INET_DIAG_CONG: u16 = 4;
@@ -69,16 +72,44 @@ pub fn congestion() -> Result<HashMap<u32, String>, Cannot> {
         .collect())
 }
 
-/// Returns the destination that most TIME_WAIT sockets of one local address have, and their number.
-pub fn busiest_time_wait() -> Result<Option<(IpAddr, u16, usize)>, Cannot> {
-    let mut per_destination: HashMap<(IpAddr, (IpAddr, u16)), usize> = HashMap::new();
-    for message in sockets(TIME_WAIT, 0)? {
-        *per_destination
-            .entry((message.local.0, message.remote))
-            .or_default() += 1;
+/// What the connections from one local address to one destination take of the local ports.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Busiest {
+    /// The address of the destination.
+    pub address: IpAddr,
+    /// The port of the destination.
+    pub port: u16,
+    /// Local ports that are taken.
+    pub used: usize,
+    /// Those of them whose connection is closed and waits (TIME_WAIT).
+    pub waiting: usize,
+}
+
+/// Returns the destination that takes the most of the local ports in `range`, whatever the states of the connections.
+pub fn busiest(range: RangeInclusive<u16>) -> Result<Option<Busiest>, Cannot> {
+    type Ports = HashMap<u16, bool>;
+    let mut per_destination: HashMap<(IpAddr, (IpAddr, u16)), Ports> = HashMap::new();
+    for (state, waits) in [(TIME_WAIT, true), (EVERY & !TIME_WAIT & !LISTEN, false)] {
+        for message in sockets(state, 0)? {
+            let (address, port) = message.local;
+            if message.remote.1 == 0 || !range.contains(&port) {
+                continue;
+            }
+            // An IPv6 socket that talks IPv4 takes a port of the same address.
+            let remote = (message.remote.0.to_canonical(), message.remote.1);
+            let ports = per_destination.entry((address.to_canonical(), remote));
+            ports.or_default().insert(port, waits);
+        }
     }
-    let busiest = per_destination.into_iter().max_by_key(|(_, count)| *count);
-    Ok(busiest.map(|((_, (address, port)), count)| (address, port, count)))
+    let busiest = per_destination
+        .into_iter()
+        .max_by_key(|(_, ports)| ports.len());
+    Ok(busiest.map(|((_, (address, port)), ports)| Busiest {
+        address,
+        port,
+        used: ports.len(),
+        waiting: ports.values().filter(|waits| **waits).count(),
+    }))
 }
 
 fn sockets(states: u32, attributes: u8) -> Result<Vec<Message>, Cannot> {

@@ -1,6 +1,7 @@
 //! Queues that run over: of packets per CPU, of connections per listener, of handshakes.
 
 use super::rule::{Risk, Rule, WRITE_BACK};
+use crate::kernel_log;
 use crate::machine::Machine;
 use crate::net::sockets::Listener;
 use crate::sample::{Counters, Moved};
@@ -29,7 +30,7 @@ pub(super) const SOFTIRQ: Rule = Rule {
     check: softirq,
 };
 
-fn doubled(machine: &Machine, outcome: Outcome, key: &str, most: u64) -> Outcome {
+pub(super) fn doubled(machine: &Machine, outcome: Outcome, key: &str, most: u64) -> Outcome {
     let path = crate::setting::sysctl_path(key);
     match machine.tree.number::<u64>(&path) {
         Ok(now) if now > 0 && now < most => outcome
@@ -56,7 +57,8 @@ fn softirq(machine: &Machine) -> Result<Outcome, Cannot> {
         (Some(Moved::By { more }), _) => {
             let outcome = Outcome::bad(format!(
                 "{more} packets dropped in {over}: the backlog is full"
-            ));
+            ))
+            .failing();
             doubled(machine, outcome, "net.core.netdev_max_backlog", 30_000)
         }
         (_, Some(Moved::By { more })) => {
@@ -97,7 +99,8 @@ pub(super) fn words(moved: Option<Moved>, over: &str) -> String {
     }
 }
 
-fn tcp(machine: &Machine, names: &[&str]) -> Option<Moved> {
+/// Returns how the sum of these counters of `TcpExt` changed; `None` if none of them is there.
+pub(super) fn tcp(machine: &Machine, names: &[&str]) -> Option<Moved> {
     let sum = |counters: &Counters| {
         let tcp = counters.tcp.as_ref().ok()?;
         names
@@ -113,7 +116,7 @@ pub(super) const ACCEPT: Rule = Rule {
     id: "T21",
     title: "accept queue",
     of_2009: false,
-    reads: "net.core.somaxconn in the guest's network namespace; sock_diag listeners; TcpExt ListenOverflows, twice",
+    reads: "net.core.somaxconn in the guest's network namespace; sock_diag listeners; TcpExt ListenOverflows, ListenDrops, twice",
     why: "listen() asks for a queue and is silently cut to somaxconn. When the queue is full, handshakes that are done are \
           dropped and the client waits a second or more. Raising somaxconn helps a service only after it listens again.",
     source: "listen(2); ip-sysctl.rst; burmilla/os#38; Redis' startup warning",
@@ -138,6 +141,8 @@ const SOMAXCONN_FILE: &str = "/proc/sys/net/core/somaxconn";
 fn accept(machine: &Machine) -> Result<Outcome, Cannot> {
     let most: u32 = machine.tree.number(SOMAXCONN_FILE)?;
     let overflows = tcp(machine, &["ListenOverflows"]);
+    // This one counts what the other does, and what is dropped for other reasons.
+    let drops = tcp(machine, &["ListenDrops"]);
     let over = machine.samples.over();
     let listeners = machine.listeners();
     let mut own: Vec<_> = listeners
@@ -157,12 +162,13 @@ fn accept(machine: &Machine) -> Result<Outcome, Cannot> {
     let outcome = judged(
         machine,
         (most, &own),
-        overflows.map(|moved| (moved, &*over)),
+        (overflows, drops, &over),
         unknown.is_some(),
     );
     let mut outcome = outcome
         .saw(SOMAXCONN_FILE, most)
-        .saw("TcpExt ListenOverflows", words(overflows, &over));
+        .saw("TcpExt ListenOverflows", words(overflows, &over))
+        .saw("TcpExt ListenDrops", words(drops, &over));
     if let Some(cannot) = unknown {
         outcome = outcome.saw("listeners", cannot);
     }
@@ -174,12 +180,12 @@ fn accept(machine: &Machine) -> Result<Outcome, Cannot> {
     }))
 }
 
-/// Judges the queues of the listeners in `own`, where somaxconn is `most`. `overflows` is what the counter of dropped
-/// connections did over which time; `unknown` says that some listeners could not be found.
+/// Judges the queues of the listeners in `own`, where somaxconn is `most`. The counters of connections that a full queue
+/// dropped and of all that were dropped changed so over which time; `unknown` says that some listeners could not be found.
 fn judged(
     machine: &Machine,
     (most, own): (u32, &[&Listener]),
-    overflows: Option<(Moved, &str)>,
+    (overflows, drops, over): (Option<Moved>, Option<Moved>, &str),
     unknown: bool,
 ) -> Outcome {
     // A queue takes one more than its number (sk_acceptq_is_full in include/net/sock.h).
@@ -202,10 +208,17 @@ fn judged(
             if full.waiting == 1 { "waits" } else { "wait" },
             full.most
         )))
-    } else if let Some((Moved::By { more }, over)) = overflows {
+        .failing()
+    } else if let Some(Moved::By { more }) = overflows {
         raise(Outcome::bad(format!(
             "{more} connections dropped in {over}: a queue is full"
         )))
+        .failing()
+    } else if let Some(Moved::By { more }) = drops {
+        Outcome::bad(format!(
+            "{more} handshakes dropped in {over}, and no queue is full: no memory, or a filter of the socket"
+        ))
+        .failing()
     } else if most < SOMAXCONN && cut > 0 {
         let of = match own.len() - cut {
             0 => several(cut, "listener"),
@@ -287,12 +300,13 @@ fn syn(machine: &Machine) -> Result<Outcome, Cannot> {
     let outcome = match (full, &cookies) {
         (Some(Moved::By { more }), Ok(0)) => {
             let outcome = Outcome::bad(format!("full {more} times in {over}, without SYN cookies"))
+                .failing()
                 .change(Setting::file(COOKIES), 1);
             doubled(machine, outcome, "net.ipv4.tcp_max_syn_backlog", 65_536)
         }
         (Some(Moved::By { more }), _) => {
             let says = format!("full {more} times in {over}: as long as the listener's backlog");
-            longer_backlog(machine, Outcome::bad(says))
+            longer_backlog(machine, Outcome::bad(says).failing())
         }
         (_, Ok(0)) => Outcome::consider(format!(
             "no SYN cookies: a flood of {backlog} half-open connections shuts the port"
@@ -311,5 +325,38 @@ fn syn(machine: &Machine) -> Result<Outcome, Cannot> {
             "TcpExt TCPReqQFullDrop + TCPReqQFullDoCookies",
             words(full, &over),
         );
-    Ok(machine.logged(outcome, &["ossible SYN flooding on port"]))
+    Ok(flooding(machine, outcome))
+}
+
+/// Adds the last line of the kernel's log about a flood that can be about this network. The log is the machine's, and does
+/// not name the network namespace: of those lines only one about a port at which somebody listens here is shown.
+fn flooding(machine: &Machine, outcome: Outcome) -> Outcome {
+    const WORDS: &str = "ossible SYN flooding on port ";
+    let log = match machine.log() {
+        Ok(log) => log,
+        Err(cannot) => return outcome.saw("the kernel's log", cannot),
+    };
+    let known = machine.listeners();
+    let listens = |line: &str| {
+        let rest = line.split_once(WORDS).map_or("", |(_, rest)| rest);
+        // `port 443. Sending cookies.` or, since 5.15, `port 0.0.0.0:443. Sending cookies.` and `port [::]:443. `
+        let place = rest.split(". ").next().unwrap_or("");
+        let port = place.rsplit(':').next();
+        let port = port.and_then(|port| port.parse::<u16>().ok());
+        match (&known, port) {
+            (Ok(all), Some(port)) => all.iter().any(|listener| listener.port == port),
+            // Below --root there is one network, and nobody can be asked.
+            _ => !machine.tree.is_live(),
+        }
+    };
+    let about: String = log
+        .lines()
+        .filter(|line| line.contains(WORDS))
+        .filter(|line| listens(line))
+        .map(|line| format!("{line}\n"))
+        .collect();
+    match kernel_log::last(&about, &[WORDS]) {
+        Some(line) => outcome.saw("the kernel's log, of any network namespace", line),
+        None => outcome.saw("the kernel's log", "nothing about a port of this network"),
+    }
 }

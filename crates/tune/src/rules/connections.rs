@@ -2,7 +2,8 @@
 
 use super::rule::{Risk, Rule, WRITE_BACK};
 use crate::machine::Machine;
-use crate::net::sockets::busiest_time_wait;
+use crate::net::namespace;
+use crate::net::sockets::{Busiest, busiest};
 use crate::setting::Setting;
 use crate::tree::Cannot;
 use crate::verdict::{Goal, Outcome};
@@ -11,16 +12,18 @@ pub(super) const PORTS: Rule = Rule {
     id: "T23",
     title: "local ports",
     of_2009: false,
-    reads: "net.ipv4.ip_local_port_range, ip_local_reserved_ports; tw in /proc/net/sockstat; where that is high, TIME_WAIT sockets per \
-            destination by sock_diag; net.ipv4.tcp_tw_recycle",
-    why: "A client has one port per connection to one destination, and keeps it a minute after closing (TIME_WAIT). \
+    reads: "net.ipv4.ip_local_port_range, ip_local_reserved_ports; inuse and tw in /proc/net/sockstat, sockstat6; where these are high, \
+            connections of every state per destination by sock_diag; net.ipv4.tcp_tw_recycle",
+    why: "A client has one port per connection to one destination, whatever its state, and keeps it a minute after closing \
+          (TIME_WAIT). When none is left, connect() answers EADDRNOTAVAIL. \
           connect() looks at every other port first: past half of the range it goes over all of those, each time, before \
           it finds one. Ports in ip_local_reserved_ports are not given out. A wider range may take the port of a service \
           that is down for a moment; so it is proposed only where nobody listens in what it adds. tcp_tw_recycle, once advised for this, breaks clients behind NAT.",
     source: "ip-sysctl.rst; deepops#354 (tw_recycle); half of the range: net/ipv4/inet_hashtables.c since 4.2 (commit \
              07f4c90062f8), measured by examples/bounds.rs: 15 µs up to 45% in use, 2,600 µs from 50%",
     dated: "stands today; tcp_tw_recycle is harmful and gone since 4.12 (2017)",
-    change: "sysctl net.ipv4.ip_local_port_range='10240 60999', net.ipv4.tcp_tw_reuse=1",
+    change: "sysctl net.ipv4.ip_local_port_range='10240 60999', net.ipv4.tcp_tw_reuse=1; for connections that stay open a pool, or more \
+             addresses of the destination",
     undo: WRITE_BACK,
     risk: Risk::Medium,
     reboot: false,
@@ -68,7 +71,6 @@ fn widened(machine: &Machine, outcome: Outcome, first: u32, last: u32) -> Outcom
 
 fn ports(machine: &Machine) -> Result<Outcome, Cannot> {
     const RECYCLE: &str = "/proc/sys/net/ipv4/tcp_tw_recycle";
-    const SOCKSTAT: &str = "/proc/net/sockstat";
     if machine.tree.word(RECYCLE).is_ok_and(|value| value != "0") {
         return Ok(Outcome::harmful(
             "tcp_tw_recycle is on: clients behind one NAT are dropped at random",
@@ -88,47 +90,85 @@ fn ports(machine: &Machine) -> Result<Outcome, Cannot> {
     let reserved = machine.tree.word(RESERVED).unwrap_or_default();
     let kept = within(&reserved, first..=last);
     let room = ((last - first + 1) as usize).saturating_sub(kept);
-    let stat = machine.tree.read(SOCKSTAT)?;
-    let waiting: usize = stat
-        .lines()
-        .find_map(|line| line.strip_prefix("TCP:"))
-        .and_then(|line| {
-            let mut words = line.split_whitespace();
-            words.find(|word| *word == "tw")?;
-            words.next()?.parse().ok()
-        })
-        .ok_or_else(|| Cannot::odd(SOCKSTAT, &stat))?;
+    let (open, waiting) = taken(machine)?;
     let seen = |outcome: Outcome| {
         outcome
             .saw(RANGE, format!("{first} {last}, {room} ports"))
             .saw(RESERVED, format!("{kept} of them kept back"))
-            .saw(format!("{SOCKSTAT} tw"), waiting)
+            .saw("/proc/net/sockstat and sockstat6, inuse", open)
+            .saw("/proc/net/sockstat tw", waiting)
     };
-    let bound = room / 2;
-    if waiting <= bound {
+    if open.saturating_add(waiting) <= room / 2 {
         // Not even if all of them went to one destination.
         return Ok(seen(Outcome::good(format!(
-            "{waiting} in TIME_WAIT, {room} ports per destination"
+            "{open} connections, {waiting} in TIME_WAIT; {room} ports per destination"
         ))));
     }
     if !machine.tree.is_live() {
         return Ok(seen(Outcome::cannot_tell(format!(
-            "{waiting} in TIME_WAIT; to where is known only live"
+            "{open} connections, {waiting} in TIME_WAIT; to where is known only live"
         ))));
     }
-    Ok(seen(match busiest_time_wait()? {
-        Some((address, port, count)) if count > bound => {
-            let used = format!("{count} of {room} ports to {address}:{port} are in TIME_WAIT");
-            let outcome = if count > room / 10 * 9 {
-                Outcome::bad(format!("{used}: soon none is left"))
-            } else {
-                Outcome::consider(format!("{used}: each connect() searches for one"))
-            };
-            widened(machine, outcome, first, last)
-                .change(Setting::sysctl("net.ipv4.tcp_tw_reuse"), 1)
+    let range = first as u16..=last as u16;
+    Ok(seen(match busiest(range)? {
+        Some(busiest) if busiest.used > room / 2 => {
+            let outcome = widened(machine, crowded(busiest, room), first, last);
+            // Only what waits after its end can be used again.
+            match busiest.waiting > room / 4 {
+                true => outcome.change(Setting::sysctl("net.ipv4.tcp_tw_reuse"), 1),
+                false => outcome,
+            }
         }
-        _ => Outcome::good(format!("{waiting} in TIME_WAIT, to many destinations")),
+        _ => Outcome::good(format!(
+            "{open} connections, {waiting} in TIME_WAIT, to many destinations"
+        )),
     }))
+}
+
+/// Returns how many TCP sockets are open and how many wait in TIME_WAIT in this network namespace.
+fn taken(machine: &Machine) -> Result<(usize, usize), Cannot> {
+    const SOCKSTAT: &str = "/proc/net/sockstat";
+    let stat = machine.tree.read(SOCKSTAT)?;
+    // A kernel without IPv6 has no such file.
+    let sixth = machine.tree.read("/proc/net/sockstat6").unwrap_or_default();
+    let number = |text: &str, line: &str, name: &str| -> Option<usize> {
+        let line = text.lines().find_map(|found| found.strip_prefix(line))?;
+        let mut words = line.split_whitespace();
+        words.find(|word| *word == name)?;
+        words.next()?.parse().ok()
+    };
+    let odd = || Cannot::odd(SOCKSTAT, &stat);
+    let waiting = number(&stat, "TCP:", "tw").ok_or_else(odd)?;
+    let open = number(&stat, "TCP:", "inuse").ok_or_else(odd)?;
+    let open = open.saturating_add(number(&sixth, "TCP6:", "inuse").unwrap_or(0));
+    Ok((open, waiting))
+}
+
+/// Judges a destination that has more than half of the ports.
+fn crowded(busiest: Busiest, room: usize) -> Outcome {
+    let Busiest {
+        address,
+        port,
+        used,
+        waiting,
+    } = busiest;
+    let states = match waiting {
+        0 => "in use".to_owned(),
+        waiting if waiting == used => "in TIME_WAIT".to_owned(),
+        waiting => format!("in use, {waiting} of them in TIME_WAIT"),
+    };
+    let says = format!("{used} of {room} ports to {address}:{port} are {states}");
+    // Of an odd number of ports connect() leaves one out (`remaining &= ~1U` in __inet_hash_connect).
+    let tried = if room > 1 { room & !1 } else { room };
+    if used >= tried && waiting == 0 {
+        Outcome::bad(format!("{says}: connect() answers EADDRNOTAVAIL")).failing()
+    } else if used >= tried {
+        Outcome::bad(format!("{says}: connect() finds none or searches for one")).failing()
+    } else if used > room / 10 * 9 {
+        Outcome::bad(format!("{says}: soon none is left"))
+    } else {
+        Outcome::consider(format!("{says}: each connect() searches for one"))
+    }
 }
 
 pub(super) const BUFFERS: Rule = Rule {
@@ -291,5 +331,23 @@ fn conntrack(machine: &Machine) -> Result<Outcome, Cannot> {
         max => Outcome::good(format!("{count} of {max}")),
     };
     let outcome = outcome.saw(COUNT, count).saw(MAX, max).saw(BUCKETS, chains);
-    Ok(machine.logged(outcome, &["table full, dropping packet"]))
+    Ok(logged_full(
+        machine,
+        outcome,
+        count.saturating_mul(4) > max.saturating_mul(3),
+    ))
+}
+
+/// Adds the last line of the kernel's log about a full table. Each network namespace has a table of its own, and the log is
+/// the machine's: newer kernels name the namespace in the line; of others it is shown only where this table is nearly full.
+fn logged_full(machine: &Machine, outcome: Outcome, nearly: bool) -> Outcome {
+    let own = namespace::number().filter(|_| machine.tree.is_live());
+    let named = "table full in netns ";
+    match (machine.log(), own) {
+        (Ok(log), Some(own)) if log.contains(named) => {
+            machine.logged(outcome, &[&format!("{named}{own},")])
+        }
+        (Ok(_), Some(_)) if !nearly => outcome,
+        _ => machine.logged(outcome, &["table full, dropping packet", named]),
+    }
 }

@@ -21,17 +21,17 @@ use crate::verdict::{Outcome, several};
 
 /// The worst of what several groups or files say, the first of those that are as bad, with all that was read.
 #[derive(Default)]
-struct Worst {
+pub(super) struct Worst {
     outcome: Option<Outcome>,
     seen: Vec<(String, String)>,
 }
 
 impl Worst {
-    fn saw(&mut self, from: String, value: String) {
+    pub fn saw(&mut self, from: String, value: String) {
         self.seen.push((from, value));
     }
 
-    fn take(&mut self, outcome: Outcome) {
+    pub fn take(&mut self, outcome: Outcome) {
         let known = self.outcome.as_ref();
         if known.is_none_or(|known| outcome.verdict < known.verdict) {
             self.outcome = Some(outcome);
@@ -39,7 +39,7 @@ impl Worst {
     }
 
     /// Returns it; `none` where nothing was taken.
-    fn or(self, none: Outcome) -> Outcome {
+    pub fn or(self, none: Outcome) -> Outcome {
         let seen = self.seen.into_iter();
         seen.fold(self.outcome.unwrap_or(none), |outcome, (from, value)| {
             outcome.saw(from, value)
@@ -48,7 +48,7 @@ impl Worst {
 }
 
 /// Returns the number behind a key in a file of lines `key number`.
-fn value(text: &str, key: &str) -> Option<u64> {
+pub(super) fn value(text: &str, key: &str) -> Option<u64> {
     text.lines()
         .find_map(|line| line.strip_prefix(key)?.strip_prefix(' '))?
         .trim()

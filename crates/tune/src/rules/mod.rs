@@ -6,9 +6,12 @@
 mod arrivals;
 mod backlog;
 mod connections;
+mod defaults;
 mod devices;
 mod dma;
 mod events;
+mod failures;
+mod features;
 mod group;
 mod memory;
 mod moderation;
@@ -23,6 +26,7 @@ mod queues;
 mod rule;
 mod runtime;
 mod security;
+mod shares;
 mod steering;
 mod storage;
 mod sysctls;
@@ -85,6 +89,15 @@ pub const RULES: &[&Rule] = &[
     &runtime::YJIT,
     &runtime::DEBUGGING,
     &runtime::OPCACHE,
+    &failures::DATAGRAMS,
+    &failures::SEGMENTS,
+    &failures::NEIGHBOURS,
+    &failures::KILLS,
+    &features::OFF,
+    &shares::SHARES,
+    &shares::FOREIGN,
+    // It lists what those before it have not looked at, so it is the last.
+    &defaults::FAR,
 ];
 
 impl Rule {

@@ -25,8 +25,10 @@
 //! | `held` | what do Procs and methods refer to, and which objects may a slot name? |
 //! | `thread` | where are the VM and its threads? |
 //! | `locks` | what does a thread hold, and what does it wait for? |
+//! | `bounds` | which part of a machine stack does the collector scan? |
 //! | `fiber` | which fibers are there, and where do parked ones go on? |
 
+mod bounds;
 mod class;
 mod collection;
 mod data;

@@ -244,6 +244,23 @@ pub trait Scripts {
         None
     }
 
+    /// Returns the address at which the collector's scan of a thread's stack ends, outside of which nothing is scanned; `None` if it
+    /// is not known.
+    fn scan_end(&self, _memory: &dyn Memory, _thread: &Thread, _copied: &Copies) -> Option<u64> {
+        None
+    }
+
+    /// Returns the same of the stack in `mapping` on which a coroutine is parked, whose part from `sp` on is in use.
+    fn parked_scan_end(
+        &self,
+        _memory: &dyn Memory,
+        _one: &Coroutine,
+        _mapping: &Range<u64>,
+        _sp: u64,
+    ) -> Option<u64> {
+        None
+    }
+
     /// Returns the slots of objects, by which words that look like references are recognised; `None` if the collector scans
     /// no native stacks.
     fn objects(&self, _memory: &dyn Memory) -> Option<Objects> {
@@ -258,9 +275,16 @@ pub struct ScanCost {
     pub word: f64,
     /// Nanoseconds more for each word that looks like a reference to an object.
     pub object: f64,
+    /// Nanoseconds more for each stack: what is marked with it, as the registers of its thread and the thread's own record.
+    pub stack: f64,
 }
 
 impl ScanCost {
+    /// Returns the cost of a whole stack, of which `bytes` bytes are scanned, with `objects` references among them.
+    pub fn of_stack(&self, bytes: u64, objects: u64) -> Duration {
+        self.of(bytes, objects) + Duration::from_nanos(self.stack as u64)
+    }
+
     /// Returns the cost of `bytes` bytes with `objects` references among them.
     pub fn of(&self, bytes: u64, objects: u64) -> Duration {
         let nanoseconds = self.word * (bytes / 8) as f64 + self.object * objects as f64;

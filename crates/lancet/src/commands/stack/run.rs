@@ -40,6 +40,16 @@ pub fn run(args: StackArgs) -> anyhow::Result<u8> {
         let text = format!("{}: {why}", what.display());
         losses.say(Loss::new(None, What::Files, None, text));
     }
+    // The table says it behind the file's name.
+    for scan in ranking.scans.iter().filter(|scan| scan.damaged() > 0) {
+        let count = scan.damaged() as u64;
+        let text = format!(
+            "{}: {count} damaged {} of the call frame information left out",
+            scan.image().path().display(),
+            report::figures::plural(count, "entry", "entries")
+        );
+        losses.note(Loss::new(None, What::Frames, Some(count), text));
+    }
     if args.json {
         losses.write(&mut sink.out)?;
     }

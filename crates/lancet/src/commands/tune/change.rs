@@ -18,6 +18,7 @@ use tune::verdict::Change;
 
 use super::TuneArgs;
 use super::run::{audit, explained, find};
+use crate::exit::Usage;
 use crate::losses::Losses;
 use crate::ui::interrupt;
 use crate::ui::sink::Sink;
@@ -118,7 +119,8 @@ fn sysctl(word: &str) -> anyhow::Result<Wish> {
     let (key, value) = word.split_once('=').unwrap_or((word, ""));
     let (key, value) = (key.trim(), value.trim());
     if value.is_empty() || !is_setting(&sysctl_path(key)) {
-        bail!("`{word}` is not KEY=VALUE, as net.core.somaxconn=4096 is");
+        let says = format!("`{word}` is not KEY=VALUE, as net.core.somaxconn=4096 is");
+        return Err(Usage(says).into());
     }
     Ok(Wish {
         rule: key.into(),

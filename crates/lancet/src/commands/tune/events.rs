@@ -8,6 +8,7 @@ use report::tune::events::{json, text};
 use tune::events::{Connector, Event, Exits, Followed};
 
 use super::TuneArgs;
+use crate::exit::Usage;
 use crate::losses::Losses;
 use crate::ui::interrupt;
 use crate::ui::sink::Sink;
@@ -21,7 +22,8 @@ const WAIT: Duration = Duration::from_millis(100);
 /// Writes events until Ctrl-C, the end of the time, or the end of all processes that are followed.
 pub fn run(args: &TuneArgs) -> anyhow::Result<u8> {
     if args.root.is_some() {
-        bail!("events happen on a live machine: leave out --root");
+        let says = "events happen on a live machine: leave out --root";
+        return Err(Usage(says.into()).into());
     }
     interrupt::catch();
     let mut sink = Sink::open(None, Stream::Stdout)?;

@@ -2,7 +2,7 @@
 
 use std::time::{Duration, Instant};
 
-use anyhow::{Context, bail};
+use anyhow::bail;
 use report::losses::{Loss, What};
 use report::tune::{explain, json, table};
 use tune::events::Exits;
@@ -11,7 +11,7 @@ use tune::rules::{self, Finding, RULES, Rule};
 use tune::tree::Cannot;
 
 use super::{TuneArgs, change, events};
-use crate::exit::EXCEEDED;
+use crate::exit::{EXCEEDED, Usage};
 use crate::losses::Losses;
 use crate::ui::interrupt;
 use crate::ui::sink::Sink;
@@ -26,7 +26,7 @@ pub fn run(args: TuneArgs) -> anyhow::Result<u8> {
         return events::run(&args);
     }
     if args.pids.len() > 1 {
-        bail!("an audit is about one process: give -p once");
+        return Err(Usage("an audit is about one process: give -p once".into()).into());
     }
     if args.undo.is_some() {
         return change::undo(&args);
@@ -82,9 +82,10 @@ fn write_table(
 
 /// Finds a check by its id, or says which ids there are.
 pub fn find(id: &str) -> anyhow::Result<&'static Rule> {
-    Rule::find(id).with_context(|| {
-        let (first, last) = (RULES[0].id, RULES[RULES.len() - 1].id);
-        format!("there is no check `{id}`: lancet tune lists them, {first} to {last}")
+    Rule::find(id).ok_or_else(|| {
+        let last = RULES.iter().map(|rule| rule.id).max().unwrap_or_default();
+        let says = format!("there is no check `{id}`: lancet tune lists them, T01 to {last}");
+        Usage(says).into()
     })
 }
 

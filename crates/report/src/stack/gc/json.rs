@@ -27,7 +27,7 @@ pub fn write(
             "pid": subject.pid,
             "tid": tid(stack),
             "parked": parked(stack),
-            "bytes": stack.used(),
+            "bytes": stack.scanned(),
             "objects": stack.references(),
             "predicted_us": microseconds(*cost),
         });

@@ -75,7 +75,7 @@ pub(crate) fn warnings(out: &mut dyn Write, subject: &Subject) -> io::Result<()>
             let key = (
                 Reverse(line.bytes()),
                 location(subject, line),
-                line.objects.is_some(),
+                line.objects.is_some() && stack.scanned_of(line) >= BIG,
             );
             big.entry(key).or_default().push(stack);
         }

@@ -21,6 +21,7 @@ pub fn write(out: &mut dyn Write, ranking: &Ranking) -> io::Result<()> {
             "file": scan.image().path().to_string_lossy(),
             "functions": frames.len(),
             "dynamic": frames.iter().filter(|frame| frame.dynamic).count(),
+            "dispatchers": frames.iter().filter(|frame| frame.dispatcher).count(),
             "damaged": scan.damaged(),
         });
         line(out, &record)?;

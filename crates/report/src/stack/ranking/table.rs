@@ -65,6 +65,14 @@ pub fn write(out: &mut dyn Write, ranking: &Ranking) -> io::Result<()> {
             grouped(ranking.more as u64)
         )?;
     }
+    if let Some((count, largest)) = ranking.dispatchers {
+        writeln!(
+            out,
+            "\n{} functions of Go for each size of a frame, to {} bytes (runtime.callN, debugCallN), are in every program of Go and no rows",
+            grouped(count as u64),
+            grouped(largest)
+        )?;
+    }
     if ranking.rows.iter().any(|(_, frame)| frame.dynamic) {
         writeln!(
             out,
@@ -81,6 +89,7 @@ fn head(scan: &Scan) -> String {
     };
     let damaged = match scan.damaged() {
         0 => String::new(),
+        1 => "; 1 damaged entry of the call frame information left out".to_owned(),
         damaged => format!("; {damaged} damaged entries of the call frame information left out"),
     };
     format!(
