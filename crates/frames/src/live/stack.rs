@@ -225,8 +225,9 @@ impl Stack {
         };
         for line in &mut self.lines {
             let frame = line.native.sp..line.native.cfa;
-            let bytes = process.copies.slice(frame);
-            line.objects = Some(bytes.map_or(0, |bytes| objects.count(bytes)));
+            let parts = process.copies.parts(frame).unwrap_or_default();
+            let counted = parts.iter().map(|(_, part)| objects.count(part));
+            line.objects = Some(counted.sum());
         }
     }
 }
