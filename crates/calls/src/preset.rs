@@ -45,6 +45,8 @@ use std::str::FromStr;
 const BUNDLED: &[(&str, &str)] = &[
     ("sql", include_str!("../presets/sql.preset")),
     ("gc", include_str!("../presets/gc.preset")),
+    ("redis", include_str!("../presets/redis.preset")),
+    ("http", include_str!("../presets/http.preset")),
     ("tls", include_str!("../presets/tls.preset")),
     ("dns", include_str!("../presets/dns.preset")),
     ("alloc", include_str!("../presets/alloc.preset")),

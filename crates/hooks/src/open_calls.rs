@@ -42,27 +42,39 @@ pub(crate) fn close(
     for pointer in stacks {
         let stack = pagemap::stack_above(pagemap.as_ref(), maps, *pointer);
         let start = pointer & !7;
-        let mut bytes = vec![0; stack.end.saturating_sub(start).min(MOST) as usize];
-        // What lies behind a guard that the kernel does not tell of, or was unmapped meanwhile, is no part of this stack.
-        let read = memory.read_up_to(start, &mut bytes);
-        let words = bytes[..read].as_chunks::<8>().0.iter();
-        let words: Vec<u64> = words.map(|word| u64::from_le_bytes(*word)).collect();
-        for (at, frame) in words.windows(TO_DESCRIPTOR + 1).enumerate() {
-            if hooks.get(&frame[TO_DESCRIPTOR]) != Some(&frame[TO_ORIGINAL]) {
-                continue;
+        let end = stack.end.min(start.saturating_add(MOST));
+        // A thread of Ruby has a megabyte on its stack that it mostly never touches.
+        for part in pagemap::touched(pagemap.as_ref(), maps, start..end) {
+            let mut bytes = vec![0; (part.end - part.start) as usize];
+            let read = memory.read_up_to(part.start, &mut bytes);
+            for (at, ring, row) in frames(&bytes[..read], session, hooks) {
+                let third = memory.word(part.start + at)?;
+                memory.write(part.start + at, &(third & !COUNTED).to_le_bytes())?;
+                open.push((ring, row));
             }
-            let [first, second, third, ..] = *frame else {
-                continue;
-            };
-            match ticket::open([first, second, third]) {
-                Some((its, ring, row)) if its == session => {
-                    let third_at = start + (at as u64 + 2) * 8;
-                    memory.write(third_at, &(third & !COUNTED).to_le_bytes())?;
-                    open.push((ring, row));
-                }
-                _ => {}
+            if read < bytes.len() {
+                // What lies behind a guard that the kernel does not tell of, or was unmapped meanwhile, is no part of this stack.
+                break;
             }
         }
     }
     Ok(open)
+}
+
+/// Returns where in these bytes the frames of a session's counting hooks have the third word of their tickets, with ring and row.
+fn frames(bytes: &[u8], session: u32, hooks: &HashMap<u64, u64>) -> Vec<(u64, u64, u64)> {
+    let words = bytes.as_chunks::<8>().0.iter();
+    let words: Vec<u64> = words.map(|word| u64::from_le_bytes(*word)).collect();
+    let frame = |(at, frame): (usize, &[u64])| {
+        let [first, second, third, ..] = *frame else {
+            return None;
+        };
+        if hooks.get(&frame[TO_DESCRIPTOR]) != Some(&frame[TO_ORIGINAL]) {
+            return None;
+        }
+        let (its, ring, row) = ticket::open([first, second, third])?;
+        (its == session).then_some(((at as u64 + 2) * 8, ring, row))
+    };
+    let windows = words.windows(TO_DESCRIPTOR + 1).enumerate();
+    windows.filter_map(frame).collect()
 }

@@ -16,6 +16,7 @@ use inject::resident::Resident;
 use process::error::Result;
 use process::maps::Maps;
 use process::memory::GuestMemory;
+use process::pagemap::{Pagemap, touched};
 use process::ptrace::Registers;
 use process::stop::Stop;
 use process::tries::{PAUSE, TRIES};
@@ -31,6 +32,8 @@ use wire::calls::Hook;
 
 /// Limit of memory that is searched, in bytes; searching it takes about two seconds.
 const MOST: u64 = 4 << 30;
+/// Limit of the mappings, in bytes, of which is asked what of them was ever touched.
+const MOST_MAPPED: u64 = 64 << 30;
 /// Bytes that one system call reads.
 const PIECE: u64 = 1 << 20;
 /// Limit of the routine's size in bytes. It has some 3 KiB; an agent of another build says its own size.
@@ -212,7 +215,8 @@ pub fn leads_into(
     parts.is_none_or(|parts| parts.into_iter().any(|part| search(memory, part, leads)))
 }
 
-/// Returns what is to be searched; `None` = it is too much, or the mappings cannot be read.
+/// Returns what is to be searched; `None` = it is too much, or the mappings cannot be read. Pages that were never touched hold no frame, and
+/// are not read: that would map a page of zeros in place of each.
 fn parts(memory: &GuestMemory, ours: &[Range<u64>], stacks: &[u64]) -> Option<Vec<Range<u64>>> {
     let maps = Maps::read(memory.pid()).ok()?;
     let own = maps.iter().filter(|mapping| {
@@ -226,8 +230,18 @@ fn parts(memory: &GuestMemory, ours: &[Range<u64>], stacks: &[u64]) -> Option<Ve
             without(start..mapping.end, ours)
         })
         .collect();
-    let all: u64 = parts.iter().map(|part| part.end - part.start).sum();
-    (all <= MOST).then_some(parts)
+    let size = |parts: &[Range<u64>]| -> u64 {
+        let sizes = parts.iter().map(|part| part.end - part.start);
+        sizes.fold(0, u64::saturating_add)
+    };
+    if size(&parts) > MOST_MAPPED {
+        return None;
+    }
+    let pagemap = Pagemap::open(memory.pid()).ok();
+    let parts = parts.into_iter();
+    let touched = parts.flat_map(|part| touched(pagemap.as_ref(), &maps, part));
+    let touched: Vec<Range<u64>> = touched.collect();
+    (size(&touched) <= MOST).then_some(touched)
 }
 
 /// Returns the parts of a range that are not `ours`. A mapping may have both, because the kernel joins neighbouring mappings.

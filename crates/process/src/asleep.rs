@@ -2,8 +2,9 @@
 //!
 //! A stop takes a sleeping thread out of its system call; [`crate::interrupted`] says what that can do to the call. Looking at it needs no
 //! stop: while it sleeps, its registers and its stack do not change. The kernel shows the number of the call, its arguments, stack pointer
-//! and program counter (`/proc/PID/task/TID/syscall`), and how long the thread has run in all (`schedstat`). If both are the same before
-//! and after its stack was copied, it slept throughout.
+//! and program counter (`/proc/PID/task/TID/syscall`), and how long and how often the thread has run in all (`schedstat`). It shows the former
+//! only of a thread that has left its processor (`task_current_syscall`, lib/syscall.c), and counts each time that a thread gets one
+//! (`sched_info_arrive`, kernel/sched/stats.h). So if `schedstat` is the same before both and after its stack was copied, it slept throughout.
 //!
 //! Other registers are not shown, rbp among them. If an unwinder needs rbp, the thread is stopped.
 
@@ -54,7 +55,8 @@ impl Asleep {
             ran,
             thread_area: thread_area(tid).unwrap_or(UNKNOWN),
         };
-        asleep.sleeps_on().then_some(asleep)
+        let in_call = InCall::of(pid, tid).as_ref() == Some(asleep.call());
+        (in_call && asleep.sleeps_on()).then_some(asleep)
     }
 
     /// Id of the thread in the PID namespace of lancet.
@@ -74,8 +76,7 @@ impl Asleep {
 
     /// Returns whether it has slept since [`Asleep::of`].
     pub fn sleeps_on(&self) -> bool {
-        InCall::of(self.pid, self.tid).as_ref() == Some(&self.call)
-            && ran(self.pid, self.tid).as_ref() == Some(&self.ran)
+        ran(self.pid, self.tid).as_ref() == Some(&self.ran)
     }
 }
 

@@ -150,6 +150,63 @@ pub(crate) fn above_guard(
     }
 }
 
+/// Returns the parts of a range of one mapping that were ever touched, by rising address. Only these need be searched: the others hold zeros,
+/// and reading them would map pages of zeros there.
+pub fn touched(pagemap: Option<&Pagemap>, maps: &Maps, range: Range<u64>) -> Vec<Range<u64>> {
+    let size = AT_ONCE * 16 * PAGE;
+    let mut parts: Vec<Range<u64>> = Vec::new();
+    let mut at = range.start;
+    while at < range.end {
+        let end = range.end.min((at / size + 1).saturating_mul(size));
+        for part in Parts::of(pagemap, maps, at..end).touched {
+            match parts.last_mut() {
+                Some(last) if last.end == part.start => last.end = part.end,
+                _ => parts.push(part),
+            }
+        }
+        at = end;
+    }
+    parts
+}
+
+/// A range of addresses in the parts that were touched and those that never were, each by rising address.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Parts {
+    pub(crate) touched: Vec<Range<u64>>,
+    pub(crate) untouched: Vec<Range<u64>>,
+}
+
+impl Parts {
+    /// Tells the parts of a range of one mapping apart. A page of a file, or of shared memory, may have contents although it is not in the
+    /// table of the process's pages, so all of such a range counts as touched.
+    pub(crate) fn of(pagemap: Option<&Pagemap>, maps: &Maps, range: Range<u64>) -> Parts {
+        let mapping = maps.find(range.start);
+        let is_own =
+            mapping.is_some_and(|mapping| mapping.inode == 0 && !mapping.permissions.shared);
+        let first = range.start / PAGE * PAGE;
+        let whole = first..range.end.next_multiple_of(PAGE);
+        let pages = match pagemap {
+            Some(pagemap) if is_own => pagemap.pages(&whole),
+            _ => Vec::new(),
+        };
+        let mut parts = Parts::default();
+        let mut at = range.start;
+        for run in pages.chunk_by(|one, next| (*one == Page::Nowhere) == (*next == Page::Nowhere)) {
+            let end = (at / PAGE * PAGE + run.len() as u64 * PAGE).min(range.end);
+            let list = match run[0] {
+                Page::Nowhere => &mut parts.untouched,
+                _ => &mut parts.touched,
+            };
+            list.push(at..end);
+            at = end;
+        }
+        if at < range.end {
+            parts.touched.push(at..range.end);
+        }
+        parts
+    }
+}
+
 #[cfg(test)]
 pub(crate) mod tests {
     use super::*;
@@ -209,5 +266,39 @@ pub(crate) mod tests {
         assert_eq!(around(199).start, start + PAGE);
         assert_eq!(around(201).start, start + 201 * PAGE);
         assert_eq!(stack_around(Some(&pagemap), &maps, 8), 0..0);
+    }
+
+    #[test]
+    fn a_page_that_was_never_touched_is_told_from_those_that_were() {
+        let size = 8 * PAGE as usize;
+        let access = libc::PROT_READ | libc::PROT_WRITE;
+        let private = libc::MAP_PRIVATE | libc::MAP_ANONYMOUS;
+        // SAFETY: a new mapping, of which two pages are written.
+        let start = unsafe {
+            let start = libc::mmap(std::ptr::null_mut(), size, access, private, -1, 0);
+            assert_ne!(start, libc::MAP_FAILED);
+            // A large page would make all of it touched.
+            libc::madvise(start, size, libc::MADV_NOHUGEPAGE);
+            for page in [2, 3] {
+                start.cast::<u8>().byte_add(page * PAGE as usize).write(1);
+            }
+            start as u64
+        };
+        let pid = std::process::id() as i32;
+        let maps = Maps::read(pid).expect("ours");
+        let pagemap = Pagemap::open(pid).expect("ours");
+        let at = |page: u64| start + page * PAGE;
+        let range = at(1) + 8..at(5) - 8;
+        let parts = Parts::of(Some(&pagemap), &maps, range.clone());
+        let bounds = |parts: &[Range<u64>]| -> Vec<(u64, u64)> {
+            let bounds = parts.iter().map(|part| (part.start, part.end));
+            bounds.collect()
+        };
+        assert_eq!(bounds(&parts.touched), [(at(2), at(4))]);
+        let untouched = [(at(1) + 8, at(2)), (at(4), at(5) - 8)];
+        assert_eq!(bounds(&parts.untouched), untouched);
+        assert_eq!(touched(Some(&pagemap), &maps, range.clone()), parts.touched);
+        let whole = Parts::of(None, &maps, range.clone());
+        assert_eq!((whole.touched, whole.untouched), (vec![range], Vec::new()));
     }
 }

@@ -3,10 +3,10 @@
 //! else that takes time is done afterwards, on the copy.
 //!
 //! ```text
-//!   before   read the maps; make room for the copies and touch it, so that no page fault comes in the stop;
+//!   before   read the maps; find who sleeps, and copy of each what is wanted;
+//!            make room for the copies of the others and touch it, so that no page fault comes in the stop;
 //!            find what is wanted beside the stacks; copy the main thread's stack once and drop the copy:
 //!            it is then in the processor's caches, and so is the kernel's code for it
-//!            find who sleeps
 //!   stop     seize, interrupt, wait: the rest ─┐
 //!            process_vm_readv, registers       │ `stopped`
 //!            who slept sleeps still            │ else once more, with those stopped
@@ -14,27 +14,32 @@
 //!   after    unwinding, names, script frames
 //! ```
 //!
+//! So a process does not stand longer because it has many threads that sleep. What was copied of them is kept apart from what is copied in
+//! the stop: the two may lie in one page, and what a thread that runs had there before the stop is not what it has in it. The main thread
+//! is copied in the stop even if it sleeps, because what is wanted of the whole process is copied with it.
+//!
 //! A thread in an uninterruptible wait (state D: a file server that does not answer, the parent in a `vfork`) does not stop before that
 //! wait ends. It is copied like one that sleeps, with what can be read of it, and no other thread stands still for it.
 //!
-//! A stack is copied from 128 bytes below rsp (the red zone, psABI §3.2.2) to the end of its mapping. Nothing is
-//! written into the guest.
+//! A stack is copied from 128 bytes below rsp (the red zone, psABI §3.2.2) to the end of its mapping, but for pages that were never touched
+//! ([`Copies`]). Nothing is written into the guest.
+
+mod copies;
+
+pub use copies::{Copies, Overlay};
 
 use crate::proc_file;
-use std::collections::{BTreeMap, HashMap, HashSet};
+use std::borrow::Cow;
+use std::collections::{HashMap, HashSet};
 use std::ops::Range;
-use std::slice;
-use std::time::Duration;
-
-use nix::sys::uio::{RemoteIoVec, process_vm_readv};
-use nix::unistd::Pid;
+use std::time::{Duration, Instant};
 
 use crate::asleep::{Asleep, UNKNOWN};
 use crate::error::{Error, Result};
 use crate::guest::missing_thread;
 use crate::interrupted;
 use crate::maps::Maps;
-use crate::pagemap::{self, LARGEST_STACK, Pagemap};
+use crate::pagemap::{self, LARGEST_STACK, Pagemap, Parts};
 use crate::pid_namespace::ids_of_thread;
 use crate::ptrace;
 use crate::room::Room;
@@ -44,9 +49,6 @@ use crate::stop::{PATIENCE, Stop, thread_ids, thread_state};
 const RED_ZONE: u64 = 128;
 /// Bytes of room that are touched before the stop. What does not fit is copied too, only slower.
 const ROOM: usize = 1 << 20;
-/// Limit of the bytes that one snapshot copies; ranges beyond it are cut. The process itself says how long the stack of a coroutine or of a
-/// VM is, and a false value must cost no more of lancet's memory and no more time in a stop than this.
-const MOST_COPIED: usize = 1 << 29;
 /// A main stack of which at most this many bytes were ever used is copied whole, before its registers are known.
 const SMALL_STACK: u64 = 192 << 10;
 
@@ -105,76 +107,6 @@ impl Thread {
     }
 }
 
-/// Copied pieces of memory. Reading memory that was not copied is a fault.
-#[derive(Debug, Default)]
-pub struct Copies {
-    bytes: Vec<u8>,
-    used: usize,
-    /// By the address that a piece was copied from: the end of the piece, and its index in `bytes`.
-    pieces: BTreeMap<u64, (u64, usize)>,
-    longest: u64,
-}
-
-impl Copies {
-    /// Adds a piece that was read elsewhere, a core file for instance.
-    pub fn add(&mut self, at: u64, bytes: &[u8]) {
-        let start = self.used;
-        self.bytes.truncate(start);
-        self.bytes.extend_from_slice(bytes);
-        self.used = self.bytes.len();
-        self.note(at..at.saturating_add(bytes.len() as u64), start);
-    }
-
-    /// Adds a piece that was copied. Of two that begin at the same address the longer one is kept.
-    fn note(&mut self, piece: Range<u64>, start: usize) {
-        self.longest = self.longest.max(piece.end - piece.start);
-        let known = self.pieces.entry(piece.start).or_insert((piece.end, start));
-        if known.0 < piece.end {
-            *known = (piece.end, start);
-        }
-    }
-
-    /// The copied bytes of `range`, if all of it was copied in one piece.
-    pub fn slice(&self, range: Range<u64>) -> Option<&[u8]> {
-        let near = self.pieces.range(..=range.start).rev();
-        let (at, (_, start)) = near
-            .take_while(|(at, _)| range.start - **at < self.longest)
-            .find(|(_, (end, _))| range.end <= *end)?;
-        let from = start + usize::try_from(range.start - at).ok()?;
-        self.bytes
-            .get(from..from + usize::try_from(range.end.checked_sub(range.start)?).ok()?)
-    }
-
-    /// The number of bytes that were copied.
-    pub fn size(&self) -> u64 {
-        self.used as u64
-    }
-}
-
-impl vm::Memory for Copies {
-    fn read(&self, at: u64, into: &mut [u8]) -> std::result::Result<(), vm::Fault> {
-        let end = at.checked_add(into.len() as u64).ok_or(vm::Fault { at })?;
-        into.copy_from_slice(self.slice(at..end).ok_or(vm::Fault { at })?);
-        Ok(())
-    }
-}
-
-/// Memory that is read from copies, and where there is no copy, from another memory.
-pub struct Overlay<'a> {
-    /// The copied pieces, which are read first.
-    pub copies: &'a Copies,
-    /// The memory that is read where there is no copy.
-    pub rest: &'a dyn vm::Memory,
-}
-
-impl vm::Memory for Overlay<'_> {
-    fn read(&self, at: u64, into: &mut [u8]) -> std::result::Result<(), vm::Fault> {
-        self.copies
-            .read(at, into)
-            .or_else(|_| self.rest.read(at, into))
-    }
-}
-
 /// The threads of a process and their stacks; see the module's documentation.
 #[derive(Debug)]
 pub struct Snapshot {
@@ -188,6 +120,8 @@ pub struct Snapshot {
     pub stopped: Duration,
 }
 
+/// For how long a stop goes on while the threads that sleep are asked whether they have slept on.
+const CHECKED: Duration = Duration::from_millis(1);
 /// How often a snapshot is begun again because a thread woke up; after that every thread is stopped.
 const TRIES: u32 = 2;
 
@@ -232,90 +166,148 @@ impl Snapshot {
         asleep: &[Asleep],
         more: &mut dyn FnMut(&Thread, &Copies) -> Vec<Range<u64>>,
     ) -> Result<std::result::Result<Snapshot, Vec<i32>>> {
-        let mut copies = Copies {
-            // Not zeros, because the allocator would provide those as pages that do not exist yet.
-            bytes: vec![1; ROOM],
-            used: 0,
-            ..Copies::default()
-        };
-        let mut threads = Vec::with_capacity(64);
-        let used = warm(pid, maps, likely, &mut copies);
+        let mut copies = Copies::with_room(ROOM);
         let pagemap = Pagemap::open(pid).ok();
-        let own_ids = own_ids(pid);
-        let shown_by = proc_file::shown_by(pid);
+        let mut taking = Taking {
+            pid,
+            shown_by: proc_file::shown_by(pid),
+            own_ids: own_ids(pid),
+            pagemap: pagemap.as_ref(),
+            maps: Cow::Borrowed(maps),
+            more,
+        };
+        let (mut earlier, mut threads) = (Copies::default(), Vec::with_capacity(64));
+        for thread in asleep.iter().filter(|thread| thread.tid() != pid) {
+            let context = UnwindContext::of_sleeping(thread);
+            threads.push(taking.copy(thread.tid(), context, &[], &mut earlier));
+        }
+        let used = taking.warm(likely, &mut copies);
         let left = asleep.iter().map(Asleep::tid).collect();
         let stop = Stop::all_but(pid, &left)?;
         crate::fault::point("looking");
-        let stopped = stop.threads().map(|tid| (tid, None));
-        let sleeping = asleep.iter().map(|thread| (thread.tid(), Some(thread)));
-        let mut all: Vec<(i32, Option<&Asleep>)> = stopped.chain(sleeping).collect();
-        all.sort_by_key(|(tid, _)| *tid != pid);
-        let mut later = None;
-        let pagemap = pagemap.as_ref();
-        let mut mapping_of = |sp| match pagemap::stack_above(pagemap, maps, sp) {
-            // The mapping was made or has grown since the maps were read.
-            none if none.is_empty() => {
-                let later = later.get_or_insert_with(|| Maps::read(pid).unwrap_or_default());
-                pagemap::stack_above(pagemap, later, sp)
-            }
-            found => found,
-        };
-        for (tid, sleeping) in all {
+        let mut all: Vec<i32> = stop.threads().collect();
+        let first = asleep.iter().find(|thread| thread.tid() == pid);
+        all.extend(first.map(Asleep::tid));
+        all.sort_by_key(|tid| *tid != pid);
+        for tid in all {
             // The kernel shows no registers of a thread before it has left its processor. Until then its stack is copied.
-            if tid == pid && used.end - used.start <= SMALL_STACK {
-                copy_all(
-                    shown_by,
-                    &[slice::from_ref(&used), likely].concat(),
-                    &mut copies,
-                );
+            if tid == pid && size_of(&used) <= SMALL_STACK {
+                copies.copy_all(taking.shown_by, &[&used, likely].concat());
             }
-            let context = match sleeping {
+            let context = match first.filter(|_| tid == pid) {
                 Some(thread) => Some(UnwindContext::of_sleeping(thread)),
                 None => context_of(pid, tid)?,
             };
-            let Some(context) = context else {
-                continue;
-            };
-            let thread = Thread {
-                tid,
-                own_id: *own_ids.get(&tid).unwrap_or(&tid),
-                name: String::new(),
-                main: tid == pid,
-                context,
-                mapping: mapping_of(context.sp),
-            };
-            let mut wanted = Vec::with_capacity(64);
-            wanted.extend(thread.used_stack());
-            if thread.main {
-                wanted.extend_from_slice(likely);
+            if let Some(context) = context {
+                let likely = if tid == pid { likely } else { &[] };
+                threads.push(taking.copy(tid, context, likely, &mut copies));
             }
-            copy_new(shown_by, wanted, &mut copies);
-            let wanted = more(&thread, &copies);
-            copy_new(shown_by, wanted, &mut copies);
-            threads.push(thread);
         }
-        let woke = asleep.iter().filter(|thread| !thread.sleeps_on());
-        let woke: Vec<i32> = woke.map(Asleep::tid).collect();
-        let stopped = stop.release();
+        let (stopped, woke) = release(stop, asleep);
         if !woke.is_empty() {
             return Ok(Err(woke));
         }
         if threads.is_empty() {
             return Err(missing_thread(pid));
         }
-        for thread in &mut threads {
-            thread.name = name_of(pid, thread.tid);
-            let stack = std::mem::take(&mut thread.mapping);
-            thread.mapping = pagemap::above_guard(pagemap, thread.context.sp, stack);
-        }
-        threads.sort_by_key(|thread| (thread.tid != pid, thread.tid));
+        taking.complete(&mut threads);
         Ok(Ok(Snapshot {
             threads,
-            copies,
+            copies: copies.over(earlier),
             asleep: asleep.iter().map(Asleep::tid).collect(),
             stopped,
         }))
     }
+}
+
+/// What copying the threads of a process needs.
+struct Taking<'a> {
+    pid: i32,
+    /// The id of a living thread.
+    shown_by: i32,
+    own_ids: HashMap<i32, i32>,
+    pagemap: Option<&'a Pagemap>,
+    maps: Cow<'a, Maps>,
+    more: &'a mut dyn FnMut(&Thread, &Copies) -> Vec<Range<u64>>,
+}
+
+impl Taking<'_> {
+    /// Copies a thread's stack, the ranges that are `likely` wanted with it, and what else must be copied.
+    fn copy(
+        &mut self,
+        tid: i32,
+        context: UnwindContext,
+        likely: &[Range<u64>],
+        copies: &mut Copies,
+    ) -> Thread {
+        let mut thread = Thread {
+            tid,
+            own_id: *self.own_ids.get(&tid).unwrap_or(&tid),
+            name: String::new(),
+            main: tid == self.pid,
+            context,
+            mapping: pagemap::stack_above(self.pagemap, &self.maps, context.sp),
+        };
+        if thread.mapping.is_empty() && matches!(self.maps, Cow::Borrowed(_)) {
+            // The mapping was made or has grown since the maps were read.
+            self.maps = Cow::Owned(Maps::read(self.pid).unwrap_or_default());
+            thread.mapping = pagemap::stack_above(self.pagemap, &self.maps, context.sp);
+        }
+        let stack = thread.used_stack().map(|stack| self.parts(stack));
+        copies.copy_new(self.shown_by, stack.unwrap_or_default(), likely);
+        let wanted = (self.more)(&thread, copies);
+        copies.copy_new(self.shown_by, Parts::default(), &wanted);
+        thread
+    }
+
+    fn parts(&self, range: Range<u64>) -> Parts {
+        Parts::of(self.pagemap, &self.maps, range)
+    }
+
+    /// Copies what will probably be copied in the stop, while the process runs, and drops the copy; see the module's documentation. Returns
+    /// the parts of the main thread's stack that were ever used.
+    fn warm(&self, likely: &[Range<u64>], copies: &mut Copies) -> Vec<Range<u64>> {
+        let stack = self.maps.iter().find(|mapping| mapping.is_named("[stack]"));
+        let used = stack.map_or_else(Vec::new, |stack| {
+            let used = Room::of(self.pid, &self.maps, &(stack.start..stack.end)).high_water;
+            let used = stack.end - used.min(ROOM as u64)..stack.end;
+            self.parts(used).touched
+        });
+        copies.copy_all(self.shown_by, &[&used, likely].concat());
+        copies.clear();
+        used
+    }
+
+    /// Adds what need not be known while the process stands, and sorts the threads.
+    fn complete(&self, threads: &mut [Thread]) {
+        for thread in threads.iter_mut() {
+            thread.name = name_of(self.pid, thread.tid);
+            let stack = std::mem::take(&mut thread.mapping);
+            thread.mapping = pagemap::above_guard(self.pagemap, thread.context.sp, stack);
+        }
+        threads.sort_by_key(|thread| (thread.tid != self.pid, thread.tid));
+    }
+}
+
+/// Returns the bytes of all ranges together.
+fn size_of(ranges: &[Range<u64>]) -> u64 {
+    ranges.iter().map(|range| range.end - range.start).sum()
+}
+
+/// Lets the threads go on. Returns how long they stood still, and which of the threads in `asleep` woke up, those that could not be asked in
+/// [`CHECKED`] maybe after the stop.
+fn release(stop: Stop, asleep: &[Asleep]) -> (Duration, Vec<i32>) {
+    let until = Instant::now() + CHECKED;
+    let woke = |thread: &&Asleep| !thread.sleeps_on();
+    let (mut woken, mut unasked) = (Vec::new(), asleep.iter());
+    while Instant::now() < until
+        && let Some(thread) = unasked.next()
+    {
+        woken.extend(Some(thread).filter(woke));
+    }
+    let stopped = stop.release();
+    woken.extend(unasked.filter(woke));
+    (stopped, woken.into_iter().map(Asleep::tid).collect())
 }
 
 /// Finds the sleeping threads that will not be stopped: those for which `may` returns true, and those that cannot be stopped, because they
@@ -369,120 +361,4 @@ fn own_ids(pid: i32) -> HashMap<i32, i32> {
     }
     let threads = thread_ids(pid).unwrap_or_default().into_iter();
     threads.filter_map(|tid| Some((tid, own(tid)?))).collect()
-}
-
-/// Copies what will probably be copied in the stop, while the process runs, and drops the copy; see the module's documentation. Returns the
-/// part of the main thread's stack that was ever used.
-fn warm(pid: i32, maps: &Maps, likely: &[Range<u64>], copies: &mut Copies) -> Range<u64> {
-    let stack = maps.iter().find(|mapping| mapping.is_named("[stack]"));
-    let used = stack.map_or(0..0, |stack| {
-        let used = Room::of(pid, maps, &(stack.start..stack.end)).high_water;
-        stack.end - used.min(ROOM as u64)..stack.end
-    });
-    let shown_by = proc_file::shown_by(pid);
-    copy_all(shown_by, &[slice::from_ref(&used), likely].concat(), copies);
-    *copies = Copies {
-        bytes: std::mem::take(&mut copies.bytes),
-        ..Copies::default()
-    };
-    used
-}
-
-/// Copies those of `ranges` that have not been copied. `shown_by` is the id of a living thread.
-fn copy_new(shown_by: i32, mut ranges: Vec<Range<u64>>, copies: &mut Copies) {
-    ranges.retain(|range| copies.slice(range.clone()).is_none());
-    copy_all(shown_by, &ranges, copies);
-}
-
-/// Shortens the list of ranges, and the last range in it, so that together they have at most `room` bytes.
-fn within_room(ranges: &[Range<u64>], mut room: usize) -> Vec<Range<u64>> {
-    let cut = ranges.iter().map(|range| {
-        let size = range.end.saturating_sub(range.start).min(room as u64);
-        room -= size as usize;
-        range.start..range.start + size
-    });
-    cut.collect()
-}
-
-/// Copies several ranges by one system call, or one by one if not all of them can be read.
-fn copy_all(shown_by: i32, ranges: &[Range<u64>], copies: &mut Copies) {
-    let ranges = within_room(ranges, MOST_COPIED.saturating_sub(copies.used));
-    let sizes = ranges
-        .iter()
-        .map(|range| (range.end - range.start) as usize);
-    let size: usize = sizes.clone().sum();
-    let start = copies.used;
-    if size == 0 {
-        return;
-    }
-    if copies.bytes.len() < start + size {
-        copies.bytes.resize(start + size, 0);
-    }
-    let from: Vec<RemoteIoVec> = ranges
-        .iter()
-        .zip(sizes.clone())
-        .map(|(range, len)| RemoteIoVec {
-            base: range.start as usize,
-            len,
-        })
-        .collect();
-    let mut into = [std::io::IoSliceMut::new(
-        &mut copies.bytes[start..start + size],
-    )];
-    if process_vm_readv(Pid::from_raw(shown_by), &mut into, &from) != Ok(size) {
-        for range in ranges {
-            copy(shown_by, range, copies);
-        }
-        return;
-    }
-    for (range, size) in ranges.iter().zip(sizes) {
-        copies.note(range.clone(), copies.used);
-        copies.used += size;
-    }
-}
-
-/// Copies the readable part of `range`, from its start.
-fn copy(shown_by: i32, range: Range<u64>, copies: &mut Copies) {
-    let (Ok(base), Ok(size)) = (
-        usize::try_from(range.start),
-        usize::try_from(range.end.saturating_sub(range.start)),
-    ) else {
-        return;
-    };
-    if size == 0 {
-        return;
-    }
-    let start = copies.used;
-    if copies.bytes.len() < start + size {
-        copies.bytes.resize(start + size, 0);
-    }
-    let mut into = [std::io::IoSliceMut::new(
-        &mut copies.bytes[start..start + size],
-    )];
-    let from = [RemoteIoVec { base, len: size }];
-    let done = process_vm_readv(Pid::from_raw(shown_by), &mut into, &from).unwrap_or(0);
-    copies.used = start + done;
-    if done > 0 {
-        copies.note(range.start..range.start + done as u64, start);
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn what_a_process_says_of_its_stacks_is_cut_to_what_there_is_room_for() {
-        // As a process can have written it.
-        let (start, end) = (0x9000, 0x8000);
-        let ranges = [0x1000..0x1800, start..end, 0x2000..u64::MAX, 0x3000..0x3010];
-        let cut = within_room(&ranges, 0x1000);
-        let expected = [
-            0x1000..0x1800,
-            0x9000..0x9000,
-            0x2000..0x2800,
-            0x3000..0x3000,
-        ];
-        assert_eq!(cut, expected);
-    }
 }

@@ -36,6 +36,7 @@ static BUNDLES: &[Bundle] = bundle! {
     "sqlite3" serves "libsqlite3.so";
     "libssl" serves "libssl.so";
     "libcrypto" serves "libcrypto.so";
+    "libhiredis" serves "libhiredis.so";
     "libcurl" serves "libcurl.so" "libcurl-gnutls.so" "libcurl-nss.so";
     "zlib" serves "libz.so" "libz-ng.so";
     "ruby" serves "libruby.so" "libruby-" "ruby";

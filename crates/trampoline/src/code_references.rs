@@ -47,23 +47,33 @@ pub fn increments(code: &[u8], at: u64, displacement: u32) -> Vec<u64> {
     around(code, at, places, wanted)
 }
 
-/// Returns the addresses of instructions that compare the 16-bit word at `address` with 0.
+/// Returns the addresses of instructions that compare the 16-bit word at `address` with 0, or take its address to do so: a compiler that
+/// makes code for a shared library of it may load the address first (gcc, Debian's libpython). No other code takes it.
 pub fn tests(code: &[u8], at: u64, address: u64) -> Vec<u64> {
-    let wanted = |instruction: &Instruction| {
+    let compares = |instruction: &Instruction| {
         instruction.mnemonic() == Mnemonic::Cmp
             && instruction.op0_kind() == OpKind::Memory
             && instruction.is_ip_rel_memory_operand()
             && instruction.ip_rel_memory_address() == address
             && instruction.memory_size().size() == 2
     };
-    // An instruction with one byte (an immediate) behind its displacement.
-    let places = (0..code.len().saturating_sub(4)).filter(|place| {
-        let bytes = code[*place..].first_chunk().copied().unwrap_or_default();
-        let distance = i64::from(i32::from_le_bytes(bytes));
-        let next = at + *place as u64 + 5;
-        next.wrapping_add_signed(distance) == address
-    });
-    around(code, at, places, wanted)
+    let takes = |instruction: &Instruction| {
+        instruction.mnemonic() == Mnemonic::Lea
+            && instruction.is_ip_rel_memory_operand()
+            && instruction.ip_rel_memory_address() == address
+    };
+    // The places of displacements behind which the instruction has so many more bytes: an immediate, or nothing.
+    let places = |behind: u64| {
+        (0..code.len().saturating_sub(3)).filter(move |place| {
+            let bytes = code[*place..].first_chunk().copied().unwrap_or_default();
+            let distance = i64::from(i32::from_le_bytes(bytes));
+            let next = at + *place as u64 + 4 + behind;
+            next.wrapping_add_signed(distance) == address
+        })
+    };
+    let mut found = around(code, at, places(1), compares);
+    found.extend(around(code, at, places(0), takes));
+    found
 }
 
 fn around(
@@ -144,5 +154,9 @@ mod tests {
         let code = [0x90, 0x66, 0x83, 0x3d, 0, 1, 0, 0, 0, 0x75, 0];
         assert_eq!(tests(&code, 0x1000, 0x1109), [0x1001]);
         assert_eq!(tests(&code, 0x1000, 0x110a), []);
+        // lea rax,[rip+0x100]; cmp word ptr [rax],0; jne
+        let code = [0x48, 0x8d, 0x05, 0, 1, 0, 0, 0x66, 0x83, 0x38, 0, 0x75, 0];
+        assert_eq!(tests(&code, 0x1000, 0x1107), [0x1000]);
+        assert_eq!(tests(&code, 0x1000, 0x1108), []);
     }
 }

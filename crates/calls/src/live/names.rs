@@ -31,6 +31,14 @@ struct Wish {
     of_preset: bool,
 }
 
+impl Wish {
+    /// Whether it is not reported if it is missing. The collector is of whatever language the process runs, and a preset asks for nothing else
+    /// with it.
+    fn is_quiet(&self) -> bool {
+        self.of_preset && self.pattern.language.is_some()
+    }
+}
+
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum State {
     /// It was not looked up yet.
@@ -83,7 +91,7 @@ impl Names {
 
     /// Whether some were refused.
     pub fn were_refused(&self) -> bool {
-        let refused = |wish: &Wish| wish.state == State::Refused && !wish.of_preset;
+        let refused = |wish: &Wish| wish.state == State::Refused && !wish.is_quiet();
         self.wishes.iter().any(refused)
     }
 
@@ -95,7 +103,7 @@ impl Names {
             if matches!(wish.state, State::Found | State::Refused) {
                 continue;
             }
-            let (pattern, quiet) = (&wish.pattern, wish.of_preset);
+            let (pattern, quiet) = (&wish.pattern, wish.is_quiet());
             let new = wish.state == State::New && !quiet;
             wish.state = match tracing.named(pattern) {
                 Outcome::Found(found) => {

@@ -201,7 +201,7 @@ impl fmt::Display for Message {
             ),
             M::NoDriver { pid, peer } => write!(
                 out,
-                "process {pid} is connected to a database ({peer}), and none of the functions of the preset speaks to it: its driver is written in the script's language (PyMySQL, pg8000) or speaks the protocol itself (Go, Java); what it sends, and from which line: lancet syscalls -e trace=%network -s 400 -p {pid}"
+                "process {pid} is connected to a server ({peer}), and none of the functions of the preset speaks to it: its driver is written in the script's language (PyMySQL, redis-py, Net::HTTP) or speaks the protocol itself (Go, Java); what it sends, and from which line: lancet syscalls -e trace=%network -s 400 -p {pid}"
             ),
             M::CountedUnseen(unhooked) => write!(
                 out,
@@ -297,7 +297,7 @@ impl fmt::Display for Message {
                 like,
             } => write!(
                 out,
-                "process {pid} has no {pattern} yet: {why}{like}; it is hooked when it is defined"
+                "process {pid} has no {pattern} yet: {why}{like}; it is hooked if it comes and is written in C"
             ),
             M::NeverHooked { pattern, why, like } => {
                 write!(out, "not hooked: {pattern}: {why}{like}")

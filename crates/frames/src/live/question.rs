@@ -31,12 +31,16 @@ pub(super) fn asked(on: &[String], thread: &Thread, copies: &Copies) -> Option<S
     }
     let from = thread.context.sp & !7;
     let end = thread.mapping.end.min(from.saturating_add(SEARCHED));
-    let stack = copies.slice(from..end)?;
-    let words = stack.as_chunks::<8>().0;
-    (0..stack.len()).find_map(|at| {
-        let name = question(stack.get(at..)?)?;
-        let address = from.wrapping_add(at as u64).to_le_bytes();
-        words.contains(&address).then_some(name)
+    let parts = copies.parts(from..end)?;
+    let words = |address: u64| {
+        let mut words = parts.iter().flat_map(|(_, part)| part.as_chunks::<8>().0);
+        words.any(|word| *word == address.to_le_bytes())
+    };
+    parts.iter().find_map(|(from, part)| {
+        (0..part.len()).find_map(|at| {
+            let name = question(part.get(at..)?)?;
+            words(from.wrapping_add(at as u64)).then_some(name)
+        })
     })
 }
 

@@ -253,8 +253,9 @@ impl Stack {
             if part.is_empty() {
                 continue;
             }
-            let bytes = process.copies.slice(part);
-            line.objects = Some(bytes.map_or(0, |bytes| objects.count(bytes)));
+            let copied = process.copies.parts(part).unwrap_or_default();
+            let counted = copied.iter().map(|(_, bytes)| objects.count(bytes));
+            line.objects = Some(counted.sum());
         }
     }
 }

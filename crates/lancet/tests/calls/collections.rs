@@ -1,7 +1,9 @@
 //! `-x gc`: every collection of a VM's garbage is told, as often as the VM says that it collected.
 
+use std::io::{Read, Write};
+
 use crate::lines::{Shown, of, shown};
-use crate::support::{Snapshot, TempDir, chosen};
+use crate::support::{Guest, Snapshot, TempDir, chosen, installed, skip};
 use crate::watch::{calls, hooked, left, text_holds};
 
 /// Collections that were told, and from where to where the VM counted.
@@ -83,4 +85,46 @@ fn collections_of_a_php() {
             "{php}: {told:?}"
         );
     });
+}
+
+/// A Python that is a library of another program: its compiler has made other code for the probe by which the collector is found.
+#[test]
+fn the_collector_of_a_uwsgi_is_found() {
+    const APPLICATION: &str = r#"
+import gc
+
+def application(environ, start_response):
+    gc.collect()
+    start_response("200 OK", [("Content-Type", "text/plain")])
+    return [b"ok"]
+"#;
+    let plugin = "/usr/lib/uwsgi/plugins/python3_plugin.so";
+    if !installed("uwsgi") || !std::path::Path::new(plugin).exists() {
+        return skip("gc uwsgi", "no uwsgi-core or no uwsgi-plugin-python3");
+    }
+    let folder = TempDir::new("gc-uwsgi");
+    std::fs::write(folder.join("shop.py"), APPLICATION).expect("a file");
+    let mut command = std::process::Command::new("sh");
+    command
+        .args(["-c", "exec uwsgi --plugin python3 --http-socket 127.0.0.1:0 --disable-logging --wsgi-file shop.py 2>&1"])
+        .current_dir(folder.join(""));
+    let guest = Guest::start("uwsgi", command);
+    let said = guest.find_within("bound to TCP address 127.0.0.1:");
+    let digits: String = said.chars().take_while(char::is_ascii_digit).collect();
+    guest.find_within("spawned uWSGI worker 1");
+    let watch = hooked(calls(guest.pid, &["--preset", "gc"]));
+    let address = format!("127.0.0.1:{digits}");
+    for _ in 0..3 {
+        let mut stream = std::net::TcpStream::connect(&address).expect("it listens");
+        stream
+            .write_all(b"GET / HTTP/1.0\r\n\r\n")
+            .expect("it reads");
+        let mut answer = String::new();
+        stream.read_to_string(&mut answer).expect("it answers");
+        assert!(answer.ends_with("ok"), "{answer}");
+    }
+    let output = left(watch, "gc uwsgi");
+    let lines = output.stdout.lines();
+    let seen = lines.filter(|line| line.contains("gc(") && line.contains("shop.py:5"));
+    assert!(seen.count() >= 3, "{output:?}");
 }

@@ -188,7 +188,7 @@ fn a_driver_without_a_function_is_named() {
             LIMIT,
         );
         assert_eq!(output.code(), 4, "{python}: {output:?}");
-        let said = format!("is connected to a database (tcp to 127.0.0.1:{port})");
+        let said = format!("is connected to a server (tcp to 127.0.0.1:{port})");
         assert_eq!(
             output.stderr.matches(&said).count(),
             1,
@@ -428,3 +428,38 @@ int main(void) {
   fgets(line, sizeof line, stdin);
 }
 "#;
+
+/// A client of HTTP whose library is libcurl is seen, by the duration of its requests.
+#[test]
+fn requests_of_libcurl_are_counted() {
+    if !installed("curl") {
+        return skip("presets http", "no curl");
+    }
+    let listener = std::net::TcpListener::bind("127.0.0.1:0").expect("a port");
+    let port = listener.local_addr().expect("an address").port();
+    let server = std::thread::spawn(move || {
+        use std::io::{BufRead, BufReader, Write};
+        let (mut stream, _) = listener.accept().expect("a client");
+        let asked = BufReader::new(stream.try_clone().expect("a copy"));
+        let head = asked.lines().map_while(Result::ok);
+        head.take_while(|line| !line.is_empty()).for_each(drop);
+        stream
+            .write_all(b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\nConnection: close\r\n\r\nok")
+            .expect("it reads");
+    });
+    let mut command = lancet();
+    command.args(["calls", "-c", "--preset", "http", "--", "curl", "-s"]);
+    command.arg(format!("http://127.0.0.1:{port}/"));
+    let output = run(&mut command, LIMIT);
+    server.join().expect("it was asked");
+    let found = rows(&output.stderr);
+    let has = |name: &str| {
+        found
+            .iter()
+            .any(|(count, what)| *count > 0 && what.starts_with(name))
+    };
+    assert!(
+        has("curl_easy_perform") || has("curl_multi_perform"),
+        "{output:?}"
+    );
+}

@@ -31,6 +31,7 @@ mod copy;
 mod core;
 mod django;
 mod file;
+mod fragmented;
 mod holders;
 mod killed;
 mod ledger;

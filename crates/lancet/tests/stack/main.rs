@@ -9,6 +9,7 @@ mod gdb;
 mod hostile;
 mod jit;
 mod languages;
+mod many;
 mod output;
 mod rivals;
 mod shared;

@@ -26,8 +26,9 @@ use super::walk::{End, walk};
 
 /// `NBINS - 1`: bins of two words each in `bins`.
 const BINS: u64 = 127;
-/// How many of the bins must be empty. The bins of large chunks, 63, mostly are.
-const EMPTY: usize = 8;
+/// How many of the bins must be proven: empty, or with chunks that lead back to them. In a heap that has become fragmented hardly one is
+/// empty, and while the process runs some lists change between two reads.
+const PROVEN: usize = 64;
 /// Distances from `bins` to `next` and to `system_mem`, in bytes.
 const NEXT: u64 = 2048;
 const SYSTEM_MEM: u64 = 2072;
@@ -104,7 +105,7 @@ pub fn find(memory: &impl Memory, data: &[Range<u64>], heap: Option<Range<u64>>)
     let arenas = words.iter().find_map(|(start, words)| {
         (0..words.len()).find_map(|at| {
             let bins = start + at as u64 * 8;
-            let found = is_bins(bins, words.get(at..at + 2 * BINS as usize)?);
+            let found = is_bins(memory, bins, words.get(at..at + 2 * BINS as usize)?);
             found.then(|| arenas(memory, bins)).flatten()
         })
     })?;
@@ -139,21 +140,21 @@ fn words(memory: &impl Memory, range: &Range<u64>) -> Vec<u64> {
 }
 
 /// Whether these words, from `bins` on, are bins. A bin is a list through the words at 16 and 24 of its chunks, and of itself as of a chunk
-/// 16 bytes before it.
-fn is_bins(bins: u64, words: &[u64]) -> bool {
-    let mut empty = 0;
-    for (number, bin) in words.as_chunks::<2>().0.iter().enumerate() {
-        let own = bins + number as u64 * 16 - 16;
-        match bin {
-            [first, last] if *first == own && *last == own => empty += 1,
-            [first, last]
-                if [first, last]
-                    .iter()
-                    .all(|word| **word != 0 && **word != own && *word % 16 == 0) => {}
-            _ => return false,
-        }
-    }
-    empty >= EMPTY
+/// 16 bytes before it: the first chunk's word at 24 and the last one's at 16 lead to it.
+fn is_bins(memory: &impl Memory, bins: u64, words: &[u64]) -> bool {
+    let bins = (bins - 16..).step_by(16).zip(words.as_chunks::<2>().0);
+    let could_be = |(own, [first, last]): (u64, &[u64; 2])| match (*first == own, *last == own) {
+        (true, true) => true,
+        (false, false) => [first, last]
+            .iter()
+            .all(|word| **word != 0 && word.is_multiple_of(16)),
+        _ => false,
+    };
+    let leads_back = |own: u64, [first, last]: &[u64; 2]| {
+        let word = |chunk: &u64, at: u64| memory.u64(chunk.wrapping_add(at));
+        *first == own || word(first, 24) == Ok(own) && word(last, 16) == Ok(own)
+    };
+    bins.clone().all(could_be) && bins.filter(|(own, bin)| leads_back(*own, bin)).count() >= PROVEN
 }
 
 /// The arenas, beginning with the main one, whose bins are given; `None` if the list does not lead back to it.

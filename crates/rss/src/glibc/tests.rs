@@ -183,6 +183,33 @@ fn an_arena_is_found_by_its_bins_and_by_what_leads_back_to_it() {
     }
 }
 
+/// In a heap that has become fragmented hardly one bin is empty (Python, 4 of 127; redmine, 6): that their chunks lead back to them proves them.
+#[test]
+fn an_arena_is_found_though_its_bins_are_full() {
+    let state = START + 0x1008;
+    let bins = state + 112;
+    let mut image = Image(vec![0; WORDS as usize]);
+    arena(&mut image, state, 112, state);
+    let chunk = |bin: u64| START + 0x2000 + bin * 64;
+    for bin in 4..127 {
+        image.set(bins + bin * 16, chunk(bin));
+        image.set(bins + bin * 16 + 8, chunk(bin));
+        image.set(chunk(bin) + 16, bins + bin * 16 - 16);
+        image.set(chunk(bin) + 24, bins + bin * 16 - 16);
+    }
+    let found = |image: &Image| find(image, &[WHOLE], None).map(|found| found.arenas.len());
+    assert_eq!(found(&image), Some(1));
+    // Some lists have changed while they were read.
+    for bin in 20..40 {
+        image.set(chunk(bin) + 24, START);
+    }
+    assert_eq!(found(&image), Some(1));
+    for bin in 20..100 {
+        image.set(chunk(bin) + 24, START);
+    }
+    assert_eq!(found(&image), None);
+}
+
 #[test]
 fn a_cache_is_believed_if_its_counts_and_sizes_are_right() {
     let heap = START..START + 0x4000;

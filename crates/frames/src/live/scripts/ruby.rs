@@ -87,23 +87,16 @@ impl Vm {
         if let Some(id) = known.filter(|id| runs(*id)) {
             return ruby.ec_if_thread(self.vm, id);
         }
-        let words = outer_words(thread, copied);
-        let contexts: BTreeSet<u64> = words
+        let outer = outer_words(thread, copied);
+        let contexts: BTreeSet<u64> = outer
             .into_iter()
             .filter_map(|word| ruby.ec_if_thread(self.vm, word).filter(|_| runs(word)))
             .collect();
         // The record of the thread that made this one may be there too. The inner frames show whose context it is,
         // because the functions of the VM pass it on.
         let from = thread.context.sp & !7;
-        let inner = copied
-            .slice(from..thread.mapping.end.min(from + INNER))
-            .unwrap_or_default();
-        let code_references = |context: u64| {
-            let words = inner.as_chunks::<8>().0.iter();
-            words
-                .filter(|word| u64::from_le_bytes(**word) == context)
-                .count()
-        };
+        let inner = words(copied, from..thread.mapping.end.min(from + INNER));
+        let code_references = |context: u64| inner.iter().filter(|word| **word == context).count();
         contexts
             .into_iter()
             .max_by_key(|context| code_references(*context))
@@ -114,15 +107,17 @@ impl Vm {
 fn outer_words(thread: &Thread, copied: &Copies) -> BTreeSet<u64> {
     let end = thread.mapping.end;
     let from = end.saturating_sub(SEARCHED).max(thread.context.sp & !7);
-    let bytes = copied.slice(from..end).unwrap_or_default();
-    let words = bytes
-        .as_chunks::<8>()
-        .0
-        .iter()
-        .map(|word| u64::from_le_bytes(*word));
-    words
+    words(copied, from..end)
+        .into_iter()
         .filter(|word| word % 8 == 0 && (0x1000..0x8000_0000_0000).contains(word))
         .collect()
+}
+
+/// Returns the words in a copied range that were ever touched; none if it was not copied.
+fn words(copied: &Copies, range: Range<u64>) -> Vec<u64> {
+    let parts = copied.parts(range).unwrap_or_default();
+    let words = parts.iter().flat_map(|(_, part)| part.as_chunks::<8>().0);
+    words.map(|word| u64::from_le_bytes(*word)).collect()
 }
 
 impl Scripts for Vm {
