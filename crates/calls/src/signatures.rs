@@ -123,9 +123,8 @@ impl Signatures {
             .unwrap_or_else(|| self.unknown.clone())
     }
 
-    /// Returns the bytes of arguments on the stack, if that is certain.
-    pub fn stack_of(&self, module: &str, name: &str) -> Option<u32> {
-        let prototype = self.of(module, name)?;
+    /// Returns the bytes of arguments on the stack of a function with this prototype, if that is certain.
+    pub fn stack_of(&self, module: &str, name: &str, prototype: &Prototype) -> Option<u32> {
         let key = (module.to_owned(), name.to_owned());
         let more = self
             .compiled

@@ -77,7 +77,7 @@ impl Standing {
     ) -> Result<Self> {
         let ((resident, stubs), memory) = (agent, layers.memory());
         let others = stop.threads().filter(|tid| *tid != remote.pid());
-        let others = others.filter_map(|tid| process::ptrace::registers(tid).ok());
+        let others = others.filter_map(|tid| process::ptrace::registers_kept(tid).ok());
         let all: Vec<Registers> = others.chain([*remote.registers()]).collect();
         let image = resident.base..resident.base.saturating_add(resident.header.size);
         let runs_ours = |at: u64| image.contains(&at) || stubs.iter().any(|one| one.contains(&at));

@@ -170,7 +170,7 @@ struct Block {
 impl Block {
     /// Returns the thread pointer of a thread if it points to itself, as it does in any thread-local storage.
     fn pointer(pid: i32, tid: i32, memory: &GuestMemory) -> Result<Option<u64>> {
-        let registers = ptrace::registers(tid)
+        let registers = ptrace::registers_kept(tid)
             .map_err(|errno| ptrace::explain(pid, "reading a thread's registers", errno))?;
         let pointer = registers.fs_base;
         Ok((pointer != 0 && memory.word(pointer).ok() == Some(pointer)).then_some(pointer))

@@ -95,7 +95,7 @@ fn own_registers(remote: &RemoteThread, tid: i32) -> Result<Registers> {
     if tid == remote.pid() {
         Ok(*remote.registers())
     } else {
-        ptrace::registers(tid).map_err(|errno| explain(remote, errno))
+        ptrace::registers_kept(tid).map_err(|errno| explain(remote, errno))
     }
 }
 

@@ -308,7 +308,7 @@ impl Waiting {
         if !self.same {
             return;
         }
-        let Ok(mut registers) = ptrace::registers(self.tid) else {
+        let Ok(mut registers) = ptrace::registers_kept(self.tid) else {
             return;
         };
         if registers.rax as i64 != RESTART_UNLESS_HANDLED || !self.is_call_of(&registers) {

@@ -109,11 +109,15 @@ impl GuestMemory {
             base: at as usize,
             len: into.len(),
         }];
-        let read = process_vm_readv(
-            Pid::from_raw(proc_file::shown_by(self.pid)),
-            &mut [IoSliceMut::new(into)],
-            &from,
-        );
+        let mut read = |id| {
+            let mut into = [IoSliceMut::new(into)];
+            process_vm_readv(Pid::from_raw(id), &mut into, &from)
+        };
+        // Which thread shows the memory is asked only where the first one does not: the question takes longer than the answer.
+        let read = match read(self.pid) {
+            Err(nix::errno::Errno::ESRCH) => read(proc_file::shown_by(self.pid)),
+            read => read,
+        };
         match read {
             Ok(read) => read,
             // The stack pointer leads to nothing.

@@ -3,26 +3,26 @@
 //! Signals are raw numbers and not an enum, because a guest may be sent real-time signals, and whatever was caught must
 //! be handed on unchanged. All requests about a thread must come from the OS thread that seized it.
 
+mod registers;
 mod request;
 mod system_call;
 
+use registers::{NT_PRSTATUS, forget};
+pub use registers::{Registers, registers, registers_kept};
 pub use request::event_message;
 pub(crate) use request::poke;
 use request::request;
 pub use system_call::{AtSystemCall, Side, system_call};
 
+use crate::priority::is_first;
 use nix::errno::Errno;
-use std::cell::{Cell, RefCell};
+use std::cell::RefCell;
 use std::collections::VecDeque;
 use std::io;
 use std::time::{Duration, Instant};
 
-/// General registers, as `PTRACE_GETREGSET(NT_PRSTATUS)` gives them.
-pub type Registers = libc::user_regs_struct;
-
 /// How long a process that is to be ended is waited for to stop.
 const STOPS: Duration = Duration::from_secs(10);
-const NT_PRSTATUS: usize = 1;
 const NT_X86_XSTATE: usize = 0x202;
 /// More bytes than the state of any processor has (AMX: 11 KB).
 const XSTATE_ROOM: usize = 16 * 1024;
@@ -76,65 +76,31 @@ pub fn interrupt(tid: i32) -> Result<(), Errno> {
 
 /// Lets a stopped thread go on, with `signal` delivered (0 = none).
 pub fn resume(tid: i32, signal: i32) -> Result<(), Errno> {
-    KEPT.set(None);
+    forget(tid);
     request(libc::PTRACE_CONT, tid, 0, signal as usize).map(drop)
 }
 
 /// Lets a stopped thread go on to the next start or end of a system call.
 pub fn resume_to_syscall(tid: i32, signal: i32) -> Result<(), Errno> {
-    KEPT.set(None);
+    forget(tid);
     request(libc::PTRACE_SYSCALL, tid, 0, signal as usize).map(drop)
 }
 
 /// Keeps a thread in a group stop there, while its events are still reported to us.
 pub fn listen(tid: i32) -> Result<(), Errno> {
-    KEPT.set(None);
+    forget(tid);
     request(libc::PTRACE_LISTEN, tid, 0, 0).map(drop)
 }
 
 /// Ends tracing of a stopped thread.
 pub fn detach(tid: i32, signal: i32) -> Result<(), Errno> {
-    KEPT.set(None);
+    forget(tid);
     request(libc::PTRACE_DETACH, tid, 0, signal as usize).map(drop)
-}
-
-/// Reads the general registers of a stopped thread.
-pub fn registers(tid: i32) -> Result<Registers, Errno> {
-    // SAFETY: the structure consists of integers, for which zero is valid.
-    let mut registers: Registers = unsafe { std::mem::zeroed() };
-    let mut vector = libc::iovec {
-        iov_base: (&raw mut registers).cast(),
-        iov_len: size_of::<Registers>(),
-    };
-    request(
-        libc::PTRACE_GETREGSET,
-        tid,
-        NT_PRSTATUS,
-        (&raw mut vector) as usize,
-    )?;
-    // A 32-bit thread fills less of it.
-    if vector.iov_len != size_of::<Registers>() {
-        return Err(Errno::ENOEXEC);
-    }
-    Ok(registers)
-}
-
-/// Like [`registers`]; they are not read again while the thread stands as it did, which takes some microseconds less. In a process with
-/// many threads all wait for that.
-pub(crate) fn registers_kept(tid: i32) -> Result<Registers, Errno> {
-    if let Some((of, kept)) = KEPT.get()
-        && of == tid
-    {
-        return Ok(kept);
-    }
-    let read = registers(tid)?;
-    KEPT.set(Some((tid, read)));
-    Ok(read)
 }
 
 /// Sets all general registers of a stopped thread at once.
 pub fn set_registers(tid: i32, registers: &Registers) -> Result<(), Errno> {
-    KEPT.set(None);
+    forget(tid);
     let mut vector = libc::iovec {
         iov_base: (&raw const *registers).cast_mut().cast(),
         iov_len: size_of::<Registers>(),
@@ -314,7 +280,7 @@ pub enum Event {
 /// A `PTRACE_EVENT_*` that was [`put_back`] is reported again, unless something newer has happened: only SIGKILL takes a thread from such
 /// an event without us.
 pub fn poll(tid: i32) -> Result<(i32, Event), Errno> {
-    KEPT.set(None);
+    forget(tid);
     let mut status = 0;
     // SAFETY: `status` is a live integer of this frame, to which the call writes.
     let found = unsafe { libc::waitpid(tid, &raw mut status, libc::__WALL | libc::WNOHANG) };
@@ -390,6 +356,8 @@ pub const LONGEST_WAIT: Duration = Duration::from_secs(2);
 
 /// How long a thread is checked without sleeping in between, because most stop within microseconds.
 const EAGER: Duration = Duration::from_micros(150);
+/// The same where we come before it in the line for a processor: it may be waiting for ours.
+const EAGER_AND_FIRST: Duration = Duration::from_micros(20);
 /// Time between two checks after that.
 const LOOK: Duration = Duration::from_micros(50);
 
@@ -410,7 +378,8 @@ impl Looks {
 
     /// Pauses until the next look.
     pub fn pause(&self) {
-        if self.since.elapsed() < EAGER {
+        let eager = if is_first() { EAGER_AND_FIRST } else { EAGER };
+        if self.since.elapsed() < eager {
             std::hint::spin_loop();
         } else {
             std::thread::sleep(LOOK);
@@ -435,9 +404,6 @@ pub fn wait(tid: i32, deadline: Instant) -> Result<Event, Errno> {
 const MOST_ENDS: usize = 1 << 12;
 
 thread_local! {
-    /// Registers of a thread that has not run and whose registers were not set since they were read.
-    static KEPT: Cell<Option<(i32, Registers)>> = const { Cell::new(None) };
-
     /// How threads of ours have ended, whichever call waited for them, because the kernel reports an end once. The last entry is the
     /// latest.
     static ENDS: RefCell<VecDeque<(i32, Event)>> = const { RefCell::new(VecDeque::new()) };

@@ -23,6 +23,7 @@ use crate::error::{Error, Result, Tried};
 use crate::guest::missing_thread;
 use crate::interrupted::{self, Waiting};
 use crate::job_control::UnderWay;
+use crate::priority::FirstInLine;
 use crate::proc_file::shown_by;
 use crate::ptrace;
 use crate::status_file::StatusFile;
@@ -53,6 +54,8 @@ pub struct Stop {
     since: Instant,
     /// Threads that slept with a timeout before the stop, by their ids.
     waiting: HashMap<i32, Waiting>,
+    /// Where all threads stand still, the thread of ours that holds them.
+    first_in_line: Option<FirstInLine>,
     /// While this lives, lancet itself is not stopped (`job_control`). It is dropped last, so that the threads go on first.
     _under_way: UnderWay,
 }
@@ -129,6 +132,7 @@ impl Stop {
             }],
             waiting: HashMap::new(),
             since: Instant::now(),
+            first_in_line: None,
             _under_way: UnderWay::begin(),
         })
     }
@@ -156,8 +160,9 @@ impl Stop {
         stop.wait_for_all(Instant::now() + PATIENCE)?;
         // Seizing stops no thread, so it is done before any of them stands still for it.
         stop.seize_others(&HashSet::new(), ties == Ties::Kept)?;
-        stop.restart_clock();
         let first = shown_by(pid);
+        stop.first_in_line = Some(FirstInLine::begin());
+        stop.restart_clock();
         let Some(main) = stop.threads.iter_mut().find(|one| one.tid == first) else {
             return Err(missing_thread(pid));
         };
@@ -181,6 +186,7 @@ impl Stop {
             threads: Vec::new(),
             waiting: waiting(pid, left)?,
             since: Instant::now(),
+            first_in_line: None,
             _under_way: UnderWay::begin(),
         })
     }

@@ -95,6 +95,8 @@ mod tests {
         prepare();
         let tables = tables();
         assert!(tables.arguments.len() > 300);
+        let names = tables.lists.iter().map(|list| list.names().len());
+        assert!(names.sum::<usize>() > 3000);
         let mut wrong = Vec::new();
         for (command, how) in &tables.arguments {
             let size = command >> 16 & 0x3fff;

@@ -54,9 +54,14 @@ pub use call::{
     Call, Constants, Hex, IdKind, Known, Name, Naming, Part, Processes, Protocols, Style, error,
 };
 pub use classes::CLASSES;
-pub use layout::prepare;
 pub use opened::{Opened, opening};
 pub use trace::{Trace, TraceError};
+
+/// Reads all that is known of arguments, if it was not read yet: the prototypes first, which are needed first.
+pub fn prepare() {
+    types::prepare();
+    layout::prepare();
+}
 
 /// Returns the programs that copy what arguments of a system call point to where other arguments say what that is; those of its
 /// prototype copy the rest.

@@ -213,9 +213,9 @@ fn message_flags(w: &mut Writer, flags: u16, kind: u16, protocol: u32) {
         SOCK_DIAG => Some("nl_get_flags"),
         _ => by_name(kind, protocol),
     };
-    let mut names = list("nl_flags").names.clone();
+    let mut names = list("nl_flags").names().clone();
     if let Some(more) = of_kind {
-        names.extend(list(more).names.iter().cloned());
+        names.extend(list(more).names().iter().cloned());
     }
     words::flags_or(flags.into(), &names, "NLM_F_???", w.style.constants, w.out);
 }

@@ -168,7 +168,7 @@ fn received(w: &mut Writer, result: u64) {
 /// A set of state components of XSAVE, with their names if any of them has one.
 fn state_components(w: &mut Writer, result: u64) {
     w.hexadecimal(result);
-    let names = &layout::list("xfeature_masks").names;
+    let names = layout::list("xfeature_masks").names();
     let known = names
         .iter()
         .any(|(_, bits)| result & *bits as u64 == *bits as u64);

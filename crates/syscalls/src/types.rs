@@ -8,6 +8,11 @@ static TYPES: LazyLock<Arc<Library>> = LazyLock::new(|| {
     bundle.library()
 });
 
+/// Reads the file, if it was not read yet.
+pub fn prepare() {
+    LazyLock::force(&TYPES);
+}
+
 /// Returns a type of `syscalls.conf`.
 pub fn ty(name: &str) -> Type {
     TYPES.ty(name).expect("syscalls.conf defines it")

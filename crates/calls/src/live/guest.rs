@@ -21,6 +21,7 @@ mod vforks;
 
 pub use early::table;
 pub use life::{Leads, Shared, now_of, opened};
+pub use plan::Copying;
 
 use super::beside::Beside;
 use super::callers::Callers;

@@ -5,6 +5,7 @@
 //! as a hook would copy them: the same programs run here, over the memory of the stopped process. [`Traced`] is the state of one thread,
 //! which can be in one call only; threads of one process share a [`Table`].
 
+use super::guest::Copying;
 use crate::event::{Call, CallEdge, End, Signal};
 use crate::options::Options;
 use crate::signatures::Signatures;
@@ -15,8 +16,8 @@ use process::functions::SYSTEM;
 use process::memory::GuestMemory;
 use process::ptrace::{self, AtSystemCall, Side};
 use prototypes::capture::{CALLERS, Guest, Limits, Op, Registers, Returned, Source, run};
-use prototypes::{Captures, Detail};
-use std::cell::RefCell;
+use prototypes::{Captures, Detail, Prototype};
+use std::cell::{OnceCell, RefCell};
 use std::collections::HashMap;
 use std::rc::Rc;
 use std::sync::Arc;
@@ -34,8 +35,10 @@ pub const INSTRUCTION: u64 = 2;
 pub struct Told {
     /// The call edge of the reported calls.
     pub edge: Arc<CallEdge>,
-    /// Programs of crate `capture`, for the call and for its return.
-    copy: [Vec<u64>; 2],
+    /// Programs of crate `capture`, for the call and for its return: made when the first call of that number is.
+    copy: OnceCell<[Vec<u64>; 2]>,
+    /// What they are made of; `None` = nothing is copied.
+    copied: Option<(Copying, Option<Prototype>)>,
     /// Cycles of the time-stamp counter that a call must take to be reported.
     pub least: u64,
 }
@@ -78,9 +81,18 @@ pub struct Traced {
 }
 
 impl Told {
+    fn copy(&self) -> &[Vec<u64>; 2] {
+        self.copy.get_or_init(|| {
+            let Some((copying, prototype)) = &self.copied else {
+                return Default::default();
+            };
+            copying.of(&self.edge.function, prototype.as_ref())
+        })
+    }
+
     /// Which arguments of the call are texts that are copied up to their NUL: the first two of them.
     pub fn texts(&self) -> [Option<u8>; 2] {
-        let ops: Vec<Op> = self.copy[0]
+        let ops: Vec<Op> = self.copy()[0]
             .iter()
             .filter_map(|word| Op::decode(*word))
             .collect();
@@ -140,7 +152,7 @@ impl Begun {
         memory: &GuestMemory,
         frame: u64,
     ) -> Captures {
-        let program = &told.copy[usize::from(result.is_some())];
+        let program = &told.copy()[usize::from(result.is_some())];
         copy(memory, program, self, result, frame)
     }
 }
@@ -316,24 +328,26 @@ impl Table {
     /// For the wanted calls, by number. Those with a condition are left out: conditions test registers and script lines, and hooks decide
     /// them.
     pub fn new(
-        wanted: Vec<Wanted>,
+        wanted: Vec<(Wanted, Option<Prototype>)>,
+        copying: Copying,
         mut edge: impl FnMut(&Wanted) -> Option<Arc<CallEdge>>,
     ) -> Self {
-        let plain = |one: &Wanted| one.asks.iter().all(Vec::is_empty) && one.guard.is_none();
-        let told = wanted.into_iter().filter(plain).filter_map(|one| {
-            // Prototypes have the structs of 64-bit programs; those of 32-bit programs are shown by their addresses.
-            let is_narrow = one.function.address & OF_32_BITS != 0;
-            let told = Told {
-                edge: edge(&one)?,
-                copy: if is_narrow {
-                    Default::default()
-                } else {
-                    one.copy
-                },
-                least: one.least_ticks,
-            };
-            Some((one.function.address, Rc::new(told)))
-        });
+        let plain =
+            |(one, _): &(Wanted, _)| one.asks.iter().all(Vec::is_empty) && one.guard.is_none();
+        let told = wanted
+            .into_iter()
+            .filter(plain)
+            .filter_map(|(one, prototype)| {
+                // Prototypes have the structs of 64-bit programs; those of 32-bit programs are shown by their addresses.
+                let is_narrow = one.function.address & OF_32_BITS != 0;
+                let told = Told {
+                    edge: edge(&one)?,
+                    copy: OnceCell::new(),
+                    copied: (!is_narrow).then_some((copying, prototype)),
+                    least: one.least_ticks,
+                };
+                Some((one.function.address, Rc::new(told)))
+            });
         Table(told.collect())
     }
 
@@ -400,5 +414,51 @@ impl Traced {
         self.inside = false;
         let (begun, told) = self.open.take()?;
         Some(Stop::Return(begun, told, result))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use process::functions::Function;
+
+    /// A program makes some twenty of the 370 system calls, and whoever starts one waits for what is planned before.
+    #[test]
+    fn what_is_copied_is_planned_only_for_calls_that_were_seen() {
+        let signatures = Signatures::read(&[], false).expect("there are no files to read");
+        let all = prototypes::system_calls().map(|(number, name)| {
+            let function = Function {
+                name: name.into(),
+                module: SYSTEM.into(),
+                address: number.into(),
+                ..Function::default()
+            };
+            (Wanted::of(function), signatures.of(SYSTEM, name))
+        });
+        let copying = Copying {
+            detail: Detail {
+                strings: 32,
+                array: 16,
+            },
+            environment: false,
+            copies: true,
+            callers: false,
+        };
+        let table = Table::new(all.collect(), copying, |one| {
+            let function = Arc::new(one.function.clone());
+            Some(Arc::new(CallEdge {
+                function,
+                ..CallEdge::default()
+            }))
+        });
+        let planned = || {
+            let mut all: Vec<u64> = table.0.keys().copied().collect();
+            all.retain(|number| table.0[number].copy.get().is_some());
+            all
+        };
+        assert_eq!(planned(), []);
+        let execve = table.told(EXECVE).expect("it is among them");
+        assert_eq!(execve.texts()[0], Some(0));
+        assert_eq!(planned(), [EXECVE]);
     }
 }

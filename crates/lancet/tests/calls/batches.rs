@@ -152,39 +152,72 @@ struct InStop {
     seized: usize,
     /// How often the mappings were read.
     maps: usize,
+    /// How often registers of a thread were read.
+    registers: usize,
+    /// Files and links of `/proc` that were read.
+    files: usize,
+    /// Whether lancet came before others that want a processor when it began.
+    first: bool,
 }
 
-/// The stops in the output of `strace -f -e trace=ptrace,openat`: from an interrupt to the last detach before the next one.
+/// Whether a thread of ours may be in real time, as lancet is while all threads of a process stand still for it.
+fn may_come_first() -> bool {
+    std::thread::spawn(|| {
+        let lowest = libc::sched_param { sched_priority: 1 };
+        // SAFETY: the call takes integers and the address of `lowest`, a live value of this frame. The thread ends with it.
+        unsafe { libc::sched_setscheduler(0, libc::SCHED_FIFO, &raw const lowest) == 0 }
+    })
+    .join()
+    .expect("no panic")
+}
+
+/// The stops in the output of `strace -f -e` [`TRACED`]: from an interrupt to the last detach before the next one.
 fn stops(text: &str) -> Vec<InStop> {
     let mut stops: Vec<InStop> = Vec::new();
-    let (mut seized, mut maps) = (0, 0);
+    // What has come since the last detach.
+    let mut new = InStop::default();
+    let mut first = false;
     for line in text.lines() {
-        if line.contains("PTRACE_INTERRUPT, ") {
+        if line.contains("sched_setscheduler(") {
+            // Not every strace knows the flag beside the policy; a priority is one of real time.
+            first = line.contains("[1])");
+        } else if line.contains("PTRACE_INTERRUPT, ") {
             if stops.last().is_none_or(|stop| stop.threads != 0) {
-                stops.push(InStop::default());
-                (seized, maps) = (0, 0);
+                new = InStop::default();
+                stops.push(InStop {
+                    first,
+                    ..InStop::default()
+                });
             }
         } else if line.contains("PTRACE_SEIZE, ") {
-            seized += 1;
-        } else if line.contains("/maps\"") {
-            maps += 1;
+            new.seized += 1;
+        } else if line.contains("PTRACE_GETREGSET, ") {
+            new.registers += 1;
+        } else if line.contains("\"/proc/") {
+            new.files += 1;
+            new.maps += usize::from(line.contains("/maps\""));
         } else if line.contains("PTRACE_DETACH, ")
             && let Some(stop) = stops.last_mut()
         {
+            // What came before it was within the stop.
+            let within = std::mem::take(&mut new);
             stop.threads += 1;
-            // What came since the last detach was within the stop.
-            stop.seized += std::mem::take(&mut seized);
-            stop.maps += std::mem::take(&mut maps);
+            stop.seized += within.seized;
+            stop.maps += within.maps;
+            stop.registers += within.registers;
+            stop.files += within.files;
         }
     }
     stops
 }
 
+const TRACED: &str = "trace=ptrace,openat,readlink,sched_setscheduler";
+
 /// The work for each thread and each mapping is done before they stand still: threads are seized, and mappings read, before the first
-/// interrupt.
+/// interrupt. Within the stop the registers of a thread are read once, and no file of it; and lancet is not made to wait for a processor.
 #[test]
 fn nothing_that_grows_with_threads_and_mappings_waits_for_the_stop() {
-    const THREADS: usize = 100;
+    const THREADS: usize = 300;
     if !installed("strace") {
         skip("calls batches", "strace is not installed");
         return;
@@ -200,18 +233,22 @@ fn nothing_that_grows_with_threads_and_mappings_waits_for_the_stop() {
     let told = folder.join("strace");
     let watched = calls(guest.pid, &["-c", "-x", "work", "-o", "/dev/null"]);
     let mut command = Command::new("strace");
-    command.args(["-f", "-e", "trace=ptrace,openat", "-o"]);
+    command.args(["-f", "-e", TRACED, "-o"]);
     command.arg(&told).arg(watched.get_program());
     command.args(watched.get_args()).args(["--for", "1s"]);
     let output = run(&mut command, LIMIT);
     assert_eq!(output.code(), 0, "{}", output.stderr);
     let stops = stops(&std::fs::read_to_string(&told).expect("strace has written"));
     let of_all: Vec<&InStop> = stops.iter().filter(|stop| stop.threads > THREADS).collect();
-    assert!(of_all.len() >= 3, "{stops:?}");
+    assert!(of_all.len() >= 3, "{of_all:?}");
     for (number, stop) in of_all.iter().enumerate() {
         // The last one reads the mappings once, to be sure of the memory that it gives back.
         let maps = usize::from(number + 1 == of_all.len());
-        assert_eq!((stop.seized, stop.maps), (0, maps), "{stops:?}");
+        assert_eq!((stop.seized, stop.maps), (0, maps), "{of_all:?}");
+        // Those of the thread that works for us are read for each of its calls.
+        assert!(stop.registers < THREADS * 3 / 2, "{of_all:?}");
+        assert!(stop.files < THREADS / 3, "{of_all:?}");
+        assert!(stop.first || !may_come_first(), "{of_all:?}");
     }
     guest.tell("5");
     assert_eq!(guest.find("answer "), "16");

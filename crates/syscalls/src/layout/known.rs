@@ -93,6 +93,16 @@ impl Rows<'_> {
 }
 
 impl List {
+    /// Its names, in the order in which they are looked for.
+    ///
+    /// # Panics
+    ///
+    /// If its file says something else; it is part of this crate.
+    pub fn names(&self) -> &Vec<(Box<str>, i64)> {
+        let read = || parse::names_of(&self.text).unwrap_or_else(|wrong| panic!("{wrong}"));
+        self.read.get_or_init(read)
+    }
+
     /// Appends the name of a number, in hexadecimal where it has none.
     pub fn name(&self, w: &mut Writer, word: u64) {
         self.number(w, word, words::plain(word));
@@ -112,13 +122,13 @@ impl List {
 
     /// Returns the name of a number.
     pub fn find(&self, word: u64) -> Option<&str> {
-        let mut names = self.names.iter();
+        let mut names = self.names().iter();
         let found = names.find(|(_, number)| *number as u64 == word);
         found.map(|(name, _)| &**name)
     }
 
     /// Appends the names of bits.
     pub fn flags(&self, w: &mut Writer, word: u64) {
-        words::flags_or(word, &self.names, &self.unknown, w.style.constants, w.out);
+        words::flags_or(word, self.names(), &self.unknown, w.style.constants, w.out);
     }
 }

@@ -51,6 +51,7 @@ pub use types::ty;
 use super::types::{
     After, Diagnosis, How, Length, List, Member, Row, Struct, Tables, Text, Ty, When,
 };
+use std::sync::OnceLock;
 
 /// What is being read.
 enum Open {
@@ -61,15 +62,21 @@ enum Open {
 }
 
 /// Reads a file into the tables.
-pub fn read(tables: &mut Tables, text: &str) -> Result<(), String> {
+///
+/// The names of a list are taken as they stand there, because there are thousands and a program needs few ([`names_of`]).
+pub fn read(tables: &mut Tables, text: &'static str) -> Result<(), String> {
     let mut open = Open::Nothing;
+    let mut words: Vec<&'static str> = Vec::new();
     for (number, line) in text.lines().enumerate() {
-        let words: Vec<&str> = line
-            .split('#')
-            .next()
-            .unwrap_or("")
-            .split_ascii_whitespace()
-            .collect();
+        let said = line.split('#').next().unwrap_or("");
+        if let Open::List(index) = open
+            && line.starts_with(' ')
+        {
+            tables.lists[index].text.push(said);
+            continue;
+        }
+        words.clear();
+        words.extend(said.split_ascii_whitespace());
         if words.is_empty() {
             continue;
         }
@@ -82,14 +89,14 @@ pub fn read(tables: &mut Tables, text: &str) -> Result<(), String> {
     Ok(())
 }
 
-fn begin(tables: &mut Tables, words: &[&str]) -> Result<Open, String> {
+fn begin(tables: &mut Tables, words: &[&'static str]) -> Result<Open, String> {
     match *words {
         ["list", name, unknown, ref names @ ..] => begin_list(tables, name, unknown, names),
         ["struct", name, ref rest @ ..] => begin_struct(tables, name, rest),
         ["number", name, number] => {
             let number = self::number(number)? as u32;
-            tables.commands.entry(number).or_default().push(name.into());
-            tables.numbers.insert(name.into(), number);
+            tables.commands.entry(number).or_default().push(name);
+            tables.numbers.insert(name, number);
             Ok(Open::Nothing)
         }
         ["ioctl", name, ref how @ ..] => {
@@ -177,7 +184,7 @@ fn begin_list(
     tables: &mut Tables,
     name: &str,
     unknown: &str,
-    names: &[&str],
+    names: &[&'static str],
 ) -> Result<Open, String> {
     let index = tables.lists.len();
     if tables.list_names.insert(name.into(), index).is_some() {
@@ -186,9 +193,9 @@ fn begin_list(
     let unknown = if unknown == "-" { "" } else { unknown };
     tables.lists.push(List {
         unknown: unknown.into(),
-        names: Vec::new(),
+        text: names.to_vec(),
+        read: OnceLock::new(),
     });
-    more_names(tables, index, names)?;
     Ok(Open::List(index))
 }
 
@@ -227,7 +234,7 @@ fn message(tables: &mut Tables, kinds: &str, text: &str, attributes: &str) -> Re
     let attributes = attributes::attributes(tables, attributes);
     let list = find_list(tables, "nl_route_types")?;
     for kind in kinds.split(',') {
-        let names = &tables.lists[list].names;
+        let names = tables.lists[list].names();
         let found = names.iter().find(|(known, _)| **known == *kind);
         let (_, number) = found.ok_or_else(|| format!("{kind} is not in the list"))?;
         let number = *number as u16;
@@ -239,7 +246,7 @@ fn message(tables: &mut Tables, kinds: &str, text: &str, attributes: &str) -> Re
 fn member(tables: &mut Tables, open: &mut Open, words: &[&str]) -> Result<(), String> {
     match open {
         Open::Nothing => Err("nothing is open".into()),
-        Open::List(index) => more_names(tables, *index, words),
+        Open::List(_) => Err("a list has names alone".into()),
         Open::Struct(index, fixed) => {
             let member = self::struct_member(tables, *index, words)?;
             let (size, align) = member.ty.layout(tables);
@@ -263,7 +270,7 @@ fn member(tables: &mut Tables, open: &mut Open, words: &[&str]) -> Result<(), St
                     tables.attributes[*index].rest = Some(what.clone());
                     continue;
                 }
-                let names = &tables.lists[of.list].names;
+                let names = tables.lists[of.list].names();
                 let found = names.iter().find(|(known, _)| **known == *name);
                 let (_, number) = found.ok_or_else(|| format!("{name} is not in the list"))?;
                 let number = *number as u64;
@@ -302,19 +309,20 @@ fn how(tables: &Tables, words: &[&str]) -> Result<How, String> {
     })
 }
 
-fn more_names(tables: &mut Tables, index: usize, names: &[&str]) -> Result<(), String> {
-    for word in names {
+/// Reads what the file says of the names of a list.
+pub fn names_of(text: &[&str]) -> Result<Vec<(Box<str>, i64)>, String> {
+    let words = text.iter().flat_map(|line| line.split_ascii_whitespace());
+    let names = words.map(|word| {
         let (name, number) = word
             .split_once('=')
             .ok_or_else(|| format!("{word} has no number"))?;
-        let number = self::number(number)?;
         let name = match name.contains('~') {
             true => name.replace('~', " ").into(),
             false => name.into(),
         };
-        tables.lists[index].names.push((name, number));
-    }
-    Ok(())
+        Ok((name, self::number(number)?))
+    });
+    names.collect()
 }
 
 fn number(text: &str) -> Result<i64, String> {
@@ -438,7 +446,7 @@ fn argument(tables: &Tables, text: &str) -> Result<(usize, u32, Vec<u32>), Strin
     let (index, shift) = parsed.ok_or_else(wrong)?;
     let numbers: Result<Vec<u32>, String> = match is.split_once('.') {
         Some((list, names)) => {
-            let list = &tables.lists[find_list(tables, list)?].names;
+            let list = tables.lists[find_list(tables, list)?].names();
             let number = |name: &str| {
                 let found = list.iter().find(|(known, _)| **known == *name);
                 found.map(|(_, number)| *number as u32)

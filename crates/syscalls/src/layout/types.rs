@@ -2,6 +2,7 @@
 
 use crate::writer::{Unknown, Writer, Written};
 use foldhash::HashMap;
+use std::sync::OnceLock;
 
 /// Writes what lies in memory at an address, or a number that was passed; the last argument is the list behind the form's name, as
 /// its place in [`Tables::lists`].
@@ -35,8 +36,10 @@ pub struct Custom {
 pub struct List {
     /// What is said of a number without a name: `FS_XFLAG_???`.
     pub unknown: Box<str>,
-    /// In the order in which they are looked for.
-    pub names: Vec<(Box<str>, i64)>,
+    /// What the file says of the names.
+    pub text: Vec<&'static str>,
+    /// The names, once they were asked for: of all lists a program's calls need only few.
+    pub read: OnceLock<Vec<(Box<str>, i64)>>,
 }
 
 /// How a number is written. The numbers in variants are places of lists in [`Tables::lists`].
@@ -329,9 +332,9 @@ pub struct Tables {
     pub structs: Vec<Struct>,
     pub struct_names: HashMap<Box<str>, usize>,
     /// The names of each command of `ioctl`.
-    pub commands: HashMap<u32, Vec<Box<str>>>,
+    pub commands: HashMap<u32, Vec<&'static str>>,
     /// The number of each command of `ioctl`, by its name.
-    pub numbers: HashMap<Box<str>, u32>,
+    pub numbers: HashMap<&'static str, u32>,
     pub arguments: HashMap<u32, How>,
     /// Commands of `ioctl` that open a descriptor: `None` = it is the result; else how many bytes behind the argument's beginning it lies.
     pub opened: HashMap<u32, Option<u32>>,

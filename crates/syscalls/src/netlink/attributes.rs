@@ -105,7 +105,7 @@ fn said(w: &Writer, what: Attribute, around: Around) -> Option<Attribute> {
     let Attribute::Said(name, kinds) = what else {
         return Some(what);
     };
-    let names = &layout::tables().lists[around.of?.list].names;
+    let names = layout::tables().lists[around.of?.list].names();
     let (_, number) = names.iter().find(|(known, _)| *known == name)?;
     let mut before = around.before.iter().rev();
     let (_, at, length) = before.find(|(own, ..)| *own == *number as u64)?;

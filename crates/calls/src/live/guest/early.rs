@@ -10,6 +10,7 @@ use crate::options::Options;
 use crate::select::Selection;
 use crate::signatures::Signatures;
 use process::clock;
+use process::functions::Function;
 use process::ptrace;
 use prototypes::Captures;
 use prototypes::capture::Returned;
@@ -32,11 +33,15 @@ fn table_of(
     known: &mut Known,
     signatures: &Signatures,
 ) -> Table {
-    let mut wanted = plan.system_calls(signatures, selection);
-    let narrow = selection.system_calls_of_32_bits(OF_32_BITS);
-    let callers = vec![Vec::new(); narrow.len()];
-    wanted.extend(plan.all(signatures, narrow, callers));
-    Table::new(wanted, |one| known.system_call(selection, &one.function))
+    let of = |functions: Vec<Function>| {
+        let callers = vec![Vec::new(); functions.len()];
+        plan.uncopied(signatures, functions, callers)
+    };
+    let mut wanted = of(selection.system_calls());
+    wanted.extend(of(selection.system_calls_of_32_bits(OF_32_BITS)));
+    Table::new(wanted, plan.copying(), |one| {
+        known.system_call(selection, &one.function)
+    })
 }
 
 impl Guest {

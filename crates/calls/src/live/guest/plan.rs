@@ -22,18 +22,40 @@ use wire::calls::want;
 /// Number of functions from which on they were not requested by name.
 const MANY: usize = 100;
 
+/// What is copied of calls.
+#[derive(Clone, Copy, Debug)]
+pub struct Copying {
+    /// How much of texts and arrays.
+    pub detail: Detail,
+    /// Whether environments of programs that are run are copied.
+    pub environment: bool,
+    /// Whether anything that a prototype describes is.
+    pub copies: bool,
+    /// Whether the stack around each call is copied (`-w`).
+    pub callers: bool,
+}
+
+impl Copying {
+    /// Returns the programs of crate `capture` for the calls of a function, and for their returns.
+    pub fn of(self, function: &Function, prototype: Option<&Prototype>) -> [Vec<u64>; 2] {
+        let copy = prototype
+            .filter(|_| self.copies)
+            .map(|of| Signatures::copies(function, of, self.detail, self.environment));
+        let mut copy = copy.unwrap_or_default();
+        if self.callers {
+            copy.call.extend(callers::program());
+        }
+        [copy.call, copy.exit]
+    }
+}
+
 /// How functions are hooked.
 pub struct Plan {
     want: u64,
-    detail: Detail,
-    /// Whether environments of programs that are run are copied.
-    environment: bool,
-    copies: bool,
+    copying: Copying,
     /// Whether all integer arguments are recorded, because a preset distinguishes calls by them.
     all_integers: bool,
     asks: Conditions,
-    /// Whether the stack around each call is copied (`-w`).
-    callers: bool,
     /// What is injected into system calls, and the number of the first test of their lines.
     inject: (Vec<Inject>, usize),
     messages: Messages,
@@ -46,15 +68,17 @@ impl Plan {
     pub fn new(args: &Options, selection: &Selection) -> Self {
         Plan {
             want: wanted_of(args, selection),
-            environment: args.environment,
-            detail: Detail {
-                strings: args.kept_of_strings,
-                array: args.array,
+            copying: Copying {
+                detail: Detail {
+                    strings: args.kept_of_strings,
+                    array: args.array,
+                },
+                environment: args.environment,
+                copies: !args.counts_in_guest(),
+                callers: args.frames != 0 && !args.counts_in_guest(),
             },
-            copies: !args.counts_in_guest(),
             all_integers: !args.presets.is_empty(),
             asks: Conditions::new(args, heartbeat::ticks),
-            callers: args.frames != 0 && !args.counts_in_guest(),
             inject: (args.inject.clone(), LinePolicy::of(args).injections),
             messages: args.messages.clone(),
             left_out: HashSet::new(),
@@ -63,7 +87,7 @@ impl Plan {
 
     /// Whether calls are reported one by one.
     pub fn tells(&self) -> bool {
-        self.copies
+        self.copying.copies
     }
 
     /// Notes the addresses of functions that must no longer be watched.
@@ -78,6 +102,26 @@ impl Plan {
         functions: Vec<Function>,
         callers: Vec<Vec<u64>>,
     ) -> Vec<Wanted> {
+        let all = self.uncopied(signatures, functions, callers).into_iter();
+        all.map(|(mut wanted, prototype)| {
+            wanted.copy = self.copying.of(&wanted.function, prototype.as_ref());
+            wanted
+        })
+        .collect()
+    }
+
+    /// What is copied, for whoever works that out when a call is made.
+    pub fn copying(&self) -> Copying {
+        self.copying
+    }
+
+    /// The same as [`all`](Self::all), but for what is copied: that follows from the prototype, which stands beside it.
+    pub fn uncopied(
+        &self,
+        signatures: &Signatures,
+        functions: Vec<Function>,
+        callers: Vec<Vec<u64>>,
+    ) -> Vec<(Wanted, Option<Prototype>)> {
         // A condition fits only few of all system calls, which needs no message.
         let says = functions.len() < MANY || !functions[0].is_system_call();
         let mut unfit: BTreeMap<String, Vec<String>> = BTreeMap::new();
@@ -92,26 +136,20 @@ impl Plan {
                     return None;
                 }
             };
-            let copy = prototype
-                .as_ref()
-                .filter(|_| self.copies)
-                .map(|of| Signatures::copies(&function, of, self.detail, self.environment));
-            let mut copy = copy.unwrap_or_default();
-            if self.callers {
-                copy.call.extend(callers::program());
-            }
-            Some(Wanted {
-                stack: signatures.stack_of(&function.module, &function.name),
+            let stack = prototype.as_ref();
+            let wanted = Wanted {
+                stack: stack
+                    .and_then(|of| signatures.stack_of(&function.module, &function.name, of)),
                 want: self.want | asked.want,
                 registers: self.registers(prototype.as_ref()),
                 callers,
-                copy: [copy.call, copy.exit],
                 asks: asked.words,
                 guard: asked.guard,
                 least_ticks: asked.least,
                 outcome: outcome::of(&function.name, function.is_system_call()).to_word(),
                 ..Wanted::of(function)
-            })
+            };
+            Some((wanted, prototype))
         });
         let wanted = wanted.collect();
         if says {
@@ -144,8 +182,8 @@ impl Plan {
                 self.messages.say(Message::ProbeNotShown { name });
                 return None;
             }
-            let copy = if self.copies {
-                prototype.capture(self.detail).call
+            let copy = if self.copying.copies {
+                prototype.capture(self.copying.detail).call
             } else {
                 Vec::new()
             };
@@ -213,7 +251,9 @@ impl Plan {
                 if names::is_called_by_vm(&first.calling) {
                     wanted.want |= want::SCRIPTED;
                 }
-                if let Some(at_return) = names::at_return(&first.calling).filter(|_| self.copies) {
+                if let Some(at_return) =
+                    names::at_return(&first.calling).filter(|_| self.copying.copies)
+                {
                     wanted.copy[1] = at_return;
                 }
                 wanted.names = names::identities(of_code);
@@ -228,7 +268,7 @@ impl Plan {
 
     /// Returns which registers are recorded: those that hold what is shown.
     fn registers(&self, prototype: Option<&Prototype>) -> Registers {
-        if !self.copies {
+        if !self.copying.copies {
             return Registers::default();
         }
         let mut registers = prototype.map_or(Registers::UNKNOWN, registers_of);

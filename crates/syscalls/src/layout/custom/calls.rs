@@ -25,7 +25,7 @@ pub fn policy(w: &mut Writer, word: u64, _: Option<usize>) -> Written {
         Some(name) => {
             let mut text = Vec::from(name);
             text.push(b'|');
-            words::bits(word & FLAGS, &flags.names, &mut text);
+            words::bits(word & FLAGS, flags.names(), &mut text);
             w.known(word, &String::from_utf8_lossy(&text));
         }
     }
@@ -157,7 +157,7 @@ pub fn feature_mask(w: &mut Writer, at: u64, _: Option<usize>) -> Written {
     let mask = w.u64_at(at)?;
     let list = list("xfeature_masks");
     w.push("[");
-    words::flags_or(mask, &list.names, &list.unknown, number_first(w), w.out);
+    words::flags_or(mask, list.names(), &list.unknown, number_first(w), w.out);
     w.push("]");
     Ok(())
 }

@@ -61,7 +61,7 @@ pub fn capabilities(w: &mut Writer, at: u64, _: Option<usize>) -> Written {
 
 /// 32 of the bits, the first of which has this number.
 fn half(w: &mut Writer, word: u32, first: i64) {
-    let names = list("capabilities").names.iter();
+    let names = list("capabilities").names().iter();
     let bits: Vec<(Box<str>, i64)> = names
         .filter(|(_, number)| (first..first + 32).contains(number))
         .map(|(name, number)| (format!("1<<{name}").into(), 1 << (number - first)))

@@ -6,7 +6,7 @@ use prototypes::digits::decimal;
 
 /// A place in `struct user`: `8*RIP`, `offsetof(struct user, u_debugreg) + 8`.
 pub fn user_offset(w: &mut Writer, word: u64, _: Option<usize>) -> Written {
-    let names = &list("user_offsets").names;
+    let names = list("user_offsets").names();
     let below = names.iter().rfind(|(_, from)| *from as u64 <= word);
     let last = names.last().map_or(0, |(_, from)| *from as u64);
     match below {

@@ -90,7 +90,7 @@ pub fn control_number(w: &mut Writer, id: u32, next: bool) {
     if let Some(name) = list("v4l2_control_ids").find(id) {
         return w.known(id, name);
     }
-    let classes = list("v4l2_control_classes").names.iter().rev();
+    let classes = list("v4l2_control_classes").names().iter().rev();
     let mut classes = classes.map(|(name, number)| (name, *number as u64));
     let class = classes.find(|(_, number)| *number <= id);
     match class.filter(|(_, number)| id - number < CLASS) {

@@ -108,7 +108,7 @@ fn family(tables: &Tables, name: &str) -> Result<u8, String> {
         let Ok(list) = find_list(tables, list) else {
             continue;
         };
-        let names = &tables.lists[list].names;
+        let names = tables.lists[list].names();
         if let Some((_, number)) = names.iter().find(|(known, _)| **known == *name) {
             return Ok(*number as u8);
         }

@@ -16,10 +16,27 @@ fn members_lie_as_c_lays_them() {
 
 #[test]
 fn what_is_wrong_is_told_with_its_line() {
-    let told = |text: &str| read(&mut Tables::default(), text).unwrap_err();
+    let told = |text: &'static str| read(&mut Tables::default(), text).unwrap_err();
     assert_eq!(told("\nstruct a\n  b u7\n"), "line 3: u7 is no type");
     assert_eq!(told("  b u8\n"), "line 1: nothing is open");
-    assert_eq!(told("list a A_??? A\n"), "line 1: A has no number");
+    assert_eq!(names_of(&["A=1", "  A"]).unwrap_err(), "A has no number");
     assert_eq!(told("struct a\n  b u8 x\n"), "line 2: x is not understood");
     assert_eq!(told("ioctl WHAT none\n"), "line 1: WHAT is no number");
+}
+
+#[test]
+fn the_names_of_a_list_are_read_when_one_is_asked_for() {
+    let mut tables = Tables::default();
+    let text = "list a A_???\n  A=1 B=2 # of these\n  C=3\nlist b - D~E=4\n";
+    read(&mut tables, text).unwrap();
+    let were_read = || {
+        let all = tables.lists.iter();
+        all.map(|list| list.read.get().is_some())
+            .collect::<Vec<_>>()
+    };
+    assert_eq!(were_read(), [false, false]);
+    assert_eq!(tables.lists[1].find(4), Some("D E"));
+    assert_eq!(were_read(), [false, true]);
+    assert_eq!(tables.lists[0].find(3), Some("C"));
+    assert_eq!(tables.lists[0].names().len(), 3);
 }
