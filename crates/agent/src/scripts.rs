@@ -1,6 +1,6 @@
 //! Makes the VM evaluate the command's text ([`SCRIPT`]), and copies the string that results.
 //!
-//! Ruby is entered as for all other requests ([`jobs`](crate::jobs)). Python is entered here, also for a [`snapshot`]:
+//! Ruby is entered as for all other requests ([`jobs`]). Python is entered here, also for a [`snapshot`]:
 //!
 //! ```text
 //!   a thread that runs, or waits with Python's lock ──► Py_AddPendingCall   the main thread does it at its next safe point
