@@ -10,7 +10,7 @@ use crate::support::{Guest, Interpreter, all};
 pub type Frame = (String, String, u64);
 
 /// Deep enough for 600 native frames.
-pub const DEEP: &str = "160";
+pub const DEEP: &str = "190";
 
 /// A language, and a script that goes deep in it.
 pub struct Language {

@@ -170,7 +170,11 @@ impl<M: Memory> Python<'_, M> {
             }
         };
         let awaits = if delegates || flavour == Flavour::Coroutine {
-            self.awaited(self.top(frame)?)?
+            let below = match *layout {
+                Generators::Behind { .. } => 1,
+                Generators::Inside { awaited, .. } => awaited,
+            };
+            self.awaited(self.top(frame)?.wrapping_sub(below * 8))?
         } else {
             0
         };
@@ -199,9 +203,9 @@ impl<M: Memory> Python<'_, M> {
         })
     }
 
-    /// Returns the generator or coroutine that the value below `top` is, or leads to; 0 if it is something else.
-    fn awaited(&self, top: u64) -> Result<u64, Error> {
-        let object = self.memory.u64(top.wrapping_sub(8))? & !TAG;
+    /// Returns the generator or coroutine that the value at this place of the stack is, or leads to; 0 if it is something else.
+    fn awaited(&self, place: u64) -> Result<u64, Error> {
+        let object = self.memory.u64(place)? & !TAG;
         if object == 0 {
             return Ok(0);
         }

@@ -239,6 +239,8 @@ pub enum Generators {
         delegating: Option<i8>,
         /// `RESUME` and what it is replaced by, before that: `opcode.h`.
         resumes: [u8; 2],
+        /// How many values lie on the stack from what it waits for on: 3.15 has an index or nothing above that (`SEND`, `bytecodes.c`).
+        awaited: u64,
     },
 }
 

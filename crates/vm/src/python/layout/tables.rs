@@ -180,6 +180,7 @@ const PYTHON_3_11: Layout = Layout {
         suspended: -1,
         delegating: None,
         resumes: [151, 150],
+        awaited: 1,
     },
     code: Code {
         file: 112,
@@ -251,6 +252,7 @@ const PYTHON_3_12: Layout = Layout {
         suspended: -1,
         delegating: None,
         resumes: [151, 240],
+        awaited: 1,
     },
     code: Code {
         first_line: 68,
@@ -305,6 +307,7 @@ const PYTHON_3_13: Layout = Layout {
         suspended: -2,
         delegating: Some(-1),
         resumes: [0; 2],
+        awaited: 1,
     },
     code: Code {
         instructions: 200,
@@ -349,6 +352,7 @@ const PYTHON_3_14: Layout = Layout {
         suspended: -2,
         delegating: Some(-1),
         resumes: [0; 2],
+        awaited: 1,
     },
     code: Code {
         instructions: 208,
@@ -387,6 +391,7 @@ const PYTHON_3_15: Layout = Layout {
         suspended: 1,
         delegating: Some(2),
         resumes: [0; 2],
+        awaited: 2,
     },
     collector: Collector {
         generations: &[8],
