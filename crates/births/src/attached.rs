@@ -366,12 +366,10 @@ impl Attached {
                 }
                 // A guest that is about to make its first Ractor does not answer, and is counted at the next look.
                 Err(_) if matches!(session.awaits_last_count(), Ok(true)) => {}
-                Err(error) => {
-                    if is_end(&error) {
-                        session.give_up();
-                    }
-                    self.heard.notices.push(Notice::Lost(error));
-                }
+                // What has become of it is found out below: memory that can no longer be read is that of a program which has ended, and of
+                // one which runs another program now.
+                Err(error) if is_end(&error) => session.give_up(),
+                Err(error) => self.heard.notices.push(Notice::Lost(error)),
             }
         }
         self.processes.poll(&self.shared, &mut self.heard);
