@@ -109,6 +109,14 @@ pub(crate) fn pairs(text: &str, group: &str) -> BTreeMap<String, u64> {
         .collect()
 }
 
+/// Returns the number behind `name` in the line of `/proc/net/sockstat` or `sockstat6` that begins with `line`: `TCP: inuse 27 orphan 0 …`.
+pub(crate) fn in_sockstat<T: std::str::FromStr>(text: &str, line: &str, name: &str) -> Option<T> {
+    let line = text.lines().find_map(|found| found.strip_prefix(line))?;
+    let mut words = line.split_whitespace();
+    words.find(|word| *word == name)?;
+    words.next()?.parse().ok()
+}
+
 fn ticks(text: &str) -> Option<(u64, u64)> {
     let after = |key: &str| text.lines().find_map(|line| line.strip_prefix(key));
     let nanos = after("now at ")?.split_whitespace().next()?.parse().ok()?;

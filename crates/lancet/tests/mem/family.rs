@@ -3,7 +3,8 @@
 use std::process::Command;
 
 use crate::support::{
-    Guest, Interpreter, LIMIT, Report, Snapshot, Watch, born, live, mem, rubies, unreserved, until,
+    Door, Guest, Interpreter, LIMIT, Report, Snapshot, Watch, born, live, mem, rubies, unreserved,
+    until,
 };
 
 /// The master's and each worker's births when told a number.
@@ -166,21 +167,6 @@ while (line = $stdin.gets)
 end
 "#;
 
-/// Whether an agent is mapped in a process; an exec unmaps it.
-fn has_agent(pid: &str) -> bool {
-    let maps = std::fs::read_to_string(format!("/proc/{pid}/maps")).unwrap_or_default();
-    let Ok(memory) = std::fs::File::open(format!("/proc/{pid}/mem")) else {
-        return false;
-    };
-    maps.lines().any(|line| {
-        let begin = line.split('-').next().unwrap_or_default();
-        let begin = u64::from_str_radix(begin, 16).unwrap_or_default();
-        let mut magic = [0; 8];
-        let is_read = std::os::unix::fs::FileExt::read_exact_at(&memory, &mut magic, begin);
-        is_read.is_ok() && magic == *b"\x7fLANCET\n"
-    })
-}
-
 /// As `foreman` and `overmind` start a server: `sh -c "exec bundle exec puma"`. And a server that restarts by exec is counted anew.
 #[test]
 fn a_child_that_becomes_a_ruby_is_counted() {
@@ -195,20 +181,15 @@ fn a_child_that_becomes_a_ruby_is_counted() {
     guest.tell("go");
     guest.expect("another");
     // What lancet says does not tell which of the two it has opened: the first may be opened twice, as it begins.
-    until(LIMIT, "the other Ruby is open", || {
-        has_agent(&child).then_some(())
-    });
+    // An exec unmaps the agent.
+    let id: i32 = child.parse().expect("a number");
+    until(LIMIT, "the other Ruby is open", || Door::find(id));
     let output = watch.interrupt();
     let said = &output.stderr;
     assert!(matches!(output.code(), 0 | 4), "{said}");
     assert!(!said.contains("before the first"), "{said}");
     assert!(!said.contains(&format!("process {child} ended")), "{said}");
     let report = Report::parse(&output.stdout);
-    assert!(
-        report
-            .guests
-            .contains_key(&child.parse().expect("a number")),
-        "{said}"
-    );
+    assert!(report.guests.contains_key(&i64::from(id)), "{said}");
     drop(guest);
 }

@@ -4,6 +4,7 @@ use super::rule::{Risk, Rule, WRITE_BACK};
 use crate::machine::Machine;
 use crate::net::namespace;
 use crate::net::sockets::{Busiest, busiest};
+use crate::sample::in_sockstat;
 use crate::setting::Setting;
 use crate::tree::Cannot;
 use crate::verdict::{Goal, Outcome};
@@ -131,16 +132,10 @@ fn taken(machine: &Machine) -> Result<(usize, usize), Cannot> {
     let stat = machine.tree.read(SOCKSTAT)?;
     // A kernel without IPv6 has no such file.
     let sixth = machine.tree.read("/proc/net/sockstat6").unwrap_or_default();
-    let number = |text: &str, line: &str, name: &str| -> Option<usize> {
-        let line = text.lines().find_map(|found| found.strip_prefix(line))?;
-        let mut words = line.split_whitespace();
-        words.find(|word| *word == name)?;
-        words.next()?.parse().ok()
-    };
     let odd = || Cannot::odd(SOCKSTAT, &stat);
-    let waiting = number(&stat, "TCP:", "tw").ok_or_else(odd)?;
-    let open = number(&stat, "TCP:", "inuse").ok_or_else(odd)?;
-    let open = open.saturating_add(number(&sixth, "TCP6:", "inuse").unwrap_or(0));
+    let waiting = in_sockstat(&stat, "TCP:", "tw").ok_or_else(odd)?;
+    let open: usize = in_sockstat(&stat, "TCP:", "inuse").ok_or_else(odd)?;
+    let open = open.saturating_add(in_sockstat(&sixth, "TCP6:", "inuse").unwrap_or(0));
     Ok((open, waiting))
 }
 

@@ -5,7 +5,7 @@ use super::backlog::{doubled, tcp, words};
 use super::rule::{NOTHING, Risk, Rule, WRITE_BACK};
 use crate::failures::Loser;
 use crate::machine::Machine;
-use crate::sample::{Counters, Moved};
+use crate::sample::{Counters, Moved, in_sockstat};
 use crate::setting::{Setting, sysctl_path};
 use crate::tree::Cannot;
 use crate::verdict::{Outcome, several};
@@ -195,12 +195,7 @@ const TCP_MEM: &str = "/proc/sys/net/ipv4/tcp_mem";
 /// Returns the pages that all TCP connections of the machine have, and the three bounds of them, where they can be seen.
 fn pages(machine: &Machine) -> (Option<u64>, Option<[u64; 3]>) {
     let stat = machine.tree.read("/proc/net/sockstat").unwrap_or_default();
-    let line = stat.lines().find_map(|line| line.strip_prefix("TCP:"));
-    let used = line.and_then(|line| {
-        let mut words = line.split_whitespace();
-        words.find(|word| *word == "mem")?;
-        words.next()?.parse().ok()
-    });
+    let used = in_sockstat(&stat, "TCP:", "mem");
     let bounds = machine.tree.read(TCP_MEM).ok().and_then(|text| {
         let numbers = text.split_whitespace().map(|word| word.parse().ok());
         numbers.collect::<Option<Vec<u64>>>()?.try_into().ok()
