@@ -9,6 +9,8 @@ mod circles;
 mod dereferences;
 #[path = "house/doors.rs"]
 mod doors;
+#[path = "house/matrix.rs"]
+mod matrix;
 #[path = "house/naming.rs"]
 mod naming;
 #[path = "house/proc_files.rs"]

@@ -5,7 +5,7 @@
 
 use std::time::{Duration, Instant};
 
-use crate::support::{Guest, Interpreter, Random, Snapshot, Watch, rubies, say, soak};
+use crate::support::{Guest, Interpreter, Random, Snapshot, Watch, rounds, rubies, say};
 use crate::watch::{calls, hooked, left, text_holds};
 
 /// Scripts, with rounds for some hundred thousand calls of hooked functions. What takes time is printing them.
@@ -104,7 +104,8 @@ fn often(
 
 #[test]
 fn rubies_that_leave_frames_in_any_order_answer_as_without_us() {
-    let runs = if soak() { 100 } else { 5 };
+    // Each way of each plan once, at least.
+    let runs = rounds::<usize>(5, 100).max(4);
     for ruby in rubies("nasty") {
         let mut random = Random::new("nasty");
         let began = Instant::now();

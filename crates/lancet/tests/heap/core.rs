@@ -11,8 +11,8 @@ use heap::{EdgeName, Snapshot};
 use super::holders::{Holder, PYTHON, RUBY, assert_suspected};
 use super::taken::{read, taken};
 use crate::support::{
-    Guest, Interpreter, LIMIT, Output, Random, TempDir, chosen, fixtures, lancet, rubies, run, say,
-    skip, soak,
+    Guest, Interpreter, LIMIT, Output, Random, TempDir, chosen, fixtures, lancet, rounds, rubies,
+    run, say, skip, soak,
 };
 
 /// Kinds of objects of which all is known without the VM's own functions.
@@ -235,7 +235,7 @@ fn what_is_wrong_with_a_core_is_one_line() {
     let whole = file.metadata().expect("ours").len();
     // Damaged anywhere: an answer or one line, never a panic, and not for ever.
     let mut random = Random::new("heap core");
-    for _ in 0..if soak() { 200 } else { 4 } {
+    for _ in 0..rounds(4, 200) {
         let mut kept = Vec::new();
         for _ in 0..64 {
             let at = random.below(whole - 8);

@@ -9,7 +9,8 @@ use process::guest::Status;
 use super::taken::taken;
 use super::unseen::{children, waited};
 use crate::support::{
-    Guest, Interpreter, LIMIT, Random, TempDir, chosen, lancet, rubies, run, say, soak, until,
+    Guest, Interpreter, LIMIT, Random, TempDir, chosen, lancet, rounds, rubies, run, say, soak,
+    until,
 };
 
 /// A copy may live so long without the lancet that wanted it, and a little longer on a busy machine.
@@ -66,7 +67,7 @@ fn a_kill_at_any_instant_leaves_the_program_alone_and_no_copy() {
 }
 
 fn killed(interpreter: &Interpreter, script: &str) {
-    let count = if soak() { 1000 } else { 20 };
+    let count = rounds(20, 1_000);
     let folder = TempDir::new(&format!("killed-{interpreter}"));
     let mut random = Random::new("heap killed");
     let guest = Guest::script(interpreter, script, &[]);

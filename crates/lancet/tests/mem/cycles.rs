@@ -3,7 +3,7 @@
 use std::fs;
 use std::time::Instant;
 
-use crate::support::{Guest, Interpreter, LIMIT, Snapshot, mem, rubies, run, say, soak};
+use crate::support::{Guest, Interpreter, LIMIT, Snapshot, mem, rounds, rubies, run, say};
 
 /// How the memory of a guest is laid out, as far as lancet could change it.
 #[derive(Debug, PartialEq, Eq)]
@@ -77,7 +77,7 @@ fn under_load(ruby: &Interpreter, count: u32) {
 #[test]
 fn hundreds_of_attaches_under_malloc_load_leave_nothing_behind() {
     for ruby in rubies("cycles") {
-        under_load(&ruby, if soak() { 1000 } else { 150 });
+        under_load(&ruby, rounds(150, 1_000));
     }
 }
 
@@ -91,7 +91,7 @@ fn attaches_to_a_guest_at_rest_do_not_add_up() {
         let untouched = Snapshot::take(guest.pid);
         cycle(guest.pid, 1);
         let (first, resident) = (Layout::of(guest.pid), guest.resident());
-        for number in 2..=if soak() { 1000 } else { 50 } {
+        for number in 2..=rounds(50, 1_000) {
             cycle(guest.pid, number);
         }
         let grown = guest.resident().saturating_sub(resident);

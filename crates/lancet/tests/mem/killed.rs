@@ -8,7 +8,7 @@ use nix::unistd::Pid;
 
 use crate::support::{
     Door, Guest, Interpreter, LIMIT, Random, Report, Snapshot, Watch, alone, born, live, mem,
-    rubies, run, say, soak, unreserved, until,
+    rounds, rubies, run, say, unreserved, until,
 };
 
 /// Guests for the killing: script, answer. `None`: it is told to end by a line.
@@ -157,7 +157,7 @@ fn kill_at_random(ruby: &Interpreter, count: u32) {
 #[test]
 fn a_kill_at_any_instant_leaves_the_guest_computing() {
     for ruby in rubies("killed") {
-        kill_at_random(&ruby, if soak() { 1000 } else { 60 });
+        kill_at_random(&ruby, rounds(60, 1_000));
     }
 }
 

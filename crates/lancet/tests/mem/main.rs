@@ -30,6 +30,7 @@
 //! - `LANCET_BIN`: the lancet to test, in place of this build's. Time limits are those promised for a
 //!   release build; without this variable they are generous.
 //! - `LANCET_SOAK=1`: the long forms.
+//! - `LANCET_PART=N`: what is repeated at random instants is repeated one part of N as often, as in `make matrix`, whose versions share it.
 //! - `LANCET_TIMES=1`: each test prints how long it took.
 //! - `LANCET_SEED`: the seed of the random instants; each test prints its own.
 

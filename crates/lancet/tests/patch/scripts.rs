@@ -7,8 +7,8 @@ use std::time::{Duration, Instant};
 
 use crate::programs::{done, patch, tried};
 use crate::support::{
-    Guest, Interpreter, LIMIT, Random, TempDir, Watch, chosen, lancet, rubies, run, say, skip,
-    soak, until,
+    Guest, Interpreter, LIMIT, Random, TempDir, Watch, chosen, lancet, rounds, rubies, run, say,
+    skip, until,
 };
 
 /// Where the main thread of a guest stands.
@@ -145,7 +145,7 @@ fn a_main_thread_that_gives_its_lock_away() {
     {
         let mut guest = shop.interpreter.start("shop", &["gives"]);
         let what = format!("{}, gives", shop.interpreter);
-        for turn in 0..if soak() { 100 } else { 2 } {
+        for turn in 0..rounds(2, 100) {
             done(guest.pid, &[&shop.total()]);
             assert_eq!(guest.answer_to("seen"), "521", "{what} {turn}");
             done(guest.pid, &["--undo"]);
@@ -166,7 +166,7 @@ fn children_and_interpreters_that_are_made_meanwhile() {
                 continue;
             }
             let mut guest = shop.interpreter.start("shop", &["busy", beside]);
-            for turn in 0..if soak() { 1000 } else { 5 } {
+            for turn in 0..rounds(5, 1_000) {
                 done(guest.pid, &[&shop.total()]);
                 assert_eq!(guest.answer_to("seen"), "521", "{what} {turn}");
                 let mut heap = lancet();
@@ -187,7 +187,7 @@ fn children_and_interpreters_that_are_made_meanwhile() {
 }
 
 fn each_change_is_seen(mut guest: Guest, request: &str, what: &str) {
-    let turns = if soak() { 500 } else { 20 };
+    let turns = rounds(20, 500);
     for turn in 0..turns {
         done(guest.pid, &[request]);
         assert_eq!(guest.answer_to("seen"), "521", "{what} {turn}");
@@ -400,7 +400,7 @@ fn what_cannot_be_done_changes_nothing() {
 /// Whatever instant lancet is killed at, the next one sees how it stands and takes it back.
 #[test]
 fn killed_at_any_instant() {
-    let kills = if soak() { 500 } else { 20 };
+    let kills = rounds(20, 500);
     let mut random = Random::new("scripts killed");
     for shop in Shop::all("killed") {
         let request = shop.total();

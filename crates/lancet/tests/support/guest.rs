@@ -15,7 +15,7 @@ use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
 
 use super::program::wait;
-use super::{Interpreter, LIMIT, Patience, fixtures, join, standing, until};
+use super::{Interpreter, LIMIT, Patience, fixtures, join, soak, standing, until};
 
 /// A program that a test has started, with its standard streams. It is killed when this value is dropped, so that a test that fails leaves no
 /// process behind.
@@ -29,6 +29,17 @@ pub struct Guest {
     stdin: Option<ChildStdin>,
     lines: Receiver<String>,
     complaints: Arc<Mutex<String>>,
+}
+
+/// Most guests compute for as long as they live. Where tests share few processors, lancet and the test, which are waited for, go first: a
+/// guest that is waited for has its turn then, as they sleep. It halves the time of a run. In the long forms guests have the same
+/// priority as all others, so that both orders are tried.
+fn gives_way(guest: &Child) {
+    const NICE: i32 = 5;
+    if !soak() {
+        // SAFETY: it takes numbers. The number is the guest's until it has been waited for.
+        unsafe { libc::setpriority(libc::PRIO_PROCESS, guest.id(), NICE) };
+    }
 }
 
 impl Guest {
@@ -66,6 +77,7 @@ impl Guest {
             Err(error) => panic!("{command:?}: {error}"),
             Ok(child) => Some(child),
         });
+        gives_way(&child);
         let stdout = BufReader::new(child.stdout.take().expect("a pipe"));
         let mut stderr = child.stderr.take().expect("a pipe");
         let (send, lines) = channel();

@@ -65,6 +65,20 @@ pub fn soak() -> bool {
     is_set("LANCET_SOAK")
 }
 
+/// How often a test repeats what it tries at random instants: `long` in the long forms, otherwise `short`. Where several versions of a
+/// language run it, `LANCET_PART=N` says that each makes one part of N: the instants are others each time, and the time that it takes does
+/// not grow with the number of versions.
+pub fn rounds<N: TryFrom<u32>>(short: u32, long: u32) -> N {
+    let parts = std::env::var("LANCET_PART").map_or(1, |parts| {
+        let parts = parts.parse::<u32>().ok().filter(|parts| *parts > 0);
+        parts.expect("LANCET_PART is a number of parts")
+    });
+    let rounds = if soak() { long } else { short.div_ceil(parts) };
+    N::try_from(rounds)
+        .ok()
+        .expect("rounds fit into any number")
+}
+
 /// Whether an environment variable is there and not `0`.
 fn is_set(variable: &str) -> bool {
     std::env::var_os(variable).is_some_and(|value| value != "0")
