@@ -2,6 +2,7 @@
 
 pub mod core;
 mod kinds;
+mod mapped;
 mod names;
 mod namespaces;
 
@@ -12,13 +13,14 @@ use crate::pipe::Pipe;
 use crate::stream::{Reader, Said};
 use foldhash::HashMap;
 use heap::{Builder, Collector, Flags, RootKind, RootName, TextId};
-use kinds::Kinds;
+use kinds::{Class, Kinds};
+use mapped::Mapped;
 use names::Names;
 use namespaces::{Namespace, Namespaces};
 use process::error::{Error, Result};
 use process::rss::Resident;
 use std::time::Instant;
-use vm::python::{self, Facts, Place, Point, Python, Root, Sort};
+use vm::python::{self, Facts, Kind, Place, Point, Python, Root, Sort};
 
 /// Bytes of a text that are kept if contents are requested.
 const BEGINNING: usize = 64;
@@ -42,6 +44,7 @@ pub fn read(copy: &Copy, facts: Facts, builder: Builder, until: Instant) -> Resu
     builder.about_mut().collector = Collector::of(collecting);
     let most = builder.budget().edges;
     let mut maker = Maker::new(python, builder, bytes, until).map_err(unreadable)?;
+    maker.pages = Mapped::of(pid);
     let mut stream = Reader::new(Pipe::new(copy, until), most);
     let written = loop {
         // Names of references are looked up in tables whose size comes from the process.
@@ -86,6 +89,8 @@ struct Maker<'a> {
     /// Names read so far, by the addresses of their strs; `None` where one could not be read.
     texts: HashMap<u64, Option<TextId>>,
     held: Held,
+    /// Which pages are in memory; `None` where that is not known.
+    pages: Option<Mapped>,
     /// Contents of strings may be shown.
     contents: bool,
     /// Objects, references and roots so far.
@@ -111,6 +116,7 @@ impl<'a> Maker<'a> {
             names: Names::default(),
             texts: HashMap::default(),
             held: Held::within(bytes),
+            pages: None,
             python,
             seen: [0; 3],
             unreadable: 0,
@@ -139,7 +145,7 @@ impl<'a> Maker<'a> {
         }
         let kind = class.kind;
         let size = self.python.size(object, &kind)?;
-        let beside = self.python.bytes_beside(object, class.beside)?;
+        let beside = self.bytes_beside(object, &kind)?;
         let count = self.python.reference_count(object)?;
         self.held.object(object, count);
         let namespace = self
@@ -155,7 +161,7 @@ impl<'a> Maker<'a> {
             bytes: size.bytes.saturating_add(beside),
             length: size.length,
             capacity: size.capacity,
-            label: self.label(object, kind.sort),
+            label: self.label(object, &class),
             contents: self.beginning(object, kind.sort),
             flags: Flags {
                 finalizer: class.has_finalizer,
@@ -173,6 +179,16 @@ impl<'a> Maker<'a> {
         Ok(())
     }
 
+    /// Bytes that an object has allocated beside itself; of a mapping those that are in memory.
+    fn bytes_beside(&self, object: u64, kind: &Kind) -> std::result::Result<u64, python::Error> {
+        let mapped = self.python.mapping_of(object, kind)?;
+        let mapped = match (mapped, &self.pages) {
+            (Some(range), Some(pages)) => pages.resident(&range),
+            _ => 0,
+        };
+        Ok(mapped.saturating_add(self.python.bytes_beside(object, kind)?))
+    }
+
     fn look_at_class(&mut self, class: u64) -> std::result::Result<(), python::Error> {
         let meta = self.python.type_of(class)?;
         self.namespaces
@@ -180,8 +196,13 @@ impl<'a> Maker<'a> {
     }
 
     /// The name of the object itself, such as that of a function.
-    fn label(&mut self, object: u64, sort: Sort) -> Option<TextId> {
-        match sort {
+    fn label(&mut self, object: u64, class: &Class) -> Option<TextId> {
+        match class.kind.sort {
+            Sort::Other if class.is_method => {
+                let function = self.python.function_of_method(object).ok()??;
+                let code = self.python.code_of(function).ok()?;
+                self.code_name(code)
+            }
             Sort::Type => kinds::name(&mut self.builder, &self.python, object),
             Sort::Code => self.code_name(object),
             Sort::Function => {
@@ -237,6 +258,33 @@ impl<'a> Maker<'a> {
             self.builder.root(root.target, name);
             if root.counted {
                 self.held.found(root.target);
+            }
+        }
+        self.at_exit()
+    }
+
+    /// Adds the callbacks of `atexit` as roots. An object that the collector does not list may not be in the snapshot.
+    fn at_exit(&mut self) -> std::result::Result<(), python::Error> {
+        let name = RootName::named(RootKind::Vm, self.builder.text(b"atexit callbacks"));
+        for interpreter in self.python.interpreters() {
+            let mut found = Vec::new();
+            self.python.each_at_exit(interpreter?, &mut |target| {
+                if found.len() < MOST_ROOTS {
+                    found.push(target);
+                }
+            })?;
+            for target in found {
+                let is_listed = || {
+                    let class = self.python.type_of(target)?;
+                    Ok::<_, python::Error>(
+                        self.python.is_collected(target, class)?
+                            && self.python.is_tracked(target)?,
+                    )
+                };
+                if is_listed().unwrap_or(false) {
+                    self.builder.root(target, name);
+                    self.held.found(target);
+                }
             }
         }
         Ok(())

@@ -1,8 +1,11 @@
 //! What `lancet heap` says before all else, because the rest means little without it.
 
 use heap::answers::Answers;
-use heap::{About, Analysis, Builder, Collector, Object, Role, Snapshot};
+use heap::{
+    About, Analysis, Builder, Collector, EdgeName, Object, Role, RootKind, RootName, Snapshot,
+};
 use report::Style;
+use report::heap::suspects::suspect;
 use report::heap::{Options, json, owner, table};
 use serde_json::Value;
 
@@ -68,4 +71,61 @@ fn it_stands_in_json_and_on_its_page() {
         );
     }
     assert!(schema.contains("`collector_off`"));
+}
+
+/// A thread is no suspect, because much hangs on each; but it is named where it is the one on which a group hangs.
+#[test]
+fn who_holds_a_group_is_said() {
+    let said = |on_roots: u64| {
+        let mut builder = Builder::new(About {
+            language: "ruby".into(),
+            rss: 100 << 20,
+            ..About::default()
+        });
+        let (thread, hash) = (
+            builder.kind(b"THREAD", Role::Thread),
+            builder.kind(b"HASH", Role::Instance),
+        );
+        let label = Some(builder.text(b"pool-1"));
+        builder.object(Object {
+            bytes: 1 << 10,
+            label,
+            ..Object::new(16, thread)
+        });
+        let root = RootName::named(RootKind::Vm, builder.text(b"threads"));
+        for number in 0..200 {
+            let at = 1024 + number * 16;
+            let key = builder.text(format!("trace_{number}").as_bytes());
+            if number >= on_roots {
+                builder.edge(at, EdgeName::ThreadLocal(Some(key)));
+            }
+        }
+        builder.root(16, root);
+        for number in 0..200 {
+            let at = 1024 + number * 16;
+            builder.object(Object {
+                bytes: 4096,
+                ..Object::new(at, hash)
+            });
+            if number < on_roots {
+                builder.root(at, root);
+            }
+        }
+        let snapshot = builder.finish();
+        let analysis = Analysis::of(&snapshot);
+        let answers = Answers::of(&analysis, owner);
+        suspect(&answers, answers.suspects.first().expect("a suspect"))
+    };
+    assert_eq!(
+        said(0),
+        "200 × HASH: they retain 800.0 KiB (100 %), and all hang on THREAD pool-1"
+    );
+    assert_eq!(
+        said(20),
+        "200 × HASH: they retain 800.0 KiB (100 %), and 180 hang on THREAD pool-1"
+    );
+    assert_eq!(
+        said(150),
+        "200 × HASH: they retain 800.0 KiB (100 %), and no single object holds them"
+    );
 }

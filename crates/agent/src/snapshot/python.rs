@@ -18,8 +18,13 @@ use wire::snapshot::stream::zigzag;
 
 /// `tp_traverse` in `PyTypeObject` (`Include/cpython/object.h`).
 const TRAVERSE: u64 = 184;
-/// Most elements of a dict whose keys are told.
+/// Most elements of a dict whose keys are told, and of an array of objects.
 const MOST_KEYS: usize = 1 << 28;
+/// Classes whose kinds are kept, and bytes after which their addresses differ in what the place is made of.
+const KINDS: usize = 16;
+const CLASS_ALIGNMENT: u64 = 16;
+/// References of one object that its layout gives and its class may not tell.
+const PARTS: usize = 4;
 
 /// The VM's reader, as far as the command has said what it must know.
 pub fn reader() -> Option<Python<'static, Direct>> {
@@ -46,8 +51,10 @@ struct Walk<'a> {
     open: Open,
     /// The object whose references are being written.
     object: u64,
-    /// The kinds of the last two classes that were asked for, the latest first.
-    kinds: [Option<Kind>; 2],
+    /// The kinds of classes that were asked for, each at the place that its address gives it.
+    kinds: [Option<Kind>; KINDS],
+    /// What the object at hand is known to refer to by its layout, as far as its class has not told it yet: 0 = nothing.
+    parts: [u64; PARTS],
     /// Something was told twice, or there was no memory: the stream is not whole.
     failed: bool,
     /// The first key of a dict, and how often it was told.
@@ -69,7 +76,8 @@ pub fn write(stream: &mut Stream) {
         seen,
         open,
         object: 0,
-        kinds: [None; 2],
+        kinds: [None; KINDS],
+        parts: [0; PARTS],
         failed: false,
         first_key: 0,
         first_told: 0,
@@ -129,6 +137,7 @@ impl Walk<'_> {
         self.object = object;
         self.objects += 1;
         let is_dict = kind.sort == Sort::Dict;
+        self.parts = self.parts_of(object, &kind)?;
         (self.first_key, self.first_told) = (0, 0);
         if is_dict && let Some(Ok((key, _))) = python.entries(object)?.next() {
             self.first_key = key;
@@ -147,6 +156,14 @@ impl Walk<'_> {
         } else {
             python.each_untold(object, &kind, &mut |target| self.refer(target))?;
         }
+        if kind.beside.refers() {
+            // Those that are left: the class has told the others.
+            for part in core::mem::take(&mut self.parts) {
+                self.refer(part);
+            }
+            let most = MOST_KEYS as u64;
+            python.objects_of_array(object, &kind, most, &mut |target| self.refer(target))?;
+        }
         if is_dict && self.first_key != 0 && !self.has_told_keys(object)? {
             for entry in python.entries(object)?.take(MOST_KEYS) {
                 self.refer(entry?.0);
@@ -154,6 +171,20 @@ impl Walk<'_> {
         }
         self.stream.byte(0);
         Ok(())
+    }
+
+    /// What an object refers to by its layout.
+    fn parts_of(&self, object: u64, kind: &Kind) -> Result<[u64; PARTS], Error> {
+        let (mut parts, mut used) = ([0; PARTS], 0);
+        if kind.beside.refers() {
+            self.python.parts(object, kind, &mut |target, _| {
+                if let Some(part) = parts.get_mut(used) {
+                    *part = target;
+                    used += 1;
+                }
+            })?;
+        }
+        Ok(parts)
     }
 
     /// Whether `tp_traverse` of a dict has visited its keys. Where the dict does not say so, the first key was visited more often than it
@@ -175,6 +206,9 @@ impl Walk<'_> {
             return;
         }
         self.first_told += u64::from(target == self.first_key);
+        if let Some(part) = self.parts.iter_mut().find(|part| **part == target) {
+            *part = 0;
+        }
         let is_atom = self.meet(target) == Met::Atom;
         self.objects += u64::from(is_atom);
         self.edges += 1;
@@ -206,7 +240,10 @@ impl Walk<'_> {
             }
         }
         self.meet_class(class);
-        let refers = is_collected || matches!(self.kind(class)?.sort, Sort::Code | Sort::Type);
+        let refers = is_collected || {
+            let kind = self.kind(class)?;
+            matches!(kind.sort, Sort::Code | Sort::Type) || kind.beside.refers()
+        };
         if !refers {
             return Ok(Met::Atom);
         }
@@ -216,22 +253,32 @@ impl Walk<'_> {
 
     /// A class is an object that its instances do not all tell of.
     fn meet_class(&mut self, class: u64) {
-        let known = self.kinds.iter().flatten().any(|kind| kind.class == class);
-        if !known {
+        if self.known(class).is_none() {
             // It is an atom in no case; the classes of classes end at `type`, which is its own.
             self.meet(class);
         }
     }
 
     fn kind(&mut self, class: u64) -> Result<Kind, Error> {
-        let found = self.kinds.iter().flatten().find(|kind| kind.class == class);
-        if let Some(kind) = found {
-            return Ok(*kind);
+        if let Some(kind) = self.known(class) {
+            return Ok(kind);
         }
         let kind = self.python.kind(class)?;
-        self.kinds = [Some(kind), self.kinds[0]];
+        if let Some(place) = self.kinds.get_mut(place_of(class)) {
+            *place = Some(kind);
+        }
         Ok(kind)
     }
+
+    fn known(&self, class: u64) -> Option<Kind> {
+        let kept = self.kinds.get(place_of(class))?;
+        kept.filter(|kind| kind.class == class)
+    }
+}
+
+/// Where the kind of a class is kept.
+fn place_of(class: u64) -> usize {
+    (class / CLASS_ALIGNMENT) as usize % KINDS
 }
 
 /// `visitproc` (`Include/object.h`): the object that is referred to, and the caller's own word; 0 = go on.

@@ -4,7 +4,7 @@ use foldhash::HashMap;
 use heap::{Builder, KindId, Role, TextId};
 use std::rc::Rc;
 use vm::Memory;
-use vm::python::{Beside, Error, Kind, Python, Sort};
+use vm::python::{Error, Kind, Python, Sort};
 
 /// Bytes of the name of a class that are kept.
 const LONGEST: usize = 1 << 10;
@@ -29,8 +29,8 @@ pub struct Class {
     pub name: Option<TextId>,
     /// Objects run code of the program when they are freed.
     pub has_finalizer: bool,
-    /// What is allocated in addition to the objects.
-    pub beside: Beside,
+    /// They are functions bound to an object.
+    pub is_method: bool,
     /// Offset and name of the members of its objects.
     pub members: Vec<(u64, TextId)>,
 }
@@ -74,8 +74,8 @@ impl Kinds {
                 kind,
                 id: builder.kind(native.as_bytes(), role(&kind)),
                 name: name(builder, python, class),
+                is_method: native == "method",
                 has_finalizer: python.has_finalizer(&kind)?,
-                beside: python.beside(class)?,
                 members,
             };
             self.classes.insert(class, Rc::new(found));

@@ -102,6 +102,7 @@ impl Maker<'_> {
             }
             Reference::Local(name) => EdgeName::FrameLocal(self.name(name)),
             Reference::Stack => EdgeName::Stack,
+            Reference::Part(name) => EdgeName::Member(Some(self.builder.text(name.as_bytes()))),
             Reference::Frame => EdgeName::Attribute(Some(self.builder.text(b"gi_frame"))),
         }
     }

@@ -295,6 +295,7 @@ fn alike(via: Via) -> Via {
     match via {
         Via::Edge(EdgeName::Index(_)) => Via::Edge(EdgeName::Index(0)),
         Via::Edge(EdgeName::Value(_)) => Via::Edge(EdgeName::Value(None)),
+        Via::Edge(EdgeName::ThreadLocal(_)) => Via::Edge(EdgeName::ThreadLocal(None)),
         via => via,
     }
 }

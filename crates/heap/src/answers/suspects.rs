@@ -19,7 +19,7 @@ use std::collections::HashMap;
 use super::duplicates::most;
 use super::garbage::Garbage;
 use super::paths::PERIOD;
-use crate::analysis::Analysis;
+use crate::analysis::{Analysis, Dominator};
 use crate::names::Role;
 use crate::snapshot::Site;
 use crate::text::TextId;
@@ -55,8 +55,20 @@ pub struct Mass {
     pub retained: u64,
     /// The line that made most of them, if lines are known, and how many of them.
     pub site: Option<(Site, u64)>,
-    /// One of them: the one that retains most, and of several the first in memory.
+    /// One of them: the one that retains most, and of several the first in memory; of a group with a holder one of those that it holds.
     pub example: u32,
+    /// Of a group: the object of the VM's own on which most of it hangs.
+    pub holder: Option<Holder>,
+}
+
+/// An object of the VM's own, a thread for instance, that holds most of a group. It is not suspected itself, because much hangs on it in
+/// every process; but it is false then that nobody holds them.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Holder {
+    /// The number of the object.
+    pub object: u32,
+    /// How many of the group it holds.
+    pub objects: u64,
 }
 
 /// A suspect and the bytes that it keeps.
@@ -74,6 +86,8 @@ pub struct Suspect {
 pub const PART: u64 = 10;
 /// How much of a holder's bytes one object must retain for the search to go on to it, in hundredths: Eclipse's default.
 const DROP: u64 = 70;
+/// So many dominators of a group are looked at, one above the other.
+const HIGHEST: usize = 64;
 /// So many objects of one type, or groups of objects of the same types, each held by the one before it, are a chain.
 const CHAIN: usize = 16;
 
@@ -115,6 +129,7 @@ fn lost(analysis: &Analysis, garbage: &Garbage) -> Option<Suspect> {
                 .circle
                 .last()
                 .map_or(largest.example, |step| step.object),
+            holder: None,
         }),
     })
 }
@@ -141,6 +156,53 @@ struct Gathered {
     example: (u32, u64),
     /// How many of them each line has made.
     sites: HashMap<Site, u64>,
+    /// Those of them that hang directly on an object.
+    holders: HashMap<u32, Hanging>,
+}
+
+/// Those of a group that hang on one object.
+#[derive(Clone, Copy, Default)]
+struct Hanging {
+    objects: u64,
+    retained: u64,
+    /// The one that retains most, and how much that is.
+    example: (u32, u64),
+}
+
+impl Hanging {
+    fn add(&mut self, more: Hanging) {
+        if self.objects == 0 || more.example.1 > self.example.1 {
+            self.example = more.example;
+        }
+        self.objects += more.objects;
+        self.retained = self.retained.saturating_add(more.retained);
+    }
+}
+
+impl Gathered {
+    /// The object nearest to them on which most of them hang, by what they retain, and those that do.
+    fn holder(&self, analysis: &Analysis) -> Option<(u32, Hanging)> {
+        let mut above: HashMap<u32, Hanging> = HashMap::new();
+        // In the order of memory, so that of several examples the same one is taken each time.
+        let mut direct: Vec<(&u32, &Hanging)> = self.holders.iter().collect();
+        direct.sort_by_key(|(object, _)| **object);
+        for (direct, hanging) in direct {
+            let mut next = Some(*direct);
+            for _ in 0..HIGHEST {
+                let Some(holder) = next else { break };
+                above.entry(holder).or_default().add(*hanging);
+                next = match analysis.dominator(holder) {
+                    Dominator::Object(holder) => Some(holder),
+                    Dominator::Roots | Dominator::Garbage => None,
+                };
+            }
+        }
+        let least = part(self.retained, DROP).max(1);
+        above
+            .into_iter()
+            .filter(|(_, hanging)| hanging.retained >= least)
+            .min_by_key(|(object, _)| (analysis.retained(*object), *object))
+    }
 }
 
 /// Whether an object is never a suspect itself.
@@ -255,16 +317,32 @@ impl Search<'_> {
             }
             gathered.objects += 1;
             gathered.retained = gathered.retained.saturating_add(retained);
+            if let Dominator::Object(holder) = self.analysis.dominator(object) {
+                gathered.holders.entry(holder).or_default().add(Hanging {
+                    objects: 1,
+                    retained,
+                    example: (object, retained),
+                });
+            }
             if let Some(site) = snapshot.site(object) {
                 *gathered.sites.entry(site).or_default() += 1;
             }
         }
-        let masses = types.into_iter().map(|(name, gathered)| Mass {
-            name,
-            objects: gathered.objects,
-            retained: gathered.retained,
-            site: most(gathered.sites),
-            example: gathered.example.0,
+        let masses = types.into_iter().map(|(name, gathered)| {
+            let holder = gathered.holder(self.analysis);
+            Mass {
+                name,
+                objects: gathered.objects,
+                retained: gathered.retained,
+                holder: holder.map(|(object, hanging)| Holder {
+                    object,
+                    objects: hanging.objects,
+                }),
+                site: most(gathered.sites),
+                example: holder
+                    .map_or(gathered.example, |(_, hanging)| hanging.example)
+                    .0,
+            }
         });
         let mut masses: Vec<Mass> = masses.collect();
         masses.sort_by_key(|mass| (std::cmp::Reverse(mass.retained), mass.name));

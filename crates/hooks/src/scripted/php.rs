@@ -17,6 +17,11 @@ pub const ENTRY: Entry = Entry(Language::Php, |facts| {
 
 struct Internals(Facts);
 
+/// A function that every PHP has.
+const ALWAYS: &str = "strlen";
+/// What loads an extension later; a php-fpm has it not.
+const LOADS: &str = "dl";
+
 impl Names for Internals {
     fn look(&self, memory: &Pages, name: &str) -> Look {
         look(memory, self.0, name)
@@ -55,6 +60,12 @@ fn look(memory: &Pages, facts: Facts, name: &str) -> Look {
         Err(_) if name.contains('*') => Look::Found(all(&php, name)),
         Err(Error::WrittenInPhp) => {
             Look::Never("it is written in PHP; only functions written in C can be hooked".into())
+        }
+        // It has all functions of its extensions before it runs the first script, but where `dl` loads more.
+        Err(why) if php.internal(ALWAYS).is_ok() && php.internal(LOADS).is_err() => {
+            Look::Never(format!(
+                "{why}; what a script defines later is written in PHP, and only functions written in C can be hooked"
+            ))
         }
         Err(why) => Look::NotYet(why.to_string()),
     }

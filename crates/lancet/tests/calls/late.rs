@@ -1,7 +1,8 @@
 //! A library that a script loads after the attach is traced from its first call, the one by which the VM enters it.
 
 use crate::lines::{of, shown};
-use crate::support::{Snapshot, TempDir, chosen};
+use crate::support::fastcgi::{asked, fpm};
+use crate::support::{Snapshot, TempDir, chosen, skip};
 use crate::watch::{calls, hooked, left, text_holds};
 
 /// The function by which the VM enters the library, which it calls once, and one that the script calls three times.
@@ -125,4 +126,31 @@ fn a_sub_that_a_perl_gets_with_a_library() {
 #[test]
 fn a_method_that_a_php_gets_with_an_extension() {
     named("php", "php:FFI::cdef", 1);
+}
+
+/// A php-fpm has all functions written in C before it runs a script, and no `dl`: what it has not is refused once, in one sentence, also
+/// where a request defines a function of that name in PHP.
+#[test]
+fn what_a_php_fpm_cannot_get_is_refused_in_one_sentence() {
+    let folder = TempDir::new("late-fpm");
+    let Some((_manager, socket, workers)) = fpm(&folder, 1) else {
+        return skip("what a php-fpm cannot get", "there is no php-fpm8.2");
+    };
+    let script = folder.join("late.php");
+    let text = "<?php class wpdb { function query($n) { return $n; } } \
+                for ($i = 0; $i < 40; $i++) usleep(25000); echo (new wpdb)->query($_SERVER['QUERY_STRING']);";
+    std::fs::write(&script, text).expect("a file");
+    // Before its first request it has no table of classes.
+    let first = folder.join("first.php");
+    std::fs::write(&first, "<?php echo $_SERVER['QUERY_STRING'];").expect("a file");
+    assert_eq!(asked(&socket, &first, 6), "6");
+    let patterns = ["-c", "-x", "php:wpdb::query", "-x", "php:usleep"];
+    let watch = hooked(calls(workers[0], &patterns));
+    assert_eq!(asked(&socket, &script, 7), "7");
+    let output = watch.interrupt();
+    let said = &output.stderr;
+    let about: Vec<&str> = said.lines().filter(|line| line.contains("wpdb")).collect();
+    assert_eq!(about.len(), 1, "{said}");
+    assert!(about[0].contains("not hooked: php:wpdb::query: "), "{said}");
+    assert_eq!(output.code(), 4, "{said}");
 }

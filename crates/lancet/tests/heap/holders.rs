@@ -251,3 +251,38 @@ fn a_cycle_that_nothing_leads_to_is_garbage() {
         assert!(guest.ends_well());
     }
 }
+
+/// What only the VM holds is named: callbacks of the end with whose method they are, a thread with its own variables, the table of symbols.
+#[test]
+fn what_only_the_vm_holds_is_named() {
+    let first = |interpreter: &Interpreter, script: &str, arguments: &[&str], parts: &[&str]| {
+        let guest = Guest::script(interpreter, script, arguments);
+        guest.expect("ready");
+        let suspect = first_suspect(&asked(guest.pid));
+        for part in parts {
+            assert!(
+                suspect.contains(part),
+                "{interpreter}: no {part} in {suspect}"
+            );
+        }
+        assert!(guest.ends_well());
+        suspect
+    };
+    for python in chosen("python", "what only the VM holds") {
+        let parts = ["20,00", "atexit callbacks"];
+        let suspect = first(&python, "heap/callbacks.py", &[], &parts);
+        // Since 3.14 they are in a list, which holds a tuple of each.
+        let is_named = suspect.contains("close") || suspect.contains(" × tuple");
+        assert!(is_named, "{python}: {suspect}");
+    }
+    for ruby in rubies("what only the VM holds") {
+        let locals = [
+            "20,00",
+            " × Hash",
+            " hang on Thread pool-1",
+            "thread local trace_",
+        ];
+        first(&ruby, "heap/names.rb", &["locals"], &locals);
+        first(&ruby, "heap/names.rb", &["symbols"], &["table of symbols"]);
+    }
+}

@@ -11,6 +11,7 @@
 //! | `killed` | `kill -9` of lancet at any instant |
 //! | `ledger` | what resident memory is used for, held against the allocator's and the VM's own figures |
 //! | `limited` | memory limits, limits of processes and of the size of a file |
+//! | `native` | what objects made in C have beside themselves, arrays of numpy and their views among them |
 //! | `django` | an application on gunicorn, under load; its arbiter, which forks meanwhile |
 //! | `file` | what is asked of a file: answers, formats, what was wrong |
 //! | `perl` | what Devel::MAT and Devel::Size say of the same program; a server under load |
@@ -36,6 +37,7 @@ mod holders;
 mod killed;
 mod ledger;
 mod limited;
+mod native;
 mod perl;
 mod php;
 mod python_truth;

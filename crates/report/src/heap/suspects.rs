@@ -28,17 +28,19 @@ pub fn suspect(answers: &Answers, suspect: &Suspect) -> String {
             }
         }
         Suspected::Type(_) => {
+            let holder = held_by(snapshot, suspect, "them");
             let mass = suspect.mass.map(|mass| mass_of(snapshot, &mass));
             let mass = mass.unwrap_or_default();
-            format!("{mass}: they retain {amount}, and no single object holds them")
+            format!("{mass}: they retain {amount}, and {holder}")
         }
         Suspected::Site(line) => {
             let mass = suspect.mass.map(|mass| {
                 let name = text(snapshot, mass.name);
                 format!(", for instance {} × {name}", grouped(mass.objects))
             });
+            let holder = held_by(snapshot, suspect, "it");
             format!(
-                "what {} has made retains {amount}{}, and no single object holds it",
+                "what {} has made retains {amount}{}, and {holder}",
                 site(snapshot, line),
                 mass.unwrap_or_default()
             )
@@ -59,6 +61,23 @@ pub fn suspect(answers: &Answers, suspect: &Suspect) -> String {
                 "garbage takes {amount}, {end}: mostly {}, {cycles}",
                 mass.unwrap_or_default()
             )
+        }
+    }
+}
+
+/// Who holds a group: nobody, or an object of the VM's own, such as a thread.
+fn held_by(snapshot: &Snapshot, suspect: &Suspect, them: &str) -> String {
+    let holder = suspect.mass.and_then(|mass| Some((mass, mass.holder?)));
+    match holder {
+        None => format!("no single object holds {them}"),
+        Some((mass, holder)) => {
+            let how_many = if holder.objects == mass.objects {
+                "all hang".to_owned()
+            } else {
+                let count = grouped(holder.objects);
+                format!("{count} {}", plural(holder.objects, "hangs", "hang"))
+            };
+            format!("{how_many} on {}", object(snapshot, holder.object))
         }
     }
 }
@@ -96,16 +115,28 @@ pub fn held(answers: &Answers, suspect: &Suspect) -> Option<String> {
 #[must_use]
 pub fn no_suspect(answers: &Answers) -> String {
     let snapshot = answers.analysis.snapshot();
-    let most = answers
-        .types
-        .first()
-        .filter(|of| percent(answers, of.retained) >= PART);
-    let most = most.map_or(String::new(), |of| {
-        let (name, part) = (text(snapshot, of.key), percent(answers, of.retained));
-        format!(" ({name} retains {part} %, but each is small or the VM's own)")
-    });
+    let is_large = |retained: u64| percent(answers, retained) >= PART;
+    let of_type = answers.types.iter().find(|of| is_large(of.retained));
+    let of_line = answers
+        .sites
+        .iter()
+        .find_map(|of| Some((of.key?, of.retained)).filter(|_| is_large(of.retained)));
+    let most = match (of_type, of_line) {
+        (Some(of), _) => Some((text(snapshot, of.key), of.retained)),
+        (None, Some((line, retained))) => {
+            Some((format!("what {} has made", site(snapshot, line)), retained))
+        }
+        (None, None) => None,
+    };
+    let why = most.map_or_else(
+        || "no object, type or line of the program's retains a tenth of what lives".to_owned(),
+        |(name, retained)| {
+            let part = percent(answers, retained);
+            format!("{name} retains {part} %, and is the VM's own or spread over what is")
+        },
+    );
     format!(
-        "no suspect: no object, type or line of the program's retains a tenth of what lives{most}; what grows, a second snapshot shows: lancet heap --diff EARLIER LATER"
+        "no suspect: {why}; what grows, a second snapshot shows: lancet heap --diff EARLIER LATER"
     )
 }
 

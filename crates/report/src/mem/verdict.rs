@@ -69,7 +69,7 @@ const COLLECTOR_OFF: &str = "garbage collection is switched off in this process 
 /// Says that the resident memory has grown by more than the objects have.
 fn unexplained(Resident { grown, objects }: Resident, census: &Census) -> String {
     let objects = match objects {
-        0 => "the objects did not grow".to_owned(),
+        0 => "all objects together did not grow".to_owned(),
         objects => format!("all objects together grew by {}", size(objects)),
     };
     let (grown, of) = (size(grown), of(census));

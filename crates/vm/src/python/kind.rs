@@ -3,6 +3,7 @@
 //! A class made in Python inherits how its objects lie from a class made in C, the first one above it that is no heap type; that one's
 //! name says what the object is (`Objects/*.c`, alike in CPython 3.9 to 3.15).
 
+use super::beside::Beside;
 use super::class::{BASE, LONGEST_NAME, MOST_BASES};
 use super::object::{BASIC_SIZE, Builtin, HEAP_TYPE};
 use super::{Error, Python};
@@ -59,6 +60,8 @@ pub struct Kind {
     pub native: u64,
     /// What its objects are.
     pub sort: Sort,
+    /// What its objects have beside themselves.
+    pub beside: Beside,
     pub(super) basic: u64,
     pub(super) item: u64,
     pub(super) flags: u64,
@@ -77,10 +80,17 @@ impl<M: Memory> Python<'_, M> {
         let word = |at: u64| self.memory.u64(class.wrapping_add(at));
         let flags = self.flags(class)?;
         let native = self.native(class)?;
+        let sort = self.sort(native, flags)?;
+        let beside = match sort {
+            // Where C code has a name of its own for what lies in its objects; since 3.12 most classes made in C are heap types, too.
+            Sort::Dict | Sort::Instance | Sort::Other => self.beside(class)?,
+            _ => Beside::Nothing,
+        };
         Ok(Kind {
             class,
             native,
-            sort: self.sort(native, flags)?,
+            sort,
+            beside,
             basic: word(BASIC_SIZE)?,
             item: word(ITEM_SIZE)?,
             flags,

@@ -16,7 +16,8 @@
 //! | `collector` | which objects are there? |
 //! | `kind`, `sizes` | what is an object to a walk over the heap, and how many bytes does it take? |
 //! | `references` | what are an object's references called? |
-//! | `roots`, `variables` | what do interpreters, threads and frames hold? |
+//! | `beside`, `untold` | what do objects of a few classes made in C have beside themselves, and what of it do they not tell the collector? |
+//! | `roots`, `variables`, `at_exit` | what do interpreters, threads and frames hold, and the callbacks of the end? |
 //! | `string`, `dict`, `chain` | the containers those answers are kept in |
 //! | `function` | which C function has this name in Python, and how is it called? |
 //! | `generator` | which generators and coroutines are suspended, where, and for what do they wait? |
@@ -32,6 +33,7 @@
 //! under the reader; the answer is then old, or an [`Error`], never a crash. What is read of the
 //! reader's own thread, in the agent, stands still: a thread's frames are only changed by itself.
 
+mod at_exit;
 mod attributes;
 mod beside;
 mod chain;
@@ -61,6 +63,7 @@ mod sizes;
 mod state;
 mod string;
 mod thread;
+mod untold;
 mod variables;
 mod version;
 

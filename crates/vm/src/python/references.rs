@@ -21,6 +21,8 @@ const CELL_CONTENTS: u64 = 16;
 const SET_MASK: u64 = 32;
 const SET_TABLE: u64 = 40;
 const SET_ENTRY: u64 = 16;
+/// `im_func` in `PyMethodObject`.
+const METHOD_FUNCTION: u64 = 16;
 /// `tp_bases`, `tp_cache` in `PyTypeObject`.
 const BASES: u64 = 336;
 const CACHE: u64 = 352;
@@ -56,6 +58,8 @@ pub enum Reference {
     Stack,
     /// The frame of a generator.
     Frame,
+    /// What an object made in C refers to, by the name of that member in C.
+    Part(&'static str),
 }
 
 impl<M: Memory> Python<'_, M> {
@@ -114,6 +118,16 @@ impl<M: Memory> Python<'_, M> {
             }
             _ => {}
         }
+        if kind.beside.refers() {
+            self.parts(object, kind, &mut |target, name| {
+                each(target, Reference::Part(name))
+            })?;
+            let mut index = 0;
+            self.objects_of_array(object, kind, most, &mut |target| {
+                each(target, Reference::Element(index));
+                index += 1;
+            })?;
+        }
         self.attributes(object, kind, each)
     }
 
@@ -121,6 +135,13 @@ impl<M: Memory> Python<'_, M> {
     pub fn code_of(&self, function: u64) -> Result<u64, Error> {
         let at = function.wrapping_add(self.layout.function_code);
         Ok(self.memory.u64(at)?)
+    }
+
+    /// Returns the function made in Python that a bound method calls; `None` if it is another callable.
+    pub fn function_of_method(&self, method: u64) -> Result<Option<u64>, Error> {
+        let function = self.memory.u64(method.wrapping_add(METHOD_FUNCTION))?;
+        let is_function = self.type_of(function)? == self.facts.types().function;
+        Ok(is_function.then_some(function))
     }
 
     /// Returns the cells of a function, a tuple, and its code; `None` if it has captured no variable.

@@ -9,11 +9,11 @@ use super::collector::{GC_HEAD, HAVE_GC};
 use super::dict::{KEYS, USED, VALUES};
 use super::kind::{Kind, Sort};
 use super::layout::{Attributes, Handlers, Own};
-use super::object::{HEAP_TYPE, OB_SIZE};
+use super::object::{BYTES, HEAP_TYPE, OB_SIZE};
 use super::{Error, Python, Version};
 use crate::Memory;
 
-/// `allocated` of a list, `ob_alloc` of a bytearray, `fill`, `used`, `mask`, `table`, `smalltable` of a set.
+/// `allocated` of a list, `ob_alloc` of a bytearray (since 3.15 that of a bytes object with its head and the 0 behind it), `fill`, `used`, `mask`, `table`, `smalltable` of a set.
 const ALLOCATED: u64 = 32;
 const BYTEARRAY_ALLOCATED: u64 = 24;
 const SET_USED: u64 = 24;
@@ -72,10 +72,15 @@ impl<M: Memory> Python<'_, M> {
             }
             Sort::Str => self.size_of_text(object)?,
             Sort::Bytes => plain(word(OB_SIZE)?, Some(word(OB_SIZE)?)),
-            Sort::ByteArray => Size {
-                capacity: Some(word(BYTEARRAY_ALLOCATED)?),
-                ..plain(word(BYTEARRAY_ALLOCATED)?, Some(word(OB_SIZE)?))
-            },
+            Sort::ByteArray => {
+                let room = word(BYTEARRAY_ALLOCATED)?;
+                let is_object = self.facts.version() >= Version::new(3, 15, 0) && room != 0;
+                let head = if is_object { BYTES + 1 } else { 0 };
+                Size {
+                    capacity: Some(room),
+                    ..plain(room.saturating_add(head), Some(word(OB_SIZE)?))
+                }
+            }
             Sort::List => Size {
                 capacity: Some(word(ALLOCATED)?),
                 ..plain(word(ALLOCATED)?.saturating_mul(8), Some(word(OB_SIZE)?))

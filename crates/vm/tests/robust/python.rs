@@ -3,7 +3,9 @@
 use proptest::prelude::*;
 use std::ops::ControlFlow;
 use vm::Memory;
-use vm::python::{Convention, Facts, Kind, Layout, Limits, Point, Python, Sort, Text, Version};
+use vm::python::{
+    Beside, Convention, Facts, Kind, Layout, Limits, Point, Python, Sort, Text, Version,
+};
 
 use crate::memory::{Bytes, Constant, Maze, Nothing, Short};
 
@@ -154,11 +156,35 @@ fn ask_of_heap<M: Memory>(python: &Python<'_, M>, at: u64) {
         let _ = python.each_untold(at, &kind, &mut |_| ());
         let _ = python.size(at, &kind);
     }
+    for beside in BESIDE {
+        let mut kind: Kind = kind;
+        kind.beside = beside;
+        let _ = python.bytes_beside(at, &kind);
+        let _ = python.mapping_of(at, &kind);
+        let _ = python.parts(at, &kind, &mut |_, _| ());
+        let _ = python.objects_of_array(at, &kind, 1000, &mut |_| ());
+    }
+    let _ = python.function_of_method(at);
+    let mut callbacks = 0;
+    let _ = python.each_at_exit(at, &mut |_| callbacks += 1);
     let _ = python.visits_keys(at);
     let _ = python.is_collected(at, at);
     let _ = python.module_name(at);
     let _ = python.own_dict(at, at);
 }
+
+const BESIDE: [Beside; 10] = [
+    Beside::Nothing,
+    Beside::Blocks,
+    Beside::Items,
+    Beside::Nodes,
+    Beside::Elements,
+    Beside::Children,
+    Beside::Bytes,
+    Beside::Characters,
+    Beside::Block,
+    Beside::Mapping,
+];
 
 const SORTS: [Sort; 15] = [
     Sort::Int,
