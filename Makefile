@@ -4,7 +4,7 @@
 #   make demo     a real server with a leak, opened while it serves, until lancet has named the line
 #   make test     format, lints, all tests with this machine's Ruby, documentation
 #   make quick    format, lints, the tests without real processes and one live test a command: while you write
-#   make matrix   the tests on real VMs again with Ruby 2.7, 3.3 and 3.4, Python 3.9, 3.13 and 3.14, Perl 5.32 and 5.40,
+#   make matrix   the tests on real VMs again with Ruby 2.7, 3.3, 3.4 and 4.0, Python 3.9, 3.13 and 3.14, Perl 5.32 and 5.40,
 #                 PHP 7.4 and 8.4; the readers of VMs also with Debian 12's own in a root
 #   make soak     the long forms: 1,000 attaches, 1,000 kills, 10,000 patches, ltrace's and strace's own test suites; every reader fuzzed for FUZZ seconds (60)
 #   make build    target/lancet, one static program
@@ -17,7 +17,7 @@ SHELL := /bin/bash
 .SHELLFLAGS := -euo pipefail -c
 .DELETE_ON_ERROR:
 
-RUBIES := 2.7 3.1 3.3 3.4
+RUBIES := 2.7 3.1 3.3 3.4 4.0
 # What `make test` has run whole on the machine's own, Debian 12's, is not run again on the same version in a root.
 OTHER_RUBIES := $(filter-out 3.1,$(RUBIES))
 PYTHONS := 3.9 3.11 3.13 3.14 3.15
@@ -34,7 +34,8 @@ HEAP_OF_VERSIONS := collector:: compact:: core:: fragmented:: holders:: killed::
 	truth:: unseen::
 STACK_OF_VERSIONS := bigframe:: fibers:: jit:: languages:: waits::
 # The gem and the wheel speak to a VM in its documented interface for extensions: the oldest and the newest.
-OLDEST_AND_NEWEST = $(firstword $(1)) $(lastword $(1))
+GEM_RUBIES := 2.7 3.4 4.0
+WHEEL_PYTHONS := python-3.9 python-3.15
 # Tests that try random instants share their rounds among the versions.
 PARTS := 3
 TARGET := $(abspath $(or $(CARGO_TARGET_DIR),target))
@@ -134,8 +135,7 @@ matrix: roots
 	  LANCET_RUBIES="$(OTHER_RUBIES)" -p lancet --test mem + \
 	  LANCET_RUBIES="$(OTHER_RUBIES)" LANCET_SCRIPTS="$(SCRIPTS)" -p lancet --test heap -- $(HEAP_OF_VERSIONS) + \
 	  LANCET_RUBIES="$(OTHER_RUBIES)" LANCET_SCRIPTS="$(SCRIPTS)" -p lancet --test calls -- $(OF_VERSIONS) + \
-	  LANCET_RUBIES="$(call OLDEST_AND_NEWEST,$(OTHER_RUBIES))" \
-	    LANCET_SCRIPTS="$(call OLDEST_AND_NEWEST,$(filter python-%,$(SCRIPTS)))" -p lancet --test inside + \
+	  LANCET_RUBIES="$(GEM_RUBIES)" LANCET_SCRIPTS="$(WHEEL_PYTHONS)" -p lancet --test inside + \
 	  -p lancet-vm --test live + \
 	  -p lancet --test stack -- $(STACK_OF_VERSIONS) + \
 	  LANCET_RUBIES="$(OTHER_RUBIES)" LANCET_SCRIPTS="$(SCRIPTS)" -p lancet --test patch -- scripts::

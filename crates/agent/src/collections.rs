@@ -7,7 +7,7 @@
 //!
 //! A minor collection marks in one step; a full one may take many steps, between which the program runs. Sweeping
 //! is not measured: it is done in small pieces whenever a slot is needed, and looks at no stack. The order of
-//! events is the same from Ruby 2.7 to 3.4 (`gc_start`, `gc_marks_finish`, `gc_enter`, `gc_exit` in `gc.c`,
+//! events is the same from Ruby 2.7 to 4.0 (`gc_start`, `gc_marks_finish`, `gc_enter`, `gc_exit` in `gc.c`,
 //! `gc/default.c`).
 
 use crate::births::agent::{AGENT, Agent};

@@ -53,7 +53,7 @@ impl RubyGuest {
         Self::refuse_ractors(pid, memory, &facts)?;
         let ruby = Ruby::new(memory, facts).map_err(|error| not_a_ruby(error.to_string()))?;
         let vm = ruby.vm().map_err(|error| explain(pid, error))?;
-        let ractor_class = if bears_no_ractors(facts.version()) {
+        let ractor_class = if facts.version().no_births_beside_ractors().is_some() {
             address("rb_cRactor").unwrap_or(0)
         } else {
             0
@@ -179,9 +179,9 @@ impl RubyGuest {
 
     fn refuse_ractors(pid: i32, memory: &GuestMemory, facts: &Facts) -> Result<()> {
         let version = facts.version();
-        if !bears_no_ractors(version) {
+        let Some(why) = version.no_births_beside_ractors() else {
             return Ok(());
-        }
+        };
         let ruby = Ruby::new(memory, *facts).map_err(|error| Error::NotARuby {
             pid,
             reason: error.to_string(),
@@ -190,15 +190,11 @@ impl RubyGuest {
             Ok(2..) => Err(Error::Ractors {
                 pid,
                 version: version.to_string(),
+                why,
             }),
             _ => Ok(()),
         }
     }
-}
-
-/// Whether this VM crashes, or loses the hook, when Ractors are used with a birth hook.
-fn bears_no_ractors(version: Version) -> bool {
-    version.newobj_hook_crashes_ractors() || version.newobj_hook_lost_with_ractors()
 }
 
 struct VmSymbols {

@@ -483,7 +483,7 @@ fn because(why: Farewell) -> &'static str {
     match why {
         Farewell::Alone => "it heard nothing from us for 5 s",
         Farewell::Ractor => {
-            "the program makes a Ractor, and this Ruby crashes or loses births when one is made while births are watched (Ruby bugs 18464, 19112)"
+            "the program makes a Ractor, beside which births cannot be watched (docs/versions.md says why)"
         }
         Farewell::Broken => "it found a fault of its own",
     }

@@ -49,7 +49,7 @@ pub fn is_core(path: &Path) -> bool {
     Core::is_one(path)
 }
 
-/// Makes a snapshot of the process that a core file is of: a Ruby, 2.7 to 3.4, a Python, 3.9 to 3.15, a Perl, 5.32 to 5.44, or a PHP, 7.4
+/// Makes a snapshot of the process that a core file is of: a Ruby, 2.7 to 4.0, a Python, 3.9 to 3.15, a Perl, 5.32 to 5.44, or a PHP, 7.4
 /// or 8.1 to 8.6.
 ///
 /// # Errors

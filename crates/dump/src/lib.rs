@@ -152,7 +152,7 @@ pub struct Opened {
 }
 
 impl Opened {
-    /// Opens a running Ruby, 2.7 to 3.4, Python, 3.9 to 3.15, Perl, 5.32 to 5.44, or PHP, 7.4 or 8.1 to 8.6.
+    /// Opens a running Ruby, 2.7 to 4.0, Python, 3.9 to 3.15, Perl, 5.32 to 5.44, or PHP, 7.4 or 8.1 to 8.6.
     ///
     /// # Errors
     /// It cannot be opened, or its memory limit may not bear a copy.

@@ -202,7 +202,7 @@ impl<'a> Maker<'a> {
         }
     }
 
-    /// The name for the roots of one of the VM's tables (`MARK_CHECKPOINT` in `rb_gc_mark_roots`, `gc.c`, 2.7 to 3.4).
+    /// The name for the roots of one of the VM's tables (`MARK_CHECKPOINT` in `rb_gc_mark_roots`, `gc.c`, 2.7 to 4.0).
     fn root_name(&mut self, table: &[u8]) -> RootName {
         let kind = match table {
             b"machine_context" => RootKind::MachineStack,

@@ -28,7 +28,7 @@ use vm::Language;
 /// A process that evaluates texts. Dropping this value leaves it.
 #[derive(Debug)]
 pub enum Interpreter {
-    /// A Ruby, 2.7 to 3.4.
+    /// A Ruby, 2.7 to 4.0.
     Ruby(Box<Session>),
     /// A Python, 3.9 to 3.15.
     Python(Box<Python>),

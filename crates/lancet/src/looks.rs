@@ -45,6 +45,7 @@ pub fn each(
                     look: &look,
                 };
                 show(&subject, losses)?;
+                note_unread(losses, pid, &look);
             }
             Err(error) if pids.len() == 1 => return Err(error),
             Err(error) => {
@@ -143,5 +144,13 @@ pub fn plain(error: frames::Error) -> anyhow::Error {
     match error {
         frames::Error::Process(error) => explain(error),
         error => anyhow::Error::new(error),
+    }
+}
+
+/// Notes the VMs of which no script line could be read.
+pub fn note_unread(losses: &mut Losses, pid: i32, look: &Look) {
+    for why in &look.unread {
+        let text = format!("process {pid}: its script lines cannot be read: {why}");
+        losses.say(Loss::new(Some(pid), What::Frames, None, text));
     }
 }

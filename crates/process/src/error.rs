@@ -196,14 +196,14 @@ pub enum Error {
     /// This Ruby has a bug that would crash it.
     #[error("process {pid} is not opened: {reason}")]
     BrokenRuby { pid: i32, reason: String },
-    /// The process runs Ractors, and this Ruby crashes when births are hooked beside them.
-    #[error(
-        "process {pid} runs several Ractors, and Ruby {version} crashes or loses births when they are watched (Ruby bugs 18464, 19112)"
-    )]
+    /// The process runs Ractors, and births cannot be watched beside them.
+    #[error("process {pid} runs several Ractors, and Ruby {version} {why}")]
     Ractors {
         pid: i32,
         /// The version of its Ruby.
         version: String,
+        /// What this Ruby does that births cannot be watched.
+        why: &'static str,
     },
     /// Its program files could not be read.
     #[error("process {pid}: {error}")]

@@ -2,7 +2,7 @@
 
 use super::agent::{Agent, NEWBORNS, Newborn};
 use super::books::{Booked, CUT_HERE, DEEPEST, Desk, Key, OUTWARD};
-use super::names::{Imemo, Type, class_key, trace_arg};
+use super::names::{Type, class_key, is_code, trace_arg};
 use crate::guard;
 use crate::memory::follow::{kept, ours};
 use crate::memory::store::mix;
@@ -250,7 +250,7 @@ const MOST_INTERNAL: usize = 16;
 #[inline]
 fn is_owner(flags: u64) -> bool {
     match Type::of(flags) {
-        Type::Imemo => Imemo::of(flags) == Imemo::Iseq,
+        Type::Imemo => is_code(flags),
         Type::Class | Type::Module | Type::Iclass => true,
         _ => false,
     }

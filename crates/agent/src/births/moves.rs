@@ -2,7 +2,7 @@
 //!
 //! The VM calls a C type's `dcompact` for each object of that type while it updates references. The
 //! agent keeps one such object alive. At that moment every object that was moved has left its new
-//! address in its old slot (`T_MOVED`), in all versions from 2.7 to 3.4, and the slot numbers and
+//! address in its old slot (`T_MOVED`), in all versions from 2.7 to 4.0, and the slot numbers and
 //! addresses in our books are updated.
 
 use super::agent::AGENT;

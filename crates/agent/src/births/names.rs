@@ -6,8 +6,8 @@
 use crate::memory::direct::Direct;
 use core::fmt;
 use vm::Memory;
-use vm::ruby::{Facts, Frame, Frames, Ruby, Unsupported};
-pub use vm::ruby::{Imemo, Type, frames::trace_arg};
+use vm::ruby::{Facts, Frame, Frames, Imemo, Ruby, Unsupported};
+pub use vm::ruby::{Type, frames::trace_arg, is_code};
 
 /// Class numbers below this are no addresses: see [`class_key`].
 const FIRST_ADDRESS: u64 = 0x1000;
@@ -168,7 +168,7 @@ impl Texts for Names {
     fn class(&mut self, class: u64) -> Class<'_> {
         self.buffer.length = 0;
         if class < FIRST_ADDRESS {
-            let name = type_name(class);
+            let name = type_name(self.ruby.as_ref(), class);
             return Class::Named {
                 name: name.as_bytes(),
                 internal: true,
@@ -228,9 +228,10 @@ const UNREADABLE: Class<'static> = Class::Named {
     internal: true,
 };
 
-fn type_name(number: u64) -> &'static str {
+fn type_name(ruby: Option<&Ruby<'static, Direct>>, number: u64) -> &'static str {
     if number & IMEMO != 0 {
-        Imemo::of(number << IMEMO_SHIFT).name()
+        let flags = number << IMEMO_SHIFT;
+        ruby.map_or(Imemo::Unknown, |ruby| ruby.imemo(flags)).name()
     } else {
         Type::of(number).hidden_name()
     }

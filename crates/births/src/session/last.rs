@@ -30,7 +30,7 @@ impl Last {
             ),
             Last::BeforeRactor => (
                 Lost::Births,
-                "the program made a Ractor, and its VM crashes or loses births when there is one while births are watched (bugs 18464, 19112): this is what was counted until then, from outside: garbage is included, bytes are those of heap slots alone",
+                "the program made a Ractor, beside which births cannot be watched (docs/versions.md says why): this is what was counted until then, from outside: garbage is included, bytes are those of heap slots alone",
             ),
         };
         Some(Loss {

@@ -43,11 +43,12 @@ pub fn read(found: &Found, builder: Builder, until: Instant) -> Result<Snapshot,
     let frozen = Frozen::new(found.memory);
     let unreadable = |error: vm::ruby::Unsupported| error.to_string();
     let plain = Ruby::new(&frozen, found.facts).map_err(unreadable)?;
-    let shapes = globals::shapes(&plain, found.memory, &found.data);
-    let facts = match shapes {
-        Some(list) if plain.wants_shapes() => found.facts.with_shapes(list),
-        _ => found.facts,
+    let shapes = if plain.wants_shapes() {
+        globals::shapes(&plain, found.memory, &found.data)
+    } else {
+        None
     };
+    let facts = shapes.map_or(found.facts, |list| found.facts.with_shapes(list));
     let ruby = Ruby::new(&frozen, facts).map_err(unreadable)?;
     let globals = globals::names(&ruby, found.memory, &found.data);
     let slots = Slots::of(&ruby).map_err(|error| error.to_string())?;
@@ -59,7 +60,7 @@ pub fn read(found: &Found, builder: Builder, until: Instant) -> Result<Snapshot,
         untold: 0,
         bytes: found.bytes,
     };
-    if walk.maker.ruby.wants_shapes() && shapes.is_none() {
+    if walk.maker.ruby.wants_shapes() {
         let note =
             "the VM's table of shapes was not found: what instance variables refer to is not known";
         walk.maker.builder.about_mut().notes.push(note.to_owned());
@@ -164,12 +165,12 @@ impl Walk<'_> {
             Type::Data if self.maker.kinds.role() == Some(Role::Function) => {
                 ruby.each_of_proc(slot.address, &mut note)
             }
-            Type::Imemo if Imemo::of(slot.flags) == Imemo::Ment => {
+            Type::Imemo if ruby.imemo(slot.flags) == Imemo::Ment => {
                 ruby.each_of_method(slot.address, &mut note)
             }
             _ => Ok(()),
         };
-        if has_words(of, slot.flags) {
+        if has_words(of, ruby.imemo(slot.flags)) {
             let _ = ruby.each_word(slot.address, of == Type::Imemo, &mut |word| {
                 if !named.contains(&word) {
                     note(word);
@@ -216,9 +217,9 @@ impl Walk<'_> {
 }
 
 /// Whether words of an object's slot, in addition to named ones, may be references.
-fn has_words(of: Type, flags: u64) -> bool {
+fn has_words(of: Type, imemo: Imemo) -> bool {
     match of {
-        Type::Imemo => !matches!(Imemo::of(flags), Imemo::Tmpbuf | Imemo::Ast),
+        Type::Imemo => !matches!(imemo, Imemo::Tmpbuf | Imemo::Ast),
         Type::String
         | Type::Array
         | Type::Hash

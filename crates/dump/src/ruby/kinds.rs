@@ -56,7 +56,7 @@ impl Kinds {
             _ => 0,
         };
         let known = &mut self.plain[subtype][object.flags as usize % TYPES];
-        *known.get_or_insert_with(|| plain(builder, of, object.flags))
+        *known.get_or_insert_with(|| plain(builder, of, ruby.imemo(object.flags)))
     }
 
     /// The name for references without one of the last object of a C type: those of a Proc are its block, and those of a thread or
@@ -114,9 +114,8 @@ impl Kinds {
     }
 }
 
-/// Makes a kind for objects with this type and these flags.
-fn plain(builder: &mut Builder, of: Type, flags: u64) -> KindId {
-    let imemo = Imemo::of(flags);
+/// Makes a kind for objects of this type; for imemos with this purpose.
+fn plain(builder: &mut Builder, of: Type, imemo: Imemo) -> KindId {
     let hidden = match of {
         Type::Imemo => imemo.name(),
         _ => of.hidden_name(),

@@ -7,7 +7,7 @@ use crate::stream::Object;
 use foldhash::HashMap;
 use heap::{EdgeName, TextId};
 use vm::Memory;
-use vm::ruby::{Imemo, Reference, Ruby, Type};
+use vm::ruby::{Imemo, Reference, Ruby, Type, is_code};
 
 /// Limit of the bytes of a name.
 const LONGEST: usize = 256;
@@ -105,12 +105,12 @@ impl Maker<'_> {
     /// The name for a reference without one.
     fn unnamed(&self, object: &Object, target: u64) -> EdgeName {
         let flags = self.ruby.flags(target).unwrap_or(0);
-        if Type::of(flags) == Type::Imemo && Imemo::of(flags) == Imemo::Iseq {
+        if is_code(flags) {
             return EdgeName::Code;
         }
         match Type::of(object.flags) {
             Type::Data => self.kinds.unnamed(),
-            Type::Imemo if Imemo::of(object.flags) == Imemo::Env => EdgeName::Closure,
+            Type::Imemo if self.ruby.imemo(object.flags) == Imemo::Env => EdgeName::Closure,
             _ => EdgeName::Internal,
         }
     }

@@ -18,7 +18,7 @@ use vm::{Fault, Memory};
 use super::circles;
 use super::loaded::Modules;
 use super::owners::Owners;
-use super::scripts::{self, Coroutine, Objects, Scripts};
+use super::scripts::{self, Coroutine, Found, Objects, Scripts};
 use super::stack::{self, Process, Stack};
 use super::standstill;
 use super::ties::{self, Sleepers};
@@ -35,6 +35,7 @@ pub struct Live {
     maps: Maps,
     modules: Modules,
     vms: Vec<Box<dyn Scripts>>,
+    unread: Vec<String>,
     unwinder: Unwinder,
     /// Stack pointer and program counter, by thread id, of threads that must be stopped although they sleep there.
     stopped_at: HashMap<i32, (u64, u64)>,
@@ -53,6 +54,8 @@ pub struct Look {
     pub rooms: Vec<Room>,
     /// Whether all parked stacks were found.
     pub all: bool,
+    /// Of VMs whose script frames cannot be read, why.
+    pub unread: Vec<String>,
     /// Whether no thread goes on, because each waits without a time limit for what only the process itself can give.
     pub standstill: bool,
     /// How long the process stood still.
@@ -81,13 +84,14 @@ impl Live {
         process::elf::require_x86_64(pid).map_err(|error| process::Error::Elf { pid, error })?;
         let maps = Maps::of(pid)?;
         let modules = Modules::of_guest(pid, &maps, &memory)?;
-        let vms = scripts::find(&modules, &memory);
+        let Found { vms, unread } = scripts::find(&modules, &memory);
         Ok(Live {
             pid,
             memory,
             maps,
             modules,
             vms,
+            unread,
             unwinder: Unwinder::default(),
             stopped_at: HashMap::new(),
             looks: 0,
@@ -158,6 +162,7 @@ impl Live {
             stacks,
             rooms,
             all,
+            unread: self.unread.clone(),
             stopped: snapshot.stopped,
             copied: snapshot.copies.size(),
         })

@@ -27,15 +27,42 @@ use super::loaded::Modules;
 
 /// The VMs whose script frames lancet can read.
 const VMS: &[Find] = &[ruby::find, python::find, perl::find, php::find];
-/// Returns the reader of a VM, if the VM is loaded in the process.
-type Find = fn(&Modules, &dyn Memory) -> Option<Box<dyn Scripts>>;
+/// Returns the reader of a VM, if the VM is loaded in the process; or of one of a version without a reader, why there is none.
+type Find = fn(&Modules, &dyn Memory) -> Option<Result<Box<dyn Scripts>, String>>;
+
+/// The VMs in a process.
+#[derive(Default)]
+pub struct Found {
+    /// Those that can be read.
+    pub vms: Vec<Box<dyn Scripts>>,
+    /// Of each of the others, why its script frames cannot be read.
+    pub unread: Vec<String>,
+}
 
 /// Finds the VMs in a process.
-pub fn find(modules: &Modules, memory: &dyn Memory) -> Vec<Box<dyn Scripts>> {
-    VMS.iter()
-        .filter_map(|find| find(modules, memory))
-        .collect()
+pub fn find(modules: &Modules, memory: &dyn Memory) -> Found {
+    let mut found = Found::default();
+    for vm in VMS.iter().filter_map(|find| find(modules, memory)) {
+        match vm {
+            Ok(vm) => found.vms.push(vm),
+            Err(why) => found.unread.push(why),
+        }
+    }
+    found
 }
+
+/// In a function of type [`Find`], returns the facts that were found; returns from it where a VM is of a version without a reader, or
+/// none runs (its library may be loaded alone).
+macro_rules! facts_or_return {
+    ($found:expr, $error:ident) => {
+        match $found {
+            Ok(facts) => facts,
+            Err($error::Unsupported(why)) => return Some(Err(why.to_string())),
+            Err(_) => return None,
+        }
+    };
+}
+pub(super) use facts_or_return;
 
 /// Limit of how often a list that changed while it was read is read again.
 const ATTEMPTS: u32 = 8;

@@ -98,7 +98,7 @@ pub fn next_step(error: &Error) -> Option<&'static str> {
         Error::WouldNotStop { .. } => "try again when that call has ended",
         Error::Occupied { .. } => "wait until it leaves, or end it",
         Error::NoAnswer { .. } => "try again when the process is doing something else",
-        Error::Ractors { .. } => "Ruby 4 has these bugs fixed",
+        Error::Ractors { .. } => "lancet heap --rss says what its memory is used for",
         Error::Seccomp { .. } => "start the program without that filter",
         Error::SeccompUnread { .. } => {
             "run lancet as root on the host, or start the program without that filter"

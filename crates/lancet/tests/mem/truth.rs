@@ -216,6 +216,10 @@ fn check_all(test: &str, flags: &[&str]) {
     let mut wrong = Vec::new();
     for ruby in rubies(test) {
         for workload in WORKLOADS {
+            // Since 3.4 it is a gem, which a Ruby that was built from source may lack.
+            if workload == "w5_eval_ext" && !ruby.runs(test, "require 'bigdecimal'") {
+                continue;
+            }
             wrong.extend(check(&ruby, workload, flags, &folder));
         }
     }

@@ -52,7 +52,7 @@ pub const PHP: Language = Language {
 };
 pub const RUBY: Language = Language {
     name: "ruby",
-    versions: &["2.7", "3.1", "3.3", "3.4"],
+    versions: &["2.7", "3.1", "3.3", "3.4", "4.0"],
     options: &["-e"],
     script: include_str!("deep.rb"),
     runner: "rb_vm_exec",

@@ -18,5 +18,6 @@ mod stuck;
 #[allow(dead_code, unused_imports, reason = "each test target uses its part")]
 #[path = "../support/mod.rs"]
 mod support;
+mod unread;
 mod vm_lock;
 mod waits;

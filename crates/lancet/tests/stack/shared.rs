@@ -37,7 +37,7 @@ const METHODS: [&str; 6] = [
 
 #[test]
 fn each_thread_of_the_vm_is_told_once() {
-    for ruby in all("ruby", &["3.3", "3.4"]) {
+    for ruby in all("ruby", &["3.3", "3.4", "4.0"]) {
         for shared in ["0", "1"] {
             let mut command = ruby.command();
             command.env("RUBY_MN_THREADS", shared).args(["-e", SCRIPT]);

@@ -9,13 +9,9 @@
 use core::fmt::Write;
 
 use super::layout::Naming;
-use super::object::{Imemo, Type, is_object};
-use super::table::StTable;
+use super::object::{Type, is_object};
 use super::{Error, Ruby};
 use crate::{Fault, Memory};
-
-/// `super` in `struct RClass`.
-pub(super) const SUPER: u64 = 16;
 
 /// More ancestors than any class has.
 pub(super) const LONGEST_LINE: u32 = 1 << 16;
@@ -57,7 +53,7 @@ impl<M: Memory> Ruby<'_, M> {
             match Type::of(flags) {
                 Type::Class if flags & self.layout.class.singleton == 0 => return Ok(Some(class)),
                 Type::Class | Type::Iclass => {
-                    class = self.memory.u64(class.wrapping_add(SUPER))?;
+                    class = self.parent(class)?;
                 }
                 _ => return Err(Error::garbled("class", class)),
             }
@@ -67,7 +63,14 @@ impl<M: Memory> Ruby<'_, M> {
 
     /// Returns the class that a class was made from, past singleton classes and iclasses; `None` above `BasicObject`.
     pub fn superclass(&self, class: u64) -> Result<Option<u64>, Error> {
-        self.real_class(self.memory.u64(class.wrapping_add(SUPER))?)
+        self.real_class(self.parent(class)?)
+    }
+
+    /// Returns the next in a class's line of ancestors, singleton classes and iclasses among them: `super`; 0 at its end.
+    #[inline]
+    pub(super) fn parent(&self, class: u64) -> Result<u64, Fault> {
+        self.memory
+            .u64(class.wrapping_add(self.layout.class.superclass))
     }
 
     /// Writes the type of an object as a table of objects names it: the name of its class; for an object without one
@@ -75,7 +78,7 @@ impl<M: Memory> Ruby<'_, M> {
     pub fn write_type(&self, object: u64, out: &mut dyn Write) -> Result<(), Error> {
         let flags = self.flags(object)?;
         match Type::of(flags) {
-            Type::Imemo => out.write_str(Imemo::of(flags).name())?,
+            Type::Imemo => out.write_str(self.imemo(flags).name())?,
             Type::Iclass => out.write_str(Type::Iclass.hidden_name())?,
             other => match self.class_of(object)? {
                 Some(class) => self.write_class_name(class, out)?,
@@ -191,23 +194,23 @@ impl<M: Memory> Ruby<'_, M> {
         &self,
         class: u64,
         extension: u64,
-        mut wanted: impl FnMut(u64, u64) -> bool,
+        wanted: impl FnMut(u64, u64) -> bool,
     ) -> Result<Option<(u64, u64)>, Error> {
         match self.layout.class.naming {
             Naming::Field { .. } if self.facts.shapes() == 0 => Ok(None),
-            Naming::Field { .. } | Naming::Shape(_) => {
-                let values = self.memory.u64(extension)?;
-                self.shaped(self.flags(class)?, values, wanted)
-            }
+            Naming::Field { .. } | Naming::Shape(_) => match self.class_fields() {
+                Some(at) => match self.memory.u64(extension.wrapping_add(at))? {
+                    0 => Ok(None),
+                    fields => self.shaped_in(fields, self.flags(fields)?, wanted),
+                },
+                None => {
+                    let values = self.memory.u64(extension)?;
+                    self.shaped(self.flags(class)?, values, wanted)
+                }
+            },
             Naming::Table(at) => {
                 let table = self.memory.u64(extension.wrapping_add(at))?;
-                for entry in StTable::new(self.memory, table)? {
-                    let (key, value) = entry?;
-                    if wanted(key, value) {
-                        return Ok(Some((key, value)));
-                    }
-                }
-                Ok(None)
+                self.in_table(table, wanted)
             }
         }
     }

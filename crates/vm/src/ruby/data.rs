@@ -2,34 +2,78 @@
 //! `include/ruby/ruby.h`).
 //!
 //! ```text
-//!   0       8       16      24           32
-//!   │ flags │ klass │ type  │ typed_flag │ data   RTypedData
-//!   │ flags │ klass │ dmark │ dfree      │ data   RData
+//!   0       8       16           24           32
+//!   │ flags │ klass │ type       │ typed_flag │ data   RTypedData, up to 3.4
+//!   │ flags │ klass │ fields_obj │ type       │ data   RTypedData, since 4.0
+//!   │ flags │ klass │ dmark      │ dfree      │ data   RData
 //! ```
 //!
-//! `typed_flag` is 1 for an `RTypedData`, since 3.3 also 3, which means that the structure lies in the slot (`TYPED_DATA_EMBEDDED`);
-//! 3.0 to 3.2 have 1 alone. No function lies at such an address.
+//! Up to 3.4 `typed_flag` is 1 for an `RTypedData`, since 3.3 also 3, which means that the structure lies in the slot
+//! (`TYPED_DATA_EMBEDDED`); 3.0 to 3.2 have 1 alone. No function lies at such an address. Since 4.0 a flag of the object says that it has
+//! a type, and the lowest bit of `type` that the structure lies in the slot.
 
+use super::layout::Typed;
 use super::object::Type;
 use super::{Error, Ruby};
-use crate::Memory;
+use crate::{Fault, Memory};
 
 const TYPE: u64 = 16;
 const TYPED: u64 = 24;
+const TYPE_SINCE_4_0: u64 = 24;
+const DATA: u64 = 32;
+/// The values of `typed_flag` of an `RTypedData`, up to 3.4: the structure lies elsewhere, or in the slot.
+const ELSEWHERE: u64 = 1;
+const IN_SLOT: u64 = 3;
+/// `RUBY_TYPED_FL_IS_TYPED_DATA`, which is `RUBY_FL_USERPRIV0`, and `TYPED_DATA_EMBEDDED`, since 4.0.
+const IS_TYPED: u64 = 1 << 6;
+const EMBEDDED: u64 = 1;
 
 impl<M: Memory> Ruby<'_, M> {
     /// Returns the `rb_data_type_t` of an object of [`Type::Data`] and the address of its name (`wrap_struct_name`, a C string);
     /// `None` if it has none.
     pub fn data_type(&self, object: u64) -> Result<Option<(u64, u64)>, Error> {
-        if Type::of(self.flags(object)?) != Type::Data {
+        let flags = self.flags(object)?;
+        if Type::of(flags) != Type::Data {
             return Err(Error::garbled("object of a C type", object));
         }
-        let typed = self.memory.u64(object.wrapping_add(TYPED))?;
-        if !matches!(typed, 1 | 3) {
+        let is_typed = match self.layout.data {
+            Typed::Flagged => {
+                let typed = self.memory.u64(object.wrapping_add(TYPED))?;
+                matches!(typed, ELSEWHERE | IN_SLOT)
+            }
+            Typed::InType => flags & IS_TYPED != 0,
+        };
+        if !is_typed {
             return Ok(None);
         }
-        let of = self.memory.u64(object.wrapping_add(TYPE))?;
+        let of = self.type_word(object)?;
         Ok(Some((of, self.memory.u64(of)?)))
+    }
+
+    /// Returns the word of an object of [`Type::Data`] that is its `rb_data_type_t`, if it has one.
+    pub(super) fn type_word(&self, object: u64) -> Result<u64, Fault> {
+        match self.layout.data {
+            Typed::Flagged => self.memory.u64(object.wrapping_add(TYPE)),
+            Typed::InType => {
+                let word = self.memory.u64(object.wrapping_add(TYPE_SINCE_4_0))?;
+                Ok(word & !EMBEDDED)
+            }
+        }
+    }
+
+    /// Returns the address of the C structure of an object of [`Type::Data`] (`RTYPEDDATA_GET_DATA`).
+    pub(super) fn structure(&self, object: u64) -> Result<u64, Fault> {
+        let word = self.memory.u64(object.wrapping_add(TYPED))?;
+        let is_in_slot = match self.layout.data {
+            Typed::Flagged => word == IN_SLOT,
+            Typed::InType => word & EMBEDDED != 0 && self.flags(object)? & IS_TYPED != 0,
+        };
+        let data = object.wrapping_add(DATA);
+        if is_in_slot {
+            Ok(data)
+        } else {
+            self.memory.u64(data)
+        }
     }
 
     /// Copies a C string up to its zero or the end of `into`; returns how many bytes it has there.

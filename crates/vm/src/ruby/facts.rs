@@ -15,6 +15,9 @@ use crate::Memory;
 /// consecutive IDs differ by one serial number.
 const NEXT_ID: u64 = 16;
 
+/// `rb_shape_tree_t`, which libruby exports since 4.0 (`shape.h`). Its first word is the list of shapes.
+const SHAPE_TREE: &str = "rb_shape_tree";
+
 /// Bytes of the longest text of a version.
 const VERSION_TEXT: usize = 16;
 
@@ -58,6 +61,9 @@ impl Facts {
         }
         if let Naming::Shape(list) = layout.class.naming {
             facts.shapes = memory.u64(facts.vm.wrapping_add(list))?;
+        }
+        if let Some(tree) = symbol(SHAPE_TREE) {
+            facts.shapes = memory.u64(tree)?;
         }
         let ruby = |facts| Ruby {
             memory,
@@ -183,7 +189,7 @@ impl Facts {
         self.attached_id
     }
 
-    /// Returns the same facts with the VM's list of shapes, which from 3.3 on no variable leads to that a library shows:
+    /// Returns the same facts with the VM's list of shapes, to which in 3.3 and 3.4 no variable leads that a library shows:
     /// what its function `rb_shape_get_shape_by_id` returns for 0.
     pub const fn with_shapes(self, shapes: u64) -> Facts {
         Facts { shapes, ..self }

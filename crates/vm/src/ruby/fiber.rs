@@ -17,14 +17,11 @@
 use core::ops::Range;
 
 use super::object::Type;
-use super::thread::DATA;
 use super::{Error, Ruby, Slot};
 use crate::{Fault, Memory, Parked};
 
 /// `fiber_ptr`, from `thread_ptr` in `rb_execution_context_t` (`vm_core.h`).
 const FIBER_BEFORE_THREAD: u64 = 8;
-/// `type` in `struct RTypedData` (`include/ruby/internal/core/rtypeddata.h`).
-const TYPE: u64 = 16;
 
 /// `saved_ec` lies before this offset.
 const FURTHEST_EC: u64 = 256;
@@ -107,8 +104,8 @@ impl<M: Memory> Ruby<'_, M> {
             return;
         }
         let FiberSearch { vm, ec, kind } = *search;
-        let word = |at: u64| self.memory.u64(slot.address.wrapping_add(at));
-        let (Ok(of), Ok(data)) = (word(TYPE), word(DATA)) else {
+        let (Ok(of), Ok(data)) = (self.type_word(slot.address), self.structure(slot.address))
+        else {
             return;
         };
         if (kind == 0 || of == kind)

@@ -27,7 +27,7 @@
 //! do not correct it. [`Layout::hook_advances_pc`](super::Layout::hook_advances_pc) tells which rule a
 //! version follows.
 //!
-//! Offsets below: `vm_core.h`, the same from v2_7_4 to v3_4_5.
+//! Offsets below: `vm_core.h`, the same from v2_7_4 to v4.0.5.
 
 use super::Ruby;
 use crate::{Fault, Memory};

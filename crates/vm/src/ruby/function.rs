@@ -12,13 +12,12 @@
 //!                                        │ entry                     │     …_ALIAS, …_REFINED
 //! ```
 //!
-//! `method.h` and `constant.h`, alike in these fields from v2_7_4 to v3_4_5.
+//! `method.h` and `constant.h`, alike in these fields from v2_7_4 to v4.0.5.
 
-use super::class::{LONGEST_LINE, SUPER};
+use super::class::LONGEST_LINE;
 use super::error::Kind;
-use super::object::{Imemo, Type, is_object};
+use super::object::{Imemo, Type, is_code, is_object};
 use super::table::IdTable;
-use super::thread::DATA;
 use super::{Error, Ruby};
 use crate::Memory;
 
@@ -184,7 +183,7 @@ impl<M: Memory> Ruby<'_, M> {
             if let Some(entry) = self.entry_named(self.constants(at)?, name, left)? {
                 return Ok(Some(self.memory.u64(entry.wrapping_add(CONSTANT_VALUE))?));
             }
-            at = self.memory.u64(at.wrapping_add(SUPER))?;
+            at = self.parent(at)?;
             spend(left)?;
         }
         Err(Error::garbled("line of ancestors", class))
@@ -226,7 +225,7 @@ impl<M: Memory> Ruby<'_, M> {
                     Found::Further => {}
                 }
             }
-            at = self.memory.u64(at.wrapping_add(SUPER))?;
+            at = self.parent(at)?;
             spend(left)?;
         }
         Err(Error::garbled("line of ancestors", class))
@@ -256,7 +255,7 @@ impl<M: Memory> Ruby<'_, M> {
         let owner = self.memory.u64(entry.wrapping_add(OWNER))?;
         for _ in 0..MOST_ALIASES {
             let flags = self.flags(at)?;
-            if Type::of(flags) != Type::Imemo || Imemo::of(flags) != Imemo::Ment {
+            if Type::of(flags) != Type::Imemo || self.imemo(flags) != Imemo::Ment {
                 break;
             }
             let definition = self.memory.u64(at.wrapping_add(DEFINITION))?;
@@ -314,14 +313,13 @@ impl<M: Memory> Ruby<'_, M> {
         if self.type_of(proc)? != Type::Data {
             return Err(Error::garbled("Proc", proc));
         }
-        let block = self.memory.u64(proc.wrapping_add(DATA))?;
+        let block = self.structure(proc)?;
         if self.memory.u32(block.wrapping_add(BLOCK_TYPE))? != 0 {
             return Ok(None);
         }
         let iseq = self.memory.u64(block.wrapping_add(BLOCK_CODE))?;
         let flags = self.flags(iseq)?;
-        let code = Type::of(flags) == Type::Imemo && Imemo::of(flags) == Imemo::Iseq;
-        Ok(code.then_some(iseq))
+        Ok(is_code(flags).then_some(iseq))
     }
 
     /// Returns how many arguments there are, how many of them can be read, and where.
@@ -365,7 +363,7 @@ pub(super) fn spend(left: &mut u32) -> Result<(), Error> {
     Ok(())
 }
 
-/// `rb_method_type_t` (`method.h`), alike in all six versions.
+/// `rb_method_type_t` (`method.h`), alike in all seven versions.
 mod code {
     pub const ISEQ: u32 = 0;
     pub const CFUNC: u32 = 1;

@@ -7,7 +7,7 @@
 //!
 //! It is recognised by what is in it: each item leads to an entry with the same ID as its key, and the variables that every Ruby has are
 //! among them. `data` is the value, or for a variable of C code the address of that; which it is, is decided by
-//! what is wanted. Alike in v2_7_4 to v3_4_5.
+//! what is wanted. Alike in v2_7_4 to v4.0.5.
 
 use super::{Error, IdTable, Ruby};
 use crate::Memory;

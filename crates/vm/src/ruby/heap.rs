@@ -152,8 +152,20 @@ impl<M: Memory> Iterator for Slots<'_, M> {
 impl<'a, M: Memory> Ruby<'a, M> {
     /// Returns the page that an object is in.
     pub fn page_of(&self, object: u64) -> Result<Page, Error> {
-        let page = self.memory.u64(object & !(self.layout.heap.align - 1))?;
+        let page = self.memory.u64(self.page_body(object))?;
         self.described_page(page)
+    }
+
+    /// Returns where the body of the page begins that an address is in.
+    fn page_body(&self, address: u64) -> u64 {
+        address & !(self.layout.heap.align - 1)
+    }
+
+    /// Returns where the body of a page begins, by its `struct heap_page`.
+    fn described_body(&self, page: u64) -> Result<u64, Fault> {
+        let heap = &self.layout.heap;
+        let at = heap.body.unwrap_or(heap.start);
+        Ok(self.page_body(self.memory.u64(page.wrapping_add(at))?))
     }
 
     /// Returns all pages, by address. A page that cannot be read (it may be gone by now) is an error, and the walk goes
@@ -201,7 +213,7 @@ impl<'a, M: Memory> Ruby<'a, M> {
                 .u64(self.facts.vm().wrapping_add(heap.vm_objspace))?,
             Some(pools) => {
                 let object = self.facts.object();
-                let page = self.memory.u64(object & !(heap.align - 1))?;
+                let page = self.memory.u64(self.page_body(object))?;
                 let slot_size = self.described_page(page)?.slot_size;
                 // Each pool's slots are twice as large as those of the one before.
                 let index = u64::from((slot_size / SMALLEST_SLOT).trailing_zeros());
@@ -220,14 +232,13 @@ impl<'a, M: Memory> Ruby<'a, M> {
 
     /// Returns whether the page of class Object is in the list of pages, which is in order of address.
     fn lists_object(&self, objspace: u64) -> Result<bool, Error> {
-        let own = self.page_of(self.facts.object())?;
+        let own = self.page_body(self.facts.object());
         let pages = self.pages_in(objspace)?;
         let (mut low, mut high) = (0, pages.left);
         while low < high {
             let middle = low + (high - low) / 2;
             let page = self.memory.u64(pages.next.wrapping_add(middle * 8))?;
-            let start = self.memory.u64(page.wrapping_add(self.layout.heap.start))?;
-            match start.cmp(&own.start) {
+            match self.described_body(page)?.cmp(&own) {
                 Ordering::Less => low = middle + 1,
                 Ordering::Equal => return Ok(true),
                 Ordering::Greater => high = middle,
@@ -255,17 +266,22 @@ impl<'a, M: Memory> Ruby<'a, M> {
         })
     }
 
-    /// Returns a page by its `struct heap_page`, if its slots lie within a body whose header points back.
+    /// Returns a page by its `struct heap_page`, if its slots lie within a body whose header points back. One that has no slots at
+    /// present begins where its body does.
     fn described_page(&self, page: u64) -> Result<Page, Error> {
         let heap = &self.layout.heap;
         let start = self.memory.u64(page.wrapping_add(heap.start))?;
         let total_slots = u64::from(self.memory.u16(page.wrapping_add(heap.total_slots))?);
-        let slot_size = match heap.pools {
-            None => SMALLEST_SLOT,
-            Some(_) => u64::from(self.memory.u16(page)?),
+        let body = self.described_body(page)?;
+        let (start, slot_size) = match heap.pools {
+            Some(_) if heap.body.is_some() && start == 0 && total_slots == 0 => {
+                (body, SMALLEST_SLOT)
+            }
+            Some(_) => (start, u64::from(self.memory.u16(page)?)),
+            None => (start, SMALLEST_SLOT),
         };
-        let body = start & !(heap.align - 1);
         if slot_size < SMALLEST_SLOT
+            || self.page_body(start) != body
             || (start - body) + slot_size * total_slots > heap.align
             || self.memory.u64(body)? != page
         {

@@ -7,11 +7,10 @@
 //!   method entry  flags │ class @8 │ definition @16 │ id @24 │ owner @32      rb_method_entry_t (method.h)
 //! ```
 //!
-//! Alike in 2.7 to 3.4.
+//! Alike in 2.7 to 4.0.
 
 use super::function::{BLOCK_CODE, BLOCK_TYPE, BODY, DEFINITION};
 use super::object::is_object;
-use super::thread::DATA;
 use super::{Error, Ruby};
 use crate::Memory;
 
@@ -27,7 +26,7 @@ const WORDS: core::ops::Range<u64> = 2..5;
 impl<M: Memory> Ruby<'_, M> {
     /// Calls `each` with what a Proc refers to.
     pub fn each_of_proc(&self, proc: u64, each: &mut dyn FnMut(u64)) -> Result<(), Error> {
-        let block = self.memory.u64(proc.wrapping_add(DATA))?;
+        let block = self.structure(proc)?;
         let mut word = |at: u64| {
             let target = self.memory.u64(block.wrapping_add(at))?;
             if is_object(target) {

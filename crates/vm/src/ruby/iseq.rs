@@ -1,6 +1,6 @@
 //! Code to file, line and name: `rb_iseq_t` and `struct rb_iseq_constant_body` (`vm_core.h`).
 //!
-//! The rule for lines is `rb_vm_get_sourceline` (`vm_backtrace.c`), alike in all six versions once
+//! The rule for lines is `rb_vm_get_sourceline` (`vm_backtrace.c`), alike in all seven versions once
 //! their branches are followed to the end:
 //!
 //! * no `pc` (a frame that has not begun, or the empty frame the VM pushes to give the path of a `.so`
@@ -9,7 +9,7 @@
 //!   its instruction; at the very first word, that word itself;
 //! * and if that says 0, again the line on which the iseq begins.
 
-use super::object::{FLAGS, Imemo, Type};
+use super::object::{FLAGS, Type, is_code};
 use super::string::Text;
 use super::{Error, Ruby, succinct};
 use crate::{Fault, Memory};
@@ -105,7 +105,7 @@ impl<M: Memory> Ruby<'_, M> {
     pub(super) fn body(&self, iseq: u64) -> Result<u64, Error> {
         let flags = self.memory.u64(iseq.wrapping_add(FLAGS))?;
         let body = self.memory.u64(iseq.wrapping_add(BODY))?;
-        if Type::of(flags) != Type::Imemo || Imemo::of(flags) != Imemo::Iseq || body == 0 {
+        if !is_code(flags) || body == 0 {
             return Err(Error::garbled("iseq", iseq));
         }
         Ok(body)

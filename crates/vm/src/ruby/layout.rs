@@ -9,6 +9,9 @@
 //! `m_tbl` and what concerns Arrays and Hashes was printed in a program that included the headers of the same
 //! releases (`method.h`, `constant.h`, `symbol.h`, `internal/*.h`) with the `config.h` of 3.1.
 //!
+//! The numbers of 4.0 were read from the debug information of builds of v4.0.5 (shared and static, `./configure` without
+//! options that change a layout), because no distribution that we use has a package of it.
+//!
 //! What is the same in all is a constant beside the code that uses it, so that the hot path is
 //! loads at immediate offsets.
 
@@ -28,6 +31,8 @@ pub struct Layout {
     pub frame_size: u64,
     /// `thread_ptr` in `rb_execution_context_t`: `vm_core.h`.
     pub ec_thread: u64,
+    /// `local_storage` in `rb_execution_context_t`: `vm_core.h`. It came right behind `thread_ptr` up to 3.4.
+    pub ec_storage: u64,
     /// `ec` in `rb_thread_t`: `vm_core.h`.
     pub thread_ec: u64,
     /// `nt` in `rb_thread_t`: the kernel thread that runs it now (`vm_core.h`, `native_thread_assign` in `thread_pthread.c`), from 3.3 on,
@@ -53,6 +58,12 @@ pub struct Layout {
     pub class: Classes,
     /// How an Array keeps its length and a Hash its table.
     pub collection: Collections,
+    /// How an object around a C structure tells its type and where the structure is.
+    pub data: Typed,
+    /// Which purposes the subtypes of imemos have.
+    pub imemos: Imemos,
+    /// What shapes are, if this version has them.
+    pub shapes: Option<Shapes>,
     /// How pages of the object heap are found and described.
     pub heap: Heap,
 }
@@ -88,6 +99,8 @@ pub struct Classes {
     pub extension_is_pointer: bool,
     /// Distance of that pointer or of `rb_classext_t` from the class.
     pub extension: u64,
+    /// Distance of the superclass, `super`, from the class: in `RClass`, since 4.0 in `rb_classext_t`.
+    pub superclass: u64,
     /// `const_tbl` in `rb_classext_t`: the table of the class's constants.
     pub constants: u64,
     /// Where the table of the class's methods is, `m_tbl`.
@@ -101,9 +114,9 @@ pub struct Classes {
 /// Where a class keeps its table of methods, `m_tbl`: `internal/class.h` (2.7: `internal.h`).
 #[derive(Clone, Copy, Debug)]
 pub enum Methods {
-    /// Up to 3.1: at this offset of `rb_classext_t`, because `class_serial` takes its place in `RClass`.
+    /// Up to 3.1 and since 4.0: at this offset of `rb_classext_t`.
     Extension(u64),
-    /// Since 3.2: at this offset of `struct RClass`.
+    /// 3.2 to 3.4: at this offset of `struct RClass`.
     Class(u64),
 }
 
@@ -124,12 +137,14 @@ pub enum Naming {
     },
 }
 
-/// `struct RArray` (`include/ruby/internal/core/rarray.h`) and `struct RHash` (`internal/hash.h`); 2.7:
+/// `struct RArray` (`include/ruby/internal/core/rarray.h`), `struct RHash` (`internal/hash.h`) and large Integers; 2.7:
 /// `include/ruby/ruby.h` and `internal.h`.
 #[derive(Debug)]
 pub struct Collections {
     /// `RARRAY_EMBED_LEN_MASK`, moved down by `RARRAY_EMBED_LEN_SHIFT`.
     pub embedded_len: u64,
+    /// `BIGNUM_EMBED_LEN_MASK`, moved down by `BIGNUM_EMBED_LEN_SHIFT`: `internal/bignum.h` (2.7: `internal.h`).
+    pub embedded_digits: u64,
     /// Where a Hash has its table.
     pub hash: Hashes,
 }
@@ -143,6 +158,50 @@ pub enum Hashes {
     InSlot,
 }
 
+/// `struct RTypedData`: `include/ruby/internal/core/rtypeddata.h` (2.7: `include/ruby/ruby.h`).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Typed {
+    /// Up to 3.4: `type` at 16, `typed_flag` at 24.
+    Flagged,
+    /// Since 4.0: `fields_obj` at 16, `type` at 24, whose lowest bit says that the structure lies in the slot
+    /// (`TYPED_DATA_EMBEDDED`); that the object has a type at all says a flag (`RUBY_TYPED_FL_IS_TYPED_DATA`).
+    InType,
+}
+
+/// `enum imemo_type`: `internal/imemo.h` (2.7: `internal.h`).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Imemos {
+    /// Up to 3.4.
+    Parser,
+    /// Since 4.0, which has no objects of the parser's any more.
+    Fields,
+}
+
+/// Shapes: `rb_shape_t` and the flags of objects (`shape.h`), since 3.2.
+#[derive(Debug)]
+pub struct Shapes {
+    /// `sizeof(rb_shape_t)`.
+    pub size: u64,
+    /// The bits of the number in an object's flags that are the index of its shape in the list.
+    pub index: u32,
+    /// The bit of that number which says that an `st_table` has the variables (`SHAPE_ID_FL_TOO_COMPLEX`); 0 = none says it.
+    pub table: u32,
+    /// `parent_id` in `rb_shape_t`.
+    pub parent: u64,
+    /// `next_iv_index`, since 4.0 `next_field_index`, in `rb_shape_t`.
+    pub next_index: u64,
+    /// The bits of the word there that are that number.
+    pub next_mask: u32,
+    /// `type` in `rb_shape_t`.
+    pub kind: u64,
+    /// The flag which says that a plain object's variables lie in a block of their own (`ROBJECT_HEAP`,
+    /// `include/ruby/internal/core/robject.h`); `None` where another says that they lie in the slot (`ROBJECT_EMBED`).
+    pub apart: Option<u64>,
+    /// `fields_obj` in `rb_classext_t`: an object of the VM's own that has the variables of the class; `None` where `iv_ptr`, its first
+    /// field, leads to them.
+    pub class_fields: Option<u64>,
+}
+
 /// `struct heap_page` and `rb_objspace_t`: `gc.c` (3.4: `gc/default/default.c`).
 #[derive(Debug)]
 pub struct Heap {
@@ -152,6 +211,9 @@ pub struct Heap {
     pub total_slots: u64,
     /// `start` in `struct heap_page`.
     pub start: u64,
+    /// `body` in `struct heap_page`, since 3.4: there a page that has no slots at present (`empty_pages` of the objspace) has no `start`
+    /// either, and stays in the list. In earlier versions every page has both.
+    pub body: Option<u64>,
     /// Where the slot size and the way back to the objspace are; before 3.1 all slots have 40 bytes.
     pub pools: Option<Pools>,
     /// `objspace` (3.4: `gc.objspace`) in `rb_vm_t`: `vm_core.h`. Used only where `pools` is `None`.

@@ -11,7 +11,6 @@
 use super::frames::Frame;
 use super::object::is_object;
 use super::references::LOCALS;
-use super::thread::DATA;
 use super::{Error, Ruby};
 use crate::Memory;
 
@@ -74,7 +73,7 @@ impl<M: Memory> Ruby<'_, M> {
 
     /// Returns the execution context of the fiber that a Thread object runs, or that a Fiber object is; `None` if it is no such object.
     pub fn context_of_object(&self, object: u64) -> Option<u64> {
-        let data = self.memory.u64(object.wrapping_add(DATA)).ok()?;
+        let data = self.structure(object).ok()?;
         let vm = self.vm().ok()?;
         let of_thread = self.ec_if_thread(vm, data);
         of_thread.or_else(|| self.ec_if_fiber(vm, data))

@@ -2,7 +2,7 @@
 //! lock (`thread_pthread.h`).
 //!
 //! ```text
-//!   rb_thread_t                                            Mutex object ─▶ rb_mutex_t │ fiber (2.7: thread) │ next │ …
+//!   rb_thread_t                                            Mutex object ─▶ rb_mutex_t │ fiber (2.7: thread) │ next │ waiting │ …
 //!   │ … │ blocking_region_buffer │ … │ locking_mutex │ keeping_mutexes │ join_list │
 //!                                          │               │                 └▶ │ next │ thread that waits for this one │
 //!                                          │               └▶ rb_mutex_t ─▶ next rb_mutex_t that it holds
@@ -12,7 +12,7 @@
 //!                                                                      └▶ links within those threads that wait for it
 //! ```
 //!
-//! The first two fields lie behind `blocking_region_buffer` at the same distance from v2_7_4 to v3_4_5. Everything here is
+//! The first two fields lie behind `blocking_region_buffer` at the same distance from v2_7_4 to v4.0.5. Everything here is
 //! a list that its threads change while they run: every walk is bounded, and who draws a conclusion from it must know
 //! that the threads it is about sleep.
 
@@ -20,7 +20,6 @@ use core::fmt::Write;
 
 use super::function::OWNER;
 use super::object::{Imemo, Type, is_object};
-use super::thread::DATA;
 use super::{Error, Ruby, Text};
 use crate::{Fault, Memory};
 
@@ -29,15 +28,12 @@ const LOCKING: u64 = 96;
 const KEEPING: u64 = 104;
 /// From `vm` back to `ractor` in `rb_thread_t`, since 3.0.
 const RACTOR_BEFORE_VM: u64 = 8;
-/// Offset of `next_mutex` in `rb_mutex_t`: the next one that the same thread holds.
-const NEXT_MUTEX: u64 = 8;
+/// Offsets at which `next_mutex` may be in `rb_mutex_t`: `thread_sync.c`. It is the next one that the same thread holds. 4.0 has
+/// another word before it, and so have 3.3 from 3.3.10 and 3.4 from 3.4.7 on.
+const NEXT_MUTEX: [u64; 2] = [8, 16];
 /// `next` and `thread` in `struct rb_waiting_list` (2.7: `rb_thread_list_t`).
 const NEXT_WAITER: u64 = 0;
 const WAITER: u64 = 8;
-/// `typed_flag` in `struct RTypedData`, and its bit that says that the structure lies in the slot itself
-/// (`TYPED_DATA_EMBEDDED`, since 3.3).
-const TYPED_FLAG: u64 = 24;
-const EMBEDDED: u64 = 2;
 /// `prev` in `struct list_node` (`ccan/list/list.h`), behind `next`.
 const PREVIOUS: u64 = 8;
 
@@ -85,26 +81,32 @@ impl<M: Memory> Ruby<'_, M> {
         if !is_object(mutex) || self.type_of(mutex)? != Type::Data {
             return Ok(None);
         }
-        let data = mutex.wrapping_add(DATA);
-        let flag = self.memory.u64(mutex.wrapping_add(TYPED_FLAG))?;
-        Ok(Some(if flag & EMBEDDED != 0 && flag < 8 {
-            data
-        } else {
-            self.memory.u64(data)?
-        }))
+        Ok(Some(self.structure(mutex)?))
     }
 
     /// Returns the `rb_mutex_t` of each Mutex that a thread holds.
     pub fn held_mutexes(&self, thread: u64) -> impl Iterator<Item = u64> {
         let first = self.memory.u64(self.behind_region(thread, KEEPING));
-        self.list(first, NEXT_MUTEX)
+        let first = first.ok().filter(|at| *at != 0);
+        core::iter::successors(first, |mutex| self.next_mutex(*mutex)).take(MOST)
+    }
+
+    /// Returns the next Mutex that the same thread holds. Behind `next_mutex` the threads that wait for a Mutex are listed, by which its place
+    /// is recognised.
+    fn next_mutex(&self, mutex: u64) -> Option<u64> {
+        let word = |at: u64| self.memory.u64(at).ok();
+        let at = NEXT_MUTEX.into_iter().find(|at| {
+            let waiting = mutex.wrapping_add(at + 8);
+            word(waiting).and_then(|first| word(first.wrapping_add(PREVIOUS))) == Some(waiting)
+        })?;
+        word(mutex.wrapping_add(at)).filter(|next| *next != 0)
     }
 
     /// Returns the threads that wait for this one to end (`Thread#join`, `#value`).
     pub fn joining(&self, thread: u64) -> impl Iterator<Item = u64> {
         let list = thread.wrapping_add(self.layout.thread_joins);
         let first = self.memory.u64(list);
-        self.list(first, NEXT_WAITER)
+        self.list(first)
             .map_while(|waiter| self.memory.u64(waiter.wrapping_add(WAITER)).ok())
     }
 
@@ -179,11 +181,11 @@ impl<M: Memory> Ruby<'_, M> {
             .wrapping_add(distance)
     }
 
-    /// Returns the elements of a list that ends with 0, each with the address of the next at `next`.
-    fn list(&self, first: Result<u64, Fault>, next: u64) -> impl Iterator<Item = u64> {
+    /// Returns the elements of a list that ends with 0.
+    fn list(&self, first: Result<u64, Fault>) -> impl Iterator<Item = u64> {
         let first = first.ok().filter(|at| *at != 0);
         core::iter::successors(first, move |at| {
-            let next = self.memory.u64(at.wrapping_add(next)).ok()?;
+            let next = self.memory.u64(at.wrapping_add(NEXT_WAITER)).ok()?;
             (next != 0).then_some(next)
         })
         .take(MOST)
@@ -206,6 +208,6 @@ impl<M: Memory> Ruby<'_, M> {
             return Ok(false);
         }
         let flags = self.flags(object)?;
-        Ok(Type::of(flags) == Type::Imemo && Imemo::of(flags) == kind)
+        Ok(Type::of(flags) == Type::Imemo && self.imemo(flags) == kind)
     }
 }

@@ -69,7 +69,7 @@ pub use function::{Convention, Function};
 pub use heap::{Page, Pages, Slot, Slots};
 pub use layout::Layout;
 pub use locks::Turn;
-pub use object::{Imemo, Type};
+pub use object::{Imemo, Type, is_code};
 pub use reason::write_reason;
 pub use references::Reference;
 pub use string::{Copied, Text};

@@ -2,7 +2,7 @@
 
 use core::ops::ControlFlow;
 
-use super::class::{LONGEST_LINE, SUPER};
+use super::class::LONGEST_LINE;
 use super::function::{CONSTANT_VALUE, Found, Function, MOST_NAMES, OWNER, spend};
 use super::object::{Type, is_object};
 use super::{Error, Ruby, Text};
@@ -74,7 +74,7 @@ impl<M: Memory> Ruby<'_, M> {
                 }
             }
             // Where modules were prepended, its own table is behind theirs.
-            at = self.memory.u64(at.wrapping_add(SUPER))?;
+            at = self.parent(at)?;
             if at == 0 || self.type_of(at)? != Type::Iclass {
                 return Ok(());
             }

@@ -2,7 +2,7 @@
 //!
 //! A Float is in the value itself (flonum: the exponent's upper bits are cut, the rest rotated;
 //! `internal/numeric.h`, 2.7 `internal.h`: `rb_float_flonum_value`) or an object. An Integer of more than 62 bits
-//! is an object with 32-bit digits (`BDIGIT`), the lowest first, up to six in its slot (`struct RBignum`,
+//! is an object with 32-bit digits (`BDIGIT`), the lowest first; few of them are in its slot (`struct RBignum`,
 //! `internal/bignum.h`; 2.7 `internal.h`).
 
 use core::fmt::Write;
@@ -15,7 +15,7 @@ use crate::decimal::{Digits, MOST_DIGITS, write_integer};
 /// `float_value` in `struct RFloat`.
 const FLOAT: u64 = 16;
 
-/// `BIGNUM_SIGN_BIT` (set: not negative), `BIGNUM_EMBED_FLAG`, `BIGNUM_EMBED_LEN_SHIFT` and its three bits.
+/// `BIGNUM_SIGN_BIT` (set: not negative), `BIGNUM_EMBED_FLAG`, `BIGNUM_EMBED_LEN_SHIFT`.
 const POSITIVE: u64 = 1 << (USER_SHIFT + 1);
 const EMBEDDED: u64 = 1 << (USER_SHIFT + 2);
 const EMBEDDED_LEN: u32 = USER_SHIFT + 3;
@@ -44,7 +44,10 @@ impl<M: Memory> Ruby<'_, M> {
     pub(super) fn write_bignum(&self, integer: u64, out: &mut dyn Write) -> Result<(), Error> {
         let flags = self.flags(integer)?;
         let (len, at) = if flags & EMBEDDED != 0 {
-            (flags >> EMBEDDED_LEN & 7, integer.wrapping_add(LEN))
+            (
+                flags >> EMBEDDED_LEN & self.layout.collection.embedded_digits,
+                integer.wrapping_add(LEN),
+            )
         } else {
             (
                 self.memory.u64(integer.wrapping_add(LEN))?,

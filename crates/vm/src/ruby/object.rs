@@ -5,12 +5,16 @@
 //! user flags begin at bit 12 (`FL_USHIFT`); an imemo, an object of the VM's own, keeps its subtype
 //! there (`enum imemo_type`, `internal/imemo.h`; 2.7: `internal.h`).
 
+use super::layout::Imemos;
 use super::{Error, Ruby};
 use crate::{Fault, Memory};
 
 /// `flags` and `klass` of `struct RBasic`.
 pub(super) const FLAGS: u64 = 0;
 pub(super) const KLASS: u64 = 8;
+
+/// `imemo_iseq`.
+const CODE: u64 = 7;
 
 /// `FL_USHIFT`: the number of the first user flag.
 pub(super) const USER_SHIFT: u32 = 12;
@@ -94,8 +98,9 @@ types! {
 }
 
 macro_rules! imemos {
-    ($($(#[$doc:meta])* $variant:ident = $code:literal $name:literal;)*) => {
-        /// The purpose of an object of the VM's own: `enum imemo_type`. The codes are the same in all six versions.
+    ($($(#[$doc:meta])* $variant:ident = $code:pat, $name:literal;)*) => {
+        /// The purpose of an object of the VM's own: `enum imemo_type`. [`Ruby::imemo`] tells it: the codes from 9 on have other meanings
+        /// since 4.0.
         #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
         pub enum Imemo {
             $($(#[$doc])* $variant,)*
@@ -104,10 +109,10 @@ macro_rules! imemos {
         }
 
         impl Imemo {
-            /// Returns the subtype in the flags of an object of [`Type::Imemo`].
+            /// Returns the subtype in the flags of an object of [`Type::Imemo`], of a VM with these subtypes.
             #[inline]
-            pub fn of(flags: u64) -> Imemo {
-                match flags >> USER_SHIFT & 0xf {
+            pub fn of(flags: u64, imemos: Imemos) -> Imemo {
+                match (flags >> USER_SHIFT & 0xf, imemos) {
                     $($code => Imemo::$variant,)*
                     _ => Imemo::Unknown,
                 }
@@ -126,33 +131,43 @@ macro_rules! imemos {
 
 imemos! {
     /// Local variables that outlive their frame.
-    Env = 0 "env";
+    Env = (0, _), "env";
     /// A scope in which constants are looked up.
-    Cref = 1 "cref";
+    Cref = (1, _), "cref";
     /// Special variables such as `$~`.
-    Svar = 2 "svar";
+    Svar = (2, _), "svar";
     /// The state of a `break`, `return` or `throw` on its way.
-    ThrowData = 3 "throw_data";
+    ThrowData = (3, _), "throw_data";
     /// A block written in C.
-    Ifunc = 4 "ifunc";
+    Ifunc = (4, _), "ifunc";
     /// Temporary values of C code.
-    Memo = 5 "memo";
+    Memo = (5, _), "memo";
     /// A method's entry in a class (`rb_method_entry_t`).
-    Ment = 6 "ment";
+    Ment = (6, _), "ment";
     /// Compiled code of a method, block, class or file (`rb_iseq_t`).
-    Iseq = 7 "iseq";
+    Iseq = (7, _), "iseq";
     /// A buffer that the collector knows.
-    Tmpbuf = 8 "tmpbuf";
+    Tmpbuf = (8, _), "tmpbuf";
     /// A syntax tree (`rb_ast_t`), mostly of code that is being compiled.
-    Ast = 9 "ast";
+    Ast = (9, Imemos::Parser), "ast";
     /// A here document being read.
-    ParserStrterm = 10 "parser_strterm";
+    ParserStrterm = (10, Imemos::Parser), "parser_strterm";
     /// The arguments of a call site.
-    Callinfo = 11 "callinfo";
+    Callinfo = (11, Imemos::Parser) | (10, Imemos::Fields), "callinfo";
     /// The method that a call site found last.
-    Callcache = 12 "callcache";
+    Callcache = (12, Imemos::Parser) | (11, Imemos::Fields), "callcache";
     /// The value of a constant that a code point found last.
-    Constcache = 13 "constcache";
+    Constcache = (13, Imemos::Parser) | (12, Imemos::Fields), "constcache";
+    /// A class variable that a code point found last.
+    CvarEntry = (9, Imemos::Fields), "cvar_entry";
+    /// The instance variables of a class, or of an object that has no place for them.
+    Fields = (13, Imemos::Fields), "fields";
+}
+
+/// Returns whether flags are those of compiled code, an `rb_iseq_t`. Its subtype is the same in all versions.
+#[inline]
+pub fn is_code(flags: u64) -> bool {
+    Type::of(flags) == Type::Imemo && flags >> USER_SHIFT & 0xf == CODE
 }
 
 /// Returns whether a `VALUE` is a pointer to an object and not an immediate value.
@@ -162,7 +177,13 @@ pub(super) fn is_object(value: u64) -> bool {
 }
 
 impl<M: Memory> Ruby<'_, M> {
-    /// Returns an object's flags; [`Type::of`] and [`Imemo::of`] decode them.
+    /// Returns the subtype in the flags of an object of [`Type::Imemo`].
+    #[inline]
+    pub fn imemo(&self, flags: u64) -> Imemo {
+        Imemo::of(flags, self.layout.imemos)
+    }
+
+    /// Returns an object's flags; [`Type::of`] and [`Ruby::imemo`] decode them.
     #[inline]
     pub fn flags(&self, object: u64) -> Result<u64, Fault> {
         self.memory.u64(object.wrapping_add(FLAGS))
@@ -176,7 +197,7 @@ impl<M: Memory> Ruby<'_, M> {
     }
 
     /// Returns whether `ObjectSpace.each_object` passes this object over: `rb_objspace_internal_object_p` (`gc.c`),
-    /// alike in all six versions.
+    /// alike in all seven versions.
     ///
     /// Singleton classes of classes are passed over unless a singleton class was made of theirs too
     /// (`rb_singleton_class_internal_p`, `class.c`). Once a second Ractor exists `each_object` shows only shareable

@@ -5,7 +5,8 @@
 //!
 //! ```text
 //!   RObject    to 3.1   flags klass │ count @16 │ values @24 │ table of ID → index @32     or three values @16 (ROBJECT_EMBED)
-//!              since    flags klass │ values @16 …                                         or the values themselves @16; IDs by shape
+//!              since    flags klass │ values @16 …                                         or the values themselves @16; IDs by shape, or since 4.0 of
+//!                      too many variables a table of ID → value
 //!   RStruct             flags klass │ count @16 │ values @24                               or the values @16 (their number in the flags)
 //!   imemo:env           flags iseq @8 │ ep @16 │ env @24 │ env_size @32 (u32)              locals first, then three words
 //! ```
@@ -13,15 +14,13 @@
 //! Sources: `include/ruby/internal/core/robject.h`, `internal/struct.h`, `vm_core.h`, `variable.c`, `constant.h` (2.7: `include/ruby/ruby.h`,
 //! `internal.h`).
 
-use super::class::SUPER;
-use super::layout::Naming;
 use super::object::{Imemo, Type, USER_SHIFT, is_object};
 use super::table::StTable;
 use super::{Error, Ruby};
 use crate::Memory;
 
 /// `ROBJECT_EMBED`, `ROBJECT_EMBED_LEN_MAX` (to 3.1).
-pub(super) const EMBEDDED: u64 = 1 << (USER_SHIFT + 1);
+const EMBEDDED: u64 = 1 << (USER_SHIFT + 1);
 const EMBEDDED_MOST: u64 = 3;
 /// `as.ary`, `as.heap.ivptr` since 3.2; `as.heap.numiv`; `as.heap.ivptr` and `as.heap.iv_index_tbl` to 3.1.
 const VALUES: u64 = 16;
@@ -106,13 +105,10 @@ impl<M: Memory> Ruby<'_, M> {
             Type::Struct => self.members(object, flags, most, &mut only_objects),
             Type::Class | Type::Module => self.of_class(object, &mut only_objects),
             Type::Iclass => {
-                only_objects(
-                    self.memory.u64(object.wrapping_add(SUPER))?,
-                    Reference::Superclass,
-                );
+                only_objects(self.parent(object)?, Reference::Superclass);
                 Ok(())
             }
-            Type::Imemo if Imemo::of(flags) == Imemo::Env => {
+            Type::Imemo if self.imemo(flags) == Imemo::Env => {
                 self.locals(object, most, &mut only_objects)
             }
             _ => Ok(()),
@@ -138,13 +134,12 @@ impl<M: Memory> Ruby<'_, M> {
         each: &mut dyn FnMut(u64, Reference),
     ) -> Result<(), Error> {
         let at = |offset| self.memory.u64(object.wrapping_add(offset));
-        let embedded = flags & EMBEDDED != 0;
         if self.has_shapes() {
             return self.each_shaped(object, flags, &mut |id, value| {
                 each(value, Reference::Variable(id));
             });
         }
-        let (values, count, table) = if embedded {
+        let (values, count, table) = if self.has_variables_in_slot(flags) {
             let class = self.class_of(object)?.unwrap_or(0);
             // `iv_index_tbl` is the first word of `rb_classext_t`.
             let table = self.memory.u64(self.extension(class)?)?;
@@ -171,7 +166,7 @@ impl<M: Memory> Ruby<'_, M> {
 
     /// Whether shapes say where the values of instance variables are.
     pub(super) fn has_shapes(&self) -> bool {
-        !matches!(self.layout.class.naming, Naming::Table(_))
+        self.layout.shapes.is_some()
     }
 
     /// Calls `each` with ID and value of each instance variable of a plain object, where shapes say where they are.
@@ -181,16 +176,36 @@ impl<M: Memory> Ruby<'_, M> {
         flags: u64,
         each: &mut dyn FnMut(u64, u64),
     ) -> Result<(), Error> {
-        let at = object.wrapping_add(VALUES);
-        let values = match flags & EMBEDDED {
-            0 => self.memory.u64(at)?,
-            _ => at,
-        };
-        self.shaped(flags, values, |id, value| {
+        self.shaped_in(object, flags, |id, value| {
             each(id, value);
             false
         })?;
         Ok(())
+    }
+
+    /// Whether the instance variables of a plain object with these flags lie in its slot.
+    pub(super) fn has_variables_in_slot(&self, flags: u64) -> bool {
+        match self.layout.shapes.as_ref().and_then(|shapes| shapes.apart) {
+            Some(apart) => flags & apart == 0,
+            None => flags & EMBEDDED != 0,
+        }
+    }
+
+    /// Returns the first of the variables placed by shape that is `wanted` by its ID and value, of a plain object or an object of the
+    /// VM's own that is laid out like one.
+    pub(super) fn shaped_in(
+        &self,
+        object: u64,
+        flags: u64,
+        wanted: impl FnMut(u64, u64) -> bool,
+    ) -> Result<Option<(u64, u64)>, Error> {
+        let at = object.wrapping_add(VALUES);
+        let values = if self.has_variables_in_slot(flags) {
+            at
+        } else {
+            self.memory.u64(at)?
+        };
+        self.shaped(flags, values, wanted)
     }
 
     /// The bits that say how many members of a Struct lie in it, moved down.
@@ -222,10 +237,7 @@ impl<M: Memory> Ruby<'_, M> {
     }
 
     fn of_class(&self, class: u64, each: &mut dyn FnMut(u64, Reference)) -> Result<(), Error> {
-        each(
-            self.memory.u64(class.wrapping_add(SUPER))?,
-            Reference::Superclass,
-        );
+        each(self.parent(class)?, Reference::Superclass);
         for constant in self.constants(class)? {
             let (serial, entry) = constant?;
             let value = self.memory.u64(entry.wrapping_add(CONSTANT))?;

@@ -11,7 +11,7 @@
 use super::collection::{AR_TABLE, ARRAY_EMBEDDED, IS_ST};
 use super::layout::Hashes;
 use super::object::Type;
-use super::references::{EMBEDDED, MEMBERS_SHIFT};
+use super::references::MEMBERS_SHIFT;
 use super::string::NOEMBED;
 use super::table::ST_ENTRY;
 use super::{Error, Ruby};
@@ -49,7 +49,9 @@ impl<M: Memory> Ruby<'_, M> {
                 0 => own(word(COUNT)?).unwrap_or(0) * WORD,
                 _ => 0,
             },
-            Type::Object if flags & EMBEDDED == 0 => self.size_of_variables(object, flags)?,
+            Type::Object if !self.has_variables_in_slot(flags) => {
+                self.size_of_variables(object, flags)?
+            }
             _ => 0,
         };
         Ok(slot.saturating_add(beside))

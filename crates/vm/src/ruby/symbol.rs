@@ -11,7 +11,7 @@
 //!
 //! The serial number of an operator of one character is that character, so `"+"` stands at 2 × 43. The Array
 //! is made a moment before class Object, and looked for first in the page that the name of Object is in.
-//! `set_id_entry`, `get_id_serial_entry` (`symbol.c`), alike from v2_7_4 to v3_4_5.
+//! `set_id_entry`, `get_id_serial_entry` (`symbol.c`), alike from v2_7_4 to v4.0.5.
 
 use core::fmt::Write;
 
@@ -24,7 +24,7 @@ use crate::Memory;
 const UNIT: u64 = 512;
 const WORDS: u64 = 2;
 
-/// `fstr` in `struct RSymbol` (`symbol.h`, since 3.1 `internal/symbol.h`; the same from 2.7 to 3.4).
+/// `fstr` in `struct RSymbol` (`symbol.h`, since 3.1 `internal/symbol.h`; the same from 2.7 to 4.0).
 const STRING_OF_SYMBOL: u64 = 24;
 /// The lowest byte of a static Symbol, `RUBY_SYMBOL_FLAG`, and where its ID begins, `RUBY_SPECIAL_SHIFT`.
 const STATIC: u64 = 0x0c;

@@ -1,6 +1,6 @@
 //! The VM's two hash tables, walked in order of their entries.
 //!
-//! `struct st_table` (`include/ruby/st.h`, `st.c`, the same in all six versions) keeps entries in an
+//! `struct st_table` (`include/ruby/st.h`, `st.c`, the same in all seven versions) keeps entries in an
 //! array in order of insertion; an entry whose hash is all ones is deleted. Tables searched here are
 //! small (a class's hidden instance variables), so a walk does for a lookup and needs no knowledge of
 //! the hash function. A large Hash of the program's is shown only by its first entries.

@@ -7,9 +7,6 @@ use super::object::{KLASS, Type};
 use super::{Error, IdTable, Reference, Ruby, StTable};
 use crate::{Fault, Memory};
 
-/// `data` in `struct RTypedData` (`include/ruby/internal/core/rtypeddata.h`).
-pub(super) const DATA: u64 = 32;
-
 /// `self` in `rb_thread_t`: the Thread object.
 const THREAD_SELF: u64 = 16;
 
@@ -36,7 +33,7 @@ impl<M: Memory> Ruby<'_, M> {
             for slot in self.slots(page) {
                 let slot = slot?;
                 if Type::of(slot.flags) == Type::Data && slot.klass == self.facts.thread() {
-                    let thread = self.memory.u64(slot.address.wrapping_add(DATA))?;
+                    let thread = self.structure(slot.address)?;
                     if self.memory.u64(thread.wrapping_add(THREAD_SELF)) == Ok(slot.address) {
                         return Ok(self
                             .memory
@@ -131,7 +128,7 @@ impl<M: Memory> Ruby<'_, M> {
         {
             return Ok(None);
         }
-        let thread = self.memory.u64(object.wrapping_add(DATA))?;
+        let thread = self.structure(object)?;
         if self.memory.u64(thread.wrapping_add(THREAD_SELF))? != object {
             return Ok(None);
         }
@@ -142,16 +139,15 @@ impl<M: Memory> Ruby<'_, M> {
     }
 
     /// Calls `each` with the values that a thread has under a name (`Thread#[]=`, of the fiber that it runs), as
-    /// [`Reference::ThreadLocal`]. `local_storage` comes right behind `thread_ptr` in `rb_execution_context_t` (`vm_core.h`); in 2.7 it
-    /// is an `st_table` of IDs.
+    /// [`Reference::ThreadLocal`]. In 2.7 the table of them is an `st_table` of IDs.
     pub fn thread_locals(
         &self,
         object: u64,
         each: &mut dyn FnMut(u64, Reference),
     ) -> Result<(), Error> {
-        let thread = self.memory.u64(object.wrapping_add(DATA))?;
+        let thread = self.structure(object)?;
         let ec = self.running_ec(thread)?;
-        let storage = ec.wrapping_add(self.layout.ec_thread + 8);
+        let storage = ec.wrapping_add(self.layout.ec_storage);
         let storage = self.memory.u64(storage)?;
         if self.layout.version < (3, 0) {
             for entry in StTable::new(self.memory, storage)? {

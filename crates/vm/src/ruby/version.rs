@@ -69,6 +69,18 @@ impl Version {
         self >= Version::new(3, 2, 0) && self < Version::new(4, 0, 0)
     }
 
+    /// Returns what this Ruby does that births cannot be watched while several Ractors run; `None` where they can.
+    ///
+    /// Since 4.0 births in every Ractor call the hook, with a lock of the whole VM. What else is done with the counts of births
+    /// is done with the lock of one Ractor, which does not keep the others out.
+    pub fn no_births_beside_ractors(self) -> Option<&'static str> {
+        if self.newobj_hook_crashes_ractors() || self.newobj_hook_lost_with_ractors() {
+            return Some("crashes or loses births when they are watched (Ruby bugs 18464, 19112)");
+        }
+        (self >= Version::new(4, 0, 0))
+            .then_some("makes objects in all of them at the same time, which lancet does not count")
+    }
+
     /// Returns whether `rb_postponed_job_preregister` and `rb_postponed_job_trigger` exist.
     pub fn preregisters_jobs(self) -> bool {
         self >= Version::new(3, 3, 0)
@@ -93,6 +105,8 @@ pub enum Unsupported {
     Older(Version),
     /// Newer than the newest layout known.
     Newer(Version),
+    /// A preview or a development version before a release that is known: 3.5, which became 4.0.
+    Preview(Version),
     /// 3.2.0 to 3.2.2: any NEWOBJ hook crashes the VM (Ruby bug 19482).
     Broken(Version),
 }
@@ -113,6 +127,10 @@ impl fmt::Display for Unsupported {
                     "Ruby {version} is newer than the newest Ruby known here ({newest})"
                 )
             }
+            Unsupported::Preview(version) => write!(
+                f,
+                "Ruby {version} is a preview of a later Ruby; releases are known here, up to {newest}"
+            ),
             Unsupported::Broken(version) => write!(
                 f,
                 "Ruby {version} crashes when object births are watched (Ruby bug 19482); 3.2.3 and later do not"
@@ -134,6 +152,9 @@ impl Layout {
         })
         .map_err(|outside| match outside {
             Outside::Before => Unsupported::Older(version),
+            Outside::Behind if (version.major, version.minor) < Layout::ends()[1] => {
+                Unsupported::Preview(version)
+            }
             Outside::Behind => Unsupported::Newer(version),
         })
     }
@@ -166,8 +187,14 @@ mod tests {
         assert!(Layout::of(Version::new(3, 2, 3)).is_ok());
         let old = Version::new(2, 6, 10);
         assert_eq!(Layout::of(old).err(), Some(Unsupported::Older(old)));
-        let new = Version::new(4, 0, 0);
+        assert!(Layout::of(Version::new(4, 0, 5)).is_ok());
+        let new = Version::new(4, 1, 0);
         assert_eq!(Layout::of(new).err(), Some(Unsupported::Newer(new)));
+        let preview = Version::new(3, 5, 0);
+        assert_eq!(
+            Layout::of(preview).err(),
+            Some(Unsupported::Preview(preview))
+        );
         for teeny in 0..3 {
             let broken = Version::new(3, 2, teeny);
             assert_eq!(Layout::of(broken).err(), Some(Unsupported::Broken(broken)));

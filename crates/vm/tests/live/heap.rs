@@ -2,7 +2,7 @@
 
 use std::collections::{HashMap, HashSet};
 
-use vm::ruby::{Imemo, Ruby, Slot, Type};
+use vm::ruby::{Ruby, Slot, Type};
 
 use crate::guest::{Guest, ProcessMemory, each_version, hex};
 
@@ -65,7 +65,7 @@ fn shows_what_object_space_shows() {
             assert_eq!(name, said, "ruby {version}: {line}");
             match (kind, field(line, "imemo_type")) {
                 (Type::Imemo, Some(imemo)) => assert_eq!(
-                    Imemo::of(slot.flags).name(),
+                    ruby.imemo(slot.flags).name(),
                     format!("__imemo:{imemo}__"),
                     "ruby {version}: {line}"
                 ),
@@ -101,4 +101,18 @@ fn visible(guest: &Guest) -> HashSet<u64> {
         .map(|slot| slot.address)
         .filter(|&address| !ruby.is_internal(address).expect("an object"))
         .collect()
+}
+
+/// Since 3.4 a page of which every slot was freed has no slots at all until it is used again, and stays in the list.
+#[test]
+fn pages_without_slots_are_pages() {
+    each_version(include_str!("empty.rb"), |version, guest| {
+        let ruby = Ruby::new(&guest.memory, guest.facts).expect("a known version");
+        let pages: Result<Vec<_>, _> = ruby.pages().expect("pages").collect();
+        let pages = pages.unwrap_or_else(|error| panic!("ruby {version}: {error}"));
+        let empty = pages.iter().filter(|page| page.total_slots == 0).count();
+        let told: usize = guest.lines[0].parse().expect("a number");
+        println!("ruby {version}: {empty} of {} pages", pages.len());
+        assert_eq!(empty, told, "ruby {version}");
+    });
 }

@@ -367,3 +367,17 @@ fn a_thread_that_is_gone_has_no_line() {
         }
     }
 }
+
+/// A release of the future and a preview of one that is known are refused in a line that says which it is.
+#[test]
+fn a_ruby_without_a_table_is_refused_by_name() {
+    let says = |version| Layout::of(version).expect_err("no table").to_string();
+    assert_eq!(
+        says(Version::new(4, 1, 0)),
+        "Ruby 4.1.0 is newer than the newest Ruby known here (4.0)"
+    );
+    assert_eq!(
+        says(Version::new(3, 5, 0)),
+        "Ruby 3.5.0 is a preview of a later Ruby; releases are known here, up to 4.0"
+    );
+}

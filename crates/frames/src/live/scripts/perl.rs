@@ -6,9 +6,10 @@
 use std::ops::Range;
 
 use process::snapshot::{Copies, Thread};
-use vm::perl::{Facts, Frame, Interpreter, Kind, Perl};
+use vm::perl::{Error, Facts, Frame, Interpreter, Kind, Perl};
 use vm::{Language, Memory};
 
+use super::facts_or_return;
 use super::reader::{LONGEST, Placement, Script, Scripts, pages_of, text};
 use crate::live::loaded::Modules;
 use process::pages::Pages;
@@ -22,7 +23,10 @@ struct Vm {
 }
 
 /// Returns the reader if the process runs Perl.
-pub(super) fn find(modules: &Modules, memory: &dyn Memory) -> Option<Box<dyn Scripts>> {
+pub(super) fn find(
+    modules: &Modules,
+    memory: &dyn Memory,
+) -> Option<Result<Box<dyn Scripts>, String>> {
     let (loaded, runner) = modules
         .iter()
         .find_map(|loaded| Some((loaded, loaded.exported(memory, RUNNER)?)))?;
@@ -36,9 +40,9 @@ pub(super) fn find(modules: &Modules, memory: &dyn Memory) -> Option<Box<dyn Scr
         let of_libc = || libc()?.exported(memory, name);
         loaded.exported(memory, name).or_else(of_libc)
     };
-    let facts = Facts::find(&memory, &symbol).ok()?;
+    let facts = facts_or_return!(Facts::find(&memory, &symbol), Error);
     let runner = loaded.extent(memory, runner);
-    Some(Box::new(Vm { facts, runner }))
+    Some(Ok(Box::new(Vm { facts, runner })))
 }
 
 impl Vm {

@@ -7,9 +7,10 @@ use std::cell::RefCell;
 use std::ops::{ControlFlow, Range};
 
 use process::snapshot::{Copies, Thread};
-use vm::php::{Facts, Fiber, Frame, Kind, Php};
+use vm::php::{Error, Facts, Fiber, Frame, Kind, Php};
 use vm::{Language, Memory};
 
+use super::facts_or_return;
 use super::reader::{Coroutine, LONGEST, Parked, Placement, Script, Scripts, pages_of, text};
 use crate::live::loaded::Modules;
 use process::pages::Pages;
@@ -30,18 +31,24 @@ struct Vm {
 }
 
 /// Returns the reader if the process runs PHP.
-pub(super) fn find(modules: &Modules, memory: &dyn Memory) -> Option<Box<dyn Scripts>> {
+pub(super) fn find(
+    modules: &Modules,
+    memory: &dyn Memory,
+) -> Option<Result<Box<dyn Scripts>, String>> {
     let loaded = modules
         .iter()
         .find(|loaded| loaded.exported(memory, MARK).is_some())?;
-    let facts = Facts::find(&memory, &|name| loaded.exported(memory, name)).ok()?;
+    let facts = facts_or_return!(
+        Facts::find(&memory, &|name| loaded.exported(memory, name)),
+        Error
+    );
     let runner = loaded.exported(memory, RUNNER);
     let runner = runner.map_or_else(Vec::new, |start| loaded.extent(memory, start));
-    Some(Box::new(Vm {
+    Some(Ok(Box::new(Vm {
         facts,
         runner,
         fibers: RefCell::default(),
-    }))
+    })))
 }
 
 /// Returns the frames of the fiber that runs now, if one does; the frames of what resumed it are on another stack.

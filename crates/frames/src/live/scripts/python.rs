@@ -11,6 +11,7 @@ use process::snapshot::{Copies, Thread, UnwindContext};
 use vm::python::{Error, Facts, Flavour, Frame, Generator, Greenlet, Python};
 use vm::{Language, Memory};
 
+use super::facts_or_return;
 use super::greenlet::{self, Resumed};
 use super::reader::{
     Copied, Coroutine, LONGEST, Parked, Placement, Script, Scripts, Through, Turn, VmThread,
@@ -47,19 +48,25 @@ struct Vm {
 }
 
 /// Returns the reader if the process runs Python.
-pub(super) fn find(modules: &Modules, memory: &dyn Memory) -> Option<Box<dyn Scripts>> {
+pub(super) fn find(
+    modules: &Modules,
+    memory: &dyn Memory,
+) -> Option<Result<Box<dyn Scripts>, String>> {
     let loaded = modules
         .iter()
         .find(|loaded| loaded.exported(memory, MARK).is_some())?;
-    let facts = Facts::find(&Pages::new(memory), &|name| loaded.exported(memory, name)).ok()?;
+    let facts = facts_or_return!(
+        Facts::find(&Pages::new(memory), &|name| loaded.exported(memory, name)),
+        Error
+    );
     let runner = loaded.exported(memory, RUNNER);
     let runner = runner.map_or_else(Vec::new, |start| loaded.extent(memory, start));
-    Some(Box::new(Vm {
+    Some(Ok(Box::new(Vm {
         facts,
         runner,
         names: RefCell::default(),
         resumed: greenlet::find(modules, memory),
-    }))
+    })))
 }
 
 /// Returns the `PyThreadState` that runs on this native stack. Usually the thread's own data lead to it; otherwise it is

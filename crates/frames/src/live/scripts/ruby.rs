@@ -5,9 +5,10 @@ use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::ops::Range;
 
 use process::snapshot::{Copies, Thread};
-use vm::ruby::{Context, Facts, Fiber, Frame, Ruby};
+use vm::ruby::{Context, Error, Facts, Fiber, Frame, Ruby};
 use vm::{Language, Memory};
 
+use super::facts_or_return;
 use super::reader::{
     Coroutine, LONGEST, Objects, Parked, Placement, ScanCost, Script, Scripts, Through, Turn,
     VmThread, text,
@@ -51,23 +52,29 @@ struct Vm {
 }
 
 /// Returns the reader if the process runs Ruby.
-pub(super) fn find(modules: &Modules, memory: &dyn Memory) -> Option<Box<dyn Scripts>> {
+pub(super) fn find(
+    modules: &Modules,
+    memory: &dyn Memory,
+) -> Option<Result<Box<dyn Scripts>, String>> {
     let loaded = modules
         .iter()
         .find(|loaded| loaded.exported(memory, MARK).is_some())?;
-    let facts = Facts::find(&memory, &|name| loaded.exported(memory, name)).ok()?;
+    let facts = facts_or_return!(
+        Facts::find(&memory, &|name| loaded.exported(memory, name)),
+        Error
+    );
     let vm = Ruby::new(&memory, facts).ok()?.vm().ok()?;
     // Without it the frames can still be read, but not where they belong on the native stack.
     let ending = || loaded.tail_call(memory, loaded.exported(memory, ENDS_IN_RUNNER)?);
     let runner = loaded.exported(memory, RUNNER).or_else(ending);
     let runner = runner.map_or_else(Vec::new, |start| loaded.extent(memory, start));
-    Some(Box::new(Vm {
+    Some(Ok(Box::new(Vm {
         facts,
         vm,
         runner,
         context: Cell::default(),
         runs: RefCell::default(),
-    }))
+    })))
 }
 
 impl Vm {

@@ -116,6 +116,7 @@ pub fn cores(args: &StackArgs) -> anyhow::Result<u8> {
             losses.say(Loss::new(Some(core.pid()), What::Files, None, text));
         }
         note_cut(&mut losses, core.pid(), &look, args);
+        looks::note_unread(&mut losses, core.pid(), &look);
     }
     verdict(&mut sink, args, larger, &losses)
 }

@@ -8,14 +8,17 @@
 //! | 3.2 | v3_2_3 | Ubuntu noble |
 //! | 3.3 | v3_3_8 | Debian trixie |
 //! | 3.4 | v3_4_5 | Debian experimental |
+//! | 4.0 | v4.0.5 (64336ffd0ee9e1f4c05891695a3d7b49cb709721) | `./configure` on Debian bookworm |
 
 use super::{
-    Classes, Collections, Hashes, Heap, Iseq, Layout, Lock, Methods, Naming, PageCount, Pools,
-    Strings,
+    Classes, Collections, Hashes, Heap, Imemos, Iseq, Layout, Lock, Methods, Naming, PageCount,
+    Pools, Shapes, Strings, Typed,
 };
 
 /// Every table, oldest first.
-pub(super) static ALL: &[Layout] = &[RUBY_2_7, RUBY_3_0, RUBY_3_1, RUBY_3_2, RUBY_3_3, RUBY_3_4];
+pub(super) static ALL: &[Layout] = &[
+    RUBY_2_7, RUBY_3_0, RUBY_3_1, RUBY_3_2, RUBY_3_3, RUBY_3_4, RUBY_4_0,
+];
 
 const RUBY_2_7: Layout = Layout {
     version: (2, 7),
@@ -31,6 +34,7 @@ const RUBY_2_7: Layout = Layout {
     nil: 8,
     frame_size: 56,
     ec_thread: 56,
+    ec_storage: 64,
     thread_ec: 32,
     thread_native: None,
     thread_vm: 24,
@@ -46,6 +50,7 @@ const RUBY_2_7: Layout = Layout {
         singleton: 1 << 12,
         extension_is_pointer: true,
         extension: 24,
+        superclass: 16,
         constants: 24,
         methods: Methods::Extension(16),
         last_operator: 168,
@@ -53,12 +58,17 @@ const RUBY_2_7: Layout = Layout {
     },
     collection: Collections {
         embedded_len: 3,
+        embedded_digits: 7,
         hash: Hashes::Pointer,
     },
+    data: Typed::Flagged,
+    imemos: Imemos::Parser,
+    shapes: None,
     heap: Heap {
         align: 1 << 14,
         total_slots: 0,
         start: 24,
+        body: None,
         pools: None,
         vm_objspace: 1152,
         sorted: 248,
@@ -100,6 +110,7 @@ const RUBY_3_1: Layout = Layout {
     }),
     frame_size: 64,
     ec_thread: 48,
+    ec_storage: 56,
     iseq: Iseq {
         local_count: 88,
         insn_entry: 12,
@@ -154,7 +165,9 @@ const RUBY_3_2: Layout = Layout {
     collection: Collections {
         embedded_len: 0x7f,
         hash: Hashes::Pointer,
+        ..RUBY_3_1.collection
     },
+    shapes: Some(SHAPES_3_2),
     heap: Heap {
         align: 1 << 16,
         pools: Some(Pools {
@@ -196,6 +209,7 @@ const RUBY_3_3: Layout = Layout {
         hash: Hashes::InSlot,
         ..RUBY_3_2.collection
     },
+    shapes: Some(SHAPES_3_3),
     heap: Heap {
         pools: Some(Pools {
             page_pool: 16,
@@ -222,6 +236,7 @@ const RUBY_3_4: Layout = Layout {
     },
     heap: Heap {
         start: 40,
+        body: Some(32),
         pools: Some(Pools {
             page_pool: 16,
             at: 40,
@@ -235,4 +250,81 @@ const RUBY_3_4: Layout = Layout {
         ..RUBY_3_3.heap
     },
     ..RUBY_3_3
+};
+
+const RUBY_4_0: Layout = Layout {
+    version: (4, 0),
+    ec_storage: 72,
+    thread_region: 256,
+    thread_joins: 384,
+    lock: Some(Lock {
+        owner: 256,
+        queue: 272,
+        link: 72,
+    }),
+    iseq: Iseq {
+        local_count: 96,
+        ..RUBY_3_4.iseq
+    },
+    class: Classes {
+        extension: 24,
+        superclass: 32,
+        constants: 32,
+        methods: Methods::Extension(24),
+        last_operator: 171,
+        naming: Naming::Field {
+            path: 128,
+            attached: 112,
+        },
+        ..RUBY_3_4.class
+    },
+    collection: Collections {
+        embedded_digits: 0x1ff,
+        ..RUBY_3_4.collection
+    },
+    data: Typed::InType,
+    imemos: Imemos::Fields,
+    shapes: Some(SHAPES_4_0),
+    heap: Heap {
+        pools: Some(Pools {
+            page_pool: 16,
+            at: 40,
+            size: 152,
+            count: 5,
+        }),
+        vm_objspace: 1248,
+        sorted: 872,
+        ..RUBY_3_4.heap
+    },
+    ..RUBY_3_4
+};
+
+const SHAPES_3_2: Shapes = Shapes {
+    size: 32,
+    index: u32::MAX,
+    table: 0,
+    parent: 28,
+    next_index: 16,
+    next_mask: u32::MAX,
+    kind: 24,
+    apart: None,
+    class_fields: None,
+};
+
+/// With `ancestor_index` at the end.
+const SHAPES_3_3: Shapes = Shapes {
+    size: 40,
+    ..SHAPES_3_2
+};
+
+const SHAPES_4_0: Shapes = Shapes {
+    size: 40,
+    index: (1 << 19) - 1,
+    table: 1 << 27,
+    parent: 24,
+    next_index: 28,
+    next_mask: 0xffff,
+    kind: 32,
+    apart: Some(1 << 16),
+    class_fields: Some(16),
 };

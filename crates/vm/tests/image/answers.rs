@@ -1,0 +1,124 @@
+//! What a reader says of a process, as text.
+
+use std::fmt::Write;
+
+use vm::Memory;
+use vm::ruby::{Error, Facts, Frame, Limits, Reference, Ruby};
+
+/// What is said of a Ruby and of the Array `value` in it.
+pub fn ruby<M: Memory>(memory: &M, symbol: &dyn Fn(&str) -> Option<u64>, value: u64) -> String {
+    let mut out = String::new();
+    match write_ruby(memory, symbol, value, &mut out) {
+        Ok(()) => out,
+        Err(error) => format!("cannot be read: {error}\n{out}"),
+    }
+}
+
+fn write_ruby<M: Memory>(
+    memory: &M,
+    symbol: &dyn Fn(&str) -> Option<u64>,
+    value: u64,
+    out: &mut String,
+) -> Result<(), Error> {
+    let facts = Facts::find(memory, symbol)?;
+    let ruby = Ruby::new(memory, facts)?;
+    let vm = ruby.vm()?;
+    writeln!(
+        out,
+        "Ruby {}, Ractors: {}",
+        facts.version(),
+        ruby.ractor_count(vm)?
+    )?;
+    threads(&ruby, vm, out)?;
+    functions(&ruby, out)?;
+    ruby.write_value(value, &Limits::default(), out)?;
+    writeln!(out)?;
+    elements(&ruby, value, out)
+}
+
+fn threads<M: Memory>(ruby: &Ruby<M>, vm: u64, out: &mut String) -> Result<(), Error> {
+    let main = ruby.main_thread(vm)?;
+    let mut threads = Vec::new();
+    ruby.threads_beside(vm, main, &mut |thread| threads.push(thread));
+    for thread in threads {
+        write!(out, "thread ")?;
+        match ruby.thread_name(thread)? {
+            Some(name) => ruby.write_text(name, 100, out)?,
+            None => write!(out, "(main)")?,
+        }
+        writeln!(
+            out,
+            ": turn {:?}, holds {}, wants {}, joined by {}",
+            ruby.turn(thread),
+            ruby.held_mutexes(thread).count(),
+            ruby.wanted_mutex(thread)?.is_some(),
+            ruby.joining(thread).count()
+        )?;
+        let ec = ruby.running_ec(thread)?;
+        for frame in ruby.frames(ec, ruby.current_cfp(ec)?)? {
+            write_frame(ruby, frame?, out)?;
+        }
+    }
+    Ok(())
+}
+
+fn write_frame<M: Memory>(ruby: &Ruby<M>, frame: Frame, out: &mut String) -> Result<(), Error> {
+    write!(out, "  ")?;
+    ruby.write_text(ruby.path(frame.iseq)?, 100, out)?;
+    write!(out, ":{} ", ruby.line(frame.iseq, frame.pc)?)?;
+    ruby.write_text(ruby.label(frame.iseq)?, 100, out)?;
+    let mut method = String::new();
+    if ruby.write_method(frame.cfp, &mut method)? {
+        write!(out, " in {method}")?;
+    }
+    writeln!(out)?;
+    Ok(())
+}
+
+fn functions<M: Memory>(ruby: &Ruby<M>, out: &mut String) -> Result<(), Error> {
+    for name in ["String#upcase", "Process.clock_gettime", "sleep"] {
+        let function = ruby.function(name)?;
+        write!(out, "{name}: {:?} of ", function.convention)?;
+        ruby.write_class_name(function.owner, out)?;
+        writeln!(out)?;
+    }
+    Ok(())
+}
+
+/// What the elements of the Array refer to, by name.
+fn elements<M: Memory>(ruby: &Ruby<M>, value: u64, out: &mut String) -> Result<(), Error> {
+    let mut all = Vec::new();
+    ruby.references(value, 100, &mut |target, _| all.push(target))?;
+    for element in all {
+        ruby.write_type(element, out)?;
+        writeln!(
+            out,
+            ", {} bytes",
+            ruby.size(element, ruby.page_of(element)?.slot_size)?
+        )?;
+        if let Ok(Some((_, name))) = ruby.data_type(element) {
+            let mut text = [0; 40];
+            let length = ruby.copy_c_text(name, &mut text)?;
+            writeln!(out, "  a {}", String::from_utf8_lossy(&text[..length]))?;
+        }
+        let mut found = Vec::new();
+        ruby.references(element, 100, &mut |target, name| found.push((target, name)))?;
+        for (target, name) in found {
+            let id = match name {
+                Reference::Variable(id) | Reference::Local(id) => Some(id),
+                _ => None,
+            };
+            let text = match id {
+                Some(id) => ruby.id_text(id)?,
+                None => None,
+            };
+            let Some(text) = text else { continue };
+            write!(out, "  ")?;
+            ruby.write_text(text, 100, out)?;
+            write!(out, " = ")?;
+            ruby.write_value(target, &Limits::default(), out)?;
+            writeln!(out)?;
+        }
+    }
+    Ok(())
+}
