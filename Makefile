@@ -63,7 +63,7 @@ deps:
 	@.ci/apt gcc libc6-dev binutils
 
 deps-test: deps
-	@.ci/apt ruby perl php-cli php-mysql binutils xz-utils strace g++ gdb pkg-config iproute2 ethtool puma ruby-eventmachine curl \
+	@.ci/apt ruby perl php-cli php-mysql binutils xz-utils strace valgrind g++ gdb pkg-config iproute2 ethtool puma ruby-eventmachine curl \
 		libpython3.11 libperl5.36 libmariadb3 libssl3 php8.2-cli libjemalloc2 libtcmalloc-minimal4
 # Programs with another C library, or linked statically and stripped; an emulator.
 	@.ci/apt musl-tools busybox-static bash-static qemu-user

@@ -147,6 +147,18 @@ impl Selection {
         self.shown_of(named.map(|(number, name)| (added + u64::from(number), name)))
     }
 
+    /// Returns one of all these system calls by its number, if it is shown.
+    pub fn system_call(&self, number: u64, added: u64) -> Option<Function> {
+        let of = |number: u64| u32::try_from(number).ok();
+        let name = match number {
+            OTHERS => Some(UNKNOWN),
+            number if number < added => prototypes::system_call(of(number)?),
+            number => prototypes::system_call_of_32_bits(of(number - added)?),
+        };
+        let shown = self.shown_of(name.map(|name| (number, name)).into_iter());
+        shown.into_iter().next()
+    }
+
     fn shown_of(&self, all: impl Iterator<Item = (u64, &'static str)>) -> Vec<Function> {
         all.filter(|(_, name)| self.has_system_call(name))
             .map(|(number, name)| Function {

@@ -50,6 +50,10 @@ impl Signatures {
         }
         let environment = |name: &str| std::env::var(name).ok();
         let mut search = Search::new(named, &environment).map_err(Error::Search)?;
+        if like_ltrace {
+            // It says what is wrong with this file before anything else.
+            search.read_system();
+        }
         let wrong = search.errors().into_iter();
         let wrong: Vec<prototypes::Error> =
             wrong.filter(|error| !error.problem.is_warning()).collect();

@@ -7,6 +7,7 @@ use object::elf;
 use object::read::elf::{ElfFile64, FileHeader, ProgramHeader, Rela};
 use object::{Endianness, Object, ObjectSymbol};
 use process::error::{Error, Result};
+use std::cell::OnceCell;
 use std::collections::HashMap;
 use std::ops::Range;
 
@@ -41,6 +42,36 @@ pub struct Image {
     routines: [u64; wire::ROUTINES],
     works: u64,
     build: u64,
+}
+
+/// The agent's file, which is embedded in our own program, and its image once that is needed: what is only seen by ptrace needs none.
+#[derive(Debug)]
+pub struct Embedded {
+    file: &'static [u8],
+    image: OnceCell<Image>,
+}
+
+impl Embedded {
+    /// Keeps the file.
+    #[must_use]
+    pub fn new(file: &'static [u8]) -> Self {
+        Embedded {
+            file,
+            image: OnceCell::new(),
+        }
+    }
+
+    /// Returns the image, which is made at the first call.
+    ///
+    /// # Errors
+    /// See [`Image::parse`].
+    pub fn image(&self) -> Result<&Image> {
+        if let Some(image) = self.image.get() {
+            return Ok(image);
+        }
+        let image = Image::parse(self.file)?;
+        Ok(self.image.get_or_init(|| image))
+    }
 }
 
 impl Image {

@@ -18,5 +18,5 @@ pub mod seccomp;
 mod timing;
 pub mod tracee;
 
-pub use image::Image;
+pub use image::{Embedded, Image};
 pub use timing::Timing;

@@ -44,6 +44,8 @@ mod watched;
 pub use execs::Execs;
 pub use observer::{Observer, Over};
 pub use processes::{NotStarted, Processes};
+#[cfg(test)]
+pub(crate) use seized::Became;
 pub use seized::Seized;
 pub use started::Started;
 pub use watched::{Stage, Turn, Watched};

@@ -74,6 +74,12 @@ pub fn shown_by(pid: i32) -> i32 {
     threads(pid).find(shows).unwrap_or(pid)
 }
 
+/// Returns the id of the calling thread as `/proc` shows it, which may be that of another PID namespace.
+pub(crate) fn own_thread() -> Option<i32> {
+    let path = fs::read_link("/proc/thread-self").ok()?;
+    path.file_name()?.to_str()?.parse().ok()
+}
+
 /// Returns the path of a file of a process, or of a folder, that all its threads share: `/proc/PID/FILE`, or
 /// `/proc/PID/task/TID/FILE` of a living thread if the first one has ended.
 pub fn path(pid: i32, file: &str) -> PathBuf {

@@ -323,20 +323,52 @@ pub fn unheard() -> Option<i32> {
     first_unheard(libc::WNOHANG)
 }
 
-/// The same, and waits until there is one, or a signal comes.
-pub fn next_unheard() -> Option<i32> {
-    first_unheard(0)
+/// A child or a thread of ours with an event that was not taken yet.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Unheard {
+    /// Its id.
+    pub tid: i32,
+    /// Whether it stands at the start or the end of a system call. Then it can be set going as it stands: a stop ends with that, whether
+    /// it was taken or not (`ptrace_resume`, kernel/ptrace.c), and a call of wait(2) is saved.
+    pub at_call: bool,
 }
 
+/// Waits until a child or a thread of ours has an event that was not taken yet, or a signal comes. The event stays pending.
+pub fn next_unheard() -> Option<Unheard> {
+    let told = first_told(0)?;
+    // SAFETY: the kernel filled it in for a child, and these fields are then valid.
+    let (tid, status) = unsafe { (told.si_pid(), told.si_status()) };
+    let at_call = told.si_code == libc::CLD_TRAPPED && status == AT_CALL;
+    if at_call {
+        // As in `poll`: what was kept of its last stop is not true any more.
+        forget(tid);
+        PUT_BACK.with_borrow_mut(|all| all.retain(|(of, _)| *of != tid));
+    }
+    Some(Unheard { tid, at_call })
+}
+
+/// Takes the stop of a thread that stands at a system call ([`Unheard::at_call`]) and is not set going yet.
+pub fn take_stop(tid: i32) {
+    // SAFETY: waitpid(2) touches no memory of ours: the status pointer is null.
+    unsafe { libc::waitpid(tid, std::ptr::null_mut(), libc::__WALL | libc::WNOHANG) };
+}
+
+/// The signal of a stop at a system call with `PTRACE_O_TRACESYSGOOD`.
+const AT_CALL: i32 = libc::SIGTRAP | 0x80;
+
 fn first_unheard(how: i32) -> Option<i32> {
+    // SAFETY: the kernel filled it in for a child, and this field is then valid.
+    first_told(how).map(|told| unsafe { told.si_pid() })
+}
+
+fn first_told(how: i32) -> Option<libc::siginfo_t> {
     let what = libc::WEXITED | libc::WNOWAIT | libc::__WALL | how;
     // SAFETY: the structure consists of integers, for which zero is valid, and zero is what the kernel leaves there if there is no event.
-    let told = unsafe {
+    unsafe {
         let mut told: libc::siginfo_t = std::mem::zeroed();
         let done = libc::waitid(libc::P_ALL, 0, &raw mut told, what);
-        if done == 0 { told.si_pid() } else { 0 }
-    };
-    (told != 0).then_some(told)
+        (done == 0 && told.si_pid() != 0).then_some(told)
+    }
 }
 
 /// Whether this child or thread of ours has an event that was not taken yet. The event stays pending.

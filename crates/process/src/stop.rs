@@ -24,7 +24,7 @@ use crate::guest::missing_thread;
 use crate::interrupted::{self, Waiting};
 use crate::job_control::UnderWay;
 use crate::priority::FirstInLine;
-use crate::proc_file::shown_by;
+use crate::proc_file::{own_thread, shown_by};
 use crate::ptrace;
 use crate::status_file::StatusFile;
 use late::{Waited, wait_until_interrupted, was_straggler};
@@ -257,8 +257,9 @@ impl Stop {
         Ok(true)
     }
 
-    /// Seizes a thread, which goes on. Returns false if it has ended.
-    fn take(&mut self, tid: i32, kept: bool) -> Result<bool> {
+    /// Seizes a thread, which goes on. Returns false if it has ended. One that this thread of ours traces already (it was seized for its
+    /// exec) is kept: it goes on being traced afterwards.
+    fn take(&mut self, tid: i32, mut kept: bool) -> Result<bool> {
         if kept && shown_by(self.pid) != self.pid {
             // It is the zombie leader of living threads, which seizing refuses.
             return Ok(false);
@@ -269,7 +270,7 @@ impl Stop {
                 // It has ended since the list was read, or is the zombie leader of living threads.
                 Err(Errno::ESRCH) => return Ok(false),
                 Err(Errno::EPERM) if thread_is_dead(self.pid, tid) => return Ok(false),
-                Err(Errno::EPERM) => self.seize_refused(tid)?,
+                Err(Errno::EPERM) => kept = self.seize_refused(tid)?,
                 Err(errno) => {
                     let what = format!("seizing thread {tid}");
                     return Err(ptrace::explain(self.pid, &what, errno));
@@ -292,15 +293,19 @@ impl Stop {
     }
 
     /// Finds out why a thread may not be seized: another process traces it, or we may not. Another lancet's stop may end
-    /// before its tracer is read, and its next stop may begin before the thread is seized after all.
-    fn seize_refused(&self, tid: i32) -> Result<()> {
+    /// before its tracer is read, and its next stop may begin before the thread is seized after all. Returns whether it is this thread of
+    /// ours that traces it: only who has seized a thread may stop it.
+    fn seize_refused(&self, tid: i32) -> Result<bool> {
         for _ in 0..UNTRACED {
             let tracer = tracer_of(tid);
+            if tracer != 0 && Some(tracer) == own_thread() {
+                return Ok(true);
+            }
             if tracer != 0 {
                 return Err(crate::guest::traced(self.pid, tracer));
             }
             if ptrace::seize(tid, OPTIONS).is_ok() {
-                return Ok(());
+                return Ok(false);
             }
             std::thread::sleep(BETWEEN);
         }

@@ -2,11 +2,12 @@
 //!
 //! Each file serves the SONAMEs that its library has had. A user's own file for the same library goes first.
 
-use std::collections::BTreeMap;
-use std::sync::{Arc, LazyLock, Mutex};
+use std::collections::HashMap;
+use std::sync::{LazyLock, Mutex, MutexGuard, OnceLock, PoisonError};
 
 use crate::library::Library;
-use crate::types::Prototype;
+use crate::lines::Lines;
+use crate::types::{Prototype, Type};
 
 /// A file with the SONAMEs that it serves: each by its beginning, because a version follows.
 #[derive(Debug)]
@@ -14,21 +15,24 @@ pub struct Bundle {
     name: &'static str,
     sonames: &'static [&'static str],
     text: &'static str,
+    /// What was read of it.
+    lines: OnceLock<Mutex<Lines>>,
 }
 
 macro_rules! bundle {
     ($($name:literal serves $($soname:literal)+;)+) => {
-        &[$(Bundle {
+        [$(Bundle {
             name: $name,
             sonames: &[$($soname),+],
             text: include_str!(concat!("../conf/", $name, ".conf")),
+            lines: OnceLock::new(),
         }),+]
     };
 }
 
 /// The files of `conf/`, each with the beginnings of the SONAMEs that it serves; `SYS` stands for the
 /// kernel.
-static BUNDLES: &[Bundle] = bundle! {
+static BUNDLES: [Bundle; 15] = bundle! {
     "libc" serves "libc.so" "libpthread.so" "libdl.so" "librt.so" "libcrypt.so";
     "libm" serves "libm.so";
     "libmariadb" serves "libmariadb.so" "libmysqlclient.so" "libmysqlclient_r.so" "libperconaserverclient.so";
@@ -60,6 +64,21 @@ pub fn system_calls_of_32_bits() -> impl Iterator<Item = (u32, &'static str)> {
     numbered(SYSTEM_CALLS_OF_32_BITS)
 }
 
+/// Returns the name of one of Linux's system calls on x86-64.
+#[must_use]
+pub fn system_call(number: u32) -> Option<&'static str> {
+    static NAMES: LazyLock<HashMap<u32, &str>> = LazyLock::new(|| system_calls().collect());
+    NAMES.get(&number).copied()
+}
+
+/// Returns the name of a system call of programs of 32 bits.
+#[must_use]
+pub fn system_call_of_32_bits(number: u32) -> Option<&'static str> {
+    static NAMES: LazyLock<HashMap<u32, &str>> =
+        LazyLock::new(|| system_calls_of_32_bits().collect());
+    NAMES.get(&number).copied()
+}
+
 fn numbered(table: &'static str) -> impl Iterator<Item = (u32, &'static str)> {
     let lines = table.lines().filter(|line| !line.starts_with('#'));
     // A test makes sure that each line has both.
@@ -69,13 +88,11 @@ fn numbered(table: &'static str) -> impl Iterator<Item = (u32, &'static str)> {
     })
 }
 
-static READ: LazyLock<Mutex<BTreeMap<&'static str, Arc<Library>>>> = LazyLock::new(Mutex::default);
-
 impl Bundle {
     /// Returns every bundled file.
     #[must_use]
     pub fn all() -> &'static [Self] {
-        BUNDLES
+        &BUNDLES
     }
 
     /// Returns the file for a library, by its SONAME; for a program, by its name.
@@ -103,26 +120,36 @@ impl Bundle {
         self.text
     }
 
-    /// Returns the file's contents, parsed at the first call.
-    pub fn library(&self) -> Arc<Library> {
-        let mut read = READ
-            .lock()
-            .unwrap_or_else(std::sync::PoisonError::into_inner);
-        let library = read.entry(self.name).or_insert_with(|| {
-            // A test makes sure that no file has a problem.
-            let (library, _) =
-                Library::parse(&format!("{}.conf", self.name), self.text, &mut |_| None);
-            Arc::new(library)
-        });
-        library.clone()
+    /// Parses all of the file. Whoever asks for single names uses [`Bundle::prototype`] and [`Bundle::ty`], which parse no more than
+    /// they need.
+    #[must_use]
+    pub fn library(&self) -> Library {
+        // A test makes sure that no file has a problem.
+        let (library, _) = Library::parse(&format!("{}.conf", self.name), self.text, &mut |_| None);
+        library
+    }
+
+    fn lines(&self) -> MutexGuard<'_, Lines> {
+        let lines = self.lines.get_or_init(|| Lines::of(self.text).into());
+        lines.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Cuts the file for a library into lines, if that was not done yet: what is read of it first waits less then.
+    pub fn prepare(soname: &str) {
+        if let Some(bundle) = Self::for_soname(soname) {
+            drop(bundle.lines());
+        }
+    }
+
+    /// Returns a type that the file for a library names.
+    #[must_use]
+    pub fn ty(soname: &str, name: &str) -> Option<Type> {
+        Self::for_soname(soname)?.lines().ty(name)
     }
 
     /// Returns the prototype of a function in a library.
     #[must_use]
     pub fn prototype(soname: &str, function: &str) -> Option<Prototype> {
-        Self::for_soname(soname)?
-            .library()
-            .prototype(function)
-            .cloned()
+        Self::for_soname(soname)?.lines().prototype(function)
     }
 }

@@ -14,7 +14,7 @@
 //! | `filter` | `-e`, `-x`, `-l` |
 //! | `condition` | `--where` |
 //! | `dwarf` | prototypes from debug information |
-//! | `bundle`, `search` | prototypes we bring along, and those on the machine |
+//! | `bundle`, `lines`, `search` | prototypes we bring along, read line by line as they are asked for, and those on the machine |
 
 #![forbid(unsafe_code)]
 
@@ -27,6 +27,7 @@ mod error;
 pub mod filter;
 mod layout;
 mod library;
+mod lines;
 mod location;
 pub mod outcome;
 mod parse;
@@ -36,7 +37,9 @@ mod search;
 mod show;
 mod types;
 
-pub use bundle::{Bundle, system_calls, system_calls_of_32_bits};
+pub use bundle::{
+    Bundle, system_call, system_call_of_32_bits, system_calls, system_calls_of_32_bits,
+};
 pub use capture;
 pub use condition::{Condition, ConditionError};
 pub use error::{Error, Problem};

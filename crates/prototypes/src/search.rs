@@ -30,9 +30,10 @@ const SYSTEM_CALLS: &str = "syscalls";
 #[derive(Debug, Default)]
 pub struct Search {
     folders: Vec<PathBuf>,
-    /// Files for every library, before the bundle and after it.
+    /// Files for every library, which go before the bundle.
     before: Vec<Arc<Library>>,
-    after: Vec<Arc<Library>>,
+    /// `/etc/ltrace.conf`, once it was needed: most runs of `syscalls` and many of `calls` find all that they ask for before it.
+    system: Option<Option<Arc<Library>>>,
     /// Files by name; `None` also while one is being read, so that an import cannot lead back to it.
     read: BTreeMap<String, Option<Arc<Library>>>,
     errors: Vec<Error>,
@@ -80,31 +81,35 @@ impl Search {
             let library = search.optional(&own);
             search.before.extend(library);
         }
-        let system = search.optional(Path::new("/etc/ltrace.conf"));
-        search.after.extend(system);
         Ok(search)
+    }
+
+    /// Reads `/etc/ltrace.conf`, if it was not read yet.
+    pub fn read_system(&mut self) {
+        self.system();
+    }
+
+    fn system(&mut self) -> Option<Arc<Library>> {
+        if self.system.is_none() {
+            let read = self.optional(Path::new("/etc/ltrace.conf"));
+            self.system = Some(read);
+        }
+        self.system.clone().flatten()
     }
 
     /// Returns the prototype of a function in a library.
     pub fn prototype(&mut self, soname: &str, function: &str) -> Option<Prototype> {
         if soname == SYSTEM {
             let own = self.named(SYSTEM_CALLS);
-            let bundle = Bundle::for_soname(soname).map(Bundle::library);
-            let mut places = own.iter().chain(&bundle);
-            return places
-                .find_map(|library| library.prototype(function))
-                .cloned();
+            let found = own.and_then(|library| library.prototype(function).cloned());
+            return found.or_else(|| Bundle::prototype(soname, function));
         }
         let own = self.library(soname);
-        let bundle = Bundle::for_soname(soname).map(Bundle::library);
-        let places = own
-            .iter()
-            .chain(&self.before)
-            .chain(&bundle)
-            .chain(&self.after);
-        { places }
-            .find_map(|library| library.prototype(function))
-            .cloned()
+        let mut places = own.iter().chain(&self.before);
+        let found = places.find_map(|library| library.prototype(function).cloned());
+        found
+            .or_else(|| Bundle::prototype(soname, function))
+            .or_else(|| self.system()?.prototype(function).cloned())
     }
 
     /// Returns a type that the user's files name, for use with debug information of a library.

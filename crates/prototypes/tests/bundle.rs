@@ -9,6 +9,36 @@ use std::process::Command;
 
 use prototypes::{Bundle, Kind, Lens, Library, Prototype, Type};
 
+/// What is read by single names is what a whole file says, whichever is asked for first.
+#[test]
+fn each_name_reads_as_in_the_whole_file() {
+    for (soname, bundle) in [("SYS", "syscalls"), ("libc.so.6", "libc"), ("ruby", "ruby")] {
+        let whole = Bundle::for_soname(soname).expect("ours");
+        assert_eq!(whole.name(), bundle);
+        let whole = whole.library();
+        let mut names: Vec<&str> = whole.prototypes().map(|(name, _)| name).collect();
+        names.reverse();
+        assert!(names.len() > 300, "{bundle}");
+        for name in names {
+            let one = Bundle::prototype(soname, name).expect(name);
+            let same = whole.prototype(name).expect("it is there");
+            let alone = |of: &Prototype| Library::of(name, of.clone()).to_string();
+            assert_eq!(alone(&one), alone(same), "{bundle}");
+        }
+        assert!(Bundle::prototype(soname, "typedef").is_none());
+    }
+    let text = |ty: Option<Type>| format!("{ty:?}");
+    let whole = Bundle::for_soname("SYS").expect("ours").library();
+    for name in ["mode", "clock", "arguments_of_program", "addr"] {
+        assert_eq!(
+            text(Bundle::ty("SYS", name)),
+            text(whole.ty(name)),
+            "{name}"
+        );
+    }
+    assert!(Bundle::ty("SYS", "no_such_type").is_none());
+}
+
 #[test]
 fn no_file_has_a_problem_and_each_reads_as_it_is_printed() {
     for bundle in Bundle::all() {
@@ -43,7 +73,7 @@ fn every_prototype_stands_alone_with_the_types_it_names() {
     assert!(errors.is_empty(), "{errors:?}");
     let bundles = Bundle::all().iter().map(|bundle| bundle.library());
     let mut count = 0;
-    for library in bundles.chain([ring.into()]) {
+    for library in bundles.chain([ring]) {
         for (name, prototype) in library.prototypes() {
             let alone = Library::of(name, prototype.clone()).to_string();
             let (again, errors) = Library::parse(name, &alone, &mut |_| None);

@@ -38,7 +38,7 @@ pub fn command(w: &mut Writer, word: u64) -> Written {
         w.hexadecimal(word);
         return Ok(());
     }
-    let names = layout::tables().commands.get(&(word as u32));
+    let names = layout::tables().ioctls().commands.get(&(word as u32));
     let text = match (
         carrying(Command::of(word), w.style.constants == Constants::Both),
         names,
@@ -88,14 +88,14 @@ fn carrying(command: Command, bare: bool) -> Option<String> {
 
 /// Returns how many arguments are shown, if that follows from the command.
 pub fn arguments(word: u64) -> Option<usize> {
-    let how = layout::tables().arguments.get(&(word as u32));
+    let how = layout::tables().ioctls().arguments.get(&(word as u32));
     matches!(how, Some(How::Nothing)).then_some(2)
 }
 
 pub fn argument(w: &mut Writer, word: u64) -> Written {
     let number = w.call.arguments[1] as u32;
     if w.style.addresses {
-        match layout::tables().arguments.get(&number) {
+        match layout::tables().ioctls().arguments.get(&number) {
             Some(How::Value(ty)) => return layout::passed(w, ty, word),
             Some(_) => w.address(word),
             None => w.hexadecimal(word),
@@ -103,7 +103,7 @@ pub fn argument(w: &mut Writer, word: u64) -> Written {
         return Ok(());
     }
     let before = w.out.len();
-    let written = match layout::tables().arguments.get(&number) {
+    let written = match layout::tables().ioctls().arguments.get(&number) {
         Some(how) => row(w, how, word),
         None => match Command::of(number.into()) {
             of if of.kind == b'E' && matches!(of.direction, 1 | 2) => evdev::argument(w, of, word),

@@ -18,6 +18,7 @@
 mod copies;
 mod custom;
 mod known;
+mod later;
 mod parse;
 mod show;
 mod types;
@@ -64,7 +65,7 @@ const FILES: [(&str, &str); 30] = [
     ("opened.conf", include_str!("../conf/opened.conf")),
 ];
 
-/// Reads the files, if they were not read yet: before anything of a call is written.
+/// Cuts the files into their parts, if that was not done yet: before anything of a call is written.
 ///
 /// # Panics
 ///
@@ -94,11 +95,22 @@ mod tests {
     fn the_files_are_understood_and_sizes_are_those_of_the_commands() {
         prepare();
         let tables = tables();
-        assert!(tables.arguments.len() > 300);
+        for index in 0..tables.structs.len() {
+            tables.structure(index);
+        }
+        for name in tables.calls.keys() {
+            assert!(!tables.calls(name).is_empty());
+        }
+        for name in tables.copies.keys() {
+            assert!(!tables.copies(name).is_empty());
+        }
+        assert!(tables.netlink().attributes.len() > 60);
+        let ioctls = tables.ioctls();
+        assert!(ioctls.arguments.len() > 300);
         let names = tables.lists.iter().map(|list| list.names().len());
         assert!(names.sum::<usize>() > 3000);
         let mut wrong = Vec::new();
-        for (command, how) in &tables.arguments {
+        for (command, how) in &ioctls.arguments {
             let size = command >> 16 & 0x3fff;
             let (How::In(of) | How::Out(of)) = how else {
                 continue;
@@ -108,7 +120,7 @@ mod tests {
             // UBI's commands say int, whatever they take (include/uapi/mtd/ubi-user.h).
             let says_int = size == 4 && matches!(command >> 8 & 0xff, 0x4f | 0x6f);
             if size != 0 && is_struct && ours != size && !says_int {
-                let names = tables.commands.get(command);
+                let names = ioctls.commands.get(command);
                 wrong.push(format!("{names:?}: {ours} bytes, not {size}"));
             }
         }

@@ -228,7 +228,7 @@ fn by_name(kind: u16, protocol: u32) -> Option<&'static str> {
         NETFILTER => own_types((kind >> 8).into())?.find((kind & 0xff).into()),
         _ => None,
     }?;
-    let rows = &layout::tables().requests;
+    let rows = &layout::tables().netlink().requests;
     rows.iter()
         .find(|(known, _)| **known == *name)
         .map(|(_, flags)| match &**flags {
@@ -342,7 +342,7 @@ fn diagnosis(w: &mut Writer, at: u64, length: u64, kind: u16, flags: u16) -> Wri
         _ if OLDER.contains(&kind) => Diagnosis::OlderRequest,
         _ => Diagnosis::Request,
     };
-    let rows = &layout::tables().diagnoses;
+    let rows = &layout::tables().netlink().diagnoses;
     let row = rows.get(&(family, what)).or_else(|| match what {
         Diagnosis::OlderRequest => rows.get(&(family, Diagnosis::Request)),
         _ => None,
@@ -363,7 +363,7 @@ fn routing(w: &mut Writer, at: u64, length: u64, kind: u16) -> Written {
         (GET_NEIGHBOUR, BRIDGE) => GET_LINK,
         (kind, _) => kind,
     };
-    match layout::tables().messages.get(&kind) {
+    match layout::tables().netlink().messages.get(&kind) {
         Some((of, attributes_of)) => described(w, at, length, of, Some(*attributes_of)),
         None => of_family(w, at, length),
     }
@@ -404,7 +404,7 @@ fn described(
         && length > offset
     {
         w.push(", ");
-        let of = &layout::tables().attributes[index];
+        let of = &layout::tables().netlink().attributes[index];
         let before = w.out.len();
         let (at, length) = (at + offset, length - offset);
         if attributes(w, at, length, Some(of), family, 0).is_err() {

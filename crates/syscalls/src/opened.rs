@@ -198,7 +198,7 @@ impl Opened {
 /// Where a command of `ioctl` puts what it opens.
 fn of_command(command: u32) -> Option<Opened> {
     layout::prepare();
-    Some(match layout::tables().opened.get(&command)? {
+    Some(match layout::tables().ioctls().opened.get(&command)? {
         None => Opened::Result,
         Some(offset) => Opened::At(2, *offset),
     })
@@ -356,7 +356,7 @@ mod tests {
         assert_eq!(of(0xc018_4800), Some(Opened::At(2, 8)));
         assert_eq!(of(0x5401), None);
         // Within the struct whose size the command names, as far as it names one.
-        for (command, place) in &layout::tables().opened {
+        for (command, place) in &layout::tables().ioctls().opened {
             let size = command >> 16 & 0x3fff;
             let fits = place.is_none_or(|offset| offset + 4 <= size);
             assert!(fits, "{command:#x}");

@@ -1,19 +1,16 @@
 //! The types of `syscalls.conf` by their names.
 
-use prototypes::{Bundle, Library, Type};
-use std::sync::{Arc, LazyLock};
+use prototypes::{Bundle, Type};
 
-static TYPES: LazyLock<Arc<Library>> = LazyLock::new(|| {
-    let bundle = Bundle::for_soname("SYS").expect("it is part of lancet");
-    bundle.library()
-});
+/// The name of the kernel among libraries.
+const SYSTEM: &str = "SYS";
 
-/// Reads the file, if it was not read yet.
+/// Finds where each name stands in the file, if that was not done yet.
 pub fn prepare() {
-    LazyLock::force(&TYPES);
+    Bundle::prepare(SYSTEM);
 }
 
 /// Returns a type of `syscalls.conf`.
 pub fn ty(name: &str) -> Type {
-    TYPES.ty(name).expect("syscalls.conf defines it")
+    Bundle::ty(SYSTEM, name).expect("syscalls.conf defines it")
 }

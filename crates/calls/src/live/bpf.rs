@@ -268,8 +268,8 @@ impl Bpf {
                 captures.add(begun.registers.gp[usize::from(argument)], text);
             }
         }
-        begun.names_itself(told);
-        Some(EventKind::Call(begun.call(told, captures)))
+        begun.names_itself(&told);
+        Some(EventKind::Call(begun.call(&told, captures)))
     }
 }
 

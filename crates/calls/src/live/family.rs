@@ -15,10 +15,11 @@ use crate::signatures::Signatures;
 use crate::source::{Count, Flow, Source};
 use crate::{Error, Message};
 use hooks::rings::Losses;
-use inject::Image;
+use inject::Embedded;
 use inject::lifecycle::{NotStarted, Observer, Over, Processes};
-use inject::tracee::{User, wait_for_any};
+use inject::tracee::{User, end_waits, wait_for_any};
 use std::collections::HashMap;
+use std::rc::Rc;
 use std::thread::sleep;
 use std::time::Duration;
 
@@ -117,14 +118,14 @@ impl<'a> Family<'a> {
     /// Opens the processes, and starts the program, that the options name.
     pub fn open(
         args: &'a Options,
-        signatures: &'a Signatures,
-        image: Image,
+        signatures: &'a Rc<Signatures>,
+        agent: Embedded,
     ) -> Result<Self, Error> {
         let mut family = Family {
             shared: Shared {
                 args,
                 signatures,
-                image,
+                agent,
                 exec: FirstExec::default(),
                 programs: Programs::default(),
                 kernel: Kernel::default(),
@@ -302,6 +303,7 @@ impl Source for Family<'_> {
     }
 
     fn leave(&mut self) {
+        end_waits();
         let mut hears = Hears::new(&mut self.kept, None);
         for error in self.processes.leave(&mut hears) {
             if !matches!(error, process::Error::Gone(_)) {

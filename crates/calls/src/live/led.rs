@@ -6,7 +6,7 @@ use super::process::Process;
 use super::stepped::{CALLS, Stands, Stepped};
 use crate::message::Message;
 use inject::lifecycle::{Over, Stage, Turn, Watched};
-use inject::tracee::Tracee;
+use inject::tracee::{Tracee, end_waits};
 
 impl Process {
     /// Watches a process that stands at its exec by ptrace for now; with `keep` lancet has started it.
@@ -41,6 +41,7 @@ impl Process {
         let Process::Stepped(stepped) = self else {
             return;
         };
+        end_waits();
         match Guest::taken_over(stepped.pid(), stepped.is_kept(), shared) {
             Ok(guest) => {
                 stepped.is_handed_over();

@@ -21,7 +21,7 @@ use crate::event::{At, End, Event, EventKind, OfThread};
 use crate::source::Count;
 use counts::Counts;
 use inject::lifecycle::{Stage, Turn, Watched};
-use inject::tracee::{Tracee, Waits};
+use inject::tracee::{Tracee, next_event};
 use led::Led;
 pub use led::{CALLS, Stands};
 use process::clock::{self, Clock, Present};
@@ -213,14 +213,18 @@ impl Stepped {
         &mut self,
         turn: &mut Turn<'_, P>,
     ) -> bool {
-        let (since, mut in_vain, mut waits) = (Instant::now(), 0, Waits::default());
+        let (since, mut in_vain) = (Instant::now(), 0);
         self.introduce(turn);
         let any = self.look(turn);
         while any && self.runs() && in_vain < IN_VAIN && since.elapsed() < ATTENTION {
-            match waits.for_event() {
+            match next_event() {
                 None => in_vain += 1,
-                Some(tid) if self.threads.contains_key(&tid) => {
-                    self.look_once(tid, turn);
+                Some(of) if self.threads.contains_key(&of.tid) => {
+                    if of.at_call {
+                        self.stands_at_call(of.tid, turn);
+                    } else {
+                        self.look_once(of.tid, turn);
+                    }
                     in_vain = 0;
                 }
                 Some(_) => break,
@@ -311,6 +315,21 @@ impl Stepped {
         // A thread that was killed meanwhile cannot be set going; its end is reported next.
         let _ = resumed;
         look
+    }
+
+    /// Handles the stop of a thread at a system call, which was not taken.
+    fn stands_at_call<P: Watched<Event = Event> + From<Stepped>>(
+        &mut self,
+        tid: i32,
+        turn: &mut Turn<'_, P>,
+    ) {
+        let onward = self.tell_call(tid, turn);
+        if !onward.after.is_zero() {
+            // It stands here for a while, and would be told again.
+            ptrace::take_stop(tid);
+        }
+        // An error means that it was killed; its end is reported next.
+        let _ = self.go_on(tid, onward);
     }
 
     /// Sets a thread going that stands at a system call, at once or later.

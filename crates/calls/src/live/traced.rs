@@ -64,9 +64,15 @@ pub enum Stop {
     Return(Begun, Rc<Told>, u64),
 }
 
-/// How the calls of each number are reported.
+/// How the calls of each number are reported: of those that were made so far, where that is found out when the first is made.
 #[derive(Default)]
-pub struct Table(HashMap<u64, Rc<Told>>);
+pub struct Table {
+    told: RefCell<HashMap<u64, Option<Rc<Told>>>>,
+    later: Option<Box<Later>>,
+}
+
+/// Finds out how the calls of a number are reported; `None` = they are not.
+pub type Later = dyn Fn(u64) -> Option<Told>;
 
 /// The state of one traced thread: the call that it is in, and the [`Table`] of how each call is reported. Its tracer keeps it while the
 /// thread is traced, and passes it each stop at a system call.
@@ -81,6 +87,24 @@ pub struct Traced {
 }
 
 impl Told {
+    /// How calls of a function are reported. `None` if there is a condition: it tests registers and script lines, and hooks decide it.
+    pub fn new(
+        wanted: &Wanted,
+        prototype: Option<Prototype>,
+        copying: Copying,
+        edge: Arc<CallEdge>,
+    ) -> Option<Self> {
+        let plain = wanted.asks.iter().all(Vec::is_empty) && wanted.guard.is_none();
+        // Prototypes have the structs of 64-bit programs; those of 32-bit programs are shown by their addresses.
+        let is_narrow = wanted.function.address & OF_32_BITS != 0;
+        plain.then_some(Told {
+            edge,
+            copy: OnceCell::new(),
+            copied: (!is_narrow).then_some((copying, prototype)),
+            least: wanted.least_ticks,
+        })
+    }
+
     fn copy(&self) -> &[Vec<u64>; 2] {
         self.copy.get_or_init(|| {
             let Some((copying, prototype)) = &self.copied else {
@@ -325,35 +349,49 @@ impl Near {
 }
 
 impl Table {
-    /// For the wanted calls, by number. Those with a condition are left out: conditions test registers and script lines, and hooks decide
-    /// them.
+    /// For the wanted calls, by number; those that have a condition are left out ([`Told::new`]).
     pub fn new(
         wanted: Vec<(Wanted, Option<Prototype>)>,
         copying: Copying,
         mut edge: impl FnMut(&Wanted) -> Option<Arc<CallEdge>>,
     ) -> Self {
-        let plain =
-            |(one, _): &(Wanted, _)| one.asks.iter().all(Vec::is_empty) && one.guard.is_none();
-        let told = wanted
-            .into_iter()
-            .filter(plain)
-            .filter_map(|(one, prototype)| {
-                // Prototypes have the structs of 64-bit programs; those of 32-bit programs are shown by their addresses.
-                let is_narrow = one.function.address & OF_32_BITS != 0;
-                let told = Told {
-                    edge: edge(&one)?,
-                    copy: OnceCell::new(),
-                    copied: (!is_narrow).then_some((copying, prototype)),
-                    least: one.least_ticks,
-                };
-                Some((one.function.address, Rc::new(told)))
-            });
-        Table(told.collect())
+        let told = wanted.into_iter().filter_map(|(one, prototype)| {
+            let (number, edge) = (one.function.address, edge(&one)?);
+            let told = Told::new(&one, prototype, copying, edge)?;
+            Some((number, Some(Rc::new(told))))
+        });
+        Table {
+            told: RefCell::new(told.collect()),
+            later: None,
+        }
+    }
+
+    /// Asks `later` for each number when the first such call is made: a program makes some twenty of the 370, and whoever starts one waits
+    /// for what is done before.
+    pub fn asked_later(later: Box<Later>) -> Self {
+        Table {
+            told: RefCell::default(),
+            later: Some(later),
+        }
     }
 
     /// Returns how calls of a number are reported.
-    pub fn told(&self, number: u64) -> Option<&Rc<Told>> {
-        self.0.get(&number).or_else(|| self.0.get(&OTHERS))
+    pub fn told(&self, number: u64) -> Option<Rc<Told>> {
+        self.own(number).or_else(|| self.own(OTHERS))
+    }
+
+    /// The same, but for the row of those that have none of their own.
+    fn own(&self, number: u64) -> Option<Rc<Told>> {
+        let mut told = self.told.borrow_mut();
+        match (told.get(&number), &self.later) {
+            (Some(known), _) => known.clone(),
+            (None, None) => None,
+            (None, Some(later)) => {
+                let found = later(number).map(Rc::new);
+                told.insert(number, found.clone());
+                found
+            }
+        }
     }
 }
 
@@ -388,7 +426,7 @@ impl Traced {
     }
 
     /// Returns how calls of a number are reported.
-    pub fn told(&self, number: u64) -> Option<&Rc<Told>> {
+    pub fn told(&self, number: u64) -> Option<Rc<Told>> {
         self.table.told(number)
     }
 
@@ -406,7 +444,7 @@ impl Traced {
             if is_ours(begun.instruction) {
                 return None;
             }
-            let told = self.told(begun.number)?.clone();
+            let told = self.told(begun.number)?;
             begun.names_itself(&told);
             self.open = Some((begun.clone(), told.clone()));
             return Some(Stop::Call(begun, told));
@@ -418,47 +456,4 @@ impl Traced {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-    use process::functions::Function;
-
-    /// A program makes some twenty of the 370 system calls, and whoever starts one waits for what is planned before.
-    #[test]
-    fn what_is_copied_is_planned_only_for_calls_that_were_seen() {
-        let signatures = Signatures::read(&[], false).expect("there are no files to read");
-        let all = prototypes::system_calls().map(|(number, name)| {
-            let function = Function {
-                name: name.into(),
-                module: SYSTEM.into(),
-                address: number.into(),
-                ..Function::default()
-            };
-            (Wanted::of(function), signatures.of(SYSTEM, name))
-        });
-        let copying = Copying {
-            detail: Detail {
-                strings: 32,
-                array: 16,
-            },
-            environment: false,
-            copies: true,
-            callers: false,
-        };
-        let table = Table::new(all.collect(), copying, |one| {
-            let function = Arc::new(one.function.clone());
-            Some(Arc::new(CallEdge {
-                function,
-                ..CallEdge::default()
-            }))
-        });
-        let planned = || {
-            let mut all: Vec<u64> = table.0.keys().copied().collect();
-            all.retain(|number| table.0[number].copy.get().is_some());
-            all
-        };
-        assert_eq!(planned(), []);
-        let execve = table.told(EXECVE).expect("it is among them");
-        assert_eq!(execve.texts()[0], Some(0));
-        assert_eq!(planned(), [EXECVE]);
-    }
-}
+mod tests;

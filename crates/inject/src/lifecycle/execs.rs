@@ -73,6 +73,14 @@ impl Execs {
         self.0.retain(|seized| seized.pid() != pid);
     }
 
+    /// Lets the threads of one process go, because the command leaves that: what it says of execs need not be true, and a thread that
+    /// stays seized would be in the way of whoever opens it next.
+    pub fn let_go_of(&mut self, pid: i32) {
+        for seized in self.0.extract_if(.., |seized| seized.pid() == pid) {
+            seized.let_go();
+        }
+    }
+
     /// Lets all threads go, because the command leaves.
     pub fn let_go(&mut self) {
         for seized in self.0.drain(..) {
@@ -108,5 +116,26 @@ mod tests {
         child.kill().expect("killed");
         child.wait().expect("ended");
         assert_ne!(status.state, 't', "nobody traces it");
+    }
+
+    #[test]
+    fn only_threads_of_the_process_that_is_left_are_let_go() {
+        let mut children = [0; 2].map(|_| Command::new("sleep").arg("60").spawn().expect("sleep"));
+        let [left, other] = [0, 1].map(|at: usize| children[at].id() as i32);
+        let mut execs = Execs::default();
+        for pid in [left, other] {
+            execs
+                .follow(pid, || Seized::seize(pid, pid).map(Some))
+                .expect("seized");
+        }
+        execs.let_go_of(left);
+        let traced = [left, other].map(|pid| Status::read(pid).expect("alive").tracer != 0);
+        let known = [left, other].map(|pid| execs.knows(pid));
+        execs.let_go();
+        for child in &mut children {
+            child.kill().expect("killed");
+            child.wait().expect("ended");
+        }
+        assert_eq!((traced, known), ([false, true], [false, true]));
     }
 }

@@ -310,6 +310,7 @@ impl<G: Watched> Processes<G> {
             return false;
         };
         if leaves && let Some(stage) = self.take(pid) {
+            self.execs.let_go_of(pid);
             let mut errors = Vec::new();
             self.leave_one(stage, &mut errors, observer);
             for error in errors {

@@ -1,5 +1,7 @@
 //! SIGCHLD, by which the kernel says that something has happened to a child or a tracee.
 
+use process::ptrace::Unheard;
+use std::cell::Cell;
 use std::sync::OnceLock;
 use std::time::Duration;
 
@@ -33,6 +35,7 @@ pub fn hold_child_signal() -> libc::sigset_t {
 /// Waits at most `most` until something happens to any tracee. A signal to lancet ends the wait too, and so does what has happened
 /// and was handled since the last wait.
 pub fn wait_for_any(most: Duration) {
+    end_waits();
     let set = child_signal();
     let time = libc::timespec {
         tv_sec: most.as_secs() as i64,
@@ -42,38 +45,38 @@ pub fn wait_for_any(most: Duration) {
     unsafe { libc::sigtimedwait(&raw const set, std::ptr::null_mut(), &raw const time) };
 }
 
-/// Waits for events of children and tracees in waitid(2): the kernel hands the processor from a thread that stops to one that waits there,
-/// and does not where a signal ends the wait. A timer bounds each wait; it runs from the first wait until this is dropped, because to set
-/// a timer costs as much as a stop where the processor is a virtual one.
-#[derive(Debug, Default)]
-pub struct Waits(bool);
-
 /// How often the timer comes, which ends a wait.
 const EACH: Duration = Duration::from_millis(1);
 
-impl Waits {
-    /// Waits at most a millisecond for a child or a thread with an event that was not taken yet. The event stays pending.
-    pub fn for_event(&mut self) -> Option<i32> {
-        let Some(timer) = TIMER.with(|timer| *timer) else {
-            wait_for_any(EACH);
-            return process::ptrace::unheard();
-        };
-        if !std::mem::replace(&mut self.0, true) {
-            set(timer, EACH);
-        }
-        process::ptrace::next_unheard()
+/// Waits at most a millisecond for a child or a thread with an event that was not taken yet, which stays pending: in waitid(2), where the kernel hands the processor from a thread that stops to one that waits there,
+/// and does not where a signal ends the wait. A timer bounds each wait; it runs from the first wait until [`wait_for_any`] or
+/// [`end_waits`], because to set a timer costs as much as a stop where the processor is a virtual one, and processes of a tree have their
+/// turns one after the other.
+pub fn next_event() -> Option<Unheard> {
+    let Some(timer) = TIMER.with(|timer| *timer) else {
+        wait_for_any(EACH);
+        let tid = process::ptrace::unheard()?;
+        return Some(Unheard {
+            tid,
+            at_call: false,
+        });
+    };
+    if !RUNS.replace(true) {
+        set(timer, EACH);
     }
+    process::ptrace::next_unheard()
 }
 
-impl Drop for Waits {
-    fn drop(&mut self) {
-        if let (true, Some(timer)) = (self.0, TIMER.with(|timer| *timer)) {
-            set(timer, Duration::ZERO);
-        }
+/// Stops the timer of [`next_event`], which interrupts system calls of this thread.
+pub fn end_waits() {
+    if let (true, Some(timer)) = (RUNS.replace(false), TIMER.with(|timer| *timer)) {
+        set(timer, Duration::ZERO);
     }
 }
 
 thread_local! {
+    /// Whether the timer runs.
+    static RUNS: Cell<bool> = const { Cell::new(false) };
     /// The timer of this thread, made when it is first wanted; none if the kernel gives none.
     static TIMER: Option<libc::timer_t> = timer();
 }

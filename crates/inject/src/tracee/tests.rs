@@ -1,10 +1,12 @@
 //! Events that a stop meets, children at their making, and threads that do not stop.
 
 use super::{Happening, Tracee};
-use crate::lifecycle::Seized;
+use crate::lifecycle::{Became, Seized};
 use process::error::Error;
-use process::stop::Stop;
+use process::guest::Status;
+use process::stop::{Stop, Ties};
 use std::ffi::OsString;
+use std::process::Command;
 use std::time::{Duration, Instant};
 
 /// Returns when the kernel has something to tell of a traced thread, and leaves it to be told.
@@ -36,6 +38,36 @@ fn an_event_that_a_stop_meets_is_told_to_the_tracer() {
     assert_eq!(tracee.wait().expect("waited"), Happening::Ending);
     tracee.go_on(false).expect("goes on");
     assert_eq!(tracee.wait().expect("waited"), Happening::Ended(3));
+}
+
+/// A thread that says that it will run another program is seized, and may never do it: the rest goes on meanwhile.
+#[test]
+fn a_thread_that_is_seized_for_its_exec_can_be_stopped() {
+    let mut child = Command::new("sleep").arg("60").spawn().expect("sleep");
+    let pid = child.id() as i32;
+    let sleeps = || {
+        let is_there = process::proc_file::name(pid).as_deref() == Some("sleep");
+        is_there && Status::read(pid).is_ok_and(|status| status.state == 'S')
+    };
+    while !sleeps() {
+        std::thread::yield_now();
+    }
+    let seized = Seized::seize(pid, pid).expect("seized");
+    for _ in 0..2 {
+        let stop = Stop::all(pid, Ties::None).expect("we trace it ourselves");
+        assert_eq!(stop.threads().collect::<Vec<_>>(), [pid]);
+        stop.release();
+        assert!(matches!(seized.poll(), Became::Going), "it is traced still");
+        assert_ne!(Status::read(pid).expect("alive").state, 't', "it goes on");
+    }
+    // Only who has seized a thread can stop it.
+    let others = std::thread::spawn(move || Stop::all(pid, Ties::None).map(drop));
+    let refused = others.join().expect("no panic");
+    assert!(matches!(refused, Err(Error::Traced { .. })), "{refused:?}");
+    seized.let_go();
+    assert_eq!(Status::read(pid).expect("alive").tracer, 0);
+    child.kill().expect("killed");
+    child.wait().expect("ended");
 }
 
 #[test]

@@ -21,7 +21,7 @@ use calls::within::Within;
 use calls::{
     Error, Family, Flow, Messages, Options, Recorder, Recording, Replay, Signatures, Source,
 };
-use inject::Image;
+use inject::Embedded;
 use inject::lifecycle::{INTERRUPTED, Interruption, await_end};
 use inject::tracee::hold_child_signal;
 use report::losses::{Loss, What};
@@ -213,7 +213,7 @@ fn open<'a>(
     if options.pids.is_empty() && !starts {
         anyhow::bail!("there is nothing to watch: name a PROGRAM, or a process with -p PID");
     }
-    match Family::open(options, signatures, Image::parse(AGENT)?) {
+    match Family::open(options, signatures, Embedded::new(AGENT)) {
         Err(
             error @ (Error::NothingHooked(_)
             | Error::NoPlaceHooked { .. }

@@ -56,5 +56,10 @@ pub fn registers_kept(tid: i32) -> Result<Registers, Errno> {
 
 /// Drops what is kept of a thread: it may run, or its registers are set.
 pub(super) fn forget(tid: i32) {
-    KEPT.with_borrow_mut(|all| all.remove(&tid));
+    KEPT.with_borrow_mut(|all| {
+        // A thread that is seen by ptrace is set going at each of its calls, and nothing is kept then.
+        if !all.is_empty() {
+            all.remove(&tid);
+        }
+    });
 }

@@ -49,6 +49,12 @@ impl Library {
         let errors = read(file, text, &mut library, import);
         (library, errors)
     }
+
+    /// Parses one line of a file that has no problem and imports nothing.
+    pub(crate) fn read_line(&mut self, text: &str) {
+        let read = line(text, self, &mut |_| None, &mut Warnings::new());
+        debug_assert!(read.is_ok(), "{text}: {read:?}");
+    }
 }
 
 /// Parses a file into `library`. Lines with problems are left out, the others count.

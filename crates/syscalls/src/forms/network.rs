@@ -39,7 +39,7 @@ pub fn address(w: &mut Writer, at: u64, length: u64) -> Written {
     let family = u16::from_le_bytes([bytes[0], bytes[1]]);
     w.push("{sa_family=");
     list("address_families").name(w, family.into());
-    let mut rows = tables().addresses.iter();
+    let mut rows = tables().netlink().addresses.iter();
     let row = rows.find(|(own, lengths, least, _)| {
         *own == family && length >= *least && (lengths.is_empty() || lengths.contains(&length))
     });

@@ -51,10 +51,8 @@ struct Plan<'t> {
 impl Plan<'_> {
     fn call(&mut self, name: &str) {
         let tables = self.tables;
-        for rows in [&tables.calls, &tables.copies] {
-            for row in rows.get(name).into_iter().flatten() {
-                self.row(row);
-            }
+        for row in tables.calls(name).iter().chain(tables.copies(name)) {
+            self.row(row);
         }
         if name == "ioctl" {
             self.commands();
@@ -72,7 +70,7 @@ impl Plan<'_> {
     /// Commands of `ioctl` whose arguments lead on, or are longer than what is copied of all.
     fn commands(&mut self) {
         let tables = self.tables;
-        let mut commands: Vec<(&u32, &How)> = tables.arguments.iter().collect();
+        let mut commands: Vec<(&u32, &How)> = tables.ioctls().arguments.iter().collect();
         commands.sort_by_key(|(command, _)| **command);
         for (command, how) in commands {
             let Some(ty) = wanted(how, self.exit) else {
@@ -137,7 +135,7 @@ impl Plan<'_> {
                 self.each(of, stride);
             }
             Ty::Struct(index, _) => {
-                let of = &self.tables.structs[*index];
+                let of = self.tables.structure(*index);
                 let said = of.sized.map(|(argument, _)| argument);
                 match said.or(of.room.filter(|_| of.zeros)) {
                     None => self.ops.push(Op::Bytes(of.size)),
@@ -197,7 +195,7 @@ impl Plan<'_> {
                     plan.there(to, Some(of));
                 }
                 Ty::Struct(index, _) => {
-                    let inner = &plan.tables.structs[*index];
+                    let inner = plan.tables.structure(*index);
                     plan.ops.push(Op::At(member.offset));
                     plan.nested(|skip| Op::Open { skip }, |plan| plan.members(inner));
                 }
@@ -283,7 +281,7 @@ impl Plan<'_> {
         }
         let op = |skip| Op::Each { stride, skip };
         self.nested(op, |plan| match of {
-            Ty::Struct(index, _) => plan.members(&plan.tables.structs[*index]),
+            Ty::Struct(index, _) => plan.members(plan.tables.structure(*index)),
             Ty::Pointer(to) => {
                 plan.ops.push(Op::Member(0));
                 plan.there(to, None);
@@ -334,7 +332,7 @@ fn reaches(ty: &Ty, tables: &Tables) -> bool {
         Ty::Array(of, length) => length.places == 0 || length.open || reaches(of, tables),
         Ty::Pointer(_) => true,
         Ty::Struct(index, _) => {
-            let of = &tables.structs[*index];
+            let of = tables.structure(*index);
             of.members.iter().any(|member| reaches(&member.ty, tables))
         }
     }

@@ -233,7 +233,7 @@ pub static CUSTOM: &[Custom] = &[
         match w.style.constants {
             Constants::Numbers => w.push(&number),
             _ => {
-                let name = of.find(u64::from(word as u32)).unwrap_or(&of.unknown);
+                let name = of.find(u64::from(word as u32)).unwrap_or(of.unknown);
                 w.push(&format!("{number} /* {name} */"));
             }
         }

@@ -47,8 +47,9 @@ pub fn ty(text: &str) -> Ty {
 
 /// Returns the attributes of this name.
 pub fn attributes(name: &str) -> Option<&'static Attributes> {
-    let index = tables().attribute_names.get(name)?;
-    Some(&tables().attributes[*index])
+    let netlink = tables().netlink();
+    let index = netlink.attribute_names.get(name)?;
+    Some(&netlink.attributes[*index])
 }
 
 /// The first member of a struct alone.
@@ -56,7 +57,8 @@ pub fn first_name(of: &Ty) -> Option<&'static str> {
     let Ty::Struct(index, _) = of else {
         return None;
     };
-    tables().structs[*index]
+    tables()
+        .structure(*index)
         .members
         .first()
         .map(|member| &*member.name)
@@ -71,11 +73,8 @@ pub struct Rows<'c> {
 
 /// The rows of the arguments of a system call: one look for its name, however many arguments it has.
 pub fn rows<'c>(call: &'c Call<'c>) -> Rows<'c> {
-    let rows = tables().calls.get(call.name);
-    Rows {
-        call,
-        rows: rows.map_or(&[], |rows| rows),
-    }
+    let rows = tables().calls(call.name);
+    Rows { call, rows }
 }
 
 impl Rows<'_> {
@@ -116,7 +115,7 @@ impl List {
     fn number(&self, w: &mut Writer, word: u64, shown: impl Display) {
         match self.find(word) {
             Some(name) => words::known(shown, name, w.style.constants, w.out),
-            None => words::nameless(shown, &self.unknown, w.style.constants, w.out),
+            None => words::nameless(shown, self.unknown, w.style.constants, w.out),
         }
     }
 
@@ -129,6 +128,6 @@ impl List {
 
     /// Appends the names of bits.
     pub fn flags(&self, w: &mut Writer, word: u64) {
-        words::flags_or(word, self.names(), &self.unknown, w.style.constants, w.out);
+        words::flags_or(word, self.names(), self.unknown, w.style.constants, w.out);
     }
 }

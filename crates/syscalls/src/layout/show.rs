@@ -116,8 +116,8 @@ pub fn value(w: &mut Writer, ty: &Ty, at: u64, around: Option<Around>) -> Writte
         }
         // What has no name is all that there is.
         Ty::Struct(index, _) if is_bare(*index) => fields(w, ty, at),
-        Ty::Struct(index, _) if tables().structs[*index].zeros => {
-            super::zeros::value(w, &tables().structs[*index], at, |w, at| fields(w, ty, at))
+        Ty::Struct(index, _) if tables().structure(*index).zeros => {
+            super::zeros::value(w, tables().structure(*index), at, |w, at| fields(w, ty, at))
         }
         Ty::Struct(..) => {
             w.push("{");
@@ -173,7 +173,7 @@ fn argument(w: &Writer, index: usize) -> Result<u64, Unknown> {
 
 /// Whether a struct has one member alone, and that without a name.
 fn is_bare(index: usize) -> bool {
-    matches!(&tables().structs[index].members[..], [only] if &*only.name == ".")
+    matches!(&tables().structure(index).members[..], [only] if &*only.name == ".")
 }
 
 /// How many elements of an array are in use.
@@ -287,7 +287,7 @@ pub fn listed(
 /// Where members of a struct end, from so many bytes on.
 pub fn ends(ty: &Ty, least: u32) -> impl Iterator<Item = u32> + use<> {
     let members: &'static [Member] = match ty {
-        Ty::Struct(index, _) => &tables().structs[*index].members,
+        Ty::Struct(index, _) => &tables().structure(*index).members,
         _ => &[],
     };
     let ends = members.iter().map(|of| of.offset + size_of(&of.ty));
@@ -299,7 +299,7 @@ pub fn beginning(w: &mut Writer, ty: &Ty, at: u64, length: u64) -> Written {
     let Ty::Struct(index, _) = ty else {
         return Err(Unknown);
     };
-    let of = &tables().structs[*index];
+    let of = tables().structure(*index);
     let length = length.min(of.size.into());
     if (w.bytes(at, length as usize).len() as u64) < length {
         return Err(Unknown);
@@ -330,7 +330,7 @@ pub fn fields(w: &mut Writer, ty: &Ty, at: u64) -> Written {
     let Ty::Struct(index, only) = ty else {
         return Err(Unknown);
     };
-    let of = &tables().structs[*index];
+    let of = tables().structure(*index);
     let around = Around { of, at };
     let members: Vec<&Member> = match only {
         None => of.members.iter().collect(),

@@ -35,7 +35,7 @@ pub struct Custom {
 #[derive(Debug, Default)]
 pub struct List {
     /// What is said of a number without a name: `FS_XFLAG_???`.
-    pub unknown: Box<str>,
+    pub unknown: &'static str,
     /// What the file says of the names.
     pub text: Vec<&'static str>,
     /// The names, once they were asked for: of all lists a program's calls need only few.
@@ -302,7 +302,7 @@ pub enum Attribute {
     Options,
     /// An operation by which sockets are chosen, and what it compares (`struct inet_diag_bc_op` in include/uapi/linux/inet_diag.h).
     Conditions,
-    /// Attributes, as their place in [`Tables::attributes`].
+    /// Attributes, as their place in [`Netlink::attributes`].
     Nest(usize),
     /// A value, and attributes behind it.
     With(Ty, usize),
@@ -321,29 +321,82 @@ pub enum Diagnosis {
     Answer,
 }
 
-/// All that the files in `conf/` say.
+/// Lines of a file, and what they say, once somebody has asked.
+#[derive(Debug)]
+pub struct Later<T> {
+    lines: Vec<&'static str>,
+    read: OnceLock<T>,
+}
+
+impl<T> Default for Later<T> {
+    fn default() -> Self {
+        Later {
+            lines: Vec::new(),
+            read: OnceLock::new(),
+        }
+    }
+}
+
+impl<T> Later<T> {
+    /// What begins with this line.
+    pub fn of(line: &'static str) -> Self {
+        Later {
+            lines: vec![line],
+            ..Later::default()
+        }
+    }
+
+    /// Adds a line.
+    pub fn add(&mut self, line: &'static str) {
+        self.lines.push(line);
+    }
+
+    /// Returns what the lines say.
+    ///
+    /// # Panics
+    ///
+    /// If they are not understood; they are part of this crate, and a test asks for all of them.
+    pub fn get(&self, read: impl FnOnce(&[&'static str]) -> Result<T, String>) -> &T {
+        let read = || read(&self.lines).unwrap_or_else(|wrong| panic!("{wrong}"));
+        self.read.get_or_init(read)
+    }
+}
+
+/// All that the files in `conf/` say. What stands in a [`Later`] is understood when it is asked for, by the methods of `later`.
 #[derive(Debug, Default)]
 pub struct Tables {
     /// The values with a text of their own.
     pub customs: &'static [Custom],
     pub lengths: Option<Lengths>,
     pub lists: Vec<List>,
-    pub list_names: HashMap<Box<str>, usize>,
-    pub structs: Vec<Struct>,
-    pub struct_names: HashMap<Box<str>, usize>,
-    /// The names of each command of `ioctl`.
+    pub list_names: HashMap<&'static str, usize>,
+    pub structs: Vec<Later<Struct>>,
+    pub struct_names: HashMap<&'static str, usize>,
+    pub ioctls: Later<Ioctls>,
+    /// Arguments of system calls by their names; the first row that fits counts.
+    pub calls: HashMap<&'static str, Later<Vec<Row>>>,
+    /// What is copied of arguments that functions of this crate write.
+    pub copies: HashMap<&'static str, Later<Vec<Row>>>,
+    /// What stands behind a result, in parentheses.
+    pub results: HashMap<&'static str, Ty>,
+    pub netlink: Later<Netlink>,
+}
+
+/// What the files say of `ioctl`.
+#[derive(Debug, Default)]
+pub struct Ioctls {
+    /// The names of each command.
     pub commands: HashMap<u32, Vec<&'static str>>,
-    /// The number of each command of `ioctl`, by its name.
+    /// The number of each command, by its name.
     pub numbers: HashMap<&'static str, u32>,
     pub arguments: HashMap<u32, How>,
-    /// Commands of `ioctl` that open a descriptor: `None` = it is the result; else how many bytes behind the argument's beginning it lies.
+    /// Commands that open a descriptor: `None` = it is the result; else how many bytes behind the argument's beginning it lies.
     pub opened: HashMap<u32, Option<u32>>,
-    /// Arguments of system calls by their names; the first row that fits counts.
-    pub calls: HashMap<Box<str>, Vec<Row>>,
-    /// What is copied of arguments that functions of this crate write.
-    pub copies: HashMap<Box<str>, Vec<Row>>,
-    /// What stands behind a result, in parentheses.
-    pub results: HashMap<Box<str>, Ty>,
+}
+
+/// What the files say of netlink, and of addresses of sockets.
+#[derive(Debug, Default)]
+pub struct Netlink {
     /// What messages of routing hold: a struct, and attributes.
     pub messages: HashMap<u16, (Ty, usize)>,
     /// Addresses of sockets by their family, and by their length where it decides: how long they are at least, and what they are.
@@ -351,9 +404,9 @@ pub struct Tables {
     /// What messages about sockets of a family hold: a struct, and attributes.
     pub diagnoses: HashMap<(u8, Diagnosis), (Ty, Option<usize>)>,
     /// What the types of requests ask for: new, delete, get.
-    pub requests: Vec<(Box<str>, Box<str>)>,
+    pub requests: Vec<(&'static str, &'static str)>,
     pub attributes: Vec<Attributes>,
-    pub attribute_names: HashMap<Box<str>, usize>,
+    pub attribute_names: HashMap<&'static str, usize>,
 }
 
 impl Ty {
@@ -385,7 +438,10 @@ impl Ty {
                 let (size, align) = of.layout(tables);
                 (size.saturating_mul(length.places), align)
             }
-            Ty::Struct(index, _) => (tables.structs[*index].size, tables.structs[*index].align),
+            Ty::Struct(index, _) => {
+                let of = tables.structure(*index);
+                (of.size, of.align)
+            }
             Ty::Pointer(_) => (8, 8),
             Ty::Changing(of) => of.layout(tables),
             Ty::Custom(custom, _) => (custom.size, custom.align),

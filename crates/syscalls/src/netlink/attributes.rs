@@ -32,7 +32,7 @@ pub fn attributes(
             let mut rows = of.families.iter();
             let found = rows.find(|(own, _)| own.is_none_or(|own| own == family));
             match found {
-                Some((_, index)) => Some(&layout::tables().attributes[*index]),
+                Some((_, index)) => Some(&layout::tables().netlink().attributes[*index]),
                 None => return w.buffer_as(at, length as usize, Hex::Always),
             }
         }
@@ -137,7 +137,7 @@ fn size(ty: &Ty) -> u64 {
 /// What an attribute holds; an error if it is too short for it.
 fn held(w: &mut Writer, at: u64, length: u64, what: &Attribute, around: Around) -> Written {
     let inside = |w: &mut Writer, at, length, index: &usize| {
-        let of = &layout::tables().attributes[*index];
+        let of = &layout::tables().netlink().attributes[*index];
         attributes(w, at, length, Some(of), around.family, around.depth + 1)
     };
     match what {

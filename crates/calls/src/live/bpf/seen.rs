@@ -93,7 +93,7 @@ impl Seen {
     }
 
     /// Returns how calls of a number are reported.
-    pub fn told(&self, number: u64) -> Option<&Rc<Told>> {
+    pub fn told(&self, number: u64) -> Option<Rc<Told>> {
         self.table.told(number)
     }
 

@@ -14,9 +14,11 @@ use process::functions::Function;
 use process::ptrace;
 use prototypes::Captures;
 use prototypes::capture::Returned;
+use std::cell::RefCell;
+use std::rc::Rc;
 
 /// Returns how each system call is reported of a process that only its tracer sees.
-pub fn table(args: &Options, signatures: &Signatures) -> Table {
+pub fn table(args: &Options, signatures: &Rc<Signatures>) -> Table {
     // Frames are those of functions, which are not seen here.
     let args = Options {
         frames: 0,
@@ -24,6 +26,18 @@ pub fn table(args: &Options, signatures: &Signatures) -> Table {
     };
     let selection = Selection::of(&args);
     let plan = Plan::new(&args, &selection);
+    if args.condition.is_none() {
+        let signatures = signatures.clone();
+        let known = RefCell::new(Known::default());
+        return Table::asked_later(Box::new(move |number| {
+            let function = selection.system_call(number, OF_32_BITS)?;
+            let edge = known.borrow_mut().system_call(&selection, &function)?;
+            let asked = plan.uncopied(&signatures, vec![function], vec![Vec::new()]);
+            let (wanted, prototype) = asked.into_iter().next()?;
+            Told::new(&wanted, prototype, plan.copying(), edge)
+        }));
+    }
+    // What a condition does not fit is said before the first call.
     table_of(&plan, &selection, &mut Known::default(), signatures)
 }
 
@@ -67,7 +81,7 @@ impl Guest {
         let (Some((begun, copied)), Some(traced)) = (exec.take(), &self.traced) else {
             return;
         };
-        let Some(told) = traced.told(begun.number).cloned() else {
+        let Some(told) = traced.told(begun.number) else {
             return;
         };
         self.introduce(tell);

@@ -16,7 +16,7 @@ use crate::signatures::Signatures;
 use crate::source::Count;
 use hooks::rings::{Counted, Losses};
 use hooks::{Arrives, Notice, Says, Tracing};
-use inject::Image;
+use inject::Embedded;
 use inject::lifecycle::{Execs, Turn, Watched};
 use inject::tracee::Tracee;
 use process::Error;
@@ -38,9 +38,9 @@ pub struct Shared<'a> {
     /// The options of the run.
     pub args: &'a Options,
     /// The prototypes of functions.
-    pub signatures: &'a Signatures,
-    /// The agent's ELF image.
-    pub image: Image,
+    pub signatures: &'a Rc<Signatures>,
+    /// The agent's program file.
+    pub agent: Embedded,
     /// The exec of the program that is started.
     pub exec: FirstExec,
     /// BPF programs, if they are used.
@@ -90,10 +90,13 @@ impl Guest {
     pub fn begin(
         mut tracee: Tracee,
         keep: bool,
-        args: &Options,
-        image: &Image,
-        signatures: &Signatures,
+        shared: &Shared<'_>,
     ) -> Result<Self, (Tracee, Error)> {
+        let (args, signatures) = (shared.args, shared.signatures);
+        let image = match shared.agent.image() {
+            Ok(image) => image,
+            Err(error) => return Err((tracee, error)),
+        };
         let mut guest = match Tracing::at_exec(&mut tracee, image, options(args)) {
             Ok(tracing) => Guest::new(tracing, args),
             Err(error) => return Err((tracee, error)),

@@ -11,7 +11,7 @@ impl Guest {
     /// Opens and hooks a process, and reports by messages how that went.
     pub fn open(pid: i32, shared: &Shared<'_>) -> Result<Self, Error> {
         let began = Instant::now();
-        let tracing = Tracing::open(pid, &shared.image, options(shared.args))?;
+        let tracing = Tracing::open(pid, shared.agent.image()?, options(shared.args))?;
         Guest::hooked(tracing, shared, began)
     }
 
@@ -78,7 +78,7 @@ impl Guest {
     /// Why it cannot be hooked; it still stands there.
     pub fn taken_over(pid: i32, keep: bool, shared: &Shared<'_>) -> Result<Self, Error> {
         let (args, began) = (shared.args, Instant::now());
-        let tracing = Tracing::open_standing(pid, &shared.image, options(args))?;
+        let tracing = Tracing::open_standing(pid, shared.agent.image()?, options(args))?;
         let mut guest = Guest::hooked(tracing, shared, began)?;
         // It was reported when its calls were first seen.
         guest.introduced = true;

@@ -25,7 +25,7 @@ impl Stepped {
             EventKind::Opened(opened(self.pid, String::new())),
         ));
         if let Some((begun, copied)) = self.exec.take()
-            && let Some(told) = self.table.told(begun.number).cloned()
+            && let Some(told) = self.table.told(begun.number)
         {
             let now = clock::now();
             if let Some(counts) = &mut self.counts {

@@ -114,7 +114,7 @@ pub fn quota_command(w: &mut Writer, word: u64, _: Option<usize>) -> Written {
             // Within the comment that names are in, too.
             None => {
                 let shown = words::plain(number);
-                words::nameless(&shown, &of.unknown, Constants::Names, w.out);
+                words::nameless(&shown, of.unknown, Constants::Names, w.out);
             }
         }
         w.push(end);
@@ -157,7 +157,7 @@ pub fn feature_mask(w: &mut Writer, at: u64, _: Option<usize>) -> Written {
     let mask = w.u64_at(at)?;
     let list = list("xfeature_masks");
     w.push("[");
-    words::flags_or(mask, list.names(), &list.unknown, number_first(w), w.out);
+    words::flags_or(mask, list.names(), list.unknown, number_first(w), w.out);
     w.push("]");
     Ok(())
 }
@@ -168,7 +168,7 @@ pub fn feature(w: &mut Writer, word: u64, _: Option<usize>) -> Written {
     let number = words::plain(word);
     match list.find(word) {
         Some(name) => words::known(&number, name, number_first(w), w.out),
-        None => words::nameless(&number, &list.unknown, number_first(w), w.out),
+        None => words::nameless(&number, list.unknown, number_first(w), w.out),
     }
     Ok(())
 }

@@ -76,7 +76,7 @@ pub fn ty(tables: &Tables, text: &str) -> Result<Ty, String> {
     let index = tables.struct_names.get(name).copied();
     let index = index.ok_or_else(|| format!("{text} is no type"))?;
     if let Some(only) = &only {
-        let of = &tables.structs[index];
+        let of = tables.structure(index);
         if let Some(name) = only
             .iter()
             .find(|name| !matches!(&***name, "--" | "...") && of.member(name).is_none())

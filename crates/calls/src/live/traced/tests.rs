@@ -1,0 +1,82 @@
+//! When what is known of a call is worked out.
+
+use super::*;
+use process::functions::Function;
+
+/// A program makes some twenty of the 370 system calls, and whoever starts one waits for what is planned before.
+#[test]
+fn what_is_copied_is_planned_only_for_calls_that_were_seen() {
+    let signatures = Signatures::read(&[], false).expect("there are no files to read");
+    let all = prototypes::system_calls().map(|(number, name)| {
+        let function = Function {
+            name: name.into(),
+            module: SYSTEM.into(),
+            address: number.into(),
+            ..Function::default()
+        };
+        (Wanted::of(function), signatures.of(SYSTEM, name))
+    });
+    let copying = Copying {
+        detail: Detail {
+            strings: 32,
+            array: 16,
+        },
+        environment: false,
+        copies: true,
+        callers: false,
+    };
+    let table = Table::new(all.collect(), copying, |one| {
+        let function = Arc::new(one.function.clone());
+        Some(Arc::new(CallEdge {
+            function,
+            ..CallEdge::default()
+        }))
+    });
+    let planned = || {
+        let told = table.told.borrow();
+        let mut all: Vec<u64> = told.keys().copied().collect();
+        all.retain(|number| {
+            told[number]
+                .as_ref()
+                .is_some_and(|of| of.copy.get().is_some())
+        });
+        all
+    };
+    assert_eq!(planned(), []);
+    let execve = table.told(EXECVE).expect("it is among them");
+    assert_eq!(execve.texts()[0], Some(0));
+    assert_eq!(planned(), [EXECVE]);
+}
+
+/// The row of a number is made when the first call of that number is, and only once; others have the row of those without a name.
+#[test]
+fn rows_are_made_when_they_are_asked_for() {
+    let asked = Rc::new(RefCell::new(Vec::new()));
+    let notes = asked.clone();
+    let table = Table::asked_later(Box::new(move |number| {
+        notes.borrow_mut().push(number);
+        let function = Function {
+            name: "any".into(),
+            address: number,
+            ..Function::default()
+        };
+        let edge = Arc::new(CallEdge {
+            function: function.clone().into(),
+            ..CallEdge::default()
+        });
+        let copying = Copying {
+            detail: Detail::default(),
+            environment: false,
+            copies: true,
+            callers: false,
+        };
+        let shown = number == EXECVE || number == OTHERS;
+        shown.then(|| Told::new(&Wanted::of(function), None, copying, edge))?
+    }));
+    assert!(asked.borrow().is_empty());
+    for (number, row) in [(EXECVE, EXECVE), (EXECVE, EXECVE), (7, OTHERS), (7, OTHERS)] {
+        let told = table.told(number).expect("a row");
+        assert_eq!(told.edge.function.address, row);
+    }
+    assert_eq!(*asked.borrow(), [EXECVE, 7, OTHERS]);
+}
