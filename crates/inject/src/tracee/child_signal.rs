@@ -48,10 +48,10 @@ pub fn wait_for_any(most: Duration) {
 /// How often the timer comes, which ends a wait.
 const EACH: Duration = Duration::from_millis(1);
 
-/// Waits at most a millisecond for a child or a thread with an event that was not taken yet, which stays pending: in waitid(2), where the kernel hands the processor from a thread that stops to one that waits there,
-/// and does not where a signal ends the wait. A timer bounds each wait; it runs from the first wait until [`wait_for_any`] or
-/// [`end_waits`], because to set a timer costs as much as a stop where the processor is a virtual one, and processes of a tree have their
-/// turns one after the other.
+/// Waits at most a millisecond for a child or a thread with an event that was not taken yet, which stays pending: in waitid(2), where the
+/// kernel hands the processor from a thread that stops to one that waits there, and does not where a signal ends the wait. A timer bounds
+/// each wait; it runs from the first wait until [`wait_for_any`] or [`end_waits`], because to set a timer costs as much as a stop where
+/// the processor is a virtual one, and processes of a tree have their turns one after the other.
 pub fn next_event() -> Option<Unheard> {
     let Some(timer) = TIMER.with(|timer| *timer) else {
         wait_for_any(EACH);

@@ -87,6 +87,11 @@ fn a_puma_is_seen_as_strace_sees_it() {
         is_traced(guest.pid).then_some(())
     });
     answers();
+    until(LIMIT, "strace has seen the end of each connection", || {
+        let seen = of_connections(&out);
+        let ends = seen.iter().filter(|line| line.starts_with("close("));
+        (ends.count() == 20).then_some(())
+    });
     kill(Pid::from_raw(strace.id() as i32), Signal::SIGINT).expect("sent");
     strace.wait().expect("its end");
     let theirs = of_connections(&out);
