@@ -157,21 +157,26 @@ class CountersTest < LancetTest
     server = TCPServer.new("127.0.0.1", 0)
     answers = Thread.new { server.accept.tap { |client| client.syswrite(client.sysread(5)) }.close }
     Memprof.trace_calls = Lancet::Counters::USUAL + [:memory]
+    collections = nil
     text = written do |file|
       Memprof.trace(file) do
+        # The VM may collect of itself, too.
+        before = GC.count
         client = TCPSocket.new("127.0.0.1", server.addr[1])
         client.syswrite("hello")
         client.read
         10.times { 1.0e300 * 1.5 }
         10.times { GC.start }
         10.times { ("abc" * 1000) << ("def" * 5000) }
+        collections = GC.count - before
       end
     end
     assert_equal memory_is_hooked?, JSON.parse(text)["lost"].empty?
     told = JSON.parse(text)["tracers"]
     %w[read write connect].each { |group| assert_operator told[group]["calls"], :>=, 1, group }
     assert_equal 10, told["objects"]["types"]["Float"]
-    assert_equal 10, told["gc"]["calls"]
+    assert_operator collections, :>=, 10
+    assert_equal collections, told["gc"]["calls"]
     return unless memory_is_hooked?
 
     assert_operator told["malloc"]["calls"], :>=, 20
