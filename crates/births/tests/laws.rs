@@ -280,24 +280,8 @@ proptest! {
 fn two_guests_have_no_growth() {
     let empty = |pid, seconds| Census {
         pid,
-        watch: 0,
-        command: String::new(),
-        root: String::new(),
-        ruby: String::new(),
         seconds,
-        sites: Vec::new(),
-        before: Vec::new(),
-        gc_pause: None,
-        walk_pause: Duration::ZERO,
-        losses: Vec::new(),
-        looks: 0,
-        paused: Duration::ZERO,
-        gone: Default::default(),
-        intervals: Vec::new(),
-        memory: None,
-        resident: None,
-        collector_off: false,
-        garbage_included: false,
+        ..Census::default()
     };
     let view = View::default();
     let two = Growth::new(&empty(1, 1.0), &empty(2, 2.0), &view).unwrap_err();

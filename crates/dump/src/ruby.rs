@@ -81,7 +81,7 @@ fn make<'a>(
     let globals = globals::names(&ruby, &copy.memory, &guest.data);
     let mut builder = builder;
     builder.about_mut().collector = copy.collector();
-    let mut maker = Maker::new(builder, ruby, globals, births).with_symbols(facts.symbols());
+    let mut maker = Maker::new(builder, ruby, globals, births);
     while let Some(batch) = read.next() {
         let batch = batch.map_err(|error| lost(pid, &error.to_string()))?;
         let written = batch.each(|said, references| maker.take(said, references));
@@ -119,8 +119,6 @@ struct Maker<'a> {
     /// Names by the class word of objects, and the last one: neighbours mostly have the same class.
     classes: HashMap<u64, Option<TextId>>,
     last_class: (u64, Option<TextId>),
-    /// Address of the array with the names of all symbols.
-    symbols: u64,
     /// The VM's table to which the following roots belong.
     category: RootName,
     garbage: u64,
@@ -148,16 +146,10 @@ impl<'a> Maker<'a> {
             unreadable: None,
             classes: HashMap::default(),
             last_class: (0, None),
-            symbols: 0,
             category: RootName::new(RootKind::Vm),
             garbage: 0,
             seen: [0; 3],
         }
-    }
-
-    /// The same, which tells the array with the names of all symbols at this address.
-    fn with_symbols(self, symbols: u64) -> Self {
-        Maker { symbols, ..self }
     }
 
     /// Handles a section. For the last one, returns how many objects, references and roots were written in all.
@@ -333,7 +325,7 @@ impl<'a> Maker<'a> {
         match of {
             Type::Class | Type::Module => self.class_name(object),
             // Names of methods and variables stay here, also those that nothing has any more.
-            Type::Array if object == self.symbols => Some(
+            Type::Array if self.ruby.is_table_of_symbols(object) => Some(
                 self.builder
                     .text(b"(table of symbols: names of methods and variables)"),
             ),

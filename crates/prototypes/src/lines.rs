@@ -16,7 +16,7 @@ pub struct Lines {
     types: HashMap<&'static str, Vec<&'static str>>,
     /// The line of each function that was not read yet.
     functions: HashMap<&'static str, &'static str>,
-    /// What was read.
+    /// The types and functions whose lines were read.
     library: Library,
 }
 

@@ -8,7 +8,6 @@ use proptest::prelude::*;
 use report::Style;
 use report::mem::table;
 use std::sync::Arc;
-use std::time::Duration;
 
 const STYLE: Style = Style {
     color: false,
@@ -60,24 +59,13 @@ fn census(lines: &[Line], resident: Option<(u64, u64)>, intervals: usize) -> Cen
     });
     Census {
         pid: 7,
-        watch: 0,
         command: "ruby app.rb".into(),
-        root: String::new(),
         ruby: "3.1.2".into(),
         seconds: 5.0 * intervals as f64,
         sites: sites.collect(),
-        before: Vec::new(),
-        gc_pause: None,
-        walk_pause: Duration::ZERO,
-        losses: Vec::new(),
-        looks: 0,
-        paused: Duration::ZERO,
-        gone: Default::default(),
         intervals: vec![5.0; intervals],
-        memory: None,
         resident: resident.map(|(grown, objects)| Resident { grown, objects }),
-        collector_off: false,
-        garbage_included: false,
+        ..Census::default()
     }
 }
 

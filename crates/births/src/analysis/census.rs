@@ -89,7 +89,7 @@ pub struct Memory {
 }
 
 /// One look at one guest, or at several that were merged (see [`crate::analysis::merge()`]).
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug, Default, PartialEq)]
 pub struct Census {
     /// The guest; [`crate::analysis::MERGED_PID`] when several were merged.
     pub pid: i32,

@@ -7,7 +7,7 @@ use std::ops::Range;
 /// Bytes of a page.
 const PAGE: u64 = 4096;
 /// Pages that are asked for at once.
-const AT_ONCE: usize = 4096;
+const AT_ONCE: u64 = 4096;
 /// Pages that are asked for in all: the sizes of mappings are what the process says.
 const MOST: u64 = 1 << 24;
 
@@ -30,21 +30,19 @@ impl Mapped {
 
     /// Returns how many bytes of a range are in memory.
     pub fn resident(&self, range: &Range<u64>) -> u64 {
-        let mut words = vec![[0; 8]; AT_ONCE];
         let (mut at, mut resident) = (range.start / PAGE * PAGE, 0);
         while at < range.end {
-            let wanted = (range.end - at).div_ceil(PAGE).min(AT_ONCE as u64);
+            let wanted = (range.end - at).div_ceil(PAGE).min(AT_ONCE);
             let wanted = wanted.min(self.left.get());
-            let told = match self.pages.read(at, &mut words[..wanted as usize]) {
-                Ok(told) if told != 0 => told,
-                _ => break,
-            };
-            self.left.set(self.left.get() - told as u64);
-            let is_here = |word: &&[u8; 8]| {
-                matches!(Page::of(u64::from_le_bytes(**word)), Page::Own | Page::File)
-            };
-            resident += words[..told].iter().filter(is_here).count() as u64 * PAGE;
-            at += told as u64 * PAGE;
+            let told = self.pages.pages(&(at..at.saturating_add(wanted * PAGE)));
+            if told.is_empty() {
+                break;
+            }
+            let count = told.len() as u64;
+            self.left.set(self.left.get() - count);
+            let is_here = |page: &&Page| matches!(page, Page::Own | Page::File);
+            resident += told.iter().filter(is_here).count() as u64 * PAGE;
+            at = at.saturating_add(count * PAGE);
         }
         resident
     }

@@ -55,7 +55,7 @@ pub fn read(found: &Found, builder: Builder, until: Instant) -> Result<Snapshot,
     let mut walk = Walk {
         named: HashSet::default(),
         references: Vec::new(),
-        maker: Maker::new(builder, ruby, globals, None).with_symbols(facts.symbols()),
+        maker: Maker::new(builder, ruby, globals, None),
         slots,
         untold: 0,
         bytes: found.bytes,

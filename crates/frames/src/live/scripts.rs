@@ -19,16 +19,16 @@ use process::pages::Pages;
 use vm::Memory;
 
 pub use reader::{
-    Copied, Coroutine, Objects, Parked, Placement, ScanCost, Script, Scripts, Through, Turn,
-    VmThread,
+    Copied, Coroutine, Objects, Parked, Placement, Reader, ScanCost, Script, Scripts, Through,
+    Turn, VmThread,
 };
 
 use super::loaded::Modules;
 
 /// The VMs whose script frames lancet can read.
 const VMS: &[Find] = &[ruby::find, python::find, perl::find, php::find];
-/// Returns the reader of a VM, if the VM is loaded in the process; or of one of a version without a reader, why there is none.
-type Find = fn(&Modules, &dyn Memory) -> Option<Result<Box<dyn Scripts>, String>>;
+/// Returns the reader of one VM.
+type Find = fn(&Modules, &dyn Memory) -> Reader;
 
 /// The VMs in a process.
 #[derive(Default)]

@@ -29,7 +29,7 @@ const STATE: u64 = MODULE_DICT + 16;
 /// `ob_item` of a list.
 const LIST_ITEMS: u64 = 24;
 
-/// Where callbacks are.
+/// How an interpreter keeps the callbacks, by version.
 enum Callbacks {
     /// An array of so many addresses of callbacks.
     Array(u64, u64),

@@ -13,7 +13,8 @@ use super::object::{BYTES, HEAP_TYPE, OB_SIZE};
 use super::{Error, Python, Version};
 use crate::Memory;
 
-/// `allocated` of a list, `ob_alloc` of a bytearray (since 3.15 that of a bytes object with its head and the 0 behind it), `fill`, `used`, `mask`, `table`, `smalltable` of a set.
+/// `allocated` of a list, `ob_alloc` of a bytearray (since 3.15 that of a bytes object with its head and the 0 behind it), `fill`, `used`,
+/// `mask`, `table`, `smalltable` of a set.
 const ALLOCATED: u64 = 32;
 const BYTEARRAY_ALLOCATED: u64 = 24;
 const SET_USED: u64 = 24;

@@ -171,7 +171,7 @@ pub enum Typed {
 /// `enum imemo_type`: `internal/imemo.h` (2.7: `internal.h`).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Imemos {
-    /// Up to 3.4.
+    /// Up to 3.4: the parser has objects of its own (`imemo_ast`, `imemo_parser_strterm`).
     Parser,
     /// Since 4.0, which has no objects of the parser's any more.
     Fields,

@@ -86,6 +86,11 @@ impl<M: Memory> Ruby<'_, M> {
         Ok(&into[..count])
     }
 
+    /// Whether an object is the Array with the names of all symbols.
+    pub fn is_table_of_symbols(&self, object: u64) -> bool {
+        object == self.facts.symbols()
+    }
+
     /// Returns the name of an ID by its serial number, the key in an [`IdTable`](super::IdTable).
     pub fn serial_text(&self, serial: u32) -> Result<Option<Text>, Error> {
         match self.facts.symbols() {

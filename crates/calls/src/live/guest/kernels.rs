@@ -7,7 +7,7 @@ use crate::message::Unhooked;
 use hooks::OTHERS;
 use process::gadgets;
 use process::maps::Maps;
-use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::collections::{BTreeMap, BTreeSet};
 use tracepoint::OF_32_BITS;
 
 /// The calls that a lancet has made before its agent is there: mmap, munmap, mremap, madvise.
@@ -99,27 +99,20 @@ impl Guest {
         if calls.is_empty() {
             return Vec::new();
         }
-        let wide = self.selection.system_calls().into_iter();
-        let narrow = self.selection.system_calls_of_32_bits(OF_32_BITS);
-        let names: HashMap<u64, String> = wide
-            .chain(narrow)
-            .map(|one| (one.address, one.name.to_string()))
-            .collect();
         let mut found: BTreeMap<(String, bool), (u64, BTreeSet<String>)> = BTreeMap::new();
         for (at, number, calls) in calls {
             // Numbers that have no name are asked about together.
-            let is_known = prototypes::system_calls().any(|(known, _)| u64::from(known) == number);
-            let row = if is_known || number >= OF_32_BITS {
+            let is_narrow = number >= OF_32_BITS;
+            let known = u32::try_from(number).ok().and_then(prototypes::system_call);
+            let row = if known.is_some() || is_narrow {
                 number
             } else {
                 OTHERS
             };
-            let Some(name) = names.get(&row) else {
+            let Some(one) = self.selection.system_call(row, OF_32_BITS) else {
                 continue;
             };
-            let found = found
-                .entry((name.clone(), number >= OF_32_BITS))
-                .or_default();
+            let found = found.entry((one.name.to_string(), is_narrow)).or_default();
             found.0 += calls;
             found.1.insert(self.place_of(at));
         }

@@ -10,7 +10,7 @@ use vm::perl::{Error, Facts, Frame, Interpreter, Kind, Perl};
 use vm::{Language, Memory};
 
 use super::facts_or_return;
-use super::reader::{LONGEST, Placement, Script, Scripts, pages_of, text};
+use super::reader::{LONGEST, Placement, Reader, Script, Scripts, pages_of, text};
 use crate::live::loaded::Modules;
 use process::pages::Pages;
 
@@ -23,10 +23,7 @@ struct Vm {
 }
 
 /// Returns the reader if the process runs Perl.
-pub(super) fn find(
-    modules: &Modules,
-    memory: &dyn Memory,
-) -> Option<Result<Box<dyn Scripts>, String>> {
+pub(super) fn find(modules: &Modules, memory: &dyn Memory) -> Reader {
     let (loaded, runner) = modules
         .iter()
         .find_map(|loaded| Some((loaded, loaded.exported(memory, RUNNER)?)))?;

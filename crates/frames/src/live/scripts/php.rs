@@ -11,7 +11,9 @@ use vm::php::{Error, Facts, Fiber, Frame, Kind, Php};
 use vm::{Language, Memory};
 
 use super::facts_or_return;
-use super::reader::{Coroutine, LONGEST, Parked, Placement, Script, Scripts, pages_of, text};
+use super::reader::{
+    Coroutine, LONGEST, Parked, Placement, Reader, Script, Scripts, pages_of, text,
+};
 use crate::live::loaded::Modules;
 use process::pages::Pages;
 
@@ -31,10 +33,7 @@ struct Vm {
 }
 
 /// Returns the reader if the process runs PHP.
-pub(super) fn find(
-    modules: &Modules,
-    memory: &dyn Memory,
-) -> Option<Result<Box<dyn Scripts>, String>> {
+pub(super) fn find(modules: &Modules, memory: &dyn Memory) -> Reader {
     let loaded = modules
         .iter()
         .find(|loaded| loaded.exported(memory, MARK).is_some())?;

@@ -14,8 +14,8 @@ use vm::{Language, Memory};
 use super::facts_or_return;
 use super::greenlet::{self, Resumed};
 use super::reader::{
-    Copied, Coroutine, LONGEST, Parked, Placement, Script, Scripts, Through, Turn, VmThread,
-    pages_of, text,
+    Copied, Coroutine, LONGEST, Parked, Placement, Reader, Script, Scripts, Through, Turn,
+    VmThread, pages_of, text,
 };
 use crate::live::loaded::Modules;
 use process::pages::Pages;
@@ -48,10 +48,7 @@ struct Vm {
 }
 
 /// Returns the reader if the process runs Python.
-pub(super) fn find(
-    modules: &Modules,
-    memory: &dyn Memory,
-) -> Option<Result<Box<dyn Scripts>, String>> {
+pub(super) fn find(modules: &Modules, memory: &dyn Memory) -> Reader {
     let loaded = modules
         .iter()
         .find(|loaded| loaded.exported(memory, MARK).is_some())?;

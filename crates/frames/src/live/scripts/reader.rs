@@ -183,6 +183,9 @@ impl Copied {
     }
 }
 
+/// The reader of a VM, if the VM is loaded in the process; or of one of a version without a reader, why there is none.
+pub type Reader = Option<Result<Box<dyn Scripts>, String>>;
+
 /// The VM of a language, in one process.
 pub trait Scripts {
     /// Returns the language with its version: `Ruby 3.1.2`.

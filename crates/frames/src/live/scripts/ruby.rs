@@ -10,8 +10,8 @@ use vm::{Language, Memory};
 
 use super::facts_or_return;
 use super::reader::{
-    Coroutine, LONGEST, Objects, Parked, Placement, ScanCost, Script, Scripts, Through, Turn,
-    VmThread, text,
+    Coroutine, LONGEST, Objects, Parked, Placement, Reader, ScanCost, Script, Scripts, Through,
+    Turn, VmThread, text,
 };
 use crate::live::loaded::Modules;
 use process::pages::Pages;
@@ -52,10 +52,7 @@ struct Vm {
 }
 
 /// Returns the reader if the process runs Ruby.
-pub(super) fn find(
-    modules: &Modules,
-    memory: &dyn Memory,
-) -> Option<Result<Box<dyn Scripts>, String>> {
+pub(super) fn find(modules: &Modules, memory: &dyn Memory) -> Reader {
     let loaded = modules
         .iter()
         .find(|loaded| loaded.exported(memory, MARK).is_some())?;
