@@ -4,19 +4,22 @@ use std::ffi::OsStr;
 use std::path::PathBuf;
 use std::process::Command;
 
+use crate::package::made;
 use crate::support::{
     Interpreter, Redmine, TempDir, alone, database, installed, rubies, skip, tool,
 };
 use crate::{folder, succeeds};
 
-/// Builds the gem into a folder.
-fn built(into: &TempDir) -> PathBuf {
-    let mut rake = Command::new("rake");
-    rake.arg("build").current_dir(folder("gem"));
-    rake.env("PKG", into.join("pkg")).env("LANCET_BIN", tool());
-    succeeds(&mut rake);
-    let version = env!("CARGO_PKG_VERSION");
-    into.join(&format!("pkg/lancet-{version}-x86_64-linux.gem"))
+/// The gem, in a folder of the test's own.
+fn built(place: &TempDir) -> PathBuf {
+    made("gem", "gem", place, |into| {
+        let mut rake = Command::new("rake");
+        rake.arg("build").current_dir(folder("gem"));
+        rake.env("PKG", into).env("LANCET_BIN", tool());
+        succeeds(&mut rake);
+        let version = env!("CARGO_PKG_VERSION");
+        into.join(format!("lancet-{version}-x86_64-linux.gem"))
+    })
 }
 
 /// Installs it, and runs one of its test files on what was installed.

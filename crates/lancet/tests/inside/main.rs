@@ -3,6 +3,7 @@
 //! | file | what is held |
 //! |---|---|
 //! | `gem` | `gem/`: built by rake, installed by `gem install FILE`, `gem/test/*_test.rb` on what was installed |
+//! | `package` | a package is built once for all tests |
 //! | `wheel` | `python/`: built, installed by `pip install FILE`, `python/tests` on what was installed |
 //!
 //! The tests of each are in its own language, because what they test is what a program sees of itself. `LANCET_RUBIES` and
@@ -10,6 +11,7 @@
 //! `make matrix` sets it).
 
 mod gem;
+mod package;
 #[allow(dead_code, unused_imports, reason = "each test target uses its part")]
 #[path = "../support/mod.rs"]
 mod support;

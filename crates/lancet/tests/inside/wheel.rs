@@ -1,17 +1,20 @@
 //! The wheel, on each Python that is chosen.
 
+use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
+use crate::package::made;
 use crate::support::{Interpreter, TempDir, alone, chosen, database, skip, tool};
 use crate::{folder, succeeds};
 
-/// Builds the wheel into a folder.
+/// The wheel, in a folder of the test's own.
 fn built(place: &TempDir) -> PathBuf {
-    let mut build = Command::new("/usr/bin/python3");
-    build.arg(folder("python").join("build_wheel"));
-    let wheel = succeeds(build.arg(tool()).arg(place.join("wheel")));
-    wheel.trim().into()
+    made("python", "wheel", place, |into| {
+        let mut build = Command::new("/usr/bin/python3");
+        build.arg(folder("python").join("build_wheel"));
+        succeeds(build.arg(tool()).arg(into)).trim().into()
+    })
 }
 
 /// The Python of a fresh environment of this one, in which its own pip has installed the wheel, and nothing else. `None`, and it is said, where it has no pip.
@@ -33,12 +36,18 @@ fn alone_in(python: &Interpreter, place: &TempDir) -> Option<PathBuf> {
     Some(program)
 }
 
-/// The folder of the packages of a fresh environment in which the wheel, and nothing else, was installed.
+/// A folder of packages in which the wheel, and nothing else, was installed by pip.
 fn installed(place: &TempDir) -> PathBuf {
-    let python = alone_in(&Interpreter::system("python"), place).expect("python3-venv");
-    let code = "import lancet, os; print(os.path.dirname(os.path.dirname(lancet.__file__)))";
-    let packages = succeeds(Command::new(python).args(["-c", code]));
-    packages.trim().into()
+    made("python", "packages", place, |into| {
+        let venv = TempDir::new("wheel-packages");
+        let python = alone_in(&Interpreter::system("python"), &venv).expect("python3-venv");
+        let packages = into.join("packages");
+        let _ = fs::remove_dir_all(&packages);
+        let mut pip = Command::new(python);
+        pip.args(["-m", "pip", "install", "--quiet", "--no-index", "--target"]);
+        succeeds(pip.arg(&packages).arg(built(&venv)));
+        packages
+    })
 }
 
 /// A Python that finds those packages.
