@@ -111,7 +111,7 @@ demo: deps-demo
 test: deps-test
 	cargo fmt --all --check
 	cargo clippy --workspace --all-targets -- -D warnings
-	CARGO_TARGET_DIR=$(TARGET)/fuzz cargo check --quiet --manifest-path fuzz/Cargo.toml
+	CARGO_TARGET_DIR=$(TARGET) cargo check --quiet --no-default-features --manifest-path fuzz/Cargo.toml
 	RUSTDOCFLAGS="-D warnings" cargo doc --workspace --no-deps --document-private-items
 	.ci/package quick $(TESTED)
 	.ci/package deb $(TESTED)

@@ -72,7 +72,9 @@ impl Write for Short {
     }
 }
 
-fn ask_perl(memory: &impl Memory, at: u64) {
+fn ask_perl(memory: &dyn Memory, at: u64) {
+    // One type for all memories: the readers are compiled once.
+    let memory = &memory;
     let out = &mut Short(1 << 12);
     for layout in perl::Layout::all() {
         for key in [7, u64::MAX] {
@@ -160,7 +162,7 @@ fn ask_php_heap<M: Memory>(php: &php::Php<M>, at: u64) {
     let _ = php.each_property(at, &mut entries, &mut |_, _, _| {});
 }
 
-fn ask_allocator(memory: &impl Memory, at: u64) {
+fn ask_allocator(memory: &&dyn Memory, at: u64) {
     use php::allocator::{Allocator, PAGES};
     for found in [Allocator::at(memory, at), Allocator::of(memory, at)] {
         let Some(allocator) = found else {
@@ -176,7 +178,8 @@ fn ask_allocator(memory: &impl Memory, at: u64) {
     }
 }
 
-fn ask_php(memory: &impl Memory, at: u64) {
+fn ask_php(memory: &dyn Memory, at: u64) {
+    let memory = &memory;
     let out = &mut Short(1 << 12);
     for layout in php::Layout::all() {
         let facts = php::Facts::from_words([layout.api.into(), at, at, 64]);

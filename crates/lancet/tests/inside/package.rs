@@ -50,7 +50,7 @@ pub fn made(
 fn contents(name: &str) -> u64 {
     let mut hasher = DefaultHasher::new();
     let root = folder(name);
-    let mut left = vec![root.clone(), tool().into()];
+    let mut left = vec![root.clone(), tool()];
     left.extend(["LICENSE-MIT", "LICENSE-APACHE"].map(|name| root.with_file_name(name)));
     while let Some(path) = left.pop() {
         let status = fs::metadata(&path).unwrap_or_else(|error| panic!("{path:?}: {error}"));

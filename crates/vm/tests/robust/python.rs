@@ -22,13 +22,13 @@ const CODES: [u64; 8] = [
 ];
 
 /// The cookie of `_Py_DebugOffsets`, and offsets as 3.13 and 3.14 would tell them, then the rest.
-struct Telling<'a, M> {
+struct Telling<'a> {
     runtime: u64,
     version: Version,
-    rest: &'a M,
+    rest: &'a dyn Memory,
 }
 
-impl<M: Memory> Memory for Telling<'_, M> {
+impl Memory for Telling<'_> {
     fn read(&self, at: u64, into: &mut [u8]) -> Result<(), vm::Fault> {
         self.rest.read(at, into)
     }
@@ -44,23 +44,20 @@ impl<M: Memory> Memory for Telling<'_, M> {
     }
 }
 
-fn ask_everything<M: Memory>(
-    memory: &M,
-    version: Version,
-    words: [u64; Facts::WORDS - 1],
-    at: u64,
-) {
+fn ask_everything(memory: &dyn Memory, version: Version, words: [u64; Facts::WORDS - 1], at: u64) {
     let mut facts = [version.packed(); Facts::WORDS];
     facts[1..].copy_from_slice(&words);
-    let told = Telling {
+    // One type for all memories: the readers are compiled once.
+    let told: &dyn Memory = &Telling {
         runtime: words[0],
         version,
         rest: memory,
     };
-    let python = Python::new(&told, Facts::from_words(facts)).expect("a known version");
+    let (told, memory) = (&told, &memory);
+    let python = Python::new(told, Facts::from_words(facts)).expect("a known version");
     ask(&python, at);
     let _ = Python::new(memory, Facts::from_words(facts)).map(|python| ask(&python, at));
-    let _ = Facts::find(&told, &|name| {
+    let _ = Facts::find(told, &|name| {
         Some(if name == "_PyRuntime" { words[0] } else { at })
     });
     let _ = Facts::find(memory, &|_| Some(at));

@@ -14,12 +14,9 @@ use crate::memory::{Bytes, Constant, Maze, Nothing, Short};
 /// Flags with the types that lead somewhere.
 const CODES: [u64; 8] = [2, 3, 5, 7, 0x1c, 0x701a, 0x1002, 0x2002];
 
-fn ask_everything<M: Memory>(
-    memory: &M,
-    version: Version,
-    words: [u64; Facts::WORDS - 1],
-    at: u64,
-) {
+fn ask_everything(memory: &dyn Memory, version: Version, words: [u64; Facts::WORDS - 1], at: u64) {
+    // One type for all memories: the readers are compiled once.
+    let memory = &memory;
     let mut facts = [version.packed(); Facts::WORDS];
     facts[1..].copy_from_slice(&words);
     let ruby = Ruby::new(memory, Facts::from_words(facts)).expect("a known version");
