@@ -207,7 +207,7 @@ impl Guest {
 
     /// Returns how many arenas glibc has made beside the first.
     pub fn arenas(&self, tree: &Tree) -> Result<usize, Cannot> {
-        Ok(arenas_in(&self.maps(tree)?))
+        Ok(arenas_in(self.maps(tree)?))
     }
 
     /// Returns a variable of the environment that it was started with.
