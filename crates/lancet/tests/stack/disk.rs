@@ -135,6 +135,71 @@ fn a_function_ends_where_its_section_ends() {
     assert!(!said.contains(" more"), "{said}");
 }
 
+#[test]
+fn two_builds_are_compared_by_the_names_of_their_functions() {
+    let source = |grown: usize, last: &str| {
+        format!(
+            "void use(char *);\n\
+             void same(void) {{ char b[300]; use(b); }}\n\
+             void grown(void) {{ char b[{grown}]; use(b); }}\n\
+             static void twice(void) {{ char b[400]; use(b); }}\n\
+             void {last}(void) {{ char b[2000]; use(b); twice(); }}\n"
+        )
+    };
+    let options = ["-fno-inline", "-nostdlib", "-fno-stack-protector"];
+    let old = compile_with("difference-old", &source(1000, "gone"), &options);
+    let new = compile_with("difference-new", &source(5000, "added"), &options);
+
+    let said = text(&stack(&["--diff", &old, &new]));
+    assert_shown(
+        &said,
+        &[(&old, "OLD"), (&new, "NEW")],
+        r"
+        OLD, then NEW: 1 frame grew, 1 is new, 0 shrank, 1 is gone, 2 are as before; the largest had 2,016 bytes, now 5,024
+
+        before  after  change  function
+         1,024  5,024  +4,000  grown
+             –  2,016  +2,016  added (new)
+         2,016      –  -2,016  gone (gone)
+        ",
+    );
+    let output = stack(&["--json", "--diff", &old, &new]);
+    let all = records(&output, "difference");
+    assert_eq!(all[0]["same"], 2, "{}", all[0]);
+    let changes = records(&output, "change");
+    assert_eq!(changes.len(), 3);
+    assert_eq!(changes[0]["name"], "grown");
+    assert_eq!(changes[0]["bytes"], 4000);
+    assert_eq!(changes[2]["after"], serde_json::Value::Null);
+
+    // What was as large before is no reason to fail; what is new or grew is.
+    let judged =
+        |max: &str, old: &str, new: &str| stack(&["--max", max, "--diff", old, new]).status.code();
+    assert_eq!(judged("5024", &old, &new), Some(0));
+    assert_eq!(judged("5023", &old, &new), Some(3));
+    assert_eq!(judged("100", &new, &new), Some(0));
+    // Smaller again; but the function that is back is as good as new.
+    assert_eq!(judged("2015", &new, &old), Some(3));
+    assert_eq!(judged("2016", &new, &old), Some(0));
+
+    // A build without names cannot be compared, which is said.
+    let bare = compile_with(
+        "difference-bare",
+        &source(1000, "gone"),
+        &["-s", "-fno-inline", "-nostdlib"],
+    );
+    let said = text(&stack(&["--diff", &old, &bare]));
+    assert!(
+        said.contains("of the new one have no name and are not compared"),
+        "{said}"
+    );
+    assert_eq!(stack(&["--diff", &old]).status.code(), Some(2));
+    assert_eq!(
+        stack(&["--diff", &old, "/etc/passwd"]).status.code(),
+        Some(1)
+    );
+}
+
 fn compile(name: &str, source: &str) -> String {
     compile_with(name, source, &[])
 }

@@ -1,7 +1,12 @@
 //! Decides from the targets what is meant: running processes, core files, or files to be ranked.
 
+use std::path::Path;
+
+use frames::Scan;
+use frames::difference::{Difference, Wanted};
 use frames::live::core::Core;
 use report::losses::{Loss, What};
+use report::stack::difference::{json as json_of_difference, table as table_of_difference};
 use report::stack::ranking::{json, table};
 
 use super::{StackArgs, files, live};
@@ -14,6 +19,9 @@ use crate::ui::terminal::Stream;
 pub fn run(args: StackArgs) -> anyhow::Result<u8> {
     if !args.pids.is_empty() || !args.program.is_empty() {
         return live::run(&args);
+    }
+    if let Some([old, new]) = args.diff.as_deref() {
+        return compare(&args, old, new);
     }
     let cores = args.files.iter().filter(|path| Core::is_one(path)).count();
     if cores > 0 {
@@ -41,14 +49,8 @@ pub fn run(args: StackArgs) -> anyhow::Result<u8> {
         losses.say(Loss::new(None, What::Files, None, text));
     }
     // The table says it behind the file's name.
-    for scan in ranking.scans.iter().filter(|scan| scan.damaged() > 0) {
-        let count = scan.damaged() as u64;
-        let text = format!(
-            "{}: {count} damaged {} of the call frame information left out",
-            scan.image().path().display(),
-            report::figures::plural(count, "entry", "entries")
-        );
-        losses.note(Loss::new(None, What::Frames, Some(count), text));
+    for loss in ranking.scans.iter().filter_map(damage) {
+        losses.note(loss);
     }
     if args.json {
         losses.write(&mut sink.out)?;
@@ -59,6 +61,57 @@ pub fn run(args: StackArgs) -> anyhow::Result<u8> {
     {
         let frames = report::figures::plural(ranking.larger, "frame is", "frames are");
         tell!("{} {frames} larger than {max} bytes", ranking.larger);
+        return Ok(EXCEEDED);
+    }
+    Ok(losses.exit_code(0))
+}
+
+/// Returns what of a file's call frame information could not be read.
+fn damage(scan: &Scan) -> Option<Loss> {
+    let count = scan.damaged() as u64;
+    let text = format!(
+        "{}: {count} damaged {} of the call frame information left out",
+        scan.image().path().display(),
+        report::figures::plural(count, "entry", "entries")
+    );
+    (count > 0).then(|| Loss::new(None, What::Frames, Some(count), text))
+}
+
+/// Compares the frames of two builds of a file.
+fn compare(args: &StackArgs, old: &Path, new: &Path) -> anyhow::Result<u8> {
+    let wanted = Wanted {
+        rows: args.rows(),
+        max: args.max,
+    };
+    let difference = Difference::new(
+        files::scan(old, args.decode())?,
+        files::scan(new, args.decode())?,
+        wanted,
+    );
+    let mut sink = Sink::open(args.output.as_deref(), Stream::Stdout)?;
+    let mut losses = Losses::default();
+    for scan in [&difference.old, &difference.new] {
+        if let Some(loss) = damage(scan) {
+            losses.say(loss);
+        }
+    }
+    if args.json {
+        json_of_difference::write(&mut sink.out, &difference)?;
+        losses.write(&mut sink.out)?;
+    } else {
+        table_of_difference::write(&mut sink.out, &difference)?;
+    }
+    sink.out.flush()?;
+    if let Some(max) = args.max
+        && difference.larger > 0
+    {
+        let count = difference.larger;
+        let frames = report::figures::plural(
+            count,
+            "frame that grew or is new is",
+            "frames that grew or are new are",
+        );
+        tell!("{count} {frames} larger than {max} bytes");
         return Ok(EXCEEDED);
     }
     Ok(losses.exit_code(0))
