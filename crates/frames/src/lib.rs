@@ -9,6 +9,7 @@
 //! | `functions`, `parts` | which functions are there, and which pieces belong together? |
 //! | `scan` | all of it, for one file |
 //! | `ranking` | which frames of several files are the biggest? |
+//! | `chains` | how deep does the stack get, by direct calls? |
 //! | `difference` | which frames are others in a new build? |
 //! | `gem` | which files are the compiled extensions of a gem? |
 //! | `names`, `imports`, `hints`, `callers` | what is this function called, or what does it do? |
@@ -22,6 +23,7 @@
 
 mod callers;
 pub mod cfi;
+pub mod chains;
 pub mod decode;
 pub mod difference;
 mod error;

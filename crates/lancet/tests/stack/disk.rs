@@ -200,6 +200,93 @@ fn two_builds_are_compared_by_the_names_of_their_functions() {
     );
 }
 
+#[test]
+fn chains_of_calls_are_added_up() {
+    let source = "
+        void use(char *);
+        void *there(int);
+        static void leaf(void) { char b[1000]; use(b); }
+        static void middle(void) { char b[2000]; use(b); leaf(); use(b); }
+        void outer(void) { char b[3000]; use(b); middle(); leaf(); use(b); }
+        void again(int n) { char b[500]; use(b); if (n) again(n - 1); use(b); }
+        void tail(void) { char b[6500]; use(b); }
+        void jumps(void) { use(0); tail(); }
+        void large(void) { char b[5000]; use(b); }
+        int small(int n) { return n * 3; }
+        int calls_small(int n) { return small(n) + small(n + 1); }
+    ";
+    // Hidden, because else another file could replace a function, and it would be called by the linkage table.
+    let options = [
+        "-O2",
+        "-fno-inline",
+        "-nostdlib",
+        "-fno-stack-protector",
+        "-fvisibility=hidden",
+        "-fno-ipa-icf",
+    ];
+    let library = compile_with("chains", source, &options);
+    let output = stack(&["--chains", "--json", &library]);
+    let chains = records(&output, "chain");
+    let of = |name: &str| {
+        let chain = chains
+            .iter()
+            .find(|chain| chain["frames"][0]["name"] == name);
+        chain.unwrap_or_else(|| panic!("no chain of {name}: {chains:?}"))
+    };
+    let names = |chain: &serde_json::Value| -> Vec<String> {
+        let frames = chain["frames"].as_array().expect("frames").iter();
+        frames
+            .map(|frame| frame["name"].as_str().unwrap_or("?").to_owned())
+            .collect()
+    };
+    // The sizes are those of the ranking: of the deepest chain all three.
+    let frames = records(&stack(&["--json", &library]), "frame");
+    let bytes = |name: &str| {
+        let frame = frames.iter().find(|frame| frame["name"] == name);
+        frame.expect(name)["bytes"].as_u64().expect("bytes")
+    };
+    let outer = of("outer");
+    assert_eq!(names(outer), ["outer", "middle", "leaf"]);
+    assert_eq!(
+        outer["bytes"],
+        bytes("outer") + bytes("middle") + bytes("leaf")
+    );
+    assert_eq!(
+        (&outer["open"], &outer["recursive"]),
+        (&true.into(), &false.into())
+    );
+    assert_eq!(of("again")["recursive"], true);
+    // A jump takes the place of its caller's frame.
+    assert_eq!(names(of("jumps")), ["jumps", "tail"]);
+    assert_eq!(of("jumps")["bytes"], bytes("tail"));
+    assert_eq!(of("calls_small")["open"], false);
+    // Who is called by others begins no chain.
+    assert!(
+        chains
+            .iter()
+            .all(|chain| chain["frames"][0]["name"] != "middle")
+    );
+
+    let said = text(&stack(&["--chains", "--top", "1", &library]));
+    let row = said.lines().nth(1).expect("a row");
+    assert!(
+        row.contains("+ jumps ") && row.contains(" > tail "),
+        "{said}"
+    );
+    let judged = |max: u64| stack(&["--chains", "--max", &max.to_string(), &library]);
+    let deepest = bytes("tail");
+    assert_eq!(judged(deepest).status.code(), Some(0));
+    let exceeded = judged(deepest - 1);
+    assert_eq!(exceeded.status.code(), Some(3));
+    assert_eq!(
+        String::from_utf8_lossy(&exceeded.stderr),
+        format!(
+            "lancet: 1 chain of calls takes more than {} bytes\n",
+            deepest - 1
+        )
+    );
+}
+
 fn compile(name: &str, source: &str) -> String {
     compile_with(name, source, &[])
 }

@@ -3,6 +3,7 @@
 //! | module | what it writes | in which formats |
 //! |---|---|---|
 //! | [`ranking`] | the biggest frames of files | table, JSON |
+//! | [`chains`] | the deepest chains of calls in files | table, JSON |
 //! | [`difference`] | the frames that differ between two builds of a file | table, JSON |
 //! | [`dump`] | what the threads of a process do, and where | text |
 //! | [`now`] | what each thread is in now, a row each | table, JSON |
@@ -10,6 +11,7 @@
 //! | [`gc`] | what the stacks cost each garbage collection | text, JSON |
 //! | [`folded`] | many looks, folded | collapsed, speedscope, SVG |
 
+pub mod chains;
 pub mod difference;
 pub mod dump;
 pub mod folded;

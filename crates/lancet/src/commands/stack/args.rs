@@ -109,6 +109,11 @@ pub struct StackArgs {
     #[arg(conflicts_with_all = ["every", "look_for"])]
     pub diff: Option<Vec<PathBuf>>,
 
+    /// For files: show the deepest chains of direct calls, and the bytes that each takes; with --max, exit with 3 if one is deeper
+    #[arg(long, conflicts_with_all = ["pids", "children", "program", "diff", "gc", "native", "bytes", "fibers", "check"])]
+    #[arg(conflicts_with_all = ["every", "look_for"], help_heading = ROWS)]
+    pub chains: bool,
+
     /// Exit with 3 if a frame is larger
     #[arg(long, value_name = "BYTES", help_heading = ROWS)]
     #[arg(conflicts_with_all = ["every", "look_for", "format", "gc"])]

@@ -6,6 +6,7 @@ use frames::Scan;
 use frames::difference::{Difference, Wanted};
 use frames::live::core::Core;
 use report::losses::{Loss, What};
+use report::stack::chains::{self, Chains};
 use report::stack::difference::{json as json_of_difference, table as table_of_difference};
 use report::stack::ranking::{json, table};
 
@@ -24,6 +25,9 @@ pub fn run(args: StackArgs) -> anyhow::Result<u8> {
         return compare(&args, old, new);
     }
     let cores = args.files.iter().filter(|path| Core::is_one(path)).count();
+    if cores > 0 && args.chains {
+        anyhow::bail!("--chains is about programs and libraries, not about core files");
+    }
     if cores > 0 {
         if cores < args.files.len() || !args.gems.is_empty() || args.process.is_some() {
             anyhow::bail!("cores and other files together: name the core files alone");
@@ -36,12 +40,21 @@ pub fn run(args: StackArgs) -> anyhow::Result<u8> {
     if args.fibers {
         anyhow::bail!("--fibers is about stacks: name a process (-p PID) or a core file");
     }
-    let ranking = files::rank(&args)?;
+    of_files(&args)
+}
+
+/// Ranks the frames of files, or shows their chains of calls.
+fn of_files(args: &StackArgs) -> anyhow::Result<u8> {
+    let ranking = files::rank(args)?;
     let mut sink = Sink::open(args.output.as_deref(), Stream::Stdout)?;
-    if args.json {
-        json::write(&mut sink.out, &ranking)?;
-    } else {
-        table::write(&mut sink.out, &ranking)?;
+    let chains = args
+        .chains
+        .then(|| Chains::of(&ranking.scans, args.rows(), args.max));
+    match (&chains, args.json) {
+        (Some(chains), true) => chains::json::write(&mut sink.out, chains)?,
+        (Some(chains), false) => chains::table::write(&mut sink.out, chains)?,
+        (None, true) => json::write(&mut sink.out, &ranking)?,
+        (None, false) => table::write(&mut sink.out, &ranking)?,
     }
     let mut losses = Losses::default();
     for (what, why) in &ranking.refused {
@@ -56,11 +69,23 @@ pub fn run(args: StackArgs) -> anyhow::Result<u8> {
         losses.write(&mut sink.out)?;
     }
     sink.out.flush()?;
+    let (larger, words) = match &chains {
+        Some(chains) => (
+            chains.larger,
+            ["chain of calls takes", "chains of calls take"],
+        ),
+        None => (ranking.larger, ["frame is larger", "frames are larger"]),
+    };
+    let than = if chains.is_some() {
+        "more than"
+    } else {
+        "than"
+    };
     if let Some(max) = args.max
-        && ranking.larger > 0
+        && larger > 0
     {
-        let frames = report::figures::plural(ranking.larger, "frame is", "frames are");
-        tell!("{} {frames} larger than {max} bytes", ranking.larger);
+        let words = report::figures::plural(larger, words[0], words[1]);
+        tell!("{larger} {words} {than} {max} bytes");
         return Ok(EXCEEDED);
     }
     Ok(losses.exit_code(0))
