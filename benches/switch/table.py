@@ -31,6 +31,9 @@ MAKING = [
     ("fresh-stack", "a stack never used before: its part of a slab, and its guard", None),
     ("fresh-touch", "the first touch of that stack: a page of zeros from the kernel", None),
     ("create-fresh", "made on such a stack, resumed once and left suspended", None),
+    ("create-reused", "made, run and ended, the same stack again", None),
+    ("create-corosensei-reused", "corosensei, the same stack again", "create-reused"),
+    ("create-corosensei-vec", "corosensei, stack from a Vec that keeps it", "create"),
     ("create-corosensei", "corosensei: made, run and ended (a mapping and a guard for each)", "create"),
 ]
 

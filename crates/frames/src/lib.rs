@@ -3,11 +3,14 @@
 //! | file | question |
 //! |---|---|
 //! | `image` | which bytes are loaded where? |
+//! | `objects` | what would an object file or an archive be, linked? |
 //! | `cfi` | what does the call frame information say? |
 //! | `decode` | how deep does the code itself take the stack? |
 //! | `functions`, `parts` | which functions are there, and which pieces belong together? |
 //! | `scan` | all of it, for one file |
 //! | `ranking` | which frames of several files are the biggest? |
+//! | `chains` | how deep does the stack get, by direct calls? |
+//! | `difference` | which frames are others in a new build? |
 //! | `gem` | which files are the compiled extensions of a gem? |
 //! | `names`, `imports`, `hints`, `callers` | what is this function called, or what does it do? |
 //! | `live` | what is on the stacks of a process, native and script frames together? |
@@ -20,7 +23,9 @@
 
 mod callers;
 pub mod cfi;
+pub mod chains;
 pub mod decode;
+pub mod difference;
 mod error;
 mod functions;
 pub mod gem;
@@ -29,6 +34,7 @@ pub mod image;
 mod imports;
 pub mod live;
 pub mod names;
+pub mod objects;
 mod parts;
 pub mod ranking;
 pub mod scan;

@@ -105,8 +105,13 @@ uint64_t lancet_fiber_id(const lancet_fiber *fiber);
 /* The most bytes of its stack that were ever in use, in whole pages; *size gets how many it has. */
 size_t lancet_fiber_high_water(const lancet_fiber *fiber, size_t *size);
 
-/* What happens to the memory of a stack that comes back. */
-enum { LANCET_REUSE_KEEP = 1, LANCET_REUSE_FREE = 2, LANCET_REUSE_DONTNEED = 3 };
+/* What happens to the memory of a stack that comes back. The default: it stays in the 64 stacks of a size that came back last. */
+enum {
+    LANCET_REUSE_KEEP = 1,
+    LANCET_REUSE_FREE = 2,
+    LANCET_REUSE_DONTNEED = 3,
+    LANCET_REUSE_WARM = 4
+};
 
 /* Flags of lancet_pool_config. */
 enum { LANCET_NO_GUARD = 1, LANCET_GUARD_MPROTECT = 2 };

@@ -103,6 +103,31 @@ pub unsafe fn made(base: *mut Base) {
     }
 }
 
+/// Notes that the frames on the stack of a running coroutine were left, not returned from.
+///
+/// # Safety
+///
+/// As [`made`].
+#[inline(always)]
+pub unsafe fn emptied(base: *mut Base) {
+    // SAFETY: the caller promises a live Base; the runtime only records what it is given.
+    #[cfg(feature = "asan")]
+    unsafe {
+        __asan_unpoison_memory_region((*base).limit, (*base).top - (*base).limit);
+    }
+}
+
+/// Returns the lowest address of the stack on which the resumer of a running coroutine stands still.
+///
+/// # Safety
+///
+/// As [`made`].
+#[cfg(feature = "asan")]
+pub unsafe fn resumers_limit(base: *mut Base) -> usize {
+    // SAFETY: the notes were filled in on the way in.
+    unsafe { (*base).notes.stacks[1].0 }
+}
+
 /// Notes that the coroutine is gone and that nothing runs on its stack any more.
 ///
 /// # Safety

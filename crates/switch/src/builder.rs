@@ -1,14 +1,11 @@
 //! [`Builder`]: settings of a coroutine (size, guard, name, floating-point control), and its making.
 
-#[cfg(feature = "std")]
-use core::mem::MaybeUninit;
 use core::ops::Range;
-use core::sync::atomic::{AtomicU64, Ordering};
-#[cfg(feature = "std")]
-use std::boxed::Box;
 
 use crate::annotate;
 use crate::arch::{self, ALIGN, Base, Mark};
+#[cfg(feature = "std")]
+use crate::blocks;
 use crate::coroutine::Coroutine;
 use crate::entry::first;
 use crate::error::Error;
@@ -81,6 +78,7 @@ impl<'a> Builder<'a> {
 
     /// Makes the coroutine on a stack from the pool.
     #[cfg(feature = "pool")]
+    #[inline]
     pub fn spawn<I, Y, R, F>(self, body: F) -> Result<Coroutine<I, Y, R>, Error>
     where
         F: FnOnce(&Suspender<I, Y>, I) -> R + 'static,
@@ -103,6 +101,7 @@ impl<'a> Builder<'a> {
     }
 
     /// Makes the coroutine on a stack that the caller provides.
+    #[inline(always)]
     pub fn spawn_on<I, Y, R, F, S>(self, stack: S, body: F) -> Result<Coroutine<I, Y, R, S>, Error>
     where
         F: FnOnce(&Suspender<I, Y>, I) -> R + 'static,
@@ -121,6 +120,8 @@ impl<'a> Builder<'a> {
     ///
     /// The coroutine must have ended before a lifetime in one of the types ends. That it is dropped is not enough: where
     /// it cannot be ended, dropping it leaves its frames as they are.
+    // Inlined, with all that it calls: a coroutine that is handed on in memory, word by word, costs as much as to make it.
+    #[inline(always)]
     pub(crate) unsafe fn make_on<I, Y, R, F, S>(
         self,
         stack: S,
@@ -131,12 +132,22 @@ impl<'a> Builder<'a> {
         S: Stack,
     {
         let range = stack.range();
-        let (base, data) = layout(&range, size_of::<F>(), align_of::<F>())?;
-        // SAFETY: the stack is ours by the contract of `Stack`, and `layout` found room in it for
+        let data = match room(&range, size_of::<F>(), align_of::<F>()) {
+            Some(data) if !arch::shadow_stack() => data,
+            _ => return Err(no_room(&range, size_of::<F>(), align_of::<F>())),
+        };
+        #[cfg(feature = "std")]
+        let (base, id) = blocks::take()?;
+        #[cfg(not(feature = "std"))]
+        let (base, id) = (
+            core::ptr::with_exposed_provenance_mut::<Base>(high(&range)),
+            number(),
+        );
+        // SAFETY: the stack is ours by the contract of `Stack`, and `room` found a place in it for
         // an F at `data`, and below that for the first frames; the Base is new. Every field is
         // written before it is read.
         unsafe {
-            init(base, range, self.name, self.fp);
+            init(base, range, id, self.name, self.fp);
             let closure = core::ptr::with_exposed_provenance_mut::<F>(data);
             closure.write(body);
             (*base).data = closure.cast();
@@ -147,60 +158,64 @@ impl<'a> Builder<'a> {
     }
 }
 
-/// Allocates the [`Base`], and finds room on the stack for a closure of this size and alignment.
-fn layout(range: &Range<usize>, size: usize, align: usize) -> Result<(*mut Base, usize), Error> {
-    if arch::shadow_stack() {
-        return Err(Error::ShadowStack);
-    }
+/// Returns the lowest address of what stands at the top of every stack.
+#[inline(always)]
+fn high(range: &Range<usize>) -> usize {
+    (range.end & !(ALIGN - 1)).saturating_sub(least(0, 0) - LEAST_FREE - ALIGN)
+}
+
+/// Returns the least bytes that a stack must have for a closure of this size and alignment.
+#[inline(always)]
+fn least(size: usize, align: usize) -> usize {
     let on_stack = if cfg!(feature = "std") {
         0
     } else {
         size_of::<Base>()
     };
-    let least = size_of::<Mark>() + on_stack + size + align.max(ALIGN) + LEAST_FREE;
-    let high = (range.end & !(ALIGN - 1)).saturating_sub(size_of::<Mark>() + on_stack);
-    if range.len() < least {
-        return Err(Error::TooSmall {
-            asked: range.len(),
-            least,
-        });
-    }
-    #[cfg(feature = "std")]
-    let base = allocate::<Base>()?;
-    #[cfg(not(feature = "std"))]
-    let base = core::ptr::with_exposed_provenance_mut::<Base>(high);
-    Ok((base, (high - size) & !(align - 1)))
+    size_of::<Mark>() + on_stack + size + align.max(ALIGN) + LEAST_FREE
 }
 
-/// Allocates a block for a `T`, to be freed as a box. It is not a box from the start, because that aborts when there is
-/// no memory.
-#[cfg(feature = "std")]
-pub(crate) fn allocate<T>() -> Result<*mut T, Error> {
-    const { assert!(size_of::<T>() > 0) };
-    let layout = core::alloc::Layout::new::<T>();
-    // SAFETY: the layout has a size.
-    let block = unsafe { std::alloc::alloc(layout) };
-    if block.is_null() {
-        return Err(Error::OutOfMemory {
-            asked: layout.size(),
-        });
+/// Returns where on the stack there is room for a closure of this size and alignment.
+#[inline(always)]
+fn room(range: &Range<usize>, size: usize, align: usize) -> Option<usize> {
+    (range.len() >= least(size, align)).then(|| (high(range) - size) & !(align - 1))
+}
+
+/// Returns why no coroutine can be made there.
+#[cold]
+fn no_room(range: &Range<usize>, size: usize, align: usize) -> Error {
+    if arch::shadow_stack() {
+        return Error::ShadowStack;
     }
-    Ok(block.cast())
+    Error::TooSmall {
+        asked: range.len(),
+        least: least(size, align),
+    }
 }
 
 /// Says that nobody lives on the stack of `base` any more, and frees it.
 ///
 /// # Safety
 ///
-/// `base` must come from [`layout`] and [`init`]; neither it nor a frame on its stack is used again.
+/// `base` must come from [`Builder::make_on`]; neither it nor a frame on its stack is used again.
+#[inline(always)]
 pub(crate) unsafe fn retire(base: *mut Base) {
     // SAFETY: the caller promises a live block that nobody uses after this.
     unsafe {
         annotate::gone(base);
         (*Mark::at((*base).top)).magic = 0;
         #[cfg(feature = "std")]
-        drop(Box::from_raw(base.cast::<MaybeUninit<Base>>()));
+        blocks::free(base);
     }
+}
+
+/// Returns a number that no other coroutine has.
+#[cfg(not(feature = "std"))]
+fn number() -> u64 {
+    use core::sync::atomic::{AtomicU64, Ordering};
+
+    static NEXT: AtomicU64 = AtomicU64::new(1);
+    NEXT.fetch_add(1, Ordering::Relaxed)
 }
 
 /// Fills a [`Base`], except for what [`arch::prepare`] and the closure add.
@@ -208,8 +223,14 @@ pub(crate) unsafe fn retire(base: *mut Base) {
 /// # Safety
 ///
 /// `base` must be writable and nobody else's, and so must the stack `range`.
-pub(crate) unsafe fn init(base: *mut Base, range: Range<usize>, name: Option<&str>, fp: bool) {
-    static NEXT: AtomicU64 = AtomicU64::new(1);
+#[inline(always)]
+pub(crate) unsafe fn init(
+    base: *mut Base,
+    range: Range<usize>,
+    id: u64,
+    name: Option<&str>,
+    fp: bool,
+) {
     // SAFETY: the caller promises a writable place. `entry` is the only field whose zero would not
     // be a value; `prepare` writes it before anybody reads it, and no reference is made before.
     unsafe {
@@ -220,7 +241,7 @@ pub(crate) unsafe fn init(base: *mut Base, range: Range<usize>, name: Option<&st
         });
         (&raw mut (*base).limit).write(range.start);
         (&raw mut (*base).top).write(top);
-        (&raw mut (*base).id).write(NEXT.fetch_add(1, Ordering::Relaxed));
+        (&raw mut (*base).id).write(id);
         (&raw mut (*base).state).write(0);
         (&raw mut (*base).fp).write(fp);
         (&raw mut (*base).name_len).write(0);

@@ -11,6 +11,7 @@ use crate::fp::ControlWords;
 use crate::stack::Stack;
 use crate::suspender::Suspender;
 use crate::tag;
+use crate::trap::TrapHandler;
 use crate::value::{Word, decode, encode};
 use crate::{annotate, unwind};
 
@@ -50,8 +51,10 @@ enum End<R> {
 pub struct Coroutine<I, Y, R, S: Stack = DefaultStack> {
     base: *mut Base,
     stack: ManuallyDrop<S>,
-    done: bool,
-    fp: bool,
+    /// Whether the body has ended. Neither flag is a `bool`: the compiler would put the discriminant of a
+    /// `Result<S, Coroutine>` into its spare values, and hand a stack on word by word, which takes longer than two switches.
+    done: u8,
+    fp: u8,
     // Invariant in all three, neither Send nor Sync: the frames on the stack may hold anything.
     types: PhantomData<*mut (I, Y, R)>,
 }
@@ -63,6 +66,7 @@ impl<I: 'static, Y: 'static, R: 'static> Coroutine<I, Y, R> {
     /// # Panics
     ///
     /// When there is no stack to be had; [`Builder::spawn`] returns the error instead.
+    #[inline]
     pub fn new<F>(body: F) -> Self
     where
         F: FnOnce(&Suspender<I, Y>, I) -> R + 'static,
@@ -76,6 +80,7 @@ impl<I: 'static, Y: 'static, R: 'static> Coroutine<I, Y, R> {
 
 impl<I: 'static, Y: 'static, R: 'static, S: Stack + 'static> Coroutine<I, Y, R, S> {
     /// Makes a coroutine on a stack that the caller provides.
+    #[inline(always)]
     pub fn with_stack<F>(stack: S, body: F) -> Result<Self, Error>
     where
         F: FnOnce(&Suspender<I, Y>, I) -> R + 'static,
@@ -86,12 +91,13 @@ impl<I: 'static, Y: 'static, R: 'static, S: Stack + 'static> Coroutine<I, Y, R, 
 
 impl<I, Y, R, S: Stack> Coroutine<I, Y, R, S> {
     /// Called by the builder, once `base` is prepared.
+    #[inline(always)]
     pub(crate) fn from_parts(base: *mut Base, stack: S, fp: bool) -> Self {
         Coroutine {
             base,
             stack: ManuallyDrop::new(stack),
-            done: false,
-            fp,
+            done: 0,
+            fp: fp as u8,
             types: PhantomData,
         }
     }
@@ -99,7 +105,7 @@ impl<I, Y, R, S: Stack> Coroutine<I, Y, R, S> {
     #[inline(always)]
     fn switch(&mut self, word: Word, tag: usize) -> (Word, usize) {
         let mut words = ControlWords::unset();
-        if self.fp {
+        if self.fp != 0 {
             words.save();
         }
         // SAFETY: `&mut self` and `done == false` (checked by the callers) say that the coroutine
@@ -111,7 +117,7 @@ impl<I, Y, R, S: Stack> Coroutine<I, Y, R, S> {
             annotate::after_resume(self.base, departed);
             back
         };
-        if self.fp {
+        if self.fp != 0 {
             // SAFETY: saved above, under the same condition, which never changes.
             unsafe { words.restore() };
         }
@@ -134,7 +140,7 @@ impl<I, Y, R, S: Stack> Coroutine<I, Y, R, S> {
     /// As [`Coroutine::resume`], but returns an error when the body has ended before.
     #[inline(always)]
     pub fn try_resume(&mut self, input: I) -> Result<State<Y, R>, Finished<I>> {
-        if self.done {
+        if self.done != 0 {
             return Err(Finished(input));
         }
         let mut slot = ManuallyDrop::new(input);
@@ -158,7 +164,7 @@ impl<I, Y, R, S: Stack> Coroutine<I, Y, R, S> {
     /// `word` and `tag` must be fresh from the coroutine and `tag` not [`tag::VALUE`].
     #[cold]
     unsafe fn ended(&mut self, word: Word, tag: usize) -> End<R> {
-        self.done = true;
+        self.done = 1;
         match tag {
             // SAFETY: this tag comes with an R.
             tag::RETURNED => End::Returned(unsafe { decode(word) }),
@@ -185,7 +191,7 @@ impl<I, Y, R, S: Stack> Coroutine<I, Y, R, S> {
 
     /// Cancels, and returns a panic of the body.
     pub(crate) fn end(&mut self) -> Result<Option<unwind::Payload>, StillSuspended> {
-        if self.done {
+        if self.done != 0 {
             return Ok(None);
         }
         if !unwind::CAN_UNWIND && self.has_started() {
@@ -209,7 +215,7 @@ impl<I, Y, R, S: Stack> Coroutine<I, Y, R, S> {
 
     /// Returns whether the body has ended: it has returned, panicked or been cancelled.
     pub fn is_finished(&self) -> bool {
-        self.done
+        self.done != 0
     }
 
     /// Returns whether the coroutine was resumed at least once.
@@ -241,16 +247,38 @@ impl<I, Y, R, S: Stack> Coroutine<I, Y, R, S> {
         crate::pool::high_water_mark(self.stack.range())
     }
 
+    /// Marks the coroutine as ended, wherever it is suspended, and unwinds nothing: its stack can be used again.
+    ///
+    /// For code that is known to hold nothing there, when [`Coroutine::cancel`] takes too long or cannot be had
+    /// (`panic = "abort"`). A closure that was never run is not dropped.
+    ///
+    /// # Safety
+    ///
+    /// It is a `longjmp` over all frames of the coroutine: no value on its stack, nor on that of a coroutine that waits in
+    /// between, may need its destructor, and nobody may have a reference to one. A [scope](std::thread::scope) of threads
+    /// or a pinned value on it is somebody who has.
+    pub unsafe fn force_reset(&mut self) {
+        self.done = 1;
+    }
+
+    /// Returns what a signal handler needs to end the coroutine when an instruction of it traps, with a result: see
+    /// [`TrapHandler::return_with`].
+    pub fn trap_handler(&self) -> TrapHandler<R> {
+        TrapHandler::new(self.base, self.stack.range())
+    }
+
     /// Returns the stack for another use, or the coroutine itself while it is suspended.
+    #[inline(always)]
     pub fn into_stack(self) -> Result<S, Self> {
-        if !self.done {
+        if self.done == 0 {
             return Err(self);
         }
-        let mut this = ManuallyDrop::new(self);
+        let this = ManuallyDrop::new(self);
         // SAFETY: taken once, `this` is never dropped, and no frame is left on the stack.
         unsafe {
-            this.retire();
-            Ok(ManuallyDrop::take(&mut this.stack))
+            let stack = core::ptr::read(&this.stack);
+            builder::retire(this.base);
+            Ok(ManuallyDrop::into_inner(stack))
         }
     }
 
@@ -259,6 +287,7 @@ impl<I, Y, R, S: Stack> Coroutine<I, Y, R, S> {
     /// # Safety
     ///
     /// To be called once, when no frame is left on the stack.
+    #[inline(always)]
     unsafe fn retire(&mut self) {
         // SAFETY: base came from the builder and self is about to go.
         unsafe { builder::retire(self.base) }
@@ -287,7 +316,7 @@ impl<I, Y, R, S: Stack> Drop for Coroutine<I, Y, R, S> {
         let ended = (0..ATTEMPTS).find_map(|_| self.end().ok());
         // SAFETY: the stack is taken once, here; it is given back only if no frame is left on it.
         unsafe {
-            if self.done {
+            if self.done != 0 {
                 self.retire();
                 ManuallyDrop::drop(&mut self.stack);
             } else {

@@ -31,6 +31,36 @@ where
             (tag == tag::VALUE).then(|| body(&suspender, decode(word)))
         })
     };
+    // SAFETY: this is the coroutine's own stack, and nothing is left on it but the outcome.
+    unsafe { end(base, outcome) }
+}
+
+/// Runs the closure that a [trap handler](crate::TrapHandler) left at `base.data`, in place of all that the body was doing.
+///
+/// # Safety
+///
+/// Entered once, on the stack of the running coroutine, of whose frames nobody needs any. `data` holds an F, and the
+/// coroutine's result is an R.
+pub(crate) unsafe extern "C" fn last<R, F>(_word: Word, _tag: usize, base: *mut Base) -> !
+where
+    F: FnOnce() -> R,
+{
+    // SAFETY: the caller promises the closure, which is taken once, here, and a stack that is free.
+    unsafe {
+        let body = (*base).data.cast::<F>().read();
+        (*base).data = core::ptr::null_mut();
+        let outcome = contain(base, move || Some(body()));
+        end(base, outcome)
+    }
+}
+
+/// Hands over the outcome and leaves the stack for good.
+///
+/// # Safety
+///
+/// As [`arch::leave`].
+#[inline(always)]
+unsafe fn end<R>(base: *mut Base, outcome: Outcome<Option<R>>) -> ! {
     // SAFETY: whatever was in `outcome` is moved to a slot that is the resumer's, which takes it out
     // before this stack is used again; nothing else is left on it.
     unsafe {

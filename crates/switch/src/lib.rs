@@ -22,6 +22,8 @@
 //! |---|---|---|
 //! | [`Coroutine`], [`Builder`], [`RawStack`] | none (`no_std`) | the switch |
 //! | [`Coroutine::scope`], [`Scoped`] | none | bodies that borrow |
+//! | [`on_stack`], [`Suspender::on_parent_stack`] | none | a closure on another stack |
+//! | [`SendCoroutine`], [`TrapHandler`], [`Coroutine::force_reset`] | none | `unsafe`: other threads, traps, an end without unwinding |
 //! | | `std` | panics carried, cancellation by unwinding |
 //! | [`pool`] | `pool` | stacks from slabs of mappings, guards, statistics, high-water marks |
 //! | [`report`] | `report` | who overflowed its stack, where, and what to do |
@@ -50,7 +52,8 @@
 //!   [`Coroutine::scope`], which ends it, or the process: see [below](#what-a-body-may-borrow).
 //! - **Nesting**: a coroutine may resume others, which may suspend any coroutine they are called from;
 //!   the chain in between stands still as a whole, and a cancellation unwinds all of it.
-//! - **Threads**: a `Coroutine` is not `Send`: resuming it from another thread does not compile. (In C
+//! - **Threads**: a `Coroutine` is not `Send`: resuming it from another thread does not compile, unless its maker has
+//!   answered for what is on its stack ([`Coroutine::into_send`]). (In C
 //!   it is allowed while the fiber is suspended, for fibers that hold no address of thread-local
 //!   storage across a suspend.) Pools are shared between threads.
 //!
@@ -65,6 +68,8 @@
 //!   frame pointers. `perf --call-graph dwarf` copies one stack only and ends where that ends.
 //! - **Overflow**: with a guard ([`pool`]) it is a fault, not corruption, if the function at fault
 //!   probes its stack (all Rust code does) or its frame is smaller than the guard.
+//! - **Memory**: of the stacks of a pool that wait for their next use, all but the 64 of each size that came back last keep
+//!   one page ([`pool::Reuse`]). A thread keeps up to eight stacks of the process's own pool for itself.
 //! - **Errors**: making a stack or a coroutine fails with an [`Error`], never with an abort: sizes of
 //!   zero or beyond any address space, no memory for a stack, no mappings, no guard, a shadow stack.
 //!   [`Coroutine::new`] turns it into a panic. (A pool itself, and what the scheduler keeps of a task,
@@ -175,6 +180,14 @@
 //! lancet_switch::Coroutine::<(), (), ()>::scope(|_, ()| (), |handle| drop(handle.coroutine));
 //! ```
 //!
+//! A closure on another stack is such a scope, which is resumed once: [`on_stack`] gives its suspender to nobody. For
+//! [`Suspender::on_parent_stack`] the scope's stack is what is free of the resumer's, below the frames that wait there. They
+//! wait as long as nobody switches to them, and the only way to do so is the link in the block of the coroutine, which a
+//! resume has written and which every suspend, return and panic of that coroutine goes by. While the closure has not ended,
+//! that link leads to an image which aborts. It is put back when the closure has returned or was unwound; if the frames that
+//! would put it back are forgotten, it aborts for good. So no bound on the closure is needed: a suspender that a
+//! thread-local variable lends ends the process, where a bound of `Send` would let it corrupt the resumer's stack.
+//!
 //! One thing no type can forbid: **thread-local storage**. [`LocalKey::with`](std::thread::LocalKey::with), and crates
 //! that lend a reference for the time of a call in the same manner, know no suspend: what such a reference refers to can be
 //! destroyed, by the end of the thread or by a call that returns, while a coroutine is suspended in the closure that got
@@ -221,10 +234,13 @@ extern crate std;
 
 mod annotate;
 mod arch;
+#[cfg(feature = "std")]
+mod blocks;
 mod builder;
 #[cfg(feature = "capi")]
 mod capi;
 mod coroutine;
+mod elsewhere;
 mod entry;
 mod error;
 mod fp;
@@ -235,15 +251,20 @@ pub mod report;
 #[cfg(feature = "scheduler")]
 pub mod scheduler;
 mod scope;
+mod send;
 mod stack;
 mod suspender;
 mod tag;
+mod trap;
 mod unwind;
 mod value;
 
 pub use builder::{Builder, DefaultStack};
 pub use coroutine::{Coroutine, Finished, State, StillSuspended};
+pub use elsewhere::on_stack;
 pub use error::Error;
 pub use scope::Scoped;
+pub use send::SendCoroutine;
 pub use stack::{RawStack, Stack};
 pub use suspender::Suspender;
+pub use trap::{TrapHandler, TrapRegisters};

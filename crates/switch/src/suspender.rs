@@ -26,6 +26,11 @@ impl<I, Y> Suspender<I, Y> {
         }
     }
 
+    /// Returns the block of the coroutine.
+    pub(crate) fn base(&self) -> *mut Base {
+        self.base
+    }
+
     /// Hands `value` to the resumer and stands still until the next resume, whose input it returns.
     ///
     /// Does not return but unwinds when the coroutine is cancelled. May be called from a coroutine

@@ -205,35 +205,9 @@ impl Guest {
         })
     }
 
-    /// Returns how many arenas glibc has made beside the first: anonymous memory that begins at a multiple of 64 MiB
-    /// and is, with the reserve behind it, that long.
+    /// Returns how many arenas glibc has made beside the first.
     pub fn arenas(&self, tree: &Tree) -> Result<usize, Cannot> {
-        let mut starts = 0;
-        let mut open: Option<(u64, u64)> = None;
-        for line in self.maps(tree)?.lines() {
-            let mut words = line.split_whitespace();
-            let bounds = words.next().and_then(|range| {
-                let (from, to) = range.split_once('-')?;
-                Some((
-                    u64::from_str_radix(from, 16).ok()?,
-                    u64::from_str_radix(to, 16).ok()?,
-                ))
-            });
-            let Some((from, to)) = bounds else { continue };
-            let rights = words.next().unwrap_or_default();
-            let anonymous = words.nth(3).is_none();
-            open = match open {
-                _ if !anonymous => None,
-                Some((start, end)) if end == from && rights.starts_with("---p") => {
-                    // Two that lie one behind the other share one line of reserve only if the first is full.
-                    starts += usize::from(to.saturating_sub(start) == ARENA);
-                    None
-                }
-                _ if from % ARENA == 0 && rights.starts_with("rw-p") => Some((from, to)),
-                _ => None,
-            };
-        }
-        Ok(starts)
+        Ok(arenas_in(self.maps(tree)?))
     }
 
     /// Returns a variable of the environment that it was started with.
@@ -260,6 +234,38 @@ impl Guest {
                 .maps(tree)
                 .is_ok_and(|maps| maps.contains("/libruby") || maps.contains("/bin/ruby"))
     }
+}
+
+/// Returns how many arenas of glibc beside the first a table of mappings has: anonymous memory that begins at a multiple of
+/// 64 MiB and is, with the reserve behind it, at least that long. The kernel shows the reserve and the guard of a thread's stack
+/// as one line where they touch, so the reserve can end later.
+fn arenas_in(maps: &str) -> usize {
+    let mut arenas = 0;
+    let mut open: Option<(u64, u64)> = None;
+    for line in maps.lines() {
+        let mut words = line.split_whitespace();
+        let bounds = words.next().and_then(|range| {
+            let (from, to) = range.split_once('-')?;
+            Some((
+                u64::from_str_radix(from, 16).ok()?,
+                u64::from_str_radix(to, 16).ok()?,
+            ))
+        });
+        let Some((from, to)) = bounds else { continue };
+        let rights = words.next().unwrap_or_default();
+        let anonymous = words.nth(3).is_none();
+        open = match open {
+            _ if !anonymous => None,
+            Some((start, end)) if end == from && rights.starts_with("---p") => {
+                // Two that lie one behind the other share one line of reserve only if the first is full.
+                arenas += usize::from(to.saturating_sub(start) >= ARENA);
+                None
+            }
+            _ if from % ARENA == 0 && rights.starts_with("rw-p") => Some((from, to)),
+            _ => None,
+        };
+    }
+    arenas
 }
 
 /// Returns field `number` of a stat line, as proc(5) counts: the name in parentheses is the second and may hold any
@@ -289,6 +295,20 @@ mod tests {
         assert_eq!(field(stat, 4), Some("1"));
         assert_eq!(field(stat, 39), None);
         assert_eq!(field("nothing", 3), None);
+    }
+
+    #[test]
+    fn the_reserve_of_an_arena_may_be_one_line_with_the_guard_of_a_stack() {
+        let maps = "7f1000000000-7f1000021000 rw-p 00000000 00:00 0\n\
+                    7f1000021000-7f1004000000 ---p 00000000 00:00 0\n\
+                    7f1008000000-7f1008055000 rw-p 00000000 00:00 0\n\
+                    7f1008055000-7f100c001000 ---p 00000000 00:00 0\n\
+                    7f100c001000-7f100c801000 rw-p 00000000 00:00 0\n\
+                    7f1010000000-7f1010100000 rw-p 00000000 00:00 0\n\
+                    7f1010100000-7f1010101000 ---p 00000000 00:00 0\n\
+                    7f1014000000-7f1014021000 rw-p 00000000 00:00 0 [anon: other]\n\
+                    7f1014021000-7f1018000000 ---p 00000000 00:00 0\n";
+        assert_eq!(arenas_in(maps), 2);
     }
 
     #[test]

@@ -4,6 +4,7 @@
 
 use std::hint::black_box;
 
+use corosensei::stack::DefaultStack;
 use corosensei::{Coroutine as Theirs, CoroutineResult};
 use lancet_switch::pool::{Config, Pool};
 use lancet_switch::{Builder, Coroutine, Stack, State, Suspender};
@@ -77,6 +78,36 @@ fn create_theirs(rounds: u64) -> f64 {
     })
 }
 
+/// The same stack again and again: what a coroutine costs without one.
+fn create_reused(rounds: u64) -> f64 {
+    let mut stack = Pool::global().stack().expect("a stack");
+    time(rounds, |_| {
+        for round in 0..rounds as usize {
+            let mut once = Coroutine::<usize, (), usize, _>::with_stack(stack, |_, input| input)
+                .expect("a coroutine");
+            black_box(once.resume(black_box(round)));
+            stack = once.into_stack().ok().expect("it has ended");
+        }
+    })
+}
+
+/// The same with corosensei, whose stacks a `Vec` keeps if `kept` is given, as it has no pool.
+fn create_theirs_reused(rounds: u64, kept: bool) -> f64 {
+    let mut stacks = vec![DefaultStack::default()];
+    time(rounds, |_| {
+        let mut stack = stacks.pop().expect("one");
+        for round in 0..rounds as usize {
+            let mut once = Theirs::<usize, (), usize>::with_stack(stack, |_, input| input);
+            black_box(once.resume(black_box(round)));
+            stack = once.into_stack();
+            if kept {
+                stacks.push(stack);
+                stack = black_box(&mut stacks).pop().expect("just pushed");
+            }
+        }
+    })
+}
+
 /// A pool nobody has used: of what it costs to come to a stack for the first time, the part that is
 /// ours (slab, guard) and the part that is the kernel's at the first touch (a zeroed page).
 fn create_fresh(round: u32) {
@@ -124,6 +155,15 @@ fn main() {
         println!("switch-fp {:.3}", ours(true, rounds));
         println!("corosensei {:.3}", theirs(rounds));
         println!("create {:.3}", create(rounds / 30));
+        println!("create-reused {:.3}", create_reused(rounds / 30));
+        println!(
+            "create-corosensei-reused {:.3}",
+            create_theirs_reused(rounds / 30, false)
+        );
+        println!(
+            "create-corosensei-vec {:.3}",
+            create_theirs_reused(rounds / 30, true)
+        );
         println!("create-corosensei {:.3}", create_theirs(rounds / 300));
     }
 }

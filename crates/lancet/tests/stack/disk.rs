@@ -135,6 +135,158 @@ fn a_function_ends_where_its_section_ends() {
     assert!(!said.contains(" more"), "{said}");
 }
 
+#[test]
+fn two_builds_are_compared_by_the_names_of_their_functions() {
+    let source = |grown: usize, last: &str| {
+        format!(
+            "void use(char *);\n\
+             void same(void) {{ char b[300]; use(b); }}\n\
+             void grown(void) {{ char b[{grown}]; use(b); }}\n\
+             static void twice(void) {{ char b[400]; use(b); }}\n\
+             void {last}(void) {{ char b[2000]; use(b); twice(); }}\n"
+        )
+    };
+    let options = ["-fno-inline", "-nostdlib", "-fno-stack-protector"];
+    let old = compile_with("difference-old", &source(1000, "gone"), &options);
+    let new = compile_with("difference-new", &source(5000, "added"), &options);
+
+    let said = text(&stack(&["--diff", &old, &new]));
+    assert_shown(
+        &said,
+        &[(&old, "OLD"), (&new, "NEW")],
+        r"
+        OLD, then NEW: 1 frame grew, 1 is new, 0 shrank, 1 is gone, 2 are as before; the largest had 2,016 bytes, now 5,024
+
+        before  after  change  function
+         1,024  5,024  +4,000  grown
+             –  2,016  +2,016  added (new)
+         2,016      –  -2,016  gone (gone)
+        ",
+    );
+    let output = stack(&["--json", "--diff", &old, &new]);
+    let all = records(&output, "difference");
+    assert_eq!(all[0]["same"], 2, "{}", all[0]);
+    let changes = records(&output, "change");
+    assert_eq!(changes.len(), 3);
+    assert_eq!(changes[0]["name"], "grown");
+    assert_eq!(changes[0]["bytes"], 4000);
+    assert_eq!(changes[2]["after"], serde_json::Value::Null);
+
+    // What was as large before is no reason to fail; what is new or grew is.
+    let judged =
+        |max: &str, old: &str, new: &str| stack(&["--max", max, "--diff", old, new]).status.code();
+    assert_eq!(judged("5024", &old, &new), Some(0));
+    assert_eq!(judged("5023", &old, &new), Some(3));
+    assert_eq!(judged("100", &new, &new), Some(0));
+    // Smaller again; but the function that is back is as good as new.
+    assert_eq!(judged("2015", &new, &old), Some(3));
+    assert_eq!(judged("2016", &new, &old), Some(0));
+
+    // A build without names cannot be compared, which is said.
+    let bare = compile_with(
+        "difference-bare",
+        &source(1000, "gone"),
+        &["-s", "-fno-inline", "-nostdlib"],
+    );
+    let said = text(&stack(&["--diff", &old, &bare]));
+    assert!(
+        said.contains("of the new one have no name and are not compared"),
+        "{said}"
+    );
+    assert_eq!(stack(&["--diff", &old]).status.code(), Some(2));
+    assert_eq!(
+        stack(&["--diff", &old, "/etc/passwd"]).status.code(),
+        Some(1)
+    );
+}
+
+#[test]
+fn chains_of_calls_are_added_up() {
+    let source = "
+        void use(char *);
+        void *there(int);
+        static void leaf(void) { char b[1000]; use(b); }
+        static void middle(void) { char b[2000]; use(b); leaf(); use(b); }
+        void outer(void) { char b[3000]; use(b); middle(); leaf(); use(b); }
+        void again(int n) { char b[500]; use(b); if (n) again(n - 1); use(b); }
+        void tail(void) { char b[6500]; use(b); }
+        void jumps(void) { use(0); tail(); }
+        void large(void) { char b[5000]; use(b); }
+        int small(int n) { return n * 3; }
+        int calls_small(int n) { return small(n) + small(n + 1); }
+    ";
+    // Hidden, because else another file could replace a function, and it would be called by the linkage table.
+    let options = [
+        "-O2",
+        "-fno-inline",
+        "-nostdlib",
+        "-fno-stack-protector",
+        "-fvisibility=hidden",
+        "-fno-ipa-icf",
+    ];
+    let library = compile_with("chains", source, &options);
+    let output = stack(&["--chains", "--json", &library]);
+    let chains = records(&output, "chain");
+    let of = |name: &str| {
+        let chain = chains
+            .iter()
+            .find(|chain| chain["frames"][0]["name"] == name);
+        chain.unwrap_or_else(|| panic!("no chain of {name}: {chains:?}"))
+    };
+    let names = |chain: &serde_json::Value| -> Vec<String> {
+        let frames = chain["frames"].as_array().expect("frames").iter();
+        frames
+            .map(|frame| frame["name"].as_str().unwrap_or("?").to_owned())
+            .collect()
+    };
+    // The sizes are those of the ranking: of the deepest chain all three.
+    let frames = records(&stack(&["--json", &library]), "frame");
+    let bytes = |name: &str| {
+        let frame = frames.iter().find(|frame| frame["name"] == name);
+        frame.expect(name)["bytes"].as_u64().expect("bytes")
+    };
+    let outer = of("outer");
+    assert_eq!(names(outer), ["outer", "middle", "leaf"]);
+    assert_eq!(
+        outer["bytes"],
+        bytes("outer") + bytes("middle") + bytes("leaf")
+    );
+    assert_eq!(
+        (&outer["open"], &outer["recursive"]),
+        (&true.into(), &false.into())
+    );
+    assert_eq!(of("again")["recursive"], true);
+    // A jump takes the place of its caller's frame.
+    assert_eq!(names(of("jumps")), ["jumps", "tail"]);
+    assert_eq!(of("jumps")["bytes"], bytes("tail"));
+    assert_eq!(of("calls_small")["open"], false);
+    // Who is called by others begins no chain.
+    assert!(
+        chains
+            .iter()
+            .all(|chain| chain["frames"][0]["name"] != "middle")
+    );
+
+    let said = text(&stack(&["--chains", "--top", "1", &library]));
+    let row = said.lines().nth(1).expect("a row");
+    assert!(
+        row.contains("+ jumps ") && row.contains(" > tail "),
+        "{said}"
+    );
+    let judged = |max: u64| stack(&["--chains", "--max", &max.to_string(), &library]);
+    let deepest = bytes("tail");
+    assert_eq!(judged(deepest).status.code(), Some(0));
+    let exceeded = judged(deepest - 1);
+    assert_eq!(exceeded.status.code(), Some(3));
+    assert_eq!(
+        String::from_utf8_lossy(&exceeded.stderr),
+        format!(
+            "lancet: 1 chain of calls takes more than {} bytes\n",
+            deepest - 1
+        )
+    );
+}
+
 fn compile(name: &str, source: &str) -> String {
     compile_with(name, source, &[])
 }

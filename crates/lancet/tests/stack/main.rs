@@ -10,6 +10,7 @@ mod hostile;
 mod jit;
 mod languages;
 mod many;
+mod objects;
 mod output;
 mod rivals;
 mod shared;

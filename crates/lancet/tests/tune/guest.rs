@@ -93,14 +93,26 @@ fn a_threaded_server_on_glibc() {
         .unwrap()
         .count();
     assert_eq!(seen(&found, "T30", "task"), format!("{threads} threads"));
-    // Each thread that allocated made an arena of its own: 64 MiB of addresses, from a multiple of it.
-    let arenas = server
-        .read("maps")
+    // Each thread that allocated made an arena of its own: 64 MiB of addresses, from a multiple of it, of which the part
+    // behind what was used is a reserve. The guard of a thread's stack may lie in the same line as the reserve.
+    let maps = server.read("maps");
+    let lines: Vec<(u64, u64, &str)> = maps
         .lines()
-        .filter(|line| {
-            let (from, rest) = line.split_once('-').unwrap();
-            u64::from_str_radix(from, 16).unwrap() % (64 << 20) == 0
-                && rest.contains(" rw-p 00000000 00:00 0")
+        .map(|line| {
+            let (range, rest) = line.split_once(' ').unwrap();
+            let (from, to) = range.split_once('-').unwrap();
+            let number = |text| u64::from_str_radix(text, 16).unwrap();
+            (number(from), number(to), rest.trim_end())
+        })
+        .collect();
+    let arenas = lines
+        .windows(2)
+        .filter(|pair| {
+            let ((start, end, used), (from, to, reserve)) = (pair[0], pair[1]);
+            start % (64 << 20) == 0
+                && used == "rw-p 00000000 00:00 0"
+                && (from, reserve) == (end, "---p 00000000 00:00 0")
+                && to >= start + (64 << 20)
         })
         .count();
     assert!(arenas >= 8, "{arenas} arenas");

@@ -3,12 +3,16 @@
 //! | module | what it writes | in which formats |
 //! |---|---|---|
 //! | [`ranking`] | the biggest frames of files | table, JSON |
+//! | [`chains`] | the deepest chains of calls in files | table, JSON |
+//! | [`difference`] | the frames that differ between two builds of a file | table, JSON |
 //! | [`dump`] | what the threads of a process do, and where | text |
 //! | [`now`] | what each thread is in now, a row each | table, JSON |
 //! | [`listing`] | the same with every native frame and its bytes | text, JSON |
 //! | [`gc`] | what the stacks cost each garbage collection | text, JSON |
 //! | [`folded`] | many looks, folded | collapsed, speedscope, SVG |
 
+pub mod chains;
+pub mod difference;
 pub mod dump;
 pub mod folded;
 pub mod gc;

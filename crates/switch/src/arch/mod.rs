@@ -9,7 +9,9 @@ mod x86_64;
 
 #[cfg(not(feature = "std"))]
 pub use x86_64::trap;
-pub use x86_64::{ALIGN, leave, prepare, shadow_stack, stack_pointer, switch};
+pub use x86_64::{
+    ALIGN, Refusal, leave, prepare, prepare_again, shadow_stack, stack_pointer, switch,
+};
 
 use crate::annotate::Notes;
 use crate::value::Word;
@@ -19,6 +21,24 @@ pub type Entry = unsafe extern "C" fn(value: Word, tag: usize, base: *mut Base) 
 
 /// Bytes of a name that are kept with a coroutine; a longer one is cut.
 pub const NAME: usize = 32;
+
+/// Ends the process, because somebody would go on with a resumer below whose frames a closure runs
+/// ([`crate::Suspender::on_parent_stack`]).
+#[cold]
+extern "C" fn refuse() -> ! {
+    #[cfg(feature = "std")]
+    {
+        use std::io::Write;
+
+        // Where nothing can be written there is nobody to tell.
+        let _ = std::io::stderr().write_all(
+            b"lancet-switch: a coroutine was left (suspended or ended) while a closure runs on its resumer's stack (on_parent_stack). The process is aborted, because the resumer would overwrite that closure\n",
+        );
+        std::process::abort()
+    }
+    #[cfg(not(feature = "std"))]
+    trap()
+}
 
 /// The block of a coroutine, which is kept beside its frames.
 ///
@@ -41,7 +61,7 @@ pub struct Base {
     pub limit: usize,
     /// One past the highest usable address of the stack.
     pub top: usize,
-    /// Number of the coroutine, in order of creation in this process.
+    /// Number of the coroutine, which no other of this process has; those of one thread ascend.
     pub id: u64,
     /// State of the C interface (module `capi`). For the Rust interface, whether a cancellation was raised
     /// ([`crate::unwind`]).

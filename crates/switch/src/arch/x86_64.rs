@@ -81,6 +81,7 @@ pub const ALIGN: usize = 16;
 ///
 /// `base` must be a writable [`Base`], and `data`, a multiple of [`ALIGN`], have at least 32 bytes of
 /// a stack below it that nobody else uses.
+#[inline(always)]
 pub unsafe fn prepare(base: *mut Base, data: usize, entry: Entry) {
     let sp = core::ptr::with_exposed_provenance_mut::<usize>(data - 32);
     // SAFETY: the caller promises a writable Base and room for the image below `data`.
@@ -93,6 +94,61 @@ pub unsafe fn prepare(base: *mut Base, data: usize, entry: Entry) {
         (*base).entry = entry;
         (*base).link = sp.addr();
     }
+}
+
+/// Writes what [`start`] needs, to be entered once more by a jump and not by a switch: the coroutine runs, and its link stays
+/// as it is. Returns the `rip`, `rsp` and `rbp` of that jump.
+///
+/// # Safety
+///
+/// As [`prepare`]; and nobody needs a frame of the coroutine any more.
+pub unsafe fn prepare_again(base: *mut Base, data: usize, entry: Entry) -> (usize, usize, usize) {
+    let sp = core::ptr::with_exposed_provenance_mut::<usize>(data - 16);
+    // SAFETY: the caller promises a writable Base and room below `data`.
+    unsafe {
+        sp.write(0);
+        (*base).entry = entry;
+    }
+    (
+        start as *const () as usize,
+        sp.addr(),
+        base.expose_provenance(),
+    )
+}
+
+/// An image that refuses: who switches to it ends the process.
+#[repr(C, align(16))]
+pub struct Refusal {
+    words: [usize; 4],
+}
+
+impl Refusal {
+    /// Makes the image. It may be moved until [`Refusal::link`] is called.
+    pub fn new() -> Self {
+        Refusal {
+            // The end of the chain for walkers of frame pointers, and where the switch goes on.
+            words: [0, refused as *const () as usize, 0, 0],
+        }
+    }
+
+    /// Returns the link of the image, good as long as the value stays where it is.
+    pub fn link(&mut self) -> usize {
+        (&raw mut self.words).expose_provenance()
+    }
+}
+
+/// Where a switch to a [`Refusal`] lands, with `rsp` in the image; for unwinders the end of the stack.
+#[unsafe(naked)]
+unsafe extern "C" fn refused() -> ! {
+    naked_asm!(
+        ".cfi_startproc",
+        ".cfi_undefined rip",
+        "and rsp, -16",
+        "call {refuse}",
+        "ud2",
+        ".cfi_endproc",
+        refuse = sym super::refuse,
+    )
 }
 
 /// Exchanges the running side with the one that stands in `base.link`; `value` and `tag` arrive

@@ -11,7 +11,7 @@ use crate::error::Error;
 use crate::pool::Pool;
 use crate::stack::Stack;
 use crate::value::Word;
-use crate::{annotate, builder};
+use crate::{annotate, blocks, builder};
 
 /// Makes a fiber that will run `entry(fiber, first value, argument)`.
 ///
@@ -89,7 +89,7 @@ unsafe fn make(
         unsafe { CStr::from_ptr(options.name) }
     });
     let name = name.and_then(|name| name.to_str().ok());
-    let fiber = builder::allocate::<Fiber>()?;
+    let fiber = blocks::allocate::<Fiber>()?;
     // SAFETY: the block is new, and the image lies within the stack (checked above), which is ours
     // by the contract of the pool or the promise of the caller; both are written in full before the
     // first switch reads them.
@@ -107,7 +107,7 @@ unsafe fn make(
         }
         (*fiber).fibers_words.save();
         let keep_fp = options.flags & Options::KEEP_FP != 0;
-        builder::init(base, range, name, keep_fp);
+        builder::init(base, range, blocks::number(), name, keep_fp);
         // `start` makes it another value: the fiber has started.
         (&raw mut (*base).data).write(ptr::null_mut());
         (&raw mut (*base).record).write(start as *const () as usize);

@@ -156,6 +156,7 @@ pub unsafe extern "C" fn lancet_pool_new(out: *mut *mut Pool, config: *const Poo
                 1 => Reuse::Keep,
                 2 => Reuse::Free,
                 3 => Reuse::DontNeed,
+                4 => Reuse::Warm,
                 _ => return code::INVALID,
             };
         }

@@ -1,10 +1,11 @@
 //! The stacks of one size: slabs, the next slot never used, and the free list.
 
+use std::collections::VecDeque;
 use std::vec::Vec;
 
 use super::registry::{self, Slab};
 use super::stats::Stats;
-use super::sys::{self, Guard, PAGE};
+use super::sys::{self, Guard, PAGE, Reuse};
 use crate::error::Error;
 
 /// Slots of the first slab; each further one has twice as many, up to [`MOST_BYTES`].
@@ -12,6 +13,9 @@ const FIRST_SLOTS: usize = 16;
 
 /// Bytes of the largest slab. With it a million stacks of the default size take some 2,500 mappings.
 const MOST_BYTES: usize = 128 << 20;
+
+/// The most free stacks of a class whose pages stay, with [`Reuse::Warm`].
+pub const WARM: usize = 64;
 
 /// The stacks of one size.
 #[derive(Debug)]
@@ -30,14 +34,19 @@ pub struct Class {
     guarded: usize,
     /// Whether guards can be made many at a time.
     in_batches: bool,
-    free: Vec<usize>,
+    /// The most stacks in `warm`.
+    most_warm: usize,
+    /// The stacks that came back last: the next one to be given out is at the end.
+    warm: VecDeque<usize>,
+    /// Those whose pages went back to the kernel.
+    cold: Vec<usize>,
 }
 
 impl Class {
     /// Makes a class without slabs. Both sizes are whole pages. A guard gets one page more if that makes the distance
     /// between two stacks an odd number of pages: at a multiple of a power of two the same offsets of all stacks
     /// compete for the same few lines of the cache.
-    pub fn new(size: usize, guard_size: usize, guard: Guard) -> Self {
+    pub fn new(size: usize, guard_size: usize, guard: Guard, reuse: Reuse) -> Self {
         let even = ((size + guard_size) / PAGE).is_multiple_of(2);
         let guard_size = guard_size + if even && guard_size > 0 { PAGE } else { 0 };
         Class {
@@ -50,13 +59,19 @@ impl Class {
             end: 0,
             guarded: 0,
             in_batches: guard == Guard::Auto,
-            free: Vec::new(),
+            most_warm: if reuse == Reuse::Warm {
+                WARM
+            } else {
+                usize::MAX
+            },
+            warm: VecDeque::new(),
+            cold: Vec::new(),
         }
     }
 
     /// Returns the lowest usable address of a stack that is the caller's until [`Class::put`].
     pub fn take(&mut self, stats: &mut Stats) -> Result<usize, Error> {
-        if let Some(limit) = self.free.pop() {
+        if let Some(limit) = self.warm.pop_back().or_else(|| self.cold.pop()) {
             stats.free -= 1;
             stats.reused += 1;
             return Ok(limit);
@@ -65,7 +80,12 @@ impl Class {
             self.grow(stats)?;
         }
         // Room for its return, so that giving back never allocates.
-        self.free.try_reserve(self.slots - self.free.len())?;
+        let warm = self.slots.min(self.most_warm.saturating_add(1));
+        self.warm
+            .try_reserve(warm.saturating_sub(self.warm.len()))?;
+        if self.slots > self.most_warm {
+            self.cold.try_reserve(self.slots - self.cold.len())?;
+        }
         self.make_guard()?;
         if self.guard_size != 0 {
             match self.guard {
@@ -98,14 +118,21 @@ impl Class {
         Ok(())
     }
 
-    /// Takes a stack back that [`Class::take`] returned.
-    pub fn put(&mut self, limit: usize) {
-        self.free.push(limit);
+    /// Takes a stack back that [`Class::take`] returned. Returns one that waits too long, and that the class does not have
+    /// any more: it is to be given back with [`Class::put_cold`] when its pages have gone.
+    pub fn put(&mut self, limit: usize) -> Option<usize> {
+        self.warm.push_back(limit);
+        (self.warm.len() > self.most_warm).then(|| self.warm.pop_front())?
+    }
+
+    /// Takes a stack back whose pages have gone.
+    pub fn put_cold(&mut self, limit: usize) {
+        self.cold.push(limit);
     }
 
     /// Returns the stacks that wait for their next use.
-    pub fn free(&self) -> &[usize] {
-        &self.free
+    pub fn free(&self) -> impl Iterator<Item = usize> {
+        self.warm.iter().chain(&self.cold).copied()
     }
 
     /// Maps one more slab, a smaller one if the address space is short.

@@ -14,10 +14,13 @@
 //! first time; the light ones for the next 32 slots at once, because the system call is a good part of
 //! the price.
 //!
-//! A free stack is given out again last in, first out: its top is likely still in the cache.
+//! A free stack is given out again last in, first out: its top is likely still in the cache. Of those that wait longest the
+//! memory goes back to the kernel ([`Reuse::Warm`]). Each thread keeps a few stacks of the process's own pool for itself
+//! (module `near`).
 
 mod class;
 mod fork;
+mod near;
 mod once;
 mod registry;
 mod settings;
@@ -25,6 +28,7 @@ mod stats;
 mod sys;
 
 use core::ops::Range;
+use core::ptr::NonNull;
 use std::sync::{Arc, Mutex};
 use std::vec::Vec;
 
@@ -53,14 +57,42 @@ struct Shared {
 struct State {
     classes: Vec<Class>,
     stats: Stats,
+    /// What threads have kept for themselves, of the process's own pool.
+    near: Vec<NonNull<near::Counts>>,
 }
+
+// SAFETY: the counts of a thread are atomic, and valid while they are in the list: see `near`.
+unsafe impl Send for State {}
 
 /// A stack of a [`Pool`]; it goes back when dropped.
 #[derive(Debug)]
 pub struct PoolStack {
-    pool: Pool,
+    /// `None` for the process's own pool, which is never dropped: its stacks need not count.
+    pool: Option<Pool>,
     range: Range<usize>,
 }
+
+/// The process's own pool.
+static GLOBAL: Once<Pool> = Once::new();
+
+/// The same for what threads keep of it.
+static HOME: near::Home = near::Home {
+    enter: |counts| {
+        let mut state = Pool::global().lock();
+        let room = state.near.try_reserve(1).is_ok();
+        if room {
+            state.near.push(counts);
+        }
+        room
+    },
+    leave: |counts| {
+        let mut state = Pool::global().lock();
+        // SAFETY: counts are freed after they have left the list, here.
+        unsafe { counts.as_ref() }.add_to(&mut state.stats);
+        state.near.retain(|other| *other != counts);
+    },
+    put: |range| Pool::global().put(range),
+};
 
 // SAFETY: the range lies in a slab that is mapped as long as a stack of it is out (`pool` counts),
 // and `Class` gives out each slot to one owner at a time.
@@ -71,18 +103,26 @@ unsafe impl Stack for PoolStack {
     }
 
     fn abandon(self) {
-        self.pool.lock().stats.abandoned += 1;
+        self.pool().lock().stats.abandoned += 1;
         core::mem::forget(self);
     }
 }
 
+impl PoolStack {
+    fn pool(&self) -> &Pool {
+        match &self.pool {
+            Some(pool) => pool,
+            None => Pool::global(),
+        }
+    }
+}
+
 impl Drop for PoolStack {
+    #[inline]
     fn drop(&mut self) {
-        sys::release(self.range.clone(), self.pool.0.config.reuse);
-        let mut state = self.pool.lock();
-        state.class(self.range.len()).put(self.range.start);
-        state.stats.live -= 1;
-        state.stats.free += 1;
+        if self.pool.is_some() || !near::put(&self.range) {
+            self.pool().put(self.range.clone());
+        }
     }
 }
 
@@ -94,7 +134,6 @@ impl Pool {
 
     /// Returns the pool of this process, with the defaults and what the environment says: see [`Config::from_env`].
     pub fn global() -> &'static Pool {
-        static GLOBAL: Once<Pool> = Once::new();
         GLOBAL.get_or_make(|| Pool::of(Config::from_env().checked().unwrap_or_default()))
     }
 
@@ -115,8 +154,28 @@ impl Pool {
     }
 
     /// Returns a stack of the pool's own size.
+    #[inline]
     pub fn stack(&self) -> Result<PoolStack, Error> {
+        if self.is_global() {
+            if let Some(range) = near::take() {
+                return Ok(PoolStack { pool: None, range });
+            }
+            let Config {
+                reuse, stack_size, ..
+            } = self.0.config;
+            if matches!(reuse, Reuse::Warm | Reuse::Keep) {
+                near::begin(&HOME, stack_size);
+            }
+        }
         self.stack_of(self.0.config.stack_size)
+    }
+
+    /// Returns whether this is a handle to the process's own pool.
+    #[inline]
+    fn is_global(&self) -> bool {
+        GLOBAL
+            .get()
+            .is_some_and(|global| Arc::ptr_eq(&global.0, &self.0))
     }
 
     /// Returns a stack of at least this many usable bytes. Stacks of one size share slabs, so a program should use few
@@ -126,6 +185,7 @@ impl Pool {
         let Config {
             guard_size,
             guard,
+            reuse,
             max_stacks,
             ..
         } = self.0.config;
@@ -135,12 +195,12 @@ impl Pool {
         {
             return Err(Error::PoolFull { max_stacks });
         }
-        let State { classes, stats } = &mut *state;
+        let State { classes, stats, .. } = &mut *state;
         let class = match classes.iter_mut().position(|class| class.size == size) {
             Some(index) => &mut classes[index],
             None => {
                 classes.try_reserve(1)?;
-                classes.push(Class::new(size, guard_size, guard));
+                classes.push(Class::new(size, guard_size, guard, reuse));
                 classes.last_mut().expect("just pushed")
             }
         };
@@ -150,21 +210,46 @@ impl Pool {
         stats.peak = stats.peak.max(stats.live);
         drop(state);
         Ok(PoolStack {
-            pool: self.clone(),
+            pool: (!self.is_global()).then(|| self.clone()),
             range: limit..limit + size,
         })
     }
 
+    /// Takes back a stack that nobody uses.
+    fn put(&self, range: Range<usize>) {
+        sys::release(range.clone(), self.0.config.reuse);
+        let mut state = self.lock();
+        let too_long = state.class(range.len()).put(range.start);
+        state.stats.live -= 1;
+        state.stats.free += 1;
+        if let Some(limit) = too_long {
+            // Without the lock, for others need not wait while the kernel takes the pages. Nobody else has the stack now.
+            drop(state);
+            sys::release(limit..limit + range.len() - PAGE, Reuse::DontNeed);
+            self.lock().class(range.len()).put_cold(limit);
+        }
+    }
+
     /// Returns the counts so far.
     pub fn stats(&self) -> Stats {
-        self.lock().stats
+        let state = self.lock();
+        let mut stats = state.stats;
+        for counts in &state.near {
+            // SAFETY: counts leave the list, under its lock, before they are freed.
+            unsafe { counts.as_ref() }.add_to(&mut stats);
+        }
+        stats
     }
 
     /// Gives the memory of all free stacks back to the kernel, whatever the reuse policy; the
-    /// address space is kept.
+    /// address space is kept. Of the process's own pool it does not reach what other threads keep for themselves, eight
+    /// stacks each.
     pub fn trim(&self) {
+        if self.is_global() {
+            near::give_back();
+        }
         for class in &self.lock().classes {
-            for &limit in class.free() {
+            for limit in class.free() {
                 sys::release(limit..limit + class.size, Reuse::DontNeed);
             }
         }

@@ -23,17 +23,23 @@ impl<T> Once<T> {
 }
 
 impl<T: Send + Sync> Once<T> {
+    /// Returns the value, if there is one.
+    #[inline]
+    pub(crate) fn get(&'static self) -> Option<&'static T> {
+        // SAFETY: what is in `value` came from Box::into_raw below and is never freed.
+        unsafe { self.value.load(Ordering::Acquire).as_ref() }
+    }
+
     /// Returns the value; calls `make` if there is none yet.
     pub(crate) fn get_or_make(&'static self, make: impl FnOnce() -> T) -> &'static T {
-        // SAFETY: what is in `value` came from Box::into_raw below and is never freed.
-        if let Some(value) = unsafe { self.value.load(Ordering::Acquire).as_ref() } {
+        if let Some(value) = self.get() {
             return value;
         }
         let ours = Box::into_raw(Box::new(make()));
         let first =
             self.value
                 .compare_exchange(ptr::null_mut(), ours, Ordering::AcqRel, Ordering::Acquire);
-        // SAFETY: as above; `ours`, if it came too late, was seen by nobody else.
+        // SAFETY: as in `get`; `ours`, if it came too late, was seen by nobody else.
         unsafe {
             match first {
                 Ok(_) => &*ours,

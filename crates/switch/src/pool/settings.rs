@@ -40,7 +40,7 @@ impl Default for Config {
             stack_size: DEFAULT_STACK_SIZE,
             guard_size: DEFAULT_GUARD_SIZE,
             guard: Guard::Auto,
-            reuse: Reuse::Keep,
+            reuse: Reuse::Warm,
             max_stacks: None,
         }
     }
@@ -48,7 +48,8 @@ impl Default for Config {
 
 impl Config {
     /// The defaults, changed by `LANCET_STACK_SIZE` and `LANCET_GUARD_SIZE` (bytes, or with a
-    /// suffix `k`, `m` or `g`) and `LANCET_STACK_REUSE` (`keep`, `free` or `dontneed`). What cannot
+    /// suffix `k`, `m` or `g`) and `LANCET_STACK_REUSE` (`warm`, `keep`, `free` or
+    /// `dontneed`). What cannot
     /// be understood is passed over.
     pub fn from_env() -> Self {
         let text = |name| std::env::var(name).ok();
@@ -64,6 +65,7 @@ impl Config {
             config.guard_size = bytes;
         }
         match text("LANCET_STACK_REUSE").as_deref() {
+            Some("warm") => config.reuse = Reuse::Warm,
             Some("keep") => config.reuse = Reuse::Keep,
             Some("free") => config.reuse = Reuse::Free,
             Some("dontneed") => config.reuse = Reuse::DontNeed,

@@ -10,7 +10,8 @@ pub struct Stats {
     pub mapped: usize,
     /// Stacks in use now.
     pub live: usize,
-    /// The most that were in use at once.
+    /// The most that were in use at once. Of the process's own pool up to eight more for each thread, because a thread may
+    /// keep so many for itself when others ask the pool.
     pub peak: usize,
     /// Stacks that were used before and wait.
     pub free: usize,

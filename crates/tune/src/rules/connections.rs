@@ -291,6 +291,9 @@ pub(super) const CONNTRACK: Rule = Rule {
     check: conntrack,
 };
 
+/// Entries of a bucket that are not worth a line: twice the kernel's default before 5.15.
+const LONGEST: u64 = 8;
+
 fn conntrack(machine: &Machine) -> Result<Outcome, Cannot> {
     const COUNT: &str = "/proc/sys/net/netfilter/nf_conntrack_count";
     const MAX: &str = "/proc/sys/net/netfilter/nf_conntrack_max";
@@ -323,7 +326,14 @@ fn conntrack(machine: &Machine) -> Result<Outcome, Cannot> {
             };
             outcome.change(Setting::file(MAX), max.saturating_mul(2))
         }
-        max => Outcome::good(format!("{count} of {max}")),
+        max => match buckets {
+            Ok(buckets) if max > buckets.saturating_mul(LONGEST) => Outcome::consider(format!(
+                "{max} entries on {buckets} buckets: when the table is full, a packet walks a chain of {} entries",
+                max / buckets.max(1)
+            ))
+            .change(Setting::file(BUCKETS), max),
+            _ => Outcome::good(format!("{count} of {max}")),
+        },
     };
     let outcome = outcome.saw(COUNT, count).saw(MAX, max).saw(BUCKETS, chains);
     Ok(logged_full(

@@ -92,6 +92,18 @@ pub(super) const DEBUGGING: Rule = Rule {
     check: debugging,
 };
 
+/// Returns whether cores of this pattern are lost: core(5) writes none for an empty one. What another program does with them
+/// is not known.
+fn is_thrown_away(pattern: &str) -> bool {
+    let program = pattern
+        .strip_prefix('|')
+        .map(|rest| rest.split_whitespace().next().unwrap_or_default());
+    match program {
+        None => matches!(pattern, "" | "/dev/null"),
+        Some(program) => matches!(program.rsplit('/').next(), Some("true" | "false" | "")),
+    }
+}
+
 fn debugging(machine: &Machine) -> Result<Outcome, Cannot> {
     const SCOPE: &str = "/proc/sys/kernel/yama/ptrace_scope";
     const PATTERN: &str = "/proc/sys/kernel/core_pattern";
@@ -102,11 +114,14 @@ fn debugging(machine: &Machine) -> Result<Outcome, Cannot> {
     };
     let pattern = machine.tree.word(PATTERN)?;
     let outcome = match scope {
+        Some(3..) => Outcome::consider("nobody can open a process until the next boot"),
+        _ if is_thrown_away(&pattern) => {
+            Outcome::consider("a crash leaves no core: core_pattern throws it away")
+        }
         None => Outcome::good("no Yama: one's own processes can be opened"),
         Some(0) => Outcome::good("one's own processes can be opened"),
         Some(1) => Outcome::good("root can open processes, others only their children"),
         Some(2) => Outcome::good("only root can open processes"),
-        Some(_) => Outcome::consider("nobody can open a process until the next boot"),
     };
     let scope = scope.map_or("no such file".into(), |scope| scope.to_string());
     let outcome = outcome.saw(SCOPE, scope).saw(PATTERN, pattern);

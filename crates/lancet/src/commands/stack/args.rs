@@ -24,9 +24,9 @@ const TABLE_ROWS: usize = 20;
 #[derive(Args, Clone, Debug)]
 #[command(
     group = ArgGroup::new("when").multiple(true).args(["every", "look_for", "program"]),
-    group = ArgGroup::new("target").required(true).multiple(true).args(["pids", "files", "gems", "process", "program"]),
+    group = ArgGroup::new("target").required(true).multiple(true).args(["pids", "files", "gems", "process", "program", "diff"]),
     override_usage = "lancet stack [OPTIONS] -p PID\n       lancet stack [OPTIONS] -- PROGRAM [ARG]...\n       lancet stack [OPTIONS] CORE...\n       lancet stack [OPTIONS] FILE...\n       lancet stack [OPTIONS] --gem NAME\n       \
-                      lancet stack [OPTIONS] --process PID",
+                      lancet stack [OPTIONS] --process PID\n       lancet stack [OPTIONS] --diff OLD NEW",
     after_help = EXAMPLES,
 )]
 pub struct StackArgs {
@@ -102,6 +102,17 @@ pub struct StackArgs {
     #[arg(long, value_name = "PID", help_heading = TARGET)]
     #[arg(value_parser = clap::value_parser!(i32).range(1..))]
     pub process: Option<i32>,
+
+    /// Compare the frames of two builds of a program or library; with --max, exit with 3 if one that grew or is new is larger
+    #[arg(long, value_names = ["OLD", "NEW"], num_args = 2, help_heading = TARGET)]
+    #[arg(conflicts_with_all = ["pids", "children", "files", "gems", "process", "program", "gc", "native", "bytes", "fibers", "check"])]
+    #[arg(conflicts_with_all = ["every", "look_for"])]
+    pub diff: Option<Vec<PathBuf>>,
+
+    /// For files: show the deepest chains of direct calls, and the bytes that each takes; with --max, exit with 3 if one is deeper
+    #[arg(long, conflicts_with_all = ["pids", "children", "program", "diff", "gc", "native", "bytes", "fibers", "check"])]
+    #[arg(conflicts_with_all = ["every", "look_for"], help_heading = ROWS)]
+    pub chains: bool,
 
     /// Exit with 3 if a frame is larger
     #[arg(long, value_name = "BYTES", help_heading = ROWS)]
@@ -182,4 +193,5 @@ Examples:
   lancet stack /usr/lib/x86_64-linux-gnu/libruby-3.1.so.3.1   the biggest frames in it
   lancet stack --gem eventmachine                             in a gem's extensions
   lancet stack --process 4242 --top 50                        in all a process has loaded
-  lancet stack --max 16384 ext/*.so                           in CI: exit 3 if one is larger";
+  lancet stack --max 16384 ext/*.so                           in CI: exit 3 if one is larger
+  lancet stack --diff released/ext.so ext.so --max 4096       in CI: exit 3 if one that grew or is new is larger";

@@ -7,7 +7,8 @@ use std::path::{Path, PathBuf};
 
 use anyhow::{Context, bail};
 use frames::ranking::{Ranking, Wanted};
-use frames::{Scan, gem};
+use frames::scan::Decode;
+use frames::{Scan, gem, objects};
 use process::guest::Status;
 use process::maps::Maps;
 use process::memory::GuestMemory;
@@ -38,13 +39,12 @@ pub fn rank(args: &StackArgs) -> anyhow::Result<Ranking> {
         let read = file.and_then(|file| {
             let metadata = file.metadata()?;
             if !seen.insert((metadata.dev(), metadata.ino())) {
-                return Ok(None);
+                return Ok(Vec::new());
             }
-            Ok(Some(Scan::file(&path, file, args.decode())?))
+            all_of(&path, file, args.decode())
         });
         match read {
-            Ok(Some(scan)) => scans.push(scan),
-            Ok(None) => {}
+            Ok(found) => scans.extend(found),
             Err(error) if alone => return Err(error),
             Err(error) => refused.push((path, plain(&error))),
         }
@@ -63,6 +63,27 @@ pub fn rank(args: &StackArgs) -> anyhow::Result<Ranking> {
         max: args.max,
     };
     Ok(Ranking::new(scans, refused, wanted))
+}
+
+/// Reads the frames of one file.
+pub fn scan(path: &Path, decode: Decode) -> anyhow::Result<Scan> {
+    let mut scans = all_of(path, open(path)?, decode)?;
+    match scans.len() {
+        1 => Ok(scans.remove(0)),
+        members => bail!(
+            "{}: an archive with {members} object files; compare these one by one",
+            path.display()
+        ),
+    }
+}
+
+/// Reads the frames of a file: of an archive, those of its object files.
+fn all_of(path: &Path, file: File, decode: Decode) -> anyhow::Result<Vec<Scan>> {
+    let files = objects::inputs(path, file)?;
+    let scans = files
+        .into_iter()
+        .map(|(path, file)| Scan::file(&path, file, decode));
+    Ok(scans.collect::<Result<_, _>>()?)
 }
 
 fn open(path: &Path) -> anyhow::Result<File> {

@@ -1,7 +1,13 @@
 //! Decides from the targets what is meant: running processes, core files, or files to be ranked.
 
+use std::path::Path;
+
+use frames::Scan;
+use frames::difference::{Difference, Wanted};
 use frames::live::core::Core;
 use report::losses::{Loss, What};
+use report::stack::chains::{self, Chains};
+use report::stack::difference::{json as json_of_difference, table as table_of_difference};
 use report::stack::ranking::{json, table};
 
 use super::{StackArgs, files, live};
@@ -15,7 +21,13 @@ pub fn run(args: StackArgs) -> anyhow::Result<u8> {
     if !args.pids.is_empty() || !args.program.is_empty() {
         return live::run(&args);
     }
+    if let Some([old, new]) = args.diff.as_deref() {
+        return compare(&args, old, new);
+    }
     let cores = args.files.iter().filter(|path| Core::is_one(path)).count();
+    if cores > 0 && args.chains {
+        anyhow::bail!("--chains is about programs and libraries, not about core files");
+    }
     if cores > 0 {
         if cores < args.files.len() || !args.gems.is_empty() || args.process.is_some() {
             anyhow::bail!("cores and other files together: name the core files alone");
@@ -28,12 +40,21 @@ pub fn run(args: StackArgs) -> anyhow::Result<u8> {
     if args.fibers {
         anyhow::bail!("--fibers is about stacks: name a process (-p PID) or a core file");
     }
-    let ranking = files::rank(&args)?;
+    of_files(&args)
+}
+
+/// Ranks the frames of files, or shows their chains of calls.
+fn of_files(args: &StackArgs) -> anyhow::Result<u8> {
+    let ranking = files::rank(args)?;
     let mut sink = Sink::open(args.output.as_deref(), Stream::Stdout)?;
-    if args.json {
-        json::write(&mut sink.out, &ranking)?;
-    } else {
-        table::write(&mut sink.out, &ranking)?;
+    let chains = args
+        .chains
+        .then(|| Chains::of(&ranking.scans, args.rows(), args.max));
+    match (&chains, args.json) {
+        (Some(chains), true) => chains::json::write(&mut sink.out, chains)?,
+        (Some(chains), false) => chains::table::write(&mut sink.out, chains)?,
+        (None, true) => json::write(&mut sink.out, &ranking)?,
+        (None, false) => table::write(&mut sink.out, &ranking)?,
     }
     let mut losses = Losses::default();
     for (what, why) in &ranking.refused {
@@ -41,24 +62,81 @@ pub fn run(args: StackArgs) -> anyhow::Result<u8> {
         losses.say(Loss::new(None, What::Files, None, text));
     }
     // The table says it behind the file's name.
-    for scan in ranking.scans.iter().filter(|scan| scan.damaged() > 0) {
-        let count = scan.damaged() as u64;
-        let text = format!(
-            "{}: {count} damaged {} of the call frame information left out",
-            scan.image().path().display(),
-            report::figures::plural(count, "entry", "entries")
-        );
-        losses.note(Loss::new(None, What::Frames, Some(count), text));
+    for loss in ranking.scans.iter().filter_map(damage) {
+        losses.note(loss);
     }
     if args.json {
         losses.write(&mut sink.out)?;
     }
     sink.out.flush()?;
+    let (larger, words) = match &chains {
+        Some(chains) => (
+            chains.larger,
+            ["chain of calls takes", "chains of calls take"],
+        ),
+        None => (ranking.larger, ["frame is larger", "frames are larger"]),
+    };
+    let than = if chains.is_some() {
+        "more than"
+    } else {
+        "than"
+    };
     if let Some(max) = args.max
-        && ranking.larger > 0
+        && larger > 0
     {
-        let frames = report::figures::plural(ranking.larger, "frame is", "frames are");
-        tell!("{} {frames} larger than {max} bytes", ranking.larger);
+        let words = report::figures::plural(larger, words[0], words[1]);
+        tell!("{larger} {words} {than} {max} bytes");
+        return Ok(EXCEEDED);
+    }
+    Ok(losses.exit_code(0))
+}
+
+/// Returns what of a file's call frame information could not be read.
+fn damage(scan: &Scan) -> Option<Loss> {
+    let count = scan.damaged() as u64;
+    let text = format!(
+        "{}: {count} damaged {} of the call frame information left out",
+        scan.image().path().display(),
+        report::figures::plural(count, "entry", "entries")
+    );
+    (count > 0).then(|| Loss::new(None, What::Frames, Some(count), text))
+}
+
+/// Compares the frames of two builds of a file.
+fn compare(args: &StackArgs, old: &Path, new: &Path) -> anyhow::Result<u8> {
+    let wanted = Wanted {
+        rows: args.rows(),
+        max: args.max,
+    };
+    let difference = Difference::new(
+        files::scan(old, args.decode())?,
+        files::scan(new, args.decode())?,
+        wanted,
+    );
+    let mut sink = Sink::open(args.output.as_deref(), Stream::Stdout)?;
+    let mut losses = Losses::default();
+    for scan in [&difference.old, &difference.new] {
+        if let Some(loss) = damage(scan) {
+            losses.say(loss);
+        }
+    }
+    if args.json {
+        json_of_difference::write(&mut sink.out, &difference)?;
+        losses.write(&mut sink.out)?;
+    } else {
+        table_of_difference::write(&mut sink.out, &difference)?;
+    }
+    sink.out.flush()?;
+    if let Some(max) = args.max
+        && difference.larger > 0
+    {
+        let count = difference.larger;
+        let frames = report::figures::plural(
+            count,
+            "frame that grew or is new is",
+            "frames that grew or are new are",
+        );
+        tell!("{count} {frames} larger than {max} bytes");
         return Ok(EXCEEDED);
     }
     Ok(losses.exit_code(0))

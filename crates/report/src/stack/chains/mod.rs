@@ -1,0 +1,49 @@
+//! The deepest chains of calls in files.
+
+pub mod json;
+pub mod table;
+
+use frames::Scan;
+use frames::chains::Chain;
+
+/// The chains of several files.
+pub struct Chains<'a> {
+    /// The files.
+    pub scans: &'a [Scan],
+    /// The wanted chains, the deepest first: the number of the file, and the chain.
+    pub rows: Vec<(usize, Chain)>,
+    /// The number of chains that are not among the rows.
+    pub more: usize,
+    /// The number of chains that take more than the limit, among the rows or not.
+    pub larger: u64,
+}
+
+impl<'a> Chains<'a> {
+    /// Follows the calls in all files.
+    pub fn of(scans: &'a [Scan], rows: usize, max: Option<u64>) -> Chains<'a> {
+        let mut all: Vec<(usize, Chain)> = Vec::new();
+        for (number, scan) in scans.iter().enumerate() {
+            let chains = frames::chains::of(scan);
+            all.extend(chains.into_iter().map(|chain| (number, chain)));
+        }
+        all.sort_by_key(|(_, chain)| std::cmp::Reverse(chain.bytes));
+        let larger = all
+            .iter()
+            .filter(|(_, chain)| max.is_some_and(|max| chain.bytes > max));
+        let larger = larger.count() as u64;
+        let more = all.len().saturating_sub(rows);
+        all.truncate(rows);
+        Chains {
+            scans,
+            rows: all,
+            more,
+            larger,
+        }
+    }
+}
+
+/// Returns the name of a function, or its address.
+fn name(scan: &Scan, frame: &frames::Frame) -> String {
+    let name = scan.name(frame);
+    name.unwrap_or_else(|| format!("{:#x}", frame.range.start))
+}

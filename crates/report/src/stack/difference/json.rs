@@ -1,0 +1,48 @@
+//! Frames that differ, for programs: a `difference` and a `change` for each row.
+
+use std::io::{self, Write};
+
+use frames::difference::Difference;
+use serde_json::json;
+
+use super::{kind, largest, sizes};
+use crate::json::line;
+
+/// Writes the records.
+///
+/// # Errors
+///
+/// Returns the errors of `out`.
+pub fn write(out: &mut dyn Write, difference: &Difference) -> io::Result<()> {
+    let counts = &difference.counts;
+    let (before, after) = largest(difference);
+    let record = json!({
+        "record": "difference",
+        "old": difference.old.image().path().to_string_lossy(),
+        "new": difference.new.image().path().to_string_lossy(),
+        "grew": counts.grew,
+        "came": counts.came,
+        "shrank": counts.shrank,
+        "gone": counts.gone,
+        "same": counts.same,
+        "unnamed": [counts.unnamed.0, counts.unnamed.1],
+        "largest": [before, after],
+        "larger": difference.larger,
+    });
+    line(out, &record)?;
+    for change in &difference.changes {
+        let (before, after) = sizes(change);
+        let dynamic = |frame: &Option<frames::Frame>| frame.as_ref().map(|frame| frame.dynamic);
+        let record = json!({
+            "record": "change",
+            "name": change.name,
+            "kind": kind(change),
+            "before": before,
+            "after": after,
+            "bytes": change.growth(),
+            "dynamic": [dynamic(&change.old), dynamic(&change.new)],
+        });
+        line(out, &record)?;
+    }
+    Ok(())
+}
