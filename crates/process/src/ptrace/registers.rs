@@ -1,8 +1,8 @@
 //! Reads the general registers of threads that stand still, of each thread once.
 //!
 //! Reading them takes more than a microsecond of the kernel, and in a process with thousands of threads all wait for that. What was read of a
-//! thread, or written by `change_registers`, holds until it may have run or its registers were set otherwise. All requests that do either are in this module's parent, which calls
-//! `forget`. A thread that is killed meanwhile runs no more code of its program.
+//! thread, or written by `change_registers`, holds until it may have run or its registers were set otherwise. All requests that do either
+//! are in this module's parent, which calls `forget`. A thread that is killed meanwhile runs no more code of its program.
 
 use super::request::request;
 use nix::errno::Errno;
