@@ -84,7 +84,7 @@ pub struct Session {
     command: String,
     memory: Arc<GuestMemory>,
     ruby: Arc<RubyGuest>,
-    maps: Maps,
+    maps: Arc<Maps>,
     resident: Resident,
     reader: Reader,
     config: Config,
@@ -148,7 +148,7 @@ impl Session {
             status,
             memory,
             ruby: Arc::new(ruby),
-            maps,
+            maps: Arc::new(maps),
             resident: Resident::nowhere(),
             reader: Reader::new(0, options.depth > 1),
             config,
@@ -197,7 +197,7 @@ impl Session {
         self.resident.claim(&memory, &config)?;
         self.resident
             .write_control_page(&memory, offset_of!(ControlPage, hooked), 1u32)?;
-        let maps = Maps::of(pid)?;
+        let maps = Arc::new(Maps::of(pid)?);
         Ok(Session {
             command: guest::command_line(pid),
             heartbeat: Heartbeat::start(

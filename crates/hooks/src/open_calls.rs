@@ -39,20 +39,21 @@ pub(crate) fn close(
     };
     let maps = now.as_ref().unwrap_or(before);
     let pagemap = Pagemap::open(memory.pid()).ok();
+    let hooks = Hooks::of(hooks);
+    // Room for what is read, which is used again for the next stack.
+    let mut room = Vec::new();
     for pointer in stacks {
-        let stack = pagemap::stack_above(pagemap.as_ref(), maps, *pointer);
-        let start = pointer & !7;
-        let end = stack.end.min(start.saturating_add(MOST));
         // A thread of Ruby has a megabyte on its stack that it mostly never touches.
-        for part in pagemap::touched(pagemap.as_ref(), maps, start..end) {
-            let mut bytes = vec![0; (part.end - part.start) as usize];
-            let read = memory.read_up_to(part.start, &mut bytes);
-            for (at, ring, row) in frames(&bytes[..read], session, hooks) {
+        for part in pagemap::touched_stack(pagemap.as_ref(), maps, pointer & !7, MOST) {
+            let length = (part.end - part.start) as usize;
+            room.resize(length.max(room.len()), 0);
+            let read = memory.read_up_to(part.start, &mut room[..length]);
+            for (at, ring, row) in frames(&room[..read], session, &hooks) {
                 let third = memory.word(part.start + at)?;
                 memory.write(part.start + at, &(third & !COUNTED).to_le_bytes())?;
                 open.push((ring, row));
             }
-            if read < bytes.len() {
+            if read < length {
                 // What lies behind a guard that the kernel does not tell of, or was unmapped meanwhile, is no part of this stack.
                 break;
             }
@@ -61,20 +62,38 @@ pub(crate) fn close(
     Ok(open)
 }
 
+/// The counting hooks, and between which addresses their records are: nearly no word of a stack is one of those, and all threads wait.
+struct Hooks<'a> {
+    originals: &'a HashMap<u64, u64>,
+    first: u64,
+    last: u64,
+}
+
+impl<'a> Hooks<'a> {
+    fn of(originals: &'a HashMap<u64, u64>) -> Self {
+        Hooks {
+            originals,
+            first: originals.keys().min().copied().unwrap_or(u64::MAX),
+            last: originals.keys().max().copied().unwrap_or(0),
+        }
+    }
+
+    /// Whether these are the address of a hook's record and that of its function's moved code.
+    fn have(&self, hook: u64, original: u64) -> bool {
+        (self.first..=self.last).contains(&hook) && self.originals.get(&hook) == Some(&original)
+    }
+}
+
 /// Returns where in these bytes the frames of a session's counting hooks have the third word of their tickets, with ring and row.
-fn frames(bytes: &[u8], session: u32, hooks: &HashMap<u64, u64>) -> Vec<(u64, u64, u64)> {
-    let words = bytes.as_chunks::<8>().0.iter();
-    let words: Vec<u64> = words.map(|word| u64::from_le_bytes(*word)).collect();
-    let frame = |(at, frame): (usize, &[u64])| {
-        let [first, second, third, ..] = *frame else {
-            return None;
-        };
-        if hooks.get(&frame[TO_DESCRIPTOR]) != Some(&frame[TO_ORIGINAL]) {
+fn frames(bytes: &[u8], session: u32, hooks: &Hooks<'_>) -> Vec<(u64, u64, u64)> {
+    let windows = bytes.as_chunks::<8>().0.windows(TO_DESCRIPTOR + 1);
+    let frame = |(at, frame): (usize, &[[u8; 8]])| {
+        let word = |at: usize| u64::from_le_bytes(frame[at]);
+        if !hooks.have(word(TO_DESCRIPTOR), word(TO_ORIGINAL)) {
             return None;
         }
-        let (its, ring, row) = ticket::open([first, second, third])?;
+        let (its, ring, row) = ticket::open([word(0), word(1), word(2)])?;
         (its == session).then_some(((at as u64 + 2) * 8, ring, row))
     };
-    let windows = words.windows(TO_DESCRIPTOR + 1).enumerate();
-    windows.filter_map(frame).collect()
+    windows.enumerate().filter_map(frame).collect()
 }

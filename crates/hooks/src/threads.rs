@@ -3,12 +3,17 @@
 use inject::remote_call::{RemoteThread, in_restartable_sequence};
 use nix::errno::Errno;
 use process::error::{Error, Result};
+use process::maps::Maps;
 use process::memory::GuestMemory;
 use process::ptrace::{self, Registers};
 use std::ops::Range;
 
 /// How many bytes above a stack pointer are searched for a saved instruction pointer.
 const DEPTH: usize = 64 * 1024;
+/// Changes that are no further apart are in one part ([`parts`]).
+const NEAR: u64 = 1 << 20;
+/// Stacks that are read at once.
+const AT_ONCE: usize = 32;
 
 /// Bytes that are about to be replaced.
 #[derive(Clone, Copy, Debug)]
@@ -37,10 +42,7 @@ pub fn move_out(
         let index = next.checked_sub(1)?;
         (pc > changes[index].at && pc < changes[index].at + changes[index].length).then_some(index)
     };
-    let mut moves = Vec::new();
-    let all = changes.first().map_or(0, |first| first.at)
-        ..changes.last().map_or(0, |last| last.at + last.length);
-    let mut stack = vec![0; DEPTH];
+    let (mut moves, mut pointers) = (Vec::new(), Vec::with_capacity(tids.len()));
     for tid in tids {
         let registers = own_registers(remote, *tid)?;
         if let Some(index) = inside(registers.rip) {
@@ -54,9 +56,11 @@ pub fn move_out(
                 None => return Ok(Some(index)),
             }
         }
-        if let Some(index) = returns_into(memory, (registers.rsp, &mut stack), &all, inside) {
-            return Ok(Some(index));
-        }
+        pointers.push(registers.rsp);
+    }
+    let parts = parts(changes);
+    if let Some(index) = returns_into((memory, remote.maps()), &pointers, &parts, inside) {
+        return Ok(Some(index));
     }
     for (tid, to) in moves {
         go_on_at(remote, tid, to)?;
@@ -114,26 +118,59 @@ fn explain(remote: &RemoteThread, errno: Errno) -> Error {
     ptrace::explain(remote.pid(), "moving a thread out of the way", errno)
 }
 
-/// Returns the change that a word on the stack points into: an instruction pointer that the kernel may have saved there for
+/// Returns few ranges that hold all changes: about one for the program and each library.
+fn parts(changes: &[Changed]) -> Vec<Range<u64>> {
+    let mut parts: Vec<Range<u64>> = Vec::new();
+    for change in changes {
+        let end = change.at + change.length;
+        match parts.last_mut() {
+            Some(last) if change.at < last.end.saturating_add(NEAR) => last.end = end.max(last.end),
+            _ => parts.push(change.at..end),
+        }
+    }
+    parts
+}
+
+/// Returns the change that a word on a stack points into: an instruction pointer that the kernel may have saved there for
 /// a signal handler. A word that is left over from an earlier frame looks the same; then the hook is tried again later.
-/// All threads wait for this, so a stack without a word in `all`, where all changes are, takes one comparison a word. `stack`: where the
-/// stack pointer is, and room for what lies above it.
+/// All threads wait for this, so the stacks above `pointers` are read many at a time, up to the ends of their mappings, and a word that is
+/// in none of `parts`, where all changes are, takes one comparison for each part.
 fn returns_into(
-    memory: &GuestMemory,
-    (pointer, stack): (u64, &mut [u8]),
-    all: &Range<u64>,
+    (memory, maps): (&GuestMemory, &Maps),
+    pointers: &[u64],
+    parts: &[Range<u64>],
     inside: impl Fn(u64) -> Option<usize>,
 ) -> Option<usize> {
-    // The mapping of the stack may end earlier: an alternate stack may hold only a handler's frame, at its very end.
-    let length = memory.read_up_to_guard(pointer, stack);
-    let words = stack[..length].as_chunks::<8>().0;
-    let length = all.end.saturating_sub(all.start);
-    let is_near = |word: &[u8; 8]| u64::from_le_bytes(*word).wrapping_sub(all.start) < length;
-    if !words.iter().fold(false, |any, word| any | is_near(word)) {
-        return None;
+    let mut stacks = vec![0; DEPTH * AT_ONCE.min(pointers.len())];
+    let is_in =
+        |word: u64, part: &Range<u64>| word.wrapping_sub(part.start) < part.end - part.start;
+    for some in pointers.chunks(AT_ONCE) {
+        // The mapping of a stack may end earlier: an alternate stack may hold only a handler's frame, at its very end.
+        let place = |pointer: &u64| {
+            let end = maps.find(*pointer).map_or(u64::MAX, |one| one.end);
+            (*pointer, DEPTH.min((end - pointer) as usize))
+        };
+        let places: Vec<(u64, usize)> = some.iter().map(place).collect();
+        let lengths = memory.read_each_up_to_guard(&places, DEPTH, &mut stacks);
+        for (stack, length) in stacks.chunks(DEPTH).zip(lengths) {
+            let words = stack[..length].as_chunks::<8>().0.iter();
+            let words = words.map(|word| u64::from_le_bytes(*word));
+            for part in parts {
+                // Without a jump for each word, so that several are compared at once.
+                if words
+                    .clone()
+                    .fold(false, |any, word| any | is_in(word, part))
+                {
+                    let mut near = words.clone().filter(|word| is_in(*word, part));
+                    let found = near.find_map(&inside);
+                    if found.is_some() {
+                        return found;
+                    }
+                }
+            }
+        }
     }
-    let mut words = words.iter();
-    words.find_map(|word| inside(u64::from_le_bytes(*word)))
+    None
 }
 
 #[cfg(test)]

@@ -72,6 +72,7 @@ pub struct RemoteThread<'a> {
     pid: i32,
     tid: i32,
     memory: &'a GuestMemory,
+    maps: &'a Maps,
     gadgets: Gadgets,
     saved: Registers,
     saved_state: Vec<u8>,
@@ -95,7 +96,12 @@ impl<'a> RemoteThread<'a> {
     ///
     /// # Errors
     /// [`Error::NothingToBorrow`] where the thread is inside a restartable sequence, or no room is proven.
-    pub fn new(tid: i32, memory: &'a GuestMemory, gadgets: Gadgets, maps: &Maps) -> Result<Self> {
+    pub fn new(
+        tid: i32,
+        memory: &'a GuestMemory,
+        gadgets: Gadgets,
+        maps: &'a Maps,
+    ) -> Result<Self> {
         let pid = memory.pid();
         let explain = |errno| ptrace::explain(pid, "reading the registers of a thread", errno);
         let saved = ptrace::registers(tid).map_err(explain)?;
@@ -136,6 +142,7 @@ impl<'a> RemoteThread<'a> {
             pid,
             tid,
             memory,
+            maps,
             gadgets,
             saved,
             saved_state,
@@ -193,6 +200,11 @@ impl<'a> RemoteThread<'a> {
     /// Id of the thread in the PID namespace of lancet.
     pub fn tid(&self) -> i32 {
         self.tid
+    }
+
+    /// Returns the mappings of the process as they were before it was stopped.
+    pub fn maps(&self) -> &'a Maps {
+        self.maps
     }
 
     /// Returns the registers that it had when it was stopped, and will have again when it is given back.

@@ -12,7 +12,7 @@ pub use child_signal::{end_waits, hold_child_signal, next_event, wait_for_any};
 
 use behind::Waiting;
 use process::error::{Error, Result};
-use process::ptrace::{self, Event};
+use process::ptrace::{self, Event, Looks};
 use std::ffi::{CString, OsString};
 use std::io;
 use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};
@@ -105,8 +105,6 @@ pub fn note_pipes_ignored() {
 
 /// The longest time from a program's start to its first instruction, on a very busy machine.
 const LONGEST_START: Duration = Duration::from_secs(60);
-/// Time between two checks of a program that starts.
-const LOOK: Duration = Duration::from_micros(20);
 
 /// The events that the kernel reports of a tracee.
 const OPTIONS: i32 =
@@ -272,6 +270,7 @@ impl Tracee {
     /// Waits until it stands at an event, at most for a minute.
     pub fn wait(&mut self) -> Result<Happening> {
         let deadline = Instant::now() + LONGEST_START;
+        let looks = Looks::begin();
         loop {
             if let Some(happening) = self.poll()? {
                 return Ok(happening);
@@ -279,7 +278,7 @@ impl Tracee {
             if Instant::now() > deadline {
                 return Err(self.would_not_stop());
             }
-            std::thread::sleep(LOOK);
+            looks.pause(self.pid);
         }
     }
 

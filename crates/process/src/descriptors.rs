@@ -12,7 +12,7 @@
 
 use std::fs::File;
 use std::io;
-use std::os::fd::{FromRawFd, OwnedFd};
+use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};
 use std::os::unix::process::CommandExt;
 use std::path::Path;
 use std::process::Command;
@@ -119,6 +119,17 @@ pub fn refill() {
 /// Those of open(2).
 pub fn open_briefly(path: impl AsRef<Path>) -> io::Result<File> {
     with_reserve(|| File::open(&path))
+}
+
+/// Whether half of the descriptors that we may have are still free after this one was opened: the kernel gives the lowest free number.
+pub(crate) fn leaves_half(opened: &File) -> bool {
+    let mut limit = libc::rlimit {
+        rlim_cur: 0,
+        rlim_max: 0,
+    };
+    // SAFETY: the call writes the live structure of this frame only.
+    let known = unsafe { libc::getrlimit(libc::RLIMIT_NOFILE, &raw mut limit) == 0 };
+    known && (opened.as_raw_fd() as u64) < limit.rlim_cur / 2
 }
 
 /// Locks the reserve. A panic while the lock is held leaves the list intact, so the poison is ignored.

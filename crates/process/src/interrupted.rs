@@ -45,7 +45,7 @@ use crate::guest::has_filter;
 use crate::memory::GuestMemory;
 use crate::ptrace::{self, Registers};
 use crate::stop::thread_state;
-use slept::Sched;
+use slept::{Runs, Sched};
 use std::io;
 use std::time::{Duration, Instant};
 
@@ -131,7 +131,7 @@ pub(crate) fn restart_call(tid: i32) {
         let call = InCall::of_registers(&registers);
         let call = (call.number, call.arguments, [call.sp, call.pc]);
         registers.rax = sockets::result(tid, &call, RESTART_UNLESS_HANDLED) as u64;
-        let _ = ptrace::set_registers(tid, &registers);
+        let _ = ptrace::change_registers(tid, &registers);
     }
 }
 
@@ -148,7 +148,7 @@ pub fn repeat_call(pid: i32, tid: i32) {
         && has_filter(pid, tid).unwrap_or(true)
     {
         registers.rax = RESTART_UNLESS_HANDLED as u64;
-        let _ = ptrace::set_registers(tid, &registers);
+        let _ = ptrace::change_registers(tid, &registers);
     }
 }
 
@@ -178,7 +178,7 @@ impl Fate {
 }
 
 /// A thread that waits, with a timeout, in a call that a stop interrupts.
-#[derive(Clone, Copy, Debug)]
+#[derive(Debug)]
 pub(crate) struct Waiting {
     pid: i32,
     tid: i32,
@@ -188,6 +188,8 @@ pub(crate) struct Waiting {
     deadline: Instant,
     /// Number of voluntary context switches that it had made.
     switches: u64,
+    /// The same by a file that was opened before the stop and is closed after it; none if only `switches` tells.
+    runs: Option<Runs>,
     /// Whether it slept until it was stopped.
     same: bool,
 }
@@ -209,6 +211,7 @@ impl Waiting {
             fate,
             deadline: Instant::now(),
             switches: 0,
+            runs: None,
             same: false,
         };
         if fate == Fate::Kept {
@@ -224,6 +227,7 @@ impl Waiting {
         // The time is taken after reading, so a delay here makes the remaining time longer, never shorter.
         waiting.deadline = Instant::now() + whole.saturating_sub(slept);
         waiting.switches = switches;
+        waiting.runs = Runs::until_now(pid, tid);
         // The call is read again, because all that was found must belong to one call.
         (InCall::of(pid, tid)? == call).then_some(waiting)
     }
@@ -233,6 +237,7 @@ impl Waiting {
         matches!(thread_state(pid, tid), Some('S' | 'D')).then_some(())?;
         let (slept, switches) = slept(pid, tid)?;
         let since = Instant::now().checked_sub(slept)?;
+        let runs = Runs::until_now(pid, tid);
         Some(Waiting {
             pid,
             tid,
@@ -245,6 +250,7 @@ impl Waiting {
             fate: Fate::Unread(since),
             deadline: since,
             switches,
+            runs,
             same: false,
         })
     }
@@ -290,8 +296,8 @@ impl Waiting {
         if self.fate == Fate::Kept {
             return;
         }
-        let now = Sched::read(&format!("/proc/{}/task/{}/sched", self.pid, self.tid));
-        self.same = now.is_some_and(|now| now.switches == self.switches + 1);
+        self.same =
+            self.runs.as_ref().is_some_and(|runs| runs.is_one_more()) || self.has_switched_once();
         if let Fate::Unread(since) = self.fate
             && (!self.same || self.learn(since).is_none())
         {
@@ -301,6 +307,12 @@ impl Waiting {
         if matches!(self.fate, Fate::Instead(_)) {
             repeat_call(self.pid, self.tid);
         }
+    }
+
+    /// Whether it has given up the processor once since it was looked at. This file takes the kernel ten times as long.
+    fn has_switched_once(&self) -> bool {
+        let now = Sched::read(&format!("/proc/{}/task/{}/sched", self.pid, self.tid));
+        now.is_some_and(|now| now.switches == self.switches + 1)
     }
 
     /// Shortens the timeout of the call that the stopped thread will make again, if it is still the same call.

@@ -126,6 +126,44 @@ impl GuestMemory {
         }
     }
 
+    /// Reads several places as [`GuestMemory::read_up_to_guard`] does, by one system call where none of them ends early. Each place is an
+    /// address and a number of bytes, at most `room`, and so many bytes of `into` are for each. Returns how many bytes each has.
+    pub fn read_each_up_to_guard(
+        &self,
+        places: &[(u64, usize)],
+        room: usize,
+        into: &mut [u8],
+    ) -> Vec<usize> {
+        let mut lengths = Vec::with_capacity(places.len());
+        while let Some(left) = places.get(lengths.len()..).filter(|left| !left.is_empty()) {
+            let rooms = &mut into[lengths.len() * room..];
+            let ours = rooms.chunks_mut(room).zip(left);
+            let mut ours: Vec<_> = ours
+                .map(|(ours, (_, length))| IoSliceMut::new(&mut ours[..*length]))
+                .collect();
+            let theirs = left.iter().map(|(at, len)| RemoteIoVec {
+                base: *at as usize,
+                len: *len,
+            });
+            let theirs: Vec<_> = theirs.collect();
+            let mut read =
+                process_vm_readv(Pid::from_raw(self.pid), &mut ours, &theirs).unwrap_or(0);
+            let whole = left.iter().take_while(|(_, length)| {
+                let rest = read.checked_sub(*length);
+                read = rest.unwrap_or(0);
+                rest.is_some()
+            });
+            let whole = whole.count();
+            lengths.extend(left[..whole].iter().map(|(_, length)| *length));
+            // The first that was not read whole, of which a sum of bytes does not say why.
+            if let Some((at, length)) = left.get(whole) {
+                let ours = &mut rooms[whole * room..whole * room + length];
+                lengths.push(self.read_up_to_guard(*at, ours));
+            }
+        }
+        lengths
+    }
+
     /// Whether the memory is left by all who used it: its process has ended or runs another program. Where the memory is not read through its
     /// file this cannot be told, and is false.
     pub fn is_left(&self) -> bool {

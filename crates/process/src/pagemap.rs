@@ -169,6 +169,46 @@ pub fn touched(pagemap: Option<&Pagemap>, maps: &Maps, range: Range<u64>) -> Vec
     parts
 }
 
+/// Returns the parts of the stack from `address` up that were ever touched, of the lowest `most` bytes of it: what [`stack_above`] and
+/// [`touched`] find, by one system call where the mapping ends within some pages, because all threads of a process may wait for it.
+pub fn touched_stack(
+    pagemap: Option<&Pagemap>,
+    maps: &Maps,
+    address: u64,
+    most: u64,
+) -> Vec<Range<u64>> {
+    let first = address / PAGE * PAGE;
+    let near = maps.find(address).filter(|mapping| {
+        mapping.inode == 0
+            && !mapping.permissions.shared
+            && mapping.end - first <= most.min(FIRST * PAGE)
+    });
+    if let (Some(pagemap), Some(mapping)) = (pagemap, near) {
+        let pages = pagemap.pages(&(first..mapping.end));
+        if !pages.is_empty() {
+            return runs_below_guard(&pages, address);
+        }
+    }
+    let stack = stack_above(pagemap, maps, address);
+    let end = stack.end.min(address.saturating_add(most));
+    touched(pagemap, maps, address..end)
+}
+
+/// Returns the runs of touched pages before the first guard, the first of them from `address` on, which lies in the first page.
+fn runs_below_guard(pages: &[Page], address: u64) -> Vec<Range<u64>> {
+    let first = address / PAGE * PAGE;
+    let guard = pages.iter().position(|page| *page == Page::Guard);
+    let pages = &pages[..guard.unwrap_or(pages.len())];
+    let mut at = first;
+    let runs = pages.chunk_by(|one, next| (*one == Page::Nowhere) == (*next == Page::Nowhere));
+    let runs = runs.filter_map(|run| {
+        let from = at.max(address);
+        at += run.len() as u64 * PAGE;
+        (run[0] != Page::Nowhere).then_some(from..at)
+    });
+    runs.collect()
+}
+
 /// A range of addresses in the parts that were touched and those that never were, each by rising address.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Parts {
@@ -210,6 +250,22 @@ impl Parts {
 #[cfg(test)]
 pub(crate) mod tests {
     use super::*;
+
+    #[test]
+    fn a_stack_is_what_lies_below_the_first_guard() {
+        use Page::{Guard, Nowhere, Own, Swap};
+        let of = |pages: &[Page]| {
+            let runs = runs_below_guard(pages, 0x5010).into_iter();
+            runs.map(|run| (run.start, run.end)).collect::<Vec<_>>()
+        };
+        assert_eq!(
+            of(&[Own, Swap, Nowhere, Own]),
+            [(0x5010, 0x7000), (0x8000, 0x9000)]
+        );
+        assert_eq!(of(&[Own, Guard, Own]), [(0x5010, 0x6000)]);
+        assert_eq!(of(&[Nowhere, Own]), [(0x6000, 0x7000)]);
+        assert_eq!(of(&[Guard]), []);
+    }
 
     const MADV_GUARD_INSTALL: i32 = 102;
 

@@ -3,18 +3,19 @@
 //! Signals are raw numbers and not an enum, because a guest may be sent real-time signals, and whatever was caught must
 //! be handed on unchanged. All requests about a thread must come from the OS thread that seized it.
 
+mod bounded;
 mod registers;
 mod request;
 mod system_call;
 
-use registers::{NT_PRSTATUS, forget};
+pub use bounded::{Bounded, EACH, Looks};
+use registers::{NT_PRSTATUS, forget, keep};
 pub use registers::{Registers, registers, registers_kept};
 pub use request::event_message;
 pub(crate) use request::poke;
-use request::request;
+use request::{request, unheard_of};
 pub use system_call::{AtSystemCall, Side, system_call};
 
-use crate::priority::is_first;
 use nix::errno::Errno;
 use std::cell::RefCell;
 use std::collections::VecDeque;
@@ -112,6 +113,14 @@ pub fn set_registers(tid: i32, registers: &Registers) -> Result<(), Errno> {
         (&raw mut vector) as usize,
     )
     .map(drop)
+}
+
+/// The same with registers that were read of this thread and in which only integer registers were changed: they are kept as what
+/// [`registers_kept`] reads.
+pub(crate) fn change_registers(tid: i32, registers: &Registers) -> Result<(), Errno> {
+    set_registers(tid, registers)?;
+    keep(tid, registers);
+    Ok(())
 }
 
 /// Reads the XSAVE area of a stopped thread: x87, SSE, AVX and what else the processor has.
@@ -362,62 +371,17 @@ fn first_unheard(how: i32) -> Option<i32> {
 }
 
 fn first_told(how: i32) -> Option<libc::siginfo_t> {
-    let what = libc::WEXITED | libc::WNOWAIT | libc::__WALL | how;
-    // SAFETY: the structure consists of integers, for which zero is valid, and zero is what the kernel leaves there if there is no event.
-    unsafe {
-        let mut told: libc::siginfo_t = std::mem::zeroed();
-        let done = libc::waitid(libc::P_ALL, 0, &raw mut told, what);
-        (done == 0 && told.si_pid() != 0).then_some(told)
-    }
+    unheard_of(libc::P_ALL, 0, how)
 }
 
 /// Whether this child or thread of ours has an event that was not taken yet. The event stays pending.
 pub fn is_unheard(tid: i32) -> bool {
-    let what = libc::WEXITED | libc::WNOHANG | libc::WNOWAIT | libc::__WALL;
-    // SAFETY: the structure consists of integers, for which zero is valid, and zero is what the kernel leaves there if there is no event.
-    unsafe {
-        let mut told: libc::siginfo_t = std::mem::zeroed();
-        let done = libc::waitid(libc::P_PID, tid as libc::id_t, &raw mut told, what);
-        done == 0 && told.si_pid() != 0
-    }
+    unheard_of(libc::P_PID, tid as libc::id_t, libc::WNOHANG).is_some()
 }
 
 /// The longest wait for one thread while no other stands still because of it. A thread in an uninterruptible wait of the kernel (state D)
 /// may take longer; then the caller gives up and reports it.
 pub const LONGEST_WAIT: Duration = Duration::from_secs(2);
-
-/// How long a thread is checked without sleeping in between, because most stop within microseconds.
-const EAGER: Duration = Duration::from_micros(150);
-/// The same where we come before it in the line for a processor: it may be waiting for ours.
-const EAGER_AND_FIRST: Duration = Duration::from_micros(20);
-/// Time between two checks after that.
-const LOOK: Duration = Duration::from_micros(50);
-
-/// The pauses between two looks at a thread that is to stop. The processor is never given up without a sleep (`sched_yield`): on a busy
-/// machine another program would have it for milliseconds, while whoever sleeps is woken at once.
-#[derive(Debug)]
-pub struct Looks {
-    since: Instant,
-}
-
-impl Looks {
-    /// Before the first look.
-    pub fn begin() -> Self {
-        Looks {
-            since: Instant::now(),
-        }
-    }
-
-    /// Pauses until the next look.
-    pub fn pause(&self) {
-        let eager = if is_first() { EAGER_AND_FIRST } else { EAGER };
-        if self.since.elapsed() < eager {
-            std::hint::spin_loop();
-        } else {
-            std::thread::sleep(LOOK);
-        }
-    }
-}
 
 /// Waits for the next event of a thread, at most until `deadline`: then [`Event::Nothing`].
 pub fn wait(tid: i32, deadline: Instant) -> Result<Event, Errno> {
@@ -427,7 +391,7 @@ pub fn wait(tid: i32, deadline: Instant) -> Result<Event, Errno> {
         if event != Event::Nothing || Instant::now() > deadline {
             return Ok(event);
         }
-        looks.pause();
+        looks.pause(tid);
     }
 }
 

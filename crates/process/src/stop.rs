@@ -25,7 +25,7 @@ use crate::interrupted::{self, Waiting};
 use crate::job_control::UnderWay;
 use crate::priority::FirstInLine;
 use crate::proc_file::{own_thread, shown_by};
-use crate::ptrace;
+use crate::ptrace::{self, Bounded};
 use crate::status_file::StatusFile;
 use late::{Waited, wait_until_interrupted, was_straggler};
 use nix::errno::Errno;
@@ -314,7 +314,10 @@ impl Stop {
 
     /// Waits until every thread stands still. Threads that end meanwhile are dropped from the list.
     fn wait_for_all(&mut self, deadline: Instant) -> Result<()> {
-        for at in 0..self.threads.len() {
+        // One timer bounds the waits for all of them.
+        let _waits = Bounded::begin();
+        // The thread that was interrupted last comes first: when it stands, most of the others do, so that hardly any is waited for.
+        for at in (0..self.threads.len()).rev() {
             let tid = self.threads[at].tid;
             if self.threads[at].stopped || !self.threads[at].interrupted {
                 continue;

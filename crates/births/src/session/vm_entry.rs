@@ -31,6 +31,7 @@ use process::memory::GuestMemory;
 use process::stop::{Stop, Ties, is_running, thread_ids};
 use process::tries::Tries;
 use std::mem::offset_of;
+use std::sync::Arc;
 use std::thread::sleep;
 use std::time::{Duration, Instant};
 use vm::{Door, Needs};
@@ -78,7 +79,7 @@ impl Session {
             match self.enter_vm_once(&mut work) {
                 Err(error) if tries.again(&error) => {
                     let pid = self.status.pid;
-                    self.maps = Maps::of(pid)?;
+                    self.maps = Arc::new(Maps::of(pid)?);
                 }
                 other => return other,
             }
@@ -91,9 +92,9 @@ impl Session {
     ) -> Result<()> {
         let mut stop = self.stop_main()?;
         self.status.check_current()?;
-        let memory = self.memory.clone();
+        let (memory, maps) = (self.memory.clone(), self.maps.clone());
         self.check_program()?;
-        let mut remote = RemoteThread::new(stop.first(), &memory, self.ruby.gadgets, &self.maps)?;
+        let mut remote = RemoteThread::new(stop.first(), &memory, self.ruby.gadgets, &maps)?;
         let result = work(self, &mut remote).and_then(|()| {
             let entry = self.entry(&remote);
             if entry == Entry::Region {

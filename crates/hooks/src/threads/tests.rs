@@ -1,6 +1,6 @@
 //! Against a thread in a restartable sequence: `fixtures/c/restartable.c`.
 
-use super::{Changed, DEPTH, move_out, returns_into};
+use super::{Changed, NEAR, move_out, parts, returns_into};
 use crate::parked::tests::pages_but;
 use inject::remote_call::{Gadgets, RemoteThread, in_restartable_sequence};
 use process::guest;
@@ -91,14 +91,39 @@ fn all_that_is_left_of_a_stack_is_searched() {
     let at = pages_but(15);
     // SAFETY: the last word of the page before, of this test alone.
     unsafe { ((at as usize + 15 * PAGE - 8) as *mut u64).write(0x1234_5678) };
-    let memory = process::memory::GuestMemory::open(std::process::id() as i32).expect("ours");
+    let pid = std::process::id() as i32;
+    let memory = process::memory::GuestMemory::open(pid).expect("ours");
+    let maps = process::maps::Maps::of(pid).expect("ours");
+    let all = [0..0x1000, 0x1000_0000..u64::MAX];
+    let is_it = |word| (word == 0x1234_5678).then_some(7);
     for from in [0, 0x1f8, 14 * PAGE as u64 + 16] {
-        let found = returns_into(
-            &memory,
-            (at + from, &mut [0; DEPTH]),
-            &(0..u64::MAX),
-            |word| (word == 0x1234_5678).then_some(7),
-        );
+        let found = returns_into((&memory, &maps), &[at + from], &all, is_it);
         assert_eq!(found, Some(7), "from {from:#x}");
     }
+    // Beside stacks that end in nothing, in a guard that no mapping tells of, or are not there at all.
+    let earlier = process::maps::Maps::default();
+    for maps in [&maps, &earlier] {
+        let pointers = [at + 15 * PAGE as u64, 8, at + 15 * PAGE as u64 - 8, at];
+        assert_eq!(
+            returns_into((&memory, maps), &pointers, &all, is_it),
+            Some(7)
+        );
+        assert_eq!(
+            returns_into((&memory, maps), &pointers[..2], &all, is_it),
+            None
+        );
+    }
+}
+
+#[test]
+fn changes_that_are_near_to_each_other_are_in_one_part() {
+    let at = |at| Changed {
+        at,
+        length: 5,
+        moves: &[],
+    };
+    let changes = [0x5000, 0x5100, 0x5100 + NEAR, 0x7f00_0000_0000].map(at);
+    let (first, last) = (0x5000..0x5105 + NEAR, 0x7f00_0000_0000..0x7f00_0000_0005);
+    assert_eq!(parts(&changes), [first, last]);
+    assert_eq!(parts(&[]), []);
 }

@@ -36,7 +36,7 @@ impl RemoteThread<'_> {
                 }
                 Event::Nothing => {
                     stop::poll_stragglers();
-                    looks.pause();
+                    looks.pause(self.tid);
                 }
                 event => return Ok(event),
             }

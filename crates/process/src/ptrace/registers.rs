@@ -1,8 +1,8 @@
 //! Reads the general registers of threads that stand still, of each thread once.
 //!
 //! Reading them takes more than a microsecond of the kernel, and in a process with thousands of threads all wait for that. What was read of a
-//! thread holds until it may have run or its registers were set. All requests that do either are in this module's parent, which calls
-//! `forget`. A thread that is killed meanwhile runs no more code of its program.
+//! thread, or written by `change_registers`, holds until it may have run or its registers were set otherwise. All requests that do either
+//! are in this module's parent, which calls `forget`. A thread that is killed meanwhile runs no more code of its program.
 
 use super::request::request;
 use nix::errno::Errno;
@@ -50,8 +50,13 @@ pub fn registers_kept(tid: i32) -> Result<Registers, Errno> {
         return Ok(kept);
     }
     let read = registers(tid)?;
-    KEPT.with_borrow_mut(|all| all.insert(tid, read));
+    keep(tid, &read);
     Ok(read)
+}
+
+/// Keeps what reading the registers of a thread would give.
+pub(super) fn keep(tid: i32, registers: &Registers) {
+    KEPT.with_borrow_mut(|all| all.insert(tid, *registers));
 }
 
 /// Drops what is kept of a thread: it may run, or its registers are set.

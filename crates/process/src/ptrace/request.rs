@@ -35,3 +35,19 @@ pub fn event_message(tid: i32) -> Result<u64, Errno> {
     )?;
     Ok(message)
 }
+
+/// Returns what waitid(2) tells of a child or thread of ours with an event that was not taken yet, which stays pending. Without `WNOHANG` in
+/// `how` it waits for one.
+pub(super) fn unheard_of(
+    whose: libc::idtype_t,
+    id: libc::id_t,
+    how: i32,
+) -> Option<libc::siginfo_t> {
+    let what = libc::WEXITED | libc::WNOWAIT | libc::__WALL | how;
+    // SAFETY: the structure consists of integers, for which zero is valid, and zero is what the kernel leaves there if there is no event.
+    unsafe {
+        let mut told: libc::siginfo_t = std::mem::zeroed();
+        let done = libc::waitid(whose, id, &raw mut told, what);
+        (done == 0 && told.si_pid() != 0).then_some(told)
+    }
+}
