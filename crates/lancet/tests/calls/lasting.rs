@@ -16,7 +16,8 @@ fn words(path: &std::path::Path) -> u64 {
     words.map(|word| u64::from_le_bytes(*word)).sum()
 }
 
-/// The last thing each thread did before the signal may be a call that it had not noted yet.
+/// The last thing each thread did before the signal may be a call that it had not noted yet. The signal is none that a fault raises: of
+/// one of these lancet says whether a thread was in a hook, which may be the cause (`ends`).
 #[test]
 fn a_guest_that_is_killed_takes_nothing_along() {
     let Some(path) = program("lasting.cpp") else {
@@ -40,7 +41,7 @@ fn a_guest_that_is_killed_takes_nothing_along() {
         guest.tell("");
         let enough = 20_000 + random.below(40_000);
         until(LIMIT, "calls", || (words(&back) > enough).then_some(()));
-        guest.signal([Signal::SIGKILL, Signal::SIGSEGV][random.below(2) as usize]);
+        guest.signal([Signal::SIGKILL, Signal::SIGQUIT][random.below(2) as usize]);
         guest.end();
         let came_back = words(&back);
         let output = watch.end();
