@@ -177,7 +177,7 @@ fn advised(pool: Pool, remote: &mut RemoteThread, used: u64, followed: bool) -> 
 
 /// Whether a range is the pool of a session, shared still, as a killed session leaves it.
 fn is_shared_pool(pid: i32, range: Range<u64>) -> Result<bool> {
-    let maps = Maps::of(pid)?;
+    let maps = Maps::over(pid, range.clone())?;
     let name = String::from_utf8_lossy(&calls::POOL_NAME);
     let name = format!("/memfd:{}", name.trim_end_matches('\0'));
     let (mut end, mut named) = (range.start, true);

@@ -14,6 +14,8 @@
 //! The kernel returns the file in pieces of about a page. Between two pieces a running guest can change its mappings,
 //! so that a line is missing or comes twice; for a stopped guest the result is consistent.
 
+mod query;
+
 use crate::error::{Error, Result};
 use crate::proc_file;
 use std::ffi::OsString;
