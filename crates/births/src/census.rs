@@ -140,6 +140,7 @@ pub fn census_of(source: Source, tally: &Tally, frames: &mut Frames) -> Census {
             agent: tally.mapped,
         }),
         resident: None,
+        followed: false,
         collector_off: tally.collector_off,
         intervals: joined.lengths.clone(),
         gc_pause: tally.gc,

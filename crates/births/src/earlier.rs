@@ -18,7 +18,7 @@ use wire::ledger::INTERVALS;
 use crate::analysis::{Census, Resident, TypeCount};
 use crate::intervals::OfGuest;
 use crate::ledger::{Holder, Tally};
-use crate::steady::Series;
+use crate::steady::{Series, shows};
 
 /// Number of living objects of each type at one look.
 type Living = HashMap<Arc<str>, u64>;
@@ -71,6 +71,8 @@ impl Earlier {
         guest.tell_growing(census, tally, watched);
         census.resident = guest.note_resident(census, watched, now);
         guest.looks.push((now, living(&census.before)));
+        let looks: Vec<Instant> = guest.looks.iter().map(|(at, _)| *at).collect();
+        census.followed = shows(&looks, watched);
         if guest.looks.len() > MOST {
             let mut number = 0;
             guest.looks.retain(|_| {

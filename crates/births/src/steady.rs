@@ -19,6 +19,18 @@ const LEAST_PART: u32 = 3;
 /// Growth is steady: of the two halves of the time, neither is more than this many times as fast as the other.
 const STEADY: f64 = 4.0;
 
+/// Returns whether figures of looks at these times can show that something does not grow: so many, for so long a part of the time that `watched`
+/// is, and one of them not near the ends. What grows in each of two parts of the time, one of which is a tenth of it, may have stopped long ago.
+pub(crate) fn shows(looks: &[Instant], watched: Duration) -> bool {
+    let [first, within @ .., last] = looks else {
+        return false;
+    };
+    let time = last.saturating_duration_since(*first);
+    let is_long = time >= LEAST_TIME && time >= watched / LEAST_PART;
+    let middle = *first + time / 4..=*first + time / 4 * 3;
+    is_long && within.iter().any(|look| middle.contains(look))
+}
+
 /// A figure at each look.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Series(Vec<(Instant, u64)>);
@@ -93,6 +105,22 @@ mod tests {
         assert_eq!(grown(&[100, 140, 138, 220, 260], 0), None);
         assert_eq!(grown(&[100, 140, 138, 220, 260], 8), Some(160));
         assert_eq!(grown(&[100, 140], 0), None);
+    }
+
+    /// The budget of looks may be spent at the beginning, because each look takes long.
+    #[test]
+    fn few_looks_or_all_but_one_at_the_beginning_show_nothing() {
+        let begun = Instant::now();
+        let shown = |seconds: &[u64]| {
+            let looks = seconds.iter().map(|at| begun + Duration::from_secs(*at));
+            shows(&looks.collect::<Vec<_>>(), Duration::from_secs(12))
+        };
+        assert!(shown(&[0, 3, 6, 9, 12]));
+        assert!(shown(&[1, 6, 12]));
+        assert!(!shown(&[1, 2, 12]));
+        assert!(!shown(&[1, 12]));
+        assert!(!shown(&[8, 9, 10, 11, 12]));
+        assert!(!shown(&[]));
     }
 
     /// However many looks there are, the first and the last are kept.

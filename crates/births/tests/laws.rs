@@ -99,6 +99,7 @@ fn census(pid: i32, seconds: f64) -> impl Strategy<Value = Census> {
         intervals: vec![5.0; 4],
         memory: None,
         resident: None,
+        followed: true,
         collector_off: false,
         garbage_included: false,
     })
@@ -316,6 +317,7 @@ fn a_merge_names_its_guests() {
         intervals: Vec::new(),
         memory: None,
         resident: None,
+        followed: true,
         collector_off: false,
         garbage_included: false,
     };
@@ -335,6 +337,7 @@ fn a_merge_names_its_guests() {
         intervals: Vec::new(),
         memory: None,
         resident: None,
+        followed: true,
         collector_off: false,
         garbage_included: true,
         ..one.clone()

@@ -22,6 +22,7 @@
 //! | `job_control` | What becomes of a guest that stands still when we are stopped ourselves? |
 //! | `asleep` | Which threads sleep in the kernel, so that they can be looked at without being stopped? |
 //! | `wait` | What does a thread that sleeps wait for, since when, and which other processes have to do with it? |
+//! | `in_turn` | Does the child whose end it waits for wait for it? |
 //! | `sockets` | What is a socket connected to, and which socket is its other end? |
 //! | `own_proc` | Is `/proc` of our own PID namespace? Else one is mounted for us alone |
 //! | `pid_namespace` | Which process of ours is 12 to a process in a container? |
@@ -53,6 +54,7 @@ pub mod fault;
 pub mod functions;
 pub mod gadgets;
 pub mod guest;
+pub mod in_turn;
 pub mod indirect;
 pub mod interpreters;
 pub mod interrupted;

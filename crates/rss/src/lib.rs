@@ -24,20 +24,18 @@ mod kernel;
 mod memory;
 mod modules;
 mod other;
+mod own;
 mod pages;
 mod rows;
 mod threads;
 
 use std::collections::HashMap;
-use std::mem::offset_of;
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 use process::error::{Error, Result};
 use process::guest;
 use process::maps::Maps;
 use process::smaps::{self, Area};
-use vm::Memory;
-use wire::Header;
 
 use claims::{Claim, Layer, RowId, overlaid};
 pub use findings::Finding;
@@ -176,9 +174,6 @@ pub fn look_and_tell(pid: i32, budget: Budget, counted: impl FnOnce()) -> Result
     })
 }
 
-/// The largest image of an agent that is believed.
-const LARGEST_AGENT: u64 = 16 << 20;
-
 /// A look under way.
 struct Look<'a> {
     areas: &'a [Area],
@@ -247,24 +242,10 @@ impl Look<'_> {
         Layer::of(claims.collect())
     }
 
-    /// The agents of lancet's, by what stands at the start of their images.
+    /// What lancet has mapped there itself.
     fn agents(&mut self) -> Layer {
         let row = self.rows.id(Kind::Agent, String::new());
-        let all = self.areas.iter().map(|area| &area.mapping);
-        let headers = all.filter(|mapping| {
-            let permissions = mapping.permissions;
-            mapping.inode == 0 && permissions.read && !permissions.write && !permissions.execute
-        });
-        // The kernel may have joined the page of the header to a neighbour below.
-        let pages = headers.flat_map(|mapping| (mapping.start..mapping.end).step_by(wire::PAGE));
-        let claims = pages.take(wire::HEADER_PAGES).filter_map(|page| {
-            let mut magic = [0; wire::MAGIC.len()];
-            self.seen.read(page, &mut magic).ok()?;
-            let size = self.seen.u64(page + offset_of!(Header, size) as u64).ok()?;
-            let end = page.checked_add(size.min(LARGEST_AGENT))?;
-            (magic == wire::MAGIC).then(|| Claim::new(page..end, row))
-        });
-        Layer::of(claims.collect())
+        own::mappings(self.areas, self.seen, row)
     }
 
     /// Adds up the bytes that are in memory, by who has them.

@@ -3,7 +3,8 @@
 //! Reading a page that a process has never touched would give it a page table, and one of a file would be counted as its own from
 //! then on. So what is in neither memory nor swap reads as zeros here where it is anonymous, and comes from the file otherwise:
 //! that is what the process would find. A page in swap comes back when it is read. Blocks are kept: what a walk has read does not change
-//! under it, though the process runs on. A walk that met a change begins anew after [`Seen::forget`], also with what is mapped by then.
+//! under it, though the process runs on. A walk that met a change goes back a little after [`Seen::forget_from`], or begins anew after
+//! [`Seen::forget`], also with what is mapped by then.
 
 use std::cell::{Cell, RefCell};
 use std::collections::HashMap;
@@ -99,6 +100,14 @@ impl<'a> Seen<'a> {
                 areas: areas.into(),
                 runs: runs.into(),
             };
+        }
+    }
+
+    /// Reads the blocks from the one of `at` on anew, of the same mappings.
+    pub fn forget_from(&self, at: u64) {
+        let start = at & !(BLOCK - 1);
+        for kept in self.blocks.borrow_mut().iter_mut() {
+            kept.take_if(|block| block.start >= start);
         }
     }
 

@@ -182,7 +182,7 @@ fn ask_php(memory: &dyn Memory, at: u64) {
     let memory = &memory;
     let out = &mut Short(1 << 12);
     for layout in php::Layout::all() {
-        let facts = php::Facts::from_words([layout.api.into(), at, at, 64]);
+        let facts = php::Facts::from_words([layout.api.into(), at, at, 64, at]);
         let php = php::Php::new(memory, facts).expect("a known version");
         let _ = php.here();
         for frame in php.frames(at).take(4).flatten() {

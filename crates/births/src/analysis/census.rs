@@ -130,6 +130,8 @@ pub struct Census {
     pub memory: Option<Memory>,
     /// Growth of the resident memory that the objects do not explain; `None` if there is none, or it is not known.
     pub resident: Option<Resident>,
+    /// Whether there were enough looks, spread over the time, to see what single objects and the whole process come to hold.
+    pub followed: bool,
     /// The program has switched the collector off, so no garbage is ever freed.
     pub collector_off: bool,
     /// Objects that nothing refers to any more may be counted as living.

@@ -62,6 +62,7 @@ pub fn merge(censuses: &[Census]) -> Option<Census> {
             _ => None,
         },
         resident: merged_resident(censuses),
+        followed: censuses.iter().all(|c| c.followed),
         collector_off: censuses.iter().any(|c| c.collector_off),
         garbage_included: censuses.iter().any(|c| c.garbage_included),
     })

@@ -1,7 +1,8 @@
 //! The proofs that a door into a Python is open where its main thread stands ([`vm::Door`]).
 //!
 //! **`PyGILState_Ensure`**: the thread is blocked in a system call, without Python's lock, in no wait for a lock of Python's own, and no
-//! foreign code lies between that call and Python.
+//! foreign code lies between that call and Python. Code of the program itself may lie there, if the thread runs no Python at all: a server
+//! that has Python as a library (uwsgi) waits so for its next request, and its main thread makes no pending calls until one comes.
 //!
 //! **`Py_AddPendingCall`**: all threads stand still, and the lock of every queue that the function may take is read as free. No thread can
 //! take it before ours has given it back, so the function neither waits for it nor, since 3.13, gives Python's lock away meanwhile, nor
@@ -183,8 +184,8 @@ impl Python {
     }
 
     /// Whether code other than Python's and libc's stands between the blocked thread and Python, such as a database driver, which may hold
-    /// locks that the evaluated text needs. Every word there that looks like a return address counts, so an error leads to waiting for a
-    /// safe point.
+    /// locks that the evaluated text needs. The program's own code does not count where the thread runs no Python. Every word there counts
+    /// that leads to the instruction behind a call: functions' addresses lie there, too, as of the C function that Python has called.
     fn is_in_foreign_code(&self, remote: &RemoteThread) -> bool {
         let now = remote.registers();
         let Ok(maps) = Maps::of(self.entered.status.pid) else {
@@ -196,12 +197,13 @@ impl Python {
         if self.entered.memory.read_bytes(now.rsp, &mut stack).is_err() {
             return true;
         }
+        let runs_none = self.runs_no_python(now.fs_base);
         for word in stack.chunks_exact(8) {
             let word = u64::from_le_bytes(word.try_into().expect("eight bytes"));
             let Some(module) = self.entered.functions.module_of(word) else {
                 continue;
             };
-            if !module.module.code().any(|code| code.contains(&word)) {
+            if !module.module.code().any(|code| code.contains(&word)) || !self.follows_call(word) {
                 continue;
             }
             let path = module.module.path.display().to_string();
@@ -209,13 +211,69 @@ impl Python {
                 return false;
             }
             let name = &module.name;
-            if !["libc.", "libpthread", "libm.", "ld-"]
-                .iter()
-                .any(|known| name.starts_with(known))
-            {
+            let is_libc = || {
+                let known = ["libc.", "libpthread", "libm.", "ld-"];
+                known.iter().any(|known| name.starts_with(known))
+            };
+            if module.module.main {
+                return !runs_none;
+            }
+            if !is_libc() {
                 return true;
             }
         }
         true
+    }
+
+    /// Whether the instruction before `address` can be a call (Intel SDM, `CALL`): `e8` with a distance of 4 bytes, or `ff /2`.
+    fn follows_call(&self, address: u64) -> bool {
+        let mut code = [0; 7];
+        let at = address.wrapping_sub(code.len() as u64);
+        if self.entered.memory.read_bytes(at, &mut code).is_err() {
+            return false;
+        }
+        let [.., a, b, c, d, e, f, g] = code;
+        // The operand's form; 4 = one more byte says which registers, 5 = relative to the next instruction.
+        let is_two = |operand: u8| operand >> 3 & 7 == 2;
+        let form = |operand: u8| (operand >> 6, operand & 7);
+        let is_call = |begins: u8, operand: u8, length: usize| {
+            let wanted = match form(operand) {
+                (3, _) => 2,
+                (0, 4) => 3,
+                (0, 5) => 6,
+                (0, _) => 2,
+                (1, 4) => 4,
+                (1, _) => 3,
+                (_, 4) => 7,
+                _ => 6,
+            };
+            begins == 0xff && is_two(operand) && wanted == length
+        };
+        c == 0xe8
+            || is_call(f, g, 2)
+            || is_call(e, f, 3)
+            || is_call(d, e, 4)
+            || is_call(b, c, 6)
+            || is_call(a, b, 7)
+    }
+
+    /// Whether the thread with this `%fs` base is one that Python knows, and runs no Python in any interpreter.
+    fn runs_no_python(&self, id: u64) -> bool {
+        let memory: &GuestMemory = &self.entered.memory;
+        let read = || -> std::result::Result<bool, python::Error> {
+            let python = python::Python::new(&memory, self.facts)?;
+            let mut known = false;
+            for thread in python.all_threads() {
+                let thread = thread?;
+                if thread.id == id {
+                    known = true;
+                    if python.point(thread.address)?.is_some() {
+                        return Ok(false);
+                    }
+                }
+            }
+            Ok(known)
+        };
+        read().unwrap_or(false)
     }
 }

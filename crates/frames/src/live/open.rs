@@ -6,6 +6,7 @@ use std::ops::Range;
 use std::time::{Duration, Instant};
 
 use process::asleep::Asleep;
+use process::in_turn;
 use process::launchers::Launchers;
 use process::maps::Maps;
 use process::memory::GuestMemory;
@@ -153,6 +154,7 @@ impl Live {
             let waits = stacks.iter_mut().filter_map(|stack| stack.state.as_mut());
             let mut waits: Vec<_> = waits.filter_map(|state| state.wait.as_mut()).collect();
             others::find(self.pid, &mut waits);
+            in_turn::note(self.pid, &mut waits);
         }
         let threads = stacks.iter().take_while(|stack| stack.parked.is_none());
         let threads = threads.count();

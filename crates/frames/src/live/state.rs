@@ -26,7 +26,7 @@ pub struct State {
 }
 
 /// The kinds of things by which one thread waits for another.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum What {
     /// A `pthread_mutex_t`.
     Mutex,

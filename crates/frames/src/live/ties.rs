@@ -49,6 +49,17 @@ pub enum Until {
     Released(What),
 }
 
+/// A lock that threads wait for, by what tells it apart from the others of its process.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Lock {
+    /// The lock of the VM.
+    Vm,
+    /// A mutex of the language, by its address.
+    Script(u64),
+    /// A lock of the C library, by the address of the word that its waiters sleep on.
+    Library(What, u64),
+}
+
 /// A thread that slept before the process was stopped.
 #[derive(Debug)]
 struct Sleeper {
@@ -259,6 +270,24 @@ fn vm(stack: &Stack) -> Option<&VmThread> {
 /// that one is unknown.
 pub fn waits_for(stacks: &[Stack], number: usize) -> Option<(Until, usize)> {
     by_its_vm(stacks, number).or_else(|| by_the_c_library(stacks, number))
+}
+
+/// Returns the lock that a thread waits for, whether or not it is known who has it. Python's `Lock` is told so also where it is no more than
+/// the place at which one thread waits for a condition.
+pub fn lock(stacks: &[Stack], number: usize) -> Option<Lock> {
+    let state = stacks.get(number)?.state.as_ref()?;
+    let wait = state.wait.as_ref()?;
+    if let Some(vm) = &state.vm {
+        if let Some(mutex) = vm.wants.or(vm.may_want) {
+            return Some(Lock::Script(mutex));
+        }
+        if vm.turn == Turn::Waits {
+            return Some(Lock::Vm);
+        }
+    }
+    let held = state.held.as_ref()?;
+    let is_lock = held.what != What::End;
+    is_lock.then_some(Lock::Library(held.what, wait.futex?.word))
 }
 
 /// The same by the data of its VM.

@@ -67,6 +67,8 @@ fn look(memory: &Pages, facts: Facts, name: &str) -> Look {
                 "{why}; what a script defines later is written in PHP, and only functions written in C can be hooked"
             ))
         }
+        // An address that cannot be read says nothing to the user.
+        Err(Error::Memory(_)) => Look::NotYet("its tables of functions are not made yet".into()),
         Err(why) => Look::NotYet(why.to_string()),
     }
 }

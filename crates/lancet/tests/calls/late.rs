@@ -154,3 +154,31 @@ fn what_a_php_fpm_cannot_get_is_refused_in_one_sentence() {
     assert!(about[0].contains("not hooked: php:wpdb::query: "), "{said}");
     assert_eq!(output.code(), 4, "{said}");
 }
+
+/// A worker that has served no request yet has all functions of its extensions: the executor takes them over from the compiler when a request
+/// begins.
+#[test]
+fn a_function_of_a_php_fpm_before_its_first_request() {
+    let folder = TempDir::new("fresh-fpm");
+    let Some((_manager, socket, workers)) = fpm(&folder, 1) else {
+        return skip("a fresh php-fpm", "there is no php-fpm8.2");
+    };
+    let script = folder.join("first.php");
+    let text = "<?php usleep(1000); echo (new DateTime('2020-01-01'))->format('Y');";
+    std::fs::write(&script, text).expect("a file");
+    let patterns = ["-c", "-x", "php:usleep", "-x", "php:DateTime::format"];
+    let watch = hooked(calls(workers[0], &patterns));
+    for _ in 0..3 {
+        assert_eq!(asked(&socket, &script, 7), "2020");
+    }
+    let output = watch.interrupt();
+    let said = &output.stderr;
+    assert_eq!(output.code(), 0, "{output:?}");
+    assert!(said.contains("2 of 2 functions hooked"), "{said}");
+    assert!(!said.contains("not readable"), "{said}");
+    for name in ["usleep", "DateTime::format"] {
+        let row = output.stdout.lines().find(|row| row.contains(name));
+        let calls = row.and_then(|row| row.split_whitespace().find(|word| *word == "3"));
+        assert!(calls.is_some(), "{name}: {output:?}");
+    }
+}

@@ -38,6 +38,7 @@ mod killed;
 mod ledger;
 mod limited;
 mod native;
+mod own;
 mod perl;
 mod php;
 mod python_truth;

@@ -6,7 +6,8 @@ use nix::sys::signal::Signal;
 
 use crate::programs::{done, library, patch, tried};
 use crate::support::{
-    Guest, Interpreter, LIMIT, TempDir, Watch, chosen, lancet, rubies, run, soak, until,
+    Guest, Interpreter, LIMIT, Snapshot, TempDir, Watch, ask, chosen, installed, lancet, rubies,
+    run, skip, soak, until,
 };
 
 /// The module of the guest that is its program.
@@ -197,4 +198,102 @@ while True:
 
 fn is_there(path: &Path) -> Option<()> {
     path.exists().then_some(())
+}
+
+/// A uwsgi with an application that answers with `total()`, which a request of number 99 calls after a wait in the server's own code.
+fn uwsgi(folder: &TempDir, options: &str) -> Option<(Guest, u16)> {
+    const APPLICATION: &str = "
+import os, threading, time, uwsgi
+def total(): return 1
+def hold():
+    uwsgi.lock(1)
+    open('held', 'w').close()
+    while not os.path.exists('go'): time.sleep(0.01)
+    uwsgi.unlock(1)
+def application(environ, start):
+    start('200 OK', [('Content-Type', 'text/plain')])
+    if environ['QUERY_STRING'] == '99':
+        threading.Thread(target=hold).start()
+        while not os.path.exists('held'): time.sleep(0.01)
+        uwsgi.lock(1)
+        uwsgi.unlock(1)
+    return [b'%d' % total()]
+";
+    let plugin = Path::new("/usr/lib/uwsgi/plugins/python3_plugin.so");
+    if !installed("uwsgi") || !plugin.exists() {
+        skip("patch uwsgi", "no uwsgi-core or no uwsgi-plugin-python3");
+        return None;
+    }
+    std::fs::write(folder.join("served.py"), APPLICATION).expect("a file");
+    std::fs::write(folder.join("fix.py"), "def total(): return 2\n").expect("a file");
+    let line = "exec uwsgi --plugin python3 --http-socket 127.0.0.1:0 --locks 2 --disable-logging -w served";
+    let mut command = std::process::Command::new("sh");
+    command
+        .args(["-c", &format!("{line} {options} 2>&1")])
+        .current_dir(folder.join(""));
+    let guest = Guest::start("uwsgi", command);
+    let said = guest.find_within("bound to TCP address 127.0.0.1:");
+    let digits: String = said.chars().take_while(char::is_ascii_digit).collect();
+    guest.find_within("spawned uWSGI worker 1");
+    Some((guest, digits.parse().expect("a port")))
+}
+
+/// A server that has Python as a library: while it waits for a request, no thread of it runs Python, and its main thread waits for a mutex of the
+/// server's own or for a connection, without Python's lock. No pending call is made before a request comes.
+#[test]
+fn a_uwsgi_that_waits_for_a_request() {
+    let folder = TempDir::new("doors-uwsgi");
+    let threads = "--thunder-lock --enable-threads --threads 2";
+    let Some((guest, port)) = uwsgi(&folder, threads) else {
+        return;
+    };
+    let before = Snapshot::take(guest.pid);
+    let request = format!("python:served.total={}", folder.join("fix.py").display());
+    // Which thread waits for the mutex and which one for a connection changes with the requests.
+    for turn in 0..6 {
+        assert_eq!(ask(port, turn), "1", "turn {turn}");
+        done(guest.pid, &[&request]);
+        let heap = folder.join(&format!("heap-{turn}"));
+        let mut command = lancet();
+        command.args(["heap", "-p", &guest.pid.to_string(), "-o"]);
+        let output = run(command.arg(&heap), LIMIT);
+        assert!([0, 4].contains(&output.code()), "turn {turn}: {output:?}");
+        assert_eq!(ask(port, turn), "2", "turn {turn}");
+        done(guest.pid, &["--undo"]);
+    }
+    assert_eq!(ask(port, 0), "1");
+    before.holds(guest.pid, "undone");
+}
+
+/// Python has called the code of the server that its main thread waits in: whatever that code has locked, a text that is evaluated there could
+/// need it.
+#[test]
+fn a_uwsgi_whose_own_code_was_called_by_python() {
+    let folder = TempDir::new("doors-called");
+    let Some((guest, port)) = uwsgi(&folder, "--enable-threads") else {
+        return;
+    };
+    let request = format!("python:served.total={}", folder.join("fix.py").display());
+    let asked = std::thread::spawn(move || ask(port, 99));
+    let held = folder.join("held");
+    until(LIMIT, "the lock is held", || is_there(&held));
+    until(LIMIT, "the main thread waits for the lock", || {
+        let mut command = lancet();
+        let command = command.args(["stack", "--native", "-p", &guest.pid.to_string()]);
+        let said = run(command, LIMIT).stdout;
+        let main = said
+            .split("\n\n")
+            .find(|block| block.contains("uWSGIWorker1Core0"));
+        main.filter(|main| main.contains("uwsgi_lock")).map(drop)
+    });
+    let output = tried(guest.pid, &[&request]);
+    assert_eq!(output.code(), 1, "{output:?}");
+    assert!(
+        output.stderr.contains("did not answer within"),
+        "{output:?}"
+    );
+    std::fs::write(folder.join("go"), "").expect("a file");
+    assert_eq!(asked.join().expect("an answer"), "1");
+    done(guest.pid, &[&request]);
+    assert_eq!(ask(port, 1), "2");
 }

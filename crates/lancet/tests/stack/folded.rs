@@ -3,8 +3,10 @@
 use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 
+use serde_json::Value;
+
 use super::output::{folder, stack};
-use crate::support::{Guest, await_handler, tool};
+use crate::support::{Guest, LIMIT, await_handler, installed, skip, tool, until};
 
 const DEEP: &str = "def deep(n) = n == 0 ? STDIN.read : [1].each { deep(n - 1) }; puts 'ready'; STDOUT.flush; deep(2)";
 
@@ -165,4 +167,82 @@ fn what_does_not_go_together_is_refused() {
     }
     let output = stack(&["--gc", "/bin/true"]);
     assert_eq!(output.status.code(), Some(1), "{output:?}");
+}
+
+/// Six threads that wait for one lock at two lines, whoever of them has it, and as many for another, where Python's own lock is asked for all
+/// the time.
+const LOCKS: &str = "
+import threading, time
+one, other = threading.Lock(), threading.Lock()
+def first():
+    with one: time.sleep(0.02)
+def second():
+    with one: time.sleep(0.02)
+def alone():
+    with other: time.sleep(0.02)
+def forever(what):
+    while True: what()
+for what in (first, second, alone):
+    for _ in range(3): threading.Thread(target=forever, args=(what,), daemon=True).start()
+print('ready', flush=True)
+time.sleep(600)
+";
+
+/// A wait at a line is one row, whoever has the lock; what a lock costs at all its lines is one, too.
+#[test]
+fn a_wait_is_one_row_whoever_has_the_lock() {
+    if !installed("python3") {
+        return skip("waits for locks", "there is no python3");
+    }
+    let guest = Guest::ready(Command::new("python3").args(["-c", LOCKS]));
+    let pid = guest.pid.to_string();
+    // On a busy machine a run has few looks, and does not see all of it.
+    until(LIMIT, "a wait at each line", || {
+        let output = stack(&["-p", &pid, "--for", "3s", "--json"]);
+        assert!(matches!(output.status.code(), Some(0 | 4)), "{output:?}");
+        one_row_a_wait(&String::from_utf8(output.stdout).expect("text"))
+    });
+    until(LIMIT, "a lock with its lines", || {
+        let table = stack(&["-p", &pid, "--for", "3s"]);
+        let table = String::from_utf8_lossy(&table.stdout).into_owned();
+        let (_, together) = table.split_once("waiting for one lock, all lines together")?;
+        let mut rows = together.lines();
+        rows.find(|row| row.contains("  mutex 0x") && row.contains(": at 2 lines, most at "))
+            .map(drop)
+    });
+}
+
+/// Asserts that no wait is split; `None` if a wait was not seen.
+fn one_row_a_wait(said: &str) -> Option<()> {
+    let records: Vec<Value> = said
+        .lines()
+        .map(|line| serde_json::from_str(line).expect("JSON"))
+        .collect();
+    let of = |kind: &'static str| {
+        let all = records.iter();
+        all.filter(move |record| record["record"] == kind)
+    };
+    let acquire = "asleep in acquire of a lock";
+    let seen_at = |line: &str| {
+        let rows = of("place").filter(|row| row["place"] == line && row["running"] == false);
+        let waits = rows.filter(|row| {
+            let state = row["state"].as_str().unwrap_or_default();
+            state.starts_with("waits for a mutex") || state == acquire
+        });
+        let waits: Vec<&Value> = waits.collect();
+        assert!(waits.len() <= 1, "{line}: {said}");
+        let wait = waits.first()?;
+        assert_eq!(wait["state"], acquire, "{line}: {said}");
+        wait["seen"].as_u64()
+    };
+    let sum = seen_at("<string>:5 in first")? + seen_at("<string>:7 in second")?;
+    seen_at("<string>:9 in alone")?;
+    let mutexes = of("lock").filter(|lock| {
+        let name = lock["lock"].as_str().unwrap_or_default();
+        name.starts_with("mutex ") && lock["at"].as_object().is_some_and(|at| at.len() == 2)
+    });
+    let seen: Vec<Option<u64>> = mutexes.map(|lock| lock["seen"].as_u64()).collect();
+    assert!(seen.len() <= 1, "{said}");
+    assert_eq!(*seen.first()?, Some(sum), "{said}");
+    Some(())
 }

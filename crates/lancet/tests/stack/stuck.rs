@@ -253,3 +253,40 @@ while True:
     assert_eq!(output.code(), 0, "{output:?}");
     assert!(output.stdout.contains(" looks in "), "{output:?}");
 }
+
+/// The child waits for its parent to read, and the parent for the end of the child: also where another child lies between.
+#[test]
+fn that_a_child_waits_in_turn_for_its_parent_is_told() {
+    let child = "print('x' * 200000)";
+    let between =
+        format!("import subprocess, sys; subprocess.run([sys.executable, '-c', {child:?}])");
+    for code in [child, &between] {
+        let code = format!(
+            "
+import subprocess, sys
+child = subprocess.Popen([sys.executable, '-c', {code:?}], stdout=subprocess.PIPE)
+print('ready', flush=True)
+child.wait()
+"
+        );
+        let Some(guest) = python(&code) else { return };
+        says(
+            guest.pid,
+            ", which waits in turn for this process (write: pipe, descriptor 1)",
+        );
+    }
+}
+
+/// A child that reads what another process is to write does not wait for its parent.
+#[test]
+fn a_child_that_waits_for_somebody_else_is_told_as_before() {
+    let code = "
+import subprocess, sys
+child = subprocess.Popen([sys.executable, '-c', 'input()'], stdin=sys.stdin)
+print('ready', flush=True)
+child.wait()
+";
+    let Some(guest) = python(code) else { return };
+    let said = says(guest.pid, "wait4: child ");
+    assert!(!said.contains("in turn"), "{said}");
+}

@@ -71,8 +71,11 @@ pub struct Others {
     pub own: bool,
     /// Whether a lock belongs to an open file description, which several processes may share, and not to a process.
     pub description: bool,
-    /// Whether an owner of the lock in turn waits, directly or through others, for a file that this process has locked.
+    /// Whether an owner of the lock in turn waits, directly or through others, for a file that this process has locked; of the end of a child,
+    /// whether that waits for this process.
     pub in_turn: bool,
+    /// What the child waits for then: `write: pipe, descriptor 1` ([`crate::in_turn`]).
+    pub in_turn_for: Option<String>,
     /// The path of the other end of a socket, if it has one.
     pub path: Option<String>,
     /// Whether all processes were searched. False if that took too long, or if lancet may not see the descriptors of some.
@@ -91,6 +94,7 @@ impl Others {
             own: false,
             description: false,
             in_turn: false,
+            in_turn_for: None,
             path: None,
             whole: true,
         }

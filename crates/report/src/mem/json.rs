@@ -163,6 +163,7 @@ enum Record<'a> {
         verdict: &'static str,
         text: String,
         collector_off: bool,
+        followed: bool,
         #[serde(skip_serializing_if = "Option::is_none")]
         resident_grown: Option<u64>,
     },
@@ -434,6 +435,7 @@ fn judged(out: &mut dyn io::Write, census: &Census, verdict: Option<&Verdict>) -
             },
             text: sentences(verdict, census).0.join("; "),
             collector_off: census.collector_off,
+            followed: census.followed,
             resident_grown: census.resident.map(|resident| resident.grown),
         },
     )?;

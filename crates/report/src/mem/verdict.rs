@@ -43,6 +43,14 @@ pub fn sentences(verdict: &Verdict, census: &Census) -> (Vec<String>, bool) {
         Verdict::None { .. } if let Some(grown) = census.resident => {
             return (vec![unexplained(grown, census)], true);
         }
+        Verdict::None { replaced: 0 } if !census.followed => {
+            format!(
+                "no leak by number: of no row more and more objects live in {all}. Whether single objects hold more and more is not known: {} {} in {} were too few (a longer --for; looks take at most --budget percent of the time)",
+                census.looks,
+                plural(u64::from(census.looks), "look", "looks"),
+                span(census.seconds)
+            )
+        }
         Verdict::None { replaced: 0 } => {
             format!("no leak: neither objects nor what they hold grew in {all}")
         }

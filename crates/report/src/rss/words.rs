@@ -35,7 +35,7 @@ pub fn name(kind: Kind, of: &str) -> String {
         Kind::OtherPages => format!("{of}: free, whole pages that it has not given back"),
         Kind::OtherRecords => format!("{of}: its own records"),
         Kind::Code => named("code without a file (JIT)"),
-        Kind::Agent => "lancet's own agent, which stays mapped".into(),
+        Kind::Agent => "lancet's own agent, stubs and rings, which stay mapped".into(),
         Kind::Stack => format!("stack of thread {of}"),
         Kind::EndedStack => "stacks of ended threads, kept for the next".into(),
         Kind::FiberStack => format!("stacks of {of} fibers"),

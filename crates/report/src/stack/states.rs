@@ -40,36 +40,41 @@ pub(super) struct Words {
     pub rest: String,
     /// Another thread is what it waits for.
     pub for_another: bool,
+    /// Where in `rest` it begins which thread that is; the end, if that is not known.
+    pub whom: usize,
 }
 
 /// Returns what the thread of a stack does; `None` if that was not asked for.
 pub(super) fn words(stacks: &[Stack], number: usize) -> Option<Words> {
     let state = stacks[number].state.as_ref()?;
-    let another = |rest: String| {
+    let another = |what: &str, whom: &str| {
         Some(Words {
             verb: "waits",
-            rest,
+            rest: format!("{what}{whom}"),
             for_another: true,
+            whom: what.len(),
         })
     };
+    let itself = " that it holds itself";
     if let Some((until, other)) = waits_for(stacks, number) {
         let thread = thread_at(&stacks[other]);
-        return another(match until {
-            Until::Unlocked if other == number => "for a mutex that it holds itself".to_owned(),
-            Until::Unlocked => format!("for a mutex that {thread} holds"),
+        let holds = format!(" that {thread} holds");
+        return match until {
+            Until::Unlocked if other == number => another("for a mutex", itself),
+            Until::Unlocked => another("for a mutex", &holds),
             Until::Released(what) if other == number => {
-                format!("for {} that it holds itself", waits::lock(what))
+                another(&format!("for {}", waits::lock(what)), itself)
             }
-            Until::Released(what) => format!("for {} that {thread} holds", waits::lock(what)),
-            Until::Turn => format!("for the VM lock, which {thread} has"),
-            Until::Ended => format!("for the end of {thread}"),
-        });
+            Until::Released(what) => another(&format!("for {}", waits::lock(what)), &holds),
+            Until::Turn => another("for the VM lock", &format!(", which {thread} has")),
+            Until::Ended => another("for the end of", &format!(" {thread}")),
+        };
     }
     if state.stopped {
         return Some(Words {
             verb: "stopped",
             rest: "by a signal or a debugger".to_owned(),
-            for_another: false,
+            ..Words::default()
         });
     }
     let vm = state.vm.as_ref();
@@ -83,21 +88,22 @@ pub(super) fn words(stacks: &[Stack], number: usize) -> Option<Words> {
         return Some(Words {
             verb: "running",
             rest: rest.to_owned(),
-            for_another: false,
+            ..Words::default()
         });
     };
     match vm {
-        Some(vm) if vm.wants.is_some() => return another("for a mutex".to_owned()),
-        Some(vm) if vm.turn == Turn::Waits => return another("for the VM lock".to_owned()),
+        Some(vm) if vm.wants.is_some() => return another("for a mutex", ""),
+        Some(vm) if vm.turn == Turn::Waits => return another("for the VM lock", ""),
         _ => {}
     }
     if let Some(held) = &state.held {
-        return another(waits::for_whom(held));
+        let (lock, whom) = waits::for_whom(held);
+        return another(&lock, &whom);
     }
     Some(Words {
         verb: "asleep",
         rest: asleep(&stacks[number], state, wait),
-        for_another: false,
+        ..Words::default()
     })
 }
 
@@ -126,6 +132,12 @@ pub(super) fn thread_at(stack: &Stack) -> String {
 /// Returns the file and line of a script frame, safe to print; a library's without the folder it is in.
 pub(super) fn at(script: &Script) -> String {
     format!("{}:{}", printable(within(&script.path)), script.line)
+}
+
+/// Returns how a thread sleeps, as [`words`] says it where nobody knows for whom it waits.
+pub(super) fn sleeping(stack: &Stack) -> Option<String> {
+    let state = stack.state.as_ref()?;
+    Some(asleep(stack, state, state.wait.as_ref()?))
 }
 
 /// `in Addrinfo.getaddrinfo (getaddrinfo, poll): udp to 10.0.0.2:53 and 2 more`.

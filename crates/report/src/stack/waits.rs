@@ -44,7 +44,16 @@ fn children_of(others: &Others) -> String {
     let word = plural(names.len() as u64, "child", "children");
     match names.is_empty() {
         true => "no child is there".to_owned(),
-        false => format!("{word} {}{}", names.join(", "), more(others)),
+        false => {
+            let turn = others.in_turn_for.as_ref();
+            let turn = turn.map(|what| format!(", which waits in turn for this process ({what})"));
+            format!(
+                "{word} {}{}{}",
+                names.join(", "),
+                more(others),
+                turn.unwrap_or_default()
+            )
+        }
     }
 }
 
@@ -126,19 +135,19 @@ pub(super) fn lock(what: What) -> &'static str {
     }
 }
 
-/// Returns for whose lock a thread waits whose owner is none of the threads that are shown: `for a pthread mutex that thread 12 of process 11
-/// worker holds`.
-pub(super) fn for_whom(held: &Held) -> String {
-    let lock = lock(held.what);
-    match &held.owner {
+/// Returns for which lock a thread waits, and whose it is where the owner is none of the threads that are shown: `for a pthread mutex` and
+/// ` that thread 12 of process 11 worker holds`.
+pub(super) fn for_whom(held: &Held) -> (String, String) {
+    let whose = match &held.owner {
         Owner::Elsewhere { pid, tid, name } => {
             let name = printable(name);
-            format!("for {lock} that thread {tid} {name} of process {pid} holds")
+            format!(" that thread {tid} {name} of process {pid} holds")
         }
-        Owner::Readers => format!("for {lock} that others hold for reading"),
-        Owner::Thread(tid) => format!("for {lock} that thread {tid} holds, which has ended"),
-        Owner::Unknown => format!("for {lock} whose owner is not to be found"),
-    }
+        Owner::Readers => " that others hold for reading".to_owned(),
+        Owner::Thread(tid) => format!(" that thread {tid} holds, which has ended"),
+        Owner::Unknown => " whose owner is not to be found".to_owned(),
+    };
+    (format!("for {}", lock(held.what)), whose)
 }
 
 /// The lock for programs.
@@ -205,6 +214,7 @@ pub(super) fn others_for_programs(wait: &Wait) -> Vec<Value> {
             "own": others.own,
             "description": others.description,
             "in_turn": others.in_turn,
+            "in_turn_for": others.in_turn_for,
             "path": others.path,
             "all": others.whole,
         })

@@ -83,6 +83,7 @@ pub fn shop() -> Census {
         intervals: Vec::new(),
         memory: None,
         resident: None,
+        followed: true,
         collector_off: false,
         garbage_included: false,
     }
@@ -153,6 +154,7 @@ pub fn shop_with_stacks() -> Census {
         intervals: Vec::new(),
         memory: None,
         resident: None,
+        followed: true,
         collector_off: false,
         garbage_included: true,
         ..shop()

@@ -79,7 +79,7 @@ fn a_leak_is_said_first_and_stands_first() {
     let json = text(|out| json::write(out, &leaking(), &report));
     insta::assert_snapshot!(json.lines().take(4).collect::<Vec<_>>().join("\n"), @r#"
     {"record":"guest","schema":1,"pid":4242,"command":"ruby app.rb","ruby":"3.1.2","seconds":20.0,"interval":null,"by":"line","gc_pause_us":15520,"walk_pause_us":1130,"looks":0,"paused_us":0,"garbage_included":false,"intervals":[5.0,5.0,5.0,5.0]}
-    {"record":"verdict","pid":4242,"verdict":"leak","text":"leak: app.rb:25:Hash grew in each of 4 intervals of 5.0 s, +140 (+35 each), +23.0 KiB, nothing of it died","collector_off":false}
+    {"record":"verdict","pid":4242,"verdict":"leak","text":"leak: app.rb:25:Hash grew in each of 4 intervals of 5.0 s, +140 (+35 each), +23.0 KiB, nothing of it died","collector_off":false,"followed":true}
     {"record":"leak","pid":4242,"path":"app.rb","line":25,"type":"Hash","before":false,"grows":"number","born":140,"live":140,"dead":0,"bytes":23520,"allocated":8960,"grown":0,"growing":0,"alive":[35,35,35,35]}
     {"record":"row","pid":4242,"path":"app.rb","line":25,"type":"Hash","born":140,"live":140,"dead":0,"bytes":23520,"allocated":8960,"alive":[35,35,35,35]}
     "#);

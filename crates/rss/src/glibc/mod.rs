@@ -4,12 +4,14 @@
 //! |---|---|
 //! | `find` | its state: `main_arena`, the list of the others, `malloc_par` |
 //! | `walk` | the chunks of a heap |
+//! | `again` | the same of a heap that the program changes meanwhile |
 //! | `caches` | free chunks that pass for used |
 //! | `trim` | what `malloc_trim` would give back |
 //!
 //! Everything read is the process's word. Each list and each heap is walked within bounds, and a chunk counts only where it lies in a
 //! heap of its arena.
 
+mod again;
 mod caches;
 mod find;
 #[cfg(test)]
@@ -26,11 +28,10 @@ use crate::memory::Seen;
 use crate::pages::within;
 use crate::rows::{Kind, Rows};
 use find::{Arena, Found, HEAP_MAX};
-use walk::{Chunk, End, walk};
+use walk::Chunk;
 
-/// How often all is walked at most because it changed meanwhile, and how often each heap is walked again by itself.
+/// How often all is walked at most because it changed meanwhile.
 const TRIES: u32 = 3;
-const WALKS: u32 = 3;
 /// The most heaps of one arena: 64 GiB.
 const MOST_HEAPS: usize = 1 << 10;
 
@@ -143,13 +144,14 @@ struct Heap {
     chunks: Range<u64>,
 }
 
-/// The memory that the main arena has by `brk`.
+/// The memory that the main arena has by `brk`, as far as it was mapped when the mappings were read: it may have grown since.
 fn main_heap(memory: &Seen, arena: &Arena, found: &Found, heap: &Range<u64>) -> Vec<Heap> {
-    if !heap.contains(&arena.top) {
+    if arena.top < heap.start {
         return Vec::new();
     }
     let end = walk::size(memory, arena.top).and_then(|size| arena.top.checked_add(size));
-    let end = end.filter(|end| *end <= heap.end).unwrap_or(heap.end);
+    let is_in = |end: &u64| heap.contains(&arena.top) && *end <= heap.end;
+    let end = end.filter(is_in).unwrap_or(heap.end);
     let start = found.parameters.map_or(heap.start, |one| one.sbrk_base);
     let start = start.next_multiple_of(16);
     vec![Heap {
@@ -236,39 +238,6 @@ impl Walked {
         }
         walked.heaps = heaps;
         walked
-    }
-
-    /// Walks the chunks of one heap, and again from its start on, a few times, where the program has changed them meanwhile.
-    fn heap(&mut self, memory: &Seen, arena: &Arena, heap: &Heap) {
-        let begin = self.parts.len();
-        let (figures, had) = (self.figures, self.caches.len());
-        let mut tries = 0;
-        let (top, broken) = loop {
-            let top = memory.u64(arena.top_at()).unwrap_or(arena.top);
-            let end = walk(memory, heap.chunks.clone(), top, &mut |chunk| {
-                self.chunk(begin, chunk)
-            });
-            match end {
-                End::Whole => break (top, None),
-                End::Broken(at) if tries == WALKS || memory.is_over() => break (top, Some(at)),
-                End::Broken(_) => {
-                    tries += 1;
-                    memory.forget();
-                    self.parts.truncate(begin);
-                    self.figures = figures;
-                    self.caches.truncate(had);
-                    self.full = None;
-                }
-            }
-        };
-        if let Some(at) = self.full.take().or(broken) {
-            self.figures.unread += heap.chunks.end - at;
-        } else if heap.chunks.contains(&top) {
-            self.figures.top += heap.chunks.end - top;
-            self.parts.push((top..heap.chunks.end, Part::Top));
-        }
-        self.parts
-            .push((heap.whole.start..heap.chunks.start, Part::Records));
     }
 
     fn chunk(&mut self, begin: usize, chunk: Chunk) {

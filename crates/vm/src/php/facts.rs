@@ -23,11 +23,12 @@ pub struct Facts {
     executor: u64,
     frameless: u64,
     saved: u64,
+    compiler: u64,
 }
 
 impl Facts {
     /// Number of words that they take.
-    pub const WORDS: usize = 4;
+    pub const WORDS: usize = 5;
 
     /// Finds them. `symbol` returns the address in the guest of a symbol that php or libphp exports.
     pub fn find(
@@ -58,22 +59,30 @@ impl Facts {
             executor: need("executor_globals")?,
             frameless,
             saved: symbol("jump_fcontext").map_or(SAVED, |at| saved(memory, at)),
+            compiler: symbol("compiler_globals").unwrap_or(0),
         })
     }
 
     /// Returns the facts as words, in an order that only [`from_words`](Facts::from_words) needs to know.
     pub const fn to_words(self) -> [u64; Facts::WORDS] {
-        [self.version, self.executor, self.frameless, self.saved]
+        [
+            self.version,
+            self.executor,
+            self.frameless,
+            self.saved,
+            self.compiler,
+        ]
     }
 
     /// The inverse of [`to_words`](Facts::to_words).
     pub const fn from_words(words: [u64; Facts::WORDS]) -> Facts {
-        let [version, executor, frameless, saved] = words;
+        let [version, executor, frameless, saved, compiler] = words;
         Facts {
             version,
             executor,
             frameless,
             saved,
+            compiler,
         }
     }
 
@@ -85,6 +94,11 @@ impl Facts {
     /// Returns the address of `zend_executor_globals`.
     pub const fn executor(&self) -> u64 {
         self.executor
+    }
+
+    /// Returns the address of `zend_compiler_globals`; 0 if it is not exported.
+    pub(super) const fn compiler(&self) -> u64 {
+        self.compiler
     }
 
     /// Returns the address of the functions that are called without a frame; 0 where there are none.

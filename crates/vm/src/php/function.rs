@@ -81,7 +81,7 @@ impl<M: Memory> Php<'_, M> {
     pub fn function(&self, name: &str) -> Result<Function, Error> {
         let (table, name) = match name.split_once("::") {
             Some((class, method)) => (self.class_functions(class)?, method),
-            None => (self.global(FUNCTIONS)?, name),
+            None => (self.names(FUNCTIONS)?, name),
         };
         let name = Lower::new(name).ok_or(Error::NoFunction)?;
         match self.get(table, &name)? {
@@ -107,7 +107,7 @@ impl<M: Memory> Php<'_, M> {
     ) -> Result<(), Error> {
         let table = match class {
             Some(class) => self.class_functions(class)?,
-            None => self.global(FUNCTIONS)?,
+            None => self.names(FUNCTIONS)?,
         };
         for entry in Table::new(self.memory, table)?.entries() {
             let (name, zval) = entry?;
@@ -122,7 +122,7 @@ impl<M: Memory> Php<'_, M> {
 
     /// Calls `each` with every class's name, in lower case.
     pub fn each_class(&self, each: &mut dyn FnMut(Text) -> ControlFlow<()>) -> Result<(), Error> {
-        for entry in Table::new(self.memory, self.global(CLASSES)?)?.entries() {
+        for entry in Table::new(self.memory, self.names(CLASSES)?)?.entries() {
             if each(entry?.0).is_break() {
                 break;
             }
@@ -159,7 +159,7 @@ impl<M: Memory> Php<'_, M> {
     /// Returns the `zend_class_entry` of a name.
     pub(super) fn class(&self, name: &str) -> Result<u64, Error> {
         let name = Lower::new(name).ok_or(Error::NoClass)?;
-        match self.get(self.global(CLASSES)?, &name)? {
+        match self.get(self.names(CLASSES)?, &name)? {
             Some(zval) => Ok(self.memory.u64(zval)?),
             None => Err(Error::NoClass),
         }

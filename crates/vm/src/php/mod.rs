@@ -66,6 +66,9 @@ const CONSTANTS: u64 = 16;
 const STACK: u64 = 40;
 const CURRENT: u64 = 56;
 
+/// `function_table` in `zend_compiler_globals` (`zend_globals.h`), behind which lies `class_table`: the same in all versions.
+const COMPILER_TABLES: u64 = 56;
+
 /// `default_properties_table`, `static_members_table__ptr`, `function_table`, `properties_info` and `constants_table` in
 /// `zend_class_entry`, from the first one ([`layout::Class::pointers`]): the same in all versions.
 const CLASS_DEFAULTS: u64 = 0;
@@ -80,6 +83,15 @@ impl<M: Memory> Php<'_, M> {
     fn global(&self, behind: u64) -> Result<u64, Fault> {
         let tables = self.facts.executor().wrapping_add(self.layout.tables);
         self.memory.u64(tables.wrapping_add(behind))
+    }
+
+    /// Returns the address of the table of functions ([`FUNCTIONS`]) or classes ([`CLASSES`]). The executor has none before the first request
+    /// (`init_executor`, `zend_execute_API.c`), when it takes over those of the compiler.
+    fn names(&self, behind: u64) -> Result<u64, Fault> {
+        match (self.global(behind)?, self.facts.compiler()) {
+            (0, at @ 1..) => self.memory.u64(at.wrapping_add(COMPILER_TABLES + behind)),
+            (table, _) => Ok(table),
+        }
     }
 
     /// Returns the address of a pointer of a class that lies `behind` `default_properties_table`: [`CLASS_STATICS`] and the others.

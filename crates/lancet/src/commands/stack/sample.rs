@@ -121,7 +121,7 @@ impl Sampling {
             if !look.all {
                 self.missed.insert(pid);
             }
-            self.stacks.add_look(live.modules(), &look.stacks);
+            self.stacks.add_look(pid, live.modules(), &look.stacks);
         });
         self.stood - before
     }

@@ -7,6 +7,7 @@ use serde::Serialize;
 
 use super::format::Format;
 use super::stacks::Stacks;
+use super::table::name;
 use crate::json::line;
 
 /// JSON for programs, one object a line.
@@ -33,9 +34,16 @@ enum Record<'a> {
         seen: u64,
         on: BTreeMap<&'a str, u64>,
     },
+    Lock {
+        pid: i32,
+        lock: String,
+        /// How often a thread was seen that waited for it.
+        seen: u64,
+        at: &'a BTreeMap<String, u64>,
+    },
 }
 
-/// Writes a record of the looks, then one of each place, those that were seen most first.
+/// Writes a record of the looks, then one of each place, those that were seen most first, then one of each lock that was waited for.
 pub fn write(stacks: &Stacks, out: &mut dyn Write) -> io::Result<()> {
     line(
         out,
@@ -56,6 +64,17 @@ pub fn write(stacks: &Stacks, out: &mut dyn Write) -> io::Result<()> {
                 state: &place.state,
                 seen: seen.count,
                 on: on.map(|(on, count)| (on.trim(), *count)).collect(),
+            },
+        )?;
+    }
+    for (pid, lock, waited) in stacks.held_locks() {
+        line(
+            out,
+            &Record::Lock {
+                pid,
+                lock: name(lock),
+                seen: waited.count,
+                at: &waited.at,
             },
         )?;
     }

@@ -4,8 +4,9 @@ use std::collections::BTreeMap;
 
 use frames::live::loaded::Modules;
 use frames::live::stack::Stack;
+use frames::live::ties::{Lock, lock, waits_for};
 
-use crate::stack::states::{Words, at, words};
+use crate::stack::states::{Words, at, sleeping, words};
 use crate::text::printable;
 
 /// A row: what a thread did, and at which line.
@@ -19,6 +20,16 @@ pub(super) struct Place {
     pub line: String,
     /// `asleep in IO#gets`; empty for what runs.
     pub state: String,
+}
+
+/// How often a lock was waited for, and at which lines.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(super) struct Waited {
+    pub count: u64,
+    /// Whether a thread was seen that had it. What Python calls a lock may be the place at which one thread waits for a condition, which
+    /// nobody has.
+    pub held: bool,
+    pub at: BTreeMap<String, u64>,
 }
 
 /// How often a place was seen, and with which calls and peers: ` (poll): tcp to 10.0.0.7:80`.
@@ -41,7 +52,7 @@ impl Place {
         let (state, on) = if running {
             (String::new(), String::new())
         } else {
-            parted(&words)
+            parted(stack, &words)
         };
         let place = stack.place();
         let line = place.map(|script| {
@@ -58,13 +69,38 @@ impl Place {
     }
 }
 
-/// Parts `asleep in IO#gets (poll): tcp to 10.0.0.7:80` before the call and the peer, which differ from thread to thread:
-/// of those that wait in a pool of Ruby 3.1 one polls, and the others wait for it.
-fn parted(words: &Words) -> (String, String) {
-    let of_call = words.rest.find(" (").or_else(|| words.rest.find(": "));
-    let at = of_call.filter(|_| !words.for_another);
-    let (rest, on) = words.rest.split_at(at.unwrap_or(words.rest.len()));
+/// Returns the lock that a thread waits for, and whether it is known who has it.
+pub(super) fn locked(stacks: &[Stack], number: usize) -> Option<(Lock, bool)> {
+    let lock = lock(stacks, number)?;
+    Some((lock, waits_for(stacks, number).is_some()))
+}
+
+/// Parts what differs from look to look and from thread to thread from the rest, so that each wait at a line is one row: who has the lock,
+/// and `asleep in IO#gets (poll): tcp to 10.0.0.7:80` before the call and the peer. Of those that wait in a pool of Ruby 3.1 one polls, and the
+/// others wait for it.
+fn parted(stack: &Stack, words: &Words) -> (String, String) {
+    if words.for_another {
+        let (rest, whom) = words.rest.split_at(words.whom);
+        return (state_of_wait(stack, words.verb, rest), whom.to_owned());
+    }
+    let (rest, on) = of_call(&words.rest);
     (format!("{} {rest}", words.verb), on.to_owned())
+}
+
+/// Parts `in IO#gets (poll): tcp to 10.0.0.7:80` before the call and the peer.
+fn of_call(rest: &str) -> (&str, &str) {
+    let at = rest.find(" (").or_else(|| rest.find(": "));
+    rest.split_at(at.unwrap_or(rest.len()))
+}
+
+/// Who has a Python's `Lock` is known at some looks only, those within a `with`: the wait is called as at the others.
+fn state_of_wait(stack: &Stack, verb: &str, rest: &str) -> String {
+    let vm = stack.state.as_ref().and_then(|state| state.vm.as_ref());
+    let may_want = vm.is_some_and(|vm| vm.wants.is_none() && vm.may_want.is_some());
+    match sleeping(stack).filter(|_| may_want) {
+        Some(asleep) => format!("asleep {}", of_call(&asleep).0),
+        None => format!("{verb} {rest}"),
+    }
 }
 
 /// Returns the innermost function that has a name, as `libc.so.6: memcpy`.

@@ -5,18 +5,24 @@ use std::collections::BTreeMap;
 use frames::live::loaded::Modules;
 use frames::live::scripts::Script;
 use frames::live::stack::Stack;
+use frames::live::ties::Lock;
 use frames::live::unwind::End;
 
-use super::places::{Place, Seen};
+use super::places::{Place, Seen, Waited, locked};
 
 /// Descriptors and peers that are told apart at one place.
 const MOST_PEERS: usize = 100;
+
+/// Locks that are told apart, and lines at each. Every wait for a condition makes a new one in Python.
+const MOST_LOCKS: usize = 10_000;
 
 /// How often each stack was seen; frames from the outermost to the innermost.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Stacks {
     pub(super) counts: BTreeMap<Vec<String>, u64>,
     pub(super) places: BTreeMap<Place, Seen>,
+    /// By process and lock.
+    pub(super) locks: BTreeMap<(i32, Lock), Waited>,
     /// How often all processes were looked at.
     pub looks: u64,
 }
@@ -28,13 +34,38 @@ impl Stacks {
     }
 
     /// Adds what one look at a process with these modules saw.
-    pub fn add_look(&mut self, modules: &Modules, stacks: &[Stack]) {
+    pub fn add_look(&mut self, pid: i32, modules: &Modules, stacks: &[Stack]) {
         for (number, stack) in stacks.iter().enumerate() {
             self.add_stack(modules, stack);
             if let Some((place, on)) = Place::of(modules, stacks, number) {
+                if let Some((lock, held)) = locked(stacks, number) {
+                    self.add_wait((pid, lock), held, &place.line);
+                }
                 self.add_place(place, on);
             }
         }
+    }
+
+    pub(super) fn add_wait(&mut self, lock: (i32, Lock), held: bool, line: &str) {
+        if self.locks.len() >= MOST_LOCKS && !self.locks.contains_key(&lock) {
+            return;
+        }
+        let waited = self.locks.entry(lock).or_default();
+        waited.count += 1;
+        waited.held |= held;
+        if waited.at.len() < MOST_LOCKS || waited.at.contains_key(line) {
+            *waited.at.entry(line.to_owned()).or_default() += 1;
+        }
+    }
+
+    /// Returns the locks that some thread was seen to have, those first for which was waited most.
+    pub(super) fn held_locks(&self) -> Vec<(i32, Lock, &Waited)> {
+        let locks = self.locks.iter().filter(|(_, waited)| waited.held);
+        let mut locks: Vec<_> = locks
+            .map(|((pid, lock), waited)| (*pid, *lock, waited))
+            .collect();
+        locks.sort_by_key(|(.., waited)| std::cmp::Reverse(waited.count));
+        locks
     }
 
     pub(super) fn add_place(&mut self, place: Place, on: String) {

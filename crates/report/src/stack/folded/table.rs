@@ -9,14 +9,23 @@
 //!
 //! waiting
 //!  300.0%  /srv/app.rb:13 in block in <main>: asleep in Thread::Queue#pop
+//!  150.0%  /srv/app.rb:20 in Object#pay: waits for a mutex that thread 4243 worker (app.rb:31) holds and 2 others
+//!
+//! waiting for one lock, all lines together
+//!  250.0%  mutex 0x7f5c5c012a40: at 2 lines, most at /srv/app.rb:20 in Object#pay
 //! ```
+//!
+//! The last part has the locks for which threads wait at more than one line: what one of them costs is the sum of those rows.
 
 use std::io::{self, Write};
 
 use super::format::Format;
-use super::places::{Place, Seen};
+use frames::live::ties::Lock;
+
+use super::places::{Place, Seen, Waited};
 use super::stacks::Stacks;
 use crate::figures::{grouped, plural};
+use crate::stack::waits;
 
 /// Two lists of lines for people, and the default.
 pub static FORMAT: Format = Format {
@@ -68,7 +77,47 @@ pub fn write(stacks: &Stacks, out: &mut dyn Write, title: &str) -> io::Result<()
             writeln!(out, "{share:>7.1}%  at {more} more places")?;
         }
     }
+    locks(stacks, out)
+}
+
+/// Writes the locks for which threads waited at more than one line.
+fn locks(stacks: &Stacks, out: &mut dyn Write) -> io::Result<()> {
+    let all = stacks.held_locks();
+    let several = all
+        .first()
+        .is_some_and(|(pid, ..)| all.iter().any(|lock| lock.0 != *pid));
+    let all = all.into_iter().filter(|(.., waited)| waited.at.len() > 1);
+    for (number, (pid, lock, waited)) in all.take(ROWS).enumerate() {
+        if number == 0 {
+            writeln!(out, "\nwaiting for one lock, all lines together")?;
+        }
+        let share = 100.0 * waited.count as f64 / stacks.looks.max(1) as f64;
+        let of = if several {
+            format!(" of process {pid}")
+        } else {
+            String::new()
+        };
+        writeln!(out, "{share:>7.1}%  {}{of}: {}", name(lock), lines(waited))?;
+    }
     Ok(())
+}
+
+fn lines(waited: &Waited) -> String {
+    let most = waited.at.iter().max_by_key(|(_, count)| **count);
+    let most = most.map_or("", |(line, _)| line);
+    format!(
+        "at {} lines, most at {most}",
+        grouped(waited.at.len() as u64)
+    )
+}
+
+/// What a lock is called, by which it is told apart from the others.
+pub(super) fn name(lock: Lock) -> String {
+    match lock {
+        Lock::Vm => "the VM lock".to_owned(),
+        Lock::Script(at) => format!("mutex {at:#x}"),
+        Lock::Library(what, at) => format!("{} at {at:#x}", waits::lock(what)),
+    }
 }
 
 fn row(place: &Place, seen: &Seen) -> String {
@@ -91,6 +140,26 @@ fn row(place: &Place, seen: &Seen) -> String {
 mod tests {
     use super::super::stacks::tests::written;
     use super::*;
+
+    /// One that is waited for at one line says no more than that line's row, and what nobody was seen to have may be no lock.
+    #[test]
+    fn a_lock_is_a_row_with_the_sum_of_its_lines() {
+        let mut stacks = Stacks::default();
+        for (lock, held, line, count) in [
+            (Lock::Script(0x70), false, "a.py:5 in hold", 3),
+            (Lock::Script(0x70), true, "a.py:8 in two", 2),
+            (Lock::Vm, true, "a.py:8 in two", 9),
+            (Lock::Script(0x90), false, "a.py:5 in hold", 4),
+            (Lock::Script(0x90), false, "a.py:8 in two", 4),
+        ] {
+            (0..count).for_each(|_| stacks.add_wait((7, lock), held, line));
+        }
+        stacks.looks = 2;
+        assert_eq!(
+            written(|out| locks(&stacks, out)),
+            "\nwaiting for one lock, all lines together\n  250.0%  mutex 0x70: at 2 lines, most at a.py:5 in hold\n"
+        );
+    }
 
     #[test]
     fn what_runs_comes_first_and_a_pool_last() {

@@ -76,6 +76,7 @@ fn guest(pid: i32, second: u64) -> Census {
         intervals: Vec::new(),
         memory: None,
         resident: None,
+        followed: true,
         collector_off: false,
         garbage_included: false,
     }
