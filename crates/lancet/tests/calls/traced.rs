@@ -98,13 +98,26 @@ signal.signal(signal.SIGUSR1, on)
 print("ready", flush=True)
 select.select([sys.stdin], [], [])
 sys.stdin.readline()
+def told(name):
+    with open(f"/proc/self/task/{os.getpid()}/{name}") as file:
+        return file.read()
+def waits(r):
+    return told("syscall").startswith(f"0 {r:#x} ") and ") S " in told("stat")
+def pending():
+    lines = told("status").splitlines()
+    sets = [line.split()[1] for line in lines if line.startswith(("SigPnd", "ShdPnd"))]
+    return any(int(pending, 16) >> signal.SIGUSR1 - 1 & 1 for pending in sets)
 def ask(restarts):
     signal.siginterrupt(signal.SIGUSR1, not restarts)
     r, w = os.pipe()
+    returned = threading.Event()
+    # The signal comes while the main thread waits in read, and the byte when it does so again, or has returned.
     def send():
-        time.sleep(0.02)
+        while not waits(r):
+            time.sleep(0.001)
         os.kill(os.getpid(), signal.SIGUSR1)
-        time.sleep(0.02)
+        while pending() or not (returned.is_set() or waits(r)):
+            time.sleep(0.001)
         os.write(w, b"x")
     thread = threading.Thread(target=send)
     signal.pthread_sigmask(signal.SIG_BLOCK, [signal.SIGUSR1])
@@ -113,6 +126,7 @@ def ask(restarts):
     buffer = ctypes.create_string_buffer(1)
     got = libc.read(r, buffer, 1)
     wrong = ctypes.get_errno()
+    returned.set()
     thread.join()
     os.close(r)
     os.close(w)
