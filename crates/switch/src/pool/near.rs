@@ -5,7 +5,7 @@
 //! the pool's own size. Nothing but this thread reads the list.
 //!
 //! What is counted stays true: the pool counts a stack that is kept as in use, and each thread has [`Counts`] of its own, in
-//! a list of the pool, by which [`Pool::stats`] corrects that. They are atomic, but only written by their thread, so that no
+//! a list of the pool, by which [`stats`](super::Pool::stats) corrects that. They are atomic, but only written by their thread, so that no
 //! write needs a lock. They are in memory of their own, because a thread's storage ends with it, in the child of a fork
 //! too, where the other threads do not come to say so.
 
