@@ -147,8 +147,8 @@ fn returns_into(
     for some in pointers.chunks(AT_ONCE) {
         // The mapping of a stack may end earlier: an alternate stack may hold only a handler's frame, at its very end.
         let place = |pointer: &u64| {
-            let end = maps.find(*pointer).map_or(u64::MAX, |one| one.end);
-            (*pointer, DEPTH.min((end - pointer) as usize))
+            let end = end_of_readable(maps, *pointer, pointer.saturating_add(DEPTH as u64));
+            (*pointer, (end - pointer) as usize)
         };
         let places: Vec<(u64, usize)> = some.iter().map(place).collect();
         let lengths = memory.read_each_up_to_guard(&places, DEPTH, &mut stacks);
@@ -171,6 +171,19 @@ fn returns_into(
         }
     }
     None
+}
+
+/// Returns the end of what can be read from `at` on, up to `most`: a stack may lie in several mappings that follow each other.
+fn end_of_readable(maps: &Maps, at: u64, most: u64) -> u64 {
+    let mut end = at;
+    for mapping in maps.within(at..most) {
+        if mapping.start > end || !mapping.permissions.read {
+            break;
+        }
+        end = mapping.end;
+    }
+    // What was mapped since then is not known; the read ends where it fails.
+    if end == at { most } else { end.min(most) }
 }
 
 #[cfg(test)]

@@ -1,6 +1,9 @@
 //! Whether a child waits in turn for the process that waits for the child's end: for somebody to read its pipe, or to write to it. Then neither of
 //! them goes on.
 
+use std::collections::HashMap;
+use std::time::{Duration, Instant};
+
 use vm::{Fault, Memory};
 
 use crate::interrupted::InCall;
@@ -10,6 +13,8 @@ use crate::wait::{Wait, Waits, slept_for};
 
 /// How many children of children are followed.
 const DEEPEST: u32 = 4;
+/// How long children are asked, after which no other is: each may take a look at all processes of the machine.
+const LONGEST: Duration = Duration::from_millis(300);
 
 /// Nothing is read of the memory of the child, whose lists of descriptors are not looked into.
 struct Nothing;
@@ -23,11 +28,21 @@ impl Memory for Nothing {
 /// Notes it in the waits of process `pid`, whose [others](others::find) are known, where it waits for the end of one child, and that waits in
 /// turn for what this process alone can do.
 pub fn note(pid: i32, waits: &mut [&mut Wait]) {
+    let since = Instant::now();
+    // Many threads may wait for the same child, or each for one of its own.
+    let mut known: HashMap<i32, Option<String>> = HashMap::new();
     for others in waits.iter_mut().flat_map(|wait| wait.others.iter_mut()) {
-        if let Some(child) = only_child(others) {
-            others.in_turn_for = awaits(child, pid, DEEPEST);
-            others.in_turn = others.in_turn_for.is_some();
+        let Some(child) = only_child(others) else {
+            continue;
+        };
+        if !known.contains_key(&child) && since.elapsed() > LONGEST {
+            continue;
         }
+        let in_turn_for = known
+            .entry(child)
+            .or_insert_with(|| awaits(child, pid, DEEPEST));
+        others.in_turn_for.clone_from(in_turn_for);
+        others.in_turn = others.in_turn_for.is_some();
     }
 }
 

@@ -218,6 +218,9 @@ impl Waiting {
             return Some(waiting);
         }
         let whole = waiting.whole_timeout()?;
+        // Before it is read how long the thread has slept: one that wakes after that, and sleeps in the same call again, has run once
+        // more when it is stopped.
+        waiting.runs = Runs::until_now(pid, tid);
         let Some((slept, switches)) = slept(pid, tid) else {
             // This kernel does not show it (`CONFIG_SCHED_DEBUG`). A timeout that begins again at each of our stops may never end, and
             // hardly any filter forbids `restart_syscall`.
@@ -227,7 +230,6 @@ impl Waiting {
         // The time is taken after reading, so a delay here makes the remaining time longer, never shorter.
         waiting.deadline = Instant::now() + whole.saturating_sub(slept);
         waiting.switches = switches;
-        waiting.runs = Runs::until_now(pid, tid);
         // The call is read again, because all that was found must belong to one call.
         (InCall::of(pid, tid)? == call).then_some(waiting)
     }
@@ -235,9 +237,10 @@ impl Waiting {
     /// Notes how long a thread has slept whose call may not be read.
     fn unread(pid: i32, tid: i32) -> Option<Self> {
         matches!(thread_state(pid, tid), Some('S' | 'D')).then_some(())?;
+        // As above: this comes first.
+        let runs = Runs::until_now(pid, tid);
         let (slept, switches) = slept(pid, tid)?;
         let since = Instant::now().checked_sub(slept)?;
-        let runs = Runs::until_now(pid, tid);
         Some(Waiting {
             pid,
             tid,

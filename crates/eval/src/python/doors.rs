@@ -184,8 +184,9 @@ impl Python {
     }
 
     /// Whether code other than Python's and libc's stands between the blocked thread and Python, such as a database driver, which may hold
-    /// locks that the evaluated text needs. The program's own code does not count where the thread runs no Python. Every word there counts
-    /// that leads to the instruction behind a call: functions' addresses lie there, too, as of the C function that Python has called.
+    /// locks that the evaluated text needs. The program's own code does not count where the thread runs no Python and nothing else has called
+    /// it. A signal handler does, because it has interrupted what may hold a lock, as `malloc` does. Every word there counts that leads to the
+    /// instruction behind a call: functions' addresses lie there, too, as of the C function that Python has called.
     fn is_in_foreign_code(&self, remote: &RemoteThread) -> bool {
         let now = remote.registers();
         let Ok(maps) = Maps::of(self.entered.status.pid) else {
@@ -198,31 +199,44 @@ impl Python {
             return true;
         }
         let runs_none = self.runs_no_python(now.fs_base);
+        let mut in_program = false;
         for word in stack.chunks_exact(8) {
             let word = u64::from_le_bytes(word.try_into().expect("eight bytes"));
             let Some(module) = self.entered.functions.module_of(word) else {
                 continue;
             };
-            if !module.module.code().any(|code| code.contains(&word)) || !self.follows_call(word) {
+            if !module.module.code().any(|code| code.contains(&word)) {
+                continue;
+            }
+            if self.ends_handler(word) {
+                return true;
+            }
+            if !self.follows_call(word) {
                 continue;
             }
             let path = module.module.path.display().to_string();
             if module.module.contains(self.api[0]) || path.contains("/lib-dynload/") {
-                return false;
+                return in_program;
             }
             let name = &module.name;
             let is_libc = || {
                 let known = ["libc.", "libpthread", "libm.", "ld-"];
                 known.iter().any(|known| name.starts_with(known))
             };
-            if module.module.main {
-                return !runs_none;
-            }
-            if !is_libc() {
+            in_program |= module.module.main;
+            if !runs_none && in_program || !module.module.main && !is_libc() {
                 return true;
             }
         }
-        true
+        !in_program
+    }
+
+    /// Whether a handler of a signal returns to `address` (`__restore_rt` of libc: `mov $15, %rax`, `syscall`).
+    fn ends_handler(&self, address: u64) -> bool {
+        let returns = [0x48, 0xc7, 0xc0, 0x0f, 0, 0, 0, 0x0f, 0x05];
+        let mut code = [0; 9];
+        let read = self.entered.memory.read_bytes(address, &mut code);
+        read.is_ok() && code == returns
     }
 
     /// Whether the instruction before `address` can be a call (Intel SDM, `CALL`): `e8` with a distance of 4 bytes, or `ff /2`.
@@ -236,9 +250,11 @@ impl Python {
         // The operand's form; 4 = one more byte says which registers, 5 = relative to the next instruction.
         let is_two = |operand: u8| operand >> 3 & 7 == 2;
         let form = |operand: u8| (operand >> 6, operand & 7);
-        let is_call = |begins: u8, operand: u8, length: usize| {
+        let is_call = |begins: u8, operand: u8, scaled: u8, length: usize| {
             let wanted = match form(operand) {
                 (3, _) => 2,
+                // Without a base register a distance of 4 bytes follows.
+                (0, 4) if scaled & 7 == 5 => 7,
                 (0, 4) => 3,
                 (0, 5) => 6,
                 (0, _) => 2,
@@ -250,11 +266,11 @@ impl Python {
             begins == 0xff && is_two(operand) && wanted == length
         };
         c == 0xe8
-            || is_call(f, g, 2)
-            || is_call(e, f, 3)
-            || is_call(d, e, 4)
-            || is_call(b, c, 6)
-            || is_call(a, b, 7)
+            || is_call(f, g, 0, 2)
+            || is_call(e, f, g, 3)
+            || is_call(d, e, f, 4)
+            || is_call(b, c, d, 6)
+            || is_call(a, b, c, 7)
     }
 
     /// Whether the thread with this `%fs` base is one that Python knows, and runs no Python in any interpreter.

@@ -68,7 +68,7 @@ fn look(memory: &Pages, facts: Facts, name: &str) -> Look {
             ))
         }
         // An address that cannot be read says nothing to the user.
-        Err(Error::Memory(_)) => Look::NotYet("its tables of functions are not made yet".into()),
+        Err(Error::Memory(_)) => Look::NotYet("its tables of functions cannot be read yet".into()),
         Err(why) => Look::NotYet(why.to_string()),
     }
 }

@@ -55,19 +55,22 @@ pub fn outlive_file_size_limit() {
 /// It has ended before.
 pub fn end_with(parent: i32) -> std::io::Result<()> {
     // SAFETY: no memory is handed over.
-    let (set, now) = unsafe {
-        let set = libc::prctl(libc::PR_SET_PDEATHSIG, libc::SIGINT);
-        (set, libc::getppid())
-    };
+    let set = unsafe { libc::prctl(libc::PR_SET_PDEATHSIG, libc::SIGINT) };
     if set != 0 {
         return Err(std::io::Error::last_os_error());
     }
-    if now != parent {
+    if has_ended(parent) {
         return Err(std::io::Error::other(format!(
             "process {parent}, which this was to end with, has ended"
         )));
     }
     Ok(())
+}
+
+/// Returns whether our parent, which was this process, has ended.
+pub fn has_ended(parent: i32) -> bool {
+    // SAFETY: no memory is handed over.
+    parent != unsafe { libc::getppid() }
 }
 
 /// Returns whether lancet is to end: such a signal has come, one of its threads has panicked, or its memory has come to its end.

@@ -114,6 +114,11 @@ pub fn run(args: &dyn Asked) -> anyhow::Result<u8> {
     if let Some(signal) = source.killed_by().filter(|_| args.ends_as_program()) {
         interrupt::end_by(signal);
     }
+    if args.common().companion.is_some_and(interrupt::has_ended) {
+        // Nobody is told any more what was lost, and the command may have found that out before it was asked to end. A program that is process
+        // 1 of its container is our parent now, and may take the code for one of its workers' (gunicorn ends as a whole on 3 and 4).
+        return Ok(0);
+    }
     // With --ltrace whatever the program ended with.
     let losses = heard.losses.borrow();
     Ok(losses.exit_code(if options.ltrace { 0 } else { code }))

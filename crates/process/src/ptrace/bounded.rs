@@ -131,6 +131,8 @@ impl Timer {
     fn make() -> Option<Self> {
         extern "C" fn interrupts(_: libc::c_int) {}
         let handler: extern "C" fn(libc::c_int) = interrupts;
+        // One that nobody sends, so that each that others send, as `timeout -s ALRM` does, has the effect that it had.
+        let signal = libc::SIGRTMAX();
         // SAFETY: all structures are zeroed, for which zero is valid, and live through the calls. The handler does nothing, so it is
         // async-signal-safe.
         unsafe {
@@ -138,13 +140,13 @@ impl Timer {
             action.sa_sigaction = handler as usize;
             let mut alone = std::mem::zeroed();
             libc::sigemptyset(&raw mut alone);
-            libc::sigaddset(&raw mut alone, libc::SIGALRM);
+            libc::sigaddset(&raw mut alone, signal);
             let mut event: libc::sigevent = std::mem::zeroed();
             event.sigev_notify = libc::SIGEV_THREAD_ID;
-            event.sigev_signo = libc::SIGALRM;
+            event.sigev_signo = signal;
             event.sigev_notify_thread_id = libc::gettid();
             let mut timer = std::mem::zeroed();
-            let made = libc::sigaction(libc::SIGALRM, &raw const action, std::ptr::null_mut()) == 0
+            let made = libc::sigaction(signal, &raw const action, std::ptr::null_mut()) == 0
                 && libc::pthread_sigmask(libc::SIG_UNBLOCK, &raw const alone, std::ptr::null_mut())
                     == 0
                 && libc::timer_create(libc::CLOCK_MONOTONIC, &raw mut event, &raw mut timer) == 0;

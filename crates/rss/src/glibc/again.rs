@@ -16,7 +16,7 @@ use std::ops::Range;
 
 use vm::Memory;
 
-use super::find::Arena;
+use super::find::{Arena, HEAP_MAX};
 use super::walk::{Chunk, End, size, walk};
 use super::{ArenaFigures, Heap, Part, Walked};
 use crate::memory::Seen;
@@ -58,8 +58,9 @@ impl Walked {
             let End::Broken(at) = end else {
                 break (top, None);
             };
-            let size = size(memory, at).filter(|size| leads_beyond(at, *size, heap, top));
-            if size.is_some() {
+            // Only what was read twice says so: a walk that was led astray meets any words.
+            let is_so = |size: &u64| leads_beyond(at, *size, heap, top);
+            if stuck > 0 && at == furthest && size(memory, at).is_some_and(|size| is_so(&size)) {
                 let size = heap.chunks.end - at;
                 self.chunk(
                     begin,
@@ -121,8 +122,15 @@ impl Walked {
     }
 }
 
-/// Whether a chunk, where a walk ended, leads beyond the end of its heap, which has grown since that end was read.
+/// Whether a chunk, where a walk ended, leads beyond the end of its heap, which has grown since that end was read. Only the heap in which
+/// the top of its arena lies grows.
 fn leads_beyond(at: u64, size: u64, heap: &Heap, top: u64) -> bool {
     let next = at.saturating_add(size);
-    size.is_multiple_of(16) && next > heap.chunks.end && next <= top
+    let start = heap.whole.start;
+    let is_its_top = match start.is_multiple_of(HEAP_MAX) {
+        true => (start..start.saturating_add(HEAP_MAX)).contains(&top),
+        // The heap of the main arena, which brk(2) makes longer.
+        false => top.saturating_sub(heap.chunks.end) <= HEAP_MAX,
+    };
+    is_its_top && size.is_multiple_of(16) && next > heap.chunks.end && next <= top
 }
