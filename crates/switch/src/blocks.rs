@@ -2,6 +2,10 @@
 //!
 //! A block that is free stays with the thread that freed it, up to [`KEPT`] of them, and a thread takes [`NUMBERS`] numbers
 //! at a time. So to make a coroutine takes neither the allocator nor an atomic instruction, which would be half of its price.
+//!
+//! Each function that uses the thread's list is a call (`inline(never)`), and hands out no address of the list. Inlined into
+//! a body, it would let the compiler compute the list's address once for all uses in that body, also for those after a
+//! suspend from which a [`SendCoroutine`](crate::SendCoroutine) goes on in another thread.
 
 use core::alloc::Layout;
 use core::cell::Cell;
@@ -29,10 +33,11 @@ struct Free {
 
 const _: () = assert!(size_of::<Free>() <= size_of::<Base>());
 
-/// What a thread has at hand.
+/// What a thread has at hand. It has no destructor, so that the two functions that matter need not ask whether it has run.
 struct Near {
     free: Cell<Option<NonNull<Free>>>,
-    kept: Cell<usize>,
+    /// How many more blocks it may keep: none before [`ENDING`] is in place, and none after it was dropped.
+    room: Cell<usize>,
     number: Cell<u64>,
     /// One past the last of its numbers.
     end: Cell<u64>,
@@ -40,26 +45,45 @@ struct Near {
 
 std::thread_local! {
     static NEAR: Near = const {
-        Near { free: Cell::new(None), kept: Cell::new(0), number: Cell::new(0), end: Cell::new(0) }
+        Near { free: Cell::new(None), room: Cell::new(0), number: Cell::new(0), end: Cell::new(0) }
     };
+    static ENDING: Ending = const { Ending { begun: Cell::new(false) } };
 }
 
-impl Drop for Near {
+/// Empties the list when its thread ends.
+struct Ending {
+    /// Whether the thread keeps blocks.
+    begun: Cell<bool>,
+}
+
+impl Drop for Ending {
     fn drop(&mut self) {
-        while let Some(block) = self.free.get() {
-            // SAFETY: a block of the list came from `allocate` and is no one else's.
-            unsafe {
-                self.free.set((*block.as_ptr()).next);
-                deallocate(block.as_ptr().cast());
+        NEAR.with(|near| {
+            near.room.set(0);
+            while let Some(block) = near.free.get() {
+                // SAFETY: a block of the list came from `allocate` and is no one else's.
+                unsafe {
+                    near.free.set((*block.as_ptr()).next);
+                    deallocate(block.as_ptr().cast());
+                }
             }
-        }
+        });
     }
 }
 
 /// Returns a block and a number that no other coroutine has. To be freed by [`free`].
 #[inline(always)]
 pub fn take() -> Result<(*mut Base, u64), Error> {
-    let near = NEAR.try_with(|near| {
+    match take_near() {
+        (Some(block), number) => Ok((block.as_ptr().cast(), number)),
+        (None, number) => Ok((allocate::<Base>()?, number)),
+    }
+}
+
+/// Returns a block of this thread, if it has one, and a number. Two words, which are returned in registers.
+#[inline(never)]
+fn take_near() -> (Option<NonNull<Free>>, u64) {
+    NEAR.with(|near| {
         let number = match near.number.get() {
             number if number < near.end.get() => number,
             _ => more_numbers(near),
@@ -68,16 +92,10 @@ pub fn take() -> Result<(*mut Base, u64), Error> {
         let block = near.free.get().inspect(|block| {
             // SAFETY: a block of the list holds a `Free`.
             near.free.set(unsafe { (*block.as_ptr()).next });
-            near.kept.set(near.kept.get() - 1);
+            near.room.set(near.room.get() + 1);
         });
         (block, number)
-    });
-    match near {
-        Ok((Some(block), number)) => Ok((block.as_ptr().cast(), number)),
-        Ok((None, number)) => Ok((allocate::<Base>()?, number)),
-        // The thread is ending: its list is gone.
-        Err(_) => Ok((allocate::<Base>()?, NEXT.fetch_add(1, Ordering::Relaxed))),
-    }
+    })
 }
 
 /// Returns a number for a coroutine whose block is another's.
@@ -98,24 +116,35 @@ fn more_numbers(near: &Near) -> u64 {
 /// # Safety
 ///
 /// It must come from [`take`], on whatever thread, and not be used again.
-#[inline(always)]
+#[inline(never)]
 pub unsafe fn free(block: *mut Base) {
-    let kept = NEAR.try_with(|near| {
-        if near.kept.get() == KEPT {
-            return false;
-        }
-        near.kept.set(near.kept.get() + 1);
+    NEAR.with(|near| {
+        let Some(room) = near.room.get().checked_sub(1) else {
+            // SAFETY: the caller's promise.
+            return unsafe { free_without_room(block) };
+        };
+        near.room.set(room);
         let next = near.free.get();
         let block = block.cast::<Free>();
         // SAFETY: the caller hands over a block, in which there is room for a `Free`.
         unsafe { block.write(Free { next }) };
         near.free.set(NonNull::new(block));
-        true
     });
-    if kept != Ok(true) {
-        // SAFETY: the caller's promise.
-        unsafe { deallocate(block) };
+}
+
+/// As [`free`], where the thread has no room: it keeps none yet, or enough, or it is ending.
+///
+/// # Safety
+///
+/// As [`free`].
+#[cold]
+#[inline(never)]
+unsafe fn free_without_room(block: *mut Base) {
+    if ENDING.try_with(|ending| ending.begun.replace(true)) == Ok(false) {
+        NEAR.with(|near| near.room.set(KEPT));
     }
+    // SAFETY: the caller's promise.
+    unsafe { deallocate(block) };
 }
 
 #[cold]

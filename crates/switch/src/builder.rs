@@ -166,7 +166,7 @@ fn high(range: &Range<usize>) -> usize {
 
 /// Returns the least bytes that a stack must have for a closure of this size and alignment.
 #[inline(always)]
-fn least(size: usize, align: usize) -> usize {
+pub(crate) fn least(size: usize, align: usize) -> usize {
     let on_stack = if cfg!(feature = "std") {
         0
     } else {

@@ -184,9 +184,14 @@
 //! [`Suspender::on_parent_stack`] the scope's stack is what is free of the resumer's, below the frames that wait there. They
 //! wait as long as nobody switches to them, and the only way to do so is the link in the block of the coroutine, which a
 //! resume has written and which every suspend, return and panic of that coroutine goes by. While the closure has not ended,
-//! that link leads to an image which aborts. It is put back when the closure has returned or was unwound; if the frames that
+//! that link leads to an image which aborts. The image also says that the stack is taken: a second closure, by whatever way
+//! its caller came to the suspender, runs in place if the caller is on that stack already, and aborts if not. The link is put
+//! back when the closure has returned or was unwound; if the frames that
 //! would put it back are forgotten, it aborts for good. So no bound on the closure is needed: a suspender that a
-//! thread-local variable lends ends the process, where a bound of `Send` would let it corrupt the resumer's stack.
+//! thread-local variable lends ends the process, where a bound of `Send` would let it corrupt the resumer's stack. Where the
+//! bounds of the resumer's stack are not known (a thread's, a [`RawStack`], a pool's that the table of stacks has no row
+//! for), each page that the closure will take is written first, from the highest downward, so that a closure without room
+//! meets the guard, as a function with a large frame does.
 //!
 //! One thing no type can forbid: **thread-local storage**. [`LocalKey::with`](std::thread::LocalKey::with), and crates
 //! that lend a reference for the time of a call in the same manner, know no suspend: what such a reference refers to can be

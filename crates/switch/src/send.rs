@@ -31,7 +31,8 @@ impl<I, Y, R, S: Stack> Coroutine<I, Y, R, S> {
     ///   not such a one. The closure counts as one of these values from the start.
     /// - no frame keeps the address of something thread-local. That is also an address which the compiler keeps: a function
     ///   that uses a thread-local variable before and after a suspend may compute its address once. Let functions use it
-    ///   that are not inlined (`#[inline(never)]`) and do not suspend. `errno` is such a variable.
+    ///   that are not inlined (`#[inline(never)]`) and do not suspend. `errno` is such a variable. (The functions of this
+    ///   crate are such ones where they use variables of their own: a body may make and drop coroutines in each thread.)
     /// - no panic and no exception is on its way or being handled: their count belongs to the thread.
     ///
     /// ```

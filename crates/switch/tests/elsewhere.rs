@@ -397,3 +397,40 @@ fn a_coroutine_is_unwound_by_the_thread_that_has_it() {
         .expect("no panic");
     assert_eq!(std::sync::Arc::strong_count(&bell), 1);
 }
+
+/// Makes a coroutine and drops it; returns its number. (Inlined, so that the body below is one function to the compiler.)
+#[inline(always)]
+fn number_of_a_new_coroutine() -> u64 {
+    Coroutine::<(), (), ()>::new(|_, ()| ()).id()
+}
+
+/// A thread takes its numbers in runs of 64, from its own list. A body that went on in another thread with the address of
+/// the first one's list would get the number after its last one.
+#[test]
+fn a_body_makes_coroutines_in_each_thread_that_it_runs_in() {
+    let mut maker = Coroutine::<(), u64, u64>::new(|suspender, ()| {
+        suspender.suspend(number_of_a_new_coroutine());
+        suspender.suspend(number_of_a_new_coroutine());
+        number_of_a_new_coroutine()
+    });
+    let State::Suspended(first) = maker.resume(()) else {
+        panic!("ended early")
+    };
+    // SAFETY: all that is on its stack are numbers.
+    let mut maker = unsafe { maker.into_send() };
+    let (mut maker, second) = std::thread::spawn(move || {
+        let state = maker.resume(());
+        (maker, state)
+    })
+    .join()
+    .expect("no panic");
+    let State::Suspended(second) = second else {
+        panic!("ended early")
+    };
+    assert!(first.abs_diff(second) > 1, "{first} {second}");
+    // Back in the first thread the list is the first one's again, or a new run of numbers.
+    let State::Finished(third) = maker.resume(()) else {
+        panic!("does not end")
+    };
+    assert!(third > first && third != second, "{first} {second} {third}");
+}

@@ -73,10 +73,35 @@ fn the_memory_of_ten_thousand_deep_stacks_comes_back_by_itself() {
     assert!(left < COUNT * 2, "{left} kB of {most}");
 }
 
+/// A stack that is out, with what was written to its lowest word.
+struct Held {
+    stack: PoolStack,
+    word: usize,
+}
+
+impl Held {
+    fn new(stack: PoolStack, word: usize) -> Held {
+        // SAFETY: the lowest word of a stack that nothing runs on.
+        unsafe { (stack.range().start as *mut usize).write_volatile(word) };
+        Held { stack, word }
+    }
+}
+
+impl Drop for Held {
+    /// Nobody else has had the stack: the word is still there when the stack goes back.
+    fn drop(&mut self) {
+        // SAFETY: as in `new`.
+        let word = unsafe { (self.stack.range().start as *const usize).read_volatile() };
+        if !std::thread::panicking() {
+            assert_eq!(word, self.word, "another owner has written to the stack");
+        }
+    }
+}
+
 /// What a pool must be after some steps.
 #[derive(Default)]
 struct Model {
-    live: VecDeque<PoolStack>,
+    live: VecDeque<Held>,
     ever: HashSet<usize>,
     given: u64,
 }
@@ -87,16 +112,16 @@ impl Model {
             let stack = pool.stack().expect("a stack");
             self.ever.insert(stack.range().start);
             self.given += 1;
-            // Nobody else has it: the write is found in place until the stack goes back.
-            let word = stack.range().start as *mut usize;
-            // SAFETY: the lowest word of a stack that nothing runs on.
-            unsafe { word.write(self.given as usize) };
-            self.live.push_back(stack);
+            self.live.push_back(Held::new(stack, self.given as usize));
         }
     }
 
     fn check(&self, pool: &Pool, what: &[usize]) {
-        let starts: HashSet<usize> = self.live.iter().map(|s| s.range().start).collect();
+        let starts: HashSet<usize> = self
+            .live
+            .iter()
+            .map(|held| held.stack.range().start)
+            .collect();
         assert_eq!(starts.len(), self.live.len(), "{what:?}: given out twice");
         let Stats {
             live,

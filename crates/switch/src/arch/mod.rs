@@ -26,14 +26,21 @@ pub const NAME: usize = 32;
 /// ([`crate::Suspender::on_parent_stack`]).
 #[cold]
 extern "C" fn refuse() -> ! {
+    abort(
+        "a coroutine was left (suspended or ended) while a closure runs on its resumer's stack (on_parent_stack). The process is aborted, because the resumer would overwrite that closure",
+    )
+}
+
+/// Ends the process, with a line on stderr where there is one.
+#[cold]
+pub fn abort(_why: &str) -> ! {
     #[cfg(feature = "std")]
     {
         use std::io::Write;
 
+        let line = std::format!("lancet-switch: {_why}\n");
         // Where nothing can be written there is nobody to tell.
-        let _ = std::io::stderr().write_all(
-            b"lancet-switch: a coroutine was left (suspended or ended) while a closure runs on its resumer's stack (on_parent_stack). The process is aborted, because the resumer would overwrite that closure\n",
-        );
+        let _ = std::io::stderr().write_all(line.as_bytes());
         std::process::abort()
     }
     #[cfg(not(feature = "std"))]

@@ -116,18 +116,32 @@ pub unsafe fn prepare_again(base: *mut Base, data: usize, entry: Entry) -> (usiz
     )
 }
 
-/// An image that refuses: who switches to it ends the process.
+/// An image that refuses: who switches to it ends the process. It stands in for another link.
 #[repr(C, align(16))]
 pub struct Refusal {
     words: [usize; 4],
 }
 
 impl Refusal {
-    /// Makes the image. It may be moved until [`Refusal::link`] is called.
-    pub fn new() -> Self {
+    /// Makes the image that stands in for `link`. It may be moved until [`Refusal::link`] is called.
+    pub fn new(link: usize) -> Self {
         Refusal {
-            // The end of the chain for walkers of frame pointers, and where the switch goes on.
-            words: [0, refused as *const () as usize, 0, 0],
+            // The end of the chain for walkers of frame pointers, and where the switch goes on. The rest no switch reads.
+            words: [0, refused as *const () as usize, link, 0],
+        }
+    }
+
+    /// Returns the link for which an image stands in, if `link` leads to one.
+    ///
+    /// # Safety
+    ///
+    /// `link` must be that of a live coroutine, and nobody switch to it meanwhile.
+    pub unsafe fn stands_for(link: usize) -> Option<usize> {
+        let words = core::ptr::with_exposed_provenance::<usize>(link);
+        // SAFETY: at a link are the three words that a switch has pushed or `prepare` has written, or a Refusal.
+        unsafe {
+            let goes_on = words.add(1).read();
+            (goes_on == refused as *const () as usize).then(|| words.add(2).read())
         }
     }
 

@@ -8,6 +8,8 @@
 //! a list of the pool, by which [`stats`](super::Pool::stats) corrects that. They are atomic, but only written by their thread, so that no
 //! write needs a lock. They are in memory of their own, because a thread's storage ends with it, in the child of a fork
 //! too, where the other threads do not come to say so.
+//!
+//! Each function that uses the list is a call (`inline(never)`), for the reason that [`crate::blocks`] gives.
 
 use core::cell::Cell;
 use core::ops::Range;
@@ -52,9 +54,9 @@ pub struct Home {
     pub put: fn(Range<usize>),
 }
 
-/// The list of a thread.
+/// The list of a thread. It has no destructor, so that the two functions that matter need not ask whether it has run.
 struct Near {
-    /// `None` until the thread has had a stack from the pool.
+    /// `None` until the thread has had a stack from the pool, and when [`Ending`] was dropped.
     counts: Cell<Option<NonNull<Counts>>>,
     home: Cell<Option<&'static Home>>,
     /// Bytes of each stack.
@@ -74,7 +76,11 @@ std::thread_local! {
             limits: [const { Cell::new(0) }; KEPT],
         }
     };
+    static ENDING: Ending = const { Ending };
 }
+
+/// Empties the list when its thread ends.
+struct Ending;
 
 impl Near {
     /// Takes note of a new number of stacks, for the pool's counts.
@@ -100,58 +106,74 @@ impl Near {
     }
 }
 
-impl Drop for Near {
+impl Drop for Ending {
     fn drop(&mut self) {
-        self.give_back();
-        if let (Some(counts), Some(home)) = (self.counts.take(), self.home.get()) {
-            (home.leave)(counts);
-            // SAFETY: `begin` has made them, nobody but this thread frees them, and the pool's list does not have them any
-            // more.
-            drop(unsafe { Box::from_raw(counts.as_ptr()) });
-        }
+        NEAR.with(|near| {
+            near.give_back();
+            if let (Some(counts), Some(home)) = (near.counts.take(), near.home.get()) {
+                (home.leave)(counts);
+                // SAFETY: `begin` has made them, nobody but this thread frees them, and the pool's list does not have them
+                // any more.
+                drop(unsafe { Box::from_raw(counts.as_ptr()) });
+            }
+        });
     }
 }
 
 /// Returns a stack of the process's own pool that this thread has kept.
-#[inline]
+#[inline(always)]
 pub fn take() -> Option<Range<usize>> {
-    NEAR.try_with(|near| {
+    let (limit, size) = take_near();
+    (limit != 0).then(|| limit..limit + size)
+}
+
+/// Returns the lowest address and the size of such a stack, or zeros. Two words, which are returned in registers.
+#[inline(never)]
+fn take_near() -> (usize, usize) {
+    let taken = NEAR.with(|near| {
         let counts = near.counts.get()?;
         let kept = near.kept.get().checked_sub(1)?;
-        let limit = near.limits[kept].get();
+        let limit = near.limits.get(kept)?.get();
         near.keep(counts, kept);
         // SAFETY: as in `keep`.
         let given = &unsafe { counts.as_ref() }.given;
         given.store(given.load(Ordering::Relaxed) + 1, Ordering::Relaxed);
-        Some(limit..limit + near.size.get())
-    })
-    .ok()?
+        Some((limit, near.size.get()))
+    });
+    taken.unwrap_or((0, 0))
 }
 
 /// Keeps a stack of the process's own pool for this thread; false if it is to go back to the pool.
-#[inline]
+#[inline(always)]
 pub fn put(range: &Range<usize>) -> bool {
-    let kept = NEAR.try_with(|near| {
+    put_near(range.start, range.len())
+}
+
+/// As [`put`], for a stack of `size` bytes from `limit` up.
+#[inline(never)]
+fn put_near(limit: usize, size: usize) -> bool {
+    NEAR.with(|near| {
         let kept = near.kept.get();
         let (Some(counts), true) = (near.counts.get(), kept < KEPT) else {
             return false;
         };
-        if range.len() != near.size.get() {
+        if size != near.size.get() {
             return false;
         }
-        near.limits[kept].set(range.start);
+        near.limits[kept].set(limit);
         near.keep(counts, kept + 1);
         true
-    });
-    kept == Ok(true)
+    })
 }
 
 /// Makes this thread keep stacks of `size` bytes from now on, if it can. A thread that never comes here keeps none: giving
 /// back must not need memory.
 #[cold]
+#[inline(never)]
 pub fn begin(home: &'static Home, size: usize) {
-    let _ = NEAR.try_with(|near| {
-        if near.counts.get().is_some() {
+    NEAR.with(|near| {
+        // A thread whose end has emptied the list does not begin again.
+        if near.counts.get().is_some() || ENDING.try_with(|_| ()).is_err() {
             return;
         }
         let Ok(counts) = allocate::<Counts>() else {
@@ -174,6 +196,7 @@ pub fn begin(home: &'static Home, size: usize) {
 }
 
 /// Gives what this thread keeps back to the pool.
+#[inline(never)]
 pub fn give_back() {
-    let _ = NEAR.try_with(Near::give_back);
+    NEAR.with(Near::give_back);
 }

@@ -107,6 +107,8 @@ std::thread_local! {
 }
 
 /// Gives the calling thread an alternate signal stack large enough for the report, until it ends.
+// A call, for the reason that `blocks` gives.
+#[inline(never)]
 pub fn cover_thread() -> io::Result<()> {
     COVER
         .try_with(|cover| {

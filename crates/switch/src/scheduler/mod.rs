@@ -23,7 +23,7 @@ use std::time::{Duration, Instant};
 
 pub use channel::{Closed, Receiver, Sender, channel};
 pub use join::JoinHandle;
-use queue::{HERE, Scheduler, here};
+use queue::{Scheduler, here};
 pub use queue::{Unparker, park, unparker};
 use task::Timer;
 
@@ -54,10 +54,7 @@ pub fn run_with<T: 'static>(
     mut idle: impl FnMut(Option<Duration>),
 ) -> T {
     let scheduler = Rc::new(Scheduler::default());
-    HERE.with_borrow_mut(|here| {
-        assert!(here.is_none(), "a scheduler runs on this thread already");
-        *here = Some(scheduler.clone());
-    });
+    queue::begin(scheduler.clone());
     let leaving = Leaving(scheduler);
     let handle = spawn(main);
     let mut turns = 0;
@@ -105,7 +102,7 @@ impl Drop for Leaving {
         }
         self.0.ready.take();
         self.0.timers.take();
-        HERE.with_borrow_mut(|here| *here = None);
+        queue::end();
     }
 }
 

@@ -18,7 +18,7 @@ pub(super) struct Scheduler {
 }
 
 std::thread_local! {
-    pub(super) static HERE: RefCell<Option<Rc<Scheduler>>> = const { RefCell::new(None) };
+    static HERE: RefCell<Option<Rc<Scheduler>>> = const { RefCell::new(None) };
 }
 
 /// The scheduler of this thread.
@@ -26,9 +26,30 @@ std::thread_local! {
 /// # Panics
 ///
 /// Outside [`super::run`].
+// A call, for the reason that `blocks` gives.
+#[inline(never)]
 pub(super) fn here() -> Rc<Scheduler> {
     HERE.with_borrow(|here| here.clone())
         .expect("not in a task: call scheduler::run first")
+}
+
+/// Makes `scheduler` the one of this thread.
+///
+/// # Panics
+///
+/// When there is one already.
+#[inline(never)]
+pub(super) fn begin(scheduler: Rc<Scheduler>) {
+    HERE.with_borrow_mut(|here| {
+        assert!(here.is_none(), "a scheduler runs on this thread already");
+        *here = Some(scheduler);
+    });
+}
+
+/// Says that this thread has no scheduler any more.
+#[inline(never)]
+pub(super) fn end() {
+    HERE.with_borrow_mut(|here| *here = None);
 }
 
 impl Scheduler {
