@@ -55,8 +55,20 @@ enum State {
     Done,
 }
 
-/// Returns the chains of a file, the deepest first.
-pub fn of(scan: &Scan) -> Vec<Chain> {
+/// The chains of a file.
+#[derive(Debug)]
+pub struct Found {
+    /// The wanted chains, the deepest first.
+    pub rows: Vec<Chain>,
+    /// How many chains there are.
+    pub count: usize,
+    /// How many take more than the limit, among the rows or not.
+    pub larger: u64,
+}
+
+/// Finds the chains of a file: the `rows` deepest of them, and how many take more than `max`. A chain has as many frames as it is
+/// long, so no others are put together.
+pub fn of(scan: &Scan, rows: usize, max: Option<u64>) -> Found {
     let frames = scan.frames();
     let mut nodes = nodes(scan);
     // From those that nobody calls first, then from what is left: functions that call only each other.
@@ -69,12 +81,18 @@ pub fn of(scan: &Scan) -> Vec<Chain> {
             starts.push(start);
         }
     }
-    let mut chains: Vec<Chain> = starts
-        .into_iter()
-        .map(|start| chain(&nodes, frames, start))
-        .collect();
-    chains.sort_by_key(|chain| Reverse(chain.bytes));
-    chains
+    starts.sort_by_key(|start| Reverse(nodes[*start].bytes));
+    let larger = starts.iter();
+    let larger = larger.filter(|start| max.is_some_and(|max| nodes[**start].bytes > max));
+    Found {
+        count: starts.len(),
+        larger: larger.count() as u64,
+        rows: starts
+            .iter()
+            .take(rows)
+            .map(|start| chain(&nodes, frames, *start))
+            .collect(),
+    }
 }
 
 /// Decodes all functions.

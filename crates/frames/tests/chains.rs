@@ -50,10 +50,11 @@ __asm__(
   ".popsection\n");
 "#;
 
-fn scan() -> Scan {
+fn scan(name: &str, text: &str) -> Scan {
     let folder = PathBuf::from(env!("CARGO_TARGET_TMPDIR"));
-    let (source, library) = (folder.join("chains.c"), folder.join("chains.so"));
-    std::fs::write(&source, SOURCE).expect("written");
+    let source = folder.join(format!("chains-{name}.c"));
+    let library = folder.join(format!("chains-{name}.so"));
+    std::fs::write(&source, text).expect("written");
     let output = Command::new("gcc")
         .args(["-O2", "-w", "-fPIC", "-shared", "-nostdlib", "-fno-inline"])
         .args(["-fvisibility=hidden", "-fno-ipa-icf", "-fno-ipa-cp"])
@@ -76,8 +77,8 @@ fn marks(scan: &Scan, chains: &[Chain], name: &str) -> (bool, bool) {
 
 #[test]
 fn a_chain_without_a_mark_is_bounded() {
-    let scan = scan();
-    let chains = chains::of(&scan);
+    let scan = scan("marks", SOURCE);
+    let chains = chains::of(&scan, usize::MAX, None).rows;
     for (name, open, recursive) in [
         ("another_file", true, false),
         ("maybe_another_file", true, false),
@@ -94,4 +95,49 @@ fn a_chain_without_a_mark_is_bounded() {
     }
     // Nothing but jumps: the stack does not grow with the rounds.
     assert!(!marks(&scan, &chains, "jumps_by_turns").1);
+}
+
+/// Two thousand functions that begin a chain of two thousand others: only the wanted chains have their frames put together. All
+/// of them would take some 360 MB.
+#[test]
+fn only_the_wanted_chains_are_put_together() {
+    const MANY: usize = 2000;
+    let mut source = String::from("__asm__(\".pushsection .text\\n\"\n");
+    let mut add = |name: String, code: String| {
+        source += &format!(
+            "\".type {name}, @function\\n{name}: {code}\\n ret\\n.size {name}, .-{name}\\n\"\n"
+        );
+    };
+    for number in 1..MANY {
+        add(format!("f{number}"), format!("call f{}", number + 1));
+    }
+    add(format!("f{MANY}"), "nop".to_owned());
+    for number in 1..=MANY {
+        add(format!("root{number}"), "call f1".to_owned());
+    }
+    source += "\".popsection\\n\");";
+    let scan = scan("many", &source);
+    let before = resident();
+    let found = chains::of(&scan, 3, Some(8 * MANY as u64));
+    let after = resident();
+    assert!(found.count >= MANY, "{}", found.count);
+    assert_eq!(found.larger, MANY as u64);
+    assert_eq!(found.rows.len(), 3);
+    assert!(
+        found
+            .rows
+            .iter()
+            .all(|chain| chain.frames.len() == MANY + 1)
+    );
+    assert!(after - before < 100_000, "{before} kB, then {after}");
+}
+
+/// Returns the most memory that this process has had, in kB.
+fn resident() -> u64 {
+    let status = std::fs::read_to_string("/proc/self/status").expect("read");
+    let line = status.lines().find_map(|line| line.strip_prefix("VmHWM:"));
+    let number = line.and_then(|line| line.split_whitespace().next());
+    number
+        .and_then(|number| number.parse().ok())
+        .expect("VmHWM")
 }
