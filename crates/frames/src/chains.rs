@@ -3,16 +3,17 @@
 //! Each function's code is decoded. A call of another function of the file puts that one's frame below its own, a jump to
 //! one (a tail call) puts it in the place of its own. The bytes of a chain are the sum of its frames, each at its largest.
 //!
-//! That is a bound for the calls that are seen, and the others are said: calls by a pointer and calls of other files, whose
-//! stack is not known here, and recursion, which takes another round of the same frames each time. A chain takes no
-//! function twice, so of functions that call each other it is one that exists, not always the deepest.
+//! That is a bound for the calls that are seen, and the others are said: calls and jumps by a pointer or to other files, whose
+//! stack is not known here, and recursion, which takes another round of the same frames each time. They are said of a chain if
+//! any function does so that its first one leads to, on the deepest way or beside it: another way may be the deepest then.
+//! A chain takes no function twice, so of functions that call each other it is one that exists, not always the deepest.
 
 use std::cmp::Reverse;
 use std::collections::BTreeMap;
 
 use iced_x86::{Decoder, DecoderOptions, FlowControl};
 
-use crate::{Frame, Scan};
+use crate::{Frame, Scan, decode};
 
 /// A chain of calls, from a function that no other of the file calls.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -21,9 +22,10 @@ pub struct Chain {
     pub bytes: u64,
     /// Its functions, the outermost first; the second of a pair is called, or jumped to.
     pub frames: Vec<Frame>,
-    /// A function of it calls another of it, or itself, that waits already.
+    /// A function that its first one leads to is called again, or jumped to from a deeper frame, while it waits already.
     pub recursive: bool,
-    /// A function of it calls something whose stack is not known here, or takes an amount decided at run time.
+    /// A function that its first one leads to goes on to something whose stack is not known here, or takes an amount decided
+    /// at run time.
     pub open: bool,
 }
 
@@ -32,12 +34,16 @@ pub struct Chain {
 struct Node {
     calls: Vec<usize>,
     jumps: Vec<usize>,
+    /// It goes on to something unknown, or takes an unknown amount; once it is done, also: something that it leads to does.
     open: bool,
     called: bool,
     state: State,
+    /// How many calls lead from the start to it, while it waits.
+    level: usize,
     /// The bytes from here on.
     bytes: u64,
     next: Option<usize>,
+    /// It goes back to a function that waits in a frame above; once it is done, also: something that it leads to does.
     recursive: bool,
 }
 
@@ -49,8 +55,20 @@ enum State {
     Done,
 }
 
-/// Returns the chains of a file, the deepest first.
-pub fn of(scan: &Scan) -> Vec<Chain> {
+/// The chains of a file.
+#[derive(Debug)]
+pub struct Found {
+    /// The wanted chains, the deepest first.
+    pub rows: Vec<Chain>,
+    /// How many chains there are.
+    pub count: usize,
+    /// How many take more than the limit, among the rows or not.
+    pub larger: u64,
+}
+
+/// Finds the chains of a file: the `rows` deepest of them, and how many take more than `max`. A chain has as many frames as it is
+/// long, so no others are put together.
+pub fn of(scan: &Scan, rows: usize, max: Option<u64>) -> Found {
     let frames = scan.frames();
     let mut nodes = nodes(scan);
     // From those that nobody calls first, then from what is left: functions that call only each other.
@@ -63,12 +81,18 @@ pub fn of(scan: &Scan) -> Vec<Chain> {
             starts.push(start);
         }
     }
-    let mut chains: Vec<Chain> = starts
-        .into_iter()
-        .map(|start| chain(&nodes, frames, start))
-        .collect();
-    chains.sort_by_key(|chain| Reverse(chain.bytes));
-    chains
+    starts.sort_by_key(|start| Reverse(nodes[*start].bytes));
+    let larger = starts.iter();
+    let larger = larger.filter(|start| max.is_some_and(|max| nodes[**start].bytes > max));
+    Found {
+        count: starts.len(),
+        larger: larger.count() as u64,
+        rows: starts
+            .iter()
+            .take(rows)
+            .map(|start| chain(&nodes, frames, *start))
+            .collect(),
+    }
 }
 
 /// Decodes all functions.
@@ -79,31 +103,8 @@ fn nodes(scan: &Scan) -> Vec<Node> {
         .enumerate()
         .map(|(at, frame)| (frame.range.start, at))
         .collect();
-    let mut nodes: Vec<Node> = frames.iter().map(|_| Node::default()).collect();
-    for (at, frame) in frames.iter().enumerate() {
-        let node = &mut nodes[at];
-        node.open = frame.dynamic;
-        for piece in std::iter::once(&frame.range).chain(&frame.parts) {
-            let code = scan.image().code_of(piece).unwrap_or_default();
-            for instruction in Decoder::with_ip(64, code, piece.start, DecoderOptions::NONE).iter()
-            {
-                let target = starts.get(&instruction.near_branch_target()).copied();
-                match (instruction.flow_control(), target) {
-                    (FlowControl::Call, Some(target)) => node.calls.push(target),
-                    (FlowControl::Call | FlowControl::IndirectCall, _) => node.open = true,
-                    (
-                        FlowControl::UnconditionalBranch | FlowControl::ConditionalBranch,
-                        Some(target),
-                    ) if target != at => node.jumps.push(target),
-                    _ => {}
-                }
-            }
-        }
-        for others in [&mut node.calls, &mut node.jumps] {
-            others.sort_unstable();
-            others.dedup();
-        }
-    }
+    let decoded = frames.iter().map(|frame| node(scan, frame, &starts));
+    let mut nodes: Vec<Node> = decoded.collect();
     for at in 0..nodes.len() {
         let others: Vec<usize> = nodes[at]
             .calls
@@ -116,6 +117,47 @@ fn nodes(scan: &Scan) -> Vec<Node> {
         }
     }
     nodes
+}
+
+/// Decodes a function: what it calls, and what it jumps to.
+fn node(scan: &Scan, frame: &Frame, starts: &BTreeMap<u64, usize>) -> Node {
+    let mut node = Node {
+        open: frame.dynamic,
+        ..Node::default()
+    };
+    let pieces = || std::iter::once(&frame.range).chain(&frame.parts);
+    for piece in pieces() {
+        let Some(code) = scan.image().code_of(piece) else {
+            node.open = true;
+            continue;
+        };
+        let mut by_pointer = false;
+        for instruction in Decoder::with_ip(64, code, piece.start, DecoderOptions::NONE).iter() {
+            let address = instruction.near_branch_target();
+            let target = starts.get(&address).copied();
+            match (instruction.flow_control(), target) {
+                (FlowControl::Call, Some(target)) => node.calls.push(target),
+                (FlowControl::Call | FlowControl::IndirectCall, _) => node.open = true,
+                (FlowControl::UnconditionalBranch | FlowControl::ConditionalBranch, target) => {
+                    match target {
+                        _ if pieces().any(|piece| piece.contains(&address)) => {}
+                        Some(target) => node.jumps.push(target),
+                        None => node.open = true,
+                    }
+                }
+                (FlowControl::IndirectBranch, _) => by_pointer = true,
+                _ => {}
+            }
+        }
+        if by_pointer {
+            node.open |= *piece != frame.range || decode::leaves_by_pointer(code, piece);
+        }
+    }
+    for others in [&mut node.calls, &mut node.jumps] {
+        others.sort_unstable();
+        others.dedup();
+    }
+    node
 }
 
 /// Finds the bytes of the function `start` and of all that it calls. Not by recursion: a chain may be as long as the file has
@@ -131,19 +173,21 @@ fn follow(nodes: &mut [Node], frames: &[Frame], start: usize) {
             continue;
         };
         waiting.push((at, seen + 1));
+        let level = node.level + usize::from(seen < node.calls.len());
         match nodes[other].state {
             State::New => {
-                nodes[other].state = State::Waits;
+                (nodes[other].state, nodes[other].level) = (State::Waits, level);
                 waiting.push((other, 0));
             }
-            // A loop by jumps takes no more stack.
-            State::Waits if seen < nodes[at].calls.len() => nodes[at].recursive = true,
-            State::Waits | State::Done => {}
+            State::Waits if level > nodes[other].level => nodes[at].recursive = true,
+            // A loop of nothing but jumps takes no more stack, but what `other` goes on to is not known yet.
+            State::Waits => nodes[at].open |= at != other,
+            State::Done => {}
         }
     }
 }
 
-/// Takes the deepest of what a function goes on to.
+/// Takes the deepest of what a function goes on to, and what is to be said of any of it.
 fn settle(nodes: &mut [Node], frames: &[Frame], at: usize) {
     let own = frames[at].bytes;
     let done = |other: &&usize| nodes[**other].state == State::Done;
@@ -157,17 +201,21 @@ fn settle(nodes: &mut [Node], frames: &[Frame], at: usize) {
         .chain(jumped)
         .max_by_key(|(bytes, next)| (*bytes, *next))
         .unwrap_or((own, None));
+    let others = || nodes[at].calls.iter().chain(&nodes[at].jumps);
+    let open = others().any(|other| nodes[*other].open);
+    let recursive = others().any(|other| nodes[*other].recursive);
     let node = &mut nodes[at];
+    node.open |= open;
+    node.recursive |= recursive;
     (node.bytes, node.next, node.state) = (bytes, next, State::Done);
 }
 
 fn chain(nodes: &[Node], frames: &[Frame], start: usize) -> Chain {
     let on_it = std::iter::successors(Some(start), |at| nodes[*at].next);
-    let on_it: Vec<usize> = on_it.collect();
     Chain {
         bytes: nodes[start].bytes,
-        recursive: on_it.iter().any(|at| nodes[*at].recursive),
-        open: on_it.iter().any(|at| nodes[*at].open),
-        frames: on_it.iter().map(|at| frames[*at].clone()).collect(),
+        recursive: nodes[start].recursive,
+        open: nodes[start].open,
+        frames: on_it.map(|at| frames[at].clone()).collect(),
     }
 }

@@ -69,6 +69,23 @@ pub fn depth(code: &[u8], range: &Range<u64>, described: Option<&Described>) -> 
     Some(walk.result(&entry))
 }
 
+/// Returns whether a function may leave by a jump to a pointer (a tail call). At such a jump nothing but the return address is on
+/// the stack. Where more is, the jump is one through the table of a `switch`, and so is one whose target was added up: such tables
+/// hold distances.
+pub(crate) fn leaves_by_pointer(code: &[u8], range: &Range<u64>) -> bool {
+    const RETURN_ADDRESS: u64 = 8;
+    if code.len() as u64 > LONGEST {
+        return true;
+    }
+    let mut walk = Walk::new(code, range);
+    walk.run(&State::at_entry(), None);
+    // How rsp comes back from an alignment is not always seen.
+    let aligned = walk.depth.padding > 0;
+    walk.tables
+        .iter()
+        .any(|(at, state)| (aligned || state.depth() <= RETURN_ADDRESS) && !walk.is_added_up(*at))
+}
+
 /// Returns a state, completed by what CFI says of an address.
 fn with_cfi(described: Option<&Described>, at: u64, mut state: State) -> State {
     if let Some(row) = described.and_then(|described| described.row(at)) {
@@ -255,6 +272,20 @@ impl Walk {
             }
             at += 1;
         }
+    }
+
+    /// Returns whether the target of a jump is the sum of two registers.
+    fn is_added_up(&self, jump: usize) -> bool {
+        const FAR: usize = 16;
+        let target = self.instructions[jump].op0_register();
+        let before = self.instructions[jump.saturating_sub(FAR)..jump].iter();
+        let last = before
+            .rev()
+            .find(|instruction| instruction.op0_register().full_register() == target);
+        self.instructions[jump].op0_kind() == OpKind::Register
+            && last.is_some_and(|last| {
+                last.mnemonic() == Mnemonic::Add && last.op1_kind() == OpKind::Register
+            })
     }
 
     fn apply(&mut self, instruction: &Instruction, at: usize, state: &mut State) {

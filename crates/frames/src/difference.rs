@@ -57,6 +57,9 @@ pub struct Difference {
     pub counts: Counts,
     /// The number of frames that grew or came and are larger than [`Wanted::max`].
     pub larger: u64,
+    /// The number of functions of the new file without a name whose frames are larger than [`Wanted::max`]. Nobody knows whether
+    /// they grew.
+    pub larger_unnamed: u64,
 }
 
 impl Change {
@@ -82,7 +85,7 @@ impl Difference {
         let (before, unnamed_before) = named(&old);
         let (mut after, unnamed_after) = named(&new);
         let mut counts = Counts {
-            unnamed: (unnamed_before, unnamed_after),
+            unnamed: (unnamed_before.len() as u64, unnamed_after.len() as u64),
             ..Counts::default()
         };
         let mut changes = Vec::new();
@@ -109,29 +112,33 @@ impl Difference {
             grew && wanted.max.is_some_and(|max| bytes > max)
         });
         let larger = larger.count() as u64;
+        let unnamed = unnamed_after.iter();
+        let unnamed = unnamed.filter(|frame| wanted.max.is_some_and(|max| frame.bytes > max));
+        let larger_unnamed = unnamed.count() as u64;
         // The sort is stable, so names stand in their order.
         changes.sort_by_key(|change| Reverse(change.growth()));
         let more = changes.len().saturating_sub(wanted.rows) as u64;
         changes.truncate(wanted.rows);
         Difference {
-            old,
-            new,
             changes,
             more,
             counts,
             larger,
+            larger_unnamed,
+            old,
+            new,
         }
     }
 }
 
-/// Returns the frames of each name, the biggest first, and how many have none.
-fn named(scan: &Scan) -> (BTreeMap<String, Vec<Frame>>, u64) {
+/// Returns the frames of each name, the biggest first, and those that have none.
+fn named(scan: &Scan) -> (BTreeMap<String, Vec<Frame>>, Vec<Frame>) {
     let mut named: BTreeMap<String, Vec<Frame>> = BTreeMap::new();
-    let mut unnamed = 0;
+    let mut unnamed = Vec::new();
     for frame in scan.frames().iter().filter(|frame| !frame.dispatcher) {
         match scan.name(frame) {
             Some(name) => named.entry(name).or_default().push(frame.clone()),
-            None => unnamed += 1,
+            None => unnamed.push(frame.clone()),
         }
     }
     (named, unnamed)

@@ -11,8 +11,9 @@
 //!              an address is the offset in the file
 //! ```
 //!
-//! Layouts: gABI, "Section Header", "Symbol Table", "Relocation"; psABI x86-64, table "Relocation Types". Archives: ar(5) of
-//! System V, with the long names of GNU (`//`) and of BSD (`#1/`).
+//! Layouts: gABI, "Section Header", "Symbol Table", "Relocation"; psABI x86-64, table "Relocation Types".
+
+mod archive;
 
 use std::fs::File;
 use std::io::{Read, Seek, SeekFrom, Write};
@@ -22,6 +23,7 @@ use nix::sys::memfd::{MFdFlags, memfd_create};
 use process::elf::Error as ElfError;
 
 use crate::{Error, Result};
+use archive::{members, unread};
 
 /// The largest file that is read.
 const LARGEST: u64 = 1 << 30;
@@ -44,12 +46,21 @@ const LOADED: u64 = 2;
 const CODE: u64 = 4;
 const COMPRESSED: u64 = 0x800;
 
+/// What is to be scanned for a file that was named.
+#[derive(Debug, Default)]
+pub struct Inputs {
+    /// The file itself, or the members of an archive that hold code.
+    pub files: Vec<(PathBuf, File)>,
+    /// The members of an archive that hold code which cannot be read, and why.
+    pub refused: Vec<(PathBuf, &'static str)>,
+}
+
 /// Returns the files that are to be scanned for one that was named: of an archive, its members that hold code.
 ///
 /// # Errors
 ///
-/// Returns an error if an object file or an archive is damaged, or an archive has no member that holds code.
-pub fn inputs(path: &Path, mut file: File) -> Result<Vec<(PathBuf, File)>> {
+/// Returns an error if an object file or an archive is damaged, or holds no code that can be read.
+pub fn inputs(path: &Path, mut file: File) -> Result<Inputs> {
     let malformed = |reason| ElfError::Malformed {
         file: path.to_owned(),
         reason,
@@ -58,11 +69,15 @@ pub fn inputs(path: &Path, mut file: File) -> Result<Vec<(PathBuf, File)>> {
         path: path.to_owned(),
         source,
     };
+    let mut inputs = Inputs::default();
     let mut start = [0; 20];
     let kind = file.read_exact(&mut start).map(|()| kind(&start));
     file.rewind().map_err(unreadable)?;
     let kind = match kind {
-        Ok(Kind::Other) | Err(_) => return Ok(vec![(path.to_owned(), file)]),
+        Ok(Kind::Other) | Err(_) => {
+            inputs.files.push((path.to_owned(), file));
+            return Ok(inputs);
+        }
         Ok(kind) => kind,
     };
     let mut bytes = Vec::new();
@@ -83,20 +98,44 @@ pub fn inputs(path: &Path, mut file: File) -> Result<Vec<(PathBuf, File)>> {
         }
         Kind::Object | Kind::Other => vec![(path.to_owned(), bytes.as_slice())],
     };
-    let mut files = Vec::new();
     for (name, bytes) in objects {
-        let linked = linked(bytes).ok_or_else(|| ElfError::Malformed {
-            file: name.clone(),
-            reason: "the object file is cut short or damaged",
-        })?;
-        if let Some(linked) = linked {
-            files.push((name, anonymous(&linked).map_err(unreadable)?));
+        match link(&name, bytes)? {
+            Linked::Whole(linked) => {
+                let file = anonymous(&linked).map_err(unreadable)?;
+                inputs.files.push((name, file));
+            }
+            Linked::Unread(why) => inputs.refused.push((name, why)),
+            Linked::Data => {}
         }
     }
-    if files.is_empty() {
-        return Err(Error::NoCode(path.to_owned()));
+    match inputs.refused.first() {
+        _ if !inputs.files.is_empty() => Ok(inputs),
+        Some((name, reason)) => Err(Error::Elf(ElfError::Malformed {
+            file: name.clone(),
+            reason,
+        })),
+        None => Err(Error::NoCode(path.to_owned())),
     }
-    Ok(files)
+}
+
+/// What an object file is after linking.
+enum Linked {
+    Whole(Vec<u8>),
+    /// It holds no code.
+    Data,
+    /// It holds code that is not read, for this reason.
+    Unread(&'static str),
+}
+
+fn link(name: &Path, bytes: &[u8]) -> Result<Linked> {
+    if let Some(why) = unread(bytes) {
+        return Ok(Linked::Unread(why));
+    }
+    let damaged = || ElfError::Malformed {
+        file: name.to_owned(),
+        reason: "the object file is cut short or damaged",
+    };
+    Ok(linked(bytes).ok_or_else(damaged)?)
 }
 
 enum Kind {
@@ -126,47 +165,6 @@ fn is_object(bytes: &[u8]) -> bool {
         && bytes.get(16..20).is_some_and(|kind| kind == [1, 0, 62, 0])
 }
 
-/// Returns the object files of an archive with their names; `None` if it is damaged.
-fn members(bytes: &[u8]) -> Option<Vec<(String, &[u8])>> {
-    let mut rest = bytes.get(8..)?;
-    let mut long_names: &[u8] = &[];
-    let mut members = Vec::new();
-    while !rest.is_empty() {
-        let header = rest.get(..60)?;
-        if header.get(58..)? != b"`\n" {
-            return None;
-        }
-        let number = |field: &[u8]| -> Option<usize> {
-            std::str::from_utf8(field).ok()?.trim().parse().ok()
-        };
-        let size = number(header.get(48..58)?)?;
-        let mut content = rest.get(60..60usize.checked_add(size)?)?;
-        let name = header.get(..16)?;
-        let name = if name.starts_with(b"// ") {
-            long_names = content;
-            &[]
-        } else if let Some(length) = name.strip_prefix(b"#1/") {
-            let (name, bytes) = content.split_at_checked(number(length)?)?;
-            content = bytes;
-            name
-        } else if let Some(at) = name.strip_prefix(b"/").and_then(number) {
-            let name = long_names.get(at..)?;
-            name.split(|byte| *byte == b'\n').next()?
-        } else {
-            name
-        };
-        if is_object(content) {
-            let name = String::from_utf8_lossy(name);
-            let name = name.trim_end_matches(['\0', ' ']);
-            members.push((name.trim_end_matches('/').to_owned(), content));
-        }
-        // Members begin at even offsets.
-        let next = 60 + size + size % 2;
-        rest = rest.get(next..).unwrap_or(&[]);
-    }
-    Some(members)
-}
-
 fn anonymous(bytes: &[u8]) -> std::io::Result<File> {
     let mut file = File::from(memfd_create(c"lancet-object", MFdFlags::MFD_CLOEXEC)?);
     file.write_all(bytes)?;
@@ -177,6 +175,8 @@ fn anonymous(bytes: &[u8]) -> std::io::Result<File> {
 /// A section of an object file.
 #[derive(Debug, Clone, Copy)]
 struct Section {
+    /// Where its name is in the section of names.
+    name: u32,
     kind: u32,
     flags: u64,
     offset: usize,
@@ -190,8 +190,12 @@ struct Section {
     address: u64,
 }
 
-/// Returns the object file as it would be after linking; `None` if it is damaged, `Some(None)` if it holds no code.
-fn linked(bytes: &[u8]) -> Option<Option<Vec<u8>>> {
+/// Returns the object file as it would be after linking; `None` if it is damaged.
+fn linked(bytes: &[u8]) -> Option<Linked> {
+    // gABI: a number of sections that does not fit the ELF header is in the first section.
+    if half(bytes, 60)? == 0 && word(bytes, 40)? != 0 {
+        return Some(Linked::Unread("it has more than 65,279 sections"));
+    }
     let mut sections = sections(bytes)?;
     let is_code = |section: &Section| {
         section.flags & (LOADED | CODE) == LOADED | CODE
@@ -199,7 +203,10 @@ fn linked(bytes: &[u8]) -> Option<Option<Vec<u8>>> {
             && section.size > 0
     };
     if !sections.iter().any(is_code) {
-        return Some(None);
+        return Some(match has_lto(bytes, &sections) {
+            true => Linked::Unread("compiled for link-time optimization (-flto), without code"),
+            false => Linked::Data,
+        });
     }
     let mut out = vec![0; HEADER + 2 * PROGRAM_HEADER];
     out.get_mut(..HEADER)?.copy_from_slice(bytes.get(..HEADER)?);
@@ -229,7 +236,20 @@ fn linked(bytes: &[u8]) -> Option<Option<Vec<u8>>> {
         put(&mut out, at + 24, &(section.to as u64).to_le_bytes())?;
     }
     finish(&mut out, table, [(code, 5), (data, 4)])?;
-    Some(Some(out))
+    Some(Linked::Whole(out))
+}
+
+/// Returns whether a section holds what gcc's link-time optimization compiles from.
+fn has_lto(bytes: &[u8], sections: &[Section]) -> bool {
+    let names = half(bytes, 62).and_then(|number| sections.get(usize::from(number)));
+    let Some(names) = names.and_then(|names| bytes.get(names.offset..)) else {
+        return false;
+    };
+    let is_one = |section: &Section| {
+        let name = names.get(section.name as usize..);
+        name.is_some_and(|name| name.starts_with(b".gnu.lto_"))
+    };
+    sections.iter().any(is_one)
 }
 
 /// Writes the ELF header of a library, and the program header: ranges of the file, each with its rights (`p_flags`).
@@ -264,6 +284,7 @@ fn sections(bytes: &[u8]) -> Option<Vec<Section>> {
         let at = table.checked_add(number * SECTION)?;
         let size = |at| usize::try_from(word(bytes, at)?).ok();
         Some(Section {
+            name: small(bytes, at)?,
             kind: small(bytes, at + 4)?,
             flags: word(bytes, at + 8)?,
             offset: size(at + 24)?,
@@ -413,46 +434,10 @@ mod tests {
         ) {
             let rest: Vec<u8> = words.iter().flat_map(|word| word.to_le_bytes()).collect();
             let bytes = object(count, &rest);
-            if let Some(Some(linked)) = linked(&bytes) {
+            if let Some(Linked::Whole(linked)) = linked(&bytes) {
                 prop_assert!(linked.len() <= bytes.len() * 3 + 9 * 4096);
             }
             let _ = members(&[b"!<arch>\n".as_slice(), &rest].concat());
         }
-    }
-
-    #[test]
-    fn names_of_members_are_short_long_or_bsds() {
-        let object = object(0, &[]);
-        let member = |name: &str, bytes: &[u8]| {
-            let header = format!(
-                "{name:<16}{:<12}{:<6}{:<6}{:<8}{:<10}`\n",
-                0,
-                0,
-                0,
-                644,
-                bytes.len()
-            );
-            let mut member = header.into_bytes();
-            member.extend_from_slice(bytes);
-            member.resize(member.len().next_multiple_of(2), b'\n');
-            member
-        };
-        let archive = [
-            b"!<arch>\n".to_vec(),
-            member("/", b"1234"),
-            member("//", b"a_long_name_of_a_member.o/\nanother.o/\n"),
-            member("short.o/", &object),
-            member("/27", &object),
-            member("text/", b"odd"),
-            member("#1/8", &[b"bsd.o\0\0\0".as_slice(), &object].concat()),
-        ]
-        .concat();
-        let names: Vec<String> = members(&archive)
-            .expect("whole")
-            .into_iter()
-            .map(|(name, _)| name)
-            .collect();
-        assert_eq!(names, ["short.o", "another.o", "bsd.o"]);
-        assert!(members(&archive[..archive.len() - 1]).is_none());
     }
 }

@@ -13,6 +13,8 @@ use crate::tree::{Cannot, Tree};
 const LOOKED_AT: usize = 65_536;
 /// glibc's arenas beside the first begin at multiples of this (malloc/arena.c, HEAP_MAX_SIZE).
 const ARENA: u64 = 64 << 20;
+/// The largest guard of a thread's stack that is taken for one (glibc's own is a page).
+const GUARD: u64 = 1 << 20;
 
 /// A process, read once.
 #[derive(Debug)]
@@ -238,7 +240,8 @@ impl Guest {
 
 /// Returns how many arenas of glibc beside the first a table of mappings has: anonymous memory that begins at a multiple of
 /// 64 MiB and is, with the reserve behind it, at least that long. The kernel shows the reserve and the guard of a thread's stack
-/// as one line where they touch, so the reserve can end later.
+/// as one line where they touch, so the reserve can end later. What has a longer reserve is something else: the heap of a Java
+/// VM, or the cage of V8.
 fn arenas_in(maps: &str) -> usize {
     let mut arenas = 0;
     let mut open: Option<(u64, u64)> = None;
@@ -258,7 +261,8 @@ fn arenas_in(maps: &str) -> usize {
             _ if !anonymous => None,
             Some((start, end)) if end == from && rights.starts_with("---p") => {
                 // Two that lie one behind the other share one line of reserve only if the first is full.
-                arenas += usize::from(to.saturating_sub(start) >= ARENA);
+                let (whole, reserve) = (to.saturating_sub(start), to.saturating_sub(end));
+                arenas += usize::from(whole >= ARENA && reserve < ARENA + GUARD);
                 None
             }
             _ if from % ARENA == 0 && rights.starts_with("rw-p") => Some((from, to)),
@@ -309,6 +313,16 @@ mod tests {
                     7f1014000000-7f1014021000 rw-p 00000000 00:00 0 [anon: other]\n\
                     7f1014021000-7f1018000000 ---p 00000000 00:00 0\n";
         assert_eq!(arenas_in(maps), 2);
+    }
+
+    #[test]
+    fn a_reserve_that_is_longer_than_an_arenas_is_no_arenas() {
+        // A heap of a Java VM with 2 GiB reserved, and then an arena whose first heap is full.
+        let maps = "700000000000-700001000000 rw-p 00000000 00:00 0\n\
+                    700001000000-700080000000 ---p 00000000 00:00 0\n\
+                    7f1000000000-7f1004021000 rw-p 00000000 00:00 0\n\
+                    7f1004021000-7f1008000000 ---p 00000000 00:00 0\n";
+        assert_eq!(arenas_in(maps), 1);
     }
 
     #[test]

@@ -136,6 +136,61 @@ fn an_archive_is_all_of_its_objects() {
     assert_eq!(none.status.code(), Some(1), "{none:?}");
 }
 
+/// A limit must not hold for an archive of which nobody has looked at a member.
+#[test]
+fn members_with_code_that_is_not_read_are_refused() {
+    let folder = folder("refused");
+    let source = "void use(char *); void small(void) { char b[100]; use(b); }";
+    std::fs::write(folder.join("source.c"), source).expect("written");
+    run(&folder, "gcc", &["-c", "source.c", "-o", "read.o"]);
+    let slim = [
+        "-c",
+        "-flto",
+        "-fno-fat-lto-objects",
+        "source.c",
+        "-o",
+        "slim.o",
+    ];
+    run(&folder, "gcc", &slim);
+    std::fs::write(folder.join("bits.o"), b"BC\xc0\xde and more of it").expect("written");
+    let object = std::fs::read(folder.join("read.o")).expect("read");
+    let written = |name: &str, at: usize, value: u8| {
+        let mut bytes = object.clone();
+        bytes[at..at + 2].copy_from_slice(&[value, 0]);
+        std::fs::write(folder.join(name), bytes).expect("written");
+    };
+    // e_machine is that of AArch64; e_shnum is 0, and the first section would have the number.
+    written("other.o", 18, 183);
+    written("many.o", 60, 0);
+    for (member, why) in [
+        ("slim.o", "link-time optimization"),
+        ("bits.o", "LLVM bitcode"),
+        ("other.o", "no object file for x86-64"),
+        ("many.o", "more than 65,279 sections"),
+    ] {
+        let archive = format!("{member}.a");
+        run(&folder, "ar", &["rcS", &archive, "read.o", member]);
+        let archive = folder.join(archive);
+        let archive = archive.to_str().expect("a path");
+        let output = stack(&["--json", "--max", "4000", archive]);
+        assert_eq!(output.status.code(), Some(4), "{output:?}");
+        let read = String::from_utf8_lossy(&output.stdout);
+        assert_eq!(read.matches(r#""record":"file""#).count(), 1, "{read}");
+        let said = String::from_utf8_lossy(&output.stderr);
+        let named = format!("{archive}({member}): ");
+        assert!(said.contains(&named) && said.contains(why), "{said}");
+        // A frame that is too large is said first.
+        let exceeded = stack(&["--max", "50", archive]);
+        assert_eq!(exceeded.status.code(), Some(3), "{exceeded:?}");
+        let compared = stack(&["--diff", archive, archive]);
+        assert_eq!(compared.status.code(), Some(1), "{compared:?}");
+    }
+    let slim = stack(&[folder.join("slim.o").to_str().expect("a path")]);
+    assert_eq!(slim.status.code(), Some(1), "{slim:?}");
+    let said = String::from_utf8_lossy(&slim.stderr);
+    assert!(said.contains("link-time optimization"), "{said}");
+}
+
 /// glibc's own archive: some 1,700 objects of C and assembly.
 #[test]
 fn the_c_librarys_archive_is_read_whole() {

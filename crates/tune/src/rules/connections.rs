@@ -271,7 +271,7 @@ pub(super) const CONNTRACK: Rule = Rule {
     reads: "net.netfilter.nf_conntrack_count, nf_conntrack_max, nf_conntrack_buckets; the kernel's log for `table full`",
     why: "When the table is full, packets of new connections are dropped, and only the kernel's log says so. Each packet \
           walks the chain of one bucket, so a longer table wants as many more buckets: the kernel's default is one for each \
-          entry since 5.15, for each four before.",
+          connection since 5.15, for each four before. Each connection is in the table twice, once for each direction.",
     source: "Documentation/networking/nf_conntrack-sysctl.rst, nf_conntrack_init_start in net/netfilter/nf_conntrack_core.c (since 4.8); \
              the bound of 75%: node_exporter's node-mixin, \
              NodeHighNumberConntrackEntriesUsed",
@@ -291,8 +291,10 @@ pub(super) const CONNTRACK: Rule = Rule {
     check: conntrack,
 };
 
-/// Entries of a bucket that are not worth a line: twice the kernel's default before 5.15.
-const LONGEST: u64 = 8;
+/// The table has each connection twice: as it was opened, and as its replies come.
+const TIMES: u64 = 2;
+/// Entries of a bucket that are not worth a line: those of a full table by the kernel's default before 5.15.
+const LONGEST: u64 = 4 * TIMES;
 
 fn conntrack(machine: &Machine) -> Result<Outcome, Cannot> {
     const COUNT: &str = "/proc/sys/net/netfilter/nf_conntrack_count";
@@ -327,9 +329,9 @@ fn conntrack(machine: &Machine) -> Result<Outcome, Cannot> {
             outcome.change(Setting::file(MAX), max.saturating_mul(2))
         }
         max => match buckets {
-            Ok(buckets) if max > buckets.saturating_mul(LONGEST) => Outcome::consider(format!(
-                "{max} entries on {buckets} buckets: when the table is full, a packet walks a chain of {} entries",
-                max / buckets.max(1)
+            Ok(buckets) if max.saturating_mul(TIMES) > buckets.saturating_mul(LONGEST) => Outcome::consider(format!(
+                "{max} connections on {buckets} buckets: when the table is full, a packet walks a chain of {} entries",
+                max.saturating_mul(TIMES) / buckets.max(1)
             ))
             .change(Setting::file(BUCKETS), max),
             _ => Outcome::good(format!("{count} of {max}")),

@@ -75,7 +75,7 @@ pub(super) const DEBUGGING: Rule = Rule {
     id: "T36",
     title: "debuggability",
     of_2009: false,
-    reads: "/proc/sys/kernel/yama/ptrace_scope, core_pattern; with -p the core limit in /proc/PID/limits",
+    reads: "/proc/sys/kernel/yama/ptrace_scope, core_pattern, core_uses_pid; with -p the core limit in /proc/PID/limits",
     why: "What lancet's other commands need when something is wrong: ptrace_scope 0 lets a user open his own processes, \
           1 only children, 2 only root, 3 nobody until the next boot. Without a core limit a crash leaves nothing.",
     source: "Documentation/admin-guide/LSM/Yama.rst, core(5)",
@@ -88,43 +88,62 @@ pub(super) const DEBUGGING: Rule = Rule {
     checked: &[
         ("security/yama/yama_lsm.c", "YAMA_SCOPE_RELATIONAL"),
         ("fs/coredump.c", "core_pattern"),
+        ("fs/coredump.c", "core_uses_pid"),
     ],
     check: debugging,
 };
 
-/// Returns whether cores of this pattern are lost: core(5) writes none for an empty one. What another program does with them
-/// is not known.
-fn is_thrown_away(pattern: &str) -> bool {
+/// Returns why cores of this pattern are lost, if they are: core(5) writes none for an empty one. With `core_uses_pid` a dot and the
+/// id of the process follow a pattern that is no program's, so that neither it nor `/dev/null` is the name of the file. What
+/// another program does with them is not known.
+fn why_lost(pattern: &str, uses_pid: bool) -> Option<&'static str> {
+    const THROWN_AWAY: &str = "a crash leaves no core: core_pattern throws it away";
     let program = pattern
         .strip_prefix('|')
         .map(|rest| rest.split_whitespace().next().unwrap_or_default());
-    match program {
-        None => matches!(pattern, "" | "/dev/null"),
-        Some(program) => matches!(program.rsplit('/').next(), Some("true" | "false" | "")),
+    match (program, pattern) {
+        (None, "") if uses_pid => None,
+        (None, "/dev/null") if uses_pid => {
+            Some("a crash leaves a core, /dev/null.PID, only if the process is root's")
+        }
+        (None, "" | "/dev/null") => Some(THROWN_AWAY),
+        (None, _) => None,
+        (Some(program), _) => {
+            matches!(program.rsplit('/').next(), Some("true" | "false" | "")).then_some(THROWN_AWAY)
+        }
     }
 }
 
 fn debugging(machine: &Machine) -> Result<Outcome, Cannot> {
     const SCOPE: &str = "/proc/sys/kernel/yama/ptrace_scope";
     const PATTERN: &str = "/proc/sys/kernel/core_pattern";
+    const USES_PID: &str = "/proc/sys/kernel/core_uses_pid";
     let scope = match machine.tree.number::<u32>(SCOPE) {
         Ok(scope) => Some(scope),
         Err(missing) if missing.is_missing() => None,
         Err(other) => return Err(other),
     };
     let pattern = machine.tree.word(PATTERN)?;
-    let outcome = match scope {
-        Some(3..) => Outcome::consider("nobody can open a process until the next boot"),
-        _ if is_thrown_away(&pattern) => {
-            Outcome::consider("a crash leaves no core: core_pattern throws it away")
-        }
-        None => Outcome::good("no Yama: one's own processes can be opened"),
-        Some(0) => Outcome::good("one's own processes can be opened"),
-        Some(1) => Outcome::good("root can open processes, others only their children"),
-        Some(2) => Outcome::good("only root can open processes"),
+    let uses_pid = match machine.tree.number::<u32>(USES_PID) {
+        Ok(number) => Some(number),
+        Err(missing) if missing.is_missing() => None,
+        Err(other) => return Err(other),
+    };
+    let lost = why_lost(&pattern, uses_pid.is_some_and(|number| number != 0));
+    let outcome = match (scope, lost) {
+        (Some(3..), _) => Outcome::consider("nobody can open a process until the next boot"),
+        (_, Some(why)) => Outcome::consider(why),
+        (None, None) => Outcome::good("no Yama: one's own processes can be opened"),
+        (Some(0), None) => Outcome::good("one's own processes can be opened"),
+        (Some(1), None) => Outcome::good("root can open processes, others only their children"),
+        (Some(2), None) => Outcome::good("only root can open processes"),
     };
     let scope = scope.map_or("no such file".into(), |scope| scope.to_string());
-    let outcome = outcome.saw(SCOPE, scope).saw(PATTERN, pattern);
+    let uses_pid = uses_pid.map_or("no such file".into(), |number| number.to_string());
+    let outcome = outcome
+        .saw(SCOPE, scope)
+        .saw(PATTERN, pattern)
+        .saw(USES_PID, uses_pid);
     let Some(guest) = &machine.guest else {
         return Ok(outcome);
     };

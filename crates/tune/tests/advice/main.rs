@@ -332,3 +332,40 @@ fn huge_pages_at_any_price_and_slow_starts() {
     assert_eq!(of(None), Verdict::Good);
     assert_eq!(of(Some(Goal::Latency)), Verdict::Consider);
 }
+
+/// nf_conntrack-sysctl.rst: each connection is in the table twice.
+#[test]
+fn a_chain_of_connections_has_each_of_them_twice() {
+    let of = |max: &str| {
+        let files = [
+            ("proc/sys/net/netfilter/nf_conntrack_count", "10"),
+            ("proc/sys/net/netfilter/nf_conntrack_max", max),
+            ("proc/sys/net/netfilter/nf_conntrack_buckets", "1000"),
+        ];
+        let outcome = Root::new(&files).finding("T25", None, None).outcome;
+        (outcome.verdict, outcome.says)
+    };
+    // The kernel's default before 5.15.
+    assert_eq!(of("4000").0, Verdict::Good);
+    let (verdict, says) = of("6000");
+    assert_eq!(verdict, Verdict::Consider);
+    assert!(says.contains("a chain of 12 entries"), "{says}");
+}
+
+#[test]
+fn a_core_without_a_pattern_has_the_pid_for_a_name() {
+    let of = |pattern: &str, uses_pid: &str| {
+        let files = [
+            ("proc/sys/kernel/core_pattern", pattern),
+            ("proc/sys/kernel/core_uses_pid", uses_pid),
+        ];
+        let outcome = Root::new(&files).finding("T36", None, None).outcome;
+        (outcome.verdict, outcome.says.contains("/dev/null.PID"))
+    };
+    assert_eq!(of("\n", "0\n"), (Verdict::Consider, false));
+    assert_eq!(of("\n", "1\n"), (Verdict::Good, false));
+    assert_eq!(of("/dev/null\n", "0\n"), (Verdict::Consider, false));
+    assert_eq!(of("/dev/null\n", "1\n"), (Verdict::Consider, true));
+    assert_eq!(of("|/bin/true\n", "1\n"), (Verdict::Consider, false));
+    assert_eq!(of("core\n", "0\n"), (Verdict::Good, false));
+}

@@ -39,12 +39,15 @@ pub fn rank(args: &StackArgs) -> anyhow::Result<Ranking> {
         let read = file.and_then(|file| {
             let metadata = file.metadata()?;
             if !seen.insert((metadata.dev(), metadata.ino())) {
-                return Ok(Vec::new());
+                return Ok((Vec::new(), Vec::new()));
             }
             all_of(&path, file, args.decode())
         });
         match read {
-            Ok(found) => scans.extend(found),
+            Ok((found, members)) => {
+                scans.extend(found);
+                refused.extend(members);
+            }
             Err(error) if alone => return Err(error),
             Err(error) => refused.push((path, plain(&error))),
         }
@@ -67,8 +70,8 @@ pub fn rank(args: &StackArgs) -> anyhow::Result<Ranking> {
 
 /// Reads the frames of one file.
 pub fn scan(path: &Path, decode: Decode) -> anyhow::Result<Scan> {
-    let mut scans = all_of(path, open(path)?, decode)?;
-    match scans.len() {
+    let (mut scans, refused) = all_of(path, open(path)?, decode)?;
+    match scans.len() + refused.len() {
         1 => Ok(scans.remove(0)),
         members => bail!(
             "{}: an archive with {members} object files; compare these one by one",
@@ -77,13 +80,17 @@ pub fn scan(path: &Path, decode: Decode) -> anyhow::Result<Scan> {
     }
 }
 
+/// Files or members of an archive that could not be read, and why.
+type Refused = Vec<(PathBuf, String)>;
+
 /// Reads the frames of a file: of an archive, those of its object files.
-fn all_of(path: &Path, file: File, decode: Decode) -> anyhow::Result<Vec<Scan>> {
-    let files = objects::inputs(path, file)?;
-    let scans = files
-        .into_iter()
-        .map(|(path, file)| Scan::file(&path, file, decode));
-    Ok(scans.collect::<Result<_, _>>()?)
+fn all_of(path: &Path, file: File, decode: Decode) -> anyhow::Result<(Vec<Scan>, Refused)> {
+    let inputs = objects::inputs(path, file)?;
+    let scans = inputs.files.into_iter();
+    let scans = scans.map(|(path, file)| Scan::file(&path, file, decode));
+    let refused = inputs.refused.into_iter();
+    let refused = refused.map(|(path, why)| (path, why.to_owned()));
+    Ok((scans.collect::<Result<_, _>>()?, refused.collect()))
 }
 
 fn open(path: &Path) -> anyhow::Result<File> {

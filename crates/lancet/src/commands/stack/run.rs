@@ -102,6 +102,18 @@ fn damage(scan: &Scan) -> Option<Loss> {
     (count > 0).then(|| Loss::new(None, What::Frames, Some(count), text))
 }
 
+/// Returns the loss of the functions that have no name and may be those that `max` is about.
+fn not_compared(difference: &Difference, max: u64) -> Option<Loss> {
+    let count = difference.larger_unnamed;
+    let text = format!(
+        "{}: {count} {} no name and cannot be compared, and {} larger than {max} bytes",
+        difference.new.image().path().display(),
+        report::figures::plural(count, "function has", "functions have"),
+        report::figures::plural(count, "its frame is", "their frames are"),
+    );
+    (count > 0).then(|| Loss::new(None, What::Frames, Some(count), text))
+}
+
 /// Compares the frames of two builds of a file.
 fn compare(args: &StackArgs, old: &Path, new: &Path) -> anyhow::Result<u8> {
     let wanted = Wanted {
@@ -119,6 +131,9 @@ fn compare(args: &StackArgs, old: &Path, new: &Path) -> anyhow::Result<u8> {
         if let Some(loss) = damage(scan) {
             losses.say(loss);
         }
+    }
+    if let Some(loss) = args.max.and_then(|max| not_compared(&difference, max)) {
+        losses.say(loss);
     }
     if args.json {
         json_of_difference::write(&mut sink.out, &difference)?;

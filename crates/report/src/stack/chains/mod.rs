@@ -22,21 +22,19 @@ impl<'a> Chains<'a> {
     /// Follows the calls in all files.
     pub fn of(scans: &'a [Scan], rows: usize, max: Option<u64>) -> Chains<'a> {
         let mut all: Vec<(usize, Chain)> = Vec::new();
+        let (mut count, mut larger) = (0, 0);
         for (number, scan) in scans.iter().enumerate() {
-            let chains = frames::chains::of(scan);
-            all.extend(chains.into_iter().map(|chain| (number, chain)));
+            let found = frames::chains::of(scan, rows, max);
+            count += found.count;
+            larger += found.larger;
+            all.extend(found.rows.into_iter().map(|chain| (number, chain)));
+            all.sort_by_key(|(_, chain)| std::cmp::Reverse(chain.bytes));
+            all.truncate(rows);
         }
-        all.sort_by_key(|(_, chain)| std::cmp::Reverse(chain.bytes));
-        let larger = all
-            .iter()
-            .filter(|(_, chain)| max.is_some_and(|max| chain.bytes > max));
-        let larger = larger.count() as u64;
-        let more = all.len().saturating_sub(rows);
-        all.truncate(rows);
         Chains {
             scans,
+            more: count - all.len(),
             rows: all,
-            more,
             larger,
         }
     }
