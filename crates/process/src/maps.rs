@@ -238,10 +238,7 @@ fn parse_line(line: &[u8], previous: Option<&Arc<Path>>) -> Option<Mapping> {
     let digits = rest.iter().take_while(|byte| byte.is_ascii_digit()).count();
     let inode = std::str::from_utf8(&rest[..digits]).ok()?.parse().ok()?;
     let name = rest[digits..].trim_ascii_start();
-    let (name, deleted) = match name.strip_suffix(b" (deleted)") {
-        Some(name) => (name, true),
-        None => (name, false),
-    };
+    let (name, deleted) = without_mark(name);
     if end <= start {
         return None;
     }
@@ -263,6 +260,14 @@ fn parse_line(line: &[u8], previous: Option<&Arc<Path>>) -> Option<Mapping> {
         path: path(name, previous),
         deleted,
     })
+}
+
+/// Returns a name without the kernel's mark of a file that was unlinked or replaced, and whether it had the mark.
+fn without_mark(name: &[u8]) -> (&[u8], bool) {
+    match name.strip_suffix(b" (deleted)") {
+        Some(name) => (name, true),
+        None => (name, false),
+    }
 }
 
 fn path(name: &[u8], previous: Option<&Arc<Path>>) -> Option<Arc<Path>> {

@@ -13,6 +13,7 @@ use crate::entered::Reached;
 use inject::doors::Open;
 use inject::remote_call::RemoteThread;
 use process::error::{Error, Result};
+use process::gadgets::RESTORE_RT;
 use process::interrupted::call_of;
 use process::maps::Maps;
 use process::memory::GuestMemory;
@@ -231,12 +232,11 @@ impl Python {
         !in_program
     }
 
-    /// Whether a handler of a signal returns to `address` (`__restore_rt` of libc: `mov $15, %rax`, `syscall`).
+    /// Whether a handler of a signal returns to `address` (`__restore_rt` of libc).
     fn ends_handler(&self, address: u64) -> bool {
-        let returns = [0x48, 0xc7, 0xc0, 0x0f, 0, 0, 0, 0x0f, 0x05];
-        let mut code = [0; 9];
+        let mut code = [0; RESTORE_RT.len()];
         let read = self.entered.memory.read_bytes(address, &mut code);
-        read.is_ok() && code == returns
+        read.is_ok() && code == RESTORE_RT
     }
 
     /// Whether the instruction before `address` can be a call (Intel SDM, `CALL`): `e8` with a distance of 4 bytes, or `ff /2`.

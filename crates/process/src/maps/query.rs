@@ -1,7 +1,7 @@
 //! Asks the kernel for single mappings (`PROCMAP_QUERY`, Linux 6.11), so that the work does not grow with the mappings of a process: the
 //! text of 60,000 takes tens of milliseconds.
 
-use super::{Device, Mapping, Maps, Permissions};
+use super::{Device, Mapping, Maps, Permissions, without_mark};
 use crate::error::{Error, Result};
 use crate::proc_file;
 use std::ffi::OsString;
@@ -91,10 +91,7 @@ fn at_or_above(maps: &File, address: u64) -> io::Result<Option<Mapping>> {
     }
     let length = (query.name_size as usize).saturating_sub(1);
     let name = &name[..length.min(name.len())];
-    let (name, deleted) = match name.strip_suffix(b" (deleted)") {
-        Some(name) => (name, true),
-        None => (name, false),
-    };
+    let (name, deleted) = without_mark(name);
     let is = |flag: u64| query.permissions & flag != 0;
     Ok(Some(Mapping {
         start: query.start,

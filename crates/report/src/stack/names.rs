@@ -1,5 +1,6 @@
-//! What stacks and frames are called.
+//! What stacks, frames and their files are called.
 
+use frames::Scan;
 use frames::live::stack::{Line, Stack};
 use serde_json::{Value, json};
 
@@ -8,6 +9,13 @@ use crate::text::printable;
 
 /// Native functions of a thread that are told without its whole stack.
 const NATIVE: usize = 4;
+
+/// Returns the name of a file without its folder, safe to print.
+pub fn file_name(scan: &Scan) -> String {
+    let path = scan.image().path();
+    let name = path.file_name().unwrap_or(path.as_os_str());
+    printable(&name.to_string_lossy()).into_owned()
+}
 
 /// Returns whose stack it is, safe to print: the thread's id and name, or what is parked.
 pub fn whose(stack: &Stack) -> String {

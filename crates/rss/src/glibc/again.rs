@@ -59,17 +59,15 @@ impl Walked {
                 break (top, None);
             };
             // Only what was read twice says so: a walk that was led astray meets any words.
-            let is_so = |size: &u64| leads_beyond(at, *size, heap, top);
-            if stuck > 0 && at == furthest && size(memory, at).is_some_and(|size| is_so(&size)) {
-                let size = heap.chunks.end - at;
-                self.chunk(
-                    begin,
-                    Chunk {
-                        start: at,
-                        size,
-                        used: true,
-                    },
-                );
+            let read_twice = stuck > 0 && at == furthest;
+            if read_twice && size(memory, at).is_some_and(|size| leads_beyond(at, size, heap, top))
+            {
+                let chunk = Chunk {
+                    start: at,
+                    size: heap.chunks.end - at,
+                    used: true,
+                };
+                self.chunk(begin, chunk);
                 break (top, None);
             }
             if at > furthest {

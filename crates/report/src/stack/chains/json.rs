@@ -7,7 +7,7 @@ use serde_json::{Value, json};
 use super::Chains;
 use crate::json::line;
 
-/// Writes the records.
+/// Writes a line of JSON for each chain, the deepest first.
 ///
 /// # Errors
 ///

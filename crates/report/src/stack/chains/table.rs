@@ -12,6 +12,7 @@ use frames::chains::Chain;
 
 use super::{Chains, name};
 use crate::figures::grouped;
+use crate::stack::names::file_name;
 use crate::text::printable;
 
 /// A frame of less than this part of a chain is not named, but for the first and the last.
@@ -42,9 +43,7 @@ pub fn write(out: &mut dyn Write, chains: &Chains<'_>) -> io::Result<()> {
         let scan = &chains.scans[*number];
         write!(out, "{bytes:>widest$} ")?;
         if chains.scans.len() > 1 {
-            let path = scan.image().path();
-            let file = path.file_name().unwrap_or(path.as_os_str());
-            write!(out, "{}: ", printable(&file.to_string_lossy()))?;
+            write!(out, "{}: ", file_name(scan))?;
         }
         writeln!(out, "{}", printable(&words(scan, chain)))?;
     }

@@ -8,7 +8,7 @@ use serde_json::json;
 use super::{kind, largest, sizes};
 use crate::json::line;
 
-/// Writes the records.
+/// Writes a line of JSON on both files, then one for each frame that differs.
 ///
 /// # Errors
 ///

@@ -13,6 +13,8 @@ use std::io::{self, Write};
 use frames::difference::{Change, Difference};
 
 use super::{kind, largest, sizes};
+use crate::Style;
+use crate::columns::{Line, Tone, aligned};
 use crate::figures::{change, grouped, plural};
 use crate::text::printable;
 
@@ -44,26 +46,16 @@ pub fn write(out: &mut dyn Write, difference: &Difference) -> io::Result<()> {
 
 fn rows(out: &mut dyn Write, changes: &[Change]) -> io::Result<()> {
     let bytes = |bytes: Option<u64>| bytes.map_or("–".to_owned(), grouped);
-    let mut table = vec![["before", "after", "change"].map(str::to_owned)];
+    let line = |cells: [String; 3], name: String| Line::words(cells.into(), name, Tone::Plain);
+    let head = ["before", "after", "change"].map(str::to_owned);
+    let mut lines = vec![line(head, "function".to_owned())];
     for row in changes {
         let (before, after) = sizes(row);
-        table.push([bytes(before), bytes(after), change(row.growth())]);
+        let cells = [bytes(before), bytes(after), change(row.growth())];
+        lines.push(line(cells, function(row)));
     }
-    let widths: Vec<usize> = (0..3)
-        .map(|column| {
-            let cells = table.iter().map(|row| row[column].chars().count());
-            cells.max().unwrap_or(0)
-        })
-        .collect();
-    let names = std::iter::once("function".to_owned()).chain(changes.iter().map(function));
     writeln!(out)?;
-    for (row, name) in table.iter().zip(names) {
-        for (cell, width) in row.iter().zip(&widths) {
-            write!(out, "{cell:>width$}  ")?;
-        }
-        writeln!(out, "{name}")?;
-    }
-    Ok(())
+    aligned(out, &lines, &Style::default())
 }
 
 /// Returns the name, with what the numbers beside it do not say.

@@ -14,6 +14,7 @@ use frames::ranking::Ranking;
 use frames::{Frame, How, Scan};
 
 use crate::figures::grouped;
+use crate::stack::names::file_name;
 use crate::text::printable;
 
 /// A variable of this many bytes and more is named, because it explains the frame.
@@ -53,7 +54,7 @@ pub fn write(out: &mut dyn Write, ranking: &Ranking) -> io::Result<()> {
         let scan = &ranking.scans[*number];
         write!(out, "{:>widest$} ", bytes(frame))?;
         if several {
-            write!(out, "{}: ", short(scan))?;
+            write!(out, "{}: ", file_name(scan))?;
         }
         writeln!(out, "{}", printable(&function(scan, frame)))?;
     }
@@ -100,15 +101,6 @@ fn head(scan: &Scan) -> String {
         count(&|frame| frame.how == How::Code),
         count(&|frame| frame.dynamic),
     )
-}
-
-fn short(scan: &Scan) -> String {
-    let path = scan.image().path();
-    let name = path.file_name().map_or_else(
-        || path.display().to_string(),
-        |name| name.to_string_lossy().into_owned(),
-    );
-    printable(&name).into_owned()
 }
 
 /// The name or the address, and what is known of what the frame is for.
