@@ -123,7 +123,7 @@ impl Observer<Session> for Heard {
             Ok(Some(why)) if session.is_alive() => {
                 self.notices.push(Notice::Lost(Error::Left { pid, why }))
             }
-            Err(error) if session.is_alive() && !error.is_end() => {
+            Err(error) if session.is_alive() && !error.is_left() => {
                 self.notices.push(Notice::Lost(error))
             }
             _ if session.is_alive() => self.notices.push(Notice::Lost(Error::Replaced(pid))),

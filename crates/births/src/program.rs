@@ -49,7 +49,7 @@ impl Observer<Session> for Heard {
 
     /// Notes that a process could not be watched, unless it has merely ended.
     fn unwatched(&mut self, pid: i32, error: Error) {
-        if !matches!(error, Error::Gone(_)) {
+        if !error.is_left() {
             self.news.push(News::Unwatched(pid, error));
         }
     }

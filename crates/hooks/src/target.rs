@@ -185,7 +185,7 @@ impl Target {
     /// Whether the memory that the agent was mapped in still exists: an exec takes it away. True also where that cannot be found out.
     pub fn has_agent(&self) -> bool {
         let read = self.memory.word(self.resident.base);
-        !read.is_err_and(|error| error.is_end() || error.is_missing_memory())
+        !read.is_err_and(|error| error.is_left() || error.is_missing_memory())
     }
 
     /// Where the agent is mapped.

@@ -199,7 +199,7 @@ fn place_of<'f>(
 
 /// Why code could not be read, in words. Its memory is also gone where the process lives and runs another program.
 fn unread(error: &Error) -> String {
-    if error.is_end() {
+    if error.is_left() {
         return "its memory is not there any more".into();
     }
     error.to_string()

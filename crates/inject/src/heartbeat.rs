@@ -85,7 +85,7 @@ impl Beating {
         // An agent remembers the heartbeat of the last command, so a word that counted from 0 again might have the old
         // value and seem to stand still.
         let written = self.memory.write(self.at, &unique().to_le_bytes());
-        !written.is_err_and(|error| error.is_end() || error.is_missing_memory())
+        !written.is_err_and(|error| error.is_left() || error.is_missing_memory())
     }
 }
 

@@ -2,6 +2,7 @@
 
 use crate::descriptors::is_shortage;
 use crate::proc_file;
+use crate::threads::living_thread;
 use std::{fmt, io};
 
 /// Why a guest could not be opened, stopped or used. Each names the process and the reason; what to
@@ -404,9 +405,18 @@ impl Error {
     pub(crate) fn of_memory(pid: i32, at: u64, error: io::Error) -> Self {
         // The memory of an address space whose last user has ended reads as an empty file.
         match error.kind() {
-            io::ErrorKind::UnexpectedEof | io::ErrorKind::WriteZero => Error::Gone(pid),
-            _ if error.raw_os_error() == Some(libc::ESRCH) => Error::Gone(pid),
+            io::ErrorKind::UnexpectedEof | io::ErrorKind::WriteZero => Error::of_left(pid),
+            _ if error.raw_os_error() == Some(libc::ESRCH) => Error::of_left(pid),
             _ => Error::Memory { pid, at, error },
+        }
+    }
+
+    /// The error for an address space that its process has left: by its end, or by execve(2). Which of the two it was is read from
+    /// the process. (One that has the same id by now is not told from the one before.)
+    pub(crate) fn of_left(pid: i32) -> Self {
+        match living_thread(pid) {
+            Ok(Some(_)) => Error::Replaced(pid),
+            Ok(None) | Err(_) => Error::Gone(pid),
         }
     }
 
@@ -416,6 +426,11 @@ impl Error {
             self,
             Error::NoSuchProcess(_) | Error::Gone(_) | Error::Zombie(_)
         )
+    }
+
+    /// Whether it says that the memory that was opened is no more: the process has ended, or runs another program.
+    pub fn is_left(&self) -> bool {
+        self.is_end() || matches!(self, Error::Replaced(_))
     }
 
     /// Whether it says that nothing is mapped at an address: EIO of `/proc/PID/mem`, EFAULT of process_vm_readv(2).

@@ -306,7 +306,7 @@ impl Source for Family<'_> {
         end_waits();
         let mut hears = Hears::new(&mut self.kept, None);
         for error in self.processes.leave(&mut hears) {
-            if !matches!(error, process::Error::Gone(_)) {
+            if !error.is_left() {
                 self.shared.args.messages.say(Message::NotLeft(error));
             }
         }

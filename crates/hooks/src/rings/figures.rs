@@ -146,7 +146,7 @@ impl Rings {
             *budget.left -= count;
             let counts: Vec<calls::Count> = match self.backing.records(table, count) {
                 Ok(counts) => counts,
-                Err(error) if error.is_end() => Vec::new(),
+                Err(error) if error.is_left() => Vec::new(),
                 Err(error) => return Err(error),
             };
             all.lost = all.lost.saturating_add((taken - counts.len()) as u64);
@@ -212,7 +212,7 @@ impl Rings {
     /// counts in rings of the pool is there.
     pub fn losses(&self) -> Result<Losses> {
         let known = |now: Result<u64>, before: u64| match now {
-            Err(error) if error.is_end() => Ok(0),
+            Err(error) if error.is_left() => Ok(0),
             now => now.map(|now| now.wrapping_sub(before)),
         };
         let mut losses = Losses {

@@ -6,7 +6,7 @@ use super::queue::Queue;
 use super::record::{Decoded, behind};
 use super::short::ShortCall;
 use crate::limits::{MOST_POSITION, MOST_WAITING, MOST_WAITING_IN_ALL};
-use process::error::{Error, Result};
+use process::error::Result;
 use std::cmp::Reverse;
 use std::mem::offset_of;
 use std::time::{Duration, Instant};
@@ -154,7 +154,7 @@ impl Rings {
             match read(self, at) {
                 Ok(some) => any |= some,
                 // The ring was in the memory of the process, not in the pool.
-                Err(Error::Gone(_)) => {
+                Err(error) if error.is_left() => {
                     let ring = &mut self.known[at];
                     (ring.there, ring.went, ring.behind) = (false, true, false);
                 }

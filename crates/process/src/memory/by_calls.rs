@@ -126,7 +126,7 @@ impl ByCalls {
                 len: rest.len(),
             }];
             match process_vm_writev(self.id(), &[IoSlice::new(rest)], &to) {
-                Ok(0) => return Err(Error::Gone(self.pid)),
+                Ok(0) => return Err(Error::of_left(self.pid)),
                 Ok(written) => done += written,
                 // The page is not there, or the process may not write it.
                 Err(nix::errno::Errno::EFAULT) => {
@@ -313,7 +313,9 @@ mod tests {
             read.map_err(|error| error.raw_os_error()),
             Err(Some(libc::ESRCH))
         );
-        assert!(matches!(memory.write(&[7], at), Err(Error::Gone(_))));
+        let written = memory.write(&[7], at);
+        assert!(matches!(written, Err(Error::Replaced(_))), "{written:?}");
+        assert!(written.is_err_and(|error| error.is_left() && !error.is_end()));
         end(child);
     }
 }

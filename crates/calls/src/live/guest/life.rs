@@ -382,13 +382,13 @@ impl Guest {
 
     /// Handles an error that ends the reading of its rings.
     pub(super) fn fail(&mut self, error: Error) {
-        self.life.unheard = !matches!(error, Error::Gone(_));
+        self.life.unheard = !error.is_left();
         self.report_error(error);
     }
 
     /// Reports an error.
     fn report_error(&mut self, error: Error) {
-        if !matches!(error, Error::Gone(_)) {
+        if !error.is_left() {
             let pid = self.pid();
             self.messages.say(Message::Failed { pid, error });
         }

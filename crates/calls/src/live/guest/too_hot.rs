@@ -51,7 +51,8 @@ impl Guest {
                 });
             }
             // Its main thread stands at an event; the next look comes soon.
-            Err(process::Error::AtEvent { .. } | process::Error::Gone(_)) => {}
+            Err(process::Error::AtEvent { .. }) => {}
+            Err(error) if error.is_left() => {}
             Err(error) => {
                 self.budget.samples = None;
                 let pid = self.pid();

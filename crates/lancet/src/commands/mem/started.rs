@@ -232,11 +232,8 @@ impl Run {
                 }
                 // It is ending, at an exec, or before a Ractor: the next look sees to that.
                 Err(_) if matches!(session.awaits_last_count(), Ok(true)) => {}
-                Err(
-                    process::Error::AtEvent { .. }
-                    | process::Error::Gone(_)
-                    | process::Error::Stopped(_),
-                ) => {}
+                Err(process::Error::AtEvent { .. } | process::Error::Stopped(_)) => {}
+                Err(error) if error.is_left() => {}
                 Err(error) => self.losses.process(error),
             }
         }
