@@ -12,5 +12,8 @@ mod builtins;
 pub mod copied;
 pub mod direct;
 pub mod follow;
+pub mod instruction;
+#[cfg(miri)]
+pub mod interpreted;
 pub mod store;
 pub mod sys;

@@ -4,12 +4,12 @@
 use super::counts::Became;
 use super::finish::{self, Ended};
 use super::hooked::{Hooked, NO_VECTORS, Outcome, wanted};
-use super::record::exchange;
 use super::{
     children, counts, events, loader, locks, notices, own, pulse, ring, scripted, selection,
     session, ticket,
 };
 use crate::memory::follow::ours;
+use crate::memory::instruction::exchange;
 use crate::memory::sys;
 use crate::shared::CONTROL_PAGE;
 use core::sync::atomic::{AtomicU64, Ordering};

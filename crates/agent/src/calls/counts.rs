@@ -7,11 +7,10 @@
 mod further;
 
 use super::pool;
-use super::record::exchange;
 use crate::memory::follow::ours;
+use crate::memory::instruction::{self, exchange, increment, increment_half};
 use crate::memory::sys;
 use capture::outcome::{Bytes, Outcome};
-use core::arch::asm;
 use core::ops::Range;
 use core::sync::atomic::{AtomicU64, Ordering};
 pub use further::forget;
@@ -203,11 +202,8 @@ fn at(ring: &Ring, row: u64) -> Option<*mut Count> {
 #[inline(always)]
 pub fn begun(ring: &Ring, row: u64) {
     if let Some(count) = at(ring, row) {
-        // SAFETY: `at` returned a row of the ring's table, which is never unmapped; the word is changed by one
-        // instruction.
-        unsafe {
-            asm!("add qword ptr [{}], 1", in(reg) &raw mut (*count).begun, options(nostack));
-        }
+        // SAFETY: `at` returned a row of the ring's table, which is never unmapped, and this thread's own.
+        unsafe { increment(&raw mut (*count).begun) };
     }
 }
 
@@ -223,27 +219,20 @@ pub fn returned(ring: &Ring, row: u64, became: Became) {
         bytes,
     } = became;
     if failed {
-        // SAFETY: `at` returned a row of the ring's table, which is never unmapped; the word is changed by one
-        // instruction.
-        unsafe {
-            asm!("add qword ptr [{}], 1", in(reg) &raw mut (*count).errors, options(nostack));
-        }
+        // SAFETY: `at` returned a row of the ring's table, which is never unmapped, and this thread's own.
+        unsafe { increment(&raw mut (*count).errors) };
     }
     if bytes != 0 {
-        // SAFETY: `at` returned a row of the ring's table, which is never unmapped; the word is changed by one
-        // instruction.
-        unsafe {
-            asm!("add [{}], {}", in(reg) &raw mut (*count).bytes, in(reg) bytes, options(nostack));
-        }
+        // SAFETY: `at` returned a row of the ring's table, which is never unmapped, and this thread's own.
+        unsafe { instruction::add(&raw mut (*count).bytes, bytes) };
     }
     let bucket = wire::calls::bucket(ticks).min(BUCKETS - 1);
-    // SAFETY: `at` returned a row of the ring's table, which is never unmapped; `bucket` is less than `BUCKETS`, and
-    // all words are aligned.
+    // SAFETY: `at` returned a row of the ring's table, which is never unmapped, and this thread's own; `bucket` is less than
+    // `BUCKETS`, and all words are aligned.
     let (longest, shortest) = unsafe {
-        asm!("add qword ptr [{}], 1", in(reg) &raw mut (*count).returned, options(nostack));
-        asm!("add [{}], {}", in(reg) &raw mut (*count).total, in(reg) ticks, options(nostack));
-        let bucket = (&raw mut (*count).buckets).cast::<u32>().add(bucket);
-        asm!("add dword ptr [{}], 1", in(reg) bucket, options(nostack));
+        increment(&raw mut (*count).returned);
+        instruction::add(&raw mut (*count).total, ticks);
+        increment_half((&raw mut (*count).buckets).cast::<u32>().add(bucket));
         (
             AtomicU64::from_ptr(&raw mut (*count).longest),
             AtomicU64::from_ptr(&raw mut (*count).shortest),

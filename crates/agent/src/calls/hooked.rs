@@ -27,7 +27,7 @@ impl<'a> Hooked<'a> {
             wanted,
             frame,
             vectors,
-            stack: Frame::stack_arguments(frame).addr() as u64,
+            stack: Frame::stack_arguments(frame).expose_provenance() as u64,
         }
     }
 

@@ -60,7 +60,7 @@ pub unsafe extern "C" fn quick_enter(frame: *mut Frame, room: *const Room) -> u6
         number: hook.number,
         lines: 0,
     };
-    let stack = Frame::stack_arguments(frame).addr() as u64;
+    let stack = Frame::stack_arguments(frame).expose_provenance() as u64;
     let places = [stack, frame.return_address];
     let argument = |index| frame.argument(index);
     events::integers(&record, (which, shape), now, places, argument);
@@ -114,7 +114,7 @@ pub unsafe extern "C" fn quick_leave(frame: *mut Frame, results: *const Results)
     let Some(record) = Record::at_once(ring, kind::RETURN, shape.return_words(), 0) else {
         return ASK;
     };
-    let stack = Frame::stack_arguments(frame).addr() as u64;
+    let stack = Frame::stack_arguments(frame).expose_provenance() as u64;
     events::results(&record, hook.number, [now, stack, rax]);
     if shape.second_result() {
         record.word(events::FOLLOWS, rdx);

@@ -9,8 +9,8 @@
 use super::pulse;
 use super::session::{self, calls};
 use crate::memory::follow::ours;
+use crate::memory::instruction::exchange;
 use crate::memory::sys;
-use core::arch::asm;
 use core::sync::atomic::{AtomicU64, Ordering, compiler_fence};
 use wire::calls::record::Shape;
 use wire::calls::{Ring, header, kind};
@@ -234,25 +234,6 @@ fn store(at: u64, word: u64) {
     // SAFETY: callers pass an aligned address within what they have reserved in the ring. The reader is another process,
     // which reads the word as an atomic; x86-64 keeps the order of stores.
     unsafe { (*ours::<AtomicU64>(at)).store(word, Ordering::Release) };
-}
-
-/// Compares and exchanges atomically with respect to interrupts of this thread only.
-#[inline(always)]
-pub fn exchange(word: &AtomicU64, old: u64, new: u64) -> bool {
-    let same: u8;
-    // SAFETY: `word` is a live reference, and it is changed by one instruction, before or after which an interrupt comes.
-    unsafe {
-        asm!(
-            "cmpxchg [{at}], {new}",
-            "sete {same}",
-            at = in(reg) word.as_ptr(),
-            new = in(reg) new,
-            same = out(reg_byte) same,
-            inout("rax") old => _,
-            options(nostack),
-        );
-    }
-    same != 0
 }
 
 /// Waits until the reader has read `until` words, but not too long. Returns whether there is room now.

@@ -132,7 +132,7 @@ unsafe fn note(
         }
         return;
     };
-    open.hook = core::ptr::from_ref(hook).addr() as u64;
+    open.hook = core::ptr::from_ref(hook).expose_provenance() as u64;
     open.ticket = u64::from(session) | u64::from(lines) << 32;
     let ends = special::ends(number);
     let mut told = true;

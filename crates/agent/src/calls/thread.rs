@@ -43,13 +43,16 @@ fn fs_base() -> u64 {
 /// Returns the thread pointer of a thread whose ring says that it [has a block](has_block).
 #[inline]
 pub fn thread_pointer() -> u64 {
-    let pointer;
+    #[cfg(miri)]
+    return crate::memory::interpreted::thread_pointer();
+    #[cfg(not(miri))]
     // SAFETY: callers have checked that the thread has a block, or run on a thread that the C library made, whose thread pointer is stored
     // at its own address.
     unsafe {
-        asm!("mov {}, fs:[0]", out(reg) pointer, options(nostack, readonly, preserves_flags))
-    };
-    pointer
+        let pointer;
+        asm!("mov {}, fs:[0]", out(reg) pointer, options(nostack, readonly, preserves_flags));
+        pointer
+    }
 }
 
 /// Whether the running thread, whose kernel id is `tid`, has a block of its own with the layout of the threads that the command saw, so

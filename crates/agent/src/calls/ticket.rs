@@ -42,7 +42,7 @@ pub fn pack(session: u32, lines: u32, kept: u64, ring: &Ring) -> [u64; 3] {
     let library = u64::from(library_line(lines)) << LIBRARY_AT;
     [
         u64::from(session) | event | kept << KEPT_AT,
-        core::ptr::from_ref(ring).addr() as u64 | library,
+        core::ptr::from_ref(ring).expose_provenance() as u64 | library,
         0,
     ]
 }
@@ -50,7 +50,7 @@ pub fn pack(session: u32, lines: u32, kept: u64, ring: &Ring) -> [u64; 3] {
 /// The ticket of a call without lines that began at `ticks` and went the short way.
 #[inline(always)]
 pub fn quick(session: u32, ring: &Ring, ticks: u64) -> [u64; 3] {
-    let ring = core::ptr::from_ref(ring).addr() as u64;
+    let ring = core::ptr::from_ref(ring).expose_provenance() as u64;
     [session.into(), ring | QUICK, ticks]
 }
 
@@ -67,7 +67,7 @@ pub fn counted(session: u32, lines: u32, ring: &Ring, row: u64, ticks: u64) -> [
     let event = u64::from(event_line(lines)) << 32;
     [
         u64::from(session) | event | calls().pid << KEPT_AT,
-        core::ptr::from_ref(ring).addr() as u64 | row << ROW_AT,
+        core::ptr::from_ref(ring).expose_provenance() as u64 | row << ROW_AT,
         ticks | COUNTED,
     ]
 }

@@ -134,5 +134,5 @@ pub unsafe extern "C" fn bcmp(a: *const u8, b: *const u8, count: usize) -> i32 {
     unsafe { memcmp(a, b, count) }
 }
 
-#[cfg(test)]
+#[cfg(all(test, not(miri)))]
 mod tests;

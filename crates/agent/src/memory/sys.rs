@@ -3,24 +3,25 @@
 //! Numbers and the calling sequence: Linux `arch/x86/entry/syscalls/syscall_64.tbl`, SysV ABI
 //! supplement A.2.1 (arguments in rdi rsi rdx r10 r8 r9; rcx and r11 are lost).
 
+#[cfg(not(miri))]
 use core::arch::asm;
 
-const MMAP: u64 = 9;
-const MPROTECT: u64 = 10;
-const MUNMAP: u64 = 11;
-const RT_SIGPROCMASK: u64 = 14;
+pub(super) const MMAP: u64 = 9;
+pub(super) const MPROTECT: u64 = 10;
+pub(super) const MUNMAP: u64 = 11;
+pub(super) const RT_SIGPROCMASK: u64 = 14;
 /// The `how` of [`RT_SIGPROCMASK`] that replaces the mask.
 const SETMASK: u64 = 2;
-const NANOSLEEP: u64 = 35;
-const GETPID: u64 = 39;
+pub(super) const NANOSLEEP: u64 = 35;
+pub(super) const GETPID: u64 = 39;
 const KILL: u64 = 62;
 const PRCTL: u64 = 157;
-const GETTID: u64 = 186;
-const FUTEX: u64 = 202;
-const MREMAP: u64 = 25;
-const MADVISE: u64 = 28;
-const CLOCK_GETTIME: u64 = 228;
-const PROCESS_VM_READV: u64 = 310;
+pub(super) const GETTID: u64 = 186;
+pub(super) const FUTEX: u64 = 202;
+pub(super) const MREMAP: u64 = 25;
+pub(super) const MADVISE: u64 = 28;
+pub(super) const CLOCK_GETTIME: u64 = 228;
+pub(super) const PROCESS_VM_READV: u64 = 310;
 
 const PROT_READ_WRITE: u64 = 3;
 const MAP_PRIVATE_ANONYMOUS: u64 = 0x22;
@@ -34,9 +35,13 @@ const CLOCK_MONOTONIC: u64 = 1;
 /// # Safety
 /// The caller answers for what the call does.
 unsafe fn syscall(number: u64, a: u64, b: u64, c: u64, d: u64, e: u64, f: u64) -> u64 {
-    let result;
+    // SAFETY: the caller's promise.
+    #[cfg(miri)]
+    return unsafe { super::interpreted::syscall(number, [a, b, c, d, e, f]) };
+    #[cfg(not(miri))]
     // SAFETY: the kernel keeps every register but rax, rcx and r11; memory effects are the caller's.
     unsafe {
+        let result;
         asm!(
             "syscall",
             inlateout("rax") number => result,
@@ -44,8 +49,8 @@ unsafe fn syscall(number: u64, a: u64, b: u64, c: u64, d: u64, e: u64, f: u64) -
             lateout("rcx") _, lateout("r11") _,
             options(nostack),
         );
+        result
     }
-    result
 }
 
 fn address(result: u64) -> Option<u64> {
@@ -116,9 +121,14 @@ pub fn now() -> u64 {
 /// Reads the time-stamp counter, without waiting for the instructions before (`rdtsc`).
 #[inline]
 pub fn ticks() -> u64 {
+    #[cfg(miri)]
+    return super::interpreted::ticks();
     // SAFETY: every x86-64 processor has the instruction, and Linux leaves it to user space unless a
     // thread asked otherwise for itself (PR_SET_TSC). Hooks of calls ask first (`calls::locks`); no VM does it.
-    unsafe { core::arch::x86_64::_rdtsc() }
+    #[cfg(not(miri))]
+    unsafe {
+        core::arch::x86_64::_rdtsc()
+    }
 }
 
 /// Whether the kernel lets this thread read the time-stamp counter (`prctl(PR_GET_TSC)`, arch/x86/kernel/process.c). Where
@@ -178,7 +188,10 @@ pub const EFAULT: u64 = 14;
 /// `into` has room for `length` bytes.
 pub unsafe fn copy(tid: u32, at: u64, into: *mut u8, length: usize) -> Result<usize, u64> {
     // `struct iovec`: address, length.
-    let (from, into) = ([at, length as u64], [into.addr() as u64, length as u64]);
+    let (from, into) = (
+        [at, length as u64],
+        [into.expose_provenance() as u64, length as u64],
+    );
     let (from, into) = ((&raw const from) as u64, (&raw const into) as u64);
     // SAFETY: both are live; the caller guarantees the room.
     let copied = unsafe { syscall(PROCESS_VM_READV, tid.into(), into, 1, from, 1, 0) };
@@ -458,5 +471,5 @@ impl Drop for SignalsBlocked {
     }
 }
 
-#[cfg(test)]
+#[cfg(all(test, not(miri)))]
 mod tests;

@@ -169,3 +169,23 @@ fn difference(new: u64, old: u64) -> i64 {
         -clamp(old - new)
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// An estimate of what was allocated changes only with a birth, and never downwards.
+    #[test]
+    fn nothing_was_allocated_without_a_birth() {
+        let of = |born, allocated| Counts {
+            born,
+            allocated,
+            ..Counts::default()
+        };
+        let allocated = |now: Counts, then: Counts| (now - then).allocated;
+        assert_eq!(allocated(of(5, 900), of(3, 500)), 400);
+        assert_eq!(allocated(of(3, 900), of(3, 500)), 0);
+        assert_eq!(allocated(of(5, 400), of(3, 500)), 0);
+        assert_eq!((of(5, 0) - of(7, 0)).born, -2);
+    }
+}

@@ -39,13 +39,12 @@ const CALL: [&str; 6] = [
 ];
 
 /// Files with instructions of their own, none of which reads an address that a guest has given.
-const ASSEMBLE: [&str; 8] = [
-    "agent/src/calls/counts.rs",
-    "agent/src/calls/record.rs",
+const ASSEMBLE: [&str; 7] = [
     "agent/src/calls/thread.rs",
     "agent/src/calls/x87.rs",
     "agent/src/guard.rs",
     "agent/src/memory/builtins.rs",
+    "agent/src/memory/instruction.rs",
     "agent/src/memory/sys.rs",
     "agent/src/memory/sys/alarm.rs",
 ];

@@ -36,7 +36,10 @@ fn captured(program: &[Op], arguments: [u64; 6], words: u64) -> Vec<u64> {
         record: &record,
         from: 0,
     };
-    let at = [program.as_ptr().addr() as u64, program.len() as u64];
+    let at = [
+        program.as_ptr().expose_provenance() as u64,
+        program.len() as u64,
+    ];
     // SAFETY: the program is live.
     let end = unsafe { copy(at, call, None, into) };
     record.shorten(ring, end);
@@ -45,7 +48,7 @@ fn captured(program: &[Op], arguments: [u64; 6], words: u64) -> Vec<u64> {
 }
 
 fn address<T: ?Sized>(of: &T) -> u64 {
-    core::ptr::from_ref(of).addr() as u64
+    core::ptr::from_ref(of).expose_provenance() as u64
 }
 
 /// An empty program copies nothing.

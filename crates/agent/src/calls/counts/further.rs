@@ -5,8 +5,8 @@
 //! empty; its key is found twice, and the command adds both.
 
 use crate::calls::pool;
-use crate::calls::record::exchange;
 use crate::memory::follow::ours;
+use crate::memory::instruction::exchange;
 use crate::memory::sys;
 use core::sync::atomic::{AtomicU16, AtomicU64, Ordering};
 use wire::PAGE;

@@ -79,7 +79,7 @@ fn the_stack_of_a_thread_is_found() {
         let here = 0u8;
         let thread = crate::calls::thread::thread_pointer();
         let within = |[low, span]: [u64; 2]| {
-            let at = (&raw const here).addr() as u64;
+            let at = (&raw const here).expose_provenance() as u64;
             at.wrapping_sub(low) < span
         };
         (made(thread).is_some(), within(of(thread, true)))

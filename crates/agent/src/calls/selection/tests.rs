@@ -26,7 +26,7 @@ fn without_a_table_all_callers_are_wanted() {
 #[test]
 fn ranges_have_their_first_address() {
     let table = [2u64, 0x1000, 0x2000, 0x5000, 0x5001];
-    let at = table.as_ptr().addr() as u64;
+    let at = table.as_ptr().expose_provenance() as u64;
     for (caller, wanted) in [
         (0xfff, false),
         (0x1000, true),
@@ -43,7 +43,7 @@ fn ranges_have_their_first_address() {
 #[test]
 fn an_empty_table_wants_nobody() {
     let table = [0u64, 0, u64::MAX];
-    assert!(!called_from(table.as_ptr().addr() as u64, 5));
+    assert!(!called_from(table.as_ptr().expose_provenance() as u64, 5));
 }
 
 fn words(steps: &[Step]) -> Vec<u64> {
@@ -79,7 +79,10 @@ fn asked(steps: &[Step], arguments: [u64; 6], back: Option<u64>, elapsed: u64, l
     // SAFETY: the words are live.
     unsafe {
         meets(
-            [words.as_ptr().addr() as u64, words.len() as u64],
+            [
+                words.as_ptr().expose_provenance() as u64,
+                words.len() as u64,
+            ],
             call,
             asked,
         )
@@ -158,6 +161,12 @@ fn words_that_are_no_step_are_never_met() {
             ring: None,
         };
         // SAFETY: the word is live.
-        assert!(!unsafe { meets([(&raw const word).addr() as u64, 1], call, asked) });
+        assert!(!unsafe {
+            meets(
+                [(&raw const word).expose_provenance() as u64, 1],
+                call,
+                asked,
+            )
+        });
     }
 }

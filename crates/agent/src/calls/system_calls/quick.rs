@@ -234,7 +234,8 @@ fn open(
     unsafe {
         (&raw mut (*slot).instruction).write_volatile(instruction);
         (&raw mut (*slot).stack).write_volatile(stack);
-        (&raw mut (*slot).hook).write_volatile(core::ptr::from_ref(hook).addr() as u64);
+        (&raw mut (*slot).hook)
+            .write_volatile(core::ptr::from_ref(hook).expose_provenance() as u64);
         (&raw mut (*slot).began).write_volatile(began);
         (&raw mut (*slot).ticket).write_volatile(ticket);
         // Nothing is injected into a call that goes this way, but the entry may still name an earlier injection.
@@ -245,3 +246,6 @@ fn open(
         }
     }
 }
+
+#[cfg(test)]
+mod tests;

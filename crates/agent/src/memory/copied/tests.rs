@@ -151,7 +151,7 @@ fn forbidden_copies_are_counted() {
 fn the_own_stack_needs_no_copy() {
     let _turn = allowed(0);
     let words = [0x1122_3344_5566_7788u64, 9, 10];
-    let stack = (&raw const words).addr() as u64;
+    let stack = (&raw const words).expose_provenance() as u64;
     let memory = Copied::above(stack + 8, None);
     assert_eq!(memory.u64(stack).expect("own"), 0x1122_3344_5566_7788);
 }

@@ -115,7 +115,7 @@ fn a_process_is_there_or_not() {
 #[test]
 fn a_word_is_compared_by_the_kernel() {
     let word = AtomicU32::new(7);
-    let at = core::ptr::from_ref(&word).addr() as u64;
+    let at = core::ptr::from_ref(&word).expose_provenance() as u64;
     assert!(holds(at, 7));
     assert!(!holds(at, 8));
     word.store(8, Ordering::Relaxed);
