@@ -179,3 +179,30 @@ impl Losses {
         .fold(self.records, u64::saturating_add)
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_missing_line_of_the_application_says_whether_it_names_a_library() {
+        let none = Line::none();
+        let of = |path: String, line| Line {
+            path,
+            line,
+            ..Line::none()
+        };
+        let through = of(format!("{NO_APPLICATION_TEXT} (through pg.rb:7)"), 0);
+        let own = of("app.rb".into(), 7);
+        let said = |line: &Line| (line.is_of_no_application(), line.names_library());
+        assert_eq!(
+            [&none, &through, &own].map(said),
+            [(true, false), (true, true), (false, false)]
+        );
+        assert_eq!(
+            [&none, &through].map(Line::tested),
+            [NO_APPLICATION_TEXT; 2]
+        );
+        assert!(own.tested().starts_with("app.rb:7"));
+    }
+}

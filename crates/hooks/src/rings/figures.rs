@@ -250,3 +250,39 @@ impl Rings {
         Ok(losses)
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Rows of one function and line are added up; where there are too many rows, calls of others are lost with their number.
+    #[test]
+    fn rows_are_bounded_and_what_has_none_is_counted_as_lost() {
+        let returned = |returned, took| calls::Count {
+            key: 1,
+            begun: returned,
+            returned,
+            moved: 0,
+            total: returned * took,
+            longest: took,
+            shortest: took,
+            errors: 0,
+            bytes: 0,
+            buckets: [0; calls::BUCKETS],
+        };
+        let mut rows = Rows::default();
+        for hook in 0..MOST_COUNTED as u32 {
+            rows.add(hook, None, &returned(1, 9), 0);
+        }
+        rows.add(0, None, &returned(2, 5), 1);
+        assert_eq!(rows.lost, 0);
+        let first = &rows.rows[&(0, None)];
+        assert_eq!(
+            (first.returned, first.left, first.shortest, first.longest),
+            (3, 1, 5, 9)
+        );
+        rows.add(u32::MAX, None, &returned(4, 5), 0);
+        rows.add(0, Some(3), &returned(6, 5), 0);
+        assert_eq!((rows.lost, rows.rows.len()), (10, MOST_COUNTED));
+    }
+}

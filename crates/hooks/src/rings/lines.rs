@@ -34,3 +34,22 @@ impl Lines {
         Some(self.all.len() - 1)
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_line_is_stored_once_and_keeps_its_index() {
+        let line = |line| Line {
+            path: "app.rb".into(),
+            line,
+            name: "total".into(),
+        };
+        let mut lines = Lines::default();
+        let indices = [7, 8, 7, 9, 8].map(|number| lines.index_of(line(number)));
+        assert_eq!(indices, [0, 1, 0, 2, 1].map(Some));
+        let stored: Vec<u32> = lines.all().iter().map(|line| line.line).collect();
+        assert_eq!(stored, [7, 8, 9]);
+    }
+}
