@@ -168,7 +168,7 @@ soak: deps-soak roots
 		cargo test -p lancet --test patch
 	$(AS_ROOT) LANCET_BIN=$(LANCET) LANCET_SOAK=1 cargo test -p lancet --test inside redmine
 	$(AS_ROOT) LANCET_BIN=$(LANCET) cargo test -p lancet --test stack rivals::
-	LANCET_SOAK=1 cargo test --release -p lancet-recording --test growth
+	LANCET_SOAK=1 cargo test --release -p lancet-recording --test all growth::
 	crates/switch/soak
 	CARGO_TARGET_DIR=$(TARGET)/miri MIRIFLAGS="-Zmiri-disable-isolation -Zmiri-permissive-provenance" PROPTEST_CASES=4 \
 		cargo +nightly miri test -p lancet-agent --lib

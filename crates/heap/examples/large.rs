@@ -10,8 +10,8 @@
     reason = "tests take it as a module, each a part of it"
 )]
 
-#[path = "../tests/generate/mod.rs"]
-mod generate;
+#[path = "../tests/all/generate.rs"]
+pub mod generate;
 
 use std::io::Write;
 

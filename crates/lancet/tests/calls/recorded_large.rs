@@ -1,7 +1,7 @@
 //! Recordings of any length are read in the same memory, and what is asked of a part of them takes no time that grows
 //! with the rest. `LANCET_SOAK=1`: a thousand million calls, and 10 GB.
 
-#[path = "../../../recording/tests/made/mod.rs"]
+#[path = "../../../recording/tests/all/made.rs"]
 mod made;
 
 use crate::support::{LIMIT, TempDir, lancet, run, soak};

@@ -1,6 +1,6 @@
 //! Holders that were planted are found, by their name and with what they hold.
 
-#[path = "../examples/shop.rs"]
+#[path = "../../examples/shop.rs"]
 mod shop;
 
 use heap::answers::garbage::{self, garbage};

@@ -1,10 +1,8 @@
 //! The grammar: what it takes, and what it says of what it does not.
 
-mod guest;
-
 use std::sync::Arc;
 
-use guest::library;
+use crate::guest::library;
 use prototypes::{Error, Library, Location, Problem};
 
 /// The one function of a text, printed.

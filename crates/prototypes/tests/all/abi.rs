@@ -3,8 +3,6 @@
 //! A C program calls a stub that writes down all argument registers and the stack; the calls are read back by
 //! our places alone and must show the values that were passed.
 
-mod guest;
-
 use std::fmt::Write as _;
 use std::fs;
 use std::path::PathBuf;
@@ -325,7 +323,7 @@ fn arguments_lie_where_gcc_puts_them() {
                 known(returned).2
             };
             let conf = format!("{returned} f({})", ours.join(", "));
-            let library = guest::library(&conf);
+            let library = crate::guest::library(&conf);
             let call_shown = CallValues {
                 prepared: &Prepared::new(library.prototype("f").expect("f").clone()),
                 registers: &registers,
@@ -386,7 +384,7 @@ fn values_are_returned_where_gcc_returns_them() {
             }
             true
         };
-        let library = guest::library(&format!("{ours} f()"));
+        let library = crate::guest::library(&format!("{ours} f()"));
         let call = CallValues {
             prepared: &Prepared::new(library.prototype("f").expect("f").clone()),
             registers: &Registers::default(),
@@ -445,7 +443,7 @@ fn sizes_and_offsets_are_gccs() {
     for (triple, line) in triples.iter().zip(output.lines()) {
         let members: Vec<&str> = triple.iter().map(|field| fields[*field]).collect();
         let conf = format!("typedef s = struct({});", members.join(", "));
-        let ty = guest::library(&conf).ty("s").expect("s");
+        let ty = crate::guest::library(&conf).ty("s").expect("s");
         let prototypes::Kind::Struct(of) = &ty.kind else {
             panic!("a struct");
         };

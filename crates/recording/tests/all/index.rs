@@ -1,8 +1,6 @@
 //! The index: what is read of a file for what is asked, and what is lost where it is damaged, which is nothing.
 
-mod made;
-
-use made::{APART, BEGAN, How};
+use crate::made::{APART, BEGAN, How};
 use recording::{Error, EventKind, Merge, Recording, Scan, Source, Wanted};
 use std::io;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -43,7 +41,7 @@ fn file() -> Vec<u8> {
         std::thread::current().id()
     );
     let path = std::env::temp_dir().join(name);
-    made::write(&path, CALLS, HOW).expect("a file");
+    crate::made::write(&path, CALLS, HOW).expect("a file");
     let bytes = std::fs::read(&path).expect("the file");
     std::fs::remove_file(&path).expect("it was there");
     bytes
@@ -79,7 +77,7 @@ fn only(count: usize, which: usize) -> Vec<bool> {
 fn only_what_may_hold_what_is_asked_is_read() {
     let bytes = file();
     let most = bytes.len() as u64 / 6;
-    let rare = made::rare(CALLS);
+    let rare = crate::made::rare(CALLS);
     let of_edge = Wanted {
         edges: only(2, 1),
         ..Wanted::ALL

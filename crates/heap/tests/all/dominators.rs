@@ -1,8 +1,6 @@
 //! Dominators and retained sizes are what an oracle says that takes an object out and reaches again.
 
-mod generate;
-
-use generate::{Heap, heap};
+use crate::large::made::generate::{Heap, heap};
 use heap::{Analysis, Dominator, Snapshot};
 use proptest::prelude::*;
 

@@ -7,8 +7,8 @@
 //! `LANCET_SOAK=1`: 20 million objects besides. A budget that is exceeded fails only in a release build with `LANCET_BUDGET=1`,
 //! because the time on a machine that others use says nothing.
 
-#[path = "../examples/large.rs"]
-mod made;
+#[path = "../../examples/large.rs"]
+pub mod made;
 
 use std::time::Duration;
 

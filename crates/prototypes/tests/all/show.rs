@@ -3,9 +3,7 @@
 //!
 //! Every line is printed from what the capture program copied, and must read the same from the whole memory.
 
-mod guest;
-
-use guest::{Guest, shown};
+use crate::guest::{Guest, shown};
 use prototypes::{Detail, Prepared, Prototype, Show, Word};
 
 const PLAIN: Show = Show {
@@ -378,7 +376,7 @@ fn what_is_late_waits_for_the_return() {
     let mut guest = Guest::new();
     let (x, y) = (guest.text("x"), guest.text("y"));
     let guest = guest.int(7).int(x).int(y);
-    let library = guest::library("int f(int, +string, string)");
+    let library = crate::guest::library("int f(int, +string, string)");
     let prototype = library.prototype("f").expect("f");
     let captures = guest.capture(prototype, PLAIN.detail);
     let prepared = Prepared::new(prototype.clone());
@@ -416,7 +414,7 @@ fn a_line_is_never_without_end() {
     }
     conf += "void f(t29*);";
     let at = 0x10000;
-    let library = guest::library(&conf);
+    let library = crate::guest::library(&conf);
     let call = Guest::new().int(at);
     let prototype = library.prototype("f").expect("f");
     let prepared = Prepared::new(prototype.clone());

@@ -1,8 +1,6 @@
 //! Snapshots as files: what was written is read, and nothing else is.
 
-mod generate;
-
-use generate::{Heap, heap};
+use crate::large::made::generate::{Heap, heap};
 use heap::{About, Builder, EdgeName, Error, Object, Role, Snapshot, VERSION};
 use proptest::prelude::*;
 

@@ -1,9 +1,7 @@
 //! Texts as ltrace prints them: escapes, lengths, wide characters, formats. What ltrace 0.7.3 prints for these calls
 //! was compared by hand; where it is wrong (`%Lf`, a width that cuts) `like_ltrace` decides.
 
-mod guest;
-
-use guest::{Guest, shown};
+use crate::guest::{Guest, shown};
 use prototypes::{Detail, Show};
 
 const PLAIN: Show = Show {

@@ -2,9 +2,7 @@
 //! reader. `LANCET_SOAK=1` writes a thousand million events, or as many as `LANCET_EVENTS` says, to be run with
 //! `--release`: 500 million calls with their returns.
 
-mod made;
-
-use made::{How, THREADS, begin};
+use crate::made::{How, THREADS, begin};
 use prototypes::Captures;
 use prototypes::capture::{Registers, Returned};
 use recording::{CallRecord, Copies, Merge, Place, Recording, ReturnRecord, Site, Wanted};
@@ -62,7 +60,7 @@ fn an_event_costs_the_same_however_many_there_were() {
     let mut figures = Vec::new();
     for calls in [few, many] {
         let (began, _) = used();
-        let bytes = made::write(&path, calls, How::default()).expect("a file");
+        let bytes = crate::made::write(&path, calls, How::default()).expect("a file");
         let (written, _) = used();
         read(&path, calls);
         let (read, memory) = used();

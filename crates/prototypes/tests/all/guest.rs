@@ -1,7 +1,5 @@
 //! A guest for tests: memory that is filled by hand, and calls that are captured as a hook captures them.
 
-#![allow(dead_code, reason = "each test uses a part of it")]
-
 use std::cell::Cell;
 use std::collections::BTreeMap;
 

@@ -1,8 +1,6 @@
 //! What no input may do: make us panic, print what we cannot read, or show more than was copied.
 
-mod guest;
-
-use guest::Guest;
+use crate::guest::Guest;
 use proptest::prelude::*;
 use prototypes::{Detail, Filter, Library, Show, Where};
 
@@ -110,15 +108,15 @@ proptest! {
 
     #[test]
     fn types_read_as_printed(text in prototypes()) {
-        let library = guest::library(&text);
+        let library = crate::guest::library(&text);
         let printed = library.to_string();
-        prop_assert_eq!(guest::library(&printed).to_string(), printed);
+        prop_assert_eq!(crate::guest::library(&printed).to_string(), printed);
     }
 
     /// What the hook copies is enough: nothing more is shown from the whole memory.
     #[test]
     fn what_is_copied_is_what_is_shown(text in prototypes(), guest in guests()) {
-        let library = guest::library(&text);
+        let library = crate::guest::library(&text);
         let prototype = library.prototype("f").expect("f");
         for detail in [Detail { strings: 32, array: 4 }, Detail { strings: 3, array: 2 }] {
             let show = Show { detail, ..Show::default() };
@@ -129,7 +127,7 @@ proptest! {
     #[test]
     fn a_format_of_any_text_is_shown_from_what_is_copied(text in "[%a-zA-Z0-9*.#+ -]{0,30}", mut guest in guests()) {
         guest.registers.gp[0] = guest.text(&text);
-        let library = guest::library("int f(format)");
+        let library = crate::guest::library("int f(format)");
         let show = Show::default();
         guest.line(library.prototype("f").expect("f"), "f", &show);
     }
