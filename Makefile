@@ -170,7 +170,7 @@ soak: deps-soak roots
 	$(AS_ROOT) LANCET_BIN=$(LANCET) cargo test -p lancet --test stack rivals::
 	LANCET_SOAK=1 cargo test --release -p lancet-recording --test all growth::
 	crates/switch/soak
-	CARGO_TARGET_DIR=$(TARGET)/miri MIRIFLAGS="-Zmiri-disable-isolation -Zmiri-permissive-provenance" PROPTEST_CASES=4 \
+	CARGO_TARGET_DIR=$(TARGET)/miri MIRIFLAGS="-Zmiri-disable-isolation -Zmiri-permissive-provenance -Zmiri-ignore-leaks" PROPTEST_CASES=4 \
 		cargo +nightly miri test -p lancet-agent --lib
 	LANCET_BIN=$(LANCET) crates/lancet/tests/ltrace-suite/run
 	LANCET_BIN=$(LANCET) crates/lancet/tests/strace-suite/run

@@ -180,7 +180,8 @@ impl Frame {
     /// The register of an integer argument, 0 to 5. Read by itself, so that no vector register is needed for several.
     #[inline(always)]
     pub fn argument(&self, index: u64) -> u64 {
-        let first = &raw const self.rdi;
+        // Of the whole frame, of which rdi is the first word.
+        let first = core::ptr::from_ref(self).cast::<u64>();
         // SAFETY: six registers lie behind each other, and the index stays below 8: two more words of the frame.
         unsafe { first.add(index as usize & 7).read_volatile() }
     }

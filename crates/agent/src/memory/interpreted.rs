@@ -12,6 +12,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 const PAGE: usize = 4096;
 const ENOMEM: u64 = 12;
+const EFAULT: u64 = 14;
 const EINVAL: u64 = 22;
 const ENOSYS: u64 = 38;
 
@@ -73,6 +74,7 @@ pub unsafe fn syscall(number: u64, [a, b, c, d, ..]: [u64; 6]) -> u64 {
         GETTID => THREAD.get(),
         // SAFETY: the caller gives one buffer of its own and says what to read.
         PROCESS_VM_READV => unsafe { copy(b, d) },
+        RT_SIGPROCMASK if is_closed(b) => error(EFAULT),
         RT_SIGPROCMASK => 0,
         FUTEX => error(EINVAL),
         _ => error(ENOSYS),
@@ -108,6 +110,13 @@ fn protect(at: u64, bytes: u64, protection: u64) {
     }
 }
 
+fn is_closed(at: u64) -> bool {
+    CLOSED
+        .lock()
+        .unwrap()
+        .contains(&(at / PAGE as u64 * PAGE as u64))
+}
+
 unsafe fn unmap(at: u64) -> u64 {
     let Some(bytes) = MAPPED.lock().unwrap().remove(&at) else {
         return error(EINVAL);
@@ -134,7 +143,6 @@ unsafe fn remap(at: u64, bytes: usize, longer: usize) -> u64 {
 
 /// Copies between two lists of one `struct iovec`. What lies in no mapping of ours is an object of a test, or an address that no program has.
 unsafe fn copy(into: u64, from: u64) -> u64 {
-    const EFAULT: u64 = 14;
     const OF_PROGRAMS: std::ops::Range<u64> = 0x1_0000..1 << 47;
     // SAFETY: the caller's lists are live.
     let [[to, room], [at, length]] =
@@ -155,7 +163,7 @@ unsafe fn copy(into: u64, from: u64) -> u64 {
     let closed = CLOSED
         .lock()
         .unwrap()
-        .range(at / 4096 * 4096..)
+        .range(at / PAGE as u64 * PAGE as u64..)
         .next()
         .copied();
     let until = end.unwrap_or(u64::MAX).min(closed.unwrap_or(u64::MAX));
