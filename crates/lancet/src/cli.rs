@@ -7,6 +7,7 @@
 pub mod duration;
 pub mod format;
 pub mod guess;
+mod symptoms;
 pub mod wrong;
 
 use clap::Parser;
@@ -17,7 +18,7 @@ use crate::commands::Command;
 ///
 /// The process computes on as before, whatever happens to lancet.
 #[derive(Debug, Parser)]
-#[command(name = "lancet", version)]
+#[command(name = "lancet", version, after_help = symptoms::SYMPTOMS)]
 pub struct Cli {
     #[command(subcommand)]
     #[allow(missing_docs)] // A doc comment would be shown in the help.

@@ -8,6 +8,8 @@ use std::path::Path;
 
 /// Commands that open a process.
 const OPENERS: [&str; 7] = ["mem", "calls", "syscalls", "stack", "heap", "patch", "tune"];
+/// Those that look on for a time.
+const LOOK_ON: [&str; 4] = ["mem", "calls", "syscalls", "stack"];
 /// The words that may stand first on a command line.
 const COMMANDS: [&str; 10] = [
     "mem",
@@ -22,6 +24,50 @@ const COMMANDS: [&str; 10] = [
     "help",
 ];
 
+/// First words of other tools' command lines (py-spy, rbspy, perf, memray, strace, ltrace), and what answers the same question here; `WHO`
+/// stands for the process.
+const OF_OTHERS: [(&[&str], &str); 7] = [
+    (
+        &["top", "live", "watch"],
+        "at which lines its threads run and wait: `lancet stack WHO --for 10s`; what its memory comes to hold, on a screen: `lancet mem WHO --live`",
+    ),
+    (
+        &[
+            "record",
+            "profile",
+            "flame",
+            "flamegraph",
+            "sample",
+            "perf",
+            "py-spy",
+            "rbspy",
+        ],
+        "where the time goes: `lancet stack WHO --for 10s`, as a flame graph `lancet stack WHO --for 10s --format svg -o flame.svg`; calls in a file: `lancet calls -x NAME --record FILE WHO`",
+    ),
+    (
+        &["dump", "backtrace", "bt", "pstack", "gdb"],
+        "what each thread does: `lancet stack WHO`; a snapshot of its objects: `lancet heap WHO --save FILE`",
+    ),
+    (
+        &["trace", "strace"],
+        "its system calls: `lancet syscalls WHO`; calls of functions: `lancet calls -x NAME WHO`",
+    ),
+    (
+        &["ltrace", "uftrace"],
+        "calls of library functions: `lancet calls -x 'NAME*' WHO`",
+    ),
+    (
+        &["memory", "memray", "memprof", "leaks", "objects"],
+        "which line holds the memory of a Ruby: `lancet mem WHO`; who keeps objects alive, in any language: `lancet heap WHO`; what else is resident: `lancet heap --rss WHO`",
+    ),
+    (
+        &["attach", "open", "inspect"],
+        "what it does now: `lancet stack WHO`; what holds its memory: `lancet mem WHO`; who calls what: `lancet calls -x NAME WHO`",
+    ),
+];
+/// Other tools' options for the time that they look.
+const FOR_HOW_LONG: [&str; 5] = ["-d", "--duration", "--seconds", "--time", "--timeout"];
+
 /// Returns what was probably meant, in one line. `args` are the words behind the name of the program.
 pub fn meant(args: &[String]) -> Option<String> {
     let (first, rest) = args.split_first()?;
@@ -29,6 +75,9 @@ pub fn meant(args: &[String]) -> Option<String> {
         return Some(format!(
             "say what about process {pid}: `lancet stack -p {pid}` what it does now, `lancet mem -p {pid}` what holds its memory, `lancet calls -p {pid} …` who calls what, `lancet tune -p {pid}` the machine for it"
         ));
+    }
+    if let Some(answer) = of_others(first, rest) {
+        return Some(answer);
     }
     if !COMMANDS.contains(&first.as_str()) {
         return is_program(first).then(|| {
@@ -40,6 +89,19 @@ pub fn meant(args: &[String]) -> Option<String> {
     }
     let command = OPENERS.into_iter().find(|command| command == first)?;
     of_command(command, rest)
+}
+
+/// Returns the answer to a first word of another tool.
+fn of_others(first: &str, rest: &[String]) -> Option<String> {
+    let (_, answer) = OF_OTHERS.iter().find(|(words, _)| words.contains(&first))?;
+    let behind = rest
+        .iter()
+        .skip_while(|word| !is_pid(word) && pid_of(&[word.to_string()]).is_none());
+    let pid = behind
+        .take(1)
+        .find_map(|word| pid_of(std::slice::from_ref(word)));
+    let who = pid.map_or_else(|| "-p PID".to_owned(), |pid| format!("-p {pid}"));
+    Some(answer.replace("WHO", &who))
 }
 
 fn of_command(command: &str, rest: &[String]) -> Option<String> {
@@ -58,11 +120,23 @@ fn of_command(command: &str, rest: &[String]) -> Option<String> {
                 .to_owned(),
         );
     }
+    let ways = rest
+        .iter()
+        .position(|word| FOR_HOW_LONG.contains(&word.as_str()));
+    if let Some(at) = ways.filter(|_| LOOK_ON.contains(&command)) {
+        let time = rest.get(at + 1).filter(|word| is_pid(word));
+        let time = time.map_or("10", |word| word.as_str());
+        return Some(format!("for how long: `lancet {command} --for {time}s`"));
+    }
     if has("-p") || has("--pid") {
         return None;
     }
-    // A number behind an option is the option's.
-    let bare = |at: usize| at == 0 || !rest[at - 1].starts_with('-') || rest[at - 1] == "--";
+    // A number behind an option is the option's, but for those that take none.
+    let bare = |at: usize| {
+        at == 0
+            || !rest[at - 1].starts_with('-')
+            || ["--", "-c", "-f"].contains(&rest[at - 1].as_str())
+    };
     let at = (0..rest.len()).find(|&at| is_pid(&rest[at]) && bare(at))?;
     let mut words: Vec<&str> = rest
         .iter()
@@ -129,7 +203,24 @@ mod tests {
             ("mem 25970", "`lancet mem -p 25970`"),
             ("mem --every 5s 25970", "`lancet mem --every 5s -p 25970`"),
             ("stack 25970", "`lancet stack -p 25970`"),
-            ("calls -c 25970", ""),
+            ("calls -c 25970", "`lancet calls -c -p 25970`"),
+            ("syscalls -c 25970", "`lancet syscalls -c -p 25970`"),
+            ("top -p 7", "`lancet stack -p 7 --for 10s`"),
+            ("top --pid 7", "`lancet mem -p 7 --live`"),
+            (
+                "record -o flame.svg --pid=7",
+                "`lancet stack -p 7 --for 10s",
+            ),
+            ("dump 7", "`lancet heap -p 7 --save FILE`"),
+            ("attach 7", "`lancet mem -p 7`"),
+            ("trace sleep 7s", "`lancet syscalls -p PID`"),
+            ("memray attach 7", "`lancet heap --rss -p 7`"),
+            ("stack -p 7 -d 5", "`lancet stack --for 5s`"),
+            ("mem -p 7 --duration", "`lancet mem --for 10s`"),
+            (
+                "syscalls -c --seconds 30 -p 7",
+                "`lancet syscalls --for 30s`",
+            ),
             ("calls 25970 -c", "`lancet calls -p 25970 -c`"),
             ("tune T21", "`lancet tune --explain T21`"),
             ("tune -p 7 t21", "`lancet tune --explain T21`"),
