@@ -58,7 +58,7 @@ const OF_OTHERS: [(&[&str], &str); 7] = [
     ),
     (
         &["memory", "memray", "memprof", "leaks", "objects"],
-        "which line holds the memory of a Ruby: `lancet mem WHO`; who keeps objects alive, in any language: `lancet heap WHO`; what else is resident: `lancet heap --rss WHO`",
+        "which line holds the memory: `lancet mem WHO`; who keeps objects alive, in any language: `lancet heap WHO`; what else is resident: `lancet heap --rss WHO`",
     ),
     (
         &["attach", "open", "inspect"],

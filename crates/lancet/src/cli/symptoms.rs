@@ -3,7 +3,7 @@
 /// At most 80 columns, so that no line is broken on a small terminal.
 pub const SYMPTOMS: &str = "\
 What you see, and what to type (PID: `pgrep -af NAME` shows it):
-  memory grows, a Ruby's line   lancet mem -p PID --for 20s
+  memory grows, at which line   lancet mem -p PID --for 20s
   … who keeps objects alive     lancet heap -p PID
   … not explained by objects    lancet heap -p PID --rss
   it hangs                      lancet stack -p PID
@@ -14,7 +14,7 @@ What you see, and what to type (PID: `pgrep -af NAME` shows it):
   too many open files           lancet calls -c --preset files -p PID --for 20s
   too many system calls         lancet syscalls -c -p PID --for 10s
   who calls a C function        lancet calls -x mysql_real_query -p PID
-  a method is wrong             lancet patch -p PID ruby:Order#total=fix.rb
+  a function is wrong           lancet patch -p PID total@libshop=fix.so:total
   is the machine set up for it  lancet tune -p PID
 ";
 
