@@ -159,6 +159,7 @@ def calls():
             row(guest, "told, of all calls", kind.name, [100 * d[3] / d[4] for d in done], " %", 2,
                 ("=", 100) if ours else None, min, f"{sum(d[3] for d in done):,} of {sum(d[4] for d in done):,}")
     attach()
+    crowd()
 
 
 def attach():
@@ -182,6 +183,46 @@ def attach():
             continue
         row("Ruby", state, f"{hooks:,} hooks: stood still", stood, " ms", 2, ("≤", 10), max,
             f"the longest of {stops} stops; hooked in {statistics.median(took):.0f} ms, most of it before them")
+
+
+CROWD = 5000        # threads
+CROWDED = {         # what opens them
+    "calls -c": ["calls", "-c", "-x", "work"],
+    "syscalls -c": ["syscalls", "-c"],
+}
+
+
+class Crowd(Process):
+    def __init__(self, sleep):
+        super().__init__([compiled("crowd", os.path.join(FIXTURES, "c/crowd.c"), "-pthread"), str(CROWD), sleep, "clock"], stdin=subprocess.PIPE)
+        self.lines.until("^ready$")
+
+    def gap(self):
+        """Milliseconds for which its clock's thread stood still at most, since the last call."""
+        self.child.stdin.write(b"1\n")
+        self.child.stdin.flush()
+        return float(self.lines.until(r"^gap ([\d.]+)$")[1])
+
+
+def crowd():
+    """The longest stop of many threads, by the guest's own clock: pause(2) has no end, epoll_wait(2) begins again behind a stop."""
+    for what, command in CROWDED.items():
+        for sleep in ("pause", "epoll_wait"):
+            gaps = []
+            try:
+                with Crowd(sleep) as guest:
+                    for _ in range(STOPS if SCALE >= 1 else 2):
+                        guest.gap()
+                        done = subprocess.run([LANCET, *command, "--for", "200ms", "-o", "/dev/null", "-p", str(guest.pid)],
+                                              capture_output=True, text=True, check=False)
+                        gaps.append(guest.gap())
+                        if done.returncode not in (0, 4):
+                            raise Failed(f"FAILED: lancet ended with {done.returncode}: {done.stderr.strip()[:200]}")
+            except Failed as failed:
+                skip("C", f"{CROWD} threads", f"{what}: stood still", str(failed))
+                continue
+            row("C", f"{CROWD} threads in {sleep}", f"{what}: stood still", gaps, " ms", 1, ("≤", 100),
+                beside="the longest stop of each attach, by the guest's clock")
 
 
 # --- malloc of a busy Ruby --------------------------------------------------------------------------------------------

@@ -56,6 +56,7 @@ fn an_empty_stack_has_nothing() {
 
 /// The stack grows beyond its first mapping and gives all back in the reverse order.
 #[test]
+#[cfg_attr(miri, ignore = "minutes under Miri")]
 fn a_stack_grows() {
     let mut open = Open::new().expect("memory");
     for number in 0..500_000u64 {
