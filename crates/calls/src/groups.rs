@@ -34,6 +34,8 @@ enum Value {
 /// [`Ticket`]; otherwise no row gets it.
 pub struct Groups<K> {
     rules: Vec<Rule>,
+    /// For each rule, the preset that it is of, if the preset's calls within calls are parts of these.
+    wholes: Vec<Option<usize>>,
     /// The functions whose return ends calls (`until`), and the keys by which they find these calls.
     ends: Vec<(Filter, Key)>,
     /// Limit of the characters of a string that are copied.
@@ -92,6 +94,8 @@ pub struct Ticket {
     pub group: Option<Arc<str>>,
     /// Whether the call belongs to a rule of a preset.
     pub grouped: bool,
+    /// The preset of which the calls within this one are parts of it.
+    whole: Option<usize>,
     /// The address at which the function stores the name of the call's group.
     behind: Option<u64>,
     until: Option<(usize, Name)>,
@@ -132,8 +136,13 @@ impl<K> Groups<K> {
     /// Makes the groups of some presets' calls; at most `strings` characters of a string are copied.
     pub fn new(presets: &[Preset], strings: u32) -> Self {
         let rules = presets.iter().flat_map(|preset| preset.rules.clone());
+        let wholes = presets.iter().enumerate().flat_map(|(number, preset)| {
+            let whole = preset.outermost.then_some(number);
+            std::iter::repeat_n(whole, preset.rules.len())
+        });
         let mut groups = Groups {
             rules: rules.collect(),
+            wholes: wholes.collect(),
             ends: Vec::new(),
             strings: strings as usize,
             known: HashMap::new(),
@@ -152,8 +161,13 @@ impl<K> Groups<K> {
         groups
     }
 
-    /// Handles the begin of a call. `inner` = another call of a preset is open around it, of which this one is a part.
-    pub fn enter(&mut self, at: At, call: &Call, inner: bool) -> Ticket {
+    /// Handles the begin of a call. `around` are the tickets of the calls that are open around it: it may be a part of one of them.
+    pub fn enter<'t>(
+        &mut self,
+        at: At,
+        call: &Call,
+        mut around: impl Iterator<Item = &'t Ticket>,
+    ) -> Ticket {
         let known = self.known(&call.edge.function);
         let name = |value| (at.process, value);
         let ends = known.ends.iter().filter_map(|end| {
@@ -170,14 +184,17 @@ impl<K> Groups<K> {
             ticket.closes = self.value(key, call).map(name);
             return ticket;
         }
-        let rule = known
-            .rule
-            .map(|rule| (rule, self.rules[rule].by, self.rules[rule].names));
-        let Some((rule, Some(by), names)) = rule else {
+        let Some(rule) = known.rule else {
             return ticket;
         };
-        ticket.silent = inner;
-        if inner {
+        ticket.whole = self.wholes[rule];
+        let Some(by) = self.rules[rule].by else {
+            ticket.silent |= ticket.whole.is_some() && around.any(|of| of.whole == ticket.whole);
+            return ticket;
+        };
+        let names = self.rules[rule].names;
+        ticket.silent = around.any(|of| of.grouped);
+        if ticket.silent {
             return ticket;
         }
         let group = self.group(at.process, by, call);

@@ -16,6 +16,7 @@
 //! | `bpf` | the same, seen by BPF programs at the kernel's tracepoints |
 //! | `beside` | the kernel's own count of system calls, taken beside hooks |
 //! | `unadopted` | children that no hook has reported, which are found by looking |
+//! | `unreturned` | calls that have not returned when their process is left |
 //! | `unseen` | what hooks do not see of a process's system calls |
 
 mod beside;
@@ -32,6 +33,7 @@ mod process;
 mod stepped;
 mod traced;
 mod unadopted;
+mod unreturned;
 mod unseen;
 
 pub use family::Family;

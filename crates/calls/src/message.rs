@@ -3,6 +3,7 @@
 //! The library only makes these values; the program that drives it decides where they go ([`Messages`]). Their text is one line without
 //! the program's name. All wording is in `wording`, in one place.
 
+mod unreturned;
 mod wording;
 
 use crate::Error;
@@ -123,6 +124,12 @@ pub enum Message {
     Awaited { names: Vec<String> },
     /// Why calls will have no script lines.
     NoScriptLines { reason: String },
+    /// Calls that had not returned when the process was left, and how many of each; how long it was watched.
+    Unreturned {
+        pid: i32,
+        calls: Vec<(Unreturned, usize)>,
+        watched: Duration,
+    },
     /// The process is connected to this peer, and no function that a preset names for it is hooked.
     NoDriver { pid: i32, peer: String },
     /// No module has this function; whether a library may bring it (`comes`).
@@ -247,6 +254,15 @@ pub struct Unhooked {
     pub times: [Duration; 2],
 }
 
+/// A call that had not returned when its process was left.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Unreturned {
+    /// The function, and the line of the script that has called it.
+    pub name: String,
+    /// Whether it was called before it was hooked.
+    pub before: bool,
+}
+
 /// What a message reports as lost or refused. The program that drives this library must not end as if all had been seen.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Lost {
@@ -325,6 +341,7 @@ impl Message {
             M::RecordingEnds { .. } => Lost::Recording,
             M::Unordered { .. }
             | M::Executed { .. }
+            | M::Unreturned { .. }
             | M::Ended { .. }
             | M::Hooking { .. }
             | M::Hooked { .. }

@@ -117,10 +117,13 @@ pub struct Options {
 
 impl Options {
     /// Whether guests count calls themselves instead of reporting each one. They cannot determine what the calls of a preset have in common
-    /// (a statement, a name), nor which descriptors are open, so for a preset that needs that, and for `within`, calls are reported.
+    /// (a statement, a name), which descriptors are open, nor which call is within another, so for a preset that needs that, and for
+    /// `within`, calls are reported.
     pub fn counts_in_guest(&self) -> bool {
         let tells = |preset: &Preset| {
-            preset.descriptors || preset.rules.iter().any(|rule| rule.by.is_some())
+            preset.descriptors
+                || preset.outermost
+                || preset.rules.iter().any(|rule| rule.by.is_some())
         };
         let alone = !self.record && !self.results && self.within.is_empty();
         self.count && alone && !self.presets.iter().any(tells)

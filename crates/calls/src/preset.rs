@@ -6,6 +6,7 @@
 //!   # a comment, at the beginning of a line or behind a space
 //!   about   SQL statements          what --help says
 //!   strings 4000                    characters of a string that are shown, unless -s says otherwise
+//!   outermost                       with -c a call within a call of the preset is a part of that one and gets no row
 //!   descriptors                     all system calls that open or close descriptors; with -c: which are still open, by line
 //!
 //!   peer :3306 mysql_               who is connected to that speaks to it by functions whose names begin so, or by none
@@ -67,6 +68,9 @@ pub struct Preset {
     /// Whether it includes all system calls that open or close descriptors, and reports with `-c` which of those are still open
     /// ([`crate::descriptors`]).
     pub descriptors: bool,
+    /// Whether a call within a call of the preset, on the same stack, is a part of that one: a lock of a VM waits in one of the C library,
+    /// and that is one wait.
+    pub outermost: bool,
     /// For each peer, the end of its address and the prefix of the names of the functions that talk to it.
     pub peers: Vec<(String, String)>,
     /// The functions that it watches, in the order of its file.
@@ -187,6 +191,7 @@ impl Preset {
                 self.strings = Some(count.ok_or("strings wants a number")?);
             }
             Some("descriptors") => self.descriptors = true,
+            Some("outermost") => self.outermost = true,
             Some("peer") => {
                 let mut word = || words.next().map(String::from);
                 let peer = word().zip(word());

@@ -249,15 +249,15 @@ impl Rows {
         match event.kind {
             EventKind::Opened(_) => {}
             EventKind::Call(call) => {
-                let mut around = self.stacks.around(event.at);
-                let inner = around.any(|open| open.ticket.grouped);
-                drop(around);
+                let around = self.stacks.around(event.at);
+                let around = around.map(|open| &open.ticket);
+                let ticket = self.groups.enter(event.at, &call, around);
                 let descriptors = self.descriptors.as_mut();
                 // If no script makes a call, only its native callers show where it comes from.
                 let by_frames = descriptors.is_some() && call.line.is_none();
                 let open = Open {
                     opening: descriptors.and_then(|of| of.enter(event.at, &call)),
-                    ticket: self.groups.enter(event.at, &call, inner),
+                    ticket,
                     function: call.edge.function.clone(),
                     line: call.line,
                     began: event.at.time,

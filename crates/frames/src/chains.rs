@@ -2,16 +2,19 @@
 //!
 //! Each function's code is decoded. A call of another function of the file puts that one's frame below its own, a jump to
 //! one (a tail call) puts it in the place of its own. The bytes of a chain are the sum of its frames, each at its largest.
+//! A call of a function of the file through the procedure linkage table, or through its slot, is taken for one of that function,
+//! though a library that is loaded before may have put another in its place.
 //!
 //! That is a bound for the calls that are seen, and the others are said: calls and jumps by a pointer or to other files, whose
 //! stack is not known here, and recursion, which takes another round of the same frames each time. They are said of a chain if
 //! any function does so that its first one leads to, on the deepest way or beside it: another way may be the deepest then.
 //! A chain takes no function twice, so of functions that call each other it is one that exists, not always the deepest.
 
+use std::cell::RefCell;
 use std::cmp::Reverse;
 use std::collections::BTreeMap;
 
-use iced_x86::{Decoder, DecoderOptions, FlowControl};
+use iced_x86::{Decoder, DecoderOptions, FlowControl, Instruction};
 
 use crate::{Frame, Scan, decode};
 
@@ -95,15 +98,47 @@ pub fn of(scan: &Scan, rows: usize, max: Option<u64>) -> Found {
     }
 }
 
+/// Where calls and jumps lead.
+struct Targets<'a> {
+    scan: &'a Scan,
+    /// The functions by their addresses.
+    starts: BTreeMap<u64, usize>,
+    /// The functions that are reached by a stub, by the stub's address.
+    stubs: RefCell<BTreeMap<u64, Option<usize>>>,
+}
+
+impl Targets<'_> {
+    /// Returns the function that an instruction calls or jumps to, if it is one of the file.
+    fn of(&self, instruction: &Instruction) -> Option<usize> {
+        // A stub first: that of a table with call frame information is the beginning of a function, too.
+        let through = || {
+            let own = self.scan.imports().own(self.scan.image(), instruction)?;
+            self.starts.get(&own).copied()
+        };
+        match instruction.near_branch_target() {
+            0 => through(),
+            address => {
+                let mut stubs = self.stubs.borrow_mut();
+                let known = stubs.entry(address).or_insert_with(through);
+                known.or_else(|| self.starts.get(&address).copied())
+            }
+        }
+    }
+}
+
 /// Decodes all functions.
 fn nodes(scan: &Scan) -> Vec<Node> {
     let frames = scan.frames();
-    let starts: BTreeMap<u64, usize> = frames
+    let starts = frames
         .iter()
         .enumerate()
-        .map(|(at, frame)| (frame.range.start, at))
-        .collect();
-    let decoded = frames.iter().map(|frame| node(scan, frame, &starts));
+        .map(|(at, frame)| (frame.range.start, at));
+    let targets = Targets {
+        scan,
+        starts: starts.collect(),
+        stubs: RefCell::default(),
+    };
+    let decoded = frames.iter().map(|frame| node(scan, frame, &targets));
     let mut nodes: Vec<Node> = decoded.collect();
     for at in 0..nodes.len() {
         let others: Vec<usize> = nodes[at]
@@ -120,7 +155,7 @@ fn nodes(scan: &Scan) -> Vec<Node> {
 }
 
 /// Decodes a function: what it calls, and what it jumps to.
-fn node(scan: &Scan, frame: &Frame, starts: &BTreeMap<u64, usize>) -> Node {
+fn node(scan: &Scan, frame: &Frame, targets: &Targets<'_>) -> Node {
     let mut node = Node {
         open: frame.dynamic,
         ..Node::default()
@@ -134,18 +169,24 @@ fn node(scan: &Scan, frame: &Frame, starts: &BTreeMap<u64, usize>) -> Node {
         let mut by_pointer = false;
         for instruction in Decoder::with_ip(64, code, piece.start, DecoderOptions::NONE).iter() {
             let address = instruction.near_branch_target();
-            let target = starts.get(&address).copied();
-            match (instruction.flow_control(), target) {
-                (FlowControl::Call, Some(target)) => node.calls.push(target),
-                (FlowControl::Call | FlowControl::IndirectCall, _) => node.open = true,
-                (FlowControl::UnconditionalBranch | FlowControl::ConditionalBranch, target) => {
-                    match target {
-                        _ if pieces().any(|piece| piece.contains(&address)) => {}
+            let is_within = address != 0 && pieces().any(|piece| piece.contains(&address));
+            let target = || targets.of(&instruction);
+            match instruction.flow_control() {
+                FlowControl::Call | FlowControl::IndirectCall => match target() {
+                    Some(target) => node.calls.push(target),
+                    None => node.open = true,
+                },
+                FlowControl::UnconditionalBranch | FlowControl::ConditionalBranch if is_within => {}
+                FlowControl::UnconditionalBranch | FlowControl::ConditionalBranch => {
+                    match target() {
                         Some(target) => node.jumps.push(target),
                         None => node.open = true,
                     }
                 }
-                (FlowControl::IndirectBranch, _) => by_pointer = true,
+                FlowControl::IndirectBranch => match target() {
+                    Some(target) => node.jumps.push(target),
+                    None => by_pointer = true,
+                },
                 _ => {}
             }
         }

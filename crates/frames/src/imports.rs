@@ -1,4 +1,5 @@
-//! Finds the names of the functions that a file calls in other libraries.
+//! Finds the names of the functions that a file calls through the loader: those of other libraries, and its own where another
+//! library may put one in their place.
 //!
 //! A call to another library goes through a slot of the global offset table that the loader fills, and a
 //! relocation says with what (`R_X86_64_JUMP_SLOT`, `R_X86_64_GLOB_DAT`; gABI "Relocation", "Dynamic
@@ -7,6 +8,9 @@
 //! ```text
 //!   call stub          stub: [endbr64] jmp *slot(%rip)
 //! ```
+//!
+//! Of a function that the file defines itself the symbol also has the address. The loader puts that one into the slot unless a
+//! library which was loaded before has one of the same name.
 
 use std::collections::HashMap;
 
@@ -23,10 +27,18 @@ const RELOCATION: usize = 24;
 const SYMBOL: u64 = 24;
 const ENTRY: usize = 16;
 
-/// Slots by address, with the name of the function that the loader puts there.
+/// The function that the loader puts into a slot.
+#[derive(Debug)]
+struct Slot {
+    name: String,
+    /// Its address, if the file itself has it.
+    own: Option<u64>,
+}
+
+/// Slots by address.
 #[derive(Debug, Default)]
 pub(crate) struct Imports {
-    slots: HashMap<u64, String>,
+    slots: HashMap<u64, Slot>,
 }
 
 impl Imports {
@@ -75,16 +87,26 @@ impl Imports {
                 if let Some(name) = process::elf::string(strings, name)
                     && !name.is_empty()
                 {
-                    self.slots
-                        .insert(slot, String::from_utf8_lossy(name).into_owned());
+                    let name = String::from_utf8_lossy(name).into_owned();
+                    let own = defined(symbol);
+                    self.slots.insert(slot, Slot { name, own });
                 }
             }
         }
         Some(())
     }
 
-    /// Returns the function of another library that a call or jump instruction reaches.
+    /// Returns the name of the function that a call or jump instruction reaches through a slot.
     pub(crate) fn reached_by(&self, image: &Image, instruction: &Instruction) -> Option<&str> {
+        Some(self.slot_of(image, instruction)?.name.as_str())
+    }
+
+    /// Returns the address of the function that a call or jump instruction reaches through a slot, if the file itself has it.
+    pub(crate) fn own(&self, image: &Image, instruction: &Instruction) -> Option<u64> {
+        self.slot_of(image, instruction)?.own
+    }
+
+    fn slot_of(&self, image: &Image, instruction: &Instruction) -> Option<&Slot> {
         match instruction.op0_kind() {
             OpKind::Memory if instruction.is_ip_rel_memory_operand() => self.slot(instruction),
             OpKind::NearBranch64 => self.stub(image, instruction.near_branch_target()),
@@ -92,16 +114,12 @@ impl Imports {
         }
     }
 
-    fn slot(&self, instruction: &Instruction) -> Option<&str> {
-        Some(
-            self.slots
-                .get(&instruction.ip_rel_memory_address())?
-                .as_str(),
-        )
+    fn slot(&self, instruction: &Instruction) -> Option<&Slot> {
+        self.slots.get(&instruction.ip_rel_memory_address())
     }
 
-    /// Returns the function to which a stub at `address` leads.
-    fn stub(&self, image: &Image, address: u64) -> Option<&str> {
+    /// Returns the slot that a stub at `address` reads.
+    fn stub(&self, image: &Image, address: u64) -> Option<&Slot> {
         let code = image.is_code(address).then(|| image.rest(address))??;
         let mut decoder = Decoder::with_ip(64, code, address, DecoderOptions::NONE);
         let mut instruction = decoder.decode();
@@ -112,6 +130,15 @@ impl Imports {
             && instruction.is_ip_rel_memory_operand())
         .then(|| self.slot(&instruction))?
     }
+}
+
+/// Returns the address of the function that a symbol (`Elf64_Sym`) defines. An IFUNC's is that of the function which chooses one.
+fn defined(symbol: &[u8]) -> Option<u64> {
+    let (info, section) = (*symbol.get(4)?, symbol.get(6..8)?);
+    let is_function = info & 0xf == elf::STT_FUNC.0;
+    let section = u16::from_le_bytes([section[0], section[1]]);
+    let is_here = section != 0 && section < elf::SHN_LORESERVE;
+    (is_function && is_here).then(|| word(symbol, 8))?
 }
 
 fn word(bytes: &[u8], at: usize) -> Option<u64> {

@@ -150,11 +150,15 @@ impl Scan {
         (offset == 0).then(|| name.into_owned())
     }
 
+    /// Returns the functions that the loader puts into slots of the file.
+    pub(crate) fn imports(&self) -> &Imports {
+        self.imports.get_or_init(|| Imports::of(&self.image))
+    }
+
     /// Returns what the function calls and which texts it refers to; if it does neither and has no name, its nearest
     /// named caller.
     pub fn hints(&self, frame: &Frame) -> Hints {
-        let imports = self.imports.get_or_init(|| Imports::of(&self.image));
-        let mut hints = hints::of(&self.image, imports, &frame.range);
+        let mut hints = hints::of(&self.image, self.imports(), &frame.range);
         if hints.is_empty() && self.symbol(frame).is_none() {
             let callers = self.callers.get_or_init(|| {
                 let pieces = self.frames.iter().flat_map(|frame| {

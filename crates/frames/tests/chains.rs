@@ -50,14 +50,18 @@ __asm__(
   ".popsection\n");
 "#;
 
-fn scan(name: &str, text: &str) -> Scan {
+/// Else another file could replace a function, and it would be called by the linkage table.
+const HIDDEN: [&str; 1] = ["-fvisibility=hidden"];
+
+fn scan(name: &str, text: &str, options: &[&str]) -> Scan {
     let folder = PathBuf::from(env!("CARGO_TARGET_TMPDIR"));
     let source = folder.join(format!("chains-{name}.c"));
     let library = folder.join(format!("chains-{name}.so"));
     std::fs::write(&source, text).expect("written");
     let output = Command::new("gcc")
         .args(["-O2", "-w", "-fPIC", "-shared", "-nostdlib", "-fno-inline"])
-        .args(["-fvisibility=hidden", "-fno-ipa-icf", "-fno-ipa-cp"])
+        .args(["-fno-ipa-icf", "-fno-ipa-cp"])
+        .args(options)
         .args(["-fno-toplevel-reorder", "-fno-stack-protector"])
         .arg(&source)
         .arg("-o")
@@ -77,7 +81,7 @@ fn marks(scan: &Scan, chains: &[Chain], name: &str) -> (bool, bool) {
 
 #[test]
 fn a_chain_without_a_mark_is_bounded() {
-    let scan = scan("marks", SOURCE);
+    let scan = scan("marks", SOURCE, &HIDDEN);
     let chains = chains::of(&scan, usize::MAX, None).rows;
     for (name, open, recursive) in [
         ("another_file", true, false),
@@ -116,7 +120,7 @@ fn only_the_wanted_chains_are_put_together() {
         add(format!("root{number}"), "call f1".to_owned());
     }
     source += "\".popsection\\n\");";
-    let scan = scan("many", &source);
+    let scan = scan("many", &source, &HIDDEN);
     let before = resident();
     let found = chains::of(&scan, 3, Some(8 * MANY as u64));
     let after = resident();
@@ -140,4 +144,55 @@ fn resident() -> u64 {
     number
         .and_then(|number| number.parse().ok())
         .expect("VmHWM")
+}
+
+const EXPORTED: &str = r#"
+int elsewhere(int);
+static int one(int n) { return n + 1; }
+static int (*choose(void))(int) { return one; }
+int chosen(int) __attribute__((ifunc("choose")));
+int leaf(int n) { volatile char b[1000]; b[n] = 1; return b[n]; }
+int middle(int n) { volatile char b[2000]; b[n] = 1; return b[n] + leaf(n); }
+int outer(int n) { volatile char b[3000]; b[n] = 1; return b[n] + middle(n) + leaf(n); }
+int jumps(int n) { return outer(n + 1); }
+int calls_another_file(int n) { return leaf(n) + elsewhere(n); }
+int calls_what_is_chosen(int n) { return leaf(n) + chosen(n); }
+"#;
+
+/// What a library exports is called through the loader, by a stub (with call frame information or without) or by the slot itself.
+#[test]
+fn a_librarys_own_functions_are_followed_through_the_loader() {
+    let ways: [(&str, &[&str]); 4] = [
+        ("plt", &["-Wl,-z,lazy"]),
+        (
+            "plt-sec",
+            &["-fcf-protection", "-Wl,-z,ibtplt", "-Wl,-z,now"],
+        ),
+        ("no-ld-cfi", &["-Wl,--no-ld-generated-unwind-info"]),
+        ("slot", &["-fno-plt"]),
+    ];
+    for (way, options) in ways {
+        let scan = scan(&format!("exported-{way}"), EXPORTED, options);
+        let chains = chains::of(&scan, usize::MAX, None).rows;
+        let names = |chain: &Chain| -> Vec<String> {
+            let frames = chain.frames.iter();
+            frames
+                .map(|frame| scan.name(frame).unwrap_or_else(|| "?".into()))
+                .collect()
+        };
+        assert_eq!(
+            names(&chains[0]),
+            ["jumps", "outer", "middle", "leaf"],
+            "{way}"
+        );
+        assert!(!chains[0].open && !chains[0].recursive, "{way}");
+        assert!(chains[0].bytes > 5500, "{way}: {}", chains[0].bytes);
+        for name in ["calls_another_file", "calls_what_is_chosen"] {
+            assert_eq!(marks(&scan, &chains, name), (true, false), "{way}: {name}");
+        }
+        // A stub is no function that begins a chain.
+        let begins: Vec<String> = chains.iter().map(|chain| names(chain)[0].clone()).collect();
+        let deep = chains.iter().filter(|chain| chain.bytes > 5500).count();
+        assert_eq!(deep, 1, "{way}: {begins:?}");
+    }
 }

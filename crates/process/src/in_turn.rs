@@ -1,4 +1,5 @@
-//! Whether a child waits in turn for the process that waits for the child's end: for somebody to read its pipe, or to write to it. Then neither of
+//! Whether a process that is waited for waits in turn: a child whose end is waited for, or the only process that has the other end of a pipe
+//! or socket. It waits for somebody to read its pipe, or to write to it, and nobody but the process that waits for it can. Then neither of
 //! them goes on.
 
 use std::collections::HashMap;
@@ -13,8 +14,12 @@ use crate::wait::{Wait, Waits, slept_for};
 
 /// How many children of children are followed.
 const DEEPEST: u32 = 4;
-/// How long children are asked, after which no other is: each may take a look at all processes of the machine.
+/// How long processes are asked, after which no other is: each may take a look at all processes of the machine.
 const LONGEST: Duration = Duration::from_millis(300);
+/// How long the process at the other end must have slept. Two that talk to each other wait in turn all the time, but not at the same moment: of
+/// this one it shows that it slept already when the first one was seen asleep, which is a search among the descriptors of all processes
+/// and [`LONGEST`] ago at most.
+const SLEPT: Duration = Duration::from_secs(1);
 
 /// Nothing is read of the memory of the child, whose lists of descriptors are not looked into.
 struct Nothing;
@@ -25,24 +30,43 @@ impl Memory for Nothing {
     }
 }
 
-/// Notes it in the waits of process `pid`, whose [others](others::find) are known, where it waits for the end of one child, and that waits in
+/// Notes it in the waits of process `pid`, whose [others](others::find) are known, where it waits for one other process, and that waits in
 /// turn for what this process alone can do.
 pub fn note(pid: i32, waits: &mut [&mut Wait]) {
     let since = Instant::now();
-    // Many threads may wait for the same child, or each for one of its own.
-    let mut known: HashMap<i32, Option<String>> = HashMap::new();
-    for others in waits.iter_mut().flat_map(|wait| wait.others.iter_mut()) {
-        let Some(child) = only_child(others) else {
-            continue;
-        };
-        if !known.contains_key(&child) && since.elapsed() > LONGEST {
-            continue;
+    // Many threads may wait for the same process, or each for one of its own.
+    let mut known: HashMap<(i32, Duration), Option<String>> = HashMap::new();
+    for wait in waits.iter_mut() {
+        let is_one = is_one(wait);
+        for others in &mut wait.others {
+            let child = only_child(others).map(|child| (child, Duration::ZERO));
+            let at_end = || only_end(others).filter(|_| is_one).map(|end| (end, SLEPT));
+            let Some(asked) = child.or_else(at_end) else {
+                continue;
+            };
+            if !known.contains_key(&asked) && since.elapsed() > LONGEST {
+                continue;
+            }
+            let in_turn_for = known
+                .entry(asked)
+                .or_insert_with(|| awaits(asked, pid, DEEPEST));
+            others.in_turn_for.clone_from(in_turn_for);
+            others.in_turn = others.in_turn_for.is_some();
         }
-        let in_turn_for = known
-            .entry(child)
-            .or_insert_with(|| awaits(child, pid, DEEPEST));
-        others.in_turn_for.clone_from(in_turn_for);
-        others.in_turn = others.in_turn_for.is_some();
+    }
+}
+
+/// Whether a wait is for a single descriptor: of several any one lets it go on.
+fn is_one(wait: &Wait) -> bool {
+    wait.on.len() == 1 && wait.more == 0
+}
+
+/// The one process that has the other end.
+fn only_end(others: &Others) -> Option<i32> {
+    let alone = others.role == Role::OtherEnd && !others.own && others.more == 0;
+    match &others.known[..] {
+        [end] if alone && others.whole => Some(end.pid),
+        _ => None,
     }
 }
 
@@ -55,23 +79,21 @@ fn only_child(others: &Others) -> Option<i32> {
     }
 }
 
-/// Returns what the only thread of a process waits for, if nobody but process `of` can bring it about: `write: pipe, descriptor 1`.
-fn awaits(pid: i32, of: i32, depth: u32) -> Option<String> {
+/// Returns what the only thread of a process waits for, and has for so long at least, if nobody but process `of` can bring it about: `write:
+/// pipe, descriptor 1`.
+fn awaits((pid, least): (i32, Duration), of: i32, depth: u32) -> Option<String> {
     let [tid] = thread_ids(pid).ok()?[..] else {
         return None;
     };
     let call = InCall::read(pid, tid).ok()??;
     let mut wait = Waits::of(pid, &Nothing).wait(tid, &call, slept_for(pid, tid));
+    if least > wait.asleep.unwrap_or_default() || wait.timed || wait.ends_in.is_some() {
+        return None;
+    }
     others::find(pid, &mut [&mut wait]);
-    // Of several descriptors any one lets it go on.
-    let is_one = wait.on.len() == 1 && wait.more == 0;
-    let is_of = |others: &Others| {
-        let alone = others.known.len() == 1 && others.more == 0 && !others.own && others.whole;
-        alone && others.role == Role::OtherEnd && others.known[0].pid == of
-    };
-    if is_one && wait.others.iter().any(is_of) {
+    if is_one(&wait) && wait.others.iter().filter_map(only_end).any(|end| end == of) {
         return Some(format!("{}: {}", wait.call?, wait.on[0]));
     }
     let child = wait.others.iter().find_map(only_child)?;
-    awaits(child, of, depth.checked_sub(1)?)
+    awaits((child, least), of, depth.checked_sub(1)?)
 }

@@ -12,6 +12,7 @@
 mod budget;
 mod locks;
 pub mod others;
+pub mod retried;
 mod timeout;
 
 use crate::proc_file;

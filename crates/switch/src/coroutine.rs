@@ -113,7 +113,7 @@ impl<I, Y, R, S: Stack> Coroutine<I, Y, R, S> {
         // types both ends share. It runs on no other thread, for `self` is not Send.
         let back = unsafe {
             let departed = annotate::before_resume(self.base);
-            let back = arch::switch(self.base, word, tag);
+            let back = arch::resume(self.base, word, tag);
             annotate::after_resume(self.base, departed);
             back
         };

@@ -58,6 +58,10 @@ impl<I, Y> Suspender<I, Y> {
     ///
     /// If the caller is such a closure of this coroutine, and so on the resumer's stack already, `body` runs in place.
     ///
+    /// # Panics
+    ///
+    /// When the coroutine does not run: it has no resumer then.
+    ///
     /// # Aborts
     ///
     /// While `body` has not ended, what is below the resumer's frames is in use. To call this from somewhere else then
@@ -73,6 +77,7 @@ impl<I, Y> Suspender<I, Y> {
     where
         F: FnOnce() -> T,
     {
+        self.must_run();
         let base = self.base();
         // SAFETY: the body of the coroutine has not ended, so its base is alive.
         let link = unsafe { (*base).link };

@@ -81,6 +81,9 @@ unsafe fn end<R>(base: *mut Base, outcome: Outcome<Option<R>>) -> ! {
     }
 }
 
+/// Why the process ends when a body ends that was suspended and goes on without a resume: it has no resumer to go back to.
+const LEFT: &str = "the body of a suspended coroutine has ended. It went on when a coroutine that it had resumed was suspended from outside, by a suspender that a thread-local variable lent. The process is aborted, because nobody waits for its result";
+
 /// Makes the last switch.
 ///
 /// # Safety
@@ -90,6 +93,9 @@ unsafe fn end<R>(base: *mut Base, outcome: Outcome<Option<R>>) -> ! {
 unsafe fn leave(base: *mut Base, word: Word, tag: usize) -> ! {
     // SAFETY: the caller's promise is the same.
     unsafe {
+        if !arch::is_running(base) {
+            arch::abort(LEFT);
+        }
         annotate::before_suspend(base, true);
         arch::leave(base, word, tag)
     }

@@ -198,6 +198,21 @@
 //! destroyed, by the end of the thread or by a call that returns, while a coroutine is suspended in the closure that got
 //! the reference. Do not suspend there.
 //!
+//! # Who may suspend
+//!
+//! A body that suspends itself while a thread-local variable lends its [`Suspender`] has lent it to its resumer, who can then
+//! suspend a coroutine that does not run. What tells the two sides of a coroutine apart is the lowest bit of its link
+//! (module `arch`): it is set while the coroutine stands still. A suspender asks it, and panics if the coroutine does not run,
+//! before anything is passed over: else a yielded value would arrive in the body as an input. It is one bit of a word that a
+//! switch reads and writes anyway, and the cost cannot be told from noise (docs/switch.md has the measurement).
+//!
+//! So a link is used once, by the side that it is for: a resume takes a marked one and leaves one without a mark, a suspend
+//! and the end of a body take one without and leave a marked one or none. Each value arrives where its type is expected,
+//! whoever passes it, and on a stack that stands, because the frame that waits there has not ended. That holds also where a
+//! coroutine is suspended from outside that runs only as a part of a chain which stands still: the coroutine further out then
+//! goes on without a resume, in the place of whoever did that. It may do all but suspend itself (a panic) and end: there
+//! is nobody to go back to, and the process is aborted with a line on stderr.
+//!
 //! # Without an unwinder
 //!
 //! With `panic = "abort"`, or without `std`, nothing can be unwound. A panic in a body ends the

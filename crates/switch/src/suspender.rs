@@ -38,8 +38,14 @@ impl<I, Y> Suspender<I, Y> {
     ///
     /// In a destructor that a cancellation runs it stops that cancellation: see
     /// [`Coroutine::cancel`](crate::Coroutine::cancel).
+    ///
+    /// # Panics
+    ///
+    /// When the coroutine does not run, because it is suspended: a thread-local variable can lend the suspender to its
+    /// resumer. The value is dropped then.
     #[inline(always)]
     pub fn suspend(&self, value: Y) -> I {
+        self.must_run();
         let mut slot = ManuallyDrop::new(value);
         let word = encode(&mut slot);
         let (word, tag) = self.switch(word, tag::VALUE);
@@ -52,18 +58,26 @@ impl<I, Y> Suspender<I, Y> {
         unsafe { decode(word) }
     }
 
+    /// Panics if the coroutine does not run: then its link is not its resumer's but its own.
+    #[inline(always)]
+    pub(crate) fn must_run(&self) {
+        // SAFETY: a suspender is lent, so the body has not ended and its base is alive.
+        if !unsafe { arch::is_running(self.base) } {
+            does_not_run();
+        }
+    }
+
     #[inline(always)]
     fn switch(&self, word: Word, tag: usize) -> (Word, usize) {
         let mut words = ControlWords::unset();
         if self.fp {
             words.save();
         }
-        // SAFETY: a suspender is lent to the body only, so the coroutine is running, here or
-        // (through a chain of resumes from here) on the stack that calls; its link holds what the
-        // resumer's switch left.
+        // SAFETY: a suspender is lent, so the body has not ended and its base is alive. The callers have asked whether
+        // the link is the resumer's, who stands still in `Coroutine::resume` and takes the value as what the types say.
         let back = unsafe {
             let departed = annotate::before_suspend(self.base, false);
-            let back = arch::switch(self.base, word, tag);
+            let back = arch::suspend(self.base, word, tag);
             annotate::arrived(self.base, Some(departed));
             back
         };
@@ -78,7 +92,7 @@ impl<I, Y> Suspender<I, Y> {
     #[cold]
     fn cancelled(&self) -> Word {
         loop {
-            // SAFETY: the body runs, here or in a coroutine it resumed, so its base is alive.
+            // SAFETY: this has just arrived from a resume, so the coroutine runs, and its link is the resumer's.
             unsafe {
                 if unwind::can_cancel(self.base) {
                     unwind::cancel_here(self.base);
@@ -117,4 +131,10 @@ impl<I, Y> Suspender<I, Y> {
         }
         0
     }
+}
+
+#[cold]
+#[inline(never)]
+fn does_not_run() -> ! {
+    panic!("used the suspender of a coroutine that does not run: it is suspended already")
 }

@@ -6,6 +6,7 @@ use super::guest::{Guest, Leads, Shared};
 use super::process::Process;
 use super::traced::FirstExec;
 use super::unadopted::Unadopted;
+use super::unreturned;
 use crate::consumer::Consumer;
 use crate::debug::{self, say};
 use crate::descriptors::Held;
@@ -21,7 +22,7 @@ use inject::tracee::{User, end_waits, wait_for_any};
 use std::collections::HashMap;
 use std::rc::Rc;
 use std::thread::sleep;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 /// Time between two looks at empty rings after one in which a large part was unread: a thread that calls without a pause fills a ring in
 /// half a millisecond. It is used for some looks only, because the threads may only be waiting for a moment.
@@ -43,6 +44,8 @@ pub struct Family<'a> {
     kept: Kept<'a>,
     /// Number of looks in a row at which there was nothing.
     idle: u32,
+    /// When all were opened.
+    began: Instant,
 }
 
 /// What is kept of processes that are over.
@@ -142,6 +145,7 @@ impl<'a> Family<'a> {
                 killed: HashMap::new(),
             },
             idle: 0,
+            began: Instant::now(),
         };
         let starts = !args.program.is_empty();
         if starts {
@@ -159,6 +163,7 @@ impl<'a> Family<'a> {
         if family.processes.is_empty() {
             return Err(Error::NothingOpened);
         }
+        family.began = Instant::now();
         Ok(family)
     }
 
@@ -193,6 +198,25 @@ impl<'a> Family<'a> {
             unsafe { libc::kill(pid, libc::SIGKILL) };
         }
         Err(Error::not_exact(pid, unseen))
+    }
+
+    /// Says which calls of presets have not returned in the processes that were opened as they ran.
+    fn tell_unreturned(&self) {
+        let Options {
+            pids,
+            presets,
+            messages,
+            ..
+        } = self.shared.args;
+        if !self.shared.args.count || presets.is_empty() {
+            return;
+        }
+        let watched = self.processes.watched().filter_map(Process::hooked);
+        for pid in watched.map(Guest::pid).filter(|pid| pids.contains(pid)) {
+            if let Some(told) = unreturned::look(pid, self.shared.args, self.began.elapsed()) {
+                messages.say(told);
+            }
+        }
     }
 
     /// Opens children that no hook has reported, as any running process is opened.
@@ -304,6 +328,7 @@ impl Source for Family<'_> {
 
     fn leave(&mut self) {
         end_waits();
+        self.tell_unreturned();
         let mut hears = Hears::new(&mut self.kept, None);
         for error in self.processes.leave(&mut hears) {
             if !error.is_left() {

@@ -1,6 +1,6 @@
 //! The text of each message.
 
-use super::{MOST_NAMED, Message, Unhooked};
+use super::{MOST_NAMED, Message, Unhooked, unreturned};
 use crate::Error;
 use crate::event::time_of_day;
 use std::fmt;
@@ -9,7 +9,7 @@ use std::fmt;
 const NOTHING_FITS: &str = "nothing in it fits what was asked for; what libraries bring that it loads from now on is hooked";
 
 /// `a, b and 3 more`
-struct Few<'a>(&'a [String]);
+pub(super) struct Few<'a>(pub(super) &'a [String]);
 
 impl fmt::Display for Few<'_> {
     fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -115,6 +115,11 @@ impl fmt::Display for Message {
                 "process {pid}: the unwinder's hook stays ({}): {why}; the next lancet that opens the process takes it out if it can",
                 routine::unwind::FIND_FDE
             ),
+            M::Unreturned {
+                pid,
+                calls,
+                watched,
+            } => unreturned::write(out, *pid, calls, *watched),
             M::Executed { pid } => write!(out, "process {pid} runs another program now (exec)"),
             M::Ended {
                 pid, signal: None, ..

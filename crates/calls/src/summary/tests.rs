@@ -35,11 +35,12 @@ impl Guest {
         }
     }
 
-    fn tell(&mut self, kind: EventKind) {
+    fn tell(&mut self, frame: u64, kind: EventKind) {
         self.time += Duration::from_micros(1);
         let at = At {
             process: 7,
             time: self.time,
+            frame,
             ..At::default()
         };
         self.rows.take(Event { at, kind });
@@ -47,6 +48,21 @@ impl Guest {
 
     /// A call with a number and a text, and its return.
     fn call(&mut self, name: &str, number: u64, text: &str) {
+        self.begin(0, name, number, text);
+        self.end(0);
+    }
+
+    /// The return of the call with that stack pointer.
+    fn end(&mut self, frame: u64) {
+        let back = Return {
+            returned: Returned::default(),
+            captures: Captures::new(),
+        };
+        self.tell(frame, EventKind::Return(back));
+    }
+
+    /// A call that has not returned.
+    fn begin(&mut self, frame: u64, name: &str, number: u64, text: &str) {
         const TEXT: u64 = 0x1000;
         let function = Function {
             name: name.into(),
@@ -54,7 +70,7 @@ impl Guest {
         };
         let mut captures = Captures::new();
         captures.add(TEXT, format!("{text}\0").as_bytes());
-        self.tell(EventKind::Call(Call {
+        let call = Call {
             edge: Arc::new(CallEdge {
                 function: Arc::new(function),
                 ..CallEdge::default()
@@ -68,12 +84,55 @@ impl Guest {
             line: None,
             library: None,
             callers: Vec::new(),
-        }));
-        self.tell(EventKind::Return(Return {
-            returned: Returned::default(),
-            captures: Captures::new(),
-        }));
+        };
+        self.tell(frame, EventKind::Call(call));
     }
+}
+
+/// `acquire` of a VM waits in `wait` of the C library, in its own way or in that of another function which no preset has.
+#[test]
+fn a_wait_within_a_wait_is_a_part_of_it() {
+    let text = "outermost\nacquire\nwait\nquery text arg2";
+    let locks = Preset::parse("locks", text).unwrap();
+    let other = Preset::parse("other", "outermost\nwaits_too").unwrap();
+    let mut guest = Guest::new(&[locks, other]);
+    guest.begin(900, "acquire", 0, "");
+    guest.begin(800, "another", 0, "");
+    for _ in 0..3 {
+        guest.begin(700, "wait", 0, "");
+        guest.end(700);
+    }
+    // Left by an exception, as is `another`.
+    guest.begin(700, "wait", 0, "");
+    guest.end(900);
+    // Of another preset, so not a part of it.
+    guest.begin(900, "acquire", 0, "");
+    guest.begin(800, "waits_too", 0, "");
+    guest.end(800);
+    guest.end(900);
+    // By itself, and within a statement, which a lock is no part of.
+    guest.begin(900, "wait", 0, "");
+    guest.end(900);
+    guest.begin(900, "query", 0, "SELECT 1");
+    guest.begin(800, "wait", 0, "");
+    guest.end(800);
+    guest.end(900);
+    guest.rows.finish(&End::default());
+    let rows = guest.rows.sorted(Order::Name);
+    let rows: Vec<_> = rows
+        .iter()
+        .map(|(key, row)| (key.0.as_str(), row.calls, row.left))
+        .collect();
+    assert_eq!(
+        rows,
+        [
+            ("acquire", 2, 0),
+            ("another", 1, 1),
+            ("query \"SELECT 1\"", 1, 0),
+            ("wait", 1, 0),
+            ("waits_too", 1, 0)
+        ]
+    );
 }
 
 #[test]

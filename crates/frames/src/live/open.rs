@@ -13,7 +13,7 @@ use process::memory::GuestMemory;
 use process::pagemap::{Pagemap, stack_around};
 use process::room::Room;
 use process::snapshot::{Copies, Overlay, Snapshot, Thread, UnwindContext};
-use process::wait::others;
+use process::wait::{others, retried};
 use vm::{Fault, Memory};
 
 use super::circles;
@@ -155,6 +155,10 @@ impl Live {
             let mut waits: Vec<_> = waits.filter_map(|state| state.wait.as_mut()).collect();
             others::find(self.pid, &mut waits);
             in_turn::note(self.pid, &mut waits);
+            let states = stacks.iter_mut().filter_map(|stack| stack.state.as_mut());
+            for wait in states.filter_map(ties::retries) {
+                retried::note(self.pid, wait);
+            }
         }
         let threads = stacks.iter().take_while(|stack| stack.parked.is_none());
         let threads = threads.count();

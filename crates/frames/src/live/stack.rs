@@ -118,8 +118,8 @@ impl Stack {
         self.lines.iter().filter_map(|line| line.objects).sum()
     }
 
-    /// Returns how long each collection is predicted to take for this stack; `None` if no collector scans it.
-    pub fn cost(&self) -> Option<Duration> {
+    /// Returns how long each collection is predicted to take for this stack, at least and at most; `None` if no collector scans it.
+    pub fn cost(&self) -> Option<[Duration; 2]> {
         let scanned = self.scanned()?;
         Some(self.scan_cost?.of_stack(scanned, self.references()))
     }

@@ -262,6 +262,16 @@ pub(super) fn through(process: &Process, stack: &Stack) -> Through {
     found
 }
 
+/// Returns the wait of a thread that sleeps a little between two attempts to lock a file, as SQLite does where another process has the
+/// database (`sqlite3_busy_timeout`).
+pub(super) fn retries(state: &mut State) -> Option<&mut Wait> {
+    let is_sqlite = |name: &str| name.starts_with("sqlite3_");
+    let sleeps = |call: &str| ["clock_nanosleep", "nanosleep"].contains(&call);
+    state.through.as_deref().filter(|name| is_sqlite(name))?;
+    let wait = state.wait.as_mut()?;
+    wait.call.is_some_and(sleeps).then_some(wait)
+}
+
 fn vm(stack: &Stack) -> Option<&VmThread> {
     stack.state.as_ref()?.vm.as_ref()
 }

@@ -8,10 +8,21 @@ pub(super) fn unread(bytes: &[u8]) -> Option<&'static str> {
     if BIT_CODE.iter().any(|magic| bytes.starts_with(magic)) {
         return Some("LLVM bitcode, which has no frames before it is linked");
     }
-    (bytes.starts_with(b"\x7fELF") && !is_object(bytes)).then_some("no object file for x86-64")
+    match bytes.starts_with(b"\x7fELF") {
+        true => (!is_object(bytes)).then_some("no object file for x86-64"),
+        // There may be code in it of which nobody knows.
+        false => (!bytes.is_empty()).then_some("no ELF file"),
+    }
 }
 
-/// Returns the members of an archive that are object files, of any machine, with their names; `None` if it is damaged.
+/// Returns whether a member is the archive's own: its tables of symbols and of long names.
+fn is_table(name: &[u8]) -> bool {
+    let name = name.split(|byte| *byte == 0).next().unwrap_or_default();
+    let name = name.trim_ascii_end();
+    name == b"/" || name == b"//" || name == b"/SYM64/" || name.starts_with(b"__.SYMDEF")
+}
+
+/// Returns the members of an archive, with their names, without its own tables and what is empty; `None` if it is damaged.
 pub(super) fn members(bytes: &[u8]) -> Option<Vec<(String, &[u8])>> {
     let mut rest = bytes.get(8..)?;
     let mut long_names: &[u8] = &[];
@@ -27,9 +38,11 @@ pub(super) fn members(bytes: &[u8]) -> Option<Vec<(String, &[u8])>> {
         let size = number(header.get(48..58)?)?;
         let mut content = rest.get(60..60usize.checked_add(size)?)?;
         let name = header.get(..16)?;
-        let name = if name.starts_with(b"// ") {
+        if name.starts_with(b"// ") {
             long_names = content;
-            &[]
+        }
+        let name = if is_table(name) {
+            name
         } else if let Some(length) = name.strip_prefix(b"#1/") {
             let (name, bytes) = content.split_at_checked(number(length)?)?;
             content = bytes;
@@ -40,7 +53,7 @@ pub(super) fn members(bytes: &[u8]) -> Option<Vec<(String, &[u8])>> {
         } else {
             name
         };
-        if is_object(content) || unread(content).is_some() {
+        if !is_table(name) && !content.is_empty() {
             let name = String::from_utf8_lossy(name);
             let name = name.trim_end_matches(['\0', ' ']);
             members.push((name.trim_end_matches('/').to_owned(), content));
@@ -87,6 +100,9 @@ mod tests {
             member("short.o/", &object),
             member("/27", &object),
             member("text/", b"odd"),
+            member("none/", b""),
+            member("__.SYMDEF SORTED", b"1234"),
+            member("#1/16", b"__.SYMDEF_64\0\0\0\0abcd"),
             member("#1/8", &[b"bsd.o\0\0\0".as_slice(), &object].concat()),
         ]
         .concat();
@@ -95,7 +111,8 @@ mod tests {
             .into_iter()
             .map(|(name, _)| name)
             .collect();
-        assert_eq!(names, ["short.o", "another.o", "bsd.o"]);
+        assert_eq!(names, ["short.o", "another.o", "text", "bsd.o"]);
+        assert_eq!(unread(b"odd"), Some("no ELF file"));
         assert!(members(&archive[..archive.len() - 1]).is_none());
     }
 }

@@ -53,6 +53,7 @@
 //! | `stays` | the hook on the unwinder: what keeps it, what is said, who takes it out |
 //! | `execs` | processes that run another program while they are opened |
 //! | `unwinders` | libraries that bring their own unwinder throw through hooked functions |
+//! | `unreturned` | calls of a preset that have not returned when a process is left |
 //! | `stalled` | lancet that is stopped, readers that stop: the guest goes on, and what is missing is said |
 //! | `through` | whose line is told, where libraries stand between it and the call |
 //! | `now` | `--now`: calls that began before lancet came |
@@ -150,6 +151,7 @@ mod system_calls;
 mod through;
 mod together;
 mod traced;
+mod unreturned;
 mod unwinders;
 mod unwound;
 mod values;

@@ -3,7 +3,7 @@
 use std::process::Command;
 
 use super::output::stack;
-use crate::support::{Guest, LIMIT, Watch, installed, lancet, run, skip, until};
+use crate::support::{Guest, LIMIT, TempDir, Watch, installed, lancet, run, skip, until};
 
 fn python(code: &str) -> Option<Guest> {
     if !installed("python3") {
@@ -289,4 +289,69 @@ child.wait()
     let Some(guest) = python(code) else { return };
     let said = says(guest.pid, "wait4: child ");
     assert!(!said.contains("in turn"), "{said}");
+}
+
+/// A process that reads what its child writes, while the child waits for somebody to read something else that it writes: neither goes on.
+#[test]
+fn that_the_other_end_waits_in_turn_is_told() {
+    let child = "import sys; sys.stderr.write('x' * 200000); print('done')";
+    let code = format!(
+        "
+import subprocess, sys
+child = subprocess.Popen([sys.executable, '-c', {child:?}], stdout=subprocess.PIPE, stderr=subprocess.PIPE)
+print('ready', flush=True)
+child.stdout.read()
+"
+    );
+    let Some(guest) = python(&code) else { return };
+    let told = " python3 has, which waits in turn for this process (write: pipe, descriptor 2)";
+    let said = says(guest.pid, told);
+    assert!(said.contains("whose other end process "), "{said}");
+    // One that sleeps for a while waits for nobody, though it has the other end.
+    let code = code.replace(
+        "sys.stderr.write('x' * 200000)",
+        "import time; time.sleep(600)",
+    );
+    let Some(guest) = python(&code) else { return };
+    let said = says(guest.pid, " python3 has");
+    assert!(!said.contains("in turn"), "{said}");
+}
+
+/// SQLite sleeps between its attempts, so the kernel knows of no wait for the lock that another process has.
+#[test]
+fn who_has_locked_a_database_is_told() {
+    let folder = TempDir::new("stuck-database");
+    let path = folder.join("jobs.db");
+    let code = format!(
+        "
+import os, sqlite3, sys
+path = {path:?}
+first = sqlite3.connect(path); first.execute('CREATE TABLE jobs (id INTEGER)'); first.commit(); first.close()
+taken, has = os.pipe()
+parent = os.getpid()
+child = os.fork()
+if child == 0:
+    theirs = sqlite3.connect(path, isolation_level=None)
+    theirs.execute('BEGIN EXCLUSIVE')
+    os.write(has, b'x')
+    import signal
+    while True: signal.pause()
+os.read(taken, 1)
+print('ready', flush=True)
+print('child', child, flush=True)
+ours = sqlite3.connect(path, timeout=900)
+ours.execute('INSERT INTO jobs VALUES (1)')
+"
+    );
+    let Some(guest) = python(&code) else { return };
+    let line = guest.find("child ");
+    let child = line.rsplit(' ').next().expect("an id").to_owned();
+    let told = format!(
+        " (clock_nanosleep): {}, which process {child} python3 has locked",
+        path.display()
+    );
+    let said = says(guest.pid, &told);
+    assert!(said.contains(" in sqlite3_"), "{said}");
+    let id = nix::unistd::Pid::from_raw(child.parse().expect("a number"));
+    nix::sys::signal::kill(id, nix::sys::signal::Signal::SIGKILL).expect("our guest's");
 }

@@ -15,7 +15,7 @@ use crate::support::{is_root, skip, tool};
 const OF_THE_MACHINE: [&str; 3] = ["T19", "T52", "T53"];
 
 /// Holds that the first row is this check's.
-fn assert_named_first(network: &Network, id: &str) {
+pub fn assert_named_first(network: &Network, id: &str) {
     let mut command = network.command(tool().to_str().unwrap());
     let output = command.args(["tune", "--sample", "1s"]).output().unwrap();
     let all = text(&output);
@@ -241,6 +241,54 @@ fn processes_that_are_killed_for_want_of_memory() {
     while remains() {
         std::thread::yield_now();
     }
+}
+
+/// What no network namespace of a test can show is said so there, and not called good.
+#[test]
+fn what_is_not_seen_from_a_namespace_is_not_called_good() {
+    if !may_load("what_is_not_seen_from_a_namespace_is_not_called_good") {
+        return;
+    }
+    let network = Network::new();
+    let found = checks(&network.tune(&["--json"]));
+    let says = |found: &Checks, id: &str| found[id]["says"].as_str().unwrap().to_owned();
+    assert_eq!(verdict(&found, "T52"), "cannot-tell", "{}", found["T52"]);
+    assert!(says(&found, "T52").contains("first network namespace only"));
+    // The kernel of this machine has schedulers from BPF, or has none: in whatever namespace.
+    let state = fs::read_to_string("/sys/kernel/sched_ext/state");
+    match state {
+        Ok(state) => assert_eq!(
+            seen(&found, "T57", "/sys/kernel/sched_ext/state"),
+            state.trim()
+        ),
+        Err(_) => assert_eq!(verdict(&found, "T57"), "not-applicable"),
+    }
+    // The namespace's own /sys has no control groups, so nothing was looked at.
+    let pid = std::process::id().to_string();
+    let found = checks(&network.tune(&["--json", "-p", &pid]));
+    assert_eq!(verdict(&found, "T56"), "cannot-tell", "{}", found["T56"]);
+}
+
+/// In groups of version 1 memory.low, io.max and cpu.max.burst are no files, also where an empty hierarchy of version 2 lies beside.
+#[test]
+fn groups_without_the_files_are_not_called_good() {
+    let groups = fs::read_to_string("/proc/self/cgroup").unwrap();
+    let is_old = |name: &str| {
+        let lists = groups.lines().filter_map(|line| line.split(':').nth(1));
+        let mut names = lists.flat_map(|list| list.split(','));
+        names.any(|one| one == name)
+    };
+    if !["memory", "blkio", "cpu"].into_iter().all(is_old) {
+        return skip(
+            "groups_without_the_files_are_not_called_good",
+            "the control groups are not all of version 1",
+        );
+    }
+    let pid = std::process::id().to_string();
+    let found = checks(&tune(&["--json", "-p", &pid]));
+    assert_eq!(verdict(&found, "T56"), "not-applicable", "{}", found["T56"]);
+    let says = found["T56"]["says"].as_str().unwrap();
+    assert!(says.contains("version 1"), "{says}");
 }
 
 #[test]

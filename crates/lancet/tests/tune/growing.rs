@@ -4,6 +4,7 @@
 
 use std::process::Command;
 
+use crate::failing::assert_named_first;
 use crate::harness::{Checks, Network, checks, seen, verdict};
 use crate::load::{Load, inside, may_load, watched, with_loopback};
 use crate::support::tool;
@@ -45,6 +46,7 @@ fn an_accept_queue_that_runs_over() {
     let network = with_loopback();
     let load = Load::start(network.command("ruby"), CONNECTING);
     let found = inside(&network);
+    assert_named_first(&network, "T21");
     drop(load);
     // A queue takes one more than its number (sk_acceptq_is_full in include/net/sock.h).
     let says = found["T21"]["says"].as_str().unwrap();

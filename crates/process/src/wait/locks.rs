@@ -49,6 +49,8 @@ struct Lock {
     number: u64,
     waits: bool,
     kind: Kind,
+    /// Whether it excludes all others.
+    writes: bool,
     /// The process that has requested it, in the PID namespace of `/proc`; -1 for an open file description.
     pid: i32,
     inode: u64,
@@ -105,6 +107,19 @@ impl Locks {
         }
     }
 
+    /// Returns the processes, other than `pid`, that have locked the file with this inode, or parts of it, against all others by
+    /// `fcntl`.
+    pub(super) fn against(&self, pid: i32, inode: u64) -> Vec<i32> {
+        let is_one = |lock: &&Lock| {
+            let has = !lock.waits && lock.writes && lock.kind == Kind::Process;
+            has && lock.inode == inode && lock.pid > 0 && lock.pid != pid
+        };
+        let mut pids: Vec<i32> = self.0.iter().filter(is_one).map(|lock| lock.pid).collect();
+        pids.sort_unstable();
+        pids.dedup();
+        pids
+    }
+
     /// Returns the processes that have the locks whose waiters match `meant`.
     fn having(&self, meant: &dyn Fn(&Lock) -> bool) -> Vec<i32> {
         let waiting = self.0.iter().filter(|lock| lock.waits && meant(lock));
@@ -129,13 +144,15 @@ fn parse(line: &str) -> Option<Lock> {
     if waits {
         kind = words.next()?;
     }
-    // `ADVISORY` and `WRITE`.
-    let pid = words.nth(2)?.parse().ok()?;
+    // Behind `ADVISORY`.
+    let writes = words.nth(1)? == "WRITE";
+    let pid = words.next()?.parse().ok()?;
     let inode = words.next()?.rsplit(':').next()?.parse().ok()?;
     Some(Lock {
         number,
         waits,
         kind: Kind::of(kind)?,
+        writes,
         pid,
         inode,
     })
@@ -200,6 +217,19 @@ mod tests {
         assert!(in_turn(11, 3, Kind::Whole));
         assert!(!in_turn(20, 1, Kind::Whole));
         assert!(!Locks::parse(LOCKS).owners(12, None, Kind::Whole).in_turn);
+    }
+
+    #[test]
+    fn who_has_locked_a_file_against_others() {
+        let locks = "1: POSIX  ADVISORY  WRITE 11 fe:00:1 1073741824 1073742335\n\
+                     1: -> POSIX  ADVISORY  WRITE 14 fe:00:1 0 99\n\
+                     2: POSIX  ADVISORY  WRITE 11 fe:00:1 0 9\n\
+                     3: POSIX  ADVISORY  READ 12 fe:00:1 0 9\n\
+                     4: FLOCK  ADVISORY  WRITE 13 fe:00:1 0 EOF\n\
+                     5: POSIX  ADVISORY  WRITE 15 fe:00:2 0 9\n";
+        let locks = Locks::parse(locks);
+        assert_eq!(locks.against(10, 1), [11]);
+        assert!(locks.against(11, 1).is_empty() && locks.against(10, 3).is_empty());
     }
 
     #[test]

@@ -71,10 +71,10 @@ pub struct Others {
     pub own: bool,
     /// Whether a lock belongs to an open file description, which several processes may share, and not to a process.
     pub description: bool,
-    /// Whether an owner of the lock in turn waits, directly or through others, for a file that this process has locked; of the end of a child,
-    /// whether that waits for this process.
+    /// Whether an owner of the lock in turn waits, directly or through others, for a file that this process has locked; of the end of a child
+    /// and of the other end of a pipe or socket, whether that process waits for this one.
     pub in_turn: bool,
-    /// What the child waits for then: `write: pipe, descriptor 1` ([`crate::in_turn`]).
+    /// What that process waits for then: `write: pipe, descriptor 1` ([`crate::in_turn`]).
     pub in_turn_for: Option<String>,
     /// The path of the other end of a socket, if it has one.
     pub path: Option<String>,
@@ -100,7 +100,7 @@ impl Others {
         }
     }
 
-    fn add(&mut self, pid: i32, waiting: i32) {
+    pub(super) fn add(&mut self, pid: i32, waiting: i32) {
         if pid == waiting {
             self.own = true;
         } else if self.known.iter().any(|other| other.pid == pid) {
@@ -474,7 +474,7 @@ fn other(pid: i32) -> Other {
 }
 
 /// Returns the kernel's file about a descriptor (Documentation/filesystems/proc.rst, `fdinfo`).
-fn info(pid: i32, fd: u32) -> Option<String> {
+pub(super) fn info(pid: i32, fd: u32) -> Option<String> {
     proc_file::text_up_to(proc_file::path(pid, &format!("fdinfo/{fd}")), MOST).ok()
 }
 
@@ -484,7 +484,7 @@ fn field<'a>(info: &'a str, label: &str) -> Option<&'a str> {
 }
 
 /// Returns the inode of a descriptor's file; `None` before Linux 5.14.
-fn inode_of(info: &str) -> Option<u64> {
+pub(super) fn inode_of(info: &str) -> Option<u64> {
     field(info, "ino:")?.parse().ok()
 }
 

@@ -45,16 +45,17 @@ fn children_of(others: &Others) -> String {
     match names.is_empty() {
         true => "no child is there".to_owned(),
         false => {
-            let turn = others.in_turn_for.as_ref();
-            let turn = turn.map(|what| format!(", which waits in turn for this process ({what})"));
-            format!(
-                "{word} {}{}{}",
-                names.join(", "),
-                more(others),
-                turn.unwrap_or_default()
-            )
+            let turn = in_turn(others);
+            format!("{word} {}{}{turn}", names.join(", "), more(others))
         }
     }
+}
+
+/// `, which waits in turn for this process (write: pipe, descriptor 1)`; empty if it does not.
+fn in_turn(others: &Others) -> String {
+    let what = others.in_turn_for.as_ref();
+    let text = what.map(|what| format!(", which waits in turn for this process ({what})"));
+    text.unwrap_or_default()
 }
 
 /// `, whose other end process 812 mariadbd has`.
@@ -79,7 +80,9 @@ fn behind(others: &Others) -> String {
         }
         (Role::Lock, false) => format!(", which {who} {has} locked"),
         (Role::OtherEnd, true) => format!(", whose other end{path} {nobody} has"),
-        (Role::OtherEnd, false) => format!(", whose other end{path} {who} {has}"),
+        (Role::OtherEnd, false) => {
+            format!(", whose other end{path} {who} {has}{}", in_turn(others))
+        }
         (Role::NotAccepted, true) => ", which nobody has accepted yet".to_owned(),
         (Role::NotAccepted, false) => format!(", which {who} {has} not accepted yet"),
         (Role::Listens, true) => String::new(),

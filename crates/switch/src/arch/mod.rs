@@ -1,4 +1,4 @@
-//! The interface to the processor: [`prepare`], [`switch`], [`leave`].
+//! The interface to the processor: [`prepare`], [`resume`], [`suspend`], [`leave`].
 //!
 //! One file per architecture; all of the assembly of the Rust side is in it.
 
@@ -10,7 +10,8 @@ mod x86_64;
 #[cfg(not(feature = "std"))]
 pub use x86_64::trap;
 pub use x86_64::{
-    ALIGN, Refusal, leave, prepare, prepare_again, shadow_stack, stack_pointer, switch,
+    ALIGN, Refusal, is_running, leave, prepare, prepare_again, resume, shadow_stack, stack_pointer,
+    suspend,
 };
 
 use crate::annotate::Notes;
@@ -56,7 +57,7 @@ pub fn abort(_why: &str) -> ! {
 /// `link` and `record` come first and in this order: together they are a frame record.
 #[repr(C, align(16))]
 pub struct Base {
-    /// Stack pointer of the side that is not running.
+    /// Stack pointer of the side that is not running. In the Rust interface it is marked while that is the coroutine's.
     pub link: usize,
     /// A return address for walkers of frame pointers.
     pub record: usize,

@@ -5,7 +5,12 @@
 //! A coroutine and whoever resumed it never run at the same time, so one word is enough to find
 //! the side that stands still: [`Base::link`] always holds the stack pointer of *the side that is not
 //! running*. Resume and suspend are then the same
-//! eleven instructions: save three words, exchange `rsp` with the link, take three words back.
+//! few instructions: save three words, exchange `rsp` with the link, take three words back.
+//!
+//! Which side that is, the lowest bit of the link says: it is set while the coroutine stands still ([`SUSPENDED`]). A resume
+//! takes it off where it takes the words back, a suspend puts it on, so neither stores more for it. Whoever has a suspender
+//! can ask it ([`is_running`]), because nothing but this bit tells one side's words from the other's, and what each side
+//! takes for a value of its type came from the other.
 //!
 //! Higher addresses are at the top of every picture.
 //!
@@ -75,6 +80,9 @@ use crate::value::Word;
 /// Alignment of a stack's top, of [`Base`] and of the closure below it.
 pub const ALIGN: usize = 16;
 
+/// What is added to a link that leads to the coroutine's own side. Stack pointers are multiples of 8, so it is the lowest bit.
+pub const SUSPENDED: usize = 1;
+
 /// Writes picture 1 below `base` and links it. `data` is the lowest address in use so far.
 ///
 /// # Safety
@@ -92,7 +100,7 @@ pub unsafe fn prepare(base: *mut Base, data: usize, entry: Entry) {
         sp.add(2).write(0);
         (*base).record = start as *const () as usize;
         (*base).entry = entry;
-        (*base).link = sp.addr();
+        (*base).link = sp.addr() + SUSPENDED;
     }
 }
 
@@ -165,19 +173,19 @@ unsafe extern "C" fn refused() -> ! {
     )
 }
 
-/// Exchanges the running side with the one that stands in `base.link`; `value` and `tag` arrive
-/// over there, and what is returned came from there.
+/// Switches from the resumer to the coroutine that stands in `base.link`; `value` and `tag` arrive over there, and what is
+/// returned came from there.
 ///
 /// # Safety
 ///
-/// `base.link` must hold a stack pointer left by [`prepare`] or by this function, its stack must
-/// be alive and not running anywhere, and both sides must agree on what `value` is.
+/// `base.link` must hold what [`prepare`] or [`suspend`] has left, its stack must be alive and not running anywhere, and both
+/// sides must agree on what `value` is.
 #[inline(always)]
-pub unsafe fn switch(base: *mut Base, value: Word, tag: usize) -> (Word, usize) {
+pub unsafe fn resume(base: *mut Base, value: Word, tag: usize) -> (Word, usize) {
     let (value_back, tag_back);
-    // SAFETY: three words are pushed on a stack the compiler knows to be in use (no `nostack`), the
-    // other side pops exactly what it pushed before (or what `prepare` wrote), and every register
-    // that survives neither is declared. The caller promises the link.
+    // SAFETY: three words are pushed on a stack the compiler knows to be in use (no `nostack`), the other side takes back
+    // exactly what it pushed before (or what `prepare` wrote), and every register that survives neither is declared. The
+    // caller promises the link, which is marked.
     unsafe {
         asm!(
             "push rbx",
@@ -186,14 +194,16 @@ pub unsafe fn switch(base: *mut Base, value: Word, tag: usize) -> (Word, usize) 
             "push rbp",
             "mov rax, [rdx]",
             "mov [rdx], rsp",
-            "mov rsp, rax",
-            "pop rbp",
-            "pop rax",
-            "jmp rax",
+            // Two pops, from where the mark leaves the stack pointer: nothing waits for its removal.
+            "mov rbp, [rax - {mark}]",
+            "mov rcx, [rax - {mark} + 8]",
+            "lea rsp, [rax - {mark} + 16]",
+            "jmp rcx",
             // Not the last instruction of the block: an unwinder that comes through a signal frame
             // looks up this very address, which must still lie in the function.
             "2:",
             "pop rbx",
+            mark = const SUSPENDED,
             inlateout("rdi") value => value_back,
             inlateout("rsi") tag => tag_back,
             in("rdx") base,
@@ -204,11 +214,58 @@ pub unsafe fn switch(base: *mut Base, value: Word, tag: usize) -> (Word, usize) 
     (value_back, tag_back)
 }
 
+/// Switches from the coroutine to its resumer, which stands in `base.link`, as [`resume`] does the other way round.
+///
+/// # Safety
+///
+/// `base.link` must hold what [`resume`] has left, or lead to a [`Refusal`]; for the rest as [`resume`].
+#[inline(always)]
+pub unsafe fn suspend(base: *mut Base, value: Word, tag: usize) -> (Word, usize) {
+    let (value_back, tag_back);
+    // SAFETY: as in `resume`; the link is not marked.
+    unsafe {
+        asm!(
+            "push rbx",
+            "lea rax, [rip + 2f]",
+            "push rax",
+            "push rbp",
+            "mov rax, [rdx]",
+            "lea rcx, [rsp + {mark}]",
+            "mov [rdx], rcx",
+            "mov rsp, rax",
+            "pop rbp",
+            "pop rax",
+            "jmp rax",
+            // As in `resume`.
+            "2:",
+            "pop rbx",
+            mark = const SUSPENDED,
+            inlateout("rdi") value => value_back,
+            inlateout("rsi") tag => tag_back,
+            in("rdx") base,
+            lateout("r12") _, lateout("r13") _, lateout("r14") _, lateout("r15") _,
+            clobber_abi("sysv64"),
+        );
+    }
+    (value_back, tag_back)
+}
+
+/// Returns whether a coroutine has a resumer to go back to, so whether it runs: here, or in a stack to which it has gone on.
+///
+/// # Safety
+///
+/// The coroutine must be alive.
+#[inline(always)]
+pub unsafe fn is_running(base: *const Base) -> bool {
+    // SAFETY: the caller promises a live Base, which only this thread uses.
+    unsafe { (*base).link & SUSPENDED == 0 }
+}
+
 /// The last switch of a coroutine: leaves for `base.link` and saves nothing.
 ///
 /// # Safety
 ///
-/// As [`switch`]; and nothing on this stack may still need its destructor.
+/// As [`suspend`]; and nothing on this stack may still need its destructor.
 #[inline(always)]
 pub unsafe fn leave(base: *mut Base, value: Word, tag: usize) -> ! {
     // SAFETY: the link holds the resumer's three words, which are popped as it pushed them; this

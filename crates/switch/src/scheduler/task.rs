@@ -54,8 +54,8 @@ impl Task {
     pub fn suspend(&self) {
         let suspender = self.suspender.get();
         assert!(!suspender.is_null(), "suspended from outside");
-        // SAFETY: `started` stored the reference the body was lent, which is valid as long as the
-        // body runs; only the current task is suspended, and that is the one that runs.
+        // SAFETY: `started` stored the reference the body was lent, which is valid until the body has ended; only the
+        // current task is suspended, and none that has ended is current while anything of the program's runs.
         unsafe { (*suspender).suspend(()) };
     }
 

@@ -39,20 +39,20 @@ fn shares(machine: &Machine) -> Result<Outcome, Cannot> {
     let mut second = false;
     for (controller, look) in LOOKS {
         for group in of_version_2(&machine.tree, guest, controller)? {
-            second = true;
-            look(&machine.tree, &group.folder, &mut worst);
+            second |= look(&machine.tree, &group.folder, &mut worst);
         }
     }
     if !second {
         return Err(Cannot::Elsewhere(
-            "its control groups are of version 1, which has none of these files",
+            "its control groups have none of these files: they are of version 1, or the first group of all",
         ));
     }
     Ok(worst.or(Outcome::good("nothing kept, no disk capped")))
 }
 
-/// What is looked at in each group of a controller.
-type Look = fn(&Tree, &str, &mut Worst);
+/// Looks at a group of a controller. False if it has none of the files: the first group of all, and where the controller is in a
+/// hierarchy of version 1.
+type Look = fn(&Tree, &str, &mut Worst) -> bool;
 const LOOKS: [(&str, Look); 3] = [("memory", kept), ("io", capped), ("cpu", bursts)];
 
 fn of_version_2(tree: &Tree, guest: &Guest, controller: &str) -> Result<Vec<Group>, Cannot> {
@@ -61,11 +61,14 @@ fn of_version_2(tree: &Tree, guest: &Guest, controller: &str) -> Result<Vec<Grou
     Ok(groups)
 }
 
-fn kept(tree: &Tree, folder: &str, worst: &mut Worst) {
+fn kept(tree: &Tree, folder: &str, worst: &mut Worst) -> bool {
+    if !tree.exists(&format!("{folder}/memory.low")) {
+        return false;
+    }
     let bytes = |name: &str| tree.number::<u64>(&format!("{folder}/{name}")).unwrap_or(0);
     let (low, least) = (bytes("memory.low"), bytes("memory.min"));
     if low == 0 && least == 0 {
-        return;
+        return true;
     }
     let events = tree
         .read(&format!("{folder}/memory.events"))
@@ -84,15 +87,18 @@ fn kept(tree: &Tree, folder: &str, worst: &mut Worst) {
             "of the {mib} MiB kept for the group some were taken {taken} times: more is kept than there is"
         )),
     });
+    true
 }
 
-fn capped(tree: &Tree, folder: &str, worst: &mut Worst) {
-    let text = tree.read(&format!("{folder}/io.max")).unwrap_or_default();
+fn capped(tree: &Tree, folder: &str, worst: &mut Worst) -> bool {
+    let Ok(text) = tree.read(&format!("{folder}/io.max")) else {
+        return false;
+    };
     // `8:0 rbps=1048576 wbps=max riops=max wiops=max`
     let is_cap = |word: &str| word.contains('=') && !word.ends_with("=max");
     let caps = |line: &&str| line.split_whitespace().any(is_cap);
     let Some(first) = text.lines().find(caps) else {
-        return;
+        return true;
     };
     let pressure = tree
         .read(&format!("{folder}/io.pressure"))
@@ -117,16 +123,19 @@ fn capped(tree: &Tree, folder: &str, worst: &mut Worst) {
         }
         _ => Outcome::good("disks are capped, and little is waited for them"),
     });
+    true
 }
 
-fn bursts(tree: &Tree, folder: &str, worst: &mut Worst) {
-    let quota = tree.word(&format!("{folder}/cpu.max")).unwrap_or_default();
+fn bursts(tree: &Tree, folder: &str, worst: &mut Worst) -> bool {
+    let Ok(quota) = tree.word(&format!("{folder}/cpu.max")) else {
+        return false;
+    };
     let has_quota = quota.starts_with(|c: char| c.is_ascii_digit());
     let Ok(burst) = tree.number::<u64>(&format!("{folder}/cpu.max.burst")) else {
-        return;
+        return true;
     };
     if !has_quota {
-        return;
+        return true;
     }
     let stat = tree.read(&format!("{folder}/cpu.stat")).unwrap_or_default();
     let number = |key: &str| value(&stat, key).unwrap_or(0);
@@ -139,7 +148,7 @@ fn bursts(tree: &Tree, folder: &str, worst: &mut Worst) {
     );
     let mut words = quota.split_whitespace().map(str::parse::<u64>);
     let (Some(Ok(quota)), Some(Ok(_))) = (words.next(), words.next()) else {
-        return;
+        return true;
     };
     // Below half of the quota on average, and stopped all the same: that is what a burst is for.
     let stopped = throttled.saturating_mul(100) >= periods.max(1);
@@ -149,6 +158,7 @@ fn bursts(tree: &Tree, folder: &str, worst: &mut Worst) {
             "stopped by the quota, less than half of which is used on average, and no cpu.max.burst",
         ));
     }
+    true
 }
 
 pub(super) const FOREIGN: Rule = Rule {

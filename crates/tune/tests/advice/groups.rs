@@ -1,6 +1,6 @@
 //! What the control groups of a process take from it.
 
-use super::Root;
+use super::{Root, advice};
 use tune::verdict::Verdict;
 
 /// The files of process 7 in the group `/web`, and these of the group itself.
@@ -180,4 +180,71 @@ fn the_fullest_of_several_limits_counts() {
         )
     );
     assert_eq!(of("5\n").0, Verdict::Good);
+}
+
+#[test]
+fn what_a_group_keeps_and_what_is_capped_is_found() {
+    let kept = |taken: u32| {
+        let events = format!("low {taken}\nhigh 0\n");
+        let files = [
+            ("web/memory.low", "104857600\n"),
+            ("web/memory.min", "0\n"),
+            ("web/memory.events", events.as_str()),
+        ];
+        of_group("T56", &files)
+    };
+    let says = "100 MiB kept for the group".to_owned();
+    assert_eq!(kept(0), (Verdict::Good, says));
+    let (verdict, says) = kept(5);
+    assert_eq!(verdict, Verdict::Consider);
+    assert!(says.contains("were taken 5 times"), "{says}");
+    let capped = |share: &str| {
+        let waits = format!("some avg10=0.00 avg60=0.00\nfull avg10=0.00 avg60={share} total=9\n");
+        let max = "8:0 rbps=max wbps=1048576 riops=max wiops=max\n";
+        of_group("T56", &[("web/io.max", max), ("web/io.pressure", &waits)]).0
+    };
+    assert_eq!(
+        [capped("0.50"), capped("25.00"), capped("70.00")],
+        [Verdict::Good, Verdict::Consider, Verdict::Bad]
+    );
+    let stopped = |used: u64, burst: &str| {
+        let stat = format!("usage_usec {used}\nnr_periods 1000\nnr_throttled 50\n");
+        let files = [
+            ("web/cpu.max", "50000 100000\n"),
+            ("web/cpu.max.burst", burst),
+            ("web/cpu.stat", stat.as_str()),
+        ];
+        of_group("T56", &files).0
+    };
+    // Of 50 s in a thousand periods.
+    assert_eq!(stopped(10_000_000, "0\n"), Verdict::Consider);
+    assert_eq!(stopped(40_000_000, "0\n"), Verdict::Good);
+    assert_eq!(stopped(10_000_000, "50000\n"), Verdict::Good);
+}
+
+/// An empty hierarchy of version 2 lies beside those of version 1: nothing was looked at.
+#[test]
+fn groups_that_have_none_of_the_files_are_not_called_good() {
+    let (verdict, says) = of_group("T56", &[("web/cgroup.procs", "7\n")]);
+    assert_eq!(verdict, Verdict::NotApplicable, "{says}");
+    assert!(says.contains("none of these files"), "{says}");
+}
+
+#[test]
+fn a_scheduler_from_bpf_is_found() {
+    let of = |files: &[(&str, &str)]| {
+        let outcome = advice("T57", files, None);
+        outcome.0
+    };
+    let state = |state: &'static str, loaded: &'static str| {
+        of(&[
+            ("sys/kernel/sched_ext/state", state),
+            ("sys/kernel/sched_ext/enable_seq", loaded),
+            ("sys/kernel/sched_ext/root/ops", "simple\n"),
+        ])
+    };
+    assert_eq!(state("disabled\n", "0\n"), Verdict::Good);
+    assert_eq!(state("disabled\n", "2\n"), Verdict::Consider);
+    assert_eq!(state("enabled\n", "1\n"), Verdict::Consider);
+    assert_eq!(of(&[("sys/kernel/mm/x", "")]), Verdict::NotApplicable);
 }

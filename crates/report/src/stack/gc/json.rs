@@ -21,7 +21,7 @@ pub fn write(
     scanned: &[Scanned<'_>],
     timed: Option<&Collections>,
 ) -> io::Result<()> {
-    for Scanned { stack, cost } in scanned {
+    for Scanned { stack, cost, most } in scanned {
         let record = json!({
             "record": "scan",
             "pid": subject.pid,
@@ -30,6 +30,7 @@ pub fn write(
             "bytes": stack.scanned(),
             "objects": stack.references(),
             "predicted_us": microseconds(*cost),
+            "predicted_most_us": microseconds(*most),
         });
         line(out, &record)?;
     }

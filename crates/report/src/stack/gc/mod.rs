@@ -50,7 +50,10 @@ struct Timed {
 /// What one stack is predicted to cost.
 pub struct Scanned<'a> {
     stack: &'a Stack,
+    /// While what is marked with it is in the processor's cache, as when one collection follows another.
     cost: Duration,
+    /// If none of it is.
+    most: Duration,
 }
 
 /// Returns the stacks that a collector scans, with their costs, in the order in which they were read; none where no
@@ -59,14 +62,14 @@ pub fn scanned<'a>(subject: &Subject<'a>) -> Vec<Scanned<'a>> {
     let stacks = subject.look.stacks.iter();
     stacks
         .filter_map(|stack| {
-            Some(Scanned {
-                stack,
-                cost: stack.cost()?,
-            })
+            let [cost, most] = stack.cost()?;
+            Some(Scanned { stack, cost, most })
         })
         .collect()
 }
 
-fn total(scanned: &[Scanned<'_>]) -> Duration {
-    scanned.iter().map(|one| one.cost).sum()
+/// Returns what all of them are predicted to cost, at least and at most.
+fn total(scanned: &[Scanned<'_>]) -> [Duration; 2] {
+    let sum = |of: fn(&Scanned<'_>) -> Duration| scanned.iter().map(of).sum();
+    [sum(|one| one.cost), sum(|one| one.most)]
 }
