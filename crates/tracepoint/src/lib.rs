@@ -16,6 +16,8 @@
 //! | `assembler` | instructions of BPF as numbers, and jumps to labels |
 //! | `writer` | what programs are made of: maps, places on the stack, steps that several of them take |
 //! | `programs` | the four programs |
+//! | `records` | steps by which a program makes a record and has lancet read it |
+//! | `copier` | what copies the memory that arguments point to |
 //! | `kernel` | bpf(2): maps, programs, what stands in the way |
 //! | `ring` | the ring buffer that programs write and we read |
 //! | `watch` | [`Watch`]: all of it, for one command |
@@ -31,14 +33,17 @@
 //! nor a compiler is.
 
 mod assembler;
+mod copier;
 mod kernel;
 mod places;
 mod processes;
 mod programs;
+mod records;
 mod ring;
 mod watch;
 mod writer;
 
+pub use copier::{LONGEST, knows};
 pub use kernel::Refused;
 pub use places::{Called, Places};
-pub use watch::{Figures, Lost, OF_32_BITS, Record, Tells, Texts, Watch};
+pub use watch::{Copied, Copies, Figures, Lost, OF_32_BITS, Record, Tells, WAITS, Watch, Whose};
