@@ -203,7 +203,7 @@ impl Step<'_> {
         code.load(Double, to, number, REGISTERS);
     }
 
-    /// R3 becomes the part of it that a width in R4 means ([`Width::of`]); R1, R2 and R5 are lost.
+    /// R3 becomes the part of it that a width in R4 means ([`capture::Width::of`]); R1, R2 and R5 are lost.
     fn width(&mut self) {
         let code = &mut self.code;
         let (done, unsigned) = (code.label(), code.label());

@@ -1,12 +1,13 @@
 //! `lancet syscalls -f`: programs whose calls BPF programs see, while their tracer sees what becomes of them. What is told is what the tracer
 //! alone would tell, to the last struct, and nothing is lost, however fast a program makes calls.
 
+use std::os::unix::process::CommandExt;
 use std::process::Command;
 
 use regex::Regex;
 
 use crate::bpf::refused;
-use crate::support::{LIMIT, Output, TempDir, installed, lancet, run, skip};
+use crate::support::{LIMIT, Output, TempDir, installed, lancet, run, skip, until};
 
 /// So many programs that the BPF programs are loaded among them.
 const PROGRAMS: &str =
@@ -186,4 +187,41 @@ fn who_asks_for_more_has_a_tracer_or_hooks() {
     assert_eq!(output.code(), 0, "{}", output.stderr);
     assert_eq!(lines.matches("p.py:2").count(), 1, "{lines}");
     assert_eq!(lines.matches("chdir(").count(), 2, "{lines}");
+}
+
+/// Whoever kills lancet, or has it leave, at any point of its output leaves a tree of programs that do their work to the end.
+#[test]
+fn a_lancet_that_is_killed_leaves_programs_that_go_on() {
+    if !may("a death beside BPF") || !installed("dd") {
+        return;
+    }
+    let folder = TempDir::new("by-kernel-killed");
+    let (out, result) = (folder.join("out"), folder.join("result"));
+    let script = format!(
+        "{PROGRAMS}; dd if=/dev/zero of=/dev/null bs=1 count=60000 2> /dev/null; /bin/true; echo $i > {}",
+        result.display()
+    );
+    for (round, signal) in [libc::SIGKILL, libc::SIGINT, libc::SIGKILL, libc::SIGKILL]
+        .into_iter()
+        .enumerate()
+    {
+        let _ = (std::fs::remove_file(&out), std::fs::remove_file(&result));
+        let mut command = lancet();
+        command.args(["syscalls", "-f", "-o"]).arg(&out);
+        command.args(["--", "/bin/sh", "-c", &script]);
+        command.process_group(0).stderr(std::process::Stdio::null());
+        let mut child = command.spawn().expect("lancet");
+        let written = || std::fs::metadata(&out).map_or(0, |of| of.len());
+        until(LIMIT, "some of its output", || {
+            (written() > 60_000 * round as u64 || result.exists()).then_some(())
+        });
+        // SAFETY: our own child, which we have not waited for.
+        assert_eq!(unsafe { libc::kill(child.id() as i32, signal) }, 0);
+        child.wait().expect("its end");
+        let done = until(LIMIT, "the end of the programs", || {
+            let text = std::fs::read_to_string(&result).ok()?;
+            text.ends_with('\n').then_some(text)
+        });
+        assert_eq!(done, "20\n", "round {round}");
+    }
 }
