@@ -29,8 +29,8 @@
 //! every PID namespace. A process is known by its id in the namespace of lancet (`bpf_get_ns_current_pid_tgid`).
 //!
 //! What the programs read of the kernel is the arguments of its tracepoints (include/trace/events/syscalls.h, sched.h) and
-//! `struct pt_regs` (arch/x86/include/uapi/asm/ptrace.h), which are ABI; no offset of another struct is needed, so neither BTF
-//! nor a compiler is.
+//! `struct pt_regs` (arch/x86/include/uapi/asm/ptrace.h), which are ABI; no offset of another struct is needed, so neither the
+//! kernel's BTF nor a compiler is. Kernels before Linux 5.17 can count calls, and not tell them.
 
 mod assembler;
 mod copier;
