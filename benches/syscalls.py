@@ -233,6 +233,53 @@ def rivals():
                 skip("C", "getppid", name, str(failed))
 
 
+# --- process trees ----------------------------------------------------------------------------------------------------
+
+THIRTY = "i=0; while [ $i -lt 30 ]; do /bin/true; i=$((i+1)); done"
+MAKEFILE = "all: one two three four\none two three four: one.c\n\tgcc -o $@ one.c\n"
+
+
+def made():
+    place = os.path.join(PLACE, "made")
+    os.makedirs(place, exist_ok=True)
+    for name, text in (("Makefile", MAKEFILE), ("one.c", "int main(void) { return 0; }\n")):
+        with open(os.path.join(place, name), "w", encoding="utf-8") as file:
+            file.write(text)
+    return ["make", "-s", "-B", "-C", place]
+
+
+def took(words):
+    begun = time.monotonic()
+    done = subprocess.run(words, capture_output=True, text=True, timeout=STEP, check=False)
+    if done.returncode:
+        raise Failed((done.stderr.strip().splitlines() or [f"FAILED: {done.returncode}"])[-1])
+    return (time.monotonic() - begun) * 1e3
+
+
+def trees():
+    rounds = 15 if SCALE >= 1 else 2
+    say(f"trees: process trees under syscalls -f and strace -f, {rounds} rounds")
+    output = os.path.join(PLACE, "tree")
+    cases = [("true", ["/bin/true"]), ("30 × true", ["sh", "-c", THIRTY]), ("make, four files", made())]
+    for case, words in cases:
+        for figure, options in (("lines", []), ("counted (-c)", ["-c"])):
+            tools = {"strace": ["strace", "-f", *options, "-o", output],
+                     "lancet": [LANCET, "syscalls", "-f", *options, "-o", output, "--"]}
+            times = {tool: [] for tool in tools}
+            try:
+                for _ in range(rounds):
+                    for tool, command in tools.items():
+                        times[tool].append(took(command + words))
+            except (Failed, OSError) as failed:
+                skip("tree", case, f"time by the clock beside strace's, {figure}", str(failed))
+                continue
+            # Each round beside its own: what else the machine does is the same for both.
+            ratios = [ours / theirs for ours, theirs in zip(times["lancet"], times["strace"])]
+            ours, theirs = (statistics.median(times[tool]) for tool in ("lancet", "strace"))
+            row("tree", case, f"time by the clock beside strace's, {figure}", ratios, "×", 2, ("≤", 1.0),
+                beside=f"{ours:.1f} ms, strace {theirs:.1f} ms")
+
+
 # --- Puma under load --------------------------------------------------------------------------------------------------
 
 # Name and options; `OUTPUT` is a file.

@@ -13,6 +13,7 @@
 //! | `traced` | system calls that a tracer sees: of a program before it can be hooked |
 //! | `stepped` | and of a process in which nothing is changed |
 //! | `led` | and of a process that is hooked later |
+//! | `leads` | what all such processes share, and when BPF programs see them |
 //! | `bpf` | the same, seen by BPF programs at the kernel's tracepoints |
 //! | `beside` | the kernel's own count of system calls, taken beside hooks |
 //! | `unadopted` | children that no hook has reported, which are found by looking |
@@ -25,6 +26,7 @@ mod callers;
 mod family;
 mod guest;
 mod known;
+mod leads;
 mod led;
 mod mapped;
 mod names;

@@ -158,12 +158,15 @@ pub enum Message {
     },
     /// Programs are seen by ptrace for so many of their calls, and hooked then.
     Led { calls: u32 },
-    /// System calls of a process are seen by BPF programs; `counts`: they are counted there.
-    ByBpf {
-        pid: i32,
-        why: Option<Error>,
-        counts: bool,
+    /// Programs are seen by ptrace until all together have made so many calls, and by BPF programs then.
+    LedByBpf { calls: u32 },
+    /// The kernel does not allow these: programs are seen by ptrace for so many of their calls, and hooked then.
+    NotByBpf {
+        why: Arc<tracepoint::Refused>,
+        calls: u32,
     },
+    /// System calls of a process are seen by BPF programs.
+    ByBpf { pid: i32, why: Option<Error> },
     /// A process was left because it runs another program.
     Detached { pid: i32 },
     /// Data could not be written to the memory that an argument of a call points to.
@@ -356,6 +359,8 @@ impl Message {
             | M::Unseen { .. }
             | M::CountedUnseen(_)
             | M::Led { .. }
+            | M::LedByBpf { .. }
+            | M::NotByBpf { .. }
             | M::ByTracing { .. }
             | M::ByBpf { .. }
             | M::Detached { .. }

@@ -53,6 +53,8 @@ pub struct Options {
     pub by: By,
     /// Whether programs that processes run while they are followed may be seen by ptrace at first, and hooked later.
     pub may_lead: bool,
+    /// Whether the calls of such programs may be seen by BPF programs instead, which do not have the thread stand at each call.
+    pub may_lead_by_bpf: bool,
     /// Whether a process that its tracer sees is left as soon as it runs another program.
     pub leave_at_exec: bool,
     /// Whether a process is refused if some of what is requested would not be seen of it.
@@ -145,6 +147,12 @@ impl Options {
     pub fn leads(&self) -> bool {
         let plain = self.inject.is_empty() && self.frames == 0 && self.presets.is_empty();
         self.may_lead && self.follow && self.may_fall_back() && plain && !self.record
+    }
+
+    /// Whether BPF programs see the calls of such a program, if the kernel allows them.
+    pub fn leads_by_bpf(&self) -> bool {
+        let leads = self.by == By::Hooks && self.leads();
+        self.may_lead_by_bpf && leads && self.min_time.is_none()
     }
 
     /// Whether a tracer must make the injections; `from_start` = into a process that stands at its exec.

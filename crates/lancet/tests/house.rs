@@ -41,7 +41,7 @@ const ARROWS: &[(&str, &[&str])] = &[
     ("prototypes", &["capture", "vm"]),
     ("syscalls", &["prototypes"]),
     ("switch", &[]),
-    ("tracepoint", &[]),
+    ("tracepoint", &["capture"]),
     ("tune", &[]),
     ("varint", &[]),
     ("heap", &["varint"]),

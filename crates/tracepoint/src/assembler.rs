@@ -9,7 +9,6 @@ pub enum Reg {
     R2,
     R3,
     R4,
-    #[expect(dead_code, reason = "no helper that is called has a fifth argument")]
     R5,
     R6,
     R7,
@@ -27,14 +26,16 @@ pub enum Size {
     Double = 0x18,
 }
 
-/// When a jump is taken: compared without signs.
+/// When a jump is taken: compared without signs, but for [`When::SignedBelow`].
 #[derive(Clone, Copy, Debug)]
 #[repr(u8)]
 pub enum When {
     Equal = 0x10,
+    Above = 0x20,
     AtLeast = 0x30,
     NotEqual = 0x50,
     Below = 0xa0,
+    SignedBelow = 0xc0,
 }
 
 /// An operation on two numbers of 64 bits: the code bits of an ALU instruction.
@@ -43,9 +44,13 @@ pub enum When {
 pub enum Math {
     Add = 0x00,
     Subtract = 0x10,
+    Multiply = 0x20,
     Or = 0x40,
+    And = 0x50,
     ShiftLeft = 0x60,
     ShiftRight = 0x70,
+    /// With the sign: its bit comes in from the left.
+    SignedShiftRight = 0xc0,
 }
 
 /// A function of the kernel that programs may call: include/uapi/linux/bpf.h, `___BPF_FUNC_MAPPER`.
@@ -56,14 +61,19 @@ pub enum Helper {
     MapUpdate = 2,
     MapDelete = 3,
     Nanoseconds = 5,
+    CurrentProcessor = 8,
     CurrentIds = 14,
     CurrentTask = 35,
     ReadUser = 112,
     ReadKernel = 113,
     ReadUserText = 114,
+    SignalThread = 117,
     CurrentIdsInNamespace = 120,
+    RingOutput = 130,
     RingReserve = 131,
     RingSubmit = 132,
+    RingQuery = 134,
+    Loop = 181,
 }
 
 const LOAD: u8 = 0x61;
@@ -81,6 +91,10 @@ const EXIT: u8 = 0x95;
 const FROM_REGISTER: u8 = 0x08;
 /// The number of a load of 64 bits is the descriptor of a map (`BPF_PSEUDO_MAP_FD`).
 const MAP: u8 = 1;
+/// It is a descriptor too, and what is loaded is the address of the map's only value (`BPF_PSEUDO_MAP_VALUE`).
+const MAP_VALUE: u8 = 2;
+/// It is the distance of a function of the same program (`BPF_PSEUDO_FUNC`).
+const FUNCTION: u8 = 4;
 
 /// A place in a program that jumps can lead to.
 #[derive(Clone, Copy, Debug)]
@@ -94,6 +108,15 @@ pub struct Code {
     labels: Vec<Option<usize>>,
     /// Jumps, and the labels that they lead to.
     jumps: Vec<(usize, Label)>,
+    /// The function behind the program, and where its address is loaded.
+    functions: Vec<(usize, Label)>,
+}
+
+/// A program as the kernel takes it.
+pub struct Program {
+    pub words: Vec<u64>,
+    /// Where the function begins that the program hands to [`Helper::Loop`], if it has one.
+    pub function: Option<usize>,
 }
 
 impl Code {
@@ -123,6 +146,17 @@ impl Code {
     /// `to` = the map with this descriptor.
     pub fn map(&mut self, to: Reg, descriptor: i32) {
         self.wide(to, MAP, descriptor as u64);
+    }
+
+    /// `to` = the address of the value of the map with this descriptor, which has one.
+    pub fn map_value(&mut self, to: Reg, descriptor: i32) {
+        self.wide(to, MAP_VALUE, u64::from(descriptor as u32));
+    }
+
+    /// `to` = the address of the function at a label.
+    pub fn function(&mut self, to: Reg, at: Label) {
+        self.functions.push((self.words.len(), at));
+        self.wide(to, FUNCTION, 0);
     }
 
     fn wide(&mut self, to: Reg, from: u8, number: u64) {
@@ -206,7 +240,12 @@ impl Code {
 
     /// Ends the program; what it returns means nothing at a raw tracepoint.
     pub fn exit(&mut self) {
-        self.set(Reg::R0, 0);
+        self.exit_with(0);
+    }
+
+    /// Ends a function with its result.
+    pub fn exit_with(&mut self, result: i32) {
+        self.set(Reg::R0, result);
         self.put(EXIT, 0, 0, 0, 0);
     }
 
@@ -214,7 +253,15 @@ impl Code {
     ///
     /// # Panics
     /// A label that a jump leads to was not put, or is too far: a mistake in [`programs`](super::programs), which its tests find.
-    pub fn finish(mut self) -> Vec<u64> {
+    pub fn finish(mut self) -> Program {
+        for (at, label) in &self.functions {
+            let to = self.labels[label.0].expect("a label that was put");
+            // Counted from the next instruction.
+            let distance = to as i32 - *at as i32 - 1;
+            self.words[*at] |= u64::from(distance as u32) << 32;
+        }
+        let function = self.functions.first();
+        let function = function.and_then(|(_, label)| self.labels[label.0]);
         for (at, label) in self.jumps {
             let to = self.labels[label.0].expect("a label that was put");
             // Counted from the next instruction.
@@ -222,7 +269,10 @@ impl Code {
             let offset = i16::try_from(offset).expect("a short program");
             self.words[at] |= u64::from(offset as u16) << 16;
         }
-        self.words
+        Program {
+            words: self.words,
+            function,
+        }
     }
 }
 
@@ -246,6 +296,7 @@ mod tests {
         code.exit();
         let bytes: Vec<[u8; 8]> = code
             .finish()
+            .words
             .iter()
             .map(|word| word.to_le_bytes())
             .collect();

@@ -1,6 +1,7 @@
 //! bpf(2): maps and programs made, read and attached, and what stands in the way. Layouts: `union bpf_attr` and
 //! `struct bpf_prog_info` in include/uapi/linux/bpf.h.
 
+use crate::assembler::Program;
 use std::ffi::CString;
 use std::fs;
 use std::io;
@@ -48,6 +49,7 @@ const MAP_DELETE: libc::c_int = 3;
 const MAP_NEXT_KEY: libc::c_int = 4;
 const PROG_LOAD: libc::c_int = 5;
 const INFO_BY_FD: libc::c_int = 15;
+const BTF_LOAD: libc::c_int = 18;
 const RAW_TRACEPOINT_OPEN: libc::c_int = 17;
 
 const RAW_TRACEPOINT: u32 = 17;
@@ -101,6 +103,31 @@ struct Load {
     version: u32,
     flags: u32,
     name: [u8; 16],
+    interface: u32,
+    attach_type: u32,
+    types: u32,
+    function_size: u32,
+    functions: u64,
+    function_count: u32,
+    padding: u32,
+}
+
+/// `struct bpf_func_info`: where a function begins, and its type.
+#[repr(C)]
+struct FunctionInfo {
+    at: u32,
+    of: u32,
+}
+
+#[repr(C)]
+#[derive(Default)]
+struct LoadTypes {
+    types: u64,
+    log: u64,
+    size: u32,
+    log_size: u32,
+    log_level: u32,
+    padding: u32,
 }
 
 #[repr(C)]
@@ -299,7 +326,7 @@ impl Map {
 
 /// How many processors there may be: the kernel has a value for each (`num_possible_cpus`). `/sys` says which (`0-3`, `0,2-5`);
 /// counted to the last, so there are at least as many.
-fn processors() -> usize {
+pub fn processors() -> usize {
     let text = fs::read_to_string("/sys/devices/system/cpu/possible").unwrap_or_default();
     let last = text.trim().rsplit([',', '-']).next();
     let last: Option<usize> = last.and_then(|last| last.parse().ok());
@@ -316,8 +343,8 @@ pub struct Attached {
 
 impl Attached {
     /// Has a program run at the tracepoint of this name.
-    pub fn new(tracepoint: &str, instructions: &[u64]) -> Result<Self, Refused> {
-        let program = load(tracepoint, instructions)?;
+    pub fn new(tracepoint: &str, program: &Program) -> Result<Self, Refused> {
+        let program = load(tracepoint, program)?;
         let name = CString::new(tracepoint).expect("a name of ours");
         let mut asked = Attach {
             name: name.as_ptr() as u64,
@@ -353,16 +380,80 @@ impl Attached {
     }
 }
 
-fn load(name: &str, instructions: &[u64]) -> Result<OwnedFd, Refused> {
+/// The types of a program with a function (Documentation/bpf/btf.rst), which the kernel wants to know of what it is to call:
+/// `int`, a function that returns it, and two of that type.
+fn types() -> Result<OwnedFd, Refused> {
+    const NAMES: &[u8] = b"\0int\0program\0step\0";
+    const INT: u32 = 1 << 24;
+    const FUNCTION: u32 = 12 << 24;
+    const PROTOTYPE: u32 = 13 << 24;
+    // Type 1: name, kind, 4 bytes; signed, 32 bits. Type 2: no name, no parameters, returns type 1. Types 3 and 4: name, static, type 2.
+    let types: [u32; 13] = [
+        1,
+        INT,
+        4,
+        1 << 24 | 32,
+        0,
+        PROTOTYPE,
+        1,
+        5,
+        FUNCTION,
+        2,
+        13,
+        FUNCTION,
+        2,
+    ];
+    let length = size_of_val(&types) as u32;
+    let mut blob = Vec::new();
+    // `struct btf_header`: magic number, version, flags; its length, and where types and names lie behind it.
+    blob.extend([0x9f, 0xeb, 1, 0]);
+    for word in [24, 0, length, length, NAMES.len() as u32]
+        .into_iter()
+        .chain(types)
+    {
+        blob.extend(word.to_ne_bytes());
+    }
+    blob.extend(NAMES);
+    let mut asked = LoadTypes {
+        types: blob.as_ptr() as u64,
+        size: blob.len() as u32,
+        ..LoadTypes::default()
+    };
+    // SAFETY: the address is of so many bytes, which live through the call.
+    let loaded = unsafe { bpf(BTF_LOAD, &mut asked) };
+    loaded.map(owned).map_err(|error| refused("types", error))
+}
+
+fn load(name: &str, program: &Program) -> Result<OwnedFd, Refused> {
+    let instructions = &program.words;
+    let types = program.function.map(|_| types()).transpose()?;
+    let functions = [
+        FunctionInfo { at: 0, of: 3 },
+        FunctionInfo {
+            at: program.function.unwrap_or(0) as u32,
+            of: 4,
+        },
+    ];
+    let of_functions = match &types {
+        None => Load::default(),
+        Some(types) => Load {
+            types: types.as_raw_fd() as u32,
+            function_size: size_of::<FunctionInfo>() as u32,
+            functions: functions.as_ptr() as u64,
+            function_count: functions.len() as u32,
+            ..Load::default()
+        },
+    };
     let mut asked = Load {
         kind: RAW_TRACEPOINT,
         count: instructions.len() as u32,
         instructions: instructions.as_ptr() as u64,
         license: LICENSE.as_ptr() as u64,
         name: name_of(name),
-        ..Load::default()
+        ..of_functions
     };
-    // SAFETY: the addresses are of as many instructions, and of a text with a NUL at its end.
+    // SAFETY: the addresses are of as many instructions, of the functions' array, and of a text with a NUL at its end; all live through
+    // the call.
     let error = match unsafe { bpf(PROG_LOAD, &mut asked) } {
         Ok(descriptor) => return Ok(owned(descriptor)),
         Err(error) => error,

@@ -16,6 +16,8 @@
 //! | `assembler` | instructions of BPF as numbers, and jumps to labels |
 //! | `writer` | what programs are made of: maps, places on the stack, steps that several of them take |
 //! | `programs` | the four programs |
+//! | `records` | steps by which a program makes a record and has lancet read it |
+//! | `copier` | what copies the memory that arguments point to |
 //! | `kernel` | bpf(2): maps, programs, what stands in the way |
 //! | `ring` | the ring buffer that programs write and we read |
 //! | `watch` | [`Watch`]: all of it, for one command |
@@ -27,18 +29,21 @@
 //! every PID namespace. A process is known by its id in the namespace of lancet (`bpf_get_ns_current_pid_tgid`).
 //!
 //! What the programs read of the kernel is the arguments of its tracepoints (include/trace/events/syscalls.h, sched.h) and
-//! `struct pt_regs` (arch/x86/include/uapi/asm/ptrace.h), which are ABI; no offset of another struct is needed, so neither BTF
-//! nor a compiler is.
+//! `struct pt_regs` (arch/x86/include/uapi/asm/ptrace.h), which are ABI; no offset of another struct is needed, so neither the
+//! kernel's BTF nor a compiler is. Kernels before Linux 5.17 can count calls, and not tell them.
 
 mod assembler;
+mod copier;
 mod kernel;
 mod places;
 mod processes;
 mod programs;
+mod records;
 mod ring;
 mod watch;
 mod writer;
 
+pub use copier::{LONGEST, knows};
 pub use kernel::Refused;
 pub use places::{Called, Places};
-pub use watch::{Figures, Lost, OF_32_BITS, Record, Tells, Texts, Watch};
+pub use watch::{Copied, Copies, Figures, Lost, OF_32_BITS, Record, Tells, WAITS, Watch, Whose};

@@ -12,7 +12,7 @@
 //! the return of a child from the call that has made it, an exec that has succeeded (the thread returns into another program), a return
 //! from a signal handler, and a call that never returns.
 
-use crate::assembler::{Helper, Reg, Size, When};
+use crate::assembler::{Helper, Program, Reg, Size, When};
 use crate::kernel::{Attached, Kind, Map, Refused};
 use crate::processes::Processes;
 use crate::writer::{
@@ -143,7 +143,7 @@ fn word(bytes: &[u8], number: usize) -> u64 {
 }
 
 /// sys_exit(struct pt_regs *, long result)
-fn program(maps: &Counted) -> Vec<u64> {
+fn program(maps: &Counted) -> Program {
     let mut writer = Writer::new(maps);
     let out = writer.out;
     writer.watched(out);

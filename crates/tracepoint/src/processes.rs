@@ -5,7 +5,7 @@ use std::fs;
 use std::os::unix::fs::MetadataExt;
 
 /// Processes that can be watched at the same time: entries of the map.
-pub const MOST: u32 = 16 << 10;
+pub const MOST: u32 = 8 << 10;
 
 /// The PID namespace of the machine: `PROC_PID_INIT_INO` (include/linux/proc_ns.h).
 const FIRST_NAMESPACE: u64 = 0xeffffffc;

@@ -4,13 +4,14 @@
 //! is watched has an entry in `threads` with the number of the call it is in and when that began; between its calls the number
 //! is [`IDLE`].
 
-use crate::assembler::{Helper, Label, Math, Reg, Size, When};
+use crate::assembler::{Label, Math, Program, Reg, Size, When};
+use crate::copier;
 use crate::writer::*;
-use Reg::{Fp, R0, R1, R2, R3, R6, R7, R8, R9};
+use Reg::{Fp, R0, R1, R2, R6, R7, R8, R9};
 use Size::Double;
 
 /// The programs, by tracepoint, in the order in which they are to be attached.
-pub fn all(shared: &Shared) -> Vec<(&'static str, Vec<u64>)> {
+pub fn all(shared: &Shared) -> Vec<(&'static str, Program)> {
     let mut all = vec![("sched_process_exit", written(shared, Writer::task_ends))];
     if shared.follow {
         all.push(("sched_process_fork", written(shared, Writer::task_is_made)));
@@ -20,10 +21,14 @@ pub fn all(shared: &Shared) -> Vec<(&'static str, Vec<u64>)> {
     all
 }
 
-fn written<'s>(shared: &'s Shared, write: impl FnOnce(&mut Writer<'s>)) -> Vec<u64> {
+fn written<'s>(shared: &'s Shared, write: impl FnOnce(&mut Writer<'s>)) -> Program {
     let mut writer = Writer::new(shared);
     write(&mut writer);
-    writer.finish()
+    writer.end();
+    if let (Some(step), Some(copier)) = (writer.step, &shared.copier) {
+        copier::write(&mut writer.code, step, &copier.words);
+    }
+    writer.code.finish()
 }
 
 impl Writer<'_> {
@@ -39,6 +44,7 @@ impl Writer<'_> {
         self.code.copy(R9, R0);
         self.code.store(Double, Fp, BEGAN, R9);
         self.code.store(Double, Fp, NUMBER, R8);
+        self.code.store_number(Double, Fp, MISSED, 0);
         if shared.tells {
             self.code.store(Double, Fp, BEGAN, R7);
             self.unless_wanted(|writer| {
@@ -46,7 +52,7 @@ impl Writer<'_> {
                 writer.enter();
                 writer.code.jump(writer.out);
             });
-            self.tell_call();
+            self.tell_call(false);
         } else {
             self.look_up(&shared.threads, TASK);
             self.unless_again(|writer, none| {
@@ -75,13 +81,16 @@ impl Writer<'_> {
 
     /// Writes `what` for calls of number R8 that are not told.
     fn unless_wanted(&mut self, what: impl FnOnce(&mut Self)) {
-        let (no, yes) = (self.code.label(), self.code.label());
+        let yes = self.code.label();
         self.row();
-        self.look_up(&self.shared.wanted, ROW_KEY);
-        self.code.jump_if(R0, When::Equal, 0, no);
-        self.code.load(Double, R1, R0, 0);
-        self.code.jump_if(R1, When::NotEqual, 0, yes);
-        self.code.here(no);
+        if let Some(copier) = &self.shared.copier {
+            let code = &mut self.code;
+            code.math(Math::ShiftLeft, R1, 3);
+            code.map_value(R2, copier.words.descriptor());
+            code.math_of(Math::Add, R2, R1);
+            code.load(Double, R1, R2, 0);
+            code.jump_if(R1, When::NotEqual, 0, yes);
+        }
         what(self);
         self.code.here(yes);
         self.code.store(Double, Fp, WANTED, R1);
@@ -93,7 +102,7 @@ impl Writer<'_> {
         self.look_up(&self.shared.threads, TASK);
         let code = &mut self.code;
         code.jump_if(R0, When::Equal, 0, new);
-        for (at, from) in [(0, NUMBER), (8, BEGAN)] {
+        for (at, from) in [(0, NUMBER), (8, BEGAN), (16, MISSED)] {
             code.load(Double, R1, Fp, from);
             code.store(Double, R0, at, R1);
         }
@@ -106,64 +115,39 @@ impl Writer<'_> {
     }
 
     /// Tells that call R8 has begun at the time in R9, which loses its value. If there is no room, its return is not told either.
-    fn tell_call(&mut self) {
-        let (full, done, plain) = (self.code.label(), self.code.label(), self.code.label());
-        self.code.load(Double, R1, Fp, WANTED);
-        self.code.jump_if(R1, When::Equal, TOLD as i32, plain);
-        self.reserve((CALL, CALL_BYTES + TEXT_BYTES * TEXTS as i32), R9, full);
-        self.code.copy(R9, R0);
-        self.arguments();
-        for slot in 0..TEXTS as i16 {
-            self.text(slot);
+    /// With `is_late` it returns now.
+    fn tell_call(&mut self, is_late: bool) {
+        let (full, done) = (self.code.label(), self.code.label());
+        self.record((CALL, CALL_BYTES), full);
+        self.fill(24, R8);
+        for (at, from) in ARGUMENTS.into_iter().chain([RIP_AT, RSP_AT]).enumerate() {
+            self.code.load(Double, R1, Fp, from);
+            self.fill(32 + 8 * at as i16, R1);
         }
-        self.submit();
-        self.code.jump(done);
-        self.code.here(plain);
-        self.reserve((CALL, CALL_BYTES), R9, full);
-        self.code.copy(R9, R0);
-        self.arguments();
-        self.submit();
+        if is_late {
+            // What it points to is told with its return.
+            self.code.set(R1, 1);
+        } else {
+            self.code.store_number(Double, R9, copier::RESULT, 0);
+            self.words_for_call(R1);
+            self.code.set(R2, 0);
+            self.copies();
+            self.code.load(Double, R1, R9, copier::MISSES);
+        }
+        self.code.store(Double, Fp, MISSED, R1);
+        self.fill(96, R1);
+        self.output(full);
         self.code.jump(done);
         self.code.here(full);
         self.code.store_number(Double, Fp, NUMBER, UNTOLD);
         self.code.here(done);
     }
 
-    /// Fills number R8 and the thread's registers into record R9.
-    fn arguments(&mut self) {
-        let code = &mut self.code;
-        code.store(Double, R9, 24, R8);
-        for (at, from) in ARGUMENTS.into_iter().chain([RIP_AT, RSP_AT]).enumerate() {
-            code.load(Double, R1, Fp, from);
-            code.store(Double, R9, 32 + 8 * at as i16, R1);
-        }
-    }
-
-    /// Copies the text that an argument points to into record R9, if `wanted` names an argument for this slot. What is not in
-    /// memory at this instant cannot be read here, and has an error in the place of its length.
-    fn text(&mut self, slot: i16) {
-        let code = &mut self.code;
-        let (none, chosen) = (code.label(), code.label());
-        let at = CALL_BYTES as i16 + slot * TEXT_BYTES as i16;
-        code.store_number(Double, R9, at, 0);
-        code.load(Double, R1, Fp, WANTED);
-        code.math(Math::ShiftLeft, R1, 48 - 8 * i32::from(slot));
-        code.math(Math::ShiftRight, R1, 56);
-        for (argument, from) in (1..).zip(ARGUMENTS) {
-            let other = code.label();
-            code.jump_if(R1, When::NotEqual, argument, other);
-            code.load(Double, R3, Fp, from);
-            code.jump(chosen);
-            code.here(other);
-        }
-        code.jump(none);
-        code.here(chosen);
-        code.copy(R1, R9);
-        code.math(Math::Add, R1, i32::from(at) + 8);
-        code.set(R2, TEXT);
-        code.call(Helper::ReadUserText);
-        code.store(Double, R9, at, R0);
-        code.here(none);
+    /// `to` = the first word that copies what the arguments of a call point to, when it begins.
+    fn words_for_call(&mut self, to: Reg) {
+        self.code.load(Double, to, Fp, WANTED);
+        self.code.math(Math::ShiftLeft, to, 32);
+        self.code.math(Math::ShiftRight, to, 40);
     }
 
     /// sys_exit(struct pt_regs *, long result)
@@ -174,11 +158,14 @@ impl Writer<'_> {
         self.code.load(Double, R9, R0, 0);
         self.task();
         self.now();
-        let (unknown, idle, known) = (self.code.label(), self.code.label(), self.code.label());
+        let (unknown, idle) = (self.code.label(), self.code.label());
+        let (late, known) = (self.code.label(), self.code.label());
         self.look_up(&self.shared.threads, TASK);
         let code = &mut self.code;
         code.jump_if(R0, When::Equal, 0, unknown);
         code.load(Double, R8, R0, 0);
+        code.load(Double, R1, R0, 16);
+        code.store(Double, Fp, MISSED, R1);
         code.load(Double, R1, R0, 8);
         code.store_number(Double, R0, 0, IDLE);
         code.jump_if(R8, When::Equal, UNTOLD, self.out);
@@ -200,10 +187,11 @@ impl Writer<'_> {
         // It was refused before it began (seccomp).
         code.here(idle);
         code.load(Double, R9, Fp, NOW);
-        self.late();
-        self.code.jump(known);
-        self.code.here(unknown);
+        code.jump(late);
+        code.here(unknown);
         self.is_met();
+        self.code.here(late);
+        self.late();
         self.code.here(known);
         match self.shared.tells {
             true => self.tell_return(),
@@ -226,7 +214,7 @@ impl Writer<'_> {
         if self.shared.tells {
             self.unless_wanted(|writer| writer.code.jump(writer.out));
             self.code.store(Double, Fp, NUMBER, R8);
-            self.tell_call();
+            self.tell_call(true);
             self.code.load(Double, R1, Fp, NUMBER);
             self.code.jump_if(R1, When::Equal, UNTOLD, self.out);
         }
@@ -239,6 +227,7 @@ impl Writer<'_> {
         let out = self.out;
         self.code.store_number(Double, Fp, NUMBER, IDLE);
         self.code.store_number(Double, Fp, BEGAN, 0);
+        self.code.store_number(Double, Fp, MISSED, 0);
         self.enter();
         if self.shared.follow {
             // Here it does not matter whether it was there.
@@ -254,18 +243,33 @@ impl Writer<'_> {
             self.code.jump_if_of(R8, When::Equal, R1, out);
         }
         self.code.here(own);
-        self.late();
     }
 
-    /// Tells what the call of this thread has returned.
+    /// Tells what call R8 of this thread has returned, with what was copied for it, and, if something could not be read when it began, with
+    /// that as it is now.
     fn tell_return(&mut self) {
-        let code = &mut self.code;
-        code.load(Double, R9, Fp, NOW);
-        self.reserve((RETURN, RETURN_BYTES), R9, self.out);
-        self.code.copy(R9, R0);
+        let (out, all, full) = (self.out, self.code.label(), self.code.label());
+        self.unless_wanted(|writer| writer.code.jump(out));
+        self.registers();
+        self.by_width();
+        self.code.load(Double, R9, Fp, NOW);
+        self.record((RETURN, RETURN_BYTES), full);
         self.code.load(Double, R1, R6, 8);
-        self.code.store(Double, R9, 24, R1);
-        self.submit();
+        self.fill(24, R1);
+        self.code.store(Double, R9, copier::RESULT, R1);
+        self.code.set(R2, 0);
+        self.code.load(Double, R1, Fp, MISSED);
+        self.code.jump_if(R1, When::Equal, 0, all);
+        self.words_for_call(R2);
+        self.code.here(all);
+        self.code.load(Double, R1, Fp, WANTED);
+        self.code.math(Math::ShiftRight, R1, 32);
+        self.copies();
+        self.code.load(Double, R1, R9, copier::FIRST_LENGTH);
+        self.fill(32, R1);
+        self.output(full);
+        self.code.here(full);
+        self.wait_for_room();
     }
 
     /// Counts call R8, which began at R9, or notes that it is to be made again.
@@ -309,8 +313,9 @@ impl Writer<'_> {
         self.code.jump_if(R0, When::NotEqual, 0, full);
         self.code.store_number(Double, Fp, NUMBER, IDLE);
         self.code.store_number(Double, Fp, BEGAN, 0);
+        self.code.store_number(Double, Fp, MISSED, 0);
         self.enter();
-        self.reserve((CHILD, RETURN_BYTES), R9, out);
+        self.reserve((CHILD, CHILD_BYTES), R9, out);
         self.code.copy(R9, R0);
         self.code.store(Double, R9, 24, R8);
         self.submit();
@@ -337,11 +342,12 @@ impl Writer<'_> {
             self.task();
             self.delete(&self.shared.born, TASK);
         }
-        self.watched(out);
+        // Also of a process that is not watched any more.
         self.task();
         self.look_up(&self.shared.threads, TASK);
         self.code.jump_if(R0, When::Equal, 0, out);
         self.code.load(Double, R8, R0, 0);
+        self.watched(none);
         self.code.jump_if(R8, When::Equal, IDLE, none);
         self.code.jump_if(R8, When::Equal, UNTOLD, none);
         self.without_again();

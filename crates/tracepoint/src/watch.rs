@@ -1,31 +1,51 @@
 //! System calls of chosen processes, from the first program's loading to the last descriptor's end.
 
-use crate::kernel::{Attached, Kind, Map, Refused};
+use crate::copier;
+use crate::kernel::{self, Attached, Kind, Map, Refused};
 use crate::processes::{self, Processes, now};
 use crate::programs;
 use crate::ring::Ring;
-use crate::writer::{self, LOST, LOST_RECORDS, NARROW, ROW, ROWS, Shared, THREAD};
+use crate::writer::{self, Copier, LOST_RECORDS, NARROW, ROW, ROWS, ROWS_OF_ALL, Shared, THREAD};
+use std::ops::Range;
 use std::time::{Duration, SystemTime};
 
 /// What is added to the numbers of calls of 32 bits (`int $0x80` and its like, in code of 32 bits).
 pub const OF_32_BITS: u64 = NARROW;
 
 /// Threads of which lancet can know at the same time which call they are in: entries of the map `threads`.
-const THREADS: u32 = 32 << 10;
+const THREADS: u32 = 16 << 10;
 /// Bytes of records that wait for us: a power of two. Where calls are counted, children alone are told of.
 const TOLD: u32 = 8 << 20;
+/// The same where threads can be made to wait.
+const TOLD_OF_TRACED: u32 = 1 << 20;
 const COUNTED: u32 = 256 << 10;
 
 /// What the programs tell of calls.
 pub enum Tells<'w> {
     /// How many there were, how long they took, how many failed.
     Counts,
-    /// Each of those that this knows, by its number; all numbers from 511 on are asked about as 511.
-    Calls(&'w dyn Fn(u64) -> Option<Texts>),
+    /// Each of those that this knows, by its number, with what it points to; all numbers from 511 on are asked about as 511.
+    Calls(&'w dyn Fn(u64) -> Option<Copies>),
 }
 
-/// Which arguments of a call are texts, counted from 0: the first two of them are copied.
-pub type Texts = [Option<u8>; writer::TEXTS];
+/// Whose calls are seen beside those of the processes that are added.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Whose {
+    /// Nobody's.
+    Alone,
+    /// Those of the children that watched processes make.
+    WithChildren,
+    /// Nobody's: a tracer of ours follows the processes, and adds their children. Threads can be made to wait for it ([`WAITS`]).
+    Traced,
+}
+
+/// The signal that a traced thread is sent when the ring buffer is half full, and the code in the signal's information: no other signal of
+/// that number has this code (`SI_KERNEL`, include/uapi/asm-generic/siginfo.h). A program that is left alone with it ignores it, or looks
+/// for a child that has ended.
+pub const WAITS: (i32, i32) = (libc::SIGCHLD, 0x80);
+
+/// The programs of crate `capture` that copy what a call points to: one for when it begins, one for its return.
+pub type Copies = [Vec<u64>; 2];
 
 /// What was counted of a system call; times in nanoseconds.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -77,8 +97,10 @@ pub enum Record {
         behind: u64,
         /// The thread's stack pointer at the call.
         stack: u64,
-        /// The texts that were asked for, each with the NUL at its end if it was copied to there; empty where it could not be read.
-        texts: [Vec<u8>; writer::TEXTS],
+        /// What it points to.
+        copied: Copied,
+        /// Whether some of that was not in memory; then it stands with the return.
+        missed: bool,
     },
     /// The call that this thread was told to have made has returned.
     Return {
@@ -91,6 +113,10 @@ pub enum Record {
         /// The kernel's result: from -4095 to -1 it is the negated number of an error. It may be one of those by which the kernel
         /// has a call made again (`ERESTARTSYS` and its like), which no program sees.
         result: u64,
+        /// What it points to now.
+        copied: Copied,
+        /// What was to be copied when the call began, as it is now, if some of that was not in memory then.
+        again: Copied,
     },
     /// A process is watched from now on, because a watched one has made it.
     Child {
@@ -99,6 +125,25 @@ pub enum Record {
         /// Id of the process that has made it.
         parent: i32,
     },
+}
+
+/// Pieces of a process's memory.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Copied(Vec<u8>);
+
+impl Copied {
+    /// The pieces: the address of each, and the bytes that were there.
+    pub fn pieces(&self) -> impl Iterator<Item = (u64, &[u8])> {
+        let mut rest = &self.0[..];
+        std::iter::from_fn(move || {
+            let (before, behind) = rest.split_at_checked(copier::PIECE as usize)?;
+            let (address, length) = before.split_at(8);
+            let length = usize::try_from(word_of(length)).ok()?;
+            let bytes = behind.get(..length)?;
+            rest = behind.get(length.next_multiple_of(8)..).unwrap_or_default();
+            Some((word_of(address), bytes))
+        })
+    }
 }
 
 /// A watch over the system calls of chosen processes, and the programs in the kernel that keep it.
@@ -115,33 +160,36 @@ impl Watch {
     ///
     /// # Errors
     /// Why there is no way by BPF, for the user to read.
-    pub fn begin(tells: &Tells<'_>, follow: bool) -> Result<Self, Refused> {
+    pub fn begin(tells: &Tells<'_>, whose: Whose) -> Result<Self, Refused> {
         let is_told = matches!(tells, Tells::Calls(_));
+        // The kernel fills all of a map when it is made, and whoever starts a program waits for that.
+        let figures = if is_told { 1 } else { ROWS_OF_ALL };
+        let born = match whose {
+            Whose::WithChildren => processes::MOST,
+            _ => 1,
+        };
+        let ring = match (is_told, whose) {
+            (true, Whose::Traced) => TOLD_OF_TRACED,
+            (true, _) => TOLD,
+            (false, _) => COUNTED,
+        };
         let maps = Shared {
             watched: Processes::new()?,
             threads: Map::new(Kind::Hash, "lancet_threads", 8, THREAD, THREADS)?,
-            born: Map::new(Kind::Hash, "lancet_born", 8, 8, processes::MOST)?,
-            figures: Map::new(Kind::ArrayOfEachCpu, "lancet_figures", 4, ROW, LOST + 1)?,
-            wanted: Map::new(Kind::Array, "lancet_wanted", 4, 8, LOST)?,
-            ring: Map::new(
-                Kind::Ring,
-                "lancet_ring",
-                0,
-                0,
-                if is_told { TOLD } else { COUNTED },
-            )?,
+            born: Map::new(Kind::Hash, "lancet_born", 8, 8, born)?,
+            figures: Map::new(Kind::ArrayOfEachCpu, "lancet_figures", 4, ROW, figures)?,
+            lost: Map::new(Kind::ArrayOfEachCpu, "lancet_lost", 4, ROW, 1)?,
+            ring: Map::new(Kind::Ring, "lancet_ring", 0, 0, ring)?,
+            copier: match tells {
+                Tells::Counts => None,
+                Tells::Calls(_) => Some(copier_maps()?),
+            },
             tells: is_told,
-            follow,
+            follow: whose == Whose::WithChildren,
+            waits: (whose == Whose::Traced).then_some((TOLD_OF_TRACED / 2) as i32),
         };
-        if let Tells::Calls(wanted) = tells {
-            for row in 0..LOST {
-                if let Some([first, second]) = wanted(number_of(row)) {
-                    let [first, second] =
-                        [first, second].map(|one| one.map_or(0, |at| u64::from(at) + 1));
-                    let value = writer::TOLD | first << 8 | second << 16;
-                    maps.wanted.put(&row.to_ne_bytes(), &value.to_ne_bytes())?;
-                }
-            }
+        if let (Tells::Calls(wanted), Some(copier)) = (tells, &maps.copier) {
+            want(copier, wanted)?;
         }
         let ring = Ring::new(&maps.ring)?;
         let programs = programs::all(&maps).into_iter();
@@ -182,14 +230,14 @@ impl Watch {
 
     /// What was counted until now, by number; those that are in no table have 511, or that and [`OF_32_BITS`].
     pub fn counted(&self) -> Vec<(u64, Figures)> {
-        let rows = (0..LOST).map(|row| (number_of(row), self.row(row)));
+        let rows = (0..ROWS_OF_ALL).map(|row| (number_of(row), self.row(row)));
         rows.filter(|(_, figures)| *figures != Figures::default())
             .collect()
     }
 
     /// Returns what was lost until now, of all processes.
     pub fn lost(&self) -> Lost {
-        let value = self.maps.figures.get(&LOST.to_ne_bytes());
+        let value = self.maps.lost.get(&0u32.to_ne_bytes());
         let value = value.unwrap_or_default();
         let sum = |at: i16| of_each(&value).map(|row| row[at as usize / 8]).sum();
         Lost {
@@ -228,6 +276,45 @@ impl Watch {
     }
 }
 
+fn copier_maps() -> Result<Copier, Refused> {
+    let processors = kernel::processors() as u32;
+    Ok(Copier {
+        words: Map::new(Kind::Array, "lancet_words", 4, 8 * copier::WORDS, 1)?,
+        scratch: Map::new(
+            Kind::Array,
+            "lancet_scratch",
+            4,
+            copier::SCRATCH,
+            processors,
+        )?,
+    })
+}
+
+/// Fills in which calls are told, and what is copied of them.
+fn want(copier: &Copier, copies: &dyn Fn(u64) -> Option<Copies>) -> Result<(), Refused> {
+    // No program begins at 0, and a word that is 0 ends one.
+    let mut words = vec![0u64; ROWS_OF_ALL as usize];
+    for row in 0..ROWS_OF_ALL {
+        let Some(programs) = copies(number_of(row)) else {
+            continue;
+        };
+        let [call, exit] = programs.map(|program| {
+            let fits = words.len() + program.len() + 1 < copier::WORDS;
+            if program.is_empty() || !fits {
+                return 0;
+            }
+            let first = words.len() as u64;
+            words.extend(program);
+            words.push(0);
+            first
+        });
+        words[row as usize] = writer::TOLD | call << 8 | exit << 32;
+    }
+    words.resize(copier::WORDS, 0);
+    let words: Vec<u8> = words.into_iter().flat_map(u64::to_ne_bytes).collect();
+    copier.words.put(&0u32.to_ne_bytes(), &words)
+}
+
 /// Splits a value of a map of each processor into the rows of the processors.
 fn of_each(value: &[u8]) -> impl Iterator<Item = [u64; ROW / 8]> {
     value.chunks_exact(ROW).map(|row| {
@@ -251,20 +338,6 @@ fn number_of(row: u32) -> u64 {
     }
 }
 
-/// A text of a call's record.
-fn text(bytes: &[u8], slot: usize) -> Option<Vec<u8>> {
-    let at = writer::CALL_BYTES as usize + slot * writer::TEXT_BYTES as usize;
-    let bytes = bytes.get(at..at + writer::TEXT_BYTES as usize)?;
-    let (length, text) = bytes.split_at(8);
-    // One that is cut ends with a NUL that is not its own.
-    let length = usize::try_from(word_of(length) as i64).ok()?;
-    let length = match length as i32 {
-        writer::TEXT => length - 1,
-        _ => length,
-    };
-    Some(text.get(..length)?.to_vec())
-}
-
 /// A record as the programs write it.
 fn record(bytes: &[u8]) -> Option<Record> {
     let half = |at: usize| {
@@ -275,6 +348,7 @@ fn record(bytes: &[u8]) -> Option<Record> {
             .map(i32::from_ne_bytes)
     };
     let word = |at: usize| Some(word_of(bytes.get(at..at + 8)?));
+    let copied = |part: Range<usize>| Some(Copied(bytes.get(part)?.to_vec()));
     let (pid, tid, time) = (word(8)? as i32, half(4)?, word(16)?);
     Some(match half(0)? {
         writer::CALL => {
@@ -290,15 +364,24 @@ fn record(bytes: &[u8]) -> Option<Record> {
                 arguments,
                 behind: word(80)?,
                 stack: word(88)?,
-                texts: [0, 1].map(|slot| text(bytes, slot).unwrap_or_default()),
+                copied: copied(writer::CALL_BYTES as usize..bytes.len())?,
+                missed: word(96)? != 0,
             }
         }
-        writer::RETURN => Record::Return {
-            pid,
-            tid,
-            time,
-            result: word(24)?,
-        },
+        writer::RETURN => {
+            let end = match usize::try_from(word(32)?).ok()? {
+                0 => bytes.len(),
+                end => end,
+            };
+            Record::Return {
+                pid,
+                tid,
+                time,
+                result: word(24)?,
+                copied: copied(writer::RETURN_BYTES as usize..end)?,
+                again: copied(end..bytes.len())?,
+            }
+        }
         writer::CHILD => Record::Child {
             pid,
             parent: word(24)? as i32,

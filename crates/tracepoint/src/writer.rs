@@ -1,9 +1,9 @@
 //! What all programs are made of: the maps that they share, their places on the stack, and the steps that several of them take.
 
-use crate::assembler::{Code, Helper, Label, Math, Reg, Size, When};
+use crate::assembler::{Code, Helper, Label, Math, Program, Reg, Size, When};
 use crate::kernel::Map;
 use crate::processes::Processes;
-use Reg::{Fp, R0, R1, R2, R3, R4, R6, R7, R8, R9};
+use Reg::{Fp, R0, R1, R2, R3, R4, R6, R7, R8};
 use Size::{Double, Word};
 
 /// The maps that programs share, and what is asked of them.
@@ -16,16 +16,29 @@ pub struct Shared {
     /// Tasks, by address, that a watched process has made and that have not returned from their fork; the value is the id of that
     /// process.
     pub born: Map,
-    /// A row of [`ROW`] bytes for each number of a call, and one of what is lost ([`LOST`]); each processor has its own.
+    /// A row of [`ROW`] bytes for each number of a call; each processor has its own.
     pub figures: Map,
-    /// Whether calls of a row are told: [`TOLD`], and which of their arguments are texts.
-    pub wanted: Map,
+    /// What is lost: one such row.
+    pub lost: Map,
+    /// Which calls are told, and what copies what their arguments point to, if calls are told.
+    pub copier: Option<Copier>,
     /// The ring buffer of records, read by [`Ring`](crate::ring::Ring).
     pub ring: Map,
     /// Calls are told one by one; else they are counted.
     pub tells: bool,
     /// Children of watched processes are watched too.
     pub follow: bool,
+    /// Set if threads are made to wait while so many bytes of the ring buffer are not read.
+    pub waits: Option<i32>,
+}
+
+/// The maps of [`copier`](crate::copier).
+pub struct Copier {
+    /// Its only value: for each row whether its calls are told ([`TOLD`]) and which words copy what they point to, and behind these
+    /// [`ROWS_OF_ALL`] words those of all programs of crate `capture`.
+    pub words: Map,
+    /// The state and the record of each processor.
+    pub scratch: Map,
 }
 
 /// The maps of a set of programs.
@@ -42,13 +55,13 @@ impl Maps for Shared {
 
 /// Rows of 64 bits, then as many of 32; the last of each stands for all numbers that are greater.
 pub const ROWS: u32 = 512;
-/// What is lost is counted in this row of `figures`.
-pub const LOST: u32 = 2 * ROWS;
+/// How many these are.
+pub const ROWS_OF_ALL: u32 = 2 * ROWS;
 /// Bytes of a row of six words: calls that returned, the sum of their times, the shortest, the longest, errors, calls that never
 /// returned; times in nanoseconds.
 pub const ROW: usize = 48;
-/// Bytes of an entry of `threads`.
-pub const THREAD: usize = 16;
+/// Bytes of an entry of `threads`; its third word is [`MISSED`].
+pub const THREAD: usize = 24;
 /// What is added to numbers of 32 bits.
 pub const NARROW: u64 = 1 << 32;
 
@@ -70,26 +83,28 @@ pub const CALL: i32 = 1;
 pub const RETURN: i32 = 2;
 /// The first word of a record of a process that a watched one has made.
 pub const CHILD: i32 = 3;
-/// Bytes of a call's record without texts: what, thread, process, 0 (32 bits each), time, number, six arguments, instruction, stack.
-pub const CALL_BYTES: i32 = 96;
-/// A call is told; beside it, in bits 8 to 15 and 16 to 23, which of its arguments are texts, counted from 1.
+/// Bytes of a call's record without copies: what, thread, process, time, number, six arguments, instruction, stack, whether something could
+/// not be read.
+pub const CALL_BYTES: i32 = 104;
+/// Bytes of a return's record without copies: what, thread, process, time, result, and how long the record is without what was copied again
+/// of the call, or 0 if nothing was.
+pub const RETURN_BYTES: i32 = 40;
+/// Bytes of a child's record: what, thread, process, time, the process that has made it.
+pub const CHILD_BYTES: i32 = 32;
+/// A call is told; beside it stand in bits 8 to 31 the first word that copies its arguments, and in bits 32 to 63 the first for its end, or 0.
 pub const TOLD: u64 = 1;
-/// Texts of a call that are copied, at most.
-pub const TEXTS: usize = 2;
-/// Bytes of a text that are copied, with the NUL at its end, at most.
-pub const TEXT: i32 = 256;
-/// Behind [`CALL_BYTES`]: how long each text is, 8 bytes, and the text.
-pub const TEXT_BYTES: i32 = 8 + TEXT;
-/// Bytes of the others: the first 24 of those, and the result, or the process that has made it.
-pub const RETURN_BYTES: i32 = 32;
 
 // Places on the stack, from its end.
 pub const TASK: i16 = -8;
 pub const PROCESS: i16 = -16;
 pub const IDS: i16 = -24;
 pub const ROW_KEY: i16 = -32;
-pub const NUMBER: i16 = -48;
-pub const BEGAN: i16 = -40;
+/// The number of the call, when it began, and whether something it points to could not be read then: an entry of `threads`.
+pub const NUMBER: i16 = -232;
+pub const BEGAN: i16 = -224;
+pub const MISSED: i16 = -216;
+/// The address of this processor's state and record, for the copier.
+pub const CONTEXT: i16 = -208;
 pub const NOW: i16 = -56;
 /// How long the call took that is counted.
 pub const TOOK: i16 = -200;
@@ -125,10 +140,10 @@ const COPIED: [usize; 5] = [3, 4, 5, 1, 0];
 /// The code segment of 32 bits, `__USER32_CS` (arch/x86/include/asm/segment.h).
 pub const CS_32: i32 = 0x23;
 
-/// What a ring's writer asks for: nobody is woken, we look ourselves (`BPF_RB_NO_WAKEUP`).
-pub const NO_WAKEUP: i32 = 1;
+/// The bytes of `int $0x80`.
+const INT_80: i32 = 0x80cd;
 
-/// Of row [`LOST`]: records, threads, children.
+/// Of the row of what is lost: records, threads, children.
 pub const LOST_RECORDS: i16 = 0;
 pub const LOST_THREADS: i16 = 8;
 pub const LOST_CHILDREN: i16 = 16;
@@ -145,6 +160,8 @@ pub struct Writer<'s, M = Shared> {
     pub shared: &'s M,
     /// The label at the end of the program, to which it goes when there is nothing more to do.
     pub out: Label,
+    /// The copier behind the program, if it needs it.
+    pub step: Option<Label>,
 }
 
 impl<'s, M: Maps> Writer<'s, M> {
@@ -152,13 +169,23 @@ impl<'s, M: Maps> Writer<'s, M> {
         let mut code = Code::default();
         let out = code.label();
         code.copy(R6, R1);
-        Writer { code, shared, out }
+        Writer {
+            code,
+            shared,
+            out,
+            step: None,
+        }
     }
 
-    pub fn finish(mut self) -> Vec<u64> {
+    pub fn finish(mut self) -> Program {
+        self.end();
+        self.code.finish()
+    }
+
+    /// The end of the program itself.
+    pub fn end(&mut self) {
         self.code.here(self.out);
         self.code.exit();
-        self.code.finish()
     }
 
     /// Looks a key on the stack up in a map: R0 is its value, or 0.
@@ -247,14 +274,26 @@ impl<'s, M: Maps> Writer<'s, M> {
         code.jump_if(R0, When::NotEqual, 0, self.out);
     }
 
-    /// R8, a number of 32 bits, becomes what we know the call by, and the arguments of code of 32 bits are put where those of 64 bits are.
+    /// R8, a number of 32 bits, becomes what we know the call by, and the arguments of calls of 32 bits are put where those of 64 bits are.
+    /// Code of 64 bits can make these too: the instruction before the thread's place says so.
     pub fn by_width(&mut self) {
+        const INSTRUCTION: i32 = 2;
         let code = &mut self.code;
-        let wide = code.label();
+        let (wide, narrow) = (code.label(), code.label());
         code.math(Math::ShiftLeft, R8, 32);
         code.math(Math::ShiftRight, R8, 32);
         code.load(Double, R1, Fp, CS_AT);
-        code.jump_if(R1, When::NotEqual, CS_32, wide);
+        code.jump_if(R1, When::Equal, CS_32, narrow);
+        code.store_number(Double, Fp, IDS, 0);
+        code.stack(R1, IDS);
+        code.set(R2, INSTRUCTION);
+        code.load(Double, R3, Fp, RIP_AT);
+        code.math(Math::Add, R3, -INSTRUCTION);
+        code.call(Helper::ReadUser);
+        code.jump_if(R0, When::NotEqual, 0, wide);
+        code.load(Double, R1, Fp, IDS);
+        code.jump_if(R1, When::NotEqual, INT_80, wide);
+        code.here(narrow);
         code.set_wide(R1, NARROW);
         code.math_of(Math::Or, R8, R1);
         for argument in COPIED {
@@ -269,8 +308,8 @@ impl Writer<'_> {
     /// Adds one to a figure of what is lost.
     pub fn lose(&mut self, what: i16) {
         let none = self.code.label();
-        self.code.store_number(Word, Fp, ROW_KEY, LOST as i32);
-        self.look_up(&self.shared.figures, ROW_KEY);
+        self.code.store_number(Word, Fp, ROW_KEY, 0);
+        self.look_up(&self.shared.lost, ROW_KEY);
         let code = &mut self.code;
         code.jump_if(R0, When::Equal, 0, none);
         code.load(Double, R1, R0, what);
@@ -301,33 +340,6 @@ impl Writer<'_> {
     pub fn without_again(&mut self) {
         self.code.math(Math::ShiftLeft, R8, 31);
         self.code.math(Math::ShiftRight, R8, 31);
-    }
-
-    /// Reserves a record, and fills in what all have; R0 is its address. Where there is no room it is counted, and the
-    /// program goes to `full`.
-    pub fn reserve(&mut self, (kind, bytes): (i32, i32), time: Reg, full: Label) {
-        let there = self.code.label();
-        self.code.map(R1, self.shared.ring.descriptor());
-        self.code.set(R2, bytes);
-        self.code.set(R3, 0);
-        self.code.call(Helper::RingReserve);
-        self.code.jump_if(R0, When::NotEqual, 0, there);
-        self.lose(LOST_RECORDS);
-        self.code.jump(full);
-        let code = &mut self.code;
-        code.here(there);
-        code.store_number(Word, R0, 0, kind);
-        code.store(Word, R0, 4, R7);
-        code.load(Double, R1, Fp, PROCESS);
-        code.store(Double, R0, 8, R1);
-        code.store(Double, R0, 16, time);
-    }
-
-    /// Submits the record whose address is in R9, so that lancet can read it.
-    pub fn submit(&mut self) {
-        self.code.copy(R1, R9);
-        self.code.set(R2, NO_WAKEUP);
-        self.code.call(Helper::RingSubmit);
     }
 
     /// Adds call R8 to its figures; it has failed, or its result says whether it has.

@@ -1,12 +1,13 @@
 //! The programs pass the kernel's verifier, and what they count and tell is what a process does.
 
+use capture::{Op, Source};
 use std::io::{BufRead, BufReader, Write};
 use std::process::{Child, Command, Stdio};
-use tracepoint::{Lost, OF_32_BITS, Record, Refused, Tells, Watch};
+use tracepoint::{Copies, Lost, OF_32_BITS, Record, Refused, Tells, Watch, Whose};
 
 /// The watch, or `None` where BPF is not allowed, which must then be said with the reason.
-fn begin(tells: &Tells<'_>, follow: bool) -> Option<Watch> {
-    match Watch::begin(tells, follow) {
+fn begin(tells: &Tells<'_>, whose: Whose) -> Option<Watch> {
+    match Watch::begin(tells, whose) {
         Ok(watch) => Some(watch),
         Err(refused @ (Refused::Lacks { .. } | Refused::Forbidden)) => {
             println!("SKIPPED: {refused}");
@@ -58,7 +59,7 @@ fn of(watch: &Watch, number: u64) -> tracepoint::Figures {
 
 #[test]
 fn calls_are_counted_with_their_errors() {
-    let Some(watch) = begin(&Tells::Counts, false) else {
+    let Some(watch) = begin(&Tells::Counts, Whose::Alone) else {
         return;
     };
     let child = shell("for i in 1 2 3 4 5; do cd /tmp; cd /none; done 2>/dev/null; exit 0");
@@ -90,8 +91,8 @@ fn calls_are_counted_with_their_errors() {
 
 #[test]
 fn children_are_watched_if_they_are_asked_for() {
-    for follow in [false, true] {
-        let Some(mut watch) = begin(&Tells::Counts, follow) else {
+    for whose in [Whose::Alone, Whose::WithChildren] {
+        let Some(mut watch) = begin(&Tells::Counts, whose) else {
             return;
         };
         // Each child changes its folder once, and one of them is another program.
@@ -101,7 +102,10 @@ fn children_are_watched_if_they_are_asked_for() {
         go(child);
         let mut made = Vec::new();
         watch.read(|record| made.push(record));
-        let expected = if follow { [2, 1, 3] } else { [0, 0, 0] };
+        let expected = match whose {
+            Whose::WithChildren => [2, 1, 3],
+            _ => [0, 0, 0],
+        };
         let counted = [
             of(&watch, CHDIR).returned,
             of(&watch, EXECVE).returned,
@@ -116,12 +120,13 @@ fn children_are_watched_if_they_are_asked_for() {
 
 #[test]
 fn calls_are_told_with_arguments_and_results() {
+    let path = [Op::Value(Source::Gp(0)), Op::Text { unit: 1, max: 4096 }].map(Op::encode);
     let asked = |number| match number {
-        CHDIR => Some([Some(0), None]),
-        EXIT_GROUP => Some([None; 2]),
+        CHDIR => Some([path.to_vec(), Vec::new()]),
+        EXIT_GROUP => Some(Copies::default()),
         _ => None,
     };
-    let Some(mut watch) = begin(&Tells::Calls(&asked), false) else {
+    let Some(mut watch) = begin(&Tells::Calls(&asked), Whose::Alone) else {
         return;
     };
     let child = shell("cd /tmp; cd /none; exit 7");
@@ -146,10 +151,10 @@ fn calls_are_told_with_arguments_and_results() {
                 number,
                 arguments,
                 time,
-                texts,
+                copied,
                 ..
             } => {
-                paths.extend(texts.into_iter().filter(|text| !text.is_empty()));
+                paths.extend(copied.pieces().map(|(_, bytes)| bytes.to_vec()));
                 assert_eq!([of, tid], [pid, pid]);
                 assert!(time >= last, "{number}");
                 last = time;
@@ -187,8 +192,8 @@ fn calls_are_told_with_arguments_and_results() {
 
 #[test]
 fn records_that_nobody_reads_are_counted() {
-    let all = |_| Some([None; 2]);
-    let Some(mut watch) = begin(&Tells::Calls(&all), false) else {
+    let all = |_| Some(Copies::default());
+    let Some(mut watch) = begin(&Tells::Calls(&all), Whose::Alone) else {
         return;
     };
     let child = shell(
@@ -208,7 +213,7 @@ fn records_that_nobody_reads_are_counted() {
 #[test]
 fn calls_in_which_a_process_is_killed_have_not_returned() {
     const PAUSE: u64 = 34;
-    let Some(watch) = begin(&Tells::Counts, false) else {
+    let Some(watch) = begin(&Tells::Counts, Whose::Alone) else {
         return;
     };
     let mut child = Command::new("python3")
@@ -246,4 +251,45 @@ fn calls_in_which_a_process_is_killed_have_not_returned() {
         [1, 1, 1],
         "{figures:?}"
     );
+}
+
+/// Code of 64 bits that asks by `int $0x80` makes calls of 32 bits, with arguments in other registers.
+#[test]
+fn calls_of_32_bits_are_known_by_their_instruction() {
+    const GETPPID: u64 = 64;
+    let all = |_| Some(Copies::default());
+    for tells in [Tells::Counts, Tells::Calls(&all)] {
+        let Some(mut watch) = begin(&tells, Whose::Alone) else {
+            return;
+        };
+        let own = std::process::id() as i32;
+        watch.add(own).expect("room");
+        // SAFETY: getppid of 32 bits takes nothing; rbx, which is not for us to name as an operand, is put back.
+        unsafe {
+            std::arch::asm!(
+                "xchg rbx, {first}", "int 0x80", "xchg rbx, {first}",
+                first = inout(reg) 7u64 => _,
+                inout("rax") GETPPID => _,
+                in("rcx") 8, in("rdx") 9, out("r8") _, out("r9") _, out("r10") _, out("r11") _,
+            );
+        }
+        watch.remove(own);
+        if let Tells::Counts = tells {
+            assert_eq!(of(&watch, OF_32_BITS | GETPPID).returned, 1);
+            continue;
+        }
+        let mut told = Vec::new();
+        watch.read(|record| {
+            if let Record::Call {
+                number, arguments, ..
+            } = record
+            {
+                told.push((number, arguments[..3].to_vec()));
+            }
+        });
+        assert!(
+            told.contains(&(OF_32_BITS | GETPPID, vec![7, 8, 9])),
+            "{told:x?}"
+        );
+    }
 }

@@ -2,26 +2,24 @@
 //! of its threads stops.
 //!
 //! All such processes of a run share one [`Seen`]. A record is assigned to a process by its id, and kept until that process has its turn.
-//! Arguments and results are reported as the registers hold them, with the texts that the programs have copied; other memory that arguments
-//! point to is not reported, because the thread does not wait for lancet.
+//! What arguments point to is copied by the programs in the kernel, with the same words with which hooks and tracers copy it.
 
 pub mod seen;
+pub mod telling;
 
 use super::guest::{Shared, now_of, opened, table};
-use super::traced::{Begun, FirstExec, INSTRUCTION, end_of, signal_of};
+use super::traced::{FirstExec, end_of, signal_of};
 use crate::Error;
-use crate::event::{At, End, Event, EventKind, Return};
-use crate::source::Count;
+use crate::event::{End, Event, EventKind};
 use hooks::rings::Losses;
 use inject::lifecycle::{Stage, Turn, Watched};
 use inject::tracee::{Happening, Tracee};
 use process::pidfd::PidFd;
-use prototypes::Captures;
-use prototypes::capture::{Registers, Returned};
 use seen::Seen;
 use std::rc::Rc;
 use std::time::Duration;
-use tracepoint::Record;
+use telling::Telling;
+use tracepoint::Whose;
 
 /// A process whose system calls BPF programs see, until it has ended, is left, or this value is dropped. Its id is then removed from the
 /// programs' list; otherwise a later process with this id would be watched instead.
@@ -32,10 +30,7 @@ pub struct Bpf {
     held: Option<PidFd>,
     /// Whether [`EventKind::Opened`] was reported.
     introduced: bool,
-    /// The exec that has led to it, as it was when it began.
-    exec: Option<(Begun, Captures)>,
-    /// The exit code that it has passed to `exit_group`.
-    says: Option<i32>,
+    telling: Telling,
     end: Option<End>,
     /// The main thread of a program that lancet has started and goes on tracing.
     tracee: Option<Tracee>,
@@ -54,7 +49,11 @@ impl Bpf {
         let Shared {
             args, signatures, ..
         } = shared;
-        let seen = shared.programs.get(args, || table(args, signatures));
+        let whose = match args.follow {
+            true => Whose::WithChildren,
+            false => Whose::Alone,
+        };
+        let seen = shared.programs.get(args, whose, || table(args, signatures));
         let seen = seen.map_err(refused)?;
         seen.add(pid).map_err(|why| refused(why.into()))?;
         Ok(Bpf::made(pid, seen))
@@ -69,7 +68,7 @@ impl Bpf {
     ) -> Result<Self, (Tracee, process::Error)> {
         let gone = if keep {
             tracee.tell_signals();
-            self.exec = exec.take();
+            self.telling = Telling::of(exec.take());
             tracee.go_on(false)
         } else {
             tracee.let_go()
@@ -90,8 +89,7 @@ impl Bpf {
             seen,
             held: PidFd::open(pid).ok(),
             introduced: false,
-            exec: None,
-            says: None,
+            telling: Telling::default(),
             end: None,
             tracee: None,
         }
@@ -109,11 +107,6 @@ impl Bpf {
     /// Returns its main thread, if that is traced.
     pub fn tracee(&mut self) -> &mut Option<Tracee> {
         &mut self.tracee
-    }
-
-    /// Returns what was counted, for this and all other processes, since the last call.
-    pub fn counted(&self) -> Vec<Count> {
-        self.seen.counted()
     }
 
     /// Returns what was lost, for this and all other processes, since the last call.
@@ -150,6 +143,7 @@ impl Bpf {
     /// Handles that another program runs in its place.
     pub fn gives_way(&mut self, tell: &mut dyn FnMut(Event)) {
         self.tell(tell);
+        self.telling.ends(tell);
         tell(now_of(self.pid, EventKind::Ended(End::Replaced)));
     }
 
@@ -163,7 +157,7 @@ impl Bpf {
             turn.child(child.pid, Stage::Open(child.into()));
         }
         if is_over && self.end.is_none() {
-            let end = self.says.map_or(End::Unknown, End::Exited);
+            let end = self.telling.says().map_or(End::Unknown, End::Exited);
             self.over(end, &mut |event| turn.tell(event));
         }
         any
@@ -182,6 +176,7 @@ impl Bpf {
     fn over(&mut self, end: End, tell: &mut dyn FnMut(Event)) {
         self.end = Some(end);
         self.leave();
+        self.telling.ends(tell);
         tell(now_of(self.pid, EventKind::Ended(end)));
     }
 
@@ -199,82 +194,12 @@ impl Bpf {
             any = true;
         }
         for record in self.seen.unread(self.pid) {
-            if let Some(event) = self.event(record) {
-                tell(event);
-            }
+            self.telling.tell(record, &self.seen, tell);
             any = true;
         }
         any
     }
-
-    fn event(&mut self, record: Record) -> Option<Event> {
-        let (tid, time, kind) = match record {
-            Record::Call {
-                tid,
-                time,
-                number,
-                arguments,
-                behind,
-                stack,
-                texts,
-                ..
-            } => {
-                let begun = Begun {
-                    number,
-                    instruction: behind.wrapping_sub(INSTRUCTION),
-                    registers: Registers {
-                        gp: arguments,
-                        stack,
-                        ..Registers::default()
-                    },
-                    ticks: time,
-                };
-                (tid, time, self.call(begun, &texts)?)
-            }
-            Record::Return {
-                tid, time, result, ..
-            } => {
-                let returned = Returned {
-                    rax: result,
-                    ..Returned::default()
-                };
-                let captures = Captures::new();
-                (tid, time, EventKind::Return(Return { returned, captures }))
-            }
-            Record::Child { .. } => return None,
-        };
-        let at = At {
-            process: self.pid,
-            tid: tid as u32,
-            ring: tid as u32,
-            stack: 0,
-            frame: 0,
-            time: self.seen.wall(time),
-        };
-        Some(Event { at, kind })
-    }
-
-    fn call(&mut self, mut begun: Begun, texts: &[Vec<u8>; 2]) -> Option<EventKind> {
-        let mut captures = Captures::new();
-        if let Some((exec, copied)) = self.exec.take_if(|(exec, _)| exec.number == begun.number) {
-            (begun.registers, captures) = (exec.registers, copied);
-        }
-        if EXIT_GROUPS.contains(&begun.number) {
-            self.says = Some(begun.registers.gp[0] as i32 & 0xff);
-        }
-        let told = self.seen.told(begun.number)?;
-        for (argument, text) in told.texts().into_iter().zip(texts) {
-            if let Some(argument) = argument.filter(|_| !text.is_empty()) {
-                captures.add(begun.registers.gp[usize::from(argument)], text);
-            }
-        }
-        begun.names_itself(&told);
-        Some(EventKind::Call(begun.call(&told, captures)))
-    }
 }
-
-/// `exit_group`: arch/x86/entry/syscalls/syscall_64.tbl and syscall_32.tbl.
-const EXIT_GROUPS: [u64; 2] = [231, tracepoint::OF_32_BITS | 252];
 
 /// Ends the watching also where lancet ends by an error or a panic.
 impl Drop for Bpf {

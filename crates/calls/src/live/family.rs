@@ -2,7 +2,8 @@
 
 use super::beside::Kernel;
 use super::bpf::seen::Programs;
-use super::guest::{Guest, Leads, Shared};
+use super::guest::{Guest, Shared};
+use super::leads::{Due, Leads};
 use super::process::Process;
 use super::traced::FirstExec;
 use super::unadopted::Unadopted;
@@ -132,7 +133,10 @@ impl<'a> Family<'a> {
                 exec: FirstExec::default(),
                 programs: Programs::default(),
                 kernel: Kernel::default(),
-                leads: Leads::default(),
+                leads: Leads {
+                    due: Due::new(args.leads_by_bpf()),
+                    ..Leads::default()
+                },
             },
             processes: Processes::default(),
             unadopted: Unadopted::default(),
@@ -338,7 +342,9 @@ impl Source for Family<'_> {
     }
 
     fn counted(&mut self) -> Vec<Count> {
-        std::mem::take(&mut self.kept.counts)
+        let mut counts = std::mem::take(&mut self.kept.counts);
+        counts.extend(self.shared.programs.counted());
+        counts
     }
 
     fn losses(&mut self) -> Vec<(i32, Losses)> {

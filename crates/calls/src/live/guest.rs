@@ -20,7 +20,7 @@ mod tracing_options;
 mod vforks;
 
 pub use early::table;
-pub use life::{Leads, Shared, now_of, opened};
+pub use life::{Shared, now_of, opened};
 pub use plan::Copying;
 
 use super::beside::Beside;

@@ -1,12 +1,32 @@
 //! Processes that are seen by ptrace before they are hooked: how that begins, and how they change over
 //! ([`super::stepped::Stands`]).
 
-use super::guest::{Guest, Shared};
+use super::bpf::seen::Seen;
+use super::guest::{Guest, Shared, table};
+use super::leads::CALLS_OF_ALL;
 use super::process::Process;
 use super::stepped::{CALLS, Stands, Stepped};
 use crate::message::Message;
 use inject::lifecycle::{Over, Stage, Turn, Watched};
 use inject::tracee::{Tracee, end_waits};
+use std::rc::Rc;
+use tracepoint::Whose;
+
+/// The BPF programs that see calls of processes that are led, if the kernel allows them.
+fn kernel(shared: &Shared<'_>) -> Option<Rc<Seen>> {
+    let Shared {
+        args, signatures, ..
+    } = shared;
+    end_waits();
+    let programs = &shared.programs;
+    match programs.get(args, Whose::Traced, || table(args, signatures)) {
+        Ok(seen) => Some(seen),
+        Err(why) => {
+            args.messages.say(Message::NotByBpf { why, calls: CALLS });
+            None
+        }
+    }
+}
 
 impl Process {
     /// Watches a process that stands at its exec by ptrace for now; with `keep` lancet has started it.
@@ -17,9 +37,15 @@ impl Process {
     ) -> Result<Stage<Self>, (Tracee, process::Error)> {
         let mut stepped = Stepped::begin(tracee, keep, shared)?;
         let leads = &shared.leads;
-        stepped.is_led(keep, leads.interpreters.clone());
+        stepped.is_led(keep, leads);
         if !leads.told.replace(true) {
-            shared.args.messages.say(Message::Led { calls: CALLS });
+            let messages = &shared.args.messages;
+            messages.say(match shared.args.leads_by_bpf() {
+                true => Message::LedByBpf {
+                    calls: CALLS_OF_ALL,
+                },
+                false => Message::Led { calls: CALLS },
+            });
         }
         Ok(Stage::Open(stepped.into()))
     }
@@ -33,6 +59,10 @@ impl Process {
             None => {}
             Some(Stands::ForHooks) => self.is_hooked_now(shared, turn),
             Some(Stands::AtExec) => self.begins_again(shared, turn),
+            Some(Stands::ForKernel) => {
+                let kernel = kernel(shared);
+                stepped.goes_on_by_kernel(kernel);
+            }
         }
     }
 
@@ -63,6 +93,7 @@ impl Process {
             return;
         };
         let (pid, keep) = (stepped.pid(), stepped.is_kept());
+        stepped.leave_kernel_at_exec(&mut |event| turn.tell(event));
         turn.observer.begins(pid);
         let begun = Tracee::again_at_exec(pid, keep);
         let begun = begun

@@ -78,7 +78,7 @@ impl Process {
     pub fn is_traced(&self) -> bool {
         match self {
             Process::Hooked(guest) => guest.is_traced(),
-            Process::Stepped(_) => true,
+            Process::Stepped(stepped) => stepped.stops_at_calls(),
             Process::Bpf(_) => false,
         }
     }
@@ -103,7 +103,7 @@ impl Process {
         match self {
             Process::Hooked(guest) => guest.drain(tell),
             Process::Bpf(bpf) => drop(bpf.tell(tell)),
-            Process::Stepped(_) => {}
+            Process::Stepped(stepped) => stepped.drain(tell),
         }
     }
 
@@ -136,7 +136,8 @@ impl Process {
         match self {
             Process::Hooked(guest) => guest.counted(),
             Process::Stepped(stepped) => Ok(stepped.counted()),
-            Process::Bpf(bpf) => Ok(bpf.counted()),
+            // What BPF programs count is that of all processes together (`Programs::counted`).
+            Process::Bpf(_) => Ok(Vec::new()),
         }
     }
 
@@ -144,7 +145,7 @@ impl Process {
     pub fn losses(&mut self) -> Result<Losses, process::Error> {
         match self {
             Process::Hooked(guest) => guest.losses(),
-            Process::Stepped(_) => Ok(Losses::default()),
+            Process::Stepped(stepped) => Ok(stepped.losses()),
             Process::Bpf(bpf) => Ok(bpf.losses()),
         }
     }
@@ -239,7 +240,8 @@ fn say_of_kernel(pid: i32, args: &Options) -> Result<(), Error> {
 
 /// Whether BPF programs should see it, if the kernel allows that.
 fn may_be_bpf(by: By, args: &Options) -> bool {
-    by == By::Bpf || by == By::Nothing && args.counts_in_guest()
+    // Where they see processes that are led, their tracer follows children.
+    by == By::Bpf || by == By::Nothing && args.counts_in_guest() && !args.leads_by_bpf()
 }
 
 fn why_not_bpf(error: Error) -> Option<Arc<Refused>> {
@@ -251,8 +253,7 @@ fn why_not_bpf(error: Error) -> Option<Arc<Refused>> {
 }
 
 fn say_by_bpf(pid: i32, why: Option<Error>, args: &Options) {
-    let counts = args.counts_in_guest();
-    args.messages.say(Message::ByBpf { pid, why, counts });
+    args.messages.say(Message::ByBpf { pid, why });
 }
 
 /// Whether tracing may see what could not be hooked for this reason.
@@ -286,7 +287,7 @@ fn falls_back(shared: &Shared<'_>, error: &Error) -> bool {
     shared.args.may_fall_back() && may_be_traced(error)
 }
 
-/// Which ways are left to a process that cannot be hooked for this reason: only its tracer can inject, and knows calls of 32 bits.
+/// Which ways are left to a process that cannot be hooked for this reason: only its tracer can inject, and calls of 32 bits are left to it.
 fn without_hooks(args: &Options, why: &Error) -> By {
     let of_32_bits = matches!(
         why,

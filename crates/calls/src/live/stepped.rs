@@ -7,24 +7,27 @@
 //! The threads are waited for here, and not by the `Tracee` of the process's lifecycle, which handles one thread; that is made when the
 //! process is left, for the code that waits for the exit code of a started program.
 
+mod by_kernel;
 mod counts;
 mod led;
 mod left;
+mod life;
 mod tampering;
 mod told;
 
-use super::guest::{self, Shared, now_of};
+use super::bpf::seen::Seen;
+use super::guest::{self, Shared};
 use super::traced::{Begun, Table, Traced, signal_of};
 use crate::Error;
 use crate::Messages;
-use crate::event::{At, End, Event, EventKind, OfThread};
+use crate::event::{End, Event, EventKind, OfThread};
 use crate::source::Count;
 use counts::Counts;
-use inject::lifecycle::{Stage, Turn, Watched};
+use inject::lifecycle::{Turn, Watched};
 use inject::tracee::{Tracee, next_event};
 use led::Led;
 pub use led::{CALLS, Stands};
-use process::clock::{self, Clock, Present};
+use process::clock::{Clock, Present};
 use process::memory::GuestMemory;
 use process::ptrace;
 use process::stop::{self, Stop, Ties};
@@ -71,6 +74,10 @@ pub struct Stepped {
     left: Option<Tracee>,
     /// Set if it is to be hooked later.
     led: Option<Led>,
+    /// Set if BPF programs see, or have seen, its calls.
+    kernel: Option<Rc<Seen>>,
+    /// Whether they do, so that no thread stops at its calls.
+    is_by_kernel: bool,
 }
 
 struct Thread {
@@ -132,7 +139,7 @@ impl Stepped {
         };
         let mut stepped = Stepped::new(pid, memory, shared);
         let set = ptrace::set_options(pid, stepped.options);
-        if let Err(errno) = set.and_then(|()| ptrace::resume_to_syscall(pid, 0)) {
+        if let Err(errno) = set.and_then(|()| stepped.resume(pid, 0)) {
             return Err((tracee, ptrace::explain(pid, "tracing", errno)));
         }
         stepped.exec = shared.exec.take().filter(|_| keep);
@@ -157,6 +164,8 @@ impl Stepped {
             end: None,
             left: None,
             led: None,
+            kernel: None,
+            is_by_kernel: false,
         }
     }
 
@@ -177,7 +186,10 @@ impl Stepped {
             end: None,
             left: None,
             led,
+            kernel: self.kernel.clone(),
+            is_by_kernel: false,
         };
+        child.go_with_kernel();
         child.add(pid);
         Ok(child)
     }
@@ -203,9 +215,8 @@ impl Stepped {
 
     /// Takes out what was counted instead of being reported call by call.
     pub fn counted(&mut self) -> Vec<Count> {
-        let period = self.clock.period();
         let counts = self.counts.take();
-        counts.map_or_else(Vec::new, |counts| counts.all(period))
+        counts.map_or_else(Vec::new, |counts| counts.all(self.clock.period()))
     }
 
     /// Polls its threads until none of them has an event, or another process has one. Returns whether there was one.
@@ -215,7 +226,7 @@ impl Stepped {
     ) -> bool {
         let (since, mut in_vain) = (Instant::now(), 0);
         self.introduce(turn);
-        let any = self.look(turn);
+        let any = self.report(turn) | self.look(turn);
         while any && self.runs() && in_vain < IN_VAIN && since.elapsed() < ATTENTION {
             match next_event() {
                 None => in_vain += 1,
@@ -279,8 +290,13 @@ impl Stepped {
             Err(_) => ptrace::end_of(tid).unwrap_or(E::Special(libc::PTRACE_EVENT_EXIT)),
         };
         let mut look = Look::Something;
+        if event != E::Nothing {
+            // What its threads have done before.
+            self.report(turn);
+        }
         let resumed = match event {
             E::Nothing => return self.look_at_held(tid),
+            E::Signal(libc::SIGCHLD) if self.is_to_wait(tid) => self.resume(tid, 0),
             E::Exited(code) if tid != self.pid => {
                 return self.thread_over(tid, OfThread::Exited(code), turn);
             }
@@ -295,10 +311,10 @@ impl Stepped {
             }
             E::Signal(signal) => {
                 turn.tell(self.of_thread(tid, EventKind::Signal(signal_of(tid, signal))));
-                ptrace::resume_to_syscall(tid, signal)
+                self.resume(tid, signal)
             }
             E::Interrupted(libc::SIGTRAP) if self.stands_for_hooks(tid) => return look,
-            E::Interrupted(libc::SIGTRAP) => ptrace::resume_to_syscall(tid, 0),
+            E::Interrupted(libc::SIGTRAP) => self.resume(tid, 0),
             // It is in a group stop: it stays stopped, and its end is still reported.
             E::Interrupted(signal) => {
                 turn.tell(self.of_thread(tid, EventKind::Thread(OfThread::Stopped(signal))));
@@ -309,7 +325,7 @@ impl Stepped {
                 if matches!(look, Look::Gone) || self.end.is_some() || self.stands().is_some() {
                     return look;
                 }
-                ptrace::resume_to_syscall(tid, 0)
+                self.resume(tid, 0)
             }
         };
         // A thread that was killed meanwhile cannot be set going; its end is reported next.
@@ -335,7 +351,7 @@ impl Stepped {
     /// Sets a thread going that stands at a system call, at once or later.
     fn go_on(&mut self, tid: i32, onward: Onward) -> nix::Result<()> {
         if onward.after.is_zero() {
-            return ptrace::resume_to_syscall(tid, onward.signal);
+            return self.resume(tid, onward.signal);
         }
         let until = Instant::now() + onward.after;
         if let Some(thread) = self.threads.get_mut(&tid) {
@@ -353,7 +369,7 @@ impl Stepped {
             return Look::Nothing;
         };
         // An error means that it was killed meanwhile; its end is reported next.
-        let _ = ptrace::resume_to_syscall(tid, signal);
+        let _ = self.resume(tid, signal);
         Look::Something
     }
 
@@ -367,10 +383,15 @@ impl Stepped {
         let message = || ptrace::event_message(tid).map_or(0, |message| message as i32);
         match event {
             libc::PTRACE_EVENT_CLONE | libc::PTRACE_EVENT_FORK | libc::PTRACE_EVENT_VFORK => {
+                self.stands_for_kernel();
                 Look::Made(message(), event == libc::PTRACE_EVENT_VFORK)
             }
             libc::PTRACE_EVENT_EXEC => {
                 self.replaced(message(), turn);
+                // Where calls are counted, the exec was counted just now, and would be again.
+                if self.counts.is_none() {
+                    self.stands_for_kernel();
+                }
                 Look::Something
             }
             libc::PTRACE_EVENT_EXIT if stop::thread_is_gone(self.pid, tid) => {
@@ -382,112 +403,5 @@ impl Stepped {
             }
             _ => Look::Something,
         }
-    }
-
-    /// Handles a new thread or process that one of its threads has made, which is traced too.
-    fn made<P: Watched<Event = Event> + From<Stepped>>(
-        &mut self,
-        (made, waits): (i32, bool),
-        turn: &mut Turn<'_, P>,
-    ) {
-        if !stop::thread_is_gone(self.pid, made) {
-            turn.tell(self.of_thread(made, EventKind::Thread(OfThread::Began)));
-            return self.add(made);
-        }
-        let follows = self.options & CHILDREN != 0;
-        let led = self
-            .led
-            .as_mut()
-            .map(|led| led.child(self.pid, (made, waits)));
-        match self.child(made, led) {
-            Ok(child) if follows => {
-                turn.child(made, Stage::Open(child.into()));
-            }
-            // A child made by `clone` with another signal than SIGCHLD is reported although children are not followed. A child that cannot
-            // be opened is gone.
-            _ => drop(stop::let_go(made)),
-        }
-    }
-
-    /// Handles that another program runs in its place; the thread that has led there has the process's id from now on.
-    fn replaced<P: Watched<Event = Event> + From<Stepped>>(
-        &mut self,
-        former: i32,
-        turn: &mut Turn<'_, P>,
-    ) {
-        if self.leaves_at_exec.is_some() {
-            return self.leave_at_exec(former, turn);
-        }
-        let thread = self.threads.remove(&former);
-        self.threads.clear();
-        let mut thread = thread.unwrap_or_else(|| Thread::new(self.table.clone()));
-        let open = thread.traced.leave_open();
-        if let (Some((begun, told)), Some(counts)) = (open, &mut self.counts) {
-            counts.returned(&begun, &told, clock::now(), 0);
-        }
-        self.threads.insert(self.pid, thread);
-        // What stays open replaces what was open, so the reserve is soon full again.
-        if let Ok(memory) = GuestMemory::open_briefly(self.pid) {
-            self.memory = memory.into();
-        }
-        if former != self.pid {
-            let superseded = OfThread::Superseded(former);
-            turn.tell(self.of_thread(self.pid, EventKind::Thread(superseded)));
-        }
-        turn.tell(now_of(self.pid, EventKind::Ended(End::Replaced)));
-        self.introduced = false;
-        if let Some(led) = &mut self.led
-            && led.begins(self.pid)
-        {
-            return;
-        }
-        self.introduce(turn);
-    }
-
-    /// Makes an event of one thread, at the present time.
-    fn of_thread(&self, tid: i32, kind: EventKind) -> Event {
-        let event = now_of(self.pid, kind);
-        let at = At {
-            tid: tid as u32,
-            ..event.at
-        };
-        Event { at, ..event }
-    }
-
-    /// Handles the end of a thread whose process goes on.
-    fn thread_over<P: Watched<Event = Event> + From<Stepped>>(
-        &self,
-        tid: i32,
-        end: OfThread,
-        turn: &mut Turn<'_, P>,
-    ) -> Look {
-        turn.tell(self.of_thread(tid, EventKind::Thread(end)));
-        Look::Gone
-    }
-
-    fn gone(&mut self, tid: i32) {
-        let thread = self.threads.remove(&tid);
-        if let Some(mut thread) = thread {
-            self.count_left(&mut thread.traced);
-        }
-    }
-
-    fn count_left(&mut self, thread: &mut Traced) {
-        if let (Some((_, told)), Some(counts)) = (thread.leave_open(), &mut self.counts) {
-            counts.left(&told);
-        }
-    }
-
-    fn over<P: Watched<Event = Event> + From<Stepped>>(
-        &mut self,
-        end: End,
-        turn: &mut Turn<'_, P>,
-    ) -> Look {
-        for mut thread in std::mem::take(&mut self.threads).into_values() {
-            self.count_left(&mut thread.traced);
-        }
-        self.end = Some(end);
-        turn.tell(now_of(self.pid, EventKind::Ended(end)));
-        Look::Something
     }
 }

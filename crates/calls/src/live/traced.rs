@@ -15,7 +15,7 @@ use process::clock;
 use process::functions::SYSTEM;
 use process::memory::GuestMemory;
 use process::ptrace::{self, AtSystemCall, Side};
-use prototypes::capture::{CALLERS, Guest, Limits, Op, Registers, Returned, Source, run};
+use prototypes::capture::{CALLERS, Guest, Limits, Registers, Returned, run};
 use prototypes::{Captures, Detail, Prototype};
 use std::cell::{OnceCell, RefCell};
 use std::collections::HashMap;
@@ -114,17 +114,9 @@ impl Told {
         })
     }
 
-    /// Which arguments of the call are texts that are copied up to their NUL: the first two of them.
-    pub fn texts(&self) -> [Option<u8>; 2] {
-        let ops: Vec<Op> = self.copy()[0]
-            .iter()
-            .filter_map(|word| Op::decode(*word))
-            .collect();
-        let mut texts = ops.windows(2).filter_map(|two| match two {
-            [Op::Value(Source::Gp(argument)), Op::Text { unit: 1, .. }] => Some(*argument),
-            _ => None,
-        });
-        [texts.next(), texts.next()]
+    /// The programs of crate `capture` that copy what a call points to, when it begins and when it returns.
+    pub fn copies(&self) -> [Vec<u64>; 2] {
+        self.copy().clone()
     }
 }
 
@@ -182,7 +174,7 @@ impl Begun {
 }
 
 /// The number of `execve` (Linux arch/x86/entry/syscalls/syscall_64.tbl).
-const EXECVE: u64 = 59;
+pub const EXECVE: u64 = 59;
 
 /// The last `execve` of a program on its way to its exec, with copies of its arguments, and when it began.
 pub type FirstExec = RefCell<Option<(Begun, Captures)>>;
@@ -407,6 +399,11 @@ impl Traced {
     /// Whether its thread is in a system call.
     pub fn is_inside(&self) -> bool {
         self.inside
+    }
+
+    /// Returns the number of the open call.
+    pub fn number(&self) -> Option<u64> {
+        self.open.as_ref().map(|(begun, _)| begun.number)
     }
 
     /// Keeps what was copied of the open call, because its duration decides whether it is reported.

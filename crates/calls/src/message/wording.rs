@@ -254,15 +254,19 @@ impl fmt::Display for Message {
                 "programs that are followed are seen by ptrace for their first {calls} calls, at about 5 µs each, and hooked then, because hooking costs as much as these; not told until then: native functions. Those that run {} are hooked from their start; --by hooks has all hooked",
                 vm::Language::any()
             ),
-            M::ByBpf { pid, why, counts } => {
+            M::LedByBpf { calls } => write!(
+                out,
+                "programs that are followed are seen by ptrace for their first {calls} calls in all, at about 5 µs each, and then by BPF programs, which cost them about 0.5 µs a call, and all other processes of the machine about 0.2 µs a call as long as lancet is there; not told: native functions. Those that run {} are hooked from their start; --by hooks has all hooked",
+                vm::Language::any()
+            ),
+            M::NotByBpf { why, calls } => write!(
+                out,
+                "programs that are followed are seen by ptrace for their first {calls} calls, and hooked then; by BPF they would cost a tenth of that: {why}"
+            ),
+            M::ByBpf { pid, why } => {
                 unchanged(out, *pid, why.as_ref())?;
-                let lacks = match counts {
-                    true => "",
-                    false => ", structs and buffers that arguments point to",
-                };
-                write!(
-                    out,
-                    "its system calls are seen by BPF programs, which cost it about 0.5 µs a call, and all other processes of the machine about 0.2 µs a call as long as lancet is there; not told: script lines, native functions and frames{lacks}",
+                out.write_str(
+                    "its system calls are seen by BPF programs, which cost it about 0.5 µs a call, and all other processes of the machine about 0.2 µs a call as long as lancet is there; not told: script lines, native functions and frames",
                 )
             }
             M::Detached { pid } => write!(out, "Process {pid} detached"),

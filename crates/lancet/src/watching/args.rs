@@ -192,6 +192,7 @@ impl Common {
             within: self.within.clone(),
             from_exec: false,
             may_lead: false,
+            may_lead_by_bpf: false,
             by: By::Hooks,
             leave_at_exec: false,
             exact: false,

@@ -46,6 +46,8 @@ pub fn says_hooked(message: &Message) -> bool {
         Message::LibraryHooked { .. }
         | Message::DefinedHooked { .. }
         | Message::Led { .. }
+        | Message::LedByBpf { .. }
+        | Message::NotByBpf { .. }
         | Message::ByTracing { .. }
         | Message::ByBpf { .. } => true,
         _ => false,

@@ -84,6 +84,7 @@ mod batches;
 mod bound;
 mod bpf;
 mod budget;
+mod by_kernel;
 mod capability;
 mod collections;
 mod compared;

@@ -1,17 +1,19 @@
 //! What BPF programs see of all processes of a run: the programs, their ring buffer and their counts, and to which process each
 //! record belongs.
 
+use super::telling::{EXECS, Telling};
 use crate::Function;
+use crate::event::Event;
 use crate::live::traced::{Table, Told};
 use crate::options::Options;
 use crate::source::Count;
 use hooks::rings::{Counted, Losses};
-use std::cell::RefCell;
+use std::cell::{Cell, RefCell};
 use std::collections::HashMap;
 use std::rc::Rc;
 use std::sync::Arc;
 use std::time::Duration;
-use tracepoint::{Figures, Lost, Record, Refused, Tells, Watch};
+use tracepoint::{Figures, Lost, Record, Refused, Tells, Watch, Whose};
 
 /// The programs, once they are needed, or why there are none. All processes of a run share them.
 #[derive(Default)]
@@ -22,14 +24,23 @@ impl Programs {
     pub fn get(
         &self,
         args: &Options,
+        whose: Whose,
         table: impl FnOnce() -> Table,
     ) -> Result<Rc<Seen>, Arc<Refused>> {
         let mut programs = self.0.borrow_mut();
         let programs = programs.get_or_insert_with(|| {
-            let seen = Seen::begin(args, table());
+            let seen = Seen::begin(args, whose, table());
             seen.map(Rc::new).map_err(Arc::new)
         });
         programs.clone()
+    }
+
+    /// Returns what the programs have counted since the last call, for all processes; nothing if they are not loaded.
+    pub fn counted(&self) -> Vec<Count> {
+        match &*self.0.borrow() {
+            Some(Ok(seen)) => seen.counted(),
+            _ => Vec::new(),
+        }
     }
 }
 
@@ -40,6 +51,10 @@ pub struct Seen {
     counts: bool,
     /// Records that were read for a process that has not had its turn since.
     unread: RefCell<HashMap<i32, Vec<Record>>>,
+    /// Of the processes whose records are reported as they come ([`Seen::report`]).
+    tellings: RefCell<HashMap<i32, Telling>>,
+    /// Calls that point to something that could not be read, and were not reported to [`Seen::lost`] yet.
+    uncopied: Cell<u64>,
     /// Watched children that no process of ours represents yet.
     children: RefCell<Vec<i32>>,
     /// The counts and losses that were returned so far.
@@ -47,19 +62,21 @@ pub struct Seen {
 }
 
 impl Seen {
-    fn begin(args: &Options, table: Table) -> Result<Self, Refused> {
+    fn begin(args: &Options, whose: Whose, table: Table) -> Result<Self, Refused> {
         let counts = args.counts_in_guest();
-        let texts = |number| Some(table.told(number)?.texts());
+        let copies = |number| Some(table.told(number)?.copies());
         let tells = match counts {
             true => Tells::Counts,
-            false => Tells::Calls(&texts),
+            false => Tells::Calls(&copies),
         };
-        let watch = Watch::begin(&tells, args.follow)?;
+        let watch = Watch::begin(&tells, whose)?;
         Ok(Seen {
             watch: watch.into(),
             table,
             counts,
             unread: RefCell::default(),
+            tellings: RefCell::default(),
+            uncopied: Cell::default(),
             children: RefCell::default(),
             taken: RefCell::default(),
         })
@@ -85,6 +102,43 @@ impl Seen {
     pub fn unread(&self, pid: i32) -> Vec<Record> {
         let mut unread = self.unread.borrow_mut();
         unread.get_mut(&pid).map(std::mem::take).unwrap_or_default()
+    }
+
+    /// Watches a process from now on whose records are reported by [`Seen::report`].
+    pub fn add_to_report(&self, pid: i32, telling: Telling) -> Result<(), Refused> {
+        self.tellings.borrow_mut().insert(pid, telling);
+        self.watch.borrow().add(pid)
+    }
+
+    /// Reports the available records of the processes that are so watched, in the order in which they were made. Returns whether there were
+    /// any.
+    pub fn report(&self, tell: &mut dyn FnMut(Event)) -> bool {
+        let mut records = Vec::new();
+        let any = self.watch.borrow_mut().read(|record| records.push(record));
+        let mut tellings = self.tellings.borrow_mut();
+        for record in records {
+            let (Record::Call { pid, .. } | Record::Return { pid, .. } | Record::Child { pid, .. }) =
+                record;
+            if let Some(telling) = tellings.get_mut(&pid) {
+                telling.tell(record, self, tell);
+            }
+        }
+        any
+    }
+
+    /// Ends the watching of such a process, of which all was reported.
+    pub fn end_report(&self, pid: i32, tell: &mut dyn FnMut(Event)) {
+        self.remove(pid);
+        if let Some(mut telling) = self.tellings.borrow_mut().remove(&pid) {
+            telling.ends(tell);
+        }
+    }
+
+    /// Notes the return of a call that points to something that was not in memory when it began: where it was an exec, that memory is gone.
+    pub fn note_uncopied(&self, number: u64, result: u64) {
+        if EXECS.contains(&number) && result == 0 {
+            self.uncopied.set(self.uncopied.get() + 1);
+        }
     }
 
     /// Takes the watched children that no process of ours represents yet.
@@ -119,8 +173,7 @@ impl Seen {
         })
     }
 
-    /// Returns what was counted since the last call, for all processes.
-    pub fn counted(&self) -> Vec<Count> {
+    fn counted(&self) -> Vec<Count> {
         if !self.counts {
             return Vec::new();
         }
@@ -141,6 +194,7 @@ impl Seen {
         Losses {
             records: now.records + now.missed - before.records - before.missed,
             without_ring: now.threads + now.children - before.threads - before.children,
+            uncopied: self.uncopied.take(),
             ..Losses::default()
         }
     }

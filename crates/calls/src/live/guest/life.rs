@@ -10,6 +10,7 @@ use crate::debug::{self, say};
 use crate::event::{At, End, Event, EventKind, Opened};
 use crate::live::beside::Kernel;
 use crate::live::bpf::seen::Programs;
+use crate::live::leads::Leads;
 use crate::live::traced::FirstExec;
 use crate::options::Options;
 use crate::signatures::Signatures;
@@ -20,9 +21,7 @@ use inject::Embedded;
 use inject::lifecycle::{Execs, Turn, Watched};
 use inject::tracee::Tracee;
 use process::Error;
-use process::interpreters::Interpreters;
 use process::stop::Ties;
-use std::cell::{Cell, RefCell};
 use std::collections::HashSet;
 use std::rc::Rc;
 use std::time::{Duration, Instant, SystemTime};
@@ -49,15 +48,6 @@ pub struct Shared<'a> {
     pub kernel: Kernel,
     /// What is known of processes that are seen by ptrace before they are hooked.
     pub leads: Leads,
-}
-
-/// What is known of processes that are seen by ptrace before they are hooked.
-#[derive(Default)]
-pub struct Leads {
-    /// The programs that run scripts.
-    pub interpreters: Rc<RefCell<Interpreters>>,
-    /// Whether it was said that there are such processes.
-    pub told: Cell<bool>,
 }
 
 /// The state of a guest's life.

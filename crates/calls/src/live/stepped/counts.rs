@@ -43,6 +43,11 @@ impl Counts {
         counted.errors += u64::from(result >= FIRST_ERROR);
     }
 
+    /// Counts a call that has begun another program, and of which nobody has seen how long it took.
+    pub fn ran(&mut self, told: &Told) {
+        self.of(told).returned += 1;
+    }
+
     /// Counts a call that has ended its thread.
     pub fn left(&mut self, told: &Told) {
         self.of(told).left += 1;

@@ -9,6 +9,8 @@
 //! none is told twice. A program that runs scripts is hooked from its exec on ([`Stands::AtExec`]), for the lines of its calls.
 
 use super::Stepped;
+use crate::live::bpf::seen::Seen;
+use crate::live::leads::{Due, Leads};
 use process::interpreters::Interpreters;
 use process::ptrace::{self, AtSystemCall, Side};
 use std::cell::RefCell;
@@ -27,6 +29,8 @@ pub enum Stands {
     ForHooks,
     /// It is at the first instruction of a program that is to be hooked from there on.
     AtExec,
+    /// BPF programs are to see its calls from the end of the one on that its thread is in.
+    ForKernel,
 }
 
 /// What is known of a process that is to be hooked later.
@@ -43,11 +47,12 @@ pub struct Led {
     interrupted: bool,
     stands: Option<Stands>,
     interpreters: Rc<RefCell<Interpreters>>,
+    due: Rc<Due>,
 }
 
 impl Led {
     /// For a process that stands at its exec.
-    pub fn new(kept: bool, interpreters: Rc<RefCell<Interpreters>>) -> Self {
+    fn new(kept: bool, interpreters: Rc<RefCell<Interpreters>>, due: Rc<Due>) -> Self {
         Led {
             calls: 0,
             kept,
@@ -56,6 +61,7 @@ impl Led {
             interrupted: false,
             stands: None,
             interpreters,
+            due,
         }
     }
 
@@ -66,13 +72,13 @@ impl Led {
         self.alone &= !shares || waits;
         Led {
             alone: !shares,
-            ..Led::new(false, self.interpreters.clone())
+            ..Led::new(false, self.interpreters.clone(), self.due.clone())
         }
     }
 
     /// Handles that another program begins, at whose first instruction the process stands. Returns whether it is to be hooked there.
     pub(super) fn begins(&mut self, pid: i32) -> bool {
-        *self = Led::new(self.kept, self.interpreters.clone());
+        *self = Led::new(self.kept, self.interpreters.clone(), self.due.clone());
         let runs_scripts = self.interpreters.borrow_mut().runs(pid);
         self.stands = runs_scripts.then_some(Stands::AtExec);
         runs_scripts
@@ -81,8 +87,32 @@ impl Led {
 
 impl Stepped {
     /// Has it hooked later, because nothing speaks against hooks; whether lancet has started it.
-    pub fn is_led(&mut self, kept: bool, interpreters: Rc<RefCell<Interpreters>>) {
-        self.led = Some(Led::new(kept, interpreters));
+    pub fn is_led(&mut self, kept: bool, leads: &Leads) {
+        let (interpreters, due) = (leads.interpreters.clone(), leads.due.clone());
+        self.led = Some(Led::new(kept, interpreters, due));
+    }
+
+    /// Has the process stand still where it is, if BPF programs are to see its calls from here on: its only thread is within a fork or an exec.
+    pub(super) fn stands_for_kernel(&mut self) {
+        let alone = self.threads.len() == 1 && self.threads.contains_key(&self.pid);
+        let may = alone && !self.is_by_kernel;
+        if let Some(led) = self.led.as_mut().filter(|led| may && led.due.is_now()) {
+            led.stands = led.stands.or(Some(Stands::ForKernel));
+        }
+    }
+
+    /// Sets its thread going, whose calls the programs see from now on, if the kernel allows them.
+    pub fn goes_on_by_kernel(&mut self, kernel: Option<Rc<Seen>>) {
+        if let Some(led) = &mut self.led {
+            led.stands = None;
+            if kernel.is_none() {
+                led.due.never();
+            }
+        }
+        self.kernel = kernel;
+        self.go_over_to_kernel();
+        // An error means that it was killed; its end is reported next.
+        let _ = self.resume(self.pid, 0);
     }
 
     /// Returns for what it stands still.
@@ -104,6 +134,7 @@ impl Stepped {
             return;
         };
         led.calls = led.calls.saturating_add(1);
+        led.due.note_call();
         let is_due = led.calls >= CALLS && led.alone && !led.refused;
         if is_due && threads == 1 && !MADE_AGAIN.contains(&(result as i64)) {
             // It stops again before it runs any of its own code. An error means that it was killed.
@@ -131,7 +162,7 @@ impl Stepped {
         // Whoever tried to take it may have asked the kernel for other events.
         let _ = ptrace::set_options(self.pid, self.options);
         // An error means that it was killed; its end is reported next.
-        let _ = ptrace::resume_to_syscall(self.pid, 0);
+        let _ = self.resume(self.pid, 0);
     }
 
     /// Forgets its threads, because others have it from now on.

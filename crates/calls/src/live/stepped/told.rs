@@ -32,7 +32,7 @@ impl Stepped {
                 return counts.returned(&begun, &told, now, 0);
             }
             self.tell_begun(self.pid, &begun, &told, copied, turn);
-            let at = self.at(self.pid, &begun, now);
+            let at = self.at(self.pid, now);
             let kind = EventKind::Return(Return::default());
             turn.tell(Event { at, kind });
         }
@@ -93,7 +93,7 @@ impl Stepped {
                     ..Returned::default()
                 };
                 let back = Return { returned, captures };
-                let at = self.at(tid, &begun, now);
+                let at = self.at(tid, now);
                 let kind = EventKind::Return(back);
                 turn.tell(Event { at, kind });
             }
@@ -109,7 +109,7 @@ impl Stepped {
         captures: Captures,
         turn: &mut Turn<'_, P>,
     ) {
-        let at = self.at(tid, begun, begun.ticks);
+        let at = self.at(tid, begun.ticks);
         turn.tell(Event {
             at,
             kind: EventKind::Call(begun.call(told, captures)),
@@ -118,13 +118,14 @@ impl Stepped {
 
     /// Returns the place and time of an event; a thread, which is in one call only,
     /// counts as a ring with one stack.
-    fn at(&self, tid: i32, begun: &Begun, ticks: u64) -> At {
+    fn at(&self, tid: i32, ticks: u64) -> At {
         At {
             process: self.pid,
             tid: tid as u32,
             ring: tid as u32,
             stack: 0,
-            frame: begun.registers.stack,
+            // It is in one call only.
+            frame: 0,
             time: self.clock.wall(ticks),
         }
     }

@@ -292,7 +292,7 @@ impl SyscallsArgs {
     }
 
     /// Characters of a string that are copied: all that are dumped.
-    fn kept(&self) -> u32 {
+    pub(super) fn kept(&self) -> u32 {
         /// Bytes of messages to netlink.
         const MESSAGES: u32 = 2048;
         let kept = kept_of_strings(self.strings, self.common.record.is_some());
@@ -378,6 +378,7 @@ impl Asked for SyscallsArgs {
             system_calls: !self.leaks,
             from_exec: !self.leaks,
             may_lead: self.way.by.is_none() && !self.way.hooks,
+            may_lead_by_bpf: self.may_lead_by_bpf(),
             // By BPF nothing stands still at an exec; that a tracer is asked for is seen to in `flaw`.
             by: match self.started.detach_on {
                 Some(_) => By::Ptrace,

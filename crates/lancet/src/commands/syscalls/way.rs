@@ -15,7 +15,7 @@ pub struct Way {
     pub no_modify: bool,
 
     /// How system calls are seen: hooks, as without this; ptrace, as strace sees them; bpf, by programs at the kernel's tracepoints,
-    /// which tell numbers and paths, no structs, and slow down every process of the machine by about 0.2 µs a call
+    /// which slow down every process of the machine by about 0.2 µs a call
     #[arg(long, value_name = "WAY", conflicts_with = "no_modify", help_heading = TARGET)]
     pub by: Option<Seen>,
 
@@ -42,7 +42,7 @@ pub enum Seen {
     Hooks,
     /// Stops at each call: some 5 µs a call, all that strace sees
     Ptrace,
-    /// Programs at the kernel's tracepoints: some 0.5 µs a call, counts and registers
+    /// Programs at the kernel's tracepoints: some 0.5 µs a call, all but the names of descriptors
     Bpf,
 }
 
@@ -67,6 +67,15 @@ impl SyscallsArgs {
             _ if self.is_by_tracer() => By::Ptrace,
             _ => By::Hooks,
         }
+    }
+
+    /// Whether BPF programs may see the calls of programs that are followed: nothing is asked that is read of a process while it makes a call,
+    /// and no more bytes than they copy in one piece.
+    pub(super) fn may_lead_by_bpf(&self) -> bool {
+        let naming = self.naming();
+        let reads = naming.of_descriptors() || naming.comms || naming.namespaces.is_some();
+        let copied = i32::try_from(self.kept()).is_ok_and(|kept| kept < calls::LONGEST_BY_BPF);
+        !reads && copied && self.shown.paths.is_empty()
     }
 
     /// Whether processes are seen by ptrace although they could be hooked: whoever starts a program and asks for what strace says wants

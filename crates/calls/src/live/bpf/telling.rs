@@ -1,0 +1,176 @@
+//! Makes events of what BPF programs tell of one process.
+
+use super::seen::Seen;
+use crate::event::{At, Event, EventKind, Return};
+use crate::live::traced::{Begun, INSTRUCTION, Told};
+use prototypes::Captures;
+use prototypes::capture::{Registers, Returned};
+use std::collections::HashMap;
+use std::rc::Rc;
+use tracepoint::{Copied, Record};
+
+/// What must be known of a process to make events of its records.
+#[derive(Default)]
+pub struct Telling {
+    /// The exec that has led to it, as it was when it began.
+    exec: Option<(Begun, Captures)>,
+    /// The call that its thread is in, if the beginning of that was reported by whoever has seen the process before: one of these numbers.
+    within: Vec<u64>,
+    /// The exit code that it has passed to `exit_group`.
+    says: Option<i32>,
+    /// Calls, by thread, of which something was not in memory when they began: their returns tell it, so they are reported then.
+    held: HashMap<i32, Held>,
+}
+
+struct Held {
+    at: At,
+    begun: Begun,
+    told: Rc<Told>,
+    captures: Captures,
+}
+
+impl Held {
+    fn event(self) -> Event {
+        let kind = EventKind::Call(self.begun.call(&self.told, self.captures));
+        Event { at: self.at, kind }
+    }
+}
+
+impl Telling {
+    /// Of a program that lancet has started; `exec` has led to it.
+    pub fn of(exec: Option<(Begun, Captures)>) -> Self {
+        Telling {
+            exec,
+            ..Telling::default()
+        }
+    }
+
+    /// Of a process whose only thread is within this call, which was reported; `None` = it is at the end of its exec.
+    pub fn within(number: Option<u64>) -> Self {
+        Telling {
+            within: number.map_or(EXECS.to_vec(), |number| vec![number]),
+            ..Telling::default()
+        }
+    }
+
+    /// Returns the exit code that the process has passed to `exit_group`.
+    pub fn says(&self) -> Option<i32> {
+        self.says
+    }
+
+    /// Reports what a record tells.
+    pub fn tell(&mut self, record: Record, seen: &Seen, tell: &mut dyn FnMut(Event)) {
+        match record {
+            Record::Call { .. } => self.begins(record, seen, tell),
+            Record::Return {
+                pid,
+                tid,
+                time,
+                result,
+                copied,
+                again,
+                ..
+            } => {
+                if let Some(mut held) = self.held.remove(&tid) {
+                    add(&mut held.captures, &again);
+                    seen.note_uncopied(held.begun.number, result);
+                    tell(held.event());
+                }
+                let mut captures = Captures::new();
+                add(&mut captures, &copied);
+                let returned = Returned {
+                    rax: result,
+                    ..Returned::default()
+                };
+                tell(Event {
+                    at: at(seen, [pid, tid], time),
+                    kind: EventKind::Return(Return { returned, captures }),
+                });
+            }
+            Record::Child { .. } => {}
+        }
+    }
+
+    fn begins(&mut self, record: Record, seen: &Seen, tell: &mut dyn FnMut(Event)) {
+        let Record::Call {
+            pid,
+            tid,
+            time,
+            number,
+            arguments,
+            behind,
+            stack,
+            copied,
+            missed,
+        } = record
+        else {
+            return;
+        };
+        if std::mem::take(&mut self.within).contains(&number) {
+            return;
+        }
+        let mut begun = Begun {
+            number,
+            instruction: behind.wrapping_sub(INSTRUCTION),
+            registers: Registers {
+                gp: arguments,
+                stack,
+                ..Registers::default()
+            },
+            ticks: time,
+        };
+        let mut captures = Captures::new();
+        let exec = self.exec.take_if(|(exec, _)| exec.number == number);
+        let missed = missed && exec.is_none();
+        if let Some((exec, copied)) = exec {
+            (begun.registers, captures) = (exec.registers, copied);
+        }
+        if EXIT_GROUPS.contains(&number) {
+            self.says = Some(begun.registers.gp[0] as i32 & 0xff);
+        }
+        let Some(told) = seen.told(number) else {
+            return;
+        };
+        add(&mut captures, &copied);
+        begun.names_itself(&told);
+        let call = Held {
+            at: at(seen, [pid, tid], time),
+            begun,
+            told,
+            captures,
+        };
+        match missed {
+            false => tell(call.event()),
+            true => drop(self.held.insert(tid, call)),
+        }
+    }
+
+    /// Reports the calls that have not returned and will not.
+    pub fn ends(&mut self, tell: &mut dyn FnMut(Event)) {
+        for held in std::mem::take(&mut self.held).into_values() {
+            tell(held.event());
+        }
+    }
+}
+
+fn add(captures: &mut Captures, copied: &Copied) {
+    for (address, bytes) in copied.pieces() {
+        captures.add(address, bytes);
+    }
+}
+
+fn at(seen: &Seen, [pid, tid]: [i32; 2], time: u64) -> At {
+    At {
+        process: pid,
+        tid: tid as u32,
+        ring: tid as u32,
+        stack: 0,
+        frame: 0,
+        time: seen.wall(time),
+    }
+}
+
+/// `execve` and `execveat`: arch/x86/entry/syscalls/syscall_64.tbl.
+pub const EXECS: [u64; 2] = [59, 322];
+/// `exit_group`: arch/x86/entry/syscalls/syscall_64.tbl and syscall_32.tbl.
+const EXIT_GROUPS: [u64; 2] = [231, tracepoint::OF_32_BITS | 252];
