@@ -7,6 +7,7 @@
 //!   about   SQL statements          what --help says
 //!   strings 4000                    characters of a string that are shown, unless -s says otherwise
 //!   descriptors                     all system calls that open or close descriptors; with -c: which are still open, by line
+//!   allocations                     with -c: what its functions (malloc and its kin) have allocated and not freed, by line
 //!
 //!   peer :3306 mysql_               who is connected to that speaks to it by functions whose names begin so, or by none
 //!
@@ -67,6 +68,9 @@ pub struct Preset {
     /// Whether it includes all system calls that open or close descriptors, and reports with `-c` which of those are still open
     /// ([`crate::descriptors`]).
     pub descriptors: bool,
+    /// Whether it reports with `-c` what is allocated and not freed, by those of its functions that are an allocator's
+    /// ([`crate::allocations`]).
+    pub allocations: bool,
     /// For each peer, the end of its address and the prefix of the names of the functions that talk to it.
     pub peers: Vec<(String, String)>,
     /// The functions that it watches, in the order of its file.
@@ -187,6 +191,7 @@ impl Preset {
                 self.strings = Some(count.ok_or("strings wants a number")?);
             }
             Some("descriptors") => self.descriptors = true,
+            Some("allocations") => self.allocations = true,
             Some("peer") => {
                 let mut word = || words.next().map(String::from);
                 let peer = word().zip(word());
