@@ -6,6 +6,7 @@
 //!   a cache that has filled                 9000  120    0    0
 //!   objects of requests in flight              0    0    0   60
 //!   objects that live for five seconds         0    0   12   60
+//!   a cache that is still filling           1300  750  560  440    each time fewer
 //! ```
 //!
 //! And those of which single objects hold more and more, however many there are: a String that is appended to for ever
@@ -70,6 +71,8 @@ pub enum Verdict {
     None {
         /// Number of those rows.
         replaced: usize,
+        /// Number of rows that grew each time by less than before, as a cache does that fills: they may come to an end.
+        slowing: usize,
     },
     /// The program has switched the collector off: nothing is freed.
     CollectorOff,
@@ -96,6 +99,8 @@ pub struct Trend {
     pub kept: u64,
     /// Whether there are more and more objects.
     more: bool,
+    /// Whether each interval has left clearly less than the one before it.
+    slows: bool,
 }
 
 impl Trend {
@@ -133,6 +138,7 @@ impl Trend {
             least,
             kept,
             more,
+            slows: all.windows(2).all(|two| falls(two[0], two[1])),
         }
     }
 
@@ -167,7 +173,7 @@ impl Verdict {
             return Some(Self::TooEarly);
         }
         let of_types = Replaced::of(census);
-        let mut replaced = 0;
+        let (mut replaced, mut slowing) = (0, 0);
         let mut leaks = Vec::new();
         for ((key, before), counts) in rows {
             let trend = Trend::of(counts, intervals);
@@ -179,6 +185,10 @@ impl Verdict {
                 replaced += 1;
                 continue;
             }
+            if growing == Growing::InNumber && trend.slows {
+                slowing += 1;
+                continue;
+            }
             let leak = Leak {
                 key: key.clone(),
                 before: *before,
@@ -187,16 +197,39 @@ impl Verdict {
             };
             leaks.push((trend, leak));
         }
+        // What threads take beside their objects is their stacks. Where the objects do not explain the growth of resident memory, these
+        // are most of it.
+        let by_stacks = |leak: &Leak| census.resident.is_some() && leak.key.is_of_threads();
         leaks.sort_by_cached_key(|(trend, leak)| {
-            (std::cmp::Reverse(*trend), leak.before, leak.key.to_string())
+            let order = (std::cmp::Reverse((by_stacks(leak), *trend)), leak.before);
+            (order, leak.key.to_string())
         });
         let leaks: Vec<Leak> = leaks.into_iter().map(|(_, leak)| leak).collect();
         Some(if leaks.is_empty() {
-            Self::None { replaced }
+            Self::None { replaced, slowing }
         } else {
             Self::Leaks(leaks)
         })
     }
+}
+
+/// The type of threads.
+const THREAD: &str = "Thread";
+
+impl Key {
+    /// Whether it is the type of threads, or a line that makes some. Their stacks are no object's.
+    pub fn is_of_threads(&self) -> bool {
+        let (Key::Line { kind, .. } | Key::Type { kind } | Key::Stack { kind, .. }) = self else {
+            return false;
+        };
+        &**kind == THREAD
+    }
+}
+
+/// Whether a number is clearly less than the one before it: by an eighth, and by more than counts of things that come by chance differ.
+fn falls(before: u64, now: u64) -> bool {
+    let less = before.saturating_sub(now);
+    less >= before.div_ceil(8) && less > 2 * before.isqrt()
 }
 
 /// Types of which any program makes objects in many places.
@@ -276,6 +309,22 @@ mod tests {
             &[4, 4, 4, 4],
         ] {
             assert!(!row(other, 0).leaks, "{other:?}");
+        }
+    }
+
+    /// A cache of translations that is nearly full grows all the time, and each time by less.
+    #[test]
+    fn what_grows_by_less_each_time_slows() {
+        for slows in [[1300, 750, 560, 440], [400, 300, 220, 150]] {
+            assert!(row(&slows, 0).slows, "{slows:?}");
+        }
+        // By chance, with a step that is none, and with a load that falls slowly.
+        for goes_on in [
+            [35, 30, 26, 22],
+            [1300, 750, 760, 440],
+            [1000, 930, 860, 800],
+        ] {
+            assert!(!row(&goes_on, 0).slows, "{goes_on:?}");
         }
     }
 
