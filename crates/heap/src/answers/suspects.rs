@@ -320,7 +320,11 @@ impl Search<'_> {
             false => self.masses(others, Alike::Type),
         };
         let is_large = |mass: &Mass| {
-            let is_named = mass.holder.is_some() || mass.site.is_some() || mass.is_at_named_root();
+            // Texts and numbers that a root leads to are those that the VM keeps for ever.
+            let role = self.analysis.snapshot().role(mass.example);
+            let is_kept = matches!(role, Role::Text | Role::Number);
+            let is_rooted = mass.is_at_named_root() && !is_kept;
+            let is_named = mass.holder.is_some() || mass.site.is_some() || is_rooted;
             let parts = if is_named { 1 } else { UNNAMED };
             mass.retained >= self.least.saturating_mul(parts)
         };
