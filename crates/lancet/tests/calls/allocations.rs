@@ -50,7 +50,8 @@ const KEPT: [(&str, &str, u64, u64, u64, u64); 7] = [
     ("kept_reallocarray", "reallocarray", 10, BYTES, 1, 2),
     (
         "kept_aligned",
-        "aligned_alloc",
+        // Up to glibc 2.37 it is another name of memalign.
+        "aligned_alloc|memalign",
         11,
         BYTES / 4096 * 4096,
         1,
