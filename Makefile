@@ -30,7 +30,7 @@ SCRIPTS := $(filter-out python-3.11 perl-5.36 php-8.2,$(PYTHONS:%=python-%) $(PE
 OF_VERSIONS := opcache:: late:: drivers:: coroutines:: nasty:: through:: compared::
 # The tests of `heap` and `stack` that ask other versions (the house test `matrix` holds that none is forgotten): what is left would
 # run on the machine's own once more.
-HEAP_OF_VERSIONS := collector:: compact:: core:: fragmented:: holders:: killed:: ledger:: native:: perl:: php:: python_truth:: screen:: surroundings:: \
+HEAP_OF_VERSIONS := clean:: collector:: compact:: core:: fragmented:: holders:: killed:: ledger:: named:: native:: perl:: php:: python_truth:: screen:: surroundings:: \
 	truth:: unseen::
 STACK_OF_VERSIONS := bigframe:: fibers:: jit:: languages:: waits::
 # The gem and the wheel speak to a VM in its documented interface for extensions: the oldest and the newest.

@@ -344,7 +344,8 @@ impl Reader {
                 kind: names[site.kind as usize].clone(),
                 internal: kind.flags & INTERNAL != 0,
                 counts: *counts,
-                allocated: allocated(site, counts),
+                // What the living hold has been allocated, also what an object got later.
+                allocated: allocated(site, counts).max(counts.bytes),
             };
             rows.add(&mut tally, site.kind, row);
         }

@@ -17,6 +17,8 @@ pub struct End {
     pub losses: Vec<(i32, Losses)>,
     /// The descriptors of each process, if requested.
     pub descriptors: Vec<(i32, Held)>,
+    /// Functions that could not be hooked, or not to the end, because their hooks cost more than they may.
+    pub given_up: Vec<String>,
 }
 
 /// Receives calls and returns in the order of time.
@@ -43,6 +45,8 @@ pub struct Forgotten {
     pub rows: u64,
     /// Statements and names with more events to come: they are counted as if they had ended, or were unknown.
     pub statements: u64,
+    /// Allocations of which it is not known whether they were freed.
+    pub allocations: u64,
 }
 
 impl Forgotten {
@@ -60,6 +64,7 @@ impl Forgotten {
             open: self.open.max(other.open),
             rows: self.rows.max(other.rows),
             statements: self.statements.max(other.statements),
+            allocations: self.allocations.max(other.allocations),
         }
     }
 }
@@ -72,6 +77,7 @@ impl Add for Forgotten {
             open: self.open.saturating_add(other.open),
             rows: self.rows.saturating_add(other.rows),
             statements: self.statements.saturating_add(other.statements),
+            allocations: self.allocations.saturating_add(other.allocations),
         }
     }
 }

@@ -2,6 +2,7 @@
 //! [`crate::preset`]'s.
 
 use crate::event::{At, Call, Return};
+use crate::memo::Memo;
 use crate::preset::{By, Key, Preset, Rule, normalise};
 use process::functions::Function;
 use prototypes::outcome::SQLITE_ROW;
@@ -40,7 +41,7 @@ pub struct Groups<K> {
     ends: Vec<(Filter, Key)>,
     /// Limit of the characters of a string that are copied.
     strings: usize,
-    known: HashMap<(Arc<str>, String), Known>,
+    known: Memo<Function, Known>,
     named: HashMap<Name, Arc<str>>,
     /// Calls that last until another function returns: which function, and the argument that both were called with.
     spans: HashMap<(usize, Name), Span<K>>,
@@ -145,7 +146,7 @@ impl<K> Groups<K> {
             wholes: wholes.collect(),
             ends: Vec::new(),
             strings: strings as usize,
-            known: HashMap::new(),
+            known: Memo::default(),
             named: HashMap::new(),
             spans: HashMap::new(),
             executions: HashMap::new(),
@@ -355,32 +356,30 @@ impl<K> Groups<K> {
     }
 
     /// Returns the name under which calls of a function are added up, if they are.
-    pub fn adds_as(&mut self, function: &Function) -> Option<&str> {
+    pub fn adds_as(&mut self, function: &Arc<Function>) -> Option<&str> {
         let rule = self.known(function).rule?;
         self.rules[rule].adds.as_deref()
     }
 
-    fn known(&mut self, function: &Function) -> Known {
-        let key = (function.module.clone(), function.name.clone());
-        if let Some(known) = self.known.get(&key) {
-            return known.clone();
-        }
-        let place = Where {
-            path: "",
-            soname: &function.module,
-            is_main: false,
-        };
-        let is = |filter: &Filter| filter.matches(&function.name, place);
-        let ends = self.ends.iter().enumerate();
-        let known = Known {
-            rule: self.rules.iter().position(|rule| is(&rule.filter)),
-            ends: ends
-                .filter(|(_, (filter, _))| is(filter))
-                .map(|(at, _)| at)
-                .collect(),
-        };
-        self.known.insert(key, known.clone());
-        known
+    fn known(&mut self, function: &Arc<Function>) -> Known {
+        let (rules, ends) = (&self.rules, &self.ends);
+        let known = self.known.of(function, |function| {
+            let place = Where {
+                path: "",
+                soname: &function.module,
+                is_main: false,
+            };
+            let is = |filter: &Filter| filter.matches(&function.name, place);
+            let ends = ends.iter().enumerate();
+            Known {
+                rule: rules.iter().position(|rule| is(&rule.filter)),
+                ends: ends
+                    .filter(|(_, (filter, _))| is(filter))
+                    .map(|(at, _)| at)
+                    .collect(),
+            }
+        });
+        known.clone()
     }
 
     /// Returns the index in `ends` of a rule.

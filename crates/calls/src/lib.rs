@@ -21,13 +21,14 @@
 //! | [`unmet`] | lines and injections that were asked for and never came |
 //! | [`signatures`] | the prototype of each function |
 //! | [`stacks`], [`summary`] | which calls are open; how often and how long |
-//! | [`descriptors`] | which descriptors are still open |
+//! | [`descriptors`], [`allocations`] | which descriptors are still open; what is allocated and not freed |
 //! | [`memo`] | what was worked out of a thing that many events share |
 //! | [`window`] | which part of a recording is looked at |
 //!
 //! This crate prints nothing and knows no command line: it is driven by [`Options`], and what it has to say goes to
 //! [`Messages`].
 
+pub mod allocations;
 mod conditions;
 pub mod consumer;
 pub mod debug;

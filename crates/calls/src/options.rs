@@ -119,13 +119,12 @@ pub struct Options {
 
 impl Options {
     /// Whether guests count calls themselves instead of reporting each one. They cannot determine what the calls of a preset have in common
-    /// (a statement, a name), which descriptors are open, nor which call is within another, so for a preset that needs that, and for
-    /// `within`, calls are reported.
+    /// (a statement, a name), which descriptors are open, what is not freed, nor which call is within another, so for a preset that needs
+    /// that, and for `within`, calls are reported.
     pub fn counts_in_guest(&self) -> bool {
         let tells = |preset: &Preset| {
-            preset.descriptors
-                || preset.outermost
-                || preset.rules.iter().any(|rule| rule.by.is_some())
+            let pairs = preset.descriptors || preset.allocations || preset.outermost;
+            pairs || preset.rules.iter().any(|rule| rule.by.is_some())
         };
         let alone = !self.record && !self.results && self.within.is_empty();
         self.count && alone && !self.presets.iter().any(tells)
@@ -164,6 +163,11 @@ impl Options {
     /// Whether the line of a call decides whether the condition is met.
     pub fn asks_lines_only(&self) -> bool {
         self.min_time.is_none() && self.condition.as_ref().is_none_or(Condition::is_of_lines)
+    }
+
+    /// Whether it is wanted what is allocated and not freed.
+    pub fn asks_allocations(&self) -> bool {
+        self.count && self.presets.iter().any(|preset| preset.allocations)
     }
 
     /// Whether the list of open descriptors is wanted.

@@ -8,6 +8,7 @@
 //!   strings 4000                    characters of a string that are shown, unless -s says otherwise
 //!   outermost                       with -c a call within a call of the preset is a part of that one and gets no row
 //!   descriptors                     all system calls that open or close descriptors; with -c: which are still open, by line
+//!   allocations                     with -c: what its functions (malloc and its kin) have allocated and not freed, by line
 //!
 //!   peer :3306 mysql_               who is connected to that speaks to it by functions whose names begin so, or by none
 //!
@@ -71,6 +72,9 @@ pub struct Preset {
     /// Whether a call within a call of the preset, on the same stack, is a part of that one: a lock of a VM waits in one of the C library,
     /// and that is one wait.
     pub outermost: bool,
+    /// Whether it reports with `-c` what is allocated and not freed, by those of its functions that are an allocator's
+    /// ([`crate::allocations`]).
+    pub allocations: bool,
     /// For each peer, the end of its address and the prefix of the names of the functions that talk to it.
     pub peers: Vec<(String, String)>,
     /// The functions that it watches, in the order of its file.
@@ -192,6 +196,7 @@ impl Preset {
             }
             Some("descriptors") => self.descriptors = true,
             Some("outermost") => self.outermost = true,
+            Some("allocations") => self.allocations = true,
             Some("peer") => {
                 let mut word = || words.next().map(String::from);
                 let peer = word().zip(word());

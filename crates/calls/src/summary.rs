@@ -1,8 +1,9 @@
 //! The table of `-c`: how often and how long, by function and script line.
 
+use crate::allocations::{Allocating, Allocations, NotFreed};
 use crate::consumer::{End, Forgotten};
 use crate::descriptors::{Descriptors, Opening, StillOpen};
-use crate::event::{Caller, Event, EventKind};
+use crate::event::{Caller, End as Ended, Event, EventKind};
 use crate::groups::{Groups, Outcomes, Ticket};
 use crate::preset::Preset;
 use crate::source::Count;
@@ -82,6 +83,7 @@ struct Open {
     arguments: [u64; 6],
     ticket: Ticket,
     opening: Option<Opening>,
+    allocating: Option<Allocating>,
     /// The native frames around it, if they are used instead of a line.
     callers: Vec<Arc<Caller>>,
 }
@@ -102,6 +104,9 @@ pub struct Rows {
     /// The open descriptors, if a preset needs them.
     descriptors: Option<Descriptors>,
     still_open: Option<StillOpen>,
+    /// What is allocated, if a preset needs it.
+    allocations: Option<Allocations>,
+    not_freed: Option<NotFreed>,
     unit: f64,
     demangle: bool,
     /// The first event and the last.
@@ -122,6 +127,11 @@ impl Rows {
                 .any(|preset| preset.descriptors)
                 .then(Descriptors::default),
             still_open: None,
+            allocations: presets
+                .iter()
+                .any(|preset| preset.allocations)
+                .then(Allocations::default),
+            not_freed: None,
             unit: 1.0,
             demangle,
             times: None,
@@ -136,6 +146,11 @@ impl Rows {
     /// Returns the descriptors that are still open when no more events come, if a preset needs them.
     pub fn still_open(&self) -> Option<&StillOpen> {
         self.still_open.as_ref()
+    }
+
+    /// Returns what is not freed when no more events come, if a preset needs it.
+    pub fn not_freed(&self) -> Option<&NotFreed> {
+        self.not_freed.as_ref()
     }
 
     /// Returns the rows in this order.
@@ -249,14 +264,20 @@ impl Rows {
         match event.kind {
             EventKind::Opened(_) => {}
             EventKind::Call(call) => {
+                let mut around = self.stacks.around(event.at);
+                let in_allocation = around.any(|open| open.allocating.is_some());
+                drop(around);
                 let around = self.stacks.around(event.at);
                 let around = around.map(|open| &open.ticket);
                 let ticket = self.groups.enter(event.at, &call, around);
                 let descriptors = self.descriptors.as_mut();
+                let allocations = self.allocations.as_mut().filter(|_| !in_allocation);
                 // If no script makes a call, only its native callers show where it comes from.
-                let by_frames = descriptors.is_some() && call.line.is_none();
+                let by_frames =
+                    (descriptors.is_some() || allocations.is_some()) && call.line.is_none();
                 let open = Open {
                     opening: descriptors.and_then(|of| of.enter(event.at, &call)),
+                    allocating: allocations.and_then(|of| of.enter(event.at, &call)),
                     ticket,
                     function: call.edge.function.clone(),
                     line: call.line,
@@ -278,6 +299,9 @@ impl Rows {
                     if let (Some(of), Some(opening)) = (&mut self.descriptors, open.opening) {
                         of.leave(event.at, opening, &back, key.clone());
                     }
+                    if let (Some(of), Some(call)) = (&mut self.allocations, open.allocating) {
+                        of.leave(event.at, call, &back, key.clone());
+                    }
                     let outcome = outcome::of(&open.function.name, open.function.is_system_call());
                     let result = back.returned.rax;
                     let over = Outcomes {
@@ -292,7 +316,10 @@ impl Rows {
                 }
             }
             EventKind::Forked(child) => self.stacks.fork(event.at.process, child),
-            EventKind::Ended(_) => {
+            EventKind::Ended(how) => {
+                if let (Some(of), Ended::Replaced) = (&mut self.allocations, how) {
+                    of.replaced(event.at.process);
+                }
                 // The calls that ended the process, or that led to another program.
                 for open in self.stacks.drain(Some(event.at.process)) {
                     self.left(open);
@@ -308,6 +335,7 @@ impl Rows {
             open: self.stacks.forgotten(),
             rows: self.others,
             statements: self.groups.forgotten(),
+            allocations: self.not_freed.as_ref().map_or(0, |of| of.untold),
         }
     }
 
@@ -325,6 +353,7 @@ impl Rows {
         }
         let descriptors = self.descriptors.take();
         self.still_open = descriptors.map(|of| of.finish(&end.descriptors));
+        self.not_freed = self.allocations.take().map(|of| of.finish(end));
     }
 }
 

@@ -153,7 +153,9 @@ impl<'a> Maker<'a> {
             .of(object)
             .filter(|_| kind.sort == Sort::Dict);
         let id = match namespace {
-            Some(Namespace::Module(_) | Namespace::Class) => kinds::namespace(&mut self.builder),
+            Some(Namespace::Module(_) | Namespace::Class(_) | Namespace::Vm) => {
+                kinds::namespace(&mut self.builder)
+            }
             Some(Namespace::Object) | None => class.id,
         };
         let described = heap::Object {
@@ -205,6 +207,11 @@ impl<'a> Maker<'a> {
             }
             Sort::Type => kinds::name(&mut self.builder, &self.python, object),
             Sort::Code => self.code_name(object),
+            Sort::Generator => {
+                let generator = self.python.generator(object).ok()??;
+                let frame = self.python.generator_frame(&generator).next()?.ok()?;
+                self.code_name(frame.point.code)
+            }
             Sort::Function => {
                 let code = self.python.code_of(object).ok()?;
                 self.code_name(code)
@@ -219,7 +226,12 @@ impl<'a> Maker<'a> {
                     let name = format!("of module {}", self.text_of(name)?);
                     Some(self.builder.text(name.as_bytes()))
                 }
-                Namespace::Class | Namespace::Object => None,
+                Namespace::Class(class) => {
+                    let mut name = "of class ".to_owned();
+                    self.python.write_class_name(class, &mut name).ok()?;
+                    Some(self.builder.text(name.as_bytes()))
+                }
+                Namespace::Object | Namespace::Vm => None,
             },
             _ => None,
         }

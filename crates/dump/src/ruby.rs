@@ -18,7 +18,7 @@ use ::births::RubyGuest;
 use beside::Beside;
 pub use births::Births;
 use foldhash::HashMap;
-use heap::{Builder, Flags, RootKind, RootName, TextId};
+use heap::{Builder, Flags, Role, RootKind, RootName, TextId};
 use kinds::Kinds;
 use names::Names;
 use process::error::{Error, Result};
@@ -217,11 +217,12 @@ impl<'a> Maker<'a> {
             Type::Array | Type::Hash => self.room(&object),
             _ => (Kept::default(), None),
         };
+        let bytes = self.bytes(&object);
         let described = heap::Object {
             site,
             birth,
             class: self.class(of, object.class),
-            bytes: object.bytes.unwrap_or(object.slot),
+            bytes,
             length: kept.length,
             capacity,
             fingerprint: kept.fingerprint,
@@ -237,6 +238,14 @@ impl<'a> Maker<'a> {
         self.beside.add(kind, described.bytes, object.slot);
         self.builder.object(described);
         self.references(&object, references);
+    }
+
+    /// The bytes of an object; of a thread without its VM stack, which is room and hardly any memory.
+    fn bytes(&self, object: &Object) -> u64 {
+        let bytes = object.bytes.unwrap_or(object.slot);
+        let of_thread = self.kinds.is_thread().then_some(object.address);
+        let room = of_thread.and_then(|thread| self.ruby.stack_of_thread(thread));
+        bytes - room.filter(|room| *room < bytes).unwrap_or(0)
     }
 
     /// What is kept of a String.
@@ -329,6 +338,11 @@ impl<'a> Maker<'a> {
                 self.builder
                     .text(b"(table of symbols: names of methods and variables)"),
             ),
+            // Where it is written: all have the same class.
+            _ if self.kinds.role() == Some(Role::Function) => {
+                let code = self.ruby.code_of_proc(object)?;
+                self.place(code)
+            }
             _ if self.kinds.is_thread() => {
                 let thread = self.ruby.context_of_object(object)?;
                 let thread = self.ruby.thread_of(thread).ok()?;

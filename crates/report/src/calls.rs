@@ -6,7 +6,7 @@
 //! | [`lines`] | people: a line a call, ours or as ltrace prints it (`form`) |
 //! | [`json`] | programs: an object a line, schema in `docs/calls-json.md` |
 //! | [`summary`] | `-c`: a row for each function and script line, written by `summary_table`, `summary_json` or `summary_ltrace` |
-//! | `still_open` | before the rows of `-c`: descriptors that are still open |
+//! | `still_open`, `not_freed` | before the rows of `-c`: descriptors that are still open, memory that is not freed |
 //!
 //! Each is a [`calls::Consumer`]. How lines look is a [`Layout`].
 
@@ -15,6 +15,7 @@ pub mod format;
 pub mod formats;
 pub mod json;
 pub mod lines;
+mod not_freed;
 mod still_open;
 pub mod summary;
 mod summary_json;

@@ -23,6 +23,7 @@ fn line() -> impl Strategy<Value = Line> {
         prop::array::uniform4(0_u64..40),
         (5_u64..3000).prop_map(|each| [each; 4]),
         (20_u64..9000).prop_map(|first| [first, first / 30, 0, 0]),
+        (500_u64..9000).prop_map(|first| [first, first * 3 / 5, first * 2 / 5, first / 4]),
     ];
     let grown = prop_oneof![
         4 => Just((0, 0)),
@@ -109,6 +110,10 @@ proptest! {
             prop_assert!(said.is_empty() && census.resident.is_none(), "{text}");
             let all = format!("each of {intervals} intervals");
             prop_assert!(text.contains(&all), "{text}");
+        }
+        if let Some(rest) = text.split("no leak yet: ").nth(1) {
+            let slowing: usize = rest.split(' ').next().and_then(|number| number.parse().ok()).expect("a number");
+            prop_assert!((1..=leaking).contains(&slowing) && said.is_empty(), "{text}");
         }
         // What the objects hold together is said of all, because a line may have grown all the same.
         prop_assert!(said.is_empty() || !text.contains("the objects did not grow"), "{text}");

@@ -10,6 +10,7 @@ use proptest::prelude::*;
 use report::Style;
 use report::heap::{Options, json, owner, table};
 use serde_json::Value;
+use std::collections::{BTreeMap, BTreeSet};
 
 const OPTIONS: Options = Options {
     top: 1000,
@@ -20,7 +21,7 @@ const OPTIONS: Options = Options {
     },
 };
 
-const KINDS: [(&str, Role); 8] = [
+const KINDS: [(&str, Role); 10] = [
     ("Order", Role::Instance),
     ("Hash", Role::Map),
     ("String", Role::Text),
@@ -29,6 +30,8 @@ const KINDS: [(&str, Role); 8] = [
     ("Class", Role::Class),
     ("IMEMO", Role::Internal),
     ("namespace", Role::Module),
+    ("Proc", Role::Function),
+    ("coroutine", Role::Fiber),
 ];
 
 /// What a heap is made of: kind, bytes and line of each object; references; roots; what else is said of the process.
@@ -77,12 +80,18 @@ fn snapshot(heap: &Heap) -> Snapshot {
         ..About::default()
     });
     let file = builder.text(b"app.rb");
+    let functions = [&b"app.rb:7"[..], b"lib.rb:9"].map(|name| builder.text(name));
+    let (named, unnamed) = (
+        builder.text(b"callbacks"),
+        builder.text(b"(held by C code)"),
+    );
     for (number, (kind, bytes, line)) in heap.objects.iter().enumerate() {
         let (name, role) = KINDS[*kind];
         let kind = builder.kind(name.as_bytes(), role);
         builder.object(Object {
             bytes: *bytes,
             site: (*line != 0).then_some((file, u32::from(*line))),
+            label: matches!(role, Role::Function | Role::Fiber).then_some(functions[number % 2]),
             ..Object::new(address(number), kind)
         });
         let references = heap.references.iter().filter(|(from, _)| *from == number);
@@ -91,7 +100,11 @@ fn snapshot(heap: &Heap) -> Snapshot {
         }
     }
     for root in &heap.roots {
-        builder.root(address(*root), RootName::new(RootKind::Vm));
+        let name = match root % 3 {
+            0 => RootName::named(RootKind::Native, unnamed),
+            _ => RootName::named(RootKind::Vm, named),
+        };
+        builder.root(address(*root), name);
     }
     builder.finish()
 }
@@ -133,6 +146,78 @@ fn one_holds_all(analysis: &Analysis, name: &str) -> bool {
     common.is_some_and(|common| !common.is_empty())
 }
 
+/// The living objects of a type, and of a function of this name if one is told behind it.
+fn of_type<'a>(analysis: &'a Analysis, told: &'a str) -> impl Iterator<Item = u32> + 'a {
+    let snapshot = analysis.snapshot();
+    let all = 0..snapshot.len() as u32;
+    all.filter(move |one| {
+        let name = String::from_utf8_lossy(snapshot.text(snapshot.type_name(*one))).into_owned();
+        let label = snapshot.label(*one).map(|label| snapshot.text(label));
+        let label = label.map(|label| String::from_utf8_lossy(label).into_owned());
+        let is_it = told == name || label.is_some_and(|label| told == format!("{name} {label}"));
+        analysis.is_living(*one) && is_it
+    })
+}
+
+/// How many of these are said to be held by a root, or to hang on an object: so many are.
+fn check_holder(
+    analysis: &Analysis,
+    told: &str,
+    objects: u64,
+    text: &str,
+) -> Result<(), TestCaseError> {
+    let snapshot = analysis.snapshot();
+    if text.contains("holds them: ") {
+        let count = before(text, " are held")
+            .or_else(|| before(text, " is held"))
+            .unwrap_or(objects);
+        let is_root = |one: &u32| {
+            let mut roots = snapshot.roots().iter().filter(|root| root.target == *one);
+            let by_c = text.contains("held by C code");
+            analysis.dominator(*one) == Dominator::Roots
+                && roots.any(|root| (root.name.kind == RootKind::Native) == by_c)
+        };
+        let held = of_type(analysis, told).filter(is_root).count() as u64;
+        prop_assert!(held >= count, "{held}: {text}");
+    }
+    if text.contains(" hang on ") || text.contains(" hangs on ") {
+        let count = before(text, " hang on")
+            .or_else(|| before(text, " hangs on"))
+            .unwrap_or(objects);
+        let mut below: BTreeMap<u32, u64> = BTreeMap::new();
+        for object in of_type(analysis, told) {
+            let mut at = object;
+            while let Dominator::Object(holder) = analysis.dominator(at) {
+                *below.entry(holder).or_default() += 1;
+                at = holder;
+            }
+        }
+        prop_assert!(below.values().any(|held| *held >= count), "{text}");
+    }
+    Ok(())
+}
+
+/// Bytes of garbage that cycles lead to, and of the cycles themselves, found by going from each object as far as it leads.
+fn in_cycles(analysis: &Analysis) -> u64 {
+    let snapshot = analysis.snapshot();
+    let garbage = |one: &u32| !analysis.is_living(*one);
+    let reached = |from: u32| {
+        let mut seen = BTreeSet::new();
+        let mut open = vec![from];
+        while let Some(object) = open.pop() {
+            let targets = snapshot.edges(object).map(|edge| edge.target);
+            open.extend(targets.filter(garbage).filter(|one| seen.insert(*one)));
+        }
+        seen
+    };
+    let all = (0..snapshot.len() as u32).filter(garbage);
+    let in_cycles = all
+        .map(|one| (one, reached(one)))
+        .filter(|(one, seen)| seen.contains(one));
+    let held: BTreeSet<u32> = in_cycles.flat_map(|(_, seen)| seen).collect();
+    held.into_iter().map(|one| snapshot.bytes(one)).sum()
+}
+
 fn check_suspect(analysis: &Analysis, record: &Value, all: &Value) -> Result<(), TestCaseError> {
     let text = record["text"].as_str().expect("a sentence");
     let (living, garbage) = (number(all, "bytes"), number(all, "garbage_bytes"));
@@ -164,7 +249,18 @@ fn check_suspect(analysis: &Analysis, record: &Value, all: &Value) -> Result<(),
         let name = record["type"].as_str().expect("a type");
         prop_assert!(!one_holds_all(analysis, name), "{text}");
     }
+    if what == "type" {
+        let told = record["holds"]["type"].as_str().expect("a type");
+        check_holder(analysis, told, number(&record["holds"], "objects"), text)?;
+    }
     if what == "garbage" {
+        let cycles = number(all, "garbage_cycles");
+        if text.contains("kept by ") {
+            let said = before(text, " cycle of").or_else(|| before(text, " cycles of"));
+            prop_assert_eq!(said, Some(cycles), "{}", text);
+            prop_assert!(in_cycles(analysis) >= garbage / 2, "{text}");
+        }
+        prop_assert!(!text.contains("in no cycle") || cycles == 0, "{text}");
         prop_assert_eq!(retained, garbage, "{}", text);
         let nothing_frees = text.contains("which nothing frees");
         prop_assert!(nothing_frees, "{text}");

@@ -86,10 +86,15 @@ impl Key {
     }
 }
 
-/// Whether the size of an entry's birth number `number`, counted from 1, is taken.
+/// Whether the size of an entry's birth number `number`, counted from 1, is taken: after the first ones of one of each
+/// [`MEASURE_EVERY`]. Which one of them it is differs, because a line may make large and small objects in turn.
 #[inline]
 fn is_measured(number: u64) -> bool {
-    number <= MEASURE_FIRST || number.is_multiple_of(MEASURE_EVERY)
+    const { assert!(MEASURE_EVERY.is_power_of_two()) };
+    let group = number / MEASURE_EVERY;
+    // Fibonacci hashing: the uppermost bits of the product are spread evenly.
+    let place = group.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> (u64::BITS - MEASURE_EVERY.ilog2());
+    number <= MEASURE_FIRST || number % MEASURE_EVERY == place
 }
 
 /// Returns the number of a new entry's first birth. If an earlier entry of the same site was dropped, its births count too: the numbers go

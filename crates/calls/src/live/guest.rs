@@ -76,6 +76,8 @@ pub struct Guest {
     quiet: bool,
     /// Whether each refused function is named.
     verbose: bool,
+    /// Whether what is allocated is paired with what is freed, for which each function of the allocator must be hooked.
+    pairs_allocations: bool,
     messages: Messages,
     callers: Callers,
     vforks: Vforks,
@@ -138,6 +140,7 @@ impl Guest {
             is_busy: false,
             quiet: args.ltrace,
             verbose: args.verbose,
+            pairs_allocations: args.asks_allocations(),
             messages: args.messages.clone(),
             callers: Callers::new(args.frames),
             vforks: Vforks::new(args.follow),

@@ -282,8 +282,24 @@ impl<'a> Walk<'a> {
             _ => self.perl.write_code_name(sv.address, &mut name),
         };
         written.ok()?;
+        if sv.sort() == Sort::Code {
+            // A sub without a name is told by where it is written.
+            let _ = self.write_place(sv.address, &mut name);
+        }
         let end = name.floor_char_boundary(LONGEST);
         Some(self.builder.text(&name.as_bytes()[..end]))
+    }
+
+    /// Writes file and line of the first statement of a sub: ` app.pl:12`.
+    fn write_place(&self, code: u64, out: &mut String) -> Result<(), Error> {
+        let Some(point) = self.perl.first_statement(code)? else {
+            return Ok(());
+        };
+        let (file, line) = (self.perl.file(point)?, self.perl.statement_line(point)?);
+        let mut place = String::from(" ");
+        self.perl.write_text(file, LONGEST as u64, &mut place)?;
+        out.push_str(&format!("{place}:{line}"));
+        Ok(())
     }
 
     fn kept(&mut self, sv: &Sv) -> Kept {

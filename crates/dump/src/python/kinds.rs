@@ -11,6 +11,9 @@ const LONGEST: usize = 1 << 10;
 /// Limit of the named members of a class.
 const MOST_MEMBERS: usize = 1024;
 
+/// The class of functions that are bound to an object.
+const METHOD: &str = "method";
+
 /// The classes met so far.
 #[derive(Debug, Default)]
 pub struct Kinds {
@@ -72,9 +75,9 @@ impl Kinds {
             })?;
             let found = Class {
                 kind,
-                id: builder.kind(native.as_bytes(), role(&kind)),
+                id: builder.kind(native.as_bytes(), role(&kind, &native)),
                 name: name(builder, python, class),
-                is_method: native == "method",
+                is_method: native == METHOD,
                 has_finalizer: python.has_finalizer(&kind)?,
                 members,
             };
@@ -97,8 +100,9 @@ pub fn namespace(builder: &mut Builder) -> KindId {
     builder.kind(b"namespace", Role::Module)
 }
 
-fn role(kind: &Kind) -> Role {
+fn role(kind: &Kind, native: &str) -> Role {
     match kind.sort {
+        Sort::Other if native == METHOD => Role::Function,
         Sort::Int => Role::Number,
         Sort::Str | Sort::Bytes | Sort::ByteArray => Role::Text,
         Sort::List | Sort::Tuple => Role::List,

@@ -88,8 +88,10 @@ impl Maker<'_> {
             Reference::Key => EdgeName::Key,
             Reference::Value(key) => match namespace {
                 Some(Namespace::Module(_)) => EdgeName::Global(self.name(key)),
-                Some(Namespace::Class | Namespace::Object) => EdgeName::Attribute(self.name(key)),
-                None => EdgeName::Value(self.key(key)),
+                Some(Namespace::Class(_) | Namespace::Object) => {
+                    EdgeName::Attribute(self.name(key))
+                }
+                Some(Namespace::Vm) | None => EdgeName::Value(self.key(key)),
             },
             Reference::Attribute(name) => EdgeName::Attribute(self.name(name)),
             Reference::Dict => EdgeName::Attribute(Some(self.builder.text(b"__dict__"))),

@@ -12,10 +12,12 @@ use vm::python::{Error, Python, Reference, Sort};
 pub enum Namespace {
     /// The globals of the module at this address.
     Module(u64),
-    /// A class's: its values are attributes of the class.
-    Class,
+    /// Of the class at this address: its values are attributes of the class.
+    Class(u64),
     /// An object's own `__dict__`: its values are attributes of the object.
     Object,
+    /// The VM's own: `sys.modules`, in which every module is.
+    Vm,
 }
 
 /// The owners of dicts and the names of cells in one Python, by address. It is filled before the objects are added, and used while they
@@ -47,6 +49,10 @@ impl Namespaces {
             let _ = found.look(python, kinds, object, class);
             Ok(())
         })?;
+        for interpreter in python.interpreters() {
+            let modules = python.modules_of(interpreter?)?;
+            found.dicts.insert(modules, Namespace::Vm);
+        }
         Ok(found)
     }
 
@@ -70,7 +76,7 @@ impl Namespaces {
             }
             Sort::Type => {
                 let dict = python.dict_of_class(object)?;
-                self.dicts.insert(dict, Namespace::Class);
+                self.dicts.insert(dict, Namespace::Class(object));
                 Ok(())
             }
             Sort::Function => self.cells_of(python, object),

@@ -105,6 +105,8 @@ impl Kinds {
             "proc" | "method" | "binding" => Role::Function,
             "VM/thread" => Role::Thread,
             "fiber" => Role::Fiber,
+            // All threads hang on the one, and the tables of the VM are counted as the other.
+            "ractor" | "VM" => Role::Internal,
             _ => Role::Native,
         };
         let kind = builder.kind(format!("DATA:{text}").as_bytes(), role);

@@ -178,6 +178,15 @@ impl Maker<'_> {
         Some(format!("{said}:{line}"))
     }
 
+    /// File and first line of code: `app.rb:12`.
+    pub fn place(&mut self, code: u64) -> Option<TextId> {
+        let mut said = String::new();
+        let path = self.ruby.path(code).ok()?;
+        self.ruby.write_text(path, LONGEST as u64, &mut said).ok()?;
+        let line = self.ruby.first_line(code).ok()?;
+        Some(self.builder.text(format!("{said}:{line}").as_bytes()))
+    }
+
     fn serial(&mut self, serial: u32) -> Option<TextId> {
         if let Some(known) = self.names.serials.get(&serial) {
             return *known;

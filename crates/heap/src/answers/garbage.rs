@@ -35,6 +35,8 @@ pub struct Garbage {
     pub types: Vec<Type>,
     /// Number of cycles of references; those that have an object in common count as one.
     pub cycles: u64,
+    /// Bytes of what is in cycles, and of what hangs on them. Where that is little, it is not cycles that keep the garbage.
+    pub in_cycles: u64,
     /// A cycle: it begins with an object of the type of most bytes that is in cycles, and its last step leads to that again. Empty if none was
     /// found.
     pub circle: Vec<Step>,
@@ -81,6 +83,7 @@ pub fn garbage(analysis: &Analysis) -> Garbage {
     Garbage {
         types,
         cycles: search.cycles,
+        in_cycles: search.held_by_cycles(),
         circle: circle.unwrap_or_default(),
     }
 }
@@ -227,6 +230,26 @@ impl<'a> Search<'a> {
             }
         }
         None
+    }
+
+    /// Bytes of what cycles lead to, and of themselves.
+    fn held_by_cycles(&self) -> u64 {
+        let mut reached = self.in_cycle.clone();
+        let all = 0..self.objects.len() as u32;
+        let mut open: Vec<u32> = all.filter(|one| reached[*one as usize]).collect();
+        let mut bytes = 0_u64;
+        while let Some(number) = open.pop() {
+            let object = self.objects[number as usize];
+            bytes = bytes.saturating_add(self.snapshot.bytes(object));
+            for target in &self.snapshot.targets[self.snapshot.edge_range(object)] {
+                if let Some(next) = self.place(*target)
+                    && !std::mem::replace(&mut reached[next as usize], true)
+                {
+                    open.push(next);
+                }
+            }
+        }
+        bytes
     }
 
     fn refers_to_itself(&self, number: u32) -> bool {

@@ -16,13 +16,19 @@
 
 use std::collections::HashMap;
 
-use super::duplicates::most;
+mod mass;
+mod names;
+
+pub use mass::{Holder, Mass};
+pub(super) use names::families;
+
 use super::garbage::Garbage;
 use super::paths::PERIOD;
-use crate::analysis::{Analysis, Dominator};
+use crate::analysis::Analysis;
 use crate::names::Role;
 use crate::snapshot::Site;
 use crate::text::TextId;
+use mass::{Alike, Roots, key, masses, roots};
 
 /// The object or the group of objects that is suspected.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -35,40 +41,15 @@ pub enum Suspected {
     Site(Site),
     /// What no root leads to, and nothing frees.
     Garbage,
+    /// A class, module or package with many names that are alike but for their numbers: what it has under them is made again and again.
+    Names(u32),
 }
 
 impl Suspected {
     /// Whether it is a group of objects of which nothing is known but that they are alike.
-    fn is_group(self) -> bool {
+    pub(super) fn is_group(self) -> bool {
         matches!(self, Suspected::Type(_) | Suspected::Site(_))
     }
-}
-
-/// Most of what a suspect holds: objects of one type that it dominates directly, or that are the group.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Mass {
-    /// Their type; of a line's group, the commonest.
-    pub name: TextId,
-    /// How many they are.
-    pub objects: u64,
-    /// What they retain together.
-    pub retained: u64,
-    /// The line that made most of them, if lines are known, and how many of them.
-    pub site: Option<(Site, u64)>,
-    /// One of them: the one that retains most, and of several the first in memory; of a group with a holder one of those that it holds.
-    pub example: u32,
-    /// Of a group: the object of the VM's own on which most of it hangs.
-    pub holder: Option<Holder>,
-}
-
-/// An object of the VM's own, a thread for instance, that holds most of a group. It is not suspected itself, because much hangs on it in
-/// every process; but it is false then that nobody holds them.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Holder {
-    /// The number of the object.
-    pub object: u32,
-    /// How many of the group it holds.
-    pub objects: u64,
 }
 
 /// A suspect and the bytes that it keeps.
@@ -86,8 +67,10 @@ pub struct Suspect {
 pub const PART: u64 = 10;
 /// How much of a holder's bytes one object must retain for the search to go on to it, in hundredths: Eclipse's default.
 const DROP: u64 = 70;
-/// So many dominators of a group are looked at, one above the other.
-const HIGHEST: usize = 64;
+/// A group of which nothing is known but its type must retain so many times as much: in a small process the texts of a program are a tenth.
+const UNNAMED: u64 = 2;
+/// So many threads, fibers or coroutines of one kind are a group that may be suspected. A server has fewer threads.
+const MANY_STACKS: u64 = 50;
 /// So many objects of one type, or groups of objects of the same types, each held by the one before it, are a chain.
 const CHAIN: usize = 16;
 
@@ -95,12 +78,13 @@ const CHAIN: usize = 16;
 /// most first.
 #[must_use]
 pub fn suspects(analysis: &Analysis, garbage: &Garbage) -> Vec<Suspect> {
-    let least = part(analysis.living().bytes, PART).max(1);
     let mut search = Search {
         analysis,
-        least,
+        least: least(analysis),
+        roots: roots(analysis),
         points: Vec::new(),
         rest: Vec::new(),
+        stacks: Vec::new(),
     };
     search.follow();
     let mut found: Vec<Suspect> = search.points.iter().map(|at| search.object(*at)).collect();
@@ -112,26 +96,31 @@ pub fn suspects(analysis: &Analysis, garbage: &Garbage) -> Vec<Suspect> {
 
 /// Garbage, if nothing frees it and it is a tenth of all or more.
 fn lost(analysis: &Analysis, garbage: &Garbage) -> Option<Suspect> {
-    let (living, dead) = (analysis.living().bytes, analysis.garbage().bytes);
-    let least = part(living.saturating_add(dead), PART).max(1);
+    let dead = analysis.garbage().bytes;
     let largest = garbage.types.first()?;
-    let snapshot = analysis.snapshot();
-    let frees_nothing = snapshot.about().collector.frees_nothing();
-    (frees_nothing && dead >= least).then(|| Suspect {
+    let frees_nothing = analysis.snapshot().about().collector.frees_nothing();
+    (frees_nothing && dead >= least(analysis)).then_some(Suspect {
         what: Suspected::Garbage,
         retained: dead,
         mass: Some(Mass {
             name: largest.name,
+            label: None,
             objects: largest.objects,
             retained: largest.bytes,
             site: None,
-            example: garbage
-                .circle
-                .last()
-                .map_or(largest.example, |step| step.object),
+            example: largest.example,
             holder: None,
+            root: None,
         }),
     })
+}
+
+/// The bytes from which on somebody is suspected: a tenth of what lives, and of the garbage that nothing frees.
+fn least(analysis: &Analysis) -> u64 {
+    let living = analysis.living().bytes;
+    let stays = analysis.snapshot().about().collector.frees_nothing();
+    let dead = if stays { analysis.garbage().bytes } else { 0 };
+    part(living.saturating_add(dead), PART).max(1)
 }
 
 fn part(bytes: u64, hundredths: u64) -> u64 {
@@ -143,66 +132,12 @@ struct Search<'a> {
     least: u64,
     /// Numbers of the objects that were found to be suspects themselves: accumulation points, and the first objects of chains.
     points: Vec<u32>,
+    /// The names of the roots that lead to each object.
+    roots: Roots,
     /// Objects that retain less than is suspected and are dominated by nobody who is, without those of the VM.
     rest: Vec<u32>,
-}
-
-/// What is known so far of objects of one type.
-#[derive(Default)]
-struct Gathered {
-    objects: u64,
-    retained: u64,
-    /// The one that retains most, and how much that is.
-    example: (u32, u64),
-    /// How many of them each line has made.
-    sites: HashMap<Site, u64>,
-    /// Those of them that hang directly on an object.
-    holders: HashMap<u32, Hanging>,
-}
-
-/// Those of a group that hang on one object.
-#[derive(Clone, Copy, Default)]
-struct Hanging {
-    objects: u64,
-    retained: u64,
-    /// The one that retains most, and how much that is.
-    example: (u32, u64),
-}
-
-impl Hanging {
-    fn add(&mut self, more: Hanging) {
-        if self.objects == 0 || more.example.1 > self.example.1 {
-            self.example = more.example;
-        }
-        self.objects += more.objects;
-        self.retained = self.retained.saturating_add(more.retained);
-    }
-}
-
-impl Gathered {
-    /// The object nearest to them on which most of them hang, by what they retain, and those that do.
-    fn holder(&self, analysis: &Analysis) -> Option<(u32, Hanging)> {
-        let mut above: HashMap<u32, Hanging> = HashMap::new();
-        // In the order of memory, so that of several examples the same one is taken each time.
-        let mut direct: Vec<(&u32, &Hanging)> = self.holders.iter().collect();
-        direct.sort_by_key(|(object, _)| **object);
-        for (direct, hanging) in direct {
-            let mut next = Some(*direct);
-            for _ in 0..HIGHEST {
-                let Some(holder) = next else { break };
-                above.entry(holder).or_default().add(*hanging);
-                next = match analysis.dominator(holder) {
-                    Dominator::Object(holder) => Some(holder),
-                    Dominator::Roots | Dominator::Garbage => None,
-                };
-            }
-        }
-        let least = part(self.retained, DROP).max(1);
-        above
-            .into_iter()
-            .filter(|(_, hanging)| hanging.retained >= least)
-            .min_by_key(|(object, _)| (analysis.retained(*object), *object))
-    }
+    /// Threads, fibers and coroutines of that kind.
+    stacks: Vec<u32>,
 }
 
 /// Whether an object is never a suspect itself.
@@ -287,8 +222,13 @@ impl Search<'_> {
             };
             if goes_on {
                 open.extend(large.into_iter().map(|one| (Some(one), run)));
-                let is_small = |one: &u32| !is_large(one) && !is_of_vm(analysis, *one);
-                self.rest.extend(dominated.filter(is_small));
+                for small in dominated.filter(|one| !is_large(one)) {
+                    match snapshot.role(small) {
+                        Role::Thread | Role::Fiber => self.stacks.push(small),
+                        _ if is_of_vm(analysis, small) => {}
+                        _ => self.rest.push(small),
+                    }
+                }
             } else {
                 self.points.extend(at);
             }
@@ -297,70 +237,44 @@ impl Search<'_> {
 
     /// The suspect at an accumulation point.
     fn object(&self, object: u32) -> Suspect {
-        let dominated = self.analysis.dominated(Some(object));
+        let dominated = self.analysis.dominated(Some(object)).iter().copied();
+        let most = self.masses(dominated.clone(), Alike::Type);
+        let mass = most.into_iter().next().map(|mass| {
+            let of_type = dominated.filter(|one| self.is_of(*one, mass.name));
+            let labelled = self.masses(of_type, Alike::Label).into_iter().next();
+            let least = part(mass.retained, DROP);
+            let labelled = labelled.filter(|of| of.label.is_some() && of.retained >= least);
+            labelled.unwrap_or(mass)
+        });
         Suspect {
             what: Suspected::Object(object),
             retained: self.analysis.retained(object),
-            mass: self.masses(dominated.iter().copied()).into_iter().next(),
+            mass,
         }
     }
 
-    /// Objects by type, those that retain most first.
-    fn masses(&self, objects: impl Iterator<Item = u32>) -> Vec<Mass> {
-        let snapshot = self.analysis.snapshot();
-        let mut types: HashMap<TextId, Gathered> = HashMap::new();
-        for object in objects {
-            let gathered = types.entry(snapshot.type_name(object)).or_default();
-            let retained = self.analysis.retained(object);
-            if gathered.objects == 0 || retained > gathered.example.1 {
-                gathered.example = (object, retained);
-            }
-            gathered.objects += 1;
-            gathered.retained = gathered.retained.saturating_add(retained);
-            if let Dominator::Object(holder) = self.analysis.dominator(object) {
-                gathered.holders.entry(holder).or_default().add(Hanging {
-                    objects: 1,
-                    retained,
-                    example: (object, retained),
-                });
-            }
-            if let Some(site) = snapshot.site(object) {
-                *gathered.sites.entry(site).or_default() += 1;
-            }
-        }
-        let masses = types.into_iter().map(|(name, gathered)| {
-            let holder = gathered.holder(self.analysis);
-            Mass {
-                name,
-                objects: gathered.objects,
-                retained: gathered.retained,
-                holder: holder.map(|(object, hanging)| Holder {
-                    object,
-                    objects: hanging.objects,
-                }),
-                site: most(gathered.sites),
-                example: holder
-                    .map_or(gathered.example, |(_, hanging)| hanging.example)
-                    .0,
-            }
-        });
-        let mut masses: Vec<Mass> = masses.collect();
-        masses.sort_by_key(|mass| (std::cmp::Reverse(mass.retained), mass.name));
-        masses
+    fn is_of(&self, object: u32, name: TextId) -> bool {
+        self.analysis.snapshot().type_name(object) == name
+    }
+
+    fn masses(&self, objects: impl Iterator<Item = u32>, alike: Alike) -> Vec<Mass> {
+        masses(self.analysis, &self.roots, objects, alike)
     }
 
     /// Types and lines whose objects retain so much together.
     fn groups(&self) -> Vec<Suspect> {
         let snapshot = self.analysis.snapshot();
-        let masses = self.masses(self.rest.iter().copied()).into_iter();
-        let mut found: Vec<Suspect> = masses
-            .filter(|mass| mass.retained >= self.least)
-            .map(|mass| Suspect {
-                what: Suspected::Type(mass.name),
-                retained: mass.retained,
-                mass: Some(mass),
-            })
-            .collect();
+        let mut found: Vec<Suspect> = Vec::new();
+        for of_type in self.masses(self.rest.iter().copied(), Alike::Type) {
+            if of_type.retained >= self.least {
+                found.extend(self.of_type(of_type));
+            }
+        }
+        let stacks = self.masses(self.stacks.iter().copied(), Alike::Label);
+        let stacks = stacks
+            .into_iter()
+            .filter(|mass| mass.objects >= MANY_STACKS && mass.retained >= self.least);
+        found.extend(stacks.map(group));
         let told: Vec<Suspected> = found.iter().map(|suspect| suspect.what).collect();
         // What is suspected by its type is not told again by its line.
         let site = |object: u32| {
@@ -382,9 +296,48 @@ impl Search<'_> {
             found.push(Suspect {
                 what: Suspected::Site(of),
                 retained,
-                mass: self.masses(made).into_iter().next(),
+                mass: self.masses(made, Alike::Type).into_iter().next(),
             });
         }
         found
+    }
+
+    /// The suspects among objects of one type: those of one function, if they are enough by themselves, and the others.
+    fn of_type(&self, of_type: Mass) -> Vec<Suspect> {
+        let objects = self.rest.iter().copied();
+        let objects: Vec<u32> = objects
+            .filter(|one| self.is_of(*one, of_type.name))
+            .collect();
+        let mut found = self.masses(objects.iter().copied(), Alike::Label);
+        found.retain(|mass| mass.label.is_some() && mass.retained >= self.least);
+        let told: Vec<_> = found.iter().map(|mass| mass.label).collect();
+        let label = |one: &u32| key(self.analysis, *one, Alike::Label).1;
+        let others = objects
+            .into_iter()
+            .filter(|one| !told.contains(&label(one)));
+        let others = match told.is_empty() {
+            true => vec![of_type],
+            false => self.masses(others, Alike::Type),
+        };
+        let is_large = |mass: &Mass| {
+            // Texts and numbers that a root leads to are those that the VM keeps for ever.
+            let role = self.analysis.snapshot().role(mass.example);
+            let is_kept = matches!(role, Role::Text | Role::Number);
+            let is_rooted = mass.is_at_named_root() && !is_kept;
+            let is_named = mass.holder.is_some() || mass.site.is_some() || is_rooted;
+            let parts = if is_named { 1 } else { UNNAMED };
+            mass.retained >= self.least.saturating_mul(parts)
+        };
+        found.extend(others.into_iter().filter(is_large));
+        found.into_iter().map(group).collect()
+    }
+}
+
+/// A group as a suspect.
+fn group(mass: Mass) -> Suspect {
+    Suspect {
+        what: Suspected::Type(mass.name),
+        retained: mass.retained,
+        mass: Some(mass),
     }
 }

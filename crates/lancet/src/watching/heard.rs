@@ -16,6 +16,8 @@ pub struct Heard {
     /// Processes that were asked for with `-p` and could not be opened.
     refused: RefCell<Vec<i32>>,
     hooked: Cell<bool>,
+    /// Functions that could not be hooked, or were taken out because their hooks cost more than they may.
+    given_up: RefCell<Vec<String>>,
     tells_tracing: bool,
     tells_leaving: bool,
     has_companion: bool,
@@ -29,6 +31,7 @@ impl Heard {
             repeated: Repeated::default(),
             refused: RefCell::default(),
             hooked: Cell::new(false),
+            given_up: RefCell::default(),
             tells_tracing: args.tells_tracing(),
             tells_leaving: args.tells_leaving(),
             has_companion: args.common().companion.is_some(),
@@ -46,6 +49,16 @@ impl Heard {
             && let Some(calls::Lost::Process(Some(pid))) = message.lost()
         {
             self.refused.borrow_mut().push(pid);
+        }
+        match message {
+            Message::TooHot { functions, .. } => {
+                let names = functions.iter().map(|(name, _)| name.clone());
+                self.given_up.borrow_mut().extend(names);
+            }
+            Message::Refused { names, .. } => {
+                self.given_up.borrow_mut().extend(names.iter().cloned());
+            }
+            _ => {}
         }
         if losses::says_hooked(message) {
             self.hooked.set(true);
@@ -69,6 +82,11 @@ impl Heard {
     /// Whether anything was hooked, or is seen in another way, in any process.
     pub fn is_hooked(&self) -> bool {
         self.hooked.get()
+    }
+
+    /// Functions that could not be hooked, or not to the end, because their hooks cost more than they may.
+    pub fn given_up(&self) -> Vec<String> {
+        self.given_up.borrow().clone()
     }
 
     /// Whether this process could not be opened.

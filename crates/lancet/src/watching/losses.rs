@@ -159,6 +159,7 @@ pub fn say_forgotten(losses: &mut Losses, forgotten: Forgotten) {
         open,
         rows,
         statements,
+        allocations,
     } = forgotten;
     for (what, count, words) in [
         (
@@ -170,6 +171,11 @@ pub fn say_forgotten(losses: &mut Losses, forgotten: Forgotten) {
             What::Counts,
             rows,
             "calls are counted in one row of others, because there are more rows than lancet keeps",
+        ),
+        (
+            What::Counts,
+            allocations,
+            "allocations found no room in lancet's table: whether they were freed is not known",
         ),
         (
             What::Counts,

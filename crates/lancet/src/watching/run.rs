@@ -255,6 +255,7 @@ fn finish(
         counted: source.counted(),
         losses: lost,
         descriptors: source.descriptors(),
+        given_up: heard.given_up(),
     })?;
     let forgotten = Forgotten::open(source.forgotten()) + consumer.forgotten();
     losses::say_forgotten(&mut heard.losses.borrow_mut(), forgotten);

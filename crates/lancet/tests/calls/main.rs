@@ -26,6 +26,7 @@
 //! | `goroutines` | `lancet syscalls` on Go: counts beside strace, opened and left |
 //! | `elsewhere` | a guest in another PID namespace: ids are lancet's own |
 //! | `strangers` | children of a guest that are not its own |
+//! | `allocations` | `-c --preset alloc`: what is not freed, by function and line |
 //! | `who` | `lancet syscalls`: exact counts by function and line, `--in`, `--at`, `--leaks`, `--blocked` |
 //! | `lasting` | what outlives a guest that is killed, and a thread that is dead |
 //! | `started` | programs that we start, from before their first instruction |
@@ -75,6 +76,7 @@
 #[path = "../support/mod.rs"]
 mod support;
 
+mod allocations;
 mod answers;
 mod application;
 mod as_strace;

@@ -3,6 +3,7 @@
 //! | file | what |
 //! |---|---|
 //! | `allocator` | what jemalloc and tcmalloc have in use and free, held against what the program's own one says |
+//! | `clean` | programs that keep nothing: nobody is suspected |
 //! | `collector` | a collector that is switched off is said first, and memory that is no object's |
 //! | `compact` | what GC.compact would give back, held against what it does |
 //! | `copy` | the copy itself while it lives: limits, descriptors |
@@ -11,6 +12,7 @@
 //! | `killed` | `kill -9` of lancet at any instant |
 //! | `ledger` | what resident memory is used for, held against the allocator's and the VM's own figures |
 //! | `limited` | memory limits, limits of processes and of the size of a file |
+//! | `named` | what the VM keeps for itself, callbacks, functions, coroutines and cycles have names in the first row |
 //! | `native` | what objects made in C have beside themselves, arrays of numpy and their views among them |
 //! | `django` | an application on gunicorn, under load; its arbiter, which forks meanwhile |
 //! | `file` | what is asked of a file: answers, formats, what was wrong |
@@ -26,6 +28,7 @@
 //! | `truth` | the same objects and references as `ObjectSpace.dump_all` writes |
 
 mod allocator;
+mod clean;
 mod collector;
 mod compact;
 mod copy;
@@ -37,6 +40,7 @@ mod holders;
 mod killed;
 mod ledger;
 mod limited;
+mod named;
 mod native;
 mod own;
 mod perl;

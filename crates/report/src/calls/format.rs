@@ -1,6 +1,7 @@
 //! What a format of `lancet calls` is: how events are written as they come, and how `-c` writes its table.
 
 use super::Layout;
+use calls::allocations::NotFreed;
 use calls::consumer::{Consumer, End};
 use calls::descriptors::StillOpen;
 use calls::signatures::Signatures;
@@ -20,6 +21,8 @@ pub struct Counted<'a> {
     pub unit: f64,
     /// The descriptors that are still open, if they were asked for.
     pub still_open: Option<&'a StillOpen>,
+    /// What is allocated and not freed, if it was asked for.
+    pub not_freed: Option<&'a NotFreed>,
     /// What was counted and lost by the end.
     pub end: &'a End,
 }

@@ -10,7 +10,7 @@
 
 use crate::figures::{grouped, plural, span};
 use crate::text::printable;
-use calls::descriptors::{LEAST_WATCH, PARTS, Row, StillOpen};
+use calls::descriptors::{LEAST_WATCH, PARTS, StillOpen};
 use serde::Serialize;
 use std::io::{self, Write};
 
@@ -37,56 +37,58 @@ pub(super) fn print(out: &mut dyn Write, all: &StillOpen) -> io::Result<()> {
             grouped(row.open),
             grouped(row.opened),
             span(row.oldest.as_secs_f64()),
-            place(row)
+            place(&row.call, &row.line)
         )?;
     }
     writeln!(out)
 }
 
 /// `openat@SYS ← /srv/app.rb:12 in 'read'`
-fn place(row: &Row) -> String {
-    let line = match row.line.as_str() {
+pub(super) fn place(call: &str, line: &str) -> String {
+    let line = match line {
         "" => String::new(),
         line => format!(" ← {}", printable(line)),
     };
-    format!("{}{line}", printable(&row.call))
+    format!("{}{line}", printable(call))
 }
 
 fn verdict(all: &StillOpen) -> Vec<String> {
     const { assert!(PARTS == 4, "the words below say quarter") };
-    let leaks = || all.rows.iter().filter(|row| row.leaks);
     if all.watched < LEAST_WATCH {
         let seconds = LEAST_WATCH.as_secs();
         return vec![format!(
             "no verdict on leaks yet: that takes {seconds} s of watching"
         )];
     }
-    let mut said: Vec<String> = leaks()
-        .take(NAMED)
-        .map(|row| {
-            format!(
-                "leak: {} of {} that were opened are still open, some from each quarter of the time: {}",
-                grouped(row.open),
-                grouped(row.opened),
-                place(row)
-            )
-        })
-        .collect();
-    match leaks().count() {
-        0 => said.push(
-            "no leak: of no line something from each quarter of the time is still open".into(),
-        ),
-        count if count > NAMED => {
-            let more = (count - NAMED) as u64;
-            let rows = plural(more, "row", "rows");
-            said.push(format!(
-                "      and {} more {rows}, which come next below",
-                grouped(more)
-            ));
-        }
-        _ => {}
+    let leaks = all.rows.iter().filter(|row| row.leaks).map(|row| {
+        format!(
+            "leak: {} of {} that were opened are still open, some from each quarter of the time: {}",
+            grouped(row.open),
+            grouped(row.opened),
+            place(&row.call, &row.line)
+        )
+    });
+    verdicts(
+        leaks.collect(),
+        "no leak: of no line something from each quarter of the time is still open",
+    )
+}
+
+/// The sentences on the leaks of which there are [`NAMED`] at most, or that there is `none`.
+pub(super) fn verdicts(mut leaks: Vec<String>, none: &str) -> Vec<String> {
+    let more = leaks.len().saturating_sub(NAMED) as u64;
+    leaks.truncate(NAMED);
+    if leaks.is_empty() {
+        leaks.push(none.into());
     }
-    said
+    if more != 0 {
+        let rows = plural(more, "row", "rows");
+        leaks.push(format!(
+            "      and {} more {rows}, which come next below",
+            grouped(more)
+        ));
+    }
+    leaks
 }
 
 fn summary(all: &StillOpen) -> String {
@@ -179,6 +181,7 @@ pub(super) fn print_json(out: &mut dyn Write, all: &StillOpen) -> io::Result<()>
 #[cfg(test)]
 mod tests {
     use super::*;
+    use calls::descriptors::Row;
     use std::time::Duration;
 
     #[test]

@@ -64,6 +64,7 @@ impl Consumer for Summary {
             lasted: self.lasted(),
             unit: self.rows.unit(),
             still_open: self.rows.still_open(),
+            not_freed: self.rows.not_freed(),
             end: &end,
         };
         (self.format.counts)(&mut self.out, &counted)?;

@@ -39,6 +39,9 @@ pub(super) fn print(out: &mut dyn Write, counted: &Counted<'_>) -> io::Result<()
     if let Some(still_open) = counted.still_open {
         super::still_open::print_json(out, still_open)?;
     }
+    if let Some(not_freed) = counted.not_freed {
+        super::not_freed::print_json(out, not_freed)?;
+    }
     let nanos = |ticks: u64| (ticks as f64 * unit).round() as u64;
     for ((function, line), row) in rows {
         let filled = row.buckets.iter().enumerate();

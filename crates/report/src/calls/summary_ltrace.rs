@@ -64,6 +64,7 @@ mod tests {
             lasted: Default::default(),
             unit: 1000.0,
             still_open: None,
+            not_freed: None,
             end: &End::default(),
         };
         let mut out = Vec::new();
@@ -91,6 +92,7 @@ mod tests {
             lasted: Default::default(),
             unit: 1000.0,
             still_open: None,
+            not_freed: None,
             end: &End::default(),
         };
         print(&mut out, &counted).expect("a Vec takes it");

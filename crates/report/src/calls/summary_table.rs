@@ -34,6 +34,9 @@ pub(super) fn print(out: &mut dyn Write, counted: &Counted<'_>) -> io::Result<()
     if let Some(still_open) = counted.still_open {
         super::still_open::print(out, still_open)?;
     }
+    if let Some(not_freed) = counted.not_freed {
+        super::not_freed::print(out, not_freed)?;
+    }
     if rows.is_empty() {
         // A table without a row would leave open whether something was wrong.
         let lasted = counted.lasted.as_nanos() as f64;

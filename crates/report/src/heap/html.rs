@@ -11,8 +11,8 @@ use std::io::{self, Write};
 
 use heap::answers::Answers;
 use heap::answers::groups::Group;
+use heap::answers::paths::Step;
 use heap::answers::tree::{Limits, Node, nodes};
-use heap::answers::{paths::Step, suspects::Suspected};
 use heap::{Dominator, Edge, EdgeName};
 use serde::Serialize;
 
@@ -308,13 +308,11 @@ impl Show<'_> {
     fn suspects(&self, top: usize) -> Vec<Suspect> {
         let suspects = self.answers.suspects.iter().take(top);
         let shown = suspects.map(|suspect| {
-            let path = suspects::example(suspect).map(|object| match suspect.what {
-                Suspected::Garbage if self.has_room() => self.held_by(&self.answers.garbage.circle),
-                _ => self.path(object),
-            });
+            let steps = suspects::steps(self.answers, suspect);
+            let shown_steps = if self.has_room() { &steps[..] } else { &[] };
             Suspect {
                 text: shown(&suspects::suspect(self.answers, suspect)),
-                path: path.unwrap_or_default(),
+                path: self.held_by(shown_steps),
             }
         });
         shown.collect()

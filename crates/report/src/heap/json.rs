@@ -269,30 +269,27 @@ fn told(answers: &Answers, steps: &[paths::Step]) -> Vec<Held> {
 fn suspects(out: &mut dyn Write, answers: &Answers, options: &Options) -> io::Result<()> {
     let snapshot = answers.analysis.snapshot();
     for suspect in answers.suspects.iter().take(options.top) {
-        let (what, object, name) = match suspect.what {
-            Suspected::Object(one) => ("object", Some(one), Some(words::object(snapshot, one))),
-            Suspected::Type(name) => ("type", None, Some(words::text(snapshot, name))),
-            Suspected::Site(_) => ("site", None, None),
-            Suspected::Garbage => ("garbage", None, None),
+        let (object, name) = match suspect.what {
+            Suspected::Object(one) | Suspected::Names(one) => {
+                (Some(one), Some(words::object(snapshot, one)))
+            }
+            Suspected::Type(name) => (None, Some(words::text(snapshot, name))),
+            Suspected::Site(_) | Suspected::Garbage => (None, None),
         };
         let site = match suspect.what {
             Suspected::Site(site) => Some(site),
             _ => object.and_then(|object| snapshot.site(object)),
         };
         let holds = suspect.mass.map(|mass| Holds {
-            r#type: words::text(snapshot, mass.name),
+            r#type: words::typed(snapshot, mass.name, mass.label),
             objects: mass.objects,
             retained: mass.retained,
             site: mass.site.map(|(site, _)| words::site(snapshot, site)),
         });
-        let path = match suspect.what {
-            Suspected::Garbage => Some(told(answers, &answers.garbage.circle)),
-            _ => suspects::example(suspect).map(|one| told(answers, &answers.paths.to(one))),
-        };
         record(
             out,
             &Record::Suspect {
-                what,
+                what: suspects::what(suspect),
                 text: suspects::suspect(answers, suspect),
                 retained: suspect.retained,
                 percent: suspects::percent_of(answers, suspect),
@@ -300,7 +297,7 @@ fn suspects(out: &mut dyn Write, answers: &Answers, options: &Options) -> io::Re
                 r#type: name,
                 site: site.map(|site| words::site(snapshot, site)),
                 holds,
-                path: path.unwrap_or_default(),
+                path: told(answers, &suspects::steps(answers, suspect)),
             },
         )?;
     }

@@ -1,10 +1,13 @@
 //! Suspects in words, with where each is held.
 
 use heap::answers::Answers;
+use heap::answers::paths::{Step, Via};
 use heap::answers::suspects::{Mass, PART, Suspect, Suspected};
-use heap::{Role, Snapshot};
+use heap::{Collector, Role, Snapshot};
 
-use super::words::{end_of_garbage, hundredths, object, path, percent, placed, site, text};
+use super::words::{
+    end_of_garbage, hundredths, object, path, percent, placed, site, text, typed, via,
+};
 use crate::figures::{grouped, plural, size};
 
 /// A suspect as a sentence: `Hash @global $cache retains 412.0 MiB (61 %): 410,000 × Order, made at app/order.rb:31`.
@@ -47,37 +50,90 @@ pub fn suspect(answers: &Answers, suspect: &Suspect) -> String {
         }
         Suspected::Garbage => {
             let mass = suspect.mass.map(|mass| mass_of(snapshot, &mass));
-            let cycles = answers.garbage.cycles;
-            let cycles = match cycles {
-                0 => "in no cycle: counts of references that are too high".to_owned(),
-                _ => format!(
-                    "kept by {} {} of references",
-                    grouped(cycles),
-                    plural(cycles, "cycle", "cycles")
-                ),
-            };
             let end = end_of_garbage(snapshot);
             format!(
-                "garbage takes {amount}, {end}: mostly {}, {cycles}",
-                mass.unwrap_or_default()
+                "garbage takes {amount}, {end}: mostly {}{}",
+                mass.unwrap_or_default(),
+                kept_by(answers)
+            )
+        }
+        Suspected::Names(number) => {
+            let mass = suspect.mass;
+            let names = grouped(mass.map_or(0, |mass| mass.objects));
+            let example = mass.and_then(|mass| answers.paths.to(mass.example).pop());
+            let example = example.map_or_else(String::new, |step| via(snapshot, step.via));
+            format!(
+                "{} has {names} names that differ in nothing but numbers ({example}); {amount} are held through them",
+                object(snapshot, number)
             )
         }
     }
 }
 
+/// What keeps garbage, if it is cycles of references, or what Perl does with it if it is none.
+fn kept_by(answers: &Answers) -> String {
+    let snapshot = answers.analysis.snapshot();
+    let garbage = &answers.garbage;
+    let counts_only = snapshot.about().collector == Collector::None;
+    if garbage.cycles == 0 && counts_only {
+        return ", in no cycle: counts of references that are too high".to_owned();
+    }
+    if !is_kept_by_cycles(answers) {
+        return String::new();
+    }
+    // What has a name of its own, or is of a class of the program, says most.
+    let says = |one: &u32| match snapshot.role(*one) {
+        Role::Function => 3,
+        Role::Instance => 2,
+        _ => u8::from(snapshot.label(*one).is_some()),
+    };
+    let members = garbage.circle.iter().map(|step| step.object);
+    let member = members.rev().max_by_key(says);
+    let member = member.map_or_else(String::new, |one| {
+        format!(", one through {}", object(snapshot, one))
+    });
+    format!(
+        ", kept by {} {} of references{member}",
+        grouped(garbage.cycles),
+        plural(garbage.cycles, "cycle", "cycles")
+    )
+}
+
+/// Whether most of the garbage is in cycles of references, or hangs on them. A VM that does not count references may have some by chance.
+fn is_kept_by_cycles(answers: &Answers) -> bool {
+    let garbage = answers.analysis.garbage().bytes;
+    answers.garbage.cycles != 0 && answers.garbage.in_cycles >= garbage / 2
+}
+
 /// Who holds a group: nobody, or an object of the VM's own, such as a thread.
 fn held_by(snapshot: &Snapshot, suspect: &Suspect, them: &str) -> String {
     let holder = suspect.mass.and_then(|mass| Some((mass, mass.holder?)));
-    match holder {
-        None => format!("no single object holds {them}"),
-        Some((mass, holder)) => {
-            let how_many = if holder.objects == mass.objects {
-                "all hang".to_owned()
-            } else {
-                let count = grouped(holder.objects);
-                format!("{count} {}", plural(holder.objects, "hangs", "hang"))
+    if let Some((mass, holder)) = holder {
+        let how_many = if holder.objects == mass.objects {
+            "all hang".to_owned()
+        } else {
+            let count = grouped(holder.objects);
+            format!("{count} {}", plural(holder.objects, "hangs", "hang"))
+        };
+        return format!("{how_many} on {}", object(snapshot, holder.object));
+    }
+    let nobody = format!("no single object holds {them}");
+    match suspect.mass.and_then(|mass| Some((mass, mass.root?))) {
+        None => nobody,
+        Some((mass, (name, objects))) => {
+            let how_many = match objects == mass.objects {
+                true => "all are".to_owned(),
+                false => format!("{} {}", grouped(objects), plural(objects, "is", "are")),
             };
-            format!("{how_many} on {}", object(snapshot, holder.object))
+            let root = via(snapshot, Via::Root(name));
+            match root
+                .strip_prefix('(')
+                .and_then(|root| root.strip_suffix(')'))
+            {
+                // As it is called where only who cannot be asked is known: (held by C code).
+                Some(held) => format!("{nobody}: {how_many} {held}"),
+                None => format!("{nobody}: {how_many} held by {root}"),
+            }
         }
     }
 }
@@ -99,16 +155,84 @@ pub fn held(answers: &Answers, suspect: &Suspect) -> Option<String> {
     let number = example(suspect)?;
     let address = snapshot.address(number);
     if suspect.what == Suspected::Garbage {
-        let steps = &answers.garbage.circle;
-        let Some(first) = steps.last() else {
-            return Some(format!("{address:#x}"));
-        };
+        let steps = circle(answers);
+        let first = steps.last()?;
+        let address = snapshot.address(first.object);
         let first = object(snapshot, first.object);
         let around = path(snapshot, steps);
         return Some(format!("{address:#x}, a cycle: {first} → {around}"));
     }
     let path = path(snapshot, &answers.paths.to(number));
-    Some(format!("{address:#x}, path: {path}"))
+    Some(format!(
+        "{address:#x}, path: {path}{}",
+        keeps(answers, suspect)
+    ))
+}
+
+/// So many steps are looked at for what one object of a group keeps, and so many of them are told.
+const STEPS: usize = 12;
+const TOLD: usize = 3;
+
+/// What the example of a group keeps, as far as each step holds half of what the one before it does: `, which keeps Proc app.rb:12 →
+/// Order`. Only what has a name of its own, or is of a class of the program, is told.
+fn keeps(answers: &Answers, suspect: &Suspect) -> String {
+    let (analysis, snapshot) = (answers.analysis, answers.analysis.snapshot());
+    if !matches!(suspect.what, Suspected::Type(_) | Suspected::Site(_)) {
+        return String::new();
+    }
+    let mut at = example(suspect);
+    let mut told = Vec::new();
+    for _ in 0..STEPS {
+        let Some(object) = at else { break };
+        let held = analysis.dominated(Some(object)).iter().copied();
+        let largest = held.max_by_key(|one| (analysis.retained(*one), std::cmp::Reverse(*one)));
+        let least = analysis
+            .retained(object)
+            .saturating_sub(snapshot.bytes(object))
+            / 2;
+        at = largest.filter(|one| analysis.retained(*one) >= least);
+        let says = |one: &u32| match snapshot.role(*one) {
+            Role::Instance => true,
+            Role::Function | Role::Fiber => snapshot.label(*one).is_some(),
+            _ => false,
+        };
+        told.extend(at.filter(says));
+    }
+    told.truncate(TOLD);
+    let told: Vec<String> = told.iter().map(|one| object(snapshot, *one)).collect();
+    match told.is_empty() {
+        true => String::new(),
+        false => format!(", which keeps {}", told.join(" → ")),
+    }
+}
+
+/// The cycle that is shown of garbage; empty where it is not cycles that keep it.
+fn circle<'a>(answers: &'a Answers) -> &'a [Step] {
+    match is_kept_by_cycles(answers) {
+        true => &answers.garbage.circle,
+        false => &[],
+    }
+}
+
+/// The path to a suspect's example; of garbage the cycle.
+#[must_use]
+pub fn steps(answers: &Answers, suspect: &Suspect) -> Vec<Step> {
+    match suspect.what {
+        Suspected::Garbage => circle(answers).to_vec(),
+        _ => example(suspect).map_or_else(Vec::new, |one| answers.paths.to(one)),
+    }
+}
+
+/// What a suspect is, in the word of JSON.
+#[must_use]
+pub fn what(suspect: &Suspect) -> &'static str {
+    match suspect.what {
+        Suspected::Object(_) => "object",
+        Suspected::Type(_) => "type",
+        Suspected::Site(_) => "site",
+        Suspected::Garbage => "garbage",
+        Suspected::Names(_) => "names",
+    }
 }
 
 /// What is said where there is no suspect: what most is, if the VM keeps that for itself, and what to do.
@@ -132,7 +256,7 @@ pub fn no_suspect(answers: &Answers) -> String {
         || "no object, type or line of the program's retains a tenth of what lives".to_owned(),
         |(name, retained)| {
             let part = percent(answers, retained);
-            format!("{name} retains {part} %, and is the VM's own or spread over what is")
+            format!("{name} retains {part} %, and is the VM's own or held by many")
         },
     );
     format!(
@@ -154,9 +278,10 @@ fn mass_of(snapshot: &Snapshot, mass: &Mass) -> String {
         let most = if count == mass.objects { "" } else { "most " };
         format!(", {most}made at {}", site(snapshot, line))
     });
+    let name = typed(snapshot, mass.name, mass.label);
     let name = match snapshot.role(mass.example) {
-        Role::Internal => format!("{} of the VM's own", text(snapshot, mass.name)),
-        _ => text(snapshot, mass.name),
+        Role::Internal => format!("{name} of the VM's own"),
+        _ => name,
     };
     format!(
         "{} × {name}{}",

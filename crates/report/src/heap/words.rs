@@ -9,7 +9,7 @@ use heap::answers::Answers;
 use heap::answers::diff::Diff;
 use heap::answers::holders::{Born, Holder};
 use heap::answers::paths::{Step, Via};
-use heap::{Collector, EdgeName, RootKind, RootName, Site, Snapshot, TextId};
+use heap::{Collector, EdgeName, Role, RootKind, RootName, Site, Snapshot, TextId};
 use vm::Language;
 
 use crate::Style;
@@ -98,8 +98,8 @@ fn root(snapshot: &Snapshot, name: RootName) -> String {
     let mut said = name.kind.word().to_owned();
     if let Some(id) = name.text {
         said = match name.kind {
-            // Both are as the program writes them.
-            RootKind::Frame => text(snapshot, id),
+            // As the program writes it, and what the VM calls its table of finalizers.
+            RootKind::Frame | RootKind::Finalizer => text(snapshot, id),
             // What is known is only who cannot be asked.
             RootKind::Native if text(snapshot, id).starts_with('(') => text(snapshot, id),
             _ => format!("{said} {}", text(snapshot, id)),
@@ -268,7 +268,16 @@ fn place(answers: &Answers, object_number: u32) -> Option<String> {
         Some(holder) => {
             let label = snapshot.label(holder).map(|label| text(snapshot, label));
             match (step.via, label) {
-                (Via::Edge(EdgeName::Global(_)), Some(module)) => format!("{held} {module}"),
+                // The table of a module's or class's names is called so.
+                (Via::Edge(EdgeName::Global(_) | EdgeName::Attribute(_)), Some(owner))
+                    if owner.starts_with(NAMESPACE) =>
+                {
+                    format!("{held} {owner}")
+                }
+                // What C code calls a member says little: the array of which one is a view.
+                (Via::Edge(EdgeName::Member(_)), _) if snapshot.role(holder) == Role::Native => {
+                    format!("{held} of {}", placed(answers, holder))
+                }
                 _ => format!("{held} of {}", object(snapshot, holder)),
             }
         }

@@ -43,7 +43,15 @@ pub fn sentences(verdict: &Verdict, census: &Census) -> (Vec<String>, bool) {
         Verdict::None { .. } if let Some(grown) = census.resident => {
             return (vec![unexplained(grown, census)], true);
         }
-        Verdict::None { replaced: 0 } if !census.followed => {
+        Verdict::None { slowing, .. } if *slowing != 0 => {
+            let rows = *slowing as u64;
+            format!(
+                "no leak yet: {} {} grew in {all}, each time by less than before, as a cache does that fills; a longer --for tells",
+                grouped(rows),
+                plural(rows, "row", "rows")
+            )
+        }
+        Verdict::None { replaced: 0, .. } if !census.followed => {
             format!(
                 "no leak by number: of no row more and more objects live in {all}. Whether single objects hold more and more is not known: {} {} in {} were too few (a longer --for; looks take at most --budget percent of the time)",
                 census.looks,
@@ -51,10 +59,10 @@ pub fn sentences(verdict: &Verdict, census: &Census) -> (Vec<String>, bool) {
                 span(census.seconds)
             )
         }
-        Verdict::None { replaced: 0 } => {
+        Verdict::None { replaced: 0, .. } => {
             format!("no leak: neither objects nor what they hold grew in {all}")
         }
-        Verdict::None { replaced } => {
+        Verdict::None { replaced, .. } => {
             let rows = *replaced as u64;
             format!(
                 "no leak: {} {} grew in {all}, and as many older objects of the type died",
@@ -124,5 +132,10 @@ fn sentence(leak: &Leak, all: &str, census: &Census) -> String {
         _ => format!("{live} of {} born still live", grouped(counts.born)),
     };
     let each = grouped(counts.live / (count.max(1) as u64));
-    format!("leak: {name} grew in {all}, +{live} (+{each} each), +{bytes}, {died}")
+    let beside = if leak.key.is_of_threads() {
+        " without their stacks"
+    } else {
+        ""
+    };
+    format!("leak: {name} grew in {all}, +{live} (+{each} each), +{bytes}{beside}, {died}")
 }

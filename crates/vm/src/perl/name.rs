@@ -59,6 +59,8 @@ const GP_EGV: u64 = 56;
 const CODE_STASH: u64 = 32;
 const CODE_NAME: u64 = 56;
 pub(super) const CODE_FLAGS: u64 = 92;
+/// `xcv_start` in `struct xpvcv`: the operation with which a sub of Perl code begins.
+pub(super) const CODE_START: u64 = 40;
 
 /// `CVf_NAMED`: the sub has a name without a glob, and `CVf_LEXICAL`: it is a `my sub`; `cv.h`.
 const NAMED: u32 = 0x8000;

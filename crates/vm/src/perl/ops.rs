@@ -19,6 +19,8 @@
 //! (`op_moresib` is 0 there; `op.h`). Offsets: `struct op`, `op.h`, the same in all versions.
 
 use super::interpreter::Point;
+use super::name::{CODE_FLAGS, CODE_START};
+use super::stash::IS_XSUB;
 use super::{Perl, Text};
 use crate::{Fault, Memory};
 
@@ -97,6 +99,27 @@ impl<M: Memory> Perl<'_, M> {
     /// Returns file and line of a point.
     pub fn position(&self, point: Point) -> Result<(Text, u32), super::Error> {
         Ok((self.file(point)?, self.line(point)?))
+    }
+
+    /// Returns the point at which the first statement of a sub stands; `None` for a sub that is written in C, is only declared, or begins with
+    /// no statement.
+    pub fn first_statement(&self, code: u64) -> Result<Option<Point>, Fault> {
+        let body = self.body(code)?;
+        if self.memory.u32(body.wrapping_add(CODE_FLAGS))? & IS_XSUB != 0 {
+            return Ok(None);
+        }
+        let start = self.memory.u64(body.wrapping_add(CODE_START))?;
+        if start == 0 {
+            return Ok(None);
+        }
+        let kind = self.op(start)?.kind();
+        // OP_DBSTATE, which programs have under a debugger, follows OP_NEXTSTATE.
+        let is_statement = (0..=1).contains(&kind.wrapping_sub(self.layout.op_nextstate));
+        Ok(is_statement.then_some(Point {
+            cop: start,
+            op: 0,
+            after: false,
+        }))
     }
 
     /// Returns the statement that an operation belongs to, as `Perl_closest_cop` does.

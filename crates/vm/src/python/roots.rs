@@ -44,6 +44,12 @@ pub struct Root {
 }
 
 impl<M: Memory> Python<'_, M> {
+    /// Returns the dict of an interpreter's modules (`sys.modules`); 0 if it has none yet.
+    pub fn modules_of(&self, interpreter: u64) -> Result<u64, Error> {
+        let at = interpreter.wrapping_add(self.layout.interpreter.modules);
+        Ok(self.memory.u64(at)?)
+    }
+
     /// Calls `each` with each root, until it returns false. Nothing of the process may run meanwhile.
     pub fn each_root(&self, each: &mut dyn FnMut(Root) -> bool) -> Result<(), Error> {
         let mut goes_on = true;

@@ -249,12 +249,17 @@ impl<M: Memory> Ruby<'_, M> {
         })
     }
 
+    /// Returns the size of the VM stack of an execution context in bytes. It is room, of which most threads use little.
+    pub(super) fn vm_stack_bytes(&self, ec: u64) -> Result<u64, Fault> {
+        let words = self.memory.u64(ec.wrapping_add(EC_STACK_SIZE))?;
+        Ok(words.wrapping_mul(8))
+    }
+
     /// Returns where the VM stack ends.
     #[inline]
     fn end(&self, ec: u64) -> Result<u64, Fault> {
         let stack = self.memory.u64(ec.wrapping_add(EC_STACK))?;
-        let words = self.memory.u64(ec.wrapping_add(EC_STACK_SIZE))?;
-        Ok(stack.wrapping_add(words.wrapping_mul(8)))
+        Ok(stack.wrapping_add(self.vm_stack_bytes(ec)?))
     }
 
     #[inline]

@@ -106,6 +106,9 @@ enum Of {
     Itself,
 }
 
+/// The name of the C type of Proc objects (`proc_data_type`, `proc.c`).
+const OF_PROCS: &[u8] = b"proc";
+
 impl<M: Memory> Ruby<'_, M> {
     /// Returns the C function behind a method's name: `String#upcase` of instances, `Process.clock_gettime` of the
     /// module itself (or of whatever object the constant is: `ENV.fetch`), `sleep` of every object.
@@ -306,6 +309,17 @@ impl<M: Memory> Ruby<'_, M> {
 
     fn body_of(&self, definition: u64) -> Result<u64, Error> {
         Ok(self.memory.u64(definition.wrapping_add(BODY))?)
+    }
+
+    /// Returns the code of an object, if it is a Proc that is a block written in Ruby.
+    pub fn code_of_proc(&self, object: u64) -> Option<u64> {
+        let (_, name) = self.data_type(object).ok()??;
+        let mut text = [0; OF_PROCS.len() + 1];
+        let length = self.copy_c_text(name, &mut text).ok()?;
+        match &text[..length] == OF_PROCS {
+            true => self.block_code(object).ok()?,
+            false => None,
+        }
     }
 
     /// Returns the code of a Proc that is a block written in Ruby.

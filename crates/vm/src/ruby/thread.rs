@@ -22,6 +22,9 @@ const RACTOR_COUNT: u64 = 24;
 /// More Ractors than any process has.
 const MOST_RACTORS: u32 = 1 << 20;
 
+/// The name of the C type of Thread objects (`thread_data_type`, `vm.c`).
+const OF_THREADS: &[u8] = b"VM/thread";
+
 impl<M: Memory> Ruby<'_, M> {
     /// Returns the `rb_vm_t`: the exported pointer, or the one that a Thread object in the heap leads to.
     pub fn vm(&self) -> Result<u64, Error> {
@@ -92,6 +95,19 @@ impl<M: Memory> Ruby<'_, M> {
         }
         let ec = word(thread.wrapping_add(self.layout.thread_ec))?;
         (word(ec.wrapping_add(self.layout.ec_thread))? == thread).then_some(ec)
+    }
+
+    /// Returns the size of the VM stack that `rb_obj_memsize_of` adds to a Thread object (`thread_memsize`, `vm.c`, 2.7 to 4.0): room of a
+    /// mebibyte, of which a thread uses some kilobytes. `None` for other objects, and for what cannot be read.
+    pub fn stack_of_thread(&self, object: u64) -> Option<u64> {
+        let (_, name) = self.data_type(object).ok()??;
+        let mut text = [0; OF_THREADS.len() + 1];
+        let length = self.copy_c_text(name, &mut text).ok()?;
+        if &text[..length] != OF_THREADS {
+            return None;
+        }
+        let ec = self.ec_if_thread(self.vm().ok()?, self.structure(object).ok()?)?;
+        self.vm_stack_bytes(ec).ok()
     }
 
     /// Returns the id by which the kernel thread knows itself that runs this `rb_thread_t`; `Some(0)` if none does now, `None` if each thread

@@ -259,10 +259,10 @@ fn births_are_measured_at_first_and_then_rarely() {
     let measured: Vec<u64> = (1..=200)
         .filter(|_| office.born(A, 3, STRING).measure)
         .collect();
-    let expected: Vec<u64> = (1..=200)
-        .filter(|number| *number <= MEASURE_FIRST || number % MEASURE_EVERY == 0)
-        .collect();
-    assert_eq!(measured, expected);
+    let (first, rest) = measured.split_at(MEASURE_FIRST as usize);
+    assert!(first.iter().copied().eq(1..=MEASURE_FIRST), "{measured:?}");
+    let groups = rest.iter().map(|number| number / MEASURE_EVERY);
+    assert!(groups.eq(1..200 / MEASURE_EVERY), "{measured:?}");
 }
 
 /// Sizes add up at the site, and their number does not run over.
@@ -362,5 +362,21 @@ fn entries_are_published() {
         office.born(A, line, STRING);
         assert_eq!(office.ledger.entries, office.books.entries.address());
         assert_eq!(office.ledger.entry_count, line + 2);
+    }
+}
+
+/// One of each 32 births is measured, and of objects that are large and small in turn, or large once in four, about as many of each as
+/// there are: `body[-60..]` makes a String for the whole text and one for its end.
+#[test]
+fn what_is_measured_keeps_no_step_with_the_program() {
+    let last = 32_000;
+    let measured: Vec<u64> = (33..=last).filter(|number| is_measured(*number)).collect();
+    let groups = measured.iter().map(|number| number / MEASURE_EVERY);
+    assert!(groups.eq(1..last / MEASURE_EVERY), "one of each group");
+    for period in [2, 3, 4, 8, 16] {
+        let large = measured.iter().filter(|number| **number % period == 0);
+        let share = large.count() as f64 / measured.len() as f64;
+        let wanted = 1.0 / period as f64;
+        assert!((share / wanted - 1.0).abs() < 0.1, "{period}: {share}");
     }
 }

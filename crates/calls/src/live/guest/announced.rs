@@ -2,6 +2,7 @@
 
 use super::super::unseen;
 use super::Guest;
+use crate::allocations::is_paired;
 use crate::message::MOST_NAMED;
 use crate::{Error, Message};
 use hooks::{Reason, Refused};
@@ -178,9 +179,14 @@ impl Guest {
         }
     }
 
-    /// Reports which functions were refused: one message for each reason; for functions of a pattern or a preset only their number.
+    /// Reports which functions were refused: one message for each reason; for functions of a pattern or a preset only their number, unless
+    /// its answer needs all of them.
     pub(super) fn say_refused(&self, refused: &[Refused]) {
-        let is_told = |one: &&Refused| self.verbose || self.selection.names(&one.function.name);
+        let is_told = |one: &&Refused| {
+            let name = &one.function.name;
+            let is_needed = self.pairs_allocations && is_paired(name);
+            self.verbose || is_needed || self.selection.names(name)
+        };
         let (refused, counted): (Vec<&Refused>, Vec<_>) = refused.iter().partition(is_told);
         if !counted.is_empty() {
             let (reason, has_it) = commonest(counted.iter().copied());

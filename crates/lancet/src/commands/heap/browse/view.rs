@@ -186,7 +186,7 @@ impl<'a> View<'a> {
             Item::Heading(_) | Item::More(_) | Item::Root(_) => None,
             Item::Object(object) | Item::Held(_, object) => Some(self.page_of(object)),
             Item::Suspect(number) => match answers.suspects[number].what {
-                Suspected::Object(object) => Some(self.page_of(object)),
+                Suspected::Object(object) | Suspected::Names(object) => Some(self.page_of(object)),
                 Suspected::Type(name) => Some(self.objects_of(name)),
                 Suspected::Site(site) => Some(self.made_at(Some(site))),
                 Suspected::Garbage => {

@@ -1,0 +1,344 @@
+//! Finds memory that was allocated while we watched and is not freed, by function and script line.
+//!
+//! As of [descriptors](crate::descriptors), what is there follows from the order of events, because addresses are used again:
+//!
+//! ```text
+//!   malloc(24) ─► call … return = p       p is allocated from its return on: nobody knows it before
+//!   free(p) ─► call …                     p is free from its call on: the allocator may give it away before the return
+//!   realloc(p, 48) ─► call … return = q   p is free from its call on, and q is an allocation of this line; if it failed, p is what it was
+//! ```
+//!
+//! Of functions that call each other (`reallocarray` and `realloc`) the outermost counts; [`Rows`](crate::summary::Rows) asks for no other.
+//!
+//! A verdict needs each call. Where some were lost it is not given ([`NotFreed::lost`]), and where functions could not be hooked, or were
+//! taken out because they cost too much, there are no rows either ([`NotFreed::unknown`]).
+
+mod effect;
+
+use crate::consumer::End;
+use crate::event::{At, Call, Return};
+use effect::Effect;
+use prototypes::Memory;
+use std::cmp::Reverse;
+use std::collections::{BTreeSet, HashMap};
+use std::time::Duration;
+
+/// Limit of the allocations of all processes that are remembered; one takes some 60 bytes.
+const MOST: usize = 1 << 21;
+/// Limit of the rows. Lines come from guests, which may invent any number.
+const MOST_ROWS: usize = 10_000;
+/// The least time of watching for a verdict whether a line leaks.
+pub const LEAST_WATCH: Duration = crate::descriptors::LEAST_WATCH;
+/// Number of equal parts of the time in each of which a leak must have allocated what is not freed.
+pub const PARTS: usize = crate::descriptors::PARTS;
+/// The least number of allocations of a leak: fewer may be a program's first steps.
+const LEAST: u64 = 20;
+/// A leak is steady: of the earlier and the later half of the time, neither leaves more than this many times what the other leaves.
+const STEADY: u64 = 4;
+/// At most one in this many of those that a leak leaves may have been freed late, that is when it was a part of the time old: a
+/// cache that replaces what is old frees as many as it keeps.
+const MAY_BE_LATE: u64 = 10;
+
+/// An allocation that is there.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct Block {
+    since: Duration,
+    bytes: u64,
+    row: u32,
+}
+
+/// What a call will have allocated when it returns.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Allocating {
+    bytes: u64,
+    /// Where it will have stored the address; `None` = the address is its result.
+    behind: Option<u64>,
+    /// What it was given to replace, and what is known of that: if the call fails, it is still there.
+    instead_of: Option<(u64, Option<Block>)>,
+}
+
+/// What one function has allocated on one script line.
+#[derive(Debug)]
+struct Tally {
+    call: String,
+    line: String,
+    allocated: u64,
+    /// How many were freed, by the logarithm of their age in nanoseconds.
+    freed: [u64; u64::BITS as usize],
+}
+
+/// A row of what is not freed.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Row {
+    /// The function, in the form of `-c`.
+    pub call: String,
+    /// The script line; empty where there is none.
+    pub line: String,
+    /// How often the function has allocated on this line.
+    pub allocated: u64,
+    /// How many of those are not freed.
+    pub kept: u64,
+    /// The bytes that were asked for, of those that are not freed.
+    pub bytes: u64,
+    /// How long the oldest of them has been there.
+    pub oldest: Duration,
+    /// Whether the line leaks: see [`PARTS`]; and nearly none was freed late.
+    pub leaks: bool,
+}
+
+/// What is not freed at the end.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct NotFreed {
+    /// Rows by function and line: those that leak first, then by bytes. Rows of which everything is freed are left out.
+    pub rows: Vec<Row>,
+    /// How many were allocated while we watched.
+    pub allocated: u64,
+    /// How many of those are not freed.
+    pub kept: u64,
+    /// The bytes of those.
+    pub bytes: u64,
+    /// How many were freed that were allocated before lancet came, or that it does not know.
+    pub foreign: u64,
+    /// How many found no room in the table; whether they were freed is not known.
+    pub untold: u64,
+    /// Calls that were lost: an allocation whose `free` is among them looks as if it was not freed.
+    pub lost: u64,
+    /// Functions of the allocator that could not be hooked, or not to the end. Nothing can be said then, and there are no rows.
+    pub unknown: Vec<String>,
+    /// How long it was watched, from the first event to the last.
+    pub watched: Duration,
+}
+
+/// Allocations that are there according to the calls of one run so far. Calls must come in the order of time.
+#[derive(Debug, Default)]
+pub struct Allocations {
+    processes: HashMap<i32, HashMap<u64, Block>>,
+    /// How many there are in all processes.
+    count: usize,
+    rows: Vec<Tally>,
+    by_key: HashMap<(String, String), u32>,
+    foreign: u64,
+    untold: u64,
+    times: Option<[Duration; 2]>,
+}
+
+impl Allocations {
+    /// Handles the begin of a call, and frees what it frees. Returns what it will have allocated when it returns, if anything.
+    pub fn enter(&mut self, at: At, call: &Call) -> Option<Allocating> {
+        let function = &call.edge.function;
+        if function.is_system_call() {
+            return None;
+        }
+        let effect = Effect::of(&function.name, &call.registers.gp)?;
+        let [_, last] = self.times.get_or_insert([at.time; 2]);
+        *last = at.time.max(*last);
+        match effect {
+            Effect::Allocates { bytes, behind } => Some(Allocating {
+                bytes,
+                behind,
+                instead_of: None,
+            }),
+            Effect::Replaces { old: 0, bytes } => Some(Allocating {
+                bytes,
+                behind: None,
+                instead_of: None,
+            }),
+            Effect::Replaces { old, bytes } => Some(Allocating {
+                bytes,
+                behind: None,
+                instead_of: Some((old, self.take_out(at.process, old))),
+            }),
+            Effect::Frees(0) => None,
+            Effect::Frees(address) => {
+                let freed = self.take_out(at.process, address);
+                self.note_freed(at, freed);
+                None
+            }
+        }
+    }
+
+    /// Handles the return of a call that allocates. `key` is its row: the function, and the line.
+    pub fn leave(&mut self, at: At, call: Allocating, back: &Return, key: (String, String)) {
+        let result = back.returned.rax;
+        let address = match call.behind {
+            None => result,
+            Some(place) => {
+                let mut word = [0; 8];
+                // posix_memalign returns the error, and stores nothing then.
+                match result as i32 == 0 && back.captures.read(place, &mut word) {
+                    true => u64::from_le_bytes(word),
+                    false => 0,
+                }
+            }
+        };
+        if let Some((old, known)) = call.instead_of {
+            // With a size of 0 the C library frees, and returns nothing.
+            if address == 0 && call.bytes != 0 {
+                if let Some(block) = known {
+                    self.put(at.process, old, block);
+                }
+            } else {
+                self.note_freed(at, known);
+            }
+        }
+        if address != 0 {
+            self.allocated(at, address, call.bytes, key);
+        }
+    }
+
+    /// A process runs another program: all its memory is gone.
+    pub fn replaced(&mut self, process: i32) {
+        let gone = self.processes.remove(&process).unwrap_or_default();
+        self.count -= gone.len();
+    }
+
+    fn allocated(&mut self, at: At, address: u64, bytes: u64, key: (String, String)) {
+        let row = self.row(key);
+        self.rows[row as usize].allocated += 1;
+        let since = at.time;
+        self.put(at.process, address, Block { since, bytes, row });
+    }
+
+    fn row(&mut self, key: (String, String)) -> u32 {
+        let is_new = !self.by_key.contains_key(&key);
+        let key = match is_new && self.rows.len() >= MOST_ROWS {
+            true => (crate::summary::OTHERS.to_owned(), String::new()),
+            false => key,
+        };
+        *self.by_key.entry(key).or_insert_with_key(|(call, line)| {
+            self.rows.push(Tally {
+                call: call.clone(),
+                line: line.clone(),
+                allocated: 0,
+                freed: [0; u64::BITS as usize],
+            });
+            self.rows.len() as u32 - 1
+        })
+    }
+
+    fn put(&mut self, process: i32, address: u64, block: Block) {
+        let table = self.processes.entry(process).or_default();
+        if self.count >= MOST && !table.contains_key(&address) {
+            self.untold += 1;
+            return;
+        }
+        // One that is there already was freed by a call that was not seen.
+        if table.insert(address, block).is_none() {
+            self.count += 1;
+        }
+    }
+
+    fn take_out(&mut self, process: i32, address: u64) -> Option<Block> {
+        let block = self.processes.get_mut(&process)?.remove(&address)?;
+        self.count -= 1;
+        Some(block)
+    }
+
+    fn note_freed(&mut self, at: At, block: Option<Block>) {
+        let Some(block) = block else {
+            self.foreign += 1;
+            return;
+        };
+        let age = at.time.saturating_sub(block.since).as_nanos() as u64;
+        self.rows[block.row as usize].freed[age.max(1).ilog2() as usize] += 1;
+    }
+
+    /// Returns what is not freed. `end` knows what was lost.
+    pub fn finish(self, end: &End) -> NotFreed {
+        let [first, last] = self.times.unwrap_or_default();
+        let watched = last.saturating_sub(first);
+        let lost = end.losses.iter().map(|(_, lost)| {
+            let calls = lost.records.saturating_add(lost.without_ring);
+            calls.saturating_add(lost.panics)
+        });
+        let mut all = NotFreed {
+            allocated: self.rows.iter().map(|row| row.allocated).sum(),
+            foreign: self.foreign,
+            untold: self.untold,
+            lost: lost.fold(0, u64::saturating_add),
+            unknown: of_allocators(&end.given_up),
+            watched,
+            ..NotFreed::default()
+        };
+        if !all.unknown.is_empty() {
+            return all;
+        }
+        let mut kept = vec![Kept::default(); self.rows.len()];
+        for block in self.processes.values().flat_map(HashMap::values) {
+            kept[block.row as usize].add(block, first, watched);
+        }
+        for (tally, kept) in self.rows.into_iter().zip(kept) {
+            if kept.count == 0 {
+                continue;
+            }
+            all.kept += kept.count;
+            all.bytes = all.bytes.saturating_add(kept.bytes);
+            all.rows.push(Row {
+                leaks: all.lost == 0 && kept.leaks(&tally, watched),
+                call: tally.call,
+                line: tally.line,
+                allocated: tally.allocated,
+                kept: kept.count,
+                bytes: kept.bytes,
+                oldest: kept
+                    .oldest
+                    .map_or(Duration::ZERO, |at| last.saturating_sub(at)),
+            });
+        }
+        let key = |row: &Row| (Reverse(row.leaks), Reverse(row.bytes), row.line.clone());
+        all.rows.sort_by_cached_key(key);
+        all
+    }
+}
+
+/// Whether a function of this name is one of those that are paired.
+pub(crate) fn is_paired(name: &str) -> bool {
+    Effect::of(name, &[0; 6]).is_some()
+}
+
+/// Those of these functions that are an allocator's, each once.
+fn of_allocators(names: &[String]) -> Vec<String> {
+    let names = names.iter().filter(|name| is_paired(name));
+    let names: BTreeSet<String> = names.cloned().collect();
+    names.into_iter().collect()
+}
+
+/// What a row has left.
+#[derive(Clone, Default)]
+struct Kept {
+    count: u64,
+    bytes: u64,
+    oldest: Option<Duration>,
+    parts: [u64; PARTS],
+}
+
+impl Kept {
+    fn add(&mut self, block: &Block, first: Duration, watched: Duration) {
+        self.count += 1;
+        self.bytes = self.bytes.saturating_add(block.bytes);
+        self.oldest = Some(
+            self.oldest
+                .map_or(block.since, |oldest| oldest.min(block.since)),
+        );
+        let since = block.since.saturating_sub(first).as_secs_f64();
+        let share = since / watched.as_secs_f64().max(1e-9);
+        self.parts[((share * PARTS as f64) as usize).min(PARTS - 1)] += 1;
+    }
+
+    /// Whether a line leaks that has left this.
+    fn leaks(&self, tally: &Tally, watched: Duration) -> bool {
+        let part = watched.as_nanos() as u64 / PARTS as u64;
+        let late = part.max(1).next_power_of_two().ilog2() as usize;
+        let late: u64 = tally.freed.iter().skip(late).sum();
+        let (old, young) = self.parts.split_at(PARTS / 2);
+        let (old, young): (u64, u64) = (old.iter().sum(), young.iter().sum());
+        watched >= LEAST_WATCH
+            && self.count >= LEAST
+            && self.parts.iter().all(|part| *part != 0)
+            && old.min(young).saturating_mul(STEADY) >= old.max(young)
+            && late.saturating_mul(MAY_BE_LATE) <= self.count
+    }
+}
+
+#[cfg(test)]
+mod tests;

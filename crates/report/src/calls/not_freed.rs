@@ -1,0 +1,232 @@
+//! What is allocated and not freed, before the table of `-c`: a verdict first, then a row for each function and line.
+//!
+//! ```text
+//! leak: 97 of 4,850 allocations are not freed, 473.6 KiB, some from each quarter of the time: malloc ← /srv/app.py:9 in 'encode'
+//! not freed: 112 of 19,400 allocations in 14.0 s, 480.1 KiB; 31 were freed that lancet did not see allocated
+//!
+//!    not freed      bytes allocated     oldest what
+//!           97  473.6 KiB     4,850     13.8 s malloc ← /srv/app.py:9 in 'encode'
+//! ```
+
+use super::still_open::{place, verdicts};
+use crate::figures::{grouped, plural, size, span};
+use calls::allocations::{LEAST_WATCH, NotFreed, PARTS, Row};
+use serde::Serialize;
+use std::io::{self, Write};
+
+/// So many rows are shown to people; the rest is summed up.
+const SHOWN: usize = 20;
+
+/// Writes them for people.
+pub(super) fn print(out: &mut dyn Write, all: &NotFreed) -> io::Result<()> {
+    for line in verdict(all) {
+        writeln!(out, "{line}")?;
+    }
+    if !all.unknown.is_empty() {
+        return writeln!(out);
+    }
+    writeln!(out, "{}", summary(all))?;
+    if !all.rows.is_empty() {
+        writeln!(out, "\nnot freed      bytes  allocated     oldest what")?;
+    }
+    let line = |kept, bytes, allocated, oldest: String, what: String| {
+        format!(
+            "{:>9} {:>10} {:>10} {oldest:>10} {what}",
+            grouped(kept),
+            size(bytes),
+            grouped(allocated)
+        )
+    };
+    let (shown, rest) = all.rows.split_at(all.rows.len().min(SHOWN));
+    for row in shown {
+        let oldest = span(row.oldest.as_secs_f64());
+        let what = place(&row.call, &row.line);
+        let text = line(row.kept, row.bytes, row.allocated, oldest, what);
+        writeln!(out, "{text}")?;
+    }
+    if !rest.is_empty() {
+        let sum = |of: fn(&Row) -> u64| rest.iter().map(of).fold(0, u64::saturating_add);
+        let count = rest.len() as u64;
+        let what = format!("… {} more {}", grouped(count), plural(count, "row", "rows"));
+        let (kept, bytes) = (sum(|row| row.kept), sum(|row| row.bytes));
+        let text = line(kept, bytes, sum(|row| row.allocated), "-".into(), what);
+        writeln!(out, "{text}")?;
+    }
+    writeln!(out)
+}
+
+fn verdict(all: &NotFreed) -> Vec<String> {
+    const { assert!(PARTS == 4, "the words below say quarter") };
+    if !all.unknown.is_empty() {
+        let are = plural(all.unknown.len() as u64, "was", "were");
+        return vec![format!(
+            "not known what is freed: {} {are} not watched, or not to the end; a line on standard error says why",
+            all.unknown.join(", ")
+        )];
+    }
+    if all.lost != 0 {
+        let calls = plural(all.lost, "call was", "calls were");
+        return vec![format!(
+            "no verdict on leaks: {} {calls} lost, and what one of them has freed looks as if it was not",
+            grouped(all.lost)
+        )];
+    }
+    if all.watched < LEAST_WATCH {
+        let seconds = LEAST_WATCH.as_secs();
+        return vec![format!(
+            "no verdict on leaks yet: that takes {seconds} s of watching"
+        )];
+    }
+    let leaks = all.rows.iter().filter(|row| row.leaks).map(|row| {
+        format!(
+            "leak: {} of {} allocations are not freed, {}, some from each quarter of the time: {}",
+            grouped(row.kept),
+            grouped(row.allocated),
+            size(row.bytes),
+            place(&row.call, &row.line)
+        )
+    });
+    verdicts(
+        leaks.collect(),
+        "no leak: no line leaves about as much in each quarter of the time",
+    )
+}
+
+fn summary(all: &NotFreed) -> String {
+    let mut text = format!(
+        "not freed: {} of {} allocations in {}, {}",
+        grouped(all.kept),
+        grouped(all.allocated),
+        span(all.watched.as_secs_f64()),
+        size(all.bytes)
+    );
+    for (count, what) in [
+        (all.foreign, "freed that lancet did not see allocated"),
+        (all.untold, "not followed: there are more than lancet keeps"),
+    ] {
+        if count != 0 {
+            let were = plural(count, "was", "were");
+            text += &format!("; {} {were} {what}", grouped(count));
+        }
+    }
+    text
+}
+
+#[derive(Serialize)]
+#[serde(tag = "record", rename_all = "snake_case")]
+enum Record<'a> {
+    Allocations {
+        allocated: u64,
+        kept: u64,
+        bytes: u64,
+        foreign: u64,
+        untold: u64,
+        lost: u64,
+        given_up: &'a [String],
+        watched_s: f64,
+    },
+    NotFreed {
+        function: &'a str,
+        line: Option<&'a str>,
+        allocated: u64,
+        kept: u64,
+        bytes: u64,
+        oldest_s: f64,
+        leaks: bool,
+    },
+}
+
+/// Writes them for programs.
+pub(super) fn print_json(out: &mut dyn Write, all: &NotFreed) -> io::Result<()> {
+    let record = Record::Allocations {
+        allocated: all.allocated,
+        kept: all.kept,
+        bytes: all.bytes,
+        foreign: all.foreign,
+        untold: all.untold,
+        lost: all.lost,
+        given_up: &all.unknown,
+        watched_s: all.watched.as_secs_f64(),
+    };
+    crate::json::line(out, &record)?;
+    for row in &all.rows {
+        let record = Record::NotFreed {
+            function: &row.call,
+            line: (!row.line.is_empty()).then_some(&row.line),
+            allocated: row.allocated,
+            kept: row.kept,
+            bytes: row.bytes,
+            oldest_s: row.oldest.as_secs_f64(),
+            leaks: row.leaks,
+        };
+        crate::json::line(out, &record)?;
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::time::Duration;
+
+    fn shown(all: &NotFreed) -> String {
+        let mut out = Vec::new();
+        print(&mut out, all).expect("a Vec takes it");
+        String::from_utf8(out).expect("text")
+    }
+
+    fn leaking() -> NotFreed {
+        let row = Row {
+            call: "malloc".into(),
+            line: "/srv/app.py:9 in 'encode'".into(),
+            allocated: 4850,
+            kept: 97,
+            bytes: 485_000,
+            oldest: Duration::from_millis(13_800),
+            leaks: true,
+        };
+        NotFreed {
+            rows: vec![row],
+            allocated: 19_400,
+            kept: 97,
+            bytes: 485_000,
+            foreign: 31,
+            watched: Duration::from_secs(14),
+            ..NotFreed::default()
+        }
+    }
+
+    #[test]
+    fn the_verdict_comes_first() {
+        let expected = "\
+leak: 97 of 4,850 allocations are not freed, 473.6 KiB, some from each quarter of the time: malloc ← /srv/app.py:9 in 'encode'
+not freed: 97 of 19,400 allocations in 14.0 s, 473.6 KiB; 31 were freed that lancet did not see allocated
+
+not freed      bytes  allocated     oldest what
+       97  473.6 KiB      4,850     13.8 s malloc ← /srv/app.py:9 in 'encode'
+
+";
+        assert_eq!(shown(&leaking()), expected);
+    }
+
+    /// A `free` that was not seen looks like a leak, so there is no verdict.
+    #[test]
+    fn without_all_calls_nobody_is_accused() {
+        let lost = NotFreed {
+            lost: 3,
+            ..leaking()
+        };
+        let given_up = NotFreed {
+            unknown: vec!["free".into()],
+            ..leaking()
+        };
+        for (all, said) in [
+            (lost, "no verdict on leaks: 3 calls were lost, "),
+            (given_up, "not known what is freed: free was not watched, "),
+        ] {
+            let text = shown(&all);
+            assert!(text.starts_with(said) && !text.contains("leak: "), "{text}");
+            assert_ne!(text.contains("not freed: 97"), text.contains("not known"));
+        }
+    }
+}
