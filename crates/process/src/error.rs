@@ -412,11 +412,12 @@ impl Error {
     }
 
     /// The error for an address space that its process has left: by its end, or by execve(2). Which of the two it was is read from
-    /// the process. (One that has the same id by now is not told from the one before.)
+    /// the process; where that cannot be read, the error says why. (A process that has the same id by now is not told from the one before.)
     pub(crate) fn of_left(pid: i32) -> Self {
         match living_thread(pid) {
             Ok(Some(_)) => Error::Replaced(pid),
-            Ok(None) | Err(_) => Error::Gone(pid),
+            Ok(None) => Error::Gone(pid),
+            Err(error) => error,
         }
     }
 

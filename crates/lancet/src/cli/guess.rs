@@ -94,12 +94,12 @@ pub fn meant(args: &[String]) -> Option<String> {
 /// Returns the answer to a first word of another tool.
 fn of_others(first: &str, rest: &[String]) -> Option<String> {
     let (_, answer) = OF_OTHERS.iter().find(|(words, _)| words.contains(&first))?;
-    let behind = rest
-        .iter()
-        .skip_while(|word| !is_pid(word) && pid_of(&[word.to_string()]).is_none());
-    let pid = behind
-        .take(1)
-        .find_map(|word| pid_of(std::slice::from_ref(word)));
+    let named = (0..rest.len()).find_map(|at| pid_of(&rest[at..]).filter(|_| !is_pid(&rest[at])));
+    let bare = || {
+        let number = (0..rest.len()).find(|&at| is_pid(&rest[at]) && is_bare(rest, at));
+        number.map(|at| rest[at].as_str())
+    };
+    let pid = named.or_else(bare);
     let who = pid.map_or_else(|| "-p PID".to_owned(), |pid| format!("-p {pid}"));
     Some(answer.replace("WHO", &who))
 }
@@ -120,24 +120,13 @@ fn of_command(command: &str, rest: &[String]) -> Option<String> {
                 .to_owned(),
         );
     }
-    let ways = rest
-        .iter()
-        .position(|word| FOR_HOW_LONG.contains(&word.as_str()));
-    if let Some(at) = ways.filter(|_| LOOK_ON.contains(&command)) {
-        let time = rest.get(at + 1).filter(|word| is_pid(word));
-        let time = time.map_or("10", |word| word.as_str());
-        return Some(format!("for how long: `lancet {command} --for {time}s`"));
-    }
     if has("-p") || has("--pid") {
-        return None;
+        // No program is started, so every option is meant for lancet.
+        return for_how_long(rest)
+            .filter(|_| LOOK_ON.contains(&command))
+            .map(|line| format!("for how long: `lancet {command} {line}`"));
     }
-    // A number behind an option is the option's, but for those that take none.
-    let bare = |at: usize| {
-        at == 0
-            || !rest[at - 1].starts_with('-')
-            || ["--", "-c", "-f"].contains(&rest[at - 1].as_str())
-    };
-    let at = (0..rest.len()).find(|&at| is_pid(&rest[at]) && bare(at))?;
+    let at = (0..rest.len()).find(|&at| is_pid(&rest[at]) && is_bare(rest, at))?;
     let mut words: Vec<&str> = rest
         .iter()
         .map(String::as_str)
@@ -149,6 +138,38 @@ fn of_command(command: &str, rest: &[String]) -> Option<String> {
         "for the process: `lancet {command} {}`",
         words.join(" ")
     ))
+}
+
+/// Returns the line with lancet's option in the place of another tool's for the time that it looks, if it has one.
+fn for_how_long(rest: &[String]) -> Option<String> {
+    let at = rest
+        .iter()
+        .position(|word| FOR_HOW_LONG.contains(&word.as_str()))?;
+    let (before, behind) = (&rest[..at], &rest[at + 1..]);
+    let time = behind
+        .first()
+        .filter(|word| word.starts_with(|first: char| first.is_ascii_digit()));
+    let behind = if time.is_some() { &behind[1..] } else { behind };
+    let time = match time {
+        None => "10s".to_owned(),
+        Some(seconds) if is_pid(seconds) => format!("{seconds}s"),
+        Some(time) => time.clone(),
+    };
+    let own = ["--for".to_owned(), time];
+    let words: Vec<&str> = before
+        .iter()
+        .chain(&own)
+        .chain(behind)
+        .map(String::as_str)
+        .collect();
+    Some(words.join(" "))
+}
+
+/// Whether a word is no option's: a number behind an option is the option's, but for those that take none.
+fn is_bare(words: &[String], at: usize) -> bool {
+    at == 0
+        || !words[at - 1].starts_with('-')
+        || ["--", "-c", "-f"].contains(&words[at - 1].as_str())
 }
 
 /// Returns the process of a command line that begins with one: `-p 42`, `--pid=42`, `42`.
@@ -215,12 +236,18 @@ mod tests {
             ("attach 7", "`lancet mem -p 7`"),
             ("trace sleep 7s", "`lancet syscalls -p PID`"),
             ("memray attach 7", "`lancet heap --rss -p 7`"),
-            ("stack -p 7 -d 5", "`lancet stack --for 5s`"),
-            ("mem -p 7 --duration", "`lancet mem --for 10s`"),
+            ("stack -p 7 -d 5", "`lancet stack -p 7 --for 5s`"),
+            ("stack -d 5m -p 7", "`lancet stack --for 5m -p 7`"),
+            ("mem -p 7 --duration", "`lancet mem -p 7 --for 10s`"),
             (
                 "syscalls -c --seconds 30 -p 7",
-                "`lancet syscalls --for 30s`",
+                "`lancet syscalls -c --for 30s -p 7`",
             ),
+            (
+                "record -d 30 -o flame.svg -p 7",
+                "`lancet stack -p 7 --for 10s`",
+            ),
+            ("record -r 100 7", "`lancet stack -p 7 --for 10s`"),
             ("calls 25970 -c", "`lancet calls -p 25970 -c`"),
             ("tune T21", "`lancet tune --explain T21`"),
             ("tune -p 7 t21", "`lancet tune --explain T21`"),
@@ -244,6 +271,7 @@ mod tests {
             "mem",
             "mem -p 7 8",
             "stack --top 5",
+            "calls -c -- ./missing --timeout 30",
             "tune",
         ] {
             assert_eq!(guess(line), "", "{line}");

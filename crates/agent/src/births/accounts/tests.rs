@@ -235,6 +235,7 @@ fn freed_accounts_are_nobodys() {
 proptest! {
     /// Whatever sites come in whatever order, and however often the account begins anew, its rows are those of a map.
     #[test]
+    #[cfg_attr(miri, ignore = "minutes under Miri")]
     fn an_account_is_a_map(rounds in prop::collection::vec(
         prop::collection::vec((prop_oneof![0u32..50, any::<u32>()], 1u32..10), 0..400), 1..4)
     ) {

@@ -160,6 +160,7 @@ fn a_slot_is_found_by_any_of_its_bytes() {
 
 /// Sizes of pages that no VM has are brought within what a table can cover.
 #[test]
+#[cfg_attr(miri, ignore = "minutes under Miri")]
 fn page_sizes_are_bounded() {
     for (given, taken) in [(0, 12), (11, 12), (15, 15), (20, 20), (63, 20)] {
         let mut slots = open(given, 1);
@@ -198,6 +199,7 @@ fn freed_slots_are_gone() {
 proptest! {
     /// Whatever is born where, in whatever order, the last number of a slot is found, as long as each page has slots of one size.
     #[test]
+    #[cfg_attr(miri, ignore = "minutes under Miri")]
     fn the_last_number_is_found(
         births in prop::collection::vec((0u64..6, 0u32..3, 0u64..200, any::<u32>()), 1..400)
     ) {

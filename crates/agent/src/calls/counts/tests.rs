@@ -185,6 +185,7 @@ fn taken_rows_are_marked() {
 
 /// When all tables are full, further rows are refused and counted as lost, and those that there are still count.
 #[test]
+#[cfg_attr(miri, ignore = "minutes under Miri")]
 fn full_tables_lose_and_say_so() {
     let own = own();
     let mut hooks = 0_u32..;

@@ -61,6 +61,7 @@ fn a_path_goes_with_any_of_its_frames() {
 
 /// Code that is evaluated again and again does not make the books longer.
 #[test]
+#[cfg_attr(miri, ignore = "minutes under Miri")]
 fn evaluated_code_does_not_fill_the_books() {
     let mut office = Office::new();
     let round = |office: &mut Office| {
@@ -82,6 +83,7 @@ fn evaluated_code_does_not_fill_the_books() {
 
 /// Entries that come and go under a class that stays do not make the list of that class longer without end.
 #[test]
+#[cfg_attr(miri, ignore = "minutes under Miri")]
 fn stale_links_are_swept() {
     let mut office = Office::new();
     for round in 0..20_000 {
@@ -299,6 +301,7 @@ fn event() -> impl Strategy<Value = Event> {
 proptest! {
     /// Whatever code and classes come and go at the same addresses, each birth is counted at what ran and was born at that moment.
     #[test]
+    #[cfg_attr(miri, ignore = "minutes under Miri")]
     fn births_are_counted_where_they_were(events in prop::collection::vec(event(), 1..300)) {
         const PATHS: [&str; 3] = ["/x.rb", "/y.rb", "/z.rb"];
         const NAMES: [&str; 3] = ["One", "Two", "Three"];

@@ -35,6 +35,7 @@ fn few_rows_need_no_further_table() {
 
 /// As many rows as three tables hold: each pair of hook and line has a row of its own, which is found again and counts its calls.
 #[test]
+#[cfg_attr(miri, ignore = "minutes under Miri")]
 fn rows_go_on_in_further_tables() {
     let own = own();
     let pairs = || (0..3 * COUNTS as u32).map(|number| (number / 3, number % 3));
@@ -61,6 +62,7 @@ fn rows_go_on_in_further_tables() {
 
 /// The next session finds no row and no count of the one before, and counts in the tables that there are.
 #[test]
+#[cfg_attr(miri, ignore = "minutes under Miri")]
 fn a_session_begins_with_empty_rows() {
     let own = own();
     let all = || 0..2 * COUNTS as u32;
