@@ -69,4 +69,3 @@ pub use recorder::{Destination, Recorder, Recording};
 pub use replay::Replay;
 pub use signatures::Signatures;
 pub use source::{Flow, Source};
-pub use tracepoint::LONGEST as LONGEST_BY_BPF;

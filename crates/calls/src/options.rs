@@ -148,10 +148,11 @@ impl Options {
         self.may_lead && self.follow && self.may_fall_back() && plain && !self.record
     }
 
-    /// Whether BPF programs see the calls of such a program, if the kernel allows them.
+    /// Whether BPF programs count the calls of such a program, if the kernel allows them. They do not tell calls: nobody who is told by them
+    /// can be made to wait without a signal that the program might see, and without that calls are lost.
     pub fn leads_by_bpf(&self) -> bool {
         let leads = self.by == By::Hooks && self.leads();
-        self.may_lead_by_bpf && leads && self.min_time.is_none()
+        self.may_lead_by_bpf && leads && self.counts_in_guest() && self.min_time.is_none()
     }
 
     /// Whether a tracer must make the injections; `from_start` = into a process that stands at its exec.

@@ -67,12 +67,10 @@ pub enum Helper {
     ReadUser = 112,
     ReadKernel = 113,
     ReadUserText = 114,
-    SignalThread = 117,
     CurrentIdsInNamespace = 120,
     RingOutput = 130,
     RingReserve = 131,
     RingSubmit = 132,
-    RingQuery = 134,
     Loop = 181,
 }
 

@@ -64,6 +64,8 @@ pub const PIECE: i32 = 16;
 pub const SCRATCH: usize = (BUFFER as i32 + FULL + PIECE + LONGEST + 8) as usize;
 /// Words of all programs together, and what precedes them, at most.
 pub const WORDS: usize = 32 << 10;
+/// The number of the word that ends at once; the rows precede it.
+pub const NOTHING: i32 = crate::writer::ROWS_OF_ALL as i32;
 /// Steps for one call, at most.
 pub const STEPS: i32 = 16 << 10;
 

@@ -32,6 +32,9 @@ pub enum Refused {
     /// The verifier does not accept a program: this is a mistake of ours, or of the kernel.
     #[error("the kernel's verifier refuses lancet's BPF program ({0})")]
     Verifier(String),
+    /// BPF programs cannot copy all that is to be shown of a call.
+    #[error("BPF programs cannot copy what is to be shown of some call: --by ptrace can")]
+    Copies,
     /// The kernel has ids of a process in lancet's PID namespace alone.
     #[error(
         "BPF knows processes by their ids in lancet's own PID namespace, and process {0} is in another"
@@ -479,6 +482,10 @@ fn load(name: &str, program: &Program) -> Result<OwnedFd, Refused> {
                 .filter(|line| !line.starts_with("processed "))
                 .collect();
             let said = lines.last().copied().unwrap_or_default();
+            if program.function.is_some() && said.contains("func unknown") {
+                let what = "bpf_loop, which Linux has since 5.17";
+                return Err(Refused::Kernel { what, error });
+            }
             Err(Refused::Verifier(format!("{name}: {error}: {said}")))
         }
     }

@@ -46,4 +46,4 @@ mod writer;
 pub use copier::{LONGEST, knows};
 pub use kernel::Refused;
 pub use places::{Called, Places};
-pub use watch::{Copied, Copies, Figures, Lost, OF_32_BITS, Record, Tells, WAITS, Watch, Whose};
+pub use watch::{Copied, Copies, Figures, Lost, OF_32_BITS, Record, Tells, Watch, Whose};

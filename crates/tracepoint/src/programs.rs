@@ -269,7 +269,6 @@ impl Writer<'_> {
         self.fill(32, R1);
         self.output(full);
         self.code.here(full);
-        self.wait_for_room();
     }
 
     /// Counts call R8, which began at R9, or notes that it is to be made again.

@@ -2,13 +2,10 @@
 
 use crate::assembler::{Helper, Label, Math, Reg, Size, When};
 use crate::copier::{self, BUFFER};
-use crate::watch::WAITS;
 use crate::writer::{ARGUMENTS, CONTEXT, LOST_RECORDS, PROCESS, ROW_KEY, Writer};
 use Reg::{Fp, R0, R1, R2, R3, R4, R7, R9};
 use Size::{Double, Word};
 
-/// What is asked of a ring: how many bytes are not read yet (`BPF_RB_AVAIL_DATA`).
-const UNREAD: i32 = 0;
 /// What a ring's writer asks for: nobody is woken, we look ourselves (`BPF_RB_NO_WAKEUP`).
 pub const NO_WAKEUP: i32 = 1;
 
@@ -79,6 +76,12 @@ impl Writer<'_> {
         self.code.store_number(Double, R9, copier::FIRST_LENGTH, 0);
         self.code.math_of(Math::Or, R1, R2);
         self.code.jump_if(R1, When::Equal, 0, none);
+        let first = self.code.label();
+        self.code.load(Double, R1, R9, copier::NEXT);
+        self.code.jump_if(R1, When::NotEqual, 0, first);
+        self.code
+            .store_number(Double, R9, copier::NEXT, copier::NOTHING);
+        self.code.here(first);
         for at in copier::AT_FIRST {
             self.code.store_number(Double, R9, at, 0);
         }
@@ -117,21 +120,5 @@ impl Writer<'_> {
         self.lose(LOST_RECORDS);
         self.code.jump(full);
         self.code.here(done);
-    }
-
-    /// Makes the thread wait for lancet, if the ring buffer is full enough for that.
-    pub fn wait_for_room(&mut self) {
-        let Some(bytes) = self.shared.waits else {
-            return;
-        };
-        let code = &mut self.code;
-        let room = code.label();
-        code.map(R1, self.shared.ring.descriptor());
-        code.set(R2, UNREAD);
-        code.call(Helper::RingQuery);
-        code.jump_if(R0, When::Below, bytes, room);
-        code.set(R1, WAITS.0);
-        code.call(Helper::SignalThread);
-        code.here(room);
     }
 }

@@ -16,8 +16,6 @@ pub const OF_32_BITS: u64 = NARROW;
 const THREADS: u32 = 16 << 10;
 /// Bytes of records that wait for us: a power of two. Where calls are counted, children alone are told of.
 const TOLD: u32 = 8 << 20;
-/// The same where threads can be made to wait.
-const TOLD_OF_TRACED: u32 = 1 << 20;
 const COUNTED: u32 = 256 << 10;
 
 /// What the programs tell of calls.
@@ -31,18 +29,11 @@ pub enum Tells<'w> {
 /// Whose calls are seen beside those of the processes that are added.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Whose {
-    /// Nobody's.
+    /// Nobody's. A tracer may follow the processes, and add their children.
     Alone,
     /// Those of the children that watched processes make.
     WithChildren,
-    /// Nobody's: a tracer of ours follows the processes, and adds their children. Threads can be made to wait for it ([`WAITS`]).
-    Traced,
 }
-
-/// The signal that a traced thread is sent when the ring buffer is half full, and the code in the signal's information: no other signal of
-/// that number has this code (`SI_KERNEL`, include/uapi/asm-generic/siginfo.h). A program that is left alone with it ignores it, or looks
-/// for a child that has ended.
-pub const WAITS: (i32, i32) = (libc::SIGCHLD, 0x80);
 
 /// The programs of crate `capture` that copy what a call points to: one for when it begins, one for its return.
 pub type Copies = [Vec<u64>; 2];
@@ -168,11 +159,7 @@ impl Watch {
             Whose::WithChildren => processes::MOST,
             _ => 1,
         };
-        let ring = match (is_told, whose) {
-            (true, Whose::Traced) => TOLD_OF_TRACED,
-            (true, _) => TOLD,
-            (false, _) => COUNTED,
-        };
+        let ring = if is_told { TOLD } else { COUNTED };
         let maps = Shared {
             watched: Processes::new()?,
             threads: Map::new(Kind::Hash, "lancet_threads", 8, THREAD, THREADS)?,
@@ -186,7 +173,6 @@ impl Watch {
             },
             tells: is_told,
             follow: whose == Whose::WithChildren,
-            waits: (whose == Whose::Traced).then_some((TOLD_OF_TRACED / 2) as i32),
         };
         if let (Tells::Calls(wanted), Some(copier)) = (tells, &maps.copier) {
             want(copier, wanted)?;
@@ -292,15 +278,19 @@ fn copier_maps() -> Result<Copier, Refused> {
 
 /// Fills in which calls are told, and what is copied of them.
 fn want(copier: &Copier, copies: &dyn Fn(u64) -> Option<Copies>) -> Result<(), Refused> {
-    // No program begins at 0, and a word that is 0 ends one.
-    let mut words = vec![0u64; ROWS_OF_ALL as usize];
+    // No program begins at 0. A word that is 0 ends one, as does the one behind the rows, which stands for no program.
+    let mut words = vec![0u64; copier::NOTHING as usize + 1];
     for row in 0..ROWS_OF_ALL {
         let Some(programs) = copies(number_of(row)) else {
             continue;
         };
+        let all = programs.iter().flatten();
+        let fits = words.len() + all.clone().count() + programs.len() < copier::WORDS;
+        if !fits || !all.copied().all(copier::knows) {
+            return Err(Refused::Copies);
+        }
         let [call, exit] = programs.map(|program| {
-            let fits = words.len() + program.len() + 1 < copier::WORDS;
-            if program.is_empty() || !fits {
+            if program.is_empty() {
                 return 0;
             }
             let first = words.len() as u64;

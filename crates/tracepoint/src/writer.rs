@@ -28,8 +28,6 @@ pub struct Shared {
     pub tells: bool,
     /// Children of watched processes are watched too.
     pub follow: bool,
-    /// Set if threads are made to wait while so many bytes of the ring buffer are not read.
-    pub waits: Option<i32>,
 }
 
 /// The maps of [`copier`](crate::copier).

@@ -155,6 +155,73 @@ fn same(programs: &[Vec<Op>], arguments: [u64; 6], memory: &Memory) {
     }
 }
 
+/// A call whose argument was not there, and which has nothing to copy at its return, gets nothing of what another call copies at its.
+#[test]
+fn a_return_without_a_program_copies_nothing() {
+    let memory = Memory::new(1);
+    let words = |ops: &[Op]| ops.iter().map(|op| op.encode()).collect::<Vec<u64>>();
+    let text = |number| words(&[Op::Value(Source::Gp(number)), Op::Text { unit: 1, max: 8 }]);
+    let asked = |number: u64| -> Option<Copies> {
+        match number {
+            // The program that comes first of all, which is of read(2).
+            0 => Some([Vec::new(), text(1)]),
+            FIRST => Some([text(0), Vec::new()]),
+            _ => None,
+        }
+    };
+    let mut watch = match Watch::begin(&Tells::Calls(&asked), Whose::Alone) {
+        Ok(watch) => watch,
+        Err(refused @ (Refused::Lacks { .. } | Refused::Forbidden)) => {
+            return println!("SKIPPED: {refused}");
+        }
+        Err(refused) => panic!("{refused}"),
+    };
+    // SAFETY: takes nothing.
+    let own = unsafe { libc::gettid() };
+    watch.add(std::process::id() as i32).expect("room");
+    let missing = memory.address(PAGE);
+    ask(FIRST, [missing, memory.address(0), 8, 0, 0, 0]);
+    watch.remove(std::process::id() as i32);
+    let mut told = Vec::new();
+    watch.read(|record| match record {
+        Record::Call {
+            tid,
+            missed,
+            copied,
+            ..
+        } if tid == own => told.push((missed, bytes(&copied))),
+        Record::Return {
+            tid, copied, again, ..
+        } if tid == own => {
+            told.push((false, bytes(&copied)));
+            told.push((false, bytes(&again)));
+        }
+        _ => {}
+    });
+    let nothing = Bytes::new;
+    assert_eq!(
+        told,
+        [(true, nothing()), (false, nothing()), (false, nothing())]
+    );
+}
+
+/// What cannot be copied is refused, and not left out in silence.
+#[test]
+fn a_program_that_the_kernel_does_not_know_is_refused() {
+    let wide = [Op::Value(Source::Gp(0)), Op::Text { unit: 4, max: 8 }];
+    let asked = |number: u64| {
+        let words = wide.iter().map(|op| op.encode()).collect();
+        (number == FIRST).then(|| [words, Vec::new()])
+    };
+    match Watch::begin(&Tells::Calls(&asked), Whose::Alone) {
+        Err(Refused::Copies) => {}
+        Err(refused @ (Refused::Lacks { .. } | Refused::Forbidden)) => {
+            println!("SKIPPED: {refused}")
+        }
+        other => panic!("{:?}", other.err()),
+    }
+}
+
 #[test]
 fn texts_numbers_and_nested_arrays_are_copied_alike() {
     let memory = Memory::new(4);

@@ -19,7 +19,7 @@ fn kernel(shared: &Shared<'_>) -> Option<Rc<Seen>> {
     } = shared;
     end_waits();
     let programs = &shared.programs;
-    match programs.get(args, Whose::Traced, || table(args, signatures)) {
+    match programs.get(args, Whose::Alone, || table(args, signatures)) {
         Ok(seen) => Some(seen),
         Err(why) => {
             args.messages.say(Message::NotByBpf { why, calls: CALLS });
@@ -93,7 +93,7 @@ impl Process {
             return;
         };
         let (pid, keep) = (stepped.pid(), stepped.is_kept());
-        stepped.leave_kernel_at_exec(&mut |event| turn.tell(event));
+        stepped.leave_kernel_at_exec();
         turn.observer.begins(pid);
         let begun = Tracee::again_at_exec(pid, keep);
         let begun = begun

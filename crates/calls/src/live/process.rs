@@ -103,7 +103,7 @@ impl Process {
         match self {
             Process::Hooked(guest) => guest.drain(tell),
             Process::Bpf(bpf) => drop(bpf.tell(tell)),
-            Process::Stepped(stepped) => stepped.drain(tell),
+            Process::Stepped(_) => {}
         }
     }
 
@@ -240,8 +240,7 @@ fn say_of_kernel(pid: i32, args: &Options) -> Result<(), Error> {
 
 /// Whether BPF programs should see it, if the kernel allows that.
 fn may_be_bpf(by: By, args: &Options) -> bool {
-    // Where they see processes that are led, their tracer follows children.
-    by == By::Bpf || by == By::Nothing && args.counts_in_guest() && !args.leads_by_bpf()
+    by == By::Bpf || by == By::Nothing && args.counts_in_guest()
 }
 
 fn why_not_bpf(error: Error) -> Option<Arc<Refused>> {

@@ -226,7 +226,7 @@ impl Stepped {
     ) -> bool {
         let (since, mut in_vain) = (Instant::now(), 0);
         self.introduce(turn);
-        let any = self.report(turn) | self.look(turn);
+        let any = self.look(turn);
         while any && self.runs() && in_vain < IN_VAIN && since.elapsed() < ATTENTION {
             match next_event() {
                 None => in_vain += 1,
@@ -290,13 +290,8 @@ impl Stepped {
             Err(_) => ptrace::end_of(tid).unwrap_or(E::Special(libc::PTRACE_EVENT_EXIT)),
         };
         let mut look = Look::Something;
-        if event != E::Nothing {
-            // What its threads have done before.
-            self.report(turn);
-        }
         let resumed = match event {
             E::Nothing => return self.look_at_held(tid),
-            E::Signal(libc::SIGCHLD) if self.is_to_wait(tid) => self.resume(tid, 0),
             E::Exited(code) if tid != self.pid => {
                 return self.thread_over(tid, OfThread::Exited(code), turn);
             }

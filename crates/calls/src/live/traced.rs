@@ -401,11 +401,6 @@ impl Traced {
         self.inside
     }
 
-    /// Returns the number of the open call.
-    pub fn number(&self) -> Option<u64> {
-        self.open.as_ref().map(|(begun, _)| begun.number)
-    }
-
     /// Keeps what was copied of the open call, because its duration decides whether it is reported.
     pub fn hold(&mut self, copied: Captures) {
         self.held = Some(copied);

@@ -1,9 +1,8 @@
 //! What BPF programs see of all processes of a run: the programs, their ring buffer and their counts, and to which process each
 //! record belongs.
 
-use super::telling::{EXECS, Telling};
+use super::telling::EXECS;
 use crate::Function;
-use crate::event::Event;
 use crate::live::traced::{Table, Told};
 use crate::options::Options;
 use crate::source::Count;
@@ -15,32 +14,30 @@ use std::sync::Arc;
 use std::time::Duration;
 use tracepoint::{Figures, Lost, Record, Refused, Tells, Watch, Whose};
 
-/// The programs, once they are needed, or why there are none. All processes of a run share them.
+/// The programs for each kind of watch, once they are needed, or why there are none. All processes of a run share them.
 #[derive(Default)]
-pub struct Programs(RefCell<Option<Result<Rc<Seen>, Arc<Refused>>>>);
+pub struct Programs(RefCell<Vec<(Whose, Loaded)>>);
+
+type Loaded = Result<Rc<Seen>, Arc<Refused>>;
 
 impl Programs {
     /// Loads the programs, if they are not loaded yet.
-    pub fn get(
-        &self,
-        args: &Options,
-        whose: Whose,
-        table: impl FnOnce() -> Table,
-    ) -> Result<Rc<Seen>, Arc<Refused>> {
+    pub fn get(&self, args: &Options, whose: Whose, table: impl FnOnce() -> Table) -> Loaded {
         let mut programs = self.0.borrow_mut();
-        let programs = programs.get_or_insert_with(|| {
-            let seen = Seen::begin(args, whose, table());
-            seen.map(Rc::new).map_err(Arc::new)
-        });
-        programs.clone()
+        if let Some((_, seen)) = programs.iter().find(|(of, _)| *of == whose) {
+            return seen.clone();
+        }
+        let seen = Seen::begin(args, whose, table());
+        let seen = seen.map(Rc::new).map_err(Arc::new);
+        programs.push((whose, seen.clone()));
+        seen
     }
 
     /// Returns what the programs have counted since the last call, for all processes; nothing if they are not loaded.
     pub fn counted(&self) -> Vec<Count> {
-        match &*self.0.borrow() {
-            Some(Ok(seen)) => seen.counted(),
-            _ => Vec::new(),
-        }
+        let programs = self.0.borrow();
+        let seen = programs.iter().filter_map(|(_, seen)| seen.as_ref().ok());
+        seen.flat_map(|seen| seen.counted()).collect()
     }
 }
 
@@ -51,8 +48,6 @@ pub struct Seen {
     counts: bool,
     /// Records that were read for a process that has not had its turn since.
     unread: RefCell<HashMap<i32, Vec<Record>>>,
-    /// Of the processes whose records are reported as they come ([`Seen::report`]).
-    tellings: RefCell<HashMap<i32, Telling>>,
     /// Calls that point to something that could not be read, and were not reported to [`Seen::lost`] yet.
     uncopied: Cell<u64>,
     /// Watched children that no process of ours represents yet.
@@ -75,7 +70,6 @@ impl Seen {
             table,
             counts,
             unread: RefCell::default(),
-            tellings: RefCell::default(),
             uncopied: Cell::default(),
             children: RefCell::default(),
             taken: RefCell::default(),
@@ -102,36 +96,6 @@ impl Seen {
     pub fn unread(&self, pid: i32) -> Vec<Record> {
         let mut unread = self.unread.borrow_mut();
         unread.get_mut(&pid).map(std::mem::take).unwrap_or_default()
-    }
-
-    /// Watches a process from now on whose records are reported by [`Seen::report`].
-    pub fn add_to_report(&self, pid: i32, telling: Telling) -> Result<(), Refused> {
-        self.tellings.borrow_mut().insert(pid, telling);
-        self.watch.borrow().add(pid)
-    }
-
-    /// Reports the available records of the processes that are so watched, in the order in which they were made. Returns whether there were
-    /// any.
-    pub fn report(&self, tell: &mut dyn FnMut(Event)) -> bool {
-        let mut records = Vec::new();
-        let any = self.watch.borrow_mut().read(|record| records.push(record));
-        let mut tellings = self.tellings.borrow_mut();
-        for record in records {
-            let (Record::Call { pid, .. } | Record::Return { pid, .. } | Record::Child { pid, .. }) =
-                record;
-            if let Some(telling) = tellings.get_mut(&pid) {
-                telling.tell(record, self, tell);
-            }
-        }
-        any
-    }
-
-    /// Ends the watching of such a process, of which all was reported.
-    pub fn end_report(&self, pid: i32, tell: &mut dyn FnMut(Event)) {
-        self.remove(pid);
-        if let Some(mut telling) = self.tellings.borrow_mut().remove(&pid) {
-            telling.ends(tell);
-        }
     }
 
     /// Notes the return of a call that points to something that was not in memory when it began: where it was an exec, that memory is gone.

@@ -14,8 +14,6 @@ use tracepoint::{Copied, Record};
 pub struct Telling {
     /// The exec that has led to it, as it was when it began.
     exec: Option<(Begun, Captures)>,
-    /// The call that its thread is in, if the beginning of that was reported by whoever has seen the process before: one of these numbers.
-    within: Vec<u64>,
     /// The exit code that it has passed to `exit_group`.
     says: Option<i32>,
     /// Calls, by thread, of which something was not in memory when they began: their returns tell it, so they are reported then.
@@ -41,14 +39,6 @@ impl Telling {
     pub fn of(exec: Option<(Begun, Captures)>) -> Self {
         Telling {
             exec,
-            ..Telling::default()
-        }
-    }
-
-    /// Of a process whose only thread is within this call, which was reported; `None` = it is at the end of its exec.
-    pub fn within(number: Option<u64>) -> Self {
-        Telling {
-            within: number.map_or(EXECS.to_vec(), |number| vec![number]),
             ..Telling::default()
         }
     }
@@ -106,9 +96,6 @@ impl Telling {
         else {
             return;
         };
-        if std::mem::take(&mut self.within).contains(&number) {
-            return;
-        }
         let mut begun = Begun {
             number,
             instruction: behind.wrapping_sub(INSTRUCTION),

@@ -115,7 +115,7 @@ impl Stepped {
             self.count_left(&mut thread.traced);
         }
         self.end = Some(end);
-        self.leave_kernel(&mut |event| turn.tell(event));
+        self.leave_kernel();
         turn.tell(now_of(self.pid, EventKind::Ended(end)));
         Look::Something
     }

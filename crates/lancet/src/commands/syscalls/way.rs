@@ -69,13 +69,9 @@ impl SyscallsArgs {
         }
     }
 
-    /// Whether BPF programs may see the calls of programs that are followed: nothing is asked that is read of a process while it makes a call,
-    /// and no more bytes than they copy in one piece.
+    /// Whether BPF programs may count the calls of programs that are followed: not if it depends on a path which of them are counted.
     pub(super) fn may_lead_by_bpf(&self) -> bool {
-        let naming = self.naming();
-        let reads = naming.of_descriptors() || naming.comms || naming.namespaces.is_some();
-        let copied = i32::try_from(self.kept()).is_ok_and(|kept| kept < calls::LONGEST_BY_BPF);
-        !reads && copied && self.shown.paths.is_empty()
+        self.shown.paths.is_empty()
     }
 
     /// Whether processes are seen by ptrace although they could be hooked: whoever starts a program and asks for what strace says wants
