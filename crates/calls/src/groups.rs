@@ -8,6 +8,7 @@ use process::functions::Function;
 use prototypes::outcome::SQLITE_ROW;
 use prototypes::{Filter, Memory, Where};
 use std::collections::HashMap;
+use std::iter::repeat_n;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -35,8 +36,8 @@ enum Value {
 /// [`Ticket`]; otherwise no row gets it.
 pub struct Groups<K> {
     rules: Vec<Rule>,
-    /// For each rule, the preset that it is of, if the preset's calls within calls are parts of these.
-    wholes: Vec<Option<usize>>,
+    /// For each rule, the number of the preset that it is of.
+    presets: Vec<usize>,
     /// The functions whose return ends calls (`until`), and the keys by which they find these calls.
     ends: Vec<(Filter, Key)>,
     /// Limit of the characters of a string that are copied.
@@ -95,7 +96,7 @@ pub struct Ticket {
     pub group: Option<Arc<str>>,
     /// Whether the call belongs to a rule of a preset.
     pub grouped: bool,
-    /// The preset of which the calls within this one are parts of it.
+    /// The preset whose calls within this one are parts of it.
     whole: Option<usize>,
     /// The address at which the function stores the name of the call's group.
     behind: Option<u64>,
@@ -137,13 +138,11 @@ impl<K> Groups<K> {
     /// Makes the groups of some presets' calls; at most `strings` characters of a string are copied.
     pub fn new(presets: &[Preset], strings: u32) -> Self {
         let rules = presets.iter().flat_map(|preset| preset.rules.clone());
-        let wholes = presets.iter().enumerate().flat_map(|(number, preset)| {
-            let whole = preset.outermost.then_some(number);
-            std::iter::repeat_n(whole, preset.rules.len())
-        });
+        let numbers = presets.iter().enumerate();
+        let numbers = numbers.flat_map(|(of, preset)| repeat_n(of, preset.rules.len()));
         let mut groups = Groups {
             rules: rules.collect(),
-            wholes: wholes.collect(),
+            presets: numbers.collect(),
             ends: Vec::new(),
             strings: strings as usize,
             known: Memo::default(),
@@ -188,9 +187,10 @@ impl<K> Groups<K> {
         let Some(rule) = known.rule else {
             return ticket;
         };
-        ticket.whole = self.wholes[rule];
+        let preset = Some(self.presets[rule]);
+        ticket.whole = preset.filter(|_| self.rules[rule].whole);
         let Some(by) = self.rules[rule].by else {
-            ticket.silent |= ticket.whole.is_some() && around.any(|of| of.whole == ticket.whole);
+            ticket.silent |= around.any(|of| of.whole == preset);
             return ticket;
         };
         let names = self.rules[rule].names;

@@ -124,12 +124,13 @@ pub enum Message {
     Awaited { names: Vec<String> },
     /// Why calls will have no script lines.
     NoScriptLines { reason: String },
-    /// Calls that had not returned when the process was left, and how many of each; how long it was watched.
+    /// Calls that had not returned when the process was left, and how many of each.
     Unreturned {
         pid: i32,
         calls: Vec<(Unreturned, usize)>,
-        watched: Duration,
     },
+    /// Why it is not known which calls had not returned.
+    UnreturnedUnread { pid: i32, error: frames::Error },
     /// The process is connected to this peer, and no function that a preset names for it is hooked.
     NoDriver { pid: i32, peer: String },
     /// No module has this function; whether a library may bring it (`comes`).
@@ -262,8 +263,8 @@ pub struct Unhooked {
 pub struct Unreturned {
     /// The function, and the line of the script that has called it.
     pub name: String,
-    /// Whether it was called before it was hooked.
-    pub before: bool,
+    /// How long ago the function was hooked, if the call was made before that. `None` = it was not, or that is not known.
+    pub before: Option<Duration>,
 }
 
 /// What a message reports as lost or refused. The program that drives this library must not end as if all had been seen.
@@ -345,6 +346,7 @@ impl Message {
             M::Unordered { .. }
             | M::Executed { .. }
             | M::Unreturned { .. }
+            | M::UnreturnedUnread { .. }
             | M::Ended { .. }
             | M::Hooking { .. }
             | M::Hooked { .. }

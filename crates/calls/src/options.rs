@@ -2,7 +2,7 @@
 
 use crate::debug::Debug;
 use crate::message::Messages;
-use crate::preset::Preset;
+use crate::preset::{Preset, Rule};
 use crate::recorder::Recording;
 use crate::tamper::Inject;
 use crate::window::Between;
@@ -123,8 +123,8 @@ impl Options {
     /// that, and for `within`, calls are reported.
     pub fn counts_in_guest(&self) -> bool {
         let tells = |preset: &Preset| {
-            let pairs = preset.descriptors || preset.allocations || preset.outermost;
-            pairs || preset.rules.iter().any(|rule| rule.by.is_some())
+            let together = |rule: &Rule| rule.by.is_some() || rule.whole;
+            preset.descriptors || preset.allocations || preset.rules.iter().any(together)
         };
         let alone = !self.record && !self.results && self.within.is_empty();
         self.count && alone && !self.presets.iter().any(tells)

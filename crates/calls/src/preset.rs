@@ -6,13 +6,12 @@
 //!   # a comment, at the beginning of a line or behind a space
 //!   about   SQL statements          what --help says
 //!   strings 4000                    characters of a string that are shown, unless -s says otherwise
-//!   outermost                       with -c a call within a call of the preset is a part of that one and gets no row
 //!   descriptors                     all system calls that open or close descriptors; with -c: which are still open, by line
 //!   allocations                     with -c: what its functions (malloc and its kin) have allocated and not freed, by line
 //!
 //!   peer :3306 mysql_               who is connected to that speaks to it by functions whose names begin so, or by none
 //!
-//!   FUNCTION[@LIBRARY] [BY] [names KEY] [until FUNCTION KEY] [adds NAME | ends KEY]
+//!   FUNCTION[@LIBRARY] [whole] [BY] [names KEY] [until FUNCTION KEY] [adds NAME | ends KEY]
 //!
 //!   mysql_real_query    mysql arg2                    with -c a row for each statement, by its dialect's rules
 //!   PQexec              postgresql arg2
@@ -20,6 +19,7 @@
 //!   getaddrinfo         text arg1                     with -c a row for each text
 //!   php:mysqli_query    value mysql                   the first text among its arguments
 //!   malloc                                            with -c a row for each script line, as always
+//!   PyEval_RestoreThread  whole                       with -c the preset's calls within it are parts of it and get no row
 //!
 //!   mysql_stmt_prepare  mysql arg2   names arg1       arg1 stands for that statement from now on …
 //!   mysql_stmt_execute  as arg1                       … and here it is
@@ -69,9 +69,6 @@ pub struct Preset {
     /// Whether it includes all system calls that open or close descriptors, and reports with `-c` which of those are still open
     /// ([`crate::descriptors`]).
     pub descriptors: bool,
-    /// Whether a call within a call of the preset, on the same stack, is a part of that one: a lock of a VM waits in one of the C library,
-    /// and that is one wait.
-    pub outermost: bool,
     /// Whether it reports with `-c` what is allocated and not freed, by those of its functions that are an allocator's
     /// ([`crate::allocations`]).
     pub allocations: bool,
@@ -86,6 +83,9 @@ pub struct Preset {
 pub struct Rule {
     /// The functions that the rule is for, by name and library.
     pub filter: Filter,
+    /// Whether calls of the preset within a call of it, on the same stack, are parts of that one: a lock of a VM waits in one of the C
+    /// library, and that is one wait. Not of a function that calls what it was given: that may wait for something else.
+    pub whole: bool,
     /// How its calls are grouped, besides by function and script line.
     pub by: Option<By>,
     /// The key that stands for the group from now on.
@@ -195,7 +195,6 @@ impl Preset {
                 self.strings = Some(count.ok_or("strings wants a number")?);
             }
             Some("descriptors") => self.descriptors = true,
-            Some("outermost") => self.outermost = true,
             Some("allocations") => self.allocations = true,
             Some("peer") => {
                 let mut word = || words.next().map(String::from);
@@ -219,6 +218,7 @@ impl Rule {
         let filter = Filter::parse(name).map_err(|error| error.wrong.to_string())?;
         let mut rule = Rule {
             filter,
+            whole: false,
             by: None,
             names: None,
             until: None,
@@ -227,6 +227,7 @@ impl Rule {
         };
         while let Some(word) = words.next() {
             match word {
+                "whole" => rule.whole = true,
                 "mysql" => rule.by = Some(By::Statement(Dialect::MySql, argument(words.next())?)),
                 "postgresql" => {
                     rule.by = Some(By::Statement(Dialect::PostgreSql, argument(words.next())?));
@@ -246,7 +247,7 @@ impl Rule {
                 }
                 other => {
                     return Err(format!(
-                        "{other}: mysql, postgresql, sqlite, value, text, as, names, until, adds or ends was expected"
+                        "{other}: whole, mysql, postgresql, sqlite, value, text, as, names, until, adds or ends was expected"
                     ));
                 }
             }
@@ -300,6 +301,7 @@ fn key<'t>(words: &mut impl Iterator<Item = &'t str>) -> Result<Key, String> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use prototypes::Where;
 
     #[test]
     fn those_that_lancet_brings_along_are_right() {
@@ -311,6 +313,32 @@ mod tests {
             );
         }
         assert!(Preset::all().contains("dns    names"), "{}", Preset::all());
+    }
+
+    /// They call what they are given, and that may wait for a lock of its own.
+    #[test]
+    fn what_calls_back_is_no_wait() {
+        let preset = Preset::load("locks").unwrap();
+        let not_whole = preset.rules.iter().filter(|rule| !rule.whole);
+        let place = Where {
+            path: "",
+            soname: "",
+            is_main: false,
+        };
+        let calls_back = [
+            "rb_nogvl",
+            "rb_thread_call_without_gvl",
+            "rb_thread_call_with_gvl",
+        ];
+        for rule in not_whole {
+            let is = |name: &&str| rule.filter.matches(name, place);
+            assert!(calls_back.iter().any(is), "{rule:?}");
+        }
+        let whole = preset.rules.iter().filter(|rule| rule.whole);
+        for rule in whole {
+            let is = |name: &&str| rule.filter.matches(name, place);
+            assert!(!calls_back.iter().any(is), "{rule:?}");
+        }
     }
 
     #[test]
@@ -326,7 +354,7 @@ mod tests {
             ),
             (
                 "f so arg1",
-                "x:1: so: mysql, postgresql, sqlite, value, text, as, names, until, adds or ends was expected",
+                "x:1: so: whole, mysql, postgresql, sqlite, value, text, as, names, until, adds or ends was expected",
             ),
             ("strings many", "x:1: strings wants a number"),
             (

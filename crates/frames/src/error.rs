@@ -24,5 +24,12 @@ pub enum Error {
     NoExtensions(String),
 }
 
+impl Error {
+    /// Whether it says that the process that was opened has ended or runs another program.
+    pub fn is_left(&self) -> bool {
+        matches!(self, Error::Process(error) if error.is_left())
+    }
+}
+
 /// The result of functions of this crate.
 pub type Result<T> = std::result::Result<T, Error>;

@@ -12,8 +12,10 @@ use inject::resident::Resident;
 use process::error::Result;
 use process::functions::Function;
 use process::memory::GuestMemory;
+use routine::frame::flags;
 use std::collections::{HashMap, HashSet};
 use std::mem::offset_of;
+use std::time::Instant;
 use vm::Memory;
 use wire::calls::{Hook, Patched, want};
 
@@ -39,6 +41,8 @@ pub(crate) struct HookTable {
     /// By the address of the patch that is written last; hooks of system calls, which no code leads to, by the call's
     /// number.
     by_place: HashMap<u64, Known>,
+    /// When each hook was set, by the same key; not of those that an earlier attach has set.
+    since: HashMap<u64, Instant>,
     next_number: u64,
     /// Functions by the number of their hook. Those of unloaded libraries stay: records of their calls may still be
     /// unread.
@@ -96,6 +100,11 @@ impl HookTable {
     pub fn mark(&mut self, place: u64, set: bool) {
         if let Some(known) = self.by_place.get_mut(&place) {
             known.set = set;
+        }
+        if set {
+            self.since.insert(place, Instant::now());
+        } else {
+            self.since.remove(&place);
         }
     }
 
@@ -207,6 +216,32 @@ impl HookTable {
         let set = self.set_ones().filter(|known| known.hook.patched != 0);
         set.flat_map(|known| self.numbers(known))
             .filter_map(|number| self.functions.get(&(number as u32)))
+    }
+
+    /// Returns since when each call of a function goes through a frame of ours, by the function's address: of those that this session has
+    /// hooked, without those that have no such frame, or not at each of their calls.
+    pub fn framed(&self) -> HashMap<u64, Instant> {
+        let is_framed = |hook: &Hook| {
+            let no_frame = flags::ENTRY_ONLY | flags::GUARDED;
+            let not_each = want::PROBE | want::BARE;
+            let tests = [
+                hook.callers,
+                hook.asks_call[1],
+                hook.names[1],
+                hook.instruction,
+            ];
+            hook.want & (want::RETURN | want::COUNT) != 0
+                && hook.want & not_each == 0
+                && hook.flags & no_frame == 0
+                && hook.patched != 0
+                && tests == [0; 4]
+        };
+        let framed = self.set_ones().filter(|known| is_framed(&known.hook));
+        let since = |known: &Known| {
+            let function = known.function.as_ref()?;
+            Some((function.address, *self.since.get(&known.hook.place)?))
+        };
+        framed.filter_map(since).collect()
     }
 
     /// Returns the numbers under which the calls of a hooked function are reported; several if functions share its code.

@@ -25,7 +25,7 @@ use std::ops::Range;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 use std::thread::panicking;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 use wire::ControlPage;
 use wire::calls::Calls;
 
@@ -162,6 +162,12 @@ impl Tracing {
     /// Returns how many functions were hooked at any time in this session.
     pub fn ever_hooked(&self) -> usize {
         self.patcher.table.functions_so_far()
+    }
+
+    /// Returns since when each call of a function goes through a frame of ours, by the function's address: without functions that an
+    /// earlier session has hooked, that have no such frame, or not at each of their calls.
+    pub fn framed(&self) -> HashMap<u64, Instant> {
+        self.patcher.table.framed()
     }
 
     /// The reader of what the hooks have written.

@@ -7,7 +7,7 @@ use super::leads::{Due, Leads};
 use super::process::Process;
 use super::traced::FirstExec;
 use super::unadopted::Unadopted;
-use super::unreturned;
+use super::unreturned::Watched;
 use crate::consumer::Consumer;
 use crate::debug::{self, say};
 use crate::descriptors::Held;
@@ -23,7 +23,7 @@ use inject::tracee::{User, end_waits, wait_for_any};
 use std::collections::HashMap;
 use std::rc::Rc;
 use std::thread::sleep;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 /// Time between two looks at empty rings after one in which a large part was unread: a thread that calls without a pause fills a ring in
 /// half a millisecond. It is used for some looks only, because the threads may only be waiting for a moment.
@@ -45,8 +45,8 @@ pub struct Family<'a> {
     kept: Kept<'a>,
     /// Number of looks in a row at which there was nothing.
     idle: u32,
-    /// When all were opened.
-    began: Instant,
+    /// Processes that were left, in which calls that have not returned are still to be looked for.
+    unreturned: Vec<Watched>,
 }
 
 /// What is kept of processes that are over.
@@ -149,7 +149,7 @@ impl<'a> Family<'a> {
                 killed: HashMap::new(),
             },
             idle: 0,
-            began: Instant::now(),
+            unreturned: Vec::new(),
         };
         let starts = !args.program.is_empty();
         if starts {
@@ -167,7 +167,6 @@ impl<'a> Family<'a> {
         if family.processes.is_empty() {
             return Err(Error::NothingOpened);
         }
-        family.began = Instant::now();
         Ok(family)
     }
 
@@ -204,21 +203,23 @@ impl<'a> Family<'a> {
         Err(Error::not_exact(pid, unseen))
     }
 
-    /// Says which calls of presets have not returned in the processes that were opened as they ran.
-    fn tell_unreturned(&self) {
-        let Options {
-            pids,
-            presets,
-            messages,
-            ..
-        } = self.shared.args;
-        if !self.shared.args.count || presets.is_empty() {
+    /// Notes the processes that were opened as they ran, before they are left, if calls that have not returned are told.
+    fn note_unreturned(&mut self) {
+        let args = self.shared.args;
+        if !args.count || args.presets.is_empty() {
             return;
         }
         let watched = self.processes.watched().filter_map(Process::hooked);
-        for pid in watched.map(Guest::pid).filter(|pid| pids.contains(pid)) {
-            if let Some(told) = unreturned::look(pid, self.shared.args, self.began.elapsed()) {
-                messages.say(told);
+        let opened = watched.filter(|guest| args.pids.contains(&guest.pid()));
+        self.unreturned = opened.filter_map(Guest::to_be_looked_at).collect();
+    }
+
+    /// Says which calls of presets have not returned. By now the processes have no hooks that could wait for us, and all that they have
+    /// recorded was read.
+    fn tell_unreturned(&mut self) {
+        for watched in std::mem::take(&mut self.unreturned) {
+            if let Some(told) = watched.look(&self.shared.args.presets) {
+                self.shared.args.messages.say(told);
             }
         }
     }
@@ -291,6 +292,8 @@ impl Source for Family<'_> {
             hears.kept.retire(guest);
         }
         std::mem::replace(&mut hears.taken, Ok(()))?;
+        self.tell_unreturned();
+        let mut hears = Hears::new(&mut self.kept, Some(sink));
         let any = self.processes.poll(&self.shared, &mut hears);
         hears.taken?;
         if let Some(recording) = &self.shared.args.recording {
@@ -332,7 +335,7 @@ impl Source for Family<'_> {
 
     fn leave(&mut self) {
         end_waits();
-        self.tell_unreturned();
+        self.note_unreturned();
         let mut hears = Hears::new(&mut self.kept, None);
         for error in self.processes.leave(&mut hears) {
             if !error.is_left() {

@@ -29,6 +29,7 @@ use super::known::Known;
 use super::names::Names;
 use super::pace::{self, Pace};
 use super::traced::Traced;
+use super::unreturned::Watched;
 use super::unseen;
 use crate::descriptors::Held;
 use crate::event::{At, Call, End, Event, EventKind, Opened, Return};
@@ -44,6 +45,7 @@ use inject::tracee::Tracee;
 use peers::Peers;
 use plan::Plan;
 use process::clock::Clock;
+use process::guest::Status;
 use prototypes::Filter;
 use record::{arguments, copied, results};
 use std::time::Instant;
@@ -436,6 +438,14 @@ impl Guest {
 
     pub fn pid(&self) -> i32 {
         self.tracing.pid()
+    }
+
+    /// Returns what a look for calls that have not returned needs to know of it when it is left; `None` if it has ended.
+    pub fn to_be_looked_at(&self) -> Option<Watched> {
+        let status = Status::read(self.pid()).ok()?;
+        // If it lives now, the status is its own.
+        let lives = self.tracing.is_alive() && !self.tracing.is_replaced();
+        lives.then(|| Watched::new(status, self.tracing.framed()))
     }
 }
 

@@ -3,14 +3,12 @@
 use super::Unreturned;
 use super::wording::Few;
 use std::fmt;
-use std::time::Duration;
 
 /// Writes which calls have not returned.
 pub(super) fn write(
     out: &mut fmt::Formatter<'_>,
     pid: i32,
     calls: &[(Unreturned, usize)],
-    watched: Duration,
 ) -> fmt::Result {
     let count: usize = calls.iter().map(|(_, count)| count).sum();
     let (has, is) = match count {
@@ -23,11 +21,11 @@ pub(super) fn write(
             count => format!("{count} × "),
         };
         let since = match call.before {
-            true => format!(
+            Some(hooked) => format!(
                 " (since before it was hooked, {:.1} s ago)",
-                watched.as_secs_f64()
+                hooked.as_secs_f64()
             ),
-            false => String::new(),
+            None => String::new(),
         };
         format!("{times}{}{since}", call.name)
     });
@@ -50,25 +48,33 @@ mod tests {
             name: name.into(),
             before,
         };
+        let hooked = Some(Duration::from_millis(3200));
         let told = |calls| {
-            let message = Message::Unreturned {
-                pid: 7,
-                calls,
-                watched: Duration::from_millis(3200),
-            };
+            let message = Message::Unreturned { pid: 7, calls };
             assert_eq!(message.lost(), None);
             message.to_string()
         };
         assert_eq!(
-            told(vec![(call("sqlite3_step ← /a.py:3 in 'f'", true), 1)]),
+            told(vec![(call("sqlite3_step ← /a.py:3 in 'f'", hooked), 1)]),
             "process 7: 1 call has not returned, and is in no row: sqlite3_step ← /a.py:3 in 'f' (since before it was hooked, 3.2 s ago)"
         );
         assert_eq!(
             told(vec![
-                (call("PQexec", false), 2),
-                (call("PQprepare", true), 1)
+                (call("PQexec", None), 2),
+                (call("PQprepare", hooked), 1)
             ]),
             "process 7: 3 calls have not returned, and are in no row: 2 × PQexec, PQprepare (since before it was hooked, 3.2 s ago)"
         );
+    }
+
+    #[test]
+    fn what_could_not_be_looked_at_is_told() {
+        let error = process::Error::Stopped(7).into();
+        let message = Message::UnreturnedUnread { pid: 7, error };
+        let expected = format!(
+            "process 7: which calls have not returned could not be looked at: {}",
+            process::Error::Stopped(7)
+        );
+        assert_eq!(message.to_string(), expected);
     }
 }

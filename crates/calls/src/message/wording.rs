@@ -115,11 +115,11 @@ impl fmt::Display for Message {
                 "process {pid}: the unwinder's hook stays ({}): {why}; the next lancet that opens the process takes it out if it can",
                 routine::unwind::FIND_FDE
             ),
-            M::Unreturned {
-                pid,
-                calls,
-                watched,
-            } => unreturned::write(out, *pid, calls, *watched),
+            M::Unreturned { pid, calls } => unreturned::write(out, *pid, calls),
+            M::UnreturnedUnread { pid, error } => write!(
+                out,
+                "process {pid}: which calls have not returned could not be looked at: {error}"
+            ),
             M::Executed { pid } => write!(out, "process {pid} runs another program now (exec)"),
             M::Ended {
                 pid, signal: None, ..

@@ -92,9 +92,9 @@ impl Guest {
 /// `acquire` of a VM waits in `wait` of the C library, in its own way or in that of another function which no preset has.
 #[test]
 fn a_wait_within_a_wait_is_a_part_of_it() {
-    let text = "outermost\nacquire\nwait\nquery text arg2";
+    let text = "acquire whole\nwait whole\ncallback\nquery text arg2";
     let locks = Preset::parse("locks", text).unwrap();
-    let other = Preset::parse("other", "outermost\nwaits_too").unwrap();
+    let other = Preset::parse("other", "waits_too whole").unwrap();
     let mut guest = Guest::new(&[locks, other]);
     guest.begin(900, "acquire", 0, "");
     guest.begin(800, "another", 0, "");
@@ -117,6 +117,13 @@ fn a_wait_within_a_wait_is_a_part_of_it() {
     guest.begin(800, "wait", 0, "");
     guest.end(800);
     guest.end(900);
+    // Of a function that calls what it was given: that is no part of it, and what that waits in is one wait.
+    guest.begin(900, "callback", 0, "");
+    guest.begin(800, "acquire", 0, "");
+    guest.begin(700, "wait", 0, "");
+    for frame in [700, 800, 900] {
+        guest.end(frame);
+    }
     guest.rows.finish(&End::default());
     let rows = guest.rows.sorted(Order::Name);
     let rows: Vec<_> = rows
@@ -126,10 +133,11 @@ fn a_wait_within_a_wait_is_a_part_of_it() {
     assert_eq!(
         rows,
         [
-            ("acquire", 2, 0),
+            ("acquire", 3, 0),
             ("another", 1, 1),
+            ("callback", 1, 0),
             ("query \"SELECT 1\"", 1, 0),
-            ("wait", 1, 0),
+            ("wait", 2, 0),
             ("waits_too", 1, 0)
         ]
     );

@@ -358,7 +358,7 @@ fn a_preset_that_is_not_there_or_not_right() {
         ),
         (
             &file,
-            "lancet: invalid value 'FILE' for '--preset <NAME>': FILE:3: so: mysql, postgresql, sqlite, value, text, as, names, until, adds or ends was expected",
+            "lancet: invalid value 'FILE' for '--preset <NAME>': FILE:3: so: whole, mysql, postgresql, sqlite, value, text, as, names, until, adds or ends was expected",
         ),
     ] {
         let output = run(

@@ -39,11 +39,16 @@ finish()
     guest.find("goes");
     let said = until(LIMIT, "it waits", || {
         let mut command = calls(guest.pid, &["-c", "--preset", "sql", "--for", "1s"]);
+        command.args(["--debug", "1"]);
         let output = run(&mut command, LIMIT);
         assert_eq!(output.code(), 0, "{}", output.stderr);
         output.stderr.contains(before).then_some(output.stderr)
     });
     assert!(said.contains(told), "{said}");
+    // It is looked at when no hook waits for us any more and all records were read.
+    let over = format!("process {} is over", guest.pid);
+    let at = |what: &str| said.find(what).unwrap_or_else(|| panic!("{what}: {said}"));
+    assert!(at(&over) < at(told), "{said}");
     // It begins to wait when the functions are hooked.
     let mut guest = start("after");
     let watch = hooked(calls(guest.pid, &["-c", "--preset", "sql"]));
@@ -60,4 +65,59 @@ finish()
         "{}",
         output.stderr
     );
+}
+
+/// What a function calls back is not its caller. When it was hooked is said of functions only whose calls show by their caller whether they
+/// were made before.
+#[test]
+fn a_call_is_told_with_what_is_known_of_it() {
+    if !installed("python3") {
+        return skip("calls that call back", "there is no python3");
+    }
+    let folder = TempDir::new("presets-called-back");
+    let file = folder.join("mine.preset");
+    std::fs::write(&file, "about mine\nbsearch\n_Unwind_Backtrace\n").expect("a file");
+    let file = file.display().to_string();
+    let code = "
+import ctypes
+libc, unwinder = ctypes.CDLL(None), ctypes.CDLL('libgcc_s.so.1')
+@ctypes.CFUNCTYPE(ctypes.c_int, ctypes.c_void_p, ctypes.c_void_p)
+def answers(a, b):
+    print('goes', flush=True)
+    input()
+    return 0
+def searches():
+    libc.bsearch(b'a', b'a', 1, 1, answers)
+def walks():
+    unwinder._Unwind_Backtrace(answers, None)
+print('ready', flush=True)
+for calls in searches, searches, walks:
+    input()
+    calls()
+";
+    let mut guest = Guest::ready(Command::new("python3").args(["-c", code]));
+    let searches = "in no row: bsearch ← <string>:10 in 'searches'";
+    let since = " (since before it was hooked, ";
+    // A function that was called before it was hooked, then one of which the call was seen.
+    guest.tell("search");
+    guest.find("goes");
+    let watch = hooked(calls(guest.pid, &["-c", "--preset", &file]));
+    let stderr = left(watch, "it waits").stderr;
+    assert!(stderr.contains(&format!("{searches}{since}")), "{stderr}");
+    guest.tell("back");
+    let mut watch_and_call = |what: &str| {
+        let watch = hooked(calls(guest.pid, &["-c", "--preset", &file]));
+        guest.tell(what);
+        guest.find("goes");
+        let stderr = left(watch, "it waits").stderr;
+        guest.tell("back");
+        assert!(!stderr.contains(since), "{stderr}");
+        stderr
+    };
+    let seen = watch_and_call("search");
+    assert!(seen.contains(searches), "{seen}");
+    // Of this one no call has a frame of ours.
+    let walked = watch_and_call("walk");
+    let told = "in no row: _Unwind_Backtrace ← <string>:12 in 'walks'";
+    assert!(walked.contains(told), "{walked}");
 }
