@@ -1,6 +1,9 @@
 //! Whether a process that is waited for waits in turn: a child whose end is waited for, or the only process that has the other end of a pipe
-//! or socket. It waits for somebody to read its pipe, or to write to it, and nobody but the process that waits for it can. Then neither of
-//! them goes on.
+//! or socket. It waits for somebody to read its pipe, or to write to it, and nobody but the process that waits for it can.
+//!
+//! Both wait without a time limit. Whether another thread of the first one will read or write is not known: where it has any, that its other
+//! one waits to be written to is not told, because a helper that waits for its next request does so, and that it waits to be read only
+//! when it has for a while.
 
 use std::collections::HashMap;
 use std::time::{Duration, Instant};
@@ -34,12 +37,20 @@ impl Memory for Nothing {
 /// turn for what this process alone can do.
 pub fn note(pid: i32, waits: &mut [&mut Wait]) {
     let since = Instant::now();
+    let of = Waiting {
+        pid,
+        alone: thread_ids(pid).is_ok_and(|threads| threads.len() == 1),
+    };
+    let at_least = if of.alone { Duration::ZERO } else { SLEPT };
     // Many threads may wait for the same process, or each for one of its own.
     let mut known: HashMap<(i32, Duration), Option<String>> = HashMap::new();
     for wait in waits.iter_mut() {
+        if wait.timed {
+            continue;
+        }
         let is_one = is_one(wait);
         for others in &mut wait.others {
-            let child = only_child(others).map(|child| (child, Duration::ZERO));
+            let child = only_child(others).map(|child| (child, at_least));
             let at_end = || only_end(others).filter(|_| is_one).map(|end| (end, SLEPT));
             let Some(asked) = child.or_else(at_end) else {
                 continue;
@@ -49,7 +60,7 @@ pub fn note(pid: i32, waits: &mut [&mut Wait]) {
             }
             let in_turn_for = known
                 .entry(asked)
-                .or_insert_with(|| awaits(asked, pid, DEEPEST));
+                .or_insert_with(|| awaits(asked, of, DEEPEST));
             others.in_turn_for.clone_from(in_turn_for);
             others.in_turn = others.in_turn_for.is_some();
         }
@@ -79,19 +90,39 @@ fn only_child(others: &Others) -> Option<i32> {
     }
 }
 
+/// Calls that wait until somebody reads.
+const WRITES: [i64; 5] = [
+    libc::SYS_write,
+    libc::SYS_writev,
+    libc::SYS_sendto,
+    libc::SYS_sendmsg,
+    libc::SYS_sendmmsg,
+];
+
+/// The process that waits first.
+#[derive(Clone, Copy)]
+struct Waiting {
+    pid: i32,
+    /// Whether the thread that waits is its only one.
+    alone: bool,
+}
+
 /// Returns what the only thread of a process waits for, and has for so long at least, if nobody but process `of` can bring it about: `write:
 /// pipe, descriptor 1`.
-fn awaits((pid, least): (i32, Duration), of: i32, depth: u32) -> Option<String> {
+fn awaits((pid, least): (i32, Duration), of: Waiting, depth: u32) -> Option<String> {
     let [tid] = thread_ids(pid).ok()?[..] else {
         return None;
     };
     let call = InCall::read(pid, tid).ok()??;
     let mut wait = Waits::of(pid, &Nothing).wait(tid, &call, slept_for(pid, tid));
-    if least > wait.asleep.unwrap_or_default() || wait.timed || wait.ends_in.is_some() {
+    if least > wait.asleep.unwrap_or_default() || wait.timed {
         return None;
     }
     others::find(pid, &mut [&mut wait]);
-    if is_one(&wait) && wait.others.iter().filter_map(only_end).any(|end| end == of) {
+    let mut ends = wait.others.iter().filter_map(only_end);
+    if is_one(&wait) && ends.any(|end| end == of.pid) {
+        let may_tell = of.alone || WRITES.contains(&wait.number);
+        may_tell.then_some(())?;
         return Some(format!("{}: {}", wait.call?, wait.on[0]));
     }
     let child = wait.others.iter().find_map(only_child)?;

@@ -128,7 +128,7 @@ pub struct Wait {
     pub more: usize,
     /// The other processes involved: for each entry of `on`, or for the call; empty unless requested ([`others`]).
     pub others: Vec<Others>,
-    /// Whether the call ends by itself after a time; known of `futex` and `ppoll`, by which locks wait.
+    /// Whether the call ends by itself after a time, by its arguments; a socket's own timeout (`SO_RCVTIMEO`) is not seen.
     pub timed: bool,
     /// The time from now until the call ends by its timeout; `None` if it has none, or if that is not known.
     pub ends_in: Option<Duration>,
@@ -209,11 +209,7 @@ impl<'a> Waits<'a> {
             },
             more: descriptors.len() - told.len() + unread,
             others: Vec::new(),
-            timed: match call.number {
-                libc::SYS_futex => call.arguments[3] != 0,
-                libc::SYS_ppoll => call.arguments[2] != 0,
-                _ => false,
-            },
+            timed: timeout::has(&call),
             ends_in: timeout::ends_in(&call, self.memory, asleep),
             asleep,
             uninterruptible: thread_state(self.pid, tid) == Some('D'),

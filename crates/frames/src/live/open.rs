@@ -156,9 +156,7 @@ impl Live {
             others::find(self.pid, &mut waits);
             in_turn::note(self.pid, &mut waits);
             let states = stacks.iter_mut().filter_map(|stack| stack.state.as_mut());
-            for wait in states.filter_map(ties::retries) {
-                retried::note(self.pid, wait);
-            }
+            retried::note(self.pid, states.filter_map(ties::retries));
         }
         let threads = stacks.iter().take_while(|stack| stack.parked.is_none());
         let threads = threads.count();

@@ -118,7 +118,8 @@ impl Stack {
         self.lines.iter().filter_map(|line| line.objects).sum()
     }
 
-    /// Returns how long each collection is predicted to take for this stack, at least and at most; `None` if no collector scans it.
+    /// Returns how long each collection is predicted to take for this stack, with what is marked with it in the processor's
+    /// cache, and without; `None` if no collector scans it.
     pub fn cost(&self) -> Option<[Duration; 2]> {
         let scanned = self.scanned()?;
         Some(self.scan_cost?.of_stack(scanned, self.references()))

@@ -265,7 +265,8 @@ pub(super) fn through(process: &Process, stack: &Stack) -> Through {
 /// Returns the wait of a thread that sleeps a little between two attempts to lock a file, as SQLite does where another process has the
 /// database (`sqlite3_busy_timeout`).
 pub(super) fn retries(state: &mut State) -> Option<&mut Wait> {
-    let is_sqlite = |name: &str| name.starts_with("sqlite3_");
+    // A program that calls `sqlite3_sleep` itself tries nothing.
+    let is_sqlite = |name: &str| name.starts_with("sqlite3_") && name != "sqlite3_sleep";
     let sleeps = |call: &str| ["clock_nanosleep", "nanosleep"].contains(&call);
     state.through.as_deref().filter(|name| is_sqlite(name))?;
     let wait = state.wait.as_mut()?;

@@ -317,41 +317,117 @@ child.stdout.read()
     assert!(!said.contains("in turn"), "{said}");
 }
 
-/// SQLite sleeps between its attempts, so the kernel knows of no wait for the lock that another process has.
+/// Looks until the first thread of a process has slept for some seconds, longer than another end must have.
+fn says_after_seconds(pid: i32) -> String {
+    until(LIMIT, "asleep for seconds", || {
+        let (said, _) = look(pid, &["--json"]);
+        let records = said
+            .lines()
+            .map(|line| serde_json::from_str::<serde_json::Value>(line).expect("a record"));
+        let mut slept = records.filter_map(|record| record["state"]["asleep_s"].as_f64());
+        slept.any(|slept| slept > 3.0).then(|| look(pid, &[]).0)
+    })
+}
+
+/// A helper that waits for its next request is idle: another thread of the process may send one. And where the first wait ends by its time
+/// limit, both go on.
+#[test]
+fn an_idle_helper_and_a_wait_with_a_time_limit_are_no_standstill() {
+    let ask = "import sys; sys.stdin.read()";
+    let complain = "import sys; sys.stderr.write('x' * 200000); print('done')";
+    let code = |child: &str, wait: &str| {
+        format!(
+            "
+import select, subprocess, sys, threading, time
+pipe = subprocess.PIPE
+child = subprocess.Popen([sys.executable, '-c', {child:?}], stdin=pipe, stdout=pipe, stderr=pipe)
+print('ready', flush=True)
+{wait}
+"
+        )
+    };
+    let reads = "child.stdout.read()";
+    let beside = format!("threading.Thread(target=time.sleep, args=[600]).start()\n{reads}");
+    let limited = "select.select([child.stdout], [], [], 600)";
+    let cases = [
+        (ask, reads, Some("read: pipe, descriptor 0")),
+        (ask, &beside, None),
+        (complain, &beside, Some("write: pipe, descriptor 2")),
+        (complain, limited, None),
+    ];
+    for (child, wait, turn) in cases {
+        let Some(guest) = python(&code(child, wait)) else {
+            return;
+        };
+        let said = says_after_seconds(guest.pid);
+        assert!(said.contains(" python3 has"), "{said}");
+        match turn {
+            Some(what) => {
+                let turn = format!("which waits in turn for this process ({what})");
+                assert!(said.contains(&turn), "{wait}: {said}");
+            }
+            None => assert!(!said.contains("in turn"), "{wait}: {said}"),
+        }
+    }
+}
+
+/// SQLite sleeps between its attempts, so the kernel knows of no wait for the lock that another process has: for writing, or, where ours has
+/// announced that it will write, for reading. A pid file that is open and locked too is no database.
 #[test]
 fn who_has_locked_a_database_is_told() {
     let folder = TempDir::new("stuck-database");
     let path = folder.join("jobs.db");
-    let code = format!(
-        "
-import os, sqlite3, sys
+    let cases = [
+        ("theirs.execute('BEGIN EXCLUSIVE')", "DELETE"),
+        (
+            "theirs.execute('BEGIN'); theirs.execute('SELECT * FROM jobs').fetchone()",
+            "DELETE",
+        ),
+        ("theirs.execute('BEGIN IMMEDIATE')", "WAL"),
+    ];
+    for (has, journal) in cases {
+        let _ = std::fs::remove_file(&path);
+        let code = format!(
+            "
+import fcntl, os, sqlite3, sys
 path = {path:?}
-first = sqlite3.connect(path); first.execute('CREATE TABLE jobs (id INTEGER)'); first.commit(); first.close()
+first = sqlite3.connect(path); first.execute('PRAGMA journal_mode = {journal}')
+first.execute('CREATE TABLE jobs (id INTEGER)')
+first.execute('INSERT INTO jobs VALUES (0)'); first.commit(); first.close()
 taken, has = os.pipe()
-parent = os.getpid()
+lives, parent = os.pipe()
+lock = open(path + '.pid', 'w')
 child = os.fork()
 if child == 0:
+    os.close(parent)
+    fcntl.lockf(lock, fcntl.LOCK_EX)
     theirs = sqlite3.connect(path, isolation_level=None)
-    theirs.execute('BEGIN EXCLUSIVE')
+    {has}
     os.write(has, b'x')
-    import signal
-    while True: signal.pause()
+    os.read(lives, 1)
+    os._exit(0)
 os.read(taken, 1)
 print('ready', flush=True)
 print('child', child, flush=True)
 ours = sqlite3.connect(path, timeout=900)
 ours.execute('INSERT INTO jobs VALUES (1)')
+ours.commit()
 "
-    );
-    let Some(guest) = python(&code) else { return };
-    let line = guest.find("child ");
-    let child = line.rsplit(' ').next().expect("an id").to_owned();
-    let told = format!(
-        " (clock_nanosleep): {}, which process {child} python3 has locked",
-        path.display()
-    );
-    let said = says(guest.pid, &told);
-    assert!(said.contains(" in sqlite3_"), "{said}");
-    let id = nix::unistd::Pid::from_raw(child.parse().expect("a number"));
-    nix::sys::signal::kill(id, nix::sys::signal::Signal::SIGKILL).expect("our guest's");
+        );
+        let Some(guest) = python(&code) else { return };
+        let line = guest.find("child ");
+        let child = line.rsplit(' ').next().expect("an id").to_owned();
+        let file = match journal {
+            "WAL" => format!("{}-shm", path.display()),
+            _ => path.display().to_string(),
+        };
+        let told = format!(
+            " (clock_nanosleep): meanwhile process {child} python3 has locked {file}, which this process has open"
+        );
+        let said = says(guest.pid, &told);
+        assert!(said.contains(" in sqlite3_"), "{said}");
+        assert!(!said.contains("jobs.db.pid"), "{said}");
+        let (said, _) = look(guest.pid, &["--json"]);
+        assert!(said.contains("\"role\":\"locked-meanwhile\""), "{said}");
+    }
 }

@@ -7,17 +7,23 @@
 //! 7: OFDLCK ADVISORY  WRITE -1 fe:00:10003807 0 99           an open file description, which may be of several processes
 //! ```
 //!
-//! Files are compared by their inode alone, because the device in these lines is the file system's own, which for some (btrfs, overlayfs)
-//! differs from the one that `stat` returns.
+//! The owner of a lock that a thread waits for is found by the inode alone, because the device in these lines is the file system's own,
+//! which for some (btrfs, overlayfs) differs from the one that `stat` returns. It is the one that `mountinfo` has.
 
 use crate::proc_file;
-use std::collections::HashSet;
+use std::collections::{HashMap, HashSet};
+use std::ops::Range;
 
 /// Limit of the bytes of the file that are read.
 const MOST: u64 = 4 << 20;
 
 /// Limit of owners whose own waits are followed.
 const FOLLOWED: usize = 64;
+
+/// The bytes of a database that SQLite locks, whatever the file's size (`PENDING_BYTE`, `RESERVED_BYTE`, 510 of `SHARED_FIRST`, os.h).
+const OF_DATABASE: Range<u64> = 0x4000_0000..0x4000_0200;
+/// Those of its `-shm` file (`WALINDEX_LOCK_OFFSET`, `SQLITE_SHM_NLOCK`, wal.c), without the one that every connection has.
+const OF_INDEX: Range<u64> = 120..128;
 
 /// Kinds of locks that a thread waits for (`lock_get_status`).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -53,7 +59,25 @@ struct Lock {
     writes: bool,
     /// The process that has requested it, in the PID namespace of `/proc`; -1 for an open file description.
     pid: i32,
-    inode: u64,
+    file: File,
+    /// Its first byte, and the last one; `u64::MAX` for all that follow.
+    bytes: [u64; 2],
+}
+
+/// A file: the device of its file system, and its inode.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub(super) struct File {
+    pub device: (u32, u32),
+    pub inode: u64,
+}
+
+/// A file of SQLite that other processes have locked.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct Database {
+    /// Whether it is the index (`-shm`) and not the database itself.
+    pub is_index: bool,
+    /// The processes that have locked it.
+    pub owners: Vec<i32>,
 }
 
 /// The owners of the locks that a process waits for.
@@ -67,16 +91,28 @@ pub(super) struct Owners {
 
 /// The locks of all files of this machine, as they were when they were read.
 #[derive(Debug)]
-pub(super) struct Locks(Vec<Lock>);
+pub(super) struct Locks {
+    locks: Vec<Lock>,
+    /// Whether these are all: false if lancet may not read them, or if there are too many.
+    pub whole: bool,
+}
 
 impl Locks {
     /// Reads the locks; none if lancet may not read them.
     pub(super) fn read() -> Locks {
-        Locks::parse(&proc_file::text_up_to("/proc/locks", MOST).unwrap_or_default())
+        let text = proc_file::text_up_to("/proc/locks", MOST);
+        let whole = text.as_ref().is_ok_and(|text| (text.len() as u64) < MOST);
+        Locks {
+            whole,
+            ..Locks::parse(&text.unwrap_or_default())
+        }
     }
 
-    fn parse(text: &str) -> Locks {
-        Locks(text.lines().filter_map(parse).collect())
+    pub(super) fn parse(text: &str) -> Locks {
+        Locks {
+            locks: text.lines().filter_map(parse).collect(),
+            whole: true,
+        }
     }
 
     /// Returns the owners of locks of this kind for which process `pid` waits on the file with this inode; `None` = on any file.
@@ -86,7 +122,7 @@ impl Locks {
             _ => pid,
         };
         let pids = self.having(&|lock| {
-            let of_file = inode.is_none_or(|inode| lock.inode == inode);
+            let of_file = inode.is_none_or(|inode| lock.file.inode == inode);
             lock.kind == kind && lock.pid == asks && of_file
         });
         // The search goes from each owner to the owners of what it waits for; an open file description waits for nothing.
@@ -107,28 +143,51 @@ impl Locks {
         }
     }
 
-    /// Returns the processes, other than `pid`, that have locked the file with this inode, or parts of it, against all others by
-    /// `fcntl`.
-    pub(super) fn against(&self, pid: i32, inode: u64) -> Vec<i32> {
-        let is_one = |lock: &&Lock| {
-            let has = !lock.waits && lock.writes && lock.kind == Kind::Process;
-            has && lock.inode == inode && lock.pid > 0 && lock.pid != pid
+    /// Returns the databases that processes other than `pid` have locked against it in the way of SQLite (`fcntl`, and on these bytes):
+    /// against all, or, where `pid` itself has a lock against all and so may wait for the readers to go, for reading.
+    pub(super) fn databases(&self, pid: i32) -> HashMap<File, Database> {
+        let is_of = |lock: &Lock, range: &Range<u64>| {
+            range.contains(&lock.bytes[0]) && range.contains(&lock.bytes[1])
         };
-        let mut pids: Vec<i32> = self.0.iter().filter(is_one).map(|lock| lock.pid).collect();
-        pids.sort_unstable();
-        pids.dedup();
-        pids
+        let mut found = HashMap::new();
+        for lock in self.locks.iter().filter(|lock| !lock.waits) {
+            let is_index = is_of(lock, &OF_INDEX);
+            if lock.kind != Kind::Process || !is_index && !is_of(lock, &OF_DATABASE) {
+                continue;
+            }
+            // What is written in each: whether `pid` writes, who else does, who reads.
+            let (writes, writers, readers) = found
+                .entry((lock.file, is_index))
+                .or_insert_with(|| (false, Vec::new(), Vec::new()));
+            match (lock.pid == pid, lock.writes) {
+                (true, own) => *writes |= own,
+                (false, true) => writers.push(lock.pid),
+                (false, false) => readers.push(lock.pid),
+            }
+        }
+        let owners = found.into_iter().filter_map(|((file, is_index), seen)| {
+            let (writes, writers, readers) = seen;
+            let mut owners = match writers.is_empty() && writes {
+                true => readers,
+                false => writers,
+            };
+            owners.sort_unstable();
+            owners.dedup();
+            let database = Database { is_index, owners };
+            (!database.owners.is_empty()).then_some((file, database))
+        });
+        owners.collect()
     }
 
     /// Returns the processes that have the locks whose waiters match `meant`.
     fn having(&self, meant: &dyn Fn(&Lock) -> bool) -> Vec<i32> {
-        let waiting = self.0.iter().filter(|lock| lock.waits && meant(lock));
+        let waiting = self.locks.iter().filter(|lock| lock.waits && meant(lock));
         let awaited: HashSet<u64> = waiting.map(|lock| lock.number).collect();
         if awaited.is_empty() {
             return Vec::new();
         }
         let has = |lock: &&Lock| !lock.waits && awaited.contains(&lock.number);
-        let mut owners: Vec<i32> = self.0.iter().filter(has).map(|lock| lock.pid).collect();
+        let mut owners: Vec<i32> = self.locks.iter().filter(has).map(|lock| lock.pid).collect();
         owners.sort_unstable();
         owners.dedup();
         owners
@@ -147,14 +206,23 @@ fn parse(line: &str) -> Option<Lock> {
     // Behind `ADVISORY`.
     let writes = words.nth(1)? == "WRITE";
     let pid = words.next()?.parse().ok()?;
-    let inode = words.next()?.rsplit(':').next()?.parse().ok()?;
+    let mut file = words.next()?.splitn(3, ':');
+    let mut part = || u32::from_str_radix(file.next()?, 16).ok();
+    let device = (part()?, part()?);
+    let inode = file.next()?.parse().ok()?;
+    let first = words.next()?.parse().ok()?;
+    let last = match words.next()? {
+        "EOF" => u64::MAX,
+        last => last.parse().ok()?,
+    };
     Some(Lock {
         number,
         waits,
         kind: Kind::of(kind)?,
         writes,
         pid,
-        inode,
+        file: File { device, inode },
+        bytes: [first, last],
     })
 }
 
@@ -219,17 +287,40 @@ mod tests {
         assert!(!Locks::parse(LOCKS).owners(12, None, Kind::Whole).in_turn);
     }
 
+    /// Of SQLite are only its bytes: not the whole of a pid file, not other parts of another file with such locks.
     #[test]
-    fn who_has_locked_a_file_against_others() {
+    fn who_has_locked_a_database() {
+        let of = |pid: i32, locks: &str| {
+            let found = Locks::parse(locks).databases(pid);
+            let mut found: Vec<_> = found.into_iter().collect();
+            found.sort_by_key(|(file, _)| (file.device, file.inode));
+            let seen = found.into_iter().map(|(file, database)| {
+                (
+                    file.device.0,
+                    file.inode,
+                    database.is_index,
+                    database.owners,
+                )
+            });
+            seen.collect::<Vec<_>>()
+        };
         let locks = "1: POSIX  ADVISORY  WRITE 11 fe:00:1 1073741824 1073742335\n\
-                     1: -> POSIX  ADVISORY  WRITE 14 fe:00:1 0 99\n\
-                     2: POSIX  ADVISORY  WRITE 11 fe:00:1 0 9\n\
-                     3: POSIX  ADVISORY  READ 12 fe:00:1 0 9\n\
+                     1: -> POSIX  ADVISORY  WRITE 14 fe:00:1 1073741824 1073741824\n\
+                     2: POSIX  ADVISORY  WRITE 11 fe:00:1 1073741825 1073741825\n\
+                     3: POSIX  ADVISORY  READ 12 fe:00:1 1073741826 1073742335\n\
                      4: FLOCK  ADVISORY  WRITE 13 fe:00:1 0 EOF\n\
-                     5: POSIX  ADVISORY  WRITE 15 fe:00:2 0 9\n";
-        let locks = Locks::parse(locks);
-        assert_eq!(locks.against(10, 1), [11]);
-        assert!(locks.against(11, 1).is_empty() && locks.against(10, 3).is_empty());
+                     5: POSIX  ADVISORY  WRITE 15 fe:00:2 0 EOF\n\
+                     6: POSIX  ADVISORY  WRITE 15 0a:00:1 120 120\n";
+        assert_eq!(
+            of(10, locks),
+            [(0x0a, 1, true, vec![15]), (0xfe, 1, false, vec![11])]
+        );
+        assert_eq!(of(11, locks).len(), 2);
+        // Readers keep nobody from reading, but whoever has announced that it will write.
+        let reads = "1: POSIX  ADVISORY  READ 12 fe:00:1 1073741826 1073742335\n";
+        assert!(of(10, reads).is_empty());
+        let writes = format!("{reads}2: POSIX  ADVISORY  WRITE 10 fe:00:1 1073741824 1073741825\n");
+        assert_eq!(of(10, &writes), [(0xfe, 1, false, vec![12])]);
     }
 
     #[test]

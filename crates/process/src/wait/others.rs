@@ -33,6 +33,8 @@ const MOST: u64 = 1 << 16;
 pub enum Role {
     /// They have locked the file.
     Lock,
+    /// They have locked a file that the process has open, while a thread of it sleeps that may want to lock it ([`retried`](super::retried)).
+    LockedMeanwhile,
     /// They have the other end of the pipe or socket.
     OtherEnd,
     /// They listen there, and have not accepted the connection yet.
@@ -76,9 +78,9 @@ pub struct Others {
     pub in_turn: bool,
     /// What that process waits for then: `write: pipe, descriptor 1` ([`crate::in_turn`]).
     pub in_turn_for: Option<String>,
-    /// The path of the other end of a socket, if it has one.
+    /// The path of the other end of a socket, if it has one; of [`Role::LockedMeanwhile`] that of the file.
     pub path: Option<String>,
-    /// Whether all processes were searched. False if that took too long, or if lancet may not see the descriptors of some.
+    /// Whether all processes were searched, or all locks and descriptors. False if that took too long, or if lancet may not see some.
     pub whole: bool,
 }
 
@@ -478,7 +480,7 @@ pub(super) fn info(pid: i32, fd: u32) -> Option<String> {
     proc_file::text_up_to(proc_file::path(pid, &format!("fdinfo/{fd}")), MOST).ok()
 }
 
-fn field<'a>(info: &'a str, label: &str) -> Option<&'a str> {
+pub(super) fn field<'a>(info: &'a str, label: &str) -> Option<&'a str> {
     let line = info.lines().find_map(|line| line.strip_prefix(label))?;
     Some(line.trim())
 }

@@ -53,6 +53,14 @@ fn limit(call: &InCall) -> Option<Limit> {
     })
 }
 
+/// Whether a call ends by its timeout; nothing is read of the memory for it.
+pub(super) fn has(call: &InCall) -> bool {
+    limit(call).is_some_and(|limit| match limit {
+        Limit::Milliseconds(at) => call.arguments[at] as i32 >= 0,
+        Limit::Timespec(at) | Limit::Timeval(at) | Limit::Clock(at, _) => call.arguments[at] != 0,
+    })
+}
+
 /// Returns the time until a call ends by its timeout; the thread has slept in it for `asleep`.
 pub(super) fn ends_in(
     call: &InCall,

@@ -240,8 +240,13 @@ fn awaits(wait: &Wait) -> bool {
         let wakes = on.starts_with("pipe,") && !is_anothers(number);
         on.contains(" listening on ") || wakes || on.starts_with("eventfd,")
     };
-    let is_child = wait.others.iter().any(|others| others.role == Role::Child);
-    is_child || !is_loop && !wait.on.is_empty() && !wait.on.iter().enumerate().any(wakes)
+    // In a library that tries again to lock a database.
+    let alone = [Role::Child, Role::LockedMeanwhile];
+    let is_one = wait
+        .others
+        .iter()
+        .any(|others| alone.contains(&others.role));
+    is_one || !is_loop && !wait.on.is_empty() && !wait.on.iter().enumerate().any(wakes)
 }
 
 /// Returns the application's innermost frame, and the innermost one if that is a library's.

@@ -16,8 +16,11 @@ use crate::text::printable;
 /// Returns what a call waits for, behind its name: `: tcp to 10.0.0.7:3306, whose other end process 812 mariadbd has, and 2 more`.
 pub(super) fn on(wait: &Wait) -> String {
     let mut texts = Vec::new();
-    let children = wait.others.iter().filter(|others| others.on.is_none());
-    texts.extend(children.map(children_of));
+    let without = wait.others.iter().filter(|others| others.on.is_none());
+    texts.extend(without.map(|others| match others.role {
+        Role::LockedMeanwhile => locked_meanwhile(others),
+        _ => children_of(others),
+    }));
     // What is said again and again is said once, as of a hundred descriptors of one socket.
     for (at, on) in wait.on.iter().enumerate() {
         let others = wait.others.iter().filter(|others| others.on == Some(at));
@@ -28,7 +31,13 @@ pub(super) fn on(wait: &Wait) -> String {
     }
     let mut text = texts.join(", ");
     if wait.more > 0 {
-        text += &format!(" and {} more", grouped(wait.more as u64));
+        // The text of a locked file ends with a clause.
+        let mut roles = wait.others.iter().map(|others| others.role);
+        let comma = match roles.any(|role| role == Role::LockedMeanwhile) {
+            true => ",",
+            false => "",
+        };
+        text += &format!("{comma} and {} more", grouped(wait.more as u64));
     }
     if !text.is_empty() {
         text.insert_str(0, ": ");
@@ -37,6 +46,14 @@ pub(super) fn on(wait: &Wait) -> String {
         text += " (state D, which nothing interrupts)";
     }
     printable(&text).into_owned()
+}
+
+/// `meanwhile process 812 python3 has locked /srv/jobs.db, which this process has open`.
+fn locked_meanwhile(others: &Others) -> String {
+    let (who, is_one) = who(others);
+    let has = if is_one { "has" } else { "have" };
+    let path = others.path.as_deref().unwrap_or_default();
+    format!("meanwhile {who} {has} locked {path}, which this process has open")
 }
 
 fn children_of(others: &Others) -> String {
@@ -90,7 +107,7 @@ fn behind(others: &Others) -> String {
             let listens = if is_one { "listens" } else { "listen" };
             format!(", though {who} {listens} there")
         }
-        (Role::Child | Role::Children, _) => String::new(),
+        (Role::Child | Role::Children | Role::LockedMeanwhile, _) => String::new(),
     }
 }
 
@@ -206,6 +223,7 @@ pub(super) fn others_for_programs(wait: &Wait) -> Vec<Value> {
             "on": others.on,
             "role": match others.role {
                 Role::Lock => "lock",
+                Role::LockedMeanwhile => "locked-meanwhile",
                 Role::OtherEnd => "other-end",
                 Role::NotAccepted => "not-accepted",
                 Role::Listens => "listens",

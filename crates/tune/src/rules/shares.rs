@@ -7,7 +7,7 @@ use crate::groups::{self, Group, Version};
 use crate::guest::Guest;
 use crate::machine::Machine;
 use crate::tree::{Cannot, Tree};
-use crate::verdict::Outcome;
+use crate::verdict::{Outcome, Verdict};
 
 pub(super) const SHARES: Rule = Rule {
     id: "T56",
@@ -36,24 +36,53 @@ pub(super) const SHARES: Rule = Rule {
 fn shares(machine: &Machine) -> Result<Outcome, Cannot> {
     let guest = machine.one_process()?;
     let mut worst = Worst::default();
-    let mut second = false;
-    for (controller, look) in LOOKS {
+    let (mut there, mut missing, mut unread) = (Vec::new(), Vec::new(), None);
+    for (controller, file, nothing, look) in LOOKS {
+        let mut second = false;
         for group in of_version_2(&machine.tree, guest, controller)? {
-            second |= look(&machine.tree, &group.folder, &mut worst);
+            match look(&machine.tree, &group.folder, &mut worst) {
+                Ok(()) => second = true,
+                Err(cannot) if cannot.is_missing() => {}
+                Err(cannot) => unread = unread.or(Some(cannot)),
+            }
+        }
+        match second {
+            true => there.push(nothing),
+            false => missing.push(file),
         }
     }
-    if !second {
-        return Err(Cannot::Elsewhere(
+    let missing = match missing.is_empty() {
+        true => String::new(),
+        false => format!("; its groups have no {}", missing.join(", ")),
+    };
+    let outcome = worst.or(Outcome::good(format!("{}{missing}", there.join(", "))));
+    match unread {
+        // What is good elsewhere says nothing of a file that could not be read.
+        Some(cannot) if outcome.verdict == Verdict::Good => Err(cannot),
+        None if there.is_empty() => Err(Cannot::Elsewhere(
             "its control groups have none of these files: they are of version 1, or the first group of all",
-        ));
+        )),
+        _ => Ok(outcome),
     }
-    Ok(worst.or(Outcome::good("nothing kept, no disk capped")))
 }
 
-/// Looks at a group of a controller. False if it has none of the files: the first group of all, and where the controller is in a
-/// hierarchy of version 1.
-type Look = fn(&Tree, &str, &mut Worst) -> bool;
-const LOOKS: [(&str, Look); 3] = [("memory", kept), ("io", capped), ("cpu", bursts)];
+/// Looks at a group of a controller. [Missing](Cannot::Missing) if it has none of the files: the first group of all, and where the
+/// controller is in a hierarchy of version 1 or not in use here.
+type Look = fn(&Tree, &str, &mut Worst) -> Result<(), Cannot>;
+/// Each controller with the file that shows that it is there, and what is said where nothing is found.
+const LOOKS: [(&str, &str, &str, Look); 3] = [
+    ("memory", "memory.low", "nothing kept", kept),
+    ("io", "io.max", "no disk capped", capped),
+    ("cpu", "cpu.max", "no quota that a burst would help", bursts),
+];
+
+/// Returns what a file holds; `None` if it is not there.
+fn if_there<T>(read: Result<T, Cannot>) -> Result<Option<T>, Cannot> {
+    match read {
+        Err(cannot) if cannot.is_missing() => Ok(None),
+        read => read.map(Some),
+    }
+}
 
 fn of_version_2(tree: &Tree, guest: &Guest, controller: &str) -> Result<Vec<Group>, Cannot> {
     let mut groups = groups::of(tree, guest, controller)?;
@@ -61,45 +90,47 @@ fn of_version_2(tree: &Tree, guest: &Guest, controller: &str) -> Result<Vec<Grou
     Ok(groups)
 }
 
-fn kept(tree: &Tree, folder: &str, worst: &mut Worst) -> bool {
-    if !tree.exists(&format!("{folder}/memory.low")) {
-        return false;
-    }
-    let bytes = |name: &str| tree.number::<u64>(&format!("{folder}/{name}")).unwrap_or(0);
-    let (low, least) = (bytes("memory.low"), bytes("memory.min"));
+fn kept(tree: &Tree, folder: &str, worst: &mut Worst) -> Result<(), Cannot> {
+    let bytes = |name: &str| {
+        let path = format!("{folder}/{name}");
+        match tree.word(&path)?.as_str() {
+            "max" => Ok(u64::MAX),
+            word => word.parse().map_err(|_| Cannot::odd(&path, word)),
+        }
+    };
+    let low: u64 = bytes("memory.low")?;
+    let least = if_there(bytes("memory.min"))?.unwrap_or(0);
     if low == 0 && least == 0 {
-        return true;
+        return Ok(());
     }
-    let events = tree
-        .read(&format!("{folder}/memory.events"))
-        .unwrap_or_default();
+    let events = if_there(tree.read(&format!("{folder}/memory.events")))?.unwrap_or_default();
     let taken = value(&events, "low").unwrap_or(0);
-    let mib = low.max(least) >> 20;
-    worst.saw(format!("{folder}/memory.low"), format!("{} MiB", low >> 20));
-    worst.saw(
-        format!("{folder}/memory.min"),
-        format!("{} MiB", least >> 20),
-    );
+    let mib = |bytes: u64| match bytes {
+        u64::MAX => "all memory".to_owned(),
+        bytes => format!("{} MiB", bytes >> 20),
+    };
+    worst.saw(format!("{folder}/memory.low"), mib(low));
+    worst.saw(format!("{folder}/memory.min"), mib(least));
+    let most = mib(low.max(least));
     worst.saw(format!("{folder}/memory.events low"), taken.to_string());
     worst.take(match taken {
-        0 => Outcome::good(format!("{mib} MiB kept for the group")),
+        0 => Outcome::good(format!("{most} kept for the group")),
         taken => Outcome::consider(format!(
-            "of the {mib} MiB kept for the group some were taken {taken} times: more is kept than there is"
+            "of the {most} kept for the group some were taken {taken} times: more is kept than there is"
         )),
     });
-    true
+    Ok(())
 }
 
-fn capped(tree: &Tree, folder: &str, worst: &mut Worst) -> bool {
-    let Ok(text) = tree.read(&format!("{folder}/io.max")) else {
-        return false;
-    };
+fn capped(tree: &Tree, folder: &str, worst: &mut Worst) -> Result<(), Cannot> {
+    let text = tree.read(&format!("{folder}/io.max"))?;
     // `8:0 rbps=1048576 wbps=max riops=max wiops=max`
     let is_cap = |word: &str| word.contains('=') && !word.ends_with("=max");
     let caps = |line: &&str| line.split_whitespace().any(is_cap);
     let Some(first) = text.lines().find(caps) else {
-        return true;
+        return Ok(());
     };
+    // Without CONFIG_PSI the file is not there, and with psi=0 it cannot be read.
     let pressure = tree
         .read(&format!("{folder}/io.pressure"))
         .unwrap_or_default();
@@ -121,23 +152,23 @@ fn capped(tree: &Tree, folder: &str, worst: &mut Worst) -> bool {
         Some(share) if share >= 20.0 => {
             Outcome::consider(format!("everybody waits {share}% of the time at io.max"))
         }
-        _ => Outcome::good("disks are capped, and little is waited for them"),
+        Some(_) => Outcome::good("disks are capped, and little is waited for them"),
+        None => Outcome::good("disks are capped; how much is waited for them is not known"),
     });
-    true
+    Ok(())
 }
 
-fn bursts(tree: &Tree, folder: &str, worst: &mut Worst) -> bool {
-    let Ok(quota) = tree.word(&format!("{folder}/cpu.max")) else {
-        return false;
-    };
+fn bursts(tree: &Tree, folder: &str, worst: &mut Worst) -> Result<(), Cannot> {
+    let quota = tree.word(&format!("{folder}/cpu.max"))?;
     let has_quota = quota.starts_with(|c: char| c.is_ascii_digit());
-    let Ok(burst) = tree.number::<u64>(&format!("{folder}/cpu.max.burst")) else {
-        return true;
+    let burst = if_there(tree.number::<u64>(&format!("{folder}/cpu.max.burst")))?;
+    let Some(burst) = burst else {
+        return Ok(());
     };
     if !has_quota {
-        return true;
+        return Ok(());
     }
-    let stat = tree.read(&format!("{folder}/cpu.stat")).unwrap_or_default();
+    let stat = if_there(tree.read(&format!("{folder}/cpu.stat")))?.unwrap_or_default();
     let number = |key: &str| value(&stat, key).unwrap_or(0);
     let (periods, throttled) = (number("nr_periods"), number("nr_throttled"));
     let used = number("usage_usec");
@@ -148,7 +179,7 @@ fn bursts(tree: &Tree, folder: &str, worst: &mut Worst) -> bool {
     );
     let mut words = quota.split_whitespace().map(str::parse::<u64>);
     let (Some(Ok(quota)), Some(Ok(_))) = (words.next(), words.next()) else {
-        return true;
+        return Ok(());
     };
     // Below half of the quota on average, and stopped all the same: that is what a burst is for.
     let stopped = throttled.saturating_mul(100) >= periods.max(1);
@@ -158,7 +189,7 @@ fn bursts(tree: &Tree, folder: &str, worst: &mut Worst) -> bool {
             "stopped by the quota, less than half of which is used on average, and no cpu.max.burst",
         ));
     }
-    true
+    Ok(())
 }
 
 pub(super) const FOREIGN: Rule = Rule {

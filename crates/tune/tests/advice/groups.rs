@@ -228,6 +228,24 @@ fn groups_that_have_none_of_the_files_are_not_called_good() {
     let (verdict, says) = of_group("T56", &[("web/cgroup.procs", "7\n")]);
     assert_eq!(verdict, Verdict::NotApplicable, "{says}");
     assert!(says.contains("none of these files"), "{says}");
+    // A file of one controller says nothing of the others.
+    let quota = ("web/cpu.max", "max 100000\n");
+    let (verdict, says) = of_group("T56", &[quota]);
+    assert_eq!(
+        (verdict, says.as_str()),
+        (
+            Verdict::Good,
+            "no quota that a burst would help; its groups have no memory.low, io.max"
+        )
+    );
+    let low = ("web/memory.low", "max\n");
+    let (_, says) = of_group("T56", &[quota, low]);
+    assert_eq!(says, "all memory kept for the group");
+    // Nor is one that cannot be read none: a folder is in its place, or another text.
+    for unread in [("web/io.max/folder", ""), ("web/memory.low", "much\n")] {
+        let (verdict, says) = of_group("T56", &[quota, unread]);
+        assert_eq!(verdict, Verdict::CannotTell, "{says}");
+    }
 }
 
 #[test]

@@ -279,15 +279,15 @@ pub struct ScanCost {
     /// Nanoseconds more for each word that looks like a reference to an object.
     pub object: f64,
     /// Nanoseconds more for each stack: what is marked with it, as the registers of its thread, the thread's own record and
-    /// the values of its VM stack.
+    /// the values of a shallow VM stack. How deep that is is not asked.
     pub stack: f64,
     /// Nanoseconds more for each stack if none of that is in the processor's cache any more.
     pub cold: f64,
 }
 
 impl ScanCost {
-    /// Returns the cost of a whole stack, of which `bytes` bytes are scanned, with `objects` references among them: the least, and
-    /// the most.
+    /// Returns the cost of a whole stack, of which `bytes` bytes are scanned, with `objects` references among them: with what is
+    /// marked with it in the processor's cache, and without.
     pub fn of_stack(&self, bytes: u64, objects: u64) -> [Duration; 2] {
         let words = self.of(bytes, objects);
         [self.stack, self.stack + self.cold].map(|more| words + Duration::from_nanos(more as u64))

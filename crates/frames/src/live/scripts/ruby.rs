@@ -37,11 +37,12 @@ const OBJECT: f64 = 9.5;
 /// that of the one before.
 const STACKS: [((u8, u8), f64); 4] = [
     ((2, 7), 700.0),
-    ((3, 0), 350.0),
+    ((3, 1), 350.0),
     ((3, 3), 0.0),
     ((3, 4), 60.0),
 ];
-/// What that takes more where it is not in the cache: with 800 threads, whose records are more than a second-level cache holds, each
+/// What that takes more where it is not in the cache, in threads that sleep with a shallow VM stack (the values of a deep one are more, and
+/// in neither figure): with 800 threads, whose records are more than a second-level cache holds, each
 /// took 0.45 to 0.85 µs more in Ruby 3.1, 0.3 to 0.7 in 2.7, 0.75 in 3.3, 0.8 to 1.0 in 3.4. A program that has worked between two
 /// collections has used its cache for other things.
 const COLD: f64 = 1000.0;
@@ -382,14 +383,14 @@ mod tests {
     fn what_threads_cost_is_predicted_within_a_quarter() {
         for ((major, minor), threads, bytes, references, measured) in MEASURED {
             let cost = scan(Version::new(major, minor, 0));
-            let [each, most] = cost.of_stack(bytes / threads, references / threads);
+            let [each, uncached] = cost.of_stack(bytes / threads, references / threads);
             let predicted = each.as_secs_f64() * 1e6 * threads as f64;
             let ratio = predicted / measured;
             assert!(
                 (0.75..1.25).contains(&ratio),
                 "{major}.{minor}, {threads}: {predicted:.1} of {measured}"
             );
-            assert!(most > each);
+            assert!(uncached > each);
         }
     }
 
@@ -397,6 +398,7 @@ mod tests {
     fn a_version_that_was_not_timed_has_the_cost_of_the_one_before() {
         let stack = |major, minor| scan(Version::new(major, minor, 1)).stack;
         assert_eq!((stack(3, 2), stack(4, 0)), (stack(3, 1), stack(3, 4)));
-        assert_eq!(stack(2, 5), stack(2, 7));
+        assert_eq!((stack(2, 5), stack(3, 0)), (stack(2, 7), stack(2, 7)));
+        assert!(stack(3, 0) > stack(3, 1));
     }
 }

@@ -21,7 +21,12 @@ pub fn write(
     scanned: &[Scanned<'_>],
     timed: Option<&Collections>,
 ) -> io::Result<()> {
-    for Scanned { stack, cost, most } in scanned {
+    for Scanned {
+        stack,
+        cost,
+        uncached,
+    } in scanned
+    {
         let record = json!({
             "record": "scan",
             "pid": subject.pid,
@@ -30,7 +35,7 @@ pub fn write(
             "bytes": stack.scanned(),
             "objects": stack.references(),
             "predicted_us": microseconds(*cost),
-            "predicted_most_us": microseconds(*most),
+            "predicted_uncached_us": microseconds(*uncached),
         });
         line(out, &record)?;
     }

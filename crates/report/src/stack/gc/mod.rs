@@ -53,7 +53,7 @@ pub struct Scanned<'a> {
     /// While what is marked with it is in the processor's cache, as when one collection follows another.
     cost: Duration,
     /// If none of it is.
-    most: Duration,
+    uncached: Duration,
 }
 
 /// Returns the stacks that a collector scans, with their costs, in the order in which they were read; none where no
@@ -62,14 +62,18 @@ pub fn scanned<'a>(subject: &Subject<'a>) -> Vec<Scanned<'a>> {
     let stacks = subject.look.stacks.iter();
     stacks
         .filter_map(|stack| {
-            let [cost, most] = stack.cost()?;
-            Some(Scanned { stack, cost, most })
+            let [cost, uncached] = stack.cost()?;
+            Some(Scanned {
+                stack,
+                cost,
+                uncached,
+            })
         })
         .collect()
 }
 
-/// Returns what all of them are predicted to cost, at least and at most.
+/// Returns what all of them are predicted to cost, with what is marked with them in the processor's cache, and without.
 fn total(scanned: &[Scanned<'_>]) -> [Duration; 2] {
     let sum = |of: fn(&Scanned<'_>) -> Duration| scanned.iter().map(of).sum();
-    [sum(|one| one.cost), sum(|one| one.most)]
+    [sum(|one| one.cost), sum(|one| one.uncached)]
 }

@@ -1,7 +1,7 @@
 //! The cost of stacks for people.
 //!
 //! ```text
-//! ruby app.rb (PID 4242), Ruby 3.1.2: each collection, minor or full, takes 1.0 ms to 1.1 ms for its stacks
+//! ruby app.rb (PID 4242), Ruby 3.1.2: each collection, minor or full, takes 1.07 ms in the cache, 1.08 ms not in the cache, for its stacks (predicted)
 //!
 //!      time      bytes  references  thread
 //!   1.07 ms    802,816      98,411    4242 ruby
@@ -38,14 +38,14 @@ pub fn write(
     mut scanned: Vec<Scanned<'_>>,
     timed: Option<&Collections>,
 ) -> io::Result<()> {
-    let [total, most] = total(&scanned);
-    let range = match (pause(total), pause(most)) {
-        (least, most) if least == most => least,
-        (least, most) => format!("{least} to {most}"),
+    let [total, uncached] = total(&scanned);
+    let times = match (pause(total), pause(uncached)) {
+        (cached, uncached) if cached == uncached => cached,
+        (cached, uncached) => format!("{cached} in the cache, {uncached} not in the cache,"),
     };
     writeln!(
         out,
-        "{} (PID {}), {}: each collection, minor or full, takes {range} for its stacks (predicted)\n\n\
+        "{} (PID {}), {}: each collection, minor or full, takes {times} for its stacks (predicted)\n\n\
          {:>10} {:>10} {:>11}  thread",
         printable(subject.command),
         subject.pid,
