@@ -20,7 +20,7 @@ use crate::event::{At, Call, Return};
 use effect::Effect;
 use prototypes::Memory;
 use std::cmp::Reverse;
-use std::collections::{BTreeSet, HashMap};
+use std::collections::{BTreeSet, HashMap, HashSet};
 use std::time::Duration;
 
 /// Limit of the allocations of all processes that are remembered; one takes some 60 bytes.
@@ -99,6 +99,8 @@ pub struct NotFreed {
     pub bytes: u64,
     /// How many were freed that were allocated before lancet came, or that it does not know.
     pub foreign: u64,
+    /// How many of [`NotFreed::allocated`] were there when their process ended, beside which others were watched. The kernel took them.
+    pub ended: u64,
     /// How many found no room in the table; whether they were freed is not known.
     pub untold: u64,
     /// Calls that were lost: an allocation whose `free` is among them looks as if it was not freed.
@@ -113,6 +115,10 @@ pub struct NotFreed {
 #[derive(Debug, Default)]
 pub struct Allocations {
     processes: HashMap<i32, HashMap<u64, Block>>,
+    /// Those of them that have ended, before another one was seen.
+    over: HashSet<i32>,
+    /// How many were there when their processes ended.
+    ended: u64,
     /// How many there are in all processes.
     count: usize,
     rows: Vec<Tally>,
@@ -130,6 +136,10 @@ impl Allocations {
             return None;
         }
         let effect = Effect::of(&function.name, &call.registers.gp)?;
+        if self.over.remove(&at.process) {
+            // Another process has its id.
+            self.replaced(at.process);
+        }
         let [_, last] = self.times.get_or_insert([at.time; 2]);
         *last = at.time.max(*last);
         match effect {
@@ -190,6 +200,17 @@ impl Allocations {
     pub fn replaced(&mut self, process: i32) {
         let gone = self.processes.remove(&process).unwrap_or_default();
         self.count -= gone.len();
+    }
+
+    /// A process has ended: the kernel has taken what it had. Of the only one that is watched it is told what it did not free itself.
+    pub fn ended(&mut self, process: i32) {
+        if self.processes.len() == 1 {
+            self.over.insert(process);
+            return;
+        }
+        let gone = self.processes.remove(&process).unwrap_or_default();
+        self.count -= gone.len();
+        self.ended += gone.len() as u64;
     }
 
     fn allocated(&mut self, at: At, address: u64, bytes: u64, key: (String, String)) {
@@ -254,6 +275,7 @@ impl Allocations {
         let mut all = NotFreed {
             allocated: self.rows.iter().map(|row| row.allocated).sum(),
             foreign: self.foreign,
+            ended: self.ended,
             untold: self.untold,
             lost: lost.fold(0, u64::saturating_add),
             unknown: of_allocators(&end.given_up),
@@ -264,8 +286,15 @@ impl Allocations {
             return all;
         }
         let mut kept = vec![Kept::default(); self.rows.len()];
-        for block in self.processes.values().flat_map(HashMap::values) {
-            kept[block.row as usize].add(block, first, watched);
+        let alone = self.processes.len() == 1;
+        for (process, blocks) in &self.processes {
+            if self.over.contains(process) && !alone {
+                all.ended += blocks.len() as u64;
+                continue;
+            }
+            for block in blocks.values() {
+                kept[block.row as usize].add(block, first, watched);
+            }
         }
         for (tally, kept) in self.rows.into_iter().zip(kept) {
             if kept.count == 0 {
@@ -274,7 +303,7 @@ impl Allocations {
             all.kept += kept.count;
             all.bytes = all.bytes.saturating_add(kept.bytes);
             all.rows.push(Row {
-                leaks: all.lost == 0 && kept.leaks(&tally, watched),
+                leaks: all.lost == 0 && all.untold == 0 && kept.leaks(&tally, watched),
                 call: tally.call,
                 line: tally.line,
                 allocated: tally.allocated,

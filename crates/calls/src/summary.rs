@@ -317,8 +317,10 @@ impl Rows {
             }
             EventKind::Forked(child) => self.stacks.fork(event.at.process, child),
             EventKind::Ended(how) => {
-                if let (Some(of), Ended::Replaced) = (&mut self.allocations, how) {
-                    of.replaced(event.at.process);
+                match (&mut self.allocations, how) {
+                    (None, _) => {}
+                    (Some(of), Ended::Replaced) => of.replaced(event.at.process),
+                    (Some(of), _) => of.ended(event.at.process),
                 }
                 // The calls that ended the process, or that led to another program.
                 for open in self.stacks.drain(Some(event.at.process)) {

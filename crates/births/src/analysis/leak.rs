@@ -71,8 +71,9 @@ pub enum Verdict {
     None {
         /// Number of those rows.
         replaced: usize,
-        /// Number of rows that grew each time by less than before, as a cache does that fills: they may come to an end.
-        slowing: usize,
+        /// The rows that grew each time by less than before, those with most memory first: a cache that fills does, and so does a leak while
+        /// the load falls.
+        slowing: Vec<Leak>,
     },
     /// The program has switched the collector off: nothing is freed.
     CollectorOff,
@@ -173,28 +174,32 @@ impl Verdict {
             return Some(Self::TooEarly);
         }
         let of_types = Replaced::of(census);
-        let (mut replaced, mut slowing) = (0, 0);
-        let mut leaks = Vec::new();
+        let mut replaced = 0;
+        let (mut leaks, mut slowing) = (Vec::new(), Vec::new());
         for ((key, before), counts) in rows {
             let trend = Trend::of(counts, intervals);
             if !trend.leaks {
                 continue;
             }
-            let growing = trend.growing();
-            if growing == Growing::InNumber && of_types.explains(key, counts) {
-                replaced += 1;
-                continue;
-            }
-            if growing == Growing::InNumber && trend.slows {
-                slowing += 1;
-                continue;
-            }
-            let leak = Leak {
+            let mut leak = Leak {
                 key: key.clone(),
                 before: *before,
-                growing,
+                growing: trend.growing(),
                 counts: *counts,
             };
+            if leak.growing == Growing::InNumber {
+                let explained = of_types.explains(key, counts);
+                // What excuses the number of objects does not excuse what single ones hold.
+                if (explained || trend.slows) && counts.grown >= LEAST_GROWN {
+                    leak.growing = Growing::InSize;
+                } else if explained {
+                    replaced += 1;
+                    continue;
+                } else if trend.slows {
+                    slowing.push(leak);
+                    continue;
+                }
+            }
             leaks.push((trend, leak));
         }
         // What threads take beside their objects is their stacks. Where the objects do not explain the growth of resident memory, these
@@ -205,6 +210,9 @@ impl Verdict {
             (order, leak.key.to_string())
         });
         let leaks: Vec<Leak> = leaks.into_iter().map(|(_, leak)| leak).collect();
+        slowing.sort_by_cached_key(|leak| {
+            (std::cmp::Reverse(leak.counts.bytes), leak.key.to_string())
+        });
         Some(if leaks.is_empty() {
             Self::None { replaced, slowing }
         } else {

@@ -13,6 +13,8 @@ use std::sync::Arc;
 struct Guest {
     allocations: Allocations,
     calls: u64,
+    /// Which of its processes makes the calls.
+    worker: i32,
 }
 
 fn named(name: &str, module: &str) -> Arc<CallEdge> {
@@ -46,7 +48,7 @@ impl Guest {
     fn at(&mut self) -> At {
         self.calls += 1;
         At {
-            process: 7,
+            process: 7 + self.worker,
             time: Duration::from_millis(100 * self.calls),
             ..At::default()
         }
@@ -257,6 +259,34 @@ fn another_program_has_none_of_it() {
     guest.allocations.replaced(8);
     let all = guest.finish();
     assert_eq!(rows(&all), [("malloc", 1, 2, 9)]);
+}
+
+/// What a worker has at its end is not freed by it and leaks nowhere; what the only process has at its end it has not freed itself.
+#[test]
+fn the_kernel_frees_what_a_worker_has_at_its_end() {
+    let mut guest = Guest::default();
+    guest.call("malloc", [8, 0, 0], 0x1000);
+    guest.worker = 1;
+    guest.call("malloc", [9, 0, 0], 0x1000);
+    guest.call("malloc", [9, 0, 0], 0x2000);
+    guest.allocations.ended(8);
+    let all = guest.finish();
+    assert_eq!((rows(&all), all.ended), (vec![("malloc", 1, 3, 8)], 2));
+    let mut guest = Guest::default();
+    guest.call("malloc", [8, 0, 0], 0x1000);
+    guest.allocations.ended(7);
+    let all = guest.finish();
+    assert_eq!((rows(&all), all.ended), (vec![("malloc", 1, 1, 8)], 0));
+}
+
+/// A process that has got the id of the one before has nothing of it.
+#[test]
+fn the_next_process_of_an_id_begins_with_nothing() {
+    let mut guest = Guest::default();
+    guest.call("malloc", [8, 0, 0], 0x1000);
+    guest.allocations.ended(7);
+    guest.call("malloc", [9, 0, 0], 0x2000);
+    assert_eq!(rows(&guest.finish()), [("malloc", 1, 2, 9)]);
 }
 
 #[test]

@@ -2,7 +2,7 @@
 //!
 //! ```text
 //! leak: 97 of 4,850 allocations are not freed, 473.6 KiB, some from each quarter of the time: malloc ← /srv/app.py:9 in 'encode'
-//! not freed: 112 of 19,400 allocations in 14.0 s, 480.1 KiB; 31 were freed that lancet did not see allocated
+//! not freed: 112 of 19,400 allocations in 14.0 s, 480.1 KiB; 31 were freed that lancet did not follow
 //!
 //!    not freed      bytes allocated     oldest what
 //!           97  473.6 KiB     4,850     13.8 s malloc ← /srv/app.py:9 in 'encode'
@@ -71,6 +71,11 @@ fn verdict(all: &NotFreed) -> Vec<String> {
             grouped(all.lost)
         )];
     }
+    if all.untold != 0 {
+        return vec![
+            "no verdict on leaks: there are more allocations than lancet follows".to_owned(),
+        ];
+    }
     if all.watched < LEAST_WATCH {
         let seconds = LEAST_WATCH.as_secs();
         return vec![format!(
@@ -101,7 +106,11 @@ fn summary(all: &NotFreed) -> String {
         size(all.bytes)
     );
     for (count, what) in [
-        (all.foreign, "freed that lancet did not see allocated"),
+        (all.foreign, "freed that lancet did not follow"),
+        (
+            all.ended,
+            "there when their process ended, which frees them",
+        ),
         (all.untold, "not followed: there are more than lancet keeps"),
     ] {
         if count != 0 {
@@ -120,6 +129,7 @@ enum Record<'a> {
         kept: u64,
         bytes: u64,
         foreign: u64,
+        ended: u64,
         untold: u64,
         lost: u64,
         given_up: &'a [String],
@@ -143,6 +153,7 @@ pub(super) fn print_json(out: &mut dyn Write, all: &NotFreed) -> io::Result<()> 
         kept: all.kept,
         bytes: all.bytes,
         foreign: all.foreign,
+        ended: all.ended,
         untold: all.untold,
         lost: all.lost,
         given_up: &all.unknown,
@@ -200,7 +211,7 @@ mod tests {
     fn the_verdict_comes_first() {
         let expected = "\
 leak: 97 of 4,850 allocations are not freed, 473.6 KiB, some from each quarter of the time: malloc ← /srv/app.py:9 in 'encode'
-not freed: 97 of 19,400 allocations in 14.0 s, 473.6 KiB; 31 were freed that lancet did not see allocated
+not freed: 97 of 19,400 allocations in 14.0 s, 473.6 KiB; 31 were freed that lancet did not follow
 
 not freed      bytes  allocated     oldest what
        97  473.6 KiB      4,850     13.8 s malloc ← /srv/app.py:9 in 'encode'

@@ -43,12 +43,14 @@ pub fn sentences(verdict: &Verdict, census: &Census) -> (Vec<String>, bool) {
         Verdict::None { .. } if let Some(grown) = census.resident => {
             return (vec![unexplained(grown, census)], true);
         }
-        Verdict::None { slowing, .. } if *slowing != 0 => {
-            let rows = *slowing as u64;
+        Verdict::None { slowing, .. } if let Some(first) = slowing.first() => {
+            let rows = slowing.len() as u64;
             format!(
-                "no leak yet: {} {} grew in {all}, each time by less than before, as a cache does that fills; a longer --for tells",
+                "no leak yet: {} {} grew in {all}, each time by less than before: a cache that fills, or a leak while the load falls; a longer --for tells. Most memory: {}, +{}",
                 grouped(rows),
-                plural(rows, "row", "rows")
+                plural(rows, "row", "rows"),
+                label_of_key(&first.key, first.before, &census.root),
+                size(first.counts.bytes)
             )
         }
         Verdict::None { replaced: 0, .. } if !census.followed => {

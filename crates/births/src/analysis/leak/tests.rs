@@ -169,7 +169,7 @@ fn the_row_that_leaks_is_named_and_no_other() {
         verdict(&census, &quiet),
         Some(Verdict::None {
             replaced: 0,
-            slowing: 0
+            slowing: Vec::new()
         })
     );
 }
@@ -219,7 +219,7 @@ fn a_container_that_replaces_its_objects_is_no_leak() {
         verdict(&census, &rows)
             == Some(Verdict::None {
                 replaced: 1,
-                slowing: 0,
+                slowing: Vec::new(),
             })
     };
     // 80 of its objects are of the two intervals in between.
@@ -242,4 +242,29 @@ fn growth_in_size_counts_its_own_bytes() {
         let trend = Trend::of(&counts, intervals);
         assert_eq!((trend.leaks, trend.bytes), (true, 1 << 20), "{intervals}");
     }
+}
+
+/// A row that grows by less each time is named without a verdict: a leak does so, too, while the load falls. What single objects of it hold
+/// is a leak all the same.
+#[test]
+fn what_slows_down_is_named_and_not_cleared() {
+    let slowing = |grown: u64| {
+        let (key, mut counts) = line("Order", 1, 4000);
+        counts.alive = alive([1300, 750, 560, 440]);
+        counts.grown = grown;
+        let rows = [(key, counts)];
+        verdict(&census(&rows), &rows)
+    };
+    let Some(Verdict::None {
+        replaced: 0,
+        slowing: rows,
+    }) = slowing(0)
+    else {
+        panic!("{:?}", slowing(0));
+    };
+    assert_eq!((rows.len(), rows[0].counts.bytes), (1, 4000));
+    let Some(Verdict::Leaks(leaks)) = slowing(1 << 20) else {
+        panic!("{:?}", slowing(1 << 20));
+    };
+    assert_eq!((leaks.len(), leaks[0].growing), (1, Growing::InSize));
 }

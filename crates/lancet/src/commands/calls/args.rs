@@ -233,6 +233,15 @@ impl Asked for CallsArgs {
     }
 
     fn flaw(&self) -> Option<String> {
+        let pairs = self.count && self.presets.iter().any(|preset| preset.allocations);
+        let chooses =
+            self.asked().is_some() || self.min_time.is_some() || !self.common.within.is_empty();
+        if pairs && chooses {
+            return Some(
+                "--preset alloc pairs what is allocated with what is freed: --where, --at, --in and --min-time would leave out some of either"
+                    .to_owned(),
+            );
+        }
         self.common
             .flaw(self.asked().map_or(0, |asked| asked.line_tests()))
     }
