@@ -55,6 +55,8 @@ impl Database {
             .args(["--auth-root-authentication-method=normal"])
             .arg(format!("--user={user}"))
             .arg(format!("--datadir={path}/data"))
+            // Two that begin at once in the machine's own folder delete each other's temporary tables.
+            .env("TMPDIR", path)
             .output()
             .expect("mariadb-install-db runs");
         assert!(made.status.success(), "{made:?}");
