@@ -16,6 +16,7 @@
 mod effect;
 
 use crate::consumer::End;
+use crate::descriptors::part_of;
 use crate::event::{At, Call, Return};
 use effect::Effect;
 use prototypes::Memory;
@@ -138,7 +139,7 @@ impl Allocations {
         let effect = Effect::of(&function.name, &call.registers.gp)?;
         if self.over.remove(&at.process) {
             // Another process has its id.
-            self.replaced(at.process);
+            self.forget(at.process);
         }
         let [_, last] = self.times.get_or_insert([at.time; 2]);
         *last = at.time.max(*last);
@@ -198,8 +199,7 @@ impl Allocations {
 
     /// A process runs another program: all its memory is gone.
     pub fn replaced(&mut self, process: i32) {
-        let gone = self.processes.remove(&process).unwrap_or_default();
-        self.count -= gone.len();
+        self.forget(process);
     }
 
     /// A process has ended: the kernel has taken what it had. Of the only one that is watched it is told what it did not free itself.
@@ -208,9 +208,14 @@ impl Allocations {
             self.over.insert(process);
             return;
         }
-        let gone = self.processes.remove(&process).unwrap_or_default();
-        self.count -= gone.len();
-        self.ended += gone.len() as u64;
+        self.ended += self.forget(process) as u64;
+    }
+
+    /// Takes out all that a process has. Returns how many that were.
+    fn forget(&mut self, process: i32) -> usize {
+        let gone = self.processes.remove(&process).unwrap_or_default().len();
+        self.count -= gone;
+        gone
     }
 
     fn allocated(&mut self, at: At, address: u64, bytes: u64, key: (String, String)) {
@@ -349,9 +354,7 @@ impl Kept {
             self.oldest
                 .map_or(block.since, |oldest| oldest.min(block.since)),
         );
-        let since = block.since.saturating_sub(first).as_secs_f64();
-        let share = since / watched.as_secs_f64().max(1e-9);
-        self.parts[((share * PARTS as f64) as usize).min(PARTS - 1)] += 1;
+        self.parts[part_of(block.since, first, watched)] += 1;
     }
 
     /// Whether a line leaks that has left this.

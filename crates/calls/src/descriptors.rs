@@ -225,11 +225,16 @@ impl Descriptors {
 fn leaks(open: &[(Duration, String)], opened: u64, first: Duration, watched: Duration) -> bool {
     let mut parts = [false; PARTS];
     for (since, _) in open {
-        let share = since.saturating_sub(first).as_secs_f64() / watched.as_secs_f64().max(1e-9);
-        parts[((share * PARTS as f64) as usize).min(PARTS - 1)] = true;
+        parts[part_of(*since, first, watched)] = true;
     }
     let most_stay = open.len() as u64 * STAY >= opened;
     watched >= LEAST_WATCH && most_stay && parts.iter().all(|any| *any)
+}
+
+/// Returns the part of the time that a moment is in, from 0 on: one of [`PARTS`].
+pub(crate) fn part_of(at: Duration, first: Duration, watched: Duration) -> usize {
+    let share = at.saturating_sub(first).as_secs_f64() / watched.as_secs_f64().max(1e-9);
+    ((share * PARTS as f64) as usize).min(PARTS - 1)
 }
 
 impl Table {

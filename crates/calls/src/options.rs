@@ -53,7 +53,7 @@ pub struct Options {
     pub by: By,
     /// Whether programs that processes run while they are followed may be seen by ptrace at first, and hooked later.
     pub may_lead: bool,
-    /// Whether the calls of such programs may be seen by BPF programs instead, which do not have the thread stand at each call.
+    /// Whether the calls of such programs may be counted by BPF programs instead, which do not have the thread stand at each call.
     pub may_lead_by_bpf: bool,
     /// Whether a process that its tracer sees is left as soon as it runs another program.
     pub leave_at_exec: bool,

@@ -264,14 +264,13 @@ impl Rows {
         match event.kind {
             EventKind::Opened(_) => {}
             EventKind::Call(call) => {
-                let mut around = self.stacks.around(event.at);
-                let in_allocation = around.any(|open| open.allocating.is_some());
-                drop(around);
-                let around = self.stacks.around(event.at);
-                let around = around.map(|open| &open.ticket);
-                let ticket = self.groups.enter(event.at, &call, around);
+                let around = || self.stacks.around(event.at);
+                let tickets = around().map(|open| &open.ticket);
+                let ticket = self.groups.enter(event.at, &call, tickets);
                 let descriptors = self.descriptors.as_mut();
-                let allocations = self.allocations.as_mut().filter(|_| !in_allocation);
+                let allocates = |open: &Open| open.allocating.is_some();
+                let allocations = self.allocations.as_mut();
+                let allocations = allocations.filter(|_| !around().any(allocates));
                 // If no script makes a call, only its native callers show where it comes from.
                 let by_frames =
                     (descriptors.is_some() || allocations.is_some()) && call.line.is_none();

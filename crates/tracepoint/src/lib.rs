@@ -43,7 +43,7 @@ mod ring;
 mod watch;
 mod writer;
 
-pub use copier::{LONGEST, knows};
+pub use copier::knows;
 pub use kernel::Refused;
 pub use places::{Called, Places};
 pub use watch::{Copied, Copies, Figures, Lost, OF_32_BITS, Record, Tells, Watch, Whose};

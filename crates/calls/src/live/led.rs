@@ -12,7 +12,7 @@ use inject::tracee::{Tracee, end_waits};
 use std::rc::Rc;
 use tracepoint::Whose;
 
-/// The BPF programs that see calls of processes that are led, if the kernel allows them.
+/// The BPF programs that count calls of processes that are led, if the kernel allows them.
 fn kernel(shared: &Shared<'_>) -> Option<Rc<Seen>> {
     let Shared {
         args, signatures, ..

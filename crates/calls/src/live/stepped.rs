@@ -74,7 +74,7 @@ pub struct Stepped {
     left: Option<Tracee>,
     /// Set if it is to be hooked later.
     led: Option<Led>,
-    /// Set if BPF programs see, or have seen, its calls.
+    /// Set if BPF programs count, or have counted, its calls.
     kernel: Option<Rc<Seen>>,
     /// Whether they do, so that no thread stops at its calls.
     is_by_kernel: bool,

@@ -228,3 +228,23 @@ pub fn shown(conf: &str, guest: Guest, show: &Show) -> String {
     let (name, prototype) = library.prototypes().next().expect("a prototype");
     guest.line(prototype, name, show)
 }
+
+/// How ltrace prints.
+pub const PLAIN: Show = Show {
+    detail: Detail {
+        strings: 32,
+        array: 4,
+    },
+    decode: None,
+    like_ltrace: true,
+};
+
+/// Checks what is printed of a call of that function.
+pub fn is(conf: &str, guest: Guest, expected: &str) {
+    assert_eq!(shown(conf, guest, &PLAIN), expected, "{conf}");
+}
+
+/// The register that holds a number below 0.
+pub fn neg(number: i64) -> u64 {
+    number as u64
+}

@@ -3,25 +3,8 @@
 //!
 //! Every line is printed from what the capture program copied, and must read the same from the whole memory.
 
-use crate::guest::{Guest, shown};
+use crate::guest::{Guest, PLAIN, is, neg, shown};
 use prototypes::{Detail, Prepared, Prototype, Show, Word};
-
-const PLAIN: Show = Show {
-    detail: Detail {
-        strings: 32,
-        array: 4,
-    },
-    decode: None,
-    like_ltrace: true,
-};
-
-fn is(conf: &str, guest: Guest, expected: &str) {
-    assert_eq!(shown(conf, guest, &PLAIN), expected, "{conf}");
-}
-
-fn neg(number: i64) -> u64 {
-    number as u64
-}
 
 #[test]
 fn numbers() {

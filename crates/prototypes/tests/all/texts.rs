@@ -1,25 +1,8 @@
 //! Texts as ltrace prints them: escapes, lengths, wide characters, formats. What ltrace 0.7.3 prints for these calls
 //! was compared by hand; where it is wrong (`%Lf`, a width that cuts) `like_ltrace` decides.
 
-use crate::guest::{Guest, shown};
+use crate::guest::{Guest, PLAIN, is, neg, shown};
 use prototypes::{Detail, Show};
-
-const PLAIN: Show = Show {
-    detail: Detail {
-        strings: 32,
-        array: 4,
-    },
-    decode: None,
-    like_ltrace: true,
-};
-
-fn is(conf: &str, guest: Guest, expected: &str) {
-    assert_eq!(shown(conf, guest, &PLAIN), expected, "{conf}");
-}
-
-fn neg(number: i64) -> u64 {
-    number as u64
-}
 
 #[test]
 fn strings() {

@@ -8,7 +8,7 @@
 //!           97  473.6 KiB     4,850     13.8 s malloc ← /srv/app.py:9 in 'encode'
 //! ```
 
-use super::still_open::{place, verdicts};
+use super::still_open::{place, too_early, verdicts};
 use crate::figures::{grouped, plural, size, span};
 use calls::allocations::{LEAST_WATCH, NotFreed, PARTS, Row};
 use serde::Serialize;
@@ -77,10 +77,7 @@ fn verdict(all: &NotFreed) -> Vec<String> {
         ];
     }
     if all.watched < LEAST_WATCH {
-        let seconds = LEAST_WATCH.as_secs();
-        return vec![format!(
-            "no verdict on leaks yet: that takes {seconds} s of watching"
-        )];
+        return vec![too_early(LEAST_WATCH)];
     }
     let leaks = all.rows.iter().filter(|row| row.leaks).map(|row| {
         format!(

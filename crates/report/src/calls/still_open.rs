@@ -13,6 +13,7 @@ use crate::text::printable;
 use calls::descriptors::{LEAST_WATCH, PARTS, StillOpen};
 use serde::Serialize;
 use std::io::{self, Write};
+use std::time::Duration;
 
 /// So many leaks are named; the others are the first rows.
 const NAMED: usize = 3;
@@ -55,10 +56,7 @@ pub(super) fn place(call: &str, line: &str) -> String {
 fn verdict(all: &StillOpen) -> Vec<String> {
     const { assert!(PARTS == 4, "the words below say quarter") };
     if all.watched < LEAST_WATCH {
-        let seconds = LEAST_WATCH.as_secs();
-        return vec![format!(
-            "no verdict on leaks yet: that takes {seconds} s of watching"
-        )];
+        return vec![too_early(LEAST_WATCH)];
     }
     let leaks = all.rows.iter().filter(|row| row.leaks).map(|row| {
         format!(
@@ -72,6 +70,12 @@ fn verdict(all: &StillOpen) -> Vec<String> {
         leaks.collect(),
         "no leak: of no line something from each quarter of the time is still open",
     )
+}
+
+/// What is said in the place of a verdict before it was watched for `least`.
+pub(super) fn too_early(least: Duration) -> String {
+    let seconds = least.as_secs();
+    format!("no verdict on leaks yet: that takes {seconds} s of watching")
 }
 
 /// The sentences on the leaks of which there are [`NAMED`] at most, or that there is `none`.

@@ -29,7 +29,7 @@ pub enum Stands {
     ForHooks,
     /// It is at the first instruction of a program that is to be hooked from there on.
     AtExec,
-    /// BPF programs are to see its calls from the end of the one on that its thread is in.
+    /// BPF programs are to count its calls from the end of the one on that its thread is in.
     ForKernel,
 }
 
@@ -92,7 +92,7 @@ impl Stepped {
         self.led = Some(Led::new(kept, interpreters, due));
     }
 
-    /// Has the process stand still where it is, if BPF programs are to see its calls from here on: its only thread is within a fork or an exec.
+    /// Has the process stand still where it is, if BPF programs are to count its calls from here on: its only thread is within a fork or an exec.
     pub(super) fn stands_for_kernel(&mut self) {
         let alone = self.threads.len() == 1 && self.threads.contains_key(&self.pid);
         let may = alone && !self.is_by_kernel;
@@ -101,7 +101,7 @@ impl Stepped {
         }
     }
 
-    /// Sets its thread going, whose calls the programs see from now on, if the kernel allows them.
+    /// Sets its thread going, whose calls the programs count from now on, if the kernel allows them.
     pub fn goes_on_by_kernel(&mut self, kernel: Option<Rc<Seen>>) {
         if let Some(led) = &mut self.led {
             led.stands = None;

@@ -26,11 +26,7 @@ impl Stepped {
             .as_mut()
             .map(|led| led.child(self.pid, (made, waits)));
         match self.child(made, led) {
-            Ok(mut child) if follows => {
-                // Its calls may be reported before its first turn.
-                child.introduce(turn);
-                turn.child(made, Stage::Open(child.into()));
-            }
+            Ok(child) if follows => turn.child(made, Stage::Open(child.into())),
             // A child made by `clone` with another signal than SIGCHLD is reported although children are not followed. A child that cannot
             // be opened is gone.
             _ => drop(stop::let_go(made)),
