@@ -66,6 +66,10 @@ fn each_holder_of_a_worker_is_its_first_suspect() {
         let Some((guest, port)) = gunicorn() else {
             return;
         };
+        // A healthy worker: what Django loads is nobody's fault.
+        let healthy = asked(children(guest.pid)[0]);
+        let has_no_suspect = healthy.stdout.contains("\nno suspect: ");
+        assert!(has_no_suspect, "{}", healthy.stdout);
         let load = Load::start(port, 3, is_right);
         let worker = get(port, &format!("/hold?{holder}"));
         let worker: i32 = worker.trim().parse().expect("a worker's id");

@@ -8,6 +8,7 @@
 //! | `compact` | what GC.compact would give back, held against what it does |
 //! | `copy` | the copy itself while it lives: limits, descriptors |
 //! | `core` | core files: the same holders, held against a snapshot of the living; what is wrong with one |
+//! | `healthy` | frameworks under requests: nobody is suspected |
 //! | `holders` | whoever keeps most alive is the first suspect, with its path |
 //! | `killed` | `kill -9` of lancet at any instant |
 //! | `ledger` | what resident memory is used for, held against the allocator's and the VM's own figures |
@@ -36,6 +37,7 @@ mod core;
 mod django;
 mod file;
 mod fragmented;
+mod healthy;
 mod holders;
 mod killed;
 mod ledger;
