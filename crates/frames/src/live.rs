@@ -19,6 +19,7 @@
 //!
 //! All of it reads copies (`process::snapshot`), because the guest runs on meanwhile.
 
+mod again;
 pub mod circles;
 pub mod core;
 pub mod loaded;

@@ -120,20 +120,37 @@ pub struct Snapshot {
     pub stopped: Duration,
 }
 
+/// Which threads of a process a snapshot is taken of, and which of them must stand still for it.
+#[derive(Clone, Copy)]
+pub struct Wanted<'a> {
+    /// Whether a thread that sleeps must be stopped, if it can be.
+    pub must_stop: &'a dyn Fn(&Asleep) -> bool,
+    /// Threads that are neither stopped nor copied, because what they do is known. The main thread may not be one of them.
+    pub left: &'a HashSet<i32>,
+}
+
+/// The threads that are not stopped for a snapshot.
+struct Still<'a> {
+    /// Those that are copied where they sleep.
+    asleep: Vec<Asleep>,
+    /// Those that are not copied.
+    left: &'a HashSet<i32>,
+}
+
 /// For how long a stop goes on while the threads that sleep are asked whether they have slept on.
 const CHECKED: Duration = Duration::from_millis(1);
 /// How often a snapshot is begun again because a thread woke up; after that every thread is stopped.
 const TRIES: u32 = 2;
 
 impl Snapshot {
-    /// Takes a snapshot. A sleeping thread is stopped too if `must_stop` returns true for it and it can be stopped. While the guest stands,
+    /// Takes a snapshot of the threads that are `wanted`. While the guest stands,
     /// `more` is called once for each thread, with what has been copied by then, and returns what else must be copied; it must be quick.
     /// The ranges that it will `likely` return for the main thread are copied by the same system call as that thread's stack.
     pub fn take(
         pid: i32,
         maps: &Maps,
         likely: &[Range<u64>],
-        must_stop: &dyn Fn(&Asleep) -> bool,
+        wanted: Wanted,
         more: &mut dyn FnMut(&Thread, &Copies) -> Vec<Range<u64>>,
     ) -> Result<Snapshot> {
         let mut woke = HashSet::new();
@@ -141,10 +158,13 @@ impl Snapshot {
         let mut tries = 0;
         loop {
             let may_sleep = tries < TRIES;
-            let asleep = sleeping(pid, &held, |thread| {
-                may_sleep && !woke.contains(&thread.tid()) && !must_stop(thread)
-            })?;
-            match Self::take_once(pid, maps, likely, &asleep, more) {
+            let still = Still {
+                asleep: sleeping(pid, &held, wanted.left, |thread| {
+                    may_sleep && !woke.contains(&thread.tid()) && !(wanted.must_stop)(thread)
+                })?,
+                left: wanted.left,
+            };
+            match Self::take_once(pid, maps, likely, &still, more) {
                 Ok(Ok(snapshot)) => return Ok(snapshot),
                 Ok(Err(_)) if tries > TRIES => return Err(missing_thread(pid)),
                 Ok(Err(tids)) => woke.extend(tids),
@@ -158,14 +178,15 @@ impl Snapshot {
         }
     }
 
-    /// Takes a snapshot while the threads in `asleep` sleep. Returns those of them that woke up, if any.
+    /// Takes a snapshot while the threads in `still.asleep` sleep. Returns those of them that woke up, if any.
     fn take_once(
         pid: i32,
         maps: &Maps,
         likely: &[Range<u64>],
-        asleep: &[Asleep],
+        still: &Still,
         more: &mut dyn FnMut(&Thread, &Copies) -> Vec<Range<u64>>,
     ) -> Result<std::result::Result<Snapshot, Vec<i32>>> {
+        let asleep = &still.asleep;
         let mut copies = Copies::with_room(ROOM);
         let pagemap = Pagemap::open(pid).ok();
         let mut taking = Taking {
@@ -182,7 +203,11 @@ impl Snapshot {
             threads.push(taking.copy(thread.tid(), context, &[], &mut earlier));
         }
         let used = taking.warm(likely, &mut copies);
-        let left = asleep.iter().map(Asleep::tid).collect();
+        let left = asleep
+            .iter()
+            .map(Asleep::tid)
+            .chain(still.left.iter().copied());
+        let left = left.collect();
         let stop = Stop::all_but(pid, &left)?;
         crate::fault::point("looking");
         let mut all: Vec<i32> = stop.threads().collect();
@@ -311,9 +336,18 @@ fn release(stop: Stop, asleep: &[Asleep]) -> (Duration, Vec<i32>) {
 }
 
 /// Finds the sleeping threads that will not be stopped: those for which `may` returns true, and those that cannot be stopped, because they
-/// are in an uninterruptible wait and are in `held` (they did not stop before) or have waited longer than a stop waits for them.
-fn sleeping(pid: i32, held: &HashSet<i32>, may: impl Fn(&Asleep) -> bool) -> Result<Vec<Asleep>> {
-    let found = thread_ids(pid)?.into_iter().filter_map(|tid| {
+/// are in an uninterruptible wait and are in `held` (they did not stop before) or have waited longer than a stop waits for them. Those that
+/// are `left` out are not asked.
+fn sleeping(
+    pid: i32,
+    held: &HashSet<i32>,
+    left: &HashSet<i32>,
+    may: impl Fn(&Asleep) -> bool,
+) -> Result<Vec<Asleep>> {
+    let asked = thread_ids(pid)?
+        .into_iter()
+        .filter(|tid| !left.contains(tid));
+    let found = asked.filter_map(|tid| {
         if held.contains(&tid) || is_held(pid, tid) && slept(pid, tid) >= Some(PATIENCE) {
             return Asleep::in_kernel(pid, tid);
         }
@@ -362,3 +396,6 @@ fn own_ids(pid: i32) -> HashMap<i32, i32> {
     let threads = thread_ids(pid).unwrap_or_default().into_iter();
     threads.filter_map(|tid| Some((tid, own(tid)?))).collect()
 }
+
+#[cfg(test)]
+mod tests;

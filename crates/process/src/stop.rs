@@ -19,6 +19,7 @@ pub use crate::threads::thread_ids;
 pub use late::{let_go, poll_stragglers};
 pub use state::{is_running, place, thread_is_gone, thread_state};
 
+use crate::asleep::run_time;
 use crate::error::{Error, Result, Tried};
 use crate::guest::missing_thread;
 use crate::interrupted::{self, Waiting};
@@ -39,6 +40,12 @@ use thread::Thread;
 /// is given up and all threads go on.
 pub(crate) const PATIENCE: Duration = Duration::from_millis(50);
 
+/// A stop for which threads were waited for no longer than that has the clock of its beginning: to read more would take as long.
+const EXACT: Duration = Duration::from_micros(500);
+
+/// The same for a stop of more threads than that.
+const MOST_TIMED: usize = 16;
+
 /// How often a thread is tried that cannot be seized although no process traces it, and the time between two tries.
 const UNTRACED: u32 = 20;
 const BETWEEN: Duration = Duration::from_millis(1);
@@ -52,6 +59,9 @@ pub struct Stop {
     pid: i32,
     threads: Vec<Thread>,
     since: Instant,
+    /// When each of the threads that ran was interrupted, and how long it had waited for a processor until then, where the clock is set by
+    /// that ([`Stop::all_but`]).
+    interrupted: HashMap<i32, (Instant, Duration)>,
     /// Threads that slept with a timeout before the stop, by their ids.
     waiting: HashMap<i32, Waiting>,
     /// Where all threads stand still, the thread of ours that holds them.
@@ -97,9 +107,17 @@ impl Stop {
         }
     }
 
-    /// Stops all threads of `pid` but those in `left`, which stay asleep.
+    /// Stops all threads of `pid` but those in `left`, which stay asleep. The clock of the stop begins when the first of them stands: a thread
+    /// that waits for a processor is stopped only when it gets one, and nobody stands still for that.
     pub fn all_but(pid: i32, left: &HashSet<i32>) -> Result<Self> {
         let mut stop = Self::none(pid, left)?;
+        stop.first_in_line = Some(FirstInLine::begin());
+        let threads = thread_ids(pid)?.into_iter();
+        let run: Vec<i32> = threads.filter(|tid| !left.contains(tid)).collect();
+        if run.len() <= MOST_TIMED {
+            let waited = |tid| Some((tid, (Instant::now(), run_time(pid, tid)?.waited)));
+            stop.interrupted = run.into_iter().filter_map(waited).collect();
+        }
         let first = shown_by(pid);
         if !left.contains(&first) {
             if !stop.seize(first, false)? {
@@ -111,7 +129,24 @@ impl Stop {
             }
         }
         stop.rest_but(left)?;
+        stop.set_clock();
         Ok(stop)
+    }
+
+    /// Sets the clock of a stop that took long to the moment at which the first of its threads stood: that thread had waited for a processor
+    /// for some of the time since it was interrupted, as its scheduler says (`schedstat`).
+    fn set_clock(&mut self) {
+        if self.since.elapsed() < EXACT {
+            return;
+        }
+        let stood = |(tid, (asked, before)): (&i32, &(Instant, Duration))| {
+            let waited = run_time(self.pid, *tid)?.waited.saturating_sub(*before);
+            Some(*asked + waited)
+        };
+        let first = self.interrupted.iter().filter_map(stood).min();
+        if let Some(first) = first {
+            self.since = first.clamp(self.since, Instant::now());
+        }
     }
 
     /// Stops only the main thread, which we trace as `ties` says, or in the place of one that has ended the first that lives.
@@ -132,6 +167,7 @@ impl Stop {
             }],
             waiting: HashMap::new(),
             since: Instant::now(),
+            interrupted: HashMap::new(),
             first_in_line: None,
             _under_way: UnderWay::begin(),
         })
@@ -186,6 +222,7 @@ impl Stop {
             threads: Vec::new(),
             waiting: waiting(pid, left)?,
             since: Instant::now(),
+            interrupted: HashMap::new(),
             first_in_line: None,
             _under_way: UnderWay::begin(),
         })

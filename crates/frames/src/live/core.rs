@@ -9,7 +9,7 @@
 mod notes;
 
 use std::cell::RefCell;
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::fs::File;
 use std::ops::Range;
 use std::path::{Path, PathBuf};
@@ -283,6 +283,7 @@ impl Core {
             unread,
             stopped: std::time::Duration::ZERO,
             copied: copies.size(),
+            kept: HashSet::new(),
         };
         let languages = vms.iter().map(|vm| vm.language()).collect();
         let gone = self.gone_files();

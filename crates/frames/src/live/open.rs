@@ -1,7 +1,7 @@
 //! Reads the stacks of a running process, once or repeatedly.
 
 use std::cell::RefCell;
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::ops::Range;
 use std::time::{Duration, Instant};
 
@@ -11,11 +11,13 @@ use process::launchers::Launchers;
 use process::maps::Maps;
 use process::memory::GuestMemory;
 use process::pagemap::{Pagemap, stack_around};
+use process::pages::Pages;
 use process::room::Room;
-use process::snapshot::{Copies, Overlay, Snapshot, Thread, UnwindContext};
+use process::snapshot::{self, Copies, Overlay, Snapshot, Thread, UnwindContext};
 use process::wait::{others, retried};
 use vm::{Fault, Memory};
 
+use super::again::{Again, Kept};
 use super::circles;
 use super::loaded::Modules;
 use super::owners::Owners;
@@ -44,6 +46,8 @@ pub struct Live {
     looks: u32,
     /// Recognises script files that a package manager has written.
     launchers: Launchers,
+    /// What [`Live::look_again`] has seen last.
+    again: Option<Again>,
 }
 
 /// What was seen in one stop of a process.
@@ -63,6 +67,18 @@ pub struct Look {
     pub stopped: Duration,
     /// How many bytes were copied.
     pub copied: u64,
+    /// Threads that were not read for this look, because they have slept since the one before ([`Live::look_again`]).
+    pub kept: HashSet<i32>,
+}
+
+/// What a look reads, and what it asks of it.
+struct Reading<'a> {
+    snapshot: &'a Snapshot,
+    coroutines: &'a [(usize, Coroutine)],
+    /// The threads that sleep, where it is asked what each thread does.
+    sleepers: Option<&'a Sleepers>,
+    /// Whether references are counted.
+    count: bool,
 }
 
 /// What a look must find out, beside the stacks of the threads.
@@ -97,6 +113,7 @@ impl Live {
             stopped_at: HashMap::new(),
             looks: 0,
             launchers: Launchers::of(pid),
+            again: None,
         })
     }
 
@@ -117,38 +134,66 @@ impl Live {
 
     /// Stops it, copies, lets it go on, and reads the copies.
     pub fn look(&mut self, wanted: Wanted) -> Result<Look> {
-        let deadline = Instant::now() + PATIENCE;
         self.find_vm_again();
+        Ok(self.look_but(wanted, Kept::default())?.0)
+    }
+
+    /// The same for one look of many at the same process. A thread that has slept since the look before is not read again for a second:
+    /// its stack cannot have changed, and a server with hundreds of idle threads is looked at as quickly as one with few. What its VM
+    /// knows of it, who has the lock that it waits for among that, is so old too.
+    pub fn look_again(&mut self, wanted: Wanted) -> Result<()> {
+        self.find_vm_again();
+        let before = self.again.take();
+        let kept = before.map(|before| before.kept(self.pid));
+        let (look, sleepers) = self.look_but(wanted, kept.unwrap_or_default())?;
+        self.again = Some(Again::of(look, sleepers));
+        Ok(())
+    }
+
+    /// Returns what [`Live::look_again`] has seen last; `None` before its first look and after one that failed.
+    pub fn seen(&self) -> Option<&Look> {
+        Some(&self.again.as_ref()?.look)
+    }
+
+    /// Looks at all threads but those that are `kept`.
+    fn look_but(&mut self, wanted: Wanted, kept: Kept) -> Result<(Look, Sleepers)> {
+        let deadline = Instant::now() + PATIENCE;
         let (mut coroutines, all) = if wanted.fibers {
             scripts::coroutines(&self.vms, &self.memory)
         } else {
             (Vec::new(), true)
         };
         coroutines.extend(scripts::threads_apart(&self.vms, &self.memory));
-        if wanted.fibers {
-            // New code may have been loaded.
-            self.refresh();
+        if wanted.fibers && self.refresh() && !kept.tids.is_empty() {
+            // New code has been loaded, and the files have other numbers.
+            return self.look_but(wanted, Kept::default());
         }
         // This comes before the stop, which interrupts a thread's sleep.
         let mut sleepers = if wanted.states {
-            Sleepers::of(self.pid, &self.memory)
+            Sleepers::of(self.pid, &self.memory, kept.sleepers)
         } else {
             Sleepers::default()
         };
-        let mut snapshot = self.stop_and_copy(&coroutines, deadline)?;
+        let mut snapshot = self.stop_and_copy(&coroutines, &kept.tids, deadline)?;
         if self.note_who_needs_registers(&snapshot) {
-            snapshot = self.stop_and_copy(&coroutines, deadline)?;
+            snapshot = self.stop_and_copy(&coroutines, &kept.tids, deadline)?;
         }
         if wanted.states {
             sleepers.ask_again(self.pid, &self.memory, &snapshot.threads);
         }
         // Files that were loaded meanwhile are only in new maps.
         let elsewhere = |thread: &Thread| self.modules.number(thread.context.ip).is_none();
-        if snapshot.threads.iter().any(elsewhere) {
-            self.refresh();
+        if snapshot.threads.iter().any(elsewhere) && self.refresh() && !kept.tids.is_empty() {
+            return self.look_but(wanted, Kept::default());
         }
-        let sleepers = wanted.states.then_some(&sleepers);
-        let (mut stacks, rooms) = self.read_copies(&snapshot, &coroutines, sleepers, wanted.count);
+        let known = wanted.states.then_some(&sleepers);
+        let reading = Reading {
+            snapshot: &snapshot,
+            coroutines: &coroutines,
+            sleepers: known,
+            count: wanted.count,
+        };
+        let (mut stacks, rooms) = self.read_copies(&reading, kept.stacks);
         self.tell_launchers(&mut stacks);
         if wanted.others {
             let waits = stacks.iter_mut().filter_map(|stack| stack.state.as_mut());
@@ -161,7 +206,7 @@ impl Live {
         let threads = stacks.iter().take_while(|stack| stack.parked.is_none());
         let threads = threads.count();
         let standstill = wanted.states && standstill::is(self.pid, &stacks[..threads]);
-        Ok(Look {
+        let look = Look {
             standstill,
             stacks,
             rooms,
@@ -169,25 +214,30 @@ impl Live {
             unread: self.unread.clone(),
             stopped: snapshot.stopped,
             copied: snapshot.copies.size(),
-        })
+            kept: kept.tids,
+        };
+        Ok((look, sleepers))
     }
 
-    /// Reads the stacks in a snapshot, those of the threads first, with the memory that each has; and what each thread does
-    /// if there are `sleepers`.
+    /// Reads the stacks in a snapshot, those of the threads first, with the memory that each has, and adds those that are `kept`.
     fn read_copies(
         &mut self,
-        snapshot: &Snapshot,
-        coroutines: &[(usize, Coroutine)],
-        sleepers: Option<&Sleepers>,
-        count: bool,
+        reading: &Reading,
+        kept: Vec<(Stack, Room)>,
     ) -> (Vec<Stack>, Vec<Room>) {
+        let snapshot = reading.snapshot;
+        // A VM's data are asked for word by word, and each word would be a system call.
+        let pages = Pages::new(&self.memory);
         let overlay = Overlay {
             copies: &snapshot.copies,
-            rest: &self.memory,
+            rest: &pages,
         };
         let vms = self.vms.iter();
         let objects: Vec<Option<Objects>> = vms
-            .map(|vm| if count { vm.objects(&overlay) } else { None })
+            .map(|vm| match reading.count {
+                true => vm.objects(&overlay),
+                false => None,
+            })
             .collect();
         let process = Process {
             modules: &self.modules,
@@ -195,17 +245,20 @@ impl Live {
             memory: &overlay,
             copies: &snapshot.copies,
         };
-        let (mut stacks, mut rooms) = (Vec::new(), Vec::new());
-        let areas = snapshot.threads.iter();
+        let areas = kept.iter().map(|(stack, _)| &stack.thread);
+        let areas = snapshot.threads.iter().chain(areas);
         let areas = areas.map(|thread| (thread.tid, thread.context.thread_area));
-        let known = sleepers.map(|sleepers| (sleepers, Owners::of(self.pid, areas)));
+        let known = reading.sleepers;
+        let known = known.map(|sleepers| (sleepers, Owners::of(self.pid, areas)));
+        let mut read = kept;
         for thread in &snapshot.threads {
             let mut stack = stack::read(&process, &mut self.unwinder, thread, &objects);
             let known = known.as_ref();
             stack.state = known.map(|(sleepers, owners)| sleepers.state(&process, owners, &stack));
-            stacks.push(stack);
-            rooms.push(Room::of(self.pid, &self.maps, &thread.mapping));
+            read.push((stack, Room::of(self.pid, &self.maps, &thread.mapping)));
         }
+        read.sort_by_key(|(stack, _)| (!stack.thread.main, stack.thread.tid));
+        let (mut stacks, mut rooms): (Vec<_>, Vec<_>) = read.into_iter().unzip();
         if let Some((sleepers, owners)) = &known {
             sleepers.note_who_slept_on(&mut stacks);
             ties::tell_turns(&mut stacks);
@@ -219,7 +272,7 @@ impl Live {
         }
         let pagemap = Pagemap::open(self.pid).ok();
         let mapping = |at: u64| stack_around(pagemap.as_ref(), &self.maps, at);
-        for one in coroutines {
+        for one in reading.coroutines {
             let stack = stack::read_parked(&process, &mut self.unwinder, one, &mapping, &objects);
             if let Some(stack) = stack {
                 // A greenlet has no memory of its own, because it lies on a thread's stack.
@@ -269,10 +322,11 @@ impl Live {
     fn stop_and_copy(
         &self,
         coroutines: &[(usize, Coroutine)],
+        kept: &HashSet<i32>,
         deadline: Instant,
     ) -> process::Result<Snapshot> {
         loop {
-            match self.stop_and_copy_once(coroutines) {
+            match self.stop_and_copy_once(coroutines, kept) {
                 // If more threads want to run than there are processors, a thread may get none for long.
                 Err(process::Error::WouldNotStop { .. }) if Instant::now() < deadline => {}
                 taken => return taken,
@@ -280,7 +334,11 @@ impl Live {
         }
     }
 
-    fn stop_and_copy_once(&self, coroutines: &[(usize, Coroutine)]) -> process::Result<Snapshot> {
+    fn stop_and_copy_once(
+        &self,
+        coroutines: &[(usize, Coroutine)],
+        kept: &HashSet<i32>,
+    ) -> process::Result<Snapshot> {
         let must_stop = |thread: &Asleep| {
             let sleeps_at = (thread.call().sp, thread.call().pc);
             self.stopped_at.get(&thread.tid()) == Some(&sleeps_at)
@@ -291,7 +349,10 @@ impl Live {
             self.pid,
             &self.maps,
             &self.likely(),
-            &must_stop,
+            snapshot::Wanted {
+                must_stop: &must_stop,
+                left: kept,
+            },
             &mut |thread, copied| {
                 let overlay = Overlay {
                     copies: copied,
@@ -352,18 +413,20 @@ impl Live {
         }
     }
 
-    /// Reads the mappings again, and what depends on them if they have changed.
-    fn refresh(&mut self) {
-        let Ok(maps) = Maps::read(self.pid) else {
-            return;
-        };
-        if maps != self.maps
-            && let Ok(modules) = Modules::of_guest(self.pid, &maps, &self.memory)
-        {
+    /// Reads the mappings again, and what depends on them if they have changed. Returns whether they have.
+    fn refresh(&mut self) -> bool {
+        let maps = Maps::read(self.pid).ok().filter(|maps| *maps != self.maps);
+        let read = maps.and_then(|maps| {
+            let modules = Modules::of_guest(self.pid, &maps, &self.memory);
+            Some((modules.ok()?, maps))
+        });
+        let changed = read.is_some();
+        if let Some((modules, maps)) = read {
             self.maps = maps;
             self.modules = modules;
             self.unwinder = Unwinder::default();
         }
+        changed
     }
 }
 

@@ -7,6 +7,7 @@
 
 use std::collections::{HashMap, HashSet};
 use std::io::ErrorKind;
+use std::time::{Duration, Instant};
 
 use process::asleep::Asleep;
 use process::interrupted::InCall;
@@ -67,6 +68,8 @@ struct Sleeper {
     wait: Wait,
     /// Shows whether it has slept since; `None` if the kernel or its C library does not allow that.
     asleep: Option<Asleep>,
+    /// When it was asked.
+    asked: Instant,
 }
 
 impl Sleeper {
@@ -97,10 +100,14 @@ pub(super) struct Sleepers {
 }
 
 impl Sleepers {
-    pub(super) fn of(pid: i32, memory: &dyn Memory) -> Sleepers {
+    /// Returns the threads that sleep. Of those in `known`, which have slept on since then, nothing is asked.
+    pub(super) fn of(pid: i32, memory: &dyn Memory, known: Sleepers) -> Sleepers {
         let mut waits = Waits::of(pid, memory);
-        let mut found = Sleepers::default();
+        let mut found = known;
         for tid in thread_ids(pid).unwrap_or_default() {
+            if found.by_tid.contains_key(&tid) {
+                continue;
+            }
             let letter = thread_state(pid, tid);
             if matches!(letter, Some('T' | 't')) {
                 found.stopped.insert(tid);
@@ -116,7 +123,12 @@ impl Sleepers {
                 continue;
             };
             let wait = waits.wait(tid, &call, slept);
-            let sleeper = Sleeper { call, wait, asleep };
+            let sleeper = Sleeper {
+                call,
+                wait,
+                asleep,
+                asked: Instant::now(),
+            };
             found.by_tid.insert(tid, sleeper);
         }
         found
@@ -142,10 +154,36 @@ impl Sleepers {
             let wait = waits
                 .get_or_insert_with(|| Waits::of(pid, memory))
                 .wait(thread.tid, &call, slept);
-            let asleep = None;
-            let sleeper = Sleeper { call, wait, asleep };
+            let sleeper = Sleeper {
+                call,
+                wait,
+                asleep: None,
+                asked: Instant::now(),
+            };
             self.by_tid.insert(thread.tid, sleeper);
         }
+    }
+
+    /// Returns those of the threads that were seen to sleep on which sleep on still, and which they are. They must be `wanted` by their
+    /// ids and by how long ago they were asked.
+    pub(super) fn still(
+        mut self,
+        stacks: &[Stack],
+        wanted: impl Fn(i32, Duration) -> bool,
+    ) -> (Sleepers, HashSet<i32>) {
+        let slept = |stack: &&Stack| stack.state.as_ref().is_some_and(|state| state.slept_on);
+        let threads = stacks.iter().filter(|stack| stack.parked.is_none());
+        let slept: HashSet<i32> = threads
+            .filter(slept)
+            .map(|stack| stack.thread.tid)
+            .collect();
+        self.by_tid.retain(|tid, sleeper| {
+            let sleeps_on = || sleeper.asleep.as_ref().is_some_and(Asleep::sleeps_on);
+            slept.contains(tid) && wanted(*tid, sleeper.asked.elapsed()) && sleeps_on()
+        });
+        self.stopped.clear();
+        let tids = self.by_tid.keys().copied().collect();
+        (self, tids)
     }
 
     /// Returns what the thread of a stack does.

@@ -129,7 +129,7 @@ impl Watched {
         wanted: Wanted,
         losses: &mut Losses,
         is_over: &dyn Fn() -> bool,
-        mut seen: impl FnMut(i32, &Live, Look),
+        mut seen: impl FnMut(i32, &Live, &Look),
     ) {
         if self.children && self.looked_for_new.elapsed() >= NEW {
             self.take_in_children(is_over);
@@ -140,13 +140,15 @@ impl Watched {
             if is_over() {
                 return true;
             }
-            match process.live.look(wanted) {
+            match process.live.look_again(wanted) {
                 // It costs this look.
                 Err(error) if is_passing(&error) && process.is_traced_for_a_moment() => true,
-                Ok(look) => {
+                Ok(()) => {
                     process.failures = 0;
                     process.traced_since = None;
-                    seen(process.pid, &process.live, look);
+                    if let Some(look) = process.live.seen() {
+                        seen(process.pid, &process.live, look);
+                    }
                     true
                 }
                 Err(error) => {

@@ -11,7 +11,6 @@ use crate::text::printable;
 pub static FORMAT: Format = Format {
     name: "collapsed",
     about: "One stack a line, with how often it was seen",
-    needs_states: false,
     is_json: false,
     write: |stacks, out, _| write(stacks, out),
 };

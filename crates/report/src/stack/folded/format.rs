@@ -9,8 +9,6 @@ use super::stacks::Stacks;
 pub struct Format {
     pub(super) name: &'static str,
     pub(super) about: &'static str,
-    /// Whether it tells what each thread does, beside where it is: that takes longer to find out.
-    pub needs_states: bool,
     /// Whether it is JSON, in which the losses of the run are the last record.
     pub is_json: bool,
     pub(super) write: fn(&Stacks, &mut dyn Write, &str) -> io::Result<()>,

@@ -14,7 +14,6 @@ use crate::json::line;
 pub static FORMAT: Format = Format {
     name: "json",
     about: "One JSON object a line: the lines at which threads run and wait",
-    needs_states: true,
     is_json: true,
     write: |stacks, out, _| write(stacks, out),
 };

@@ -12,7 +12,6 @@ use super::stacks::Stacks;
 pub static FORMAT: Format = Format {
     name: "speedscope",
     about: "For speedscope.app",
-    needs_states: false,
     is_json: false,
     write,
 };

@@ -1,8 +1,10 @@
 //! Stacks that were seen, and how often each; and what threads did where.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, HashMap};
+use std::rc::Rc;
 
 use frames::live::loaded::Modules;
+use frames::live::open::Look;
 use frames::live::scripts::Script;
 use frames::live::stack::Stack;
 use frames::live::ties::Lock;
@@ -19,7 +21,9 @@ const MOST_LOCKS: usize = 10_000;
 /// How often each stack was seen; frames from the outermost to the innermost.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Stacks {
-    pub(super) counts: BTreeMap<Vec<String>, u64>,
+    pub(super) counts: BTreeMap<Rc<[String]>, u64>,
+    /// The stack that each thread had at the last look, by process and thread.
+    last: HashMap<i32, HashMap<i32, Rc<[String]>>>,
     pub(super) places: BTreeMap<Place, Seen>,
     /// By process and lock.
     pub(super) locks: BTreeMap<(i32, Lock), Waited>,
@@ -30,13 +34,25 @@ pub struct Stacks {
 impl Stacks {
     /// Adds one sighting of a stack, given by the names of its frames, the outermost first.
     pub fn add(&mut self, stack: Vec<String>) {
-        *self.counts.entry(stack).or_default() += 1;
+        *self.counts.entry(stack.into()).or_default() += 1;
     }
 
-    /// Adds what one look at a process with these modules saw.
-    pub fn add_look(&mut self, pid: i32, modules: &Modules, stacks: &[Stack]) {
+    /// Adds what one look at a process with these modules saw. Looks at a process are given in their order.
+    pub fn add_look(&mut self, pid: i32, modules: &Modules, look: &Look) {
+        let stacks = look.stacks.as_slice();
+        let before = self.last.remove(&pid).unwrap_or_default();
+        let mut now = HashMap::new();
         for (number, stack) in stacks.iter().enumerate() {
-            self.add_stack(modules, stack);
+            let tid = stack.thread.tid;
+            let known = before.get(&tid).filter(|_| look.kept.contains(&tid));
+            let frames = match known.filter(|_| stack.parked.is_none()) {
+                Some(frames) => Rc::clone(frames),
+                None => frames(modules, stack).into(),
+            };
+            if stack.parked.is_none() {
+                now.insert(tid, Rc::clone(&frames));
+            }
+            *self.counts.entry(frames).or_default() += 1;
             if let Some((place, on)) = Place::of(modules, stacks, number) {
                 if let Some((lock, held)) = locked(stacks, number) {
                     self.add_wait((pid, lock), held, &place.line);
@@ -44,6 +60,7 @@ impl Stacks {
                 self.add_place(place, on);
             }
         }
+        self.last.insert(pid, now);
     }
 
     pub(super) fn add_wait(&mut self, lock: (i32, Lock), held: bool, line: &str) {
@@ -77,49 +94,49 @@ impl Stacks {
         }
     }
 
-    /// Adds one sighting of a stack of a process with these modules.
-    ///
-    /// Each native frame is followed by the script frames it runs. Script frames of which the native frame is not known
-    /// stand innermost where the walk reached the stack's end, and outermost where it did not. A parked stack is named
-    /// by its kind alone: a thousand fibers that wait at one place are one stack, seen a thousand times.
-    fn add_stack(&mut self, modules: &Modules, stack: &Stack) {
-        let mut frames = vec![match &stack.parked {
-            None => format!("thread {} {}", stack.thread.tid, stack.thread.name),
-            Some(one) => format!("{}, parked", one.kind),
-        }];
-        let unplaced = stack.unplaced.iter().rev().map(script);
-        if stack.end != End::Whole {
-            frames.extend(unplaced.clone());
-        }
-        for line in stack.lines.iter().rev() {
-            let loaded = line.module.and_then(|module| modules.get(module));
-            let name = line
-                .function
-                .as_ref()
-                .and_then(|function| function.name.clone());
-            frames.push(match (name, loaded, &line.function) {
-                (Some(name), ..) => name,
-                (None, Some(loaded), Some(function)) => {
-                    format!(
-                        "{}+{:#x}",
-                        loaded.name(),
-                        function.start.wrapping_sub(loaded.bias)
-                    )
-                }
-                _ => "?".to_owned(),
-            });
-            frames.extend(line.scripts.iter().rev().map(script));
-        }
-        if stack.end == End::Whole {
-            frames.extend(unplaced);
-        }
-        self.add(frames);
-    }
-
     /// The number of sightings of all stacks together.
     pub fn total(&self) -> u64 {
         self.counts.values().sum()
     }
+}
+
+/// Returns the names of a stack's frames, the outermost first.
+///
+/// Each native frame is followed by the script frames it runs. Script frames of which the native frame is not known
+/// stand innermost where the walk reached the stack's end, and outermost where it did not. A parked stack is named
+/// by its kind alone: a thousand fibers that wait at one place are one stack, seen a thousand times.
+fn frames(modules: &Modules, stack: &Stack) -> Vec<String> {
+    let mut frames = vec![match &stack.parked {
+        None => format!("thread {} {}", stack.thread.tid, stack.thread.name),
+        Some(one) => format!("{}, parked", one.kind),
+    }];
+    let unplaced = stack.unplaced.iter().rev().map(script);
+    if stack.end != End::Whole {
+        frames.extend(unplaced.clone());
+    }
+    for line in stack.lines.iter().rev() {
+        let loaded = line.module.and_then(|module| modules.get(module));
+        let name = line
+            .function
+            .as_ref()
+            .and_then(|function| function.name.clone());
+        frames.push(match (name, loaded, &line.function) {
+            (Some(name), ..) => name,
+            (None, Some(loaded), Some(function)) => {
+                format!(
+                    "{}+{:#x}",
+                    loaded.name(),
+                    function.start.wrapping_sub(loaded.bias)
+                )
+            }
+            _ => "?".to_owned(),
+        });
+        frames.extend(line.scripts.iter().rev().map(script));
+    }
+    if stack.end == End::Whole {
+        frames.extend(unplaced);
+    }
+    frames
 }
 
 fn script(script: &Script) -> String {

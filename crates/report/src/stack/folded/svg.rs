@@ -21,7 +21,6 @@ use crate::text::printable;
 pub static FORMAT: Format = Format {
     name: "svg",
     about: "A flame graph",
-    needs_states: false,
     is_json: false,
     write,
 };
@@ -76,7 +75,7 @@ impl Tree {
         let mut nodes = vec![root];
         for (stack, count) in &stacks.counts {
             let mut at = 0;
-            for frame in stack {
+            for frame in stack.iter() {
                 let known = nodes[at].callees.get(frame).copied();
                 let next = known.unwrap_or_else(|| {
                     nodes.push(Node {

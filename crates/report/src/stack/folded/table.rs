@@ -31,7 +31,6 @@ use crate::stack::waits;
 pub static FORMAT: Format = Format {
     name: "table",
     about: "The lines at which threads run, and those at which they wait",
-    needs_states: true,
     is_json: false,
     write,
 };

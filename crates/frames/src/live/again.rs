@@ -1,0 +1,139 @@
+//! What is kept between two looks of many at one process: threads that have slept meanwhile.
+
+use std::collections::HashSet;
+use std::time::Duration;
+
+use process::room::Room;
+
+use super::open::Look;
+use super::stack::Stack;
+use super::ties::Sleepers;
+
+/// How long a thread that sleeps on is not read again, at least.
+const SHORTEST: Duration = Duration::from_secs(1);
+
+/// The threads of a process are parted into so many groups. Each is kept a little longer than the one before, so that threads that were
+/// first read in one look are not all read again in one look.
+const GROUPS: u32 = 16;
+const LONGER: Duration = Duration::from_millis(50);
+
+/// One look, and what is needed to begin the next one.
+pub(super) struct Again {
+    pub(super) look: Look,
+    sleepers: Sleepers,
+}
+
+/// Threads that are not read in a look.
+#[derive(Default)]
+pub(super) struct Kept {
+    pub(super) stacks: Vec<(Stack, Room)>,
+    pub(super) sleepers: Sleepers,
+    pub(super) tids: HashSet<i32>,
+}
+
+impl Again {
+    pub(super) fn of(look: Look, sleepers: Sleepers) -> Again {
+        Again { look, sleepers }
+    }
+
+    /// Returns the threads of process `pid` that have slept since they were read, and need not be read again yet. The main thread is not
+    /// one of them, because what is wanted of the whole process is copied with it.
+    pub(super) fn kept(self, pid: i32) -> Kept {
+        let Look { stacks, rooms, .. } = self.look;
+        let is_new = |tid: i32, age: Duration| age < SHORTEST + LONGER * (tid as u32 % GROUPS);
+        let wanted = |tid: i32, age: Duration| tid != pid && is_new(tid, age);
+        let (sleepers, tids) = self.sleepers.still(&stacks, wanted);
+        let is_kept = |stack: &Stack| stack.parked.is_none() && tids.contains(&stack.thread.tid);
+        let stacks = stacks.into_iter().zip(rooms);
+        Kept {
+            stacks: stacks.filter(|(stack, _)| is_kept(stack)).collect(),
+            sleepers,
+            tids,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::live::open::{Live, Wanted};
+    use std::io::{BufRead, BufReader, Write};
+    use std::process::{Child, Command, Stdio};
+    use std::time::Instant;
+
+    const THREADS: usize = 20;
+    const LIMIT: Duration = Duration::from_secs(60);
+
+    /// Threads that sleep, and one that wakes up for a line and sleeps elsewhere then. Code of Debian's Python is unwound without rbp, which
+    /// the kernel does not show of a thread that sleeps; one that needs it is stopped, and so read, in each look.
+    fn start() -> Child {
+        let script = format!(
+            "import sys, threading\nnever = threading.Event()\ndef once():\n    sys.stdin.readline()\n    never.wait()\n\
+             for target in [never.wait] * {THREADS} + [once]:\n    threading.Thread(target=target).start()\n\
+             print('ready', flush=True)\nnever.wait()"
+        );
+        let mut command = Command::new("/usr/bin/python3");
+        command
+            .args(["-c", &script])
+            .stdin(Stdio::piped())
+            .stdout(Stdio::piped());
+        let mut child = command.spawn().expect("Debian's python3");
+        let said = BufReader::new(child.stdout.take().expect("piped")).lines();
+        let mut said = said.map_while(Result::ok);
+        assert!(said.any(|line| line == "ready"), "it never began");
+        child
+    }
+
+    /// Looks again until at least so many threads were not read, and returns those.
+    fn kept(live: &mut Live, count: usize) -> HashSet<i32> {
+        let wanted = Wanted {
+            states: true,
+            ..Wanted::default()
+        };
+        let deadline = Instant::now() + LIMIT;
+        loop {
+            live.look_again(wanted).expect("it lives");
+            let look = live.seen().expect("a look");
+            assert_eq!(look.stacks.len(), THREADS + 2, "all are told in each look");
+            if look.kept.len() >= count {
+                return look.kept.clone();
+            }
+            assert!(Instant::now() < deadline, "{:?}", look.kept);
+        }
+    }
+
+    #[test]
+    fn a_thread_that_sleeps_on_is_not_read_again_and_one_that_woke_is() {
+        let mut child = start();
+        let pid = child.id() as i32;
+        let mut live = Live::open(pid).expect("ours");
+        let before = kept(&mut live, THREADS + 1);
+        assert!(!before.contains(&pid), "the main thread is read each time");
+        let lines = |live: &Live, tid: i32| {
+            let stacks = &live.seen().expect("a look").stacks;
+            let stack = stacks.iter().find(|stack| stack.thread.tid == tid);
+            let scripts = stack.expect("it lives").scripts();
+            scripts.map(|script| script.line).collect::<Vec<_>>()
+        };
+        let places: Vec<_> = before
+            .iter()
+            .map(|tid| (*tid, lines(&live, *tid)))
+            .collect();
+        let input = child.stdin.as_mut().expect("piped");
+        input.write_all(b"go\n").expect("it reads");
+        let deadline = Instant::now() + LIMIT;
+        let moved = loop {
+            kept(&mut live, THREADS);
+            let elsewhere = places
+                .iter()
+                .filter(|(tid, place)| lines(&live, *tid) != *place);
+            match elsewhere.count() {
+                0 => assert!(Instant::now() < deadline, "nobody woke up"),
+                moved => break moved,
+            }
+        };
+        assert_eq!(moved, 1);
+        child.kill().expect("ours");
+        child.wait().expect("ours");
+    }
+}
