@@ -36,6 +36,7 @@ pub mod live;
 pub mod names;
 pub mod objects;
 mod parts;
+pub mod profile;
 pub mod ranking;
 pub mod scan;
 pub mod variables;

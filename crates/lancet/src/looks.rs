@@ -154,3 +154,11 @@ pub fn note_unread(losses: &mut Losses, pid: i32, look: &Look) {
         losses.say(Loss::new(Some(pid), What::Frames, None, text));
     }
 }
+
+/// Returns the loss of a process whose list of parked stacks was not read to its end.
+pub fn some_missed(pid: i32) -> Loss {
+    let text = format!(
+        "process {pid}: its list of objects changed while it was read, some that are parked may be missing; try again when it is less busy"
+    );
+    Loss::new(Some(pid), What::Stacks, None, text)
+}

@@ -14,6 +14,7 @@ mod failure;
 mod looks;
 mod losses;
 mod reserve;
+mod sampling;
 mod ui;
 mod watching;
 

@@ -6,6 +6,7 @@
 //! | [`heap`] | who keeps what alive in a heap snapshot: a table, JSON, an HTML page, flame graphs, dump_all, heapsnapshot |
 //! | [`mem`] | who holds the memory: a table, memprof's lines, JSON, folded stacks |
 //! | [`patch`](mod@patch) | functions that were, would be or are replaced |
+//! | [`profile`](mod@profile) | where threads run: functions, a tree of calls, JSON, flame graphs |
 //! | [`rss`](mod@rss) | what resident memory is used for: a table, JSON |
 //! | [`stack`] | ranked frames, stacks of a process, the cost of stacks to a collector, folded samples |
 //! | [`syscalls`](mod@syscalls) | system calls as strace prints them, and its table |
@@ -32,6 +33,7 @@ pub mod json;
 pub mod losses;
 pub mod mem;
 pub mod patch;
+pub mod profile;
 pub mod rss;
 pub mod stack;
 pub mod style;

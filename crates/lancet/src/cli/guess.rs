@@ -7,15 +7,18 @@ use std::env;
 use std::path::Path;
 
 /// Commands that open a process.
-const OPENERS: [&str; 7] = ["mem", "calls", "syscalls", "stack", "heap", "patch", "tune"];
+const OPENERS: [&str; 8] = [
+    "mem", "calls", "syscalls", "stack", "profile", "heap", "patch", "tune",
+];
 /// Those that look on for a time.
-const LOOK_ON: [&str; 4] = ["mem", "calls", "syscalls", "stack"];
+const LOOK_ON: [&str; 5] = ["mem", "calls", "syscalls", "stack", "profile"];
 /// The words that may stand first on a command line.
-const COMMANDS: [&str; 10] = [
+const COMMANDS: [&str; 11] = [
     "mem",
     "calls",
     "syscalls",
     "stack",
+    "profile",
     "heap",
     "patch",
     "tune",
@@ -34,7 +37,6 @@ const OF_OTHERS: [(&[&str], &str); 7] = [
     (
         &[
             "record",
-            "profile",
             "flame",
             "flamegraph",
             "sample",
@@ -42,7 +44,7 @@ const OF_OTHERS: [(&[&str], &str); 7] = [
             "py-spy",
             "rbspy",
         ],
-        "where the time goes: `lancet stack WHO --for 10s`, as a flame graph `lancet stack WHO --for 10s --format svg -o flame.svg`; calls in a file: `lancet calls -x NAME --record FILE WHO`",
+        "in which functions it runs: `lancet profile WHO`, as a flame graph `lancet profile WHO --format svg -o flame.svg`; where its threads wait: `lancet stack WHO --for 10s`; calls in a file: `lancet calls -x NAME --record FILE WHO`",
     ),
     (
         &["dump", "backtrace", "bt", "pstack", "gdb"],
@@ -230,7 +232,7 @@ mod tests {
             ("top --pid 7", "`lancet mem -p 7 --live`"),
             (
                 "record -o flame.svg --pid=7",
-                "`lancet stack -p 7 --for 10s",
+                "`lancet profile -p 7 --format svg -o flame.svg`",
             ),
             ("dump 7", "`lancet heap -p 7 --save FILE`"),
             ("attach 7", "`lancet mem -p 7`"),
@@ -243,11 +245,8 @@ mod tests {
                 "syscalls -c --seconds 30 -p 7",
                 "`lancet syscalls -c --for 30s -p 7`",
             ),
-            (
-                "record -d 30 -o flame.svg -p 7",
-                "`lancet stack -p 7 --for 10s`",
-            ),
-            ("record -r 100 7", "`lancet stack -p 7 --for 10s`"),
+            ("record -d 30 -o flame.svg -p 7", "`lancet profile -p 7`"),
+            ("record -r 100 7", "`lancet profile -p 7`"),
             ("calls 25970 -c", "`lancet calls -p 25970 -c`"),
             ("tune T21", "`lancet tune --explain T21`"),
             ("tune -p 7 t21", "`lancet tune --explain T21`"),

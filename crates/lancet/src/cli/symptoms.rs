@@ -8,7 +8,8 @@ What you see, and what to type (PID: `pgrep -af NAME` shows it):
   … not explained by objects    lancet heap -p PID --rss
   it hangs                      lancet stack -p PID
   … each thread in one row      lancet calls --now -p PID
-  it is slow, takes all CPU     lancet stack -p PID --for 10s
+  it is slow                    lancet stack -p PID --for 10s
+  it takes all CPU              lancet profile -p PID
   slow SQL, or too much of it   lancet calls -c --preset sql -p PID --for 10s
   collections take long         lancet calls -c --preset gc -p PID --for 10s
   too many open files           lancet calls -c --preset files -p PID --for 20s

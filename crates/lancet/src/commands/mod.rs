@@ -12,6 +12,7 @@ mod heap;
 mod man;
 pub mod mem;
 mod patch;
+mod profile;
 mod stack;
 mod syscalls;
 mod tune;
@@ -45,7 +46,9 @@ impl Command {
     /// Whether processes may stand still for it.
     pub fn stops_guests(&self) -> bool {
         match self {
-            Self::Mem(_) | Self::Stack(_) | Self::Heap(_) | Self::Patch(_) => true,
+            Self::Mem(_) | Self::Stack(_) | Self::Profile(_) | Self::Heap(_) | Self::Patch(_) => {
+                true
+            }
             // A recording is only read.
             Self::Calls(args) => args.common.recording().is_none(),
             Self::Syscalls(args) => args.common.recording().is_none(),
@@ -72,6 +75,8 @@ commands! {
     Syscalls(syscalls::SyscallsArgs) => syscalls::run,
     /// What does each thread do, and how many bytes is each frame on its stack?
     Stack(stack::StackArgs) => stack::run,
+    /// In which functions do threads run, and who calls them?
+    Profile(profile::ProfileArgs) => profile::run,
     /// Who keeps the objects of a running Ruby, Python, Perl or PHP, or of a heap snapshot, alive, and how many bytes does each holder retain?
     Heap(heap::HeapArgs) => heap::run,
     /// Replace a function of a running process by another one, and take it back

@@ -1,4 +1,4 @@
-//! `lancet stack`, the program, on files and on running processes.
+//! `lancet stack` and `lancet profile`, the program, on files and on running processes.
 
 mod bigframe;
 mod core;
@@ -12,6 +12,7 @@ mod languages;
 mod many;
 mod objects;
 mod output;
+mod profile;
 mod rivals;
 mod shared;
 mod started;

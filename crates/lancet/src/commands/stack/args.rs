@@ -11,12 +11,6 @@ use report::stack::folded::{FORMATS, Format, json, table};
 use crate::cli::duration::parse;
 use crate::cli::format::one_of;
 
-/// The time between two looks unless `--every` says otherwise.
-const INTERVAL: Duration = Duration::from_millis(10);
-
-/// Closer together, the process would do little but stand still.
-const SHORTEST: Duration = Duration::from_millis(1);
-
 /// How many rows a table has unless `--top` says otherwise.
 const TABLE_ROWS: usize = 20;
 
@@ -133,12 +127,9 @@ pub struct StackArgs {
 }
 
 impl StackArgs {
-    /// Returns the time between two looks; `None` for one look.
-    pub fn interval(&self) -> Option<Duration> {
-        let again = self.look_for.is_some() || !self.program.is_empty();
-        self.every
-            .or(again.then_some(INTERVAL))
-            .map(|interval| interval.max(SHORTEST))
+    /// Whether to look more than once.
+    pub fn looks_again(&self) -> bool {
+        self.every.is_some() || self.look_for.is_some() || !self.program.is_empty()
     }
 
     /// Returns how what was seen in many looks is written.

@@ -13,14 +13,16 @@ use process::guest;
 use report::Style;
 use report::figures::plural;
 use report::losses::{Loss, What};
+use report::stack::folded::Stacks;
 use report::stack::gc::{self, Collections};
 use report::stack::{Subject, dump, listing};
 
-use super::{StackArgs, measure, sample};
+use super::{StackArgs, measure};
 use crate::agent;
 use crate::exit::EXCEEDED;
-use crate::looks::{self, Written};
+use crate::looks::{self, Written, some_missed};
 use crate::losses::Losses;
+use crate::sampling;
 use crate::ui::sink::Sink;
 use crate::ui::terminal::Stream;
 
@@ -33,8 +35,8 @@ pub fn run(args: &StackArgs) -> anyhow::Result<u8> {
         Stream::Stderr
     };
     let mut sink = Sink::open(args.output.as_deref(), stream)?;
-    if let Some(interval) = args.interval() {
-        return sample::run(args, interval, &mut sink);
+    if args.looks_again() {
+        return again(args, &mut sink);
     }
     let (mut larger, mut losses) = (0, Losses::default());
     let wanted = Wanted {
@@ -73,6 +75,26 @@ pub fn run(args: &StackArgs) -> anyhow::Result<u8> {
     written.write(&mut sink.out)?;
     looked?;
     verdict(&mut sink, args, larger, &losses)
+}
+
+/// Looks at processes again and again, and writes what threads did where.
+fn again(args: &StackArgs, sink: &mut Sink) -> anyhow::Result<u8> {
+    let format = args.folded();
+    let request = sampling::Request {
+        pids: &args.pids,
+        children: args.children,
+        program: &args.program,
+        fibers: args.fibers,
+        length: args.look_for,
+        every: args.every,
+    };
+    let mut stacks = Stacks::default();
+    let sampled = sampling::run(&request, &mut |pid, live, look| {
+        stacks.add_look(pid, live.modules(), look);
+    })?;
+    stacks.looks = sampled.rounds;
+    format.write(&stacks, &mut sink.out, &sampled.title)?;
+    sampled.finish(sink, format.is_json)
 }
 
 /// Shows the stacks in core files. A single file that cannot be read is an error; of several, those that can be read
@@ -209,14 +231,6 @@ fn verdict(sink: &mut Sink, args: &StackArgs, larger: u64, losses: &Losses) -> a
         return Ok(EXCEEDED);
     }
     Ok(losses.exit_code(0))
-}
-
-/// Returns the loss of a process whose list of parked stacks was not read to its end.
-pub fn some_missed(pid: i32) -> Loss {
-    let text = format!(
-        "process {pid}: its list of objects changed while it was read, some that are parked may be missing; try again when it is less busy"
-    );
-    Loss::new(Some(pid), What::Stacks, None, text)
 }
 
 /// Whether parked stacks are wanted: a collector scans them too.

@@ -4,9 +4,7 @@
 //! |---|---|
 //! | [`args`] | the flags |
 //! | [`run`](mod@run) | which of the following is meant |
-//! | [`live`] | the stacks of running processes and in core files |
-//! | [`sample`] | many looks at running processes, folded |
-//! | [`watched`] | the processes that are looked at again and again, or a program that is started |
+//! | [`live`] | the stacks of running processes and in core files; many looks at them ([`crate::sampling`]) |
 //! | [`measure`] | collections of a running process, timed |
 //! | [`files`] | programs and libraries: found, opened, ranked |
 
@@ -15,8 +13,6 @@ mod files;
 mod live;
 mod measure;
 mod run;
-mod sample;
-mod watched;
 
 pub use args::StackArgs;
 pub use run::run;

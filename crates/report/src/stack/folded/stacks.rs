@@ -32,9 +32,9 @@ pub struct Stacks {
 }
 
 impl Stacks {
-    /// Adds one sighting of a stack, given by the names of its frames, the outermost first.
-    pub fn add(&mut self, stack: Vec<String>) {
-        *self.counts.entry(stack.into()).or_default() += 1;
+    /// Adds so many sightings of a stack, given by the names of its frames, the outermost first.
+    pub fn add(&mut self, stack: Vec<String>, count: u64) {
+        *self.counts.entry(stack.into()).or_default() += count;
     }
 
     /// Adds what one look at a process with these modules saw. Looks at a process are given in their order.
@@ -158,7 +158,7 @@ pub mod tests {
             vec!["main", "run", "a<b>"],
             vec!["main", "x;y"],
         ] {
-            stacks.add(stack.into_iter().map(str::to_owned).collect());
+            stacks.add(stack.into_iter().map(str::to_owned).collect(), 1);
         }
         stacks
     }

@@ -190,7 +190,7 @@ mod tests {
     #[test]
     fn a_stack_deeper_than_our_own_is_drawn() {
         let mut stacks = Stacks::default();
-        stacks.add((0..100_000).map(|depth| format!("f{depth}")).collect());
+        stacks.add((0..100_000).map(|depth| format!("f{depth}")).collect(), 1);
         assert!(written(|out| write(&stacks, out, "deep")).contains("f99999"));
     }
 }

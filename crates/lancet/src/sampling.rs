@@ -1,24 +1,32 @@
-//! Looks at running processes again and again, and folds what was seen.
+//! Looks at running processes again and again: for `stack --for`, which folds what each thread does, and `profile`, which asks where threads run.
+
+mod watched;
 
 use std::collections::BTreeSet;
+use std::ffi::OsString;
+use std::io::Write;
 use std::thread::sleep;
 use std::time::{Duration, Instant};
 
-use frames::live::open::Wanted;
+use frames::live::open::{Live, Look, Wanted};
 use inject::lifecycle::{INTERRUPTED, await_end};
 use report::figures::{grouped, pause, plural};
 use report::losses::{Loss, What};
-use report::stack::folded::Stacks;
 
-use super::StackArgs;
-use super::live::some_missed;
-use super::watched::Watched;
+use self::watched::Watched;
+use crate::looks::some_missed;
 use crate::losses::Losses;
 use crate::ui::interrupt;
 use crate::ui::sink::Sink;
 
 /// Unless `--every` says how often to look, the process is left alone for so many times as long as the look stopped it.
 const BETWEEN: u32 = 9;
+
+/// The time between two looks unless the user says otherwise.
+const INTERVAL: Duration = Duration::from_millis(10);
+
+/// Closer together, the process would do little but stand still.
+const SHORTEST: Duration = Duration::from_millis(1);
 
 /// Between two looks whether it is over.
 const LOOK: Duration = Duration::from_millis(50);
@@ -32,56 +40,100 @@ fn error(looks: u64) -> u64 {
     (98.0 / (looks.max(1) as f64).sqrt()).round() as u64
 }
 
-/// Looks until the time is over, Ctrl-C comes or no process is left; then writes what was seen.
-pub fn run(args: &StackArgs, interval: Duration, sink: &mut Sink) -> anyhow::Result<u8> {
+/// Which processes are looked at, for how long and how often.
+pub struct Request<'a> {
+    pub pids: &'a [i32],
+    /// Their child processes as well.
+    pub children: bool,
+    /// The program to start in the place of opening processes; empty for none.
+    pub program: &'a [OsString],
+    /// Parked stacks as well.
+    pub fibers: bool,
+    /// `None` = until Ctrl-C or the last end.
+    pub length: Option<Duration>,
+    /// How often the user wants to look; otherwise each [`INTERVAL`], or as seldom as keeps the process from standing still for long.
+    pub every: Option<Duration>,
+}
+
+/// Looks until the time is over, Ctrl-C comes or no process is left. `seen` is given each look at a process.
+pub fn run(request: &Request, seen: &mut dyn FnMut(i32, &Live, &Look)) -> anyhow::Result<Sampled> {
     interrupt::catch();
-    let mut watched = if args.program.is_empty() {
-        Watched::open(&args.pids, args.children)?
+    let mut watched = if request.program.is_empty() {
+        Watched::open(request.pids, request.children)?
     } else {
-        Watched::start(&args.program, args.children)?
+        Watched::start(request.program, request.children)?
     };
-    let format = args.folded();
     let wanted = Wanted {
-        fibers: args.fibers,
+        fibers: request.fibers,
         // Who sleeps need not be read again at each look.
         states: true,
-        others: false,
         ..Wanted::default()
     };
+    let interval = request.every.unwrap_or(INTERVAL).max(SHORTEST);
     let mut losses = Losses::default();
     let mut sampling = Sampling::default();
     let started = Instant::now();
-    let end = args.look_for.map(|length| started + length);
+    let end = request.length.map(|length| started + length);
     let is_over = || interrupt::asked() || end.is_some_and(|end| Instant::now() >= end);
     let mut due = started;
     while !watched.is_empty() && !is_over() {
-        let stopped = sampling.look(&mut watched, wanted, &mut losses, &is_over);
-        let now = Instant::now();
-        due = match args.every {
+        let before = sampling.stood;
+        sampling.rounds += 1;
+        watched.look(wanted, &mut losses, &is_over, |pid, live, look| {
+            sampling.note(pid, look);
+            seen(pid, live, look);
+        });
+        let (now, stopped) = (Instant::now(), sampling.stood - before);
+        due = match request.every {
             Some(_) => sampling.next_due(due, now, interval),
             // Threads that we stopped need a processor before they sleep again; looked at too early, they seem to run.
             None => now + (interval.saturating_sub(now - due)).max(stopped * BETWEEN),
         };
         rest_until(due, &is_over);
     }
-    let title = sampling.title(started.elapsed());
-    let interrupted = interrupt::asked();
-    format.write(&sampling.stacks, &mut sink.out, &title)?;
-    sink.out.flush()?;
-    tell!("{title}; stood still for {} in all", pause(sampling.stood));
-    sampling.tell(&mut losses);
-    watched.say_unopened(&mut losses);
-    if format.is_json {
-        losses.write(&mut sink.out)?;
+    Ok(Sampled {
+        title: sampling.title(started.elapsed()),
+        rounds: sampling.rounds,
+        interrupted: interrupt::asked(),
+        sampling,
+        watched,
+        losses,
+    })
+}
+
+/// The looks that were made.
+pub struct Sampled {
+    /// How many there were, in words.
+    pub title: String,
+    /// How often all processes were looked at.
+    pub rounds: u64,
+    interrupted: bool,
+    sampling: Sampling,
+    watched: Watched,
+    losses: Losses,
+}
+
+impl Sampled {
+    /// Says what the looks cost and what they missed, as a last record where the answer `is_json`, and returns the exit code, which is that
+    /// of a program that was started, once it has ended.
+    pub fn finish(mut self, sink: &mut Sink, is_json: bool) -> anyhow::Result<u8> {
         sink.out.flush()?;
+        let stood = pause(self.sampling.stood);
+        tell!("{}; stood still for {stood} in all", self.title);
+        self.sampling.tell(&mut self.losses);
+        self.watched.say_unopened(&mut self.losses);
+        if is_json {
+            self.losses.write(&mut sink.out)?;
+            sink.out.flush()?;
+        }
+        let code = match (self.watched.starts(), self.interrupted) {
+            (false, _) => 0,
+            // Ctrl-C reached the program too.
+            (true, true) => self.watched.code().unwrap_or(INTERRUPTED),
+            (true, false) => await_end(interrupt::asked, || self.watched.code().map(i32::from)),
+        };
+        Ok(self.losses.exit_code(code))
     }
-    let code = match (watched.starts(), interrupted) {
-        (false, _) => 0,
-        // Ctrl-C reached the program too.
-        (true, true) => watched.code().unwrap_or(INTERRUPTED),
-        (true, false) => await_end(interrupt::asked, || watched.code().map(i32::from)),
-    };
-    Ok(losses.exit_code(code))
 }
 
 /// Sleeps until then, or until it is over: a signal does not end a sleep of the standard library's.
@@ -95,10 +147,11 @@ fn rest_until(due: Instant, is_over: &dyn Fn() -> bool) {
     }
 }
 
-/// What was seen until now.
+/// How the looks went until now.
 #[derive(Default)]
 struct Sampling {
-    stacks: Stacks,
+    /// How often all processes were looked at.
+    rounds: u64,
     /// How often a process was looked at.
     looks: u64,
     /// How long all of them stood still for that.
@@ -110,25 +163,13 @@ struct Sampling {
 }
 
 impl Sampling {
-    /// Looks at each process once, until it is over; returns how long they stood still for it.
-    fn look(
-        &mut self,
-        watched: &mut Watched,
-        wanted: Wanted,
-        losses: &mut Losses,
-        is_over: &dyn Fn() -> bool,
-    ) -> Duration {
-        let before = self.stood;
-        self.stacks.looks += 1;
-        watched.look(wanted, losses, is_over, |pid, live, look| {
-            self.looks += 1;
-            self.stood += look.stopped;
-            if !look.all {
-                self.missed.insert(pid);
-            }
-            self.stacks.add_look(pid, live.modules(), look);
-        });
-        self.stood - before
+    /// Notes a look at a process.
+    fn note(&mut self, pid: i32, look: &Look) {
+        self.looks += 1;
+        self.stood += look.stopped;
+        if !look.all {
+            self.missed.insert(pid);
+        }
     }
 
     /// Says how many looks there were in so long a time, and where they were few, what that means.
@@ -139,7 +180,7 @@ impl Sampling {
             plural(self.looks, "look", "looks"),
             length.as_secs_f64()
         );
-        match error(self.stacks.looks) {
+        match error(self.rounds) {
             points if points < SMALL_ERROR => looks,
             points => format!("{looks} (so few that a share may be {points} points off)"),
         }
@@ -193,11 +234,11 @@ mod tests {
     #[test]
     fn few_looks_say_what_they_are_worth() {
         let title = |looks| {
-            let mut sampling = Sampling {
+            let sampling = Sampling {
                 looks,
+                rounds: looks,
                 ..Sampling::default()
             };
-            sampling.stacks.looks = looks;
             sampling.title(Duration::from_secs(5))
         };
         assert_eq!(

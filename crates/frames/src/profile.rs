@@ -1,0 +1,394 @@
+//! Where threads run, by many looks at their stacks: which function, and called from where.
+//!
+//! A look sees each thread at one moment. Of a thread that runs (or waits for nothing but a processor) the stack is a sample: looked at often
+//! enough, the share of samples with a function in them is its share of the time in which threads ran. What sleeps is not sampled; where it
+//! waits is what `lancet stack --for` answers.
+//!
+//! A sample has the script's frames, outermost first, and beyond them the native function that the innermost of them has called, if it has:
+//! of `Array#pack` it is the function of libruby that works. A thread that runs no script has all its native frames.
+
+use std::collections::{BTreeMap, HashMap, HashSet};
+use std::rc::Rc;
+
+use crate::live::loaded::Modules;
+use crate::live::open::Look;
+use crate::live::scripts::Script;
+use crate::live::stack::{Line, Stack};
+use crate::live::unwind::End;
+
+/// Different stacks that are told apart; the others are counted by their innermost frames alone.
+const MOST_STACKS: usize = 100_000;
+
+/// Frames that are kept of a stack, the innermost ones.
+const DEEPEST: usize = 1_000;
+
+/// A function, by what tells it apart from others.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Function {
+    /// With the class that has it, where that is known.
+    pub name: String,
+    /// The path of the script, or the name of the program or library; empty for a function of C that the language shows among its own.
+    pub file: String,
+    /// Whether it is native code.
+    pub native: bool,
+}
+
+/// A frame of a sample.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Frame {
+    /// The function.
+    pub function: Function,
+    /// The line of the script that runs, from 1; 0 for native code.
+    pub line: u32,
+    /// Whether its file belongs to a library or to the VM, not to the program.
+    pub library: bool,
+}
+
+/// The samples of many looks.
+#[derive(Clone, Debug, Default)]
+pub struct Profile {
+    /// How often all processes were looked at.
+    pub rounds: u64,
+    /// How many samples there are: how often a thread was seen that ran.
+    pub samples: u64,
+    /// How often a thread was seen that slept.
+    pub slept: u64,
+    /// Samples of which only the innermost frame was kept, because there were too many different stacks.
+    pub cut: u64,
+    stacks: HashMap<Rc<[Frame]>, u64>,
+}
+
+/// What the samples say of a function.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Row {
+    /// The function.
+    pub function: Function,
+    /// Whether it belongs to a library or to the VM.
+    pub library: bool,
+    /// Samples in which it was the innermost.
+    pub own: u64,
+    /// Samples in which it was somewhere on the stack.
+    pub total: u64,
+    /// The lines of it that ran, with the samples in which it was the innermost; without native code's.
+    pub lines: BTreeMap<u32, u64>,
+    /// The frames that called it, with the samples in which they did; of a recursion the outermost caller.
+    pub callers: BTreeMap<Frame, u64>,
+}
+
+impl Profile {
+    /// Adds what one look at a process with these modules saw.
+    pub fn add_look(&mut self, modules: &Modules, look: &Look) {
+        for stack in look.stacks.iter().filter(|stack| stack.parked.is_none()) {
+            match &stack.state {
+                Some(state) if state.wait.is_none() && !state.stopped => {
+                    self.add(frames(modules, stack));
+                }
+                _ => self.slept += 1,
+            }
+        }
+    }
+
+    /// Adds a sample; the outermost frame comes first.
+    pub fn add(&mut self, mut frames: Vec<Frame>) {
+        self.samples += 1;
+        let beyond = frames.len().saturating_sub(DEEPEST);
+        frames.drain(..beyond);
+        let mut frames: Rc<[Frame]> = frames.into();
+        if self.stacks.len() >= MOST_STACKS && !self.stacks.contains_key(&frames) {
+            self.cut += 1;
+            frames = frames.iter().next_back().cloned().into_iter().collect();
+        }
+        *self.stacks.entry(frames).or_default() += 1;
+    }
+
+    /// Returns the different stacks and how often each was seen, in an order that does not change.
+    pub fn stacks(&self) -> Vec<(&[Frame], u64)> {
+        let stacks = self.stacks.iter();
+        let mut stacks: Vec<_> = stacks.map(|(frames, count)| (&**frames, *count)).collect();
+        stacks.sort();
+        stacks
+    }
+
+    /// Returns the functions, those first that were innermost most often.
+    pub fn functions(&self) -> Vec<Row> {
+        let mut rows: HashMap<&Function, Row> = HashMap::new();
+        for (frames, count) in &self.stacks {
+            let mut seen = HashSet::new();
+            for (at, frame) in frames.iter().enumerate() {
+                let row = rows
+                    .entry(&frame.function)
+                    .or_insert_with(|| Row::of(frame));
+                if seen.insert(&frame.function) {
+                    row.total += count;
+                    if let Some(caller) = at.checked_sub(1).and_then(|at| frames.get(at)) {
+                        *row.callers.entry(caller.clone()).or_default() += count;
+                    }
+                }
+            }
+            if let Some(innermost) = frames.last()
+                && let Some(row) = rows.get_mut(&innermost.function)
+            {
+                row.own += count;
+                if innermost.line != 0 {
+                    *row.lines.entry(innermost.line).or_default() += count;
+                }
+            }
+        }
+        let mut rows: Vec<Row> = rows.into_values().collect();
+        rows.sort_by(|a, b| {
+            let order = |row: &Row| {
+                (
+                    std::cmp::Reverse((row.own, row.total)),
+                    row.function.clone(),
+                )
+            };
+            order(a).cmp(&order(b))
+        });
+        rows
+    }
+}
+
+/// The function of the program itself in which most samples lie, at it or in what it calls of libraries.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Hottest {
+    /// The function, at its line that has the most of these samples.
+    pub frame: Frame,
+    /// Its samples.
+    pub samples: u64,
+    /// The frame that called it in most of them, and in how many.
+    pub caller: Option<(Frame, u64)>,
+    /// The function that was innermost in most of them, if that is another one, and in how many.
+    pub inner: Option<(Function, u64)>,
+}
+
+/// What belongs to one function of the program.
+#[derive(Default)]
+struct Place<'a> {
+    samples: u64,
+    lines: BTreeMap<&'a Frame, u64>,
+    callers: BTreeMap<&'a Frame, u64>,
+    inner: BTreeMap<&'a Function, u64>,
+}
+
+impl Profile {
+    /// Returns the function of the program in which threads run most; where no sample has one, that of a library. `None` without samples.
+    pub fn hottest(&self) -> Option<Hottest> {
+        let mut places: BTreeMap<&Function, Place> = BTreeMap::new();
+        for (frames, count) in &self.stacks {
+            let own = frames.iter().rposition(|frame| !frame.library);
+            let Some((at, innermost)) = own.or(frames.len().checked_sub(1)).zip(frames.last())
+            else {
+                continue;
+            };
+            let place = places.entry(&frames[at].function).or_default();
+            place.samples += count;
+            *place.lines.entry(&frames[at]).or_default() += count;
+            *place.inner.entry(&innermost.function).or_default() += count;
+            // A recursion is called from outside of it.
+            let calls = |frame: &&Frame| frame.function != frames[at].function;
+            if let Some(caller) = frames[..at].iter().rev().find(calls) {
+                *place.callers.entry(caller).or_default() += count;
+            }
+        }
+        let (function, place) = places.into_iter().max_by_key(|(_, place)| place.samples)?;
+        let inner = most(place.inner).filter(|(inner, _)| inner != function);
+        Some(Hottest {
+            frame: most(place.lines)?.0,
+            samples: place.samples,
+            caller: most(place.callers),
+            inner,
+        })
+    }
+}
+
+/// Returns what was counted most often, and how often.
+fn most<T: Clone>(counts: BTreeMap<&T, u64>) -> Option<(T, u64)> {
+    let most = counts.into_iter().max_by_key(|(_, count)| *count)?;
+    Some((most.0.clone(), most.1))
+}
+
+impl Row {
+    fn of(frame: &Frame) -> Row {
+        Row {
+            function: frame.function.clone(),
+            library: frame.library,
+            own: 0,
+            total: 0,
+            lines: BTreeMap::new(),
+            callers: BTreeMap::new(),
+        }
+    }
+
+    /// Returns the frame that called it most often, and in how many samples; `None` for one that is outermost.
+    pub fn caller(&self) -> Option<(&Frame, u64)> {
+        let most = self.callers.iter().max_by_key(|(_, count)| **count);
+        most.map(|(frame, count)| (frame, *count))
+    }
+
+    /// Returns its line that ran most often.
+    pub fn line(&self) -> Option<u32> {
+        let most = self.lines.iter().max_by_key(|(_, count)| **count);
+        most.map(|(line, _)| *line)
+    }
+}
+
+/// Returns the frames of a stack as a sample has them.
+fn frames(modules: &Modules, stack: &Stack) -> Vec<Frame> {
+    let scripts: Vec<&Script> = stack.scripts().filter(|script| script.is_known()).collect();
+    let of_line = |line: &Line| native(modules, line);
+    if scripts.is_empty() {
+        let mut frames: Vec<Frame> = stack.lines.iter().rev().map(of_line).collect();
+        if stack.end != End::Whole {
+            frames.insert(0, unknown());
+        }
+        return frames;
+    }
+    // Frames of the VM's own code that runs the script have the script's frames with them.
+    let inner = stack
+        .lines
+        .iter()
+        .take_while(|line| line.scripts.is_empty());
+    let called = inner
+        .last()
+        .is_some()
+        .then(|| stack.lines.first())
+        .flatten();
+    let named = called.filter(|line| {
+        let function = line.function.as_ref();
+        function.is_some_and(|function| function.name.is_some())
+    });
+    // It is the interpreter's or an extension's: the program is its script.
+    let of_library = |line: &Line| Frame {
+        library: true,
+        ..of_line(line)
+    };
+    let scripts = scripts.into_iter().rev().map(script);
+    scripts.chain(named.map(of_library)).collect()
+}
+
+fn script(script: &Script) -> Frame {
+    let name = script.qualified.as_ref().unwrap_or(&script.name);
+    Frame {
+        function: Function {
+            name: name.clone(),
+            file: script.path.clone(),
+            native: false,
+        },
+        line: script.line,
+        library: script.is_library(),
+    }
+}
+
+fn native(modules: &Modules, line: &Line) -> Frame {
+    let loaded = line.module.and_then(|module| modules.get(module));
+    let function = line.function.as_ref();
+    let name = function.and_then(|function| function.name.clone());
+    let place = || {
+        let start = function?.start.wrapping_sub(loaded?.bias);
+        Some(format!("{start:#x}"))
+    };
+    Frame {
+        function: Function {
+            name: name.or_else(place).unwrap_or_else(|| "?".to_owned()),
+            file: loaded.map_or_else(String::new, |loaded| loaded.name().to_owned()),
+            native: true,
+        },
+        line: 0,
+        library: loaded
+            .is_none_or(|loaded| loaded.is_c_library() || loaded.name().starts_with("lib")),
+    }
+}
+
+/// What stands for the frames beyond one whose caller was not found.
+fn unknown() -> Frame {
+    Frame {
+        function: Function {
+            name: "(outer frames not found)".to_owned(),
+            file: String::new(),
+            native: true,
+        },
+        line: 0,
+        library: true,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn frame(name: &str, line: u32) -> Frame {
+        Frame {
+            function: Function {
+                name: name.to_owned(),
+                file: "app.rb".to_owned(),
+                native: false,
+            },
+            line,
+            library: false,
+        }
+    }
+
+    /// A function that has a cheap and a dear caller.
+    fn profile() -> Profile {
+        let mut profile = Profile::default();
+        for (frames, count) in [
+            (vec![("main", 1), ("dear", 5), ("work", 9)], 60),
+            (vec![("main", 1), ("cheap", 7), ("work", 9)], 20),
+            (vec![("main", 1), ("cheap", 7), ("work", 10)], 10),
+            (vec![("main", 1), ("again", 3), ("again", 3)], 10),
+        ] {
+            for _ in 0..count {
+                let stack = frames.iter().map(|(name, line)| frame(name, *line));
+                profile.add(stack.collect());
+            }
+        }
+        profile
+    }
+
+    #[test]
+    fn own_and_total_samples_and_the_dear_caller() {
+        let rows = profile().functions();
+        let row = |name: &str| rows.iter().find(|row| row.function.name == name).unwrap();
+        let work = row("work");
+        assert_eq!(rows[0], *work);
+        assert_eq!((work.own, work.total, work.line()), (90, 90, Some(9)));
+        assert_eq!(work.caller(), Some((&frame("dear", 5), 60)));
+        assert_eq!((row("main").own, row("main").total), (0, 100));
+        assert_eq!(row("main").caller(), None);
+        // A recursion counts once in a sample.
+        let again = row("again");
+        assert_eq!((again.own, again.total), (10, 10));
+        assert_eq!(again.caller(), Some((&frame("main", 1), 10)));
+    }
+
+    #[test]
+    fn the_hottest_function_is_the_programs_own() {
+        let hottest = profile().hottest().unwrap();
+        assert_eq!((hottest.frame, hottest.samples), (frame("work", 9), 90));
+        assert_eq!(hottest.caller, Some((frame("dear", 5), 60)));
+        assert_eq!(hottest.inner, None);
+        // In what a library does for it.
+        let mut profile = Profile::default();
+        let mut gem = frame("parse", 300);
+        gem.library = true;
+        profile.add(vec![frame("main", 1), frame("load", 4), gem.clone()]);
+        let hottest = profile.hottest().unwrap();
+        assert_eq!(hottest.frame, frame("load", 4));
+        assert_eq!(hottest.inner, Some((gem.function, 1)));
+        assert_eq!(Profile::default().hottest(), None);
+    }
+
+    #[test]
+    fn there_is_a_bound_for_stacks_and_their_depth() {
+        let mut profile = Profile::default();
+        profile.add((0..5_000).map(|line| frame("deep", line)).collect());
+        assert_eq!(profile.stacks()[0].0.len(), DEEPEST);
+        for line in 0..MOST_STACKS as u32 + 7 {
+            profile.add(vec![frame("outer", line), frame("work", 1)]);
+        }
+        assert_eq!(profile.cut, 8);
+        let rows = profile.functions();
+        assert_eq!(rows[0].function.name, "work");
+        assert_eq!(rows[0].own, MOST_STACKS as u64 + 7);
+    }
+}

@@ -1,0 +1,103 @@
+//! The flags of `lancet profile`.
+
+use std::ffi::OsString;
+use std::path::PathBuf;
+use std::time::Duration;
+
+use clap::{ArgGroup, Args};
+use report::profile::{FORMATS, Format, JSON, TABLE};
+
+use crate::cli::duration::parse;
+use crate::cli::format::one_of;
+
+/// How long a process is looked at unless `--for` says otherwise.
+const LENGTH: Duration = Duration::from_secs(10);
+
+/// How many rows a table has unless `--top` says otherwise.
+const ROWS: usize = 20;
+
+/// Options of `lancet profile`.
+#[derive(Args, Clone, Debug)]
+#[command(
+    group = ArgGroup::new("target").required(true).args(["pids", "program"]),
+    override_usage = "lancet profile [OPTIONS] -p PID\n       lancet profile [OPTIONS] -- PROGRAM [ARG]...",
+    after_help = EXAMPLES,
+)]
+pub struct ProfileArgs {
+    /// Look at the running process PID; may be repeated
+    #[arg(short = 'p', long = "pid", value_name = "PID", help_heading = TARGET)]
+    #[arg(value_parser = clap::value_parser!(i32).range(1..))]
+    pub pids: Vec<i32>,
+
+    /// Look at its child processes as well (a preforking server's workers), those too that come
+    #[arg(long, help_heading = TARGET)]
+    pub children: bool,
+
+    /// Start PROGRAM with its ARGs and look at it until it ends
+    #[arg(last = true, value_name = "PROGRAM", help_heading = TARGET)]
+    pub program: Vec<OsString>,
+
+    /// Look for so long (500ms, 30s, 2m) [default: 10s; of a program that is started, until it ends]
+    #[arg(long = "for", value_name = "DURATION", value_parser = parse, help_heading = TIME)]
+    look_for: Option<Duration>,
+
+    /// How often to look, at least 1ms [default: each 10ms, or as seldom as keeps the process from standing still for more than a tenth of
+    /// the time]
+    #[arg(long, value_name = "DURATION", value_parser = parse, help_heading = TIME)]
+    pub every: Option<Duration>,
+
+    /// At most N functions; 0 for all
+    #[arg(long, value_name = "N", default_value_t = ROWS, help_heading = OUTPUT)]
+    top: usize,
+
+    /// How what was seen is written [default: table]
+    #[arg(long, value_name = "FORMAT", value_parser = one_of(FORMATS), help_heading = OUTPUT)]
+    #[arg(conflicts_with = "json")]
+    format: Option<&'static Format>,
+
+    /// One JSON object a line (see docs/profile.md)
+    #[arg(long, help_heading = OUTPUT)]
+    json: bool,
+
+    /// Write to FILE, mode 0600, instead of standard output
+    #[arg(short, long, value_name = "FILE", help_heading = OUTPUT)]
+    pub output: Option<PathBuf>,
+}
+
+impl ProfileArgs {
+    /// Returns how long to look; `None` for as long as the program runs.
+    pub fn length(&self) -> Option<Duration> {
+        self.look_for.or(self.program.is_empty().then_some(LENGTH))
+    }
+
+    /// Returns how the profile is written.
+    pub fn format(&self) -> &'static Format {
+        match self.format {
+            Some(format) => format,
+            None if self.json => JSON,
+            None => TABLE,
+        }
+    }
+
+    /// Returns how many functions a table has at most.
+    pub fn rows(&self) -> usize {
+        match self.top {
+            0 => usize::MAX,
+            rows => rows,
+        }
+    }
+}
+
+const TARGET: &str = "What to look at";
+const TIME: &str = "When to look";
+const OUTPUT: &str = "How to write it";
+
+const EXAMPLES: &str = "\
+Examples:
+  lancet profile -p 4242                                   the functions in which it runs, for ten seconds
+  lancet profile -p 4242 --children --for 30s              a server and its workers
+  lancet profile -p 4242 --format tree                     who calls whom
+  lancet profile -p 4242 --format svg -o flame.svg         a flame graph of what runs
+  lancet profile -- ./job                                  a program from its beginning to its end
+
+Where threads wait, and for what: lancet stack -p PID --for 10s";

@@ -1,0 +1,114 @@
+//! The functions in which threads run, for people.
+//!
+//! ```text
+//! 90 % of the time in which threads ran is at Cart#total (cart.rb:31), called by OrdersController#show (orders.rb:12) in 67 % of it
+//!
+//! 1,000 looks in 10.0 s: 1.0 threads ran and 4.0 slept, on average
+//!
+//!     own   total  function
+//!   50.0%   90.0%  Cart#total (cart.rb:31)
+//!   40.0%   40.0%  rb_pack (libruby-3.1.so.3.1)
+//!    0.0%   60.0%  OrdersController#show (orders.rb)
+//! ```
+
+use std::io::{self, Write};
+
+use frames::profile::Profile;
+
+use super::format::{Format, Head};
+use super::words::{at, called, share, summary};
+use crate::figures::{grouped, plural};
+
+/// A verdict and a table of functions.
+pub(super) static FORMAT: Format = Format {
+    name: "table",
+    about: "The functions in which threads run, with what they call and without",
+    is_json: false,
+    write,
+};
+
+/// A function with a smaller share of all is no verdict.
+const TENTH: f64 = 10.0;
+
+fn write(profile: &Profile, out: &mut dyn Write, head: &Head) -> io::Result<()> {
+    writeln!(out, "{}\n\n{}", verdict(profile), summary(profile, head))?;
+    let rows = profile.functions();
+    if rows.is_empty() {
+        return Ok(());
+    }
+    writeln!(out, "\n{:>7} {:>7}  function", "own", "total")?;
+    for row in rows.iter().take(head.rows) {
+        let [own, total] = [row.own, row.total].map(|count| share(count, profile));
+        let name = called(&row.function, row.line());
+        writeln!(out, "{own:>6.1}% {total:>6.1}%  {name}")?;
+    }
+    let left = rows.get(head.rows..).unwrap_or_default();
+    if !left.is_empty() {
+        let own: u64 = left.iter().map(|row| row.own).sum();
+        let (own, count) = (share(own, profile), left.len() as u64);
+        let more = plural(count, "more function", "more functions");
+        writeln!(out, "{own:>6.1}%          in {} {more}", grouped(count))?;
+    }
+    Ok(())
+}
+
+fn verdict(profile: &Profile) -> String {
+    let Some(hottest) = profile.hottest() else {
+        return "no thread ran in any look: where threads wait says lancet stack --for".to_owned();
+    };
+    let part = share(hottest.samples, profile);
+    if part < TENTH {
+        return "no function of the program has a tenth of the time in which threads ran"
+            .to_owned();
+    }
+    let within = |count: u64| match count == hottest.samples {
+        true => String::new(),
+        false => {
+            let part = 100.0 * count as f64 / hottest.samples as f64;
+            format!(" in {part:.0} % of it")
+        }
+    };
+    let mut text = format!(
+        "{part:.0} % of the time in which threads ran is at {}",
+        at(&hottest.frame)
+    );
+    if let Some((inner, count)) = &hottest.inner {
+        text += &format!(", within {}{}", called(inner, None), within(*count));
+    }
+    if let Some((caller, count)) = &hottest.caller {
+        text += &format!(", called by {}{}", at(caller), within(*count));
+    }
+    text
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::words::tests::{profile, written};
+    use super::*;
+
+    #[test]
+    fn the_verdict_comes_first_and_the_dear_caller_is_named() {
+        assert_eq!(
+            written(&FORMAT, &profile()),
+            "90 % of the time in which threads ran is at total (/srv/app/cart.rb:31), called by show (/srv/app/cart.rb:12) in 67 % of it\n\n\
+             10 looks in 0.1 s: 1.0 threads ran and 1.0 slept, on average\n\n    \
+             own   total  function\n  \
+             50.0%   90.0%  total (/srv/app/cart.rb:31)\n  \
+             40.0%   40.0%  rb_pack (libruby-3.1.so.3.1)\n  \
+             10.0%  100.0%  <main> (/srv/app/cart.rb:2)\n   \
+             0.0%   60.0%  show (/srv/app/cart.rb)\n   \
+             0.0%   30.0%  list (/srv/app/cart.rb)\n"
+        );
+    }
+
+    #[test]
+    fn nobody_who_ran_is_no_verdict() {
+        let mut nobody = Profile::default();
+        (nobody.rounds, nobody.slept) = (5, 10);
+        assert_eq!(
+            written(&FORMAT, &nobody),
+            "no thread ran in any look: where threads wait says lancet stack --for\n\n\
+             10 looks in 0.1 s: 0.0 threads ran and 2.0 slept, on average\n"
+        );
+    }
+}

@@ -1,0 +1,98 @@
+//! Words that several formats of a profile share.
+
+use frames::profile::{Frame, Function, Profile};
+use vm::library::within;
+
+use super::format::Head;
+use crate::figures::{grouped, plural};
+use crate::text::printable;
+
+/// `Cart#total (cart.rb:31)`, `memcpy (libc.so.6)`; without the place where there is none.
+pub(super) fn called(function: &Function, line: Option<u32>) -> String {
+    let name = printable(&function.name);
+    let file = printable(within(&function.file));
+    match (file.is_empty(), line) {
+        (true, _) => name.into_owned(),
+        (false, Some(line)) if line != 0 => format!("{name} ({file}:{line})"),
+        (false, _) => format!("{name} ({file})"),
+    }
+}
+
+/// The same of a frame, at the line that it was at.
+pub(super) fn at(frame: &Frame) -> String {
+    called(&frame.function, Some(frame.line))
+}
+
+/// Returns a share of the samples in percent.
+pub(super) fn share(count: u64, profile: &Profile) -> f64 {
+    100.0 * count as f64 / profile.samples.max(1) as f64
+}
+
+/// What was looked at, in a line.
+pub(super) fn summary(profile: &Profile, head: &Head) -> String {
+    let looks = profile.rounds.max(1) as f64;
+    let [ran, slept] = [profile.samples, profile.slept].map(|count| count as f64 / looks);
+    let cut = match profile.cut {
+        0 => String::new(),
+        cut => format!(
+            "; of {} {} only the innermost function is known, because there were too many different stacks",
+            grouped(cut),
+            plural(cut, "sample", "samples")
+        ),
+    };
+    format!(
+        "{}: {ran:.1} threads ran and {slept:.1} slept, on average{cut}",
+        head.title
+    )
+}
+
+#[cfg(test)]
+pub(super) mod tests {
+    use super::*;
+    use crate::profile::format::Format;
+
+    pub fn frame(name: &str, line: u32) -> Frame {
+        Frame {
+            function: Function {
+                name: name.to_owned(),
+                file: "/srv/app/cart.rb".to_owned(),
+                native: false,
+            },
+            line,
+            library: false,
+        }
+    }
+
+    /// Ten looks at two threads, of which one sleeps: `total` has a cheap and a dear caller, and a native function below it.
+    pub fn profile() -> Profile {
+        let mut profile = Profile::default();
+        (profile.rounds, profile.slept) = (10, 10);
+        let mut pack = frame("rb_pack", 0);
+        pack.function.file = "libruby-3.1.so.3.1".to_owned();
+        pack.function.native = true;
+        pack.library = true;
+        for (caller, line, native, count) in [
+            ("show", 12, true, 4),
+            ("show", 12, false, 2),
+            ("list", 20, false, 3),
+        ] {
+            for _ in 0..count {
+                let mut stack = vec![frame("<main>", 1), frame(caller, line), frame("total", 31)];
+                stack.extend(native.then(|| pack.clone()));
+                profile.add(stack);
+            }
+        }
+        profile.add(vec![frame("<main>", 2)]);
+        profile
+    }
+
+    pub fn written(format: &Format, profile: &Profile) -> String {
+        let mut out = Vec::new();
+        let head = Head {
+            title: "10 looks in 0.1 s",
+            rows: 20,
+        };
+        format.write(profile, &mut out, &head).unwrap();
+        String::from_utf8(out).unwrap()
+    }
+}
