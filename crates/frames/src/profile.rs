@@ -1,8 +1,8 @@
 //! Where threads run, by many looks at their stacks: which function, and called from where.
 //!
-//! A look sees each thread at one moment. Of a thread that runs (or waits for nothing but a processor) the stack is a sample: looked at often
-//! enough, the share of samples with a function in them is its share of the time in which threads ran. What sleeps is not sampled; where it
-//! waits is what `lancet stack --for` answers.
+//! A look sees each thread at one moment. Of a thread that is on a processor then the stack is a sample: looked at often enough, the share of
+//! samples with a function in them is its share of the processor time. A thread that waits for a processor is none: it is where it woke up as
+//! a rule, in a call that takes next to no time. What sleeps is not sampled either; where it waits is what `lancet stack --for` answers.
 //!
 //! A sample has the script's frames, outermost first, and beyond them the native function that the innermost of them has called, if it has:
 //! of `Array#pack` it is the function of libruby that works. A thread that runs no script has all its native frames.
@@ -49,13 +49,22 @@ pub struct Frame {
 pub struct Profile {
     /// How often all processes were looked at.
     pub rounds: u64,
-    /// How many samples there are: how often a thread was seen that ran.
+    /// How many samples there are: how often a thread was seen on a processor.
     pub samples: u64,
+    /// How often a thread was seen that waited for a processor.
+    pub queued: u64,
     /// How often a thread was seen that slept.
     pub slept: u64,
     /// Samples of which only the innermost frame was kept, because there were too many different stacks.
     pub cut: u64,
     stacks: HashMap<Rc<[Frame]>, u64>,
+    /// Whether a thread can be on a processor while lancet is.
+    told_apart: Option<bool>,
+}
+
+/// Whether there is a processor beside the one that lancet runs on.
+fn has_processors() -> bool {
+    std::thread::available_parallelism().map_or(true, |count| count.get() > 1)
 }
 
 /// What the samples say of a function.
@@ -76,14 +85,17 @@ pub struct Row {
 }
 
 impl Profile {
-    /// Adds what one look at a process with these modules saw.
+    /// Adds what one look at a process with these modules saw. Where lancet and the process share a single processor nobody else is ever on
+    /// it when lancet looks, so there all that want it count.
     pub fn add_look(&mut self, modules: &Modules, look: &Look) {
+        let told_apart = *self.told_apart.get_or_insert_with(has_processors);
         for stack in look.stacks.iter().filter(|stack| stack.parked.is_none()) {
-            match &stack.state {
-                Some(state) if state.wait.is_none() && !state.stopped => {
-                    self.add(frames(modules, stack));
-                }
-                _ => self.slept += 1,
+            let state = stack.state.as_ref();
+            let runs = state.is_some_and(|state| state.wait.is_none() && !state.stopped);
+            match stack.thread.on_processor {
+                _ if !runs => self.slept += 1,
+                Some(false) if told_apart => self.queued += 1,
+                _ => self.add(frames(modules, stack)),
             }
         }
     }

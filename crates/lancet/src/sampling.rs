@@ -10,6 +10,7 @@ use std::time::{Duration, Instant};
 
 use frames::live::open::{Live, Look, Wanted};
 use inject::lifecycle::{INTERRUPTED, await_end};
+use process::processors::{self, Apart};
 use report::figures::{grouped, pause, plural};
 use report::losses::{Loss, What};
 
@@ -34,10 +35,13 @@ const LOOK: Duration = Duration::from_millis(50);
 /// An error of a share, in points, that need not be told.
 const SMALL_ERROR: u64 = 5;
 
-/// Returns by how many points the share of a place of one thread may differ from its share of the time, after so many looks, in 19 of 20
-/// runs: 1.96 times the standard deviation of a share of a half, which has the largest one.
-fn error(looks: u64) -> u64 {
-    (98.0 / (looks.max(1) as f64).sqrt()).round() as u64
+/// Says by how many points a share of so many samples may differ from the share of the time, in 19 of 20 runs: 1.96 times the standard
+/// deviation of a share of a half, which has the largest one. Nothing where that is little.
+fn error(samples: u64) -> String {
+    match (98.0 / (samples.max(1) as f64).sqrt()).round() as u64 {
+        points if points < SMALL_ERROR => String::new(),
+        points => format!(" (so few that a share may be {points} points off)"),
+    }
 }
 
 /// Which processes are looked at, for how long and how often.
@@ -75,6 +79,7 @@ pub fn run(request: &Request, seen: &mut dyn FnMut(i32, &Live, &Look)) -> anyhow
     let started = Instant::now();
     let end = request.length.map(|length| started + length);
     let is_over = || interrupt::asked() || end.is_some_and(|end| Instant::now() >= end);
+    let apart = Apart::begin();
     let mut due = started;
     while !watched.is_empty() && !is_over() {
         let before = sampling.stood;
@@ -89,10 +94,13 @@ pub fn run(request: &Request, seen: &mut dyn FnMut(i32, &Live, &Look)) -> anyhow
             // Threads that we stopped need a processor before they sleep again; looked at too early, they seem to run.
             None => now + (interval.saturating_sub(now - due)).max(stopped * BETWEEN),
         };
+        if let Some(apart) = &apart {
+            apart.from(&std::mem::take(&mut sampling.processors));
+        }
         rest_until(due, &is_over);
     }
     Ok(Sampled {
-        title: sampling.title(started.elapsed()),
+        looks: sampling.title(started.elapsed()),
         rounds: sampling.rounds,
         interrupted: interrupt::asked(),
         sampling,
@@ -104,7 +112,7 @@ pub fn run(request: &Request, seen: &mut dyn FnMut(i32, &Live, &Look)) -> anyhow
 /// The looks that were made.
 pub struct Sampled {
     /// How many there were, in words.
-    pub title: String,
+    looks: String,
     /// How often all processes were looked at.
     pub rounds: u64,
     interrupted: bool,
@@ -114,12 +122,17 @@ pub struct Sampled {
 }
 
 impl Sampled {
+    /// Returns the title of an answer that counts so many samples, with what it says of their error.
+    pub fn title(&self, samples: u64) -> String {
+        format!("{}{}", self.looks, error(samples))
+    }
+
     /// Says what the looks cost and what they missed, as a last record where the answer `is_json`, and returns the exit code, which is that
     /// of a program that was started, once it has ended.
     pub fn finish(mut self, sink: &mut Sink, is_json: bool) -> anyhow::Result<u8> {
         sink.out.flush()?;
         let stood = pause(self.sampling.stood);
-        tell!("{}; stood still for {stood} in all", self.title);
+        tell!("{}; stood still for {stood} in all", self.looks);
         self.sampling.tell(&mut self.losses);
         self.watched.say_unopened(&mut self.losses);
         if is_json {
@@ -160,6 +173,8 @@ struct Sampling {
     missed: BTreeSet<i32>,
     /// Rounds of looks that should have begun and ended while an earlier one was made.
     late: u64,
+    /// The processors of threads that ran in the last round.
+    processors: Vec<usize>,
 }
 
 impl Sampling {
@@ -170,20 +185,20 @@ impl Sampling {
         if !look.all {
             self.missed.insert(pid);
         }
+        let threads = look.stacks.iter().map(|stack| &stack.thread);
+        let ran = threads.filter(|thread| thread.on_processor.is_some());
+        let processors = ran.filter_map(|thread| processors::of_thread(pid, thread.tid));
+        self.processors.extend(processors);
     }
 
-    /// Says how many looks there were in so long a time, and where they were few, what that means.
+    /// Says how many looks there were in so long a time.
     fn title(&self, length: Duration) -> String {
-        let looks = format!(
+        format!(
             "{} {} in {:.1} s",
             grouped(self.looks),
             plural(self.looks, "look", "looks"),
             length.as_secs_f64()
-        );
-        match error(self.rounds) {
-            points if points < SMALL_ERROR => looks,
-            points => format!("{looks} (so few that a share may be {points} points off)"),
-        }
+        )
     }
 
     /// When the round after the one of `due`, which has ended `now`, is to begin: rounds are `interval` apart. Those that
@@ -232,20 +247,9 @@ mod tests {
     }
 
     #[test]
-    fn few_looks_say_what_they_are_worth() {
-        let title = |looks| {
-            let sampling = Sampling {
-                looks,
-                rounds: looks,
-                ..Sampling::default()
-            };
-            sampling.title(Duration::from_secs(5))
-        };
-        assert_eq!(
-            title(17),
-            "17 looks in 5.0 s (so few that a share may be 24 points off)"
-        );
-        assert_eq!(title(500), "500 looks in 5.0 s");
+    fn few_samples_say_what_they_are_worth() {
+        assert_eq!(error(17), " (so few that a share may be 24 points off)");
+        assert_eq!(error(500), "");
     }
 
     #[test]

@@ -87,16 +87,19 @@ pub struct Ran {
     pub ran: Duration,
     /// How long it has waited for a processor; the wait in which it is now is added when it ends.
     pub waited: Duration,
+    /// How often it was given a processor.
+    pub turns: u64,
 }
 
 /// Returns how long a thread has run, and has waited for a processor; `None` if it is gone, or where the kernel was built without that.
 pub fn run_time(pid: i32, tid: i32) -> Option<Ran> {
     let line = ran(pid, tid)?;
-    let mut times = line.split_ascii_whitespace();
-    let mut time = || Some(Duration::from_nanos(times.next()?.parse().ok()?));
+    let mut numbers = line.split_ascii_whitespace().map(str::parse);
+    let mut number = || numbers.next()?.ok();
     Some(Ran {
-        ran: time()?,
-        waited: time()?,
+        ran: Duration::from_nanos(number()?),
+        waited: Duration::from_nanos(number()?),
+        turns: number()?,
     })
 }
 

@@ -27,6 +27,7 @@
 //! | `own_proc` | Is `/proc` of our own PID namespace? Else one is mounted for us alone |
 //! | `pid_namespace` | Which process of ours is 12 to a process in a container? |
 //! | `pidfd` | A process held by a descriptor: ended, and waited for |
+//! | `processors` | On which processors does lancet look, so as not to take those of the threads it looks at? |
 //! | `priority` | How is processor time left to the guest while we work beside it? |
 //! | `samples` | Where do its threads spend their time? |
 //! | `snapshot` | Registers and stacks of all threads, at one instant |
@@ -73,6 +74,7 @@ pub mod pid_namespace;
 pub mod pidfd;
 pub mod priority;
 pub mod proc_file;
+pub mod processors;
 pub mod programs;
 pub mod ptrace;
 pub mod refusals;

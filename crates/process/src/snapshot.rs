@@ -80,6 +80,9 @@ pub struct Thread {
     pub context: UnwindContext,
     /// The part between guards of the mapping that its stack lies in; empty if rsp was in none.
     pub mapping: Range<u64>,
+    /// Whether it was on a processor when it was about to be stopped, or waited for one. `None` for one that slept, and where many threads
+    /// were stopped.
+    pub on_processor: Option<bool>,
 }
 
 impl UnwindContext {
@@ -225,7 +228,9 @@ impl Snapshot {
             };
             if let Some(context) = context {
                 let likely = if tid == pid { likely } else { &[] };
-                threads.push(taking.copy(tid, context, likely, &mut copies));
+                let mut thread = taking.copy(tid, context, likely, &mut copies);
+                thread.on_processor = stop.was_on_processor(tid);
+                threads.push(thread);
             }
         }
         let (stopped, woke) = release(stop, asleep);
@@ -272,6 +277,7 @@ impl Taking<'_> {
             main: tid == self.pid,
             context,
             mapping: pagemap::stack_above(self.pagemap, &self.maps, context.sp),
+            on_processor: None,
         };
         if thread.mapping.is_empty() && matches!(self.maps, Cow::Borrowed(_)) {
             // The mapping was made or has grown since the maps were read.

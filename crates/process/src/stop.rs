@@ -19,7 +19,7 @@ pub use crate::threads::thread_ids;
 pub use late::{let_go, poll_stragglers};
 pub use state::{is_running, place, thread_is_gone, thread_state};
 
-use crate::asleep::run_time;
+use crate::asleep::{Ran, run_time};
 use crate::error::{Error, Result, Tried};
 use crate::guest::missing_thread;
 use crate::interrupted::{self, Waiting};
@@ -59,9 +59,8 @@ pub struct Stop {
     pid: i32,
     threads: Vec<Thread>,
     since: Instant,
-    /// When each of the threads that ran was interrupted, and how long it had waited for a processor until then, where the clock is set by
-    /// that ([`Stop::all_but`]).
-    interrupted: HashMap<i32, (Instant, Duration)>,
+    /// What each of the threads that ran had done when it was about to be interrupted, and when that was ([`Stop::all_but`]).
+    interrupted: HashMap<i32, (Instant, Ran)>,
     /// Threads that slept with a timeout before the stop, by their ids.
     waiting: HashMap<i32, Waiting>,
     /// Where all threads stand still, the thread of ours that holds them.
@@ -115,8 +114,8 @@ impl Stop {
         let threads = thread_ids(pid)?.into_iter();
         let run: Vec<i32> = threads.filter(|tid| !left.contains(tid)).collect();
         if run.len() <= MOST_TIMED {
-            let waited = |tid| Some((tid, (Instant::now(), run_time(pid, tid)?.waited)));
-            stop.interrupted = run.into_iter().filter_map(waited).collect();
+            let ran = |tid| Some((tid, (Instant::now(), run_time(pid, tid)?)));
+            stop.interrupted = run.into_iter().filter_map(ran).collect();
         }
         let first = shown_by(pid);
         if !left.contains(&first) {
@@ -139,14 +138,22 @@ impl Stop {
         if self.since.elapsed() < EXACT {
             return;
         }
-        let stood = |(tid, (asked, before)): (&i32, &(Instant, Duration))| {
-            let waited = run_time(self.pid, *tid)?.waited.saturating_sub(*before);
+        let stood = |(tid, (asked, before)): (&i32, &(Instant, Ran))| {
+            let waited = run_time(self.pid, *tid)?.waited;
+            let waited = waited.saturating_sub(before.waited);
             Some(*asked + waited)
         };
         let first = self.interrupted.iter().filter_map(stood).min();
         if let Some(first) = first {
             self.since = first.clamp(self.since, Instant::now());
         }
+    }
+
+    /// Returns whether a thread was on a processor when it was about to be interrupted: otherwise it had to be given one to stop. `None` where
+    /// that was not asked.
+    pub fn was_on_processor(&self, tid: i32) -> Option<bool> {
+        let (_, before) = self.interrupted.get(&tid)?;
+        Some(run_time(self.pid, tid)?.turns == before.turns)
     }
 
     /// Stops only the main thread, which we trace as `ties` says, or in the place of one that has ended the first that lives.

@@ -381,6 +381,7 @@ impl Live {
             main: true,
             context: UnwindContext::default(),
             mapping: 0..0,
+            on_processor: None,
         };
         let nothing = Copies::default();
         let recorder = Recorder {

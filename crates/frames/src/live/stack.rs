@@ -196,6 +196,7 @@ pub fn read_parked(
             }
             _ => parked.stack,
         },
+        on_processor: None,
     };
     let mut stack = match (&parked.context, &parked.copied) {
         (None, _) => Stack::empty(&thread),

@@ -419,6 +419,7 @@ mod tests {
             main: true,
             context: Default::default(),
             mapping: 0..0,
+            on_processor: None,
         };
         let mut stack = Stack::empty(&thread);
         stack.unplaced = vec![script("?", "?")];

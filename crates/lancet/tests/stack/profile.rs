@@ -1,6 +1,8 @@
 //! `lancet profile`: the shares that it tells are those that programs know of themselves, and the dear caller is named.
 
 use std::process::Command;
+use std::thread::available_parallelism;
+use std::time::{Duration, Instant};
 
 use serde_json::Value;
 
@@ -136,6 +138,13 @@ sys.stdin.read()",
     ),
 ];
 
+/// How long the first thread of a process has been on a processor.
+fn processor_time(pid: i32) -> Duration {
+    let line = std::fs::read_to_string(format!("/proc/{pid}/schedstat")).expect("it lives");
+    let first = line.split(' ').next().expect("a number");
+    Duration::from_nanos(first.parse().expect("nanoseconds"))
+}
+
 /// The samples of `work` that one caller has.
 fn samples(work: &Value, caller: &str) -> f64 {
     let callers = work["callers"].as_array().expect("a list").iter();
@@ -152,7 +161,9 @@ fn shares_are_those_that_the_program_knows() {
             let mut command: Command = interpreter.command();
             let guest = Guest::ready(command.args([option, program]));
             let pid = guest.pid.to_string();
+            let (asked, before) = (Instant::now(), processor_time(guest.pid));
             let output = profile(&["-p", &pid, "--for", "4s", "--every", "5ms", "--json"]);
+            let (took, after) = (asked.elapsed(), processor_time(guest.pid));
             let shares = guest.find_within("shares ");
             let own: Vec<f64> = shares
                 .split_whitespace()
@@ -174,6 +185,15 @@ fn shares_are_those_that_the_program_knows() {
             assert!(
                 (seen - known).abs() < error,
                 "{interpreter}: {seen:.1} % of {count} samples, and {known:.1} % of the time"
+            );
+            // What was seen on a processor is what the kernel says of it.
+            let looks = all[0]["looks"].as_f64().expect("a number");
+            let share = (after - before).as_secs_f64() / took.as_secs_f64();
+            let ran = all[0]["samples"].as_f64().expect("a number") / looks;
+            let several = available_parallelism().is_ok_and(|count| count.get() > 1);
+            assert!(
+                !several || (ran - share).abs() < 0.15 + 1.75 / looks.sqrt(),
+                "{interpreter}: {ran:.2} threads, and {share:.2} of a processor"
             );
             // All of the time is there, but for what the interpreter does at the top.
             let total = all[0]["samples"].as_f64().expect("a number");

@@ -21,8 +21,9 @@ pub(super) static FORMAT: Format = Format {
 enum Record<'a> {
     Profile {
         looks: u64,
-        /// How often a thread was seen that ran, and one that slept.
+        /// How often a thread was seen on a processor, one that waited for a processor, and one that slept.
         samples: u64,
+        queued: u64,
         slept: u64,
         cut: u64,
     },
@@ -69,6 +70,7 @@ fn write(profile: &Profile, out: &mut dyn Write) -> io::Result<()> {
         &Record::Profile {
             looks: profile.rounds,
             samples: profile.samples,
+            queued: profile.queued,
             slept: profile.slept,
             cut: profile.cut,
         },

@@ -3,7 +3,7 @@
 //! ```text
 //! 90 % of the time in which threads ran is at Cart#total (cart.rb:31), called by OrdersController#show (orders.rb:12) in 67 % of it
 //!
-//! 1,000 looks in 10.0 s: 1.0 threads ran and 4.0 slept, on average
+//! 1,000 looks in 10.0 s: 1.0 threads ran, 0.0 waited for a processor and 4.0 slept, on average
 //!
 //!     own   total  function
 //!   50.0%   90.0%  Cart#total (cart.rb:31)
@@ -54,7 +54,13 @@ fn write(profile: &Profile, out: &mut dyn Write, head: &Head) -> io::Result<()> 
 
 fn verdict(profile: &Profile) -> String {
     let Some(hottest) = profile.hottest() else {
-        return "no thread ran in any look: where threads wait says lancet stack --for".to_owned();
+        let why = match profile.queued {
+            0 => "no thread ran in any look: where threads wait says lancet stack --for",
+            _ => {
+                "no thread was on a processor in any look, and some waited for one: look for longer"
+            }
+        };
+        return why.to_owned();
     };
     let part = share(hottest.samples, profile);
     if part < TENTH {
@@ -72,7 +78,8 @@ fn verdict(profile: &Profile) -> String {
         "{part:.0} % of the time in which threads ran is at {}",
         at(&hottest.frame)
     );
-    if let Some((inner, count)) = &hottest.inner {
+    let is_worth = |count: u64| count * 3 >= hottest.samples;
+    if let Some((inner, count)) = hottest.inner.as_ref().filter(|inner| is_worth(inner.1)) {
         text += &format!(", within {}{}", called(inner, None), within(*count));
     }
     if let Some((caller, count)) = &hottest.caller {
@@ -91,7 +98,7 @@ mod tests {
         assert_eq!(
             written(&FORMAT, &profile()),
             "90 % of the time in which threads ran is at total (/srv/app/cart.rb:31), called by show (/srv/app/cart.rb:12) in 67 % of it\n\n\
-             10 looks in 0.1 s: 1.0 threads ran and 1.0 slept, on average\n\n    \
+             10 looks in 0.1 s: 1.0 threads ran, 0.0 waited for a processor and 1.0 slept, on average\n\n    \
              own   total  function\n  \
              50.0%   90.0%  total (/srv/app/cart.rb:31)\n  \
              40.0%   40.0%  rb_pack (libruby-3.1.so.3.1)\n  \
@@ -108,7 +115,7 @@ mod tests {
         assert_eq!(
             written(&FORMAT, &nobody),
             "no thread ran in any look: where threads wait says lancet stack --for\n\n\
-             10 looks in 0.1 s: 0.0 threads ran and 2.0 slept, on average\n"
+             10 looks in 0.1 s: 0.0 threads ran, 0.0 waited for a processor and 2.0 slept, on average\n"
         );
     }
 }

@@ -121,7 +121,7 @@ mod tests {
         profile.add(vec![frame("<main>", 1), frame("seldom", 8)]);
         assert_eq!(
             written(&FORMAT, &profile),
-            "10 looks in 0.1 s: 91.1 threads ran and 1.0 slept, on average\n\n \
+            "10 looks in 0.1 s: 91.1 threads ran, 0.0 waited for a processor and 1.0 slept, on average\n\n \
              100.0%  <main> (/srv/app/cart.rb:1)\n  \
              98.8%    wide (/srv/app/cart.rb:8)\n   \
              1.1%  in calls of less than 1 % each\n"

@@ -31,7 +31,8 @@ pub(super) fn share(count: u64, profile: &Profile) -> f64 {
 /// What was looked at, in a line.
 pub(super) fn summary(profile: &Profile, head: &Head) -> String {
     let looks = profile.rounds.max(1) as f64;
-    let [ran, slept] = [profile.samples, profile.slept].map(|count| count as f64 / looks);
+    let counts = [profile.samples, profile.queued, profile.slept];
+    let [ran, queued, slept] = counts.map(|count| count as f64 / looks);
     let cut = match profile.cut {
         0 => String::new(),
         cut => format!(
@@ -41,7 +42,7 @@ pub(super) fn summary(profile: &Profile, head: &Head) -> String {
         ),
     };
     format!(
-        "{}: {ran:.1} threads ran and {slept:.1} slept, on average{cut}",
+        "{}: {ran:.1} threads ran, {queued:.1} waited for a processor and {slept:.1} slept, on average{cut}",
         head.title
     )
 }

@@ -30,8 +30,9 @@ pub fn run(args: ProfileArgs) -> anyhow::Result<u8> {
         profile.add_look(live.modules(), look);
     })?;
     profile.rounds = sampled.rounds;
+    let title = sampled.title(profile.samples);
     let head = Head {
-        title: &sampled.title,
+        title: &title,
         rows: args.rows(),
     };
     let format = args.format();

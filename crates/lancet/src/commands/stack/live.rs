@@ -93,7 +93,8 @@ fn again(args: &StackArgs, sink: &mut Sink) -> anyhow::Result<u8> {
         stacks.add_look(pid, live.modules(), look);
     })?;
     stacks.looks = sampled.rounds;
-    format.write(&stacks, &mut sink.out, &sampled.title)?;
+    let title = sampled.title(sampled.rounds);
+    format.write(&stacks, &mut sink.out, &title)?;
     sampled.finish(sink, format.is_json)
 }
 

@@ -1,0 +1,102 @@
+//! On which processors lancet's thread runs that looks at a process again and again.
+//!
+//! A thread that a look has stopped is woken on lancet's processor as a rule (`wake_affine`, kernel/sched/fair.c). When lancet wakes there for the
+//! next look, it takes the processor from that thread, which then never seems to run. So between two looks lancet goes where the threads are
+//! not that it looks at.
+
+use crate::proc_file;
+
+/// The thread that has made it runs on some of its processors only, until this is dropped.
+#[derive(Debug)]
+pub struct Apart {
+    /// The processors that it may use.
+    all: Vec<usize>,
+}
+
+impl Apart {
+    /// `None` where it may use one processor only.
+    pub fn begin() -> Option<Self> {
+        let all = allowed()?;
+        (all.len() > 1).then_some(Apart { all })
+    }
+
+    /// Goes on away from the processors in `busy`, if there are others.
+    pub fn from(&self, busy: &[usize]) {
+        let others: Vec<usize> = self
+            .all
+            .iter()
+            .copied()
+            .filter(|processor| !busy.contains(processor))
+            .collect();
+        allow(if others.is_empty() {
+            &self.all
+        } else {
+            &others
+        });
+    }
+}
+
+impl Drop for Apart {
+    fn drop(&mut self) {
+        allow(&self.all);
+    }
+}
+
+/// Returns the processor on which a thread runs or has run last; `None` if it is gone.
+pub fn of_thread(pid: i32, tid: i32) -> Option<usize> {
+    let stat = proc_file::of_thread(pid, tid, "stat").ok()?;
+    // proc_pid_stat(5).
+    proc_file::stat_field(&stat, 39)?.trim().parse().ok()
+}
+
+/// Returns the processors on which the calling thread may run.
+fn allowed() -> Option<Vec<usize>> {
+    // SAFETY: a set of bits, for which zeros are the empty one; the call fills it and writes no more than its size.
+    let set = unsafe {
+        let mut set: libc::cpu_set_t = std::mem::zeroed();
+        (libc::sched_getaffinity(0, size_of::<libc::cpu_set_t>(), &raw mut set) == 0)
+            .then_some(set)?
+    };
+    // SAFETY: the macro reads a bit within the set.
+    let is_in = |processor: &usize| unsafe { libc::CPU_ISSET(*processor, &set) };
+    Some(
+        (0..size_of::<libc::cpu_set_t>() * 8)
+            .filter(is_in)
+            .collect(),
+    )
+}
+
+/// Lets the calling thread run on these processors alone. Where that is refused it runs where it did.
+fn allow(processors: &[usize]) {
+    // SAFETY: as above; each number is one of a set that the kernel has filled, so its bit lies within the set, which the call reads.
+    unsafe {
+        let mut set: libc::cpu_set_t = std::mem::zeroed();
+        for processor in processors {
+            libc::CPU_SET(*processor, &mut set);
+        }
+        libc::sched_setaffinity(0, size_of::<libc::cpu_set_t>(), &raw const set);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn it_goes_away_and_comes_back() {
+        let before = allowed().unwrap();
+        let Some(apart) = Apart::begin() else {
+            return;
+        };
+        apart.from(&before[..1]);
+        assert_eq!(allowed().unwrap(), before[1..]);
+        // Nobody is left out where all are busy.
+        apart.from(&before);
+        assert_eq!(allowed().unwrap(), before);
+        apart.from(&before[1..]);
+        drop(apart);
+        assert_eq!(allowed().unwrap(), before);
+        let own = std::process::id() as i32;
+        assert!(before.contains(&of_thread(own, own).unwrap()));
+    }
+}
