@@ -1,12 +1,10 @@
 //! How a coroutine ends: dropped, cancelled, panicked, and what cannot be ended.
 
-mod harness;
-
 use std::cell::Cell;
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 use std::rc::Rc;
 
-use harness::Bell;
+use crate::harness::Bell;
 use lancet_switch::pool::{Config, Pool};
 use lancet_switch::{Builder, Coroutine, Finished, State, StillSuspended, Suspender};
 

@@ -3,8 +3,10 @@
 //! They hold the tables of versions for which no Debian suite has a package, on every machine and in a second. `tests/live/image.rs` makes an
 //! image, of a Ruby whose answers its own script has confirmed.
 
+#[path = "../image/answers.rs"]
 mod answers;
 #[allow(dead_code, reason = "images are written by `tests/live`")]
+#[path = "../image/image.rs"]
 mod image;
 
 use std::path::PathBuf;

@@ -1,12 +1,10 @@
 //! How many of the exported functions of this machine's libraries can be hooked: at least 99 in 100, each.
 //!
-//! `cargo test -p lancet-trampoline --test coverage -- --nocapture` prints the table and the refused by name.
-
-mod modules;
+//! `cargo test -p lancet-trampoline --test all coverage:: -- --nocapture` prints the table and the refused by name.
 
 use std::collections::BTreeMap;
 
-use modules::Module;
+use crate::modules::Module;
 use trampoline::hook_policy::{Treatment, treatment};
 use trampoline::{Destination, Kind, Options, Refusal, Stack, Stacks, plan};
 

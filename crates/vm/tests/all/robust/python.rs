@@ -7,7 +7,7 @@ use vm::python::{
     Beside, Convention, Facts, Kind, Layout, Limits, Point, Python, Sort, Text, Version,
 };
 
-use crate::memory::{Bytes, Constant, Maze, Nothing, Short};
+use super::memory::{Bytes, Constant, Maze, Nothing, Short};
 
 /// Flags of types, states of strings, and small sizes.
 const CODES: [u64; 8] = [

@@ -57,7 +57,7 @@ fn it_stands_before_the_sums() {
 
 #[test]
 fn it_stands_in_json_and_on_its_page() {
-    let schema = include_str!("../../../docs/heap-json.md");
+    let schema = include_str!("../../../../docs/heap-json.md");
     let text = formatted(&json::FORMAT);
     let records: Vec<Value> = text
         .lines()

@@ -12,7 +12,12 @@ use lancet_switch::{Builder, Coroutine, State, Suspender, on_stack};
 /// Runs the kind of end in a child.
 fn in_a_child(kind: &str) -> (Output, String) {
     let output = Command::new("/proc/self/exe")
-        .args(["child", "--exact", "--nocapture", "--test-threads=1"])
+        .args([
+            "parent_stack::child",
+            "--exact",
+            "--nocapture",
+            "--test-threads=1",
+        ])
         .env("LANCET_PARENT", kind)
         .output()
         .expect("a child");

@@ -4,8 +4,6 @@
 //! Scopes that abort run in a child: the test runs itself again with `LANCET_SCOPE` set. Those of programs that cannot
 //! unwind are in `no_unwinder.rs`.
 
-mod harness;
-
 use std::cell::{Cell, RefCell};
 use std::os::unix::process::ExitStatusExt;
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
@@ -13,7 +11,7 @@ use std::process::{Command, Output};
 use std::rc::Rc;
 use std::sync::mpsc::{Receiver, Sender, channel};
 
-use harness::Bell;
+use crate::harness::Bell;
 use lancet_switch::pool::{Config, Pool};
 use lancet_switch::{
     Builder, Coroutine, Error, Finished, RawStack, State, StillSuspended, Suspender,
@@ -431,7 +429,7 @@ fn child() {
 /// Runs `end(kind)` in a child: its output and its stderr as text.
 fn run(kind: &str) -> (Output, String) {
     let output = Command::new("/proc/self/exe")
-        .args(["child", "--exact", "--nocapture", "--test-threads=1"])
+        .args(["scope::child", "--exact", "--nocapture", "--test-threads=1"])
         .env("LANCET_SCOPE", kind)
         .output()
         .expect("a child");

@@ -5,9 +5,7 @@
 use std::cell::{Cell, RefCell};
 use std::rc::Rc;
 
-mod harness;
-
-use harness::Bell;
+use crate::harness::Bell;
 use lancet_switch::pool::{Config, Pool};
 use lancet_switch::{Builder, Coroutine, Error, Finished, RawStack, State, Suspender};
 

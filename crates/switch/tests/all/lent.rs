@@ -123,7 +123,7 @@ fn each_side_gets_values_of_its_type() {
 #[test]
 fn a_body_without_a_resumer_does_not_end() {
     let output = Command::new("/proc/self/exe")
-        .args(["child", "--exact", "--nocapture", "--test-threads=1"])
+        .args(["lent::child", "--exact", "--nocapture", "--test-threads=1"])
         .env("LANCET_LENT", "ends")
         .output()
         .expect("a child");

@@ -9,7 +9,7 @@ use vm::ruby::{
 };
 use vm::{Fault, Language, Memory, Reader};
 
-use crate::memory::{Bytes, Constant, Maze, Nothing, Short};
+use super::memory::{Bytes, Constant, Maze, Nothing, Short};
 
 /// Flags with the types that lead somewhere.
 const CODES: [u64; 8] = [2, 3, 5, 7, 0x1c, 0x701a, 0x1002, 0x2002];

@@ -1,6 +1,6 @@
 //! The answers of `lancet heap` on a made-up shop.
 
-#[path = "../../heap/examples/shop.rs"]
+#[path = "../../../heap/examples/shop.rs"]
 mod shop;
 
 use heap::answers::Answers;
@@ -178,7 +178,7 @@ fn fields(value: &Value, found: &mut Vec<String>) {
 
 #[test]
 fn every_field_of_json_is_in_its_page() {
-    let schema = include_str!("../../../docs/heap-json.md");
+    let schema = include_str!("../../../../docs/heap-json.md");
     let snapshot = shop::planted();
     let mut text = formatted(&snapshot, &json::FORMAT);
     text += &formatted(&with_allocated(), &json::FORMAT);

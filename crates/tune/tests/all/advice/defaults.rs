@@ -11,8 +11,8 @@ use super::{Root, advice};
 
 /// The tables of keys as the rule reads them.
 const TABLES: [&str; 2] = [
-    include_str!("../../src/rules/defaults/network.table"),
-    include_str!("../../src/rules/defaults/machine.table"),
+    include_str!("../../../src/rules/defaults/network.table"),
+    include_str!("../../../src/rules/defaults/machine.table"),
 ];
 
 /// Returns a path for each name of the tables, which number of its value is meant, and a value that is far from the default.

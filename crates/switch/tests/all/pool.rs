@@ -14,7 +14,12 @@ fn alone(test: &str) -> bool {
         return true;
     }
     let output = Command::new("/proc/self/exe")
-        .args([test, "--exact", "--nocapture", "--test-threads=1"])
+        .args([
+            &format!("pool::{test}"),
+            "--exact",
+            "--nocapture",
+            "--test-threads=1",
+        ])
         .env("LANCET_ALONE", "1")
         .output()
         .expect("a child");

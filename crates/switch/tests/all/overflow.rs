@@ -176,7 +176,12 @@ fn child() {
 fn run(kind: &str) -> (Output, String) {
     let output = Command::new("/proc/self/exe")
         // One test thread: the test then runs on the main thread of the process.
-        .args(["child", "--exact", "--nocapture", "--test-threads=1"])
+        .args([
+            "overflow::child",
+            "--exact",
+            "--nocapture",
+            "--test-threads=1",
+        ])
         .env("LANCET_FAULT", kind)
         .output()
         .expect("a child");

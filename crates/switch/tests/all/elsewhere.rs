@@ -6,9 +6,7 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::process::Command;
 use std::rc::Rc;
 
-mod harness;
-
-use harness::Bell;
+use crate::harness::Bell;
 use lancet_switch::pool::{Config, Pool};
 use lancet_switch::{
     Coroutine, Error, RawStack, SendCoroutine, Stack, State, Suspender, TrapHandler, on_stack,
@@ -240,7 +238,12 @@ fn child() {
 fn the_resumer_cannot_go_on_below_a_closure() {
     for kind in ["suspended", "ended"] {
         let output = Command::new("/proc/self/exe")
-            .args(["child", "--exact", "--nocapture", "--test-threads=1"])
+            .args([
+                "elsewhere::child",
+                "--exact",
+                "--nocapture",
+                "--test-threads=1",
+            ])
             .env("LANCET_REFUSED", kind)
             .output()
             .expect("a child");

@@ -6,7 +6,7 @@ use std::process::{Command, Output};
 use std::sync::OnceLock;
 use std::sync::atomic::{AtomicU32, Ordering};
 
-mod page;
+use crate::page;
 
 const CRATE: &str = env!("CARGO_MANIFEST_DIR");
 
