@@ -4,5 +4,6 @@ mod chains;
 mod corpus;
 mod damaged_cores;
 mod debian;
+mod difference;
 mod hostile;
 mod packed;
