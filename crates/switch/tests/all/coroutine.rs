@@ -188,6 +188,35 @@ fn the_remaining_stack_is_that_of_the_stack_that_runs() {
 }
 
 #[test]
+fn a_stack_above_or_below_is_not_ones_own() {
+    const HALF: usize = 8192;
+    for is_above in [false, true] {
+        let mut memory = vec![0u128; 2 * HALF];
+        let mut half = |upper: bool| {
+            let at = if upper { HALF } else { 0 };
+            // SAFETY: the memory outlives the scopes, and each half of it is used for one stack only.
+            let stack = unsafe { RawStack::new(memory[at..].as_mut_ptr().cast(), HALF * 16) };
+            stack.expect("a stack")
+        };
+        let (own, other) = (half(!is_above), half(is_above));
+        let body = |outer: &Suspender<(), ()>, ()| {
+            let ask = |_: &Suspender<(), ()>, ()| outer.remaining_stack();
+            let asked = Builder::new().scope_on(other, ask, |mut inner| inner.resume(()));
+            let Ok(State::Finished(asked)) = asked else {
+                panic!("it never suspends itself")
+            };
+            [outer.remaining_stack(), asked]
+        };
+        let asked = Builder::new().scope_on(own, body, |mut outer| outer.resume(()));
+        let Ok(State::Finished([own, other])) = asked else {
+            panic!("it never suspends itself")
+        };
+        assert!((100 << 10..128 << 10).contains(&own), "{own}");
+        assert_eq!(other, 0, "above: {is_above}");
+    }
+}
+
+#[test]
 fn a_stack_of_ones_own_comes_back() {
     let mut memory = vec![0u128; 8192];
     // SAFETY: the memory outlives the coroutine and is used for nothing else.
