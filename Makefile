@@ -93,8 +93,10 @@ deps-bench: deps
 		ruby-dev binutils ltrace strace uftrace bpftrace python3-venv gdb elfutils time valgrind
 	@.ci/rival py-spy frida rbspy
 
+# Nothing in CI builds this program, which takes minutes of a core; whoever builds it sees whether it works.
 build: deps
 	.ci/package build $(LANCET)
+	.ci/smoke $(LANCET)
 
 # Needs no toolchain, so that `sudo make install` does not either.
 install:
@@ -115,6 +117,7 @@ test: deps-test
 	RUSTDOCFLAGS="-D warnings" cargo doc --workspace --no-deps --document-private-items
 	.ci/package quick $(TESTED)
 	.ci/package deb $(TESTED)
+	.ci/smoke $(TESTED)
 	.ci/tests_test.py
 	LANCET_BIN=$(TESTED) .ci/tests --workspace
 
@@ -161,6 +164,7 @@ deps-soak: deps-test
 
 soak: deps-soak roots
 	.ci/package build $(LANCET)
+	.ci/smoke $(LANCET)
 	$(AS_ROOT) LANCET_BIN=$(LANCET) LANCET_SOAK=1 LANCET_RUBIES="system $(RUBIES)" cargo test -p lancet --test mem
 	$(AS_ROOT) LANCET_BIN=$(LANCET) LANCET_SOAK=1 LANCET_RUBIES="system $(RUBIES)" \
 		LANCET_SCRIPTS="$(patsubst %,%-system,python perl php) $(SCRIPTS)" cargo test -p lancet --test heap
@@ -180,6 +184,7 @@ soak: deps-soak roots
 
 bench: deps-bench roots
 	.ci/package build $(LANCET)
+	.ci/smoke $(LANCET)
 	.ci/package counted $(TARGET)/counted
 	$(ROOT) env LANCET_ROOTS=$(LANCET_ROOTS) LANCET_RIVALS=$(LANCET_RIVALS) LANCET_BIN=$(LANCET) \
 		LANCET_COUNTED_BIN=$(TARGET)/counted benches/run

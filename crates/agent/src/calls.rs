@@ -44,6 +44,8 @@ mod counts;
 mod events;
 mod finish;
 mod hooked;
+#[cfg(all(test, not(miri)))]
+mod interleaved;
 mod languages;
 mod loader;
 mod locks;

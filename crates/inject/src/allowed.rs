@@ -72,3 +72,69 @@ pub fn reads_counter(remote: &mut RemoteThread, memory: &GuestMemory) -> Result<
     remote.syscall("prctl", libc::SYS_prctl, [GET_TSC, answer, 0, 0, 0, 0])?;
     Ok(memory.half(answer)? != TSC_SIGSEGV)
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use process::stop::Stop;
+    use process::tries::Tries;
+    use std::io::{BufRead, BufReader};
+    use std::process::{Child, Command, Stdio};
+
+    /// Its second thread has a filter that refuses mmap(2) to itself: what each instruction is stands in include/uapi/linux/bpf_common.h.
+    const TWO: &str = "import ctypes, struct, sys, threading
+libc = ctypes.CDLL(None, use_errno=True)
+def waits():
+    code = b''.join(struct.pack('HBBI', *one) for one in [(0x20, 0, 0, 0), (0x15, 0, 1, 9), (6, 0, 0, 0x50000), (6, 0, 0, 0x7fff0000)])
+    code = ctypes.create_string_buffer(code)
+    program = struct.pack('HxxxxxxQ', 4, ctypes.addressof(code))
+    assert libc.prctl(38, 1, 0, 0, 0) == 0 and libc.prctl(22, 2, program, 0, 0) == 0
+    print(threading.get_native_id(), flush=True)
+    threading.Event().wait()
+threading.Thread(target=waits, daemon=True).start()
+sys.stdin.readline()";
+
+    struct Two(Child);
+
+    impl Drop for Two {
+        fn drop(&mut self) {
+            let _ = self.0.kill();
+            let _ = self.0.wait();
+        }
+    }
+
+    /// The filter of a thread is asked for, whether the thread was there before the stop or is seen in it for the first time; that the first
+    /// thread has none says nothing of the others.
+    #[test]
+    fn each_thread_is_asked_for_its_own_filter() {
+        let child = Command::new("python3")
+            .args(["-c", TWO])
+            .stdin(Stdio::piped())
+            .stdout(Stdio::piped())
+            .spawn();
+        let mut two = Two(child.expect("python3"));
+        let first = two.0.id() as i32;
+        let lines = BufReader::new(two.0.stdout.take().expect("piped")).lines();
+        let line = { lines }.next().expect("a line").expect("text");
+        let second: i32 = line.parse().expect("a number");
+        let known = filters(first).expect("it lives");
+        assert_eq!(known, HashMap::from([(first, false), (second, true)]));
+        let mut tries = Tries::begin();
+        let stopped = |tid, tries: &mut Tries| loop {
+            match Stop::one(first, tid, false) {
+                Err(error) if tries.again(&error) => {}
+                stopped => return stopped.expect("it stops"),
+            }
+        };
+        let _first = stopped(first, &mut tries);
+        let _second = stopped(second, &mut tries);
+        for known in [known, HashMap::new()] {
+            let check =
+                |threads: &[i32]| check_stopped(first, threads.iter().copied(), &known, &[]);
+            assert_eq!(check(&[first]).expect("it has no filter"), []);
+            let refused = check(&[first, second]);
+            let is_filter = matches!(&refused, Err(Error::Seccomp { pid, .. }) if *pid == first);
+            assert!(is_filter, "{refused:?}");
+        }
+    }
+}

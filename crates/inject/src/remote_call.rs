@@ -90,6 +90,26 @@ pub struct RemoteThread<'a> {
     pub(crate) puts_off: bool,
 }
 
+/// Returns the registers with which a thread that has these begins a call: at `rip`, with `rsp` and `rax`.
+fn departing(saved: &Registers, [rip, rsp, rax]: [u64; 3], arguments: [u64; 6]) -> Registers {
+    let [rdi, rsi, rdx, r10, r8, r9] = arguments;
+    Registers {
+        rip,
+        rsp,
+        rax,
+        orig_rax: NO_SYSCALL,
+        // The ABI requires a clear direction flag at a function's entry, and the thread must not single-step.
+        eflags: saved.eflags & !(DIRECTION_FLAG | TRAP_FLAG),
+        rdi,
+        rsi,
+        rdx,
+        r10,
+        r8,
+        r9,
+        ..*saved
+    }
+}
+
 impl<'a> RemoteThread<'a> {
     /// Prepares thread `tid`, which stands in an interrupt stop of ours, for remote calls. They run on its own stack if that is known to
     /// have room, otherwise at the unused end of the main thread's (see `room`).
@@ -313,16 +333,8 @@ impl<'a> RemoteThread<'a> {
     fn depart(&mut self, address: u64, rax: u64, arguments: [u64; 6]) -> Result<()> {
         self.memory
             .write(self.at.frame - 8, &self.gadgets.restore.to_le_bytes())?;
-        let mut registers = self.saved;
-        registers.rip = address;
-        registers.rsp = self.at.frame - 8;
-        registers.rax = rax;
-        registers.orig_rax = NO_SYSCALL;
-        // The ABI requires a clear direction flag at a function's entry, and the thread must not single-step.
-        registers.eflags &= !(DIRECTION_FLAG | TRAP_FLAG);
-        let [a, b, c, d, e, f] = arguments;
-        (registers.rdi, registers.rsi, registers.rdx) = (a, b, c);
-        (registers.r10, registers.r8, registers.r9) = (d, e, f);
+        let rsp = self.at.frame - 8;
+        let registers = departing(&self.saved, [address, rsp, rax], arguments);
         self.away = true;
         ptrace::set_registers(self.tid, &registers).map_err(|errno| self.explain(errno))
     }

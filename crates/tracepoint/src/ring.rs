@@ -113,3 +113,65 @@ impl Drop for Ring {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A ring that this test writes in the place of the kernel; none of its records goes over the end.
+    fn ring() -> Ring {
+        let mapped = |length| {
+            // SAFETY: a new mapping, where the kernel wants it.
+            let at = unsafe {
+                libc::mmap(
+                    std::ptr::null_mut(),
+                    length,
+                    libc::PROT_READ | libc::PROT_WRITE,
+                    libc::MAP_PRIVATE | libc::MAP_ANONYMOUS,
+                    -1,
+                    0,
+                )
+            };
+            assert_ne!(at, libc::MAP_FAILED);
+            at.cast::<u8>()
+        };
+        Ring {
+            ours: mapped(PAGE),
+            theirs: mapped(PAGE + 2 * PAGE),
+            size: PAGE,
+        }
+    }
+
+    /// Writes a record of eight bytes at a position, with these flags, and says that all is written up to its end.
+    fn write(ring: &Ring, position: usize, flags: u32, word: u64) {
+        // SAFETY: the positions of this test lie within the data, which is mapped and aligned.
+        unsafe {
+            let at = ring.theirs.add(PAGE + position);
+            at.cast::<u32>().write(8 | flags);
+            at.add(HEADER as usize).cast::<u64>().write(word);
+            ring.theirs.cast::<u64>().write(position as u64 + 16);
+        }
+    }
+
+    fn read(ring: &mut Ring) -> Vec<u64> {
+        let mut words = Vec::new();
+        ring.read(|record| words.push(u64::from_ne_bytes(record.try_into().expect("8 bytes"))));
+        words
+    }
+
+    /// Reading stops before a record that is still being written, goes on when it is there, and passes over what was given up.
+    #[test]
+    fn a_record_that_is_being_written_is_waited_for() {
+        let mut ring = ring();
+        assert_eq!(read(&mut ring), []);
+        for (number, flags) in [0, BUSY, 0, DISCARDED, 0].into_iter().enumerate() {
+            write(&ring, number * 16, flags, number as u64);
+        }
+        assert_eq!(read(&mut ring), [0]);
+        assert_eq!(read(&mut ring), []);
+        write(&ring, 16, 0, 1);
+        write(&ring, 4 * 16, 0, 4);
+        assert_eq!(read(&mut ring), [1, 2, 4]);
+        assert_eq!(read(&mut ring), []);
+    }
+}

@@ -276,8 +276,21 @@ fn make(ring: &Ring) -> Option<u64> {
     } else {
         sys::map(TABLE_BYTES as u64)?
     };
-    ring.counts.store(table, Ordering::Release);
-    Some(table)
+    let order = Ordering::Relaxed;
+    match ring
+        .counts
+        .compare_exchange(0, table, Ordering::Release, order)
+    {
+        Ok(_) => Some(table),
+        // A signal handler has made one in between and has counted in it.
+        Err(made) => {
+            if made != table {
+                // SAFETY: the mapping was made just now, and nobody else knows it.
+                unsafe { sys::unmap(table, TABLE_BYTES as u64) };
+            }
+            Some(made)
+        }
+    }
 }
 
 #[cfg(test)]

@@ -63,6 +63,14 @@ pub fn lives() -> bool {
     silence() < GIVEN_UP
 }
 
+/// Sets what is known of the heartbeat.
+#[cfg(test)]
+pub fn silent_since(beat: u64, since: u64, doubted: u64) {
+    BEAT.store(beat, Ordering::Relaxed);
+    SINCE.store(since, Ordering::Relaxed);
+    DOUBTED.store(doubted, Ordering::Relaxed);
+}
+
 /// Returns how long the command has been silent, in nanoseconds. Closes the gate if that is too long.
 fn silence() -> u64 {
     let session = CONTROL_PAGE.calls.load(Ordering::Relaxed);

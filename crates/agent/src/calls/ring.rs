@@ -127,20 +127,22 @@ pub fn speaks(ring: &Ring, session: u32) -> bool {
 /// Records which thread writes from here on. Returns whether the ring is its own, there was room, and the thread may read the counter.
 #[cold]
 #[inline(never)]
-fn introduce(ring: &Ring, thread: u64, session: u32) -> bool {
+pub(super) fn introduce(ring: &Ring, thread: u64, session: u32) -> bool {
     // This comes first, because waiting for room reads the time-stamp counter.
     if locks::are_there() {
         return false;
     }
     let tid = sys::thread_id();
-    // The ring is taken from its last owner by one exchange, because another thread may try the same at this moment.
-    let last = ring.tid.load(Ordering::Relaxed);
+    // The ring is taken from its last owner by one exchange, because another thread may try the same at this moment. One that has reclaimed
+    // it before has written its own address first (`reclaim`).
+    let last = ring.tid.load(Ordering::Acquire);
     let claim = |last| {
         let order = Ordering::AcqRel;
         ring.tid
             .compare_exchange(last, UNKNOWN, order, Ordering::Relaxed)
     };
-    if last == TAKEN || claim(last).is_err() {
+    let is_mine = ring.thread.load(Ordering::Relaxed) == thread;
+    if last == TAKEN || !is_mine || claim(last).is_err() {
         return false;
     }
     let Some(record) = Record::begin(ring, kind::THREAD, 2, 0) else {
@@ -222,7 +224,7 @@ const ASKED: usize = 16;
 /// A thread's own block says whether it is dead: the kernel writes 0 in place of its id there (`CLONE_CHILD_CLEARTID`, which every C
 /// library sets), or the block is no longer mapped. A new thread at the same address has another id. It and this thread take the ring by
 /// one exchange, so only one of them gets it.
-fn reclaim(thread: u64) -> Option<u64> {
+pub(super) fn reclaim(thread: u64) -> Option<u64> {
     if calls().tid_offset == 0 || calls().pool.asks == 0 {
         return None;
     }

@@ -15,6 +15,7 @@ use process::snapshot::Thread;
 use super::owners::Owners;
 use super::scripts::{Through, Turn};
 use super::stack::{Process, Stack};
+use super::state::State;
 use super::ties::{Until, through, waits_for};
 
 /// A thread that sleeps so long with the VM's lock keeps it: the turns of threads that run are shorter (5 ms in Python, 100 ms in Ruby).
@@ -52,7 +53,8 @@ pub fn deadlocks(stacks: &[Stack]) -> Vec<Vec<usize>> {
     };
     let next: Vec<Option<usize>> = (0..stacks.len())
         .map(|at| {
-            let (until, other) = ties[at].filter(|(until, _)| !ends(*until, &stacks[at]))?;
+            let (until, other) =
+                ties[at].filter(|(until, _)| !ends(*until, stacks[at].state.as_ref()))?;
             let sleeps: &dyn Fn(usize) -> bool = match is_in_memory(&stacks[at]) {
                 _ if until == Until::Turn => &still,
                 true => &still,
@@ -66,9 +68,9 @@ pub fn deadlocks(stacks: &[Stack]) -> Vec<Vec<usize>> {
 
 /// Whether a wait ends by itself: a `join` with a time limit, or a lock of the C library with one. A thread that waits for the lock of a
 /// VM, or a mutex of a language, waits again after such a time.
-fn ends(until: Until, stack: &Stack) -> bool {
-    let wait = || stack.state.as_ref()?.wait.as_ref();
-    let is_timed = wait().is_some_and(|wait| wait.timed);
+fn ends(until: Until, state: Option<&State>) -> bool {
+    let wait = state.and_then(|state| state.wait.as_ref());
+    let is_timed = wait.is_some_and(|wait| wait.timed);
     is_timed && matches!(until, Until::Ended | Until::Released(_))
 }
 
@@ -234,7 +236,31 @@ fn circles(next: &[Option<usize>]) -> Vec<Vec<usize>> {
 
 #[cfg(test)]
 mod tests {
-    use super::circles;
+    use super::*;
+    use crate::live::state::What;
+    use process::wait::Wait;
+
+    /// A thread that gives up after a time is in no deadlock. One that waits for the lock of a VM or for a mutex of a language asks again.
+    #[test]
+    fn a_wait_with_a_limit_ends_by_itself() {
+        let waits = |timed| State {
+            wait: Some(Wait {
+                timed,
+                ..Wait::default()
+            }),
+            ..State::default()
+        };
+        for (until, expected) in [
+            (Until::Ended, true),
+            (Until::Released(What::Mutex), true),
+            (Until::Turn, false),
+            (Until::Unlocked, false),
+        ] {
+            assert_eq!(ends(until, Some(&waits(true))), expected, "{until:?}");
+            assert!(!ends(until, Some(&waits(false))), "{until:?}");
+            assert!(!ends(until, None), "{until:?}");
+        }
+    }
 
     #[test]
     fn circles_are_found_once() {

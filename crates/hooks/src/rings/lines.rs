@@ -52,4 +52,19 @@ mod tests {
         let stored: Vec<u32> = lines.all().iter().map(|line| line.line).collect();
         assert_eq!(stored, [7, 8, 9]);
     }
+
+    /// A process may invent lines: their texts are kept up to a bound, and what is known stays known.
+    #[test]
+    fn texts_of_lines_have_a_bound() {
+        let line = |line| Line {
+            path: "p".repeat(1 << 20),
+            line,
+            name: String::new(),
+        };
+        let mut lines = Lines::default();
+        let kept = (0..100).filter(|number| lines.index_of(line(*number)).is_some());
+        assert_eq!(kept.count() as u64, MOST_LINE_BYTES >> 20);
+        assert_eq!(lines.index_of(line(99)), None);
+        assert_eq!(lines.index_of(line(7)), Some(7));
+    }
 }

@@ -47,3 +47,29 @@ impl Queue {
         self.next += self.front().map_or(0, <[u64]>::len);
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A process can write a record without a length: it counts as its first word, so that who goes on behind it comes to an end.
+    #[test]
+    fn a_record_without_a_length_is_a_word() {
+        let mut queue = Queue::default();
+        queue.add(&[0, 2 << 16, 0x5_0003, 1, 2]);
+        let mut lengths = Vec::new();
+        while let Some(record) = queue.front() {
+            lengths.push(record.len());
+            queue.advance();
+            assert!(lengths.len() < 10, "{lengths:?}");
+        }
+        assert_eq!((lengths, queue.waiting()), (vec![1, 1, 3], 0));
+    }
+
+    /// A record that says to be longer than all that was read is none.
+    #[test]
+    fn a_record_beyond_what_was_read_is_none() {
+        assert_eq!(Queue::first(&[4, 1, 2]), None);
+        assert_eq!(Queue::first(&[]), None);
+    }
+}

@@ -113,3 +113,46 @@ fn home_of(saved: &Registers) -> (u64, u64) {
     }
     (saved.rip, saved.rax)
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use process::ptrace::Registers;
+
+    /// The word of a return frame in which a register is (`struct sigcontext_64`): its index among those from r8 on.
+    fn returns_with(saved: &Registers, index: usize) -> u64 {
+        let frame = ucontext(saved, 0, 0x1000);
+        let at = 40 + 8 * index;
+        u64::from_le_bytes(frame[at..at + 8].try_into().expect("a word"))
+    }
+
+    /// Where lancet dies, the kernel alone brings a thread back: a call that a stop has interrupted is made again, or answers EINTR as after a
+    /// handler; every other result is the program's.
+    #[test]
+    fn an_interrupted_call_is_made_again_without_us() {
+        const RAX: usize = 13;
+        const RIP: usize = 16;
+        const CALL: i64 = 35;
+        let made_again = (0x1_0000 - 2, CALL);
+        for (result, call, expected) in [
+            (-512, CALL, made_again),
+            (-513, CALL, made_again),
+            (-514, CALL, made_again),
+            (-516, CALL, (0x1_0000, -i64::from(libc::EINTR))),
+            (-4, CALL, (0x1_0000, -4)),
+            (7, CALL, (0x1_0000, 7)),
+            // In no system call the same number is just one of the program's.
+            (-512, -1, (0x1_0000, -512)),
+        ] {
+            // SAFETY: all zeros is a valid value of this struct of plain words.
+            let mut saved: Registers = unsafe { std::mem::zeroed() };
+            (saved.rip, saved.rax, saved.orig_rax) = (0x1_0000, result as u64, call as u64);
+            let (rip, rax) = (returns_with(&saved, RIP), returns_with(&saved, RAX) as i64);
+            assert_eq!(
+                (rip, rax),
+                (expected.0, expected.1),
+                "{result} of call {call}"
+            );
+        }
+    }
+}

@@ -1,7 +1,7 @@
 //! Signals that come while a thread makes remote calls.
 
 use super::ended::stopped;
-use super::{Gadgets, RemoteThread};
+use super::{Gadgets, RemoteThread, departing};
 use process::guest::reach_ours;
 use process::maps::Maps;
 use process::stop::thread_state;
@@ -156,4 +156,21 @@ fn a_thread_at_its_deepest_point_makes_calls() {
     assert!(stack() > before, "there was room");
     assert!(stack() - before <= 64 << 10);
     echo.answers();
+}
+
+/// A call begins with the flags that the ABI asks for, whatever the thread was doing, and in no system call, so that none is made again.
+#[test]
+fn a_call_begins_with_the_flags_of_the_abi() {
+    // SAFETY: all zeros is a valid value of this struct of plain words.
+    let mut saved: process::ptrace::Registers = unsafe { std::mem::zeroed() };
+    // Carry, interrupts, and what must be clear: single steps and the direction of string instructions.
+    (saved.eflags, saved.orig_rax, saved.rbx) = (0x201 | 0x100 | 0x400, 35, 9);
+    let called = departing(&saved, [0x1000, 0x2000, 1], [11, 12, 13, 14, 15, 16]);
+    assert_eq!((called.eflags, called.orig_rax), (0x201, u64::MAX));
+    assert_eq!((called.rip, called.rsp, called.rax), (0x1000, 0x2000, 1));
+    let of_kernel = [
+        called.rdi, called.rsi, called.rdx, called.r10, called.r8, called.r9,
+    ];
+    assert_eq!(of_kernel, [11, 12, 13, 14, 15, 16]);
+    assert_eq!(called.rbx, 9);
 }

@@ -105,37 +105,50 @@ fn a_lookup_that_hangs_since_before_is_told() {
     let servers = "nameserver 127.0.0.99\noptions timeout:30 attempts:1\n";
     std::fs::write(&configuration, servers).expect("it can be written");
     for python in chosen("python", "now") {
-        let began = Instant::now();
-        let mut command = Command::new("unshare");
-        command.args([
-            "-m",
-            "sh",
-            "-c",
-            "mount --bind $0 /etc/resolv.conf && exec \"$@\"",
-        ]);
-        command
-            .arg(&configuration)
-            .arg(python.command().get_program());
-        command.args(python.command().get_args());
-        command.arg(fixtures().join("python/waits/lookup.py"));
-        let guest = Guest::ready(&mut command);
-        let told = |least: f64| {
-            until(LIMIT, "it waits for the name server", || {
+        let looks_up = || {
+            let began = Instant::now();
+            let mut command = Command::new("unshare");
+            command.args([
+                "-m",
+                "sh",
+                "-c",
+                "mount --bind $0 /etc/resolv.conf && exec \"$@\"",
+            ]);
+            command
+                .arg(&configuration)
+                .arg(python.command().get_program());
+            command.args(python.command().get_args());
+            command.arg(fixtures().join("python/waits/lookup.py"));
+            let guest = Guest::ready(&mut command);
+            let waits = || {
                 let said = now(guest.pid, &["--json"]);
                 let record: Value = serde_json::from_str(said.lines().next()?).ok()?;
-                let asleep = record["state"]["asleep_s"].as_f64()?;
-                let hangs = record["state"]["on"][0] == "udp to 127.0.0.99:53";
-                (hangs && asleep > least).then_some((record, asleep))
-            })
+                (record["state"]["on"][0] == "udp to 127.0.0.99:53").then_some(record)
+            };
+            let record = until(LIMIT, "it waits for the name server", waits);
+            (guest, began, record)
         };
-        let (record, first) = told(0.0);
+        // Linux since 6.12 forgets when a thread ran last that it moves to another processor just as it falls asleep (`slept.rs`): of 100 lookups
+        // on a busy machine two have no time.
+        let is_timed = |record: &Value| record["state"]["asleep_s"].is_f64();
+        let mut lookups = (0..10).map(|_| looks_up());
+        let (guest, began, record) = lookups
+            .find(|(.., record)| is_timed(record))
+            .expect("one of ten lookups whose time is known");
         assert_eq!(record["state"]["through"], "getaddrinfo", "{record}");
         assert_eq!(record["state"]["call"], "poll", "{record}");
         assert_eq!(record["state"]["asks_for"], "db.example.com", "{record}");
         assert_eq!(record["line"]["name"], "resolve", "{record}");
         assert_eq!(record["line"]["line"], 8, "{record}");
         // The kernel's account goes on; it cannot be longer than the process is old.
-        let (_, second) = told(first + 0.1);
+        let first = record["state"]["asleep_s"].as_f64().expect("a time");
+        let second = until(LIMIT, "it waits for longer", || {
+            let said = now(guest.pid, &["--json"]);
+            let record: Value = serde_json::from_str(said.lines().next()?).ok()?;
+            record["state"]["asleep_s"]
+                .as_f64()
+                .filter(|asleep| *asleep > first + 0.1)
+        });
         assert!(second <= began.elapsed().as_secs_f64(), "{first} {second}");
         let said = now(guest.pid, &[]);
         let row = said.lines().last().unwrap_or_default();

@@ -217,6 +217,25 @@ fn is_right(number: u64, answer: &str) -> bool {
     answer == format!("number {number}, 20100\n")
 }
 
+/// A text of 100,000 bytes that 101 values share is there once.
+#[test]
+fn a_text_that_values_share_is_counted_once() {
+    for perl in chosen("perl", "perl shared") {
+        let guest = Guest::script(&perl, "heap/shared.pl", &[]);
+        guest.expect("ready");
+        let folder = TempDir::new("perl-shared");
+        let (snapshot, _) = taken(guest.pid, &folder.join("shared.lancet"));
+        let analysis = Analysis::of(&snapshot);
+        let is_wanted = |name: heap::TextId| text(&snapshot, name) == "@main::copies";
+        let mut roots = snapshot.roots().iter();
+        let root = roots.find(|root| root.name.text.is_some_and(is_wanted));
+        let retained = analysis.retained(root.expect("it is one").target);
+        // A hundred of the 101 parts of the text, and a hundred values.
+        assert!((99_000..120_000).contains(&retained), "{perl}: {retained}");
+        assert!(guest.ends_well());
+    }
+}
+
 #[test]
 fn a_server_under_load_is_read_and_no_request_fails() {
     for perl in chosen("perl", "perl served") {

@@ -8,7 +8,10 @@ use std::time::Duration;
 
 /// Returns how long a thread has been asleep, or less, and how many voluntary context switches it had made. The kernel
 /// keeps when it last ran (`se.exec_start`), by a clock of the processor that it ran on, which must not be compared
-/// with another processor's; so this thread moves there for a moment. `None` if it cannot.
+/// with another processor's; so this thread moves there for a moment. `None` if it cannot, or if the kernel does not know when the thread
+/// last ran: since Linux 6.12 a thread may stay in the queue of its processor for a moment after it has fallen asleep (`DELAY_DEQUEUE`,
+/// kernel/sched/features.h), and one that is moved to another processor then has the time 0 until it runs again (`migrate_task_rq_fair`,
+/// kernel/sched/fair.c).
 pub(crate) fn slept(pid: i32, tid: i32) -> Option<(Duration, u64)> {
     let stat = proc_file::of_thread(pid, tid, "stat").ok()?;
     // `processor`

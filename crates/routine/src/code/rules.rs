@@ -3,7 +3,7 @@
 //!
 //! They are no `.cfi` directives: those would make an entry without a name in the image's `.eh_frame`, and
 //! `trampoline_find_fde` has to give its address (`unwind.rs`). So the record is laid out here, its instructions by
-//! name; `tests/rules.rs` of crate `trampoline` walks the routine and holds them against each of its instructions.
+//! name; `tests/all/rules.rs` of crate `trampoline` walks the routine and holds them against each of its instructions.
 //!
 //! ```text
 //!   where                     the frame's address (CFA) is     the caller's rbp

@@ -1,0 +1,145 @@
+//! Two threads that want the same ring, or the same slot of the pool. Both are played by this one, whose process has no other.
+
+use super::alone::alone;
+use super::steps::everywhere;
+use crate::calls::pool::slot;
+use crate::calls::ring::fixture::Own;
+use crate::calls::ring::{introduce, reclaim};
+use crate::calls::session::CALLS;
+use crate::memory::sys;
+use core::cell::Cell;
+use core::sync::atomic::Ordering;
+use std::boxed::Box;
+use wire::PAGE;
+use wire::calls::{Calls, MOVED};
+
+/// The id of the thread whose ring it was.
+const DEAD: u32 = 77;
+/// Where the id of a thread is in its block.
+const ID_AT: u64 = 16;
+
+/// What all threads of the agent share; no other thread is there.
+fn shared() -> &'static mut Calls {
+    // SAFETY: the process runs this test alone, and no reference from another call is used after this one.
+    unsafe { &mut *(&raw mut CALLS) }
+}
+
+/// The ring of a thread that has ended, and what came of two who wanted it.
+struct Wanted {
+    own: Own,
+    /// The block in which the thread had its id.
+    block: Box<[u64; 8]>,
+    got: [Cell<bool>; 2],
+}
+
+impl Wanted {
+    fn new() -> Self {
+        let own = Own::new(1 << 12);
+        let mut block = Box::new([0; 8]);
+        let at = block.as_ptr().expose_provenance() as u64;
+        // Another thread has its address by now: this one.
+        block[2] = u64::from(sys::thread_id());
+        let ring = own.ring();
+        ring.thread.store(at, Ordering::Relaxed);
+        ring.tid.store(DEAD, Ordering::Relaxed);
+        ring.has_block.store(1, Ordering::Relaxed);
+        let calls = shared();
+        (calls.tid_offset, calls.pool.asks) = (ID_AT, 1);
+        calls.sweep.store(0, Ordering::Relaxed);
+        for entry in &calls.rings {
+            entry.store(0, Ordering::Relaxed);
+        }
+        calls.rings[5].store(own.address(), Ordering::Relaxed);
+        Wanted {
+            own,
+            block,
+            got: Default::default(),
+        }
+    }
+
+    /// The thread pointer of the one that has ended, and of the new one.
+    fn at(&self) -> u64 {
+        self.block.as_ptr().addr() as u64
+    }
+
+    fn entry(&self) -> u64 {
+        shared().rings[5].load(Ordering::Relaxed)
+    }
+}
+
+/// Two threads without a ring find that of a dead one: one of them gets it.
+#[test]
+fn a_dead_threads_ring_is_taken_once() {
+    if !alone("ring::a_dead_threads_ring_is_taken_once") {
+        return;
+    }
+    everywhere(
+        Wanted::new,
+        |wanted| wanted.got[0].set(reclaim(0x1000).is_some()),
+        |wanted| wanted.got[1].set(reclaim(0x2000).is_some()),
+        |wanted, at| {
+            let got = [0, 1].map(|who| wanted.got[who].get());
+            assert_ne!(got[0], got[1], "behind instruction {at}");
+            let owner = if got[0] { 0x1000 } else { 0x2000 };
+            assert_eq!(
+                wanted.own.ring().thread.load(Ordering::Relaxed),
+                owner,
+                "behind instruction {at}"
+            );
+            assert_eq!(wanted.entry(), MOVED, "behind instruction {at}");
+        },
+    );
+}
+
+/// A new thread has the address of the dead one and takes its ring for its own, while another reclaims it: one of them gets it.
+#[test]
+fn a_ring_is_introduced_or_reclaimed() {
+    if !alone("ring::a_ring_is_introduced_or_reclaimed") {
+        return;
+    }
+    let introduces = |wanted: &Wanted| {
+        wanted.got[0].set(introduce(wanted.own.ring(), wanted.at(), 0));
+    };
+    everywhere(
+        Wanted::new,
+        introduces,
+        |wanted| wanted.got[1].set(reclaim(0x2000).is_some()),
+        |wanted, at| {
+            let got = [0, 1].map(|who| wanted.got[who].get());
+            assert_ne!(got[0], got[1], "behind instruction {at}");
+            let is_there = wanted.entry() != MOVED;
+            assert_eq!(is_there, got[0], "behind instruction {at}");
+        },
+    );
+}
+
+/// Two threads take slots: never the same one, and of a last one only one gets it.
+#[test]
+fn a_slot_is_taken_once() {
+    if !alone("ring::a_slot_is_taken_once") {
+        return;
+    }
+    let page = PAGE as u64;
+    let at = sys::map(2 * page).expect("memory");
+    for slots in [1, 2] {
+        let make = || {
+            let pool = &mut shared().pool;
+            (pool.at, pool.slot) = (at, page);
+            pool.slots.store(slots, Ordering::Relaxed);
+            pool.open.store(1, Ordering::Relaxed);
+            pool.used.store(0, Ordering::Relaxed);
+            [Cell::new(None), Cell::new(None)]
+        };
+        everywhere(
+            make,
+            |got| got[0].set(slot()),
+            |got| got[1].set(slot()),
+            |got: &[Cell<Option<u64>>; 2], step| {
+                let mut taken: std::vec::Vec<u64> = got.iter().filter_map(Cell::get).collect();
+                taken.sort_unstable();
+                let all = [at, at + page];
+                assert_eq!(taken, all[..slots as usize], "behind instruction {step}");
+            },
+        );
+    }
+}

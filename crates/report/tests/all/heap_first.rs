@@ -1,0 +1,131 @@
+//! What `lancet heap` says before all else, because the rest means little without it.
+
+use heap::answers::Answers;
+use heap::{
+    About, Analysis, Builder, Collector, EdgeName, Object, Role, RootKind, RootName, Snapshot,
+};
+use report::Style;
+use report::heap::suspects::suspect;
+use report::heap::{Options, json, owner, table};
+use serde_json::Value;
+
+const OPTIONS: Options = Options {
+    top: 4,
+    contents: false,
+    style: Style {
+        color: false,
+        width: None,
+    },
+};
+
+const COLLECTOR: &str = "the program has switched its collector off (GC.disable): nothing frees 1 object of garbage, 1.0 MiB";
+const LITTLE: &str = "all objects together are 1.0 % of the 100.0 MiB that are resident: lancet heap --rss says what the other 99.0 MiB are";
+const SUMS: &str = "0 living objects, 0 B, 0 references; 1 objects of garbage, 1.0 MiB, which nothing frees while the collector is switched off; resident memory 100.0 MiB";
+
+/// A process of 100 MiB with one object of garbage, whose collector is off.
+fn switched_off() -> Snapshot {
+    let mut builder = Builder::new(About {
+        language: "ruby".into(),
+        collector: Collector::Off,
+        rss: 100 << 20,
+        ..About::default()
+    });
+    let kind = builder.kind(b"STRING", Role::Instance);
+    builder.object(Object {
+        bytes: 1 << 20,
+        ..Object::new(16, kind)
+    });
+    builder.finish()
+}
+
+fn formatted(format: &report::heap::Format) -> String {
+    let snapshot = switched_off();
+    let analysis = Analysis::of(&snapshot);
+    let mut out = Vec::new();
+    format
+        .write(&mut out, &Answers::of(&analysis, owner), &OPTIONS)
+        .expect("memory");
+    String::from_utf8(out).expect("text")
+}
+
+#[test]
+fn it_stands_before_the_sums() {
+    let text = formatted(&table::FORMAT);
+    let said: Vec<&str> = text.lines().skip(1).take(3).collect();
+    assert_eq!(said, [COLLECTOR, LITTLE, SUMS]);
+}
+
+#[test]
+fn it_stands_in_json_and_on_its_page() {
+    let schema = include_str!("../../../../docs/heap-json.md");
+    let text = formatted(&json::FORMAT);
+    let records: Vec<Value> = text
+        .lines()
+        .map(|line| serde_json::from_str(line).expect("JSON"))
+        .collect();
+    assert_eq!(records[0]["collector_off"], true);
+    for (record, text) in records[1..].iter().zip([COLLECTOR, LITTLE]) {
+        assert_eq!(
+            (&record["record"], &record["text"]),
+            (&Value::from("note"), &Value::from(text))
+        );
+    }
+    assert!(schema.contains("`collector_off`"));
+}
+
+/// A thread is no suspect, because much hangs on each; but it is named where it is the one on which a group hangs.
+#[test]
+fn who_holds_a_group_is_said() {
+    let said = |on_roots: u64| {
+        let mut builder = Builder::new(About {
+            language: "ruby".into(),
+            rss: 100 << 20,
+            ..About::default()
+        });
+        let (thread, hash) = (
+            builder.kind(b"THREAD", Role::Thread),
+            builder.kind(b"HASH", Role::Instance),
+        );
+        let label = Some(builder.text(b"pool-1"));
+        builder.object(Object {
+            bytes: 1 << 10,
+            label,
+            ..Object::new(16, thread)
+        });
+        let root = RootName::named(RootKind::Vm, builder.text(b"threads"));
+        for number in 0..200 {
+            let at = 1024 + number * 16;
+            let key = builder.text(format!("trace_{number}").as_bytes());
+            if number >= on_roots {
+                builder.edge(at, EdgeName::ThreadLocal(Some(key)));
+            }
+        }
+        builder.root(16, root);
+        for number in 0..200 {
+            let at = 1024 + number * 16;
+            builder.object(Object {
+                bytes: 4096,
+                ..Object::new(at, hash)
+            });
+            if number < on_roots {
+                builder.root(at, root);
+            }
+        }
+        let snapshot = builder.finish();
+        let analysis = Analysis::of(&snapshot);
+        let answers = Answers::of(&analysis, owner);
+        suspect(&answers, answers.suspects.first().expect("a suspect"))
+    };
+    assert_eq!(
+        said(0),
+        "200 × HASH: they retain 800.0 KiB (100 %), and all hang on THREAD pool-1"
+    );
+    assert_eq!(
+        said(20),
+        "200 × HASH: they retain 800.0 KiB (100 %), and 180 hang on THREAD pool-1"
+    );
+    assert_eq!(
+        said(150),
+        "200 × HASH: they retain 800.0 KiB (100 %), and no single object holds them: 150 are held by the VM threads"
+    );
+}
