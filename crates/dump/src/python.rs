@@ -231,7 +231,8 @@ impl<'a> Maker<'a> {
                     self.python.write_class_name(class, &mut name).ok()?;
                     Some(self.builder.text(name.as_bytes()))
                 }
-                Namespace::Object | Namespace::Vm => None,
+                Namespace::Vm => Some(self.builder.text(b"sys.modules")),
+                Namespace::Object => None,
             },
             _ => None,
         }

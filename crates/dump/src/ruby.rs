@@ -93,6 +93,7 @@ fn make<'a>(
             if written != maker.seen {
                 return Err(lost(pid, "it wrote other objects than it has counted"));
             }
+            maker.finalizers();
             let allocated = maker.beside.sums(&maker.builder);
             maker.builder.about_mut().allocated = allocated;
             return Ok((maker.builder, maker.garbage));
@@ -205,6 +206,20 @@ impl<'a> Maker<'a> {
             _ => RootKind::Vm,
         };
         RootName::named(kind, self.builder.text(table))
+    }
+
+    /// Adds what only finalizers hold, where the VM does not tell them among its roots.
+    fn finalizers(&mut self) {
+        let name = self.root_name(b"finalizers");
+        let (ruby, builder) = (&self.ruby, &mut self.builder);
+        let most = builder.budget().roots;
+        let read = ruby.finalizers(most, &mut |callbacks| builder.root(callbacks, name));
+        if let Err(error) = read {
+            let note = format!(
+                "the VM's table of finalizers cannot be read ({error}): what only they hold counts as garbage"
+            );
+            builder.about_mut().notes.push(note);
+        }
     }
 
     fn object(&mut self, object: Object, references: &[u64]) {

@@ -6,7 +6,8 @@ use heap::answers::suspects::{Mass, PART, Suspect, Suspected};
 use heap::{Collector, Role, Snapshot};
 
 use super::words::{
-    end_of_garbage, hundredths, object, path, percent, placed, site, text, typed, via,
+    counts_references, end_of_garbage, hundredths, object, path, percent, placed, site, text,
+    typed, via,
 };
 use crate::figures::{grouped, plural, size};
 
@@ -58,16 +59,24 @@ pub fn suspect(answers: &Answers, suspect: &Suspect) -> String {
             )
         }
         Suspected::Names(number) => {
-            let mass = suspect.mass;
-            let names = grouped(mass.map_or(0, |mass| mass.objects));
-            let example = mass.and_then(|mass| answers.paths.to(mass.example).pop());
-            let example = example.map_or_else(String::new, |step| via(snapshot, step.via));
+            let names = grouped(suspect.mass.map_or(0, |mass| mass.objects));
             format!(
-                "{} has {names} names that differ in nothing but numbers ({example}); {amount} are held through them",
-                object(snapshot, number)
+                "{} has {names} names that differ in nothing but numbers{}: they retain {amount}",
+                object(snapshot, number),
+                example_of_names(snapshot, number, suspect)
             )
         }
     }
+}
+
+/// One of the names by which an object holds a suspect's members: ` (method _view___12_95028)`.
+fn example_of_names(snapshot: &Snapshot, holder: u32, suspect: &Suspect) -> String {
+    let example = example(suspect);
+    let mut edges = snapshot.edges(holder);
+    let edge = edges.find(|edge| Some(edge.target) == example && edge.name.text().is_some());
+    edge.map_or_else(String::new, |edge| {
+        format!(" ({})", via(snapshot, Via::Edge(edge.name)))
+    })
 }
 
 /// What keeps garbage, if it is cycles of references, or what Perl does with it if it is none.
@@ -99,8 +108,12 @@ fn kept_by(answers: &Answers) -> String {
     )
 }
 
-/// Whether most of the garbage is in cycles of references, or hangs on them. A VM that does not count references may have some by chance.
+/// Whether most of the garbage is in cycles of references, or hangs on them, in a VM that counts references. One that does not frees a
+/// cycle as it frees anything else.
 fn is_kept_by_cycles(answers: &Answers) -> bool {
+    if !counts_references(answers.analysis.snapshot()) {
+        return false;
+    }
     let garbage = answers.analysis.garbage().bytes;
     answers.garbage.cycles != 0 && answers.garbage.in_cycles >= garbage / 2
 }
@@ -280,7 +293,9 @@ fn mass_of(snapshot: &Snapshot, mass: &Mass) -> String {
     });
     let name = typed(snapshot, mass.name, mass.label);
     let name = match snapshot.role(mass.example) {
-        Role::Internal => format!("{name} of the VM's own"),
+        Role::Internal if snapshot.class(mass.example).is_none() => {
+            format!("{name} of the VM's own")
+        }
         _ => name,
     };
     format!(

@@ -111,6 +111,13 @@ fn root(snapshot: &Snapshot, name: RootName) -> String {
     said
 }
 
+/// Whether the VM counts references, so that cycles of them keep what is in them.
+#[must_use]
+pub fn counts_references(snapshot: &Snapshot) -> bool {
+    let language = Language::of_prefix(&snapshot.about().language);
+    language.is_some_and(|language| language.description().counts_references)
+}
+
 /// What becomes of garbage.
 #[must_use]
 pub fn end_of_garbage(snapshot: &Snapshot) -> &'static str {
