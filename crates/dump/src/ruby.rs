@@ -245,6 +245,7 @@ impl<'a> Maker<'a> {
             flags: Flags {
                 frozen: object.flags & FROZEN != 0 && of != Type::Imemo,
                 finalizer: object.flags & FINALIZE != 0 && of != Type::Imemo,
+                unsized_by_c: self.kinds.is_unsized(),
                 ..Flags::default()
             },
             label: self.label(of, object.address),

@@ -71,6 +71,8 @@ const DROP: u64 = 70;
 const UNNAMED: u64 = 2;
 /// So many threads, fibers or coroutines of one kind are a group that may be suspected. A server has fewer threads.
 const MANY_STACKS: u64 = 50;
+/// So many objects of a C library's are told of.
+const MANY_UNSIZED: u64 = 100;
 /// So many objects of one type, or groups of objects of the same types, each held by the one before it, are a chain.
 const CHAIN: usize = 16;
 
@@ -115,6 +117,18 @@ fn lost(analysis: &Analysis, garbage: &Garbage) -> Option<Suspect> {
             root: None,
         }),
     })
+}
+
+/// Objects for which C libraries have memory of unknown size, by type: those of most objects first, of at least [`MANY_UNSIZED`].
+#[must_use]
+pub fn unsized_by_c(analysis: &Analysis) -> Vec<Mass> {
+    let snapshot = analysis.snapshot();
+    let all = 0..snapshot.len() as u32;
+    let objects = all.filter(|one| analysis.is_living(*one) && snapshot.flags(*one).unsized_by_c);
+    let mut found = masses(analysis, &roots(analysis), objects, Alike::Type);
+    found.retain(|mass| mass.objects >= MANY_UNSIZED);
+    found.sort_by_key(|mass| (std::cmp::Reverse(mass.objects), mass.name));
+    found
 }
 
 /// Names that are alike as a suspect.

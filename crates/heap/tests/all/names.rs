@@ -5,15 +5,17 @@ use heap::answers::suspects::{Suspect, Suspected};
 use heap::{About, Analysis, Builder, EdgeName, Object, Role, RootKind, RootName, Snapshot};
 
 /// A module at 16 with `names` methods of 1,000 bytes, each of which holds code of 1,000. A second module holds the code of the first
-/// `shared` too; `large` = one method holds an array of so many bytes; and a Hash of `other` bytes hangs on a global.
+/// `shared` too, and has entries of its own for the first `copies` methods; `large` = one method holds an array of so many bytes; and a Hash of `other` bytes hangs on a global.
 struct Made {
     names: u64,
     shared: u64,
     large: u64,
     other: u64,
+    copies: u64,
 }
 
 const CODE: u64 = 1 << 20;
+const COPY: u64 = 1 << 21;
 const ARRAY: u64 = 8;
 
 fn snapshot(made: &Made) -> Snapshot {
@@ -38,6 +40,13 @@ fn snapshot(made: &Made) -> Snapshot {
     builder.object(of(32, module, 100));
     for number in 0..made.shared {
         builder.edge(CODE + at(number), EdgeName::Internal);
+    }
+    for number in 0..made.copies {
+        builder.edge(COPY + at(number), EdgeName::Internal);
+    }
+    for number in 0..made.copies {
+        builder.object(of(COPY + at(number), method, 1000));
+        builder.edge(CODE + at(number), EdgeName::Code);
     }
     for number in 0..made.names {
         builder.object(of(at(number), method, 1000));
@@ -79,6 +88,7 @@ const PLAIN: Made = Made {
     shared: 0,
     large: 0,
     other: 0,
+    copies: 0,
 };
 
 /// What they retain is what would be free without them: code that another module holds, too, is not.
@@ -114,6 +124,14 @@ fn what_one_name_holds_is_not_of_all_names() {
     let large = 20_000_000;
     let made = Made { large, ..PLAIN };
     assert_eq!(told(&made), [(false, ARRAY, large)]);
+}
+
+/// A class that includes the module has entries of its own for the same methods, which its methods' table does not name.
+#[test]
+fn other_entries_for_the_same_code_do_not_hold_it() {
+    let copies = 200;
+    let made = Made { copies, ..PLAIN };
+    assert_eq!(told(&made), [(true, 16, 1_200_000 + copies * 1000)]);
 }
 
 /// Ractors that have ended hold the thread that they had, as the VM sees it.

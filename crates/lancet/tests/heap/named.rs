@@ -15,7 +15,8 @@ const RUBY: [Named; 4] = [
     Named {
         what: "methods",
         script: "module Compiled; end
-5000.times { |n| Compiled.module_eval(\"def _view___#{n}_#{n * 7919}(w); ['page #{n} ', w].join; end\") }
+class View; include Compiled; end
+5000.times { |n| Compiled.module_eval(\"def _view___#{n}_#{n * 7919}(w); ['page #{n} ', w].join; end\"); View.new.send(\"_view___#{n}_#{n * 7919}\", 'you') }
 puts 'ready'; $stdout.flush; gets",
         said: &[
             "Module Compiled has 5,000 names that differ in nothing but numbers (method _view___",
@@ -44,7 +45,7 @@ puts 'ready'; $stdout.flush; gets",
         script: "class Job; def initialize(n); @rows = Array.new(20) { |i| \"row #{i} of #{n}\" }; ObjectSpace.define_finalizer(self, proc { @rows.clear }); end; end
 3000.times { |n| Job.new(n) }
 puts 'ready'; $stdout.flush; gets",
-        said: &["are held by finalizer", "which keeps Proc -e:1 → Job"],
+        said: &["are held by finalizer", "; one keeps Proc -e:1 → Job"],
     },
 ];
 

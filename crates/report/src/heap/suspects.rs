@@ -35,7 +35,8 @@ pub fn suspect(answers: &Answers, suspect: &Suspect) -> String {
             let holder = held_by(snapshot, suspect, "them");
             let mass = suspect.mass.map(|mass| mass_of(snapshot, &mass));
             let mass = mass.unwrap_or_default();
-            format!("{mass}: they retain {amount}, and {holder}")
+            let keeps = keeps(answers, suspect);
+            format!("{mass}: they retain {amount}, and {holder}{keeps}")
         }
         Suspected::Site(line) => {
             let mass = suspect.mass.map(|mass| {
@@ -44,9 +45,10 @@ pub fn suspect(answers: &Answers, suspect: &Suspect) -> String {
             });
             let holder = held_by(snapshot, suspect, "it");
             format!(
-                "what {} has made retains {amount}{}, and {holder}",
+                "what {} has made retains {amount}{}, and {holder}{}",
                 site(snapshot, line),
-                mass.unwrap_or_default()
+                mass.unwrap_or_default(),
+                keeps(answers, suspect)
             )
         }
         Suspected::Garbage => {
@@ -176,17 +178,14 @@ pub fn held(answers: &Answers, suspect: &Suspect) -> Option<String> {
         return Some(format!("{address:#x}, a cycle: {first} → {around}"));
     }
     let path = path(snapshot, &answers.paths.to(number));
-    Some(format!(
-        "{address:#x}, path: {path}{}",
-        keeps(answers, suspect)
-    ))
+    Some(format!("{address:#x}, path: {path}"))
 }
 
 /// So many steps are looked at for what one object of a group keeps, and so many of them are told.
 const STEPS: usize = 12;
 const TOLD: usize = 3;
 
-/// What the example of a group keeps, as far as each step holds half of what the one before it does: `, which keeps Proc app.rb:12 →
+/// What the example of a group keeps, as far as each step holds half of what the one before it does: `; one keeps Proc app.rb:12 →
 /// Order`. Only what has a name of its own, or is of a class of the program, is told.
 fn keeps(answers: &Answers, suspect: &Suspect) -> String {
     let (analysis, snapshot) = (answers.analysis, answers.analysis.snapshot());
@@ -215,7 +214,7 @@ fn keeps(answers: &Answers, suspect: &Suspect) -> String {
     let told: Vec<String> = told.iter().map(|one| object(snapshot, *one)).collect();
     match told.is_empty() {
         true => String::new(),
-        false => format!(", which keeps {}", told.join(" → ")),
+        false => format!("; one keeps {}", told.join(" → ")),
     }
 }
 

@@ -4,14 +4,14 @@
 //! Neither those that have the names nor what they lead to is suspected otherwise, because all of that is in every process. What nobody
 //! writes by hand is five hundred names as `_inline_template_12_9f3c`, `_inline_template_13_08aa`.
 //!
-//! What they retain is what no root would lead to without what has these names. Finding that out is a walk over all references, so it is
+//! What they retain is what no root would lead to without what has these names (and the VM's other entries for the same code). Finding that out is a walk over all references, so it is
 //! done of few such families only: the memory of this is that of the names of the largest classes, and a bit for each object.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::hash::{BuildHasher, Hasher, RandomState};
 
 use crate::analysis::{Analysis, Dominator};
-use crate::names::{EdgeName, Role};
+use crate::names::{EdgeName, KindId, Role};
 
 /// So many names are told of.
 const MANY: usize = 500;
@@ -50,7 +50,7 @@ pub(super) fn families(analysis: &Analysis, least: u64, points: &[u32]) -> Vec<F
             holder: of.holder,
             names: of.all.len() as u64,
             example: example.unwrap_or(of.holder),
-            retained: retained(analysis, &of.all, points),
+            retained: retained(analysis, &with_copies(analysis, &of.all), points),
         }
     });
     families.filter(|of| of.retained >= least).collect()
@@ -126,6 +126,33 @@ fn is_below(analysis: &Analysis, object: u32, points: &[u32]) -> bool {
         };
     }
     false
+}
+
+/// These objects, and those of the same kinds that lead to the same code: Ruby has an entry of its own for a method in each class that
+/// includes its module.
+fn with_copies(analysis: &Analysis, members: &[u32]) -> Vec<u32> {
+    let snapshot = analysis.snapshot();
+    let mut codes: Vec<u32> = Vec::new();
+    let code_of = |object: u32| {
+        let targets = snapshot.targets[snapshot.edge_range(object)].iter();
+        let targets = targets.copied();
+        targets.filter(|target| snapshot.role(*target) == Role::Code)
+    };
+    members.iter().for_each(|one| codes.extend(code_of(*one)));
+    codes.sort_unstable();
+    let kinds: HashSet<KindId> = members.iter().map(|one| snapshot.kind(*one)).collect();
+    let is_copy = |object: &u32| {
+        kinds.contains(&snapshot.kind(*object))
+            && analysis.is_living(*object)
+            && code_of(*object).any(|code| codes.binary_search(&code).is_ok())
+    };
+    let mut all = members.to_vec();
+    if !codes.is_empty() {
+        all.extend((0..snapshot.len() as u32).filter(is_copy));
+        all.sort_unstable();
+        all.dedup();
+    }
+    all
 }
 
 /// The bytes that would be free if these objects were, without what one of `points` retains of them.
