@@ -374,7 +374,7 @@ impl<'a> Maker<'a> {
         }
         if self.held.lost() != 0 {
             let note = format!(
-                "{} references lead to where the process has no memory; who else holds those objects is not known",
+                "{} references lead to where the process has no memory, or to objects with more references than lancet keeps numbers of; who else holds those objects is not known",
                 self.held.lost()
             );
             self.builder.about_mut().notes.push(note);
