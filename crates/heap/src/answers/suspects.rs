@@ -119,7 +119,7 @@ fn lost(analysis: &Analysis, garbage: &Garbage) -> Option<Suspect> {
     })
 }
 
-/// Objects for which C libraries have memory of unknown size, by type: those of most objects first, of at least [`MANY_UNSIZED`].
+/// Objects for which C libraries have memory of unknown size, by type: those of most objects first, of types with a hundred or more.
 #[must_use]
 pub fn unsized_by_c(analysis: &Analysis) -> Vec<Mass> {
     let snapshot = analysis.snapshot();
