@@ -134,6 +134,7 @@ pub fn census_of(source: Source, tally: &Tally, frames: &mut Frames) -> Census {
         looks: 0,
         paused: Duration::ZERO,
         gone: HashMap::new(),
+        threads: tally.threads.clone(),
         memory: tally.rss.map(|rss| Memory {
             rss,
             empty: tally.empty,

@@ -13,7 +13,7 @@ use inject::records::{ReadRecords, Record, implausible};
 use process::error::{Error, Result};
 use process::memory::GuestMemory;
 use process::rss::Rss;
-use std::collections::HashMap;
+use std::collections::{BTreeSet, HashMap};
 use std::mem::offset_of;
 use std::sync::Arc;
 use std::time::Duration;
@@ -85,6 +85,8 @@ pub struct Tally {
     pub gc: Option<Duration>,
     /// How long the walk took.
     pub walk: Duration,
+    /// The types of which living objects are threads.
+    pub threads: BTreeSet<Arc<str>>,
     /// Births the agent had no memory to book.
     pub lost_memory: u64,
     /// Births during a census.
@@ -329,6 +331,9 @@ impl Reader {
             .collect::<Result<Vec<_>>>()?;
         let internal = kinds.iter().map(|kind| kind.flags & INTERNAL != 0);
         self.kinds = names.iter().cloned().zip(internal).collect();
+        let threads = kinds.iter().zip(&names);
+        let threads = threads.filter(|(kind, _)| kind.threads != 0);
+        tally.threads = threads.map(|(_, name)| name.clone()).collect();
         self.read_new_frames(memory)?;
         let mut rows = Rows::default();
         for (number, (site, counts)) in (0..).zip(sites.iter().zip(site_counts)) {

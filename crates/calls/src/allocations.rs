@@ -11,7 +11,8 @@
 //! Of functions that call each other (`reallocarray` and `realloc`) the outermost counts; [`Rows`](crate::summary::Rows) asks for no other.
 //!
 //! A verdict needs each call. Where some were lost it is not given ([`NotFreed::lost`]), and where functions could not be hooked, or were
-//! taken out because they cost too much, there are no rows either ([`NotFreed::unknown`]).
+//! taken out because they cost too much, there are no rows either ([`NotFreed::unknown`]). A recording does not say either of the two, so of
+//! its calls there are rows and no verdict ([`NotFreed::recorded`]).
 
 mod effect;
 
@@ -108,6 +109,8 @@ pub struct NotFreed {
     pub lost: u64,
     /// Functions of the allocator that could not be hooked, or not to the end. Nothing can be said then, and there are no rows.
     pub unknown: Vec<String>,
+    /// Whether the calls are those of a recording. That does not say whether `free` was hooked to the end, so no row is said to leak.
+    pub recorded: bool,
     /// How long it was watched, from the first event to the last.
     pub watched: Duration,
 }
@@ -284,6 +287,7 @@ impl Allocations {
             untold: self.untold,
             lost: lost.fold(0, u64::saturating_add),
             unknown: of_allocators(&end.given_up),
+            recorded: end.recorded,
             watched,
             ..NotFreed::default()
         };
@@ -301,6 +305,7 @@ impl Allocations {
                 kept[block.row as usize].add(block, first, watched);
             }
         }
+        let has_verdict = all.lost == 0 && all.untold == 0 && !all.recorded;
         for (tally, kept) in self.rows.into_iter().zip(kept) {
             if kept.count == 0 {
                 continue;
@@ -308,7 +313,7 @@ impl Allocations {
             all.kept += kept.count;
             all.bytes = all.bytes.saturating_add(kept.bytes);
             all.rows.push(Row {
-                leaks: all.lost == 0 && all.untold == 0 && kept.leaks(&tally, watched),
+                leaks: has_verdict && kept.leaks(&tally, watched),
                 call: tally.call,
                 line: tally.line,
                 allocated: tally.allocated,

@@ -19,6 +19,8 @@ pub struct End {
     pub descriptors: Vec<(i32, Held)>,
     /// Functions that could not be hooked, or not to the end, because their hooks cost more than they may.
     pub given_up: Vec<String>,
+    /// The events come from a recording, which does not say what was given up.
+    pub recorded: bool,
 }
 
 /// Receives calls and returns in the order of time.

@@ -182,6 +182,10 @@ impl Source for Replay<'_> {
 
     fn leave(&mut self) {}
 
+    fn is_recording(&self) -> bool {
+        true
+    }
+
     fn counted(&mut self) -> Vec<Count> {
         match &mut self.way {
             Way::Counted(tally) => tally.counts(&self.names),

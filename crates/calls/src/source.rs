@@ -73,6 +73,11 @@ pub trait Source {
         None
     }
 
+    /// Whether it is a recording. That does not say which functions were hooked, and whether to the end.
+    fn is_recording(&self) -> bool {
+        false
+    }
+
     /// Returns the descriptors that each process had and has, if requested; a recording has none.
     fn descriptors(&mut self) -> Vec<(i32, Held)> {
         Vec::new()

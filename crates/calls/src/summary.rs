@@ -181,6 +181,9 @@ impl Rows {
         }
         let key = self.key(&count.function, count.line.as_deref());
         let calls = counted.returned.saturating_add(counted.left);
+        if key.0 == OTHERS {
+            self.others = self.others.saturating_add(calls);
+        }
         let row = self.row(key, calls);
         // The sum saturates, because a process that has changed its counts may report any number.
         let add = |sum: &mut u64, more: u64| *sum = sum.saturating_add(more);
@@ -191,8 +194,10 @@ impl Rows {
         add(&mut row.failed, counted.errors);
         add(&mut row.bytes, counted.bytes);
         row.longest = row.longest.max(counted.longest);
-        for (sum, more) in row.buckets.iter_mut().zip(&counted.buckets) {
-            add(sum, *more);
+        for (bucket, more) in &counted.buckets {
+            if let Some(sum) = row.buckets.get_mut(usize::from(*bucket)) {
+                add(sum, *more);
+            }
         }
         self.unit = count.period;
     }

@@ -15,13 +15,14 @@ const MORE_PAGES: u64 = 1 << 14;
 /// In `left`: the object is immortal, and its references are not counted.
 const IMMORTAL: i32 = i32::MIN;
 
-/// References of all objects: their counts minus those found. Takes half as much memory as the objects.
+/// References of all objects: their counts minus those found. Takes an eighth of the memory of the objects, and what `wide` takes.
 pub struct Held {
-    pages: HashMap<u64, Box<[Count; PLACES]>>,
+    /// A packed [`Count`] for each place.
+    pages: HashMap<u64, Box<[u16; PLACES]>>,
+    /// By number of the place, what does not fit into 11 bits: the references of classes, `None`, names that everybody uses.
+    wide: HashMap<u64, i32>,
     /// Limit of the number of pages.
     most: usize,
-    /// Receives the counts of addresses beyond the limit; never read.
-    beyond: Count,
     lost: u64,
 }
 
@@ -34,7 +35,37 @@ struct Count {
 }
 
 /// Bit of [`Count::low`]: an object begins there. The bits below 0x10 are those of its address.
-const IS_OBJECT: u8 = 0x80;
+const IS_OBJECT: u8 = 0x10;
+/// Bits of a packed count for [`Count::low`]; above them is `left`, signed.
+const LOW_BITS: u32 = 5;
+const LOW: u16 = (1 << LOW_BITS) - 1;
+/// In the place of `left` in a packed count: [`IMMORTAL`], and that it stands in [`Held::wide`].
+const PACKED_IMMORTAL: i32 = -(1 << (u16::BITS - LOW_BITS - 1));
+const PACKED_WIDE: i32 = PACKED_IMMORTAL + 1;
+/// The numbers of references that are packed.
+const PACKED: std::ops::RangeInclusive<i32> = PACKED_WIDE + 1..=-(PACKED_IMMORTAL + 1);
+/// Limit of those that are not, for each page: a process may say any number of each of its objects.
+const MOST_WIDE: usize = 4;
+
+impl Count {
+    /// `wide` is what stands for its place in [`Held::wide`].
+    fn unpack(packed: u16, wide: impl FnOnce() -> Option<i32>) -> Self {
+        let left = match i32::from(packed.cast_signed() >> LOW_BITS) {
+            PACKED_IMMORTAL => IMMORTAL,
+            PACKED_WIDE => wide().unwrap_or(0),
+            left => left,
+        };
+        Count {
+            left,
+            low: (packed & LOW) as u8,
+        }
+    }
+
+    /// Packs it; `left` must be one of [`PACKED`] or stand for another.
+    fn pack(low: u8, left: i32) -> u16 {
+        (left as u16) << LOW_BITS | u16::from(low)
+    }
+}
 
 /// Why an object lives although the found references do not explain it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -51,56 +82,76 @@ impl Held {
         let pages = (bytes >> PAGE_BITS).saturating_add(MORE_PAGES);
         Held {
             pages: HashMap::default(),
+            wide: HashMap::default(),
             most: usize::try_from(pages).unwrap_or(usize::MAX),
-            beyond: Count::default(),
             lost: 0,
         }
     }
 
-    /// The number of objects and references at addresses beyond the limit of pages.
+    /// The number of objects and references beyond the limits.
     pub fn lost(&self) -> u64 {
         self.lost
     }
 
     /// Notes an object and its reference count; `None` = it is immortal.
     pub fn object(&mut self, address: u64, count: Option<u64>) {
-        let place = self.place(address);
-        place.low = IS_OBJECT | (address & 0xf) as u8;
-        place.left = match count {
-            Some(count) => {
-                let count = i32::try_from(count).unwrap_or(i32::MAX);
-                place.left.saturating_add(count).max(IMMORTAL + 1)
-            }
-            None => IMMORTAL,
-        };
+        self.change(address, |place| {
+            place.low = IS_OBJECT | (address & 0xf) as u8;
+            place.left = match count {
+                Some(count) => {
+                    let count = i32::try_from(count).unwrap_or(i32::MAX);
+                    place.left.saturating_add(count).max(IMMORTAL + 1)
+                }
+                None => IMMORTAL,
+            };
+        });
     }
 
     /// Notes a reference to an object.
     pub fn found(&mut self, target: u64) {
-        let place = self.place(target);
-        if place.left != IMMORTAL {
-            place.left = place.left.saturating_sub(1).max(IMMORTAL + 1);
-        }
+        self.change(target, |place| {
+            if place.left != IMMORTAL {
+                place.left = place.left.saturating_sub(1).max(IMMORTAL + 1);
+            }
+        });
     }
 
-    fn place(&mut self, address: u64) -> &mut Count {
+    fn change(&mut self, address: u64, change: impl FnOnce(&mut Count)) {
         let number = address >> PAGE_BITS;
         if self.pages.len() >= self.most && !self.pages.contains_key(&number) {
             self.lost += 1;
-            self.beyond = Count::default();
-            return &mut self.beyond;
+            return;
         }
         let page = self.pages.entry(number);
-        let page = page.or_insert_with(|| Box::new([Count::default(); PLACES]));
-        &mut page[(address >> PLACE_BITS) as usize % PLACES]
+        let page = page.or_insert_with(|| Box::new([0; PLACES]));
+        let packed = &mut page[(address >> PLACE_BITS) as usize % PLACES];
+        let place = address >> PLACE_BITS;
+        let mut count = Count::unpack(*packed, || self.wide.get(&place).copied());
+        change(&mut count);
+        let left = match count.left {
+            IMMORTAL => PACKED_IMMORTAL,
+            left if PACKED.contains(&left) => left,
+            left => {
+                let full = self.wide.len() / MOST_WIDE >= self.most;
+                if full && !self.wide.contains_key(&place) {
+                    self.lost += 1;
+                } else {
+                    self.wide.insert(place, left);
+                }
+                PACKED_WIDE
+            }
+        };
+        *packed = Count::pack(count.low, left);
     }
 
     /// Returns the address of each object that has references other than those found, and why it lives.
     pub fn rest(&self) -> impl Iterator<Item = (u64, Why)> + '_ {
-        self.pages.iter().flat_map(|(page, places)| {
+        self.pages.iter().flat_map(move |(page, places)| {
             let places = places.iter().enumerate();
-            places.filter_map(move |(place, count)| {
+            places.filter_map(move |(place, packed)| {
                 let at = page << PAGE_BITS | (place as u64) << PLACE_BITS;
+                let wide = || self.wide.get(&(at >> PLACE_BITS)).copied();
+                let count = Count::unpack(*packed, wide);
                 let address = at | u64::from(count.low & 0xf);
                 match count.left {
                     _ if count.low & IS_OBJECT == 0 => None,
@@ -147,5 +198,39 @@ mod tests {
         assert_eq!((held.pages.len() as u64, held.lost()), (MORE_PAGES + 1, 10));
         held.object(1 << 40, Some(7));
         assert_eq!(held.rest().count(), 0);
+    }
+
+    /// Numbers of references on both sides of what is packed: as many found as there are, and one less.
+    #[test]
+    fn numbers_of_references_are_exact_whatever_they_are() {
+        for count in [1_u64, 1021, 1022, 1023, 1024, 5000] {
+            for met_first in [true, false] {
+                let mut held = Held::within(1 << 20);
+                let note = |held: &mut Held, address, found| {
+                    if met_first {
+                        held.object(address, Some(count));
+                    }
+                    (0..found).for_each(|_| held.found(address));
+                    if !met_first {
+                        held.object(address, Some(count));
+                    }
+                };
+                note(&mut held, 0x1010, count);
+                note(&mut held, 0x2028, count - 1);
+                let rest: Vec<_> = held.rest().collect();
+                assert_eq!(rest, [(0x2028, Why::Unknown)], "{count} {met_first}");
+                assert_eq!(held.lost(), 0);
+            }
+        }
+    }
+
+    /// A process that says of each of its objects that it has many references.
+    #[test]
+    fn large_numbers_are_bounded() {
+        let mut held = Held::within(0);
+        let all = MORE_PAGES * MOST_WIDE as u64 + 1000;
+        (0..all).for_each(|number| held.object(number * 16, Some(1 << 20)));
+        assert!(held.wide.len() <= MORE_PAGES as usize * MOST_WIDE);
+        assert_eq!(held.lost(), 1000);
     }
 }

@@ -231,7 +231,8 @@ impl<'a> Maker<'a> {
                     self.python.write_class_name(class, &mut name).ok()?;
                     Some(self.builder.text(name.as_bytes()))
                 }
-                Namespace::Object | Namespace::Vm => None,
+                Namespace::Vm => Some(self.builder.text(b"sys.modules")),
+                Namespace::Object => None,
             },
             _ => None,
         }
@@ -373,7 +374,7 @@ impl<'a> Maker<'a> {
         }
         if self.held.lost() != 0 {
             let note = format!(
-                "{} references lead to where the process has no memory; who else holds those objects is not known",
+                "{} references lead to where the process has no memory, or to objects with more references than lancet keeps numbers of; who else holds those objects is not known",
                 self.held.lost()
             );
             self.builder.about_mut().notes.push(note);

@@ -93,6 +93,7 @@ fn make<'a>(
             if written != maker.seen {
                 return Err(lost(pid, "it wrote other objects than it has counted"));
             }
+            maker.finalizers();
             let allocated = maker.beside.sums(&maker.builder);
             maker.builder.about_mut().allocated = allocated;
             return Ok((maker.builder, maker.garbage));
@@ -207,6 +208,20 @@ impl<'a> Maker<'a> {
         RootName::named(kind, self.builder.text(table))
     }
 
+    /// Adds what only finalizers hold, where the VM does not tell them among its roots.
+    fn finalizers(&mut self) {
+        let name = self.root_name(b"finalizers");
+        let (ruby, builder) = (&self.ruby, &mut self.builder);
+        let most = builder.budget().roots;
+        let read = ruby.finalizers(most, &mut |callbacks| builder.root(callbacks, name));
+        if let Err(error) = read {
+            let note = format!(
+                "the VM's table of finalizers cannot be read ({error}): what only they hold counts as garbage"
+            );
+            builder.about_mut().notes.push(note);
+        }
+    }
+
     fn object(&mut self, object: Object, references: &[u64]) {
         let of = Type::of(object.flags);
         let kind = self.kinds.of(&mut self.builder, &self.ruby, &object);
@@ -230,6 +245,7 @@ impl<'a> Maker<'a> {
             flags: Flags {
                 frozen: object.flags & FROZEN != 0 && of != Type::Imemo,
                 finalizer: object.flags & FINALIZE != 0 && of != Type::Imemo,
+                unsized_by_c: self.kinds.is_unsized(),
                 ..Flags::default()
             },
             label: self.label(of, object.address),

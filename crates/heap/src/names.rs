@@ -325,6 +325,8 @@ pub struct Flags {
     pub shared: bool,
     /// Code of the program runs when it dies: a finalizer, a `__del__`.
     pub finalizer: bool,
+    /// A C library has memory for it and does not say how much, so that is not in its bytes.
+    pub unsized_by_c: bool,
 }
 
 impl Flags {
@@ -334,16 +336,18 @@ impl Flags {
             | u8::from(self.old) << 2
             | u8::from(self.shared) << 3
             | u8::from(self.finalizer) << 4
+            | u8::from(self.unsized_by_c) << 5
     }
 
     /// The flags that were packed so; `None` = these bits are none.
     pub(crate) fn unpack(bits: u8) -> Option<Self> {
-        (bits < 32).then_some(Self {
+        (bits < 64).then_some(Self {
             frozen: bits & 1 != 0,
             shareable: bits & 2 != 0,
             old: bits & 4 != 0,
             shared: bits & 8 != 0,
             finalizer: bits & 16 != 0,
+            unsized_by_c: bits & 32 != 0,
         })
     }
 }

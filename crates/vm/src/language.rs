@@ -26,6 +26,8 @@ pub struct Description {
     /// Symbols of the function that collects garbage, the likeliest first. Most are static: a stripped library has
     /// none.
     pub collectors: &'static [&'static str],
+    /// Whether objects count the references to them, so that a cycle of references keeps what is in it until a collection, if there is any.
+    pub counts_references: bool,
     /// What a program calls to switch the collector off; empty where there is none.
     pub switches_off: &'static str,
     /// Where its libraries lie: see [`library`](crate::library).

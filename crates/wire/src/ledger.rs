@@ -234,8 +234,8 @@ pub struct Kind {
     pub flags: u32,
     /// Number of the first [`Site`] of this kind; only the agent uses it.
     pub first_site: u32,
-    /// Aligns `address` to eight bytes; 0.
-    pub reserved: u32,
+    /// 1 = a census has seen that an object of it is a thread with a VM stack; else 0.
+    pub threads: u32,
     /// Address of the class, if it has no name; else 0.
     pub address: u64,
 }

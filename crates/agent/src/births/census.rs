@@ -178,10 +178,10 @@ extern "C" fn walk_page(argument: u64) -> u64 {
 }
 
 /// Returns how much of what the VM says of an object is the VM stack of a thread: it is room, and hardly any of it is memory.
-fn room_of_stack(agent: &Agent, object: u64, bytes: u64) -> u64 {
+fn room_of_stack(agent: &Agent, object: u64, bytes: u64) -> Option<u64> {
     let reader = agent.names.reader().filter(|_| bytes >= LARGE_BYTES);
     let room = reader.and_then(|vm| vm.stack_of_thread(object));
-    room.filter(|room| *room < bytes).unwrap_or(0)
+    room.filter(|room| *room < bytes)
 }
 
 #[inline]
@@ -214,7 +214,13 @@ fn visit(
         // SAFETY: the VM's lock is held, and the object is one that the VM has named and whose type the
         // size function knows.
         Type::Data => match unsafe { agent.vm.memsize_guarded(object) } {
-            Some(bytes) => bytes.saturating_sub(room_of_stack(agent, object, bytes)),
+            Some(bytes) => match room_of_stack(agent, object, bytes) {
+                Some(room) => {
+                    agent.books.note_threads(ledger, kind);
+                    bytes.saturating_sub(room)
+                }
+                None => bytes,
+            },
             None => {
                 ledger.unsized_objects += 1;
                 stride

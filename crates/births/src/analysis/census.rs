@@ -1,7 +1,7 @@
 //! What one look at one guest found. Strings are shared (`Arc<str>`): a few thousand files,
 //! methods and type names stand behind any number of sites.
 
-use std::collections::HashMap;
+use std::collections::{BTreeSet, HashMap};
 use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
@@ -111,6 +111,8 @@ pub struct Census {
     pub before: Vec<TypeCount>,
     /// By type, how many objects from before lancet came have died since about the end of the first interval.
     pub gone: HashMap<Arc<str>, u64>,
+    /// The types of which living objects are threads of the VM, whatever their classes are called: their stacks are no object's.
+    pub threads: BTreeSet<Arc<str>>,
     /// Length in seconds of each interval by which births are told apart, the earliest first; at most
     /// [`INTERVALS`](wire::ledger::INTERVALS). The last one ended with this look.
     pub intervals: Vec<f64>,

@@ -46,6 +46,8 @@ pub struct Leak {
     pub before: bool,
     /// Whether there are more and more objects, or objects hold more and more.
     pub growing: Growing,
+    /// Whether its objects are threads.
+    pub of_threads: bool,
     /// The figures of the row.
     pub counts: Counts,
 }
@@ -185,6 +187,7 @@ impl Verdict {
                 key: key.clone(),
                 before: *before,
                 growing: trend.growing(),
+                of_threads: census.is_of_threads(key),
                 counts: *counts,
             };
             if leak.growing == Growing::InNumber {
@@ -204,7 +207,7 @@ impl Verdict {
         }
         // What threads take beside their objects is their stacks. Where the objects do not explain the growth of resident memory, these
         // are most of it.
-        let by_stacks = |leak: &Leak| census.resident.is_some() && leak.key.is_of_threads();
+        let by_stacks = |leak: &Leak| census.resident.is_some() && leak.of_threads;
         leaks.sort_by_cached_key(|(trend, leak)| {
             let order = (std::cmp::Reverse((by_stacks(leak), *trend)), leak.before);
             (order, leak.key.to_string())
@@ -221,16 +224,13 @@ impl Verdict {
     }
 }
 
-/// The type of threads.
-const THREAD: &str = "Thread";
-
-impl Key {
-    /// Whether it is the type of threads, or a line that makes some. Their stacks are no object's.
-    pub fn is_of_threads(&self) -> bool {
-        let (Key::Line { kind, .. } | Key::Type { kind } | Key::Stack { kind, .. }) = self else {
+impl Census {
+    /// Whether a row is that of a type of threads, or of a line that makes some.
+    fn is_of_threads(&self, key: &Key) -> bool {
+        let (Key::Line { kind, .. } | Key::Type { kind } | Key::Stack { kind, .. }) = key else {
             return false;
         };
-        &**kind == THREAD
+        self.threads.contains(kind)
     }
 }
 

@@ -43,6 +43,7 @@ pub fn merge(censuses: &[Census]) -> Option<Census> {
         sites: merged_sites(censuses),
         before: merged_before(censuses),
         gone: merged_gone(censuses),
+        threads: censuses.iter().flat_map(|c| c.threads.clone()).collect(),
         intervals: longest_watched(censuses).map_or_else(Vec::new, |c| c.intervals.clone()),
         gc_pause: longest(|c| c.gc_pause),
         looks: censuses.iter().map(|c| c.looks).max().unwrap_or(0),

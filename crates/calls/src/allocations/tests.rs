@@ -199,6 +199,22 @@ fn what_stays_at_a_steady_pace_leaks() {
     assert!(all.rows[0].leaks, "{all:?}");
 }
 
+/// The same calls from a recording: whether `free` was hooked to the end it does not say.
+#[test]
+fn of_a_recording_no_line_is_said_to_leak() {
+    let mut guest = Guest::default();
+    for number in 0..1000 {
+        guest.call("malloc", [16, 0, 0], 0x1000 + number * 16);
+    }
+    let end = End {
+        recorded: true,
+        ..End::default()
+    };
+    let all = guest.allocations.finish(&end);
+    assert_eq!(rows(&all), [("malloc", 1000, 1000, 16_000)]);
+    assert!(all.recorded && !all.rows[0].leaks, "{all:?}");
+}
+
 /// A pool is filled once; requests in flight are of the end; a cache frees as many old ones as it keeps, or its last ones are all it has.
 #[test]
 fn a_pool_a_cache_and_what_is_in_use_do_not_leak() {

@@ -4,8 +4,10 @@ use super::mapped::Mapped;
 use crate::event::{CallEdge, Module};
 use crate::options::Options;
 use crate::select::Selection;
+use crate::source::Count;
+use crate::summary::OTHERS;
 use hooks::Tracing;
-use hooks::rings::Line;
+use hooks::rings::{Counted, Line};
 use process::functions::{Function, Functions, ModuleSymbols, SYSTEM};
 use process::launchers::Launchers;
 use process::linkage;
@@ -83,6 +85,24 @@ impl Known {
     pub fn function(&mut self, tracing: &Tracing, hook: u32) -> Option<Arc<Function>> {
         let find = || tracing.function(hook).cloned().map(Arc::new);
         self.functions.entry(hook).or_insert_with(find).clone()
+    }
+
+    /// Returns the count of all functions and lines for which a guest's tables had no room.
+    pub fn others(counted: Counted, period: f64) -> Count {
+        let function = Function {
+            name: OTHERS.to_owned(),
+            module: "".into(),
+            address: 0,
+            size: 0,
+            picks: false,
+        };
+        Count {
+            function: function.into(),
+            inside: None,
+            line: None,
+            counted,
+            period,
+        }
     }
 
     /// Returns the edge of a call; `None` if the call is not shown.

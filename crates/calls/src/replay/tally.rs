@@ -247,7 +247,7 @@ impl Tally {
                 shortest: 0,
                 errors: 0,
                 bytes: 0,
-                buckets: row.buckets,
+                buckets: (0..).zip(row.buckets).filter(|one| one.1 != 0).collect(),
             },
             period: 1.0,
         });

@@ -91,7 +91,9 @@ impl Maker<'_> {
                 Some(Namespace::Class(_) | Namespace::Object) => {
                     EdgeName::Attribute(self.name(key))
                 }
-                Some(Namespace::Vm) | None => EdgeName::Value(self.key(key)),
+                // The keys are names of modules.
+                Some(Namespace::Vm) => EdgeName::Value(self.name(key)),
+                None => EdgeName::Value(self.key(key)),
             },
             Reference::Attribute(name) => EdgeName::Attribute(self.name(name)),
             Reference::Dict => EdgeName::Attribute(Some(self.builder.text(b"__dict__"))),

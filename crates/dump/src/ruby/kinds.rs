@@ -20,10 +20,12 @@ const SUBTYPES: usize = 16;
 pub struct Kinds {
     /// Kinds of objects that have no C type: by subtype of an imemo (0 for others), and by type.
     plain: [[Option<KindId>; TYPES]; SUBTYPES],
-    /// C types by address.
-    native: HashMap<u64, (KindId, Role)>,
+    /// C types by address, and whether their objects say how much memory they have.
+    native: HashMap<u64, (KindId, Role, bool)>,
     /// The role of the last object, if it has a C type.
     role: Option<Role>,
+    /// Whether the last object has memory of a C library's of unknown size.
+    is_unsized: bool,
 }
 
 impl Default for Kinds {
@@ -32,6 +34,7 @@ impl Default for Kinds {
             plain: [[None; TYPES]; SUBTYPES],
             native: HashMap::default(),
             role: None,
+            is_unsized: false,
         }
     }
 }
@@ -45,7 +48,7 @@ impl Kinds {
         object: &Object,
     ) -> KindId {
         let of = Type::of(object.flags);
-        self.role = None;
+        (self.role, self.is_unsized) = (None, of == Type::Data);
         if of == Type::Data
             && let Some(kind) = self.native(builder, ruby, object.address)
         {
@@ -74,6 +77,11 @@ impl Kinds {
         self.role
     }
 
+    /// Whether a C library has memory for the last object and does not say how much.
+    pub fn is_unsized(&self) -> bool {
+        self.is_unsized
+    }
+
     /// Whether the last object is a thread or a fiber.
     pub fn has_stack(&self) -> bool {
         matches!(self.role, Some(Role::Thread | Role::Fiber))
@@ -92,7 +100,7 @@ impl Kinds {
     ) -> Option<KindId> {
         let (address, name) = ruby.data_type(object).ok()??;
         if let Some(known) = self.native.get(&address) {
-            self.role = Some(known.1);
+            (self.role, self.is_unsized) = (Some(known.1), known.2);
             return Some(known.0);
         }
         if self.native.len() == MOST_TYPES {
@@ -110,7 +118,8 @@ impl Kinds {
             _ => Role::Native,
         };
         let kind = builder.kind(format!("DATA:{text}").as_bytes(), role);
-        self.native.insert(address, (kind, role));
+        self.is_unsized = ruby.is_unsized(object);
+        self.native.insert(address, (kind, role, self.is_unsized));
         self.role = Some(role);
         Some(kind)
     }

@@ -60,16 +60,10 @@ impl<'a> Answers<'a> {
     pub fn of(analysis: &'a Analysis<'a>, owner: impl Fn(&[u8]) -> String) -> Self {
         let has_sites = !analysis.snapshot().sites.is_empty();
         let garbage = garbage::garbage(analysis);
-        let paths = Paths::of(analysis.snapshot());
-        let mut suspects = suspects::suspects(analysis, &garbage);
-        // Where nobody else stands out: all paths are walked for it.
-        if suspects.iter().all(|suspect| suspect.what.is_group()) {
-            suspects.splice(0..0, suspects::families(analysis, &paths));
-        }
         Self {
             analysis,
-            paths,
-            suspects,
+            paths: Paths::of(analysis.snapshot()),
+            suspects: suspects::suspects(analysis, &garbage),
             born: holders::born(analysis),
             types: groups::by_type(analysis),
             kinds: groups::by_kind(analysis),

@@ -20,7 +20,6 @@ mod mass;
 mod names;
 
 pub use mass::{Holder, Mass};
-pub(super) use names::families;
 
 use super::garbage::Garbage;
 use super::paths::PERIOD;
@@ -29,6 +28,7 @@ use crate::names::Role;
 use crate::snapshot::Site;
 use crate::text::TextId;
 use mass::{Alike, Roots, key, masses, roots};
+use names::Family;
 
 /// The object or the group of objects that is suspected.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -47,7 +47,7 @@ pub enum Suspected {
 
 impl Suspected {
     /// Whether it is a group of objects of which nothing is known but that they are alike.
-    pub(super) fn is_group(self) -> bool {
+    fn is_group(self) -> bool {
         matches!(self, Suspected::Type(_) | Suspected::Site(_))
     }
 }
@@ -71,11 +71,13 @@ const DROP: u64 = 70;
 const UNNAMED: u64 = 2;
 /// So many threads, fibers or coroutines of one kind are a group that may be suspected. A server has fewer threads.
 const MANY_STACKS: u64 = 50;
+/// So many objects of a C library's are told of.
+const MANY_UNSIZED: u64 = 100;
 /// So many objects of one type, or groups of objects of the same types, each held by the one before it, are a chain.
 const CHAIN: usize = 16;
 
-/// The suspects that retain a tenth of the living bytes or more: single objects and garbage first, then groups, of each those that retain
-/// most first.
+/// The suspects that retain a tenth of the living bytes or more: single objects, names and garbage first, then groups, of each those that
+/// retain most first.
 #[must_use]
 pub fn suspects(analysis: &Analysis, garbage: &Garbage) -> Vec<Suspect> {
     let mut search = Search {
@@ -89,6 +91,8 @@ pub fn suspects(analysis: &Analysis, garbage: &Garbage) -> Vec<Suspect> {
     search.follow();
     let mut found: Vec<Suspect> = search.points.iter().map(|at| search.object(*at)).collect();
     found.extend(lost(analysis, garbage));
+    let families = names::families(analysis, search.least, &search.points);
+    found.extend(families.iter().map(|of| of_names(analysis, of)));
     found.extend(search.groups());
     found.sort_by_key(|suspect| (suspect.what.is_group(), std::cmp::Reverse(suspect.retained)));
     found
@@ -115,6 +119,36 @@ fn lost(analysis: &Analysis, garbage: &Garbage) -> Option<Suspect> {
     })
 }
 
+/// Objects for which C libraries have memory of unknown size, by type: those of most objects first, of types with a hundred or more.
+#[must_use]
+pub fn unsized_by_c(analysis: &Analysis) -> Vec<Mass> {
+    let snapshot = analysis.snapshot();
+    let all = 0..snapshot.len() as u32;
+    let objects = all.filter(|one| analysis.is_living(*one) && snapshot.flags(*one).unsized_by_c);
+    let mut found = masses(analysis, &roots(analysis), objects, Alike::Type);
+    found.retain(|mass| mass.objects >= MANY_UNSIZED);
+    found.sort_by_key(|mass| (std::cmp::Reverse(mass.objects), mass.name));
+    found
+}
+
+/// Names that are alike as a suspect.
+fn of_names(analysis: &Analysis, family: &Family) -> Suspect {
+    Suspect {
+        what: Suspected::Names(family.holder),
+        retained: family.retained,
+        mass: Some(Mass {
+            name: analysis.snapshot().type_name(family.example),
+            label: None,
+            objects: family.names,
+            retained: family.retained,
+            site: None,
+            example: family.example,
+            holder: None,
+            root: None,
+        }),
+    }
+}
+
 /// The bytes from which on somebody is suspected: a tenth of what lives, and of the garbage that nothing frees.
 fn least(analysis: &Analysis) -> u64 {
     let living = analysis.living().bytes;
@@ -136,7 +170,7 @@ struct Search<'a> {
     roots: Roots,
     /// Objects that retain less than is suspected and are dominated by nobody who is, without those of the VM.
     rest: Vec<u32>,
-    /// Threads, fibers and coroutines of that kind.
+    /// Threads, fibers and coroutines of that kind, and what else the VM has around a thread.
     stacks: Vec<u32>,
 }
 
@@ -152,6 +186,12 @@ fn is_of_vm(analysis: &Analysis, object: u32) -> bool {
             | Role::Fiber
             | Role::Symbol
     )
+}
+
+/// Whether a thread hangs on an object and on nothing else.
+fn has_thread(analysis: &Analysis, object: u32) -> bool {
+    let mut held = analysis.dominated(Some(object)).iter();
+    held.any(|one| analysis.snapshot().role(*one) == Role::Thread)
 }
 
 /// The dominators that lead to an object, and how their types repeat themselves.
@@ -225,6 +265,8 @@ impl Search<'_> {
                 for small in dominated.filter(|one| !is_large(one)) {
                     match snapshot.role(small) {
                         Role::Thread | Role::Fiber => self.stacks.push(small),
+                        // What the VM has around a thread: a Ractor.
+                        Role::Internal if has_thread(analysis, small) => self.stacks.push(small),
                         _ if is_of_vm(analysis, small) => {}
                         _ => self.rest.push(small),
                     }

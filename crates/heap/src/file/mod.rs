@@ -45,7 +45,7 @@ use crate::names::{EdgeName, Form};
 pub(crate) const MAGIC: [u8; 8] = *b"\x89lnheap\n";
 
 /// Version of the layout that is written, and the only one that is read.
-pub const VERSION: u32 = 7;
+pub const VERSION: u32 = 8;
 
 /// Texts and words of the header are cut to so many bytes, so that a block can hold them.
 pub(crate) const LONGEST_TEXT: usize = 64 << 10;

@@ -193,6 +193,7 @@ impl Heap {
                 old: given.flags & 4 != 0,
                 shared: given.flags & 8 != 0,
                 finalizer: given.flags & 16 != 0,
+                unsized_by_c: given.flags & 32 != 0,
             },
             label,
             contents: None,

@@ -6,3 +6,4 @@ mod diff;
 mod dominators;
 mod file;
 mod large;
+mod names;

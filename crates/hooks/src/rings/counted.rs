@@ -117,7 +117,7 @@ fn rows_that_are_not_marked_are_not_read() {
     };
     assert_eq!(unmapped, 0);
     let mut rings = image.rings();
-    let mut counted = rings.counted().expect("what is marked can be read");
+    let mut counted = rings.counted().expect("what is marked can be read").0;
     counted.sort_by_key(|row| row.hook);
     let counted = counted.iter().map(|row| (row.hook, row.returned));
     let counted: Vec<(u32, u64)> = counted.collect();
@@ -127,7 +127,7 @@ fn rows_that_are_not_marked_are_not_read() {
     );
     // It is marked and free.
     image.mark(0, 1, 0b11);
-    assert_eq!(rings.counted().expect("it can be read").len(), 6);
+    assert_eq!(rings.counted().expect("it can be read").0.len(), 6);
 }
 
 /// Rows behind the first table are read as far as they are in use, of each table once, and no more than may be.
@@ -142,15 +142,15 @@ fn rows_behind_the_first_table_are_read() {
     }
     image.further(TABLES + 1, COUNTS as u64 + 100);
     let mut rings = image.rings();
-    let counted = rings.counted().expect("it can be read");
+    let counted = rings.counted().expect("it can be read").0;
     assert_eq!(counted.len(), COUNTS + 100);
     assert_eq!(rings.losses().expect("losses").uncounted, 0);
     // A process that names one table twice, an end far away, and no table.
     image.further(1, tables[0].as_ptr() as u64);
     image.further(TABLES + 1, u64::MAX);
-    assert_eq!(rings.counted().expect("it can be read").len(), COUNTS);
+    assert_eq!(rings.counted().expect("it can be read").0.len(), COUNTS);
     image.further(0, 0);
-    assert_eq!(rings.counted().expect("it can be read").len(), 0);
+    assert_eq!(rings.counted().expect("it can be read").0.len(), 0);
 }
 
 /// A guest marks every row of its table, which is more than may be read.

@@ -143,8 +143,8 @@ pub struct Counted {
     pub errors: u64,
     /// Bytes that they have moved or got, as far as their hook tells it.
     pub bytes: u64,
-    /// Numbers of calls by duration, see [`wire::calls::bucket`].
-    pub buckets: Vec<u64>,
+    /// Numbers of calls by duration, see [`wire::calls::bucket`]: those buckets that have any, by rising number.
+    pub buckets: Vec<(u8, u64)>,
 }
 
 /// How much was lost.

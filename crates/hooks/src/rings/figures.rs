@@ -2,7 +2,7 @@
 
 use super::record::none_of;
 use super::{Counted, Losses, Rings};
-use crate::limits::{MOST_COUNTED, MOST_ROWS};
+use crate::limits::{MOST_COUNTED_BYTES, MOST_ROWS};
 use process::error::Result;
 use std::collections::{BTreeMap, HashSet};
 use std::mem::offset_of;
@@ -10,32 +10,34 @@ use std::ops::Range;
 use wire::calls::further::{ALL_COUNTS, Further, REFUSED};
 use wire::calls::{self, COUNTS, Calls, NO_APPLICATION, Ring};
 
+/// Function and line.
+type Key = (u32, Option<usize>);
+
 /// Counts of all threads, summed by function and line: a process may claim to have thousands of tables.
 #[derive(Default)]
 pub(super) struct Rows {
-    rows: BTreeMap<(u32, Option<usize>), Counted>,
+    rows: BTreeMap<Key, Counted>,
+    /// The sum of what finds no room there.
+    others: Option<Counted>,
+    /// Bytes of `rows`.
+    bytes: usize,
     pub(super) lost: u64,
 }
 
 impl Rows {
     fn add(&mut self, hook: u32, place: Option<usize>, count: &calls::Count, left: u64) {
-        let full = self.rows.len() >= MOST_COUNTED;
-        if full && !self.rows.contains_key(&(hook, place)) {
-            self.lost = self.lost.saturating_add(count.returned);
-            return;
-        }
-        let row = self.rows.entry((hook, place)).or_insert_with(|| Counted {
-            hook,
-            place,
-            returned: 0,
-            left: 0,
-            total: 0,
-            longest: 0,
-            shortest: 0,
-            errors: 0,
-            bytes: 0,
-            buckets: vec![0; count.buckets.len()],
-        });
+        let key = (hook, place);
+        let more = self.bytes + self.bytes_of(key, count);
+        let row = if more <= MOST_COUNTED_BYTES {
+            self.bytes = more;
+            self.rows.entry(key).or_insert_with(|| Counted {
+                hook,
+                place,
+                ..Counted::default()
+            })
+        } else {
+            self.others.get_or_insert_default()
+        };
         row.returned = row.returned.saturating_add(count.returned);
         row.left = row.left.saturating_add(left);
         row.total = row.total.saturating_add(count.total);
@@ -46,10 +48,40 @@ impl Rows {
         };
         row.errors = row.errors.saturating_add(count.errors);
         row.bytes = row.bytes.saturating_add(count.bytes);
-        for (sum, more) in row.buckets.iter_mut().zip(&count.buckets) {
-            *sum = sum.saturating_add(u64::from(*more));
+        for (bucket, more) in filled(count) {
+            match row.buckets.binary_search_by_key(&bucket, |one| one.0) {
+                Ok(at) => row.buckets[at].1 = row.buckets[at].1.saturating_add(more),
+                Err(at) => {
+                    row.buckets.reserve_exact(1);
+                    row.buckets.insert(at, (bucket, more));
+                }
+            }
         }
     }
+
+    /// How many bytes more `rows` takes with this count.
+    fn bytes_of(&self, key: Key, count: &calls::Count) -> usize {
+        let row = self.rows.get(&key);
+        let is_new = |bucket: &u8| {
+            let known = row.map(|row| row.buckets.binary_search_by_key(bucket, |one| one.0));
+            !matches!(known, Some(Ok(_)))
+        };
+        let buckets = filled(count).filter(|(bucket, _)| is_new(bucket)).count();
+        let own = match row {
+            Some(_) => 0,
+            None => size_of::<(Key, Counted)>(),
+        };
+        own + buckets * size_of::<(u8, u64)>()
+    }
+}
+
+/// The buckets that have calls, by rising number, and how many these are.
+fn filled(count: &calls::Count) -> impl Iterator<Item = (u8, u64)> {
+    const { assert!(calls::BUCKETS <= 1 << u8::BITS) };
+    let buckets = (0..=u8::MAX).zip(count.buckets);
+    buckets
+        .filter(|(_, calls)| *calls != 0)
+        .map(|(bucket, calls)| (bucket, calls.into()))
 }
 
 /// What may still be read of tables.
@@ -81,9 +113,9 @@ fn runs(marks: &[u64]) -> Vec<Range<usize>> {
 }
 
 impl Rings {
-    /// Returns the calls counted in this session so far, by function and line. Calls for which there was no room count as
-    /// [`losses`](Self::losses) from then on.
-    pub fn counted(&mut self) -> Result<Vec<Counted>> {
+    /// Returns the calls counted in this session so far, by function and line, and behind them the sum of those for which there was no
+    /// room here, if any. Rows that could not be read count as [`losses`](Self::losses) from then on.
+    pub fn counted(&mut self) -> Result<(Vec<Counted>, Option<Counted>)> {
         let mut all = Rows::default();
         let mut tables = HashSet::new();
         let mut rows_left = MOST_ROWS;
@@ -118,7 +150,7 @@ impl Rings {
             }
         }
         self.rows_lost = all.lost;
-        Ok(all.rows.into_values().collect())
+        Ok((all.rows.into_values().collect(), all.others))
     }
 
     /// Reads the rows behind a ring's first table of counts, with their numbers. Rows that went with the process are counted as at least
@@ -255,34 +287,48 @@ impl Rings {
 mod tests {
     use super::*;
 
-    /// Rows of one function and line are added up; where there are too many rows, calls of others are lost with their number.
+    /// Rows of one function and line are added up; where they take too many bytes, calls of others are added up together.
     #[test]
-    fn rows_are_bounded_and_what_has_none_is_counted_as_lost() {
-        let returned = |returned, took| calls::Count {
-            key: 1,
-            begun: returned,
-            returned,
-            moved: 0,
-            total: returned * took,
-            longest: took,
-            shortest: took,
-            errors: 0,
-            bytes: 0,
-            buckets: [0; calls::BUCKETS],
+    fn rows_are_bounded_and_what_has_none_is_counted_with_the_others() {
+        let returned = |returned: u64, took| {
+            let mut buckets = [0; calls::BUCKETS];
+            buckets[calls::bucket(took)] = returned as u32;
+            calls::Count {
+                key: 1,
+                begun: returned,
+                returned,
+                moved: 0,
+                total: returned * took,
+                longest: took,
+                shortest: took,
+                errors: 0,
+                bytes: 0,
+                buckets,
+            }
         };
         let mut rows = Rows::default();
-        for hook in 0..MOST_COUNTED as u32 {
+        let each = size_of::<(Key, Counted)>() + size_of::<(u8, u64)>();
+        let most = MOST_COUNTED_BYTES / each;
+        for hook in 0..most as u32 {
             rows.add(hook, None, &returned(1, 9), 0);
         }
-        rows.add(0, None, &returned(2, 5), 1);
-        assert_eq!(rows.lost, 0);
+        assert!(rows.others.is_none());
+        // The same bucket takes no room.
+        rows.add(0, None, &returned(2, 9), 1);
         let first = &rows.rows[&(0, None)];
-        assert_eq!(
-            (first.returned, first.left, first.shortest, first.longest),
-            (3, 1, 5, 9)
-        );
-        rows.add(u32::MAX, None, &returned(4, 5), 0);
+        assert_eq!((first.returned, first.left, first.longest), (3, 1, 9));
+        assert_eq!(first.buckets, [(calls::bucket(9) as u8, 3)]);
+        // Full to the last byte: another bucket of a row that is there, two other functions, another line.
+        rows.bytes = MOST_COUNTED_BYTES;
+        rows.add(0, None, &returned(5, 900), 0);
+        rows.add(u32::MAX, None, &returned(4, 5), 2);
         rows.add(0, Some(3), &returned(6, 5), 0);
-        assert_eq!((rows.lost, rows.rows.len()), (10, MOST_COUNTED));
+        let others = rows.others.as_ref().expect("there are some");
+        assert_eq!((others.returned, others.left), (15, 2));
+        assert_eq!((others.shortest, others.longest), (5, 900));
+        let buckets = [(calls::bucket(5) as u8, 10), (calls::bucket(900) as u8, 5)];
+        assert_eq!(others.buckets, buckets);
+        assert_eq!((rows.lost, rows.rows.len()), (0, most));
+        assert!(rows.bytes <= MOST_COUNTED_BYTES);
     }
 }

@@ -256,6 +256,7 @@ fn finish(
         losses: lost,
         descriptors: source.descriptors(),
         given_up: heard.given_up(),
+        recorded: source.is_recording(),
     })?;
     let forgotten = Forgotten::open(source.forgotten()) + consumer.forgotten();
     losses::say_forgotten(&mut heard.losses.borrow_mut(), forgotten);

@@ -2,6 +2,8 @@
 
 use serde_json::Value;
 
+use crate::recorded::replay;
+use crate::support::TempDir;
 use crate::support::{Guest, chosen};
 use crate::watch::{calls, hooked, left};
 
@@ -154,5 +156,40 @@ while True:
             "{python}: {output:?}"
         );
         assert_eq!(output.stdout.matches("\nleak: ").count(), 0, "{output:?}");
+    }
+}
+
+/// A recording does not say whether `free` was hooked to the end, nor whether at all: its rows are told, and nobody is accused.
+#[test]
+fn a_recording_gives_rows_and_no_verdict() {
+    let script = "\
+import ctypes, sys, time
+c = ctypes.CDLL(None); c.malloc.restype = ctypes.c_void_p; c.malloc.argtypes = [ctypes.c_size_t]
+def encode(): return c.malloc(5000)
+print('ready', flush=True)
+sys.stdin.readline()
+begin = time.monotonic()
+while time.monotonic() < begin + 1: encode(); time.sleep(0.02)
+print('answer', flush=True)
+sys.stdin.readline()
+";
+    for python in chosen("python", "allocations") {
+        let folder = TempDir::new("recorded allocations");
+        let file = folder.join("calls");
+        let name = file.display().to_string();
+        let mut guest = Guest::ready(python.command().args(["-c", script]));
+        // Nothing frees here.
+        let watch = hooked(calls(
+            guest.pid,
+            &["-x", "calloc", "-x", "malloc", "--record", &name],
+        ));
+        guest.tell("");
+        guest.find("answer");
+        drop(watch.interrupt());
+        guest.tell("");
+        let output = replay(&file, &["-c", "--preset", "alloc"]);
+        let said = "no verdict on leaks: a recording does not say ";
+        assert!(output.stdout.starts_with(said), "{python}: {output:?}");
+        assert!(!output.stdout.contains("leak: "), "{python}: {output:?}");
     }
 }

@@ -152,8 +152,8 @@ fn of_calls_whose_result_is_no_descriptor() {
 fn a_leak_is_the_first_line_and_a_pool_is_none() {
     let script = "\
 import os, sys, time
-def leaks(): kept.append(os.open('/etc/hostname', os.O_RDONLY))
-def closes(): os.close(os.open('/etc/hostname', os.O_RDONLY))
+def leaks(): kept.append(os.open('/etc/passwd', os.O_RDONLY))
+def closes(): os.close(os.open('/etc/passwd', os.O_RDONLY))
 kept = []
 print('ready', flush=True)
 sys.stdin.readline()

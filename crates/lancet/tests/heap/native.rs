@@ -3,8 +3,9 @@
 
 use heap::{Analysis, Snapshot};
 
+use super::holders::asked;
 use super::taken::taken;
-use crate::support::{Guest, Interpreter, TempDir, chosen, skip};
+use crate::support::{Guest, Interpreter, TempDir, chosen, rubies, skip};
 
 /// What each holder of the guest holds, at least.
 const HELD: u64 = 16 << 20;
@@ -101,5 +102,37 @@ fn a_view_of_numpy_keeps_its_array() {
         ];
         each_holds(&python, &snapshot, &all);
         assert!(guest.ends_well());
+    }
+}
+
+/// Documents of libxml2 are some slots of Ruby's and much memory that their type does not tell: they are named, and who holds them.
+#[test]
+fn objects_whose_c_library_has_the_memory_are_named() {
+    let script = "begin; require 'nokogiri'; rescue LoadError; puts 'none'; exit; end
+XML = '<feed>' + '<item><name>n</name></item>' * 3000 + '</feed>'
+TITLES = Array.new(200) { Nokogiri::XML(XML).at('name') }
+GC.start
+puts 'ready'; $stdout.flush; gets";
+    for ruby in rubies("objects of C libraries") {
+        let mut command = ruby.command();
+        let guest = Guest::start("documents", {
+            command.args(["-e", script]);
+            command
+        });
+        if guest.line().as_deref() != Some("ready") {
+            skip(
+                "objects of C libraries",
+                format_args!("{ruby} has no nokogiri"),
+            );
+            continue;
+        }
+        let text = asked(guest.pid).stdout;
+        let first = text.lines().find(|line| line.starts_with("C libraries "));
+        let first = first.unwrap_or_else(|| panic!("{ruby}: {text}"));
+        assert!(
+            first.contains("× Nokogiri::XML::")
+                && first.contains(" hang on Array @constant TITLES"),
+            "{ruby}: {first}"
+        );
     }
 }

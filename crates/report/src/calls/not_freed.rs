@@ -76,6 +76,13 @@ fn verdict(all: &NotFreed) -> Vec<String> {
             "no verdict on leaks: there are more allocations than lancet follows".to_owned(),
         ];
     }
+    if all.recorded {
+        return vec![
+            "no verdict on leaks: a recording does not say whether all that frees was watched, and to the end; \
+             lancet calls -c --preset alloc -p PID does"
+                .to_owned(),
+        ];
+    }
     if all.watched < LEAST_WATCH {
         return vec![too_early(LEAST_WATCH)];
     }
@@ -129,6 +136,7 @@ enum Record<'a> {
         ended: u64,
         untold: u64,
         lost: u64,
+        recorded: bool,
         given_up: &'a [String],
         watched_s: f64,
     },
@@ -153,6 +161,7 @@ pub(super) fn print_json(out: &mut dyn Write, all: &NotFreed) -> io::Result<()> 
         ended: all.ended,
         untold: all.untold,
         lost: all.lost,
+        recorded: all.recorded,
         given_up: &all.unknown,
         watched_s: all.watched.as_secs_f64(),
     };
@@ -215,6 +224,19 @@ not freed      bytes  allocated     oldest what
 
 ";
         assert_eq!(shown(&leaking()), expected);
+    }
+
+    /// A recording does not say whether `free` was watched.
+    #[test]
+    fn of_a_recording_nobody_is_accused() {
+        let mut all = leaking();
+        (all.recorded, all.rows[0].leaks) = (true, false);
+        let text = shown(&all);
+        assert!(
+            text.starts_with("no verdict on leaks: a recording does not say "),
+            "{text}"
+        );
+        assert!(text.contains("\nnot freed: 97 of 19,400 "), "{text}");
     }
 
     /// A `free` that was not seen looks like a leak, so there is no verdict.

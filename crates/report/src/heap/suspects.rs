@@ -6,7 +6,8 @@ use heap::answers::suspects::{Mass, PART, Suspect, Suspected};
 use heap::{Collector, Role, Snapshot};
 
 use super::words::{
-    end_of_garbage, hundredths, object, path, percent, placed, site, text, typed, via,
+    counts_references, end_of_garbage, hundredths, object, path, percent, placed, site, text,
+    typed, via,
 };
 use crate::figures::{grouped, plural, size};
 
@@ -34,7 +35,8 @@ pub fn suspect(answers: &Answers, suspect: &Suspect) -> String {
             let holder = held_by(snapshot, suspect, "them");
             let mass = suspect.mass.map(|mass| mass_of(snapshot, &mass));
             let mass = mass.unwrap_or_default();
-            format!("{mass}: they retain {amount}, and {holder}")
+            let keeps = keeps(answers, suspect);
+            format!("{mass}: they retain {amount}, and {holder}{keeps}")
         }
         Suspected::Site(line) => {
             let mass = suspect.mass.map(|mass| {
@@ -43,9 +45,10 @@ pub fn suspect(answers: &Answers, suspect: &Suspect) -> String {
             });
             let holder = held_by(snapshot, suspect, "it");
             format!(
-                "what {} has made retains {amount}{}, and {holder}",
+                "what {} has made retains {amount}{}, and {holder}{}",
                 site(snapshot, line),
-                mass.unwrap_or_default()
+                mass.unwrap_or_default(),
+                keeps(answers, suspect)
             )
         }
         Suspected::Garbage => {
@@ -58,16 +61,24 @@ pub fn suspect(answers: &Answers, suspect: &Suspect) -> String {
             )
         }
         Suspected::Names(number) => {
-            let mass = suspect.mass;
-            let names = grouped(mass.map_or(0, |mass| mass.objects));
-            let example = mass.and_then(|mass| answers.paths.to(mass.example).pop());
-            let example = example.map_or_else(String::new, |step| via(snapshot, step.via));
+            let names = grouped(suspect.mass.map_or(0, |mass| mass.objects));
             format!(
-                "{} has {names} names that differ in nothing but numbers ({example}); {amount} are held through them",
-                object(snapshot, number)
+                "{} has {names} names that differ in nothing but numbers{}: they retain {amount}",
+                object(snapshot, number),
+                example_of_names(snapshot, number, suspect)
             )
         }
     }
+}
+
+/// One of the names by which an object holds a suspect's members: ` (method _view___12_95028)`.
+fn example_of_names(snapshot: &Snapshot, holder: u32, suspect: &Suspect) -> String {
+    let example = example(suspect);
+    let mut edges = snapshot.edges(holder);
+    let edge = edges.find(|edge| Some(edge.target) == example && edge.name.text().is_some());
+    edge.map_or_else(String::new, |edge| {
+        format!(" ({})", via(snapshot, Via::Edge(edge.name)))
+    })
 }
 
 /// What keeps garbage, if it is cycles of references, or what Perl does with it if it is none.
@@ -99,8 +110,12 @@ fn kept_by(answers: &Answers) -> String {
     )
 }
 
-/// Whether most of the garbage is in cycles of references, or hangs on them. A VM that does not count references may have some by chance.
+/// Whether most of the garbage is in cycles of references, or hangs on them, in a VM that counts references. One that does not frees a
+/// cycle as it frees anything else.
 fn is_kept_by_cycles(answers: &Answers) -> bool {
+    if !counts_references(answers.analysis.snapshot()) {
+        return false;
+    }
     let garbage = answers.analysis.garbage().bytes;
     answers.garbage.cycles != 0 && answers.garbage.in_cycles >= garbage / 2
 }
@@ -163,17 +178,14 @@ pub fn held(answers: &Answers, suspect: &Suspect) -> Option<String> {
         return Some(format!("{address:#x}, a cycle: {first} → {around}"));
     }
     let path = path(snapshot, &answers.paths.to(number));
-    Some(format!(
-        "{address:#x}, path: {path}{}",
-        keeps(answers, suspect)
-    ))
+    Some(format!("{address:#x}, path: {path}"))
 }
 
 /// So many steps are looked at for what one object of a group keeps, and so many of them are told.
 const STEPS: usize = 12;
 const TOLD: usize = 3;
 
-/// What the example of a group keeps, as far as each step holds half of what the one before it does: `, which keeps Proc app.rb:12 →
+/// What the example of a group keeps, as far as each step holds half of what the one before it does: `; one keeps Proc app.rb:12 →
 /// Order`. Only what has a name of its own, or is of a class of the program, is told.
 fn keeps(answers: &Answers, suspect: &Suspect) -> String {
     let (analysis, snapshot) = (answers.analysis, answers.analysis.snapshot());
@@ -202,7 +214,7 @@ fn keeps(answers: &Answers, suspect: &Suspect) -> String {
     let told: Vec<String> = told.iter().map(|one| object(snapshot, *one)).collect();
     match told.is_empty() {
         true => String::new(),
-        false => format!(", which keeps {}", told.join(" → ")),
+        false => format!("; one keeps {}", told.join(" → ")),
     }
 }
 
@@ -280,7 +292,9 @@ fn mass_of(snapshot: &Snapshot, mass: &Mass) -> String {
     });
     let name = typed(snapshot, mass.name, mass.label);
     let name = match snapshot.role(mass.example) {
-        Role::Internal => format!("{name} of the VM's own"),
+        Role::Internal if snapshot.class(mass.example).is_none() => {
+            format!("{name} of the VM's own")
+        }
         _ => name,
     };
     format!(

@@ -239,19 +239,25 @@ pub(super) fn groups<K>(
 fn garbage(out: &mut dyn Write, answers: &Answers, options: &Options) -> io::Result<()> {
     let snapshot = answers.analysis.snapshot();
     let garbage = &answers.garbage;
+    // To a collector that marks what lives, a cycle is nothing special.
+    let has_cycles = words::counts_references(snapshot);
     let cycles = plural(garbage.cycles, "cycle", "cycles");
+    let (heads, title): (&[&str], _) = match has_cycles {
+        true => (
+            &["objects", "bytes", "in cycles", "finalizers"],
+            format!("garbage, {} {cycles}", grouped(garbage.cycles)),
+        ),
+        false => (&["objects", "bytes", "finalizers"], "garbage".to_owned()),
+    };
     let list = List {
-        heads: &["objects", "bytes", "in cycles", "finalizers"],
-        title: &format!("garbage, {} {cycles}", grouped(garbage.cycles)),
+        heads,
+        title: &title,
         rows: ("type", "types"),
     };
     list.write(out, &garbage.types, options, |one| {
-        let cells = vec![
-            grouped(one.objects),
-            size(one.bytes),
-            grouped(one.in_cycles),
-            grouped(one.finalizers),
-        ];
+        let mut cells = vec![grouped(one.objects), size(one.bytes)];
+        cells.extend(has_cycles.then(|| grouped(one.in_cycles)));
+        cells.push(grouped(one.finalizers));
         (cells, words::text(snapshot, one.name))
     })
 }

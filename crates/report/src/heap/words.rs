@@ -9,6 +9,7 @@ use heap::answers::Answers;
 use heap::answers::diff::Diff;
 use heap::answers::holders::{Born, Holder};
 use heap::answers::paths::{Step, Via};
+use heap::answers::suspects;
 use heap::{Collector, EdgeName, Role, RootKind, RootName, Site, Snapshot, TextId};
 use vm::Language;
 
@@ -111,6 +112,13 @@ fn root(snapshot: &Snapshot, name: RootName) -> String {
     said
 }
 
+/// Whether the VM counts references, so that cycles of them keep what is in them.
+#[must_use]
+pub fn counts_references(snapshot: &Snapshot) -> bool {
+    let language = Language::of_prefix(&snapshot.about().language);
+    language.is_some_and(|language| language.description().counts_references)
+}
+
 /// What becomes of garbage.
 #[must_use]
 pub fn end_of_garbage(snapshot: &Snapshot) -> &'static str {
@@ -152,8 +160,38 @@ pub fn first(answers: &Answers) -> Vec<String> {
             size(about.rss),
             size(rest)
         ));
+        said.extend(unsized_by_c(answers));
     }
     said
+}
+
+/// So many types of a C library's objects are told.
+const TOLD: usize = 3;
+
+/// The objects for which C libraries have memory of unknown size, which may be much of what the objects do not explain: of which types most
+/// are, and on what they hang.
+fn unsized_by_c(answers: &Answers) -> Option<String> {
+    let snapshot = answers.analysis.snapshot();
+    let most = suspects::unsized_by_c(answers.analysis);
+    let told = most.iter().take(TOLD).map(|mass| {
+        let name = text(snapshot, mass.name);
+        let held = mass.holder.map_or_else(String::new, |holder| {
+            let how_many = if holder.objects == mass.objects {
+                "all hang"
+            } else {
+                "most hang"
+            };
+            format!(" ({how_many} on {})", placed(answers, holder.object))
+        });
+        format!("{} × {name}{held}", grouped(mass.objects))
+    });
+    let told: Vec<String> = told.collect();
+    (!told.is_empty()).then(|| {
+        format!(
+            "C libraries have memory for objects of these types that is in no figure below: {}",
+            told.join(", ")
+        )
+    })
 }
 
 /// Resident memory beside the objects that is told before anything else: so much, and where objects are less than one part in so many.

@@ -134,7 +134,7 @@ fn sentence(leak: &Leak, all: &str, census: &Census) -> String {
         _ => format!("{live} of {} born still live", grouped(counts.born)),
     };
     let each = grouped(counts.live / (count.max(1) as u64));
-    let beside = if leak.key.is_of_threads() {
+    let beside = if leak.of_threads {
         " without their stacks"
     } else {
         ""

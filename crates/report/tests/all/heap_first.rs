@@ -2,7 +2,8 @@
 
 use heap::answers::Answers;
 use heap::{
-    About, Analysis, Builder, Collector, EdgeName, Object, Role, RootKind, RootName, Snapshot,
+    About, Analysis, Builder, Collector, EdgeName, Flags, Object, Role, RootKind, RootName,
+    Snapshot,
 };
 use report::Style;
 use report::heap::suspects::suspect;
@@ -128,4 +129,58 @@ fn who_holds_a_group_is_said() {
         said(150),
         "200 × HASH: they retain 800.0 KiB (100 %), and no single object holds them: 150 are held by the VM threads"
     );
+}
+
+/// Where the objects are little of the resident memory, those that C libraries have memory for are named, and who holds them.
+#[test]
+fn objects_with_memory_of_c_libraries_are_named() {
+    let said = |rss: u64, documents: u64| {
+        let mut builder = Builder::new(About {
+            language: "ruby".into(),
+            rss,
+            ..About::default()
+        });
+        let (list, data) = (
+            builder.kind(b"ARRAY", Role::List),
+            builder.kind(b"DATA", Role::Native),
+        );
+        let class = Some(builder.text(b"XML::Document"));
+        builder.object(Object {
+            bytes: 1 << 10,
+            ..Object::new(16, list)
+        });
+        for number in 0..documents {
+            builder.edge(1024 + number * 16, EdgeName::Index(number as u32));
+        }
+        for number in 0..documents {
+            builder.object(Object {
+                bytes: 40,
+                class,
+                flags: Flags {
+                    unsized_by_c: true,
+                    ..Flags::default()
+                },
+                ..Object::new(1024 + number * 16, data)
+            });
+        }
+        let name = builder.text(b"TITLES");
+        builder.root(16, RootName::named(RootKind::Constant, name));
+        let snapshot = builder.finish();
+        let analysis = Analysis::of(&snapshot);
+        let mut out = Vec::new();
+        table::FORMAT
+            .write(&mut out, &Answers::of(&analysis, owner), &OPTIONS)
+            .expect("memory");
+        let text = String::from_utf8(out).expect("text");
+        let line = text.lines().find(|line| line.starts_with("C libraries "));
+        line.map(str::to_owned)
+    };
+    assert_eq!(
+        said(100 << 20, 645).as_deref(),
+        Some(
+            "C libraries have memory for objects of these types that is in no figure below: 645 × XML::Document (all hang on ARRAY @constant TITLES)"
+        )
+    );
+    // Few of them, or nothing that is to be explained.
+    assert_eq!((said(100 << 20, 99), said(1 << 20, 645)), (None, None));
 }

@@ -42,6 +42,8 @@ struct Heap {
     roots: Vec<usize>,
     resident: u64,
     collector: u8,
+    /// Whether the VM counts references.
+    counts: bool,
 }
 
 fn heap() -> impl Strategy<Value = Heap> {
@@ -50,13 +52,15 @@ fn heap() -> impl Strategy<Value = Heap> {
         let objects = prop::collection::vec((0..KINDS.len(), bytes, 0_u8..4), count);
         let references = prop::collection::vec((0..count, 0..count), 0..count * 2);
         let roots = prop::collection::vec(0..count, 0..count.min(6) + 1);
-        (objects, references, roots, 0_u64..1 << 30, 0_u8..4).prop_map(
-            |(objects, references, roots, resident, collector)| Heap {
+        let said = (0_u64..1 << 30, 0_u8..4, any::<bool>());
+        (objects, references, roots, said).prop_map(
+            |(objects, references, roots, (resident, collector, counts))| Heap {
                 objects,
                 references,
                 roots,
                 resident,
                 collector,
+                counts,
             },
         )
     })
@@ -74,7 +78,7 @@ fn snapshot(heap: &Heap) -> Snapshot {
         Collector::Unknown,
     ];
     let mut builder = Builder::new(About {
-        language: "ruby".into(),
+        language: if heap.counts { "python" } else { "ruby" }.into(),
         collector: collector[usize::from(heap.collector)],
         rss: heap.resident,
         ..About::default()
@@ -259,6 +263,11 @@ fn check_suspect(analysis: &Analysis, record: &Value, all: &Value) -> Result<(),
             let said = before(text, " cycle of").or_else(|| before(text, " cycles of"));
             prop_assert_eq!(said, Some(cycles), "{}", text);
             prop_assert!(in_cycles(analysis) >= garbage / 2, "{text}");
+            let counts = analysis.snapshot().about().language == "python";
+            prop_assert!(
+                counts,
+                "a collector that marks is kept from nothing by cycles: {text}"
+            );
         }
         prop_assert!(!text.contains("in no cycle") || cycles == 0, "{text}");
         prop_assert_eq!(retained, garbage, "{}", text);

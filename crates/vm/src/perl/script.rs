@@ -22,6 +22,7 @@ pub(crate) static DESCRIPTION: Description = Description {
     definer: Definer::Prefix("boot_"),
     // Perl counts references.
     collectors: &[],
+    counts_references: true,
     switches_off: "",
     libraries: super::LIBRARIES,
 };

@@ -18,6 +18,7 @@ pub(crate) static DESCRIPTION: Description = Description {
     definer: Definer::Function("zend_startup_module_ex"),
     // `Zend/zend_gc.c`; exported.
     collectors: &["zend_gc_collect_cycles"],
+    counts_references: true,
     switches_off: "gc_disable",
     libraries: super::LIBRARIES,
 };

@@ -20,6 +20,7 @@ pub(crate) static DESCRIPTION: Description = Description {
     definer: Definer::Function("PyModule_ExecDef"),
     // `Modules/gcmodule.c`, since 3.13 `Python/gc.c`.
     collectors: &["gc_collect_main", "_PyGC_Collect", "collect"],
+    counts_references: true,
     switches_off: "gc.disable",
     libraries: super::LIBRARIES,
 };

@@ -28,6 +28,10 @@ const IN_SLOT: u64 = 3;
 const IS_TYPED: u64 = 1 << 6;
 const EMBEDDED: u64 = 1;
 
+/// `function.dfree` and `function.dsize` in `rb_data_type_t` (`rtypeddata.h`, the same from 2.7 to 4.0).
+const TYPE_FREE: u64 = 16;
+const TYPE_SIZE: u64 = 24;
+
 impl<M: Memory> Ruby<'_, M> {
     /// Returns the `rb_data_type_t` of an object of [`Type::Data`] and the address of its name (`wrap_struct_name`, a C string);
     /// `None` if it has none.
@@ -48,6 +52,19 @@ impl<M: Memory> Ruby<'_, M> {
         }
         let of = self.type_word(object)?;
         Ok(Some((of, self.memory.u64(of)?)))
+    }
+
+    /// Whether an object of [`Type::Data`] frees memory when it dies, of which its type does not say how much there is: the type has no
+    /// `dsize`, or there is no type.
+    pub fn is_unsized(&self, object: u64) -> bool {
+        match self.data_type(object) {
+            Ok(None) => true,
+            Ok(Some((of, _))) => {
+                let function = |at: u64| self.memory.u64(of.wrapping_add(at));
+                function(TYPE_SIZE) == Ok(0) && function(TYPE_FREE).is_ok_and(|free| free != 0)
+            }
+            Err(_) => false,
+        }
     }
 
     /// Returns the word of an object of [`Type::Data`] that is its `rb_data_type_t`, if it has one.

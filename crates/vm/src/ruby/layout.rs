@@ -222,6 +222,10 @@ pub struct Heap {
     pub sorted: u64,
     /// Where the number of pages is.
     pub count: PageCount,
+    /// `finalizer_table` in `rb_objspace_t`, right behind `heap_pages`: what `ObjectSpace.define_finalizer` has noted. Since 3.4, where
+    /// `rb_objspace_reachable_objects_from_root` does not tell it (`rb_gc_mark_roots`, `gc.c`; `mark_roots`, `gc/default/default.c`). `None`:
+    /// it is told.
+    pub finalizers: Option<u64>,
     /// The bits at the start of this word of `struct heap_page`: bit 0 is `flags.before_sweep`.
     pub flags: u64,
     /// `mark_bits` in `struct heap_page`, one bit for each 40 bytes of the body.

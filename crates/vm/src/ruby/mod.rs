@@ -35,6 +35,7 @@ mod data;
 mod error;
 mod facts;
 mod fiber;
+mod finalizers;
 pub mod frames;
 mod function;
 mod globals;

@@ -20,6 +20,7 @@ pub(crate) static DESCRIPTION: Description = Description {
     definer: Definer::Prefix("Init_"),
     // `gc.c`, since 3.4 `gc/default/default.c`.
     collectors: &["gc_start"],
+    counts_references: false,
     switches_off: "GC.disable",
     libraries: super::LIBRARIES,
 };

@@ -116,3 +116,29 @@ fn pages_without_slots_are_pages() {
         assert_eq!(empty, told, "ruby {version}");
     });
 }
+
+/// Since 3.4 the VM does not tell its table of finalizers among its roots, so it is read; from earlier versions nothing is read.
+#[test]
+fn finalizers_are_read_where_the_vm_does_not_tell_them() {
+    each_version(include_str!("finalizers.rb"), |version, guest| {
+        let ruby = Ruby::new(&guest.memory, guest.facts).expect("a known version");
+        let count = |most: u64| {
+            let mut callbacks = HashSet::new();
+            ruby.finalizers(most, &mut |array| {
+                callbacks.insert(array);
+            })
+            .expect("the table");
+            callbacks.len()
+        };
+        let is_told = matches!(version, "2.7" | "3.0" | "3.1" | "3.2" | "3.3");
+        let (all, some) = (count(u64::MAX), count(1000));
+        println!("ruby {version}: {all} finalizers, {some} of the first 1,000 places");
+        if is_told {
+            assert_eq!((all, some), (0, 0), "ruby {version}");
+        } else {
+            // Ruby itself has a few.
+            assert!((70_000..70_010).contains(&all), "ruby {version}: {all}");
+            assert!(some <= 1000 && some > 400, "ruby {version}: {some}");
+        }
+    });
+}

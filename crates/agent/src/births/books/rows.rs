@@ -27,7 +27,7 @@ impl Books {
                     name,
                     flags: if internal { INTERNAL } else { 0 },
                     first_site: 0,
-                    reserved: 0,
+                    threads: 0,
                     address: 0,
                 }
             }
@@ -35,7 +35,7 @@ impl Books {
                 name: 0,
                 flags: ANONYMOUS,
                 first_site: 0,
-                reserved: 0,
+                threads: 0,
                 address,
             },
         };
@@ -154,6 +154,15 @@ impl Books {
         }
     }
 
+    /// Notes that objects of a kind are threads.
+    pub fn note_threads(&self, ledger: &mut Ledger, kind: u32) {
+        let mut of = kind_at(&ledger.kinds, kind);
+        if of.threads == 0 {
+            of.threads = 1;
+            set_kind(&mut ledger.kinds, kind, of);
+        }
+    }
+
     /// Joins the rows of a class without a name, which is gone with all its instances, into one row,
     /// so that a program that makes classes all the time does not fill the books.
     pub(super) fn forget_anonymous(&mut self, ledger: &mut Ledger, kind: u32) -> Option<()> {
@@ -164,7 +173,7 @@ impl Books {
                 name,
                 flags: 0,
                 first_site: 0,
-                reserved: 0,
+                threads: 0,
                 address: 0,
             },
         )?;

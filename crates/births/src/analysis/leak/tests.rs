@@ -1,7 +1,7 @@
 //! Which rows leak, and what is said where that cannot be told.
 
 use super::*;
-use crate::analysis::census::SiteCount;
+use crate::analysis::census::{Resident, SiteCount};
 
 fn row(alive: &[u64], died_late: u64) -> Trend {
     let mut counts = Counts {
@@ -267,4 +267,25 @@ fn what_slows_down_is_named_and_not_cleared() {
         panic!("{:?}", slowing(1 << 20));
     };
     assert_eq!((leaks.len(), leaks[0].growing), (1, Growing::InSize));
+}
+
+/// Where resident memory grows beside the objects, threads come first: those of which a census has seen that they are, not those whose
+/// class is called so.
+#[test]
+fn threads_are_what_the_vm_has_as_such() {
+    let rows = [line("Thread", 400, 90_000), line("Worker", 40, 4000)];
+    let mut census = census(&rows);
+    census.threads.insert("Worker".into());
+    census.resident = Some(Resident {
+        grown: 64 << 20,
+        objects: 0,
+    });
+    let Some(Verdict::Leaks(named)) = verdict(&census, &rows) else {
+        panic!("no leak");
+    };
+    let named = named
+        .iter()
+        .map(|leak| (leak.key.to_string(), leak.of_threads));
+    let expected = [("Worker".to_owned(), true), ("Thread".to_owned(), false)];
+    assert_eq!(named.collect::<Vec<_>>(), expected);
 }

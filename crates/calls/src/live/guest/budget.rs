@@ -83,7 +83,7 @@ impl Budget {
         let read = self.read.iter().zip(0..);
         let read = read.filter(|(count, _)| **count != 0);
         let mut calls: HashMap<u32, u64> = read.map(|(count, hook)| (hook, *count)).collect();
-        for counted in tracing.rings().counted().unwrap_or_default() {
+        for counted in tracing.rings().counted().unwrap_or_default().0 {
             *calls.entry(counted.hook).or_default() += counted.returned;
         }
         calls

@@ -390,7 +390,7 @@ impl Guest {
     }
 
     fn count(&mut self) -> Result<Vec<Count>, Error> {
-        let counted = self.tracing.rings().counted()?;
+        let (counted, others) = self.tracing.rings().counted()?;
         let period = self.clock.period();
         let places = self.tracing.system_call_places();
         let counts = counted.into_iter().filter_map(|counted| {
@@ -406,7 +406,9 @@ impl Guest {
                 period,
             })
         });
-        Ok(counts.collect())
+        let mut counts: Vec<Count> = counts.collect();
+        counts.extend(others.map(|counted| Known::others(counted, period)));
+        Ok(counts)
     }
 
     /// Returns what was counted, by function and line.

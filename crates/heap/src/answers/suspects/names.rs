@@ -1,94 +1,106 @@
 //! Classes, modules and packages with many names that differ in nothing but their numbers: a program that defines a method, a class or a
-//! package for each template, request or job, and never takes it away.
+//! package for each template, request or job, and never takes it away. The VM's table of all modules is such a one, too.
 //!
 //! Neither those that have the names nor what they lead to is suspected otherwise, because all of that is in every process. What nobody
 //! writes by hand is five hundred names as `_inline_template_12_9f3c`, `_inline_template_13_08aa`.
+//!
+//! What they retain is what no root would lead to without what has these names (and the VM's other entries for the same code). Finding that out is a walk over all references, so it is
+//! done of few such families only: the memory of this is that of the names of the largest classes, and a bit for each object.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
+use std::hash::{BuildHasher, Hasher, RandomState};
 
-use super::{Mass, Suspect, Suspected, least};
-use crate::analysis::Analysis;
-use crate::answers::paths::{Paths, Via};
-use crate::names::{EdgeName, Role};
-use crate::text::TextId;
+use crate::analysis::{Analysis, Dominator};
+use crate::names::{EdgeName, KindId, Role};
 
 /// So many names are told of.
-const MANY: u64 = 500;
+const MANY: usize = 500;
+/// So many families are walked for: those that retain most as far as each name alone retains something.
+const MOST: usize = 8;
 
-/// The number of what holds names, and these without their numbers.
-type Key = (u32, Vec<u8>);
-
-/// What hangs on names that are alike.
-struct Family {
-    names: u64,
-    /// What the first of them leads to.
-    first: u32,
-    /// The bytes of all objects whose paths go through them.
-    bytes: u64,
+/// Names of one holder that are alike.
+pub(super) struct Family {
+    /// The class, module or package.
+    pub holder: u32,
+    /// How many names there are.
+    pub names: u64,
+    /// What the one of them leads to that retains most by itself.
+    pub example: u32,
+    /// The bytes that would be free without what they lead to.
+    pub retained: u64,
 }
 
-/// Those through whose names a tenth of all is held, the most first. Of an object one path is looked at, the shortest.
-pub(in crate::answers) fn families(analysis: &Analysis, paths: &Paths) -> Vec<Suspect> {
-    let snapshot = analysis.snapshot();
-    let mut names = Names {
-        analysis,
-        paths,
-        skeletons: HashMap::new(),
-    };
-    let mut families: HashMap<Key, Family> = HashMap::new();
-    let all = 0..snapshot.len() as u32;
-    // Only what the VM keeps for itself is a method, a class or the glob of one.
-    for object in all.clone().filter(|object| is_of_names(analysis, *object)) {
-        if let Some(key) = names.key(object) {
-            let family = families.entry(key).or_insert(Family {
-                names: 0,
-                first: object,
-                bytes: 0,
-            });
-            family.names += 1;
+/// The same before it is known what they retain.
+struct Members {
+    holder: u32,
+    /// What the names lead to, each once.
+    all: Vec<u32>,
+    /// What each of them retains by itself, together: at most what they retain together.
+    apart: u64,
+}
+
+/// Those whose names retain so many bytes or more. What one of `points` retains, which are suspects themselves, is left to it.
+pub(super) fn families(analysis: &Analysis, least: u64, points: &[u32]) -> Vec<Family> {
+    let members = largest(analysis).into_iter();
+    let apart = members.filter(|of| !is_below(analysis, of.holder, points));
+    let families = apart.map(|of| {
+        let all = of.all.iter().copied();
+        let example = all.max_by_key(|one| (analysis.retained(*one), std::cmp::Reverse(*one)));
+        Family {
+            holder: of.holder,
+            names: of.all.len() as u64,
+            example: example.unwrap_or(of.holder),
+            retained: retained(analysis, &with_copies(analysis, &of.all), points),
         }
-    }
-    families.retain(|_, family| family.names >= MANY);
-    if families.is_empty() {
-        return Vec::new();
-    }
-    let mut known: HashMap<u32, Option<Key>> = HashMap::new();
-    for object in all.filter(|object| analysis.is_living(*object)) {
-        let Some(key) = names.above(object, &families, &mut known) else {
-            continue;
-        };
-        if let Some(family) = families.get_mut(&key) {
-            family.bytes = family.bytes.saturating_add(snapshot.bytes(object));
-        }
-    }
-    let families = families.into_iter();
-    let large = families.filter(|(_, family)| family.bytes >= least(analysis));
-    let mut found: Vec<Suspect> = large
-        .map(|((holder, _), family)| suspect(analysis, holder, &family))
-        .collect();
-    found.sort_by_key(|suspect| {
-        (
-            std::cmp::Reverse(suspect.retained),
-            suspect.mass.map(|of| of.example),
-        )
     });
-    found
+    families.filter(|of| of.retained >= least).collect()
 }
 
-fn suspect(analysis: &Analysis, holder: u32, family: &Family) -> Suspect {
-    Suspect {
-        what: Suspected::Names(holder),
-        retained: family.bytes,
-        mass: Some(Mass {
-            name: analysis.snapshot().type_name(family.first),
-            label: None,
-            objects: family.names,
-            retained: family.bytes,
-            site: None,
-            example: family.first,
-            holder: None,
-            root: None,
-        }),
+/// The families of [`MANY`] names or more, at most [`MOST`] of them.
+fn largest(analysis: &Analysis) -> Vec<Members> {
+    let snapshot = analysis.snapshot();
+    let hashes = RandomState::new();
+    let mut largest: Vec<Members> = Vec::new();
+    for holder in 0..snapshot.len() as u32 {
+        let has_names = matches!(snapshot.role(holder), Role::Class | Role::Module);
+        if !has_names || !analysis.is_living(holder) || snapshot.edge_range(holder).len() < MANY {
+            continue;
+        }
+        // The names without their numbers, as a hash: a process chooses how long its names are.
+        let mut alike: HashMap<u64, Vec<u32>> = HashMap::new();
+        for edge in snapshot.edges(holder) {
+            if let Some(text) = name_of(edge.name).filter(|_| is_of_names(analysis, edge.target)) {
+                let key = without_numbers(snapshot.text(text), hashes.build_hasher());
+                alike.entry(key).or_default().push(edge.target);
+            }
+        }
+        for mut members in alike.into_values() {
+            members.sort_unstable();
+            members.dedup();
+            if members.len() >= MANY {
+                let apart = members.iter().map(|one| analysis.retained(*one));
+                largest.push(Members {
+                    holder,
+                    apart: apart.fold(0, u64::saturating_add),
+                    all: members,
+                });
+            }
+        }
+        largest.sort_by_key(|of| std::cmp::Reverse((of.apart, of.all.len())));
+        largest.truncate(MOST);
+    }
+    largest
+}
+
+/// The text of a name by which a class, module or package holds something.
+fn name_of(name: EdgeName) -> Option<crate::text::TextId> {
+    match name {
+        EdgeName::Method(text)
+        | EdgeName::Constant(text)
+        | EdgeName::Attribute(text)
+        | EdgeName::Global(text)
+        | EdgeName::Value(text) => text,
+        _ => None,
     }
 }
 
@@ -101,76 +113,91 @@ fn is_of_names(analysis: &Analysis, object: u32) -> bool {
     )
 }
 
-struct Names<'a> {
-    analysis: &'a Analysis<'a>,
-    paths: &'a Paths<'a>,
-    /// Names without their numbers.
-    skeletons: HashMap<TextId, Vec<u8>>,
+/// Whether an object is one of these, or would be free without one of them.
+fn is_below(analysis: &Analysis, object: u32, points: &[u32]) -> bool {
+    let mut at = Some(object);
+    while let Some(object) = at {
+        if points.contains(&object) {
+            return true;
+        }
+        at = match analysis.dominator(object) {
+            Dominator::Object(holder) => Some(holder),
+            Dominator::Roots | Dominator::Garbage => None,
+        };
+    }
+    false
 }
 
-impl Names<'_> {
-    /// The key of the name by which a class, module or package holds an object on its path.
-    fn key(&mut self, object: u32) -> Option<Key> {
-        let snapshot = self.analysis.snapshot();
-        let (via, holder) = self.paths.holder(object)?;
-        let (Via::Edge(name), Some(holder)) = (via, holder) else {
-            return None;
-        };
-        let text = match name {
-            EdgeName::Method(text)
-            | EdgeName::Constant(text)
-            | EdgeName::Attribute(text)
-            | EdgeName::Global(text) => text?,
-            _ => return None,
-        };
-        if !matches!(snapshot.role(holder), Role::Class | Role::Module) {
-            return None;
-        }
-        let skeleton = self.skeletons.entry(text);
-        let skeleton = skeleton.or_insert_with(|| without_numbers(snapshot.text(text)));
-        Some((holder, skeleton.clone()))
+/// These objects, and those of the same kinds that lead to the same code: Ruby has an entry of its own for a method in each class that
+/// includes its module.
+fn with_copies(analysis: &Analysis, members: &[u32]) -> Vec<u32> {
+    let snapshot = analysis.snapshot();
+    let mut codes: Vec<u32> = Vec::new();
+    let code_of = |object: u32| {
+        let targets = snapshot.targets[snapshot.edge_range(object)].iter();
+        let targets = targets.copied();
+        targets.filter(|target| snapshot.role(*target) == Role::Code)
+    };
+    members.iter().for_each(|one| codes.extend(code_of(*one)));
+    codes.sort_unstable();
+    let kinds: HashSet<KindId> = members.iter().map(|one| snapshot.kind(*one)).collect();
+    let is_copy = |object: &u32| {
+        kinds.contains(&snapshot.kind(*object))
+            && analysis.is_living(*object)
+            && code_of(*object).any(|code| codes.binary_search(&code).is_ok())
+    };
+    let mut all = members.to_vec();
+    if !codes.is_empty() {
+        all.extend((0..snapshot.len() as u32).filter(is_copy));
+        all.sort_unstable();
+        all.dedup();
     }
-
-    /// The key, of those of `families`, of the nearest name on the path to an object.
-    fn above(
-        &mut self,
-        object: u32,
-        families: &HashMap<Key, Family>,
-        known: &mut HashMap<u32, Option<Key>>,
-    ) -> Option<Key> {
-        let mut way = Vec::new();
-        let mut at = Some(object);
-        let mut found = None;
-        while let Some(object) = at {
-            if let Some(known) = known.get(&object) {
-                found = known.clone();
-                break;
-            }
-            way.push(object);
-            found = self.key(object).filter(|key| families.contains_key(key));
-            if found.is_some() {
-                break;
-            }
-            at = self.paths.holder(object).and_then(|(_, holder)| holder);
-        }
-        for object in way {
-            known.insert(object, found.clone());
-        }
-        found
-    }
+    all
 }
 
-/// A name with one sign for each run of hexadecimal digits that has a decimal one: counters, checksums and addresses are such.
-fn without_numbers(name: &[u8]) -> Vec<u8> {
-    let mut skeleton = Vec::with_capacity(name.len());
+/// The bytes that would be free if these objects were, without what one of `points` retains of them.
+fn retained(analysis: &Analysis, members: &[u32], points: &[u32]) -> u64 {
+    let snapshot = analysis.snapshot();
+    // Those that are reached, and the members, which are not to be entered.
+    let mut reached = vec![0_u64; snapshot.len().div_ceil(64)];
+    let mut mark = |object: u32| {
+        let (word, bit) = (&mut reached[object as usize / 64], 1 << (object % 64));
+        let is_new = *word & bit == 0;
+        *word |= bit;
+        is_new
+    };
+    for member in members {
+        mark(*member);
+    }
+    let mut open: Vec<u32> = Vec::new();
+    let roots = snapshot.roots().iter().map(|root| root.target);
+    open.extend(roots.filter(|target| mark(*target)));
+    let mut bytes = 0_u64;
+    while let Some(object) = open.pop() {
+        bytes = bytes.saturating_add(snapshot.bytes(object));
+        let targets = snapshot.targets[snapshot.edge_range(object)].iter();
+        open.extend(targets.copied().filter(|target| mark(*target)));
+    }
+    let is_reached = |one: &u32| {
+        let bit = reached[*one as usize / 64] >> (*one % 64) & 1;
+        bit == 1 && members.binary_search(one).is_err()
+    };
+    let theirs = points.iter().filter(|point| !is_reached(point));
+    let theirs = theirs.map(|point| analysis.retained(*point));
+    let rest = analysis.living().bytes.saturating_sub(bytes);
+    rest.saturating_sub(theirs.fold(0, u64::saturating_add))
+}
+
+/// The hash of a name with one sign for each run of hexadecimal digits that has a decimal one: counters, checksums and addresses are such.
+fn without_numbers(name: &[u8], mut hash: impl Hasher) -> u64 {
     let is_alike = |one: &u8, next: &u8| one.is_ascii_hexdigit() == next.is_ascii_hexdigit();
     for run in name.chunk_by(is_alike) {
         match run.iter().any(u8::is_ascii_digit) {
-            true => skeleton.push(b'#'),
-            false => skeleton.extend_from_slice(run),
+            true => hash.write(b"#"),
+            false => hash.write(run),
         }
     }
-    skeleton
+    hash.finish()
 }
 
 #[cfg(test)]
@@ -179,8 +206,10 @@ mod tests {
 
     #[test]
     fn names_that_differ_in_numbers_are_alike() {
-        let of = |name: &str| String::from_utf8(without_numbers(name.as_bytes())).expect("ASCII");
-        assert_eq!(of("_inline_template___12_95028"), "_inline_template___#_#");
+        let hashes = RandomState::new();
+        let of = |name: &str| without_numbers(name.as_bytes(), hashes.build_hasher());
+        let views = ["_view___12_95028", "_view___13_1", "_view___1_0af"];
+        assert!(views.iter().all(|name| of(name) == of(views[0])));
         assert_eq!(of("P17::"), of("P18::"));
         assert_eq!(of("view_9f3c_render"), of("view_08aa_render"));
         assert_ne!(of("added"), of("faced"));

@@ -1,5 +1,6 @@
 //! Made-up guests to write down.
 
+use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -52,6 +53,7 @@ pub fn shop() -> Census {
     Census {
         pid: 4242,
         watch: 0,
+        threads: BTreeSet::new(),
         command: "ruby app.rb".into(),
         root: String::new(),
         ruby: "3.1.2".into(),

@@ -73,6 +73,7 @@ const RUBY_2_7: Layout = Layout {
         vm_objspace: 1152,
         sorted: 248,
         count: PageCount::Field(256),
+        finalizers: None,
         flags: 8,
         mark_bits: 112,
         moved_to: 8,
@@ -246,6 +247,7 @@ const RUBY_3_4: Layout = Layout {
         vm_objspace: 1296,
         sorted: 832,
         count: PageCount::Array(16),
+        finalizers: Some(896),
         mark_bits: 280,
         ..RUBY_3_3.heap
     },
@@ -294,6 +296,7 @@ const RUBY_4_0: Layout = Layout {
         }),
         vm_objspace: 1248,
         sorted: 872,
+        finalizers: Some(936),
         ..RUBY_3_4.heap
     },
     ..RUBY_3_4

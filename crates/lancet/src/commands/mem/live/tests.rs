@@ -73,6 +73,7 @@ fn guest(pid: i32, second: u64) -> Census {
         looks: 0,
         paused: Duration::ZERO,
         gone: Default::default(),
+        threads: std::collections::BTreeSet::new(),
         intervals: Vec::new(),
         memory: None,
         resident: None,
