@@ -87,7 +87,16 @@ mod tests {
             began: Instant::now(),
             then: Ran::default(),
         };
-        silence.judge(seconds(took), Ran { ran, waited }, Some(state), LONGEST)
+        silence.judge(
+            seconds(took),
+            Ran {
+                ran,
+                waited,
+                ..Ran::default()
+            },
+            Some(state),
+            LONGEST,
+        )
     }
 
     #[test]
