@@ -1,8 +1,9 @@
 //! System calls of chosen processes, from the first program's loading to the last descriptor's end.
 
 use crate::copier;
-use crate::kernel::{self, Attached, Kind, Map, Refused};
+use crate::kernel::{Attached, Kind, Map, Refused};
 use crate::processes::{self, Processes, now};
+use crate::processors::processors;
 use crate::programs;
 use crate::ring::Ring;
 use crate::writer::{self, Copier, LOST_RECORDS, NARROW, ROW, ROWS, ROWS_OF_ALL, Shared, THREAD};
@@ -14,6 +15,8 @@ pub const OF_32_BITS: u64 = NARROW;
 
 /// Threads of which lancet can know at the same time which call they are in: entries of the map `threads`.
 const THREADS: u32 = 16 << 10;
+/// Threads and numbers of calls by which lost records are counted.
+const UNFIT: u32 = 1 << 10;
 /// Bytes of records that wait for us: a power of two. Where calls are counted, children alone are told of.
 const TOLD: u32 = 8 << 20;
 const COUNTED: u32 = 256 << 10;
@@ -53,6 +56,19 @@ pub struct Figures {
     pub errors: u64,
     /// Calls that have ended their thread, or in which it was killed.
     pub left: u64,
+}
+
+/// Records of calls and returns that are not told, of one thread and one system call.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Unfit {
+    /// Id of the process.
+    pub pid: i32,
+    /// Id of the thread.
+    pub tid: i32,
+    /// The number of the call, as in [`Record::Call`].
+    pub number: u64,
+    /// How many records.
+    pub records: u64,
 }
 
 /// What the programs lacked room for.
@@ -166,6 +182,13 @@ impl Watch {
             born: Map::new(Kind::Hash, "lancet_born", 8, 8, born)?,
             figures: Map::new(Kind::ArrayOfEachCpu, "lancet_figures", 4, ROW, figures)?,
             lost: Map::new(Kind::ArrayOfEachCpu, "lancet_lost", 4, ROW, 1)?,
+            unfit: Map::new(
+                Kind::Hash,
+                "lancet_unfit",
+                16,
+                8,
+                if is_told { UNFIT } else { 1 },
+            )?,
             ring: Map::new(Kind::Ring, "lancet_ring", 0, 0, ring)?,
             copier: match tells {
                 Tells::Counts => None,
@@ -192,11 +215,11 @@ impl Watch {
         })
     }
 
-    /// Watches a process with all its threads from now on. A call that a thread is in begins now.
+    /// Watches a process with all its threads from now on. A call that a thread is in begins now: at the time that is returned.
     ///
     /// # Errors
     /// It is in a PID namespace in which it cannot be found, or there is no room.
-    pub fn add(&self, pid: i32) -> Result<(), Refused> {
+    pub fn add(&self, pid: i32) -> Result<u64, Refused> {
         self.maps.watched.add(pid)
     }
 
@@ -234,6 +257,23 @@ impl Watch {
         }
     }
 
+    /// Returns whose records were lost until now: all of them, unless they are of more threads and calls than can be told apart.
+    pub fn unfit(&self) -> Vec<Unfit> {
+        let unfit = &self.maps.unfit;
+        let keys = unfit.keys().into_iter();
+        let all = keys.filter_map(|key| {
+            let (ids, number) = key.split_at(8);
+            let ids = word_of(ids);
+            Some(Unfit {
+                pid: (ids >> 32) as i32,
+                tid: ids as i32,
+                number: word_of(number),
+                records: word_of(&unfit.get(&key)?),
+            })
+        });
+        all.collect()
+    }
+
     /// A time of the monotonic clock as one since 1970.
     pub fn wall(&self, time: u64) -> Duration {
         self.epoch + Duration::from_nanos(time)
@@ -263,7 +303,7 @@ impl Watch {
 }
 
 fn copier_maps() -> Result<Copier, Refused> {
-    let processors = kernel::processors() as u32;
+    let processors = processors()? as u32;
     Ok(Copier {
         words: Map::new(Kind::Array, "lancet_words", 4, 8 * copier::WORDS, 1)?,
         scratch: Map::new(

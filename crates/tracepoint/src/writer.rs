@@ -20,6 +20,8 @@ pub struct Shared {
     pub figures: Map,
     /// What is lost: one such row.
     pub lost: Map,
+    /// How many records of calls are lost, by ids of process and thread and the call's number ([`UNFIT`] on the stack).
+    pub unfit: Map,
     /// Which calls are told, and what copies what their arguments point to, if calls are told.
     pub copier: Option<Copier>,
     /// The ring buffer of records, read by [`Ring`](crate::ring::Ring).
@@ -104,6 +106,8 @@ pub const MISSED: i16 = -216;
 /// The address of this processor's state and record, for the copier.
 pub const CONTEXT: i16 = -208;
 pub const NOW: i16 = -56;
+/// Two words: the ids of process and thread, and the number of a call that is not told.
+pub const UNFIT: i16 = -48;
 /// How long the call took that is counted.
 pub const TOOK: i16 = -200;
 /// The value in `wanted` of the call that is told.
@@ -146,6 +150,10 @@ pub const LOST_RECORDS: i16 = 0;
 pub const LOST_THREADS: i16 = 8;
 pub const LOST_CHILDREN: i16 = 16;
 
+/// `execve` and `execveat`, of 64 and of 32 bits: arch/x86/entry/syscalls/syscall_64.tbl and syscall_32.tbl.
+const EXECS: [i32; 2] = [59, 322];
+const NARROW_EXECS: [i32; 2] = [11, 358];
+
 /// Forks: arch/x86/entry/syscalls/syscall_64.tbl and syscall_32.tbl.
 pub const FORKS: [u64; 7] = [56, 57, 58, 435, NARROW | 2, NARROW | 120, NARROW | 190];
 pub const CLONE3_32: u64 = NARROW | 435;
@@ -160,6 +168,8 @@ pub struct Writer<'s, M = Shared> {
     pub out: Label,
     /// The copier behind the program, if it needs it.
     pub step: Option<Label>,
+    /// The function behind the program that waits, if it needs it.
+    pub pause: Option<Label>,
 }
 
 impl<'s, M: Maps> Writer<'s, M> {
@@ -172,6 +182,7 @@ impl<'s, M: Maps> Writer<'s, M> {
             shared,
             out,
             step: None,
+            pause: None,
         }
     }
 
@@ -303,6 +314,34 @@ impl<'s, M: Maps> Writer<'s, M> {
 }
 
 impl Writer<'_> {
+    /// The same at the end of a call whose beginning was not seen. If that is an exec, the thread runs code of the new program by now, of
+    /// whatever width: all registers of arguments are 0 then (`ELF_PLAT_INIT`, arch/x86/include/asm/elf.h), and no call of the other width
+    /// with one of these numbers returns 0 for such arguments.
+    pub fn by_width_of_late(&mut self) {
+        let code = &mut self.code;
+        let (plain, narrow, done) = (code.label(), code.label(), code.label());
+        code.load(Double, R1, R6, 8);
+        for at in ARGUMENTS.into_iter().chain([RBX_AT, RBP_AT]) {
+            code.load(Double, R2, Fp, at);
+            code.math_of(Math::Or, R1, R2);
+        }
+        code.jump_if(R1, When::NotEqual, 0, plain);
+        for exec in EXECS {
+            code.jump_if(R8, When::Equal, exec, done);
+        }
+        for exec in NARROW_EXECS {
+            code.jump_if(R8, When::Equal, exec, narrow);
+        }
+        code.here(plain);
+        self.by_width();
+        let code = &mut self.code;
+        code.jump(done);
+        code.here(narrow);
+        code.set_wide(R1, NARROW);
+        code.math_of(Math::Or, R8, R1);
+        code.here(done);
+    }
+
     /// Adds one to a figure of what is lost.
     pub fn lose(&mut self, what: i16) {
         let none = self.code.label();
@@ -314,6 +353,25 @@ impl Writer<'_> {
         code.math(Math::Add, R1, 1);
         code.store(Double, R0, what, R1);
         code.here(none);
+    }
+
+    /// Adds one to the lost records, and to those of call R8 of the thread whose ids are in R7.
+    pub fn lose_record(&mut self) {
+        self.lose(LOST_RECORDS);
+        let (new, done) = (self.code.label(), self.code.label());
+        self.code.store(Double, Fp, UNFIT, R7);
+        self.code.store(Double, Fp, UNFIT + 8, R8);
+        self.look_up(&self.shared.unfit, UNFIT);
+        let code = &mut self.code;
+        code.jump_if(R0, When::Equal, 0, new);
+        code.set(R1, 1);
+        code.add_to(R0, 0, R1);
+        code.jump(done);
+        code.here(new);
+        code.store_number(Double, Fp, TOOK, 1);
+        // Only this thread has this key. Where there is no room for it, the sum knows of it.
+        self.put(&self.shared.unfit, UNFIT, TOOK);
+        self.code.here(done);
     }
 
     /// The row of number R8 as a key on the stack.

@@ -14,6 +14,9 @@ use tracepoint::{Copied, Record};
 pub struct Telling {
     /// The exec that has led to it, as it was when it began.
     exec: Option<(Begun, Captures)>,
+    /// When the programs began to watch it, if whoever has seen it before has reported the call that its thread was in then. They tell that
+    /// one as having begun at this time.
+    within: Option<u64>,
     /// The exit code that it has passed to `exit_group`.
     says: Option<i32>,
     /// Calls, by thread, of which something was not in memory when they began: their returns tell it, so they are reported then.
@@ -39,6 +42,14 @@ impl Telling {
     pub fn of(exec: Option<(Begun, Captures)>) -> Self {
         Telling {
             exec,
+            ..Telling::default()
+        }
+    }
+
+    /// Of a process that is watched since this time; if its only thread was within a call then, that was reported.
+    pub fn since(time: u64) -> Self {
+        Telling {
+            within: Some(time),
             ..Telling::default()
         }
     }
@@ -96,6 +107,9 @@ impl Telling {
         else {
             return;
         };
+        if self.within == Some(time) {
+            return;
+        }
         let mut begun = Begun {
             number,
             instruction: behind.wrapping_sub(INSTRUCTION),
