@@ -214,7 +214,7 @@ impl Writer<'_> {
         self.code.load(Double, R8, Fp, ORIGINAL_AT);
         // It is in none: a tracer has had it go on elsewhere, or a handler returned to no call.
         self.code.jump_if(R8, When::Equal, -1, self.out);
-        self.by_width_of_late();
+        self.by_width();
         if self.shared.tells {
             self.unless_wanted(|writer| writer.code.jump(writer.out));
             self.code.store(Double, Fp, NUMBER, R8);

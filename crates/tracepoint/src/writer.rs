@@ -150,10 +150,6 @@ pub const LOST_RECORDS: i16 = 0;
 pub const LOST_THREADS: i16 = 8;
 pub const LOST_CHILDREN: i16 = 16;
 
-/// `execve` and `execveat`, of 64 and of 32 bits: arch/x86/entry/syscalls/syscall_64.tbl and syscall_32.tbl.
-const EXECS: [i32; 2] = [59, 322];
-const NARROW_EXECS: [i32; 2] = [11, 358];
-
 /// Forks: arch/x86/entry/syscalls/syscall_64.tbl and syscall_32.tbl.
 pub const FORKS: [u64; 7] = [56, 57, 58, 435, NARROW | 2, NARROW | 120, NARROW | 190];
 pub const CLONE3_32: u64 = NARROW | 435;
@@ -314,34 +310,6 @@ impl<'s, M: Maps> Writer<'s, M> {
 }
 
 impl Writer<'_> {
-    /// The same at the end of a call whose beginning was not seen. If that is an exec, the thread runs code of the new program by now, of
-    /// whatever width: all registers of arguments are 0 then (`ELF_PLAT_INIT`, arch/x86/include/asm/elf.h), and no call of the other width
-    /// with one of these numbers returns 0 for such arguments.
-    pub fn by_width_of_late(&mut self) {
-        let code = &mut self.code;
-        let (plain, narrow, done) = (code.label(), code.label(), code.label());
-        code.load(Double, R1, R6, 8);
-        for at in ARGUMENTS.into_iter().chain([RBX_AT, RBP_AT]) {
-            code.load(Double, R2, Fp, at);
-            code.math_of(Math::Or, R1, R2);
-        }
-        code.jump_if(R1, When::NotEqual, 0, plain);
-        for exec in EXECS {
-            code.jump_if(R8, When::Equal, exec, done);
-        }
-        for exec in NARROW_EXECS {
-            code.jump_if(R8, When::Equal, exec, narrow);
-        }
-        code.here(plain);
-        self.by_width();
-        let code = &mut self.code;
-        code.jump(done);
-        code.here(narrow);
-        code.set_wide(R1, NARROW);
-        code.math_of(Math::Or, R8, R1);
-        code.here(done);
-    }
-
     /// Adds one to a figure of what is lost.
     pub fn lose(&mut self, what: i16) {
         let none = self.code.label();

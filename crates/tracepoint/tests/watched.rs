@@ -3,6 +3,7 @@
 use capture::{Op, Source};
 use std::io::{BufRead, BufReader, Write};
 use std::process::{Child, Command, Stdio};
+use std::time::{Duration, Instant};
 use tracepoint::{Copies, Lost, OF_32_BITS, Record, Refused, Tells, Watch, Whose};
 
 /// The watch, or `None` where BPF is not allowed, which must then be said with the reason.
@@ -199,12 +200,27 @@ fn records_that_nobody_reads_are_counted() {
     let child = shell(
         "dd if=/dev/zero of=/dev/null bs=1 count=1; i=0; while [ $i -lt 60000 ]; do cd /; i=$((i+1)); done",
     );
-    watch.add(child.id() as i32).expect("room");
+    let pid = child.id() as i32;
+    watch.add(pid).expect("room");
+    let begun = Instant::now();
     go(child);
+    // It was held up, a thousand times at least for half a millisecond, before there was no room.
+    let took = begun.elapsed();
+    assert!(took > Duration::from_millis(500), "{took:?}");
     let mut told = 0u64;
     watch.read(|_| told += 1);
     let lost = watch.lost().records;
     assert!(told > 10_000 && lost > 1_000, "{told} told, {lost} lost");
+    // Whose they are, and of which call: it makes no other then but its last ones.
+    let unfit = watch.unfit();
+    let sum: u64 = unfit.iter().map(|one| one.records).sum();
+    assert_eq!(sum, lost, "{unfit:?}");
+    let chdir = unfit
+        .iter()
+        .find(|one| one.number == libc::SYS_chdir as u64);
+    let chdir = chdir.expect("some of those");
+    assert_eq!([chdir.pid, chdir.tid], [pid; 2], "{unfit:?}");
+    assert!(chdir.records * 10 > lost * 9, "{unfit:?}");
     // There is room again.
     assert!(!watch.read(|record| panic!("{record:?}")));
 }
