@@ -17,9 +17,12 @@ fn kernel(shared: &Shared<'_>) -> Option<Rc<Seen>> {
     let Shared {
         args, signatures, ..
     } = shared;
-    end_waits();
     let programs = &shared.programs;
-    match programs.get(args, Whose::Alone, || table(args, signatures)) {
+    let loaded = || {
+        end_waits();
+        table(args, signatures)
+    };
+    match programs.get(args, Whose::Alone, loaded) {
         Ok(seen) => Some(seen),
         Err(why) => {
             args.messages.say(Message::NotByBpf { why, calls: CALLS });

@@ -33,8 +33,10 @@ fn whole(text: &str) -> Vec<String> {
         lines.push(varies.replace_all(&line, "#").into_owned());
     }
     lines.extend(open.into_iter().map(|(_, line)| line));
-    // What is random, processor time, and where the signal of a child's end comes in between.
+    // What is random, processor time, where the signal of a child's end comes in between, and how many of those there are: one that is
+    // pending stands for all.
     let random = [
+        "SIGCHLD",
         "getrusage(",
         "times(",
         "getrandom(",
