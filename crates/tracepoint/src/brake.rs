@@ -11,7 +11,7 @@
 //! | three quarters | [`LONG`] |
 //! | all | nothing: the record is lost, and counted |
 //!
-//! A call makes some 250 bytes of records, so 8 MiB fill in 5 s and more where lancet does not read at all, and last for ever where it
+//! A call makes some 250 bytes of records, so 8 MiB fill in 2 s and more where lancet does not read at all, and last for ever where it
 //! reads as slowly as it writes lines. Nobody waits longer than [`LONG`] at one call, whatever becomes of lancet: the scheduler takes the
 //! thread from the processor at the end of its call, if others want that.
 
@@ -23,7 +23,7 @@ use Size::Double;
 /// Nanoseconds that a call is held at its end while half of the ring buffer is unread: some ten calls of lancet's reading.
 const SHORT: i32 = 20_000;
 /// The same while three quarters are unread. Nobody else has this processor meanwhile.
-const LONG: i32 = 500_000;
+const LONG: i32 = 250_000;
 /// The most looks at the clock: each takes ten nanoseconds at least.
 const LOOKS: i32 = LONG / 10;
 
@@ -33,6 +33,9 @@ const UNREAD: i32 = 0;
 impl Writer<'_> {
     /// Has the thread, which stands at the end of a call that was told, wait if the ring buffer is full enough for that. R8 is lost.
     pub fn wait_for_room(&mut self) {
+        if !self.shared.holds_up {
+            return;
+        }
         let bytes = self.shared.ring.entries() as i32;
         let known = self.pause;
         let pause = known.unwrap_or_else(|| self.code.label());

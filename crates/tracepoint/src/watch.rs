@@ -27,6 +27,17 @@ pub enum Tells<'w> {
     Counts,
     /// Each of those that this knows, by its number, with what it points to; all numbers from 511 on are asked about as 511.
     Calls(&'w dyn Fn(u64) -> Option<Copies>),
+    /// The same, and nobody is held up where the ring buffer fills.
+    CallsAtOnce(&'w dyn Fn(u64) -> Option<Copies>),
+}
+
+impl Tells<'_> {
+    fn calls(&self) -> Option<&dyn Fn(u64) -> Option<Copies>> {
+        match self {
+            Tells::Counts => None,
+            Tells::Calls(wanted) | Tells::CallsAtOnce(wanted) => Some(wanted),
+        }
+    }
 }
 
 /// Whose calls are seen beside those of the processes that are added.
@@ -168,7 +179,7 @@ impl Watch {
     /// # Errors
     /// Why there is no way by BPF, for the user to read.
     pub fn begin(tells: &Tells<'_>, whose: Whose) -> Result<Self, Refused> {
-        let is_told = matches!(tells, Tells::Calls(_));
+        let is_told = tells.calls().is_some();
         // The kernel fills all of a map when it is made, and whoever starts a program waits for that.
         let figures = if is_told { 1 } else { ROWS_OF_ALL };
         let born = match whose {
@@ -190,14 +201,12 @@ impl Watch {
                 if is_told { UNFIT } else { 1 },
             )?,
             ring: Map::new(Kind::Ring, "lancet_ring", 0, 0, ring)?,
-            copier: match tells {
-                Tells::Counts => None,
-                Tells::Calls(_) => Some(copier_maps()?),
-            },
+            copier: is_told.then(copier_maps).transpose()?,
             tells: is_told,
+            holds_up: matches!(tells, Tells::Calls(_)),
             follow: whose == Whose::WithChildren,
         };
-        if let (Tells::Calls(wanted), Some(copier)) = (tells, &maps.copier) {
+        if let (Some(wanted), Some(copier)) = (tells.calls(), &maps.copier) {
             want(copier, wanted)?;
         }
         let ring = Ring::new(&maps.ring)?;

@@ -28,6 +28,8 @@ pub struct Shared {
     pub ring: Map,
     /// Calls are told one by one; else they are counted.
     pub tells: bool,
+    /// Who makes calls faster than they are read is held up.
+    pub holds_up: bool,
     /// Children of watched processes are watched too.
     pub follow: bool,
 }

@@ -78,9 +78,10 @@ impl Seen {
     fn begin(args: &Options, whose: Whose, table: Table) -> Result<Self, Refused> {
         let counts = args.counts_in_guest();
         let copies = |number| Some(table.told(number)?.copies());
-        let tells = match counts {
-            true => Tells::Counts,
-            false => Tells::Calls(&copies),
+        let tells = match (counts, args.most_wait.is_zero()) {
+            (true, _) => Tells::Counts,
+            (false, true) => Tells::CallsAtOnce(&copies),
+            (false, false) => Tells::Calls(&copies),
         };
         let watch = Watch::begin(&tells, whose)?;
         Ok(Seen {
