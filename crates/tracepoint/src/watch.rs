@@ -349,9 +349,12 @@ fn want(copier: &Copier, copies: &dyn Fn(u64) -> Option<Copies>) -> Result<(), R
         });
         words[row as usize] = writer::TOLD | call << 8 | exit << 32;
     }
-    words.resize(copier::WORDS, 0);
-    let words: Vec<u8> = words.into_iter().flat_map(u64::to_ne_bytes).collect();
-    copier.words.put(&0u32.to_ne_bytes(), &words)
+    // Whoever starts a program waits for this, and most of the map stays empty.
+    let mut bytes = vec![0u8; 8 * copier::WORDS];
+    for (into, word) in bytes.chunks_exact_mut(8).zip(words) {
+        into.copy_from_slice(&word.to_ne_bytes());
+    }
+    copier.words.put(&0u32.to_ne_bytes(), &bytes)
 }
 
 /// Splits a value of a map of each processor into the rows of the processors.

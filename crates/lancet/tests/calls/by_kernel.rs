@@ -84,7 +84,11 @@ fn figures_are_those_of_a_tracer() {
         let (theirs, by_ptrace) = told(&with(&["--by", "ptrace"]), &script, &folder);
         let codes = [output.code(), by_ptrace.code()];
         assert_eq!(codes, [code; 2], "{last}: {}", output.stderr);
-        let (ours, theirs) = (counts(&ours), counts(&theirs));
+        let (mut ours, mut theirs) = (counts(&ours), counts(&theirs));
+        // Two children of a pipe that end at once are one signal: one that is pending stands for all.
+        for counted in [&mut ours, &mut theirs] {
+            counted.remove("rt_sigreturn");
+        }
         assert_eq!(ours, theirs, "{last}");
         assert!(ours["execve"] >= 21, "{ours:?}");
     }
