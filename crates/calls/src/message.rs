@@ -168,6 +168,8 @@ pub enum Message {
     },
     /// System calls of a process are seen by BPF programs.
     ByBpf { pid: i32, why: Option<Error> },
+    /// Calls and returns of a thread found no room in the ring buffer of BPF programs.
+    NotTold(NotTold),
     /// A process was left because it runs another program.
     Detached { pid: i32 },
     /// Data could not be written to the memory that an argument of a call points to.
@@ -241,6 +243,19 @@ impl Message {
     }
 }
 
+/// Calls and returns of one thread that are not told, because the ring buffer of BPF programs had no room for them.
+#[derive(Clone, Debug)]
+pub struct NotTold {
+    /// Id of the process.
+    pub pid: i32,
+    /// Id of the thread.
+    pub tid: i32,
+    /// The name of the system call.
+    pub name: Arc<str>,
+    /// How many: a call and its return are two.
+    pub records: u64,
+}
+
 /// System calls of one name that a process has made where no hook is, by the kernel's own count.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Unhooked {
@@ -312,6 +327,7 @@ impl Message {
     pub fn count(&self) -> Option<u64> {
         match self {
             Message::NoHookThere(unhooked) => Some(unhooked.calls),
+            Message::NotTold(not_told) => Some(not_told.records),
             _ => None,
         }
     }
@@ -332,7 +348,7 @@ impl Message {
             | M::Locked { pid, .. }
             | M::Failed { pid, .. } => Lost::Process(Some(*pid)),
             M::CountsLost { pid, .. } | M::LossesUnknown { pid, .. } => Lost::Counts(*pid),
-            M::RecordsLost { pid, .. } => Lost::Records(*pid),
+            M::RecordsLost { pid, .. } | M::NotTold(NotTold { pid, .. }) => Lost::Records(*pid),
             M::Ended {
                 pid, hook: true, ..
             } => Lost::Agent(*pid),

@@ -8,6 +8,7 @@ use crate::tamper::Inject;
 use crate::window::Between;
 use prototypes::{Condition, Filter};
 use std::ffi::OsString;
+use std::ops::RangeInclusive;
 use std::time::Duration;
 
 /// How system calls are seen.
@@ -117,6 +118,9 @@ pub struct Options {
     pub messages: Messages,
 }
 
+/// How long a call may wait for lancet where BPF programs tell it.
+const SHORT_WAITS: RangeInclusive<Duration> = Duration::from_millis(1)..=Duration::from_millis(100);
+
 impl Options {
     /// Whether guests count calls themselves instead of reporting each one. They cannot determine what the calls of a preset have in common
     /// (a statement, a name), which descriptors are open, what is not freed, nor which call is within another, so for a preset that needs
@@ -148,11 +152,12 @@ impl Options {
         self.may_lead && self.follow && self.may_fall_back() && plain && !self.record
     }
 
-    /// Whether BPF programs count the calls of such a program, if the kernel allows them. They do not tell calls: nobody who is told by them
-    /// can be made to wait without a signal that the program might see, and without that calls are lost.
+    /// Whether BPF programs see the calls of such a program, if the kernel allows them. Where they are told one by one, nobody can be made to
+    /// wait for lancet longer than for moments, so it must be asked that nobody waits long, nor that nobody ever waits.
     pub fn leads_by_bpf(&self) -> bool {
-        let leads = self.by == By::Hooks && self.leads();
-        self.may_lead_by_bpf && leads && self.counts_in_guest() && self.min_time.is_none()
+        let leads = self.by == By::Hooks && self.leads() && self.min_time.is_none();
+        let waits = SHORT_WAITS.contains(&self.most_wait);
+        self.may_lead_by_bpf && leads && (waits || self.counts_in_guest())
     }
 
     /// Whether a tracer must make the injections; `from_start` = into a process that stands at its exec.

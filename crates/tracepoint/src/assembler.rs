@@ -71,6 +71,7 @@ pub enum Helper {
     RingOutput = 130,
     RingReserve = 131,
     RingSubmit = 132,
+    RingQuery = 134,
     Loop = 181,
 }
 
@@ -106,15 +107,15 @@ pub struct Code {
     labels: Vec<Option<usize>>,
     /// Jumps, and the labels that they lead to.
     jumps: Vec<(usize, Label)>,
-    /// The function behind the program, and where its address is loaded.
+    /// The functions behind the program, and where the address of each is loaded.
     functions: Vec<(usize, Label)>,
 }
 
 /// A program as the kernel takes it.
 pub struct Program {
     pub words: Vec<u64>,
-    /// Where the function begins that the program hands to [`Helper::Loop`], if it has one.
-    pub function: Option<usize>,
+    /// Where the functions begin that the program hands to [`Helper::Loop`], in their order.
+    pub functions: Vec<usize>,
 }
 
 impl Code {
@@ -258,8 +259,12 @@ impl Code {
             let distance = to as i32 - *at as i32 - 1;
             self.words[*at] |= u64::from(distance as u32) << 32;
         }
-        let function = self.functions.first();
-        let function = function.and_then(|(_, label)| self.labels[label.0]);
+        let functions = self.functions.iter();
+        let mut functions: Vec<usize> = functions
+            .filter_map(|(_, label)| self.labels[label.0])
+            .collect();
+        functions.sort_unstable();
+        functions.dedup();
         for (at, label) in self.jumps {
             let to = self.labels[label.0].expect("a label that was put");
             // Counted from the next instruction.
@@ -269,7 +274,7 @@ impl Code {
         }
         Program {
             words: self.words,
-            function,
+            functions,
         }
     }
 }

@@ -2,6 +2,7 @@
 //! `struct bpf_prog_info` in include/uapi/linux/bpf.h.
 
 use crate::assembler::Program;
+use crate::processors::processors;
 use std::ffi::CString;
 use std::fs;
 use std::io;
@@ -226,6 +227,21 @@ impl Map {
         value: usize,
         entries: u32,
     ) -> Result<Self, Refused> {
+        // Values of each processor lie one behind the other.
+        let room = match kind {
+            Kind::ArrayOfEachCpu => value * processors()?,
+            _ => value,
+        };
+        Map::with_room(kind, name, [key, value, room], entries)
+    }
+
+    /// The same with sizes of a key, of a value, and of the room for all values of a key.
+    pub(crate) fn with_room(
+        kind: Kind,
+        name: &str,
+        [key, value, room]: [usize; 3],
+        entries: u32,
+    ) -> Result<Self, Refused> {
         let mut asked = MakeMap {
             kind: kind as u32,
             key: key as u32,
@@ -240,11 +256,7 @@ impl Map {
         Ok(Map {
             descriptor: owned(descriptor),
             key,
-            // Values of each processor lie one behind the other.
-            value: match kind {
-                Kind::ArrayOfEachCpu => value * processors(),
-                _ => value,
-            },
+            value: room,
             entries,
         })
     }
@@ -261,8 +273,13 @@ impl Map {
 
     /// The value of a key; of a map of each processor, all of them.
     pub fn get(&self, key: &[u8]) -> Option<Vec<u8>> {
+        self.get_over(key, 0)
+    }
+
+    /// The same, in room that was filled with this byte.
+    pub(crate) fn get_over(&self, key: &[u8], filled: u8) -> Option<Vec<u8>> {
         assert_eq!(key.len(), self.key, "a whole key");
-        let mut value = vec![0; self.value];
+        let mut value = vec![filled; self.value];
         let mut asked = self.element(key);
         asked.value = value.as_mut_ptr() as u64;
         // SAFETY: key and value are as long as the map's.
@@ -325,16 +342,6 @@ impl Map {
             ..Element::default()
         }
     }
-}
-
-/// How many processors there may be: the kernel has a value for each (`num_possible_cpus`). `/sys` says which (`0-3`, `0,2-5`);
-/// counted to the last, so there are at least as many.
-pub fn processors() -> usize {
-    let text = fs::read_to_string("/sys/devices/system/cpu/possible").unwrap_or_default();
-    let last = text.trim().rsplit([',', '-']).next();
-    let last: Option<usize> = last.and_then(|last| last.parse().ok());
-    // Where `/sys` is not there, as many as the kernel can be built for (CONFIG_NR_CPUS).
-    last.map_or(8192, |last| last + 1)
 }
 
 /// A program at a tracepoint, until this is dropped.
@@ -429,14 +436,15 @@ fn types() -> Result<OwnedFd, Refused> {
 
 fn load(name: &str, program: &Program) -> Result<OwnedFd, Refused> {
     let instructions = &program.words;
-    let types = program.function.map(|_| types()).transpose()?;
-    let functions = [
-        FunctionInfo { at: 0, of: 3 },
-        FunctionInfo {
-            at: program.function.unwrap_or(0) as u32,
-            of: 4,
-        },
-    ];
+    let types = match program.functions.is_empty() {
+        true => None,
+        false => Some(types()?),
+    };
+    let mut functions = vec![FunctionInfo { at: 0, of: 3 }];
+    functions.extend(program.functions.iter().map(|at| FunctionInfo {
+        at: *at as u32,
+        of: 4,
+    }));
     let of_functions = match &types {
         None => Load::default(),
         Some(types) => Load {
@@ -482,7 +490,7 @@ fn load(name: &str, program: &Program) -> Result<OwnedFd, Refused> {
                 .filter(|line| !line.starts_with("processed "))
                 .collect();
             let said = lines.last().copied().unwrap_or_default();
-            if program.function.is_some() && said.contains("func unknown") {
+            if !program.functions.is_empty() && said.contains("func unknown") {
                 let what = "bpf_loop, which Linux has since 5.17";
                 return Err(Refused::Kernel { what, error });
             }

@@ -21,6 +21,8 @@
 //! | `kernel` | bpf(2): maps, programs, what stands in the way |
 //! | `ring` | the ring buffer that programs write and we read |
 //! | `watch` | [`Watch`]: all of it, for one command |
+//! | `processors` | how many processors have values of their own |
+//! | `brake` | has threads wait where the ring buffer fills |
 //! | `processes` | the processes that a set of programs watches |
 //! | `places` | [`Places`]: calls counted by the place that made them, with a program of its own |
 //!
@@ -33,10 +35,12 @@
 //! kernel's BTF nor a compiler is. Kernels before Linux 5.17 can count calls, and not tell them.
 
 mod assembler;
+mod brake;
 mod copier;
 mod kernel;
 mod places;
 mod processes;
+mod processors;
 mod programs;
 mod records;
 mod ring;
@@ -46,4 +50,4 @@ mod writer;
 pub use copier::knows;
 pub use kernel::Refused;
 pub use places::{Called, Places};
-pub use watch::{Copied, Copies, Figures, Lost, OF_32_BITS, Record, Tells, Watch, Whose};
+pub use watch::{Copied, Copies, Figures, Lost, OF_32_BITS, Record, Tells, Unfit, Watch, Whose};

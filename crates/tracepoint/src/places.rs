@@ -89,7 +89,7 @@ impl Places {
     pub fn add(&self, pid: i32) -> Result<(), Refused> {
         self.remove(pid);
         self.forget(pid);
-        self.maps.watched.add(pid)
+        self.maps.watched.add(pid).map(drop)
     }
 
     /// Counts them no more. What was counted stays until [`Places::forget`].

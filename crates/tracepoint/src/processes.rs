@@ -27,16 +27,18 @@ impl Processes {
         })
     }
 
-    /// Watches a process with all its threads from now on.
+    /// Watches a process with all its threads from now on, which is the time that is returned.
     ///
     /// # Errors
     /// It is in a PID namespace in which it cannot be found, or there is no room.
-    pub fn add(&self, pid: i32) -> Result<(), Refused> {
+    pub fn add(&self, pid: i32) -> Result<u64, Refused> {
         let is_elsewhere = |own| namespace(&pid.to_string()).is_some_and(|its| its != own);
         if self.namespace.is_some_and(is_elsewhere) {
             return Err(Refused::Namespace(pid));
         }
-        self.watched.put(&key(pid), &now().to_ne_bytes())
+        let time = now();
+        self.watched.put(&key(pid), &time.to_ne_bytes())?;
+        Ok(time)
     }
 
     /// Watches a process no more.

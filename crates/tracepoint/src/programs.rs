@@ -5,6 +5,7 @@
 //! is [`IDLE`].
 
 use crate::assembler::{Label, Math, Program, Reg, Size, When};
+use crate::brake;
 use crate::copier;
 use crate::writer::*;
 use Reg::{Fp, R0, R1, R2, R6, R7, R8, R9};
@@ -27,6 +28,9 @@ fn written<'s>(shared: &'s Shared, write: impl FnOnce(&mut Writer<'s>)) -> Progr
     writer.end();
     if let (Some(step), Some(copier)) = (writer.step, &shared.copier) {
         copier::write(&mut writer.code, step, &copier.words);
+    }
+    if let Some(pause) = writer.pause {
+        brake::write(&mut writer.code, pause);
     }
     writer.code.finish()
 }
@@ -268,6 +272,7 @@ impl Writer<'_> {
         self.code.load(Double, R1, R9, copier::FIRST_LENGTH);
         self.fill(32, R1);
         self.output(full);
+        self.wait_for_room();
         self.code.here(full);
     }
 

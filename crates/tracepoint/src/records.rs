@@ -47,7 +47,7 @@ impl Writer<'_> {
             self.look_up(&copier.scratch, ROW_KEY);
         }
         self.code.jump_if(R0, When::NotEqual, 0, there);
-        self.lose(LOST_RECORDS);
+        self.lose_record();
         self.code.jump(full);
         let code = &mut self.code;
         code.here(there);
@@ -117,7 +117,7 @@ impl Writer<'_> {
         code.set(R4, NO_WAKEUP);
         code.call(Helper::RingOutput);
         code.jump_if(R0, When::Equal, 0, done);
-        self.lose(LOST_RECORDS);
+        self.lose_record();
         self.code.jump(full);
         self.code.here(done);
     }

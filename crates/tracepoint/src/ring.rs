@@ -10,6 +10,7 @@
 use crate::kernel::{Map, Refused};
 use std::io;
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
+use std::time::{Duration, Instant};
 
 const PAGE: usize = 4096;
 /// The record is still being written: `BPF_RINGBUF_BUSY_BIT` (include/uapi/linux/bpf.h).
@@ -18,6 +19,8 @@ const BUSY: u32 = 1 << 31;
 const DISCARDED: u32 = 1 << 30;
 /// Bytes before each record: `BPF_RINGBUF_HDR_SZ` (include/uapi/linux/bpf.h).
 const HEADER: u64 = 8;
+/// How long a record that is being written is waited for.
+const LONGEST_WRITE: Duration = Duration::from_secs(1);
 
 /// A ring buffer as lancet has mapped it; the text of this module draws what lies where.
 #[derive(Debug)]
@@ -76,10 +79,9 @@ impl Ring {
             // SAFETY: positions are multiples of 8 and are taken within the data, which the kernel has mapped twice in a row; a
             // header of 8 bytes is there.
             let header = unsafe { &*self.data(at).cast::<AtomicU32>() };
-            let length = header.load(Ordering::Acquire);
-            if length & BUSY != 0 {
+            let Some(length) = written(header) else {
                 break;
-            }
+            };
             let bytes = u64::from(length & !(BUSY | DISCARDED));
             if length & DISCARDED == 0 && bytes as usize <= self.size {
                 // SAFETY: the kernel has written so many bytes behind the header, which nobody changes before our position has
@@ -102,6 +104,23 @@ impl Ring {
     }
 }
 
+/// Returns the length and the flags of a record, once it is written. Its writer keeps its processor until then, so that lasts for less than a
+/// microsecond, unless a hypervisor takes the processor away; and who asks after the end of a process wants all records of it, which may lie
+/// behind this one. `None` = it was not written for [`LONGEST_WRITE`].
+fn written(header: &AtomicU32) -> Option<u32> {
+    let mut since = None;
+    loop {
+        let length = header.load(Ordering::Acquire);
+        if length & BUSY == 0 {
+            return Some(length);
+        }
+        if since.get_or_insert_with(Instant::now).elapsed() > LONGEST_WRITE {
+            return None;
+        }
+        std::thread::yield_now();
+    }
+}
+
 impl Drop for Ring {
     fn drop(&mut self) {
         // SAFETY: our own mappings, which nobody refers to any more; the second is not there if it could not be made.
@@ -117,15 +136,16 @@ impl Drop for Ring {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use std::sync::Arc;
 
-    /// A ring that this test writes in the place of the kernel; none of its records goes over the end.
+    /// Pages as the kernel has them: a page with the writers' position, and the data twice in a row, of which the second is not used here.
     fn ring() -> Ring {
-        let mapped = |length| {
-            // SAFETY: a new mapping, where the kernel wants it.
+        let pages = |count: usize| {
+            // SAFETY: new memory, wherever the kernel wants it.
             let at = unsafe {
                 libc::mmap(
                     std::ptr::null_mut(),
-                    length,
+                    count * PAGE,
                     libc::PROT_READ | libc::PROT_WRITE,
                     libc::MAP_PRIVATE | libc::MAP_ANONYMOUS,
                     -1,
@@ -136,42 +156,40 @@ mod tests {
             at.cast::<u8>()
         };
         Ring {
-            ours: mapped(PAGE),
-            theirs: mapped(PAGE + 2 * PAGE),
+            ours: pages(1),
+            theirs: pages(3),
             size: PAGE,
         }
     }
 
-    /// Writes a record of eight bytes at a position, with these flags, and says that all is written up to its end.
-    fn write(ring: &Ring, position: usize, flags: u32, word: u64) {
-        // SAFETY: the positions of this test lie within the data, which is mapped and aligned.
-        unsafe {
-            let at = ring.theirs.add(PAGE + position);
-            at.cast::<u32>().write(8 | flags);
-            at.add(HEADER as usize).cast::<u64>().write(word);
-            ring.theirs.cast::<u64>().write(position as u64 + 16);
-        }
-    }
-
-    fn read(ring: &mut Ring) -> Vec<u64> {
-        let mut words = Vec::new();
-        ring.read(|record| words.push(u64::from_ne_bytes(record.try_into().expect("8 bytes"))));
-        words
-    }
-
-    /// Reading stops before a record that is still being written, goes on when it is there, and passes over what was given up.
+    /// A record that is being written when all are asked for hides none of those behind it.
     #[test]
     fn a_record_that_is_being_written_is_waited_for() {
         let mut ring = ring();
-        assert_eq!(read(&mut ring), []);
-        for (number, flags) in [0, BUSY, 0, DISCARDED, 0].into_iter().enumerate() {
-            write(&ring, number * 16, flags, number as u64);
-        }
-        assert_eq!(read(&mut ring), [0]);
-        assert_eq!(read(&mut ring), []);
-        write(&ring, 16, 0, 1);
-        write(&ring, 4 * 16, 0, 4);
-        assert_eq!(read(&mut ring), [1, 2, 4]);
-        assert_eq!(read(&mut ring), []);
+        let theirs = ring.theirs;
+        // SAFETY: within the data, of which a word is aligned at multiples of 8.
+        let word = |at: usize| unsafe { &*theirs.add(PAGE + at).cast::<AtomicU32>() };
+        word(0).store(8 | BUSY, Ordering::Release);
+        word(16).store(8, Ordering::Release);
+        // SAFETY: the first word of a mapped page.
+        let end = unsafe { &*theirs.cast::<AtomicU64>() };
+        end.store(32, Ordering::Release);
+        let begins = Arc::new(std::sync::Barrier::new(2));
+        let (first, waits) = (theirs as usize, begins.clone());
+        let writer = std::thread::spawn(move || {
+            waits.wait();
+            // Many looks later.
+            for _ in 0..1000 {
+                std::thread::yield_now();
+            }
+            // SAFETY: as above; the ring lives until this thread was waited for.
+            let header = unsafe { &*((first + PAGE) as *const AtomicU32) };
+            header.store(8, Ordering::Release);
+        });
+        begins.wait();
+        let mut records = 0;
+        ring.read(|_| records += 1);
+        writer.join().expect("the writer");
+        assert_eq!(records, 2);
     }
 }

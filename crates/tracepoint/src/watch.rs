@@ -1,8 +1,9 @@
 //! System calls of chosen processes, from the first program's loading to the last descriptor's end.
 
 use crate::copier;
-use crate::kernel::{self, Attached, Kind, Map, Refused};
+use crate::kernel::{Attached, Kind, Map, Refused};
 use crate::processes::{self, Processes, now};
+use crate::processors::processors;
 use crate::programs;
 use crate::ring::Ring;
 use crate::writer::{self, Copier, LOST_RECORDS, NARROW, ROW, ROWS, ROWS_OF_ALL, Shared, THREAD};
@@ -14,6 +15,8 @@ pub const OF_32_BITS: u64 = NARROW;
 
 /// Threads of which lancet can know at the same time which call they are in: entries of the map `threads`.
 const THREADS: u32 = 16 << 10;
+/// Threads and numbers of calls by which lost records are counted.
+const UNFIT: u32 = 1 << 10;
 /// Bytes of records that wait for us: a power of two. Where calls are counted, children alone are told of.
 const TOLD: u32 = 8 << 20;
 const COUNTED: u32 = 256 << 10;
@@ -24,6 +27,17 @@ pub enum Tells<'w> {
     Counts,
     /// Each of those that this knows, by its number, with what it points to; all numbers from 511 on are asked about as 511.
     Calls(&'w dyn Fn(u64) -> Option<Copies>),
+    /// The same, and nobody is held up where the ring buffer fills.
+    CallsAtOnce(&'w dyn Fn(u64) -> Option<Copies>),
+}
+
+impl Tells<'_> {
+    fn calls(&self) -> Option<&dyn Fn(u64) -> Option<Copies>> {
+        match self {
+            Tells::Counts => None,
+            Tells::Calls(wanted) | Tells::CallsAtOnce(wanted) => Some(wanted),
+        }
+    }
 }
 
 /// Whose calls are seen beside those of the processes that are added.
@@ -53,6 +67,19 @@ pub struct Figures {
     pub errors: u64,
     /// Calls that have ended their thread, or in which it was killed.
     pub left: u64,
+}
+
+/// Records of calls and returns that are not told, of one thread and one system call.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Unfit {
+    /// Id of the process.
+    pub pid: i32,
+    /// Id of the thread.
+    pub tid: i32,
+    /// The number of the call, as in [`Record::Call`].
+    pub number: u64,
+    /// How many records.
+    pub records: u64,
 }
 
 /// What the programs lacked room for.
@@ -152,7 +179,7 @@ impl Watch {
     /// # Errors
     /// Why there is no way by BPF, for the user to read.
     pub fn begin(tells: &Tells<'_>, whose: Whose) -> Result<Self, Refused> {
-        let is_told = matches!(tells, Tells::Calls(_));
+        let is_told = tells.calls().is_some();
         // The kernel fills all of a map when it is made, and whoever starts a program waits for that.
         let figures = if is_told { 1 } else { ROWS_OF_ALL };
         let born = match whose {
@@ -166,15 +193,20 @@ impl Watch {
             born: Map::new(Kind::Hash, "lancet_born", 8, 8, born)?,
             figures: Map::new(Kind::ArrayOfEachCpu, "lancet_figures", 4, ROW, figures)?,
             lost: Map::new(Kind::ArrayOfEachCpu, "lancet_lost", 4, ROW, 1)?,
+            unfit: Map::new(
+                Kind::Hash,
+                "lancet_unfit",
+                16,
+                8,
+                if is_told { UNFIT } else { 1 },
+            )?,
             ring: Map::new(Kind::Ring, "lancet_ring", 0, 0, ring)?,
-            copier: match tells {
-                Tells::Counts => None,
-                Tells::Calls(_) => Some(copier_maps()?),
-            },
+            copier: is_told.then(copier_maps).transpose()?,
             tells: is_told,
+            holds_up: matches!(tells, Tells::Calls(_)),
             follow: whose == Whose::WithChildren,
         };
-        if let (Tells::Calls(wanted), Some(copier)) = (tells, &maps.copier) {
+        if let (Some(wanted), Some(copier)) = (tells.calls(), &maps.copier) {
             want(copier, wanted)?;
         }
         let ring = Ring::new(&maps.ring)?;
@@ -192,11 +224,11 @@ impl Watch {
         })
     }
 
-    /// Watches a process with all its threads from now on. A call that a thread is in begins now.
+    /// Watches a process with all its threads from now on. A call that a thread is in begins now: at the time that is returned.
     ///
     /// # Errors
     /// It is in a PID namespace in which it cannot be found, or there is no room.
-    pub fn add(&self, pid: i32) -> Result<(), Refused> {
+    pub fn add(&self, pid: i32) -> Result<u64, Refused> {
         self.maps.watched.add(pid)
     }
 
@@ -234,6 +266,23 @@ impl Watch {
         }
     }
 
+    /// Returns whose records were lost until now: all of them, unless they are of more threads and calls than can be told apart.
+    pub fn unfit(&self) -> Vec<Unfit> {
+        let unfit = &self.maps.unfit;
+        let keys = unfit.keys().into_iter();
+        let all = keys.filter_map(|key| {
+            let (ids, number) = key.split_at(8);
+            let ids = word_of(ids);
+            Some(Unfit {
+                pid: (ids >> 32) as i32,
+                tid: ids as i32,
+                number: word_of(number),
+                records: word_of(&unfit.get(&key)?),
+            })
+        });
+        all.collect()
+    }
+
     /// A time of the monotonic clock as one since 1970.
     pub fn wall(&self, time: u64) -> Duration {
         self.epoch + Duration::from_nanos(time)
@@ -263,7 +312,7 @@ impl Watch {
 }
 
 fn copier_maps() -> Result<Copier, Refused> {
-    let processors = kernel::processors() as u32;
+    let processors = processors()? as u32;
     Ok(Copier {
         words: Map::new(Kind::Array, "lancet_words", 4, 8 * copier::WORDS, 1)?,
         scratch: Map::new(
@@ -300,9 +349,12 @@ fn want(copier: &Copier, copies: &dyn Fn(u64) -> Option<Copies>) -> Result<(), R
         });
         words[row as usize] = writer::TOLD | call << 8 | exit << 32;
     }
-    words.resize(copier::WORDS, 0);
-    let words: Vec<u8> = words.into_iter().flat_map(u64::to_ne_bytes).collect();
-    copier.words.put(&0u32.to_ne_bytes(), &words)
+    // Whoever starts a program waits for this, and most of the map stays empty.
+    let mut bytes = vec![0u8; 8 * copier::WORDS];
+    for (into, word) in bytes.chunks_exact_mut(8).zip(words) {
+        into.copy_from_slice(&word.to_ne_bytes());
+    }
+    copier.words.put(&0u32.to_ne_bytes(), &bytes)
 }
 
 /// Splits a value of a map of each processor into the rows of the processors.

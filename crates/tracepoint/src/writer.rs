@@ -20,12 +20,16 @@ pub struct Shared {
     pub figures: Map,
     /// What is lost: one such row.
     pub lost: Map,
+    /// How many records of calls are lost, by ids of process and thread and the call's number ([`UNFIT`] on the stack).
+    pub unfit: Map,
     /// Which calls are told, and what copies what their arguments point to, if calls are told.
     pub copier: Option<Copier>,
     /// The ring buffer of records, read by [`Ring`](crate::ring::Ring).
     pub ring: Map,
     /// Calls are told one by one; else they are counted.
     pub tells: bool,
+    /// Who makes calls faster than they are read is held up.
+    pub holds_up: bool,
     /// Children of watched processes are watched too.
     pub follow: bool,
 }
@@ -104,6 +108,8 @@ pub const MISSED: i16 = -216;
 /// The address of this processor's state and record, for the copier.
 pub const CONTEXT: i16 = -208;
 pub const NOW: i16 = -56;
+/// Two words: the ids of process and thread, and the number of a call that is not told.
+pub const UNFIT: i16 = -48;
 /// How long the call took that is counted.
 pub const TOOK: i16 = -200;
 /// The value in `wanted` of the call that is told.
@@ -160,6 +166,8 @@ pub struct Writer<'s, M = Shared> {
     pub out: Label,
     /// The copier behind the program, if it needs it.
     pub step: Option<Label>,
+    /// The function behind the program that waits, if it needs it.
+    pub pause: Option<Label>,
 }
 
 impl<'s, M: Maps> Writer<'s, M> {
@@ -172,6 +180,7 @@ impl<'s, M: Maps> Writer<'s, M> {
             shared,
             out,
             step: None,
+            pause: None,
         }
     }
 
@@ -314,6 +323,25 @@ impl Writer<'_> {
         code.math(Math::Add, R1, 1);
         code.store(Double, R0, what, R1);
         code.here(none);
+    }
+
+    /// Adds one to the lost records, and to those of call R8 of the thread whose ids are in R7.
+    pub fn lose_record(&mut self) {
+        self.lose(LOST_RECORDS);
+        let (new, done) = (self.code.label(), self.code.label());
+        self.code.store(Double, Fp, UNFIT, R7);
+        self.code.store(Double, Fp, UNFIT + 8, R8);
+        self.look_up(&self.shared.unfit, UNFIT);
+        let code = &mut self.code;
+        code.jump_if(R0, When::Equal, 0, new);
+        code.set(R1, 1);
+        code.add_to(R0, 0, R1);
+        code.jump(done);
+        code.here(new);
+        code.store_number(Double, Fp, TOOK, 1);
+        // Only this thread has this key. Where there is no room for it, the sum knows of it.
+        self.put(&self.shared.unfit, UNFIT, TOOK);
+        self.code.here(done);
     }
 
     /// The row of number R8 as a key on the stack.

@@ -3,6 +3,7 @@
 use capture::{Op, Source};
 use std::io::{BufRead, BufReader, Write};
 use std::process::{Child, Command, Stdio};
+use std::time::{Duration, Instant};
 use tracepoint::{Copies, Lost, OF_32_BITS, Record, Refused, Tells, Watch, Whose};
 
 /// The watch, or `None` where BPF is not allowed, which must then be said with the reason.
@@ -190,21 +191,41 @@ fn calls_are_told_with_arguments_and_results() {
     assert_eq!(watch.lost(), Lost::default());
 }
 
+/// A shell makes more calls than there is room for, and nobody reads. Returns the watch, how long it took, and the shell's id.
+fn unread(tells: &Tells<'_>) -> Option<(Watch, Duration, i32)> {
+    let watch = begin(tells, Whose::Alone)?;
+    let child = shell("i=0; while [ $i -lt 60000 ]; do cd /; i=$((i+1)); done");
+    let pid = child.id() as i32;
+    watch.add(pid).expect("room");
+    let begun = Instant::now();
+    go(child);
+    Some((watch, begun.elapsed(), pid))
+}
+
+/// Who makes calls that nobody reads is held up while there is room, if that is wanted. What finds none is counted.
 #[test]
 fn records_that_nobody_reads_are_counted() {
     let all = |_| Some(Copies::default());
-    let Some(mut watch) = begin(&Tells::Calls(&all), Whose::Alone) else {
+    let Some((free, at_once, _)) = unread(&Tells::CallsAtOnce(&all)) else {
         return;
     };
-    let child = shell(
-        "dd if=/dev/zero of=/dev/null bs=1 count=1; i=0; while [ $i -lt 60000 ]; do cd /; i=$((i+1)); done",
-    );
-    watch.add(child.id() as i32).expect("room");
-    go(child);
+    assert!(free.lost().records > 1_000, "{:?}", free.lost());
+    let (mut watch, held, pid) = unread(&Tells::Calls(&all)).expect("as before");
+    assert!(held > at_once * 2, "{held:?}, not held up {at_once:?}");
     let mut told = 0u64;
     watch.read(|_| told += 1);
     let lost = watch.lost().records;
     assert!(told > 10_000 && lost > 1_000, "{told} told, {lost} lost");
+    // Whose they are, and of which call: it makes no other then but its last ones.
+    let unfit = watch.unfit();
+    let sum: u64 = unfit.iter().map(|one| one.records).sum();
+    assert_eq!(sum, lost, "{unfit:?}");
+    let chdir = unfit
+        .iter()
+        .find(|one| one.number == libc::SYS_chdir as u64);
+    let chdir = chdir.expect("some of those");
+    assert_eq!([chdir.pid, chdir.tid], [pid; 2], "{unfit:?}");
+    assert!(chdir.records * 10 > lost * 9, "{unfit:?}");
     // There is room again.
     assert!(!watch.read(|record| panic!("{record:?}")));
 }

@@ -11,7 +11,6 @@ use super::guest::{Shared, now_of, opened, table};
 use super::traced::{FirstExec, end_of, signal_of};
 use crate::Error;
 use crate::event::{End, Event, EventKind};
-use hooks::rings::Losses;
 use inject::lifecycle::{Stage, Turn, Watched};
 use inject::tracee::{Happening, Tracee};
 use process::pidfd::PidFd;
@@ -107,11 +106,6 @@ impl Bpf {
     /// Returns its main thread, if that is traced.
     pub fn tracee(&mut self) -> &mut Option<Tracee> {
         &mut self.tracee
-    }
-
-    /// Returns what was lost, for this and all other processes, since the last call.
-    pub fn losses(&self) -> Losses {
-        self.seen.lost()
     }
 
     /// Handles an event at which the main thread of a started program stands.

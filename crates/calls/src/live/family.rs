@@ -224,6 +224,27 @@ impl<'a> Family<'a> {
         }
     }
 
+    /// Says whose calls BPF programs could not tell, and returns what they have lost beside these: as of the first process, because of most
+    /// nobody knows whose they are.
+    fn lost_by_bpf(&self) -> Option<(i32, Losses)> {
+        let programs = &self.shared.programs;
+        let mut rest = programs.lost().into_iter().reduce(|one, other| Losses {
+            records: one.records + other.records,
+            without_ring: one.without_ring + other.without_ring,
+            uncopied: one.uncopied + other.uncopied,
+            ..one
+        })?;
+        for not_told in programs.not_told() {
+            rest.records = rest.records.saturating_sub(not_told.records);
+            self.shared.args.messages.say(Message::NotTold(not_told));
+        }
+        let first = self
+            .processes
+            .started()
+            .or(self.shared.args.pids.first().copied());
+        Some((first.unwrap_or_default(), rest))
+    }
+
     /// Opens children that no hook has reported, as any running process is opened.
     fn open_unadopted(&mut self) {
         let watched = self.processes.watched();
@@ -351,14 +372,17 @@ impl Source for Family<'_> {
     }
 
     fn losses(&mut self) -> Vec<(i32, Losses)> {
-        std::mem::take(&mut self.kept.losses)
+        let mut all = std::mem::take(&mut self.kept.losses);
+        all.extend(self.lost_by_bpf());
+        all
     }
 
     fn lost_until_now(&mut self) -> u64 {
         let watched = self.processes.watched_mut();
         // A process that cannot be read has ended, and its losses are read then.
         let lost = watched.filter_map(|process| process.losses().ok());
-        lost.map(|losses| losses.sum()).sum()
+        let by_bpf = self.shared.programs.lost().into_iter();
+        lost.chain(by_bpf).map(|losses| losses.sum()).sum()
     }
 
     fn descriptors(&mut self) -> Vec<(i32, Held)> {

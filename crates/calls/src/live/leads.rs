@@ -1,4 +1,4 @@
-//! What all processes of a run share that are seen by ptrace at first: when BPF programs count their calls, and which programs run scripts.
+//! What all processes of a run share that are seen by ptrace at first: when BPF programs see their calls, and which programs run scripts.
 
 use process::interpreters::Interpreters;
 use std::cell::{Cell, RefCell};
@@ -9,7 +9,7 @@ use std::rc::Rc;
 pub struct Leads {
     /// The programs that run scripts.
     pub interpreters: Rc<RefCell<Interpreters>>,
-    /// When BPF programs count their calls.
+    /// When BPF programs see their calls.
     pub due: Rc<Due>,
     /// Whether it was said that there are such processes.
     pub told: Cell<bool>,
@@ -19,12 +19,12 @@ pub struct Leads {
 /// 5 ms.
 pub const CALLS_OF_ALL: u32 = 150;
 
-/// Whether BPF programs are to count calls, and what decides when. All processes of a run share it.
+/// Whether BPF programs are to see calls, and what decides when. All processes of a run share it.
 #[derive(Default)]
 pub struct Due {
     /// The calls that all processes have made.
     calls: Cell<u32>,
-    /// Whether BPF programs may count calls: nothing that is asked speaks against it, and the kernel has not refused them.
+    /// Whether BPF programs may see calls: nothing that is asked speaks against it, and the kernel has not refused them.
     may: Cell<bool>,
 }
 
@@ -37,7 +37,7 @@ impl Due {
         })
     }
 
-    /// Whether a process that comes to a place for it has its calls counted by BPF programs from there on.
+    /// Whether a process that comes to a place for it has its calls seen by BPF programs from there on.
     pub fn is_now(&self) -> bool {
         self.may.get() && self.calls.get() >= CALLS_OF_ALL
     }

@@ -12,14 +12,17 @@ use inject::tracee::{Tracee, end_waits};
 use std::rc::Rc;
 use tracepoint::Whose;
 
-/// The BPF programs that count calls of processes that are led, if the kernel allows them.
+/// The BPF programs that see calls of processes that are led, if the kernel allows them.
 fn kernel(shared: &Shared<'_>) -> Option<Rc<Seen>> {
     let Shared {
         args, signatures, ..
     } = shared;
-    end_waits();
     let programs = &shared.programs;
-    match programs.get(args, Whose::Alone, || table(args, signatures)) {
+    let loaded = || {
+        end_waits();
+        table(args, signatures)
+    };
+    match programs.get(args, Whose::Alone, loaded) {
         Ok(seen) => Some(seen),
         Err(why) => {
             args.messages.say(Message::NotByBpf { why, calls: CALLS });
@@ -93,7 +96,7 @@ impl Process {
             return;
         };
         let (pid, keep) = (stepped.pid(), stepped.is_kept());
-        stepped.leave_kernel_at_exec();
+        stepped.leave_kernel_at_exec(&mut |event| turn.tell(event));
         turn.observer.begins(pid);
         let begun = Tracee::again_at_exec(pid, keep);
         let begun = begun

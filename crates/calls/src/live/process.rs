@@ -103,7 +103,7 @@ impl Process {
         match self {
             Process::Hooked(guest) => guest.drain(tell),
             Process::Bpf(bpf) => drop(bpf.tell(tell)),
-            Process::Stepped(_) => {}
+            Process::Stepped(stepped) => stepped.drain(tell),
         }
     }
 
@@ -145,8 +145,8 @@ impl Process {
     pub fn losses(&mut self) -> Result<Losses, process::Error> {
         match self {
             Process::Hooked(guest) => guest.losses(),
-            Process::Stepped(stepped) => Ok(stepped.losses()),
-            Process::Bpf(bpf) => Ok(bpf.losses()),
+            // Those of BPF programs are asked for once in a run (`Programs::lost`).
+            Process::Stepped(_) | Process::Bpf(_) => Ok(Losses::default()),
         }
     }
 
@@ -240,7 +240,8 @@ fn say_of_kernel(pid: i32, args: &Options) -> Result<(), Error> {
 
 /// Whether BPF programs should see it, if the kernel allows that.
 fn may_be_bpf(by: By, args: &Options) -> bool {
-    by == By::Bpf || by == By::Nothing && args.counts_in_guest()
+    // Where they see processes that are led, their tracer follows children.
+    by == By::Bpf || by == By::Nothing && args.counts_in_guest() && !args.leads_by_bpf()
 }
 
 fn why_not_bpf(error: Error) -> Option<Arc<Refused>> {

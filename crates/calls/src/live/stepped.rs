@@ -74,7 +74,7 @@ pub struct Stepped {
     left: Option<Tracee>,
     /// Set if it is to be hooked later.
     led: Option<Led>,
-    /// Set if BPF programs count, or have counted, its calls.
+    /// Set if BPF programs see, or have seen, its calls, or those of who has made it.
     kernel: Option<Rc<Seen>>,
     /// Whether they do, so that no thread stops at its calls.
     is_by_kernel: bool,
@@ -189,7 +189,7 @@ impl Stepped {
             kernel: self.kernel.clone(),
             is_by_kernel: false,
         };
-        child.go_with_kernel();
+        child.count_by_kernel();
         child.add(pid);
         Ok(child)
     }
@@ -226,7 +226,7 @@ impl Stepped {
     ) -> bool {
         let (since, mut in_vain) = (Instant::now(), 0);
         self.introduce(turn);
-        let any = self.look(turn);
+        let any = self.report(turn) | self.look(turn);
         while any && self.runs() && in_vain < IN_VAIN && since.elapsed() < ATTENTION {
             match next_event() {
                 None => in_vain += 1,
@@ -290,6 +290,10 @@ impl Stepped {
             Err(_) => ptrace::end_of(tid).unwrap_or(E::Special(libc::PTRACE_EVENT_EXIT)),
         };
         let mut look = Look::Something;
+        if event != E::Nothing {
+            // What its threads have done before.
+            self.report(turn);
+        }
         let resumed = match event {
             E::Nothing => return self.look_at_held(tid),
             E::Exited(code) if tid != self.pid => {
@@ -308,7 +312,7 @@ impl Stepped {
                 turn.tell(self.of_thread(tid, EventKind::Signal(signal_of(tid, signal))));
                 self.resume(tid, signal)
             }
-            E::Interrupted(libc::SIGTRAP) if self.stands_for_hooks(tid) => return look,
+            E::Interrupted(libc::SIGTRAP) if self.stands_to_change_over(tid) => return look,
             E::Interrupted(libc::SIGTRAP) => self.resume(tid, 0),
             // It is in a group stop: it stays stopped, and its end is still reported.
             E::Interrupted(signal) => {

@@ -94,6 +94,11 @@ impl fmt::Display for Message {
                 out,
                 "how much was lost of process {pid} is not known: {error}"
             ),
+            M::NotTold(of) => write!(
+                out,
+                "process {}: {} calls and returns of {} in thread {} are not told, because the process made them faster than lancet could read them, or lancet did not get the processor: name fewer calls (-e), count with -c, or have each wait with --by ptrace",
+                of.pid, of.records, of.name, of.tid
+            ),
             M::RecordsLost { pid, threads } => write!(
                 out,
                 "process {pid}: what {threads} of its threads told last is lost with its memory"

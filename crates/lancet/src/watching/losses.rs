@@ -107,7 +107,7 @@ pub fn say_rings(losses: &mut Losses, of: &[(i32, calls::Losses)], use_of: Use) 
             (
                 What::Values,
                 lost.uncopied,
-                "pieces of memory that arguments lead to were not read, because a seccomp filter of the process, or its kernel, does not allow process_vm_readv: texts and structs are shown as addresses, arguments of probes in memory as 0, and conditions on texts do not hold",
+                "pieces of memory that arguments lead to were not read, because a seccomp filter of the process, or its kernel, does not allow process_vm_readv, or because they were not in memory as BPF programs saw a program begin another one: texts and structs are shown as addresses, arguments of probes in memory as 0, and conditions on texts do not hold",
             ),
         ] {
             if count != 0 {

@@ -276,6 +276,44 @@ fn arguments_of_32_bits_are_those_that_were_given() {
     assert!(line.contains(called), "{line}");
 }
 
+/// The exec that leads from a program of 64 bits to one of 32 is told as what it was, whoever has seen its beginning.
+#[test]
+fn an_exec_to_32_bits_is_an_exec() {
+    if !may("an exec to 32 bits by BPF") {
+        return;
+    }
+    let folder = TempDir::new("bpf-exec-to-32");
+    // _exit(5), system call 1 of i386.
+    let ends = "mov $1, %eax; mov $5, %ebx; int $0x80";
+    if let Err(reason) = assembled_for_32_bits(&folder, ends) {
+        return skip("an exec to 32 bits by BPF", reason);
+    }
+    let (program, out) = (folder.join("program"), folder.join("out"));
+    let programs = "for i in 1 2 3 4 5 6 7 8 9 10; do /bin/true; done";
+    let shell = format!("{programs}; exec {}", program.display());
+    let direct = [program.display().to_string()];
+    let cases: [(&[&str], &[String]); 2] = [
+        (&["--by", "bpf", "-o"], &direct),
+        (&["-f", "-o"], &["/bin/sh".into(), "-c".into(), shell]),
+    ];
+    for (options, words) in cases {
+        let mut command = lancet();
+        command.arg("syscalls").args(options).arg(&out).arg("--");
+        let output = run(command.args(words), LIMIT);
+        assert_eq!(output.code(), 5, "{}", output.stderr);
+        let lines = std::fs::read_to_string(&out).expect("lines");
+        let exec = format!(
+            "execve(\"{}",
+            program.display().to_string().get(..20).expect("a path")
+        );
+        let mut execs = lines.lines().filter(|line| line.contains(&exec));
+        let told = execs.next().unwrap_or_else(|| panic!("{lines}"));
+        assert!(told.trim_end().ends_with("= 0"), "{lines}");
+        assert!(!lines.contains("uname("), "{lines}");
+        assert!(lines.contains("exit(5)"), "{lines}");
+    }
+}
+
 /// Without the capabilities it is said which are missing, and ptrace takes over; where BPF alone is asked for, nothing is done.
 #[test]
 fn a_missing_permission_is_named() {

@@ -1,6 +1,8 @@
 //! `lancet syscalls -c -f`: programs whose calls BPF programs count, while their tracer sees what becomes of them. What is counted is what the
 //! tracer alone would count, however fast a program makes calls.
 
+mod lines;
+
 use std::collections::BTreeMap;
 use std::os::unix::process::CommandExt;
 use std::process::{Command, Stdio};
@@ -12,7 +14,7 @@ use crate::support::{LIMIT, Output, TempDir, installed, lancet, run, skip, until
 const PROGRAMS: &str =
     "for i in 1 2 3 4 5 6 7 8 9 10 11 12 13 14 15 16 17 18 19 20; do /bin/true; done";
 
-/// What is said if the kernel counts calls.
+/// What is said if the kernel sees calls.
 const BY_KERNEL: &str = "then by BPF programs";
 
 fn may(test: &str) -> bool {
@@ -82,7 +84,11 @@ fn figures_are_those_of_a_tracer() {
         let (theirs, by_ptrace) = told(&with(&["--by", "ptrace"]), &script, &folder);
         let codes = [output.code(), by_ptrace.code()];
         assert_eq!(codes, [code; 2], "{last}: {}", output.stderr);
-        let (ours, theirs) = (counts(&ours), counts(&theirs));
+        let (mut ours, mut theirs) = (counts(&ours), counts(&theirs));
+        // Two children of a pipe that end at once are one signal: one that is pending stands for all.
+        for counted in [&mut ours, &mut theirs] {
+            counted.remove("rt_sigreturn");
+        }
         assert_eq!(ours, theirs, "{last}");
         assert!(ours["execve"] >= 21, "{ours:?}");
     }
@@ -109,22 +115,16 @@ fn no_call_is_lost_however_fast_they_are() {
     );
 }
 
-/// Lines are a tracer's or a hook's: BPF programs would lose some, or have to stop the program by a signal.
+/// Which calls count must be known before.
 #[test]
-fn lines_are_not_told_by_the_kernel() {
+fn calls_of_a_path_are_not_counted_by_the_kernel() {
     if !may("what is not by BPF") {
         return;
     }
     let folder = TempDir::new("by-kernel-not");
-    for options in [&[][..], &["-c", "-P", "/etc/passwd"]] {
-        let (_, output) = told(options, PROGRAMS, &folder);
-        assert_eq!(output.code(), 0, "{options:?}: {}", output.stderr);
-        assert!(
-            !output.stderr.contains(BY_KERNEL),
-            "{options:?}: {}",
-            output.stderr
-        );
-    }
+    let (_, output) = told(&["-c", "-P", "/etc/passwd"], PROGRAMS, &folder);
+    assert_eq!(output.code(), 0, "{}", output.stderr);
+    assert!(!output.stderr.contains(BY_KERNEL), "{}", output.stderr);
 }
 
 /// Whoever kills lancet, or has it leave, at any time leaves a tree of programs that do their work to the end, and sends none of them a

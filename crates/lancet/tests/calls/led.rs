@@ -123,7 +123,8 @@ fn trees_of_short_programs_are_counted_as_strace_counts() {
     }
 }
 
-/// A shell makes so many calls that it is hooked in the middle of them, and again its subshell, and the shell that takes its place. No call
+/// A shell makes so many calls that it is hooked in the middle of them, where calls may wait long for lancet, and again its subshell, and the shell
+/// that takes its place. No call
 /// is lost where that happens, and none is told twice.
 #[test]
 fn what_makes_many_calls_is_hooked_and_no_call_is_lost() {
@@ -147,11 +148,13 @@ fn what_makes_many_calls_is_hooked_and_no_call_is_lost() {
             "execve",
             "rt_sigreturn",
         ];
-        let said = counts_as_strace(&folder, &words, &varies);
-        assert!(said.matches(HOOKED).count() >= hooked, "{said}");
+        // By BPF programs, where they are allowed, from the middle of its calls on.
+        counts_as_strace(&folder, &words, &varies);
         let out = folder.join("lines");
         let mut lines = syscalls(&["-e", "trace=kill", "-o"]);
         let output = run(lines.arg(&out).arg("--").args(&words), LIMIT * 2);
+        let said = &output.stderr;
+        assert!(said.matches(HOOKED).count() >= hooked, "{said}");
         let text = std::fs::read_to_string(&out).expect("lines");
         let told = text.lines().filter(|line| line.contains("kill(")).count();
         assert_eq!(told, calls, "{script}: {}", output.stderr);

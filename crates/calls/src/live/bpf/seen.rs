@@ -1,9 +1,11 @@
 //! What BPF programs see of all processes of a run: the programs, their ring buffer and their counts, and to which process each
 //! record belongs.
 
-use super::telling::EXECS;
+use super::telling::{EXECS, Telling};
 use crate::Function;
+use crate::event::Event;
 use crate::live::traced::{Table, Told};
+use crate::message::NotTold;
 use crate::options::Options;
 use crate::source::Count;
 use hooks::rings::{Counted, Losses};
@@ -12,7 +14,7 @@ use std::collections::HashMap;
 use std::rc::Rc;
 use std::sync::Arc;
 use std::time::Duration;
-use tracepoint::{Figures, Lost, Record, Refused, Tells, Watch, Whose};
+use tracepoint::{Figures, Record, Refused, Tells, Watch, Whose};
 
 /// The programs for each kind of watch, once they are needed, or why there are none. All processes of a run share them.
 #[derive(Default)]
@@ -35,9 +37,23 @@ impl Programs {
 
     /// Returns what the programs have counted since the last call, for all processes; nothing if they are not loaded.
     pub fn counted(&self) -> Vec<Count> {
+        self.of_all(Seen::counted)
+    }
+
+    /// Returns what was lost until now, of all processes together.
+    pub fn lost(&self) -> Vec<Losses> {
+        self.of_all(|seen| vec![seen.lost()])
+    }
+
+    /// Returns whose records were lost until now, of which call: they are among those of [`Programs::lost`].
+    pub fn not_told(&self) -> Vec<NotTold> {
+        self.of_all(Seen::unfit)
+    }
+
+    fn of_all<T>(&self, what: impl Fn(&Seen) -> Vec<T>) -> Vec<T> {
         let programs = self.0.borrow();
         let seen = programs.iter().filter_map(|(_, seen)| seen.as_ref().ok());
-        seen.flat_map(|seen| seen.counted()).collect()
+        seen.flat_map(|seen| what(seen)).collect()
     }
 }
 
@@ -48,21 +64,24 @@ pub struct Seen {
     counts: bool,
     /// Records that were read for a process that has not had its turn since.
     unread: RefCell<HashMap<i32, Vec<Record>>>,
-    /// Calls that point to something that could not be read, and were not reported to [`Seen::lost`] yet.
+    /// Of the processes whose records are reported as they come ([`Seen::report`]).
+    tellings: RefCell<HashMap<i32, Telling>>,
+    /// Calls that point to something that could not be read.
     uncopied: Cell<u64>,
     /// Watched children that no process of ours represents yet.
     children: RefCell<Vec<i32>>,
-    /// The counts and losses that were returned so far.
-    taken: RefCell<(HashMap<u64, Figures>, Lost)>,
+    /// The counts that were returned so far.
+    taken: RefCell<HashMap<u64, Figures>>,
 }
 
 impl Seen {
     fn begin(args: &Options, whose: Whose, table: Table) -> Result<Self, Refused> {
         let counts = args.counts_in_guest();
         let copies = |number| Some(table.told(number)?.copies());
-        let tells = match counts {
-            true => Tells::Counts,
-            false => Tells::Calls(&copies),
+        let tells = match (counts, args.most_wait.is_zero()) {
+            (true, _) => Tells::Counts,
+            (false, true) => Tells::CallsAtOnce(&copies),
+            (false, false) => Tells::Calls(&copies),
         };
         let watch = Watch::begin(&tells, whose)?;
         Ok(Seen {
@@ -70,6 +89,7 @@ impl Seen {
             table,
             counts,
             unread: RefCell::default(),
+            tellings: RefCell::default(),
             uncopied: Cell::default(),
             children: RefCell::default(),
             taken: RefCell::default(),
@@ -79,7 +99,7 @@ impl Seen {
     /// Watches a process from now on.
     pub fn add(&self, pid: i32) -> Result<(), Refused> {
         self.unread.borrow_mut().entry(pid).or_default();
-        self.watch.borrow().add(pid)
+        self.watch.borrow().add(pid).map(drop)
     }
 
     /// Stops watching it. Records made before can still be read.
@@ -96,6 +116,39 @@ impl Seen {
     pub fn unread(&self, pid: i32) -> Vec<Record> {
         let mut unread = self.unread.borrow_mut();
         unread.get_mut(&pid).map(std::mem::take).unwrap_or_default()
+    }
+
+    /// Watches a process from now on whose records are reported by [`Seen::report`]. It stands still, between two calls or within one that was
+    /// reported.
+    pub fn add_to_report(&self, pid: i32) -> Result<(), Refused> {
+        let since = self.watch.borrow().add(pid)?;
+        self.tellings
+            .borrow_mut()
+            .insert(pid, Telling::since(since));
+        Ok(())
+    }
+
+    /// Reports the available records of the processes that are so watched, in the order in which they were made. Returns whether there were
+    /// any.
+    pub fn report(&self, tell: &mut dyn FnMut(Event)) -> bool {
+        let mut records = Vec::new();
+        let any = self.watch.borrow_mut().read(|record| records.push(record));
+        let mut tellings = self.tellings.borrow_mut();
+        for record in records {
+            let (Record::Call { pid, .. } | Record::Return { pid, .. } | Record::Child { pid, .. }) =
+                record;
+            if let Some(telling) = tellings.get_mut(&pid) {
+                telling.tell(record, self, tell);
+            }
+        }
+        any
+    }
+
+    /// Forgets such a process, which is not watched any more and of which all was reported.
+    pub fn end_report(&self, pid: i32, tell: &mut dyn FnMut(Event)) {
+        if let Some(mut telling) = self.tellings.borrow_mut().remove(&pid) {
+            telling.ends(tell);
+        }
     }
 
     /// Notes the return of a call that points to something that was not in memory when it began: where it was an exec, that memory is gone.
@@ -142,7 +195,7 @@ impl Seen {
             return Vec::new();
         }
         let all = self.watch.borrow().counted();
-        let taken = &mut self.taken.borrow_mut().0;
+        let mut taken = self.taken.borrow_mut();
         let news = all.into_iter().filter_map(|(number, now)| {
             let before = taken.insert(number, now).unwrap_or_default();
             let told = self.table.told(number)?;
@@ -151,14 +204,28 @@ impl Seen {
         news.collect()
     }
 
-    /// Returns what was lost since the last call.
-    pub fn lost(&self) -> Losses {
+    /// Returns whose records were lost, of which call.
+    fn unfit(&self) -> Vec<NotTold> {
+        let all = self.watch.borrow().unfit().into_iter();
+        let named = all.filter_map(|unfit| {
+            let name = self.table.told(unfit.number)?.edge.function.name.clone();
+            Some(NotTold {
+                name: name.into(),
+                pid: unfit.pid,
+                tid: unfit.tid,
+                records: unfit.records,
+            })
+        });
+        named.collect()
+    }
+
+    /// Returns what was lost until now.
+    fn lost(&self) -> Losses {
         let now = self.watch.borrow().lost();
-        let before = std::mem::replace(&mut self.taken.borrow_mut().1, now);
         Losses {
-            records: now.records + now.missed - before.records - before.missed,
-            without_ring: now.threads + now.children - before.threads - before.children,
-            uncopied: self.uncopied.take(),
+            records: now.records + now.missed,
+            without_ring: now.threads + now.children,
+            uncopied: self.uncopied.get(),
             ..Losses::default()
         }
     }

@@ -14,6 +14,9 @@ use tracepoint::{Copied, Record};
 pub struct Telling {
     /// The exec that has led to it, as it was when it began.
     exec: Option<(Begun, Captures)>,
+    /// When the programs began to watch it, if whoever has seen it before has reported the call that its thread was in then. They tell that
+    /// one as having begun at this time.
+    within: Option<u64>,
     /// The exit code that it has passed to `exit_group`.
     says: Option<i32>,
     /// Calls, by thread, of which something was not in memory when they began: their returns tell it, so they are reported then.
@@ -39,6 +42,14 @@ impl Telling {
     pub fn of(exec: Option<(Begun, Captures)>) -> Self {
         Telling {
             exec,
+            ..Telling::default()
+        }
+    }
+
+    /// Of a process that is watched since this time; if its only thread was within a call then, that was reported.
+    pub fn since(time: u64) -> Self {
+        Telling {
+            within: Some(time),
             ..Telling::default()
         }
     }
@@ -96,6 +107,9 @@ impl Telling {
         else {
             return;
         };
+        if self.within == Some(time) {
+            return;
+        }
         let mut begun = Begun {
             number,
             instruction: behind.wrapping_sub(INSTRUCTION),
@@ -107,15 +121,15 @@ impl Telling {
             ticks: time,
         };
         let mut captures = Captures::new();
-        let exec = self.exec.take_if(|(exec, _)| exec.number == number);
+        let exec = self.exec.take_if(|_| EXECS.contains(&number));
         let missed = missed && exec.is_none();
         if let Some((exec, copied)) = exec {
-            (begun.registers, captures) = (exec.registers, copied);
+            (begun.number, begun.registers, captures) = (exec.number, exec.registers, copied);
         }
         if EXIT_GROUPS.contains(&number) {
             self.says = Some(begun.registers.gp[0] as i32 & 0xff);
         }
-        let Some(told) = seen.told(number) else {
+        let Some(told) = seen.told(begun.number) else {
             return;
         };
         add(&mut captures, &copied);
@@ -157,7 +171,13 @@ fn at(seen: &Seen, [pid, tid]: [i32; 2], time: u64) -> At {
     }
 }
 
-/// `execve` and `execveat`: arch/x86/entry/syscalls/syscall_64.tbl.
-pub const EXECS: [u64; 2] = [59, 322];
+/// `execve` and `execveat`: arch/x86/entry/syscalls/syscall_64.tbl and syscall_32.tbl. At its end an exec has the number of the new program's
+/// width, whichever it began with (`set_personality_64bit`, `set_personality_ia32`, arch/x86/kernel/process_64.c).
+pub const EXECS: [u64; 4] = [
+    59,
+    322,
+    tracepoint::OF_32_BITS | 11,
+    tracepoint::OF_32_BITS | 358,
+];
 /// `exit_group`: arch/x86/entry/syscalls/syscall_64.tbl and syscall_32.tbl.
 const EXIT_GROUPS: [u64; 2] = [231, tracepoint::OF_32_BITS | 252];

@@ -1,26 +1,37 @@
-//! A process whose tracer sees its life and its signals, while BPF programs count its system calls.
+//! A process whose tracer sees its life and its signals, while BPF programs count its system calls, or tell them.
 //!
-//! Its threads stop where a process, a thread or a program begins or ends, and at signals; at none of their calls.
+//! Its threads stop where a process, a thread or a program begins or ends, and at signals; at none of their calls. What the programs in the
+//! kernel have told until then is reported before such an event. So the order of a process's events is that in which they happened.
+//!
+//! Nobody is made to stop for the ring buffer, and nobody is sent a signal: who makes calls faster than lancet reads is held up by the
+//! programs themselves, for a moment at each call (`tracepoint::brake`). What finds no room in spite of that is counted, by thread and call.
+//!
+//! A child that a told process has made is stepped until it runs a program of its own or makes a child itself: what its exec points to is read
+//! while it stands, as the programs could not read what is not in its memory yet, and at the end of an exec it is gone. Or until it has made
+//! some calls of its own ([`super::led`]).
 
 use super::Stepped;
+use crate::event::Event;
 use crate::live::traced::EXECVE;
-use hooks::rings::Losses;
+use inject::lifecycle::{Turn, Watched};
 use process::ptrace;
 
 impl Stepped {
     /// Has BPF programs count its calls from its first one on, if they count those of its parent.
-    pub(super) fn go_with_kernel(&mut self) {
-        if let Some(kernel) = &self.kernel {
+    pub(super) fn count_by_kernel(&mut self) {
+        if let Some(kernel) = self.kernel.as_ref().filter(|_| self.counts.is_some()) {
             // If there is no room for more processes, this one stops at its calls.
-            self.is_by_kernel = kernel.add(self.pid).is_ok();
+            self.is_by_kernel = kernel.add_to_report(self.pid).is_ok();
         }
     }
 
-    /// The same for a process whose only thread stands within a call, the beginning of which was reported.
+    /// Has BPF programs see its calls from here on: its only thread stands between two calls, or within one that was reported.
     pub(super) fn go_over_to_kernel(&mut self) {
-        self.go_with_kernel();
-        let thread = self.threads.get_mut(&self.pid);
-        if let Some(thread) = thread.filter(|_| self.is_by_kernel) {
+        let (Some(kernel), Some(thread)) = (&self.kernel, self.threads.get_mut(&self.pid)) else {
+            return;
+        };
+        self.is_by_kernel = kernel.add_to_report(self.pid).is_ok();
+        if self.is_by_kernel {
             thread.traced.leave_open();
         }
     }
@@ -38,27 +49,43 @@ impl Stepped {
         }
     }
 
-    /// Has BPF programs count its calls no more.
-    pub(super) fn leave_kernel(&mut self) {
+    /// Reports what BPF programs have told of all processes. Returns whether there was anything.
+    pub(super) fn report<P: Watched<Event = Event> + From<Stepped>>(
+        &self,
+        turn: &mut Turn<'_, P>,
+    ) -> bool {
+        let kernel = self.kernel.as_ref().filter(|_| self.counts.is_none());
+        kernel.is_some_and(|kernel| kernel.report(&mut |event| turn.tell(event)))
+    }
+
+    /// Ends the watching by BPF programs, of which all is reported that they have told.
+    pub(super) fn leave_kernel(&mut self, tell: &mut dyn FnMut(Event)) {
         if let Some(kernel) = self.kernel.as_ref().filter(|_| self.is_by_kernel) {
             kernel.remove(self.pid);
-            kernel.forget(self.pid);
+            kernel.report(tell);
+            kernel.end_report(self.pid, tell);
         }
         self.is_by_kernel = false;
     }
 
     /// The same for a process that stands at its exec, of which others see all from the end of that call on.
-    pub fn leave_kernel_at_exec(&mut self) {
+    pub fn leave_kernel_at_exec(&mut self, tell: &mut dyn FnMut(Event)) {
         let was = self.is_by_kernel;
-        self.leave_kernel();
+        self.leave_kernel(tell);
         if let (true, Some(counts), Some(told)) = (was, &mut self.counts, self.table.told(EXECVE)) {
             counts.ran(&told);
         }
     }
 
-    /// Returns what was lost, for this and all other processes, since the last call.
-    pub fn losses(&self) -> Losses {
-        let kernel = self.kernel.as_ref();
-        kernel.map_or_else(Losses::default, |kernel| kernel.lost())
+    /// Has BPF programs see its calls no more. What they have told is still to be reported ([`Stepped::drain`]).
+    pub(super) fn is_unseen_by_kernel(&self) {
+        if let Some(kernel) = self.kernel.as_ref().filter(|_| self.is_by_kernel) {
+            kernel.remove(self.pid);
+        }
+    }
+
+    /// Reports what is left to be reported of it.
+    pub fn drain(&mut self, tell: &mut dyn FnMut(Event)) {
+        self.leave_kernel(tell);
     }
 }

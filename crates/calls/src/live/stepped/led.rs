@@ -3,7 +3,8 @@
 //! To plan the hooks of a process takes as long as some thousands of stops, and most programs of a shell or a compiler end before they
 //! have made so many calls. So one that is met at its exec while children are followed is stepped first. It is hooked
 //! ([`Stands::ForHooks`]) when what its stops have cost is what hooking costs: in all it never costs more than twice what the better of
-//! the two ways would have cost.
+//! the two ways would have cost. Where BPF programs may see it, they do so before that ([`super::by_kernel`]), and it is not hooked any more: they
+//! see more than hooks, and lose less.
 //!
 //! Where it changes over it has one thread, which stands behind a call that has been reported and before the next one: no call is lost, and
 //! none is told twice. A program that runs scripts is hooked from its exec on ([`Stands::AtExec`]), for the lines of its calls.
@@ -19,6 +20,10 @@ use std::rc::Rc;
 /// After so many calls of a process its stops have cost as much as its hooks will: some 10 µs each, and some 100 ms.
 pub const CALLS: u32 = 10_000;
 
+/// After so many calls of its own a process goes over to BPF programs also where it makes no child and runs no other program. A child that a
+/// shell or a server has made runs another one after fewer.
+const CALLS_OF_ONE: u32 = 50;
+
 /// Results of a call that the kernel makes again when the thread goes on (ERESTARTSYS to ERESTART_RESTARTBLOCK, include/linux/errno.h).
 const MADE_AGAIN: std::ops::RangeInclusive<i64> = -516..=-512;
 
@@ -29,7 +34,7 @@ pub enum Stands {
     ForHooks,
     /// It is at the first instruction of a program that is to be hooked from there on.
     AtExec,
-    /// BPF programs are to count its calls from the end of the one on that its thread is in.
+    /// BPF programs are to see its calls from the end of the one on that its thread is in.
     ForKernel,
 }
 
@@ -43,7 +48,9 @@ pub struct Led {
     alone: bool,
     /// Whether it was tried in vain.
     refused: bool,
-    /// Whether its thread was interrupted to be hooked.
+    /// Whether BPF programs have no room for it.
+    lacks_room: bool,
+    /// Whether its thread was interrupted to change over.
     interrupted: bool,
     stands: Option<Stands>,
     interpreters: Rc<RefCell<Interpreters>>,
@@ -58,11 +65,17 @@ impl Led {
             kept,
             alone: true,
             refused: false,
+            lacks_room: false,
             interrupted: false,
             stands: None,
             interpreters,
             due,
         }
+    }
+
+    /// Whether BPF programs are to see its calls.
+    fn may_go_over_to_kernel(&self) -> bool {
+        self.due.is_now() && !self.lacks_room
     }
 
     /// For a child that the process `parent` has just made; whether it `waits` for that.
@@ -92,16 +105,17 @@ impl Stepped {
         self.led = Some(Led::new(kept, interpreters, due));
     }
 
-    /// Has the process stand still where it is, if BPF programs are to count its calls from here on: its only thread is within a fork or an exec.
+    /// Has the process stand still where it is, if BPF programs are to see its calls from here on: its only thread is within a fork or an exec.
     pub(super) fn stands_for_kernel(&mut self) {
         let alone = self.threads.len() == 1 && self.threads.contains_key(&self.pid);
         let may = alone && !self.is_by_kernel;
-        if let Some(led) = self.led.as_mut().filter(|led| may && led.due.is_now()) {
+        let led = self.led.as_mut();
+        if let Some(led) = led.filter(|led| may && led.may_go_over_to_kernel()) {
             led.stands = led.stands.or(Some(Stands::ForKernel));
         }
     }
 
-    /// Sets its thread going, whose calls the programs count from now on, if the kernel allows them.
+    /// Sets its thread going, whose calls the programs see from now on, if the kernel allows them.
     pub fn goes_on_by_kernel(&mut self, kernel: Option<Rc<Seen>>) {
         if let Some(led) = &mut self.led {
             led.stands = None;
@@ -111,6 +125,9 @@ impl Stepped {
         }
         self.kernel = kernel;
         self.go_over_to_kernel();
+        if let Some(led) = self.led.as_mut().filter(|_| !self.is_by_kernel) {
+            led.lacks_room = true;
+        }
         // An error means that it was killed; its end is reported next.
         let _ = self.resume(self.pid, 0);
     }
@@ -125,7 +142,7 @@ impl Stepped {
         self.led.as_ref().is_some_and(|led| led.kept)
     }
 
-    /// Notes a stop of a thread at a system call, and interrupts the thread if the process is to be hooked behind it.
+    /// Notes a stop of a thread at a system call, and interrupts the thread if the process is to change over behind it.
     pub(super) fn note_stop(&mut self, tid: i32, stop: &AtSystemCall) {
         let (threads, Some(led)) = (self.threads.len(), &mut self.led) else {
             return;
@@ -135,23 +152,31 @@ impl Stepped {
         };
         led.calls = led.calls.saturating_add(1);
         led.due.note_call();
-        let is_due = led.calls >= CALLS && led.alone && !led.refused;
+        let hooks = led.calls >= CALLS && led.alone && !led.refused;
+        let is_due = match led.may_go_over_to_kernel() {
+            true => led.calls >= CALLS_OF_ONE,
+            false => hooks,
+        };
         if is_due && threads == 1 && !MADE_AGAIN.contains(&(result as i64)) {
             // It stops again before it runs any of its own code. An error means that it was killed.
             led.interrupted = ptrace::interrupt(tid).is_ok();
         }
     }
 
-    /// Whether a thread that stands at an interrupt was brought there to be hooked, and is where it can be.
-    pub(super) fn stands_for_hooks(&mut self, tid: i32) -> bool {
+    /// Whether a thread that stands at an interrupt was brought there to change over, and is where that can be done.
+    pub(super) fn stands_to_change_over(&mut self, tid: i32) -> bool {
         let one = self.threads.len() == 1;
         let (Some(led), Some(thread)) = (&mut self.led, self.threads.get(&tid)) else {
             return false;
         };
         let was = std::mem::take(&mut led.interrupted);
-        let stands = was && one && !thread.traced.is_inside();
-        led.stands = stands.then_some(Stands::ForHooks);
-        stands
+        if was && one && !thread.traced.is_inside() {
+            led.stands = Some(match led.may_go_over_to_kernel() {
+                true => Stands::ForKernel,
+                false => Stands::ForHooks,
+            });
+        }
+        led.stands.is_some()
     }
 
     /// Sets its thread going, which is seen by ptrace for as long as its program runs.

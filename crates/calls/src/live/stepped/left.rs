@@ -49,7 +49,7 @@ impl Stepped {
     /// Ends its tracing, except of its main thread, which the caller takes. Records made before can
     /// still be read.
     pub fn leave(&mut self) -> Result<(), process::Error> {
-        self.leave_kernel();
+        self.is_unseen_by_kernel();
         self.release();
         for thread in self.threads.values_mut() {
             thread.held = None;
@@ -66,7 +66,7 @@ impl Stepped {
 /// A command that ends by an error or a panic leaves it too.
 impl Drop for Stepped {
     fn drop(&mut self) {
-        self.leave_kernel();
+        self.is_unseen_by_kernel();
         self.let_go();
     }
 }

@@ -26,7 +26,11 @@ impl Stepped {
             .as_mut()
             .map(|led| led.child(self.pid, (made, waits)));
         match self.child(made, led) {
-            Ok(child) if follows => turn.child(made, Stage::Open(child.into())),
+            Ok(mut child) if follows => {
+                // What it does may be reported at another's turn, before its first own one.
+                child.introduce(turn);
+                turn.child(made, Stage::Open(child.into()));
+            }
             // A child made by `clone` with another signal than SIGCHLD is reported although children are not followed. A child that cannot
             // be opened is gone.
             _ => drop(stop::let_go(made)),
@@ -111,7 +115,7 @@ impl Stepped {
             self.count_left(&mut thread.traced);
         }
         self.end = Some(end);
-        self.leave_kernel();
+        self.leave_kernel(&mut |event| turn.tell(event));
         turn.tell(now_of(self.pid, EventKind::Ended(end)));
         Look::Something
     }

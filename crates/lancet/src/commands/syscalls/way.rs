@@ -5,6 +5,9 @@ use crate::watching::args::TARGET;
 use calls::By;
 use clap::{Args, ValueEnum};
 
+/// Bytes of a text that BPF programs tell of programs that are followed.
+const LONGEST_BY_BPF: u32 = 2 << 10;
+
 /// The flags of `syscalls` that say how calls are seen.
 #[derive(Args, Clone, Debug)]
 pub struct Way {
@@ -69,9 +72,12 @@ impl SyscallsArgs {
         }
     }
 
-    /// Whether BPF programs may count the calls of programs that are followed: not if it depends on a path which of them are counted.
+    /// Whether BPF programs may see the calls of programs that are followed: nothing is asked that is read of a process while it makes a call,
+    /// and no texts so long that few calls fill the ring buffer in which they are told.
     pub(super) fn may_lead_by_bpf(&self) -> bool {
-        self.shown.paths.is_empty()
+        let naming = self.naming();
+        let reads = naming.of_descriptors() || naming.comms || naming.namespaces.is_some();
+        !reads && self.kept() <= LONGEST_BY_BPF && self.shown.paths.is_empty()
     }
 
     /// Whether processes are seen by ptrace although they could be hooked: whoever starts a program and asks for what strace says wants
