@@ -10,14 +10,24 @@
 use std::collections::{BTreeMap, HashMap, HashSet};
 use std::rc::Rc;
 
+use process::processors::are_several;
+use process::snapshot::Activity;
+
 use crate::live::loaded::Modules;
-use crate::live::open::Look;
+use crate::live::open::{Live, Look};
 use crate::live::scripts::Script;
 use crate::live::stack::{Line, Stack};
 use crate::live::unwind::End;
 
-/// Different stacks that are told apart; the others are counted by their innermost frames alone.
-const MOST_STACKS: usize = 100_000;
+/// Frames of all different stacks together, beyond which of a new stack only the innermost frame is counted (4 MiB).
+const MOST_FRAMES: usize = 1_000_000;
+
+/// Different frames, and bytes of their names and paths, that are told apart; samples in others are counted as [`OTHERS`].
+const MOST_KINDS: usize = 100_000;
+const MOST_BYTES: usize = 32 << 20;
+
+/// The innermost frame of a sample for which there is no more room.
+const OTHERS: &str = "(others: too many different functions)";
 
 /// Frames that are kept of a stack, the innermost ones.
 const DEEPEST: usize = 1_000;
@@ -51,20 +61,24 @@ pub struct Profile {
     pub rounds: u64,
     /// How many samples there are: how often a thread was seen on a processor.
     pub samples: u64,
+    /// Samples of which it is not known whether the thread was on a processor or waited for one.
+    pub unsure: u64,
     /// How often a thread was seen that waited for a processor.
     pub queued: u64,
     /// How often a thread was seen that slept.
     pub slept: u64,
     /// Samples of which only the innermost frame was kept, because there were too many different stacks.
     pub cut: u64,
-    stacks: HashMap<Rc<[Frame]>, u64>,
+    kinds: Vec<Frame>,
+    numbers: HashMap<Frame, u32>,
+    /// Bytes of the names and paths in `kinds`.
+    bytes: usize,
+    /// By the numbers of their frames.
+    stacks: HashMap<Rc<[u32]>, u64>,
+    /// Frames of all `stacks`.
+    frames: usize,
     /// Whether a thread can be on a processor while lancet is.
     told_apart: Option<bool>,
-}
-
-/// Whether there is a processor beside the one that lancet runs on.
-fn has_processors() -> bool {
-    std::thread::available_parallelism().map_or(true, |count| count.get() > 1)
 }
 
 /// What the samples say of a function.
@@ -85,17 +99,25 @@ pub struct Row {
 }
 
 impl Profile {
-    /// Adds what one look at a process with these modules saw. Where lancet and the process share a single processor nobody else is ever on
-    /// it when lancet looks, so there all that want it count.
-    pub fn add_look(&mut self, modules: &Modules, look: &Look) {
-        let told_apart = *self.told_apart.get_or_insert_with(has_processors);
+    /// Adds what one look at a process saw. Where lancet may run on a single processor nobody else is on it when lancet looks, so there all that
+    /// want one count.
+    pub fn add_look(&mut self, live: &Live, look: &Look) {
+        let told_apart = *self.told_apart.get_or_insert_with(are_several);
+        let interpreters = live.interpreters();
         for stack in look.stacks.iter().filter(|stack| stack.parked.is_none()) {
             let state = stack.state.as_ref();
-            let runs = state.is_some_and(|state| state.wait.is_none() && !state.stopped);
-            match stack.thread.on_processor {
-                _ if !runs => self.slept += 1,
-                Some(false) if told_apart => self.queued += 1,
-                _ => self.add(frames(modules, stack)),
+            let stopped = state.is_none_or(|state| state.stopped);
+            let sleeps = state.is_some_and(|state| state.wait.is_some());
+            let is_kept = look.kept.contains(&stack.thread.tid);
+            match stack.thread.activity {
+                _ if stopped || is_kept => self.slept += 1,
+                Activity::Slept => self.slept += 1,
+                Activity::Queued | Activity::Unknown if sleeps => self.slept += 1,
+                Activity::Queued if told_apart => self.queued += 1,
+                activity => {
+                    self.unsure += u64::from(activity != Activity::Ran);
+                    self.add(frames(live.modules(), &interpreters, stack));
+                }
             }
         }
     }
@@ -105,26 +127,72 @@ impl Profile {
         self.samples += 1;
         let beyond = frames.len().saturating_sub(DEEPEST);
         frames.drain(..beyond);
-        let mut frames: Rc<[Frame]> = frames.into();
-        if self.stacks.len() >= MOST_STACKS && !self.stacks.contains_key(&frames) {
-            self.cut += 1;
-            frames = frames.iter().next_back().cloned().into_iter().collect();
+        let stack: Rc<[u32]> = frames.into_iter().map(|frame| self.number(frame)).collect();
+        let has_room = |profile: &Profile, stack: &Rc<[u32]>| {
+            profile.stacks.contains_key(stack) || profile.frames + stack.len() <= MOST_FRAMES
+        };
+        let stack = match stack.last() {
+            Some(innermost) if !has_room(self, &stack) => {
+                self.cut += 1;
+                Rc::from([*innermost])
+            }
+            _ => stack,
+        };
+        let length = stack.len();
+        let count = self.stacks.entry(stack).or_default();
+        if *count == 0 {
+            self.frames += length;
         }
-        *self.stacks.entry(frames).or_default() += 1;
+        *count += 1;
     }
 
-    /// Returns the different stacks and how often each was seen, in an order that does not change.
-    pub fn stacks(&self) -> Vec<(&[Frame], u64)> {
-        let stacks = self.stacks.iter();
-        let mut stacks: Vec<_> = stacks.map(|(frames, count)| (&**frames, *count)).collect();
+    /// Returns the number of a frame; a new one's if there is room.
+    fn number(&mut self, frame: Frame) -> u32 {
+        if let Some(number) = self.numbers.get(&frame) {
+            return *number;
+        }
+        let size = frame.function.name.len() + frame.function.file.len();
+        if self.kinds.len() >= MOST_KINDS || self.bytes + size > MOST_BYTES {
+            return self
+                .numbers
+                .get(&named(OTHERS))
+                .copied()
+                .unwrap_or_else(|| self.new_number(named(OTHERS)));
+        }
+        self.bytes += size;
+        self.new_number(frame)
+    }
+
+    fn new_number(&mut self, frame: Frame) -> u32 {
+        let number = self.kinds.len() as u32;
+        self.kinds.push(frame.clone());
+        self.numbers.insert(frame, number);
+        number
+    }
+
+    /// Returns the different stacks, outermost frame first, and how often each was seen, in an order that does not change.
+    pub fn stacks(&self) -> Vec<(Vec<&Frame>, u64)> {
+        let mut stacks: Vec<_> = self.each_stack().collect();
         stacks.sort();
         stacks
+    }
+
+    fn each_stack(&self) -> impl Iterator<Item = (Vec<&Frame>, u64)> {
+        let frames = |stack: &Rc<[u32]>| {
+            stack
+                .iter()
+                .map(|number| &self.kinds[*number as usize])
+                .collect()
+        };
+        self.stacks
+            .iter()
+            .map(move |(stack, count)| (frames(stack), *count))
     }
 
     /// Returns the functions, those first that were innermost most often.
     pub fn functions(&self) -> Vec<Row> {
         let mut rows: HashMap<&Function, Row> = HashMap::new();
-        for (frames, count) in &self.stacks {
+        for (frames, count) in self.each_stack() {
             let mut seen = HashSet::new();
             for (at, frame) in frames.iter().enumerate() {
                 let row = rows
@@ -133,7 +201,7 @@ impl Profile {
                 if seen.insert(&frame.function) {
                     row.total += count;
                     if let Some(caller) = at.checked_sub(1).and_then(|at| frames.get(at)) {
-                        *row.callers.entry(caller.clone()).or_default() += count;
+                        *row.callers.entry((*caller).clone()).or_default() += count;
                     }
                 }
             }
@@ -186,7 +254,7 @@ impl Profile {
     /// Returns the function of the program in which threads run most; where no sample has one, that of a library. `None` without samples.
     pub fn hottest(&self) -> Option<Hottest> {
         let mut places: BTreeMap<&Function, Place> = BTreeMap::new();
-        for (frames, count) in &self.stacks {
+        for (frames, count) in self.each_stack() {
             let own = frames.iter().rposition(|frame| !frame.library);
             let Some((at, innermost)) = own.or(frames.len().checked_sub(1)).zip(frames.last())
             else {
@@ -194,10 +262,10 @@ impl Profile {
             };
             let place = places.entry(&frames[at].function).or_default();
             place.samples += count;
-            *place.lines.entry(&frames[at]).or_default() += count;
+            *place.lines.entry(frames[at]).or_default() += count;
             *place.inner.entry(&innermost.function).or_default() += count;
             // A recursion is called from outside of it.
-            let calls = |frame: &&Frame| frame.function != frames[at].function;
+            let calls = |frame: &&&Frame| frame.function != frames[at].function;
             if let Some(caller) = frames[..at].iter().rev().find(calls) {
                 *place.callers.entry(caller).or_default() += count;
             }
@@ -245,13 +313,22 @@ impl Row {
 }
 
 /// Returns the frames of a stack as a sample has them.
-fn frames(modules: &Modules, stack: &Stack) -> Vec<Frame> {
+fn frames(modules: &Modules, interpreters: &[usize], stack: &Stack) -> Vec<Frame> {
     let scripts: Vec<&Script> = stack.scripts().filter(|script| script.is_known()).collect();
-    let of_line = |line: &Line| native(modules, line);
+    let of_line = |line: &Line| {
+        let frame = native(modules, line);
+        let is_interpreter = line
+            .module
+            .is_some_and(|module| interpreters.contains(&module));
+        Frame {
+            library: frame.library || is_interpreter,
+            ..frame
+        }
+    };
     if scripts.is_empty() {
         let mut frames: Vec<Frame> = stack.lines.iter().rev().map(of_line).collect();
         if stack.end != End::Whole {
-            frames.insert(0, unknown());
+            frames.insert(0, named("(outer frames not found)"));
         }
         return frames;
     }
@@ -311,11 +388,11 @@ fn native(modules: &Modules, line: &Line) -> Frame {
     }
 }
 
-/// What stands for the frames beyond one whose caller was not found.
-fn unknown() -> Frame {
+/// What stands for frames that are not known.
+fn named(name: &str) -> Frame {
     Frame {
         function: Function {
-            name: "(outer frames not found)".to_owned(),
+            name: name.to_owned(),
             file: String::new(),
             native: true,
         },
@@ -325,82 +402,4 @@ fn unknown() -> Frame {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-
-    fn frame(name: &str, line: u32) -> Frame {
-        Frame {
-            function: Function {
-                name: name.to_owned(),
-                file: "app.rb".to_owned(),
-                native: false,
-            },
-            line,
-            library: false,
-        }
-    }
-
-    /// A function that has a cheap and a dear caller.
-    fn profile() -> Profile {
-        let mut profile = Profile::default();
-        for (frames, count) in [
-            (vec![("main", 1), ("dear", 5), ("work", 9)], 60),
-            (vec![("main", 1), ("cheap", 7), ("work", 9)], 20),
-            (vec![("main", 1), ("cheap", 7), ("work", 10)], 10),
-            (vec![("main", 1), ("again", 3), ("again", 3)], 10),
-        ] {
-            for _ in 0..count {
-                let stack = frames.iter().map(|(name, line)| frame(name, *line));
-                profile.add(stack.collect());
-            }
-        }
-        profile
-    }
-
-    #[test]
-    fn own_and_total_samples_and_the_dear_caller() {
-        let rows = profile().functions();
-        let row = |name: &str| rows.iter().find(|row| row.function.name == name).unwrap();
-        let work = row("work");
-        assert_eq!(rows[0], *work);
-        assert_eq!((work.own, work.total, work.line()), (90, 90, Some(9)));
-        assert_eq!(work.caller(), Some((&frame("dear", 5), 60)));
-        assert_eq!((row("main").own, row("main").total), (0, 100));
-        assert_eq!(row("main").caller(), None);
-        // A recursion counts once in a sample.
-        let again = row("again");
-        assert_eq!((again.own, again.total), (10, 10));
-        assert_eq!(again.caller(), Some((&frame("main", 1), 10)));
-    }
-
-    #[test]
-    fn the_hottest_function_is_the_programs_own() {
-        let hottest = profile().hottest().unwrap();
-        assert_eq!((hottest.frame, hottest.samples), (frame("work", 9), 90));
-        assert_eq!(hottest.caller, Some((frame("dear", 5), 60)));
-        assert_eq!(hottest.inner, None);
-        // In what a library does for it.
-        let mut profile = Profile::default();
-        let mut gem = frame("parse", 300);
-        gem.library = true;
-        profile.add(vec![frame("main", 1), frame("load", 4), gem.clone()]);
-        let hottest = profile.hottest().unwrap();
-        assert_eq!(hottest.frame, frame("load", 4));
-        assert_eq!(hottest.inner, Some((gem.function, 1)));
-        assert_eq!(Profile::default().hottest(), None);
-    }
-
-    #[test]
-    fn there_is_a_bound_for_stacks_and_their_depth() {
-        let mut profile = Profile::default();
-        profile.add((0..5_000).map(|line| frame("deep", line)).collect());
-        assert_eq!(profile.stacks()[0].0.len(), DEEPEST);
-        for line in 0..MOST_STACKS as u32 + 7 {
-            profile.add(vec![frame("outer", line), frame("work", 1)]);
-        }
-        assert_eq!(profile.cut, 8);
-        let rows = profile.functions();
-        assert_eq!(rows[0].function.name, "work");
-        assert_eq!(rows[0].own, MOST_STACKS as u64 + 7);
-    }
-}
+mod tests;

@@ -150,9 +150,14 @@ pub fn plain(error: frames::Error) -> anyhow::Error {
 /// Notes the VMs of which no script line could be read.
 pub fn note_unread(losses: &mut Losses, pid: i32, look: &Look) {
     for why in &look.unread {
-        let text = format!("process {pid}: its script lines cannot be read: {why}");
-        losses.say(Loss::new(Some(pid), What::Frames, None, text));
+        losses.say(unread(pid, why));
     }
+}
+
+/// Returns the loss of a process of which no script line could be read.
+pub fn unread(pid: i32, why: &str) -> Loss {
+    let text = format!("process {pid}: its script lines cannot be read: {why}");
+    Loss::new(Some(pid), What::Frames, None, text)
 }
 
 /// Returns the loss of a process whose list of parked stacks was not read to its end.

@@ -2,8 +2,9 @@
 
 mod watched;
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::ffi::OsString;
+use std::hash::{BuildHasher, Hasher, RandomState};
 use std::io::Write;
 use std::thread::sleep;
 use std::time::{Duration, Instant};
@@ -11,11 +12,12 @@ use std::time::{Duration, Instant};
 use frames::live::open::{Live, Look, Wanted};
 use inject::lifecycle::{INTERRUPTED, await_end};
 use process::processors::{self, Apart};
+use process::snapshot::Activity;
 use report::figures::{grouped, pause, plural};
 use report::losses::{Loss, What};
 
 use self::watched::Watched;
-use crate::looks::some_missed;
+use crate::looks::{some_missed, unread};
 use crate::losses::Losses;
 use crate::ui::interrupt;
 use crate::ui::sink::Sink;
@@ -38,7 +40,10 @@ const SMALL_ERROR: u64 = 5;
 /// Says by how many points a share of so many samples may differ from the share of the time, in 19 of 20 runs: 1.96 times the standard
 /// deviation of a share of a half, which has the largest one. Nothing where that is little.
 fn error(samples: u64) -> String {
-    match (98.0 / (samples.max(1) as f64).sqrt()).round() as u64 {
+    if samples == 0 {
+        return String::new();
+    }
+    match (98.0 / (samples as f64).sqrt()).round() as u64 {
         points if points < SMALL_ERROR => String::new(),
         points => format!(" (so few that a share may be {points} points off)"),
     }
@@ -53,6 +58,8 @@ pub struct Request<'a> {
     pub program: &'a [OsString],
     /// Parked stacks as well.
     pub fibers: bool,
+    /// Only the stacks of threads that run matter.
+    pub running: bool,
     /// `None` = until Ctrl-C or the last end.
     pub length: Option<Duration>,
     /// How often the user wants to look; otherwise each [`INTERVAL`], or as seldom as keeps the process from standing still for long.
@@ -69,6 +76,7 @@ pub fn run(request: &Request, seen: &mut dyn FnMut(i32, &Live, &Look)) -> anyhow
     };
     let wanted = Wanted {
         fibers: request.fibers,
+        running: request.running,
         // Who sleeps need not be read again at each look.
         states: true,
         ..Wanted::default()
@@ -92,7 +100,7 @@ pub fn run(request: &Request, seen: &mut dyn FnMut(i32, &Live, &Look)) -> anyhow
         due = match request.every {
             Some(_) => sampling.next_due(due, now, interval),
             // Threads that we stopped need a processor before they sleep again; looked at too early, they seem to run.
-            None => now + (interval.saturating_sub(now - due)).max(stopped * BETWEEN),
+            None => now + (jitter(interval).saturating_sub(now - due)).max(stopped * BETWEEN),
         };
         if let Some(apart) = &apart {
             apart.from(&std::mem::take(&mut sampling.processors));
@@ -149,6 +157,13 @@ impl Sampled {
     }
 }
 
+/// Returns a time between half of this one and one and a half: a process that does something by a clock is then seen at all its moments.
+fn jitter(interval: Duration) -> Duration {
+    // Its keys are random for each.
+    let random = RandomState::new().build_hasher().finish();
+    interval / 2 + interval.mul_f64((random % 1024) as f64 / 1024.0)
+}
+
 /// Sleeps until then, or until it is over: a signal does not end a sleep of the standard library's.
 fn rest_until(due: Instant, is_over: &dyn Fn() -> bool) {
     loop {
@@ -173,8 +188,10 @@ struct Sampling {
     missed: BTreeSet<i32>,
     /// Rounds of looks that should have begun and ended while an earlier one was made.
     late: u64,
-    /// The processors of threads that ran in the last round.
+    /// The processors of threads that ran in the last round, or wanted to.
     processors: Vec<usize>,
+    /// The processes of which some script line could not be read, and why.
+    unread: BTreeMap<i32, String>,
 }
 
 impl Sampling {
@@ -185,8 +202,13 @@ impl Sampling {
         if !look.all {
             self.missed.insert(pid);
         }
+        if let Some(why) = look.unread.first() {
+            self.unread.entry(pid).or_insert_with(|| why.clone());
+        }
         let threads = look.stacks.iter().map(|stack| &stack.thread);
-        let ran = threads.filter(|thread| thread.on_processor.is_some());
+        // One that waits may wait for the processor that lancet has taken.
+        let wants = |activity| matches!(activity, Activity::Ran | Activity::Queued);
+        let ran = threads.filter(|thread| wants(thread.activity));
         let processors = ran.filter_map(|thread| processors::of_thread(pid, thread.tid));
         self.processors.extend(processors);
     }
@@ -215,6 +237,9 @@ impl Sampling {
     fn tell(&self, losses: &mut Losses) {
         for pid in &self.missed {
             losses.say(some_missed(*pid));
+        }
+        for (pid, why) in &self.unread {
+            losses.say(unread(*pid, why));
         }
         if self.late != 0 {
             let text = format!(

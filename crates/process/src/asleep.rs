@@ -91,6 +91,20 @@ pub struct Ran {
     pub turns: u64,
 }
 
+/// What a thread did when it was about to be copied, as its scheduler says (`schedstat`).
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum Activity {
+    /// It slept, and was not stopped.
+    Slept,
+    /// It was on a processor.
+    Ran,
+    /// It had to be given a processor to stop: it waited for one, or slept and was stopped.
+    Queued,
+    /// That was not asked.
+    #[default]
+    Unknown,
+}
+
 /// Returns how long a thread has run, and has waited for a processor; `None` if it is gone, or where the kernel was built without that.
 pub fn run_time(pid: i32, tid: i32) -> Option<Ran> {
     let line = ran(pid, tid)?;

@@ -5,22 +5,26 @@
 //! not that it looks at.
 
 use crate::proc_file;
+use std::cell::Cell;
 
 /// The thread that has made it runs on some of its processors only, until this is dropped.
 #[derive(Debug)]
 pub struct Apart {
     /// The processors that it may use.
     all: Vec<usize>,
+    /// How often all of them were busy.
+    rounds: Cell<usize>,
 }
 
 impl Apart {
     /// `None` where it may use one processor only.
     pub fn begin() -> Option<Self> {
-        let all = allowed()?;
-        (all.len() > 1).then_some(Apart { all })
+        let (all, rounds) = (allowed()?, Cell::new(0));
+        (all.len() > 1).then_some(Apart { all, rounds })
     }
 
-    /// Goes on away from the processors in `busy`, if there are others.
+    /// Goes on away from the processors in `busy`. Where all are, it goes on one of them, each time on the next one, so that no thread is the
+    /// one whose processor it always takes.
     pub fn from(&self, busy: &[usize]) {
         let others: Vec<usize> = self
             .all
@@ -28,11 +32,11 @@ impl Apart {
             .copied()
             .filter(|processor| !busy.contains(processor))
             .collect();
-        allow(if others.is_empty() {
-            &self.all
-        } else {
-            &others
-        });
+        if !others.is_empty() {
+            return allow(&others);
+        }
+        let round = self.rounds.replace(self.rounds.get().wrapping_add(1));
+        allow(&self.all[round % self.all.len()..][..1]);
     }
 }
 
@@ -40,6 +44,11 @@ impl Drop for Apart {
     fn drop(&mut self) {
         allow(&self.all);
     }
+}
+
+/// Whether the calling thread may run on more than one processor.
+pub fn are_several() -> bool {
+    allowed().is_none_or(|all| all.len() > 1)
 }
 
 /// Returns the processor on which a thread runs or has run last; `None` if it is gone.
@@ -90,9 +99,17 @@ mod tests {
         };
         apart.from(&before[..1]);
         assert_eq!(allowed().unwrap(), before[1..]);
-        // Nobody is left out where all are busy.
-        apart.from(&before);
-        assert_eq!(allowed().unwrap(), before);
+        for turn in [0, 1, 0] {
+            apart.from(&before);
+            assert_eq!(
+                allowed().unwrap(),
+                before[turn % before.len()..][..1],
+                "one after the other"
+            );
+            if before.len() > 2 {
+                break;
+            }
+        }
         apart.from(&before[1..]);
         drop(apart);
         assert_eq!(allowed().unwrap(), before);

@@ -34,6 +34,7 @@ use std::collections::{HashMap, HashSet};
 use std::ops::Range;
 use std::time::{Duration, Instant};
 
+pub use crate::asleep::Activity;
 use crate::asleep::{Asleep, UNKNOWN};
 use crate::error::{Error, Result};
 use crate::guest::missing_thread;
@@ -80,9 +81,8 @@ pub struct Thread {
     pub context: UnwindContext,
     /// The part between guards of the mapping that its stack lies in; empty if rsp was in none.
     pub mapping: Range<u64>,
-    /// Whether it was on a processor when it was about to be stopped, or waited for one. `None` for one that slept, and where many threads
-    /// were stopped.
-    pub on_processor: Option<bool>,
+    /// What it did when it was about to be copied.
+    pub activity: Activity,
 }
 
 impl UnwindContext {
@@ -128,8 +128,8 @@ pub struct Snapshot {
 pub struct Wanted<'a> {
     /// Whether a thread that sleeps must be stopped, if it can be.
     pub must_stop: &'a dyn Fn(&Asleep) -> bool,
-    /// Threads that are neither stopped nor copied, because what they do is known. The main thread may not be one of them.
-    pub left: &'a HashSet<i32>,
+    /// Threads that are not copied, because what they do is known, as long as they sleep on. The main thread may not be one of them.
+    pub kept: &'a [Asleep],
 }
 
 /// The threads that are not stopped for a snapshot.
@@ -137,7 +137,7 @@ struct Still<'a> {
     /// Those that are copied where they sleep.
     asleep: Vec<Asleep>,
     /// Those that are not copied.
-    left: &'a HashSet<i32>,
+    kept: Vec<&'a Asleep>,
 }
 
 /// For how long a stop goes on while the threads that sleep are asked whether they have slept on.
@@ -159,18 +159,28 @@ impl Snapshot {
         let mut woke = HashSet::new();
         let mut held = HashSet::new();
         let mut tries = 0;
+        let mut stopped = Duration::ZERO;
         loop {
             let may_sleep = tries < TRIES;
+            let may = |thread: &Asleep| may_sleep && !woke.contains(&thread.tid());
+            let kept: Vec<&Asleep> = wanted.kept.iter().filter(|thread| may(thread)).collect();
+            let left = kept.iter().map(|thread| thread.tid()).collect();
             let still = Still {
-                asleep: sleeping(pid, &held, wanted.left, |thread| {
-                    may_sleep && !woke.contains(&thread.tid()) && !(wanted.must_stop)(thread)
+                asleep: sleeping(pid, &held, &left, |thread| {
+                    may(thread) && !(wanted.must_stop)(thread)
                 })?,
-                left: wanted.left,
+                kept,
             };
             match Self::take_once(pid, maps, likely, &still, more) {
-                Ok(Ok(snapshot)) => return Ok(snapshot),
+                Ok(Ok(mut snapshot)) => {
+                    snapshot.stopped += stopped;
+                    return Ok(snapshot);
+                }
                 Ok(Err(_)) if tries > TRIES => return Err(missing_thread(pid)),
-                Ok(Err(tids)) => woke.extend(tids),
+                Ok(Err((tids, stood))) => {
+                    woke.extend(tids);
+                    stopped += stood;
+                }
                 // The next try does not stop this thread.
                 Err(Error::WouldNotStop { tid, .. }) if is_held(pid, tid) && held.insert(tid) => {
                     continue;
@@ -181,14 +191,14 @@ impl Snapshot {
         }
     }
 
-    /// Takes a snapshot while the threads in `still.asleep` sleep. Returns those of them that woke up, if any.
+    /// Takes a snapshot while the threads in `still` sleep. Returns those of them that woke up, if any, and how long the others stood.
     fn take_once(
         pid: i32,
         maps: &Maps,
         likely: &[Range<u64>],
         still: &Still,
         more: &mut dyn FnMut(&Thread, &Copies) -> Vec<Range<u64>>,
-    ) -> Result<std::result::Result<Snapshot, Vec<i32>>> {
+    ) -> Result<std::result::Result<Snapshot, (Vec<i32>, Duration)>> {
         let asleep = &still.asleep;
         let mut copies = Copies::with_room(ROOM);
         let pagemap = Pagemap::open(pid).ok();
@@ -203,14 +213,13 @@ impl Snapshot {
         let (mut earlier, mut threads) = (Copies::default(), Vec::with_capacity(64));
         for thread in asleep.iter().filter(|thread| thread.tid() != pid) {
             let context = UnwindContext::of_sleeping(thread);
-            threads.push(taking.copy(thread.tid(), context, &[], &mut earlier));
+            let mut copied = taking.copy(thread.tid(), context, &[], &mut earlier);
+            copied.activity = Activity::Slept;
+            threads.push(copied);
         }
         let used = taking.warm(likely, &mut copies);
-        let left = asleep
-            .iter()
-            .map(Asleep::tid)
-            .chain(still.left.iter().copied());
-        let left = left.collect();
+        let left = asleep.iter().chain(still.kept.iter().copied());
+        let left = left.map(Asleep::tid).collect();
         let stop = Stop::all_but(pid, &left)?;
         crate::fault::point("looking");
         let mut all: Vec<i32> = stop.threads().collect();
@@ -229,13 +238,17 @@ impl Snapshot {
             if let Some(context) = context {
                 let likely = if tid == pid { likely } else { &[] };
                 let mut thread = taking.copy(tid, context, likely, &mut copies);
-                thread.on_processor = stop.was_on_processor(tid);
+                thread.activity = match first.is_some_and(|first| first.tid() == tid) {
+                    true => Activity::Slept,
+                    false => stop.activity(tid),
+                };
                 threads.push(thread);
             }
         }
-        let (stopped, woke) = release(stop, asleep);
+        let all: Vec<&Asleep> = asleep.iter().chain(still.kept.iter().copied()).collect();
+        let (stopped, woke) = release(stop, &all);
         if !woke.is_empty() {
-            return Ok(Err(woke));
+            return Ok(Err((woke, stopped)));
         }
         if threads.is_empty() {
             return Err(missing_thread(pid));
@@ -277,7 +290,7 @@ impl Taking<'_> {
             main: tid == self.pid,
             context,
             mapping: pagemap::stack_above(self.pagemap, &self.maps, context.sp),
-            on_processor: None,
+            activity: Activity::Unknown,
         };
         if thread.mapping.is_empty() && matches!(self.maps, Cow::Borrowed(_)) {
             // The mapping was made or has grown since the maps were read.
@@ -327,10 +340,10 @@ fn size_of(ranges: &[Range<u64>]) -> u64 {
 
 /// Lets the threads go on. Returns how long they stood still, and which of the threads in `asleep` woke up, those that could not be asked in
 /// [`CHECKED`] maybe after the stop.
-fn release(stop: Stop, asleep: &[Asleep]) -> (Duration, Vec<i32>) {
+fn release(stop: Stop, asleep: &[&Asleep]) -> (Duration, Vec<i32>) {
     let until = Instant::now() + CHECKED;
     let woke = |thread: &&Asleep| !thread.sleeps_on();
-    let (mut woken, mut unasked) = (Vec::new(), asleep.iter());
+    let (mut woken, mut unasked) = (Vec::new(), asleep.iter().copied());
     while Instant::now() < until
         && let Some(thread) = unasked.next()
     {

@@ -11,6 +11,7 @@
 //!
 //! If lancet dies, the kernel detaches every thread and lets it run.
 
+mod before;
 mod late;
 mod state;
 mod thread;
@@ -19,7 +20,7 @@ pub use crate::threads::thread_ids;
 pub use late::{let_go, poll_stragglers};
 pub use state::{is_running, place, thread_is_gone, thread_state};
 
-use crate::asleep::{Ran, run_time};
+use crate::asleep::Activity;
 use crate::error::{Error, Result, Tried};
 use crate::guest::missing_thread;
 use crate::interrupted::{self, Waiting};
@@ -28,6 +29,7 @@ use crate::priority::FirstInLine;
 use crate::proc_file::{own_thread, shown_by};
 use crate::ptrace::{self, Bounded};
 use crate::status_file::StatusFile;
+use before::Before;
 use late::{Waited, wait_until_interrupted, was_straggler};
 use nix::errno::Errno;
 use state::{thread_count, thread_is_dead, wait_channel};
@@ -39,12 +41,6 @@ use thread::Thread;
 /// The budget of a stop: how long a thread that does not stop is waited for while the others stand still. After that the stop
 /// is given up and all threads go on.
 pub(crate) const PATIENCE: Duration = Duration::from_millis(50);
-
-/// A stop for which threads were waited for no longer than that has the clock of its beginning: to read more would take as long.
-const EXACT: Duration = Duration::from_micros(500);
-
-/// The same for a stop of more threads than that.
-const MOST_TIMED: usize = 16;
 
 /// How often a thread is tried that cannot be seized although no process traces it, and the time between two tries.
 const UNTRACED: u32 = 20;
@@ -59,8 +55,8 @@ pub struct Stop {
     pid: i32,
     threads: Vec<Thread>,
     since: Instant,
-    /// What each of the threads that ran had done when it was about to be interrupted, and when that was ([`Stop::all_but`]).
-    interrupted: HashMap<i32, (Instant, Ran)>,
+    /// What its threads did before ([`Stop::all_but`]).
+    before: Before,
     /// Threads that slept with a timeout before the stop, by their ids.
     waiting: HashMap<i32, Waiting>,
     /// Where all threads stand still, the thread of ours that holds them.
@@ -111,12 +107,7 @@ impl Stop {
     pub fn all_but(pid: i32, left: &HashSet<i32>) -> Result<Self> {
         let mut stop = Self::none(pid, left)?;
         stop.first_in_line = Some(FirstInLine::begin());
-        let threads = thread_ids(pid)?.into_iter();
-        let run: Vec<i32> = threads.filter(|tid| !left.contains(tid)).collect();
-        if run.len() <= MOST_TIMED {
-            let ran = |tid| Some((tid, (Instant::now(), run_time(pid, tid)?)));
-            stop.interrupted = run.into_iter().filter_map(ran).collect();
-        }
+        stop.before = Before::of(pid, thread_ids(pid)?, left);
         let first = shown_by(pid);
         if !left.contains(&first) {
             if !stop.seize(first, false)? {
@@ -128,32 +119,13 @@ impl Stop {
             }
         }
         stop.rest_but(left)?;
-        stop.set_clock();
+        stop.since = stop.before.first_stood(pid, stop.since);
         Ok(stop)
     }
 
-    /// Sets the clock of a stop that took long to the moment at which the first of its threads stood: that thread had waited for a processor
-    /// for some of the time since it was interrupted, as its scheduler says (`schedstat`).
-    fn set_clock(&mut self) {
-        if self.since.elapsed() < EXACT {
-            return;
-        }
-        let stood = |(tid, (asked, before)): (&i32, &(Instant, Ran))| {
-            let waited = run_time(self.pid, *tid)?.waited;
-            let waited = waited.saturating_sub(before.waited);
-            Some(*asked + waited)
-        };
-        let first = self.interrupted.iter().filter_map(stood).min();
-        if let Some(first) = first {
-            self.since = first.clamp(self.since, Instant::now());
-        }
-    }
-
-    /// Returns whether a thread was on a processor when it was about to be interrupted: otherwise it had to be given one to stop. `None` where
-    /// that was not asked.
-    pub fn was_on_processor(&self, tid: i32) -> Option<bool> {
-        let (_, before) = self.interrupted.get(&tid)?;
-        Some(run_time(self.pid, tid)?.turns == before.turns)
+    /// Returns what a thread of this stop did when it was about to be interrupted.
+    pub fn activity(&self, tid: i32) -> Activity {
+        self.before.activity(self.pid, tid, self.age())
     }
 
     /// Stops only the main thread, which we trace as `ties` says, or in the place of one that has ended the first that lives.
@@ -174,7 +146,7 @@ impl Stop {
             }],
             waiting: HashMap::new(),
             since: Instant::now(),
-            interrupted: HashMap::new(),
+            before: Before::default(),
             first_in_line: None,
             _under_way: UnderWay::begin(),
         })
@@ -229,7 +201,7 @@ impl Stop {
             threads: Vec::new(),
             waiting: waiting(pid, left)?,
             since: Instant::now(),
-            interrupted: HashMap::new(),
+            before: Before::default(),
             first_in_line: None,
             _under_way: UnderWay::begin(),
         })

@@ -1,8 +1,8 @@
 //! What is kept between two looks of many at one process: threads that have slept meanwhile.
 
-use std::collections::HashSet;
 use std::time::Duration;
 
+use process::asleep::Asleep;
 use process::room::Room;
 
 use super::open::Look;
@@ -28,7 +28,8 @@ pub(super) struct Again {
 pub(super) struct Kept {
     pub(super) stacks: Vec<(Stack, Room)>,
     pub(super) sleepers: Sleepers,
-    pub(super) tids: HashSet<i32>,
+    /// What shows that they sleep on.
+    pub(super) asleep: Vec<Asleep>,
 }
 
 impl Again {
@@ -42,13 +43,14 @@ impl Again {
         let Look { stacks, rooms, .. } = self.look;
         let is_new = |tid: i32, age: Duration| age < SHORTEST + LONGER * (tid as u32 % GROUPS);
         let wanted = |tid: i32, age: Duration| tid != pid && is_new(tid, age);
-        let (sleepers, tids) = self.sleepers.still(&stacks, wanted);
-        let is_kept = |stack: &Stack| stack.parked.is_none() && tids.contains(&stack.thread.tid);
+        let (sleepers, asleep) = self.sleepers.still(&stacks, wanted);
+        let is = |tid: i32| asleep.iter().any(|one| one.tid() == tid);
+        let is_kept = |stack: &Stack| stack.parked.is_none() && is(stack.thread.tid);
         let stacks = stacks.into_iter().zip(rooms);
         Kept {
             stacks: stacks.filter(|(stack, _)| is_kept(stack)).collect(),
             sleepers,
-            tids,
+            asleep,
         }
     }
 }
@@ -57,6 +59,7 @@ impl Again {
 mod tests {
     use super::*;
     use crate::live::open::{Live, Wanted};
+    use std::collections::HashSet;
     use std::io::{BufRead, BufReader, Write};
     use std::process::{Child, Command, Stdio};
     use std::time::Instant;

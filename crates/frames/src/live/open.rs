@@ -19,7 +19,7 @@ use vm::{Fault, Memory};
 
 use super::again::{Again, Kept};
 use super::circles;
-use super::loaded::Modules;
+use super::loaded::{Loaded, Modules};
 use super::owners::Owners;
 use super::scripts::{self, Coroutine, Found, Objects, Scripts};
 use super::stack::{self, Process, Stack};
@@ -92,6 +92,8 @@ pub struct Wanted {
     pub states: bool,
     /// With `states`: whether to search other processes for the owners of what threads wait for ([`others`]).
     pub others: bool,
+    /// Whether only the stacks of threads that run are asked for: none that sleeps is stopped, and what is said of its stack may be cut.
+    pub running: bool,
 }
 
 impl Live {
@@ -125,6 +127,14 @@ impl Live {
     /// Returns its memory as it is now, not as it was when it was stopped.
     pub fn memory(&self) -> &GuestMemory {
         &self.memory
+    }
+
+    /// Returns the numbers of the files that have the interpreters of its VMs.
+    pub fn interpreters(&self) -> Vec<usize> {
+        let runners = self.vms.iter().flat_map(|vm| vm.runner());
+        runners
+            .filter_map(|code| self.modules.number(code.start))
+            .collect()
     }
 
     /// Returns the languages it runs, with their versions.
@@ -164,7 +174,7 @@ impl Live {
             (Vec::new(), true)
         };
         coroutines.extend(scripts::threads_apart(&self.vms, &self.memory));
-        if wanted.fibers && self.refresh() && !kept.tids.is_empty() {
+        if wanted.fibers && self.refresh() && !kept.asleep.is_empty() {
             // New code has been loaded, and the files have other numbers.
             return self.look_but(wanted, Kept::default());
         }
@@ -174,18 +184,30 @@ impl Live {
         } else {
             Sleepers::default()
         };
-        let mut snapshot = self.stop_and_copy(&coroutines, &kept.tids, deadline)?;
-        if self.note_who_needs_registers(&snapshot) {
-            snapshot = self.stop_and_copy(&coroutines, &kept.tids, deadline)?;
+        let mut snapshot = self.stop_and_copy(&coroutines, &kept.asleep, deadline)?;
+        if !wanted.running && self.note_who_needs_registers(&snapshot) {
+            let before = snapshot.stopped;
+            snapshot = self.stop_and_copy(&coroutines, &kept.asleep, deadline)?;
+            snapshot.stopped += before;
         }
         if wanted.states {
             sleepers.ask_again(self.pid, &self.memory, &snapshot.threads);
         }
         // Files that were loaded meanwhile are only in new maps.
         let elsewhere = |thread: &Thread| self.modules.number(thread.context.ip).is_none();
-        if snapshot.threads.iter().any(elsewhere) && self.refresh() && !kept.tids.is_empty() {
-            return self.look_but(wanted, Kept::default());
+        if snapshot.threads.iter().any(elsewhere) && self.refresh() && !kept.asleep.is_empty() {
+            let (mut look, sleepers) = self.look_but(wanted, Kept::default())?;
+            look.stopped += snapshot.stopped;
+            return Ok((look, sleepers));
         }
+        // One that has woken up meanwhile was copied with the others.
+        let is_read = |tid: i32| snapshot.threads.iter().any(|thread| thread.tid == tid);
+        let mut kept_stacks = kept.stacks;
+        kept_stacks.retain(|(stack, _)| !is_read(stack.thread.tid));
+        let tids = kept_stacks
+            .iter()
+            .map(|(stack, _)| stack.thread.tid)
+            .collect();
         let known = wanted.states.then_some(&sleepers);
         let reading = Reading {
             snapshot: &snapshot,
@@ -193,7 +215,7 @@ impl Live {
             sleepers: known,
             count: wanted.count,
         };
-        let (mut stacks, rooms) = self.read_copies(&reading, kept.stacks);
+        let (mut stacks, rooms) = self.read_copies(&reading, kept_stacks);
         self.tell_launchers(&mut stacks);
         if wanted.others {
             let waits = stacks.iter_mut().filter_map(|stack| stack.state.as_mut());
@@ -214,7 +236,7 @@ impl Live {
             unread: self.unread.clone(),
             stopped: snapshot.stopped,
             copied: snapshot.copies.size(),
-            kept: kept.tids,
+            kept: tids,
         };
         Ok((look, sleepers))
     }
@@ -322,7 +344,7 @@ impl Live {
     fn stop_and_copy(
         &self,
         coroutines: &[(usize, Coroutine)],
-        kept: &HashSet<i32>,
+        kept: &[Asleep],
         deadline: Instant,
     ) -> process::Result<Snapshot> {
         loop {
@@ -337,7 +359,7 @@ impl Live {
     fn stop_and_copy_once(
         &self,
         coroutines: &[(usize, Coroutine)],
-        kept: &HashSet<i32>,
+        kept: &[Asleep],
     ) -> process::Result<Snapshot> {
         let must_stop = |thread: &Asleep| {
             let sleeps_at = (thread.call().sp, thread.call().pc);
@@ -351,7 +373,7 @@ impl Live {
             &self.likely(),
             snapshot::Wanted {
                 must_stop: &must_stop,
-                left: kept,
+                kept,
             },
             &mut |thread, copied| {
                 let overlay = Overlay {
@@ -381,7 +403,7 @@ impl Live {
             main: true,
             context: UnwindContext::default(),
             mapping: 0..0,
-            on_processor: None,
+            activity: process::snapshot::Activity::Unknown,
         };
         let nothing = Copies::default();
         let recorder = Recorder {
@@ -414,19 +436,21 @@ impl Live {
         }
     }
 
-    /// Reads the mappings again, and what depends on them if they have changed. Returns whether they have.
+    /// Reads the mappings again, and what depends on them if they have changed. Returns whether the files have other numbers now.
     fn refresh(&mut self) -> bool {
         let maps = Maps::read(self.pid).ok().filter(|maps| *maps != self.maps);
         let read = maps.and_then(|maps| {
             let modules = Modules::of_guest(self.pid, &maps, &self.memory);
             Some((modules.ok()?, maps))
         });
-        let changed = read.is_some();
-        if let Some((modules, maps)) = read {
-            self.maps = maps;
-            self.modules = modules;
-            self.unwinder = Unwinder::default();
-        }
+        let Some((modules, maps)) = read else {
+            return false;
+        };
+        let place = |loaded: &Loaded| (loaded.path.clone(), loaded.range.clone());
+        let changed = !modules.iter().map(place).eq(self.modules.iter().map(place));
+        self.maps = maps;
+        self.modules = modules;
+        self.unwinder = Unwinder::default();
         changed
     }
 }

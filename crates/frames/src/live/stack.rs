@@ -196,7 +196,7 @@ pub fn read_parked(
             }
             _ => parked.stack,
         },
-        on_processor: None,
+        activity: process::snapshot::Activity::Unknown,
     };
     let mut stack = match (&parked.context, &parked.copied) {
         (None, _) => Stack::empty(&thread),

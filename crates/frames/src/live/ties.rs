@@ -170,7 +170,7 @@ impl Sleepers {
         mut self,
         stacks: &[Stack],
         wanted: impl Fn(i32, Duration) -> bool,
-    ) -> (Sleepers, HashSet<i32>) {
+    ) -> (Sleepers, Vec<Asleep>) {
         let slept = |stack: &&Stack| stack.state.as_ref().is_some_and(|state| state.slept_on);
         let threads = stacks.iter().filter(|stack| stack.parked.is_none());
         let slept: HashSet<i32> = threads
@@ -182,8 +182,9 @@ impl Sleepers {
             slept.contains(tid) && wanted(*tid, sleeper.asked.elapsed()) && sleeps_on()
         });
         self.stopped.clear();
-        let tids = self.by_tid.keys().copied().collect();
-        (self, tids)
+        let asleep = self.by_tid.values().filter_map(|one| one.asleep.clone());
+        let asleep = asleep.collect();
+        (self, asleep)
     }
 
     /// Returns what the thread of a stack does.
@@ -364,7 +365,8 @@ fn by_its_vm(stacks: &[Stack], number: usize) -> Option<(Until, usize)> {
         };
         return Some((Until::Turn, other(&has_it)?));
     }
-    other(&|vm| vm.joined_by.contains(&own.id)).map(|at| (Until::Ended, at))
+    let is_joined = |vm: &VmThread| own.may_join && vm.joined_by.contains(&own.id);
+    other(&is_joined).map(|at| (Until::Ended, at))
 }
 
 /// Returns the thread of this process that owns the C library's lock which a thread waits for, or whose end it waits for.
@@ -419,7 +421,7 @@ mod tests {
             main: true,
             context: Default::default(),
             mapping: 0..0,
-            on_processor: None,
+            activity: process::snapshot::Activity::Unknown,
         };
         let mut stack = Stack::empty(&thread);
         stack.unplaced = vec![script("?", "?")];

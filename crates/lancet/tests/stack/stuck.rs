@@ -356,18 +356,30 @@ print('ready', flush=True)
         (complain, limited, None),
     ];
     for (child, wait, turn) in cases {
-        let Some(guest) = python(&code(child, wait)) else {
-            return;
+        let code = code(child, wait);
+        let Some(turn) = turn else {
+            let Some(guest) = python(&code) else {
+                return;
+            };
+            let said = says_after_seconds(guest.pid);
+            assert!(said.contains(" python3 has"), "{said}");
+            assert!(!said.contains("in turn"), "{wait}: {said}");
+            continue;
         };
-        let said = says_after_seconds(guest.pid);
-        assert!(said.contains(" python3 has"), "{said}");
-        match turn {
-            Some(what) => {
-                let turn = format!("which waits in turn for this process ({what})");
-                assert!(said.contains(&turn), "{wait}: {said}");
+        // Of a few threads the kernel does not know since when they sleep (`process::interrupted::slept`), and then nothing is said.
+        let turn = format!("which waits in turn for this process ({turn})");
+        let mut said = String::new();
+        for _ in 0..5 {
+            let Some(guest) = python(&code) else {
+                return;
+            };
+            said = says_after_seconds(guest.pid);
+            assert!(said.contains(" python3 has"), "{said}");
+            if said.contains(&turn) {
+                break;
             }
-            None => assert!(!said.contains("in turn"), "{wait}: {said}"),
         }
+        assert!(said.contains(&turn), "{wait}: {said}");
     }
 }
 

@@ -36,7 +36,7 @@ fn a_wait_for_a_processor_is_no_standing_still() {
     let pid = guest.0.id() as i32;
     let wanted = Wanted {
         must_stop: &|_| false,
-        left: &HashSet::new(),
+        kept: &[],
     };
     let started = Instant::now();
     loop {

@@ -40,7 +40,7 @@ fn draw(
 ) -> io::Result<()> {
     let mut stacks = Stacks::default();
     for (frames, count) in profile.stacks() {
-        stacks.add(frames.iter().map(at).collect(), count);
+        stacks.add(frames.into_iter().map(at).collect(), count);
     }
     format.write(&stacks, out, head.title)
 }

@@ -23,6 +23,8 @@ enum Record<'a> {
         looks: u64,
         /// How often a thread was seen on a processor, one that waited for a processor, and one that slept.
         samples: u64,
+        /// Samples of which it is not known whether the thread was on a processor.
+        unsure: u64,
         queued: u64,
         slept: u64,
         cut: u64,
@@ -70,6 +72,7 @@ fn write(profile: &Profile, out: &mut dyn Write) -> io::Result<()> {
         &Record::Profile {
             looks: profile.rounds,
             samples: profile.samples,
+            unsure: profile.unsure,
             queued: profile.queued,
             slept: profile.slept,
             cut: profile.cut,

@@ -33,7 +33,7 @@ struct Node<'a> {
 }
 
 impl<'a> Node<'a> {
-    fn add(&mut self, frames: &'a [Frame], count: u64) {
+    fn add(&mut self, frames: &[&'a Frame], count: u64) {
         let mut node = self;
         node.count += count;
         for frame in frames {

@@ -41,8 +41,16 @@ pub(super) fn summary(profile: &Profile, head: &Head) -> String {
             plural(cut, "sample", "samples")
         ),
     };
+    let unsure = match profile.unsure {
+        0 => String::new(),
+        unsure => format!(
+            "; of {} {} it is not known whether the thread was on a processor or waited for one",
+            grouped(unsure),
+            plural(unsure, "sample", "samples")
+        ),
+    };
     format!(
-        "{}: {ran:.1} threads ran, {queued:.1} waited for a processor and {slept:.1} slept, on average{cut}",
+        "{}: {ran:.1} threads ran, {queued:.1} waited for a processor and {slept:.1} slept, on average{unsure}{cut}",
         head.title
     )
 }

@@ -10,7 +10,7 @@ use lancet_switch::{Coroutine, Stack};
 
 /// Runs this test alone in a child; true in that child.
 fn alone(test: &str) -> bool {
-    if std::env::var_os("LANCET_ALONE").is_some() {
+    if std::env::var_os("LANCET_ALONE_WITH_POOL").is_some() {
         return true;
     }
     let output = Command::new("/proc/self/exe")
@@ -20,7 +20,7 @@ fn alone(test: &str) -> bool {
             "--nocapture",
             "--test-threads=1",
         ])
-        .env("LANCET_ALONE", "1")
+        .env("LANCET_ALONE_WITH_POOL", "1")
         .output()
         .expect("a child");
     let text = String::from_utf8_lossy(&output.stderr);

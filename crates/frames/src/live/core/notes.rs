@@ -96,7 +96,7 @@ fn thread(status: &[u8]) -> Option<Thread> {
             thread_area: word(status, FS_BASE)?,
         },
         mapping: 0..0,
-        on_processor: None,
+        activity: process::snapshot::Activity::Unknown,
     })
 }
 

@@ -121,6 +121,9 @@ pub struct VmThread {
     pub holds: Vec<u64>,
     /// The threads that wait for this one to end.
     pub joined_by: Vec<u64>,
+    /// Whether it is in a function that waits for the end of a thread, or that is not known: what the other thread's `joined_by` says may be
+    /// older.
+    pub may_join: bool,
 }
 
 /// An object of a language that keeps its frames while no thread runs it: a fiber, a greenlet.

@@ -178,6 +178,8 @@ impl Scripts for Vm {
         let ruby = Ruby::new(&memory, self.facts).ok()?;
         let id = ruby.thread_of(context).ok()?;
         let name = ruby.thread_name(id).ok().flatten();
+        let function = function(&ruby, context);
+        let joins = |name: &String| name.ends_with("#join") || name.ends_with("#value");
         Some(VmThread {
             id,
             name: name.map(|name| text(|out| ruby.write_text(name, LONGEST, out))),
@@ -188,7 +190,8 @@ impl Scripts for Vm {
                 None => Turn::Unknown,
             },
             turn_of: None,
-            function: function(&ruby, context),
+            may_join: function.as_ref().is_none_or(joins),
+            function,
             wants: ruby.wanted_mutex(id).ok().flatten(),
             may_want: None,
             holds: ruby.held_mutexes(id).collect(),

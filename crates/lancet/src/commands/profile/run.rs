@@ -22,12 +22,13 @@ pub fn run(args: ProfileArgs) -> anyhow::Result<u8> {
         children: args.children,
         program: &args.program,
         fibers: false,
+        running: true,
         length: args.length(),
         every: args.every,
     };
     let mut profile = Profile::default();
     let sampled = sampling::run(&request, &mut |_, live, look| {
-        profile.add_look(live.modules(), look);
+        profile.add_look(live, look);
     })?;
     profile.rounds = sampled.rounds;
     let title = sampled.title(profile.samples);

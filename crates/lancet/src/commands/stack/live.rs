@@ -44,6 +44,7 @@ pub fn run(args: &StackArgs) -> anyhow::Result<u8> {
         fibers: wants_fibers(args),
         states: !args.gc,
         others: !args.gc,
+        running: false,
     };
     let pids = guest::family(&args.pids, args.children);
     for pid in &pids {
@@ -85,6 +86,7 @@ fn again(args: &StackArgs, sink: &mut Sink) -> anyhow::Result<u8> {
         children: args.children,
         program: &args.program,
         fibers: args.fibers,
+        running: false,
         length: args.look_for,
         every: args.every,
     };

@@ -1,0 +1,98 @@
+//! Profiles of stacks that are written down here.
+
+use super::*;
+
+fn frame(name: &str, line: u32) -> Frame {
+    Frame {
+        function: Function {
+            name: name.to_owned(),
+            file: "app.rb".to_owned(),
+            native: false,
+        },
+        line,
+        library: false,
+    }
+}
+
+/// A function that has a cheap and a dear caller.
+fn profile() -> Profile {
+    let mut profile = Profile::default();
+    for (frames, count) in [
+        (vec![("main", 1), ("dear", 5), ("work", 9)], 60),
+        (vec![("main", 1), ("cheap", 7), ("work", 9)], 20),
+        (vec![("main", 1), ("cheap", 7), ("work", 10)], 10),
+        (vec![("main", 1), ("again", 3), ("again", 3)], 10),
+    ] {
+        for _ in 0..count {
+            let stack = frames.iter().map(|(name, line)| frame(name, *line));
+            profile.add(stack.collect());
+        }
+    }
+    profile
+}
+
+#[test]
+fn own_and_total_samples_and_the_dear_caller() {
+    let rows = profile().functions();
+    let row = |name: &str| rows.iter().find(|row| row.function.name == name).unwrap();
+    let work = row("work");
+    assert_eq!(rows[0], *work);
+    assert_eq!((work.own, work.total, work.line()), (90, 90, Some(9)));
+    assert_eq!(work.caller(), Some((&frame("dear", 5), 60)));
+    assert_eq!((row("main").own, row("main").total), (0, 100));
+    assert_eq!(row("main").caller(), None);
+    // A recursion counts once in a sample.
+    let again = row("again");
+    assert_eq!((again.own, again.total), (10, 10));
+    assert_eq!(again.caller(), Some((&frame("main", 1), 10)));
+}
+
+#[test]
+fn the_hottest_function_is_the_programs_own() {
+    let hottest = profile().hottest().unwrap();
+    assert_eq!((hottest.frame, hottest.samples), (frame("work", 9), 90));
+    assert_eq!(hottest.caller, Some((frame("dear", 5), 60)));
+    assert_eq!(hottest.inner, None);
+    // In what a library does for it.
+    let mut profile = Profile::default();
+    let mut gem = frame("parse", 300);
+    gem.library = true;
+    profile.add(vec![frame("main", 1), frame("load", 4), gem.clone()]);
+    let hottest = profile.hottest().unwrap();
+    assert_eq!(hottest.frame, frame("load", 4));
+    assert_eq!(hottest.inner, Some((gem.function, 1)));
+    assert_eq!(Profile::default().hottest(), None);
+}
+
+#[test]
+fn there_is_a_bound_for_stacks_frames_and_names() {
+    let mut profile = Profile::default();
+    profile.add((0..5_000).map(|line| frame("deep", line)).collect());
+    assert_eq!(profile.stacks()[0].0.len(), DEEPEST);
+    // Too many different stacks of known frames.
+    for line in 0..4_000 {
+        let outer = (0..499).map(|at| frame("outer", line + at));
+        profile.add(outer.chain([frame("work", 1)]).collect());
+    }
+    assert!(
+        profile.frames <= MOST_FRAMES + MOST_KINDS,
+        "{}",
+        profile.frames
+    );
+    assert!(profile.cut > 1_000, "{}", profile.cut);
+    let rows = profile.functions();
+    assert_eq!((&*rows[0].function.name, rows[0].own), ("work", 4_000));
+    // Too many different names, by their number and by their length.
+    for at in 0..MOST_KINDS as u32 + 10 {
+        profile.add(vec![frame("line", at)]);
+    }
+    assert!(profile.kinds.len() <= MOST_KINDS + 1);
+    let mut long = Profile::default();
+    for at in 0..20_000 {
+        long.add(vec![frame(&format!("{at}{}", "x".repeat(4_000)), 1)]);
+    }
+    assert!(long.bytes <= MOST_BYTES && long.kinds.len() < 10_000);
+    let others = long.functions();
+    assert_eq!(others[0].function.name, OTHERS);
+    assert_eq!(others.iter().map(|row| row.own).sum::<u64>(), 20_000);
+}
