@@ -4,6 +4,7 @@
 //! All such processes of a run share one [`Seen`]. A record is assigned to a process by its id, and kept until that process has its turn.
 //! What arguments point to is copied by the programs in the kernel, with the same words with which hooks and tracers copy it.
 
+mod ran;
 pub mod seen;
 pub mod telling;
 
@@ -188,7 +189,7 @@ impl Bpf {
             any = true;
         }
         for record in self.seen.unread(self.pid) {
-            self.telling.tell(record, &self.seen, tell);
+            self.telling.tell(record, &*self.seen, tell);
             any = true;
         }
         any

@@ -62,9 +62,9 @@ impl Process {
             None => {}
             Some(Stands::ForHooks) => self.is_hooked_now(shared, turn),
             Some(Stands::AtExec) => self.begins_again(shared, turn),
-            Some(Stands::ForKernel) => {
+            Some(Stands::ForKernel { within }) => {
                 let kernel = kernel(shared);
-                stepped.goes_on_by_kernel(kernel);
+                stepped.goes_on_by_kernel(kernel, within);
             }
         }
     }

@@ -1,6 +1,7 @@
 //! `lancet syscalls -c -f`: programs whose calls BPF programs count, while their tracer sees what becomes of them. What is counted is what the
 //! tracer alone would count, however fast a program makes calls.
 
+mod changes;
 mod lines;
 
 use std::collections::BTreeMap;

@@ -1,7 +1,7 @@
 //! What BPF programs see of all processes of a run: the programs, their ring buffer and their counts, and to which process each
 //! record belongs.
 
-use super::telling::{EXECS, Telling};
+use super::telling::{Sees, Telling, has_run};
 use crate::Function;
 use crate::event::Event;
 use crate::live::traced::{Table, Told};
@@ -9,6 +9,7 @@ use crate::message::NotTold;
 use crate::options::Options;
 use crate::source::Count;
 use hooks::rings::{Counted, Losses};
+use process::memory::GuestMemory;
 use std::cell::{Cell, RefCell};
 use std::collections::HashMap;
 use std::rc::Rc;
@@ -118,13 +119,12 @@ impl Seen {
         unread.get_mut(&pid).map(std::mem::take).unwrap_or_default()
     }
 
-    /// Watches a process from now on whose records are reported by [`Seen::report`]. It stands still, between two calls or within one that was
-    /// reported.
-    pub fn add_to_report(&self, pid: i32) -> Result<(), Refused> {
+    /// Watches a process from now on whose records are reported by [`Seen::report`]. It stands still, between two calls or `within` one that
+    /// was reported.
+    pub fn add_to_report(&self, pid: i32, within: bool) -> Result<(), Refused> {
         let since = self.watch.borrow().add(pid)?;
-        self.tellings
-            .borrow_mut()
-            .insert(pid, Telling::since(since));
+        let telling = Telling::since(within.then_some(since));
+        self.tellings.borrow_mut().insert(pid, telling);
         Ok(())
     }
 
@@ -144,6 +144,14 @@ impl Seen {
         any
     }
 
+    /// Completes the exec that a thread of such a process has made, of which all was reported that was recorded. The process stands at its end;
+    /// `memory` is that of the program that runs now.
+    pub fn has_run(&self, tid: i32, memory: &GuestMemory, tell: &mut dyn FnMut(Event)) {
+        if let Some(telling) = self.tellings.borrow_mut().get_mut(&memory.pid()) {
+            telling.has_run(tid, memory, tell);
+        }
+    }
+
     /// Forgets such a process, which is not watched any more and of which all was reported.
     pub fn end_report(&self, pid: i32, tell: &mut dyn FnMut(Event)) {
         if let Some(mut telling) = self.tellings.borrow_mut().remove(&pid) {
@@ -151,26 +159,9 @@ impl Seen {
         }
     }
 
-    /// Notes the return of a call that points to something that was not in memory when it began: where it was an exec, that memory is gone.
-    pub fn note_uncopied(&self, number: u64, result: u64) {
-        if EXECS.contains(&number) && result == 0 {
-            self.uncopied.set(self.uncopied.get() + 1);
-        }
-    }
-
     /// Takes the watched children that no process of ours represents yet.
     pub fn children(&self) -> Vec<i32> {
         self.children.take()
-    }
-
-    /// Returns how calls of a number are reported.
-    pub fn told(&self, number: u64) -> Option<Rc<Told>> {
-        self.table.told(number)
-    }
-
-    /// Converts a time of a record to one since 1970.
-    pub fn wall(&self, time: u64) -> Duration {
-        self.watch.borrow().wall(time)
     }
 
     /// Reads the available records of all processes. Returns whether there were any.
@@ -227,6 +218,22 @@ impl Seen {
             without_ring: now.threads + now.children,
             uncopied: self.uncopied.get(),
             ..Losses::default()
+        }
+    }
+}
+
+impl Sees for Seen {
+    fn told(&self, number: u64) -> Option<Rc<Told>> {
+        self.table.told(number)
+    }
+
+    fn wall(&self, time: u64) -> Duration {
+        self.watch.borrow().wall(time)
+    }
+
+    fn note_uncopied(&self, number: u64, result: u64) {
+        if has_run(number, result) {
+            self.uncopied.set(self.uncopied.get() + 1);
         }
     }
 }

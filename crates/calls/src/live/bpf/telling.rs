@@ -1,21 +1,35 @@
 //! Makes events of what BPF programs tell of one process.
 
-use super::seen::Seen;
+use super::ran;
 use crate::event::{At, Event, EventKind, Return};
 use crate::live::traced::{Begun, INSTRUCTION, Told};
+use process::memory::GuestMemory;
 use prototypes::Captures;
 use prototypes::capture::{Registers, Returned};
 use std::collections::HashMap;
 use std::rc::Rc;
+use std::time::Duration;
 use tracepoint::{Copied, Record};
+
+/// What all processes of a run share to make events of their records.
+pub trait Sees {
+    /// Returns how calls of a number are reported.
+    fn told(&self, number: u64) -> Option<Rc<Told>>;
+
+    /// Converts a time of a record to one since 1970.
+    fn wall(&self, time: u64) -> Duration;
+
+    /// Notes the return of a call that points to something that was not in memory when it began: where it was an exec, that memory is gone.
+    fn note_uncopied(&self, number: u64, result: u64);
+}
 
 /// What must be known of a process to make events of its records.
 #[derive(Default)]
 pub struct Telling {
     /// The exec that has led to it, as it was when it began.
     exec: Option<(Begun, Captures)>,
-    /// When the programs began to watch it, if whoever has seen it before has reported the call that its thread was in then. They tell that
-    /// one as having begun at this time.
+    /// When the programs began to watch it, if its thread was in a call then that whoever has seen it before has reported. They tell that one
+    /// as having begun at this time; where the thread was in none, a call that seccomp refuses next is told so.
     within: Option<u64>,
     /// The exit code that it has passed to `exit_group`.
     says: Option<i32>,
@@ -46,10 +60,10 @@ impl Telling {
         }
     }
 
-    /// Of a process that is watched since this time; if its only thread was within a call then, that was reported.
-    pub fn since(time: u64) -> Self {
+    /// Of a process that was within a call, which was reported, at the time since which it is watched.
+    pub fn since(within: Option<u64>) -> Self {
         Telling {
-            within: Some(time),
+            within,
             ..Telling::default()
         }
     }
@@ -60,7 +74,7 @@ impl Telling {
     }
 
     /// Reports what a record tells.
-    pub fn tell(&mut self, record: Record, seen: &Seen, tell: &mut dyn FnMut(Event)) {
+    pub fn tell(&mut self, record: Record, seen: &dyn Sees, tell: &mut dyn FnMut(Event)) {
         match record {
             Record::Call { .. } => self.begins(record, seen, tell),
             Record::Return {
@@ -73,7 +87,10 @@ impl Telling {
                 ..
             } => {
                 if let Some(mut held) = self.held.remove(&tid) {
-                    add(&mut held.captures, &again);
+                    // Behind an exec that is the memory of another program.
+                    if !has_run(held.begun.number, result) {
+                        add(&mut held.captures, &again);
+                    }
                     seen.note_uncopied(held.begun.number, result);
                     tell(held.event());
                 }
@@ -92,7 +109,7 @@ impl Telling {
         }
     }
 
-    fn begins(&mut self, record: Record, seen: &Seen, tell: &mut dyn FnMut(Event)) {
+    fn begins(&mut self, record: Record, seen: &dyn Sees, tell: &mut dyn FnMut(Event)) {
         let Record::Call {
             pid,
             tid,
@@ -107,6 +124,10 @@ impl Telling {
         else {
             return;
         };
+        // The return of the call before was lost: what is told next is of this one.
+        if let Some(held) = self.held.remove(&tid) {
+            tell(held.event());
+        }
         if self.within == Some(time) {
             return;
         }
@@ -146,6 +167,21 @@ impl Telling {
         }
     }
 
+    /// Completes the exec that this thread has made, at whose end the process stands, with what the program has been given that runs now.
+    pub fn has_run(&mut self, tid: i32, memory: &GuestMemory, tell: &mut dyn FnMut(Event)) {
+        let Some(held) = self.held.get(&tid) else {
+            return;
+        };
+        if !EXECS.contains(&held.begun.number) {
+            return;
+        }
+        let whole = ran::captures(memory.pid(), &held.begun, &held.told, memory);
+        if let (Some(whole), Some(mut held)) = (whole, self.held.remove(&tid)) {
+            held.captures = whole;
+            tell(held.event());
+        }
+    }
+
     /// Reports the calls that have not returned and will not.
     pub fn ends(&mut self, tell: &mut dyn FnMut(Event)) {
         for held in std::mem::take(&mut self.held).into_values() {
@@ -154,13 +190,18 @@ impl Telling {
     }
 }
 
+/// Whether a call that has returned this was an exec behind which another program runs.
+pub fn has_run(number: u64, result: u64) -> bool {
+    EXECS.contains(&number) && result == 0
+}
+
 fn add(captures: &mut Captures, copied: &Copied) {
     for (address, bytes) in copied.pieces() {
         captures.add(address, bytes);
     }
 }
 
-fn at(seen: &Seen, [pid, tid]: [i32; 2], time: u64) -> At {
+fn at(seen: &dyn Sees, [pid, tid]: [i32; 2], time: u64) -> At {
     At {
         process: pid,
         tid: tid as u32,
@@ -173,7 +214,7 @@ fn at(seen: &Seen, [pid, tid]: [i32; 2], time: u64) -> At {
 
 /// `execve` and `execveat`: arch/x86/entry/syscalls/syscall_64.tbl and syscall_32.tbl. At its end an exec has the number of the new program's
 /// width, whichever it began with (`set_personality_64bit`, `set_personality_ia32`, arch/x86/kernel/process_64.c).
-pub const EXECS: [u64; 4] = [
+const EXECS: [u64; 4] = [
     59,
     322,
     tracepoint::OF_32_BITS | 11,
@@ -181,3 +222,6 @@ pub const EXECS: [u64; 4] = [
 ];
 /// `exit_group`: arch/x86/entry/syscalls/syscall_64.tbl and syscall_32.tbl.
 const EXIT_GROUPS: [u64; 2] = [231, tracepoint::OF_32_BITS | 252];
+
+#[cfg(test)]
+mod tests;

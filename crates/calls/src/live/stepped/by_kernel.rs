@@ -21,16 +21,16 @@ impl Stepped {
     pub(super) fn count_by_kernel(&mut self) {
         if let Some(kernel) = self.kernel.as_ref().filter(|_| self.counts.is_some()) {
             // If there is no room for more processes, this one stops at its calls.
-            self.is_by_kernel = kernel.add_to_report(self.pid).is_ok();
+            self.is_by_kernel = kernel.add_to_report(self.pid, false).is_ok();
         }
     }
 
     /// Has BPF programs see its calls from here on: its only thread stands between two calls, or within one that was reported.
-    pub(super) fn go_over_to_kernel(&mut self) {
+    pub(super) fn go_over_to_kernel(&mut self, within: bool) {
         let (Some(kernel), Some(thread)) = (&self.kernel, self.threads.get_mut(&self.pid)) else {
             return;
         };
-        self.is_by_kernel = kernel.add_to_report(self.pid).is_ok();
+        self.is_by_kernel = kernel.add_to_report(self.pid, within).is_ok();
         if self.is_by_kernel {
             thread.traced.leave_open();
         }
@@ -56,6 +56,18 @@ impl Stepped {
     ) -> bool {
         let kernel = self.kernel.as_ref().filter(|_| self.counts.is_none());
         kernel.is_some_and(|kernel| kernel.report(&mut |event| turn.tell(event)))
+    }
+
+    /// Completes the exec that a thread has made, at whose end it stands, if BPF programs have told it and could not read all that it pointed to.
+    pub(super) fn has_run_by_kernel<P: Watched<Event = Event> + From<Stepped>>(
+        &self,
+        tid: i32,
+        turn: &mut Turn<'_, P>,
+    ) {
+        let told = self.is_by_kernel && self.counts.is_none();
+        if let Some(kernel) = self.kernel.as_ref().filter(|_| told) {
+            kernel.has_run(tid, &self.memory, &mut |event| turn.tell(event));
+        }
     }
 
     /// Ends the watching by BPF programs, of which all is reported that they have told.

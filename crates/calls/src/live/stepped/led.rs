@@ -34,8 +34,11 @@ pub enum Stands {
     ForHooks,
     /// It is at the first instruction of a program that is to be hooked from there on.
     AtExec,
-    /// BPF programs are to see its calls from the end of the one on that its thread is in.
-    ForKernel,
+    /// BPF programs are to see its calls from here on.
+    ForKernel {
+        /// Whether its thread is in a call, which was reported: a fork or an exec.
+        within: bool,
+    },
 }
 
 /// What is known of a process that is to be hooked later.
@@ -111,12 +114,13 @@ impl Stepped {
         let may = alone && !self.is_by_kernel;
         let led = self.led.as_mut();
         if let Some(led) = led.filter(|led| may && led.may_go_over_to_kernel()) {
-            led.stands = led.stands.or(Some(Stands::ForKernel));
+            let here = Stands::ForKernel { within: true };
+            led.stands = led.stands.or(Some(here));
         }
     }
 
-    /// Sets its thread going, whose calls the programs see from now on, if the kernel allows them.
-    pub fn goes_on_by_kernel(&mut self, kernel: Option<Rc<Seen>>) {
+    /// Sets its thread going, whose calls the programs see from now on, if the kernel allows them; whether it is within one that was reported.
+    pub fn goes_on_by_kernel(&mut self, kernel: Option<Rc<Seen>>, within: bool) {
         if let Some(led) = &mut self.led {
             led.stands = None;
             if kernel.is_none() {
@@ -124,7 +128,7 @@ impl Stepped {
             }
         }
         self.kernel = kernel;
-        self.go_over_to_kernel();
+        self.go_over_to_kernel(within);
         if let Some(led) = self.led.as_mut().filter(|_| !self.is_by_kernel) {
             led.lacks_room = true;
         }
@@ -172,7 +176,7 @@ impl Stepped {
         let was = std::mem::take(&mut led.interrupted);
         if was && one && !thread.traced.is_inside() {
             led.stands = Some(match led.may_go_over_to_kernel() {
-                true => Stands::ForKernel,
+                true => Stands::ForKernel { within: false },
                 false => Stands::ForHooks,
             });
         }

@@ -57,6 +57,7 @@ impl Stepped {
         // What stays open replaces what was open, so the reserve is soon full again.
         if let Ok(memory) = GuestMemory::open_briefly(self.pid) {
             self.memory = memory.into();
+            self.has_run_by_kernel(former, turn);
         }
         if former != self.pid {
             let superseded = OfThread::Superseded(former);

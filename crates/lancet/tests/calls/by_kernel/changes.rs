@@ -1,0 +1,50 @@
+//! What could be missed where a process changes over to BPF programs, and where they cannot read what a call points to.
+
+use super::{BY_KERNEL, PROGRAMS, may, told};
+use crate::support::{Output, TempDir};
+
+/// What is told of `fixtures/c/changes.c` behind programs for which the BPF programs are loaded.
+fn changes(what: &str, options: &[&str]) -> Option<(String, Output)> {
+    let program = crate::machine::program("changes.c").filter(|_| may(what))?;
+    let folder = TempDir::new("by-kernel-changes");
+    let script = format!("{PROGRAMS}; exec {} {what}", program.display());
+    let (lines, output) = told(options, &script, &folder);
+    assert!(output.stderr.contains(BY_KERNEL), "{}", output.stderr);
+    Some((lines, output))
+}
+
+/// Words of an exec that were not in memory when it began are those that the new program has: nothing is lost, and the exit code is the
+/// program's.
+#[test]
+fn an_exec_of_words_that_nobody_has_touched_is_told() {
+    const EXEC: &str = r#"execve("/bin/true", ["truth", "a word that nobody has read"], 0x"#;
+    for what in ["runs", "forks"] {
+        let Some((lines, output)) = changes(what, &["-e", "trace=execve,close"]) else {
+            return;
+        };
+        let exec = lines.lines().filter(|line| line.contains(EXEC));
+        let whole = exec.filter(|line| line.contains(" vars */) = 0"));
+        assert_eq!(whole.count(), 1, "{what}: {lines} {}", output.stderr);
+        assert_eq!(output.code(), 0, "{what}: {}", output.stderr);
+    }
+    // Its environment, too, and no more of a text than is asked for.
+    let options = ["-e", "trace=execve", "-v", "-s", "5"];
+    let Some((lines, output)) = changes("runs", &options) else {
+        return;
+    };
+    let exec = r#"execve("/bin/true", ["truth", "a wor"...], [""#;
+    assert!(lines.contains(exec), "{lines} {}", output.stderr);
+    assert_eq!(output.code(), 0, "{}", output.stderr);
+}
+
+/// A filter refuses a call before the programs see it begin, also the first one behind the change.
+#[test]
+fn no_call_that_is_refused_is_lost_behind_the_change() {
+    let Some((lines, output)) = changes("refused", &["-e", "trace=getppid"]) else {
+        return;
+    };
+    let refused = lines.lines().filter(|line| line.contains("getppid()"));
+    let whole = refused.filter(|line| line.contains("= -1 EPERM"));
+    assert_eq!(whole.count(), 200, "{lines} {}", output.stderr);
+    assert_eq!(output.code(), 0, "{}", output.stderr);
+}
