@@ -18,6 +18,15 @@ pub fn stack(pid: i32) -> Option<u64> {
     stack_in(&proc_file::of_process(pid, "limits").ok()?)
 }
 
+/// Returns how many seconds of processor time a process may take, [`u64::MAX`] if that is not limited. `None` as for [`stack`].
+pub fn of_time(pid: i32) -> Option<u64> {
+    let text = proc_file::of_process(pid, "limits").ok()?;
+    match soft(&text, "Max cpu time")? {
+        "unlimited" => Some(u64::MAX),
+        limit => limit.parse().ok(),
+    }
+}
+
 /// Returns how many bytes this process may still map: of all addresses (RLIMIT_AS), and of such memory of its own as it can write
 /// (RLIMIT_DATA). `None` = neither is limited.
 pub fn left_to_map() -> Option<u64> {

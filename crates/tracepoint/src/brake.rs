@@ -19,11 +19,14 @@ use crate::assembler::{Code, Helper, Label, Math, Reg, Size, When};
 use crate::writer::{TOOK, Writer};
 use Reg::{Fp, R0, R1, R2, R3, R4, R6, R8};
 use Size::Double;
+use std::time::Duration;
 
 /// Nanoseconds that a call is held at its end while half of the ring buffer is unread: some ten calls of lancet's reading.
 const SHORT: i32 = 20_000;
 /// The same while three quarters are unread. Nobody else has this processor meanwhile.
 const LONG: i32 = 250_000;
+/// The longest time that a call is held.
+pub const LONGEST: Duration = Duration::from_nanos(LONG as u64);
 /// The most looks at the clock: each takes ten nanoseconds at least.
 const LOOKS: i32 = LONG / 10;
 

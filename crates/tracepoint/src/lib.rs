@@ -47,6 +47,7 @@ mod ring;
 mod watch;
 mod writer;
 
+pub use brake::LONGEST as LONGEST_HOLD;
 pub use copier::knows;
 pub use kernel::Refused;
 pub use places::{Called, Places};

@@ -64,8 +64,8 @@ impl Ring {
         Ok(ring)
     }
 
-    /// Hands on the records that are there, and returns whether there were any.
-    pub fn read(&mut self, mut take: impl FnMut(&[u8])) -> bool {
+    /// Hands on the records that are there, at most so many, and returns how many.
+    pub fn read(&mut self, most: usize, mut take: impl FnMut(&[u8])) -> usize {
         // SAFETY: both are the first word of a mapped page, aligned, and are only used as atomics while it is mapped.
         let (ours, theirs) = unsafe {
             (
@@ -73,9 +73,9 @@ impl Ring {
                 &*self.theirs.cast::<AtomicU64>(),
             )
         };
-        let began = ours.load(Ordering::Relaxed);
-        let (mut at, end) = (began, theirs.load(Ordering::Acquire));
-        while at < end {
+        let (mut at, end) = (ours.load(Ordering::Relaxed), theirs.load(Ordering::Acquire));
+        let mut count = 0;
+        while at < end && count < most {
             // SAFETY: positions are multiples of 8 and are taken within the data, which the kernel has mapped twice in a row; a
             // header of 8 bytes is there.
             let header = unsafe { &*self.data(at).cast::<AtomicU32>() };
@@ -93,8 +93,9 @@ impl Ring {
             }
             at += (bytes + HEADER).next_multiple_of(8);
             ours.store(at, Ordering::Release);
+            count += 1;
         }
-        at != began
+        count
     }
 
     fn data(&self, position: u64) -> *const u8 {
@@ -188,8 +189,31 @@ mod tests {
         });
         begins.wait();
         let mut records = 0;
-        ring.read(|_| records += 1);
+        ring.read(usize::MAX, |_| records += 1);
         writer.join().expect("the writer");
         assert_eq!(records, 2);
+    }
+
+    /// What is not asked for keeps its room, so that its writers see how much waits.
+    #[test]
+    fn no_more_is_taken_than_is_asked_for() {
+        let mut ring = ring();
+        for at in [0, 16, 32] {
+            // SAFETY: within the data, of which a word is aligned at multiples of 8.
+            let word = unsafe { &*ring.theirs.add(PAGE + at).cast::<AtomicU32>() };
+            word.store(8, Ordering::Release);
+        }
+        // SAFETY: the first words of mapped pages.
+        let [ours, theirs] = unsafe {
+            [
+                &*ring.ours.cast::<AtomicU64>(),
+                &*ring.theirs.cast::<AtomicU64>(),
+            ]
+        };
+        theirs.store(48, Ordering::Release);
+        assert_eq!(ring.read(2, |_| {}), 2);
+        assert_eq!(ours.load(Ordering::Relaxed), 32);
+        assert_eq!(ring.read(2, |_| {}), 1);
+        assert_eq!(ring.read(2, |_| {}), 0);
     }
 }

@@ -238,8 +238,13 @@ impl Watch {
     }
 
     /// Hands on what has happened since the last call, and returns whether there was anything.
-    pub fn read(&mut self, mut take: impl FnMut(Record)) -> bool {
-        self.ring.read(|bytes| {
+    pub fn read(&mut self, take: impl FnMut(Record)) -> bool {
+        self.read_some(usize::MAX, take) > 0
+    }
+
+    /// The same for at most so many records. Returns how many there were; the others keep their room, so that who makes calls is held up.
+    pub fn read_some(&mut self, most: usize, mut take: impl FnMut(Record)) -> usize {
+        self.ring.read(most, |bytes| {
             if let Some(record) = record(bytes) {
                 take(record);
             }

@@ -34,6 +34,8 @@ const LOOK: Duration = Duration::from_millis(1);
 /// The same if there was nothing for `A_WHILE` looks. A thread that loads a library waits for a look.
 const SELDOM: Duration = Duration::from_millis(4);
 const A_WHILE: u32 = 100;
+/// Threads and calls whose losses are said one by one.
+const MOST_NOT_TOLD: usize = 20;
 
 /// The processes of one run of `calls` or `syscalls`, as the [`Source`] of its events. Each event goes to the consumer that is passed to
 /// [`Source::read`]; losses and counts of a process that is over are kept here until they are requested.
@@ -234,7 +236,10 @@ impl<'a> Family<'a> {
             uncopied: one.uncopied + other.uncopied,
             ..one
         })?;
-        for not_told in programs.not_told() {
+        // What is not said one by one is in the sum.
+        let mut not_told = programs.not_told();
+        not_told.sort_by_key(|of| (std::cmp::Reverse(of.records), of.pid, of.tid));
+        for not_told in not_told.into_iter().take(MOST_NOT_TOLD) {
             rest.records = rest.records.saturating_sub(not_told.records);
             self.shared.args.messages.say(Message::NotTold(not_told));
         }

@@ -388,7 +388,8 @@ impl Stepped {
             libc::PTRACE_EVENT_EXEC => {
                 self.replaced(message(), turn);
                 // Where calls are counted, the exec was counted just now, and would be again.
-                if self.counts.is_none() {
+                if self.counts.is_none() && self.stands().is_none() {
+                    self.leaves_kernel_if_harmed(turn);
                     self.stands_for_kernel();
                 }
                 Look::Something

@@ -58,6 +58,11 @@ impl Programs {
     }
 }
 
+/// Records that are taken out of the ring buffer before they are told: what is not taken yet holds up who makes calls.
+const AT_ONCE: usize = 256;
+/// How often that is done before others have their turn: so many records are more than a full ring buffer holds.
+const TURNS: usize = 1024;
+
 /// What the programs see of all processes.
 pub struct Seen {
     watch: RefCell<Watch>,
@@ -79,7 +84,7 @@ impl Seen {
     fn begin(args: &Options, whose: Whose, table: Table) -> Result<Self, Refused> {
         let counts = args.counts_in_guest();
         let copies = |number| Some(table.told(number)?.copies());
-        let tells = match (counts, args.most_wait.is_zero()) {
+        let tells = match (counts, args.most_wait < tracepoint::LONGEST_HOLD) {
             (true, _) => Tells::Counts,
             (false, true) => Tells::CallsAtOnce(&copies),
             (false, false) => Tells::Calls(&copies),
@@ -131,14 +136,25 @@ impl Seen {
     /// Reports the available records of the processes that are so watched, in the order in which they were made. Returns whether there were
     /// any.
     pub fn report(&self, tell: &mut dyn FnMut(Event)) -> bool {
-        let mut records = Vec::new();
-        let any = self.watch.borrow_mut().read(|record| records.push(record));
+        let (mut records, mut any) = (Vec::new(), false);
         let mut tellings = self.tellings.borrow_mut();
-        for record in records {
-            let (Record::Call { pid, .. } | Record::Return { pid, .. } | Record::Child { pid, .. }) =
-                record;
-            if let Some(telling) = tellings.get_mut(&pid) {
-                telling.tell(record, self, tell);
+        for _ in 0..TURNS {
+            let read = |records: &mut Vec<Record>| {
+                let mut watch = self.watch.borrow_mut();
+                watch.read_some(AT_ONCE, |record| records.push(record))
+            };
+            let count = read(&mut records);
+            any |= count > 0;
+            for record in records.drain(..) {
+                let (Record::Call { pid, .. }
+                | Record::Return { pid, .. }
+                | Record::Child { pid, .. }) = record;
+                if let Some(telling) = tellings.get_mut(&pid) {
+                    telling.tell(record, self, tell);
+                }
+            }
+            if count < AT_ONCE {
+                break;
             }
         }
         any

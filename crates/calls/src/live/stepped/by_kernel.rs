@@ -11,10 +11,10 @@
 //! some calls of its own ([`super::led`]).
 
 use super::Stepped;
-use crate::event::Event;
+use crate::event::{Event, EventKind, Return};
 use crate::live::traced::EXECVE;
 use inject::lifecycle::{Turn, Watched};
-use process::ptrace;
+use process::{limits, ptrace};
 
 impl Stepped {
     /// Has BPF programs count its calls from its first one on, if they count those of its parent.
@@ -70,6 +70,29 @@ impl Stepped {
         }
     }
 
+    /// Whether it may be held up where the ring buffer fills. That takes processor time, which is nobody's to spend where the kernel ends the
+    /// process for too much of it; and lancet could not read while a real-time thread keeps the processor.
+    pub(super) fn may_be_held_up(&self) -> bool {
+        self.counts.is_some() || !(has_limited_time(self.pid) || is_real_time(self.pid))
+    }
+
+    /// Has it stop at its calls from its exec on, at whose end it stands, if it must not be held up any more: who sets limits and priorities
+    /// runs another program then.
+    pub(super) fn leaves_kernel_if_harmed<P: Watched<Event = Event> + From<Stepped>>(
+        &mut self,
+        turn: &mut Turn<'_, P>,
+    ) {
+        if !self.is_by_kernel || self.may_be_held_up() {
+            return;
+        }
+        self.leave_kernel(&mut |event| turn.tell(event));
+        self.stays_stepped();
+        if self.table.told(EXECVE).is_some() {
+            let back = EventKind::Return(Return::default());
+            turn.tell(self.of_thread(self.pid, back));
+        }
+    }
+
     /// Ends the watching by BPF programs, of which all is reported that they have told.
     pub(super) fn leave_kernel(&mut self, tell: &mut dyn FnMut(Event)) {
         if let Some(kernel) = self.kernel.as_ref().filter(|_| self.is_by_kernel) {
@@ -100,4 +123,30 @@ impl Stepped {
     pub fn drain(&mut self, tell: &mut dyn FnMut(Event)) {
         self.leave_kernel(tell);
     }
+}
+
+/// Whether the kernel ends a process for the processor time that it takes (`RLIMIT_CPU`).
+fn has_limited_time(pid: i32) -> bool {
+    let mut limit = libc::rlimit {
+        rlim_cur: libc::RLIM_INFINITY,
+        rlim_max: libc::RLIM_INFINITY,
+    };
+    // SAFETY: the kernel fills a live record of this frame, and changes nothing.
+    let known =
+        unsafe { libc::prlimit(pid, libc::RLIMIT_CPU, std::ptr::null(), &raw mut limit) } == 0;
+    match known {
+        true => limit.rlim_cur != libc::RLIM_INFINITY,
+        // It is another user's. What cannot be read is not risked.
+        false => limits::of_time(pid).is_none_or(|limit| limit != u64::MAX),
+    }
+}
+
+/// Whether the first thread of a process comes before all others that are not in real time.
+fn is_real_time(pid: i32) -> bool {
+    // SAFETY: it takes an integer.
+    let policy = unsafe { libc::sched_getscheduler(pid) } & !libc::SCHED_RESET_ON_FORK;
+    matches!(
+        policy,
+        libc::SCHED_FIFO | libc::SCHED_RR | libc::SCHED_DEADLINE
+    )
 }

@@ -51,7 +51,7 @@ pub struct Led {
     alone: bool,
     /// Whether it was tried in vain.
     refused: bool,
-    /// Whether BPF programs have no room for it.
+    /// Whether BPF programs have no room for it, or must not hold it up.
     lacks_room: bool,
     /// Whether its thread was interrupted to change over.
     interrupted: bool,
@@ -128,12 +128,21 @@ impl Stepped {
             }
         }
         self.kernel = kernel;
-        self.go_over_to_kernel(within);
+        if self.may_be_held_up() {
+            self.go_over_to_kernel(within);
+        }
         if let Some(led) = self.led.as_mut().filter(|_| !self.is_by_kernel) {
             led.lacks_room = true;
         }
         // An error means that it was killed; its end is reported next.
         let _ = self.resume(self.pid, 0);
+    }
+
+    /// Notes that BPF programs must not see its calls for as long as its program runs.
+    pub(super) fn stays_stepped(&mut self) {
+        if let Some(led) = &mut self.led {
+            led.lacks_room = true;
+        }
     }
 
     /// Returns for what it stands still.

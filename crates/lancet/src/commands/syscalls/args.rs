@@ -196,7 +196,7 @@ impl SyscallsArgs {
 
     /// Whether only figures of all calls are asked for, which guests count for themselves: they do not choose by results,
     /// and keep no native frames. The quick way through a recording knows no errors.
-    fn is_counted_whole(&self) -> bool {
+    pub(super) fn is_counted_whole(&self) -> bool {
         let all = self.statuses() == Statuses::ALL && self.slower.is_none();
         let all = all && !self.follows() && !self.frames;
         self.count && all && self.common.recording().is_none()

@@ -73,11 +73,12 @@ impl SyscallsArgs {
     }
 
     /// Whether BPF programs may see the calls of programs that are followed: nothing is asked that is read of a process while it makes a call,
-    /// and no texts so long that few calls fill the ring buffer in which they are told.
+    /// and no texts so long that few calls fill the ring buffer in which they are told. Neither matters to figures.
     pub(super) fn may_lead_by_bpf(&self) -> bool {
         let naming = self.naming();
         let reads = naming.of_descriptors() || naming.comms || naming.namespaces.is_some();
-        !reads && self.kept() <= LONGEST_BY_BPF && self.shown.paths.is_empty()
+        let plain = !reads && self.kept() <= LONGEST_BY_BPF;
+        self.shown.paths.is_empty() && (plain || self.is_counted_whole())
     }
 
     /// Whether processes are seen by ptrace although they could be hooked: whoever starts a program and asks for what strace says wants

@@ -1,7 +1,7 @@
 //! What could be missed where a process changes over to BPF programs, and where they cannot read what a call points to.
 
 use super::{BY_KERNEL, PROGRAMS, may, told};
-use crate::support::{Output, TempDir};
+use crate::support::{Output, TempDir, installed};
 
 /// What is told of `fixtures/c/changes.c` behind programs for which the BPF programs are loaded.
 fn changes(what: &str, options: &[&str]) -> Option<(String, Output)> {
@@ -47,4 +47,34 @@ fn no_call_that_is_refused_is_lost_behind_the_change() {
     let whole = refused.filter(|line| line.contains("= -1 EPERM"));
     assert_eq!(whole.count(), 200, "{lines} {}", output.stderr);
     assert_eq!(output.code(), 0, "{}", output.stderr);
+}
+
+/// Who would be ended for the processor time that waits take, or who keeps the processor from lancet, is not held up: its calls are seen by
+/// ptrace, and it is hooked. Nothing of its exec is lost, by which it goes back.
+#[test]
+fn who_must_not_be_held_up_is_not_told_by_bpf() {
+    const HOOKED: &str = "places hooked";
+    if !may("limits of time") || !installed("dd") || !installed("chrt") {
+        return;
+    }
+    let folder = TempDir::new("by-kernel-limits");
+    let copy = "dd if=/dev/zero of=/dev/null bs=1 count=12000 2> /dev/null";
+    for (before, is_limited) in [
+        ("", false),
+        ("ulimit -t 600; ", true),
+        ("/usr/bin/chrt -f 1 ", true),
+    ] {
+        let script = format!("{PROGRAMS}; {before}{copy}");
+        let (lines, output) = told(&["-e", "trace=execve,write"], &script, &folder);
+        assert_eq!(output.code(), 0, "{before}: {}", output.stderr);
+        let hooked = output.stderr.contains(HOOKED);
+        assert_eq!(hooked, is_limited, "{before}: {}", output.stderr);
+        let execs = lines.lines().filter(|line| line.contains("execve("));
+        assert!(
+            execs.clone().all(|line| line.ends_with("= 0")),
+            "{before}: {:?}",
+            execs.collect::<Vec<_>>()
+        );
+        assert_eq!(super::lines::written(&lines), 12_000, "{before}");
+    }
 }

@@ -106,7 +106,7 @@ fn lines_are_those_of_a_tracer() {
 }
 
 /// Writes of one byte that `dd` has made, and that have returned: each once.
-fn written(lines: &str) -> usize {
+pub fn written(lines: &str) -> usize {
     let whole = Regex::new(r#"(?m)write\(1, "\\0", 1\) += 1( |$)"#).expect("a literal");
     let cut = Regex::new(r"(?m)write resumed>\) += 1( |$)").expect("a literal");
     whole.find_iter(lines).count() + cut.find_iter(lines).count()
