@@ -52,7 +52,7 @@ pub fn read<'a>(
     thread::scope(|scope| {
         let making = scope.spawn(move || {
             lower_this_thread();
-            make(copy, guest, builder, births, &take)
+            make(copy, guest, builder, births, (&take, until))
         });
         give.read(Reader::new(Pipe::new(copy, until), most));
         let made = making.join();
@@ -66,7 +66,7 @@ fn make<'a>(
     guest: &RubyGuest,
     builder: Builder,
     births: Option<Births<'a>>,
-    read: &Taker,
+    (read, until): (&Taker, Instant),
 ) -> Result<(Builder, u64)> {
     let facts = &guest.facts;
     let frozen = Frozen::new(&copy.memory);
@@ -93,7 +93,7 @@ fn make<'a>(
             if written != maker.seen {
                 return Err(lost(pid, "it wrote other objects than it has counted"));
             }
-            maker.finalizers();
+            maker.finalizers(until);
             let allocated = maker.beside.sums(&maker.builder);
             maker.builder.about_mut().allocated = allocated;
             return Ok((maker.builder, maker.garbage));
@@ -209,17 +209,23 @@ impl<'a> Maker<'a> {
     }
 
     /// Adds what only finalizers hold, where the VM does not tell them among its roots.
-    fn finalizers(&mut self) {
+    fn finalizers(&mut self, until: Instant) {
         let name = self.root_name(b"finalizers");
         let (ruby, builder) = (&self.ruby, &mut self.builder);
         let most = builder.budget().roots;
-        let read = ruby.finalizers(most, &mut |callbacks| builder.root(callbacks, name));
-        if let Err(error) = read {
-            let note = format!(
-                "the VM's table of finalizers cannot be read ({error}): what only they hold counts as garbage"
-            );
-            builder.about_mut().notes.push(note);
-        }
+        let in_time = || Instant::now() < until;
+        let each = &mut |callbacks| builder.root(callbacks, name);
+        let why = match ruby.finalizers(most, &in_time, each) {
+            Ok(true) => return,
+            Ok(false) => {
+                builder.lose_roots(1);
+                "was not read to its end".to_owned()
+            }
+            Err(error) => format!("cannot be read ({error})"),
+        };
+        let note =
+            format!("the VM's table of finalizers {why}: what only they hold counts as garbage");
+        builder.about_mut().notes.push(note);
     }
 
     fn object(&mut self, object: Object, references: &[u64]) {

@@ -38,7 +38,7 @@ mod text;
 pub use about::{About, Allocated, Budget, Collector, Losses, Memory, MemoryRow};
 pub use analysis::{Analysis, Dominator, Total};
 pub use build::{Builder, Object};
-pub use file::{Error, VERSION};
+pub use file::{Error, OLDEST, VERSION};
 pub use names::{EdgeName, Flags, KindId, Role, RootKind, RootName};
 pub use snapshot::{Edge, Root, Site, Snapshot};
 pub use text::TextId;

@@ -32,7 +32,8 @@ pub const MOST_LINE_BYTES: u64 = 32 << 20;
 pub const MOST_NUMBERS: usize = 1 << 21;
 /// The most rows of tables of counts that are read at once, 750 MiB of them: 256 for each of the most rings that the agent has.
 pub const MOST_ROWS: usize = 1 << 20;
-/// The most bytes of counts by function and script line that are kept: some 100,000 rows, as calls of one row take similar times.
+/// The most bytes of figures by function and script line that are kept: some 100,000 rows, as calls of one row take similar times. The
+/// texts of the lines are bounded for themselves.
 pub const MOST_COUNTED_BYTES: usize = 32 << 20;
 
 /// The most hooks that are read back: four times as many as all functions of the largest programs take.

@@ -78,6 +78,7 @@ pub fn take(argument: u64) -> Reply {
     (ledger.slots, ledger.unsized_objects, ledger.empty_bytes) = (0, 0, 0);
     ledger.large_count = 0;
     agent.books.reuse_freed(ledger);
+    agent.books.forget_threads(ledger);
     agent.settle(ledger, NEWBORNS);
     agent.busy = true;
     // SAFETY: the VM's lock is held, as `each_objects` requires. `on_page` makes references to the

@@ -45,7 +45,9 @@ pub unsafe extern "C" fn quick_enter(frame: *mut Frame, room: *const Room) -> u6
         return ASK;
     }
     let session = session::number();
-    if !ring::speaks(ring, session) || wanted & want::PLACE != 0 && places::script().is_there() {
+    if !ring::speaks(ring, thread::thread(), session)
+        || wanted & want::PLACE != 0 && places::script().is_there()
+    {
         return ASK;
     }
     let now = sys::ticks();

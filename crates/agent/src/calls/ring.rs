@@ -23,20 +23,27 @@ pub fn mine() -> Option<&'static Ring> {
     let known = calls().rings.get(place(thread))?.load(Ordering::Acquire);
     // SAFETY: rings are never unmapped.
     let ring = (known > MOVED).then(|| unsafe { &*ours::<Ring>(known) });
-    mine_from(ring.filter(|ring| ring.thread.load(Ordering::Relaxed) == thread))
+    mine_from(
+        ring.filter(|ring| ring.thread.load(Ordering::Relaxed) == thread),
+        thread,
+    )
 }
 
-/// The same if `found` is a ring that names this thread.
+/// The same if `found` is a ring that has named this thread, which is `thread`. What the ring names now is not believed: another thread
+/// may have taken it meanwhile, and that one's block may be gone.
 #[inline]
-pub fn mine_from(found: Option<&'static Ring>) -> Option<&'static Ring> {
-    if let Some(ring) = found {
-        let thread = ring.thread.load(Ordering::Relaxed);
-        let fresh = fresh(ring, thread);
-        if fresh.is_some() || is_of(ring, thread) {
-            return fresh;
-        }
+pub fn mine_from(found: Option<&'static Ring>, thread: u64) -> Option<&'static Ring> {
+    match found.and_then(|ring| unless_taken(ring, thread)) {
+        Some(settled) => settled,
+        None => search(thread),
     }
-    search()
+}
+
+/// Returns a ring that has named this thread, if the thread may write there. `None` = another thread has taken it meanwhile.
+#[inline]
+fn unless_taken(ring: &'static Ring, thread: u64) -> Option<Option<&'static Ring>> {
+    let fresh = fresh(ring, thread);
+    (fresh.is_some() || is_of(ring, thread)).then_some(fresh)
 }
 
 /// Returns the ring of the running thread if it has one. Nothing is written.
@@ -71,12 +78,15 @@ fn is_of(ring: &Ring, thread: u64) -> bool {
     ring.tid.load(Ordering::Acquire) != TAKEN && ring.thread.load(Ordering::Relaxed) == thread
 }
 
-/// Checks whether another thread has the same address now; if so, its id is recorded.
+/// Checks whether the running thread, which is `thread`, is another than the one that had this address when the ring was introduced; if so,
+/// its id is recorded.
 #[inline]
 fn fresh(ring: &'static Ring, thread: u64) -> Option<&'static Ring> {
     let session = session::number();
-    let last = ring.tid.load(Ordering::Relaxed);
-    let known = ring.session.load(Ordering::Relaxed) == session
+    // Who takes the ring writes whose it is before it writes the id.
+    let last = ring.tid.load(Ordering::Acquire);
+    let known = ring.thread.load(Ordering::Relaxed) == thread
+        && ring.session.load(Ordering::Relaxed) == session
         && !matches!(last, UNKNOWN | TAKEN)
         && (calls().tid_offset == 0 || thread_id(ring, thread) == last);
     (known || introduce(ring, thread, session)).then_some(ring)
@@ -84,13 +94,14 @@ fn fresh(ring: &'static Ring, thread: u64) -> Option<&'static Ring> {
 
 /// Has the running thread introduced again, because what its C library says of it has changed.
 pub fn introduce_again() {
-    if let Some(ring) = known() {
+    let thread = thread();
+    if let Some(ring) = find(thread, place(thread)) {
         ring.tid.store(UNKNOWN, Ordering::Relaxed);
-        fresh(ring, ring.thread.load(Ordering::Relaxed));
+        fresh(ring, thread);
     }
 }
 
-/// Returns the kernel's id of the running thread, whose ring was introduced in this session.
+/// Returns the kernel's id of the running thread, which is `thread`, and whose ring was introduced in this session.
 fn thread_id(ring: &Ring, thread: u64) -> u32 {
     match id_in_block(ring, thread) {
         // The thread has no block; or musl has cleared the word, because the thread is about to end.
@@ -99,7 +110,7 @@ fn thread_id(ring: &Ring, thread: u64) -> u32 {
     }
 }
 
-/// Returns the word with the kernel's id in the block of the running thread; `None` = it has no block.
+/// Returns the word with the kernel's id in the block of the running thread, which is `thread`; `None` = it has no block.
 #[inline(always)]
 fn id_in_block(ring: &Ring, thread: u64) -> Option<u32> {
     if ring.has_block.load(Ordering::Relaxed) == 0 {
@@ -107,16 +118,19 @@ fn id_in_block(ring: &Ring, thread: u64) -> Option<u32> {
     }
     // SAFETY: when the thread was introduced, the kernel confirmed that this word can be read (`has_block`), and a thread keeps its block.
     // If another thread has the address of one that has ended, the same C library made it: a runtime that puts a storage without a block
-    // exactly there would first have to unmap the rest.
+    // exactly there would first have to unmap the rest. The block is the running thread's own, also if the ring, which has named this
+    // thread, is being taken by another one: only the ring of a thread with a block is.
     Some(unsafe { *kept::<u32>(thread.wrapping_add(calls().tid_offset)) })
 }
 
-/// Whether a ring that names the running thread certainly belongs to it and was introduced in this session. False if the kernel would have
-/// to be asked for the thread's id.
+/// Whether a ring that has named the running thread, which is `thread`, certainly belongs to it and was introduced in this session. False
+/// if the kernel would have to be asked for the thread's id.
 #[inline(always)]
-pub fn speaks(ring: &Ring, session: u32) -> bool {
-    let thread = ring.thread.load(Ordering::Relaxed);
-    let last = ring.tid.load(Ordering::Relaxed);
+pub fn speaks(ring: &Ring, thread: u64, session: u32) -> bool {
+    let last = ring.tid.load(Ordering::Acquire);
+    if ring.thread.load(Ordering::Relaxed) != thread {
+        return false;
+    }
     let known = match calls().tid_offset {
         0 => !matches!(last, UNKNOWN | TAKEN),
         _ => last != 0 && id_in_block(ring, thread) == Some(last),
@@ -169,12 +183,11 @@ pub(super) fn introduce(ring: &Ring, thread: u64, session: u32) -> bool {
 
 #[cold]
 #[inline(never)]
-fn search() -> Option<&'static Ring> {
-    let thread = thread();
+fn search(thread: u64) -> Option<&'static Ring> {
     let first = place(thread);
     let entries = || (first..first + RINGS).map(|at| &calls().rings[at % RINGS]);
-    if let Some(ring) = find(thread, first) {
-        return fresh(ring, thread);
+    if let Some(settled) = find(thread, first).and_then(|ring| unless_taken(ring, thread)) {
+        return settled;
     }
     let found = reclaim(thread).or_else(|| make(thread));
     let into = |ring| {

@@ -4,6 +4,7 @@
 use super::captures::{registers, returned};
 use super::hooked::{Hooked, Outcome};
 use super::scalars::Scalars;
+use super::thread::thread;
 use super::{places, ring, session};
 use crate::memory::copied::Copied;
 use crate::memory::follow::ours;
@@ -34,6 +35,7 @@ fn is_within(table: u64, address: u64) -> bool {
 /// no ring. `found`: the thread's ring, if it is known.
 #[inline]
 pub fn at_call(call: Hooked, found: Option<&'static Ring>) -> Option<(&'static Ring, u32)> {
+    let thread = thread();
     // SAFETY: the hook names a condition that the command has written before, as words that do not change in a
     // session.
     let meets = |lines| unsafe {
@@ -42,14 +44,14 @@ pub fn at_call(call: Hooked, found: Option<&'static Ring>) -> Option<(&'static R
             elapsed: 0,
             lines,
             // Another thread may have the address of one that has ended by now, and another stack.
-            ring: found.filter(|ring| ring::speaks(ring, session::number())),
+            ring: found.filter(|ring| ring::speaks(ring, thread, session::number())),
         };
         meets(call.hook.asks_call, call, asked)
     };
     if call.wants(want::ASKS) && !meets(0) {
         return None;
     }
-    let ring = ring::mine_from(found)?;
+    let ring = ring::mine_from(found, thread)?;
     let (lines, bits) = if call.wants(want::PLACE) {
         places::current(ring)
     } else {

@@ -66,7 +66,7 @@ pub fn read(found: &Found, builder: Builder, until: Instant) -> Result<Snapshot,
         walk.maker.builder.about_mut().notes.push(note.to_owned());
     }
     walk.roots(found);
-    walk.maker.finalizers();
+    walk.maker.finalizers(until);
     walk.objects(until)?;
     Ok(walk.finish())
 }

@@ -20,8 +20,8 @@ const SUBTYPES: usize = 16;
 pub struct Kinds {
     /// Kinds of objects that have no C type: by subtype of an imemo (0 for others), and by type.
     plain: [[Option<KindId>; TYPES]; SUBTYPES],
-    /// C types by address, and whether their objects say how much memory they have.
-    native: HashMap<u64, (KindId, Role, bool)>,
+    /// C types by address.
+    native: HashMap<u64, (KindId, Role)>,
     /// The role of the last object, if it has a C type.
     role: Option<Role>,
     /// Whether the last object has memory of a C library's of unknown size.
@@ -48,11 +48,13 @@ impl Kinds {
         object: &Object,
     ) -> KindId {
         let of = Type::of(object.flags);
-        (self.role, self.is_unsized) = (None, of == Type::Data);
-        if of == Type::Data
-            && let Some(kind) = self.native(builder, ruby, object.address)
-        {
-            return kind;
+        (self.role, self.is_unsized) = (None, false);
+        if of == Type::Data {
+            // Objects of one type differ: of some the structure lies in the slot.
+            self.is_unsized = ruby.is_unsized(object.address).unwrap_or(false);
+            if let Some(kind) = self.native(builder, ruby, object.address) {
+                return kind;
+            }
         }
         let subtype = match of {
             Type::Imemo => (object.flags >> 12) as usize % SUBTYPES,
@@ -100,7 +102,7 @@ impl Kinds {
     ) -> Option<KindId> {
         let (address, name) = ruby.data_type(object).ok()??;
         if let Some(known) = self.native.get(&address) {
-            (self.role, self.is_unsized) = (Some(known.1), known.2);
+            self.role = Some(known.1);
             return Some(known.0);
         }
         if self.native.len() == MOST_TYPES {
@@ -118,8 +120,7 @@ impl Kinds {
             _ => Role::Native,
         };
         let kind = builder.kind(format!("DATA:{text}").as_bytes(), role);
-        self.is_unsized = ruby.is_unsized(object);
-        self.native.insert(address, (kind, role, self.is_unsized));
+        self.native.insert(address, (kind, role));
         self.role = Some(role);
         Some(kind)
     }

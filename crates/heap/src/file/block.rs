@@ -2,7 +2,7 @@
 
 use std::io::{self, Read, Write};
 
-use super::{Error, MAGIC, Section, VERSION};
+use super::{Error, MAGIC, OLDEST, Section, VERSION};
 
 /// Bytes of a head.
 const HEAD: usize = 24;
@@ -167,7 +167,7 @@ impl<'a> Input<'a> {
             });
         }
         let version = u32::from_le_bytes(version.try_into().expect("4 bytes"));
-        if version != VERSION {
+        if !(OLDEST..=VERSION).contains(&version) {
             return Err(Error::Version(version));
         }
         Ok(Self {

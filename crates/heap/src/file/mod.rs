@@ -44,8 +44,11 @@ use crate::names::{EdgeName, Form};
 /// The first bytes of every snapshot.
 pub(crate) const MAGIC: [u8; 8] = *b"\x89lnheap\n";
 
-/// Version of the layout that is written, and the only one that is read.
+/// Version of the layout that is written.
 pub const VERSION: u32 = 8;
+
+/// The oldest version that is read. In 7 no object has the flag of memory of C libraries (`Flags::unsized_by_c`); all else is the same.
+pub const OLDEST: u32 = 7;
 
 /// Texts and words of the header are cut to so many bytes, so that a block can hold them.
 pub(crate) const LONGEST_TEXT: usize = 64 << 10;
@@ -76,7 +79,7 @@ pub enum Error {
     Foreign,
     /// Its layout has this version, which is that of another lancet.
     #[error(
-        "it is a heap snapshot of version {0}, and this lancet reads version {VERSION}: read it with the lancet that has written it"
+        "it is a heap snapshot of version {0}, and this lancet reads versions {OLDEST} to {VERSION}: read it with the lancet that has written it"
     )]
     Version(u32),
     /// It ends too early.

@@ -1,7 +1,7 @@
 //! Snapshots as files: what was written is read, and nothing else is.
 
 use crate::large::made::generate::{Heap, heap};
-use heap::{About, Builder, EdgeName, Error, Object, Role, Snapshot, VERSION};
+use heap::{About, Builder, EdgeName, Error, OLDEST, Object, Role, Snapshot, VERSION};
 use proptest::prelude::*;
 
 const ENOUGH: u64 = 1 << 30;
@@ -84,19 +84,30 @@ fn each_error_says_what_it_is() {
         said(b"\x89PNG\r\n\x1a\nand more"),
         "it is no heap snapshot of lancet's"
     );
-    let mut newer = file.clone();
-    newer[8] = 9;
-    assert_eq!(
-        said(&newer),
-        format!(
-            "it is a heap snapshot of version 9, and this lancet reads version {VERSION}: read it with the lancet that \
-             has written it"
-        )
-    );
+    let mut other = file.clone();
+    for version in [OLDEST - 1, VERSION + 1] {
+        other[8] = version as u8;
+        assert_eq!(
+            said(&other),
+            format!(
+                "it is a heap snapshot of version {version}, and this lancet reads versions {OLDEST} to {VERSION}: read it with the \
+                 lancet that has written it"
+            )
+        );
+    }
     let error = Snapshot::read(&mut &*file, 10_000).expect_err("too little memory");
     assert!(matches!(error, Error::TooLarge { may: 10_000, needs } if needs > 15_000));
     let folder = Snapshot::open(std::path::Path::new("/"), ENOUGH).expect_err("a folder");
     assert_eq!(folder.to_string(), "it is no regular file");
+}
+
+/// Version 8 has one more flag of objects, and is otherwise version 7.
+#[test]
+fn a_snapshot_of_version_7_is_read() {
+    let mut file = written(&Heap::large(1000, 3).build());
+    assert_eq!(file[8], 8);
+    file[8] = 7;
+    assert_eq!(read(&file).expect("a snapshot").len(), 1000);
 }
 
 #[test]

@@ -134,6 +134,85 @@ fn other_entries_for_the_same_code_do_not_hold_it() {
     assert_eq!(told(&made), [(true, 16, 1_200_000 + copies * 1000)]);
 }
 
+/// Functions of the same code that a list holds are not the VM's copies of those that have names: they are held by the list.
+#[test]
+fn functions_of_one_factory_are_no_copies() {
+    let mut builder = Builder::new(About::default());
+    let module = builder.kind(b"module", Role::Module);
+    let function = builder.kind(b"function", Role::Function);
+    let code = builder.kind(b"code", Role::Code);
+    let list = builder.kind(b"list", Role::List);
+    let of = |address, kind, bytes| Object {
+        bytes,
+        ..Object::new(address, kind)
+    };
+    let at = |number: u64| 1024 + number * 16;
+    builder.object(of(16, module, 100));
+    for number in 0..600 {
+        let name = builder.text(format!("handler_{number}").as_bytes());
+        builder.edge(at(number), EdgeName::Global(Some(name)));
+    }
+    builder.object(of(32, list, 100));
+    for number in 600..1200 {
+        builder.edge(at(number), EdgeName::Index(number as u32 - 600));
+    }
+    for number in 0..1200 {
+        builder.object(of(at(number), function, 1000));
+        builder.edge(CODE, EdgeName::Code);
+    }
+    builder.object(of(CODE, code, 1000));
+    let constant = RootName::new(RootKind::Constant);
+    builder.root(16, constant);
+    builder.root(32, constant);
+    let snapshot = builder.finish();
+    let analysis = Analysis::of(&snapshot);
+    let suspects = Answers::of(&analysis, |_| String::new()).suspects;
+    let names = suspects
+        .iter()
+        .find(|one| matches!(one.what, Suspected::Names(_)));
+    assert_eq!(names.expect("a family").retained, 600_000);
+}
+
+/// Families that retain the same are told in the order of their holders and of what they lead to, each time.
+#[test]
+fn families_of_one_size_have_an_order() {
+    let told = || {
+        let mut builder = Builder::new(About::default());
+        let module = builder.kind(b"MODULE", Role::Module);
+        let method = builder.kind(b"IMEMO:ment", Role::Function);
+        builder.object(Object::new(16, module));
+        for number in 0..10_u64 * 500 {
+            let family = "abcdefghijk".as_bytes()[number as usize / 500];
+            let name = format!("_{}w_{number}", char::from(family));
+            let name = builder.text(name.as_bytes());
+            builder.edge(1024 + number * 16, EdgeName::Method(Some(name)));
+        }
+        for number in 0..10_u64 * 500 {
+            let method = Object {
+                bytes: 1000,
+                ..Object::new(1024 + number * 16, method)
+            };
+            builder.object(method);
+        }
+        builder.root(16, RootName::new(RootKind::Constant));
+        let snapshot = builder.finish();
+        let analysis = Analysis::of(&snapshot);
+        let suspects = Answers::of(&analysis, |_| String::new()).suspects;
+        let mut first: Vec<u64> = suspects
+            .iter()
+            .filter(|one| matches!(one.what, Suspected::Names(_)))
+            .filter_map(|one| one.mass.as_ref())
+            .map(|mass| snapshot.address(mass.example))
+            .collect();
+        first.sort_unstable();
+        first
+    };
+    let first: Vec<u64> = (0..8).map(|family| 1024 + family * 500 * 16).collect();
+    for _ in 0..3 {
+        assert_eq!(told(), first);
+    }
+}
+
 /// Ractors that have ended hold the thread that they had, as the VM sees it.
 #[test]
 fn what_the_vm_has_around_threads_may_be_a_group() {

@@ -28,8 +28,13 @@ impl Rows {
     fn add(&mut self, hook: u32, place: Option<usize>, count: &calls::Count, left: u64) {
         let key = (hook, place);
         let more = self.bytes + self.bytes_of(key, count);
-        let row = if more <= MOST_COUNTED_BYTES {
+        let is_full = more > MOST_COUNTED_BYTES;
+        let is_known = self.rows.contains_key(&key);
+        if !is_full {
             self.bytes = more;
+        }
+        // A row that is shown has all its calls.
+        let row = if is_known || !is_full {
             self.rows.entry(key).or_insert_with(|| Counted {
                 hook,
                 place,
@@ -49,7 +54,12 @@ impl Rows {
         row.errors = row.errors.saturating_add(count.errors);
         row.bytes = row.bytes.saturating_add(count.bytes);
         for (bucket, more) in filled(count) {
-            match row.buckets.binary_search_by_key(&bucket, |one| one.0) {
+            let place = row.buckets.binary_search_by_key(&bucket, |one| one.0);
+            let place = match place {
+                Err(at) if is_known && is_full => nearest(&row.buckets, at, bucket).ok_or(at),
+                place => place,
+            };
+            match place {
                 Ok(at) => row.buckets[at].1 = row.buckets[at].1.saturating_add(more),
                 Err(at) => {
                     row.buckets.reserve_exact(1);
@@ -66,13 +76,21 @@ impl Rows {
             let known = row.map(|row| row.buckets.binary_search_by_key(bucket, |one| one.0));
             !matches!(known, Some(Ok(_)))
         };
-        let buckets = filled(count).filter(|(bucket, _)| is_new(bucket)).count();
-        let own = match row {
-            Some(_) => 0,
-            None => size_of::<(Key, Counted)>(),
-        };
-        own + buckets * size_of::<(u8, u64)>()
+        let new = filled(count).filter(|(bucket, _)| is_new(bucket)).count();
+        // Each row has room for one bucket, so that its calls find one when there is no more room.
+        let room = |buckets: usize| buckets.max(1) * size_of::<(u8, u64)>();
+        match row.map(|row| row.buckets.len()) {
+            Some(known) => room(known + new) - room(known),
+            None => size_of::<(Key, Counted)>() + room(new),
+        }
     }
+}
+
+/// The place of the bucket whose number is nearest to that of one that would stand at `at`; `None` = there is none.
+fn nearest(buckets: &[(u8, u64)], at: usize, bucket: u8) -> Option<usize> {
+    let beside = [at.checked_sub(1), Some(at)].into_iter().flatten();
+    let known = beside.filter(|place| *place < buckets.len());
+    known.min_by_key(|place| buckets[*place].0.abs_diff(bucket))
 }
 
 /// The buckets that have calls, by rising number, and how many these are.
@@ -287,7 +305,20 @@ impl Rings {
 mod tests {
     use super::*;
 
-    /// Rows of one function and line are added up; where they take too many bytes, calls of others are added up together.
+    /// Where a row has no more room, a duration counts as the nearest that it has.
+    #[test]
+    fn the_nearest_bucket_is_one_beside() {
+        let buckets = [(3, 1), (9, 1)];
+        let of = |bucket: u8| {
+            let at = buckets.binary_search_by_key(&bucket, |one| one.0);
+            nearest(&buckets, at.expect_err("a new one"), bucket)
+        };
+        assert_eq!([0, 4, 8, 200].map(of), [0, 0, 1, 1].map(Some));
+        assert_eq!(nearest(&[], 0, 5), None);
+    }
+
+    /// Rows of one function and line are added up; where they take too many bytes, calls of others are added up together, and a row that is
+    /// there still has all its calls.
     #[test]
     fn rows_are_bounded_and_what_has_none_is_counted_with_the_others() {
         let returned = |returned: u64, took| {
@@ -323,11 +354,14 @@ mod tests {
         rows.add(0, None, &returned(5, 900), 0);
         rows.add(u32::MAX, None, &returned(4, 5), 2);
         rows.add(0, Some(3), &returned(6, 5), 0);
+        let first = &rows.rows[&(0, None)];
+        assert_eq!((first.returned, first.longest), (8, 900));
+        assert_eq!((first.shortest, first.total), (9, 3 * 9 + 5 * 900));
+        assert_eq!(first.buckets, [(calls::bucket(9) as u8, 8)]);
         let others = rows.others.as_ref().expect("there are some");
-        assert_eq!((others.returned, others.left), (15, 2));
-        assert_eq!((others.shortest, others.longest), (5, 900));
-        let buckets = [(calls::bucket(5) as u8, 10), (calls::bucket(900) as u8, 5)];
-        assert_eq!(others.buckets, buckets);
+        assert_eq!((others.returned, others.left), (10, 2));
+        assert_eq!((others.shortest, others.longest), (5, 5));
+        assert_eq!(others.buckets, [(calls::bucket(5) as u8, 10)]);
         assert_eq!((rows.lost, rows.rows.len()), (0, most));
         assert!(rows.bytes <= MOST_COUNTED_BYTES);
     }

@@ -292,6 +292,15 @@ fn a_statement_is_shown_whole() {
     }
 }
 
+/// Whether a Python's C library is a glibc of up to 2.33.
+fn has_old_glibc(mut python: Command) -> bool {
+    let asks = "import os; print(os.confstr('CS_GNU_LIBC_VERSION'))";
+    let output = python.args(["-c", asks]).output().expect("a version");
+    let said = String::from_utf8_lossy(&output.stdout);
+    let minor = said.trim().strip_prefix("glibc 2.").map(str::parse::<u32>);
+    matches!(minor, Some(Ok(..=33)))
+}
+
 #[test]
 fn the_other_presets_of_a_python() {
     for python in chosen("python", "presets") {
@@ -317,6 +326,7 @@ fn the_other_presets_of_a_python() {
             Err(refused) => {
                 let why = "malloc, free, realloc, memalign, valloc, pvalloc, calloc, posix_memalign: it works on its own return address";
                 assert!(refused.contains(why), "{python}: {refused}");
+                assert!(has_old_glibc(python.command()), "{python}: {refused}");
             }
         }
         let (count, rows) = counts("locks", &["presets.py:", "'wait'"]);

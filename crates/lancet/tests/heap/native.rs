@@ -105,6 +105,49 @@ fn a_view_of_numpy_keeps_its_array() {
     }
 }
 
+/// Of most objects that are made in C Ruby knows all the memory: the structure is in the slot, or its type tells the size. What a digest of
+/// OpenSSL has allocated its type does not tell.
+#[test]
+fn only_what_a_type_does_not_tell_is_memory_of_a_c_library() {
+    let script = "begin; require 'openssl'; rescue LoadError; end
+KEPT = Array.new(200) { [Time.now, [1].each, File.stat('/'), caller_locations(0), Random.new, Mutex.new, proc {}, Object.new.method(:hash)] }
+DIGESTS = defined?(OpenSSL::Digest) ? Array.new(200) { OpenSSL::Digest.new('SHA256') } : []
+GC.start
+puts DIGESTS.size; $stdout.flush; gets";
+    let folder = TempDir::new("unsized");
+    for ruby in rubies("objects of Ruby's own") {
+        let mut command = ruby.command();
+        command.args(["-e", script]);
+        let guest = Guest::start("unsized", command);
+        let digests = guest.line().expect("a number");
+        guest.settle('S');
+        let (snapshot, _) = taken(guest.pid, &folder.join(&ruby.version));
+        let of = |class: &str| -> Vec<u32> {
+            let is_it = |one: &u32| snapshot.text(snapshot.type_name(*one)) == class.as_bytes();
+            (0..snapshot.len() as u32).filter(is_it).collect()
+        };
+        let unsized_of = |class: &str| {
+            let all = of(class).into_iter();
+            all.filter(|one| snapshot.flags(*one).unsized_by_c).count()
+        };
+        let digest = "OpenSSL::Digest";
+        assert_eq!(unsized_of(digest).to_string(), digests, "{ruby}");
+        for class in [
+            "Time",
+            "Enumerator",
+            "File::Stat",
+            "Thread::Backtrace::Location",
+            "Random",
+            "Proc",
+            "Method",
+        ] {
+            let counts = (of(class).len() >= 200, unsized_of(class));
+            assert_eq!(counts, (true, 0), "{ruby}: {class}");
+        }
+        assert!(guest.ends_well());
+    }
+}
+
 /// Documents of libxml2 are some slots of Ruby's and much memory that their type does not tell: they are named, and who holds them.
 #[test]
 fn objects_whose_c_library_has_the_memory_are_named() {

@@ -31,6 +31,10 @@ const EMBEDDED: u64 = 1;
 /// `function.dfree` and `function.dsize` in `rb_data_type_t` (`rtypeddata.h`, the same from 2.7 to 4.0).
 const TYPE_FREE: u64 = 16;
 const TYPE_SIZE: u64 = 24;
+/// `dfree` of an `RData`.
+const FREE: u64 = 24;
+/// `RUBY_DEFAULT_FREE` (`rdata.h`) and `RUBY_TYPED_DEFAULT_FREE`: the VM frees the structure, if it lies elsewhere, and nothing else.
+const DEFAULT_FREE: u64 = u64::MAX;
 
 impl<M: Memory> Ruby<'_, M> {
     /// Returns the `rb_data_type_t` of an object of [`Type::Data`] and the address of its name (`wrap_struct_name`, a C string);
@@ -55,16 +59,22 @@ impl<M: Memory> Ruby<'_, M> {
     }
 
     /// Whether an object of [`Type::Data`] frees memory when it dies, of which its type does not say how much there is: the type has no
-    /// `dsize`, or there is no type.
-    pub fn is_unsized(&self, object: u64) -> bool {
-        match self.data_type(object) {
-            Ok(None) => true,
-            Ok(Some((of, _))) => {
+    /// `dsize`, or there is no type. It has none if there is no structure, if nothing frees it, or if it lies in the slot and is all.
+    pub fn is_unsized(&self, object: u64) -> Result<bool, Error> {
+        let (free, size) = match self.data_type(object)? {
+            None => (self.memory.u64(object.wrapping_add(FREE))?, 0),
+            Some((of, _)) => {
                 let function = |at: u64| self.memory.u64(of.wrapping_add(at));
-                function(TYPE_SIZE) == Ok(0) && function(TYPE_FREE).is_ok_and(|free| free != 0)
+                (function(TYPE_FREE)?, function(TYPE_SIZE)?)
             }
-            Err(_) => false,
+        };
+        if free == 0 || size != 0 {
+            return Ok(false);
         }
+        if self.is_in_slot(object)? {
+            return Ok(free != DEFAULT_FREE);
+        }
+        Ok(self.structure(object)? != 0)
     }
 
     /// Returns the word of an object of [`Type::Data`] that is its `rb_data_type_t`, if it has one.
@@ -80,17 +90,21 @@ impl<M: Memory> Ruby<'_, M> {
 
     /// Returns the address of the C structure of an object of [`Type::Data`] (`RTYPEDDATA_GET_DATA`).
     pub(super) fn structure(&self, object: u64) -> Result<u64, Fault> {
-        let word = self.memory.u64(object.wrapping_add(TYPED))?;
-        let is_in_slot = match self.layout.data {
-            Typed::Flagged => word == IN_SLOT,
-            Typed::InType => word & EMBEDDED != 0 && self.flags(object)? & IS_TYPED != 0,
-        };
         let data = object.wrapping_add(DATA);
-        if is_in_slot {
+        if self.is_in_slot(object)? {
             Ok(data)
         } else {
             self.memory.u64(data)
         }
+    }
+
+    /// Whether that structure lies in the object's slot.
+    fn is_in_slot(&self, object: u64) -> Result<bool, Fault> {
+        let word = self.memory.u64(object.wrapping_add(TYPED))?;
+        Ok(match self.layout.data {
+            Typed::Flagged => word == IN_SLOT,
+            Typed::InType => word & EMBEDDED != 0 && self.flags(object)? & IS_TYPED != 0,
+        })
     }
 
     /// Copies a C string up to its zero or the end of `into`; returns how many bytes it has there.

@@ -15,23 +15,33 @@ use crate::Memory;
 const FINALIZE: u64 = 1 << 7;
 
 impl<M: Memory> Ruby<'_, M> {
-    /// Calls `each` with the Array of each object that has finalizers, of at most `most` places of the table, where the VM does not tell
-    /// them.
-    pub fn finalizers(&self, most: u64, each: &mut dyn FnMut(u64)) -> Result<(), Error> {
+    /// Calls `each` with the Array of each object that has finalizers, of at most `most` places of the table and for as long as `goes_on`,
+    /// where the VM does not tell them. Returns whether that was the whole table.
+    pub fn finalizers(
+        &self,
+        most: u64,
+        goes_on: &dyn Fn() -> bool,
+        each: &mut dyn FnMut(u64),
+    ) -> Result<bool, Error> {
         let Some(at) = self.layout.heap.finalizers else {
-            return Ok(());
+            return Ok(true);
         };
         let table = self.memory.u64(self.facts.objspace().wrapping_add(at))?;
         if table == 0 {
-            return Ok(());
+            return Ok(true);
         }
-        for entry in StTable::of_hash(self.memory, table, most)? {
+        let mut entries = StTable::of_hash(self.memory, table, u64::MAX)?;
+        let is_longer = entries.cut(most);
+        for entry in entries {
+            if !goes_on() {
+                return Ok(false);
+            }
             let (object, callbacks) = entry?;
             if self.has_finalizer(object) && self.is_array(callbacks) {
                 each(callbacks);
             }
         }
-        Ok(())
+        Ok(!is_longer)
     }
 
     fn has_finalizer(&self, object: u64) -> bool {

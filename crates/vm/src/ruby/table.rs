@@ -72,6 +72,13 @@ impl<'a, M: Memory> StTable<'a, M> {
         StTable::between(memory, table, start, bound, entries)
     }
 
+    /// Leaves out all behind the next so many places; whether there are some.
+    pub(super) fn cut(&mut self, most: u64) -> bool {
+        let is_longer = self.left > most;
+        self.left = self.left.min(most);
+        is_longer
+    }
+
     fn between(
         memory: &'a M,
         table: u64,

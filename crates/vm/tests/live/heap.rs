@@ -124,18 +124,21 @@ fn finalizers_are_read_where_the_vm_does_not_tell_them() {
         let ruby = Ruby::new(&guest.memory, guest.facts).expect("a known version");
         let count = |most: u64| {
             let mut callbacks = HashSet::new();
-            ruby.finalizers(most, &mut |array| {
+            let whole = ruby.finalizers(most, &|| true, &mut |array| {
                 callbacks.insert(array);
-            })
-            .expect("the table");
-            callbacks.len()
+            });
+            (callbacks.len(), whole.expect("the table"))
         };
         let is_told = matches!(version, "2.7" | "3.0" | "3.1" | "3.2" | "3.3");
-        let (all, some) = (count(u64::MAX), count(1000));
+        let ((all, is_all), (some, is_some_whole)) = (count(u64::MAX), count(1000));
         println!("ruby {version}: {all} finalizers, {some} of the first 1,000 places");
         if is_told {
             assert_eq!((all, some), (0, 0), "ruby {version}");
+            assert!(is_all && is_some_whole, "ruby {version}");
         } else {
+            assert!(is_all && !is_some_whole, "ruby {version}");
+            let late = ruby.finalizers(u64::MAX, &|| false, &mut |_| panic!("it is too late"));
+            assert!(!late.expect("the table"), "ruby {version}");
             // Ruby itself has a few.
             assert!((70_000..70_010).contains(&all), "ruby {version}: {all}");
             assert!(some <= 1000 && some > 400, "ruby {version}: {some}");

@@ -163,6 +163,17 @@ impl Books {
         }
     }
 
+    /// Forgets which kinds are threads, at the beginning of a census, which finds it out anew: threads may have ended.
+    pub fn forget_threads(&self, ledger: &mut Ledger) {
+        for number in 0..ledger.kinds.length as u32 {
+            let mut of = kind_at(&ledger.kinds, number);
+            if of.threads != 0 {
+                of.threads = 0;
+                set_kind(&mut ledger.kinds, number, of);
+            }
+        }
+    }
+
     /// Joins the rows of a class without a name, which is gone with all its instances, into one row,
     /// so that a program that makes classes all the time does not fill the books.
     pub(super) fn forget_anonymous(&mut self, ledger: &mut Ledger, kind: u32) -> Option<()> {

@@ -4,14 +4,17 @@ use super::alone::alone;
 use super::steps::everywhere;
 use crate::calls::pool::slot;
 use crate::calls::ring::fixture::Own;
-use crate::calls::ring::{introduce, reclaim};
+use crate::calls::ring::{introduce, mine, reclaim, speaks};
 use crate::calls::session::CALLS;
+use crate::calls::thread::thread;
+use crate::memory::follow::ours;
 use crate::memory::sys;
 use core::cell::Cell;
 use core::sync::atomic::Ordering;
+use routine::room::place;
 use std::boxed::Box;
 use wire::PAGE;
-use wire::calls::{Calls, MOVED};
+use wire::calls::{Calls, MOVED, RINGS};
 
 /// The id of the thread whose ring it was.
 const DEAD: u32 = 77;
@@ -111,6 +114,84 @@ fn a_ring_is_introduced_or_reclaimed() {
             assert_eq!(is_there, got[0], "behind instruction {at}");
         },
     );
+}
+
+/// This thread has the address of one that has ended, whose ring is in the first place where it looks or in the next one; and there is no
+/// memory for another ring.
+fn of_this_thread(step: usize) -> Wanted {
+    let wanted = Wanted::new();
+    wanted.own.ring().thread.store(thread(), Ordering::Relaxed);
+    let calls = shared();
+    calls.rings[5].store(0, Ordering::Relaxed);
+    let first = place(thread());
+    calls.rings[first].store(MOVED, Ordering::Relaxed);
+    calls.rings[(first + step) % RINGS].store(wanted.own.address(), Ordering::Relaxed);
+    calls.ring_size = 1 << 60;
+    calls.without_ring.store(0, Ordering::Relaxed);
+    wanted
+}
+
+/// Another thread takes the ring, is introduced there, and ends: its block is not mapped.
+fn another_takes_it(wanted: &Wanted) {
+    let got = reclaim(0x2000).is_some();
+    wanted.got[1].set(got);
+    if got {
+        let ring = wanted.own.ring();
+        ring.has_block.store(1, Ordering::Relaxed);
+        ring.tid.store(DEAD + 1, Ordering::Relaxed);
+    }
+    // Looking through all rings again would take too many instructions.
+    shared().pool.asks = 0;
+}
+
+/// A thread asks for its ring while another takes that: it gets it, or none, which is counted; and it reads no block but its own.
+#[test]
+fn a_ring_that_is_taken_is_not_mine() {
+    if !alone("ring::a_ring_that_is_taken_is_not_mine") {
+        return;
+    }
+    for step in [0, 1] {
+        everywhere(
+            || of_this_thread(step),
+            |wanted| wanted.got[0].set(mine().is_some()),
+            another_takes_it,
+            |wanted, at| {
+                let got = [0, 1].map(|who| wanted.got[who].get());
+                assert_ne!(got[0], got[1], "behind instruction {at}");
+                let without = shared().without_ring.load(Ordering::Relaxed);
+                assert_eq!(without, got[1].into(), "behind instruction {at}");
+                let owner = if got[0] { thread() } else { 0x2000 };
+                let ring = wanted.own.ring();
+                let named = ring.thread.load(Ordering::Relaxed);
+                assert_eq!(named, owner, "behind instruction {at}");
+            },
+        );
+    }
+}
+
+/// The same for a thread that asks whether the ring is certainly its own, which it is not.
+#[test]
+fn a_ring_that_is_taken_does_not_speak() {
+    if !alone("ring::a_ring_that_is_taken_does_not_speak") {
+        return;
+    }
+    let asks = |wanted: &Wanted| wanted.got[0].set(speaks(wanted.own.ring(), thread(), 0));
+    everywhere(
+        || of_this_thread(0),
+        asks,
+        another_takes_it,
+        |wanted, at| {
+            let got = [0, 1].map(|who| wanted.got[who].get());
+            assert_eq!(got, [false, true], "behind instruction {at}");
+        },
+    );
+    // It speaks where the id in this thread's block is that of the ring.
+    let wanted = of_this_thread(0);
+    // SAFETY: the C library's block of this thread is longer than that.
+    let id = unsafe { *ours::<u32>(thread() + ID_AT) };
+    wanted.own.ring().tid.store(id, Ordering::Relaxed);
+    asks(&wanted);
+    assert!(wanted.got[0].get());
 }
 
 /// Two threads take slots: never the same one, and of a last one only one gets it.

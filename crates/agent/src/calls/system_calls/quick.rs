@@ -70,7 +70,7 @@ fn quick_begins(place: &Hook, registers: &[u64; 16], ring: Option<&Ring>, sessio
         || wanted & want::PLACE != 0 && places::script().is_there()
         || hook.place == SYSTEM_CALLS
         || !counts && (wanted & want::ENTRY == 0 || !shape.is_plain())
-        || !ring::speaks(ring, session)
+        || !ring::speaks(ring, thread::thread(), session)
     {
         return ASK;
     }
@@ -141,7 +141,7 @@ fn quick_ends(place: &Hook, registers: &[u64; 16], ring: Option<&Ring>, session:
     if wanted & want::COUNT != 0 {
         let lines = (ticket >> 32) as u32;
         let plain = wanted & !(PLAIN | want::COUNT | want::BARE) == 0;
-        if !plain || began == ticket::UNTOLD || !ring::speaks(ring, session) {
+        if !plain || began == ticket::UNTOLD || !ring::speaks(ring, thread::thread(), session) {
             return ASK;
         }
         let number = counted_as(place, hook) as u32;
@@ -156,7 +156,7 @@ fn quick_ends(place: &Hook, registers: &[u64; 16], ring: Option<&Ring>, session:
     if began == ticket::UNTOLD
         || wanted & !PLAIN != 0
         || wanted & want::RETURN == 0
-        || !ring::speaks(ring, session)
+        || !ring::speaks(ring, thread::thread(), session)
     {
         return ASK;
     }

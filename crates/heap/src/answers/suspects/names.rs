@@ -5,13 +5,13 @@
 //! writes by hand is five hundred names as `_inline_template_12_9f3c`, `_inline_template_13_08aa`.
 //!
 //! What they retain is what no root would lead to without what has these names (and the VM's other entries for the same code). Finding that out is a walk over all references, so it is
-//! done of few such families only: the memory of this is that of the names of the largest classes, and a bit for each object.
+//! done of few such families only: the memory of this is twelve bytes for each name of the largest class, four for each name of those
+//! families, and a bit for each object.
 
-use std::collections::{HashMap, HashSet};
 use std::hash::{BuildHasher, Hasher, RandomState};
 
 use crate::analysis::{Analysis, Dominator};
-use crate::names::{EdgeName, KindId, Role};
+use crate::names::{EdgeName, Role};
 
 /// So many names are told of.
 const MANY: usize = 500;
@@ -61,32 +61,36 @@ fn largest(analysis: &Analysis) -> Vec<Members> {
     let snapshot = analysis.snapshot();
     let hashes = RandomState::new();
     let mut largest: Vec<Members> = Vec::new();
+    // The names without their numbers, as a hash: a process chooses how long its names are, and how many are alike. And what they lead to.
+    let mut alike: Vec<(u64, u32)> = Vec::new();
     for holder in 0..snapshot.len() as u32 {
         let has_names = matches!(snapshot.role(holder), Role::Class | Role::Module);
         if !has_names || !analysis.is_living(holder) || snapshot.edge_range(holder).len() < MANY {
             continue;
         }
-        // The names without their numbers, as a hash: a process chooses how long its names are.
-        let mut alike: HashMap<u64, Vec<u32>> = HashMap::new();
-        for edge in snapshot.edges(holder) {
-            if let Some(text) = name_of(edge.name).filter(|_| is_of_names(analysis, edge.target)) {
-                let key = without_numbers(snapshot.text(text), hashes.build_hasher());
-                alike.entry(key).or_default().push(edge.target);
-            }
+        let named = snapshot.edges(holder).filter_map(|edge| {
+            let text = name_of(edge.name).filter(|_| is_of_names(analysis, edge.target))?;
+            let key = without_numbers(snapshot.text(text), hashes.build_hasher());
+            Some((key, edge.target))
+        });
+        alike.clear();
+        alike.extend(named);
+        alike.sort_unstable();
+        alike.dedup();
+        let families = alike.chunk_by(|one, next| one.0 == next.0);
+        for members in families.filter(|members| members.len() >= MANY) {
+            let apart = members.iter().map(|(_, one)| analysis.retained(*one));
+            largest.push(Members {
+                holder,
+                apart: apart.fold(0, u64::saturating_add),
+                all: members.iter().map(|(_, one)| *one).collect(),
+            });
         }
-        for mut members in alike.into_values() {
-            members.sort_unstable();
-            members.dedup();
-            if members.len() >= MANY {
-                let apart = members.iter().map(|one| analysis.retained(*one));
-                largest.push(Members {
-                    holder,
-                    apart: apart.fold(0, u64::saturating_add),
-                    all: members,
-                });
-            }
-        }
-        largest.sort_by_key(|of| std::cmp::Reverse((of.apart, of.all.len())));
+        // What is told must not hang on the hashes, which are others each time.
+        largest.sort_by_key(|of| {
+            let most = std::cmp::Reverse((of.apart, of.all.len()));
+            (most, of.holder, of.all.first().copied())
+        });
         largest.truncate(MOST);
     }
     largest
@@ -128,8 +132,11 @@ fn is_below(analysis: &Analysis, object: u32, points: &[u32]) -> bool {
     false
 }
 
-/// These objects, and those of the same kinds that lead to the same code: Ruby has an entry of its own for a method in each class that
-/// includes its module.
+/// The kind of a method's entry in Ruby.
+const ENTRY: &[u8] = b"IMEMO:ment";
+
+/// These objects, and Ruby's entries that lead to the same code as theirs: it makes one of its own for a method in each class that includes
+/// its module. Other VMs make no copies: functions of the same code (closures, decorators of Python) are the program's.
 fn with_copies(analysis: &Analysis, members: &[u32]) -> Vec<u32> {
     let snapshot = analysis.snapshot();
     let mut codes: Vec<u32> = Vec::new();
@@ -138,11 +145,12 @@ fn with_copies(analysis: &Analysis, members: &[u32]) -> Vec<u32> {
         let targets = targets.copied();
         targets.filter(|target| snapshot.role(*target) == Role::Code)
     };
-    members.iter().for_each(|one| codes.extend(code_of(*one)));
+    let is_entry = |object: u32| snapshot.kind_name(snapshot.kind(object)) == ENTRY;
+    let entries = members.iter().filter(|one| is_entry(**one));
+    entries.for_each(|one| codes.extend(code_of(*one)));
     codes.sort_unstable();
-    let kinds: HashSet<KindId> = members.iter().map(|one| snapshot.kind(*one)).collect();
     let is_copy = |object: &u32| {
-        kinds.contains(&snapshot.kind(*object))
+        is_entry(*object)
             && analysis.is_living(*object)
             && code_of(*object).any(|code| codes.binary_search(&code).is_ok())
     };

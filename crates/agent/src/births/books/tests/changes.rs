@@ -218,6 +218,19 @@ fn a_freed_site_waits_for_a_census() {
     assert_eq!(office.born(A, 10, STRING).site, freed);
 }
 
+/// A census finds out anew which kinds are threads: their objects may have ended.
+#[test]
+fn threads_are_forgotten_at_a_census() {
+    let mut office = Office::new();
+    let site = office.born(A, 3, STRING).site;
+    let kind = site_at(&office.ledger.sites, site).kind;
+    let threads = |office: &Office| kind_at(&office.ledger.kinds, kind).threads;
+    office.books.note_threads(&mut office.ledger, kind);
+    assert_eq!(threads(&office), 1);
+    office.books.forget_threads(&mut office.ledger);
+    assert_eq!(threads(&office), 0);
+}
+
 /// An anonymous class that compaction moves is the same row under its new address.
 #[test]
 fn a_moved_class_is_followed() {

@@ -49,6 +49,7 @@ impl Case {
         }));
         let own = Own::new(1 << 12);
         let ring = own.ring();
+        ring.thread.store(thread::thread(), Ordering::Relaxed);
         ring.session.store(SESSION, Ordering::Relaxed);
         ring.tid.store(77, Ordering::Relaxed);
         pulse::look(sys::ticks());
