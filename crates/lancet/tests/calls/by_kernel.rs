@@ -77,8 +77,6 @@ fn figures_are_those_of_a_tracer() {
             "/bin/true; exec /bin/true".into(),
             0,
         ),
-        // What matters to lines alone.
-        (&["-s", "4000", "-y"], "/bin/true; exec /bin/true".into(), 0),
     ] {
         let script = format!("{PROGRAMS}; {last}");
         let with = |more: &[&'static str]| [&["-c", "-U", "calls,name"], options, more].concat();
