@@ -46,7 +46,7 @@ pub struct Function {
 /// A frame of a sample.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Frame {
-    /// The function.
+    /// The function that this is a call of.
     pub function: Function,
     /// The line of the script that runs, from 1; 0 for native code.
     pub line: u32,
@@ -84,7 +84,7 @@ pub struct Profile {
 /// What the samples say of a function.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Row {
-    /// The function.
+    /// The function that all of this is about.
     pub function: Function,
     /// Whether it belongs to a library or to the VM.
     pub library: bool,
@@ -152,22 +152,19 @@ impl Profile {
             return *number;
         }
         let size = frame.function.name.len() + frame.function.file.len();
-        if self.kinds.len() >= MOST_KINDS || self.bytes + size > MOST_BYTES {
-            return self
-                .numbers
-                .get(&named(OTHERS))
-                .copied()
-                .unwrap_or_else(|| self.new_number(named(OTHERS)));
-        }
-        self.bytes += size;
-        self.new_number(frame)
-    }
-
-    fn new_number(&mut self, frame: Frame) -> u32 {
-        let number = self.kinds.len() as u32;
-        self.kinds.push(frame.clone());
-        self.numbers.insert(frame, number);
-        number
+        let is_full = self.kinds.len() >= MOST_KINDS || self.bytes + size > MOST_BYTES;
+        let frame = match is_full {
+            true => named(OTHERS),
+            false => {
+                self.bytes += size;
+                frame
+            }
+        };
+        let kinds = &mut self.kinds;
+        *self.numbers.entry(frame).or_insert_with_key(|frame| {
+            kinds.push(frame.clone());
+            kinds.len() as u32 - 1
+        })
     }
 
     /// Returns the different stacks, outermost frame first, and how often each was seen, in an order that does not change.
@@ -271,20 +268,19 @@ impl Profile {
             }
         }
         let (function, place) = places.into_iter().max_by_key(|(_, place)| place.samples)?;
-        let inner = most(place.inner).filter(|(inner, _)| inner != function);
+        let inner = most(place.inner).filter(|(inner, _)| *inner != function);
         Some(Hottest {
-            frame: most(place.lines)?.0,
+            frame: most(place.lines)?.0.clone(),
             samples: place.samples,
-            caller: most(place.callers),
-            inner,
+            caller: most(place.callers).map(|(frame, count)| (frame.clone(), count)),
+            inner: inner.map(|(function, count)| (function.clone(), count)),
         })
     }
 }
 
 /// Returns what was counted most often, and how often.
-fn most<T: Clone>(counts: BTreeMap<&T, u64>) -> Option<(T, u64)> {
-    let most = counts.into_iter().max_by_key(|(_, count)| *count)?;
-    Some((most.0.clone(), most.1))
+fn most<T>(counts: impl IntoIterator<Item = (T, u64)>) -> Option<(T, u64)> {
+    counts.into_iter().max_by_key(|(_, count)| *count)
 }
 
 impl Row {
@@ -299,16 +295,10 @@ impl Row {
         }
     }
 
-    /// Returns the frame that called it most often, and in how many samples; `None` for one that is outermost.
-    pub fn caller(&self) -> Option<(&Frame, u64)> {
-        let most = self.callers.iter().max_by_key(|(_, count)| **count);
-        most.map(|(frame, count)| (frame, *count))
-    }
-
     /// Returns its line that ran most often.
     pub fn line(&self) -> Option<u32> {
-        let most = self.lines.iter().max_by_key(|(_, count)| **count);
-        most.map(|(line, _)| *line)
+        let counts = self.lines.iter().map(|(line, count)| (*line, *count));
+        most(counts).map(|(line, _)| line)
     }
 }
 

@@ -20,11 +20,7 @@ pub fn stack(pid: i32) -> Option<u64> {
 
 /// Returns how many seconds of processor time a process may take, [`u64::MAX`] if that is not limited. `None` as for [`stack`].
 pub fn of_time(pid: i32) -> Option<u64> {
-    let text = proc_file::of_process(pid, "limits").ok()?;
-    match soft(&text, "Max cpu time")? {
-        "unlimited" => Some(u64::MAX),
-        limit => limit.parse().ok(),
-    }
+    number_in(&proc_file::of_process(pid, "limits").ok()?, "Max cpu time")
 }
 
 /// Returns how many bytes this process may still map: of all addresses (RLIMIT_AS), and of such memory of its own as it can write
@@ -78,9 +74,14 @@ pub fn check_room() -> Result<()> {
 }
 
 fn stack_in(text: &str) -> Option<u64> {
-    match soft(text, "Max stack size")? {
+    number_in(text, "Max stack size")
+}
+
+/// Returns the soft limit with this name as a number, [`u64::MAX`] if there is none.
+fn number_in(text: &str, name: &str) -> Option<u64> {
+    match soft(text, name)? {
         "unlimited" => Some(u64::MAX),
-        bytes => bytes.parse().ok(),
+        limit => limit.parse().ok(),
     }
 }
 

@@ -73,6 +73,20 @@ impl Drop for FirstInLine {
     }
 }
 
+/// Whether a thread comes before all others that are not in real time.
+pub fn is_real_time(tid: i32) -> bool {
+    matches!(
+        policy_of(tid),
+        libc::SCHED_FIFO | libc::SCHED_RR | libc::SCHED_DEADLINE
+    )
+}
+
+/// Returns the policy of a thread.
+fn policy_of(tid: i32) -> i32 {
+    // SAFETY: the call takes an integer.
+    unsafe { libc::sched_getscheduler(tid) & !libc::SCHED_RESET_ON_FORK }
+}
+
 /// Sets the policy of a thread and its priority in real time, and returns whether that was done. Its niceness stays.
 fn set_policy(tid: i32, policy: i32, sched_priority: i32) -> bool {
     let priority = libc::sched_param { sched_priority };
@@ -101,8 +115,7 @@ pub fn beside<T: Send>(work: impl FnOnce() -> T + Send) -> T {
 /// unchanged.
 pub fn lower_copy(pid: i32) {
     // It has inherited the guest's policy; a real-time one would take a processor from the guest for as long as the copy works.
-    // SAFETY: the call takes an integer.
-    let policy = unsafe { libc::sched_getscheduler(pid) } & !libc::SCHED_RESET_ON_FORK;
+    let policy = policy_of(pid);
     if policy == libc::SCHED_FIFO || policy == libc::SCHED_RR {
         set_policy(pid, libc::SCHED_OTHER, 0);
     }

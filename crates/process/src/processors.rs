@@ -58,33 +58,55 @@ pub fn of_thread(pid: i32, tid: i32) -> Option<usize> {
     proc_file::stat_field(&stat, 39)?.trim().parse().ok()
 }
 
+/// Does something on a processor, and lets the calling thread run where it could before. `None` if it may not run there, or if that was the
+/// result.
+pub(crate) fn on<T>(processor: usize, work: impl FnOnce() -> Option<T>) -> Option<T> {
+    let before = affinity().filter(|_| processor < MOST)?;
+    if !set_affinity(&of(&[processor])) {
+        return None;
+    }
+    let done = work();
+    set_affinity(&before);
+    done
+}
+
+/// The processors that a set has room for.
+const MOST: usize = size_of::<libc::cpu_set_t>() * 8;
+
 /// Returns the processors on which the calling thread may run.
 fn allowed() -> Option<Vec<usize>> {
-    // SAFETY: a set of bits, for which zeros are the empty one; the call fills it and writes no more than its size.
-    let set = unsafe {
-        let mut set: libc::cpu_set_t = std::mem::zeroed();
-        (libc::sched_getaffinity(0, size_of::<libc::cpu_set_t>(), &raw mut set) == 0)
-            .then_some(set)?
-    };
+    let set = affinity()?;
     // SAFETY: the macro reads a bit within the set.
     let is_in = |processor: &usize| unsafe { libc::CPU_ISSET(*processor, &set) };
-    Some(
-        (0..size_of::<libc::cpu_set_t>() * 8)
-            .filter(is_in)
-            .collect(),
-    )
+    Some((0..MOST).filter(is_in).collect())
 }
 
 /// Lets the calling thread run on these processors alone. Where that is refused it runs where it did.
 fn allow(processors: &[usize]) {
-    // SAFETY: as above; each number is one of a set that the kernel has filled, so its bit lies within the set, which the call reads.
-    unsafe {
-        let mut set: libc::cpu_set_t = std::mem::zeroed();
-        for processor in processors {
-            libc::CPU_SET(*processor, &mut set);
-        }
-        libc::sched_setaffinity(0, size_of::<libc::cpu_set_t>(), &raw const set);
+    set_affinity(&of(processors));
+}
+
+/// Returns the set of these processors, each of which is less than [`MOST`].
+fn of(processors: &[usize]) -> libc::cpu_set_t {
+    // SAFETY: a set of bits, for which zeros are the empty one.
+    let mut set: libc::cpu_set_t = unsafe { std::mem::zeroed() };
+    for processor in processors {
+        // SAFETY: the macro writes a bit within the set.
+        unsafe { libc::CPU_SET(*processor, &mut set) };
     }
+    set
+}
+
+fn affinity() -> Option<libc::cpu_set_t> {
+    let mut set = of(&[]);
+    // SAFETY: the call fills the set and writes no more than its size.
+    let done = unsafe { libc::sched_getaffinity(0, size_of_val(&set), &raw mut set) };
+    (done == 0).then_some(set)
+}
+
+fn set_affinity(set: &libc::cpu_set_t) -> bool {
+    // SAFETY: the call reads the set, whose size is passed with it.
+    unsafe { libc::sched_setaffinity(0, size_of_val(set), set) == 0 }
 }
 
 #[cfg(test)]

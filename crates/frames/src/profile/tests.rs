@@ -31,6 +31,11 @@ fn profile() -> Profile {
     profile
 }
 
+/// The frame that called a function most often, and in how many samples.
+fn caller(row: &Row) -> Option<(&Frame, u64)> {
+    most(row.callers.iter().map(|(frame, count)| (frame, *count)))
+}
+
 #[test]
 fn own_and_total_samples_and_the_dear_caller() {
     let rows = profile().functions();
@@ -38,13 +43,13 @@ fn own_and_total_samples_and_the_dear_caller() {
     let work = row("work");
     assert_eq!(rows[0], *work);
     assert_eq!((work.own, work.total, work.line()), (90, 90, Some(9)));
-    assert_eq!(work.caller(), Some((&frame("dear", 5), 60)));
+    assert_eq!(caller(work), Some((&frame("dear", 5), 60)));
     assert_eq!((row("main").own, row("main").total), (0, 100));
-    assert_eq!(row("main").caller(), None);
+    assert_eq!(caller(row("main")), None);
     // A recursion counts once in a sample.
     let again = row("again");
     assert_eq!((again.own, again.total), (10, 10));
-    assert_eq!(again.caller(), Some((&frame("main", 1), 10)));
+    assert_eq!(caller(again), Some((&frame("main", 1), 10)));
 }
 
 #[test]

@@ -2,6 +2,7 @@
 
 use crate::descriptors::leaves_half;
 use crate::proc_file;
+use crate::processors;
 use std::fs::File;
 use std::os::unix::fs::FileExt;
 use std::time::Duration;
@@ -13,29 +14,13 @@ use std::time::Duration;
 /// kernel/sched/features.h), and one that is moved to another processor then has the time 0 until it runs again (`migrate_task_rq_fair`,
 /// kernel/sched/fair.c).
 pub(crate) fn slept(pid: i32, tid: i32) -> Option<(Duration, u64)> {
-    let stat = proc_file::of_thread(pid, tid, "stat").ok()?;
-    // `processor`
-    let processor: usize = proc_file::stat_field(&stat, 39)?.parse().ok()?;
+    let processor = processors::of_thread(pid, tid)?;
     let sleeper = Sched::read(&format!("/proc/{pid}/task/{tid}/sched"))?;
-    // SAFETY: all zeros is a valid `cpu_set_t`; the sets are live values of this frame, and their size is passed with
-    // them.
-    let now = unsafe {
-        let mut before: libc::cpu_set_t = std::mem::zeroed();
-        let mut there: libc::cpu_set_t = std::mem::zeroed();
-        let size = size_of::<libc::cpu_set_t>();
-        if processor >= size * 8 || libc::sched_getaffinity(0, size, &raw mut before) != 0 {
-            return None;
-        }
-        libc::CPU_SET(processor, &mut there);
-        if libc::sched_setaffinity(0, size, &raw const there) != 0 {
-            return None;
-        }
+    let now = processors::on(processor, || {
         // This makes the kernel update our own `se.exec_start` (`task_sched_runtime`, kernel/sched/core.c).
         crate::clock::thread_time();
-        let now = Sched::read("/proc/thread-self/sched");
-        libc::sched_setaffinity(0, size, &raw const before);
-        now?
-    };
+        Sched::read("/proc/thread-self/sched")
+    })?;
     Some((
         now.last_ran.saturating_sub(sleeper.last_ran),
         sleeper.switches,

@@ -14,7 +14,7 @@ use super::Stepped;
 use crate::event::{Event, EventKind, Return};
 use crate::live::traced::EXECVE;
 use inject::lifecycle::{Turn, Watched};
-use process::{limits, ptrace};
+use process::{limits, priority, ptrace};
 
 impl Stepped {
     /// Has BPF programs count its calls from its first one on, if they count those of its parent.
@@ -73,7 +73,7 @@ impl Stepped {
     /// Whether it may be held up where the ring buffer fills. That takes processor time, which is nobody's to spend where the kernel ends the
     /// process for too much of it; and lancet could not read while a real-time thread keeps the processor.
     pub(super) fn may_be_held_up(&self) -> bool {
-        self.counts.is_some() || !(has_limited_time(self.pid) || is_real_time(self.pid))
+        self.counts.is_some() || !(has_limited_time(self.pid) || priority::is_real_time(self.pid))
     }
 
     /// Has it stop at its calls from its exec on, at whose end it stands, if it must not be held up any more: who sets limits and priorities
@@ -125,28 +125,7 @@ impl Stepped {
     }
 }
 
-/// Whether the kernel ends a process for the processor time that it takes (`RLIMIT_CPU`).
+/// Whether the kernel ends a process for the processor time that it takes (`RLIMIT_CPU`). What cannot be read is not risked.
 fn has_limited_time(pid: i32) -> bool {
-    let mut limit = libc::rlimit {
-        rlim_cur: libc::RLIM_INFINITY,
-        rlim_max: libc::RLIM_INFINITY,
-    };
-    // SAFETY: the kernel fills a live record of this frame, and changes nothing.
-    let known =
-        unsafe { libc::prlimit(pid, libc::RLIMIT_CPU, std::ptr::null(), &raw mut limit) } == 0;
-    match known {
-        true => limit.rlim_cur != libc::RLIM_INFINITY,
-        // It is another user's. What cannot be read is not risked.
-        false => limits::of_time(pid).is_none_or(|limit| limit != u64::MAX),
-    }
-}
-
-/// Whether the first thread of a process comes before all others that are not in real time.
-fn is_real_time(pid: i32) -> bool {
-    // SAFETY: it takes an integer.
-    let policy = unsafe { libc::sched_getscheduler(pid) } & !libc::SCHED_RESET_ON_FORK;
-    matches!(
-        policy,
-        libc::SCHED_FIFO | libc::SCHED_RR | libc::SCHED_DEADLINE
-    )
+    limits::of_time(pid) != Some(u64::MAX)
 }
