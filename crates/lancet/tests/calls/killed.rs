@@ -14,7 +14,7 @@ const SLOWED: Duration = Duration::from_secs(20);
 
 #[test]
 fn a_kill_at_any_instant_leaves_the_guest_computing() {
-    let count = if soak() { 300 } else { 30 };
+    let count = if soak() { 300 } else { 18 };
     for ruby in rubies("calls killed") {
         let mut random = Random::new("calls killed");
         let mut kills = 0;
@@ -139,7 +139,7 @@ fn files_in_memory(pid: i32) -> usize {
 /// Killed where the guest has the file of the rings open, or at a random instant: it closes the file by itself.
 #[test]
 fn a_killed_lancet_leaves_no_descriptor() {
-    let count = if soak() { 200 } else { 25 };
+    let count = if soak() { 200 } else { 15 };
     let mut random = Random::new("descriptors left");
     let mut guest = Guest::start("cat", Command::new("cat"));
     guest.tell("ready");

@@ -44,7 +44,7 @@ fn a_puma_under_load_is_opened_and_left_again_and_again() {
     let load = Load::start(port, 2, is_right);
     let before = Snapshot::take(guest.pid);
     let began = Instant::now();
-    let count = if soak() { 1000 } else { 20 };
+    let count = if soak() { 1000 } else { 12 };
     let (mut cycles, mut functions, mut fired) = (0, 0, 0);
     let mut last = None;
     while cycles < count {

@@ -192,7 +192,7 @@ fn the_middle_one_leaves_first() {
 /// Commands come, leave and are killed at random instants of their attach, work and leave, up to four at a time.
 #[test]
 fn commands_come_and_go() {
-    let steps = if soak() { 1000 } else { 30 };
+    let steps = if soak() { 1000 } else { 20 };
     for ruby in rubies("together at random") {
         let mut random = Random::new("together at random");
         let (mut guest, before) = guest(&ruby);

@@ -171,7 +171,7 @@ fn a_ruby_is_opened_and_left_again_and_again() {
         let mut guest = Guest::ready(&mut command);
         let before = Snapshot::take(guest.pid);
         let mut random = Random::new("traced");
-        for round in 0..if soak() { 1000 } else { 40 } {
+        for round in 0..if soak() { 1000 } else { 24 } {
             let ways: [&[&str]; 2] = [&["--max-wait", "30s"], &["--no-modify", "-f"]];
             let mut options = ways[round % 2].to_vec();
             options.extend(if round % 4 < 2 {
@@ -217,7 +217,7 @@ fn a_killed_tracer_leaves_it_running() {
         return;
     };
     let mut random = Random::new("traced-killed");
-    let rounds = if soak() { 200 } else { 20 };
+    let rounds = if soak() { 200 } else { 12 };
     let mut guest = start(&path, "many");
     for _ in 0..rounds {
         let mut command = syscalls(&["--no-modify", "-o", "/dev/null"]);

@@ -56,7 +56,7 @@ fn memory_that_another_thread_takes_away() {
     };
     // That many calls together.
     let rounds =
-        if soak() { 10_000_000 } else { 1_000_000 } / (THREADS * CALLS * WAYS.len() as u64);
+        if soak() { 10_000_000 } else { 500_000 } / (THREADS * CALLS * WAYS.len() as u64);
     for way in WAYS {
         let mut guest = start(&program, "");
         let before = Snapshot::take(guest.pid);
@@ -117,7 +117,7 @@ fn threads_that_are_detached_and_end_at_once() {
         &["calls", "-S"],
         &["calls", "-S", "-f", "-x", "pthread_create", "-w", "8"],
     ];
-    for _ in 0..if soak() { 200 } else { 3 } {
+    for _ in 0..if soak() { 200 } else { 2 } {
         for way in ways {
             let mut guest = start(&program, "detached");
             let watch = watched(&guest, way);

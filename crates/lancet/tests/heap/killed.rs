@@ -67,7 +67,7 @@ fn a_kill_at_any_instant_leaves_the_program_alone_and_no_copy() {
 }
 
 fn killed(interpreter: &Interpreter, script: &str) {
-    let count = rounds(20, 1_000);
+    let count = rounds(12, 1_000);
     let folder = TempDir::new(&format!("killed-{interpreter}"));
     let mut random = Random::new("heap killed");
     let guest = Guest::script(interpreter, script, &[]);

@@ -17,7 +17,7 @@ fn mappings(pid: i32) -> usize {
 
 #[test]
 fn applied_and_undone_again_and_again_on_busy_threads() {
-    let turns = if soak() { 10_000 } else { 100 };
+    let turns = if soak() { 10_000 } else { 50 };
     let mut guest = guest("cycles", 4);
     let before = Snapshot::take(guest.pid);
     let file = library("cycles", FIX, PLAIN);
@@ -164,7 +164,7 @@ fn hundreds_of_threads_stand_still_for_a_moment_only() {
 /// Whatever instant it is killed at: the next lancet sees how it stands, and takes everything out.
 #[test]
 fn killed_at_any_instant_of_apply_and_undo() {
-    let kills = if soak() { 1_000 } else { 40 };
+    let kills = if soak() { 1_000 } else { 25 };
     let mut random = Random::new("patch killed");
     let mut guest = guest("killed", 4);
     let before = Snapshot::take(guest.pid);

@@ -17,7 +17,7 @@ use crate::network::CHANGEABLE;
 use crate::support::tool;
 
 /// How many instants of an apply, and of an undo or an interrupted apply.
-const INSTANTS: usize = 100;
+const INSTANTS: usize = 60;
 const FEWER: usize = 30;
 const NEVER: usize = usize::MAX;
 
