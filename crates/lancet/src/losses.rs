@@ -40,6 +40,11 @@ impl Losses {
         }
     }
 
+    /// From now on nothing is said before [`Losses::say_held`].
+    pub fn hold(&mut self) {
+        self.held.get_or_insert_default();
+    }
+
     /// Says what was held.
     pub fn say_held(&mut self) {
         for text in self.held.take().into_iter().flatten() {
@@ -111,7 +116,6 @@ impl Losses {
     }
 
     /// All that are kept one by one.
-    #[cfg(test)]
     pub fn all(&self) -> &[Loss] {
         &self.all
     }

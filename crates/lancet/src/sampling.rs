@@ -107,8 +107,14 @@ pub fn run(request: &Request, seen: &mut dyn FnMut(i32, &Live, &Look)) -> anyhow
         }
         rest_until(due, &is_over);
     }
+    let took = started.elapsed();
+    // The answer comes first on a terminal, and may hold all of this.
+    losses.hold();
+    sampling.tell(&mut losses);
+    watched.say_unopened(&mut losses);
     Ok(Sampled {
-        looks: sampling.title(started.elapsed()),
+        looks: sampling.title(took),
+        took,
         rounds: sampling.rounds,
         interrupted: interrupt::asked(),
         sampling,
@@ -121,6 +127,8 @@ pub fn run(request: &Request, seen: &mut dyn FnMut(i32, &Live, &Look)) -> anyhow
 pub struct Sampled {
     /// How many there were, in words.
     looks: String,
+    /// How long they took.
+    pub took: Duration,
     /// How often all processes were looked at.
     pub rounds: u64,
     interrupted: bool,
@@ -135,14 +143,23 @@ impl Sampled {
         format!("{}{}", self.looks, error(samples))
     }
 
+    /// Returns for how long the processes stood still for the looks, in words.
+    pub fn cost(&self) -> String {
+        format!("stood still for {} in all", pause(self.sampling.stood))
+    }
+
+    /// Returns what was lost, a sentence each.
+    pub fn missed(&self) -> Vec<String> {
+        let losses = self.losses.all().iter();
+        losses.map(|loss| loss.text.clone()).collect()
+    }
+
     /// Says what the looks cost and what they missed, as a last record where the answer `is_json`, and returns the exit code, which is that
     /// of a program that was started, once it has ended.
     pub fn finish(mut self, sink: &mut Sink, is_json: bool) -> anyhow::Result<u8> {
         sink.out.flush()?;
-        let stood = pause(self.sampling.stood);
-        tell!("{}; stood still for {stood} in all", self.looks);
-        self.sampling.tell(&mut self.losses);
-        self.watched.say_unopened(&mut self.losses);
+        tell!("{}; {}", self.looks, self.cost());
+        self.losses.say_held();
         if is_json {
             self.losses.write(&mut sink.out)?;
             sink.out.flush()?;

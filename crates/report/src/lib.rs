@@ -12,7 +12,7 @@
 //! | [`syscalls`](mod@syscalls) | system calls as strace prints them, and its table |
 //! | [`tune`] | the audit of a machine, one check in full, changes made and taken back, process events |
 //! | [`losses`] | what was lost in a run of any command, as JSON |
-//! | [`text`], [`figures`], `columns`, [`style`], [`json`] | what the commands share: escaping, numbers, aligned columns, colour, JSON lines |
+//! | [`text`], [`figures`], `columns`, [`style`], [`json`], `pprof` | what the commands share: escaping, numbers, aligned columns, colour, JSON lines, stacks as pprof reads them |
 //!
 //! Everything writes to a [`std::io::Write`] and decides nothing: which rows are shown, in which order and how many
 //! was settled by the crate that made the answer. This crate prints nothing itself and knows no command line.
@@ -32,7 +32,9 @@ pub mod heap;
 pub mod json;
 pub mod losses;
 pub mod mem;
+mod page;
 pub mod patch;
+mod pprof;
 pub mod profile;
 pub mod rss;
 pub mod stack;

@@ -13,6 +13,7 @@ use super::patient::Patient;
 use super::piped;
 use super::queued::{Kind, Written, queued};
 use super::terminal::Stream;
+use crate::exit::Usage;
 
 /// An open destination, and how a table may look there. Flush it after each report: a reader
 /// waits for whole ones.
@@ -61,6 +62,19 @@ impl Sink {
                 style: otherwise.style(),
             }),
         }
+    }
+}
+
+/// Refuses to write to a terminal what is no text.
+///
+/// # Errors
+/// There is no file, and the stream is a terminal.
+pub fn require_room(is_text: bool, file: Option<&Path>, otherwise: Stream) -> Result<(), Usage> {
+    match is_text || file.is_some() || !otherwise.is_terminal() {
+        true => Ok(()),
+        false => Err(Usage(
+            "this format is not for a terminal: write it to a file with -o FILE".into(),
+        )),
     }
 }
 

@@ -55,8 +55,7 @@ fn memory_that_another_thread_takes_away() {
         return;
     };
     // That many calls together.
-    let rounds =
-        if soak() { 10_000_000 } else { 500_000 } / (THREADS * CALLS * WAYS.len() as u64);
+    let rounds = if soak() { 10_000_000 } else { 500_000 } / (THREADS * CALLS * WAYS.len() as u64);
     for way in WAYS {
         let mut guest = start(&program, "");
         let before = Snapshot::take(guest.pid);

@@ -1,9 +1,7 @@
-//! One HTML page with everything in it: no network, light and dark, by keyboard too.
+//! One HTML page with everything in it ([`crate::page`]).
 //!
-//! The data is JSON within the page, in which `<` is escaped, and the page shows it as text only; its content security policy
-//! allows nothing from elsewhere. It holds the largest rows of each list and pages of the objects that retain most. However long the names of
-//! a heap are, paths and pages of objects take 8 MB at most: those that have no room are left out, and their number is said. The same snapshot
-//! makes the same bytes.
+//! It holds the largest rows of each list and pages of the objects that retain most. However long the names of
+//! a heap are, paths and pages of objects take 8 MB at most: those that have no room are left out, and their number is said.
 
 use std::cell::Cell;
 use std::collections::{BTreeMap, BTreeSet, HashMap};
@@ -18,7 +16,7 @@ use serde::Serialize;
 
 use super::format::{Format, Options};
 use super::{allocated, suspects, table, words};
-use crate::json::line as record;
+use crate::page;
 use crate::text::{printable, shortened};
 
 /// For a browser, a ticket, or whoever has no lancet.
@@ -136,23 +134,7 @@ struct Object {
 }
 
 fn write(out: &mut dyn Write, answers: &Answers, options: &Options) -> io::Result<()> {
-    let mut data = Vec::new();
-    record(&mut data, &page(answers, options))?;
-    // A text with `</script>` must not end the element that holds the data.
-    let data = String::from_utf8_lossy(&data).replace('<', "\\u003c");
-    let parts = [
-        ("/*STYLE*/", include_str!("page/page.css")),
-        ("/*DATA*/", data.trim_end()),
-        ("/*SCRIPT*/", include_str!("page/page.js")),
-    ];
-    let mut rest = include_str!("page/page.html");
-    for (mark, part) in parts {
-        let (before, behind) = rest.split_once(mark).unwrap_or((rest, ""));
-        out.write_all(before.as_bytes())?;
-        out.write_all(part.as_bytes())?;
-        rest = behind;
-    }
-    out.write_all(rest.as_bytes())
+    page::write(out, &page(answers, options), include_str!("page/heap.js"))
 }
 
 /// A text as the page shows it.

@@ -25,6 +25,7 @@ pub static FORMAT: Format = Format {
     most_guests: 1,
     blank_lines: false,
     says_losses: false,
+    is_text: true,
     is_json: false,
     holders: |out, look, options| write(out, look.report, options.weight),
     growth: Some(|out, _, growth, options| write_growth(out, growth, options.weight)),

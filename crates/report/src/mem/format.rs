@@ -23,6 +23,8 @@ pub struct Format {
     pub(super) holders: fn(&mut dyn Write, &Look<'_>, &Options) -> io::Result<()>,
     /// Losses are said in the report; where they are not, they have to be said elsewhere.
     pub says_losses: bool,
+    /// Whether a terminal can show it, and one report after the other can stand in one file.
+    pub is_text: bool,
     /// It is for programs: the losses of the run are its last record.
     pub(super) is_json: bool,
     /// `None` where the format cannot say what changed: then who holds is written in its place.

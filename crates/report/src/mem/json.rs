@@ -23,6 +23,7 @@ pub static FORMAT: Format = Format {
     most_guests: usize::MAX,
     blank_lines: false,
     says_losses: true,
+    is_text: true,
     is_json: true,
     holders: |out, look, _| write(out, look.census, look.report),
     growth: Some(|out, newer, growth, _| write_growth(out, newer, growth)),

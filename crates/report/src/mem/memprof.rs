@@ -26,6 +26,7 @@ pub static FORMAT: Format = Format {
     most_guests: 1,
     blank_lines: true,
     says_losses: false,
+    is_text: true,
     is_json: false,
     holders: |out, look, _| write(out, look.report),
     growth: None,

@@ -31,6 +31,7 @@ pub static FORMAT: Format = Format {
     most_guests: 16,
     blank_lines: true,
     says_losses: true,
+    is_text: true,
     is_json: false,
     holders: |out, look, options| write(out, look.census, look.report, &options.style),
     growth: Some(|out, newer, growth, options| write_growth(out, newer, growth, &options.style)),

@@ -13,6 +13,7 @@ pub(super) static COLLAPSED: Format = Format {
     name: "collapsed",
     about: "One stack a line, with how often it was seen",
     is_json: false,
+    is_text: true,
     write: |profile, out, head| draw(&collapsed::FORMAT, profile, out, head),
 };
 
@@ -21,6 +22,7 @@ pub(super) static SPEEDSCOPE: Format = Format {
     name: "speedscope",
     about: "For speedscope.app",
     is_json: false,
+    is_text: true,
     write: |profile, out, head| draw(&speedscope::FORMAT, profile, out, head),
 };
 
@@ -29,6 +31,7 @@ pub(super) static SVG: Format = Format {
     name: "svg",
     about: "A flame graph",
     is_json: false,
+    is_text: true,
     write: |profile, out, head| draw(&svg::FORMAT, profile, out, head),
 };
 

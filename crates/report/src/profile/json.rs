@@ -13,6 +13,7 @@ pub(super) static FORMAT: Format = Format {
     name: "json",
     about: "One JSON object a line: the functions in which threads run, and who calls them",
     is_json: true,
+    is_text: true,
     write: |profile, out, _| write(profile, out),
 };
 

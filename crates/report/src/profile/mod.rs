@@ -5,11 +5,16 @@
 //! | `table` | the verdict, and functions with their own and total shares |
 //! | `tree` | who calls whom, the dear ways first |
 //! | `json` | functions and their callers, for programs |
+//! | `html` | a page with a flame graph to go into, functions, and who calls them |
+//! | `pprof` | for `pprof` and what reads its format |
 //! | `drawn` | what the folded formats of `stack --for` draw: collapsed stacks, speedscope, a flame graph |
 
+mod calls;
 mod drawn;
 mod format;
+mod html;
 mod json;
+mod pprof;
 mod table;
 mod tree;
 mod words;
@@ -23,6 +28,8 @@ pub static FORMATS: &[&Format] = &[
     &drawn::COLLAPSED,
     &drawn::SPEEDSCOPE,
     &drawn::SVG,
+    &html::FORMAT,
+    &pprof::FORMAT,
     &json::FORMAT,
 ];
 

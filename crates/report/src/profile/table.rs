@@ -24,6 +24,7 @@ pub(super) static FORMAT: Format = Format {
     name: "table",
     about: "The functions in which threads run, with what they call and without",
     is_json: false,
+    is_text: true,
     write,
 };
 
@@ -52,7 +53,7 @@ fn write(profile: &Profile, out: &mut dyn Write, head: &Head) -> io::Result<()> 
     Ok(())
 }
 
-fn verdict(profile: &Profile) -> String {
+pub(super) fn verdict(profile: &Profile) -> String {
     let Some(hottest) = profile.hottest() else {
         let why = match profile.queued {
             0 => "no thread ran in any look: where threads wait says lancet stack --for",

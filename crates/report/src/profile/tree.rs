@@ -6,11 +6,11 @@
 //!  60.0%      total (cart.rb:31)
 //! ```
 
-use std::collections::BTreeMap;
 use std::io::{self, Write};
 
-use frames::profile::{Frame, Function, Profile};
+use frames::profile::{Function, Profile};
 
+use super::calls::Node;
 use super::format::{Format, Head};
 use super::words::{called, share, summary};
 
@@ -19,30 +19,12 @@ pub(super) static FORMAT: Format = Format {
     name: "tree",
     about: "Who calls whom, from the outermost function inwards",
     is_json: false,
+    is_text: true,
     write,
 };
 
 /// Ways with a smaller share are left out, and what they have together is said.
 const SMALLEST: f64 = 1.0;
-
-#[derive(Default)]
-struct Node<'a> {
-    count: u64,
-    lines: BTreeMap<u32, u64>,
-    callees: BTreeMap<&'a Function, Node<'a>>,
-}
-
-impl<'a> Node<'a> {
-    fn add(&mut self, frames: &[&'a Frame], count: u64) {
-        let mut node = self;
-        node.count += count;
-        for frame in frames {
-            node = node.callees.entry(&frame.function).or_default();
-            node.count += count;
-            *node.lines.entry(frame.line).or_default() += count;
-        }
-    }
-}
 
 /// A line of the tree that is still to be written.
 struct Open<'n, 'a> {
@@ -53,11 +35,7 @@ struct Open<'n, 'a> {
 
 fn write(profile: &Profile, out: &mut dyn Write, head: &Head) -> io::Result<()> {
     writeln!(out, "{}\n", summary(profile, head))?;
-    let stacks = profile.stacks();
-    let mut root = Node::default();
-    for (frames, count) in &stacks {
-        root.add(frames, *count);
-    }
+    let root = Node::of(profile);
     let mut left = 0;
     let mut open = Vec::new();
     add_callees(&root, 0, profile, &mut open, &mut left);
@@ -67,8 +45,7 @@ fn write(profile: &Profile, out: &mut dyn Write, head: &Head) -> io::Result<()> 
         depth,
     }) = open.pop()
     {
-        let line = node.lines.iter().max_by_key(|(_, count)| **count);
-        let name = called(function, line.map(|(line, _)| *line));
+        let name = called(function, node.line());
         let (part, indent) = (share(node.count, profile), 2 * depth);
         writeln!(out, "{part:>6.1}%  {:indent$}{name}", "")?;
         add_callees(node, depth + 1, profile, &mut open, &mut left);

@@ -57,6 +57,8 @@ pub(super) fn summary(profile: &Profile, head: &Head) -> String {
 
 #[cfg(test)]
 pub(super) mod tests {
+    use std::time::Duration;
+
     use super::*;
     use crate::profile::format::Format;
 
@@ -96,12 +98,20 @@ pub(super) mod tests {
     }
 
     pub fn written(format: &Format, profile: &Profile) -> String {
+        String::from_utf8(bytes(format, profile)).unwrap()
+    }
+
+    pub fn bytes(format: &Format, profile: &Profile) -> Vec<u8> {
         let mut out = Vec::new();
         let head = Head {
+            who: "process 4242",
             title: "10 looks in 0.1 s",
+            cost: "stood still for 1 ms in all",
+            missed: &[],
+            took: Duration::from_millis(100),
             rows: 20,
         };
         format.write(profile, &mut out, &head).unwrap();
-        String::from_utf8(out).unwrap()
+        out
     }
 }

@@ -5,4 +5,5 @@ mod heap;
 mod heap_first;
 mod heap_page;
 mod mem_sentences;
+mod profile_page;
 mod sentences;

@@ -11,6 +11,7 @@ use report::mem::{FORMATS, Format, folded, json, table};
 
 use crate::cli::duration::{parse, parse_interval};
 use crate::cli::format::one_of;
+use crate::ui::terminal::Stream;
 
 /// How many rows a table has unless `--top` says otherwise.
 const TABLE_ROWS: usize = 40;
@@ -223,6 +224,23 @@ impl MemArgs {
         }
     }
 
+    /// Returns the stream for the report: a program's standard output is its own.
+    pub fn stream(&self) -> Stream {
+        match self.program.is_empty() {
+            true => Stream::Stdout,
+            false => Stream::Stderr,
+        }
+    }
+
+    /// Returns what is wrong with the flags together, if anything is.
+    pub fn flaw(&self) -> Option<String> {
+        let format = self.format();
+        let name = report::Format::name(format);
+        (!format.is_text && self.every.is_some()).then(|| {
+            format!("--format {name} is one profile, and --every makes many: leave --every away, or take --for")
+        })
+    }
+
     /// Returns the format of the answer.
     pub fn format(&self) -> &'static Format {
         match (self.format, self.stacks) {
@@ -244,6 +262,8 @@ impl MemArgs {
         View {
             by: match (self.stacks, self.by) {
                 (Some(_), _) => By::Stack,
+                // Which has no rows but stacks.
+                _ if !self.format().is_text => By::Stack,
                 (None, Grouping::Line) => By::Line,
                 (None, Grouping::Method) => By::Method,
                 (None, Grouping::File) => By::File,

@@ -7,15 +7,19 @@ use report::mem::Reporter;
 use super::attached::Guests;
 use super::output::reporter;
 use super::{MemArgs, live, started};
-use crate::exit::EXCEEDED;
+use crate::exit::{EXCEEDED, Usage};
 use crate::failure;
 use crate::losses::Losses;
 use crate::ui::interrupt;
-use crate::ui::sink::Sink;
+use crate::ui::sink::{Sink, require_room};
 use crate::ui::terminal::Stream;
 
 /// Runs `lancet mem` and returns the exit code.
 pub fn run(args: MemArgs) -> anyhow::Result<u8> {
+    if let Some(flaw) = args.flaw() {
+        return Err(Usage(flaw).into());
+    }
+    require_room(args.format().is_text, args.output.as_deref(), args.stream())?;
     interrupt::catch();
     if args.program.is_empty() {
         attach(args)
@@ -27,7 +31,7 @@ pub fn run(args: MemArgs) -> anyhow::Result<u8> {
 /// Opens running processes, reports on them until it is time to leave, and returns the exit code.
 fn attach(args: MemArgs) -> anyhow::Result<u8> {
     let on_screen = args.live && Stream::Stdout.is_terminal();
-    let sink = Sink::open(args.output.as_deref(), Stream::Stdout)?;
+    let sink = Sink::open(args.output.as_deref(), args.stream())?;
     let mut reporter = reporter(&args, sink);
     let mut guests = Guests::open(&args, on_screen)?;
     let watched = failure::catch(|| {

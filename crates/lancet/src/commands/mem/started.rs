@@ -23,14 +23,13 @@ use crate::losses::Losses;
 use crate::ui::advice::explain;
 use crate::ui::interrupt;
 use crate::ui::sink::Sink;
-use crate::ui::terminal::Stream;
 
 /// Longest wait for a process to stand at something.
 const LOOK: Duration = Duration::from_millis(50);
 
 /// Starts the program and reports; its exit code, or one of ours if it is 0.
 pub fn run(args: &MemArgs) -> anyhow::Result<u8> {
-    let sink = Sink::open(args.output.as_deref(), Stream::Stderr)?;
+    let sink = Sink::open(args.output.as_deref(), args.stream())?;
     let shared = Shared {
         image: Image::parse(AGENT)?,
         options: args.options(),

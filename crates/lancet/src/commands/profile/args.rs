@@ -97,7 +97,7 @@ Examples:
   lancet profile -p 4242                                   the functions in which it runs, for ten seconds
   lancet profile -p 4242 --children --for 30s              a server and its workers
   lancet profile -p 4242 --format tree                     who calls whom
-  lancet profile -p 4242 --format svg -o flame.svg         a flame graph of what runs
+  lancet profile -p 4242 --format html -o profile.html     a page with a flame graph to go into
   lancet profile -- ./job                                  a program from its beginning to its end
 
 Where threads wait, and for what: lancet stack -p PID --for 10s";

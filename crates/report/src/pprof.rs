@@ -1,0 +1,321 @@
+//! Stacks with what was counted at them, as `pprof` reads them, and Pyroscope, Parca and Speedscope with it: a Protocol Buffers message
+//! (`proto/profile.proto` of github.com/google/pprof, of which the fields below have their numbers), compressed by gzip.
+//!
+//! Texts, functions and locations are tables, and everything else names their rows by number. The same stacks make the same bytes.
+
+use std::collections::HashMap;
+use std::io::{self, Write};
+use std::time::Duration;
+
+use flate2::Compression;
+use flate2::write::GzEncoder;
+use prost::Message;
+
+use crate::text::printable;
+
+/// A frame of a stack.
+pub(crate) struct Place<'a> {
+    /// The function's name.
+    pub name: &'a str,
+    /// The path of its script, or the name of its program or library; empty where neither is known.
+    pub file: &'a str,
+    /// The line that runs, from 1; 0 where none is known.
+    pub line: u32,
+}
+
+/// A profile that is being made.
+pub(crate) struct Profile {
+    file: File,
+    /// The numbers of the rows that there are.
+    texts: HashMap<String, i64>,
+    functions: HashMap<(i64, i64), u64>,
+    locations: HashMap<(u64, u32), u64>,
+}
+
+impl Profile {
+    /// Begins a profile of which each stack has a value of each of these kinds, given as name and unit: `("samples", "count")`. `shown` is the
+    /// name of the one that a reader shows unless it is told otherwise.
+    pub fn new(kinds: &[(&str, &str)], shown: &str) -> Self {
+        let mut profile = Self {
+            file: File::default(),
+            texts: HashMap::new(),
+            functions: HashMap::new(),
+            locations: HashMap::new(),
+        };
+        // The format wants the empty text in front.
+        profile.text("");
+        for (name, unit) in kinds {
+            let kind = Kind {
+                name: profile.text(name),
+                unit: profile.text(unit),
+            };
+            profile.file.kinds.push(kind);
+        }
+        profile.file.shown = profile.text(shown);
+        // Names and lines are here: nobody needs to look for them in a program.
+        profile.file.mappings.push(Mapping {
+            number: 1,
+            has_functions: true,
+            has_files: true,
+            has_lines: true,
+        });
+        profile
+    }
+
+    /// Says for how long was counted.
+    pub fn took(&mut self, time: Duration) {
+        self.file.nanoseconds = i64::try_from(time.as_nanos()).unwrap_or(i64::MAX);
+    }
+
+    /// Adds a sentence for who reads the profile.
+    pub fn comment(&mut self, text: &str) {
+        let text = self.text(text);
+        self.file.comments.push(text);
+    }
+
+    /// Adds a stack, innermost frame first, with a value of each kind. A label is a name and what it says of this stack alone.
+    pub fn add<'a>(
+        &mut self,
+        frames: impl Iterator<Item = Place<'a>>,
+        values: &[u64],
+        label: Option<(&str, &str)>,
+    ) {
+        let locations = frames.map(|frame| self.location(&frame)).collect();
+        let values = values
+            .iter()
+            .map(|value| i64::try_from(*value).unwrap_or(i64::MAX));
+        let sample = Sample {
+            locations,
+            values: values.collect(),
+            labels: label
+                .into_iter()
+                .map(|(name, says)| Label {
+                    name: self.text(name),
+                    says: self.text(says),
+                })
+                .collect(),
+        };
+        self.file.samples.push(sample);
+    }
+
+    /// Writes the profile.
+    pub fn write(&self, out: &mut dyn Write) -> io::Result<()> {
+        // Without a time and a name of its own, which gzip has room for.
+        let mut packed = GzEncoder::new(out, Compression::default());
+        packed.write_all(&self.file.encode_to_vec())?;
+        packed.finish()?;
+        Ok(())
+    }
+
+    /// Returns the number of a text, which a terminal will be shown.
+    fn text(&mut self, text: &str) -> i64 {
+        let text = printable(text);
+        if let Some(number) = self.texts.get(text.as_ref()) {
+            return *number;
+        }
+        let number = self.file.texts.len() as i64;
+        self.file.texts.push(text.clone().into_owned());
+        self.texts.insert(text.into_owned(), number);
+        number
+    }
+
+    fn location(&mut self, frame: &Place) -> u64 {
+        let function = self.function(frame);
+        let next = self.locations.len() as u64 + 1;
+        let number = *self.locations.entry((function, frame.line)).or_insert(next);
+        if number == next {
+            self.file.locations.push(Location {
+                number,
+                mapping: 1,
+                lines: vec![Line {
+                    function,
+                    line: frame.line.into(),
+                }],
+            });
+        }
+        number
+    }
+
+    fn function(&mut self, frame: &Place) -> u64 {
+        let (name, file) = (self.text(frame.name), self.text(frame.file));
+        let next = self.functions.len() as u64 + 1;
+        let number = *self.functions.entry((name, file)).or_insert(next);
+        if number == next {
+            self.file.functions.push(Function { number, name, file });
+        }
+        number
+    }
+}
+
+/// `Profile` of the format.
+#[derive(Clone, PartialEq, Message)]
+struct File {
+    #[prost(message, repeated, tag = "1")]
+    kinds: Vec<Kind>,
+    #[prost(message, repeated, tag = "2")]
+    samples: Vec<Sample>,
+    #[prost(message, repeated, tag = "3")]
+    mappings: Vec<Mapping>,
+    #[prost(message, repeated, tag = "4")]
+    locations: Vec<Location>,
+    #[prost(message, repeated, tag = "5")]
+    functions: Vec<Function>,
+    #[prost(string, repeated, tag = "6")]
+    texts: Vec<String>,
+    #[prost(int64, tag = "10")]
+    nanoseconds: i64,
+    #[prost(int64, repeated, tag = "13")]
+    comments: Vec<i64>,
+    #[prost(int64, tag = "14")]
+    shown: i64,
+}
+
+/// `ValueType` of the format.
+#[derive(Clone, Copy, PartialEq, Message)]
+struct Kind {
+    #[prost(int64, tag = "1")]
+    name: i64,
+    #[prost(int64, tag = "2")]
+    unit: i64,
+}
+
+#[derive(Clone, PartialEq, Message)]
+struct Sample {
+    #[prost(uint64, repeated, tag = "1")]
+    locations: Vec<u64>,
+    #[prost(int64, repeated, tag = "2")]
+    values: Vec<i64>,
+    #[prost(message, repeated, tag = "3")]
+    labels: Vec<Label>,
+}
+
+#[derive(Clone, Copy, PartialEq, Message)]
+struct Label {
+    #[prost(int64, tag = "1")]
+    name: i64,
+    #[prost(int64, tag = "2")]
+    says: i64,
+}
+
+#[derive(Clone, Copy, PartialEq, Message)]
+struct Mapping {
+    #[prost(uint64, tag = "1")]
+    number: u64,
+    #[prost(bool, tag = "7")]
+    has_functions: bool,
+    #[prost(bool, tag = "8")]
+    has_files: bool,
+    #[prost(bool, tag = "9")]
+    has_lines: bool,
+}
+
+#[derive(Clone, PartialEq, Message)]
+struct Location {
+    #[prost(uint64, tag = "1")]
+    number: u64,
+    #[prost(uint64, tag = "2")]
+    mapping: u64,
+    #[prost(message, repeated, tag = "4")]
+    lines: Vec<Line>,
+}
+
+#[derive(Clone, Copy, PartialEq, Message)]
+struct Line {
+    #[prost(uint64, tag = "1")]
+    function: u64,
+    #[prost(int64, tag = "2")]
+    line: i64,
+}
+
+#[derive(Clone, Copy, PartialEq, Message)]
+struct Function {
+    #[prost(uint64, tag = "1")]
+    number: u64,
+    #[prost(int64, tag = "2")]
+    name: i64,
+    // Its name in a program's symbols is left out: readers take names that have one for those of C++, and `<main>` for a template.
+    #[prost(int64, tag = "4")]
+    file: i64,
+}
+
+#[cfg(test)]
+pub(crate) mod tests {
+    use std::io::Read;
+
+    use flate2::read::GzDecoder;
+
+    use super::*;
+
+    /// Reads a profile again: of each stack its frames, outermost first, as `name file:line`, its values, and what its label says.
+    pub fn read(bytes: &[u8]) -> Vec<(String, Vec<i64>, String)> {
+        let mut plain = Vec::new();
+        GzDecoder::new(bytes).read_to_end(&mut plain).unwrap();
+        let file = File::decode(plain.as_slice()).unwrap();
+        assert_eq!(file.texts[0], "");
+        let text = |number: i64| file.texts[usize::try_from(number).unwrap()].as_str();
+        let frame = |number: &u64| {
+            let location = &file.locations[*number as usize - 1];
+            assert_eq!(location.number, *number);
+            let line = &location.lines[0];
+            let function = &file.functions[line.function as usize - 1];
+            assert_eq!(function.number, line.function);
+            format!(
+                "{} {}:{}",
+                text(function.name),
+                text(function.file),
+                line.line
+            )
+        };
+        let samples = file.samples.iter().map(|sample| {
+            let frames: Vec<_> = sample.locations.iter().rev().map(frame).collect();
+            let label = sample.labels.first().map_or("", |label| text(label.says));
+            assert_eq!(sample.values.len(), file.kinds.len());
+            (frames.join(";"), sample.values.clone(), label.to_owned())
+        });
+        samples.collect()
+    }
+
+    fn place(name: &str, line: u32) -> Place<'_> {
+        Place {
+            name,
+            file: "/srv/a.rb",
+            line,
+        }
+    }
+
+    #[test]
+    fn what_is_written_is_read_and_the_same_each_time() {
+        let written = || {
+            let mut profile = Profile::new(&[("samples", "count"), ("space", "bytes")], "space");
+            profile.took(Duration::from_secs(1));
+            profile.comment("a sentence");
+            profile.add(
+                [place("inner", 3), place("outer", 1)].into_iter(),
+                &[2, 80],
+                None,
+            );
+            let label = Some(("type", "String"));
+            profile.add([place("outer\u{1b}[31m", 1)].into_iter(), &[1, 40], label);
+            let mut out = Vec::new();
+            profile.write(&mut out).unwrap();
+            out
+        };
+        let bytes = written();
+        assert_eq!(bytes, written());
+        assert_eq!(
+            read(&bytes),
+            [
+                (
+                    "outer /srv/a.rb:1;inner /srv/a.rb:3".to_owned(),
+                    vec![2, 80],
+                    String::new()
+                ),
+                (
+                    "outer\\x1b[31m /srv/a.rb:1".to_owned(),
+                    vec![1, 40],
+                    "String".to_owned()
+                ),
+            ]
+        );
+    }
+}

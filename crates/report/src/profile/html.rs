@@ -1,0 +1,248 @@
+//! One HTML page with everything in it ([`crate::page`]): a flame graph that can be searched, turned over and gone into, and the functions with
+//! who calls them and what they call.
+
+use std::cmp::Reverse;
+use std::collections::{BTreeMap, BinaryHeap, HashMap};
+
+use frames::profile::{Function, Profile, Row};
+use serde::Serialize;
+use vm::library::within;
+
+use super::calls::Node;
+use super::format::{Format, Head};
+use super::table::verdict;
+use super::words::summary;
+use crate::page;
+use crate::text::{printable, shortened};
+
+/// For a browser, a ticket, or whoever has no lancet.
+pub(super) static FORMAT: Format = Format {
+    name: "html",
+    about: "One HTML page, for a browser without network: a flame graph to go into, functions, callers",
+    is_json: false,
+    is_text: true,
+    write: |profile, out, head| {
+        page::write(out, &page(profile, head), include_str!("page/profile.js"))
+    },
+};
+
+/// So many nodes of the tree are in the page, those with most samples; of some 30 bytes each.
+const NODES: usize = 100_000;
+
+/// So many functions are in the table.
+const ROWS: usize = 2_000;
+
+/// Texts are shortened to so many characters.
+const LONGEST: usize = 300;
+
+/// A function: its name, the last part of its file, all of that, whether it is the program's (0), a library's (1) or native code (2).
+type Named = (String, String, String, u8);
+
+/// A row of the table: function, samples in which it was innermost, and in which it was anywhere, its lines with the samples in which it was
+/// innermost at each.
+type Figures = (usize, u64, u64, Vec<(u32, u64)>);
+
+/// A node of the tree: number of its caller's node, function, the line that has most samples, samples in which it was innermost.
+type Called = (usize, usize, u32, u64);
+
+#[derive(Serialize)]
+struct Page {
+    who: String,
+    sums: String,
+    verdict: String,
+    notes: Vec<String>,
+    samples: u64,
+    functions: Vec<Named>,
+    rows: Vec<Figures>,
+    /// Functions that are in no row, and the samples in which these were innermost.
+    left: (usize, u64),
+    /// The number of a node is its place here, from 1; its caller stands before it. 0 is the root.
+    nodes: Vec<Called>,
+}
+
+fn page(profile: &Profile, head: &Head) -> Page {
+    let rows = profile.functions();
+    let mut functions = Functions::default();
+    let shown = rows.iter().take(ROWS);
+    let shown = shown.map(|row| functions.row(row)).collect();
+    let kinds = rows.iter().map(|row| (&row.function, kind(row))).collect();
+    let root = Node::of(profile);
+    let nodes = nodes(&root, &mut functions);
+    Page {
+        who: printable(head.who).into_owned(),
+        sums: format!("{}; {}", summary(profile, head), head.cost),
+        verdict: verdict(profile),
+        notes: head
+            .missed
+            .iter()
+            .map(|note| printable(note).into_owned())
+            .collect(),
+        samples: profile.samples,
+        rows: shown,
+        left: (
+            rows.len().saturating_sub(ROWS),
+            rows.iter().skip(ROWS).map(|row| row.own).sum(),
+        ),
+        nodes,
+        functions: functions.named(&kinds),
+    }
+}
+
+fn kind(row: &Row) -> u8 {
+    match (row.function.native, row.library) {
+        (true, _) => 2,
+        (false, true) => 1,
+        (false, false) => 0,
+    }
+}
+
+/// The functions that rows and nodes name by number, in the order in which they were first named.
+#[derive(Default)]
+struct Functions<'a> {
+    numbers: HashMap<&'a Function, usize>,
+    all: Vec<&'a Function>,
+}
+
+impl<'a> Functions<'a> {
+    fn number(&mut self, function: &'a Function) -> usize {
+        *self.numbers.entry(function).or_insert_with(|| {
+            self.all.push(function);
+            self.all.len() - 1
+        })
+    }
+
+    fn row(&mut self, row: &'a Row) -> Figures {
+        let lines = row.lines.iter().map(|(line, own)| (*line, *own));
+        (
+            self.number(&row.function),
+            row.own,
+            row.total,
+            lines.collect(),
+        )
+    }
+
+    fn named(&self, kinds: &BTreeMap<&Function, u8>) -> Vec<Named> {
+        let text = |text: &str| shortened(&printable(text), LONGEST).into_owned();
+        let named = self.all.iter().map(|function| {
+            let kind = kinds.get(function).copied().unwrap_or(2);
+            let file = within(&function.file);
+            (text(&function.name), text(file), text(&function.file), kind)
+        });
+        named.collect()
+    }
+}
+
+/// Returns the nodes with most samples, callers first. What a node calls and has no room here is counted as if it were innermost itself.
+fn nodes<'a>(root: &Node<'a>, functions: &mut Functions<'a>) -> Vec<Called> {
+    let mut nodes: Vec<Called> = Vec::new();
+    // Of the root, and of each node.
+    let mut own = vec![root.count];
+    let mut waiting = Waiting::default();
+    waiting.add(0, root);
+    while nodes.len() < NODES
+        && let Some((caller, function, node)) = waiting.next()
+    {
+        own[caller] -= node.count;
+        own.push(node.count);
+        nodes.push((
+            caller,
+            functions.number(function),
+            node.line().unwrap_or(0),
+            0,
+        ));
+        waiting.add(nodes.len(), node);
+    }
+    for (node, own) in nodes.iter_mut().zip(&own[1..]) {
+        node.3 = *own;
+    }
+    nodes
+}
+
+/// A node that is still to be written: the number of its caller's, its function and what is known of it.
+type Next<'n, 'a> = (usize, &'a Function, &'n Node<'a>);
+
+/// Nodes that are still to be written, those with most samples first; of equal ones those that were added first, so that the same profile has
+/// the same page.
+#[derive(Default)]
+struct Waiting<'n, 'a> {
+    all: Vec<Next<'n, 'a>>,
+    order: BinaryHeap<(u64, Reverse<usize>)>,
+}
+
+impl<'n, 'a> Waiting<'n, 'a> {
+    /// Adds what a node calls.
+    fn add(&mut self, caller: usize, node: &'n Node<'a>) {
+        for (function, callee) in &node.callees {
+            self.order.push((callee.count, Reverse(self.all.len())));
+            self.all.push((caller, function, callee));
+        }
+    }
+
+    fn next(&mut self) -> Option<Next<'n, 'a>> {
+        let (_, Reverse(at)) = self.order.pop()?;
+        self.all.get(at).copied()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::Value;
+
+    use super::super::words::tests::{profile, written};
+    use super::*;
+
+    fn data(profile: &Profile) -> Value {
+        let page = written(&FORMAT, profile);
+        let (_, data) = page.split_once("id=\"data\">").unwrap();
+        serde_json::from_str(data.split_once("</script>").unwrap().0).unwrap()
+    }
+
+    #[test]
+    fn every_sample_is_in_the_tree_and_in_the_table_once() {
+        let data = data(&profile());
+        assert_eq!(data["samples"], 10);
+        let sum = |rows: &Value, at: usize| -> u64 {
+            let rows = rows.as_array().unwrap().iter();
+            rows.map(|row| row[at].as_u64().unwrap()).sum()
+        };
+        assert_eq!(sum(&data["nodes"], 3), 10);
+        assert_eq!(sum(&data["rows"], 1), 10);
+        // `<main>` calls `show` and `list`, and `total` is called by both.
+        let name = |node: &Value| {
+            let function = node[1].as_u64().unwrap() as usize;
+            data["functions"][function][0].as_str().unwrap().to_owned()
+        };
+        let nodes = data["nodes"].as_array().unwrap();
+        for (number, node) in nodes.iter().enumerate() {
+            let caller = node[0].as_u64().unwrap() as usize;
+            assert!(caller <= number);
+            let caller = caller.checked_sub(1).map(|caller| name(&nodes[caller]));
+            let expected: &[Option<&str>] = match name(node).as_str() {
+                "<main>" => &[None],
+                "show" | "list" => &[Some("<main>")],
+                "total" => &[Some("show"), Some("list")],
+                "rb_pack" => &[Some("total")],
+                other => panic!("{other}"),
+            };
+            assert!(expected.contains(&caller.as_deref()), "{node}");
+        }
+    }
+
+    #[test]
+    fn a_page_holds_what_a_hostile_name_says_as_text() {
+        let mut profile = Profile::default();
+        let mut frame = super::super::words::tests::frame("</script><script>alert(1)", 1);
+        frame.function.file = "\u{1b}[31m.rb".to_owned();
+        profile.add(vec![frame]);
+        let page = written(&FORMAT, &profile);
+        assert!(!page.contains("<script>alert"), "{page}");
+        assert!(!page.contains('\u{1b}'));
+        let data = data(&profile);
+        assert_eq!(data["functions"][0][0], "</script><script>alert(1)");
+    }
+
+    #[test]
+    fn the_same_profile_is_the_same_page() {
+        assert_eq!(written(&FORMAT, &profile()), written(&FORMAT, &profile()));
+    }
+}

@@ -1,0 +1,185 @@
+const titled = 'lancet profile';
+const percent = (count, of) => (100 * count / Math.max(1, of)).toFixed(1) + ' %';
+const kinds = ['the program', 'libraries', 'native code'];
+
+// Node 0 is the root; a node's caller stands before it. `total` of a node is what it and all it calls have.
+const nodes = [{ function: -1, line: 0, own: 0, total: 0, up: null, down: [], depth: 0 }];
+for (const [up, called, line, own] of data.nodes) {
+  const node = { function: called, line, own, total: own, up: nodes[up], down: [], depth: nodes[up].depth + 1 };
+  nodes[up].down.push(node);
+  nodes.push(node);
+}
+for (let at = nodes.length - 1; at > 0; at--) nodes[at].up.total += nodes[at].total;
+nodes[0].total = Math.max(nodes[0].total, data.samples);
+const name = (node) => node.function < 0 ? 'all samples' : data.functions[node.function][0];
+const place = (node) => {
+  if (node.function < 0) return '';
+  const file = data.functions[node.function][1];
+  return file && node.line ? file + ':' + node.line : file;
+};
+const said = (node) => place(node) ? name(node) + ' (' + place(node) + ')' : name(node);
+
+// The same samples by their innermost function, and above it who called it. A recursion is one below the other, as it was.
+let turned;
+function inverted() {
+  if (turned) return turned;
+  turned = { function: -1, line: 0, own: 0, total: nodes[0].total, up: null, down: [], depth: 0, by: new Map() };
+  for (const node of nodes.slice(1)) {
+    if (!node.own) continue;
+    let at = turned;
+    for (let from = node; from.up; from = from.up) {
+      let next = at.by.get(from.function);
+      if (!next) {
+        next = { function: from.function, line: from.line, own: 0, total: 0, up: at, down: [], depth: at.depth + 1, by: new Map(), most: 0 };
+        at.by.set(from.function, next);
+        at.down.push(next);
+      }
+      next.total += node.own;
+      if (node.own > next.most) { next.most = node.own; next.line = from.line; }
+      at = next;
+    }
+    at.own += node.own;
+  }
+  return turned;
+}
+
+// A flame graph on a canvas: what is narrower than half a pixel is not drawn, so its time does not depend on how many stacks there are.
+const HEIGHT = 20;
+function flames() {
+  let root = nodes[0], from = root, wanted = '', chosen = null, placed = [], isTurned = false;
+  const canvas = make('canvas', { class: 'flames', tabindex: 0, role: 'img', 'aria-label': 'Flame graph. Arrow keys choose a function, Enter goes into it, Escape goes back.' });
+  const where = make('p', { class: 'where mono', 'aria-live': 'polite' }), found = make('span', { class: 'dim', role: 'status' });
+  const has = (node) => wanted && node.function >= 0 && (data.functions[node.function][0] + ' ' + data.functions[node.function][2]).toLowerCase().includes(wanted);
+  // Samples with a function that is sought: of nested ones the outermost counts.
+  function matching(node) {
+    let sum = 0;
+    const open = [node];
+    while (open.length) { const one = open.pop(); if (has(one)) sum += one.total; else open.push(...one.down); }
+    return sum;
+  }
+  function lay(width) {
+    placed = [];
+    const chain = [];
+    for (let node = from; node; node = node.up) chain.unshift(node);
+    chain.forEach((node, level) => placed.push({ node, x: 0, w: width, level, passed: node !== from }));
+    const open = [{ node: from, x: 0, level: chain.length - 1 }];
+    while (open.length) {
+      const { node, x, level } = open.pop();
+      let at = x;
+      for (const next of [...node.down].sort((one, other) => other.total - one.total)) {
+        const w = width * next.total / from.total;
+        if (w < 0.5) continue;
+        placed.push({ node: next, x: at, w, level: level + 1 });
+        open.push({ node: next, x: at, level: level + 1 });
+        at += w;
+      }
+    }
+  }
+  function show() {
+    const width = Math.max(200, canvas.parentElement ? canvas.parentElement.clientWidth : 800), scale = devicePixelRatio || 1;
+    lay(width);
+    const height = HEIGHT * (1 + placed.reduce((most, one) => Math.max(most, one.level), 0));
+    canvas.style.height = height + 'px';
+    canvas.width = width * scale;
+    canvas.height = height * scale;
+    const style = getComputedStyle(document.documentElement), color = (of) => style.getPropertyValue(of).trim();
+    const fills = ['--own', '--library', '--native'].map(color), text = color('--ink'), hit = color('--hit'), back = color('--back'), raised = color('--raised'), strong = color('--text');
+    const draw = canvas.getContext('2d');
+    draw.setTransform(scale, 0, 0, scale, 0, 0);
+    draw.font = '12px ui-monospace, "DejaVu Sans Mono", monospace';
+    draw.textBaseline = 'middle';
+    const letter = draw.measureText('m').width;
+    for (const { node, x, w, level, passed } of placed) {
+      const isHit = has(node);
+      draw.globalAlpha = passed ? 0.55 : wanted && !isHit ? 0.45 : 1;
+      draw.fillStyle = node.function < 0 ? raised : isHit ? hit : fills[data.functions[node.function][3]];
+      draw.fillRect(x, level * HEIGHT, Math.max(0.5, w - (w > 3 ? 1 : 0)), HEIGHT - 1);
+      if (node === chosen) { draw.globalAlpha = 1; draw.strokeStyle = strong; draw.lineWidth = 2; draw.strokeRect(x + 1, level * HEIGHT + 1, Math.max(1, w - 3), HEIGHT - 3); }
+      const room = Math.floor((w - 8) / letter);
+      if (room < 3) continue;
+      draw.globalAlpha = passed ? 0.7 : 1;
+      draw.fillStyle = node.function < 0 ? strong : text;
+      const whole = said(node), label = whole.length <= room ? whole : name(node).length <= room ? name(node) : name(node).slice(0, room - 1) + '…';
+      draw.fillText(label, x + 4, level * HEIGHT + HEIGHT / 2, w - 6);
+    }
+    draw.globalAlpha = 1;
+    const of = chosen || from;
+    where.replaceChildren(...(of.function < 0 ? [said(of)] : [make('a', { href: '#function/' + of.function }, name(of)), ' ', data.functions[of.function][2] ? data.functions[of.function][2] + (of.line ? ':' + of.line : '') : '']),
+      make('span', { class: 'dim' }, ' — ' + grouped(of.total) + ' of ' + grouped(data.samples) + ' samples, ' + percent(of.total, data.samples) + (isTurned ? '' : ', itself ' + percent(of.own, data.samples)) + (of.function < 0 ? '' : ', ' + kinds[data.functions[of.function][3]])));
+    found.textContent = wanted ? percent(matching(root), data.samples) + ' of samples match' : '';
+  }
+  const at = (event) => {
+    const box = canvas.getBoundingClientRect(), x = event.clientX - box.left, level = Math.floor((event.clientY - box.top) / HEIGHT);
+    return placed.find((one) => one.level === level && x >= one.x && x < one.x + one.w);
+  };
+  const go = (node) => { from = node; chosen = node; show(); };
+  const turn = (event) => { isTurned = event.target.checked; root = isTurned ? inverted() : nodes[0]; from = root; chosen = null; show(); };
+  canvas.addEventListener('click', (event) => { const one = at(event); if (one) go(one.node); });
+  canvas.addEventListener('mousemove', (event) => { const one = at(event), node = one ? one.node : null; canvas.style.cursor = one ? 'pointer' : 'default'; if (node !== chosen) { chosen = node; show(); } });
+  canvas.addEventListener('mouseleave', () => { chosen = null; show(); });
+  canvas.addEventListener('keydown', (event) => {
+    const node = chosen || from, drawn = (one) => placed.some((two) => two.node === one), first = (list) => [...list].sort((one, other) => other.total - one.total).filter(drawn);
+    const beside = (step) => { const list = node.up ? first(node.up.down) : [node]; return list[list.indexOf(node) + step]; };
+    const next = { ArrowDown: () => first(node.down)[0], ArrowUp: () => node.up, ArrowRight: () => beside(1), ArrowLeft: () => beside(-1) }[event.key];
+    if (next) { event.preventDefault(); chosen = next() || node; show(); }
+    if (event.key === 'Enter') go(node);
+    if (event.key === 'Escape' || event.key === 'Backspace') { event.preventDefault(); go(from.up || root); }
+  });
+  const search = make('input', { type: 'search', 'data-does': 'Search', 'aria-label': 'Search functions and files', oninput: (event) => { wanted = event.target.value.toLowerCase(); show(); } });
+  new ResizeObserver(show).observe(document.documentElement);
+  matchMedia('(prefers-color-scheme: dark)').addEventListener('change', show);
+  requestAnimationFrame(show);
+  return make('div', {}, make('div', { class: 'tools' }, search, found, make('label', {}, make('input', { type: 'checkbox', onchange: turn }), ' innermost first'),
+    make('span', { class: 'legend' }, kinds.map((kind, number) => make('span', { class: 'kind' + number }, kind)))),
+    make('div', { class: 'scroll' }, canvas), where, make('p', { class: 'dim' }, 'Width is the share of samples, below a function is what it calls. Click goes into a function, Escape goes back.'));
+}
+
+const link = (number, text) => make('a', { href: '#function/' + number }, text);
+const head = [{ name: 'own', number: true, share: true, show: (count) => percent(count, data.samples) }, { name: 'total', number: true, show: (count) => percent(count, data.samples) }];
+const called = (number, line) => { const [title, file] = data.functions[number]; return file ? title + ' (' + file + (line ? ':' + line : '') + ')' : title; };
+const most = (lines) => lines.reduce((one, other) => other[1] > one[1] ? other : one, [0, 0])[0];
+
+function branch(node) {
+  const text = [make('span', { class: 'share mono' }, percent(node.total, data.samples) + ' '), link(node.function, said(node)), node.own ? make('span', { class: 'dim' }, ' itself ' + percent(node.own, data.samples)) : ''];
+  if (!node.down.length) return make('div', { class: 'leaf' }, text);
+  const below = () => [...node.down].sort((one, other) => other.total - one.total).map(branch);
+  const details = make('details', { ontoggle: () => { if (details.open && details.children.length === 1) details.append(...below()); } }, make('summary', {}, text));
+  // A way that has no forks is open at once.
+  if (node.total > data.samples / 2) details.open = true;
+  return details;
+}
+
+// Who calls a function and what it calls: of a recursion its outermost call counts.
+function sides(number) {
+  const callers = new Map(), callees = new Map();
+  const add = (to, key, count) => to.set(key, (to.get(key) || 0) + count);
+  for (const node of nodes.slice(1)) {
+    if (node.function !== number) continue;
+    let up = node.up;
+    while (up && up.function !== number) up = up.up;
+    if (!up) add(callers, node.up.function, node.total);
+    for (const next of node.down) if (next.function !== number) add(callees, next.function, next.total);
+  }
+  const rows = (map) => [...map].map(([other, count]) => [count, other < 0 ? 'nobody: it is the outermost' : called(other), other]).sort((one, other) => other[0] - one[0]);
+  return [rows(callers), rows(callees)];
+}
+
+const views = {
+  flames: ['Flame graph', () => [data.notes.map((note) => make('p', { class: 'note' }, note)), make('div', { class: 'suspect' }, make('p', {}, data.verdict)), data.samples ? flames() : null]],
+  functions: ['Functions', () => table([...head, { name: 'function', show: (text, row) => link(row[3], text) }],
+    data.rows.map(([number, own, total, lines]) => [own, total, called(number, most(lines)), number]),
+    data.left[0] ? '… ' + grouped(data.left[0]) + ' more functions: own ' + percent(data.left[1], data.samples) : null)],
+  calls: ['Calls', () => [make('p', { class: 'dim' }, 'Who calls whom, from the outermost function inwards, with the share of all samples.'), [...nodes[0].down].sort((one, other) => other.total - one.total).map(branch)]],
+};
+const pages = {
+  function: (number) => {
+    const one = data.functions[number];
+    if (!one) return make('p', {}, 'There is no such function in this profile.');
+    const row = data.rows.find((row) => row[0] === Number(number)), [callers, callees] = sides(Number(number));
+    const columns = (title) => [{ name: 'samples', number: true, share: true, show: (count) => percent(count, data.samples) }, { name: title, show: (text, row) => row[2] < 0 ? text : link(row[2], text) }];
+    return [make('h2', { class: 'mono' }, one[0]), make('p', { class: 'mono dim' }, [one[2], kinds[one[3]]].filter((text) => text).join(' — ')),
+      row ? make('p', {}, 'Itself ' + percent(row[1], data.samples) + ', with what it calls ' + percent(row[2], data.samples) + ' of the samples.') : null,
+      row && row[3].length ? [make('h2', {}, 'Lines at which it ran itself'), table([{ name: 'samples', number: true, share: true, show: (count) => percent(count, data.samples) }, { name: 'line' }], row[3].map(([line, own]) => [own, one[1] + ':' + line]).sort((one, other) => other[0] - one[0]))] : null,
+      make('h2', {}, 'It is called by'), table(columns('caller'), callers), make('h2', {}, 'It calls'), callees.length ? table(columns('function'), callees) : make('p', {}, 'Nothing that was seen.')];
+  },
+};

@@ -1,0 +1,147 @@
+//! The page of a profile in a real browser: what is seen of many stacks, what a search finds, what keys and clicks do. Where no Chromium is
+//! installed this is skipped.
+
+use std::fmt::Write as _;
+use std::path::PathBuf;
+use std::process::{Command, Stdio};
+use std::time::Duration;
+
+use frames::profile::{Frame, Function, Profile};
+use report::Format as _;
+use report::profile::{FORMATS, Head};
+
+fn frame(name: String, line: u32) -> Frame {
+    Frame {
+        function: Function {
+            name,
+            file: "/srv/app/cart.rb".to_owned(),
+            native: false,
+        },
+        line,
+        library: false,
+    }
+}
+
+/// A hundred functions that each call two thousand, and one that a sixth of all samples are in.
+fn large() -> Profile {
+    let mut profile = Profile::default();
+    profile.rounds = 240_000;
+    for outer in 0..100 {
+        for inner in 0..2000 {
+            let stack = [
+                "<main>".to_owned(),
+                format!("outer {outer}"),
+                format!("inner {inner}"),
+            ];
+            profile.add(stack.map(|name| frame(name, 1)).to_vec());
+        }
+    }
+    for _ in 0..40_000 {
+        profile.add(vec![
+            frame("<main>".to_owned(), 1),
+            frame("dear <b>".to_owned(), 7),
+        ]);
+    }
+    profile
+}
+
+fn page(profile: &Profile) -> String {
+    let format = FORMATS
+        .iter()
+        .find(|format| format.name() == "html")
+        .expect("html");
+    let mut out = Vec::new();
+    let head = Head {
+        who: "process 4242 (ruby app.rb)",
+        title: "240,000 looks in 2,400.0 s",
+        cost: "stood still for 1 ms in all",
+        missed: &["a look was missed".to_owned()],
+        took: Duration::from_secs(2400),
+        rows: 20,
+    };
+    format.write(profile, &mut out, &head).expect("memory");
+    String::from_utf8(out).expect("UTF-8")
+}
+
+/// What a reader does, and what there is to see then, a line each.
+const READER: &str = r"
+(async () => {
+  const seen = [], rest = () => new Promise((done) => setTimeout(done, 100));
+  const key = (name) => document.querySelector('canvas').dispatchEvent(new KeyboardEvent('keydown', { key: name, bubbles: true }));
+  const where = () => document.querySelector('.where').textContent;
+  try {
+    await rest();
+    seen.push('verdict: ' + document.querySelector('.suspect').textContent, 'note: ' + document.querySelector('.note').textContent);
+    const search = document.querySelector('input[type=search]');
+    search.value = 'DEAR'; search.dispatchEvent(new Event('input'));
+    seen.push('search: ' + document.querySelector('[role=status]').textContent);
+    key('ArrowDown'); seen.push('down: ' + where());
+    key('ArrowDown'); seen.push('again: ' + where());
+    key('Enter'); key('Escape'); key('Escape'); seen.push('back: ' + where());
+    document.querySelector('input[type=checkbox]').click(); key('ArrowDown'); seen.push('turned: ' + where());
+    location.hash = '#functions'; await rest();
+    seen.push('rows: ' + document.querySelectorAll('tbody tr').length);
+    const filter = document.querySelector('input[type=search]');
+    filter.value = 'dear'; filter.dispatchEvent(new Event('input'));
+    seen.push('filtered: ' + document.querySelector('tbody').textContent);
+    document.querySelector('tbody a').click(); await rest();
+    seen.push('function: ' + document.querySelector('main').textContent);
+    location.hash = '#calls'; await rest();
+    seen.push('calls: ' + document.querySelector('summary').textContent);
+  } catch (error) { seen.push('error: ' + error); }
+  document.body.replaceChildren(...seen.map((line) => { const p = document.createElement('p'); p.textContent = line; return p; }));
+})();
+";
+
+#[test]
+fn a_browser_shows_it() {
+    let Some(browser) = ["/usr/bin/chromium"]
+        .map(PathBuf::from)
+        .into_iter()
+        .find(|path| path.exists())
+    else {
+        eprintln!("SKIPPED the page of a profile in a browser: no chromium");
+        return;
+    };
+    let folder = std::env::temp_dir().join(format!("lancet-profile-page-{}", std::process::id()));
+    std::fs::create_dir_all(&folder).expect("a folder");
+    let page = page(&large());
+    assert!(page.len() < 10 << 20, "{} bytes", page.len());
+    let mut read = page.replace("</body>", "");
+    write!(read, "<script>{READER}</script></body>").expect("memory");
+    let file = folder.join("page.html");
+    std::fs::write(&file, read).expect("written");
+    let output = Command::new(browser)
+        .args([
+            "--headless",
+            "--no-sandbox",
+            "--disable-gpu",
+            "--virtual-time-budget=20000",
+            "--dump-dom",
+        ])
+        .arg(format!(
+            "--user-data-dir={}",
+            folder.join("profile").display()
+        ))
+        .arg(format!("file://{}", file.display()))
+        .stderr(Stdio::null())
+        .output()
+        .expect("chromium");
+    std::fs::remove_dir_all(&folder).expect("ours");
+    let seen = String::from_utf8_lossy(&output.stdout);
+    for expected in [
+        "verdict: 17 % of the time in which threads ran is at dear &lt;b&gt; (/srv/app/cart.rb:7), called by &lt;main&gt; (/srv/app/cart.rb:1)",
+        "note: a look was missed",
+        "search: 16.7 % of samples match",
+        "down: &lt;main&gt; /srv/app/cart.rb:1 — 240,000 of 240,000 samples, 100.0 %, itself 0.0 %, the program",
+        "again: dear &lt;b&gt; /srv/app/cart.rb:7 — 40,000 of 240,000 samples, 16.7 %, itself 16.7 %, the program",
+        "back: all samples — 240,000 of 240,000 samples",
+        "turned: dear &lt;b&gt; /srv/app/cart.rb:7 — 40,000 of 240,000 samples, 16.7 %, the program",
+        "rows: 2001",
+        "filtered: 16.7 %16.7 %dear &lt;b&gt; (/srv/app/cart.rb:7)",
+        "calls: 100.0 % &lt;main&gt; (/srv/app/cart.rb:1)",
+    ] {
+        assert!(seen.contains(expected), "{expected}\n{seen}");
+    }
+    assert!(!seen.contains("error: "), "{seen}");
+}
