@@ -7,6 +7,9 @@
 //! A sample has the script's frames, outermost first, and beyond them the native function that the innermost of them has called, if it has:
 //! of `Array#pack` it is the function of libruby that works. A thread that runs no script has all its native frames.
 
+pub mod difference;
+pub mod saved;
+
 use std::collections::{BTreeMap, HashMap, HashSet};
 use std::rc::Rc;
 
@@ -275,6 +278,31 @@ impl Profile {
             caller: most(place.callers).map(|(frame, count)| (frame.clone(), count)),
             inner: inner.map(|(function, count)| (function.clone(), count)),
         })
+    }
+}
+
+impl Profile {
+    /// The counts that a file has.
+    fn counts(&self) -> [u64; 6] {
+        [
+            self.rounds,
+            self.samples,
+            self.unsure,
+            self.queued,
+            self.slept,
+            self.cut,
+        ]
+    }
+
+    fn counts_mut(&mut self) -> [&mut u64; 6] {
+        [
+            &mut self.rounds,
+            &mut self.samples,
+            &mut self.unsure,
+            &mut self.queued,
+            &mut self.slept,
+            &mut self.cut,
+        ]
     }
 }
 

@@ -39,7 +39,7 @@ const SMALL_ERROR: u64 = 5;
 
 /// Says by how many points a share of so many samples may differ from the share of the time, in 19 of 20 runs: 1.96 times the standard
 /// deviation of a share of a half, which has the largest one. Nothing where that is little.
-fn error(samples: u64) -> String {
+pub fn error(samples: u64) -> String {
     if samples == 0 {
         return String::new();
     }
@@ -126,7 +126,7 @@ pub fn run(request: &Request, seen: &mut dyn FnMut(i32, &Live, &Look)) -> anyhow
 /// The looks that were made.
 pub struct Sampled {
     /// How many there were, in words.
-    looks: String,
+    pub looks: String,
     /// How long they took.
     pub took: Duration,
     /// How often all processes were looked at.

@@ -63,7 +63,7 @@ const ARROWS: &[(&str, &[&str])] = &[
             "wire", "vm", "process", "inject", "births", "eval", "frames", "heap",
         ],
     ),
-    ("frames", &["process", "vm"]),
+    ("frames", &["process", "varint", "vm"]),
     ("recording", &["prototypes", "varint"]),
     ("rss", &["wire", "process", "vm"]),
     (

@@ -44,7 +44,7 @@ const OF_OTHERS: [(&[&str], &str); 7] = [
             "py-spy",
             "rbspy",
         ],
-        "in which functions it runs: `lancet profile WHO`, as a flame graph `lancet profile WHO --format svg -o flame.svg`; where its threads wait: `lancet stack WHO --for 10s`; calls in a file: `lancet calls -x NAME --record FILE WHO`",
+        "in which functions it runs: `lancet profile WHO`, as a page to look at `lancet profile WHO --format html -o profile.html`; where its threads wait: `lancet stack WHO --for 10s`; calls in a file: `lancet calls -x NAME --record FILE WHO`",
     ),
     (
         &["dump", "backtrace", "bt", "pstack", "gdb"],
@@ -232,7 +232,7 @@ mod tests {
             ("top --pid 7", "`lancet mem -p 7 --live`"),
             (
                 "record -o flame.svg --pid=7",
-                "`lancet profile -p 7 --format svg -o flame.svg`",
+                "`lancet profile -p 7 --format html -o profile.html`",
             ),
             ("dump 7", "`lancet heap -p 7 --save FILE`"),
             ("attach 7", "`lancet mem -p 7`"),

@@ -223,3 +223,54 @@ fn shares_are_those_that_the_program_knows() {
         }
     }
 }
+
+/// A program before a change and after it.
+const CHANGED: &str = r#"
+def parse(n) = n.times.sum { |i| Integer(i.to_s) }
+def render(n) = n.times.map { |i| "<li>#{i}</li>" }.join.size
+$stdout.sync = true
+puts "ready"
+loop { parse(ARGV[0].to_i); render(1000) }
+"#;
+
+#[test]
+fn a_saved_profile_is_shown_again_and_compared() {
+    let folder = TempDir::new("profile-saved");
+    let script = folder.join("changed.rb");
+    std::fs::write(&script, CHANGED).expect("a script");
+    let [old, new] = [("old", "100"), ("new", "4000")].map(|(name, work)| {
+        let guest = Guest::ready(Command::new("ruby").arg(&script).arg(work));
+        let file = folder.join(name).display().to_string();
+        let output = profile(&["-p", &guest.pid.to_string(), "--for", "3s", "--save", &file]);
+        assert_eq!(output.stdout, "", "{output:?}");
+        file
+    });
+    let shown = profile(&[&new]);
+    assert!(shown.stdout.contains("Object#parse"), "{shown:?}");
+    assert!(!shown.stderr.contains("stood still"), "{shown:?}");
+    // Whatever form it has, it is that profile.
+    let all = records(&profile(&[&new, "--json"]));
+    let samples = all[0]["samples"].as_u64().expect("a number");
+    let lines = profile(&[&new, "--format", "collapsed"]).stdout;
+    let counts = lines
+        .lines()
+        .map(|line| line.rsplit_once(' ').expect("a count").1);
+    let sum: u64 = counts
+        .map(|count| count.parse::<u64>().expect("a count"))
+        .sum();
+    assert_eq!(sum, samples);
+    let said = profile(&["--diff", &old, &new]).stdout;
+    let verdict = said.lines().next().expect("a verdict");
+    assert!(
+        verdict.contains("Object#parse (") && verdict.contains(" takes more: "),
+        "{said}"
+    );
+    let same = profile(&["--diff", &new, &new]).stdout;
+    assert!(same.starts_with("no function takes more or less"), "{same}");
+
+    let bytes = std::fs::read(&new).expect("its file");
+    std::fs::write(&new, &bytes[..bytes.len() / 2]).expect("half of it");
+    let cut = run(lancet().args(["profile", &new]), LIMIT);
+    let expected = format!("lancet: {new}: the profile is cut off or damaged\n");
+    assert_eq!((cut.code(), cut.stderr), (1, expected));
+}

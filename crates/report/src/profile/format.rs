@@ -1,9 +1,9 @@
 //! What a format of profiles is.
 
 use std::io::{self, Write};
-use std::time::Duration;
 
 use frames::profile::Profile;
+use frames::profile::saved::About;
 
 /// One way to write a profile.
 #[derive(Debug)]
@@ -20,16 +20,10 @@ pub struct Format {
 /// What stands above a profile.
 #[derive(Clone, Copy, Debug)]
 pub struct Head<'a> {
-    /// Which processes were looked at.
-    pub who: &'a str,
-    /// How many looks there were, and in how long a time.
+    /// What is known of the looks.
+    pub about: &'a About,
+    /// How many looks there were, in how long a time, and what that says of the error of a share.
     pub title: &'a str,
-    /// How long that was.
-    pub took: Duration,
-    /// How long the processes stood still for the looks, in words.
-    pub cost: &'a str,
-    /// What was lost, a sentence each, for a format that says all in one place.
-    pub missed: &'a [String],
     /// How many rows a table has at most.
     pub rows: usize,
 }

@@ -69,10 +69,11 @@ fn page(profile: &Profile, head: &Head) -> Page {
     let root = Node::of(profile);
     let nodes = nodes(&root, &mut functions);
     Page {
-        who: printable(head.who).into_owned(),
-        sums: format!("{}; {}", summary(profile, head), head.cost),
+        who: printable(&head.about.who).into_owned(),
+        sums: format!("{}; {}", summary(profile, head), head.about.cost),
         verdict: verdict(profile),
         notes: head
+            .about
             .missed
             .iter()
             .map(|note| printable(note).into_owned())

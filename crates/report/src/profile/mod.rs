@@ -3,6 +3,7 @@
 //! | module | what it writes |
 //! |---|---|
 //! | `table` | the verdict, and functions with their own and total shares |
+//! | [`difference`] | of which functions the share has changed since an earlier profile |
 //! | `tree` | who calls whom, the dear ways first |
 //! | `json` | functions and their callers, for programs |
 //! | `html` | a page with a flame graph to go into, functions, and who calls them |
@@ -10,6 +11,7 @@
 //! | `drawn` | what the folded formats of `stack --for` draw: collapsed stacks, speedscope, a flame graph |
 
 mod calls;
+pub mod difference;
 mod drawn;
 mod format;
 mod html;

@@ -19,7 +19,7 @@ pub(super) static FORMAT: Format = Format {
 
 fn write(profile: &Profile, out: &mut dyn Write, head: &Head) -> io::Result<()> {
     let mut file = pprof::Profile::new(&[("samples", "count")], "samples");
-    file.took(head.took);
+    file.took(head.about.took);
     file.comment(&summary(profile, head));
     for (frames, count) in profile.stacks() {
         file.add(frames.into_iter().rev().map(place), &[count], None);

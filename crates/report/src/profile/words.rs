@@ -59,6 +59,8 @@ pub(super) fn summary(profile: &Profile, head: &Head) -> String {
 pub(super) mod tests {
     use std::time::Duration;
 
+    use frames::profile::saved::About;
+
     use super::*;
     use crate::profile::format::Format;
 
@@ -103,12 +105,16 @@ pub(super) mod tests {
 
     pub fn bytes(format: &Format, profile: &Profile) -> Vec<u8> {
         let mut out = Vec::new();
-        let head = Head {
-            who: "process 4242",
-            title: "10 looks in 0.1 s",
-            cost: "stood still for 1 ms in all",
-            missed: &[],
+        let about = About {
+            who: "process 4242".to_owned(),
+            looks: "10 looks in 0.1 s".to_owned(),
+            cost: "stood still for 1 ms in all".to_owned(),
+            missed: Vec::new(),
             took: Duration::from_millis(100),
+        };
+        let head = Head {
+            about: &about,
+            title: &about.looks,
             rows: 20,
         };
         format.write(profile, &mut out, &head).unwrap();

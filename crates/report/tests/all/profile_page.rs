@@ -6,6 +6,7 @@ use std::path::PathBuf;
 use std::process::{Command, Stdio};
 use std::time::Duration;
 
+use frames::profile::saved::About;
 use frames::profile::{Frame, Function, Profile};
 use report::Format as _;
 use report::profile::{FORMATS, Head};
@@ -51,12 +52,16 @@ fn page(profile: &Profile) -> String {
         .find(|format| format.name() == "html")
         .expect("html");
     let mut out = Vec::new();
-    let head = Head {
-        who: "process 4242 (ruby app.rb)",
-        title: "240,000 looks in 2,400.0 s",
-        cost: "stood still for 1 ms in all",
-        missed: &["a look was missed".to_owned()],
+    let about = About {
+        who: "process 4242 (ruby app.rb)".to_owned(),
+        looks: "240,000 looks in 2,400.0 s".to_owned(),
+        cost: "stood still for 1 ms in all".to_owned(),
+        missed: vec!["a look was missed".to_owned()],
         took: Duration::from_secs(2400),
+    };
+    let head = Head {
+        about: &about,
+        title: &about.looks,
         rows: 20,
     };
     format.write(profile, &mut out, &head).expect("memory");

@@ -19,8 +19,9 @@ const ROWS: usize = 20;
 /// Options of `lancet profile`.
 #[derive(Args, Clone, Debug)]
 #[command(
-    group = ArgGroup::new("target").required(true).args(["pids", "program"]),
-    override_usage = "lancet profile [OPTIONS] -p PID\n       lancet profile [OPTIONS] -- PROGRAM [ARG]...",
+    group = ArgGroup::new("target").required(true).args(["pids", "program", "file", "diff"]),
+    override_usage = "lancet profile [OPTIONS] -p PID\n       lancet profile [OPTIONS] -- PROGRAM [ARG]...\n       lancet profile [OPTIONS] FILE\n       \
+                      lancet profile [OPTIONS] --diff OLD NEW",
     after_help = EXAMPLES,
 )]
 pub struct ProfileArgs {
@@ -33,9 +34,19 @@ pub struct ProfileArgs {
     #[arg(long, help_heading = TARGET)]
     pub children: bool,
 
+    /// Show a profile that --save has written
+    #[arg(value_name = "FILE", help_heading = TARGET)]
+    #[arg(conflicts_with_all = ["children", "look_for", "every", "save"])]
+    pub file: Option<PathBuf>,
+
     /// Start PROGRAM with its ARGs and look at it until it ends
     #[arg(last = true, value_name = "PROGRAM", help_heading = TARGET)]
     pub program: Vec<OsString>,
+
+    /// Of which functions has the share changed between two profiles that --save has written?
+    #[arg(long, value_names = ["OLD", "NEW"], num_args = 2, help_heading = TARGET)]
+    #[arg(conflicts_with_all = ["children", "look_for", "every", "save", "format"])]
+    pub diff: Option<Vec<PathBuf>>,
 
     /// Look for so long (500ms, 30s, 2m) [default: 10s; of a program that is started, until it ends]
     #[arg(long = "for", value_name = "DURATION", value_parser = parse, help_heading = TIME)]
@@ -58,6 +69,10 @@ pub struct ProfileArgs {
     /// One JSON object a line (see docs/profile.md)
     #[arg(long, help_heading = OUTPUT)]
     json: bool,
+
+    /// Write nothing but the whole profile, to this file, which only you can read, to be shown (lancet profile FILE) or compared later
+    #[arg(long, value_name = "FILE", conflicts_with_all = ["format", "json", "output", "top"], help_heading = OUTPUT)]
+    pub save: Option<PathBuf>,
 
     /// Write to FILE, mode 0600, instead of standard output
     #[arg(short, long, value_name = "FILE", help_heading = OUTPUT)]
@@ -99,5 +114,7 @@ Examples:
   lancet profile -p 4242 --format tree                     who calls whom
   lancet profile -p 4242 --format html -o profile.html     a page with a flame graph to go into
   lancet profile -- ./job                                  a program from its beginning to its end
+  lancet profile -p 4242 --save before.profile             to be looked at later: lancet profile before.profile
+  lancet profile --diff before.profile after.profile       what takes more of the time than before
 
 Where threads wait, and for what: lancet stack -p PID --for 10s";

@@ -1,0 +1,305 @@
+//! A profile in a file, to be shown again in another form or held against a later one.
+//!
+//! Numbers and texts are those of crate `varint`. In this order: [`MAGIC`], [`VERSION`], what is known of the run ([`About`]), the counts of
+//! [`Profile`], the frames by number (name, file, line, and a byte: 1 native, 2 of a library), and the stacks in their order: how many frames one
+//! has in common with the one before it, how many more there are, the numbers of these, how often it was seen. A CRC-32 of all of that, four
+//! bytes in little-endian order, is the end.
+
+use std::collections::HashMap;
+use std::io::{self, Write};
+use std::rc::Rc;
+use std::time::Duration;
+
+use varint::{Take, Wrong, put, put_bytes};
+
+use super::{Frame, Function, MOST_FRAMES, MOST_KINDS, Profile};
+
+/// How each file begins.
+const MAGIC: [u8; 8] = *b"lancet-p";
+
+/// The version of the layout, which is read alone.
+const VERSION: u64 = 1;
+
+const NATIVE: u8 = 1;
+const LIBRARY: u8 = 2;
+
+/// What is known of a run of looks beside its samples.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct About {
+    /// Which processes were looked at.
+    pub who: String,
+    /// How many looks there were, in words.
+    pub looks: String,
+    /// How long the processes stood still for them, in words.
+    pub cost: String,
+    /// What was lost, a sentence each.
+    pub missed: Vec<String>,
+    /// How long was looked.
+    pub took: Duration,
+}
+
+/// Why a file is not read.
+#[derive(Debug, PartialEq, Eq, thiserror::Error)]
+pub enum Error {
+    /// It does not begin as profiles do.
+    #[error("it is no profile of lancet's: lancet profile --save FILE writes one")]
+    Foreign,
+    /// Another lancet has written it.
+    #[error(
+        "it is a profile of version {0}, and this lancet reads version {VERSION}: read it with the lancet that has written it"
+    )]
+    Version(u64),
+    /// It is not what was written.
+    #[error("the profile is cut off or damaged")]
+    Damaged,
+}
+
+impl From<Wrong> for Error {
+    fn from(_: Wrong) -> Self {
+        Self::Damaged
+    }
+}
+
+/// Writes a profile.
+///
+/// # Errors
+/// Those of `out`.
+pub fn write(profile: &Profile, about: &About, out: &mut dyn Write) -> io::Result<()> {
+    let mut bytes = MAGIC.to_vec();
+    put(&mut bytes, VERSION);
+    for text in [&about.who, &about.looks, &about.cost] {
+        put_bytes(&mut bytes, text.as_bytes());
+    }
+    put(&mut bytes, about.missed.len() as u64);
+    for text in &about.missed {
+        put_bytes(&mut bytes, text.as_bytes());
+    }
+    put(
+        &mut bytes,
+        u64::try_from(about.took.as_nanos()).unwrap_or(u64::MAX),
+    );
+    for count in profile.counts() {
+        put(&mut bytes, count);
+    }
+    put(&mut bytes, profile.kinds.len() as u64);
+    for frame in &profile.kinds {
+        put_bytes(&mut bytes, frame.function.name.as_bytes());
+        put_bytes(&mut bytes, frame.function.file.as_bytes());
+        put(&mut bytes, frame.line.into());
+        let native = if frame.function.native { NATIVE } else { 0 };
+        bytes.push(native | if frame.library { LIBRARY } else { 0 });
+    }
+    put_stacks(&mut bytes, &profile.stacks);
+    let sum = crc32fast::hash(&bytes);
+    out.write_all(&bytes)?;
+    out.write_all(&sum.to_le_bytes())
+}
+
+fn put_stacks(bytes: &mut Vec<u8>, stacks: &HashMap<Rc<[u32]>, u64>) {
+    let mut stacks: Vec<_> = stacks.iter().collect();
+    stacks.sort();
+    put(bytes, stacks.len() as u64);
+    let mut before: &[u32] = &[];
+    for (stack, count) in stacks {
+        let both = before.iter().zip(stack.iter());
+        let common = both.take_while(|(one, other)| one == other).count();
+        put(bytes, common as u64);
+        put(bytes, (stack.len() - common) as u64);
+        for number in &stack[common..] {
+            put(bytes, (*number).into());
+        }
+        put(bytes, *count);
+        before = stack;
+    }
+}
+
+/// Reads what [`write()`] has written. Anybody may have made the file: it takes no more memory than a profile may.
+///
+/// # Errors
+/// It is no profile, one of another version, or not whole.
+pub fn read(bytes: &[u8]) -> Result<(Profile, About), Error> {
+    let rest = bytes.strip_prefix(&MAGIC).ok_or(Error::Foreign)?;
+    let version = Take(rest).number()?;
+    if version != VERSION {
+        return Err(Error::Version(version));
+    }
+    let (whole, sum) = bytes.split_last_chunk::<4>().ok_or(Error::Damaged)?;
+    if crc32fast::hash(whole) != u32::from_le_bytes(*sum) {
+        return Err(Error::Damaged);
+    }
+    let mut take = Take(whole.strip_prefix(&MAGIC).ok_or(Error::Foreign)?);
+    take.number()?;
+    let about = About {
+        who: take.text()?,
+        looks: take.text()?,
+        cost: take.text()?,
+        missed: take.texts()?,
+        took: Duration::from_nanos(take.number()?),
+    };
+    let mut profile = Profile::default();
+    for count in profile.counts_mut() {
+        *count = take.number()?;
+    }
+    for _ in 0..take.below(MOST_KINDS + 2)? {
+        let frame = frame(&mut take)?;
+        profile
+            .numbers
+            .insert(frame.clone(), profile.kinds.len() as u32);
+        profile.kinds.push(frame);
+    }
+    take_stacks(&mut take, &mut profile)?;
+    let seen: Option<u64> = profile
+        .stacks
+        .values()
+        .try_fold(0, |sum: u64, count| sum.checked_add(*count));
+    match take.0.is_empty() && seen == Some(profile.samples) {
+        true => Ok((profile, about)),
+        false => Err(Error::Damaged),
+    }
+}
+
+fn frame(take: &mut Take) -> Result<Frame, Wrong> {
+    let (name, file, line) = (take.text()?, take.text()?, take.small()?);
+    let flags = take.byte()?;
+    Ok(Frame {
+        function: Function {
+            name,
+            file,
+            native: flags & NATIVE != 0,
+        },
+        line,
+        library: flags & LIBRARY != 0,
+    })
+}
+
+fn take_stacks(take: &mut Take, profile: &mut Profile) -> Result<(), Wrong> {
+    let mut stack: Vec<u32> = Vec::new();
+    for _ in 0..take.number()? {
+        let common = take.below(stack.len() + 1)? as usize;
+        stack.truncate(common);
+        for _ in 0..take.number()? {
+            stack.push(take.below(profile.kinds.len())?);
+        }
+        profile.frames += stack.len();
+        // Stacks that found no room have one frame each, one of the kinds that there are.
+        if profile.frames > MOST_FRAMES + MOST_KINDS {
+            return Err(Wrong);
+        }
+        let count = take.number()?;
+        if profile
+            .stacks
+            .insert(stack.as_slice().into(), count)
+            .is_some()
+        {
+            return Err(Wrong);
+        }
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    fn about() -> About {
+        About {
+            who: "process 4242 (ruby app.rb)".to_owned(),
+            looks: "478 looks in 5.0 s".to_owned(),
+            cost: "stood still for 36.0 ms in all".to_owned(),
+            missed: vec!["a look was missed".to_owned()],
+            took: Duration::from_millis(5001),
+        }
+    }
+
+    fn written(profile: &Profile) -> Vec<u8> {
+        let mut out = Vec::new();
+        write(profile, &about(), &mut out).unwrap();
+        out
+    }
+
+    fn profile(stacks: &[(Vec<u8>, bool)]) -> Profile {
+        let mut profile = Profile::default();
+        (
+            profile.rounds,
+            profile.unsure,
+            profile.queued,
+            profile.slept,
+        ) = (9, 1, 2, 3);
+        for (stack, native) in stacks {
+            let frame = |name: &u8| Frame {
+                function: Function {
+                    name: format!("f{}", name / 4),
+                    file: "/srv/a.rb".to_owned(),
+                    native: *native,
+                },
+                line: (name % 4).into(),
+                library: *name == 7,
+            };
+            profile.add(stack.iter().map(frame).collect());
+        }
+        profile
+    }
+
+    proptest! {
+        #[test]
+        fn what_is_written_is_read(stacks in prop::collection::vec((prop::collection::vec(0u8..24, 0..6), any::<bool>()), 0..40)) {
+            let profile = profile(&stacks);
+            let bytes = written(&profile);
+            let (read, known) = read(&bytes).unwrap();
+            prop_assert_eq!(known, about());
+            prop_assert_eq!(read.stacks(), profile.stacks());
+            prop_assert_eq!(read.counts(), profile.counts());
+            prop_assert_eq!(written(&read), bytes);
+        }
+
+        #[test]
+        fn damage_is_told_and_costs_nothing(at in any::<prop::sample::Index>(), byte in 1u8..) {
+            let mut bytes = written(&profile(&[(vec![1, 2, 3], false), (vec![1, 7], true)]));
+            let at = at.index(bytes.len());
+            bytes[at] ^= byte;
+            prop_assert!(read(&bytes).is_err());
+        }
+
+        #[test]
+        fn a_forged_file_is_no_profile_or_one(body in prop::collection::vec(any::<u8>(), 0..200)) {
+            let mut bytes = [&MAGIC[..], &[1], &body].concat();
+            bytes.extend(crc32fast::hash(&bytes).to_le_bytes());
+            let _ = read(&bytes);
+        }
+    }
+
+    #[test]
+    fn what_is_no_profile_says_so() {
+        assert_eq!(read(b"pprof").unwrap_err(), Error::Foreign);
+        assert_eq!(read(b"lancet-p\x02").unwrap_err(), Error::Version(2));
+        let bytes = written(&profile(&[(vec![1], false)]));
+        for end in MAGIC.len() + 1..bytes.len() {
+            assert_eq!(read(&bytes[..end]).unwrap_err(), Error::Damaged, "{end}");
+        }
+    }
+
+    /// Each stack shares a thousand frames with the one before: a small file that asks for much.
+    #[test]
+    fn a_file_asks_for_no_more_memory_than_a_profile_may_take() {
+        let mut bytes = [&MAGIC[..], &[1, 0, 0, 0, 0, 0]].concat();
+        bytes.extend([0; 6]);
+        put(&mut bytes, 2);
+        for name in [b"a", b"b"] {
+            put_bytes(&mut bytes, name);
+            bytes.extend([0, 0, 0]);
+        }
+        put(&mut bytes, 1_000_000);
+        put(&mut bytes, 0);
+        put(&mut bytes, 1000);
+        bytes.extend([0; 1000]);
+        bytes.push(1);
+        for _ in 0..2000 {
+            put(&mut bytes, 1000);
+            bytes.extend([1, 1, 1]);
+        }
+        bytes.extend(crc32fast::hash(&bytes).to_le_bytes());
+        assert_eq!(read(&bytes).unwrap_err(), Error::Damaged);
+    }
+}

@@ -1,0 +1,251 @@
+//! Of which functions the share of the samples has changed since an earlier profile: a table and JSON.
+//!
+//! ```text
+//! total (/srv/app/cart.rb:31) takes more: 52.4 % of the time in which threads ran, and 20.1 % before
+//!
+//! old: 478 looks in 5.0 s (so few that a share may be 6 points off), process 4242 (ruby app.rb)
+//! new: 492 looks in 5.0 s (so few that a share may be 6 points off), process 4901 (ruby app.rb)
+//!
+//!     own            total
+//!    old    new     old    new  function
+//!  10.1%  42.0%   20.1%  52.4%  total (/srv/app/cart.rb:31)
+//! ```
+
+use std::io::{self, Write};
+
+use frames::profile::Profile;
+use frames::profile::difference::{Change, Difference};
+use serde::Serialize;
+
+use super::format::Head;
+use super::words::called;
+use crate::figures::{grouped, plural};
+use crate::json::line;
+use crate::text::printable;
+
+/// Writes the functions whose share has changed by more than chance explains, at most `rows` of them; the heads are those of the old profile
+/// and of the new one.
+///
+/// # Errors
+/// Those of `out`.
+pub fn write_table(
+    out: &mut dyn Write,
+    difference: &Difference,
+    [old, new]: [&Head; 2],
+) -> io::Result<()> {
+    writeln!(out, "{}\n", verdict(difference))?;
+    for (when, head) in [("old", old), ("new", new)] {
+        writeln!(
+            out,
+            "{when}: {}, {}",
+            head.title,
+            printable(&head.about.who)
+        )?;
+    }
+    let (changed, rest): (Vec<_>, Vec<_>) = difference
+        .changes
+        .iter()
+        .partition(|change| is_changed(difference, change));
+    if !changed.is_empty() {
+        writeln!(out, "\n{:>8} {:>16}", "own", "total")?;
+        writeln!(
+            out,
+            "{:>7} {:>6} {:>7} {:>6}  function",
+            "old", "new", "old", "new"
+        )?;
+    }
+    for change in changed.iter().take(new.rows) {
+        let (own, total) = (
+            difference.shares(change.own),
+            difference.shares(change.total),
+        );
+        let name = called(&change.function, change.line);
+        writeln!(
+            out,
+            "{:>6.1}% {:>5.1}% {:>6.1}% {:>5.1}%  {name}",
+            own.0, own.1, total.0, total.1
+        )?;
+    }
+    let more = changed.len().saturating_sub(new.rows) as u64;
+    if more != 0 {
+        let functions = plural(more, "function has", "functions have");
+        writeln!(out, "{:33}{} more {functions} changed", "", grouped(more))?;
+    }
+    if !rest.is_empty() {
+        let count = rest.len() as u64;
+        let functions = plural(count, "function", "functions");
+        writeln!(
+            out,
+            "\n{} {functions} beside: what has changed of them may be chance, with so few samples",
+            grouped(count)
+        )?;
+    }
+    Ok(())
+}
+
+fn is_changed(difference: &Difference, change: &Change) -> bool {
+    [change.own, change.total]
+        .into_iter()
+        .any(|pair| difference.is_change(pair))
+}
+
+fn verdict(difference: &Difference) -> String {
+    for (when, profile) in [("old", difference.old), ("new", difference.new)] {
+        if profile.samples == 0 {
+            return format!(
+                "no thread ran in any look of the {when} profile: there is nothing to compare"
+            );
+        }
+    }
+    if let Some(risen) = difference.risen() {
+        let (old, new) = difference.shares(risen.total);
+        return format!(
+            "{} takes more: {new:.1} % of the time in which threads ran, and {old:.1} % before",
+            called(&risen.function, risen.line)
+        );
+    }
+    let changed = difference
+        .changes
+        .iter()
+        .any(|change| is_changed(difference, change));
+    match changed {
+        true => {
+            "no function takes more of the time by more than chance explains, and some take less"
+        }
+        false => "no function takes more or less of the time than chance explains",
+    }
+    .to_owned()
+}
+
+#[derive(Serialize)]
+#[serde(tag = "record", rename_all = "snake_case")]
+enum Record<'a> {
+    ProfileDifference {
+        old: Run<'a>,
+        new: Run<'a>,
+    },
+    FunctionDifference {
+        name: &'a str,
+        file: &'a str,
+        native: bool,
+        /// Samples, old and new.
+        own: [u64; 2],
+        total: [u64; 2],
+        /// Whether that is more than chance explains.
+        own_changed: bool,
+        total_changed: bool,
+    },
+}
+
+#[derive(Serialize)]
+struct Run<'a> {
+    who: &'a str,
+    looks: u64,
+    samples: u64,
+}
+
+impl<'a> Run<'a> {
+    fn of(head: &Head<'a>, profile: &Profile) -> Self {
+        Run {
+            who: &head.about.who,
+            looks: profile.rounds,
+            samples: profile.samples,
+        }
+    }
+}
+
+/// Writes all functions, for programs: one JSON object a line (docs/profile.md).
+///
+/// # Errors
+/// Those of `out`.
+pub fn write_json(
+    out: &mut dyn Write,
+    difference: &Difference,
+    [old, new]: [&Head; 2],
+) -> io::Result<()> {
+    line(
+        out,
+        &Record::ProfileDifference {
+            old: Run::of(old, difference.old),
+            new: Run::of(new, difference.new),
+        },
+    )?;
+    for change in &difference.changes {
+        line(
+            out,
+            &Record::FunctionDifference {
+                name: &change.function.name,
+                file: &change.function.file,
+                native: change.function.native,
+                own: [change.own.old, change.own.new],
+                total: [change.total.old, change.total.new],
+                own_changed: difference.is_change(change.own),
+                total_changed: difference.is_change(change.total),
+            },
+        )?;
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use frames::profile::saved::About;
+
+    use super::super::words::tests::frame;
+    use super::*;
+
+    fn profile(slow: u64, other: u64) -> Profile {
+        let mut profile = Profile::default();
+        profile.rounds = slow + other;
+        for (name, line, count) in [("slow", 9, slow), ("other", 7, other)] {
+            for _ in 0..count {
+                profile.add(vec![frame("<main>", 1), frame(name, line)]);
+            }
+        }
+        profile
+    }
+
+    fn table(old: &Profile, new: &Profile) -> String {
+        let about = About {
+            who: "process 4242".to_owned(),
+            looks: "10 looks in 0.1 s".to_owned(),
+            ..About::default()
+        };
+        let head = Head {
+            about: &about,
+            title: &about.looks,
+            rows: 20,
+        };
+        let mut out = Vec::new();
+        write_table(&mut out, &Difference::of(old, new), [&head, &head]).unwrap();
+        String::from_utf8(out).unwrap()
+    }
+
+    #[test]
+    fn what_takes_more_comes_first() {
+        assert_eq!(
+            table(&profile(200, 800), &profile(500, 500)),
+            "slow (/srv/app/cart.rb:9) takes more: 50.0 % of the time in which threads ran, and 20.0 % before\n\n\
+             old: 10 looks in 0.1 s, process 4242\nnew: 10 looks in 0.1 s, process 4242\n\n     \
+             own            total\n    \
+             old    new     old    new  function\n  \
+             20.0%  50.0%   20.0%  50.0%  slow (/srv/app/cart.rb:9)\n  \
+             80.0%  50.0%   80.0%  50.0%  other (/srv/app/cart.rb:7)\n\n\
+             1 function beside: what has changed of them may be chance, with so few samples\n"
+        );
+    }
+
+    #[test]
+    fn nothing_is_said_of_chance_and_of_nothing() {
+        let same = table(&profile(200, 800), &profile(210, 790));
+        assert!(
+            same.starts_with("no function takes more or less of the time than chance explains\n"),
+            "{same}"
+        );
+        let none = table(&profile(0, 0), &profile(1, 1));
+        assert!(
+            none.starts_with("no thread ran in any look of the old profile"),
+            "{none}"
+        );
+    }
+}
