@@ -105,6 +105,15 @@ class Wsgi(unittest.TestCase):
         self.assertIn("write 2 in", headers["x-lancet-trace"])
         self.assertEqual(sums(self.told[1])["write"], (4, 4))
 
+    def test_headers_are_there_once_the_application_has_returned(self):
+        environ = {"REQUEST_METHOD": "GET", "PATH_INFO": "/cart"}
+        environ["HTTP_X_LANCET_TRACE"] = lancet.wsgi.signature(SECRET, "GET", "/cart")
+        statuses = []
+        body = self.middleware(sample=0, secret=SECRET)(environ, lambda status, *_: statuses.append(status))
+        # A server that answers HEAD takes no part of the body.
+        self.assertEqual(statuses, ["200 OK"])
+        body.close()
+
     def test_signatures_that_are_none(self):
         good = lancet.wsgi.signature(SECRET, "GET", "/cart")
         old = lancet.wsgi.signature(SECRET, "GET", "/cart", seconds=-1)

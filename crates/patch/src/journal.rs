@@ -370,6 +370,36 @@ mod tests {
         assert_eq!(Record::from_bytes(&bytes), Some(record()));
     }
 
+    /// A lancet that is killed in between leaves it so.
+    #[test]
+    fn a_set_is_whole_when_it_is_finished_and_not_before() {
+        let memory = GuestMemory::open(std::process::id() as i32).expect("our own memory");
+        let size = super::size(1);
+        // A place of its own, as it has in a guest.
+        let room = vec![0_u64; size as usize / 8];
+        let set = Set {
+            base: room.as_ptr().expose_provenance() as u64,
+            size,
+            key: 7,
+            kind: Kind::Patches,
+            whole: true,
+            records: vec![record()],
+            settings: Vec::new(),
+            mapped: Vec::new(),
+        };
+        set.begin(&memory).expect("written");
+        set.note(&memory, 0, (0x7000_0000_0000, 4096))
+            .expect("written");
+        let begun = read(&memory, set.base).expect("a set");
+        assert!(!begun.whole && begun.records.is_empty());
+        assert_eq!(begun.mapped, [(0x7000_0000_0000, 4096)]);
+        set.finish(&memory).expect("written");
+        let finished = read(&memory, set.base).expect("a set");
+        assert!(finished.whole && finished.mapped.is_empty());
+        assert_eq!(finished.records, [record()]);
+        drop(room);
+    }
+
     #[test]
     fn texts_that_are_too_long_are_cut() {
         let long = Record {
